@@ -1,0 +1,2 @@
+//! The binary `tributary`.
+fn main() {}

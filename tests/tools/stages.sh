@@ -1,0 +1,158 @@
+# The stages of ./test: keeps their list, runs them with their output in a file each, and tells the outcome.
+# Sourced by ./test after setup.sh.
+
+names=() kinds=() needs=() commands=()
+declare -A seconds status pids started
+
+# stage NAME one|side NEED COMMAND...
+stage() {
+  names+=("$1") kinds+=("$2") needs+=("$3")
+  shift 3
+  commands+=("$*")
+}
+
+# suites one|side NEED FOLDER: a stage for each [[test]] of that crate that wants real servers.
+suites() {
+  local kind=$1 need=$2 crate test
+  crate=$(sed -n 's/^name = "\(tributary-[a-z-]*\)"/\1/p' "$3/Cargo.toml" | head -1)
+  for test in $(awk '/^\[\[test\]\]/ {name=""} /^name = / {gsub(/"/, "", $3); name=$3} /^required-features/ && name {print name}' "$3/Cargo.toml"); do
+    stage "$test" "$kind" "$need" cargo test -p "$crate" --features servers --test "$test"
+  done
+}
+
+# The ledger again, now that there is a record of which tests really ran.
+run_ledger() { TRIBUTARY_RUN_LOG="$logs" cargo test -p tributary-house --test ledger; }
+
+# Whether stage number $1 was asked for; no names mean all.
+wanted() {
+  [ ${#only[@]} -eq 0 ] && return 0
+  local name
+  for name in "${only[@]}"; do [ "$name" = "${names[$1]}" ] && return 0; done
+  return 1
+}
+
+# Everything still alive of the session that stage leader $1 opened.
+left_behind() {
+  local file line
+  for file in /proc/[0-9]*/stat; do
+    { line=$(<"$file"); } 2>/dev/null || continue
+    # shellcheck disable=SC2086
+    set -- "$1" ${line##*) }
+    # Now: $2 state, $3 parent, $4 group, $5 session.
+    [ "$5" = "$1" ] && [ "$2" != Z ] && basename "$(dirname "$file")"
+  done
+  return 0
+}
+
+start() {
+  local name=${names[$1]}
+  say "$name: ${commands[$1]}"
+  started[$name]=$(date +%s%N)
+  setsid bash -c ". '$root/tests/tools/setup.sh'; . '$root/tests/tools/stages.sh'; logs='$logs'; ${commands[$1]}" \
+    </dev/null >"$logs/$name.log" 2>&1 &
+  pids[$name]=$!
+}
+
+finish() {
+  local name=${names[$1]} pid left
+  pid=${pids[$name]}
+  wait "$pid"
+  status[$name]=$?
+  left=$(left_behind "$pid")
+  if [ -n "$left" ]; then
+    # shellcheck disable=SC2086
+    { printf 'left behind by %s:\n' "$name"; ps -o pid=,args= -p "$(echo $left | tr ' ' ,)"; } >>"$logs/$name.log" 2>&1
+    # shellcheck disable=SC2086
+    kill -KILL $left 2>/dev/null
+    status[$name]=97
+  fi
+  unset "pids[$name]"
+  seconds[$name]=$(awk -v t=$(($(date +%s%N) - started[$name])) 'BEGIN {printf "%.1f", t / 1e9}')
+  report "$name"
+}
+
+report() {
+  if [ "${status[$1]}" = 0 ]; then
+    say "$1: ok, ${seconds[$1]} s"
+  else
+    say "$1: FAILED (${status[$1]}), ${seconds[$1]} s; the end of $logs/$1.log:"
+    tail -n "${TRIBUTARY_TAIL:-60}" "$logs/$1.log" | sed 's/^/    /'
+  fi
+}
+
+# Neighbours marked side wait for servers most of their time, so they run together.
+run_all() {
+  local i together=()
+  for i in "${!names[@]}"; do
+    wanted "$i" || continue
+    if [ "${kinds[$i]}" = side ]; then start "$i"; together+=("$i"); continue; fi
+    join "${together[@]}"; together=()
+    start "$i"; finish "$i"
+  done
+  join "${together[@]}"
+}
+
+join() { local i; for i in "$@"; do finish "$i"; done; }
+
+# When we are stopped, nothing that a stage started outlives us.
+stop_all() {
+  local pid
+  for pid in "${pids[@]}"; do
+    # shellcheck disable=SC2046
+    kill -KILL $(left_behind "$pid") 2>/dev/null
+  done
+}
+
+# Stage, time, tests passed and failed; then the line that machines read.
+table() {
+  local name ok=0 bad=0 passed failed
+  printf '\n%-14s %9s %8s %8s  %s\n' stage seconds passed failed outcome
+  for name in "${names[@]}"; do
+    [ -n "${status[$name]:-}" ] || continue
+    read -r passed failed < <(awk '/^test result:/ {p += $4; f += $6} END {print p + 0, f + 0}' "$logs/$name.log")
+    printf '%-14s %9s %8s %8s  %s\n' "$name" "${seconds[$name]}" "$passed" "$failed" \
+      "$([ "${status[$name]}" = 0 ] && echo ok || echo FAILED)"
+    ok=$((ok + passed)) bad=$((bad + failed))
+    if [ "${status[$name]}" = 0 ]; then ok=$((ok + 1)); else bad=$((bad + 1)); failures+=("$name"); fi
+  done
+  printf '%-14s %9s\n\n' total "$SECONDS"
+  [ ${#failures[@]} -eq 0 ] || printf 'failed: %s (logs in %s)\n' "${failures[*]}" "$logs"
+  printf '%s passed, %s failed\n' "$ok" "$bad"
+  [ "$bad" = 0 ]
+}
+
+# Ends before any stage ran: the same last line, so that a reader of it is never left without one.
+give_up() { printf '%s\n0 passed, 1 failed\n' "$1"; exit 1; }
+
+prepare() {
+  local i asked=() servers=-
+  for i in "${!names[@]}"; do
+    wanted "$i" || continue
+    asked+=("${needs[$i]}")
+    [ "${needs[$i]}" != servers ] || servers=servers
+  done
+  check_machine "$servers" || give_up 'install them and run ./test again'
+  # shellcheck disable=SC2046
+  need $(printf '%s\n' "${asked[@]}" | sort -u) || give_up 'the set-up did not finish'
+}
+
+check_names() {
+  local name
+  for name in "${only[@]}"; do
+    case " ${names[*]} " in *" $name "*) ;; *) printf 'no stage %s; ./test --list names them\n' "$name" >&2; exit 2 ;; esac
+  done
+}
+
+main() {
+  if [ "${1:-}" = --list ]; then printf '%s\n' "${names[@]}"; exit 0; fi
+  only=("$@") failures=()
+  check_names
+  prepare
+  logs=$cache/logs/$(date +%Y%m%dT%H%M%S)-$$
+  mkdir -p "$logs"
+  # shellcheck disable=SC2012
+  ls -1d "$cache"/logs/*/ | head -n -5 | xargs -r rm -rf
+  trap 'stop_all; exit 130' INT TERM
+  run_all
+  table
+}

@@ -1,1 +1,73 @@
-//! tributary-model.
+//! Plain, immutable values that every other crate of Tributary speaks in.
+//!
+//! Facts come in as [`Delta`]s, leave as a [`Catalog`] of [`ServiceView`]s. Nothing here does I/O,
+//! reads a clock or holds a queue. A value that can be built is valid: names, hosts and ports are
+//! newtypes whose only constructors check them.
+
+pub mod address;
+pub mod catalog;
+pub mod code;
+pub mod declaration;
+pub mod delta;
+pub mod evidence;
+pub mod export;
+pub mod facet;
+pub mod gateway;
+pub mod group;
+pub mod hash;
+pub mod health;
+pub mod hostname;
+pub mod id;
+pub mod labels;
+pub mod locality;
+pub mod object;
+pub mod port;
+pub mod protocol;
+pub mod settings;
+pub mod shared;
+pub mod slot;
+pub mod status;
+pub mod sweep;
+pub mod time;
+pub mod trace;
+pub mod view;
+pub mod workload;
+
+pub use address::{Address, At, Origin, Place};
+pub use catalog::{Catalog, Changed, HostEntry, RegistryView, WorkloadView};
+pub use code::Code;
+pub use declaration::{
+    Attributes, DeclKey, Declaration, Resolution, Selector, ServiceAddress, ServiceKey, TrafficDistribution,
+};
+pub use delta::{
+    Ask, Basis, Collection, CollectionKind, Completeness, Delta, Fact, Item, Key, Record, Stamped,
+};
+pub use evidence::Evidence;
+pub use export::{ExportTo, Visibility};
+pub use facet::{Dims, Facet};
+pub use gateway::{Gateway, GatewayAddress, GatewayKey};
+pub use group::{Group, GroupKey, GroupPort, PortSet, Summary};
+pub use hash::Version;
+pub use health::Health;
+pub use hostname::Hostname;
+pub use id::{
+    ClusterId, Generation, Identity, InvalidName, Namespace, NetworkId, NodeName, Provider, RegistryId,
+    RegistryName, Scope,
+};
+pub use labels::Labels;
+pub use locality::Locality;
+pub use object::{ObjectId, ObjectRef, ObjectVersion, Source};
+pub use port::{PortName, PortNumber, ServicePort, Target};
+pub use protocol::Protocol;
+pub use settings::{Alias, Settings};
+pub use shared::Shared;
+pub use slot::{Answers, ClientKind, Encoded, Projection, Slots};
+pub use status::{Freshness, Problem, SinceMono, SourceState, SourceStatus, Standing};
+pub use sweep::Sweep;
+pub use time::{Mono, Timestamp};
+pub use trace::{Recorder, Stage, Step, Trace, Verdict};
+pub use view::{
+    ClusterFacts, Condition, DeclarationView, EndpointFacts, EndpointSource, ListenerFacts, PortView,
+    RouteFacts, ServiceView, ShardRef,
+};
+pub use workload::{Workload, WorkloadAddress, WorkloadKey, WorkloadKind};

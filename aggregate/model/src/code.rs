@@ -1,0 +1,174 @@
+//! The one table of `TRBnnnn` codes: errors, conditions and refusals.
+//!
+//! A code is part of the interface: it is never given another meaning. `docs/reference/codes.md`
+//! is made from this table and a test compares the two.
+
+use std::fmt;
+
+/// A row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodeInfo {
+    /// Its number.
+    pub number: u16,
+    /// What it means, in a few words.
+    pub title: &'static str,
+    /// What a person does about it.
+    pub next: &'static str,
+}
+
+/// A code of the table; cannot be made from a number that is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Code(u16);
+
+macro_rules! codes {
+    ($($number:literal $name:ident $title:literal => $next:literal;)*) => {
+        impl Code {
+            $(#[doc = $title] pub const $name: Self = Self($number);)*
+            /// Every code, in order.
+            pub const TABLE: &'static [CodeInfo] =
+                &[$(CodeInfo { number: $number, title: $title, next: $next }),*];
+        }
+    };
+}
+
+codes! {
+    // 01xx: command line and configuration
+    101 NO_REGISTRY "no registry is configured" => "name one, for example `--registry file=DIR`";
+    102 CONFIG_INVALID "the configuration file is not valid" => "correct the named line; `tributary config schema` prints what is allowed";
+    103 ADDRESS_IN_USE "a listening address is in use" => "choose another port or stop the other process";
+    104 PLAINTEXT_NOT_LOOPBACK "plaintext xDS is offered on a non-loopback address" => "configure TLS or listen on 127.0.0.1";
+    105 CONFIG_RELOAD_FAILED "a changed configuration file is not valid; the running one stays" => "correct the named line";
+    106 UNKNOWN_REGISTRY_KIND "there is no registry of this kind" => "use one of the kinds that `tributary serve --help` lists";
+    107 TLS_FILES "certificate, key or CA cannot be read" => "check the named file";
+    108 SERVER_UNREACHABLE "no server answers at this address" => "start one with `tributary serve` or pass `--server`";
+    109 NOT_FOUND "the server knows nothing of this name" => "list what it knows with `tributary get`";
+    110 REGISTRY_NAME_TAKEN "two registries have the same name" => "give one of them another `name`";
+    111 FLAG_INVALID "a flag's value is not valid" => "see `tributary serve --help`";
+
+    // 02xx: sources
+    201 SOURCE_UNREACHABLE "a source cannot be reached" => "check that it runs and that its address is right; what it last said stays served";
+    202 SOURCE_FORBIDDEN "a source refuses access" => "check its permissions; what it last said stays served";
+    203 REMOVAL_HELD "a removal is held until the source confirms it" => "see `tributary get registries -o wide`";
+    204 SOURCE_LIMIT "a source is larger than its bound" => "split it or remove what is not needed";
+    205 REGISTRY_UNKNOWN "a registry has not synced yet" => "see its reason with `tributary get registries -o wide`";
+    206 REGISTRY_STALE "a registry has not been confirmed for a while" => "see its reason with `tributary get registries -o wide`";
+    207 REGISTRY_FAILED "a registry's run failed and is being restarted" => "see its reason with `tributary get registries -o wide`";
+
+    // 03xx: documents
+    301 YAML_SYNTAX "the document is not YAML" => "correct the named line";
+    302 DOCUMENT_TOO_LARGE "the document is larger than its bound" => "split it";
+    303 UNKNOWN_KIND "the document's kind is not one that is read" => "use ServiceEntry, WorkloadEntry or WorkloadGroup of networking.istio.io";
+    304 UNKNOWN_FIELD "a field is not known" => "remove it or correct its spelling";
+    305 WRONG_TYPE "a field has the wrong type" => "write it as the message says";
+    306 MISSING_FIELD "a required field is missing" => "add it";
+    307 INVALID_HOST "a host is not valid" => "write a DNS name, possibly with a leading `*.`";
+    308 INVALID_ADDRESS "an address is not valid" => "write an IP address, a CIDR, or what the message names";
+    309 INVALID_PORT "a port is not valid" => "use 1 to 65535, and unique names and numbers";
+    310 SELECTOR_AND_ENDPOINTS "both a selector and endpoints are given" => "keep one of them";
+    311 RESOLUTION_MISMATCH "the resolution does not allow this" => "change the resolution or what the message names";
+    312 DUPLICATE_OBJECT "two documents declare the same object" => "rename or remove one; the first in file order is served";
+    313 INVALID_NAME "a name is not valid" => "use letters, digits, `-` and `.`";
+    314 EMPTY_SELECTOR "a selector without labels selects nothing" => "give it at least one label";
+    315 UNKNOWN_ENDPOINT_PORT "an endpoint names a port that the entry does not declare" => "declare it or remove it";
+    316 ADDRESS_MISSING "a workload has neither address nor network" => "give it one";
+
+    // 04xx: conditions of a service
+    401 PORT_CONFLICT "shards declare a port number with different names or protocols" => "make the declarations agree; the first in precedence is served";
+    402 HOST_CONFLICT "several namespaces or providers claim this host" => "rename one; the first in precedence is served";
+    403 DUPLICATE_ENDPOINT "two shards list the same endpoint" => "remove one; the first in precedence is served with the worse health";
+    404 GROUP_WITHOUT_DECLARATION "endpoints wait for their declaration" => "declare the service";
+    405 UNMATCHED_PORT "endpoints have no port for a declared one" => "make the port names agree";
+    406 RESOLUTION_CONFLICT "declarations disagree on the resolution" => "make them agree; the first in precedence is served";
+    407 ALIAS_LOOP "an alias leads back to itself" => "break the loop";
+    408 ALIAS_DANGLING "an alias names a host that does not exist" => "declare that host or remove the alias";
+    409 ADDRESS_CONFLICT "two services claim the same virtual address and port" => "change one; the first in precedence is served";
+    410 DOMAIN_CONFLICT "two services claim the same domain on one port" => "change one; the first in precedence is served";
+    411 NO_TARGET_PORT "a selected workload lacks the target port" => "name the port on the workload or use a number";
+    412 LISTENER_CONFLICT "HTTP and TCP services need the same listener" => "use different ports; the first in precedence is served";
+
+    // 05xx: why an endpoint is or is not served
+    501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";
+    502 NO_SUCH_ENDPOINT "no source lists this endpoint" => "check the source object";
+    503 MERGED "the shard takes part in the service" => "nothing";
+    504 SHADOWED_SERVICE "another declaration of this host is served to this client" => "see the claimants with `tributary get services -o wide`";
+    505 VISIBLE "the declaration is visible to this client" => "nothing";
+    506 NOT_VISIBLE "the declaration is not exported to this client's namespace" => "extend its `exportTo`";
+    507 OTHER_NODE "only endpoints on the client's own node are served" => "see internalTrafficPolicy";
+    508 OTHER_CLUSTER "only endpoints of the client's own cluster are served" => "export the service or make it global";
+    509 SAME_NETWORK "the client reaches the address directly" => "nothing";
+    510 OTHER_NETWORK "the address lies in another network behind gateways" => "use a client in that network, or `crossNetwork: direct` where networks are flat";
+    511 HEALTHY "the endpoint is healthy" => "nothing";
+    512 UNHEALTHY "the endpoint is not healthy" => "see its source";
+    513 TERMINATING "the endpoint is going away" => "nothing";
+    514 DRAINING "the endpoint is draining" => "nothing";
+    515 WEIGHT "the endpoint's weight and priority" => "nothing";
+    516 NOT_AN_IP "the client cannot take an address that is not an IP" => "use an IP address or a DNS resolution";
+    517 UNIX_NOT_FOR_GRPC "gRPC clients are not given unix paths" => "give the endpoint an IP address";
+    518 DUPLICATE_ADDRESS "the address and port are already served" => "remove one of the duplicates";
+    519 DEMOTED "the shard is served one priority lower" => "see the registry's staleness policy";
+    520 DELIVERED "the client was sent this and took it" => "nothing";
+    521 NOT_DELIVERED "the client has not been sent this" => "see `tributary get clients`";
+    522 NACKED "the client refused what it was sent" => "see the client's error text";
+    523 NOT_ACKED "the client has been sent this and has not answered yet" => "wait, or look at the client";
+    524 NO_SUCH_HOST "no source declares this host" => "check the host's spelling and its source";
+    525 NO_SUCH_PORT "the service has no such port" => "check the port";
+    526 DNS_RESOLVED "the client resolves this service by DNS" => "nothing";
+    527 HELD_ENDPOINT "the endpoint is served although its removal was announced without proof" => "see `tributary get registries -o wide`";
+
+    // 06xx: clients
+    601 CLIENT_NO_NODE "a client did not say who it is" => "set `node.id` in its bootstrap";
+    602 CLIENT_LIMIT "a client exceeded a bound" => "see the message for the bound";
+    603 CLIENT_IDENTITY "a client's node does not match its certificate" => "correct `metadata.NAMESPACE` or the certificate";
+    604 CLIENT_NACK "a client refused a resource" => "see its text with `tributary get clients -o wide`";
+    605 CLIENT_NO_PROFILE "a client asked for listeners or routes that its profile does not have" => "use a four-part `sidecar~` node id, or gRPC";
+    606 CLIENT_PARTIAL_MTLS "a sidecar is served without mesh TLS in its xDS clusters" => "see the guide to what an Istio data plane does not get";
+    607 CLIENT_SLOW "a client's stream was closed because it stopped reading" => "look at the client";
+    608 CLIENT_UNKNOWN_CLUSTER "a client names a cluster that no registry speaks for" => "correct its CLUSTER_ID";
+    609 CLIENT_TYPE "a client asked for a type that is not served" => "nothing; the request is ignored";
+}
+
+impl Code {
+    /// Its row.
+    #[must_use]
+    pub fn info(self) -> CodeInfo {
+        let at = Self::TABLE.partition_point(|row| row.number < self.0);
+        Self::TABLE[at]
+    }
+    /// Its number.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+}
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TRB{:04}", self.0)
+    }
+}
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+impl serde::Serialize for Code {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_without_doubles() {
+        assert!(Code::TABLE.windows(2).all(|w| w[0].number < w[1].number));
+        assert!(Code::TABLE.iter().all(|row| !row.title.is_empty() && !row.next.is_empty()));
+    }
+
+    #[test]
+    fn a_code_finds_its_row() {
+        assert_eq!(Code::PORT_CONFLICT.info().number, 401);
+        assert_eq!(Code::NO_REGISTRY.to_string(), "TRB0101");
+    }
+}

@@ -1,0 +1,203 @@
+//! What adapters say, and what they are asked.
+//!
+//! Deltas are state, not operations: "this fact is now so". They are idempotent, may be conflated
+//! per key and replayed. The inlet stamps them with registry, generation and time.
+
+use std::sync::Arc;
+
+use crate::declaration::{DeclKey, Declaration};
+use crate::evidence::Evidence;
+use crate::gateway::{Gateway, GatewayKey};
+use crate::group::{Group, GroupKey};
+use crate::hostname::Hostname;
+use crate::id::{Generation, RegistryName, Scope};
+use crate::object::{ObjectId, ObjectRef};
+use crate::settings::{Alias, Settings};
+use crate::status::{Problem, SourceStatus};
+use crate::time::Mono;
+use crate::workload::{Workload, WorkloadKey};
+
+/// A class of output facts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub enum CollectionKind {
+    /// Declarations of services.
+    Services,
+    /// Their endpoints.
+    Groups,
+    /// What can be selected.
+    Workloads,
+    /// Ways into networks.
+    Gateways,
+    /// Mesh-wide values and aliases.
+    Settings,
+}
+
+/// The facts of one kind of one scope; it is synced when every input that its conversion joins has
+/// listed completely.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub struct Collection {
+    /// The part of the registry that fails as one.
+    pub scope: Scope,
+    /// The kind of facts.
+    pub kind: CollectionKind,
+}
+
+/// What identifies a fact within its registry and scope.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub enum Item {
+    /// A declaration.
+    Service(DeclKey),
+    /// Endpoints.
+    Group(GroupKey),
+    /// A workload.
+    Workload(WorkloadKey),
+    /// A gateway address.
+    Gateway(GatewayKey),
+    /// The mesh-wide values.
+    Settings,
+    /// A joined name.
+    Alias(Hostname),
+}
+
+/// What identifies a fact within its registry.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub struct Key {
+    /// The scope that says it.
+    pub scope: Scope,
+    /// The fact.
+    pub item: Item,
+}
+
+impl Key {
+    /// The collection that holds it.
+    #[must_use]
+    pub fn collection(&self) -> Collection {
+        let kind = match self.item {
+            Item::Service(_) => CollectionKind::Services,
+            Item::Group(_) => CollectionKind::Groups,
+            Item::Workload(_) => CollectionKind::Workloads,
+            Item::Gateway(_) => CollectionKind::Gateways,
+            Item::Settings | Item::Alias(_) => CollectionKind::Settings,
+        };
+        Collection { scope: self.scope.clone(), kind }
+    }
+}
+
+/// A key with its value: a mismatch of the two cannot be written down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fact {
+    /// One declaration of a service.
+    Service(DeclKey, Arc<Declaration>),
+    /// The endpoints that one object gives one declaration.
+    Group(GroupKey, Arc<Group>),
+    /// What can be selected.
+    Workload(WorkloadKey, Arc<Workload>),
+    /// A way into a network.
+    Gateway(GatewayKey, Arc<Gateway>),
+    /// Mesh-wide values.
+    Settings(Arc<Settings>),
+    /// A joined name.
+    Alias(Hostname, Arc<Alias>),
+}
+
+impl Fact {
+    /// What identifies it within its scope.
+    #[must_use]
+    pub fn item(&self) -> Item {
+        match self {
+            Self::Service(key, _) => Item::Service(key.clone()),
+            Self::Group(key, _) => Item::Group(key.clone()),
+            Self::Workload(key, _) => Item::Workload(key.clone()),
+            Self::Gateway(key, _) => Item::Gateway(key.clone()),
+            Self::Settings(_) => Item::Settings,
+            Self::Alias(host, _) => Item::Alias(host.clone()),
+        }
+    }
+    /// The source object, where the fact has one: a sweep spares it while that object has an open
+    /// problem.
+    #[must_use]
+    pub fn object(&self) -> Option<&ObjectId> {
+        match self {
+            Self::Service(key, _) => Some(&key.object),
+            Self::Group(key, _) => Some(&key.object),
+            Self::Workload(_, workload) => Some(&workload.source.object),
+            Self::Gateway(key, _) => Some(&key.object),
+            Self::Settings(_) | Self::Alias(..) => None,
+        }
+    }
+}
+
+/// Whether what is missing from a value is really gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Basis {
+    /// The source said exactly this.
+    Authoritative,
+    /// Derived from an answer that may be short; the reason, for people.
+    Unsure(Arc<str>),
+}
+
+/// How much of a collection a list held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Completeness {
+    /// All of it: what it did not hold is gone.
+    Complete,
+    /// What the credential may see; sweeps nothing.
+    Filtered,
+    /// What could be read; sweeps nothing.
+    Partial,
+}
+
+/// What an adapter says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Delta {
+    /// A run's first word: what must be synced before its facts count as all. Said again when
+    /// optional kinds appear.
+    Required(Vec<Collection>),
+    /// The adapter has no state for this collection and lists it from the start.
+    Restart(Collection),
+    /// This fact is now so.
+    Put(Scope, Fact, Basis),
+    /// This fact is no more, for this reason.
+    Drop(Key, Evidence),
+    /// A list of the collection ended.
+    Synced(Collection, Completeness),
+    /// The source confirmed that the collection is followed.
+    Progress(Collection),
+    /// An object is bad, or (with `None`) good again.
+    Problem(ObjectRef, Option<Problem>),
+    /// How the source of a scope is doing.
+    Status(Scope, SourceStatus),
+}
+
+/// A delta with what the inlet knows of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stamped<T> {
+    /// Who says it.
+    pub registry: RegistryName,
+    /// In which run.
+    pub generation: Generation,
+    /// When it was observed.
+    pub at: Mono,
+    /// What is said.
+    pub value: T,
+}
+
+/// A question to a source that nobody waits for; its answer comes in as an ordinary fact.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ask {
+    /// Whom to ask.
+    pub registry: RegistryName,
+    /// In which run.
+    pub generation: Generation,
+    /// Whether this is really gone, or really has so few addresses.
+    pub confirm: Key,
+}
+
+/// An accepted change, for the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record {
+    /// Now so.
+    Put(RegistryName, Scope, Fact),
+    /// No more, with its evidence.
+    Drop(RegistryName, Key, Evidence),
+}

@@ -1,0 +1,108 @@
+//! Host names as services declare them and clients ask for them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::id::InvalidName;
+
+/// A lower-case DNS name of up to 253 bytes, possibly with a leading `*.` label.
+///
+/// Equality is by lower-cased text without a trailing dot (RFC 4343).
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(transparent)]
+pub struct Hostname(Arc<str>);
+
+const WHAT: &str = "host";
+
+impl Hostname {
+    /// Checks and lower-cases. A bare `*` is refused: it would claim every name.
+    pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidName> {
+        let text = text.as_ref();
+        let name = text.strip_suffix('.').unwrap_or(text);
+        if name.is_empty() {
+            return Err(InvalidName::new(WHAT, text, "is empty"));
+        }
+        if name.len() > 253 {
+            return Err(InvalidName::new(WHAT, text, "is longer than 253 bytes"));
+        }
+        if name == "*" {
+            return Err(InvalidName::new(WHAT, text, "would claim every name; give it a domain"));
+        }
+        let labels = name.strip_prefix("*.").unwrap_or(name);
+        if !labels.split('.').all(label_ok) {
+            return Err(InvalidName::new(WHAT, text, "is not a DNS name"));
+        }
+        Ok(Self(name.to_ascii_lowercase().into()))
+    }
+    /// The name as text, lower case, without a trailing dot.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+    /// Whether the first label is `*`.
+    #[must_use]
+    pub fn is_wildcard(&self) -> bool {
+        self.0.starts_with("*.")
+    }
+    /// Whether the name has at least two labels and no wildcard, so that a resolver can look it up.
+    #[must_use]
+    pub fn is_fully_qualified(&self) -> bool {
+        !self.is_wildcard() && self.0.contains('.')
+    }
+}
+
+fn label_ok(label: &str) -> bool {
+    let bytes = label.as_bytes();
+    let edge = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    matches!((bytes.first(), bytes.last()), (Some(&a), Some(&z)) if edge(a) && edge(z))
+        && bytes.len() <= 63
+        && bytes.iter().all(|&b| edge(b) || b == b'-')
+}
+
+impl fmt::Display for Hostname {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl fmt::Debug for Hostname {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+impl std::str::FromStr for Hostname {
+    type Err = InvalidName;
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        Self::new(text)
+    }
+}
+impl std::borrow::Borrow<str> for Hostname {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn case_and_the_final_dot_do_not_matter() {
+        assert_eq!(Hostname::new("Pay.Shop.").unwrap(), Hostname::new("pay.shop").unwrap());
+    }
+
+    #[test]
+    fn what_is_not_a_name_is_refused() {
+        let long = format!("{}.com", "a".repeat(64));
+        for bad in ["", ".", "*", "a..b", "-a.b", "a-.b", "a b", "*a.com", "a.*.com", "\u{e9}.com", &long] {
+            assert!(Hostname::new(bad).is_err(), "{bad:?} was taken");
+        }
+    }
+
+    #[test]
+    fn wildcards_know_themselves() {
+        assert!(Hostname::new("*.example.com").unwrap().is_wildcard());
+        assert!(!Hostname::new("*.example.com").unwrap().is_fully_qualified());
+        assert!(Hostname::new("a.b").unwrap().is_fully_qualified());
+        assert!(!Hostname::new("local").unwrap().is_fully_qualified());
+    }
+}

@@ -1,0 +1,251 @@
+//! Names of things: registries, clusters, namespaces, networks, nodes, identities.
+//!
+//! Owned by the model; every crate calls the constructors at its edge and passes the types on.
+//! Ordering is by text, so that sorted output is the same on every replica.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a text is not a name of the kind asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} {text:?} {why}")]
+pub struct InvalidName {
+    /// The kind of name, as a person would say it.
+    pub what: &'static str,
+    /// The text, cut to 80 characters.
+    pub text: String,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+impl InvalidName {
+    pub(crate) fn new(what: &'static str, text: &str, why: &'static str) -> Self {
+        Self { what, text: text.chars().take(80).collect(), why }
+    }
+}
+
+fn check(what: &'static str, text: &str, max: usize, ok: fn(u8) -> bool) -> Result<(), InvalidName> {
+    if text.is_empty() {
+        return Err(InvalidName::new(what, text, "is empty"));
+    }
+    if text.len() > max {
+        return Err(InvalidName::new(what, text, "is too long"));
+    }
+    if !text.bytes().all(ok) {
+        return Err(InvalidName::new(what, text, "has a character that is not allowed"));
+    }
+    Ok(())
+}
+
+const fn name_byte(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_')
+}
+
+const fn visible_byte(b: u8) -> bool {
+    b.is_ascii_graphic()
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident, $what:literal, $max:literal, $ok:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+        #[serde(transparent)]
+        pub struct $type(Arc<str>);
+
+        impl $type {
+            /// Checks the text and keeps it; the error names the text and the rule.
+            pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidName> {
+                let text = text.as_ref();
+                check($what, text, $max, $ok)?;
+                Ok(Self(text.into()))
+            }
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+        impl std::str::FromStr for $type {
+            type Err = InvalidName;
+            fn from_str(text: &str) -> Result<Self, InvalidName> {
+                Self::new(text)
+            }
+        }
+        impl std::borrow::Borrow<str> for $type {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+name!(
+    /// A registry's name, unique in one server (`east`, `file`).
+    RegistryName, "registry name", 63, name_byte
+);
+name!(
+    /// A Kubernetes cluster, or what plays that part for another provider.
+    ClusterId, "cluster id", 253, name_byte
+);
+name!(
+    /// A namespace of services and workloads.
+    Namespace, "namespace", 63, name_byte
+);
+name!(
+    /// A network: addresses inside one reach each other without a gateway.
+    NetworkId, "network", 253, name_byte
+);
+name!(
+    /// The node (machine) that a workload runs on.
+    NodeName, "node name", 253, name_byte
+);
+name!(
+    /// The part of a registry that fails as one: a namespace set, a datacenter, a directory.
+    Scope, "scope", 512, visible_byte
+);
+
+/// A workload identity as a SPIFFE URI or another subject alternative name. One pointer wide,
+/// because every address carries one.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Identity(Arc<Box<str>>);
+
+impl Identity {
+    /// Any visible ASCII text of up to 2,048 bytes.
+    pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidName> {
+        let text = text.as_ref();
+        check("identity", text, 2048, visible_byte)?;
+        Ok(Self(Arc::new(text.into())))
+    }
+    /// `spiffe://<trust domain>/ns/<namespace>/sa/<account>`.
+    pub fn spiffe(trust_domain: &str, namespace: &Namespace, account: &str) -> Result<Self, InvalidName> {
+        Self::new(format!("spiffe://{trust_domain}/ns/{namespace}/sa/{account}"))
+    }
+    /// The identity as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+impl serde::Serialize for Identity {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(self.as_str())
+    }
+}
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+/// A kind of source. The order is the precedence of their words about one service: Kubernetes
+/// first, so that nothing else can squat a cluster's own names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub enum Provider {
+    /// A Kubernetes cluster's Services and EndpointSlices.
+    Kubernetes,
+    /// ServiceEntry, WorkloadEntry and WorkloadGroup, from files or custom resources.
+    ServiceEntry,
+    /// A Consul datacenter.
+    Consul,
+    /// The server's own configuration (aliases, settings).
+    Config,
+    /// The in-memory registry of the tests.
+    Memory,
+}
+
+impl Provider {
+    /// The name shown to people and in shard names.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kubernetes => "Kubernetes",
+            Self::ServiceEntry => "ServiceEntry",
+            Self::Consul => "Consul",
+            Self::Config => "Config",
+            Self::Memory => "Memory",
+        }
+    }
+}
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What identifies one registry; shared by everything that it says.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub struct RegistryId {
+    /// Unique in one server.
+    pub name: RegistryName,
+    /// The kind of source.
+    pub provider: Provider,
+    /// The cluster that it speaks for.
+    pub cluster: ClusterId,
+}
+
+impl fmt::Display for RegistryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.provider, self.cluster)
+    }
+}
+
+/// One run of a registry with one credential and configuration. 0 is what a journal restored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, serde::Serialize)]
+#[serde(transparent)]
+pub struct Generation(pub u64);
+
+impl Generation {
+    /// The run after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        assert!(Namespace::new("shop").is_ok());
+        for bad in ["", "a b", "a/b", "a\u{e9}", &"x".repeat(64)] {
+            assert!(Namespace::new(bad).is_err(), "{bad:?} was taken");
+        }
+        assert!(Scope::new("dir:/etc/x").is_ok(), "a scope may be a path");
+        assert!(Scope::new("a\nb").is_err());
+    }
+
+    #[test]
+    fn an_error_names_the_kind_and_the_text() {
+        let e = NetworkId::new("net a").unwrap_err().to_string();
+        assert_eq!(e, r#"network "net a" has a character that is not allowed"#);
+    }
+
+    #[test]
+    fn kubernetes_precedes_every_other_provider() {
+        let mut all = [Provider::Memory, Provider::Consul, Provider::ServiceEntry, Provider::Kubernetes];
+        all.sort();
+        assert_eq!(all[0], Provider::Kubernetes);
+    }
+}

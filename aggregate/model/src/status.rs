@@ -1,0 +1,84 @@
+//! How a source is doing, and which of its objects are bad.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::code::Code;
+use crate::time::Mono;
+
+/// Whether a collection's facts can be trusted to be all and to be now.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize)]
+pub enum Freshness {
+    /// Nothing has been heard: unknown is not empty (law 1).
+    #[default]
+    Unknown,
+    /// A first list is under way.
+    Syncing,
+    /// Complete and followed.
+    Live,
+    /// Was complete once; followed no more since then.
+    Stale {
+        /// Since when.
+        since: SinceMono,
+        /// Why.
+        why: Arc<str>,
+    },
+}
+
+/// A time that serialises as milliseconds since the process started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct SinceMono(pub Mono);
+
+impl serde::Serialize for SinceMono {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_u64(self.0.0)
+    }
+}
+
+/// What a source is doing, as its adapter sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize)]
+pub enum SourceState {
+    /// Connecting or listing.
+    #[default]
+    Syncing,
+    /// Followed.
+    Live,
+    /// Cannot be reached.
+    Unreachable,
+    /// Refuses our credential.
+    AuthFailed,
+    /// Refuses what we ask for.
+    Forbidden,
+    /// Answers what cannot be understood.
+    Broken,
+}
+
+/// A source's own word about itself, per scope.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize)]
+pub struct SourceStatus {
+    /// The state.
+    pub state: SourceState,
+    /// The reason for it, for people; never a secret.
+    pub reason: Arc<str>,
+    /// How long until the next try, where one is planned.
+    pub retry_in: Option<Duration>,
+}
+
+/// Whether a shard is served as it is, or one priority lower by an operator's staleness policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, serde::Serialize)]
+pub enum Standing {
+    /// As it is.
+    #[default]
+    Normal,
+    /// One priority lower.
+    Demoted,
+}
+
+/// What is wrong with one object. The object is quarantined alone; its last good version stays.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
+pub struct Problem {
+    /// The code.
+    pub code: Code,
+    /// What is wrong and what to do, in one line.
+    pub message: Arc<str>,
+}

@@ -1,0 +1,89 @@
+//! What can be selected as an endpoint, and what a connected client may turn out to be.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::address::Place;
+use crate::health::Health;
+use crate::id::{ClusterId, Identity, Namespace};
+use crate::labels::Labels;
+use crate::object::Source;
+use crate::port::{PortName, PortNumber};
+
+/// A kind of workload. Pods sort before entries (`registries.md` 4.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub enum WorkloadKind {
+    /// A Kubernetes pod.
+    Pod,
+    /// A WorkloadEntry.
+    Entry,
+    /// An instance of another provider.
+    Instance,
+}
+
+/// Which workload. The cluster and the kind are part of it: pods of one name in two clusters, or a
+/// pod and an entry of one name, are different workloads.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub struct WorkloadKey {
+    /// Its namespace.
+    pub namespace: Namespace,
+    /// Its kind.
+    pub kind: WorkloadKind,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its cluster.
+    pub cluster: ClusterId,
+}
+
+/// Where a workload listens.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub enum WorkloadAddress {
+    /// An IP address.
+    Ip(IpAddr),
+    /// A DNS name.
+    Name(Arc<str>),
+    /// A unix path.
+    Unix(Arc<str>),
+}
+
+/// A pod, WorkloadEntry or instance.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Workload {
+    /// Provenance.
+    pub source: Source,
+    /// Its addresses, the canonical one first.
+    pub addresses: Arc<[WorkloadAddress]>,
+    /// Its named ports, sorted by name.
+    pub ports: Arc<[(PortName, PortNumber)]>,
+    /// Its own labels.
+    pub labels: Labels,
+    /// Its labels with topology added (`registries.md` 1.4).
+    pub augmented: Labels,
+    /// Where it runs.
+    pub place: Arc<Place>,
+    /// Who it proves to be.
+    pub identity: Option<Identity>,
+    /// Its service account's name, empty where none is known.
+    pub account: Arc<str>,
+    /// Its health.
+    pub health: Health,
+    /// Whether it speaks mesh TLS.
+    pub mtls: bool,
+    /// Its share of traffic.
+    pub weight: u32,
+    /// The workload's name as people know it (a Deployment's, say).
+    pub name: Arc<str>,
+}
+
+impl Workload {
+    /// Whether its address is a name or a unix path, so that only DNS services can select it.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        !matches!(self.addresses.first(), Some(WorkloadAddress::Ip(_)))
+    }
+    /// The number of a named port.
+    #[must_use]
+    pub fn port(&self, name: &PortName) -> Option<PortNumber> {
+        self.ports.binary_search_by(|(n, _)| n.cmp(name)).ok().map(|i| self.ports[i].1)
+    }
+}

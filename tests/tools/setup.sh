@@ -6,6 +6,8 @@ deny_version=0.20.2
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target}
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
 export PIP_DISABLE_PIP_VERSION_CHECK=1
+# A failed test says what it waited for; the stack under it is noise.
+export RUST_LIB_BACKTRACE=${RUST_LIB_BACKTRACE:-0}
 
 say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*"; }
 

@@ -1,1 +1,28 @@
-//! tributary-suites.
+//! The test harness: everything a test needs to meet Tributary the way its users do. Child processes that
+//! never outlive their test, real Envoy and gRPC clients, backends that name themselves, steady load, a raw
+//! ADS client, and a scripted ADS server for tests of the harness itself. Used by the suites here and by the
+//! benches; nothing here is part of the product.
+
+pub mod ads;
+pub mod backend;
+pub mod envoy;
+pub mod files;
+pub mod grpc;
+pub mod http_client;
+pub mod load;
+pub mod ports;
+pub mod process;
+pub mod resources;
+pub mod server;
+pub mod tools;
+pub mod wait;
+
+pub use ads::{AdsClient, Answer, GrpcStatus, ScriptedAds, Variant};
+pub use backend::Backend;
+pub use envoy::{Envoy, EnvoyConfig};
+pub use files::Files;
+pub use grpc::{GrpcClient, GrpcConfig, Language};
+pub use load::{Load, LoadPlan, Tally};
+pub use process::Process;
+pub use server::{ServerOptions, TestServer};
+pub use wait::eventually;

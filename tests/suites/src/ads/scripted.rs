@@ -1,0 +1,170 @@
+//! A scripted ADS server: it holds a table of resources, answers from it on SotW and delta, pushes what a test
+//! changes in it, and remembers what clients said. It proves the harness and the shapes that clients take,
+//! before and apart from the real server.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::SendResponse;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use parking_lot::Mutex;
+use prost::Message;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::{Variant, frame};
+
+mod session;
+use session::Session;
+
+/// Resources by type and name: their encoded form.
+pub(super) type Table = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
+
+/// One request as the server heard it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Heard {
+    /// The type asked for.
+    pub type_url: String,
+    /// The names: all of them on SotW, the added ones on delta.
+    pub names: Vec<String>,
+    /// The nonce that it answers, if any.
+    pub nonce: String,
+    /// The words of a NACK.
+    pub error: Option<String>,
+    /// The node's id, where the request carried the node.
+    pub node: Option<String>,
+}
+
+/// The running server; everything ends when it is dropped.
+#[derive(Debug)]
+pub struct ScriptedAds {
+    addr: SocketAddr,
+    table: watch::Sender<Table>,
+    heard: Arc<Mutex<Vec<Heard>>>,
+    task: JoinHandle<()>,
+}
+
+impl ScriptedAds {
+    /// Starts with an empty table on a free port.
+    pub async fn start() -> Result<Self> {
+        let addr = crate::ports::free_addr()?;
+        let listener = TcpListener::bind(addr).await.with_context(|| format!("listen on {addr}"))?;
+        let (table, reader) = watch::channel(Table::new());
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let task = tokio::spawn(accept(listener, reader, Arc::clone(&heard)));
+        Ok(Self { addr, table, heard, task })
+    }
+
+    /// Where clients connect.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Puts or replaces resources of one type, in one step for clients.
+    pub fn put<M: Message>(&self, type_url: &str, resources: &[(&str, M)]) {
+        self.table.send_modify(|table| {
+            let names = table.entry(type_url.to_owned()).or_default();
+            names.extend(resources.iter().map(|(name, value)| ((*name).to_owned(), value.encode_to_vec())));
+        });
+    }
+
+    /// Takes a resource away.
+    pub fn remove(&self, type_url: &str, name: &str) {
+        self.table.send_modify(|table| {
+            table.entry(type_url.to_owned()).or_default().remove(name);
+        });
+    }
+
+    /// What clients said so far.
+    pub fn heard(&self) -> Vec<Heard> {
+        self.heard.lock().clone()
+    }
+
+    /// The words of every NACK so far.
+    pub fn nacks(&self) -> Vec<String> {
+        self.heard.lock().iter().filter_map(|heard| heard.error.clone()).collect()
+    }
+}
+
+impl Drop for ScriptedAds {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, table: watch::Receiver<Table>, heard: Arc<Mutex<Vec<Heard>>>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            Ok((stream, _)) = listener.accept() => {
+                connections.spawn(connection(stream, table.clone(), Arc::clone(&heard)));
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    table: watch::Receiver<Table>,
+    heard: Arc<Mutex<Vec<Heard>>>,
+) -> Result<()> {
+    stream.set_nodelay(true)?;
+    let mut http = h2::server::handshake(stream).await?;
+    let mut streams = JoinSet::new();
+    while let Some(accepted) = http.accept().await {
+        let (request, respond) = accepted?;
+        streams.spawn(serve(request, respond, table.clone(), Arc::clone(&heard)));
+    }
+    Ok(())
+}
+
+async fn serve(
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    mut table: watch::Receiver<Table>,
+    heard: Arc<Mutex<Vec<Heard>>>,
+) -> Result<()> {
+    let Some(variant) = Variant::BOTH.into_iter().find(|variant| variant.path() == request.uri().path())
+    else {
+        return unimplemented(&mut respond);
+    };
+    let head = Response::builder().header("content-type", "application/grpc").body(())?;
+    let mut send = respond.send_response(head, false)?;
+    let mut reader = frame::Reader::new(request.into_body());
+    let mut session = Session::new(variant);
+    loop {
+        tokio::select! {
+            message = reader.next() => {
+                let Some(bytes) = message? else { break };
+                heard.lock().push(session.hear(bytes)?);
+            }
+            changed = table.changed() => changed?,
+        }
+        let answers = session.answers(&table.borrow_and_update());
+        for answer in answers {
+            send.send_data(answer, false)?;
+        }
+    }
+    send.send_trailers(status("0"))?;
+    Ok(())
+}
+
+/// Clients ask for other services too, such as load reports.
+fn unimplemented(respond: &mut SendResponse<Bytes>) -> Result<()> {
+    let mut head = Response::builder().header("content-type", "application/grpc").body(())?;
+    head.headers_mut().extend(status("12"));
+    respond.send_response(head, true)?;
+    Ok(())
+}
+
+fn status(code: &'static str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert("grpc-status", HeaderValue::from_static(code));
+    headers
+}

@@ -1,0 +1,120 @@
+//! Backends: servers inside the test that answer with their own name and count what reaches them. HTTP for
+//! Envoy, HTTP and gRPC on the same port for gRPC clients. Closing one cuts every connection at once, which
+//! is what a removed endpoint must survive.
+
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, Result};
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body_util::{BodyExt, Full, combinators::BoxBody};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+
+type Body = BoxBody<Bytes, Infallible>;
+
+/// A server that names itself; closed when dropped.
+#[derive(Debug)]
+pub struct Backend {
+    name: String,
+    addr: SocketAddr,
+    count: Arc<AtomicU64>,
+    task: JoinHandle<()>,
+}
+
+impl Backend {
+    /// Starts on a free loopback port.
+    pub async fn start(name: &str) -> Result<Self> {
+        Self::start_at(name, SocketAddr::from((Ipv4Addr::LOCALHOST, crate::ports::free_port()?))).await
+    }
+
+    /// Starts on the given address.
+    pub async fn start_at(name: &str, addr: SocketAddr) -> Result<Self> {
+        let listener = TcpListener::bind(addr).await.with_context(|| format!("backend {name} on {addr}"))?;
+        let count = Arc::new(AtomicU64::new(0));
+        let task = tokio::spawn(accept(listener, name.to_owned(), Arc::clone(&count)));
+        Ok(Self { name: name.to_owned(), addr, count, task })
+    }
+
+    /// What it answers with.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// How many requests reached it.
+    pub fn requests(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Cuts its listener and all of its connections now, and returns once they are gone.
+    pub async fn close(mut self) {
+        self.task.abort();
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, name: String, count: Arc<AtomicU64>) {
+    // Dropped with this task: every connection goes with it.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            Ok((stream, _)) = listener.accept() => {
+                connections.spawn(serve(stream, name.clone(), Arc::clone(&count)));
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, name: String, count: Arc<AtomicU64>) {
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request| answer(request, name.clone(), Arc::clone(&count)));
+    // A client that goes away is no concern of the backend.
+    let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    name: String,
+    count: Arc<AtomicU64>,
+) -> Result<Response<Body>, Infallible> {
+    count.fetch_add(1, Ordering::Relaxed);
+    let grpc = request
+        .headers()
+        .get("content-type")
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
+    let _ = request.into_body().collect().await;
+    Ok(if grpc { grpc_answer(&name) } else { Response::new(Full::new(Bytes::from(name)).boxed()) })
+}
+
+/// A unary answer: one message holding the bare name, then status 0.
+fn grpc_answer(name: &str) -> Response<Body> {
+    let mut message = BytesMut::with_capacity(name.len() + 5);
+    message.put_u8(0);
+    message.put_u32(name.len() as u32);
+    message.put_slice(name.as_bytes());
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    let body = Full::new(message.freeze()).with_trailers(std::future::ready(Some(Ok(trailers))));
+    let mut response = Response::new(body.boxed());
+    response.headers_mut().insert("content-type", HeaderValue::from_static("application/grpc"));
+    response
+}

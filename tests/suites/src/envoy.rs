@@ -1,0 +1,168 @@
+//! Real Envoy: started from a bootstrap that a test describes, watched through its admin port, and gone with
+//! its handle. Called by every suite that proves what a proxy really does with our answers.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::process::Command;
+
+use crate::{Process, eventually, http_client, tools};
+
+mod bootstrap;
+pub use bootstrap::EnvoyConfig;
+
+const STARTS_WITHIN: Duration = Duration::from_secs(20);
+
+/// A running Envoy.
+#[derive(Debug)]
+pub struct Envoy {
+    process: Process,
+    admin: SocketAddr,
+    listeners: Vec<SocketAddr>,
+    // Holds the bootstrap.
+    _folder: TempDir,
+}
+
+impl Envoy {
+    /// Starts Envoy and returns once its admin port answers; [`Envoy::live`] waits for its first answers.
+    pub async fn start(config: &EnvoyConfig) -> Result<Self> {
+        let admin = crate::ports::free_addr()?;
+        let mut listeners = Vec::new();
+        for _ in config.clusters_with_listener() {
+            listeners.push(crate::ports::free_addr()?);
+        }
+        let folder = tempfile::tempdir().context("make a folder for the bootstrap")?;
+        let path = folder.path().join("bootstrap.json");
+        std::fs::write(&path, config.bootstrap(admin, &listeners).to_string())?;
+        let mut command = Command::new(tools::envoy()?);
+        command.arg("-c").arg(&path).args([
+            "--concurrency",
+            "1",
+            "--disable-hot-restart",
+            "--log-level",
+            "warning",
+        ]);
+        command.args(["--drain-time-s", "1", "--parent-shutdown-time-s", "2"]);
+        let process = Process::spawn("envoy", command)?;
+        let mut envoy = Self { process, admin, listeners, _folder: folder };
+        envoy.answers().await?;
+        Ok(envoy)
+    }
+
+    async fn answers(&mut self) -> Result<()> {
+        let deadline = tokio::time::Instant::now() + STARTS_WITHIN;
+        loop {
+            self.process.check_running()?;
+            let admin = self.admin;
+            let ask = || http_client::get_text(admin, "/server_info");
+            match eventually("the admin port of envoy", Duration::from_millis(200), ask).await {
+                Ok(_) => return Ok(()),
+                Err(error) if tokio::time::Instant::now() > deadline => {
+                    return Err(error.context(self.process.tail()));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Where its admin port is.
+    pub fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// Where the static listener of the nth [`EnvoyConfig::listen_for`] is.
+    pub fn listener(&self, nth: usize) -> Result<SocketAddr> {
+        self.listeners.get(nth).copied().with_context(|| format!("the bootstrap has no listener {nth}"))
+    }
+
+    /// Its process, for its log and for signals.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// A document of the admin port.
+    pub async fn json(&self, path: &str) -> Result<Value> {
+        http_client::get_json(self.admin, path).await
+    }
+
+    /// `/config_dump` with endpoints.
+    pub async fn config_dump(&self) -> Result<Value> {
+        self.json("/config_dump?include_eds").await
+    }
+
+    /// Waits until Envoy has all it needs to serve.
+    pub async fn live(&self, within: Duration) -> Result<()> {
+        eventually("envoy to be live", within, || async {
+            let state = self.json("/server_info").await?["state"].clone();
+            ensure!(state == "LIVE", "its state is {state}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// One counter or gauge; absent counts as 0.
+    pub async fn stat(&self, name: &str) -> Result<u64> {
+        let text =
+            http_client::get_text(self.admin, &format!("/stats?filter=^{}$", name.replace('.', "\\.")))
+                .await?;
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        value.map_or(Ok(0), |value| value.parse().with_context(|| format!("{name} is {value}")))
+    }
+
+    /// Waits until a counter or gauge satisfies `holds`.
+    pub async fn stat_is(&self, name: &str, within: Duration, holds: impl Fn(u64) -> bool) -> Result<u64> {
+        eventually(name, within, || async {
+            let value = self.stat(name).await?;
+            ensure!(holds(value), "{name} is {value}");
+            Ok(value)
+        })
+        .await
+    }
+
+    /// Clusters that wait for their endpoints.
+    pub async fn warming_clusters(&self) -> Result<u64> {
+        self.stat("cluster_manager.warming_clusters").await
+    }
+
+    /// The hosts of one cluster, as `ip:port` or the path of a pipe; fails while Envoy lacks the cluster.
+    pub async fn hosts(&self, cluster: &str) -> Result<BTreeSet<String>> {
+        let clusters = self.json("/clusters?format=json").await?;
+        let statuses = clusters["cluster_statuses"].as_array().cloned().unwrap_or_default();
+        let Some(status) = statuses.iter().find(|status| status["name"] == cluster) else {
+            bail!("envoy has no cluster {cluster}");
+        };
+        Ok(status["host_statuses"].as_array().into_iter().flatten().filter_map(host_name).collect())
+    }
+
+    /// Waits until a cluster has exactly these hosts.
+    pub async fn has_hosts(&self, cluster: &str, hosts: &[SocketAddr], within: Duration) -> Result<()> {
+        let wanted: BTreeSet<String> = hosts.iter().map(ToString::to_string).collect();
+        eventually(&format!("{cluster} to have {wanted:?}"), within, || async {
+            let now = self.hosts(cluster).await?;
+            ensure!(now == wanted, "it has {now:?}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// The names of all clusters that Envoy uses.
+    pub async fn clusters(&self) -> Result<BTreeSet<String>> {
+        let clusters = self.json("/clusters?format=json").await?;
+        let statuses = clusters["cluster_statuses"].as_array().cloned().unwrap_or_default();
+        Ok(statuses.iter().filter_map(|status| status["name"].as_str().map(str::to_owned)).collect())
+    }
+}
+
+fn host_name(status: &Value) -> Option<String> {
+    let address = &status["address"];
+    if let Some(path) = address["pipe"]["path"].as_str() {
+        return Some(path.to_owned());
+    }
+    let socket = &address["socket_address"];
+    let ip: std::net::IpAddr = socket["address"].as_str()?.parse().ok()?;
+    Some(SocketAddr::new(ip, u16::try_from(socket["port_value"].as_u64()?).ok()?).to_string())
+}

@@ -1,0 +1,160 @@
+//! The bootstrap of an Envoy under test, built from what a test says about it.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+
+use crate::Variant;
+
+/// What kind of Envoy to start.
+#[derive(Debug, Clone)]
+pub struct EnvoyConfig {
+    ads: SocketAddr,
+    variant: Variant,
+    node_id: String,
+    metadata: Value,
+    locality: (String, String, String),
+    discovers: (bool, bool),
+    statics: Vec<String>,
+    listens: Vec<String>,
+}
+
+impl EnvoyConfig {
+    /// An Envoy that asks `ads` for clusters, and through them for endpoints.
+    pub fn new(ads: SocketAddr, variant: Variant) -> Self {
+        Self {
+            ads,
+            variant,
+            node_id: "envoy-under-test".to_owned(),
+            metadata: json!({}),
+            locality: <_>::default(),
+            discovers: (true, false),
+            statics: Vec::new(),
+            listens: Vec::new(),
+        }
+    }
+
+    /// With another node id, such as `sidecar~10.0.0.1~web.default~default.svc.cluster.local`.
+    pub fn node_id(mut self, id: &str) -> Self {
+        id.clone_into(&mut self.node_id);
+        self
+    }
+
+    /// With node metadata.
+    pub fn metadata(mut self, metadata: Value) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
+    /// With a locality.
+    pub fn locality(mut self, region: &str, zone: &str, sub_zone: &str) -> Self {
+        self.locality = (region.to_owned(), zone.to_owned(), sub_zone.to_owned());
+        self
+    }
+
+    /// Asks for listeners (and through them for routes) as well.
+    pub fn with_listeners(mut self) -> Self {
+        self.discovers.1 = true;
+        self
+    }
+
+    /// A static cluster of that name that asks ADS for its endpoints; Envoy then asks for no clusters.
+    pub fn static_cluster(mut self, name: &str) -> Self {
+        self.discovers.0 = false;
+        self.statics.push(name.to_owned());
+        self
+    }
+
+    /// A static listener on a free port that sends every request to `cluster`, with no retries.
+    pub fn listen_for(mut self, cluster: &str) -> Self {
+        self.listens.push(cluster.to_owned());
+        self
+    }
+
+    pub(super) fn clusters_with_listener(&self) -> &[String] {
+        &self.listens
+    }
+
+    pub(super) fn bootstrap(&self, admin: SocketAddr, listeners: &[SocketAddr]) -> Value {
+        let (region, zone, sub_zone) = &self.locality;
+        let listeners = self.listens.iter().zip(listeners).map(|(cluster, addr)| listener(cluster, *addr));
+        let mut clusters: Vec<Value> = self.statics.iter().map(|name| eds_cluster(name)).collect();
+        clusters.push(control_plane(self.ads));
+        json!({
+            "node": {
+                "id": self.node_id,
+                "cluster": "tests",
+                "metadata": self.metadata,
+                "locality": {"region": region, "zone": zone, "sub_zone": sub_zone},
+            },
+            "admin": {"address": socket(admin)},
+            "dynamic_resources": self.dynamic(),
+            "static_resources": {"listeners": listeners.collect::<Vec<_>>(), "clusters": clusters},
+        })
+    }
+
+    fn dynamic(&self) -> Value {
+        let api_type = match self.variant {
+            Variant::Sotw => "GRPC",
+            Variant::Delta => "DELTA_GRPC",
+        };
+        let mut dynamic = json!({"ads_config": {
+            "api_type": api_type,
+            "transport_api_version": "V3",
+            "set_node_on_first_message_only": true,
+            "grpc_services": [{"envoy_grpc": {"cluster_name": "control-plane"}}],
+        }});
+        if self.discovers.0 {
+            dynamic["cds_config"] = ads();
+        }
+        if self.discovers.1 {
+            dynamic["lds_config"] = ads();
+        }
+        dynamic
+    }
+}
+
+fn ads() -> Value {
+    json!({"ads": {}, "resource_api_version": "V3"})
+}
+
+fn socket(addr: SocketAddr) -> Value {
+    json!({"socket_address": {"address": addr.ip().to_string(), "port_value": addr.port()}})
+}
+
+fn eds_cluster(name: &str) -> Value {
+    json!({"name": name, "type": "EDS", "connect_timeout": "1s", "eds_cluster_config": {"eds_config": ads()}})
+}
+
+fn control_plane(addr: SocketAddr) -> Value {
+    json!({
+        "name": "control-plane",
+        "type": "STATIC",
+        "connect_timeout": "1s",
+        "typed_extension_protocol_options": {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+            "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+            "explicit_http_config": {"http2_protocol_options": {}},
+        }},
+        "load_assignment": {"cluster_name": "control-plane", "endpoints": [
+            {"lb_endpoints": [{"endpoint": {"address": socket(addr)}}]},
+        ]},
+    })
+}
+
+fn listener(cluster: &str, addr: SocketAddr) -> Value {
+    let manager = json!({
+        "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": "tests",
+        "route_config": {"validate_clusters": false, "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [
+            {"match": {"prefix": "/"}, "route": {"cluster": cluster}},
+        ]}]},
+        "http_filters": [{"name": "router", "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router",
+        }}],
+    });
+    json!({
+        "name": format!("to-{cluster}"),
+        "address": socket(addr),
+        "filter_chains": [{"filters": [{"name": "http", "typed_config": manager}]}],
+    })
+}

@@ -1,0 +1,232 @@
+//! Real gRPC clients that resolve `xds:///` targets: gRPC's C core under Python, and gRPC for JavaScript. Each
+//! runs a small script of `tests/tools` that takes a command per line and answers each with a line of JSON.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{ChildStdin, ChildStdout, Command};
+
+use crate::{Process, eventually, tools};
+
+const LINE_WITHIN: Duration = Duration::from_secs(30);
+
+/// Which implementation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// gRPC's C core (grpcio).
+    Python,
+    /// grpc-js with grpc-js-xds.
+    JavaScript,
+}
+
+/// Who the client says it is.
+#[derive(Debug, Clone)]
+pub struct GrpcConfig {
+    ads: SocketAddr,
+    node_id: String,
+    metadata: Value,
+    locality: (String, String, String),
+}
+
+impl GrpcConfig {
+    /// A client of `ads` with metadata GENERATOR=grpc.
+    pub fn new(ads: SocketAddr) -> Self {
+        Self {
+            ads,
+            node_id: "grpc-under-test".to_owned(),
+            metadata: json!({"GENERATOR": "grpc"}),
+            locality: <_>::default(),
+        }
+    }
+
+    /// With another node id.
+    pub fn node_id(mut self, id: &str) -> Self {
+        id.clone_into(&mut self.node_id);
+        self
+    }
+
+    /// With other metadata.
+    pub fn metadata(mut self, metadata: Value) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
+    /// With a locality.
+    pub fn locality(mut self, region: &str, zone: &str, sub_zone: &str) -> Self {
+        self.locality = (region.to_owned(), zone.to_owned(), sub_zone.to_owned());
+        self
+    }
+
+    /// What goes into GRPC_XDS_BOOTSTRAP_CONFIG.
+    pub fn bootstrap(&self) -> String {
+        let (region, zone, sub_zone) = &self.locality;
+        let server = json!({
+            "server_uri": self.ads.to_string(),
+            "channel_creds": [{"type": "insecure"}],
+            "server_features": ["xds_v3"],
+        });
+        let locality = json!({"region": region, "zone": zone, "sub_zone": sub_zone});
+        let node =
+            json!({"id": self.node_id, "cluster": "tests", "metadata": self.metadata, "locality": locality});
+        json!({"xds_servers": [server], "node": node}).to_string()
+    }
+}
+
+/// Outcome of one call.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Called {
+    /// Whether it succeeded.
+    pub ok: bool,
+    /// The backend that answered.
+    #[serde(default)]
+    pub backend: String,
+    /// The status code's name, if it failed.
+    #[serde(default)]
+    pub code: String,
+    /// The status message, if it failed.
+    #[serde(default)]
+    pub details: String,
+}
+
+/// What a load of calls came to.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Calls {
+    /// Answers by backend.
+    pub answers: BTreeMap<String, u64>,
+    /// Calls that failed.
+    pub failed: u64,
+    /// The first failures, in words.
+    pub failures: Vec<String>,
+}
+
+impl Calls {
+    /// Answers of one backend.
+    pub fn of(&self, backend: &str) -> u64 {
+        self.answers.get(backend).copied().unwrap_or(0)
+    }
+
+    /// Fails if any call failed, or if none was answered.
+    pub fn check_clean(&self) -> Result<()> {
+        ensure!(self.failed == 0, "{} calls failed, such as: {:#?}", self.failed, self.failures);
+        ensure!(!self.answers.is_empty(), "no call was answered at all");
+        Ok(())
+    }
+}
+
+/// A running client process.
+#[derive(Debug)]
+pub struct GrpcClient {
+    process: Process,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl GrpcClient {
+    /// Starts a client and returns once it takes commands.
+    pub async fn start(language: Language, config: &GrpcConfig) -> Result<Self> {
+        let mut command = match language {
+            Language::Python => python()?,
+            Language::JavaScript => javascript()?,
+        };
+        command.env("GRPC_XDS_BOOTSTRAP_CONFIG", config.bootstrap());
+        command
+            .env_remove("http_proxy")
+            .env_remove("https_proxy")
+            .env_remove("HTTP_PROXY")
+            .env_remove("HTTPS_PROXY");
+        let mut process = Process::spawn_piped(&format!("grpc {language:?}"), command)?;
+        let (input, output) = process.pipes()?;
+        let mut client = Self { process, input, output: BufReader::new(output).lines() };
+        client.line().await.context("wait for the client to start")?;
+        Ok(client)
+    }
+
+    /// One call to `xds:///target`; waits for the channel to be ready if `wait`.
+    pub async fn call(&mut self, target: &str, within: Duration, wait: bool) -> Result<Called> {
+        let seconds = within.as_secs_f64();
+        let answer =
+            self.ask(json!({"do": "call", "target": target, "timeout": seconds, "wait": wait})).await?;
+        serde_json::from_value(answer).context("read the outcome of a call")
+    }
+
+    /// Begins calling `xds:///target` at that rate, until [`GrpcClient::stop_load`].
+    pub async fn start_load(&mut self, target: &str, per_second: u32, workers: u32) -> Result<()> {
+        self.ask(json!({"do": "start", "target": target, "rate": per_second, "workers": workers})).await?;
+        Ok(())
+    }
+
+    /// What the load came to so far.
+    pub async fn calls(&mut self) -> Result<Calls> {
+        serde_json::from_value(self.ask(json!({"do": "report"})).await?).context("read a report")
+    }
+
+    /// Ends the load, lets calls in flight end, and gives the final count.
+    pub async fn stop_load(&mut self) -> Result<Calls> {
+        serde_json::from_value(self.ask(json!({"do": "stop"})).await?).context("read a report")
+    }
+
+    /// Waits until `backend` has answered `more` further calls of the load.
+    pub async fn reaches(&mut self, backend: &str, more: u64, within: Duration) -> Result<()> {
+        let goal = self.calls().await?.of(backend) + more;
+        let client = tokio::sync::Mutex::new(self);
+        eventually(&format!("{more} further answers of {backend}"), within, || async {
+            let now = client.lock().await.calls().await?;
+            if now.of(backend) >= goal { Ok(()) } else { bail!("answers so far: {now:?}") }
+        })
+        .await
+    }
+
+    /// Waits until `backend` gets no answers any more: two reports in a row with no more of them while others grow.
+    pub async fn avoids(&mut self, backend: &str, others: u64, within: Duration) -> Result<()> {
+        let client = tokio::sync::Mutex::new((self, u64::MAX, 0));
+        eventually(&format!("{backend} to be out of use"), within, || async {
+            let mut state = client.lock().await;
+            let now = state.0.calls().await?;
+            let (mine, rest) = (now.of(backend), now.answers.values().sum::<u64>() - now.of(backend));
+            if mine != state.1 {
+                (state.1, state.2) = (mine, rest);
+            }
+            ensure!(rest >= state.2 + others, "answers so far: {now:?}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Its process, for its log.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    async fn ask(&mut self, command: Value) -> Result<Value> {
+        let line = format!("{command}\n");
+        self.input.write_all(line.as_bytes()).await.with_context(|| format!("tell the client {command}"))?;
+        let answer = self.line().await.with_context(|| format!("answer to {command}"))?;
+        serde_json::from_str(&answer).with_context(|| format!("the client said {answer}"))
+    }
+
+    async fn line(&mut self) -> Result<String> {
+        let next = async { Ok(self.output.next_line().await?) };
+        match crate::wait::in_time("a line of the client", LINE_WITHIN, next).await {
+            Ok(Some(line)) => Ok(line),
+            Ok(None) => bail!("the client ended; its last words:\n{}", self.process.tail()),
+            Err(error) => Err(error.context(self.process.tail())),
+        }
+    }
+}
+
+fn python() -> Result<Command> {
+    let mut command = Command::new(tools::python()?);
+    command.arg("-u").arg(tools::script("grpc_client.py")?);
+    Ok(command)
+}
+
+fn javascript() -> Result<Command> {
+    let mut command = Command::new("node");
+    command.arg(tools::script("grpc_js_client.js")?).env("NODE_PATH", tools::node_modules()?);
+    Ok(command)
+}

@@ -1,0 +1,56 @@
+//! One small HTTP GET, for admin endpoints of Envoy and of the server under test.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// Status and body of a GET.
+pub async fn get(addr: SocketAddr, path: &str) -> Result<(StatusCode, String)> {
+    request(addr, Method::GET, path).await
+}
+
+/// Status and body of a request without a body.
+pub async fn request(addr: SocketAddr, method: Method, path: &str) -> Result<(StatusCode, String)> {
+    let what = format!("{method} {addr}{path}");
+    crate::wait::in_time(&what, WITHIN, exchange(addr, method, path)).await.with_context(|| what.clone())
+}
+
+/// The body of a GET that must be answered with 200.
+pub async fn get_text(addr: SocketAddr, path: &str) -> Result<String> {
+    match get(addr, path).await? {
+        (StatusCode::OK, body) => Ok(body),
+        (status, body) => bail!("{addr}{path} answered {status}: {body}"),
+    }
+}
+
+/// The body of a GET that must be answered with 200 and JSON.
+pub async fn get_json(addr: SocketAddr, path: &str) -> Result<serde_json::Value> {
+    let text = get_text(addr, path).await?;
+    serde_json::from_str(&text).with_context(|| format!("{addr}{path} is not JSON"))
+}
+
+async fn exchange(addr: SocketAddr, method: Method, path: &str) -> Result<(StatusCode, String)> {
+    let stream = TcpStream::connect(addr).await?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let request = Request::builder().method(method).uri(path).header("host", addr.to_string());
+    let request = request.body(Empty::<Bytes>::new())?;
+    let work = async {
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        let body = response.into_body().collect().await?.to_bytes();
+        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+    };
+    tokio::pin!(work, connection);
+    tokio::select! {
+        done = &mut work => done,
+        _ = &mut connection => work.await,
+    }
+}

@@ -1,0 +1,192 @@
+//! A steady HTTP load: so many keep-alive connections, so many requests a second, each answer counted under
+//! the backend that named itself in it. It never retries, so that one failed request is one counted failure.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Empty};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+const KEPT_FAILURES: usize = 20;
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// What to send, and how much of it.
+#[derive(Debug, Clone)]
+pub struct LoadPlan {
+    /// Where connections go: usually a listener of Envoy.
+    pub target: SocketAddr,
+    /// The host header.
+    pub host: String,
+    /// How many connections are kept open.
+    pub connections: u32,
+    /// Requests a second over all connections.
+    pub per_second: u32,
+}
+
+impl LoadPlan {
+    /// The load the proofs ask for: 8 connections, 240 requests a second.
+    pub fn to(target: SocketAddr) -> Self {
+        Self { target, host: "backend.test".to_owned(), connections: 8, per_second: 240 }
+    }
+
+    /// With another host header.
+    pub fn host(mut self, host: &str) -> Self {
+        host.clone_into(&mut self.host);
+        self
+    }
+}
+
+/// What came back so far.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// Answers by the name in their body.
+    pub answers: BTreeMap<String, u64>,
+    /// Requests that got no answer with status 200.
+    pub failed: u64,
+    /// The first failures, in words.
+    pub failures: Vec<String>,
+}
+
+impl Tally {
+    /// All answers.
+    pub fn answered(&self) -> u64 {
+        self.answers.values().sum()
+    }
+
+    /// Answers of one backend.
+    pub fn of(&self, backend: &str) -> u64 {
+        self.answers.get(backend).copied().unwrap_or(0)
+    }
+
+    /// Fails if any request failed, or if none was answered.
+    pub fn check_clean(&self) -> Result<()> {
+        ensure!(self.failed == 0, "{} requests failed, such as: {:#?}", self.failed, self.failures);
+        ensure!(self.answered() > 0, "no request was answered at all");
+        Ok(())
+    }
+
+    fn add(&mut self, outcome: Result<String>) {
+        match outcome {
+            Ok(name) => *self.answers.entry(name).or_default() += 1,
+            Err(error) => {
+                self.failed += 1;
+                if self.failures.len() < KEPT_FAILURES {
+                    self.failures.push(format!("{error:#}"));
+                }
+            }
+        }
+    }
+}
+
+/// A running load; ends when dropped, or in order with [`Load::finish`].
+#[derive(Debug)]
+pub struct Load {
+    tally: Arc<Mutex<Tally>>,
+    stop: watch::Sender<bool>,
+    workers: JoinSet<()>,
+    began: Instant,
+}
+
+impl Load {
+    /// Starts the load.
+    pub fn start(plan: &LoadPlan) -> Self {
+        let tally = Arc::new(Mutex::new(Tally::default()));
+        let (stop, stopped) = watch::channel(false);
+        let mut workers = JoinSet::new();
+        for index in 0..plan.connections {
+            workers.spawn(work(plan.clone(), index, Arc::clone(&tally), stopped.clone()));
+        }
+        Self { tally, stop, workers, began: Instant::now() }
+    }
+
+    /// What came back so far.
+    pub fn tally(&self) -> Tally {
+        self.tally.lock().clone()
+    }
+
+    /// Requests a second since the start.
+    pub fn rate(&self) -> f64 {
+        let tally = self.tally.lock();
+        (tally.answered() + tally.failed) as f64 / self.began.elapsed().as_secs_f64()
+    }
+
+    /// Waits until `backend` has answered `more` further requests.
+    pub async fn reaches(&self, backend: &str, more: u64, within: Duration) -> Result<()> {
+        let goal = self.tally().of(backend) + more;
+        let what = format!("{more} further answers of {backend}");
+        crate::eventually(&what, within, || async {
+            let now = self.tally();
+            if now.of(backend) >= goal { Ok(()) } else { bail!("answers so far: {:?}", now.answers) }
+        })
+        .await
+    }
+
+    /// Lets requests in flight end, and gives the final count.
+    pub async fn finish(mut self) -> Tally {
+        let _ = self.stop.send(true);
+        while self.workers.join_next().await.is_some() {}
+        self.tally.lock().clone()
+    }
+}
+
+/// One connection: a request at each tick, a fresh connection after a failure or when the peer asks for one.
+async fn work(plan: LoadPlan, index: u32, tally: Arc<Mutex<Tally>>, mut stopped: watch::Receiver<bool>) {
+    let period = Duration::from_secs(1) * plan.connections / plan.per_second.max(1);
+    let mut ticks = interval_at(Instant::now() + period * index / plan.connections, period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let mut connection = None;
+    loop {
+        tokio::select! {
+            _ = stopped.changed() => return,
+            _ = ticks.tick() => {}
+        }
+        let outcome = match tokio::time::timeout(ANSWER_WITHIN, ask(&plan, &mut connection)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(anyhow::anyhow!("no answer within {ANSWER_WITHIN:?}")),
+        };
+        if outcome.is_err() {
+            connection = None;
+        }
+        tally.lock().add(outcome);
+    }
+}
+
+async fn ask(plan: &LoadPlan, connection: &mut Option<SendRequest<Empty<Bytes>>>) -> Result<String> {
+    let mut sender = match connection.take() {
+        Some(sender) => sender,
+        None => connect(plan.target).await.context("connect")?,
+    };
+    let request = Request::builder().uri("/").header("host", &plan.host).body(Empty::new())?;
+    let response = sender.send_request(request).await.context("send")?;
+    let closes = response.headers().get("connection").is_some_and(|value| value.as_bytes() == b"close");
+    let status = response.status();
+    let body = response.into_body().collect().await.context("read the answer")?.to_bytes();
+    let body = String::from_utf8_lossy(&body).into_owned();
+    if !closes {
+        *connection = Some(sender);
+    }
+    ensure!(status.is_success(), "answered {status}: {body}");
+    Ok(body)
+}
+
+async fn connect(target: SocketAddr) -> Result<SendRequest<Empty<Bytes>>> {
+    let stream = TcpStream::connect(target).await?;
+    stream.set_nodelay(true)?;
+    let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(async move {
+        let _ = connection.await;
+    });
+    sender.ready().await?;
+    Ok(sender)
+}

@@ -1,0 +1,59 @@
+//! Free loopback ports. Called wherever a test starts something that must be told its port. Each test process
+//! locks a block of ports below the range the kernel hands out itself, so that suites running side by side,
+//! and connections going out, never take a port between its choice and its use.
+
+use std::fs::{File, OpenOptions};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+use anyhow::{Context, Result, bail};
+use parking_lot::Mutex;
+
+const FIRST: u16 = 12_000;
+const BLOCK: u16 = 200;
+const BLOCKS: u16 = 100;
+
+struct Claim {
+    next: u16,
+    first: u16,
+    // Held so that the lock lasts as long as this process.
+    _lock: File,
+}
+
+static CLAIM: Mutex<Option<Claim>> = Mutex::new(None);
+
+/// A loopback port that nothing listens on and that no other test is given.
+pub fn free_port() -> Result<u16> {
+    let mut claim = CLAIM.lock();
+    if claim.is_none() {
+        *claim = Some(claim_block()?);
+    }
+    let Some(claim) = claim.as_mut() else { bail!("no block of ports; run again") };
+    for _ in 0..BLOCK {
+        let port = claim.first + claim.next;
+        claim.next = (claim.next + 1) % BLOCK;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("all {BLOCK} ports from {} on are in use; split the test or stop what holds them", claim.first)
+}
+
+/// [`free_port`] as an address.
+pub fn free_addr() -> Result<SocketAddr> {
+    Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?)))
+}
+
+fn claim_block() -> Result<Claim> {
+    let folder = std::env::temp_dir().join("tributary-test-ports");
+    std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    for block in 0..BLOCKS {
+        let path = folder.join(format!("{block}.lock"));
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let file =
+            file.with_context(|| format!("open {}; remove the folder to start anew", path.display()))?;
+        if file.try_lock().is_ok() {
+            return Ok(Claim { next: 0, first: FIRST + block * BLOCK, _lock: file });
+        }
+    }
+    bail!("all {BLOCKS} blocks of test ports are locked; stop some of the tests that run")
+}

@@ -1,0 +1,137 @@
+//! The server under test: the real `tributary` binary on free ports, ready when it says so, asked to drain or
+//! killed with its handle. Suites restart it on the same ports to see what clients keep.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use http::StatusCode;
+use tokio::process::Command;
+use tokio::time::Instant;
+
+use crate::{Process, eventually, http_client, tools};
+
+const STARTS_WITHIN: Duration = Duration::from_secs(20);
+
+/// How to start the server.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    args: Vec<String>,
+    xds: Option<SocketAddr>,
+    admin: Option<SocketAddr>,
+}
+
+impl ServerOptions {
+    /// With one file registry.
+    pub fn files(folder: &Path) -> Self {
+        Self { args: Vec::new(), xds: None, admin: None }
+            .arg("--registry")
+            .arg(&format!("file={}", folder.display()))
+    }
+
+    /// With a configuration file.
+    pub fn config(self, file: &Path) -> Self {
+        self.arg("--config").arg(&file.display().to_string())
+    }
+
+    /// With a further argument.
+    pub fn arg(mut self, arg: &str) -> Self {
+        self.args.push(arg.to_owned());
+        self
+    }
+
+    /// On these ports rather than on free ones, such as those of a server that was stopped.
+    pub fn on(mut self, xds: SocketAddr, admin: SocketAddr) -> Self {
+        (self.xds, self.admin) = (Some(xds), Some(admin));
+        self
+    }
+}
+
+/// The running server.
+#[derive(Debug)]
+pub struct TestServer {
+    process: Process,
+    bin: PathBuf,
+    xds: SocketAddr,
+    admin: SocketAddr,
+    options: ServerOptions,
+}
+
+impl TestServer {
+    /// Starts the binary and waits until `/readyz` answers 200.
+    pub async fn start(options: ServerOptions) -> Result<Self> {
+        let mut server = Self::launch(options)?;
+        server.ready(STARTS_WITHIN).await?;
+        Ok(server)
+    }
+
+    /// Starts the binary without waiting for it.
+    pub fn launch(options: ServerOptions) -> Result<Self> {
+        let bin = tools::tributary()?;
+        let xds = options.xds.map_or_else(crate::ports::free_addr, Ok)?;
+        let admin = options.admin.map_or_else(crate::ports::free_addr, Ok)?;
+        let mut command = Command::new(&bin);
+        command.arg("serve").args(&options.args);
+        command.args(["--xds-listen", &xds.to_string(), "--admin-listen", &admin.to_string()]);
+        let process = Process::spawn("tributary", command)?;
+        Ok(Self { process, bin, xds, admin, options })
+    }
+
+    /// Waits until the server says that it is ready; fails at once if it ends.
+    pub async fn ready(&mut self, within: Duration) -> Result<()> {
+        let deadline = Instant::now() + within;
+        loop {
+            self.process.check_running()?;
+            let admin = self.admin;
+            let ask = || async move {
+                let (status, body) = http_client::get(admin, "/readyz?verbose").await?;
+                ensure!(status == StatusCode::OK, "readyz answered {status}: {body}");
+                Ok(())
+            };
+            match eventually("tributary to be ready", Duration::from_millis(200), ask).await {
+                Ok(()) => return Ok(()),
+                Err(error) if Instant::now() > deadline => return Err(error.context(self.process.tail())),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Where it serves xDS.
+    pub fn xds(&self) -> SocketAddr {
+        self.xds
+    }
+
+    /// Where its admin port is.
+    pub fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// Its process, for its log and for signals.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// Asks it to drain and end (SIGTERM), and waits for that.
+    pub async fn stop(mut self, within: Duration) -> Result<ExitStatus> {
+        self.process.terminate(within).await
+    }
+
+    /// Kills it without a word and starts it anew on the same ports.
+    pub async fn restart(self) -> Result<Self> {
+        let options = self.options.clone().on(self.xds, self.admin);
+        drop(self);
+        Self::start(options).await
+    }
+
+    /// Runs the binary as an operator would, against this server, and gives status, stdout and stderr.
+    pub async fn command(&self, args: &[&str]) -> Result<(ExitStatus, String, String)> {
+        let mut command = Command::new(&self.bin);
+        command.args(args).arg("--admin").arg(self.admin.to_string()).kill_on_drop(true);
+        let work = async { Ok(command.output().await?) };
+        let output = crate::wait::in_time(&args.join(" "), Duration::from_secs(20), work).await?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok((output.status, text(&output.stdout), text(&output.stderr)))
+    }
+}

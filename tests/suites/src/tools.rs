@@ -1,0 +1,87 @@
+//! Where the tools of the suites are. `./test` makes them and names them in the environment; run by hand, a
+//! suite finds them in the private cache. Called by the Envoy, gRPC and server parts.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow, bail};
+
+/// The Envoy binary.
+pub fn envoy() -> Result<PathBuf> {
+    if let Some(path) = named("TRIBUTARY_ENVOY")? {
+        return Ok(path);
+    }
+    let site = newest(&venv()?.join("lib"), "python3")?;
+    exists("TRIBUTARY_ENVOY", site.join("site-packages/envoy/_bin/envoy"))
+}
+
+/// The Python that has grpcio.
+pub fn python() -> Result<PathBuf> {
+    match named("TRIBUTARY_PYTHON")? {
+        Some(path) => Ok(path),
+        None => exists("TRIBUTARY_PYTHON", venv()?.join("bin/python")),
+    }
+}
+
+/// The folder with the packages of gRPC for JavaScript.
+pub fn node_modules() -> Result<PathBuf> {
+    match named("TRIBUTARY_NODE_MODULES")? {
+        Some(path) => Ok(path),
+        None => exists("TRIBUTARY_NODE_MODULES", newest(&cache()?, "node-")?.join("node_modules")),
+    }
+}
+
+/// The `tributary` binary: named, or beside the running test in cargo's target folder.
+pub fn tributary() -> Result<PathBuf> {
+    if let Some(path) = named("TRIBUTARY_BIN")? {
+        return Ok(path);
+    }
+    let test = std::env::current_exe()?;
+    let profile =
+        test.ancestors().nth(2).ok_or_else(|| anyhow!("{} lies in no target folder", test.display()))?;
+    exists("TRIBUTARY_BIN", profile.join("tributary"))
+}
+
+/// A script in `tests/tools`.
+pub fn script(name: &str) -> Result<PathBuf> {
+    exists(name, Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools").join(name))
+}
+
+fn named(variable: &str) -> Result<Option<PathBuf>> {
+    std::env::var_os(variable).map(|path| exists(variable, path.into())).transpose()
+}
+
+fn exists(what: &str, path: PathBuf) -> Result<PathBuf> {
+    if path.exists() {
+        return Ok(path);
+    }
+    bail!("{what}: {} is not there; run ./test, which makes it, or set {what}", path.display())
+}
+
+fn cache() -> Result<PathBuf> {
+    let var = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    var("TRIBUTARY_CACHE")
+        .or_else(|| Some(var("XDG_CACHE_HOME")?.join("tributary")))
+        .or_else(|| Some(var("HOME")?.join(".cache/tributary")))
+        .ok_or_else(|| anyhow!("no cache folder: set TRIBUTARY_CACHE or HOME"))
+}
+
+fn venv() -> Result<PathBuf> {
+    newest(&cache()?, "venv-")
+}
+
+/// The newest folder in `folder` whose name starts with `prefix`.
+fn newest(folder: &Path, prefix: &str) -> Result<PathBuf> {
+    let entries =
+        std::fs::read_dir(folder).map_err(|error| anyhow!("{}: {error}; run ./test", folder.display()))?;
+    entries
+        .flatten()
+        .filter(|entry| starts_with(&entry.file_name(), prefix) && entry.path().is_dir())
+        .max_by_key(|entry| entry.metadata().and_then(|data| data.modified()).ok())
+        .map(|entry| entry.path())
+        .ok_or_else(|| anyhow!("{} has no {prefix}*; run ./test, which makes it", folder.display()))
+}
+
+fn starts_with(name: &OsString, prefix: &str) -> bool {
+    name.to_str().is_some_and(|name| name.starts_with(prefix))
+}

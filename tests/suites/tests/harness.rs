@@ -1,0 +1,163 @@
+//! The harness itself, without any real server: ports, processes, load that counts failures, and the raw ADS
+//! client against the scripted server on both protocols. If one of these is wrong, every suite lies.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use tokio::process::Command;
+use tributary_suites::ads::{CDS, EDS, node};
+use tributary_suites::{
+    AdsClient, Backend, Load, LoadPlan, Process, ScriptedAds, Variant, eventually, ports, resources,
+};
+
+const SOON: Duration = Duration::from_secs(10);
+
+#[test]
+fn ports_are_given_once() -> Result<()> {
+    let given = [ports::free_port()?, ports::free_port()?, ports::free_port()?];
+    assert!(given[0] != given[1] && given[1] != given[2]);
+    assert!(given.iter().all(|port| *port < 32_768), "{given:?} reach into the kernel's own range");
+    Ok(())
+}
+
+#[tokio::test]
+async fn dropping_a_process_ends_its_children() -> Result<()> {
+    let mut command = Command::new("sh");
+    command.args(["-c", "tail -f /dev/null & echo child $!; wait"]);
+    let process = Process::spawn("shell", command)?;
+    let child = eventually("the shell to name its child", SOON, || async {
+        let output = process.output();
+        let Some(child) = output.trim().strip_prefix("child ") else { bail!("it said {output:?}") };
+        Ok(child.parse::<u32>()?)
+    })
+    .await?;
+    ensure!(alive(child), "the child runs");
+    let parent = process.id();
+    drop(process);
+    ensure!(!alive(parent), "the shell outlived its handle");
+    eventually("the child to be gone", SOON, || async {
+        if alive(child) { bail!("it runs") } else { Ok(()) }
+    })
+    .await
+}
+
+/// Whether a process runs; one that only waits to be reaped does not.
+fn alive(id: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
+#[tokio::test]
+async fn a_process_that_ends_says_why() -> Result<()> {
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo no such flag >&2; exit 3"]);
+    let mut process = Process::spawn("shell", command)?;
+    assert_eq!(process.ended(SOON).await?.code(), Some(3));
+    let error = process.check_running().map_err(|error| error.to_string());
+    assert!(error.as_ref().is_err_and(|words| words.contains("no such flag")), "{error:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn load_keeps_its_rate_and_names_backends() -> Result<()> {
+    let backend = Backend::start("one").await?;
+    let load = Load::start(&LoadPlan::to(backend.addr()));
+    load.reaches("one", 200, SOON).await?;
+    let rate = load.rate();
+    let tally = load.finish().await;
+    tally.check_clean()?;
+    assert_eq!(tally.of("one"), backend.requests());
+    assert!(rate > 150.0, "only {rate} requests a second");
+    Ok(())
+}
+
+#[tokio::test]
+async fn load_counts_every_failure() -> Result<()> {
+    let backend = Backend::start("one").await?;
+    let load = Load::start(&LoadPlan::to(backend.addr()));
+    load.reaches("one", 50, SOON).await?;
+    backend.close().await;
+    eventually("failures to be seen", SOON, || async {
+        let failed = load.tally().failed;
+        ensure!(failed > 20, "{failed} failures so far");
+        Ok(())
+    })
+    .await?;
+    assert!(load.finish().await.check_clean().is_err());
+    Ok(())
+}
+
+fn host(last: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, last], 80))
+}
+
+async fn scripted() -> Result<ScriptedAds> {
+    let server = ScriptedAds::start().await?;
+    server.put(CDS, &[("web", resources::cluster("web")), ("db", resources::cluster("db"))]);
+    server.put(EDS, &[("web", resources::endpoints("web", &[host(1)]))]);
+    Ok(server)
+}
+
+async fn first_answers_and_a_push(variant: Variant) -> Result<()> {
+    let server = scripted().await?;
+    let mut client = AdsClient::connect(server.addr(), variant, node("raw")).await?;
+    client.subscribe(CDS, &[])?;
+    client.expect(CDS, &["db", "web"], SOON).await?;
+    client.subscribe(EDS, &["web"])?;
+    let before = client.expect(EDS, &["web"], SOON).await?;
+    client.expect_nothing(Duration::from_millis(50)).await?;
+    server.put(EDS, &[("web", resources::endpoints("web", &[host(1), host(2)]))]);
+    let after = client.next(SOON).await?;
+    assert_ne!(before.versions(), after.versions());
+    client.nack(&after, "not today")?;
+    eventually("the server to hear the refusal", SOON, || async {
+        ensure!(server.nacks() == ["not today"], "it heard {:?}", server.heard());
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn raw_client_speaks_sotw() -> Result<()> {
+    first_answers_and_a_push(Variant::Sotw).await
+}
+
+#[tokio::test]
+async fn raw_client_speaks_delta() -> Result<()> {
+    first_answers_and_a_push(Variant::Delta).await
+}
+
+#[tokio::test]
+async fn delta_removals_are_named() -> Result<()> {
+    let server = scripted().await?;
+    let mut client = AdsClient::connect(server.addr(), Variant::Delta, node("raw")).await?;
+    client.subscribe(CDS, &[])?;
+    client.expect(CDS, &["db", "web"], SOON).await?;
+    server.remove(CDS, "db");
+    let answer = client.expect(CDS, &[], SOON).await?;
+    assert_eq!(answer.removed, ["db"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn node_goes_with_the_first_request_only() -> Result<()> {
+    let server = scripted().await?;
+    let mut client = AdsClient::connect(server.addr(), Variant::Sotw, node("raw")).await?;
+    client.subscribe(CDS, &[])?;
+    client.expect(CDS, &["db", "web"], SOON).await?;
+    client.subscribe(EDS, &["web"])?;
+    client.expect(EDS, &["web"], SOON).await?;
+    let nodes: Vec<_> = server.heard().into_iter().filter_map(|heard| heard.node).collect();
+    assert_eq!(nodes, ["raw"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_end_of_a_stream_has_its_status() -> Result<()> {
+    let server = scripted().await?;
+    let mut client = AdsClient::connect(server.addr(), Variant::Sotw, node("raw")).await?;
+    client.half_close()?;
+    assert_eq!(client.expect_end(SOON).await?.code, 0);
+    Ok(())
+}

@@ -1,0 +1,112 @@
+"""A gRPC client for the suites: resolves xds:/// targets with the C core, driven by lines of JSON.
+
+Reads one command per line from standard input and answers each with one line on standard output:
+
+  {"do": "call", "target": T, "timeout": S, "wait": bool}   one call; its outcome
+  {"do": "start", "target": T, "rate": N, "workers": N}     begins a steady load
+  {"do": "report"}                                          what the load came to so far
+  {"do": "stop"}                                            ends the load; the final count
+
+Calls are generic unary ones, so no generated code is needed; the answer is the bare name of the backend.
+It never retries and never waits for a channel to recover unless it is told to.
+"""
+
+import json
+import sys
+import threading
+import time
+
+import grpc
+
+METHOD = "/tributary.test.Echo/Call"
+KEPT_FAILURES = 20
+OPTIONS = [("grpc.enable_retries", 0)]
+
+
+class Channels:
+    """One channel for each target, made on first use."""
+
+    def __init__(self):
+        self._channels = {}
+        self._lock = threading.Lock()
+
+    def method(self, target):
+        with self._lock:
+            if target not in self._channels:
+                self._channels[target] = grpc.insecure_channel("xds:///" + target, options=OPTIONS)
+            return self._channels[target].unary_unary(METHOD)
+
+
+class Load:
+    """Workers that call at a steady rate and count what comes back."""
+
+    def __init__(self, method, rate, workers):
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._answers, self._failed, self._failures = {}, 0, []
+        self._threads = [
+            threading.Thread(target=self._work, args=(method, workers / rate, index / rate), daemon=True)
+            for index in range(workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _work(self, method, period, offset):
+        due = time.monotonic() + offset
+        while not self._over.wait(max(0.0, due - time.monotonic())):
+            due += period
+            self._count(call(method, 10.0, False))
+
+    def _count(self, outcome):
+        with self._lock:
+            if outcome["ok"]:
+                name = outcome["backend"]
+                self._answers[name] = self._answers.get(name, 0) + 1
+                return
+            self._failed += 1
+            if len(self._failures) < KEPT_FAILURES:
+                self._failures.append(outcome["code"] + ": " + outcome["details"])
+
+    def report(self):
+        with self._lock:
+            return {"answers": dict(self._answers), "failed": self._failed, "failures": list(self._failures)}
+
+    def stop(self):
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+        return self.report()
+
+
+def call(method, timeout, wait):
+    try:
+        answer = method(b"", timeout=timeout, wait_for_ready=wait)
+        return {"ok": True, "backend": answer.decode()}
+    except grpc.RpcError as error:
+        return {"ok": False, "code": error.code().name, "details": error.details() or ""}
+
+
+def main():
+    channels, load = Channels(), None
+    say({"ready": grpc.__version__})
+    for line in sys.stdin:
+        command = json.loads(line)
+        kind = command["do"]
+        if kind == "call":
+            say(call(channels.method(command["target"]), command["timeout"], command["wait"]))
+        elif kind == "start":
+            load = Load(channels.method(command["target"]), command["rate"], command["workers"])
+            say({"started": True})
+        elif kind in ("report", "stop") and load is not None:
+            say(load.report() if kind == "report" else load.stop())
+        else:
+            say({"error": "cannot do " + kind + " now"})
+
+
+def say(answer):
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+// The second gRPC implementation, driven by the same lines of JSON as grpc_client.py: call, start, report, stop.
+// Finds its packages through NODE_PATH, since they lie in the private cache and not in the clone.
+"use strict";
+
+const readline = require("node:readline");
+const grpc = require("@grpc/grpc-js");
+require("@grpc/grpc-js-xds").register();
+
+const METHOD = "/tributary.test.Echo/Call";
+const KEPT_FAILURES = 20;
+const same = (bytes) => bytes;
+const clients = new Map();
+
+function client(target) {
+  if (!clients.has(target)) {
+    const options = { "grpc.enable_retries": 0 };
+    clients.set(target, new grpc.Client("xds:///" + target, grpc.credentials.createInsecure(), options));
+  }
+  return clients.get(target);
+}
+
+// Never rejects: the outcome says whether the call failed.
+function call(target, timeout, wait) {
+  return new Promise((done) => {
+    const options = { deadline: Date.now() + timeout * 1000 };
+    const metadata = new grpc.Metadata({ waitForReady: wait });
+    client(target).makeUnaryRequest(METHOD, same, same, Buffer.alloc(0), metadata, options, (error, answer) => {
+      if (error) done({ ok: false, code: grpc.status[error.code], details: error.details || "" });
+      else done({ ok: true, backend: answer.toString() });
+    });
+  });
+}
+
+class Load {
+  constructor(target, rate) {
+    this.tally = { answers: {}, failed: 0, failures: [] };
+    this.flying = new Set();
+    this.timer = setInterval(() => this.once(target), 1000 / rate);
+  }
+
+  once(target) {
+    const flight = call(target, 10, false).then((outcome) => {
+      this.flying.delete(flight);
+      this.count(outcome);
+    });
+    this.flying.add(flight);
+  }
+
+  count(outcome) {
+    if (outcome.ok) {
+      this.tally.answers[outcome.backend] = (this.tally.answers[outcome.backend] || 0) + 1;
+      return;
+    }
+    this.tally.failed += 1;
+    if (this.tally.failures.length < KEPT_FAILURES) this.tally.failures.push(outcome.code + ": " + outcome.details);
+  }
+
+  async stop() {
+    clearInterval(this.timer);
+    await Promise.all(this.flying);
+    return this.tally;
+  }
+}
+
+function say(answer) {
+  process.stdout.write(JSON.stringify(answer) + "\n");
+}
+
+let load = null;
+
+async function obey(command) {
+  if (command.do === "call") return call(command.target, command.timeout, command.wait);
+  if (command.do === "start") {
+    load = new Load(command.target, command.rate);
+    return { started: true };
+  }
+  if (command.do === "report" && load) return load.tally;
+  if (command.do === "stop" && load) return load.stop();
+  return { error: "cannot do " + command.do + " now" };
+}
+
+async function main() {
+  say({ ready: true });
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    say(await obey(JSON.parse(line)));
+  }
+  process.exit(0);
+}
+
+main();

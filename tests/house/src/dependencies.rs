@@ -1,0 +1,160 @@
+//! Who may depend on whom. Knowledge flows one way: the model knows nobody, the core and the answers know the
+//! model, servers know them, and only the application knows every registry. Normal dependencies only; tests
+//! may look anywhere.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::tree;
+
+/// A crate of the workspace.
+#[derive(Debug, Clone)]
+pub struct Crate {
+    /// Its name.
+    pub name: String,
+    /// Its folder, relative to the root.
+    pub folder: String,
+    /// The names of its normal dependencies, ours and others'.
+    pub needs: Vec<String>,
+}
+
+/// Product crates and the crates of ours that each may use.
+const MAY_USE: [(&str, &[&str]); 8] = [
+    ("tributary-model", &[]),
+    ("tributary-core", &["tributary-model"]),
+    ("tributary-answer", &["tributary-model"]),
+    ("tributary-registry-api", &["tributary-model"]),
+    ("tributary-service-entry", &["tributary-model", "tributary-registry-api"]),
+    ("tributary-proto", &[]),
+    ("tributary-xds", &["tributary-model", "tributary-answer", "tributary-proto"]),
+    ("tributary-runtime", &["tributary-model", "tributary-core", "tributary-registry-api"]),
+];
+
+/// The one crate that may use every other product crate.
+const APPLICATION: &str = "tributary";
+
+/// What would bring input, output or a clock into the crates that decide.
+const WORLDLY: [&str; 12] = [
+    "axum",
+    "h2",
+    "hyper",
+    "hyper-util",
+    "notify",
+    "reqwest",
+    "rustls",
+    "tokio",
+    "tokio-util",
+    "tonic",
+    "tower",
+    "tracing",
+];
+
+/// Reads the workspace from cargo.
+pub fn workspace() -> Result<Vec<Crate>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["metadata", "--format-version", "1", "--no-deps"]).current_dir(tree::root());
+    let output = command.output().context("run cargo metadata")?;
+    ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).context("read cargo metadata")?;
+    let root = metadata["workspace_root"].as_str().unwrap_or_default();
+    Ok(metadata["packages"].as_array().into_iter().flatten().map(|package| read(package, root)).collect())
+}
+
+fn read(package: &Value, root: &str) -> Crate {
+    let manifest = package["manifest_path"].as_str().unwrap_or_default();
+    let folder = manifest.trim_start_matches(root).trim_start_matches('/').trim_end_matches("/Cargo.toml");
+    let normal =
+        package["dependencies"].as_array().into_iter().flatten().filter(|need| need["kind"].is_null());
+    Crate {
+        name: package["name"].as_str().unwrap_or_default().to_owned(),
+        folder: folder.to_owned(),
+        needs: normal.filter_map(|need| need["name"].as_str().map(str::to_owned)).collect(),
+    }
+}
+
+/// What is wrong with these crates, in words; nothing if all is well.
+pub fn faults(crates: &[Crate]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for one in crates.iter().filter(|one| !is_test(one)) {
+        for need in &one.needs {
+            let ours = crates.iter().find(|other| other.name == *need);
+            if let Some(other) = ours.filter(|other| !may_use(one, other)) {
+                faults.push(format!("{} may not depend on {}", one.name, other.name));
+            }
+            if one.folder.starts_with("aggregate/") && WORLDLY.contains(&need.as_str()) {
+                faults.push(format!("{} decides and does no I/O: it may not depend on {need}", one.name));
+            }
+        }
+        if one.name != APPLICATION && allowed(&one.name).is_none() {
+            faults.push(format!("{} is in no rule: say in tests/house what it may depend on", one.name));
+        }
+    }
+    faults
+}
+
+fn is_test(one: &Crate) -> bool {
+    one.folder.starts_with("tests/")
+}
+
+fn allowed(name: &str) -> Option<&'static [&'static str]> {
+    MAY_USE.iter().find(|(crate_name, _)| *crate_name == name).map(|(_, may)| *may)
+}
+
+fn may_use(one: &Crate, other: &Crate) -> bool {
+    if is_test(other) {
+        return false;
+    }
+    one.name == APPLICATION || allowed(&one.name).is_some_and(|may| may.contains(&other.name.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn a(name: &str, folder: &str, needs: &[&str]) -> Crate {
+        let needs = needs.iter().map(|need| (*need).to_owned()).collect();
+        Crate { name: name.to_owned(), folder: folder.to_owned(), needs }
+    }
+
+    fn world(core: &[&str], app: &[&str]) -> Vec<Crate> {
+        vec![
+            a("tributary-model", "aggregate/model", &[]),
+            a("tributary-core", "aggregate/core", core),
+            a("tributary-answer", "aggregate/answer", &["tributary-model"]),
+            a("tributary", "server/app", app),
+            a("tributary-suites", "tests/suites", &["tributary"]),
+        ]
+    }
+
+    #[test]
+    fn what_the_design_says_is_fine() {
+        assert_eq!(faults(&world(&["tributary-model", "imbl"], &["tributary-core"])), [""; 0]);
+    }
+
+    #[test]
+    fn a_sideways_dependency_is_a_fault() {
+        let faults = faults(&world(&["tributary-answer"], &[]));
+        assert_eq!(faults, ["tributary-core may not depend on tributary-answer"]);
+    }
+
+    #[test]
+    fn tests_are_no_dependency_even_of_the_application() {
+        assert_eq!(
+            faults(&world(&[], &["tributary-suites"])),
+            ["tributary may not depend on tributary-suites"]
+        );
+    }
+
+    #[test]
+    fn a_runtime_in_the_core_is_a_fault() {
+        assert_eq!(faults(&world(&["tokio"], &[])).len(), 1);
+    }
+
+    #[test]
+    fn a_crate_without_a_rule_is_a_fault() {
+        assert_eq!(faults(&[a("tributary-new", "registries/new", &[])]).len(), 1);
+    }
+}

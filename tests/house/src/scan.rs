@@ -1,0 +1,71 @@
+//! Which tests there are, read from the source, and which ran, read from what libtest wrote. Called by the
+//! ledger.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::tree::Text;
+
+/// Test functions by name, each with the paths of the files that hold one of that name.
+pub type Tests = BTreeMap<String, BTreeSet<String>>;
+
+/// Every function marked as a test, plain, async or inside `proptest!`.
+pub fn tests(texts: &[Text]) -> Tests {
+    let mut tests = Tests::new();
+    for text in texts.iter().filter(|text| text.is_rust()) {
+        for name in names(&text.text) {
+            tests.entry(name).or_default().insert(text.path.clone());
+        }
+    }
+    tests
+}
+
+fn names(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut marked = false;
+    for line in text.lines().map(str::trim) {
+        marked |= is_mark(line);
+        if let Some(name) = function(line).filter(|_| marked) {
+            names.push(name);
+            marked = false;
+        }
+    }
+    names
+}
+
+fn is_mark(line: &str) -> bool {
+    line.starts_with("#[test]") || line.starts_with("#[tokio::test")
+}
+
+fn function(line: &str) -> Option<String> {
+    let rest = line.strip_prefix("pub ").unwrap_or(line);
+    let rest = rest.strip_prefix("async ").unwrap_or(rest).strip_prefix("fn ")?;
+    let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    (!name.is_empty()).then_some(name)
+}
+
+/// The names of tests that ran and passed, by the last part of their path.
+pub fn ran(log: &str) -> BTreeSet<String> {
+    let lines = log.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... ok"));
+    let names = lines.map(|path| path.trim_end_matches(" - should panic"));
+    names.filter_map(|path| path.rsplit("::").next()).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_tests_and_only_tests() {
+        let text = "fn helper() {}\n    #[test]\n    #[ignore]\n    fn one() {}\n#[tokio::test(flavor = \"x\")]\n\
+                    async fn two() {\nfn inner() {}\n}\nproptest! {\n #[test]\n fn three(x in 0..9) {}\n}\n";
+        let found: Vec<String> = super::tests(&[Text::new("a.rs", text)]).into_keys().collect();
+        assert_eq!(found, ["one", "three", "two"]);
+    }
+
+    #[test]
+    fn a_test_that_was_ignored_or_failed_did_not_run() {
+        let log =
+            "test a::b::one ... ok\ntest two ... FAILED\ntest three ... ignored\ntest result: ok. 1 passed\n";
+        assert_eq!(ran(log).into_iter().collect::<Vec<_>>(), ["one"]);
+    }
+}

@@ -16,7 +16,7 @@ suites() {
   local kind=$1 need=$2 crate test
   crate=$(sed -n 's/^name = "\(tributary-[a-z-]*\)"/\1/p' "$3/Cargo.toml" | head -1)
   for test in $(awk '/^\[\[test\]\]/ {name=""} /^name = / {gsub(/"/, "", $3); name=$3} /^required-features/ && name {print name}' "$3/Cargo.toml"); do
-    stage "$test" "$kind" "$need" cargo test -p "$crate" --features servers --test "$test"
+    stage "$test" "$kind" "$need" cargo test --workspace --features "$crate/servers" --test "$test"
   done
 }
 
@@ -24,7 +24,7 @@ suites() {
 # no such record, and only the names are checked.
 run_ledger() {
   [ -z "${whole:-}" ] || export TRIBUTARY_RUN_LOG="$logs"
-  cargo test -p tributary-house --test ledger
+  cargo test --workspace --test ledger
 }
 
 # Whether stage number $1 was asked for; no names mean all.
@@ -80,7 +80,17 @@ report() {
     say "$1: ok, ${seconds[$1]} s"
   else
     say "$1: FAILED (${status[$1]}), ${seconds[$1]} s; the end of $logs/$1.log:"
-    tail -n "${TRIBUTARY_TAIL:-60}" "$logs/$1.log" | sed 's/^/    /'
+    excerpt "$logs/$1.log" | tail -n "${TRIBUTARY_TAIL:-60}" | sed 's/^/    /'
+  fi
+}
+
+# What went wrong by libtest's own account, where there is one; else the whole log.
+excerpt() {
+  if grep -q '^failures:$' "$1"; then
+    awk '/^failures:$/ {on = 1} on && NF; /^test result:/ {on = 0}' "$1"
+    tail -n 3 "$1"
+  else
+    cat "$1"
   fi
 }
 

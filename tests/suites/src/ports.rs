@@ -3,7 +3,7 @@
 //! and connections going out, never take a port between its choice and its use.
 
 use std::fs::{File, OpenOptions};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
@@ -31,7 +31,7 @@ pub fn free_port() -> Result<u16> {
     for _ in 0..BLOCK {
         let port = claim.first + claim.next;
         claim.next = (claim.next + 1) % BLOCK;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+        if is_free(port) {
             return Ok(port);
         }
     }
@@ -41,6 +41,12 @@ pub fn free_port() -> Result<u16> {
 /// [`free_port`] as an address.
 pub fn free_addr() -> Result<SocketAddr> {
     Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?)))
+}
+
+/// Tried by a connection, not by listening: a child that starts at that moment would hold the listener open
+/// for as long as it takes to become its own program.
+fn is_free(port: u16) -> bool {
+    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err()
 }
 
 fn claim_block() -> Result<Claim> {

@@ -14,6 +14,7 @@ pub mod ports;
 pub mod process;
 pub mod resources;
 pub mod server;
+pub mod tls;
 pub mod tools;
 pub mod wait;
 
@@ -25,4 +26,5 @@ pub use grpc::{GrpcClient, GrpcConfig, Language};
 pub use load::{Load, LoadPlan, Tally};
 pub use process::Process;
 pub use server::{ServerOptions, TestServer};
+pub use tls::Authority;
 pub use wait::eventually;

@@ -18,6 +18,7 @@ const STARTS_WITHIN: Duration = Duration::from_secs(20);
 /// How to start the server.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
+    bin: Option<PathBuf>,
     args: Vec<String>,
     xds: Option<SocketAddr>,
     admin: Option<SocketAddr>,
@@ -26,9 +27,14 @@ pub struct ServerOptions {
 impl ServerOptions {
     /// With one file registry.
     pub fn files(folder: &Path) -> Self {
-        Self { args: Vec::new(), xds: None, admin: None }
-            .arg("--registry")
-            .arg(&format!("file={}", folder.display()))
+        let options = Self { bin: None, args: Vec::new(), xds: None, admin: None };
+        options.arg("--registry").arg(&format!("file={}", folder.display()))
+    }
+
+    /// Another binary than the one that was built.
+    pub fn bin(mut self, bin: &Path) -> Self {
+        self.bin = Some(bin.to_owned());
+        self
     }
 
     /// With a configuration file.
@@ -69,7 +75,7 @@ impl TestServer {
 
     /// Starts the binary without waiting for it.
     pub fn launch(options: ServerOptions) -> Result<Self> {
-        let bin = tools::tributary()?;
+        let bin = options.bin.clone().map_or_else(tools::tributary, Ok)?;
         let xds = options.xds.map_or_else(crate::ports::free_addr, Ok)?;
         let admin = options.admin.map_or_else(crate::ports::free_addr, Ok)?;
         let mut command = Command::new(&bin);

@@ -1,63 +1,14 @@
-//! The harness itself, without any real server: ports, processes, load that counts failures, and the raw ADS
+//! The harness itself, without any real server: load that counts failures, and the raw ADS
 //! client against the scripted server on both protocols. If one of these is wrong, every suite lies.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
-use tokio::process::Command;
+use anyhow::{Result, ensure};
 use tributary_suites::ads::{CDS, EDS, node};
-use tributary_suites::{
-    AdsClient, Backend, Load, LoadPlan, Process, ScriptedAds, Variant, eventually, ports, resources,
-};
+use tributary_suites::{AdsClient, Backend, Load, LoadPlan, ScriptedAds, Variant, eventually, resources};
 
 const SOON: Duration = Duration::from_secs(10);
-
-#[test]
-fn ports_are_given_once() -> Result<()> {
-    let given = [ports::free_port()?, ports::free_port()?, ports::free_port()?];
-    assert!(given[0] != given[1] && given[1] != given[2]);
-    assert!(given.iter().all(|port| *port < 32_768), "{given:?} reach into the kernel's own range");
-    Ok(())
-}
-
-#[tokio::test]
-async fn dropping_a_process_ends_its_children() -> Result<()> {
-    let mut command = Command::new("sh");
-    command.args(["-c", "tail -f /dev/null & echo child $!; wait"]);
-    let process = Process::spawn("shell", command)?;
-    let child = eventually("the shell to name its child", SOON, || async {
-        let output = process.output();
-        let Some(child) = output.trim().strip_prefix("child ") else { bail!("it said {output:?}") };
-        Ok(child.parse::<u32>()?)
-    })
-    .await?;
-    ensure!(alive(child), "the child runs");
-    let parent = process.id();
-    drop(process);
-    ensure!(!alive(parent), "the shell outlived its handle");
-    eventually("the child to be gone", SOON, || async {
-        if alive(child) { bail!("it runs") } else { Ok(()) }
-    })
-    .await
-}
-
-/// Whether a process runs; one that only waits to be reaped does not.
-fn alive(id: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
-}
-
-#[tokio::test]
-async fn a_process_that_ends_says_why() -> Result<()> {
-    let mut command = Command::new("sh");
-    command.args(["-c", "echo no such flag >&2; exit 3"]);
-    let mut process = Process::spawn("shell", command)?;
-    assert_eq!(process.ended(SOON).await?.code(), Some(3));
-    let error = process.check_running().map_err(|error| error.to_string());
-    assert!(error.as_ref().is_err_and(|words| words.contains("no such flag")), "{error:?}");
-    Ok(())
-}
 
 #[tokio::test]
 async fn load_keeps_its_rate_and_names_backends() -> Result<()> {

@@ -1,0 +1,134 @@
+//! Keys and certificates for one test: an authority, a server, and clients that carry a SPIFFE URI, as files for
+//! the server's configuration and as a TLS stream for the raw ADS client.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
+};
+use rustls::crypto::ring::default_provider;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// An authority that a test makes up; its files go with it.
+#[derive(Debug)]
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: String,
+    folder: TempDir,
+}
+
+/// A certificate and its key, in PEM, and the files that hold them.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// The certificate.
+    pub certificate: String,
+    /// Its private key.
+    pub key: String,
+    /// The file with the certificate.
+    pub certificate_file: PathBuf,
+    /// The file with the key.
+    pub key_file: PathBuf,
+}
+
+impl Authority {
+    /// A new authority with its own key.
+    pub fn new() -> Result<Self> {
+        let key = KeyPair::generate().context("make a key")?;
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        params.distinguished_name.push(DnType::CommonName, "tests of tributary");
+        let certificate = params.self_signed(&key).context("sign the authority")?.pem();
+        let folder = tempfile::tempdir().context("make a folder for certificates")?;
+        std::fs::write(folder.path().join("ca.pem"), &certificate)?;
+        Ok(Self { issuer: Issuer::new(params, key), certificate, folder })
+    }
+
+    /// The file with the authority's certificate.
+    pub fn file(&self) -> PathBuf {
+        self.path().join("ca.pem")
+    }
+
+    /// Where its files are.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A server for `localhost` and 127.0.0.1, in files named after `name`; the same name again replaces them,
+    /// which is how a rotation is made.
+    pub fn server(&self, name: &str) -> Result<Identity> {
+        let mut params = CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()])?;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        self.sign(name, params)
+    }
+
+    /// A client whose one name is a URI such as `spiffe://cluster.local/ns/default/sa/web`.
+    pub fn client(&self, name: &str, uri: &str) -> Result<Identity> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.subject_alt_names.push(SanType::URI(uri.try_into().context("the URI of a client")?));
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign(name, params)
+    }
+
+    /// A TLS connection that trusts this authority, speaks h2, and shows `identity` if there is one. It can be
+    /// handed to [`crate::AdsClient::over`].
+    pub async fn connect(
+        &self,
+        addr: SocketAddr,
+        identity: Option<&Identity>,
+    ) -> Result<TlsStream<TcpStream>> {
+        let config = self.client_config(identity)?;
+        let stream = TcpStream::connect(addr).await.with_context(|| format!("connect to {addr}"))?;
+        stream.set_nodelay(true)?;
+        let name = ServerName::try_from("localhost").context("the name of the server")?;
+        TlsConnector::from(Arc::new(config)).connect(name, stream).await.context("TLS handshake")
+    }
+
+    fn client_config(&self, identity: Option<&Identity>) -> Result<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.certificate.as_bytes())?)?;
+        let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+        let builder = builder.with_safe_default_protocol_versions()?.with_root_certificates(roots);
+        let mut config = match identity {
+            None => builder.with_no_client_auth(),
+            Some(identity) => {
+                let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes())?;
+                let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes())?;
+                builder.with_client_auth_cert(vec![certificate], key)?
+            }
+        };
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(config)
+    }
+
+    fn sign(&self, name: &str, params: CertificateParams) -> Result<Identity> {
+        let key = KeyPair::generate().context("make a key")?;
+        let certificate = params.signed_by(&key, &self.issuer).with_context(|| format!("sign {name}"))?.pem();
+        let identity = Identity {
+            certificate,
+            key: key.serialize_pem(),
+            certificate_file: self.path().join(format!("{name}.pem")),
+            key_file: self.path().join(format!("{name}.key")),
+        };
+        replace(&identity.key_file, &identity.key)?;
+        replace(&identity.certificate_file, &identity.certificate)?;
+        Ok(identity)
+    }
+}
+
+/// In one step, so that a server that reloads never reads half a file.
+fn replace(path: &Path, text: &str) -> Result<()> {
+    let fresh = path.with_extension("new");
+    std::fs::write(&fresh, text).with_context(|| format!("write {}", fresh.display()))?;
+    std::fs::rename(&fresh, path).with_context(|| format!("replace {}", path.display()))
+}

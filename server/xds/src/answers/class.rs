@@ -1,0 +1,180 @@
+//! Interned client classes: what of a client answers may depend on.
+//!
+//! Sessions intern a class when a stream opens and hold its key; equal classes are one allocation,
+//! so that caches compare pointers. The table holds at most one entry per live class.
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use tributary_model::{ClientKind, ClusterId, Dims, Locality, Namespace, NetworkId, NodeName, Projection};
+
+/// All that an answer may depend on. Clients of one class get the same bytes for everything.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Class {
+    /// What kind of client it is.
+    pub kind: ClientKind,
+    /// Its namespace; without one it sees only what is exported to all.
+    pub namespace: Option<Namespace>,
+    /// Its cluster.
+    pub cluster: Option<ClusterId>,
+    /// Its network.
+    pub network: Option<NetworkId>,
+    /// Where it runs.
+    pub locality: Locality,
+    /// Its node.
+    pub node: Option<NodeName>,
+    /// Whether it uses IPv4 and IPv6.
+    pub families: (bool, bool),
+    /// Whether its listeners bind their ports (INTERCEPTION_MODE=NONE).
+    pub binds: bool,
+    /// The DNS domain of its short names.
+    pub domain: Option<Arc<str>>,
+    /// Whether it captures DNS, so that it uses allocated addresses.
+    pub dns_capture: bool,
+}
+
+impl Class {
+    /// A client of this kind of which nothing else is known.
+    #[must_use]
+    pub fn new(kind: ClientKind) -> Self {
+        Self {
+            kind,
+            namespace: None,
+            cluster: None,
+            network: None,
+            locality: Locality::default(),
+            node: None,
+            families: (true, true),
+            binds: false,
+            domain: None,
+            dns_capture: false,
+        }
+    }
+    /// The client reduced to these dimensions.
+    #[must_use]
+    pub fn project(&self, dims: Dims) -> Projection {
+        let has = |dim: Dims| dims.contains(dim);
+        Projection {
+            kind: has(Dims::KIND).then_some(self.kind),
+            network: has(Dims::NETWORK).then(|| self.network.clone()),
+            cluster: has(Dims::CLUSTER).then(|| self.cluster.clone()),
+            locality: has(Dims::LOCALITY).then(|| self.locality.clone()),
+            node: has(Dims::NODE).then(|| self.node.clone()),
+            namespace: has(Dims::NAMESPACE).then(|| self.namespace.clone()),
+            families: has(Dims::FAMILIES).then_some(self.families),
+            binds: has(Dims::BINDS).then_some(self.binds),
+            domain: has(Dims::DOMAIN).then(|| self.domain.clone()),
+            dns_capture: has(Dims::DNS_CAPTURE).then_some(self.dns_capture),
+        }
+    }
+}
+
+/// An interned class. Cheap to clone, to compare and to hash by value.
+#[derive(Debug, Clone)]
+pub struct ClassKey(Arc<Class>);
+
+impl ClassKey {
+    /// A key outside any table; equal to an interned one by value.
+    #[must_use]
+    pub fn alone(class: Class) -> Self {
+        Self(Arc::new(class))
+    }
+}
+impl Deref for ClassKey {
+    type Target = Class;
+    fn deref(&self) -> &Class {
+        &self.0
+    }
+}
+impl PartialEq for ClassKey {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+impl Eq for ClassKey {}
+impl Hash for ClassKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+/// The table of live classes. Entries whose last key is gone are swept when the table doubles, so
+/// that it is bounded by twice the classes in use.
+#[derive(Debug, Default)]
+pub struct Classes {
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    live: HashMap<Class, Weak<Class>>,
+    sweep_at: usize,
+}
+
+impl Classes {
+    const FIRST_SWEEP: usize = 64;
+
+    /// The key of this class.
+    pub fn intern(&self, class: Class) -> ClassKey {
+        let mut table = self.table.lock();
+        if let Some(found) = table.live.get(&class).and_then(Weak::upgrade) {
+            return ClassKey(found);
+        }
+        table.sweep();
+        let fresh = Arc::new(class.clone());
+        table.live.insert(class, Arc::downgrade(&fresh));
+        ClassKey(fresh)
+    }
+    /// How many classes the table holds, swept or not.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.lock().live.len()
+    }
+    /// Whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Table {
+    fn sweep(&mut self) {
+        if self.live.len() < self.sweep_at.max(Classes::FIRST_SWEEP) {
+            return;
+        }
+        self.live.retain(|_, class| class.strong_count() > 0);
+        self.sweep_at = self.live.len() * 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tributary_model::{ClientKind, Namespace};
+
+    fn mk_class(namespace: &str) -> Class {
+        Class { namespace: Namespace::new(namespace).ok(), ..Class::new(ClientKind::Sidecar) }
+    }
+
+    #[test]
+    fn equal_classes_are_one_allocation() {
+        let classes = Classes::default();
+        let (a, b) = (classes.intern(mk_class("shop")), classes.intern(mk_class("shop")));
+        assert!(Arc::ptr_eq(&a.0, &b.0));
+        assert_ne!(a, classes.intern(mk_class("web")));
+    }
+
+    #[test]
+    fn classes_that_nobody_holds_are_swept() {
+        let classes = Classes::default();
+        let held = classes.intern(mk_class("held"));
+        for n in 0..10_000 {
+            classes.intern(mk_class(&format!("ns-{n}")));
+        }
+        assert!(classes.len() <= 2 * Classes::FIRST_SWEEP, "{} classes held", classes.len());
+        assert!(Arc::ptr_eq(&held.0, &classes.intern(mk_class("held")).0));
+    }
+}

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use imbl::OrdMap;
+use imbl::{OrdMap, OrdSet};
 
 use crate::declaration::ServiceKey;
 use crate::delta::Collection;
@@ -31,7 +31,7 @@ pub struct Catalog {
     pub hosts: OrdMap<Hostname, Shared<HostEntry>>,
     /// For each namespace, the hosts that its clients may see differently from a client without a
     /// namespace: declared there, or exported to it and not to all. The overlay of that namespace.
-    pub scoped: OrdMap<Namespace, Shared<BTreeSet<Hostname>>>,
+    pub scoped: OrdMap<Namespace, Shared<OrdSet<Hostname>>>,
     /// Everything that can be selected.
     pub workloads: OrdMap<WorkloadKey, Shared<WorkloadView>>,
     /// Workloads by address.

@@ -1,1 +1,25 @@
-//! tributary-proto.
+//! The small messages around xDS resources, and the frames they travel in.
+//!
+//! Requests are parsed in place: names and versions stay ranges of the received buffer, because one
+//! reconnect may carry a hundred thousand of them. Responses are ropes: a head per stream, then
+//! bytes that all streams share. Nothing here panics on what a peer sends, and everything that a
+//! peer can make large has a bound in [`limits`].
+
+pub mod error;
+pub mod grpc;
+pub mod limits;
+pub mod names;
+pub mod node;
+pub mod peer;
+pub mod request;
+pub mod response;
+pub mod rope;
+pub mod wire;
+
+pub use error::ProtoError;
+pub use grpc::{FrameDecoder, GrpcCode, GrpcStatus};
+pub use names::{Names, Pairs, Text};
+pub use node::{Metadata, Node, Value};
+pub use request::{DeltaRequest, ErrorDetail, SotwRequest};
+pub use response::{DeltaHead, Record, SotwHead};
+pub use rope::{Body, Rope, RopeBuilder};

@@ -1,0 +1,143 @@
+//! Text and lists of names as ranges of a received buffer.
+
+use bytes::Bytes;
+
+use crate::error::ProtoError;
+use crate::limits::{MAX_NAME, MAX_NAMES, MAX_TEXT};
+
+/// Text that shares the buffer it was received in; valid UTF-8 by construction.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Text(Bytes);
+
+impl Text {
+    /// Checks that a field's bytes are text of a bounded length.
+    pub fn new(field: u32, what: &'static str, bytes: Bytes) -> Result<Self, ProtoError> {
+        Self::bounded(field, what, bytes, MAX_TEXT)
+    }
+    fn bounded(field: u32, what: &'static str, bytes: Bytes, limit: usize) -> Result<Self, ProtoError> {
+        if bytes.len() > limit {
+            return Err(ProtoError::TooLarge { what, limit });
+        }
+        if std::str::from_utf8(&bytes).is_err() {
+            return Err(ProtoError::NotText { field });
+        }
+        Ok(Self(bytes))
+    }
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+    /// Whether it is empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self(Bytes::copy_from_slice(text.as_bytes()))
+    }
+}
+impl std::fmt::Debug for Text {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+impl std::fmt::Display for Text {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A list of resource names: views of one received buffer, each at most [`MAX_NAME`] long.
+#[derive(Debug, Clone, Default)]
+pub struct Names(Vec<Text>);
+
+impl Names {
+    /// Adds a name, as long as the list stays within its bounds.
+    pub fn push(&mut self, field: u32, bytes: Bytes) -> Result<(), ProtoError> {
+        if self.0.len() >= MAX_NAMES {
+            return Err(ProtoError::TooLarge { what: "the list of resource names", limit: MAX_NAMES });
+        }
+        self.0.push(Text::bounded(field, "a resource name", bytes, MAX_NAME)?);
+        Ok(())
+    }
+    /// The names, in the order in which they were sent.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
+        self.0.iter().map(Text::as_str)
+    }
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<'a> FromIterator<&'a str> for Names {
+    fn from_iter<I: IntoIterator<Item = &'a str>>(names: I) -> Self {
+        Self(names.into_iter().map(Text::from).collect())
+    }
+}
+
+/// What a client says it holds: names with their versions, views of one received buffer.
+#[derive(Debug, Clone, Default)]
+pub struct Pairs(Vec<(Text, Text)>);
+
+impl Pairs {
+    /// Adds a pair, as long as the list stays within its bounds.
+    pub fn push(&mut self, name: Text, version: Text) -> Result<(), ProtoError> {
+        if self.0.len() >= MAX_NAMES {
+            return Err(ProtoError::TooLarge { what: "initial_resource_versions", limit: MAX_NAMES });
+        }
+        if name.0.len() > MAX_NAME {
+            return Err(ProtoError::TooLarge { what: "a resource name", limit: MAX_NAME });
+        }
+        self.0.push((name, version));
+        Ok(())
+    }
+    /// Names and versions, in the order in which they were sent.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> + Clone {
+        self.0.iter().map(|(name, version)| (name.as_str(), version.as_str()))
+    }
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<'a> FromIterator<(&'a str, &'a str)> for Pairs {
+    fn from_iter<I: IntoIterator<Item = (&'a str, &'a str)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().map(|(n, v)| (n.into(), v.into())).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_bounded_in_length_and_number() {
+        let mut names = Names::default();
+        assert!(names.push(3, Bytes::from(vec![b'a'; MAX_NAME])).is_ok());
+        assert!(matches!(names.push(3, vec![b'a'; MAX_NAME + 1].into()), Err(ProtoError::TooLarge { .. })));
+        assert_eq!(names.push(3, vec![0xff].into()), Err(ProtoError::NotText { field: 3 }));
+        for _ in 1..MAX_NAMES {
+            names.push(3, Bytes::from_static(b"x")).unwrap();
+        }
+        assert!(names.push(3, Bytes::from_static(b"x")).is_err());
+        assert_eq!(names.len(), MAX_NAMES);
+    }
+}

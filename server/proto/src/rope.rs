@@ -1,0 +1,189 @@
+//! Messages as lists of chunks that are shared, not copied.
+//!
+//! Small pieces are copied together, because every chunk costs a frame on the wire; large ones go
+//! by reference, because every copy costs memory per stream.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::grpc;
+
+/// Pieces from this size go by reference.
+pub const BY_REFERENCE: usize = 16 << 10;
+/// Copied pieces are gathered into chunks of about this size.
+const GATHER: usize = 256 << 10;
+
+/// Builds a body out of pieces.
+#[derive(Debug, Default)]
+pub struct RopeBuilder {
+    done: Vec<Bytes>,
+    open: BytesMut,
+    len: usize,
+}
+
+impl RopeBuilder {
+    /// With room for so many copied bytes.
+    #[must_use]
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { open: BytesMut::with_capacity(bytes.min(GATHER)), ..Self::default() }
+    }
+    /// Adds bytes by writing them.
+    pub fn write(&mut self, write: impl FnOnce(&mut BytesMut)) {
+        let before = self.open.len();
+        write(&mut self.open);
+        self.len += self.open.len() - before;
+        if self.open.len() >= GATHER {
+            self.close();
+        }
+    }
+    /// Adds bytes: by reference when they are many.
+    pub fn push(&mut self, bytes: &Bytes) {
+        if bytes.len() < BY_REFERENCE {
+            return self.write(|open| open.extend_from_slice(bytes));
+        }
+        self.close();
+        self.len += bytes.len();
+        self.done.push(bytes.clone());
+    }
+    /// Adds another body: its chunks by reference, unless they are few bytes.
+    pub fn append(&mut self, body: &Body) {
+        for chunk in body.chunks() {
+            self.push(chunk);
+        }
+    }
+    /// The body.
+    #[must_use]
+    pub fn finish(mut self) -> Body {
+        self.close();
+        Body { chunks: self.done.into(), len: self.len }
+    }
+    fn close(&mut self) {
+        if !self.open.is_empty() {
+            self.done.push(self.open.split().freeze());
+        }
+    }
+}
+
+/// Part of a message, shared by every stream that sends it.
+#[derive(Debug, Clone)]
+pub struct Body {
+    chunks: Arc<[Bytes]>,
+    len: usize,
+}
+
+impl Body {
+    /// Its chunks, in order.
+    #[must_use]
+    pub fn chunks(&self) -> &[Bytes] {
+        &self.chunks
+    }
+    /// How many bytes it has.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+    /// Whether it has none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Self { chunks: Arc::from([]), len: 0 }
+    }
+}
+
+/// One framed message, ready for the wire: a head of its own stream, then bodies.
+#[derive(Debug, Clone)]
+pub struct Rope {
+    chunks: std::collections::VecDeque<Bytes>,
+    len: usize,
+}
+
+impl Rope {
+    /// Frames a head and what follows it. Bodies below the size of a reference are copied behind
+    /// the head, so that a small message is one chunk.
+    #[must_use]
+    pub fn framed(head: &[u8], bodies: &[&Body]) -> Self {
+        let len = head.len() + bodies.iter().map(|b| b.len()).sum::<usize>();
+        let mut out = RopeBuilder::with_capacity(grpc::PREFIX + len.min(BY_REFERENCE));
+        out.write(|open| {
+            open.extend_from_slice(&grpc::prefix(len));
+            open.extend_from_slice(head);
+        });
+        for body in bodies {
+            out.append(body);
+        }
+        let body = out.finish();
+        Self { chunks: body.chunks.iter().cloned().collect(), len: body.len }
+    }
+    /// The next chunk.
+    pub fn pop(&mut self) -> Option<Bytes> {
+        let chunk = self.chunks.pop_front()?;
+        self.len -= chunk.len();
+        Some(chunk)
+    }
+    /// How many bytes are left, the prefix included.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+    /// Whether nothing is left.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// All that is left as one buffer, without the prefix; for tests and tools.
+    #[must_use]
+    pub fn message(mut self) -> Bytes {
+        let mut out = BytesMut::with_capacity(self.len);
+        while let Some(chunk) = self.pop() {
+            out.extend_from_slice(&chunk);
+        }
+        let whole = out.freeze();
+        whole.slice(grpc::PREFIX.min(whole.len())..)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_pieces_are_copied_together_and_large_ones_shared() {
+        let large = Bytes::from(vec![7; BY_REFERENCE]);
+        let mut builder = RopeBuilder::default();
+        for _ in 0..10 {
+            builder.push(&Bytes::from_static(b"small"));
+        }
+        builder.push(&large);
+        builder.push(&Bytes::from_static(b"tail"));
+        let body = builder.finish();
+        assert_eq!(body.chunks().len(), 3);
+        assert_eq!(body.chunks()[1].as_ptr(), large.as_ptr());
+        assert_eq!(body.len(), 50 + BY_REFERENCE + 4);
+    }
+
+    #[test]
+    fn a_small_message_is_one_chunk() {
+        let mut builder = RopeBuilder::default();
+        builder.push(&Bytes::from_static(b"body"));
+        let mut rope = Rope::framed(b"head", &[&builder.finish()]);
+        assert_eq!(rope.pop().unwrap(), Bytes::from_static(b"\0\0\0\0\x08headbody"));
+        assert!(rope.is_empty() && rope.pop().is_none());
+    }
+
+    #[test]
+    fn a_shared_body_is_not_copied_per_stream() {
+        let mut builder = RopeBuilder::default();
+        builder.write(|open| open.extend_from_slice(&[1; BY_REFERENCE]));
+        let body = builder.finish();
+        let mut rope = Rope::framed(b"head", &[&body]);
+        assert_eq!(rope.len(), 5 + 4 + BY_REFERENCE);
+        rope.pop();
+        assert_eq!(rope.pop().unwrap().as_ptr(), body.chunks()[0].as_ptr());
+    }
+}

@@ -10,6 +10,7 @@ pub mod files;
 pub mod grpc;
 pub mod http_client;
 pub mod load;
+pub mod moves;
 pub mod ports;
 pub mod process;
 pub mod resources;

@@ -1,13 +1,14 @@
 //! Real Envoy and both gRPC implementations against the scripted server: proves that the harness starts them,
 //! that its resources are taken without a NACK, and that traffic follows endpoints that move under load.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use tributary_suites::ads::{CDS, EDS, LDS, RDS};
 use tributary_suites::{
     Backend, Envoy, EnvoyConfig, GrpcClient, GrpcConfig, Language, Load, LoadPlan, ScriptedAds, Variant,
-    resources,
+    moves, resources,
 };
 
 const SOON: Duration = Duration::from_secs(20);
@@ -22,31 +23,20 @@ async fn world(backend: &Backend) -> Result<ScriptedAds> {
     Ok(server)
 }
 
-fn serve(server: &ScriptedAds, backends: &[&Backend]) {
-    let hosts: Vec<_> = backends.iter().map(|backend| backend.addr()).collect();
-    server.put(EDS, &[("echo", resources::endpoints("echo", &hosts))]);
+fn serve(server: &ScriptedAds, hosts: &[SocketAddr]) -> Result<()> {
+    server.put(EDS, &[("echo", resources::endpoints("echo", hosts))]);
+    Ok(())
 }
 
 async fn envoy_follows_moves(variant: Variant) -> Result<()> {
-    let mut old = Backend::start("b0").await?;
-    let server = world(&old).await?;
+    let first = Backend::start("first").await?;
+    let server = world(&first).await?;
     let envoy = Envoy::start(&EnvoyConfig::new(server.addr(), variant).listen_for("echo")).await?;
     envoy.live(SOON).await?;
-    envoy.has_hosts("echo", &[old.addr()], SOON).await?;
     assert_eq!(envoy.warming_clusters().await?, 0);
-    let load = Load::start(&LoadPlan::to(envoy.listener(0)?));
-    load.reaches("b0", 20, SOON).await?;
-    for turn in 1..=5 {
-        let new = Backend::start(&format!("b{turn}")).await?;
-        serve(&server, &[&old, &new]);
-        envoy.has_hosts("echo", &[old.addr(), new.addr()], SOON).await?;
-        serve(&server, &[&new]);
-        envoy.has_hosts("echo", &[new.addr()], SOON).await?;
-        old.close().await;
-        load.reaches(new.name(), 20, SOON).await?;
-        old = new;
-    }
-    load.finish().await.check_clean()?;
+    let moved = moves::through_envoy(&envoy, "echo", first, 100, async |hosts| serve(&server, hosts)).await?;
+    moved.tally.check_clean()?;
+    ensure!(moved.rate >= 200.0, "only {} requests a second", moved.rate);
     ensure!(server.nacks().is_empty(), "envoy refused: {:?}", server.nacks());
     Ok(())
 }
@@ -91,23 +81,12 @@ async fn envoy_refusal_is_heard() -> Result<()> {
 }
 
 async fn grpc_follows_moves(language: Language) -> Result<()> {
-    let mut old = Backend::start("b0").await?;
-    let server = world(&old).await?;
+    let first = Backend::start("first").await?;
+    let server = world(&first).await?;
     let mut client = GrpcClient::start(language, &GrpcConfig::new(server.addr())).await?;
-    let called = client.call(TARGET, SOON, true).await?;
-    ensure!(called.ok && called.backend == "b0", "the first call: {called:?}");
-    client.start_load(TARGET, 200, 8).await?;
-    client.reaches("b0", 20, SOON).await?;
-    for turn in 1..=3 {
-        let new = Backend::start(&format!("b{turn}")).await?;
-        serve(&server, &[&old, &new]);
-        client.reaches(new.name(), 5, SOON).await?;
-        serve(&server, &[&new]);
-        client.avoids(old.name(), 20, SOON).await?;
-        old.close().await;
-        old = new;
-    }
-    client.stop_load().await?.check_clean()?;
+    let moved =
+        moves::through_grpc(&mut client, TARGET, first, 20, async |hosts| serve(&server, hosts)).await?;
+    moved.tally.check_clean()?;
     ensure!(server.nacks().is_empty(), "the client refused: {:?}", server.nacks());
     Ok(())
 }

@@ -1,0 +1,101 @@
+//! Moves under load: a new backend is added and seen in the client, the old one is removed and gone from the
+//! client, and is then closed at once, while traffic runs that never retries. The same steps for Envoy and for
+//! gRPC, whatever it is that tells the client: the caller passes how endpoints are set.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::grpc::Calls;
+use crate::{Backend, Envoy, GrpcClient, Load, LoadPlan, Tally};
+
+const STEP_WITHIN: Duration = Duration::from_secs(20);
+/// Answers of a new backend before its elder goes, and of others before one counts as unused.
+const ENOUGH: u64 = 5;
+
+/// What came of the moves.
+#[derive(Debug, Clone)]
+pub struct Moved<T> {
+    /// Every request or call of the whole run.
+    pub tally: T,
+    /// Time from setting the endpoints until the client had them, two for each move.
+    pub seen_after: Vec<Duration>,
+    /// Requests or calls a second over the whole run.
+    pub rate: f64,
+}
+
+impl<T> Moved<T> {
+    /// The longest time until a client had a change.
+    pub fn slowest(&self) -> Duration {
+        self.seen_after.iter().max().copied().unwrap_or_default()
+    }
+}
+
+/// Moves `cluster` of `envoy` `turns` times with HTTP load on its first listener. The cluster must have `first`
+/// as its one endpoint. Clean only if [`Tally::check_clean`] says so.
+pub async fn through_envoy<F>(
+    envoy: &Envoy,
+    cluster: &str,
+    first: Backend,
+    turns: usize,
+    mut set: F,
+) -> Result<Moved<Tally>>
+where
+    F: AsyncFnMut(&[SocketAddr]) -> Result<()>,
+{
+    envoy.has_hosts(cluster, &[first.addr()], STEP_WITHIN).await?;
+    let load = Load::start(&LoadPlan::to(envoy.listener(0)?));
+    load.reaches(first.name(), ENOUGH, STEP_WITHIN).await?;
+    let (mut old, mut seen_after) = (first, Vec::new());
+    for turn in 1..=turns {
+        let new = Backend::start(&format!("moved-{turn}")).await?;
+        for hosts in [&[old.addr(), new.addr()][..], &[new.addr()][..]] {
+            let began = Instant::now();
+            set(hosts).await.with_context(|| format!("set the endpoints of move {turn}"))?;
+            envoy.has_hosts(cluster, hosts, STEP_WITHIN).await.with_context(|| format!("move {turn}"))?;
+            seen_after.push(began.elapsed());
+        }
+        old.close().await;
+        load.reaches(new.name(), ENOUGH, STEP_WITHIN).await.with_context(|| format!("move {turn}"))?;
+        old = new;
+    }
+    let rate = load.rate();
+    Ok(Moved { tally: load.finish().await, seen_after, rate })
+}
+
+/// Moves what is behind `target` `turns` times with 200 calls a second on `client`. The target must have `first`
+/// as its one endpoint. Clean only if [`Calls::check_clean`] says so.
+pub async fn through_grpc<F>(
+    client: &mut GrpcClient,
+    target: &str,
+    first: Backend,
+    turns: usize,
+    mut set: F,
+) -> Result<Moved<Calls>>
+where
+    F: AsyncFnMut(&[SocketAddr]) -> Result<()>,
+{
+    let called = client.call(target, STEP_WITHIN, true).await?;
+    anyhow::ensure!(called.ok, "the first call to {target}: {called:?}");
+    let start = Instant::now();
+    client.start_load(target, 200, 8).await?;
+    client.reaches(first.name(), ENOUGH, STEP_WITHIN).await?;
+    let (mut old, mut seen_after) = (first, Vec::new());
+    for turn in 1..=turns {
+        let new = Backend::start(&format!("moved-{turn}")).await?;
+        let began = Instant::now();
+        set(&[old.addr(), new.addr()]).await.with_context(|| format!("set the endpoints of move {turn}"))?;
+        client.reaches(new.name(), ENOUGH, STEP_WITHIN).await.with_context(|| format!("move {turn}"))?;
+        seen_after.push(began.elapsed());
+        let began = Instant::now();
+        set(&[new.addr()]).await.with_context(|| format!("set the endpoints of move {turn}"))?;
+        client.avoids(old.name(), ENOUGH, STEP_WITHIN).await.with_context(|| format!("move {turn}"))?;
+        seen_after.push(began.elapsed());
+        old.close().await;
+        old = new;
+    }
+    let tally = client.stop_load().await?;
+    let rate = (tally.answers.values().sum::<u64>() + tally.failed) as f64 / start.elapsed().as_secs_f64();
+    Ok(Moved { tally, seen_after, rate })
+}

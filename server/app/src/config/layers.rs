@@ -1,0 +1,217 @@
+//! Puts the environment and the flags over the file: flag > `TRIBUTARY_*` > file > default.
+//!
+//! A variable names a field by its path, `__` between the parts: `TRIBUTARY_XDS__LISTEN`,
+//! `TRIBUTARY_START__FIRST_SYNC_TIMEOUT`. Text fields take the value as it is, others read it as
+//! YAML.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::model::Config;
+use super::schema;
+use crate::environment::Environment;
+use crate::exit::Failure;
+
+/// Where each field that is not at its default was set: a flag, a variable, or file and line.
+pub type Origins = BTreeMap<String, String>;
+
+/// Variables of this prefix that are no fields of the configuration.
+pub const OTHER_VARIABLES: &[(&str, &str)] = &[
+    ("TRIBUTARY_CONFIG", "the file of `--config`"),
+    ("TRIBUTARY_SERVER", "the address of `--server`"),
+    ("TRIBUTARY_LOG", "short for `TRIBUTARY_LOG__LEVEL`"),
+    ("CLUSTER_ID", "`clusterId`, where `TRIBUTARY_CLUSTER_ID` is not set"),
+];
+
+/// A field that a variable sets.
+struct Setting {
+    variable: String,
+    path: Vec<String>,
+    value: Value,
+}
+
+/// Puts the variables over a configuration. Variables whose first part is no field are not ours
+/// (Kubernetes makes such for every Service) and are returned to be mentioned.
+pub fn environment(
+    config: &Config,
+    env: &Environment,
+    origins: &mut Origins,
+) -> Result<(Config, Vec<String>), Failure> {
+    let (settings, strangers) = settings(env)?;
+    let config = apply(config, &settings).map_err(|first| blame(config, &settings, &first))?;
+    for setting in &settings {
+        origins.insert(setting.path.join("."), setting.variable.clone());
+    }
+    Ok((config, strangers))
+}
+
+fn settings(env: &Environment) -> Result<(Vec<Setting>, Vec<String>), Failure> {
+    let schema = schema::schema();
+    let (mut settings, mut strangers) = (Vec::new(), Vec::new());
+    for (variable, rest, value) in variables(env) {
+        let path: Vec<String> = rest.split("__").map(camel).collect();
+        let known = schema.pointer(&format!("/properties/{}", path[0])).is_some();
+        if !known {
+            strangers.push(variable);
+            continue;
+        }
+        let Some(texts) = schema::takes_text(&schema, &path) else {
+            return Err(Failure::config(format!("{variable}: there is no field `{}`", path.join("."))));
+        };
+        let value = read(value, texts).map_err(|why| Failure::config(format!("{variable}: {why}")))?;
+        settings.push(Setting { variable, path, value });
+    }
+    Ok((settings, strangers))
+}
+
+fn variables(env: &Environment) -> Vec<(String, String, String)> {
+    let mut out: Vec<(String, String, String)> = Vec::new();
+    let mut add = |variable: &str, path: &str, value: Option<&str>| {
+        if let Some(value) = value {
+            out.push((variable.to_owned(), path.to_owned(), value.to_owned()));
+        }
+    };
+    add("CLUSTER_ID", "CLUSTER_ID", env.get("CLUSTER_ID"));
+    add("TRIBUTARY_LOG", "LOG__LEVEL", env.get("TRIBUTARY_LOG"));
+    for (rest, value) in env.with_prefix("TRIBUTARY_") {
+        let variable = format!("TRIBUTARY_{rest}");
+        let other = OTHER_VARIABLES.iter().any(|(name, _)| *name == variable);
+        if !other && !rest.is_empty() {
+            add(&variable, rest, Some(value).filter(|value| !value.is_empty()));
+        }
+    }
+    out
+}
+
+/// `FIRST_SYNC_TIMEOUT` is `firstSyncTimeout`.
+fn camel(part: &str) -> String {
+    let mut out = String::new();
+    for (i, word) in part.split('_').enumerate() {
+        let lower = word.to_ascii_lowercase();
+        let mut letters = lower.chars();
+        match letters.next() {
+            Some(first) if i > 0 => {
+                out.push(first.to_ascii_uppercase());
+                out.push_str(letters.as_str());
+            }
+            _ => out.push_str(&lower),
+        }
+    }
+    out
+}
+
+fn read(value: String, text: bool) -> Result<Value, String> {
+    if text {
+        return Ok(Value::String(value));
+    }
+    serde_saphyr::from_str(&value).map_err(|_| format!("`{}` cannot be read as YAML", cut(&value)))
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+fn apply(config: &Config, settings: &[Setting]) -> Result<Config, String> {
+    let mut value = serde_json::to_value(config).map_err(|e| e.to_string())?;
+    for setting in settings {
+        set(&mut value, &setting.path, setting.value.clone());
+    }
+    serde_json::from_value(value).map_err(|e| e.to_string())
+}
+
+fn set(at: &mut Value, path: &[String], value: Value) {
+    let Some((first, rest)) = path.split_first() else {
+        *at = value;
+        return;
+    };
+    if !at.is_object() {
+        *at = Value::Object(serde_json::Map::new());
+    }
+    if let Value::Object(map) = at {
+        set(map.entry(first.clone()).or_insert(Value::Null), rest, value);
+    }
+}
+
+/// The variable without which the rest is fine, or all of them.
+fn blame(config: &Config, settings: &[Setting], why: &str) -> Failure {
+    let without = |skip: usize| {
+        let rest = settings.iter().enumerate().filter(|(i, _)| *i != skip);
+        let rest: Vec<Setting> = rest.map(|(_, s)| s.copy()).collect();
+        apply(config, &rest).is_ok()
+    };
+    let guilty = (0..settings.len()).find(|i| without(*i)).and_then(|i| settings.get(i));
+    let names = match guilty {
+        Some(setting) => setting.variable.clone(),
+        None => settings.iter().map(|s| s.variable.as_str()).collect::<Vec<_>>().join(", "),
+    };
+    Failure::config(format!("{names}: {}", why.trim_start_matches("TRB0106 ")))
+        .next("correct the variable or unset it")
+}
+
+impl Setting {
+    fn copy(&self) -> Self {
+        Self { variable: self.variable.clone(), path: self.path.clone(), value: self.value.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(pairs: Environment) -> Result<Config, Failure> {
+        environment(&Config::default(), &pairs, &mut Origins::new()).map(|(config, _)| config)
+    }
+
+    #[test]
+    fn a_variable_names_a_field_by_its_path() {
+        let config = with(Environment::from([
+            ("TRIBUTARY_XDS__LISTEN", "127.0.0.1:1"),
+            ("TRIBUTARY_START__FIRST_SYNC_TIMEOUT", "5s"),
+            ("TRIBUTARY_SETTINGS__BLOCK_UNKNOWN", "true"),
+            ("TRIBUTARY_REGISTRIES", "[{kind: file, path: /x}]"),
+            ("TRIBUTARY_XDS__TLS__CERT_FILE", "c"),
+            ("TRIBUTARY_XDS__TLS__KEY_FILE", "k"),
+            ("TRIBUTARY_LOG", "debug"),
+        ]))
+        .unwrap();
+        assert_eq!(config.xds.listen.port(), 1);
+        assert_eq!(config.start.first_sync_timeout.to_string(), "5s");
+        assert_eq!(config.settings.block_unknown, Some(true));
+        assert_eq!(config.registries.len(), 1);
+        assert_eq!(config.xds.tls.unwrap().key_file.to_str(), Some("k"));
+        assert_eq!(config.log.level, "debug");
+    }
+
+    #[test]
+    fn the_longer_name_wins_over_the_short_one() {
+        let config = with(Environment::from([
+            ("CLUSTER_ID", "a"),
+            ("TRIBUTARY_CLUSTER_ID", "b"),
+            ("TRIBUTARY_LOG", "debug"),
+            ("TRIBUTARY_LOG__LEVEL", "warn"),
+        ]));
+        let config = config.unwrap();
+        assert_eq!((config.cluster_id.as_str(), config.log.level.as_str()), ("b", "warn"));
+    }
+
+    #[test]
+    fn the_wrong_variable_is_named() {
+        let wrong = with(Environment::from([
+            ("TRIBUTARY_XDS__LISTEN", "nowhere"),
+            ("TRIBUTARY_ADMIN__LISTEN", "127.0.0.1:2"),
+        ]));
+        let message = wrong.unwrap_err().message;
+        assert!(message.starts_with("TRIBUTARY_XDS__LISTEN: "), "{message}");
+        let unknown = with(Environment::from([("TRIBUTARY_XDS__LISEN", "x")])).unwrap_err().message;
+        assert_eq!(unknown, "TRIBUTARY_XDS__LISEN: there is no field `xds.lisen`");
+    }
+
+    #[test]
+    fn what_kubernetes_makes_for_a_service_is_not_taken_for_a_field() {
+        let env = Environment::from([("TRIBUTARY_SERVICE_HOST", "10.0.0.1"), ("TRIBUTARY_PORT", "tcp://x")]);
+        let (config, strangers) = environment(&Config::default(), &env, &mut Origins::new()).unwrap();
+        assert_eq!(config, Config::default());
+        assert_eq!(strangers, ["TRIBUTARY_PORT", "TRIBUTARY_SERVICE_HOST"]);
+    }
+}

@@ -1,0 +1,56 @@
+//! The JSON Schema of the configuration, made from its types.
+
+use serde_json::Value;
+
+use super::model::{API_VERSION, Config, KIND};
+
+/// The schema as a JSON value. `apiVersion` and `kind` are required of a file.
+#[must_use]
+pub fn schema() -> Value {
+    let mut schema = schemars::schema_for!(Config).to_value();
+    if let Some(map) = schema.as_object_mut() {
+        map.insert("title".to_owned(), "Tributary configuration".into());
+        map.insert("required".to_owned(), serde_json::json!(["apiVersion", "kind"]));
+    }
+    for (field, wanted) in [("apiVersion", API_VERSION), ("kind", KIND)] {
+        if let Some(Value::Object(part)) = schema.pointer_mut(&format!("/properties/{field}")) {
+            part.insert("const".to_owned(), wanted.into());
+        }
+    }
+    schema
+}
+
+/// Whether the field of this path takes text as it is; `None` where there is no such field.
+#[must_use]
+pub fn takes_text(schema: &Value, path: &[String]) -> Option<bool> {
+    let mut at = schema;
+    for part in path {
+        at = resolve(schema, at);
+        at = at
+            .pointer(&format!("/properties/{part}"))
+            .or_else(|| at.get("additionalProperties").filter(|more| more.is_object()))?;
+    }
+    Some(is_text(schema, at))
+}
+
+/// Follows references and takes the part of an optional field that is not null.
+pub(crate) fn resolve<'a>(schema: &'a Value, at: &'a Value) -> &'a Value {
+    if let Some(name) = at.get("$ref").and_then(Value::as_str) {
+        let target = schema.pointer(name.trim_start_matches('#'));
+        return target.map_or(at, |target| resolve(schema, target));
+    }
+    let some = at.get("anyOf").and_then(Value::as_array);
+    let some = some.and_then(|all| all.iter().find(|one| one.get("type") != Some(&"null".into())));
+    some.map_or(at, |one| resolve(schema, one))
+}
+
+fn is_text(schema: &Value, at: &Value) -> bool {
+    let at = resolve(schema, at);
+    let text = |value: &Value| value == "string";
+    match at.get("type") {
+        Some(Value::Array(types)) => types.iter().any(text),
+        Some(one) => text(one),
+        // Enumerations of documented words have no type of their own.
+        None => at.get("oneOf").is_some() || at.get("enum").is_some(),
+    }
+}

@@ -1,0 +1,102 @@
+//! A length of time as people write it: `30s`, `1m 30s`, `500ms`, `0`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A non-negative length of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span(Duration);
+
+impl Span {
+    /// From whole seconds.
+    #[must_use]
+    pub const fn seconds(seconds: u64) -> Self {
+        Self(Duration::from_secs(seconds))
+    }
+    /// As the standard library has it.
+    #[must_use]
+    pub const fn get(self) -> Duration {
+        self.0
+    }
+    /// As the standard library has it; zero is "no limit".
+    #[must_use]
+    pub const fn limit(self) -> Option<Duration> {
+        if self.0.is_zero() { None } else { Some(self.0) }
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || format!("`{}` is no length of time, write for example `30s` or `5m`", cut(text));
+        if text.trim() == "0" {
+            return Ok(Self::default());
+        }
+        let parsed: jiff::SignedDuration = text.trim().parse().map_err(|_| bad())?;
+        Duration::try_from(parsed).map(Self).map_err(|_| bad())
+    }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::SignedDuration::try_from(self.0) {
+            Ok(signed) => write!(f, "{signed:#}"),
+            Err(_) => write!(f, "{}s", self.0.as_secs()),
+        }
+    }
+}
+
+impl serde::Serialize for Span {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Span {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl schemars::JsonSchema for Span {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Span".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "A length of time: `30s`, `1m 30s`, `500ms`; `0` for none.",
+            "examples": ["30s", "5m"],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_read_as_people_write_them() {
+        for (text, millis) in
+            [("30s", 30_000), ("1m 30s", 90_000), ("500ms", 500), ("0", 0), ("2h", 7_200_000)]
+        {
+            assert_eq!(text.parse::<Span>().unwrap().get(), Duration::from_millis(millis), "{text}");
+        }
+        for bad in ["", "soon", "-5s", "30"] {
+            assert!(bad.parse::<Span>().is_err(), "{bad:?} was taken");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for text in ["30s", "1m 30s", "500ms", "0s"] {
+            let span: Span = text.parse().unwrap();
+            assert_eq!(span.to_string().parse::<Span>().unwrap(), span, "{text} became {span}");
+        }
+    }
+}

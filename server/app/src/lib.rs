@@ -1,0 +1,10 @@
+//! The binary `tributary`, as a library so that tests drive the very code that `main` does.
+//!
+//! `main` parses and hands over; `serve` builds, binds, runs and drains; the other commands speak
+//! to a running server over its admin surface. Only `wiring` knows all parts of the house.
+
+pub mod args;
+pub mod config;
+pub mod environment;
+pub mod exit;
+pub mod overlay;

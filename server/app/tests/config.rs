@@ -1,0 +1,184 @@
+//! The configuration as a person meets it: layers, errors with line and field, defaults.
+
+use std::path::Path;
+
+use tributary_app::args::ServeArgs;
+use tributary_app::config::{Config, ConfigFile, Loaded, layer, schema};
+use tributary_app::environment::Environment;
+use tributary_app::exit::{Exit, Failure};
+use tributary_app::overlay;
+
+const HEAD: &str = "apiVersion: tributary.dev/v1alpha1\nkind: Config\n";
+
+fn mk_file(body: &str) -> Result<ConfigFile, Failure> {
+    ConfigFile::parse(Path::new("t.yaml"), &format!("{HEAD}{body}"))
+}
+
+fn mk_loaded(body: &str, env: Environment, args: &ServeArgs) -> Result<Loaded, Failure> {
+    layer(Some(&mk_file(body)?), &env, &|config, origins| overlay::apply(args, config, origins))
+}
+
+fn error_of(body: &str) -> String {
+    let failure = mk_loaded(body, Environment::default(), &ServeArgs::default()).unwrap_err();
+    assert_eq!(failure.exit, Exit::Usage, "{failure}");
+    failure.to_string().lines().next().unwrap().to_owned()
+}
+
+#[test]
+fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
+    let default = layer(None, &Environment::default(), &|_, _| {}).unwrap().config.xds.listen;
+    assert_eq!(default.port(), 15010);
+    let body = "xds: {listen: 127.0.0.1:1}\n";
+    let env = || Environment::from([("TRIBUTARY_XDS__LISTEN", "127.0.0.1:2")]);
+    let flag = ServeArgs { xds_listen: Some(([127, 0, 0, 1], 3).into()), ..ServeArgs::default() };
+    let port = |loaded: Result<Loaded, Failure>| loaded.unwrap().config.xds.listen.port();
+    assert_eq!(port(mk_loaded(body, Environment::default(), &ServeArgs::default())), 1);
+    assert_eq!(port(mk_loaded(body, env(), &ServeArgs::default())), 2);
+    assert_eq!(port(mk_loaded(body, env(), &flag)), 3);
+}
+
+#[test]
+fn the_origin_of_a_value_is_kept() {
+    let env = Environment::from([("TRIBUTARY_LOG", "debug")]);
+    let args = ServeArgs { cluster_id: Some("east".into()), ..ServeArgs::default() };
+    let origins = mk_loaded("drain:\n  timeout: 3s\n", env, &args).unwrap().origins;
+    assert_eq!(origins["drain.timeout"], "t.yaml:4:3");
+    assert_eq!(origins["log.level"], "TRIBUTARY_LOG");
+    assert_eq!(origins["clusterId"], "--cluster-id");
+}
+
+#[test]
+fn errors_name_file_line_and_field() {
+    for (body, says) in [
+        (
+            "xds:\n  lisen: 127.0.0.1:1\n",
+            "TRB0102 t.yaml:4:3: unknown field `xds.lisen`; known here: listen, tls",
+        ),
+        ("adnim: {}\n", "TRB0102 t.yaml:3:1: unknown field `adnim`; known here: apiVersion"),
+        ("xds:\n  listen: nowhere\n", "TRB0102 t.yaml:4:11: xds.listen: "),
+        ("xds:\n  maxConnections: many\n", "TRB0102 t.yaml:4:19: xds.maxConnections: "),
+        (
+            "start:\n  firstSyncTimeout: soon\n",
+            "TRB0102 t.yaml:4:21: start.firstSyncTimeout: `soon` is no length",
+        ),
+        (
+            "registries:\n- kind: consul\n",
+            "TRB0106 t.yaml:4:9: registries[0].kind: registry kind `consul` is not built",
+        ),
+        (
+            "registries:\n- kind: flie\n",
+            "TRB0106 t.yaml:4:9: registries[0].kind: there is no registry kind `flie`",
+        ),
+        ("registries:\n- name: a\n", "TRB0102 t.yaml:4:3: `registries[0].kind` is missing"),
+        ("xds:\n  tls:\n    certFile: c\n", "TRB0102 t.yaml:5:5: `xds.tls.keyFile` is missing"),
+        (
+            "registries:\n- kind: file\n",
+            "TRB0102 t.yaml:4:3: registries[0].path: a file registry needs a directory",
+        ),
+        (
+            "registries:\n- {kind: file, path: a, name: x}\n- {kind: file, path: b, name: x}\n",
+            "TRB0110 t.yaml:5:25: registries[1].name: `x` is taken",
+        ),
+        (
+            "xds:\n  listen: 0.0.0.0:15010\n",
+            "TRB0104 t.yaml:4:3: xds.listen: 0.0.0.0:15010 is not a loopback",
+        ),
+        ("admin: {listen: '0.0.0.0:1'}\n", "TRB0102 t.yaml:3:9: admin.listen: 0.0.0.0:1 is not a loopback"),
+        ("log: {level: 'a=b=c'}\n", "TRB0102 t.yaml:3:7: log.level: "),
+        ("aliases:\n- {host: 'a b', members: [a.b]}\n", "TRB0102 t.yaml:4:4: aliases[0].host: "),
+        (
+            "settings:\n  networks: {n: [10.0.0.0/99]}\n",
+            "TRB0102 t.yaml:4:14: settings.networks.n: `10.0.0.0/99`",
+        ),
+        ("xds: {}\nxds: {}\n", "TRB0102 t.yaml:4:1: xds: the field is given twice"),
+        ("xds: &a {}\nadmin: *a\n", "TRB0102 t.yaml"),
+        ("xds: [\n", "TRB0102 t.yaml:"),
+        ("kind: Config\n", "TRB0102 t.yaml:3:1: kind: the field is given twice"),
+    ] {
+        let error = error_of(body);
+        assert!(error.starts_with(says), "{body:?}\n  gave  {error}\n  not   {says}");
+    }
+}
+
+#[test]
+fn a_file_must_say_what_it_is() {
+    for (text, says) in [
+        ("kind: Config\n", "t.yaml: apiVersion is missing"),
+        ("apiVersion: tributary.dev/v2\nkind: Config\n", "t.yaml:1:1: apiVersion is `tributary.dev/v2`"),
+        (
+            "apiVersion: tributary.dev/v1alpha1\nkind: Mesh\n",
+            "t.yaml:2:1: kind is `Mesh`, only `Config` is read",
+        ),
+        ("", "t.yaml: apiVersion is missing"),
+    ] {
+        let message = ConfigFile::parse(Path::new("t.yaml"), text).unwrap_err().message;
+        assert!(message.starts_with(says), "{text:?}: {message}");
+    }
+}
+
+#[test]
+fn registries_without_a_name_get_one_that_is_free() {
+    let body = "registries:\n- {kind: file, path: a}\n- {kind: file, path: b, name: file}\n- {kind: file, path: c}\n";
+    let loaded = mk_loaded(body, Environment::default(), &ServeArgs::default()).unwrap();
+    let names: Vec<_> = loaded.config.registries.iter().map(|r| r.name.clone().unwrap()).collect();
+    assert_eq!(names, ["file-2", "file", "file-3"]);
+}
+
+#[test]
+fn plaintext_off_loopback_needs_tls() {
+    let body = "xds:\n  listen: 0.0.0.0:15010\n  tls: {certFile: c, keyFile: k}\n";
+    assert!(mk_loaded(body, Environment::default(), &ServeArgs::default()).is_ok());
+    let flag = ServeArgs { xds_listen: Some(([0, 0, 0, 0], 3).into()), ..ServeArgs::default() };
+    let error = mk_loaded("", Environment::default(), &flag).unwrap_err().message;
+    assert!(error.starts_with("--xds-listen: xds.listen: "), "{error}");
+}
+
+#[test]
+fn the_default_is_read_back_as_itself() {
+    let text = serde_saphyr::to_string(&Config::default()).unwrap();
+    let read = ConfigFile::parse(Path::new("default.yaml"), &text).unwrap();
+    assert_eq!(read.config, Config::default(), "{text}");
+}
+
+#[test]
+fn the_schema_knows_every_field_of_the_default() {
+    let schema = schema::schema();
+    let text = serde_json::to_value(Config::default()).unwrap();
+    for field in text.as_object().unwrap().keys() {
+        assert!(schema.pointer(&format!("/properties/{field}")).is_some(), "{field} is not in the schema");
+    }
+    assert_eq!(schema["additionalProperties"], false);
+}
+
+#[test]
+fn no_document_makes_the_reader_panic() {
+    use proptest::prelude::*;
+    let pieces = [
+        "xds:",
+        " ",
+        "\n",
+        "- ",
+        "{",
+        "}",
+        "[",
+        "]",
+        "&a",
+        "*a",
+        "registries",
+        "kind",
+        ": ",
+        "'",
+        "\"",
+        "0",
+        "!!str",
+        "|",
+        "\t",
+        "é",
+    ];
+    let piece = proptest::sample::select(pieces.to_vec());
+    proptest!(ProptestConfig::with_cases(500), |(parts in proptest::collection::vec(piece, 0..40))| {
+        if let Err(failure) = mk_file(&parts.concat()) {
+            prop_assert!(failure.message.starts_with("t.yaml"), "{}", failure.message);
+        }
+    });
+}

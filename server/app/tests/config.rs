@@ -1,4 +1,5 @@
 //! The configuration as a person meets it: layers, errors with line and field, defaults.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 use std::path::Path;
 

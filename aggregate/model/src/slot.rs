@@ -4,6 +4,7 @@
 //! once per projection, off the owner, by whoever asks first; others wait for that one.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -97,25 +98,36 @@ impl Projection {
 pub struct Encoded {
     /// The resource's name.
     pub name: Arc<str>,
-    /// The hash of its bytes.
+    /// The hash of its bytes; of a resource joined from parts, the hash over theirs.
     pub version: Version,
     /// How many bytes it has.
     pub len: u32,
     body: Mutex<Option<Bytes>>,
+    used: AtomicBool,
 }
 
 impl Encoded {
     /// Keeps an encoded resource; its version is the hash of the bytes.
     #[must_use]
     pub fn new(name: Arc<str>, body: Bytes) -> Self {
-        let version = Version::of(&body);
+        Self::joined(name, Version::of(&body), body)
+    }
+    /// Keeps a resource made of many parts, whose version is the hash over the parts' versions.
+    #[must_use]
+    pub fn joined(name: Arc<str>, version: Version, body: Bytes) -> Self {
         let len = u32::try_from(body.len()).unwrap_or(u32::MAX);
-        Self { name, version, len, body: Mutex::new(Some(body)) }
+        Self { name, version, len, body: Mutex::new(Some(body)), used: AtomicBool::new(true) }
     }
     /// The bytes, unless they were dropped.
     #[must_use]
     pub fn body(&self) -> Option<Bytes> {
+        self.used.store(true, Ordering::Relaxed);
         self.body.lock().clone()
+    }
+    /// Whether the bytes were asked for since this was last called; for whoever decides which to
+    /// drop.
+    pub fn take_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
     }
     /// Drops the bytes; whoever needs them encodes again.
     pub fn evict(&self) -> Option<Bytes> {
@@ -123,7 +135,7 @@ impl Encoded {
     }
     /// Puts back bytes that were encoded again.
     pub fn refill(&self, body: Bytes) {
-        debug_assert_eq!(Version::of(&body), self.version, "an encoding is not deterministic");
+        debug_assert_eq!(u32::try_from(body.len()).ok(), Some(self.len), "an encoding is not deterministic");
         *self.body.lock() = Some(body);
     }
 }
@@ -206,5 +218,14 @@ mod tests {
         assert!(encoded.body().is_none());
         encoded.refill(Bytes::from_static(b"abc"));
         assert_eq!((encoded.version, encoded.body().unwrap().len()), (version, 3));
+    }
+
+    #[test]
+    fn use_is_told_once() {
+        let encoded = Encoded::new("x".into(), Bytes::from_static(b"abc"));
+        assert!(encoded.take_used(), "what is new is in use");
+        assert!(!encoded.take_used());
+        encoded.body();
+        assert!(encoded.take_used());
     }
 }

@@ -1,1 +1,29 @@
-//! tributary-answer.
+//! What one client may see: pure functions from immutable views to plain plans.
+//!
+//! Depends on the model alone. xds encodes what comes out, and core's trace goes before what is
+//! recorded here. Every function reads a client only through its [`Projection`]: an attribute
+//! outside a facet's dimensions cannot be read, so that equal projections give equal answers.
+//! Every function that decides takes a [`Recorder`]: explain and why-not call these very
+//! functions with a trace.
+//!
+//! [`Projection`]: tributary_model::Projection
+//! [`Recorder`]: tributary_model::Recorder
+
+pub mod client;
+pub mod cluster;
+pub mod endpoints;
+pub mod members;
+pub mod names;
+pub mod resolve;
+
+mod note;
+
+pub use client::{Class, Client, project};
+pub use cluster::{ClusterPlan, Discovery, LoadBalancing, cluster};
+pub use endpoints::{Assignment, Destination, Endpoint, LocalityEndpoints, endpoints, inline};
+pub use members::{Difference, differing, members, overlay};
+pub use names::{cluster_name, parse_cluster_name};
+pub use resolve::{concrete, resolve, visible};
+
+#[cfg(test)]
+mod mk;

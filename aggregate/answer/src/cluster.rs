@@ -1,0 +1,215 @@
+//! What CDS serves for one port of one service (`xds.md` 5.1).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tributary_model::{
+    ClientKind, ClusterFacts, Code, EndpointFacts, Identity, PortNumber, Projection, Protocol, Recorder,
+    Resolution, ServiceKey, Stage, Verdict,
+};
+
+use crate::endpoints::{Assignment, inline};
+use crate::names::cluster_name;
+use crate::note::about;
+
+/// How a client finds the endpoints of an xDS cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Discovery<'a> {
+    /// By EDS, under the xDS cluster's own name.
+    Eds,
+    /// By resolving every name within.
+    StrictDns(Assignment<'a>),
+    /// By resolving the one name within; exactly one endpoint.
+    LogicalDns(Assignment<'a>),
+    /// Where the connection was going anyway.
+    OriginalDestination,
+    /// By resolving the name of each request.
+    ForwardProxy,
+}
+
+/// How a client spreads requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadBalancing {
+    /// To whoever has the fewest (Envoy).
+    LeastRequest,
+    /// In turn (gRPC, whose C core refuses the other).
+    RoundRobin,
+    /// As the xDS cluster's type demands (original destination, forward proxy).
+    ByType,
+}
+
+/// An xDS cluster, before it is encoded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClusterPlan<'a> {
+    /// `outbound|80||pay.shop`.
+    pub name: String,
+    /// The service.
+    pub service: &'a ServiceKey,
+    /// The port.
+    pub port: PortNumber,
+    /// How endpoints are found.
+    pub discovery: Discovery<'a>,
+    /// How requests are spread.
+    pub balancing: LoadBalancing,
+    /// Whether connections to endpoints speak HTTP/2.
+    pub http2: bool,
+    /// How long a connection attempt may take.
+    pub connect_timeout: Duration,
+    /// Who its endpoints may prove to be, sorted.
+    pub identities: &'a Arc<[Identity]>,
+    /// Whether all addresses of a DNS answer are tried at once.
+    pub race_connect: bool,
+}
+
+/// The xDS cluster of a port; none for UDP, for an alias, and for what this client could not
+/// resolve.
+pub fn cluster<'a, R: Recorder>(
+    facts: &'a ClusterFacts,
+    client: &Projection,
+    r: &mut R,
+) -> Option<ClusterPlan<'a>> {
+    let discovery = discovery(facts, client, r)?;
+    Some(ClusterPlan {
+        name: cluster_name(facts.port, &facts.service.host),
+        service: &facts.service,
+        port: facts.port,
+        balancing: balancing(&discovery, client),
+        discovery,
+        http2: facts.protocol.is_http2(),
+        connect_timeout: facts.connect_timeout,
+        identities: &facts.identities,
+        race_connect: facts.attributes.race_connect,
+    })
+}
+
+fn discovery<'a, R: Recorder>(
+    facts: &'a ClusterFacts,
+    client: &Projection,
+    r: &mut R,
+) -> Option<Discovery<'a>> {
+    let grpc = client.kind == Some(ClientKind::Grpc);
+    let none = |r: &mut R, code, words: &str| {
+        about(r, (Stage::Merge, Verdict::Drop, code), &facts.service, words);
+        None
+    };
+    if facts.protocol == Protocol::Udp {
+        return none(r, Code::NO_SUCH_PORT, "a UDP port has no xDS cluster");
+    }
+    match &facts.resolution {
+        Resolution::ClientSide => Some(Discovery::Eds),
+        // gRPC cannot pass a connection on; it is told the endpoints that are known.
+        Resolution::Passthrough if grpc => Some(Discovery::Eds),
+        Resolution::Passthrough => Some(Discovery::OriginalDestination),
+        Resolution::Dynamic if grpc => none(r, Code::DNS_RESOLVED, "gRPC has no forward proxy"),
+        Resolution::Dynamic => Some(Discovery::ForwardProxy),
+        Resolution::Alias(_) => none(r, Code::SHADOWED_SERVICE, "an alias has no xDS cluster of its own"),
+        Resolution::DnsStrict | Resolution::DnsLogical => {
+            let found = facts.inline.as_ref().map(|facet| resolved(&facet.facts, client, grpc, r));
+            match found.flatten() {
+                Some(discovery) => Some(discovery),
+                None => none(r, Code::NO_SUCH_ENDPOINT, "a DNS service without endpoints has no xDS cluster"),
+            }
+        }
+    }
+}
+
+/// gRPC knows LOGICAL_DNS only (gRFC A37).
+fn resolved<'a, R: Recorder>(
+    facts: &'a EndpointFacts,
+    client: &Projection,
+    grpc: bool,
+    r: &mut R,
+) -> Option<Discovery<'a>> {
+    let within = inline(facts, client, r);
+    if within.is_empty() {
+        return None;
+    }
+    let logical = grpc || facts.resolution == Resolution::DnsLogical;
+    Some(if logical { Discovery::LogicalDns(within) } else { Discovery::StrictDns(within) })
+}
+
+fn balancing(discovery: &Discovery<'_>, client: &Projection) -> LoadBalancing {
+    match (discovery, client.kind) {
+        (Discovery::OriginalDestination | Discovery::ForwardProxy, _) => LoadBalancing::ByType,
+        (_, Some(ClientKind::Grpc)) => LoadBalancing::RoundRobin,
+        _ => LoadBalancing::LeastRequest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_model::{Address, At, Trace};
+
+    use super::*;
+    use crate::mk::*;
+
+    fn mk_named(hosts: &[&str]) -> EndpointFacts {
+        let addresses =
+            (0..hosts.len()).map(|i| Address::new(At::Name(u16::try_from(i).unwrap()), Arc::default()));
+        let group = mk_group("a", hosts, addresses.collect());
+        mk_facts(vec![mk_source("east", group)])
+    }
+    fn found(resolution: Resolution, kind: ClientKind) -> Option<&'static str> {
+        let hosts = if resolution.is_dns() { &["a.example.com", "b.example.com"][..] } else { &[] };
+        let inline = EndpointFacts { resolution: resolution.clone(), ..mk_named(hosts) };
+        let facts = mk_cluster(resolution.clone(), resolution.is_dns().then_some(inline));
+        cluster(&facts, &mk_projection(kind), &mut ()).map(|plan| match plan.discovery {
+            Discovery::Eds => "EDS",
+            Discovery::StrictDns(a) => {
+                assert_eq!(a.endpoints().count(), 2);
+                "STRICT_DNS"
+            }
+            Discovery::LogicalDns(a) => {
+                assert_eq!(a.endpoints().count(), 1, "a logical name is one");
+                "LOGICAL_DNS"
+            }
+            Discovery::OriginalDestination => "ORIGINAL_DST",
+            Discovery::ForwardProxy => "DFP",
+        })
+    }
+
+    #[test]
+    fn the_type_follows_resolution_and_kind() {
+        let alias = Resolution::Alias(mk_host("b.shop"));
+        let cases = [
+            (Resolution::ClientSide, Some("EDS"), Some("EDS")),
+            (Resolution::Passthrough, Some("ORIGINAL_DST"), Some("EDS")),
+            (Resolution::DnsStrict, Some("STRICT_DNS"), Some("LOGICAL_DNS")),
+            (Resolution::DnsLogical, Some("LOGICAL_DNS"), Some("LOGICAL_DNS")),
+            (Resolution::Dynamic, Some("DFP"), None),
+            (alias, None, None),
+        ];
+        for (resolution, envoy, grpc) in cases {
+            assert_eq!(found(resolution.clone(), ClientKind::Sidecar), envoy, "{resolution:?}");
+            assert_eq!(found(resolution.clone(), ClientKind::Envoy), envoy, "{resolution:?}");
+            assert_eq!(found(resolution.clone(), ClientKind::Grpc), grpc, "{resolution:?}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_cluster_says_why() {
+        let mut udp = mk_cluster(Resolution::ClientSide, None);
+        udp.protocol = Protocol::Udp;
+        let empty = mk_cluster(Resolution::DnsStrict, Some(mk_named(&[])));
+        for (facts, code) in [(udp, Code::NO_SUCH_PORT), (empty, Code::NO_SUCH_ENDPOINT)] {
+            let mut trace = Trace::default();
+            assert!(cluster(&facts, &mk_projection(ClientKind::Envoy), &mut trace).is_none());
+            assert_eq!(trace.steps.last().unwrap().code, code);
+        }
+    }
+
+    #[test]
+    fn balancing_and_http2_are_what_the_client_takes() {
+        let mut facts = mk_cluster(Resolution::ClientSide, None);
+        facts.protocol = Protocol::Grpc;
+        let plan = |facts, kind| {
+            let plan = cluster(facts, &mk_projection(kind), &mut ()).unwrap();
+            (plan.name, plan.balancing, plan.http2)
+        };
+        let name = "outbound|80||pay.shop".to_owned();
+        assert_eq!(plan(&facts, ClientKind::Grpc), (name.clone(), LoadBalancing::RoundRobin, true));
+        assert_eq!(plan(&facts, ClientKind::Sidecar), (name.clone(), LoadBalancing::LeastRequest, true));
+        let dst = mk_cluster(Resolution::Passthrough, None);
+        assert_eq!(plan(&dst, ClientKind::Sidecar), (name, LoadBalancing::ByType, false));
+    }
+}

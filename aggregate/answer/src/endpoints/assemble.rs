@@ -1,0 +1,81 @@
+//! Puts the chosen endpoints into localities and priorities, with weights whose sums fit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tributary_model::{Code, EndpointFacts, Locality, Projection, Recorder, Stage, Standing, Verdict};
+
+use super::select::Candidate;
+use super::{Assignment, Endpoint, LocalityEndpoints, priority};
+
+/// Clients refuse a sum of weights over 32 bits; half of that leaves room for rounding up to 1.
+const MAX_SUM: u64 = 1 << 31;
+
+type Bins<'a> = BTreeMap<(u32, &'a Locality), Vec<Candidate<'a>>>;
+
+/// Candidates come sorted by target and keep that order.
+pub(super) fn assemble<'a, R: Recorder>(
+    facts: &'a EndpointFacts,
+    client: &Projection,
+    candidates: Vec<Candidate<'a>>,
+    r: &mut R,
+) -> Assignment<'a> {
+    let raw: Vec<u32> = candidates.iter().map(|c| priority::raw(facts, client, c)).collect();
+    let distinct: Vec<u32> = raw.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+    let mut bins = Bins::new();
+    for (candidate, raw) in candidates.into_iter().zip(raw) {
+        let compact = distinct.partition_point(|&p| p < raw);
+        let compact = u32::try_from(compact).unwrap_or(u32::MAX);
+        bins.entry((compact, &candidate.address.place.locality)).or_default().push(candidate);
+    }
+    let scales = scales(&bins);
+    let locality = |((priority, locality), members): ((u32, &Locality), Vec<Candidate<'a>>)| {
+        let scale = scales.get(&priority).copied().unwrap_or(1);
+        locality_endpoints(priority, locality, members, scale, r)
+    };
+    Assignment { localities: bins.into_iter().map(locality).collect() }
+}
+
+/// What weights of a priority are divided by so that their sum fits.
+fn scales(bins: &Bins<'_>) -> BTreeMap<u32, u64> {
+    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+    for ((priority, _), members) in bins {
+        let sum: u64 = members.iter().map(|c| u64::from(c.address.weight.max(1))).sum();
+        let total = sums.entry(*priority).or_default();
+        *total = total.saturating_add(sum);
+    }
+    sums.values_mut().for_each(|sum| *sum = sum.div_ceil(MAX_SUM).max(1));
+    sums
+}
+
+fn locality_endpoints<'a, R: Recorder>(
+    priority: u32,
+    locality: &Locality,
+    members: Vec<Candidate<'a>>,
+    scale: u64,
+    r: &mut R,
+) -> LocalityEndpoints<'a> {
+    let endpoints: Vec<Endpoint<'a>> = members
+        .into_iter()
+        .map(|candidate| {
+            let weight = u64::from(candidate.address.weight.max(1)) / scale;
+            let weight = u32::try_from(weight).unwrap_or(u32::MAX).max(1);
+            record(&candidate, priority, locality, weight, r);
+            let Candidate { target, source, address, health, .. } = candidate;
+            Endpoint { target, health, weight, address, source }
+        })
+        .collect();
+    let weight = endpoints.iter().fold(0_u32, |sum, e| sum.saturating_add(e.weight));
+    LocalityEndpoints { priority, locality: locality.clone(), weight, endpoints }
+}
+
+fn record<R: Recorder>(c: &Candidate<'_>, priority: u32, locality: &Locality, weight: u32, r: &mut R) {
+    if c.source.standing == Standing::Demoted {
+        let said = (Stage::Weight, Verdict::Warn, Code::DEMOTED);
+        c.say(said, || "its registry is demoted by its staleness policy: one priority lower".into(), r);
+    }
+    let words = || {
+        let at = if locality.is_empty() { "no locality".to_owned() } else { format!("locality {locality}") };
+        format!("weight {weight}, priority {priority}, {at}")
+    };
+    c.say((Stage::Weight, Verdict::Pass, Code::WEIGHT), words, r);
+}

@@ -1,0 +1,258 @@
+//! Which addresses of the facts a client may have at all: visibility, node, cluster, network and
+//! kind of address. Order: the facts' own.
+
+use tributary_model::{
+    Address, At, ClientKind, Code, EndpointFacts, EndpointSource, Health, NetworkId, Projection, Recorder,
+    Stage, Timestamp, Verdict,
+};
+
+use super::{Destination, Names};
+use crate::note::endpoint_step;
+
+/// An address that is still in the running.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate<'a> {
+    pub(super) target: Destination<'a>,
+    pub(super) source: &'a EndpointSource,
+    pub(super) address: &'a Address,
+    /// The position of its shard in the order of precedence.
+    pub(super) shard: usize,
+    /// Its position in its group.
+    pub(super) index: usize,
+    /// Its source's word; after dedup, the worst of all shards'.
+    pub(super) health: Health,
+}
+
+/// The one order in which candidates precede each other: shard, then the declaration's age and
+/// name, then the listing object, then the position in it. It does not depend on the order in which
+/// sources of one shard stand.
+pub(super) type Precedence<'a> = (
+    usize,
+    bool,
+    Option<Timestamp>,
+    &'a tributary_model::ObjectId,
+    &'a tributary_model::ObjectId,
+    usize,
+    Destination<'a>,
+);
+
+impl<'a> Candidate<'a> {
+    pub(super) fn network(&self) -> Option<&'a NetworkId> {
+        self.address.place.network.as_ref()
+    }
+    pub(super) fn precedence(&self) -> Precedence<'a> {
+        let declaration = &self.source.declaration;
+        (
+            self.shard,
+            declaration.created.is_none(),
+            declaration.created,
+            &declaration.source.object,
+            &self.source.group.source.object,
+            self.index,
+            self.target,
+        )
+    }
+}
+
+/// Why an address is left out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Refusal<'a> {
+    NoPort,
+    NotVisible,
+    OtherNode,
+    OtherCluster,
+    OtherNetwork,
+    NotAnIp,
+    UnixForGrpc,
+    Duplicate(&'a EndpointSource),
+    OnlyOne,
+}
+
+impl Refusal<'_> {
+    pub(super) const fn stage(&self) -> Stage {
+        match self {
+            Self::NotVisible | Self::OtherNode | Self::OtherCluster => Stage::Scope,
+            Self::OtherNetwork => Stage::Network,
+            Self::NoPort | Self::NotAnIp | Self::UnixForGrpc | Self::Duplicate(_) | Self::OnlyOne => {
+                Stage::Merge
+            }
+        }
+    }
+    pub(super) const fn code(&self) -> Code {
+        match self {
+            Self::NoPort => Code::UNMATCHED_PORT,
+            Self::NotVisible => Code::NOT_VISIBLE,
+            Self::OtherNode => Code::OTHER_NODE,
+            Self::OtherCluster => Code::OTHER_CLUSTER,
+            Self::OtherNetwork => Code::OTHER_NETWORK,
+            Self::NotAnIp => Code::NOT_AN_IP,
+            Self::UnixForGrpc => Code::UNIX_NOT_FOR_GRPC,
+            Self::Duplicate(_) => Code::DUPLICATE_ADDRESS,
+            Self::OnlyOne => Code::DNS_RESOLVED,
+        }
+    }
+    pub(super) fn detail(&self, candidate: &Candidate<'_>) -> String {
+        let place = &candidate.address.place;
+        match self {
+            Self::NoPort => "it has no port for this port of the service".into(),
+            Self::NotVisible => format!(
+                "{} is not exported to the client's namespace",
+                candidate.source.declaration.source.object
+            ),
+            Self::OtherNode => {
+                let node = place.node.as_ref().map_or("no known node", |n| n.as_str());
+                format!("only endpoints of the client's own node are served; this one runs on {node}")
+            }
+            Self::OtherCluster => {
+                let cluster = place.cluster.as_ref().map_or("no known cluster", |c| c.as_str());
+                format!("only endpoints of the client's own cluster are served; this one is of {cluster}")
+            }
+            Self::OtherNetwork => {
+                let network = place.network.as_ref().map_or("", |n| n.as_str());
+                format!("it lies in network {network}, which is entered through gateways only")
+            }
+            Self::NotAnIp => "EDS carries IP addresses only".into(),
+            Self::UnixForGrpc => "gRPC is not given unix paths".into(),
+            Self::Duplicate(owner) => {
+                format!("already served by {} of {}", owner.group.source.object, owner.shard.registry)
+            }
+            Self::OnlyOne => "this DNS type has one endpoint, and another precedes this one".into(),
+        }
+    }
+}
+
+/// The addresses behind the port that this client may have.
+pub(super) fn select<'a, R: Recorder>(
+    facts: &'a EndpointFacts,
+    client: &Projection,
+    names: Names,
+    r: &mut R,
+) -> Vec<Candidate<'a>> {
+    let mut out = Vec::new();
+    let mut shards: Vec<&tributary_model::ShardRef> = Vec::new();
+    for source in facts.sources.iter() {
+        let shard = shards.iter().position(|s| **s == *source.shard).unwrap_or_else(|| {
+            shards.push(&source.shard);
+            shards.len() - 1
+        });
+        for (index, address) in source.group.addresses.iter().enumerate() {
+            let candidate = candidate(source, address, shard, index, facts);
+            match refusal(&candidate, facts, client, names) {
+                Some(why) => candidate.refuse(&why, r),
+                None => {
+                    record_pass(&candidate, r);
+                    out.push(candidate);
+                }
+            }
+        }
+    }
+    out
+}
+
+fn candidate<'a>(
+    source: &'a EndpointSource,
+    address: &'a Address,
+    shard: usize,
+    index: usize,
+    facts: &EndpointFacts,
+) -> Candidate<'a> {
+    // What has no port is refused at once, so that this number is only ever shown.
+    let number = port(source, address).unwrap_or_else(|| facts.port.get());
+    let name = source.group.name(address).unwrap_or_default();
+    let target = match address.at {
+        At::Ip(ip) => Destination::Ip(ip, number),
+        At::Name(_) => Destination::Name(name, number),
+        At::Unix(_) => Destination::Pipe(name),
+    };
+    Candidate { target, source, address, shard, index, health: address.health }
+}
+
+fn group_port<'a>(source: &'a EndpointSource, address: &Address) -> Option<&'a tributary_model::GroupPort> {
+    let set = source.group.port_sets.get(usize::from(address.port_set))?;
+    let at = (*source.ports.get(usize::from(address.port_set))?)?;
+    set.get(usize::from(at))
+}
+
+fn port(source: &EndpointSource, address: &Address) -> Option<u16> {
+    group_port(source, address)?.number.map(tributary_model::PortNumber::get)
+}
+
+fn refusal<'a>(
+    candidate: &Candidate<'a>,
+    facts: &EndpointFacts,
+    client: &Projection,
+    names: Names,
+) -> Option<Refusal<'a>> {
+    let Candidate { source, address, .. } = candidate;
+    let is_pipe = matches!(address.at, At::Unix(_));
+    let rules = [
+        (
+            group_port(source, address).is_none() || (!is_pipe && port(source, address).is_none()),
+            Refusal::NoPort,
+        ),
+        (!is_visible(source, facts, client), Refusal::NotVisible),
+        (is_elsewhere(source, address, client), Refusal::OtherNode),
+        (is_foreign(source, address, client), Refusal::OtherCluster),
+        (is_gated(address, facts, client), Refusal::OtherNetwork),
+        (names == Names::Refused && matches!(address.at, At::Name(_)), Refusal::NotAnIp),
+        (is_pipe && client.kind == Some(ClientKind::Grpc), Refusal::UnixForGrpc),
+    ];
+    rules.into_iter().find_map(|(holds, why)| holds.then_some(why))
+}
+
+/// A projection without a namespace says that all sources have one visibility, and the service
+/// itself was resolved by it.
+fn is_visible(source: &EndpointSource, facts: &EndpointFacts, client: &Projection) -> bool {
+    let Some(namespace) = &client.namespace else { return true };
+    source.visibility.admits(&facts.service.namespace, namespace.as_ref())
+}
+
+fn is_elsewhere(source: &EndpointSource, address: &Address, client: &Projection) -> bool {
+    source.declaration.attributes.node_local && client.node.as_ref().is_some_and(|n| *n != address.place.node)
+}
+
+/// A cluster-local service takes a client that names no cluster for a stranger; the milder
+/// discoverability rule counts an unknown cluster, on either side, as the same (`registries.md` 1.4).
+fn is_foreign(source: &EndpointSource, address: &Address, client: &Projection) -> bool {
+    let Some(own) = &client.cluster else { return false };
+    let theirs = &address.place.cluster;
+    let attributes = &source.declaration.attributes;
+    let strict = attributes.cluster_local && own != theirs;
+    let known = own.is_some() && theirs.is_some();
+    strict || (attributes.own_cluster_only && known && own != theirs)
+}
+
+fn is_gated(address: &Address, facts: &EndpointFacts, client: &Projection) -> bool {
+    let Some(theirs) = &address.place.network else { return false };
+    let same = client.network.as_ref().and_then(Option::as_ref) == Some(theirs);
+    !same && facts.gated.binary_search(theirs).is_ok()
+}
+
+fn record_pass<R: Recorder>(candidate: &Candidate<'_>, r: &mut R) {
+    if !r.is_on() {
+        return;
+    }
+    let object = &candidate.source.declaration.source.object;
+    let held = u32::try_from(candidate.index).is_ok_and(|i| candidate.source.held.binary_search(&i).is_ok());
+    if held {
+        let words = "its removal was announced without proof and waits for it";
+        say(candidate, (Stage::Source, Verdict::Warn, Code::HELD_ENDPOINT), words.into(), r);
+    }
+    say(
+        candidate,
+        (Stage::Scope, Verdict::Pass, Code::VISIBLE),
+        format!("{object} is visible to the client"),
+        r,
+    );
+    let network = candidate.network().map_or("no network named", |n| n.as_str());
+    say(
+        candidate,
+        (Stage::Network, Verdict::Pass, Code::SAME_NETWORK),
+        format!("reached directly ({network})"),
+        r,
+    );
+}
+
+fn say<R: Recorder>(candidate: &Candidate<'_>, said: (Stage, Verdict, Code), detail: String, r: &mut R) {
+    r.step(|| endpoint_step(said, candidate.source, candidate.target.to_string(), detail));
+}

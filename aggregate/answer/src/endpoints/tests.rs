@@ -1,0 +1,302 @@
+//! Tables for each rule, and the properties that hold for any facts.
+
+use tributary_model::*;
+
+use super::*;
+use crate::mk::*;
+
+mod properties;
+
+fn assign_all(facts: &EndpointFacts) -> Vec<String> {
+    shown(&endpoints(facts, &Projection::default(), &mut ()))
+}
+fn codes(facts: &EndpointFacts, client: &Projection) -> Vec<(Stage, Verdict, u16, String)> {
+    let mut trace = Trace::default();
+    endpoints(facts, client, &mut trace);
+    let drops = trace.steps.into_iter().filter(|s| s.verdict == Verdict::Drop);
+    drops.map(|s| (s.stage, s.verdict, s.code.number(), s.endpoint)).collect()
+}
+fn with_health(ip: &str, health: Health) -> Address {
+    Address { health, ..mk_address(ip) }
+}
+
+#[test]
+fn endpoints_are_sorted_and_weight_zero_counts_as_one() {
+    let facts = mk_one(vec![
+        Address { weight: 0, ..mk_address("10.0.0.2") },
+        Address { weight: 7, ..mk_address("10.0.0.1") },
+    ]);
+    assert_eq!(assign_all(&facts), ["0 10.0.0.1:8080 7", "0 10.0.0.2:8080 1"]);
+    let assignment = endpoints(&facts, &Projection::default(), &mut ());
+    assert_eq!(assignment.localities[0].weight, 8);
+}
+
+#[test]
+fn weights_whose_sum_would_not_fit_are_scaled_together() {
+    let heavy = |ip| Address { weight: u32::MAX, ..mk_address(ip) };
+    let facts = mk_one(vec![heavy("10.0.0.1"), heavy("10.0.0.2"), mk_address("10.0.0.3")]);
+    let assignment = endpoints(&facts, &Projection::default(), &mut ());
+    let weights: Vec<u32> = assignment.endpoints().map(|e| e.weight).collect();
+    assert_eq!(weights[0], weights[1]);
+    assert!(weights[0] > 1_000_000_000 - 1, "{weights:?}");
+    assert_eq!(weights[2], 1);
+    assert_eq!(
+        u64::from(assignment.localities[0].weight),
+        weights.iter().map(|&w| u64::from(w)).sum::<u64>()
+    );
+}
+
+#[test]
+fn names_are_refused_in_eds_and_taken_inside_a_cluster() {
+    let name = Address::new(At::Name(0), Default::default());
+    let group = mk_group("a", &["db.example.com"], vec![name]);
+    let mut facts = mk_facts(vec![mk_source("east", group)]);
+    assert_eq!(
+        codes(&facts, &Projection::default()),
+        [(Stage::Merge, Verdict::Drop, 516, "db.example.com:8080".into())]
+    );
+    facts.resolution = Resolution::DnsStrict;
+    assert_eq!(shown(&inline(&facts, &Projection::default(), &mut ())), ["0 db.example.com:8080 1"]);
+    assert!(endpoints(&facts, &Projection::default(), &mut ()).is_empty(), "EDS must not carry it too");
+}
+
+#[test]
+fn unix_paths_go_to_envoy_only() {
+    let path = Address::new(At::Unix(0), Default::default());
+    let facts = mk_facts(vec![mk_source("east", mk_group("a", &["/run/pay.sock"], vec![path]))]);
+    let to = |kind| shown(&endpoints(&facts, &mk_projection(kind), &mut ()));
+    assert_eq!(to(ClientKind::Envoy), ["0 unix:/run/pay.sock 1"]);
+    assert_eq!(to(ClientKind::Grpc), [""; 0]);
+    assert_eq!(codes(&facts, &mk_projection(ClientKind::Grpc))[0].2, 517);
+}
+
+#[test]
+fn health_decides_who_is_told() {
+    let facts = mk_one(vec![
+        with_health("10.0.0.1", Health::Healthy),
+        with_health("10.0.0.2", Health::Unhealthy),
+        with_health("10.0.0.3", Health::Draining),
+        with_health("10.0.0.4", Health::Terminating),
+    ]);
+    let told: Vec<(String, Health)> = endpoints(&facts, &Projection::default(), &mut ())
+        .endpoints()
+        .map(|e| (e.target.to_string(), e.health))
+        .collect();
+    let want = [("10.0.0.1:8080", Health::Healthy), ("10.0.0.2:8080", Health::Unhealthy)];
+    assert_eq!(told, want.map(|(t, h)| (t.to_owned(), h)));
+    let dropped = codes(&facts, &Projection::default());
+    assert_eq!(dropped.iter().map(|d| d.2).collect::<Vec<_>>(), [514, 513]);
+}
+
+#[test]
+fn draining_endpoints_stay_where_sessions_are_bound_to_them() {
+    let mut source = mk_source("east", mk_group("a", &[], vec![with_health("10.0.0.3", Health::Draining)]));
+    let attributes = Attributes { persistent_sessions: true, ..Attributes::default() };
+    source.declaration = Declaration { attributes, ..mk_declaration("pay") }.into();
+    let facts = mk_facts(vec![source]);
+    let assignment = endpoints(&facts, &Projection::default(), &mut ());
+    assert_eq!(assignment.endpoints().map(|e| e.health).collect::<Vec<_>>(), [Health::Draining]);
+}
+
+#[test]
+fn within_a_shard_the_best_health_stands_and_across_shards_the_worst() {
+    let said = |registry, name, health| {
+        mk_source(registry, mk_group(name, &[], vec![with_health("10.0.0.1", health)]))
+    };
+    let one_shard =
+        mk_facts(vec![said("east", "a", Health::Terminating), said("east", "b", Health::Healthy)]);
+    let health = |facts: &EndpointFacts| {
+        let assignment = endpoints(facts, &Projection::default(), &mut ());
+        assignment.endpoints().map(|e| e.health).collect::<Vec<_>>()
+    };
+    assert_eq!(health(&one_shard), [Health::Healthy]);
+    let two_shards = mk_facts(vec![
+        said("east", "a", Health::Healthy),
+        said("west", "b", Health::Terminating),
+        said("west", "c", Health::Unhealthy),
+    ]);
+    assert_eq!(health(&two_shards), [Health::Unhealthy]);
+}
+
+#[test]
+fn the_first_shard_owns_an_address_that_two_list() {
+    let weighed = |registry, weight| {
+        mk_source(registry, mk_group("a", &[], vec![Address { weight, ..mk_address("10.0.0.1") }]))
+    };
+    let facts = mk_facts(vec![weighed("west", 3), weighed("east", 5)]);
+    assert_eq!(assign_all(&facts), ["0 10.0.0.1:8080 3"]);
+    assert_eq!(codes(&facts, &Projection::default())[0].2, 518);
+}
+
+#[test]
+fn an_address_of_two_networks_is_that_of_the_clients_own() {
+    let at = |registry, network, weight| {
+        let address = Address { weight, ..mk_address_at("10.0.0.1", mk_place(network, "", "")) };
+        mk_source(registry, mk_group("a", &[], vec![address]))
+    };
+    let facts = mk_facts(vec![at("east", "net1", 1), at("west", "net2", 2)]);
+    let of = |network: &str| {
+        let network = Some(NetworkId::new(network).ok());
+        shown(&endpoints(&facts, &Projection { network, ..Projection::default() }, &mut ()))
+    };
+    assert_eq!(of("net1"), ["0 10.0.0.1:8080 1"]);
+    assert_eq!(of("net2"), ["0 10.0.0.1:8080 2"]);
+    assert_eq!(of(""), ["0 10.0.0.1:8080 1"]);
+}
+
+#[test]
+fn a_gated_network_is_left_out_unless_it_is_the_clients_own() {
+    let mut facts = mk_one(vec![
+        mk_address_at("10.0.0.1", mk_place("net1", "", "")),
+        mk_address_at("10.0.0.2", mk_place("net2", "", "")),
+        mk_address("10.0.0.3"),
+    ]);
+    facts.gated = [NetworkId::new("net1").unwrap()].into();
+    let of = |network: &str| {
+        let network = Some(NetworkId::new(network).ok());
+        endpoints(&facts, &Projection { network, ..Projection::default() }, &mut ()).endpoints().count()
+    };
+    assert_eq!((of("net1"), of("net2"), of("")), (3, 2, 2));
+    let drops = codes(&facts, &Projection::default());
+    assert_eq!(drops, [(Stage::Network, Verdict::Drop, 510, "10.0.0.1:8080".into())]);
+}
+
+#[test]
+fn scope_rules_leave_out_what_is_not_for_this_client() {
+    let node_local = Attributes { node_local: true, ..Attributes::default() };
+    let cluster_local = Attributes { cluster_local: true, ..Attributes::default() };
+    let own_only = Attributes { own_cluster_only: true, ..Attributes::default() };
+    let c1 = || ClusterId::new("c1").ok();
+    let place = Place { cluster: c1(), node: NodeName::new("n1").ok(), ..Place::default() };
+    let count = |attributes: &Attributes, client: Projection| {
+        let address = mk_address_at("10.0.0.1", place.clone().into());
+        let mut source = mk_source("east", mk_group("a", &[], vec![address]));
+        source.declaration = Declaration { attributes: attributes.clone(), ..mk_declaration("pay") }.into();
+        endpoints(&mk_facts(vec![source]), &client, &mut ()).endpoints().count()
+    };
+    let node = |n: &str| Projection { node: Some(NodeName::new(n).ok()), ..Projection::default() };
+    let cluster = |c: &str| Projection { cluster: Some(ClusterId::new(c).ok()), ..Projection::default() };
+    assert_eq!((count(&node_local, node("n1")), count(&node_local, node("n2"))), (1, 0));
+    assert_eq!(count(&node_local, node("")), 0, "a client on no known node is on another");
+    assert_eq!((count(&cluster_local, cluster("c1")), count(&cluster_local, cluster("c2"))), (1, 0));
+    assert_eq!(count(&cluster_local, cluster("")), 0);
+    assert_eq!((count(&own_only, cluster("c1")), count(&own_only, cluster("c2"))), (1, 0));
+    assert_eq!(count(&own_only, cluster("")), 1, "an unknown cluster counts as the same here");
+}
+
+#[test]
+fn endpoints_of_a_declaration_that_the_client_cannot_see_are_left_out() {
+    let hidden = EndpointSource {
+        visibility: Visibility::Namespaces([mk_ns("web")].into()),
+        ..mk_source("east", mk_group("b", &[], vec![mk_address("10.0.0.2")]))
+    };
+    let facts = mk_facts(vec![mk_source("east", mk_group("a", &[], vec![mk_address("10.0.0.1")])), hidden]);
+    let of = |ns: Option<&str>| {
+        let namespace = Some(ns.map(mk_ns));
+        endpoints(&facts, &Projection { namespace, ..Projection::default() }, &mut ()).endpoints().count()
+    };
+    assert_eq!((of(Some("web")), of(Some("cart")), of(None)), (2, 1, 1));
+}
+
+#[test]
+fn a_demoted_shard_is_one_priority_lower_and_gaps_are_closed() {
+    let demoted = |registry, ip| EndpointSource {
+        standing: Standing::Demoted,
+        ..mk_source(registry, mk_group("a", &[], vec![mk_address(ip)]))
+    };
+    let fresh = mk_source("east", mk_group("a", &[], vec![mk_address("10.0.0.1")]));
+    let both = mk_facts(vec![fresh, demoted("west", "10.0.0.2")]);
+    assert_eq!(assign_all(&both), ["0 10.0.0.1:8080 1", "1 10.0.0.2:8080 1"]);
+    assert_eq!(assign_all(&mk_facts(vec![demoted("west", "10.0.0.2")])), ["0 10.0.0.2:8080 1"]);
+}
+
+#[test]
+fn an_address_without_a_port_for_this_port_is_left_out_with_a_reason() {
+    let mut source = mk_source("east", mk_group("a", &[], vec![mk_address("10.0.0.1")]));
+    source.ports = [None].into();
+    assert_eq!(codes(&mk_facts(vec![source]), &Projection::default())[0].2, 405);
+}
+
+/// The golden vectors of `xds.md` 4.5 and 4.8: a client in net1, r1/z1/s1 on n1.
+#[test]
+fn what_is_near_comes_first() {
+    let places = [
+        ("net1", "r1/z1/s1", "n1"),
+        ("net1", "r1/z1/s1", "n2"),
+        ("net1", "r1/z1/s2", "n3"),
+        ("net1", "r1/z2", "n4"),
+        ("net1", "r2", "n5"),
+        ("net2", "r1/z1/s1", "n6"),
+        ("net2", "r2", "n7"),
+    ];
+    let addresses = places.iter().enumerate().map(|(i, (network, locality, node))| {
+        mk_address_at(&format!("10.0.0.{i}"), mk_place(network, locality, node))
+    });
+    let mut facts = mk_one(addresses.collect());
+    let client = Projection {
+        network: Some(NetworkId::new("net1").ok()),
+        locality: Some(Locality::parse("r1/z1/s1")),
+        node: Some(NodeName::new("n1").ok()),
+        ..Projection::default()
+    };
+    let cases = [
+        (TrafficDistribution::Any, [0, 0, 0, 0, 0, 0, 0]),
+        // raw 0 0 0 1 2 3 5, then without gaps
+        (TrafficDistribution::SameZone, [0, 0, 0, 1, 2, 3, 4]),
+        // raw 0 1 2 3 4 6 9
+        (TrafficDistribution::SameNode, [0, 1, 2, 3, 4, 5, 6]),
+    ];
+    for (traffic, want) in cases {
+        facts.traffic = traffic;
+        let assignment = endpoints(&facts, &client, &mut ());
+        let mut got: Vec<(String, u32)> = Vec::new();
+        for locality in &assignment.localities {
+            got.extend(locality.endpoints.iter().map(|e| (e.target.to_string(), locality.priority)));
+        }
+        got.sort();
+        assert_eq!(got.into_iter().map(|(_, p)| p).collect::<Vec<_>>(), want, "{traffic:?}");
+    }
+}
+
+#[test]
+fn a_client_of_which_nothing_is_known_finds_nothing_nearer() {
+    let mut facts =
+        mk_one(vec![mk_address_at("10.0.0.1", mk_place("", "r1/z1", "")), mk_address("10.0.0.2")]);
+    facts.traffic = TrafficDistribution::SameZone;
+    let priorities: Vec<u32> =
+        endpoints(&facts, &Projection::default(), &mut ()).localities.iter().map(|l| l.priority).collect();
+    assert_eq!(priorities, [0, 0]);
+}
+
+#[test]
+fn dns_round_robin_and_grpc_get_the_first_endpoint_only() {
+    let name = |i| Address::new(At::Name(i), Default::default());
+    let group = mk_group("a", &["b.example.com", "a.example.com"], vec![name(0), name(1)]);
+    let mut facts = mk_facts(vec![mk_source("east", group)]);
+    facts.resolution = Resolution::DnsLogical;
+    let first = ["0 b.example.com:8080 1"];
+    assert_eq!(shown(&inline(&facts, &Projection::default(), &mut ())), first);
+    facts.resolution = Resolution::DnsStrict;
+    assert_eq!(inline(&facts, &Projection::default(), &mut ()).endpoints().count(), 2);
+    assert_eq!(shown(&inline(&facts, &mk_projection(ClientKind::Grpc), &mut ())), first);
+}
+
+#[test]
+fn the_workload_is_told_as_istio_tells_it() {
+    let origin = Origin { object: ObjectId::new("Pod", "shop", "pay-1"), workload: "pay".into() };
+    let named = |revision: &str| Address {
+        origin: Some(origin.clone().into()),
+        labels: [(labels::CANONICAL_NAME, "pay"), (labels::CANONICAL_REVISION, revision)]
+            .into_iter()
+            .collect(),
+        ..mk_address("10.0.0.1")
+    };
+    let text = |address: Address| {
+        let facts = mk_one(vec![address]);
+        let assignment = endpoints(&facts, &Projection::default(), &mut ());
+        assignment.endpoints().next().and_then(Endpoint::workload)
+    };
+    assert_eq!(text(named("v2")).as_deref(), Some("pay;shop;pay;v2"));
+    assert_eq!(text(named("latest")).as_deref(), Some("pay;shop;pay"));
+    assert_eq!(text(mk_address("10.0.0.1")), None);
+}

@@ -1,0 +1,127 @@
+//! Which services are in a client's sets, and what differs between two generations.
+//!
+//! CDS and LDS are sets: what is exported to all (the base), with what a namespace sees otherwise
+//! laid over it. `Catalog.scoped` names the hosts of each overlay, so that a fold of the base is
+//! shared by all namespaces. Both walks go in order of host; a difference costs what has changed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use imbl::ordmap::DiffItem;
+use tributary_model::{Catalog, Hostname, Namespace, ServiceView};
+
+use crate::resolve::resolve;
+
+/// The services that a client of this namespace is told of, by host. The base for `None`.
+pub fn members<'c>(
+    catalog: &'c Catalog,
+    namespace: Option<&'c Namespace>,
+) -> impl Iterator<Item = (&'c Hostname, &'c Arc<ServiceView>)> {
+    catalog
+        .hosts
+        .keys()
+        .filter_map(move |host| resolve(catalog, host.as_str(), namespace, &mut ()).map(|view| (host, view)))
+}
+
+/// The hosts that clients of this namespace may see differently from the base.
+#[must_use]
+pub fn overlay<'c>(catalog: &'c Catalog, namespace: &Namespace) -> Option<&'c BTreeSet<Hostname>> {
+    catalog.scoped.get(namespace).map(|hosts| &**hosts)
+}
+
+/// A host that is served otherwise in one generation than in another.
+#[derive(Debug, Clone)]
+pub struct Difference<'c> {
+    /// The host.
+    pub host: &'c Hostname,
+    /// What served it before.
+    pub before: Option<&'c Arc<ServiceView>>,
+    /// What serves it now.
+    pub after: Option<&'c Arc<ServiceView>>,
+}
+
+/// The hosts whose serving view is another for clients of this namespace, in order of host. Two
+/// views that share a facet differ elsewhere: compare facets by pointer before encoding.
+pub fn differing<'c>(
+    old: &'c Catalog,
+    new: &'c Catalog,
+    namespace: Option<&'c Namespace>,
+) -> impl Iterator<Item = Difference<'c>> {
+    old.hosts.diff(&new.hosts).filter_map(move |item| {
+        let host = match item {
+            DiffItem::Add(host, _) | DiffItem::Remove(host, _) => host,
+            DiffItem::Update { new: (host, _), .. } => host,
+        };
+        let before = resolve(old, host.as_str(), namespace, &mut ());
+        let after = resolve(new, host.as_str(), namespace, &mut ());
+        let same = match (before, after) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
+        };
+        (!same).then_some(Difference { host, before, after })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_model::{HostEntry, Shared, Visibility};
+
+    use super::*;
+    use crate::mk::*;
+
+    fn only(namespace: &str) -> Visibility {
+        Visibility::Namespaces([mk_ns(namespace)].into())
+    }
+    fn mk_two_namespaces() -> Catalog {
+        mk_catalog(vec![
+            mk_view("cart.shop", "shop", &[Visibility::Public]),
+            mk_view("cart.shop", "web", &[only("web")]),
+            mk_view("pay.shop", "shop", &[only("web")]),
+            mk_view("ship.shop", "shop", &[Visibility::Hidden]),
+        ])
+    }
+    fn listed(catalog: &Catalog, namespace: Option<&str>) -> Vec<String> {
+        let namespace = namespace.map(mk_ns);
+        members(catalog, namespace.as_ref()).map(|(_, view)| view.key.to_string()).collect()
+    }
+
+    #[test]
+    fn a_namespace_adds_and_overrides() {
+        let catalog = mk_two_namespaces();
+        assert_eq!(listed(&catalog, None), ["shop/cart.shop"]);
+        assert_eq!(listed(&catalog, Some("web")), ["web/cart.shop", "shop/pay.shop"]);
+        assert_eq!(listed(&catalog, Some("shop")), ["shop/cart.shop"]);
+    }
+
+    #[test]
+    fn a_difference_is_what_this_namespace_sees_of_it() {
+        let old = mk_two_namespaces();
+        let mut new = old.clone();
+        let entry = HostEntry { claimants: [mk_view("pay.shop", "shop", &[only("web")])].into() };
+        new.hosts.insert(mk_host("pay.shop"), Shared::new(entry));
+        new.hosts.remove("cart.shop");
+        let hosts = |namespace: Option<&str>| {
+            let namespace = namespace.map(mk_ns);
+            let found = differing(&old, &new, namespace.as_ref());
+            found.map(|d| (d.host.to_string(), d.before.is_some(), d.after.is_some())).collect::<Vec<_>>()
+        };
+        assert_eq!(hosts(None), [("cart.shop".to_owned(), true, false)]);
+        assert_eq!(
+            hosts(Some("web")),
+            [("cart.shop".to_owned(), true, false), ("pay.shop".to_owned(), true, true)]
+        );
+        assert_eq!(differing(&old, &old.clone(), None).count(), 0);
+    }
+
+    #[test]
+    fn a_claimant_that_nobody_here_sees_makes_no_difference() {
+        let old = mk_two_namespaces();
+        let mut new = old.clone();
+        let mut claimants = old.hosts.get("cart.shop").unwrap().claimants.to_vec();
+        claimants.push(mk_view("cart.shop", "young", &[Visibility::Public]));
+        new.hosts.insert(mk_host("cart.shop"), Shared::new(HostEntry { claimants: claimants.into() }));
+        assert_eq!(differing(&old, &new, None).count(), 0);
+        assert_eq!(differing(&old, &new, Some(&mk_ns("young"))).count(), 1);
+    }
+}

@@ -4,9 +4,9 @@
 //! laid over it. `Catalog.scoped` names the hosts of each overlay, so that a fold of the base is
 //! shared by all namespaces. Both walks go in order of host; a difference costs what has changed.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use imbl::OrdSet;
 use imbl::ordmap::DiffItem;
 use tributary_model::{Catalog, Hostname, Namespace, ServiceView};
 
@@ -25,7 +25,7 @@ pub fn members<'c>(
 
 /// The hosts that clients of this namespace may see differently from the base.
 #[must_use]
-pub fn overlay<'c>(catalog: &'c Catalog, namespace: &Namespace) -> Option<&'c BTreeSet<Hostname>> {
+pub fn overlay<'c>(catalog: &'c Catalog, namespace: &Namespace) -> Option<&'c OrdSet<Hostname>> {
     catalog.scoped.get(namespace).map(|hosts| &**hosts)
 }
 

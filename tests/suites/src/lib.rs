@@ -27,5 +27,5 @@ pub use grpc::{GrpcClient, GrpcConfig, Language};
 pub use load::{Load, LoadPlan, Tally};
 pub use process::Process;
 pub use server::{ServerOptions, TestServer};
-pub use tls::Authority;
+pub use tls::{Authority, Identity};
 pub use wait::eventually;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use tributary_suites::ads::{CDS, EDS, LDS, RDS};
 use tributary_suites::{
-    Backend, Envoy, EnvoyConfig, GrpcClient, GrpcConfig, Language, Load, LoadPlan, ScriptedAds, Variant,
-    moves, resources,
+    Authority, Backend, Envoy, EnvoyConfig, GrpcClient, GrpcConfig, Language, Load, LoadPlan, ScriptedAds,
+    Variant, moves, ports, resources,
 };
 
 const SOON: Duration = Duration::from_secs(20);
@@ -60,6 +60,17 @@ async fn envoy_with_a_static_cluster_asks_for_its_endpoints() -> Result<()> {
     envoy.has_hosts("echo", &[backend.addr()], SOON).await?;
     let load = Load::start(&LoadPlan::to(envoy.listener(0)?));
     load.reaches("only", 10, SOON).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn envoy_takes_a_bootstrap_with_tls() -> Result<()> {
+    let authority = Authority::new()?;
+    let identity = authority.client("web", "spiffe://cluster.local/ns/default/sa/web")?;
+    let config = EnvoyConfig::new(ports::free_addr()?, Variant::Delta).tls(&authority, Some(&identity));
+    let envoy = Envoy::start(&config).await?;
+    let failures = "cluster.control-plane.upstream_cx_connect_fail";
+    envoy.stat_is(failures, SOON, |count| count > 0).await?;
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 
 use crate::Variant;
+use crate::tls::{Authority, Identity};
 
 /// What kind of Envoy to start.
 #[derive(Debug, Clone)]
@@ -17,6 +18,7 @@ pub struct EnvoyConfig {
     discovers: (bool, bool),
     statics: Vec<String>,
     listens: Vec<String>,
+    tls: Option<Value>,
 }
 
 impl EnvoyConfig {
@@ -31,6 +33,7 @@ impl EnvoyConfig {
             discovers: (true, false),
             statics: Vec::new(),
             listens: Vec::new(),
+            tls: None,
         }
     }
 
@@ -71,6 +74,12 @@ impl EnvoyConfig {
         self
     }
 
+    /// Asks over TLS: trusts that authority, and shows `identity` if there is one.
+    pub fn tls(mut self, authority: &Authority, identity: Option<&Identity>) -> Self {
+        self.tls = Some(upstream_tls(authority, identity));
+        self
+    }
+
     pub(super) fn clusters_with_listener(&self) -> &[String] {
         &self.listens
     }
@@ -79,7 +88,11 @@ impl EnvoyConfig {
         let (region, zone, sub_zone) = &self.locality;
         let listeners = self.listens.iter().zip(listeners).map(|(cluster, addr)| listener(cluster, *addr));
         let mut clusters: Vec<Value> = self.statics.iter().map(|name| eds_cluster(name)).collect();
-        clusters.push(control_plane(self.ads));
+        let mut control_plane = control_plane(self.ads);
+        if let Some(tls) = &self.tls {
+            control_plane["transport_socket"] = json!({"name": "tls", "typed_config": tls});
+        }
+        clusters.push(control_plane);
         json!({
             "node": {
                 "id": self.node_id,
@@ -138,6 +151,23 @@ fn control_plane(addr: SocketAddr) -> Value {
         "load_assignment": {"cluster_name": "control-plane", "endpoints": [
             {"lb_endpoints": [{"endpoint": {"address": socket(addr)}}]},
         ]},
+    })
+}
+
+fn upstream_tls(authority: &Authority, identity: Option<&Identity>) -> Value {
+    let mut common = json!({
+        "alpn_protocols": ["h2"],
+        "validation_context": {"trusted_ca": {"filename": authority.file()}},
+    });
+    if let Some(identity) = identity {
+        let chain = json!({"filename": identity.certificate_file});
+        let key = json!({"filename": identity.key_file});
+        common["tls_certificates"] = json!([{"certificate_chain": chain, "private_key": key}]);
+    }
+    json!({
+        "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+        "sni": "localhost",
+        "common_tls_context": common,
     })
 }
 

@@ -36,7 +36,7 @@ impl serde::Serialize for SinceMono {
 }
 
 /// What a source is doing, as its adapter sees it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize)]
 pub enum SourceState {
     /// Connecting or listing.
     #[default]

@@ -1,0 +1,312 @@
+//! What has been said and not been taken, conflated: a log whose places keep the order.
+//!
+//! Used by the inlet under its lock. The order of words about different things is that of the
+//! source. Of words about one thing, those go that a later word makes superfluous; what may go, and
+//! to which place the later word may move, is decided here and in `words`, in such a way that the
+//! end state is the same. One thing is given up: of two complete lists of a collection with a
+//! Restart between them only the second judges, so a key that the first did not hold is spared when
+//! its object has gone bad before the second. Nothing is ever lost by that.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use smallvec::SmallVec;
+use tributary_model::{
+    Basis, Collection, Completeness, Delta, Item, Key, Mono, ObjectId, Scope, SourceState,
+};
+
+use super::words::{Fences, Words};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Restart,
+    Complete,
+    Incomplete,
+}
+
+#[derive(Debug, Default)]
+struct Listing {
+    keys: HashMap<Item, Words>,
+    marks: SmallVec<[(u64, Mark); 4]>,
+    progress: Option<u64>,
+}
+
+impl Listing {
+    fn last(&self, mark: Mark) -> Option<usize> {
+        self.marks.iter().rposition(|(_, m)| *m == mark)
+    }
+    fn fences(&self) -> Fences {
+        let Some(open) = self.last(Mark::Restart) else { return Fences::default() };
+        let (before, _) = self.marks.split_at(open);
+        let ended = before.iter().rev().find(|(_, m)| *m == Mark::Complete);
+        Fences {
+            fence: ended.map_or(0, |(place, _)| *place),
+            open: self.marks.get(open).map_or(0, |(place, _)| *place),
+        }
+    }
+}
+
+/// How a status bears on freshness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tone {
+    Good,
+    Bad,
+    Neither,
+}
+
+impl Tone {
+    const fn of(state: SourceState) -> Self {
+        match state {
+            SourceState::Live => Self::Good,
+            SourceState::Syncing => Self::Neither,
+            SourceState::Unreachable
+            | SourceState::AuthFailed
+            | SourceState::Forbidden
+            | SourceState::Broken => Self::Bad,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct ScopeWords {
+    /// Places of pending statuses.
+    statuses: SmallVec<[(u64, Tone); 2]>,
+    /// The last place where the source was heard to be well.
+    heard: u64,
+}
+
+/// What is pending.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    last: u64,
+    log: BTreeMap<u64, (Mono, Delta)>,
+    listings: HashMap<Collection, Listing>,
+    /// Complete ends of lists, of any collection: problems said before one count for it.
+    ends: BTreeSet<u64>,
+    problems: HashMap<ObjectId, SmallVec<[u64; 1]>>,
+    scopes: HashMap<Scope, ScopeWords>,
+    required: SmallVec<[u64; 2]>,
+    last_end: u64,
+    conflated: u64,
+}
+
+impl Pending {
+    /// How many words have gone so far.
+    pub(super) const fn conflated(&self) -> u64 {
+        self.conflated
+    }
+    /// The words in order.
+    pub(super) fn into_words(self) -> impl Iterator<Item = (Mono, Delta)> {
+        self.log.into_values()
+    }
+    /// Takes one word.
+    pub(super) fn push(&mut self, at: Mono, delta: Delta) {
+        match &delta {
+            Delta::Put(scope, fact, basis) => {
+                let key = Key { scope: scope.clone(), item: fact.item() };
+                self.word(at, key, *basis == Basis::Authoritative, delta);
+            }
+            Delta::Drop(key, evidence) => {
+                let (key, sure) = (key.clone(), !evidence.is_absence());
+                self.word(at, key, sure, delta);
+            }
+            Delta::Restart(collection) => self.restart(at, collection.clone()),
+            Delta::Synced(collection, how) => self.synced(at, collection.clone(), *how),
+            Delta::Progress(collection) => self.progress(at, collection.clone()),
+            Delta::Required(_) => self.required(at, delta),
+            Delta::Problem(object, _) => self.problem(at, object.id.clone(), delta),
+            Delta::Status(scope, status) => {
+                let (scope, state) = (scope.clone(), status.state);
+                self.status(at, scope, state, delta);
+            }
+        }
+    }
+
+    fn append(&mut self, at: Mono, delta: Delta) -> u64 {
+        self.last += 1;
+        self.log.insert(self.last, (at, delta));
+        self.last
+    }
+    fn discard(&mut self, place: u64) {
+        if self.log.remove(&place).is_some() {
+            self.conflated += 1;
+        }
+    }
+
+    fn word(&mut self, at: Mono, key: Key, sure: bool, delta: Delta) {
+        let listing = self.listings.entry(key.collection()).or_default();
+        let fences = listing.fences();
+        let words = listing.keys.entry(key.item).or_default();
+        let before = words.places();
+        let place = words.say(sure, fences, self.last + 1);
+        words.fold(fences);
+        let after = words.places();
+        self.last = self.last.max(place);
+        for gone in before.iter().filter(|p| !after.contains(p)) {
+            self.discard(*gone);
+        }
+        if self.log.insert(place, (at, delta)).is_some() {
+            self.conflated += 1;
+        }
+    }
+
+    /// A list begins. An earlier list of the collection that did not end is forgotten: all that it
+    /// said counts as said before this one.
+    fn restart(&mut self, at: Mono, collection: Collection) {
+        let place = self.append(at, Delta::Restart(collection.clone()));
+        let listing = self.listings.entry(collection.clone()).or_default();
+        let mut gone = None;
+        if let Some(open) = listing.last(Mark::Restart)
+            && listing.last(Mark::Complete).is_none_or(|end| end < open)
+        {
+            gone = Some(listing.marks.remove(open).0);
+        }
+        listing.marks.push((place, Mark::Restart));
+        if let Some(gone) = gone {
+            self.discard(gone);
+        }
+        self.fold(&collection);
+    }
+
+    fn synced(&mut self, at: Mono, collection: Collection, how: Completeness) {
+        let place = self.append(at, Delta::Synced(collection.clone(), how));
+        self.last_end = place;
+        self.scopes.entry(collection.scope.clone()).or_default().heard = place;
+        let complete = how == Completeness::Complete;
+        let mark = if complete { Mark::Complete } else { Mark::Incomplete };
+        let listing = self.listings.entry(collection.clone()).or_default();
+        let gone = superseded_marks(listing, complete);
+        listing.marks.push((place, mark));
+        if complete {
+            self.ends.insert(place);
+        }
+        if !gone.is_empty() {
+            self.forget_marks(&collection, &gone);
+        }
+    }
+
+    fn forget_marks(&mut self, collection: &Collection, gone: &[u64]) {
+        let mut ends_gone = false;
+        for place in gone {
+            ends_gone |= self.ends.remove(place);
+            self.discard(*place);
+        }
+        self.fold(collection);
+        if ends_gone {
+            self.fold_problems();
+        }
+    }
+
+    fn fold(&mut self, collection: &Collection) {
+        let Some(listing) = self.listings.get_mut(collection) else { return };
+        let fences = listing.fences();
+        let mut gone: Vec<u64> = Vec::new();
+        for words in listing.keys.values_mut() {
+            let before = words.places();
+            words.fold(fences);
+            let after = words.places();
+            gone.extend(before.iter().filter(|place| !after.contains(place)));
+        }
+        for place in gone {
+            self.discard(place);
+        }
+    }
+
+    fn progress(&mut self, at: Mono, collection: Collection) {
+        let place = self.append(at, Delta::Progress(collection.clone()));
+        self.scopes.entry(collection.scope.clone()).or_default().heard = place;
+        let older = self.listings.entry(collection).or_default().progress.replace(place);
+        if let Some(older) = older {
+            self.discard(older);
+        }
+    }
+
+    /// The first and the last are kept where a list ended between them: the first may have been
+    /// all that was required then.
+    fn required(&mut self, at: Mono, delta: Delta) {
+        let place = self.append(at, delta);
+        let replaced = self.required.last().copied().filter(|last| *last > self.last_end);
+        if replaced.is_some() || self.required.len() > 1 {
+            let middle = self.required.pop();
+            if let Some(middle) = middle {
+                self.discard(middle);
+            }
+        }
+        self.required.push(place);
+    }
+
+    fn problem(&mut self, at: Mono, object: ObjectId, delta: Delta) {
+        let seen_by_an_end = |place: u64| self.ends.range(place..).next().is_some();
+        let last = self.problems.get(&object).and_then(|places| places.last().copied());
+        if let Some(last) = last.filter(|place| !seen_by_an_end(*place)) {
+            self.log.insert(last, (at, delta));
+            self.conflated += 1;
+        } else {
+            let place = self.append(at, delta);
+            self.problems.entry(object).or_default().push(place);
+        }
+    }
+
+    fn fold_problems(&mut self) {
+        let mut gone: Vec<u64> = Vec::new();
+        for places in self.problems.values_mut() {
+            let mut kept: SmallVec<[u64; 1]> = SmallVec::new();
+            for place in places.drain(..) {
+                let superfluous =
+                    kept.last().is_some_and(|last| self.ends.range(*last..place).next().is_none());
+                if superfluous {
+                    gone.extend(kept.pop());
+                }
+                kept.push(place);
+            }
+            *places = kept;
+        }
+        for place in gone {
+            self.discard(place);
+        }
+    }
+
+    /// The last status counts, and before one that is neither good nor bad the last that is: a
+    /// source that connects again is not back yet. A second bad one keeps the first one's time.
+    fn status(&mut self, at: Mono, scope: Scope, state: SourceState, delta: Delta) {
+        let tone = Tone::of(state);
+        let words = self.scopes.entry(scope).or_default();
+        let stays = |older: Tone| tone == Tone::Neither && older != Tone::Neither;
+        let still_bad =
+            |(place, older): &&(u64, Tone)| tone == Tone::Bad && *older == Tone::Bad && *place > words.heard;
+        let since = words.statuses.iter().find(still_bad).and_then(|(place, _)| self.log.get(place));
+        let at = since.map_or(at, |(since, _)| *since);
+        let (kept, gone): (Vec<_>, Vec<_>) = words.statuses.drain(..).partition(|(_, older)| stays(*older));
+        self.last += 1;
+        words.statuses.extend(kept);
+        words.statuses.push((self.last, tone));
+        self.log.insert(self.last, (at, delta));
+        for (place, _) in gone {
+            self.discard(place);
+        }
+    }
+}
+
+/// Which marks of a listing a new end makes superfluous, taken out of it. Any end supersedes those
+/// that were not complete. A complete one is kept beside the first complete one of its list, which
+/// judges, because it may say that the source is back; and it makes superfluous whole lists before
+/// the one that it ends.
+fn superseded_marks(listing: &mut Listing, complete: bool) -> SmallVec<[u64; 4]> {
+    let open = listing.last(Mark::Restart);
+    let list_ended_before =
+        open.is_some_and(|open| listing.marks.iter().take(open).any(|(_, mark)| *mark == Mark::Complete));
+    let from = open.map_or(0, |open| open + 1);
+    let ends = listing.marks.iter().skip(from).filter(|(_, mark)| *mark == Mark::Complete).count();
+    let refreshed = if ends > 1 { listing.last(Mark::Complete) } else { None };
+    let mut gone = SmallVec::new();
+    let mut index = 0;
+    listing.marks.retain(|(place, mark)| {
+        let older_list = list_ended_before && open.is_some_and(|open| index < open);
+        let superseded = *mark == Mark::Incomplete || (complete && (older_list || refreshed == Some(index)));
+        index += 1;
+        if superseded {
+            gone.push(*place);
+        }
+        !superseded
+    });
+    gone
+}

@@ -1,0 +1,243 @@
+//! A listener without any cleverness, and a small world for it to hear about.
+
+#![allow(unreachable_pub, reason = "shared by the tests of one crate")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use tributary_model::{
+    Basis, ClusterId, Code, Collection, Completeness, Delta, Evidence, Fact, Gateway, GatewayAddress,
+    GatewayKey, Item, Key, NetworkId, ObjectId, ObjectRef, Problem, Scope, Source, SourceState, SourceStatus,
+    Sweep,
+};
+
+pub struct World {
+    pub keys: Vec<Key>,
+    pub collections: Vec<Collection>,
+    pub scopes: Vec<Scope>,
+    pub objects: Vec<ObjectId>,
+}
+
+pub fn mk_world() -> World {
+    let scopes: Vec<Scope> = ["a", "b"].iter().map(|s| Scope::new(s).unwrap()).collect();
+    let objects: Vec<ObjectId> = (0..3).map(|i| ObjectId::new("Gateway", "", format!("g{i}"))).collect();
+    let mut keys = Vec::new();
+    for scope in &scopes {
+        for (i, object) in objects.iter().enumerate() {
+            let item = Item::Gateway(GatewayKey {
+                network: NetworkId::new("net").unwrap(),
+                cluster: ClusterId::new("c").unwrap(),
+                object: object.clone(),
+                index: u16::try_from(i).unwrap(),
+            });
+            keys.push(Key { scope: scope.clone(), item });
+        }
+    }
+    let collections: BTreeSet<Collection> = keys.iter().map(Key::collection).collect();
+    World { keys, collections: collections.into_iter().collect(), scopes, objects }
+}
+
+fn object_of(key: &Key) -> ObjectId {
+    let Item::Gateway(gateway) = &key.item else { unreachable!("the world has gateways only") };
+    gateway.object.clone()
+}
+
+impl World {
+    fn fact(&self, key: &Key, value: u32) -> Fact {
+        let Item::Gateway(gateway) = key.item.clone() else { unreachable!("gateways only") };
+        let address = GatewayAddress::Name(value.to_string().into());
+        let source = Source::new(gateway.object.clone());
+        Fact::Gateway(gateway, Arc::new(Gateway { source, address, mtls_port: None, hbone_port: None }))
+    }
+    pub fn put(&self, key: &Key, value: u32) -> Delta {
+        Delta::Put(key.scope.clone(), self.fact(key, value), Basis::Authoritative)
+    }
+    pub fn unsure(&self, key: &Key, value: u32) -> Delta {
+        Delta::Put(key.scope.clone(), self.fact(key, value), Basis::Unsure("short".into()))
+    }
+    pub fn restart(&self, key: &Key) -> Delta {
+        Delta::Restart(key.collection())
+    }
+    pub fn synced(&self, key: &Key) -> Delta {
+        Delta::Synced(key.collection(), Completeness::Complete)
+    }
+}
+
+pub fn any_delta(problems: bool) -> impl Strategy<Value = Delta> {
+    let kinds = if problems { 0..11_u8 } else { 0..10_u8 };
+    (kinds, any::<prop::sample::Index>(), 0..4_u32, any::<prop::sample::Index>()).prop_map(
+        |(kind, which, value, other)| {
+            let world = mk_world();
+            let key = which.get(&world.keys);
+            let reference = ObjectRef::new(object_of(key));
+            match kind {
+                0 | 1 => world.put(key, value),
+                2 => world.unsure(key, value),
+                3 => Delta::Drop(key.clone(), Evidence::Deleted(reference)),
+                4 => Delta::Drop(key.clone(), Evidence::AbsentFromList),
+                5 => world.restart(key),
+                6 => world.synced(key),
+                7 => match value {
+                    0 => Delta::Synced(key.collection(), Completeness::Partial),
+                    1 => Delta::Synced(key.collection(), Completeness::Filtered),
+                    2 => Delta::Required(vec![other.get(&world.collections).clone()]),
+                    _ => world.synced(key),
+                },
+                8 => Delta::Progress(key.collection()),
+                9 => Delta::Status(key.scope.clone(), mk_status(value)),
+                _ => Delta::Problem(reference, (value > 0).then(mk_problem)),
+            }
+        },
+    )
+}
+
+fn mk_status(value: u32) -> SourceStatus {
+    let state = match value {
+        0 => SourceState::Syncing,
+        1 => SourceState::Live,
+        2 => SourceState::Unreachable,
+        _ => SourceState::Forbidden,
+    };
+    SourceStatus { state, ..SourceStatus::default() }
+}
+
+fn mk_problem() -> Problem {
+    Problem { code: Code::MISSING_FIELD, message: "bad".into() }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Doubt {
+    Says(Fact),
+    Gone,
+}
+
+/// What is believed of a key: the last sure word, and a doubtful one since.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Believed {
+    pub sure: Option<Fact>,
+    pub doubt: Option<Doubt>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fresh {
+    #[default]
+    Unknown,
+    Syncing,
+    Live,
+    Stale,
+}
+
+#[derive(Debug, Default)]
+pub struct Naive {
+    can_confirm: bool,
+    pub believed: BTreeMap<Key, Believed>,
+    sweeps: BTreeMap<Collection, Sweep<Key>>,
+    pub problems: BTreeMap<ObjectId, bool>,
+    fresh: BTreeMap<Collection, Fresh>,
+    ended: BTreeMap<Collection, Option<bool>>,
+    status: BTreeMap<Scope, SourceState>,
+    required: Vec<Collection>,
+}
+
+impl PartialEq for Naive {
+    fn eq(&self, other: &Self) -> bool {
+        let open = |n: &Self| -> BTreeSet<Collection> {
+            n.sweeps.iter().filter(|(_, s)| s.is_open()).map(|(c, _)| c.clone()).collect()
+        };
+        self.believed == other.believed
+            && self.problems == other.problems
+            && self.fresh == other.fresh
+            && self.ended == other.ended
+            && self.status == other.status
+            && self.required == other.required
+            && open(self) == open(other)
+    }
+}
+
+impl Naive {
+    pub fn new(can_confirm: bool) -> Self {
+        Self { can_confirm, ..Self::default() }
+    }
+    pub fn hear_all(&mut self, words: impl IntoIterator<Item = Delta>) {
+        words.into_iter().for_each(|word| self.hear(word));
+    }
+    /// What is believed of keys whose objects never were bad.
+    pub fn without_problems_ever(&self) -> BTreeMap<Key, Believed> {
+        let fine = |key: &Key| !self.problems.contains_key(&object_of(key));
+        self.believed.iter().filter(|(k, _)| fine(k)).map(|(k, b)| (k.clone(), b.clone())).collect()
+    }
+    fn hear(&mut self, word: Delta) {
+        match word {
+            Delta::Put(scope, fact, basis) => {
+                let key = Key { scope, item: fact.item() };
+                self.see(&key);
+                let believed = self.believed.entry(key).or_default();
+                if basis == Basis::Authoritative || !self.can_confirm {
+                    *believed = Believed { sure: Some(fact), doubt: None };
+                } else {
+                    believed.doubt = Some(Doubt::Says(fact));
+                }
+            }
+            Delta::Drop(key, evidence) => {
+                self.see(&key);
+                if evidence.is_absence() {
+                    self.absent(&key);
+                } else {
+                    self.believed.remove(&key);
+                }
+            }
+            Delta::Restart(c) => {
+                let live: Vec<Key> = self.believed.keys().filter(|k| k.collection() == c).cloned().collect();
+                self.sweeps.entry(c.clone()).or_insert_with(Sweep::closed).open(live);
+                let fresh = self.fresh.entry(c).or_default();
+                if *fresh == Fresh::Unknown {
+                    *fresh = Fresh::Syncing;
+                }
+            }
+            Delta::Synced(c, how) => {
+                if how == Completeness::Complete {
+                    let unseen: Vec<Key> =
+                        self.sweeps.entry(c.clone()).or_insert_with(Sweep::closed).close().collect();
+                    let bad = |key: &Key| self.problems.get(&object_of(key)) == Some(&true);
+                    let gone: Vec<Key> = unseen.into_iter().filter(|k| !bad(k)).collect();
+                    gone.iter().for_each(|key| self.absent(key));
+                }
+                self.ended.insert(c.clone(), Some(how == Completeness::Complete));
+                self.fresh.insert(c, Fresh::Live);
+            }
+            Delta::Progress(c) => self.recover(|other| *other == c),
+            Delta::Required(required) => self.required = required,
+            Delta::Problem(object, problem) => {
+                self.problems.insert(object.id, problem.is_some());
+            }
+            Delta::Status(scope, status) => self.status(scope, status.state),
+        }
+    }
+    fn status(&mut self, scope: Scope, state: SourceState) {
+        match state {
+            SourceState::Syncing => {}
+            SourceState::Live => self.recover(|c| c.scope == scope),
+            _ => {
+                let live = self.fresh.iter_mut().filter(|(c, f)| c.scope == scope && **f == Fresh::Live);
+                live.for_each(|(_, fresh)| *fresh = Fresh::Stale);
+            }
+        }
+        self.status.insert(scope, state);
+    }
+    fn recover(&mut self, of: impl Fn(&Collection) -> bool) {
+        let stale = self.fresh.iter_mut().filter(|(c, f)| of(c) && **f == Fresh::Stale);
+        stale.for_each(|(_, fresh)| *fresh = Fresh::Live);
+    }
+    fn see(&mut self, key: &Key) {
+        self.sweeps.entry(key.collection()).or_insert_with(Sweep::closed).see(key);
+    }
+    fn absent(&mut self, key: &Key) {
+        let Some(believed) = self.believed.get_mut(key) else { return };
+        if self.can_confirm && believed.sure.is_some() {
+            believed.doubt = Some(Doubt::Gone);
+        } else {
+            self.believed.remove(key);
+        }
+    }
+}

@@ -101,6 +101,7 @@ pub(crate) fn mk_view(host: &str, namespace: &str, visibilities: &[Visibility]) 
     let declarations = visibilities.iter().enumerate().map(|(i, visibility)| DeclarationView {
         shard: mk_shard("east"),
         declaration: Arc::new(mk_declaration(&format!("d{i}"))),
+        rank: 0,
         visibility: visibility.clone(),
     });
     Arc::new(ServiceView {
@@ -136,6 +137,7 @@ pub(crate) fn mk_alias(host: &str, target: &str) -> Arc<ServiceView> {
     let declaration = DeclarationView {
         shard: mk_shard("east"),
         declaration: declaration.into(),
+        rank: 0,
         visibility: Visibility::Public,
     };
     let view = mk_view(host, "shop", &[]);

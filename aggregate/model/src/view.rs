@@ -17,6 +17,7 @@ use crate::hostname::Hostname;
 use crate::id::{Identity, NetworkId, RegistryId, Scope};
 use crate::object::ObjectRef;
 use crate::port::{PortName, PortNumber};
+use crate::precedence::Claim;
 use crate::protocol::Protocol;
 use crate::shared::Shared;
 use crate::status::Standing;
@@ -48,8 +49,19 @@ pub struct DeclarationView {
     pub shard: Arc<ShardRef>,
     /// The declaration.
     pub declaration: Arc<Declaration>,
+    /// Its registry's rank within its provider.
+    pub rank: u16,
     /// Its visibility, resolved.
     pub visibility: Visibility,
+}
+
+impl DeclarationView {
+    /// What decides its precedence.
+    #[must_use]
+    pub fn claim(&self) -> Claim<'_> {
+        let (created, object) = (self.declaration.created, &self.declaration.source.object);
+        Claim { shard: &self.shard, rank: self.rank, created, object }
+    }
 }
 
 /// One service, merged from all its declarations.

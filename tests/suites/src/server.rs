@@ -11,15 +11,16 @@ use http::StatusCode;
 use tokio::process::Command;
 use tokio::time::Instant;
 
-use crate::{Process, eventually, http_client, tools};
+use crate::{Authority, Identity, Process, eventually, http_client, tools};
 
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 
-/// How to start the server.
-#[derive(Debug, Clone)]
+/// How to start the server; the default has no registry at all.
+#[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
     bin: Option<PathBuf>,
     args: Vec<String>,
+    env: Vec<(String, String)>,
     xds: Option<SocketAddr>,
     admin: Option<SocketAddr>,
 }
@@ -27,8 +28,23 @@ pub struct ServerOptions {
 impl ServerOptions {
     /// With one file registry.
     pub fn files(folder: &Path) -> Self {
-        let options = Self { bin: None, args: Vec::new(), xds: None, admin: None };
-        options.arg("--registry").arg(&format!("file={}", folder.display()))
+        Self::default().arg("--registry").arg(&format!("file={}", folder.display()))
+    }
+
+    /// With TLS for xDS; mutual if there is an authority for clients.
+    pub fn tls(self, identity: &Identity, clients: Option<&Authority>) -> Self {
+        let options = self.arg("--xds-cert").arg(&identity.certificate_file.display().to_string());
+        let options = options.arg("--xds-key").arg(&identity.key_file.display().to_string());
+        match clients {
+            Some(clients) => options.arg("--xds-client-ca").arg(&clients.file().display().to_string()),
+            None => options,
+        }
+    }
+
+    /// With a variable in its environment; of ours, it gets no others.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
     }
 
     /// Another binary than the one that was built.
@@ -78,8 +94,8 @@ impl TestServer {
         let bin = options.bin.clone().map_or_else(tools::tributary, Ok)?;
         let xds = options.xds.map_or_else(crate::ports::free_addr, Ok)?;
         let admin = options.admin.map_or_else(crate::ports::free_addr, Ok)?;
-        let mut command = Command::new(&bin);
-        command.arg("serve").args(&options.args);
+        let mut command = clean(&bin);
+        command.arg("serve").args(&options.args).envs(options.env.iter().cloned());
         command.args(["--xds-listen", &xds.to_string(), "--admin-listen", &admin.to_string()]);
         let process = Process::spawn("tributary", command)?;
         Ok(Self { process, bin, xds, admin, options })
@@ -140,4 +156,14 @@ impl TestServer {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok((output.status, text(&output.stdout), text(&output.stderr)))
     }
+}
+
+/// The binary without the variables of the test run, which it would take for its own.
+fn clean(bin: &Path) -> Command {
+    let mut command = Command::new(bin);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TRIBUTARY_"))
+    {
+        command.env_remove(name);
+    }
+    command
 }

@@ -198,6 +198,8 @@ pub struct RouteFacts {
     pub port: PortNumber,
     /// What it speaks.
     pub protocol: Protocol,
+    /// How its endpoints are found.
+    pub resolution: Resolution,
     /// Its virtual addresses over all declarations, sorted.
     pub addresses: Arc<[ServiceAddress]>,
     /// Other hosts that lead here, sorted.

@@ -3,8 +3,10 @@
 //! `main` parses and hands over; `serve` builds, binds, runs and drains; the other commands speak
 //! to a running server over its admin surface. Only `wiring` knows all parts of the house.
 
+pub mod admin;
 pub mod args;
 pub mod config;
+pub mod document;
 pub mod environment;
 pub mod exit;
 pub mod overlay;

@@ -1,0 +1,200 @@
+//! `/debug`: documents about what is served and why. Reached only through the gate.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tributary_model::{Catalog, Code};
+
+use super::Shared;
+use super::inside::Explained;
+use super::routes::ROUTES;
+use crate::document::{Filter, List, Metadata, clients as client_list, endpoints as endpoint_list};
+use crate::document::{registries as registry_list, services as service_list};
+
+/// How long a request that names `after` waits for a newer generation.
+const WAIT: Duration = Duration::from_secs(20);
+
+type Asked<T> = Result<Query<T>, axum::extract::rejection::QueryRejection>;
+
+/// The table of routes. Not `async`: the table holds this function, so its type must be plain.
+pub fn index() -> std::future::Ready<Json<serde_json::Value>> {
+    let items: Vec<_> =
+        ROUTES.iter().map(|route| json!({"path": route.path, "about": route.about})).collect();
+    let list = json!({"apiVersion": crate::document::API_VERSION, "kind": "RouteList", "items": items});
+    std::future::ready(Json(list))
+}
+
+/// Services.
+pub async fn services(State(shared): State<Shared>, asked: Asked<Filter>) -> Response {
+    catalog_list(shared, asked, "ServiceList", |catalog, filter| {
+        let mut items = service_list::list(catalog, filter);
+        let more = items.len().saturating_sub(filter.limit());
+        items.truncate(filter.limit());
+        (items, more)
+    })
+    .await
+}
+
+/// Endpoints.
+pub async fn endpoints(State(shared): State<Shared>, asked: Asked<Filter>) -> Response {
+    catalog_list(shared, asked, "EndpointList", endpoint_list::list).await
+}
+
+/// Clients.
+pub async fn clients(State(shared): State<Shared>, asked: Asked<Filter>) -> Response {
+    let filter = match take(asked) {
+        Ok(filter) => filter,
+        Err(refusal) => return refusal,
+    };
+    let Ok(_permit) = shared.work.try_acquire() else { return busy() };
+    let items = client_list::list(shared.inside.clients(), &filter);
+    Json(List::new("ClientList", items, metadata(&shared, &shared.inside.catalog()), filter.limit()))
+        .into_response()
+}
+
+/// Registries.
+pub async fn registries(State(shared): State<Shared>, asked: Asked<Filter>) -> Response {
+    let filter = match take(asked) {
+        Ok(filter) => filter,
+        Err(refusal) => return refusal,
+    };
+    wait(&shared, filter.after).await;
+    let Ok(_permit) = shared.work.try_acquire() else { return busy() };
+    let items = registry_list::list(shared.inside.registries().await, &filter);
+    Json(List::new("RegistryList", items, metadata(&shared, &shared.inside.catalog()), filter.limit()))
+        .into_response()
+}
+
+/// What `explain` asks.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExplainQuery {
+    endpoint: String,
+    host: Option<String>,
+    client: Option<String>,
+}
+
+/// How an endpoint came to be served.
+pub async fn explain(State(shared): State<Shared>, asked: Asked<ExplainQuery>) -> Response {
+    let Query(query) = match asked {
+        Ok(query) => query,
+        Err(e) => return refuse(&e.body_text()),
+    };
+    let texts = [Some(&query.endpoint), query.host.as_ref(), query.client.as_ref()];
+    if texts.into_iter().flatten().any(|text| text.len() > Filter::MAX_TEXT) {
+        return refuse("a parameter is too long");
+    }
+    let Ok(_permit) = shared.work.try_acquire() else { return busy() };
+    let found = shared.inside.explain(&query.endpoint, query.host.as_deref(), query.client.as_deref()).await;
+    explained(&shared, found)
+}
+
+/// What `why-not` asks.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WhyNotQuery {
+    host: String,
+    client: String,
+}
+
+/// Why a client is not given a host's endpoints.
+pub async fn why_not(State(shared): State<Shared>, asked: Asked<WhyNotQuery>) -> Response {
+    let Query(query) = match asked {
+        Ok(query) => query,
+        Err(e) => return refuse(&e.body_text()),
+    };
+    if query.host.len().max(query.client.len()) > Filter::MAX_TEXT {
+        return refuse("a parameter is too long");
+    }
+    let Ok(_permit) = shared.work.try_acquire() else { return busy() };
+    let found = shared.inside.why_not(&query.host, &query.client).await;
+    explained(&shared, found)
+}
+
+/// The running configuration.
+pub async fn config(State(shared): State<Shared>) -> Json<serde_json::Value> {
+    Json(shared.inside.config())
+}
+
+fn explained(shared: &Shared, found: Explained) -> Response {
+    match found {
+        Ok(items) => {
+            let metadata = metadata(shared, &shared.inside.catalog());
+            let limit = crate::document::ExplainItem::MAX;
+            Json(List::new("ExplainList", items, metadata, limit)).into_response()
+        }
+        Err(what) => problem(StatusCode::NOT_FOUND, Some(Code::NOT_FOUND), &what),
+    }
+}
+
+/// A list made from the catalog, off the threads that serve.
+async fn catalog_list<T: Serialize + Send + 'static>(
+    shared: Shared,
+    asked: Asked<Filter>,
+    kind: &'static str,
+    make: fn(&Catalog, &Filter) -> (Vec<T>, usize),
+) -> Response {
+    let filter = match take(asked) {
+        Ok(filter) => filter,
+        Err(refusal) => return refusal,
+    };
+    wait(&shared, filter.after).await;
+    let Ok(permit) = Arc::clone(&shared.work).try_acquire_owned() else { return busy() };
+    let made = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        let catalog = shared.inside.catalog();
+        let (items, more) = make(&catalog, &filter);
+        let mut list = List::new(kind, items, metadata(&shared, &catalog), usize::MAX);
+        list.metadata.remaining = more;
+        Json(list).into_response()
+    });
+    made.await
+        .unwrap_or_else(|_| problem(StatusCode::INTERNAL_SERVER_ERROR, None, "the list could not be made"))
+}
+
+fn take(asked: Asked<Filter>) -> Result<Filter, Response> {
+    match asked {
+        Ok(Query(filter)) if filter.is_bounded() => Ok(filter),
+        Ok(_) => Err(refuse("a parameter is too long")),
+        Err(e) => Err(refuse(&e.body_text())),
+    }
+}
+
+/// Waits until the catalog is past a generation, for a while; not at all when too many wait.
+async fn wait(shared: &Shared, after: Option<u64>) {
+    let Some(after) = after else { return };
+    let Ok(_permit) = shared.waits.try_acquire() else { return };
+    let mut generations = shared.inside.generations();
+    let changed = generations.wait_for(|generation| *generation != after);
+    let _ = tokio::time::timeout(WAIT, changed).await;
+}
+
+fn metadata(shared: &Shared, catalog: &Catalog) -> Metadata {
+    Metadata::new(shared.inside.name(), catalog.generation, !catalog.complete, Timestamp::now())
+}
+
+fn refuse(why: &str) -> Response {
+    problem(StatusCode::BAD_REQUEST, None, why)
+}
+
+/// For requests beyond the bound.
+pub(super) fn busy() -> Response {
+    problem(StatusCode::SERVICE_UNAVAILABLE, None, "too many answers are being made; ask again")
+}
+
+fn problem(status: StatusCode, code: Option<Code>, message: &str) -> Response {
+    let body = json!({
+        "apiVersion": crate::document::API_VERSION,
+        "kind": "Problem",
+        "code": code.map(|code| code.to_string()),
+        "message": message,
+    });
+    (status, Json(body)).into_response()
+}

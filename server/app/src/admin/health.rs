@@ -1,0 +1,47 @@
+//! `/livez`, `/readyz` and `/metrics`: what anyone may ask.
+
+use axum::extract::{RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use super::{Shared, Surface, metrics as text};
+
+/// Whether the owner still takes turns. A source that is down never makes a server dead.
+pub async fn livez(State(shared): State<Shared>) -> Response {
+    if shared.inside.is_alive().await {
+        "ok\n".into_response()
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "the owner of the catalog does not answer\n").into_response()
+    }
+}
+
+/// Whether clients are answered.
+pub async fn readyz(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Response {
+    let readiness = shared.inside.readiness();
+    let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let verbose = query.is_some_and(|q| q.split('&').any(|part| part.split('=').next() == Some("verbose")));
+    let mut body = String::new();
+    if verbose {
+        for check in &readiness.checks {
+            let mark = if check.ok { "+" } else { "-" };
+            // Others learn that something is amiss; names and reasons stay on this machine.
+            let open = shared.surface == Surface::Admin;
+            let detail =
+                if open && !check.detail.is_empty() { format!(": {}", check.detail) } else { String::new() };
+            let name =
+                if open { check.name.as_str() } else { check.name.split(' ').next().unwrap_or_default() };
+            body.push_str(&format!("[{mark}] {name}{detail}\n"));
+        }
+    }
+    body.push_str(if readiness.ready { "ok\n" } else { "not ready\n" });
+    (status, body).into_response()
+}
+
+/// Every metric, computed now.
+pub async fn metrics(State(shared): State<Shared>) -> Response {
+    let Ok(_permit) = shared.work.try_acquire() else { return super::debug::busy() };
+    match text::encode(shared.inside.samples().await) {
+        Ok(body) => ([(header::CONTENT_TYPE, text::CONTENT_TYPE)], body).into_response(),
+        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "metrics cannot be written\n").into_response(),
+    }
+}

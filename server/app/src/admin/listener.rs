@@ -1,0 +1,96 @@
+//! Accepts connections of the admin surface: bounded in number, in the time that a request's head
+//! may take, and in its size.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::Service as _;
+
+use super::gate::Peer;
+use crate::exit::{Exit, Failure};
+use tributary_model::Code;
+
+/// Connections at once.
+const MAX_CONNECTIONS: usize = 256;
+/// How long the head of a request may take.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How large the head of a request may be.
+const HEAD_BYTES: usize = 16 * 1024;
+/// How long to wait after the machine refused a connection for want of something.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A bound address that serves nothing yet.
+#[derive(Debug)]
+pub struct Listener {
+    listener: TcpListener,
+    /// Where it listens; the port is chosen where 0 was asked.
+    pub address: SocketAddr,
+}
+
+impl Listener {
+    /// Binds; the error names the field.
+    pub async fn bind(field: &str, address: SocketAddr) -> Result<Self, Failure> {
+        let fail = |e: std::io::Error| cannot_bind(field, address, &e);
+        let listener = TcpListener::bind(address).await.map_err(fail)?;
+        let address = listener.local_addr().map_err(fail)?;
+        Ok(Self { listener, address })
+    }
+    /// Serves until told to stop; connections in flight get to finish their answer.
+    pub async fn serve(self, router: Router, stop: CancellationToken) {
+        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let tasks = TaskTracker::new();
+        loop {
+            let accepted = tokio::select! {
+                () = stop.cancelled() => break,
+                accepted = self.listener.accept() => accepted,
+            };
+            let Ok((stream, peer)) = accepted else {
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            // Beyond the bound a connection is closed at once: nothing waits for a slot.
+            let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else { continue };
+            let serving = connection(stream, peer, router.clone(), stop.clone());
+            tasks.spawn(async move {
+                serving.await;
+                drop(slot);
+            });
+        }
+        tasks.close();
+        tasks.wait().await;
+    }
+}
+
+/// Why an address cannot be bound, in words that name the field.
+pub fn cannot_bind(field: &str, address: SocketAddr, error: &std::io::Error) -> Failure {
+    if error.kind() == std::io::ErrorKind::AddrInUse {
+        return Failure::new(Exit::Failed, Code::ADDRESS_IN_USE, format!("{field}: {address} is in use"));
+    }
+    Failure::plain(format!("{field}: cannot listen on {address}: {error}")).next("choose another address")
+}
+
+async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, stop: CancellationToken) {
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Peer(peer));
+        router.clone().call(request)
+    });
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES);
+    let connection = http.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    tokio::select! {
+        // What a peer does wrong on its own connection is its own affair.
+        _ = connection.as_mut() => return,
+        () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}

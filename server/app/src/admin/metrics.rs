@@ -1,0 +1,172 @@
+//! Metrics: one table of what exists, and samples that name its rows.
+//!
+//! Nothing is counted here. Values are computed when they are asked for, from state that is kept
+//! anyway, so a metric cannot drift from the truth. `docs/reference/metrics.md` is made from the
+//! table.
+
+use std::collections::BTreeMap;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _, MetricEncoder, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+
+/// The format that is written.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Whether a value may go down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It may.
+    Gauge,
+    /// It only grows; its name in the text ends in `_total`.
+    Counter,
+}
+
+/// A row of the table.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Info {
+    /// Its name, without `tributary_` and without `_total`.
+    pub name: &'static str,
+    /// Gauge or counter.
+    pub kind: Kind,
+    /// Its labels.
+    pub labels: &'static [&'static str],
+    /// What it tells.
+    pub help: &'static str,
+}
+
+macro_rules! metrics {
+    ($($id:ident $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
+        $(#[doc = $help] pub const $id: &Info = &Info { name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help };)*
+        /// Every metric.
+        pub const TABLE: &[&Info] = &[$($id),*];
+    };
+}
+
+metrics! {
+    BUILD_INFO Gauge "build_info" ["version"] "Always 1; the version is a label";
+    READY Gauge "ready" [] "Whether clients are answered";
+    CATALOG_GENERATION Gauge "catalog_generation" [] "Generation of the catalog that is served";
+    CATALOG_COMPLETE Gauge "catalog_complete" [] "Whether no registry is unknown";
+    REGISTRY_STATE Gauge "registry_state" ["registry", "kind", "state"] "1 for the state that a registry is in, 0 for the others";
+    REGISTRY_CONFIRMED Gauge "registry_last_confirmed_timestamp_seconds" ["registry"] "When a registry's source last confirmed what it says";
+    REGISTRY_GENERATION Gauge "registry_generation" ["registry"] "Run of a registry that is served";
+    REGISTRY_RESTARTS Counter "registry_restarts" ["registry"] "How often a registry's run was started again after a failure";
+    REGISTRY_PROBLEMS Gauge "registry_problems" ["registry"] "Objects that are quarantined";
+    SERVICES Gauge "services" ["registry"] "Services that a registry declares";
+    ENDPOINTS Gauge "endpoints" ["registry", "health"] "Endpoints of a registry, by health";
+    GUARD_HELD Gauge "guard_held" ["registry"] "Removals that are held until their source confirms them";
+    XDS_CLIENTS Gauge "xds_clients" ["client_kind"] "Connected streams";
+    XDS_SUBSCRIPTIONS Gauge "xds_subscriptions" ["type", "client_kind"] "Subscriptions of connected streams";
+    XDS_NACKS Counter "xds_nacks" ["type"] "Refusals by streams that are connected now";
+    CONFIG_RELOADS Counter "config_reloads" ["result"] "Changes of the configuration file that were taken or refused";
+    CONFIG_VALID Gauge "config_last_reload_successful" [] "Whether the file on disk is what runs";
+}
+
+/// A value of a metric.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// The row.
+    pub info: &'static Info,
+    /// The values of its labels, in the row's order.
+    pub labels: Vec<String>,
+    /// The value.
+    pub value: f64,
+}
+
+impl Sample {
+    /// A value of a row.
+    pub fn new(info: &'static Info, labels: &[&str], value: f64) -> Self {
+        Self { info, labels: labels.iter().map(|label| (*label).to_owned()).collect(), value }
+    }
+}
+
+/// The text of these samples.
+pub fn encode(samples: Vec<Sample>) -> Result<String, std::fmt::Error> {
+    let mut registry = Registry::with_prefix("tributary");
+    registry.register_collector(Box::new(Samples(samples)));
+    let mut out = String::new();
+    text::encode(&mut out, &registry)?;
+    Ok(out)
+}
+
+#[derive(Debug)]
+struct Samples(Vec<Sample>);
+
+impl Collector for Samples {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let mut by_name: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
+        for sample in &self.0 {
+            by_name.entry(sample.info.name).or_default().push(sample);
+        }
+        for samples in by_name.values() {
+            let Some(info) = samples.first().map(|sample| sample.info) else { continue };
+            let kind = match info.kind {
+                Kind::Gauge => MetricType::Gauge,
+                Kind::Counter => MetricType::Counter,
+            };
+            let mut metric = encoder.encode_descriptor(info.name, info.help, None::<&Unit>, kind)?;
+            for sample in samples {
+                one(&mut metric, sample)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn one(metric: &mut MetricEncoder<'_>, sample: &Sample) -> Result<(), std::fmt::Error> {
+    use prometheus_client::metrics::counter::ConstCounter;
+    use prometheus_client::metrics::gauge::ConstGauge;
+    let labels: Vec<(&str, &str)> =
+        sample.info.labels.iter().copied().zip(sample.labels.iter().map(String::as_str)).collect();
+    match (sample.info.kind, labels.is_empty()) {
+        (Kind::Gauge, false) => {
+            let family = metric.encode_family(&labels)?;
+            ConstGauge::new(sample.value).encode(family)
+        }
+        (Kind::Gauge, true) => metric.encode_gauge(&sample.value),
+        (Kind::Counter, false) => {
+            let family = metric.encode_family(&labels)?;
+            ConstCounter::new(sample.value).encode(family)
+        }
+        (Kind::Counter, true) => {
+            metric.encode_counter::<prometheus_client::encoding::NoLabelSet, f64, u64>(&sample.value, None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_openmetrics() {
+        let samples = vec![
+            Sample::new(ENDPOINTS, &["file", "HEALTHY"], 3.0),
+            Sample::new(READY, &[], 1.0),
+            Sample::new(ENDPOINTS, &["fi\"le", "UNHEALTHY"], 1.0),
+            Sample::new(XDS_NACKS, &["CDS"], 2.0),
+        ];
+        let text = encode(samples).unwrap();
+        assert!(text.contains("# TYPE tributary_endpoints gauge\n"), "{text}");
+        assert!(text.contains("tributary_endpoints{registry=\"file\",health=\"HEALTHY\"} 3.0\n"), "{text}");
+        assert!(text.contains("registry=\"fi\\\"le\""), "{text}");
+        assert!(text.contains("tributary_ready 1.0\n"), "{text}");
+        assert!(text.contains("tributary_xds_nacks_total{type=\"CDS\"} 2.0\n"), "{text}");
+        assert!(text.ends_with("# EOF\n"), "{text}");
+        assert_eq!(text.matches("# TYPE tributary_endpoints ").count(), 1, "one descriptor per metric");
+    }
+
+    #[test]
+    fn names_follow_the_conventions() {
+        for info in TABLE {
+            assert!(!info.name.ends_with("_total") && !info.name.starts_with("tributary"), "{}", info.name);
+            assert!(!info.help.ends_with('.'), "{}", info.name);
+        }
+        let mut names: Vec<_> = TABLE.iter().map(|info| info.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), TABLE.len());
+    }
+}

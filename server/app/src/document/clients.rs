@@ -1,0 +1,95 @@
+//! Connected clients as people read them: who they are, what they were sent, what they took.
+
+use serde::{Deserialize, Serialize};
+
+use super::filter::Filter;
+
+/// One stream of one client.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClientItem {
+    /// Its node id.
+    pub id: String,
+    /// `envoy`, `sidecar` or `grpc`.
+    pub kind: String,
+    /// Where it connects from.
+    pub peer: String,
+    /// `sotw` or `delta`.
+    pub protocol: String,
+    /// Who its certificate proves it to be, where it has one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub identity: String,
+    /// Its namespace, where it named one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Its cluster, where it named one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cluster: String,
+    /// `region/zone/subzone`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub locality: String,
+    /// How long it has been connected, in milliseconds.
+    pub connected_millis: u64,
+    /// Per type that it subscribes to.
+    pub types: Vec<ClientTypeItem>,
+    /// What a person should know, such as `partial: mtls`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// One type of one client.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClientTypeItem {
+    /// `CDS`, `EDS`, `LDS`, `RDS`, or a type URL.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// How many names it subscribes to; absent for a wildcard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub names: Option<usize>,
+    /// How many resources it holds, as far as it was sent them.
+    #[serde(default)]
+    pub resources: usize,
+    /// The version it was last sent.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub sent: String,
+    /// The version it last took.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub acked: String,
+    /// `Synced`, `Sent` (no answer yet), `Nacked` or `Waiting` (nothing sent yet).
+    pub state: String,
+    /// Why it refused what it was sent last.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub nack: String,
+    /// How often it refused.
+    #[serde(default)]
+    pub nacks: u64,
+    /// How long ago it was last sent something, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_millis_ago: Option<u64>,
+}
+
+/// The clients that the filter takes, by id.
+#[must_use]
+pub fn list(mut clients: Vec<ClientItem>, filter: &Filter) -> Vec<ClientItem> {
+    clients.retain(|client| {
+        filter.takes_name(&client.id)
+            && filter.namespace.as_deref().is_none_or(|wanted| wanted == client.namespace)
+    });
+    clients.sort_by(|a, b| (&a.id, &a.peer).cmp(&(&b.id, &b.peer)));
+    clients
+}
+
+impl ClientItem {
+    /// The worst state of its types.
+    #[must_use]
+    pub fn state(&self) -> &str {
+        let rank = |state: &str| match state {
+            "Nacked" => 3,
+            "Sent" => 2,
+            "Waiting" => 1,
+            _ => 0,
+        };
+        self.types.iter().map(|t| t.state.as_str()).max_by_key(|state| rank(state)).unwrap_or("Idle")
+    }
+}

@@ -1,0 +1,228 @@
+//! Endpoints as people read them, each with where it comes from (law 12).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tributary_model::{
+    Address, At, Catalog, CollectionKind, EndpointSource, Freshness, PortView, ServiceView, Standing,
+};
+
+use super::ObjectItem;
+use super::filter::Filter;
+
+/// One endpoint of one service port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointItem {
+    /// `10.0.0.1:80`, `[::1]:80`, `name:80` or `unix:/path`.
+    pub endpoint: String,
+    /// The service's host.
+    pub host: String,
+    /// The service's namespace.
+    pub namespace: String,
+    /// The service port.
+    pub port: u16,
+    /// What its source says of its health.
+    pub health: String,
+    /// Its share of traffic.
+    pub weight: u32,
+    /// `region/zone/subzone`.
+    pub locality: String,
+    /// Its cluster, where known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cluster: String,
+    /// Its network, where known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub network: String,
+    /// Who it proves to be, where known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub identity: String,
+    /// The registry that says so.
+    pub registry: String,
+    /// Provider and cluster of that registry.
+    pub shard: String,
+    /// The part of the registry.
+    pub scope: String,
+    /// The run of the registry.
+    pub generation: u64,
+    /// Whether that part is followed: `Live`, `Stale: why`, `Syncing`, `Unknown`.
+    pub freshness: String,
+    /// The object that lists it.
+    pub source: ObjectItem,
+    /// The object that declares the service port.
+    pub declaration: ObjectItem,
+    /// The workload behind it, where that is another object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<ObjectItem>,
+    /// Its removal was announced without proof; it is still served.
+    #[serde(default)]
+    pub held: bool,
+    /// Served one priority lower by policy.
+    #[serde(default)]
+    pub demoted: bool,
+}
+
+/// The endpoints that the filter takes, by host, namespace precedence, port and source.
+#[must_use]
+pub fn list(catalog: &Catalog, filter: &Filter) -> (Vec<EndpointItem>, usize) {
+    let mut out = Gathered { items: Vec::new(), more: 0, limit: filter.limit() };
+    for (host, entry) in catalog.hosts.iter().filter(|(host, _)| filter.takes_host(host.as_str())) {
+        let _ = host;
+        for view in entry.claimants.iter().filter(|v| filter.takes_namespace(v.key.namespace.as_str())) {
+            for port in view.ports.iter() {
+                gather(catalog, filter, view, port, &mut out);
+            }
+        }
+    }
+    (out.items, out.more)
+}
+
+/// Items up to the limit; the rest is counted, not built.
+struct Gathered {
+    items: Vec<EndpointItem>,
+    more: usize,
+    limit: usize,
+}
+
+fn gather(catalog: &Catalog, filter: &Filter, view: &ServiceView, port: &PortView, out: &mut Gathered) {
+    for source in port.endpoints.facts.sources.iter() {
+        if !filter.takes_registry(source.shard.registry.name.as_str()) {
+            continue;
+        }
+        for (i, address) in source.group.addresses.iter().enumerate() {
+            let Some(endpoint) = name(source, address) else { continue };
+            if !filter.name.as_deref().is_none_or(|wanted| is_named(&endpoint, wanted)) {
+                continue;
+            }
+            if out.items.len() >= out.limit {
+                out.more += 1;
+                continue;
+            }
+            out.items.push(item(catalog, view, port, source, (i, address), endpoint));
+        }
+    }
+}
+
+/// The endpoint's name, unless the address has no port behind this service port.
+#[must_use]
+pub fn name(source: &EndpointSource, address: &Address) -> Option<String> {
+    let index = (*source.ports.get(usize::from(address.port_set))?)?;
+    let number = source.group.ports(address).get(usize::from(index))?.number;
+    let text = source.group.name(address).unwrap_or_default();
+    Some(match (address.at, number) {
+        (At::Ip(ip), Some(port)) => std::net::SocketAddr::new(ip, port.get()).to_string(),
+        (At::Ip(ip), None) => ip.to_string(),
+        (At::Name(_), Some(port)) => format!("{text}:{port}"),
+        (At::Name(_), None) => text.to_owned(),
+        (At::Unix(_), _) => format!("unix:{text}"),
+    })
+}
+
+/// Whether `wanted` is this endpoint's name, or its address without the port.
+#[must_use]
+pub fn is_named(endpoint: &str, wanted: &str) -> bool {
+    if endpoint == wanted {
+        return true;
+    }
+    let Some((address, _)) = endpoint.rsplit_once(':') else { return false };
+    let bare = |text: &str| text.trim_start_matches('[').trim_end_matches(']').to_owned();
+    match (bare(address).parse::<std::net::IpAddr>(), bare(wanted).parse::<std::net::IpAddr>()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => address == wanted,
+    }
+}
+
+fn item(
+    catalog: &Catalog,
+    view: &ServiceView,
+    port: &PortView,
+    source: &EndpointSource,
+    (index, address): (usize, &Address),
+    endpoint: String,
+) -> EndpointItem {
+    let registry = &source.shard.registry;
+    let text = |value: Option<String>| value.unwrap_or_default();
+    EndpointItem {
+        endpoint,
+        host: view.key.host.to_string(),
+        namespace: view.key.namespace.to_string(),
+        port: port.number.get(),
+        health: address.health.as_str().to_owned(),
+        weight: address.weight.max(1),
+        locality: address.place.locality.to_string(),
+        cluster: text(address.place.cluster.as_ref().map(ToString::to_string)),
+        network: text(address.place.network.as_ref().map(ToString::to_string)),
+        identity: text(address.identity.as_ref().map(ToString::to_string)),
+        registry: registry.name.to_string(),
+        shard: registry.to_string(),
+        scope: source.shard.scope.to_string(),
+        generation: catalog.registries.get(&registry.name).map_or(0, |r| r.generation.0),
+        freshness: freshness(catalog, source),
+        source: ObjectItem::from(&source.group.source),
+        declaration: ObjectItem::from(&source.declaration.source),
+        workload: address.origin.as_ref().map(|origin| ObjectItem::from(&origin.object)),
+        held: u32::try_from(index).is_ok_and(|i| source.held.binary_search(&i).is_ok()),
+        demoted: source.standing == Standing::Demoted,
+    }
+}
+
+fn freshness(catalog: &Catalog, source: &EndpointSource) -> String {
+    let Some(registry) = catalog.registries.get(&source.shard.registry.name) else {
+        return "Unknown".to_owned();
+    };
+    let of_scope = registry.collections.iter().filter(|(c, _)| c.scope == source.shard.scope);
+    let groups = of_scope.clone().find(|(c, _)| c.kind == CollectionKind::Groups);
+    let found = groups.or_else(|| of_scope.clone().next());
+    found.map_or_else(|| "Unknown".to_owned(), |(_, freshness)| freshness_text(freshness))
+}
+
+/// A freshness in a word, with its reason.
+#[must_use]
+pub fn freshness_text(freshness: &Freshness) -> String {
+    match freshness {
+        Freshness::Unknown => "Unknown".to_owned(),
+        Freshness::Syncing => "Syncing".to_owned(),
+        Freshness::Live => "Live".to_owned(),
+        Freshness::Stale { why, .. } => format!("Stale: {why}"),
+    }
+}
+
+/// How many endpoints each registry has, by health, for metrics.
+#[must_use]
+pub fn count_by_registry(catalog: &Catalog) -> BTreeMap<(String, &'static str), u64> {
+    let mut out = BTreeMap::new();
+    for view in catalog.services() {
+        for source in view.ports.iter().flat_map(|port| port.endpoints.facts.sources.iter()) {
+            for address in source.group.addresses.iter() {
+                if source.ports.get(usize::from(address.port_set)).is_some_and(Option::is_some) {
+                    let key = (source.shard.registry.name.to_string(), address.health.as_str());
+                    *out.entry(key).or_default() += 1;
+                }
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_found_with_and_without_its_port() {
+        for (endpoint, wanted) in [
+            ("10.0.0.1:80", "10.0.0.1:80"),
+            ("10.0.0.1:80", "10.0.0.1"),
+            ("[::1]:80", "::1"),
+            ("[::1]:80", "[::1]"),
+            ("[::1]:80", "0:0:0:0:0:0:0:1"),
+            ("pay.example:80", "pay.example"),
+            ("unix:/run/x", "unix:/run/x"),
+        ] {
+            assert!(is_named(endpoint, wanted), "{endpoint} by {wanted}");
+        }
+        for (endpoint, wanted) in [("10.0.0.1:80", "10.0.0.1:8"), ("10.0.0.11:80", "10.0.0.1")] {
+            assert!(!is_named(endpoint, wanted), "{endpoint} by {wanted}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Registries as people read them: how each is doing, since when, and what is wrong in it.
+
+use serde::{Deserialize, Serialize};
+
+use super::filter::Filter;
+use super::{ConditionItem, ObjectItem};
+
+/// One registry.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RegistryItem {
+    /// Its name.
+    pub name: String,
+    /// `file`, …
+    pub kind: String,
+    /// Its provider.
+    pub provider: String,
+    /// The cluster that it speaks for.
+    pub cluster: String,
+    /// The run that is served.
+    pub generation: u64,
+    /// `Live`, `Stale`, `Syncing`, `Unknown`, and what its source says where that is worse.
+    pub state: String,
+    /// Why it is not live.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// How long ago its source last confirmed what it says, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirmed_millis_ago: Option<u64>,
+    /// How often its run was started again after a failure.
+    #[serde(default)]
+    pub restarts: u64,
+    /// How many services it declares.
+    pub services: u64,
+    /// How many endpoints it has.
+    pub endpoints: u64,
+    /// Per part and kind of fact.
+    pub collections: Vec<CollectionItem>,
+    /// Removals that are held until they are confirmed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<HeldItem>,
+    /// Objects that are quarantined; their last good version is served.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<ProblemItem>,
+    /// What is odd about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<ConditionItem>,
+}
+
+/// The facts of one kind in one part of a registry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectionItem {
+    /// The part.
+    pub scope: String,
+    /// The kind of facts.
+    pub kind: String,
+    /// `Live`, `Stale: why`, `Syncing`, `Unknown`.
+    pub freshness: String,
+}
+
+/// A removal that waits for proof.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldItem {
+    /// What is held.
+    pub what: String,
+    /// How many addresses.
+    pub addresses: usize,
+    /// Why.
+    pub reason: String,
+    /// For how long, in milliseconds.
+    #[serde(rename = "sinceMillisAgo")]
+    pub since_millis_ago: u64,
+}
+
+/// One quarantined object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProblemItem {
+    /// The object.
+    pub object: ObjectItem,
+    /// The row of the table of codes.
+    pub code: String,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+/// The registries that the filter takes, by name.
+#[must_use]
+pub fn list(mut registries: Vec<RegistryItem>, filter: &Filter) -> Vec<RegistryItem> {
+    registries.retain(|r| filter.takes_name(&r.name) && filter.takes_registry(&r.name));
+    registries.sort_by(|a, b| a.name.cmp(&b.name));
+    registries
+}

@@ -1,0 +1,184 @@
+//! Services as people read them: merged, with every declaration and condition.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tributary_model::{Catalog, DeclarationView, Health, PortView, Resolution, ServiceView, Visibility};
+
+use super::filter::{Filter, same_host};
+use super::{ConditionItem, ObjectItem};
+
+/// One service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceItem {
+    /// Its host.
+    pub host: String,
+    /// The namespace that declares it.
+    pub namespace: String,
+    /// Its place among the claimants of the host; 0 is the first, which serves whoever sees it.
+    pub claim: usize,
+    /// How endpoints are found.
+    pub resolution: String,
+    /// Its virtual addresses.
+    pub addresses: Vec<String>,
+    /// Its ports.
+    pub ports: Vec<PortItem>,
+    /// Its declarations in order of precedence.
+    pub declarations: Vec<DeclarationItem>,
+    /// Endpoints of all ports.
+    pub endpoints: CountItem,
+    /// Other hosts that lead here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
+    /// What is odd about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<ConditionItem>,
+}
+
+/// One port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortItem {
+    /// Its number.
+    pub number: u16,
+    /// Its name.
+    pub name: String,
+    /// What it speaks.
+    pub protocol: String,
+    /// Its endpoints.
+    pub endpoints: CountItem,
+}
+
+/// How many, and how many of them are healthy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountItem {
+    /// Healthy ones.
+    pub healthy: usize,
+    /// All.
+    pub total: usize,
+}
+
+/// Whose word a declaration is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeclarationItem {
+    /// The registry.
+    pub registry: String,
+    /// Provider and cluster.
+    pub shard: String,
+    /// The part of the registry.
+    pub scope: String,
+    /// The object.
+    pub object: ObjectItem,
+    /// Who sees it: `*`, `.`, `~` or namespaces.
+    pub export_to: Vec<String>,
+}
+
+/// The services that the filter takes, by host and precedence.
+#[must_use]
+pub fn list(catalog: &Catalog, filter: &Filter) -> Vec<ServiceItem> {
+    let takes_host = |host: &str| {
+        filter.takes_host(host) && filter.name.as_deref().is_none_or(|name| same_host(name, host))
+    };
+    let hosts = catalog.hosts.iter().filter(|(host, _)| takes_host(host.as_str()));
+    let claims = hosts.flat_map(|(_, entry)| entry.claimants.iter().enumerate());
+    claims
+        .filter(|(_, view)| filter.takes_namespace(view.key.namespace.as_str()) && of_registry(view, filter))
+        .map(|(claim, view)| item(claim, view))
+        .collect()
+}
+
+fn of_registry(view: &ServiceView, filter: &Filter) -> bool {
+    filter.registry.is_none()
+        || view.declarations.iter().any(|d| filter.takes_registry(d.shard.registry.name.as_str()))
+}
+
+fn item(claim: usize, view: &ServiceView) -> ServiceItem {
+    let ports: Vec<PortItem> = view.ports.iter().map(port).collect();
+    let endpoints = ports.iter().fold(CountItem::default(), |sum, port| CountItem {
+        healthy: sum.healthy + port.endpoints.healthy,
+        total: sum.total + port.endpoints.total,
+    });
+    ServiceItem {
+        host: view.key.host.to_string(),
+        namespace: view.key.namespace.to_string(),
+        claim,
+        resolution: view.first().map(|d| resolution(&d.declaration.resolution)).unwrap_or_default(),
+        addresses: addresses(view),
+        ports,
+        declarations: view.declarations.iter().map(declaration).collect(),
+        endpoints,
+        aliases: view.aliases.iter().map(ToString::to_string).collect(),
+        conditions: view.conditions.iter().map(ConditionItem::from).collect(),
+    }
+}
+
+fn addresses(view: &ServiceView) -> Vec<String> {
+    let all = view.declarations.iter().flat_map(|d| d.declaration.addresses.iter());
+    let text = |a: &tributary_model::ServiceAddress| {
+        if a.is_host() { a.ip.to_string() } else { format!("{}/{}", a.ip, a.prefix) }
+    };
+    let unique: std::collections::BTreeSet<String> = all.map(text).collect();
+    unique.into_iter().collect()
+}
+
+fn port(port: &PortView) -> PortItem {
+    PortItem {
+        number: port.number.get(),
+        name: port.name.as_str().to_owned(),
+        protocol: format!("{:?}", port.protocol).to_uppercase(),
+        endpoints: count(port),
+    }
+}
+
+fn count(port: &PortView) -> CountItem {
+    let mut out = CountItem::default();
+    for source in port.endpoints.facts.sources.iter() {
+        for address in source.group.addresses.iter() {
+            let stands = source.ports.get(usize::from(address.port_set)).is_some_and(Option::is_some);
+            out.total += usize::from(stands);
+            out.healthy += usize::from(stands && address.health == Health::Healthy);
+        }
+    }
+    out
+}
+
+fn declaration(view: &DeclarationView) -> DeclarationItem {
+    DeclarationItem {
+        registry: view.shard.registry.name.to_string(),
+        shard: view.shard.registry.to_string(),
+        scope: view.shard.scope.to_string(),
+        object: ObjectItem::from(&view.declaration.source),
+        export_to: export(&view.visibility),
+    }
+}
+
+fn export(visibility: &Visibility) -> Vec<String> {
+    match visibility {
+        Visibility::Public => vec!["*".to_owned()],
+        Visibility::Own => vec![".".to_owned()],
+        Visibility::Hidden => vec!["~".to_owned()],
+        Visibility::Namespaces(list) => list.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn resolution(resolution: &Resolution) -> String {
+    match resolution {
+        Resolution::Alias(host) => format!("Alias({host})"),
+        other => format!("{other:?}"),
+    }
+}
+
+/// How many services each registry declares, for metrics.
+#[must_use]
+pub fn count_by_registry(catalog: &Catalog) -> BTreeMap<String, u64> {
+    let mut out = BTreeMap::new();
+    for view in catalog.services() {
+        let names: std::collections::BTreeSet<&str> =
+            view.declarations.iter().map(|d| d.shard.registry.name.as_str()).collect();
+        for name in names {
+            *out.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+    out
+}

@@ -1,0 +1,233 @@
+//! The admin surface as a caller meets it: who is let in, and what the documents say.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::body::{Body, to_bytes};
+use axum::http::{Method, Request, StatusCode};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tower::ServiceExt as _;
+use tributary_app::admin::gate::Peer;
+use tributary_app::admin::inside::Explained;
+use tributary_app::admin::metrics::{self, Sample};
+use tributary_app::admin::{Access, Check, Inside, ROUTES, Readiness, Shared, Surface, router};
+use tributary_app::document::{ClientItem, ExplainItem, RegistryItem};
+use tributary_model::Catalog;
+
+/// A server that holds secrets in every answer, so that a leak shows.
+struct Fake {
+    generations: watch::Sender<u64>,
+    ready: bool,
+}
+
+const SECRET: &str = "canary";
+
+#[async_trait]
+impl Inside for Fake {
+    fn name(&self) -> &str {
+        SECRET
+    }
+    fn catalog(&self) -> Arc<Catalog> {
+        Arc::new(Catalog { generation: *self.generations.borrow(), complete: true, ..Catalog::default() })
+    }
+    fn generations(&self) -> watch::Receiver<u64> {
+        self.generations.subscribe()
+    }
+    fn readiness(&self) -> Readiness {
+        Readiness {
+            ready: self.ready,
+            checks: vec![Check::new(format!("registry {SECRET}"), self.ready, SECRET)],
+        }
+    }
+    async fn is_alive(&self) -> bool {
+        true
+    }
+    fn clients(&self) -> Vec<ClientItem> {
+        vec![
+            ClientItem { id: SECRET.into(), ..ClientItem::default() },
+            ClientItem { id: "b".into(), ..ClientItem::default() },
+        ]
+    }
+    async fn registries(&self) -> Vec<RegistryItem> {
+        vec![RegistryItem { name: SECRET.into(), ..RegistryItem::default() }]
+    }
+    async fn explain(&self, endpoint: &str, _: Option<&str>, _: Option<&str>) -> Explained {
+        if endpoint == "10.0.0.1" {
+            Ok(vec![ExplainItem::new(endpoint, SECRET, "", vec![])])
+        } else {
+            Err("no endpoint".into())
+        }
+    }
+    async fn why_not(&self, _: &str, client: &str) -> Explained {
+        Err(format!("no client {client}"))
+    }
+    fn config(&self) -> Value {
+        json!({"name": SECRET})
+    }
+    async fn samples(&self) -> Vec<Sample> {
+        vec![Sample::new(metrics::READY, &[], 1.0)]
+    }
+}
+
+fn mk_fake(ready: bool) -> Arc<Fake> {
+    Arc::new(Fake { generations: watch::channel(7).0, ready })
+}
+
+const HERE: &str = "127.0.0.1:9";
+const AWAY: &str = "10.0.0.9:9";
+
+async fn ask_as(
+    surface: Surface,
+    method: Method,
+    peer: &str,
+    host: &str,
+    path: &str,
+) -> (StatusCode, String) {
+    let peer: SocketAddr = peer.parse().unwrap();
+    let request = Request::builder().method(method).uri(path).header("host", host).extension(Peer(peer));
+    let router = router(Shared::new(mk_fake(true), surface));
+    let response = router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let status = response.status();
+    let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+async fn ask(path: &str) -> (StatusCode, String) {
+    ask_as(Surface::Admin, Method::GET, HERE, "localhost:15014", path).await
+}
+
+#[tokio::test]
+async fn every_route_denies_by_default() {
+    for route in ROUTES {
+        let guarded = route.access == Access::Loopback;
+        let say = |why: &str| format!("{} {why}", route.path);
+        for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH, Method::OPTIONS] {
+            let (status, body) = ask_as(Surface::Admin, method.clone(), HERE, "localhost", route.path).await;
+            assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED, "{}", say(method.as_str()));
+            assert!(!body.contains(SECRET), "{}", say("leaks"));
+        }
+        for (peer, host) in [(AWAY, "localhost"), (HERE, "evil.example"), (AWAY, "10.0.0.1"), (HERE, "")] {
+            let (status, body) = ask_as(Surface::Admin, Method::GET, peer, host, route.path).await;
+            assert_eq!(
+                status == StatusCode::FORBIDDEN,
+                guarded,
+                "{}",
+                say(&format!("from {peer} as {host}"))
+            );
+            assert!(!guarded || !body.contains(SECRET), "{}", say("leaks"));
+        }
+        let (status, body) = ask_as(Surface::Health, Method::GET, HERE, "localhost", route.path).await;
+        assert_eq!(status == StatusCode::NOT_FOUND, guarded, "{}", say("on the health listener"));
+        assert!(!body.contains(SECRET), "{}", say("leaks on the health listener"));
+        for near in [
+            format!("{}/", route.path),
+            format!("/x/..{}", route.path),
+            format!("/{}", route.path),
+            route.path.to_uppercase(),
+        ] {
+            let (status, _) = ask(&near).await;
+            assert_eq!(status, StatusCode::NOT_FOUND, "{near}");
+        }
+    }
+    assert!(
+        ROUTES.iter().filter(|route| route.access == Access::Anyone).count() == 3,
+        "a route was opened to anyone"
+    );
+}
+
+#[tokio::test]
+async fn a_request_without_a_known_peer_is_refused() {
+    let request = Request::builder().uri("/debug/clients").header("host", "localhost").body(Body::empty());
+    let response =
+        router(Shared::new(mk_fake(true), Surface::Admin)).oneshot(request.unwrap()).await.unwrap();
+    assert_eq!(response.status(), StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn pages_of_other_sites_are_refused() {
+    for (name, value) in
+        [("origin", "http://evil.example"), ("sec-fetch-site", "cross-site"), ("sec-fetch-site", "same-site")]
+    {
+        let request = Request::builder().uri("/debug/config").header("host", "localhost").header(name, value);
+        let request = request.extension(Peer(HERE.parse().unwrap())).body(Body::empty()).unwrap();
+        let response = router(Shared::new(mk_fake(true), Surface::Admin)).oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::FORBIDDEN, "{name}: {value}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_said_off_this_machine_names_nothing() {
+    let (_, body) = ask_as(Surface::Health, Method::GET, AWAY, "x", "/readyz?verbose").await;
+    assert_eq!(body, "[+] registry\nok\n");
+    let (_, body) = ask("/readyz?verbose").await;
+    assert_eq!(body, "[+] registry canary: canary\nok\n");
+}
+
+#[tokio::test]
+async fn readiness_is_the_status() {
+    let request = || Request::builder().uri("/readyz").body(Body::empty()).unwrap();
+    for (ready, status) in [(true, StatusCode::OK), (false, StatusCode::SERVICE_UNAVAILABLE)] {
+        let router = router(Shared::new(mk_fake(ready), Surface::Health));
+        assert_eq!(router.oneshot(request()).await.unwrap().status(), status);
+    }
+}
+
+#[tokio::test]
+async fn lists_are_shaped_alike_and_bounded() {
+    for (path, kind) in [
+        ("/debug/services", "ServiceList"),
+        ("/debug/endpoints", "EndpointList"),
+        ("/debug/clients", "ClientList"),
+        ("/debug/registries", "RegistryList"),
+        ("/debug/explain?endpoint=10.0.0.1", "ExplainList"),
+    ] {
+        let (status, body) = ask(path).await;
+        let list: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((status, &list["kind"]), (StatusCode::OK, &json!(kind)), "{path}");
+        assert_eq!(list["apiVersion"], "tributary.dev/v1");
+        assert_eq!(list["metadata"]["observedFrom"], json!([SECRET]));
+        assert_eq!(list["metadata"]["resourceVersion"], "7");
+        assert!(list["items"].is_array() && list["metadata"]["asOf"].is_string(), "{path}");
+    }
+    let (_, body) = ask("/debug/clients?limit=1").await;
+    let list: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((list["items"].as_array().unwrap().len(), &list["metadata"]["remaining"]), (1, &json!(1)));
+}
+
+#[tokio::test]
+async fn bad_questions_are_told_from_unknown_names() {
+    let long = "x".repeat(3000);
+    for (path, status) in [
+        ("/debug/services?nmae=x".to_owned(), StatusCode::BAD_REQUEST),
+        ("/debug/services?limit=-1".to_owned(), StatusCode::BAD_REQUEST),
+        (format!("/debug/services?name={long}"), StatusCode::BAD_REQUEST),
+        ("/debug/explain".to_owned(), StatusCode::BAD_REQUEST),
+        (format!("/debug/why-not?host=a&client={long}"), StatusCode::BAD_REQUEST),
+        ("/debug/explain?endpoint=10.0.0.2".to_owned(), StatusCode::NOT_FOUND),
+        ("/debug/why-not?host=a&client=b".to_owned(), StatusCode::NOT_FOUND),
+    ] {
+        let (got, body) = ask(&path).await;
+        assert_eq!(got, status, "{path}: {body}");
+        assert!(body.contains("\"kind\":\"Problem\""), "{path}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn a_question_after_a_generation_waits_for_the_next() {
+    let fake = mk_fake(true);
+    let router = router(Shared::new(Arc::<Fake>::clone(&fake), Surface::Admin));
+    let request = Request::builder().uri("/debug/services?after=7").header("host", "localhost");
+    let request = request.extension(Peer(HERE.parse().unwrap())).body(Body::empty()).unwrap();
+    let waiting = tokio::spawn(router.oneshot(request));
+    while fake.generations.receiver_count() == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!waiting.is_finished());
+    fake.generations.send_replace(8);
+    let body = to_bytes(waiting.await.unwrap().unwrap().into_body(), 1 << 20).await.unwrap();
+    let list: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(list["metadata"]["resourceVersion"], "8");
+}

@@ -11,19 +11,28 @@
 
 pub mod client;
 pub mod cluster;
+pub mod compose;
 pub mod endpoints;
+pub mod inbound;
+pub mod listener;
 pub mod members;
 pub mod names;
 pub mod resolve;
+pub mod route;
+pub mod vip;
 
 mod note;
 
 pub use client::{Class, Client, project};
 pub use cluster::{ClusterPlan, Discovery, LoadBalancing, cluster};
+pub use compose::{Conflict, Listener, compose_listeners, compose_routes, precedence};
 pub use endpoints::{Assignment, Destination, Endpoint, LocalityEndpoints, endpoints, inline};
+pub use inbound::{InboundPort, inbound, own_workload};
+pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_table_name};
 pub use members::{Difference, differing, members, overlay};
 pub use names::{cluster_name, parse_cluster_name};
 pub use resolve::{concrete, resolve, visible};
+pub use route::{VirtualHostPlan, grpc_route, route};
 
 #[cfg(test)]
 mod mk;

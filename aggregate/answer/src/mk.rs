@@ -146,3 +146,36 @@ pub(crate) fn mk_alias(host: &str, target: &str) -> Arc<ServiceView> {
     let (ports, conditions) = (view.ports.clone(), view.conditions.clone());
     Arc::new(ServiceView { key: view.key.clone(), declarations, ports, conditions, aliases, addresses: 0 })
 }
+/// Port 80 over HTTP, with these endpoints.
+pub(crate) fn mk_port_view(facts: EndpointFacts) -> PortView {
+    let (service, port) = (facts.service.clone(), facts.port);
+    let protocol = Protocol::Http;
+    let resolution = facts.resolution.clone();
+    let cluster = ClusterFacts { service: service.clone(), ..mk_cluster(resolution.clone(), None) };
+    let listener = ListenerFacts {
+        service: service.clone(),
+        port,
+        protocol,
+        resolution: resolution.clone(),
+        addresses: Arc::from([]),
+        inline: None,
+    };
+    let route = RouteFacts {
+        service,
+        port,
+        protocol,
+        resolution,
+        addresses: Arc::from([]),
+        aliases: Arc::from([]),
+        headless: false,
+    };
+    PortView {
+        number: port,
+        name: PortName::new("http").unwrap(),
+        protocol,
+        cluster: Shared::new(Facet::new(cluster, Dims::KIND)),
+        endpoints: Shared::new(Facet::new(facts, Dims::KIND | Dims::NAMESPACE | Dims::NETWORK)),
+        listener: Shared::new(Facet::new(listener, Dims::KIND)),
+        route: Shared::new(Facet::new(route, Dims::KIND)),
+    }
+}

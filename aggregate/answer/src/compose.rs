@@ -1,0 +1,262 @@
+//! Resources made of many services: a port's listeners and its route table.
+//!
+//! Names within them may be claimed by several services. All claimants are kept in order of
+//! precedence; the first serves, the rest are conditions, and step in when it goes (law 11). The
+//! outcome does not depend on the order in which the parts come.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tributary_model::{Code, Condition, ObjectRef, ServiceKey, ServiceView};
+
+use crate::listener::{ListenerPlan, Match, Serves, listener_name};
+use crate::route::VirtualHostPlan;
+
+/// The order of services of different hosts: their first declarations', then the services' own.
+#[must_use]
+pub fn precedence(a: &ServiceView, b: &ServiceView) -> Ordering {
+    let by_claim = match (a.first(), b.first()) {
+        (Some(a), Some(b)) => a.claim().order(&b.claim()),
+        // A view without declarations is built by no core; it has nothing to claim with.
+        (first, second) => second.is_some().cmp(&first.is_some()),
+    };
+    by_claim.then_with(|| a.key.cmp(&b.key))
+}
+
+/// A name that several services claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// What is contested: an address, a domain or a listener.
+    pub code: Code,
+    /// The contested name.
+    pub name: String,
+    /// The claimants, the one that serves first.
+    pub claimants: Vec<ServiceKey>,
+    /// Their first declarations' objects, in the same order.
+    pub objects: Vec<ObjectRef>,
+}
+
+impl Conflict {
+    fn new(code: Code, name: String, claimants: &[&ServiceView]) -> Self {
+        let objects = claimants.iter().filter_map(|v| v.first());
+        Self {
+            code,
+            name,
+            claimants: claimants.iter().map(|v| v.key.clone()).collect(),
+            objects: objects.map(|d| d.declaration.source.reference()).collect(),
+        }
+    }
+    /// It as a condition of each of its claimants.
+    #[must_use]
+    pub fn condition(&self) -> Condition {
+        let mut names = self.claimants.iter().map(ServiceKey::to_string);
+        let first = names.next().unwrap_or_default();
+        let rest: Vec<String> = names.collect();
+        let message = format!("{} is served by {first}; {} also claim it", self.name, rest.join(", "));
+        Condition { code: self.code, objects: self.objects.clone().into(), message: message.into() }
+    }
+}
+
+/// A listener with all its parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listener {
+    /// `0.0.0.0_80`.
+    pub name: String,
+    /// Its address.
+    pub bind: IpAddr,
+    /// Its port.
+    pub port: u16,
+    /// Whether it opens a socket.
+    pub binds: bool,
+    /// Which connections go where, in the order of [`Match`]: at most one part has an empty match.
+    pub parts: Vec<(Match, Serves)>,
+}
+
+/// Listeners in order of address and port, and what was contested.
+#[must_use]
+pub fn compose_listeners<'a>(
+    parts: impl IntoIterator<Item = (&'a Arc<ServiceView>, ListenerPlan)>,
+) -> (Vec<Listener>, Vec<Conflict>) {
+    type Claims<'a> = Vec<(&'a ServiceView, Serves)>;
+    let mut contests: BTreeMap<(IpAddr, u16, bool), BTreeMap<Match, Claims<'a>>> = BTreeMap::new();
+    for (view, plan) in parts {
+        let listener = contests.entry((plan.bind, plan.port, plan.binds)).or_default();
+        listener.entry(plan.matches).or_default().push((view, plan.serves));
+    }
+    let mut conflicts = Vec::new();
+    let listener = |((bind, port, binds), matches): (_, BTreeMap<Match, Claims<'a>>)| {
+        let name = listener_name(bind, port);
+        let decide = |(m, claims)| {
+            let serves = settle(&name, claims, &mut conflicts)?;
+            Some((m, serves))
+        };
+        let parts = matches.into_iter().filter_map(decide).collect();
+        Listener { name, bind, port, binds, parts }
+    };
+    let listeners = contests.into_iter().map(listener).collect();
+    (listeners, conflicts)
+}
+
+/// Who serves one match of a listener. Those who want the port's route table want the same thing.
+fn settle(
+    name: &str,
+    mut claims: Vec<(&ServiceView, Serves)>,
+    conflicts: &mut Vec<Conflict>,
+) -> Option<Serves> {
+    claims.sort_by(|(a, _), (b, _)| precedence(a, b));
+    let first = claims.first()?.1.clone();
+    let others = claims.iter().skip(1).filter(|(_, serves)| *serves != first);
+    let losers: Vec<&ServiceView> = others.clone().map(|(view, _)| *view).collect();
+    if !losers.is_empty() {
+        let mixed = first == Serves::Routes || others.clone().any(|(_, s)| *s == Serves::Routes);
+        let code = if mixed { Code::LISTENER_CONFLICT } else { Code::ADDRESS_CONFLICT };
+        let claimants: Vec<&ServiceView> = claims.iter().take(1).map(|c| c.0).chain(losers).collect();
+        conflicts.push(Conflict::new(code, name.to_owned(), &claimants));
+    }
+    Some(first)
+}
+
+/// The virtual hosts of a route table in order of name, each with the domains that it won, and what
+/// was contested. A virtual host that won none is left out.
+#[must_use]
+pub fn compose_routes<'a>(
+    parts: impl IntoIterator<Item = (&'a Arc<ServiceView>, VirtualHostPlan)>,
+) -> (Vec<VirtualHostPlan>, Vec<Conflict>) {
+    let mut parts: Vec<(&ServiceView, VirtualHostPlan)> =
+        parts.into_iter().map(|(view, plan)| (&**view, plan)).collect();
+    parts.sort_by(|(a, _), (b, _)| precedence(a, b));
+    let mut owners: BTreeMap<&str, Vec<&ServiceView>> = BTreeMap::new();
+    for (view, plan) in &parts {
+        plan.domains.iter().for_each(|d| owners.entry(d).or_default().push(view));
+    }
+    let contested = owners.iter().filter(|(_, claimants)| claimants.len() > 1);
+    let conflict = |(domain, claimants): (&&str, &Vec<&ServiceView>)| {
+        Conflict::new(Code::DOMAIN_CONFLICT, (*domain).to_owned(), claimants)
+    };
+    let conflicts: Vec<Conflict> = contested.map(conflict).collect();
+    let won = |view: &ServiceView, domain: &str| {
+        owners
+            .get(domain)
+            .and_then(|claimants| claimants.first())
+            .is_some_and(|first| std::ptr::eq(*first, view))
+    };
+    let mut hosts: Vec<VirtualHostPlan> = parts
+        .iter()
+        .map(|(view, plan)| {
+            let domains = plan.domains.iter().filter(|d| won(view, d)).cloned().collect();
+            VirtualHostPlan { domains, ..plan.clone() }
+        })
+        .filter(|plan| !plan.domains.is_empty())
+        .collect();
+    hosts.sort_by(|a, b| a.name.cmp(&b.name));
+    (hosts, conflicts)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tributary_model::Visibility;
+
+    use super::*;
+    use crate::mk::*;
+
+    fn mk_vhost(host: &str, domains: &[&str]) -> (Arc<ServiceView>, VirtualHostPlan) {
+        let plan = VirtualHostPlan {
+            name: format!("{host}:80"),
+            domains: domains.iter().map(|d| (*d).to_owned()).collect(),
+            cluster: format!("outbound|80||{host}"),
+            dynamic: false,
+        };
+        (mk_view(host, "shop", &[Visibility::Public]), plan)
+    }
+    fn mk_part(host: &str, bind: &str, serves: Serves) -> (Arc<ServiceView>, ListenerPlan) {
+        let bind = bind.parse().unwrap();
+        let plan = ListenerPlan { bind, port: 80, binds: false, matches: Match::default(), serves };
+        (mk_view(host, "shop", &[Visibility::Public]), plan)
+    }
+    fn to(host: &str) -> Serves {
+        Serves::Cluster(format!("outbound|80||{host}"))
+    }
+    fn refs<T: Clone>(parts: &[(Arc<ServiceView>, T)]) -> Vec<(&Arc<ServiceView>, T)> {
+        parts.iter().map(|(view, plan)| (view, plan.clone())).collect()
+    }
+
+    #[test]
+    fn a_contested_domain_serves_the_first_and_names_the_rest() {
+        // All declarations are of one age: the host decides.
+        let parts = [
+            mk_vhost("b.shop", &["b.shop", "10.0.0.1"]),
+            mk_vhost("a.shop", &["a.shop", "10.0.0.1"]),
+            mk_vhost("c.shop", &["10.0.0.1"]),
+        ];
+        let (hosts, conflicts) = compose_routes(refs(&parts));
+        let got: Vec<(&str, Vec<&str>)> =
+            hosts.iter().map(|h| (h.name.as_str(), h.domains.iter().map(String::as_str).collect())).collect();
+        assert_eq!(got, [("a.shop:80", vec!["a.shop", "10.0.0.1"]), ("b.shop:80", vec!["b.shop"])]);
+        assert_eq!(conflicts.len(), 1);
+        assert_eq!(conflicts[0].code, Code::DOMAIN_CONFLICT);
+        let names: Vec<&str> = conflicts[0].claimants.iter().map(|k| k.host.as_str()).collect();
+        assert_eq!(names, ["a.shop", "b.shop", "c.shop"]);
+        let message = conflicts[0].condition().message;
+        assert_eq!(&*message, "10.0.0.1 is served by shop/a.shop; shop/b.shop, shop/c.shop also claim it");
+    }
+
+    #[test]
+    fn the_next_claimant_steps_in() {
+        let parts = [mk_vhost("b.shop", &["10.0.0.1"])];
+        let (hosts, conflicts) = compose_routes(refs(&parts));
+        assert_eq!((hosts[0].domains[0].as_str(), conflicts.len()), ("10.0.0.1", 0));
+    }
+
+    #[test]
+    fn http_services_share_a_listener_and_tcp_ones_contest_it() {
+        let shared = [
+            mk_part("a.shop", "0.0.0.0", Serves::Routes),
+            mk_part("b.shop", "0.0.0.0", Serves::Routes),
+            mk_part("c.shop", "10.0.0.1", to("c.shop")),
+        ];
+        let (listeners, conflicts) = compose_listeners(refs(&shared));
+        let names: Vec<&str> = listeners.iter().map(|l| l.name.as_str()).collect();
+        assert_eq!((names, conflicts), (vec!["0.0.0.0_80", "10.0.0.1_80"], vec![]));
+        let mixed =
+            [mk_part("b.shop", "0.0.0.0", Serves::Routes), mk_part("a.shop", "0.0.0.0", to("a.shop"))];
+        let (listeners, conflicts) = compose_listeners(refs(&mixed));
+        assert_eq!(listeners[0].parts, [(Match::default(), to("a.shop"))]);
+        assert_eq!(conflicts[0].code, Code::LISTENER_CONFLICT);
+        let same = [mk_part("b.shop", "10.0.0.1", to("b.shop")), mk_part("a.shop", "10.0.0.1", to("a.shop"))];
+        let (listeners, conflicts) = compose_listeners(refs(&same));
+        assert_eq!(listeners[0].parts, [(Match::default(), to("a.shop"))]);
+        assert_eq!(conflicts[0].code, Code::ADDRESS_CONFLICT);
+    }
+
+    fn some_parts() -> impl Strategy<Value = Vec<(Arc<ServiceView>, VirtualHostPlan)>> {
+        let domains = prop::collection::btree_set("[a-d]", 1..4);
+        let one = ("[a-e]", domains).prop_map(|(host, domains)| {
+            let domains: Vec<&str> = domains.iter().map(String::as_str).collect();
+            mk_vhost(&format!("{host}.shop"), &domains)
+        });
+        prop::collection::vec(one, 0..6).prop_map(|mut parts| {
+            parts.sort_by(|a, b| a.1.name.cmp(&b.1.name));
+            parts.dedup_by(|a, b| a.1.name == b.1.name);
+            parts
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_domain_stands_twice_and_none_is_lost(parts in some_parts(), by in 0..6_usize) {
+            let (hosts, conflicts) = compose_routes(refs(&parts));
+            let mut won: Vec<&String> = hosts.iter().flat_map(|h| &h.domains).collect();
+            won.sort();
+            let mut asked: Vec<&String> = parts.iter().flat_map(|(_, p)| &p.domains).collect();
+            asked.sort();
+            asked.dedup();
+            prop_assert_eq!(won, asked);
+            let mut turned = parts.clone();
+            turned.rotate_left(if parts.is_empty() { 0 } else { by % parts.len() });
+            prop_assert_eq!(compose_routes(refs(&turned)), (hosts, conflicts));
+        }
+    }
+}

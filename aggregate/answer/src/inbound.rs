@@ -1,0 +1,167 @@
+//! What a client is itself: its own workload, and the ports on which services reach it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use tributary_model::{
+    Catalog, EndpointFacts, PortNumber, Protocol, ServiceKey, WorkloadAddress, WorkloadKey, WorkloadView,
+};
+
+use crate::client::Client;
+
+/// A port on which a client's own workload is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InboundPort {
+    /// Where the workload listens.
+    pub target: PortNumber,
+    /// What is spoken there, by the first service.
+    pub protocol: Protocol,
+    /// The services behind whose ports it stands, sorted.
+    pub services: Vec<ServiceKey>,
+}
+
+/// The workload that a client is: by its addresses; of several, the one named like the client, then
+/// one of its namespace and cluster, then the first (`registries.md` 1.5).
+#[must_use]
+pub fn own_workload<'c>(catalog: &'c Catalog, client: &Client) -> Option<&'c WorkloadKey> {
+    let name = client.id.split('~').nth(2).unwrap_or_default();
+    let keys = client.ips.iter().filter_map(|ip| catalog.workload_ips.get(ip)).flat_map(|keys| keys.iter());
+    keys.filter(|key| may_be(key, client)).min_by_key(|key| {
+        let named = name.strip_prefix(&*key.name).and_then(|rest| rest.strip_prefix('.'));
+        let other_name = named != Some(key.namespace.as_str());
+        let other_namespace = Some(&key.namespace) != client.class.namespace.as_ref();
+        let other_cluster = Some(&key.cluster) != client.class.cluster.as_ref();
+        (other_name, other_namespace, other_cluster, *key)
+    })
+}
+
+/// A workload of another namespace than the client's is somebody else with the same address.
+fn may_be(key: &WorkloadKey, client: &Client) -> bool {
+    client.class.namespace.as_ref().is_none_or(|ns| *ns == key.namespace)
+}
+
+/// The ports on which services reach these workloads, by number.
+#[must_use]
+pub fn inbound(catalog: &Catalog, own: &[WorkloadKey]) -> Vec<InboundPort> {
+    let mut out: BTreeMap<PortNumber, InboundPort> = BTreeMap::new();
+    for workload in own.iter().filter_map(|key| catalog.workloads.get(key)) {
+        let ips = ips(workload);
+        for service in workload.services.iter() {
+            for port in catalog.service(service).iter().flat_map(|view| view.ports.iter()) {
+                if port.protocol == Protocol::Udp {
+                    continue;
+                }
+                for target in targets(&port.endpoints.facts, &ips) {
+                    let new = || InboundPort { target, protocol: port.protocol, services: Vec::new() };
+                    let entry = out.entry(target).or_insert_with(new);
+                    if let Err(at) = entry.services.binary_search(service) {
+                        entry.services.insert(at, service.clone());
+                    }
+                }
+            }
+        }
+    }
+    out.into_values().collect()
+}
+
+fn ips(workload: &WorkloadView) -> Vec<IpAddr> {
+    let ip = |address: &WorkloadAddress| match address {
+        WorkloadAddress::Ip(ip) => Some(*ip),
+        WorkloadAddress::Name(_) | WorkloadAddress::Unix(_) => None,
+    };
+    workload.workload.addresses.iter().filter_map(ip).collect()
+}
+
+/// The ports that addresses of the workload have behind a service port.
+fn targets(facts: &EndpointFacts, ips: &[IpAddr]) -> Vec<PortNumber> {
+    let mut out = Vec::new();
+    for source in facts.sources.iter() {
+        for address in source.group.addresses.iter() {
+            if !address.ip().is_some_and(|ip| ips.contains(&ip)) {
+                continue;
+            }
+            let index = source.ports.get(usize::from(address.port_set)).copied().flatten();
+            let port = index.and_then(|i| source.group.ports(address).get(usize::from(i)));
+            out.extend(port.and_then(|p| p.number));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tributary_model::*;
+
+    use super::*;
+    use crate::mk::*;
+
+    fn mk_workload(name: &str, namespace: &str, cluster: &str) -> WorkloadKey {
+        WorkloadKey {
+            namespace: mk_ns(namespace),
+            kind: WorkloadKind::Entry,
+            name: name.into(),
+            cluster: ClusterId::new(cluster).unwrap(),
+        }
+    }
+    fn mk_catalog_at(ip: &str, keys: &[WorkloadKey]) -> Catalog {
+        let mut catalog = Catalog::default();
+        catalog.workload_ips.insert(ip.parse().unwrap(), Shared::new(keys.to_vec()));
+        catalog
+    }
+    fn mk_sidecar(id: &str, namespace: Option<&str>) -> Client {
+        let mut client = Client::new(id, ClientKind::Sidecar);
+        client.ips = ["10.0.0.1".parse().unwrap()].into();
+        client.class.namespace = namespace.map(mk_ns);
+        client
+    }
+
+    #[test]
+    fn a_client_is_the_workload_of_its_name_then_of_its_namespace() {
+        let keys =
+            [mk_workload("a", "cart", "c1"), mk_workload("b", "shop", "c1"), mk_workload("c", "shop", "c1")];
+        let catalog = mk_catalog_at("10.0.0.1", &keys);
+        let own =
+            |id, namespace| own_workload(&catalog, &mk_sidecar(id, namespace)).map(|k| k.name.to_string());
+        assert_eq!(own("sidecar~10.0.0.1~c.shop~x", Some("shop")).as_deref(), Some("c"));
+        assert_eq!(own("sidecar~10.0.0.1~z.shop~x", Some("shop")).as_deref(), Some("b"));
+        assert_eq!(own("sidecar~10.0.0.1~z.web~x", Some("web")), None, "a stranger with its address");
+        assert_eq!(own("plain", None).as_deref(), Some("a"));
+        let elsewhere = mk_catalog_at("10.0.0.2", &keys);
+        assert_eq!(own_workload(&elsewhere, &mk_sidecar("x", None)), None);
+    }
+
+    #[test]
+    fn inbound_ports_are_where_the_workload_listens() {
+        let key = mk_workload("b", "shop", "c1");
+        let mut catalog = mk_catalog_at("10.0.0.1", std::slice::from_ref(&key));
+        let facts = mk_one(vec![mk_address("10.0.0.1"), mk_address("10.0.0.2")]);
+        let view = mk_view("pay.shop", "shop", &[Visibility::Public]);
+        let view = ServiceView { ports: [mk_port_view(facts)].into(), ..Arc::into_inner(view).unwrap() };
+        let services = Arc::from([view.key.clone()]);
+        catalog
+            .hosts
+            .insert(view.key.host.clone(), Shared::new(HostEntry { claimants: [Arc::new(view)].into() }));
+        let workload = Workload {
+            source: Source::new(ObjectId::new("WorkloadEntry", "shop", "b")),
+            addresses: [WorkloadAddress::Ip("10.0.0.1".parse().unwrap())].into(),
+            ports: Arc::from([]),
+            labels: Labels::default(),
+            augmented: Labels::default(),
+            place: Arc::default(),
+            identity: None,
+            account: "".into(),
+            health: Health::Healthy,
+            mtls: false,
+            weight: 1,
+            name: "b".into(),
+        };
+        let workload = WorkloadView { shard: mk_shard("east"), workload: workload.into(), services };
+        catalog.workloads.insert(key.clone(), Shared::new(workload));
+        let ports = inbound(&catalog, &[key]);
+        assert_eq!(ports.len(), 1);
+        assert_eq!((ports[0].target, ports[0].protocol), (mk_port(8080), Protocol::Http));
+        assert_eq!(ports[0].services, [mk_key("pay.shop", "shop")]);
+    }
+}

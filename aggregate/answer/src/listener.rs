@@ -1,0 +1,211 @@
+//! What one port of a service contributes to a sidecar's listeners (`xds.md` 5.2).
+//!
+//! A contribution is a match within a listener of some name; several services may ask for the same,
+//! and [`compose`](crate::compose) decides between them.
+
+use std::net::IpAddr;
+
+use tributary_model::{ClientKind, ListenerFacts, PortNumber, Projection, Protocol, Recorder, Resolution};
+
+use crate::endpoints::{Destination, inline};
+use crate::names::cluster_name;
+use crate::vip::{any_address, loopback, vips};
+
+/// Which connections of a listener are meant; empty means all that nothing else takes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Match {
+    /// Only those that were going to this range of addresses.
+    pub range: Option<(IpAddr, u8)>,
+    /// Only those whose TLS greeting names this host.
+    pub sni: Option<String>,
+}
+
+/// Where connections go.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Serves {
+    /// HTTP, by the route table of the port (`"80"`); all services of the port share it.
+    Routes,
+    /// Bytes, to the xDS cluster of this name.
+    Cluster(String),
+}
+
+/// A part of a listener that a port of a service asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ListenerPlan {
+    /// The listener's address; `<address>_<port>` is its name.
+    pub bind: IpAddr,
+    /// The listener's port.
+    pub port: u16,
+    /// Whether it opens a socket, or gets its connections from the interceptor's.
+    pub binds: bool,
+    /// Which connections.
+    pub matches: Match,
+    /// Where they go.
+    pub serves: Serves,
+}
+
+impl ListenerPlan {
+    /// The listener's name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        listener_name(self.bind, self.port)
+    }
+}
+
+/// `10.0.0.1_80`.
+#[must_use]
+pub fn listener_name(bind: IpAddr, port: u16) -> String {
+    format!("{bind}_{port}")
+}
+
+/// The parts of listeners that this port asks for; none for UDP, for an alias, and for clients that
+/// are no sidecars.
+pub fn listener<R: Recorder>(facts: &ListenerFacts, client: &Projection, r: &mut R) -> Vec<ListenerPlan> {
+    let no_sidecar = matches!(client.kind, Some(ClientKind::Envoy | ClientKind::Grpc));
+    let nothing = facts.protocol == Protocol::Udp || matches!(facts.resolution, Resolution::Alias(_));
+    if no_sidecar || nothing {
+        return Vec::new();
+    }
+    let binds = client.binds == Some(true);
+    let wide = if binds { loopback(client) } else { any_address(client) };
+    let plan = |bind, port, matches, serves| ListenerPlan { bind, port, binds, matches, serves };
+    let port = facts.port.get();
+    if facts.protocol.is_http() {
+        return vec![plan(wide, port, Match::default(), Serves::Routes)];
+    }
+    let cluster = || Serves::Cluster(cluster_name(facts.port, &facts.service.host));
+    let places = places(facts, client, binds, r);
+    if places.is_empty() {
+        return vec![plan(wide, port, by_name(facts), cluster())];
+    }
+    let one = |place| match place {
+        Place::At(ip, port) => plan(ip, port, Match::default(), cluster()),
+        Place::Range(ip, prefix) => {
+            plan(wide, port, Match { range: Some((ip, prefix)), sni: None }, cluster())
+        }
+    };
+    places.into_iter().map(one).collect()
+}
+
+enum Place {
+    At(IpAddr, u16),
+    Range(IpAddr, u8),
+}
+
+/// The addresses to which connections for this port go: its virtual ones, or each endpoint of a
+/// headless service. A listener that binds can only have addresses of the client's own machine.
+fn places<R: Recorder>(facts: &ListenerFacts, client: &Projection, binds: bool, r: &mut R) -> Vec<Place> {
+    let port = facts.port.get();
+    let mut out: Vec<Place> = vips(&facts.addresses, client)
+        .into_iter()
+        .map(|a| if a.is_host() { Place::At(a.ip, port) } else { Place::Range(a.ip, a.prefix) })
+        .collect();
+    if let (true, Some(facet)) = (out.is_empty(), &facts.inline) {
+        let assignment = inline(&facet.facts, client, r);
+        out.extend(assignment.endpoints().filter_map(|e| match e.target {
+            Destination::Ip(ip, port) => Some(Place::At(ip, port)),
+            Destination::Name(..) | Destination::Pipe(_) => None,
+        }));
+    }
+    if binds {
+        out.retain(|place| matches!(place, Place::At(ip, _) if ip.is_loopback()));
+    }
+    out
+}
+
+/// Without an address of its own, TLS is told apart by the host that its greeting names.
+fn by_name(facts: &ListenerFacts) -> Match {
+    let sni = facts.protocol.is_tls().then(|| facts.service.host.as_str().to_owned());
+    Match { range: None, sni }
+}
+
+/// The name of the route table that HTTP listeners of a port share.
+#[must_use]
+pub fn route_table_name(port: PortNumber) -> String {
+    port.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_model::{Dims, Facet, ServiceAddress, Shared};
+
+    use super::*;
+    use crate::mk::*;
+
+    fn mk_facts_of(protocol: Protocol, addresses: &[(&str, u8)]) -> ListenerFacts {
+        let address = |&(ip, prefix): &(&str, u8)| ServiceAddress {
+            cluster: None,
+            ip: ip.parse().unwrap(),
+            prefix,
+            allocated: false,
+        };
+        ListenerFacts {
+            service: mk_key("pay.shop", "shop"),
+            port: mk_port(80),
+            protocol,
+            resolution: Resolution::ClientSide,
+            addresses: addresses.iter().map(address).collect(),
+            inline: None,
+        }
+    }
+    fn shown_for(facts: &ListenerFacts, client: &Projection) -> Vec<String> {
+        let plans = listener(facts, client, &mut ());
+        let line = |p: &ListenerPlan| {
+            let range = p.matches.range.map(|(ip, prefix)| format!(" {ip}/{prefix}")).unwrap_or_default();
+            let sni = p.matches.sni.as_ref().map(|s| format!(" sni {s}")).unwrap_or_default();
+            let serves = if p.serves == Serves::Routes { "routes" } else { "cluster" };
+            format!("{}{range}{sni} {serves}", p.name())
+        };
+        plans.iter().map(line).collect()
+    }
+    fn sidecar() -> Projection {
+        mk_projection(ClientKind::Sidecar)
+    }
+    fn binding() -> Projection {
+        Projection { binds: Some(true), ..sidecar() }
+    }
+
+    #[test]
+    fn http_shares_a_listener_and_tcp_has_its_own_per_address() {
+        let http = mk_facts_of(Protocol::Http, &[("10.0.0.1", 32)]);
+        assert_eq!(shown_for(&http, &sidecar()), ["0.0.0.0_80 routes"]);
+        let tcp = mk_facts_of(Protocol::Tcp, &[("10.0.0.1", 32), ("10.1.0.0", 16)]);
+        assert_eq!(shown_for(&tcp, &sidecar()), ["10.0.0.1_80 cluster", "0.0.0.0_80 10.1.0.0/16 cluster"]);
+        assert_eq!(shown_for(&mk_facts_of(Protocol::Tcp, &[]), &sidecar()), ["0.0.0.0_80 cluster"]);
+        let tls = mk_facts_of(Protocol::Tls, &[]);
+        assert_eq!(shown_for(&tls, &sidecar()), ["0.0.0.0_80 sni pay.shop cluster"]);
+        let six = Projection { families: Some((false, true)), ..sidecar() };
+        assert_eq!(shown_for(&http, &six), ["::_80 routes"]);
+    }
+
+    #[test]
+    fn a_headless_service_has_a_listener_per_endpoint() {
+        let mut facts = mk_facts_of(Protocol::Tcp, &[]);
+        facts.resolution = Resolution::Passthrough;
+        let endpoints = mk_one(vec![mk_address("10.0.0.7"), mk_address("10.0.0.8")]);
+        facts.inline = Some(Shared::new(Facet::new(endpoints, Dims::NONE)));
+        assert_eq!(shown_for(&facts, &sidecar()), ["10.0.0.7_8080 cluster", "10.0.0.8_8080 cluster"]);
+    }
+
+    #[test]
+    fn a_listener_that_binds_stays_on_this_machine() {
+        let http = mk_facts_of(Protocol::Http, &[("10.0.0.1", 32)]);
+        assert_eq!(shown_for(&http, &binding()), ["127.0.0.1_80 routes"]);
+        let tcp = mk_facts_of(Protocol::Tcp, &[("10.0.0.1", 32), ("127.0.9.1", 32), ("127.8.0.0", 16)]);
+        assert_eq!(shown_for(&tcp, &binding()), ["127.0.9.1_80 cluster"]);
+        assert_eq!(
+            shown_for(&mk_facts_of(Protocol::Tcp, &[("10.0.0.1", 32)]), &binding()),
+            ["127.0.0.1_80 cluster"]
+        );
+    }
+
+    #[test]
+    fn udp_aliases_and_other_clients_have_none() {
+        let mut alias = mk_facts_of(Protocol::Http, &[]);
+        alias.resolution = Resolution::Alias(mk_host("b.shop"));
+        assert_eq!(shown_for(&alias, &sidecar()), [""; 0]);
+        assert_eq!(shown_for(&mk_facts_of(Protocol::Udp, &[]), &sidecar()), [""; 0]);
+        let http = mk_facts_of(Protocol::Http, &[]);
+        assert_eq!(shown_for(&http, &mk_projection(ClientKind::Grpc)), [""; 0]);
+    }
+}

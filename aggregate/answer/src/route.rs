@@ -1,0 +1,175 @@
+//! What one port of a service contributes to route tables (`xds.md` 5.2), and the whole table of a
+//! gRPC client's (5.4).
+
+use std::net::IpAddr;
+
+use tributary_model::{ClientKind, Hostname, Projection, Protocol, Resolution, RouteFacts};
+
+use crate::names::cluster_name;
+use crate::vip::{short_forms, vips};
+
+/// A virtual host: requests for these domains go to this xDS cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct VirtualHostPlan {
+    /// `pay.shop:80`.
+    pub name: String,
+    /// The domains, lower case, each once, in the order of how exactly they name the service.
+    pub domains: Vec<String>,
+    /// The xDS cluster.
+    pub cluster: String,
+    /// Whether the proxy resolves each request's host itself (wildcard hosts).
+    pub dynamic: bool,
+}
+
+/// The virtual host of a port in its port's route table; only HTTP has one.
+#[must_use]
+pub fn route(facts: &RouteFacts, client: &Projection) -> Option<VirtualHostPlan> {
+    let no_sidecar = matches!(client.kind, Some(ClientKind::Envoy | ClientKind::Grpc));
+    if no_sidecar || !facts.protocol.is_http() || matches!(facts.resolution, Resolution::Alias(_)) {
+        return None;
+    }
+    Some(plan(facts, domains(facts, client)))
+}
+
+/// The one virtual host of the route table `outbound|80||pay.shop` that a gRPC client asks for.
+/// gRPC matches the authority of its target, port included where the target has one.
+#[must_use]
+pub fn grpc_route(facts: &RouteFacts, client: &Projection) -> Option<VirtualHostPlan> {
+    let unroutable = matches!(facts.resolution, Resolution::Alias(_) | Resolution::Dynamic);
+    if facts.protocol == Protocol::Udp || unroutable {
+        return None;
+    }
+    let bare = domains(facts, client);
+    let with_port = bare.iter().map(|d| format!("{d}:{}", facts.port)).collect::<Vec<_>>();
+    Some(plan(facts, bare.into_iter().chain(with_port).collect()))
+}
+
+fn plan(facts: &RouteFacts, domains: Vec<String>) -> VirtualHostPlan {
+    VirtualHostPlan {
+        name: format!("{}:{}", facts.service.host, facts.port),
+        domains,
+        cluster: cluster_name(facts.port, &facts.service.host),
+        dynamic: facts.resolution == Resolution::Dynamic,
+    }
+}
+
+fn domains(facts: &RouteFacts, client: &Projection) -> Vec<String> {
+    let domain = client.domain.as_ref().and_then(|d| d.as_deref());
+    let mut out = Vec::new();
+    for host in std::iter::once(&facts.service.host).chain(facts.aliases.iter()) {
+        names_of(host, domain, facts.headless, &mut out);
+    }
+    let addresses = vips(&facts.addresses, client).into_iter().filter(|a| a.is_host());
+    out.extend(addresses.map(|a| authority(a.ip)));
+    each_once(out)
+}
+
+fn names_of(host: &Hostname, domain: Option<&str>, headless: bool, out: &mut Vec<String>) {
+    out.push(host.to_string());
+    // A wildcard already has all that end in it, and Envoy takes no dot after one.
+    if host.is_wildcard() {
+        return;
+    }
+    out.push(format!("{host}."));
+    out.extend(short_forms(host.as_str(), domain).into_iter().map(str::to_owned));
+    if headless {
+        out.push(format!("*.{host}"));
+    }
+}
+
+/// An address as a request's host names it.
+fn authority(ip: IpAddr) -> String {
+    if ip.is_ipv4() { ip.to_string() } else { format!("[{ip}]") }
+}
+
+/// A table with the same domain twice is refused whole.
+fn each_once(domains: Vec<String>) -> Vec<String> {
+    let mut seen = std::collections::BTreeSet::new();
+    domains.into_iter().filter(|d| seen.insert(d.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tributary_model::ServiceAddress;
+
+    use super::*;
+    use crate::mk::*;
+
+    fn mk_route(host: &str, protocol: Protocol) -> RouteFacts {
+        let ip = |ip: &str, prefix| {
+            let ip = ip.parse().unwrap();
+            ServiceAddress { cluster: None, ip, prefix, allocated: false }
+        };
+        RouteFacts {
+            service: mk_key(host, "shop"),
+            port: mk_port(80),
+            protocol,
+            resolution: Resolution::ClientSide,
+            addresses: [ip("10.0.0.1", 32), ip("10.1.0.0", 16), ip("fd00::1", 128)].into(),
+            aliases: Arc::from([]),
+            headless: false,
+        }
+    }
+    fn client(kind: ClientKind) -> Projection {
+        Projection { domain: Some(Some("shop.svc.cluster.local".into())), ..mk_projection(kind) }
+    }
+
+    #[test]
+    fn a_virtual_host_answers_to_every_name_of_its_service() {
+        let mut facts = mk_route("pay.shop.svc.cluster.local", Protocol::Http);
+        facts.aliases = [mk_host("checkout.example.com")].into();
+        let plan = route(&facts, &client(ClientKind::Sidecar)).unwrap();
+        assert_eq!(plan.name, "pay.shop.svc.cluster.local:80");
+        assert_eq!(plan.cluster, "outbound|80||pay.shop.svc.cluster.local");
+        let want = [
+            "pay.shop.svc.cluster.local",
+            "pay.shop.svc.cluster.local.",
+            "pay",
+            "pay.shop",
+            "pay.shop.svc",
+            "checkout.example.com",
+            "checkout.example.com.",
+            "10.0.0.1",
+            "[fd00::1]",
+        ];
+        assert_eq!(plan.domains, want);
+    }
+
+    #[test]
+    fn headless_and_wildcard_hosts_have_their_own_forms() {
+        let mut facts = mk_route("db.example.com", Protocol::Http2);
+        (facts.addresses, facts.headless) = (Arc::from([]), true);
+        let plan = route(&facts, &client(ClientKind::Sidecar)).unwrap();
+        assert_eq!(plan.domains, ["db.example.com", "db.example.com.", "*.db.example.com"]);
+        let mut facts = mk_route("*.example.com", Protocol::Http);
+        (facts.addresses, facts.resolution) = (Arc::from([]), Resolution::Dynamic);
+        let plan = route(&facts, &client(ClientKind::Sidecar)).unwrap();
+        assert_eq!((plan.domains, plan.dynamic), (vec!["*.example.com".to_owned()], true));
+        assert!(grpc_route(&facts, &client(ClientKind::Grpc)).is_none(), "gRPC has no forward proxy");
+    }
+
+    #[test]
+    fn only_http_is_routed_for_sidecars_and_everything_but_udp_for_grpc() {
+        let cases =
+            [(Protocol::Http, true, true), (Protocol::Tcp, false, true), (Protocol::Udp, false, false)];
+        for (protocol, sidecar, grpc) in cases {
+            let facts = mk_route("pay.shop", protocol);
+            assert_eq!(route(&facts, &client(ClientKind::Sidecar)).is_some(), sidecar, "{protocol:?}");
+            assert_eq!(grpc_route(&facts, &client(ClientKind::Grpc)).is_some(), grpc, "{protocol:?}");
+        }
+        let mut alias = mk_route("pay.shop", Protocol::Http);
+        alias.resolution = Resolution::Alias(mk_host("b.shop"));
+        assert!(route(&alias, &client(ClientKind::Sidecar)).is_none());
+    }
+
+    #[test]
+    fn a_grpc_target_is_matched_with_its_port() {
+        let facts = mk_route("pay.shop.svc.cluster.local", Protocol::Grpc);
+        let domains = grpc_route(&facts, &client(ClientKind::Grpc)).unwrap().domains;
+        for target in ["pay", "pay:80", "pay.shop.svc.cluster.local:80", "10.0.0.1:80", "[fd00::1]:80"] {
+            assert!(domains.iter().any(|d| d == target), "{target} is not among {domains:?}");
+        }
+    }
+}

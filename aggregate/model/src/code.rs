@@ -71,6 +71,8 @@ codes! {
     314 EMPTY_SELECTOR "a selector without labels selects nothing" => "give it at least one label";
     315 UNKNOWN_ENDPOINT_PORT "an endpoint names a port that the entry does not declare" => "declare it or remove it";
     316 ADDRESS_MISSING "a workload has neither address nor network" => "give it one";
+    317 FILE_UNREADABLE "a file cannot be read" => "check its permissions, size and encoding; what it last said stays served";
+    318 OBJECT_KEPT "an object stays served because its file holds a document that does not say which object it is" => "correct that document, or remove it";
 
     // 04xx: conditions of a service
     401 PORT_CONFLICT "shards declare a port number with different names or protocols" => "make the declarations agree; the first in precedence is served";

@@ -1,0 +1,92 @@
+//! Trees of YAML become documents, strictly: a field that Istio does not publish is a fault.
+//!
+//! Called by [`crate::load`]. All faults of a document are found in one pass; a field that is wrong
+//! is left out and decoding goes on.
+
+mod fields;
+mod meta;
+mod service_entry;
+mod workload;
+
+use tributary_model::Code;
+
+use crate::document::{Body, Document, Placed, SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP, known_kind};
+use crate::fault::{Faults, Pos};
+use crate::yaml::{Node, Value};
+use fields::Fields;
+pub(crate) use meta::{is_label_name, is_object_name};
+
+const GROUP: &str = "networking.istio.io";
+const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha3"];
+
+/// The document, unless what it lacks leaves nothing to build; whether it may be served is said by
+/// the faults.
+pub(crate) fn decode(node: &Node, faults: &mut Faults) -> Option<Document> {
+    let at = node.at;
+    if !matches!(node.value, Value::Map(_)) {
+        let message = format!(
+            "the document is {}, not an object with apiVersion, kind, metadata and spec",
+            node.value.what()
+        );
+        faults.refuse(Code::UNKNOWN_KIND, at, message);
+        return None;
+    }
+    let mut root = Fields::open(node, String::new(), faults)?;
+    let kind = kind(&mut root, faults)?;
+    let meta = root.get("metadata").map(|(path, node)| meta::decode(node, path, faults));
+    if meta.is_none() {
+        faults.refuse(Code::MISSING_FIELD, at, "metadata is missing; add metadata.name");
+    }
+    let body = body(kind, &mut root, at, faults);
+    root.finish(faults);
+    Some(Document { at: Placed::new(at, ()), meta: meta??, body })
+}
+
+fn body(kind: &'static str, root: &mut Fields<'_>, at: Pos, faults: &mut Faults) -> Body {
+    let spec = root.get("spec");
+    if spec.is_none() {
+        faults.refuse(Code::MISSING_FIELD, at, format!("spec is missing; add what the {kind} declares"));
+    }
+    let status = root.get("status").map(|(_, node)| node);
+    let empty = Node { at, value: Value::Null };
+    let (path, spec) = spec.unwrap_or_else(|| ("spec".to_owned(), &empty));
+    match kind {
+        SERVICE_ENTRY => Body::ServiceEntry(service_entry::decode(spec, path, status, faults)),
+        WORKLOAD_ENTRY => Body::WorkloadEntry(workload::entry(spec, path, status, faults)),
+        _ => Body::WorkloadGroup(workload::group(spec, path, faults)),
+    }
+}
+
+/// The kind, where `apiVersion` and `kind` name one that is read.
+fn kind(root: &mut Fields<'_>, faults: &mut Faults) -> Option<&'static str> {
+    let kind = root.required_text("kind", faults);
+    let version = root.required_text("apiVersion", faults);
+    let (kind, version) = (kind?, version?);
+    let Some(known) = known_kind(&kind.value) else {
+        let message = format!(
+            "kind {:?} is not read; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY} or {WORKLOAD_GROUP} of {GROUP}",
+            clip(&kind.value)
+        );
+        faults.refuse(Code::UNKNOWN_KIND, kind.at, message);
+        return None;
+    };
+    let ours = version.value.split_once('/').is_some_and(|(g, v)| g == GROUP && VERSIONS.contains(&v));
+    if !ours {
+        let message = format!("apiVersion {:?} is not read; write {GROUP}/v1", clip(&version.value));
+        faults.refuse(Code::UNKNOWN_KIND, version.at, message);
+        return None;
+    }
+    Some(known)
+}
+
+/// Text that came from outside, short enough for a message.
+pub(crate) fn clip(text: &str) -> String {
+    const SHOWN: usize = 80;
+    if text.chars().count() <= SHOWN {
+        return text.to_owned();
+    }
+    text.chars().take(SHOWN).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests;

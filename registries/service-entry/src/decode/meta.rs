@@ -1,0 +1,82 @@
+//! `metadata`: names, labels and annotations.
+
+use std::sync::Arc;
+
+use tributary_model::{Code, Namespace, Timestamp};
+
+use super::clip;
+use super::fields::Fields;
+use crate::document::{Meta, Text};
+use crate::fault::Faults;
+use crate::yaml::Node;
+
+/// What an API server adds and an export of its objects therefore holds.
+const SERVERS: [&str; 9] = [
+    "uid",
+    "resourceVersion",
+    "generation",
+    "managedFields",
+    "finalizers",
+    "ownerReferences",
+    "selfLink",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+];
+
+pub(super) fn decode(node: &Node, path: String, faults: &mut Faults) -> Option<Meta> {
+    let mut fields = Fields::open(node, path, faults)?;
+    let name = fields.required_text("name", faults).and_then(|name| name_of(name, faults));
+    let namespace = match fields.text("namespace", faults).filter(|ns| !ns.value.is_empty()) {
+        Some(text) => namespace_of(&text, faults),
+        None => Namespace::new("default").ok(),
+    };
+    let labels = fields.labels("labels", faults).unwrap_or_default();
+    let annotations = fields.text_map("annotations", faults);
+    // A time that cannot be read only orders claimants: the object is then one without a time.
+    let created =
+        fields.get("creationTimestamp").and_then(|(_, node)| node.text()?.parse::<Timestamp>().ok());
+    fields.ignore(&SERVERS);
+    fields.finish(faults);
+    Some(Meta { namespace: namespace?, name: name?, labels, annotations, created })
+}
+
+fn name_of(name: Text, faults: &mut Faults) -> Option<Arc<str>> {
+    if is_object_name(&name.value) {
+        return Some(name.value);
+    }
+    let message = format!(
+        "metadata.name {:?} is not a name; use up to 253 lower-case letters, digits, `-` and `.`",
+        clip(&name.value)
+    );
+    faults.refuse(Code::INVALID_NAME, name.at, message);
+    None
+}
+
+fn namespace_of(text: &Text, faults: &mut Faults) -> Option<Namespace> {
+    let namespace = if is_label_name(&text.value) { Namespace::new(&text.value).ok() } else { None };
+    if namespace.is_none() {
+        let message = format!(
+            "metadata.namespace {:?} is not a name; use up to 63 lower-case letters, digits and `-`",
+            clip(&text.value)
+        );
+        faults.refuse(Code::INVALID_NAME, text.at, message);
+    }
+    namespace
+}
+
+/// Whether this names a Kubernetes object (RFC 1123 subdomain).
+pub(crate) fn is_object_name(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_part)
+}
+
+/// Whether this names a namespace (RFC 1123 label).
+pub(crate) fn is_label_name(text: &str) -> bool {
+    text.len() <= 63 && is_part(text)
+}
+
+fn is_part(part: &str) -> bool {
+    let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let bytes = part.as_bytes();
+    matches!((bytes.first(), bytes.last()), (Some(&a), Some(&z)) if word(a) && word(z))
+        && bytes.iter().all(|&b| word(b) || b == b'-')
+}

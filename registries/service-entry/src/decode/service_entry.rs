@@ -1,0 +1,73 @@
+//! The fields of a ServiceEntry.
+
+use std::sync::Arc;
+
+use super::fields::Fields;
+use super::workload;
+use crate::document::{Location, Placed, Resolution, SePort, ServiceEntry};
+use crate::fault::Faults;
+use crate::yaml::{Node, Value};
+
+pub(super) fn decode(spec: &Node, path: String, status: Option<&Node>, faults: &mut Faults) -> ServiceEntry {
+    let at = Placed::new(spec.at, ());
+    let Some(mut fields) = Fields::open(spec, path, faults) else {
+        return ServiceEntry { at, ..ServiceEntry::default() };
+    };
+    let entry = ServiceEntry {
+        at,
+        hosts: fields.texts("hosts", faults),
+        addresses: fields.texts("addresses", faults),
+        ports: ports(&mut fields, faults),
+        location: fields.choice("location", &Location::NAMES, faults).unwrap_or_default().value,
+        resolution: fields.choice("resolution", &Resolution::NAMES, faults).unwrap_or_default(),
+        endpoints: endpoints(&mut fields, faults),
+        selector: selector(&mut fields, faults),
+        export_to: fields.texts("exportTo", faults),
+        subject_alt_names: fields.texts("subjectAltNames", faults),
+        allocated: status.map(allocated).unwrap_or_default(),
+    };
+    fields.finish(faults);
+    entry
+}
+
+fn ports(fields: &mut Fields<'_>, faults: &mut Faults) -> Vec<SePort> {
+    let items = fields.list("ports", faults);
+    items.into_iter().filter_map(|(path, node)| port(node, path, faults)).collect()
+}
+
+fn port(node: &Node, path: String, faults: &mut Faults) -> Option<SePort> {
+    let mut fields = Fields::open(node, path, faults)?;
+    let number = fields.required_int("number", faults);
+    let name = fields.required_text("name", faults);
+    let protocol = fields.text("protocol", faults);
+    let target = fields.int("targetPort", faults);
+    fields.finish(faults);
+    let protocol = protocol.unwrap_or_else(|| Placed::new(node.at, "".into()));
+    Some(SePort { at: Placed::new(node.at, ()), number: number?, protocol, name: name?, target })
+}
+
+fn endpoints(fields: &mut Fields<'_>, faults: &mut Faults) -> Vec<crate::document::WorkloadSpec> {
+    let items = fields.list("endpoints", faults);
+    items.into_iter().map(|(path, node)| workload::spec(node, path, faults)).collect()
+}
+
+/// A selector that is there and says nothing is kept: it selects nothing, which is not the same as
+/// having none.
+fn selector(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<Placed<tributary_model::Labels>> {
+    let (path, node) = fields.get("workloadSelector")?;
+    let mut inner = Fields::open(node, path, faults)?;
+    let labels = inner.labels("labels", faults).unwrap_or_default().value;
+    inner.finish(faults);
+    Some(Placed::new(node.at, labels))
+}
+
+/// `status.addresses`. A status is a machine's word: what is not understood is passed over.
+fn allocated(status: &Node) -> Vec<(Arc<str>, Arc<str>)> {
+    let Some(Node { value: Value::List(items), .. }) = status.get("addresses") else { return Vec::new() };
+    let pair = |item: &Node| {
+        let value = item.get("value")?.text()?;
+        let host = item.get("host").and_then(Node::text).unwrap_or_default();
+        Some((host.into(), value.into()))
+    };
+    items.iter().filter_map(pair).collect()
+}

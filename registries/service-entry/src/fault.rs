@@ -1,0 +1,141 @@
+//! What is wrong with a document, where, and what to do about it.
+//!
+//! Made by the YAML reader, the decoder and the validation; turned into a [`Problem`] at the edge,
+//! where the file's name is known.
+
+use std::fmt;
+
+use tributary_model::{Code, Problem};
+
+/// A place in a document: both count from 1; 0 where the source has no places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Pos {
+    /// The line, counted from the document's first.
+    pub line: u32,
+    /// The column, in characters.
+    pub column: u32,
+}
+
+impl Pos {
+    /// A line and a column.
+    #[must_use]
+    pub const fn new(line: u32, column: u32) -> Self {
+        Self { line, column }
+    }
+    /// This place, given the file's line at which the document begins.
+    #[must_use]
+    pub const fn from_line(self, first: u32) -> Self {
+        Self { line: first.saturating_add(self.line).saturating_sub(1), column: self.column }
+    }
+}
+
+/// Whether a fault keeps its document out of service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// The document is served, and the fault is shown.
+    Warning,
+    /// The document is quarantined; its last good version stays served.
+    Refused,
+}
+
+/// One fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The code.
+    pub code: Code,
+    /// Where, within the document.
+    pub at: Pos,
+    /// Whether the document is served.
+    pub severity: Severity,
+    /// What is wrong and what to do, in one line.
+    pub message: String,
+}
+
+impl Fault {
+    /// A fault that keeps the document out of service.
+    #[must_use]
+    pub fn refused(code: Code, at: Pos, message: impl Into<String>) -> Self {
+        Self { code, at, severity: Severity::Refused, message: message.into() }
+    }
+    /// A fault that is only shown.
+    #[must_use]
+    pub fn warning(code: Code, at: Pos, message: impl Into<String>) -> Self {
+        Self { code, at, severity: Severity::Warning, message: message.into() }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {} {}", self.at.line, self.at.column, self.code, self.message)
+    }
+}
+
+/// The faults of one document, bounded: a document in which everything is wrong is told so a few
+/// times, not a million times.
+#[derive(Debug, Default)]
+pub(crate) struct Faults(Vec<Fault>);
+
+impl Faults {
+    const MAX: usize = 16;
+
+    pub(crate) fn add(&mut self, fault: Fault) {
+        // A refusal must not be lost behind warnings.
+        if self.0.len() < Self::MAX || (fault.severity == Severity::Refused && !self.refused()) {
+            self.0.push(fault);
+        }
+    }
+    pub(crate) fn refuse(&mut self, code: Code, at: Pos, message: impl Into<String>) {
+        self.add(Fault::refused(code, at, message));
+    }
+    pub(crate) fn warn(&mut self, code: Code, at: Pos, message: impl Into<String>) {
+        self.add(Fault::warning(code, at, message));
+    }
+    pub(crate) fn refused(&self) -> bool {
+        self.0.iter().any(|fault| fault.severity == Severity::Refused)
+    }
+    pub(crate) fn sorted(mut self) -> Vec<Fault> {
+        self.0.sort_by_key(|fault| (std::cmp::Reverse(fault.severity), fault.at));
+        self.0
+    }
+}
+
+/// The faults of one document as one problem: the first fault's code, and a line for people that
+/// names the place of each.
+pub(crate) fn problem(faults: &[Fault], file: &str, first_line: u32) -> Option<Problem> {
+    const SHOWN: usize = 4;
+    let first = faults.first()?;
+    let mut message = String::new();
+    for (i, fault) in faults.iter().take(SHOWN).enumerate() {
+        let at = fault.at.from_line(first_line);
+        let separator = if i == 0 { "" } else { "; " };
+        message.push_str(&format!("{separator}{file}:{}:{}: {}", at.line, at.column, fault.message));
+    }
+    if faults.len() > SHOWN {
+        message.push_str(&format!("; and {} more", faults.len() - SHOWN));
+    }
+    Some(Problem { code: first.code, message: message.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_counts_lines_from_the_start_of_the_file() {
+        let fault = Fault::refused(Code::INVALID_HOST, Pos::new(3, 7), "host \"*\" is too wide");
+        let problem = problem(&[fault], "shop/pay.yaml", 10).unwrap();
+        assert_eq!(problem.code, Code::INVALID_HOST);
+        assert_eq!(&*problem.message, "shop/pay.yaml:12:7: host \"*\" is too wide");
+    }
+
+    #[test]
+    fn a_refusal_is_kept_behind_any_number_of_warnings() {
+        let mut faults = Faults::default();
+        for line in 1..100 {
+            faults.warn(Code::EMPTY_SELECTOR, Pos::new(line, 1), "w");
+        }
+        faults.refuse(Code::INVALID_HOST, Pos::new(100, 1), "r");
+        assert!(faults.refused());
+        assert_eq!(faults.sorted()[0].code, Code::INVALID_HOST);
+    }
+}

@@ -1,0 +1,113 @@
+//! Names inside specifications: labels, ports, networks, accounts, identities, namespaces.
+
+use tributary_model::{Code, Identity, Labels, Namespace, NetworkId};
+
+use crate::decode::{clip, is_object_name};
+use crate::document::{Placed, ServiceEntry, Text};
+use crate::fault::{Faults, Pos};
+
+fn refuse(faults: &mut Faults, at: Pos, what: &str, text: &str, fix: &str) {
+    faults.refuse(Code::INVALID_NAME, at, format!("{what} {:?} is not valid; {fix}", clip(text)));
+}
+
+/// Keys and values of labels, as Kubernetes takes them; a `/` in a value is taken too, because
+/// localities are written with it.
+pub(super) fn labels(labels: &Placed<Labels>, path: &str, faults: &mut Faults) {
+    for (key, value) in labels.value.pairs() {
+        if !is_label_key(key) {
+            refuse(
+                faults,
+                labels.at,
+                &format!("{path}: key"),
+                key,
+                "use letters, digits, `-`, `_`, `.` after an optional `domain/`",
+            );
+        }
+        if !is_label_value(value) {
+            refuse(
+                faults,
+                labels.at,
+                &format!("{path}: value of {key}"),
+                value,
+                "use up to 63 letters, digits, `-`, `_`, `.`",
+            );
+        }
+    }
+}
+
+fn is_label_key(key: &str) -> bool {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    prefix.is_none_or(is_object_name) && !name.is_empty() && !name.contains('/') && is_label_value(name)
+}
+
+fn is_label_value(value: &str) -> bool {
+    let bytes = value.as_bytes();
+    let inner = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/');
+    let edges = match (bytes.first(), bytes.last()) {
+        (Some(a), Some(z)) => a.is_ascii_alphanumeric() && z.is_ascii_alphanumeric(),
+        _ => true,
+    };
+    value.len() <= 63 && edges && bytes.iter().all(inner)
+}
+
+/// Whether this names a port: a DNS label, whatever its case.
+pub(super) fn is_port_name(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    matches!((bytes.first(), bytes.last()), (Some(a), Some(z)) if a.is_ascii_alphanumeric() && z.is_ascii_alphanumeric())
+        && bytes.len() <= 63
+        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-')
+}
+
+pub(super) fn network(network: &Text, path: &str, faults: &mut Faults) {
+    if !network.value.is_empty() && NetworkId::new(&network.value).is_err() {
+        refuse(
+            faults,
+            network.at,
+            &format!("{path}.network"),
+            &network.value,
+            "use letters, digits, `-`, `_`, `.`",
+        );
+    }
+}
+
+pub(super) fn account(account: &Text, path: &str, faults: &mut Faults) {
+    if !account.value.is_empty() && !is_object_name(&account.value) {
+        refuse(
+            faults,
+            account.at,
+            &format!("{path}.serviceAccount"),
+            &account.value,
+            "write the account's name, without its namespace",
+        );
+    }
+}
+
+/// `exportTo` holds `*`, `.`, `~` or names of namespaces.
+pub(super) fn export_to_names_namespaces(entry: &ServiceEntry, faults: &mut Faults) {
+    for (i, word) in entry.export_to.iter().enumerate() {
+        if !matches!(&*word.value, "*" | "." | "~") && Namespace::new(&word.value).is_err() {
+            refuse(
+                faults,
+                word.at,
+                &format!("spec.exportTo[{i}]"),
+                &word.value,
+                "write `*`, `.`, `~` or a namespace",
+            );
+        }
+    }
+}
+
+/// `subjectAltNames` holds identities.
+pub(super) fn subject_alt_names_are_identities(entry: &ServiceEntry, faults: &mut Faults) {
+    for (i, name) in entry.subject_alt_names.iter().enumerate() {
+        if Identity::new(&name.value).is_err() {
+            refuse(
+                faults,
+                name.at,
+                &format!("spec.subjectAltNames[{i}]"),
+                &name.value,
+                "write a SPIFFE URI or a DNS name",
+            );
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! One YAML document as a tree in which every key and value knows its place.
+//!
+//! Reading is bounded in size, depth, values and alias expansion, so that the tree is never much
+//! larger than the text. Called by [`crate::load`]; the decoder walks the tree, which lets it find
+//! all faults of a document and not only the first.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::options::DuplicateKeyPolicy;
+use serde_saphyr::{Error, Location, Options, Spanned};
+use tributary_model::Code;
+
+use crate::fault::{Fault, Pos};
+
+/// The bounds of one document.
+pub(crate) mod bounds {
+    /// Bytes of text.
+    pub(crate) const BYTES: usize = 4 * 1024 * 1024;
+    /// Collections inside collections. The deepest field that is read lies at 6.
+    pub(crate) const DEPTH: usize = 24;
+    /// Scalars and collections, before aliases are expanded.
+    pub(crate) const NODES: usize = 1_000_000;
+    /// Uses of anchors.
+    pub(crate) const ALIASES: usize = 1_000;
+    /// Values that aliases may add.
+    pub(crate) const REPLAYED: usize = 100_000;
+}
+
+/// A value and its place.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) at: Pos,
+    pub(crate) value: Value,
+}
+
+/// What a node holds. Plain text is typed by the core schema of YAML 1.2: `yes` and `on` are text.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<(Key, Node)>),
+}
+
+/// A key of a map and its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) at: Pos,
+    pub(crate) name: String,
+}
+
+impl Value {
+    /// What it is, as a message names it.
+    pub(crate) const fn what(&self) -> &'static str {
+        match self {
+            Self::Null => "nothing",
+            Self::Bool(_) => "a boolean",
+            Self::Int(_) | Self::Float(_) => "a number",
+            Self::Text(_) => "text",
+            Self::List(_) => "a list",
+            Self::Map(_) => "a map",
+        }
+    }
+}
+
+impl Node {
+    /// The value of a key, where this is a map that has it.
+    pub(crate) fn get(&self, name: &str) -> Option<&Self> {
+        let Value::Map(entries) = &self.value else { return None };
+        entries.iter().find(|(key, _)| key.name == name).map(|(_, node)| node)
+    }
+    /// The text, where this is text.
+    pub(crate) fn text(&self) -> Option<&str> {
+        let Value::Text(text) = &self.value else { return None };
+        Some(text)
+    }
+}
+
+/// Reads one document; the fault says what is wrong and where.
+pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
+    if text.len() > bounds::BYTES {
+        let message =
+            format!("the document is {} bytes long, more than {}; split it", text.len(), bounds::BYTES);
+        return Err(Fault::refused(Code::DOCUMENT_TOO_LARGE, Pos::new(1, 1), message));
+    }
+    serde_saphyr::from_str_with_options::<Tree>(text, options()).map(|tree| tree.0).map_err(|e| fault(&e))
+}
+
+fn options() -> Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: bounds::DEPTH,
+            flow_nesting_limit: bounds::DEPTH,
+            max_nodes: bounds::NODES,
+            max_events: 4 * bounds::NODES,
+            max_aliases: bounds::ALIASES,
+            max_anchors: bounds::ALIASES,
+            max_recorded_anchor_events: bounds::REPLAYED,
+            max_total_scalar_bytes: 2 * bounds::BYTES,
+            max_merge_keys: 100,
+            max_documents: 1,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: bounds::REPLAYED,
+            max_replay_stack_depth: 16,
+        },
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        strict_booleans: true,
+        with_snippet: false,
+        emit_comments: false,
+    }
+}
+
+fn fault(error: &Error) -> Fault {
+    let at = error.location().map_or(Pos::new(1, 1), pos);
+    let error = innermost(error);
+    match error {
+        Error::Budget { .. }
+        | Error::AliasReplayCounterOverflow { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => Fault::refused(
+            Code::DOCUMENT_TOO_LARGE,
+            at,
+            format!(
+                "the document is larger or nests deeper than is read ({}); split it, or write its anchors out",
+                short(error)
+            ),
+        ),
+        Error::DuplicateMappingKey { key, .. } => {
+            let key = key.as_deref().unwrap_or("a key");
+            Fault::refused(Code::YAML_SYNTAX, at, format!("{key} is written twice; keep one"))
+        }
+        _ => Fault::refused(Code::YAML_SYNTAX, at, format!("the document is not YAML: {}", short(error))),
+    }
+}
+
+/// Without the wrappers that say by which alias the parser came to it.
+fn innermost(error: &Error) -> &Error {
+    match error.without_snippet() {
+        Error::AliasError { error, .. } => innermost(error),
+        other => other,
+    }
+}
+
+/// The parser's own words, on one line and without the place, which is said elsewhere.
+fn short(error: &Error) -> String {
+    let text = error.render();
+    let line = text.lines().next().unwrap_or_default();
+    let line = line.split(" at line ").next().unwrap_or(line);
+    let line = line.strip_prefix("error: ").unwrap_or(line);
+    let line = match line.strip_prefix("line ") {
+        Some(rest) => rest.split_once(": ").map_or(line, |(_, message)| message),
+        None => line,
+    };
+    line.chars().take(200).collect()
+}
+
+fn pos(at: Location) -> Pos {
+    let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    Pos::new(small(at.line()), small(at.column()))
+}
+
+struct Tree(Node);
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = Spanned::<Value>::deserialize(deserializer)?;
+        Ok(Self(Node { at: pos(spanned.referenced), value: spanned.value }))
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
+
+struct ValueVisitor;
+
+impl<'de> Visitor<'de> for ValueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        Value::deserialize(deserializer)
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Int(value.into()))
+    }
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Int(value.into()))
+    }
+    fn visit_i128<E>(self, value: i128) -> Result<Value, E> {
+        Ok(Value::Int(value))
+    }
+    fn visit_u128<E>(self, value: u128) -> Result<Value, E> {
+        Ok(Value::Int(i128::try_from(value).unwrap_or(i128::MAX)))
+    }
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Float(value))
+    }
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::Text(value.to_owned()))
+    }
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::Text(value))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(tree) = seq.next_element::<Tree>()? {
+            list.push(tree.0);
+        }
+        Ok(Value::List(list))
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(key) = map.next_key::<Spanned<String>>()? {
+            let key = Key { at: pos(key.referenced), name: key.value };
+            entries.push((key, map.next_value::<Tree>()?.0));
+        }
+        Ok(Value::Map(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> Fault {
+        parse(text).expect_err("this was taken")
+    }
+
+    #[test]
+    fn keys_and_values_know_their_places() {
+        let tree = parse("---\n# note\na:\n  - b: 80\n    c: \"80\"\n").unwrap();
+        let Value::List(list) = &tree.get("a").unwrap().value else { panic!("no list") };
+        let Value::Map(entries) = &list[0].value else { panic!("no map") };
+        assert_eq!(entries[0].0.at, Pos::new(4, 5));
+        assert_eq!(entries[0].1, Node { at: Pos::new(4, 8), value: Value::Int(80) });
+        assert_eq!(entries[1].1, Node { at: Pos::new(5, 8), value: Value::Text("80".into()) });
+    }
+
+    #[test]
+    fn words_that_look_like_booleans_are_text() {
+        let tree = parse("a: no\nb: on\nc: true\nd: ~\ne:\n").unwrap();
+        assert_eq!(tree.get("a").unwrap().text(), Some("no"));
+        assert_eq!(tree.get("b").unwrap().text(), Some("on"));
+        assert_eq!(tree.get("c").unwrap().value, Value::Bool(true));
+        assert_eq!(tree.get("d").unwrap().value, Value::Null);
+        assert_eq!(tree.get("e").unwrap().value, Value::Null);
+    }
+
+    #[test]
+    fn a_syntax_error_names_its_place() {
+        let fault = refused("a: 1\nb: [1, 2\nc: 3\n");
+        assert_eq!(fault.code, Code::YAML_SYNTAX);
+        assert!(fault.at.line >= 2, "{fault}");
+        assert!(fault.message.starts_with("the document is not YAML: "), "{fault}");
+        assert!(!fault.message.contains('\n'), "{fault}");
+    }
+
+    #[test]
+    fn a_key_written_twice_is_named() {
+        let fault = refused("a: 1\nb: 2\na: 3\n");
+        assert_eq!((fault.code, fault.at.line), (Code::YAML_SYNTAX, 3), "{fault}");
+        assert!(fault.message.contains("a is written twice"), "{fault}");
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_in_both_styles() {
+        let flow = format!("a: {}{}", "[".repeat(100_000), "]".repeat(100_000));
+        let block = (0..1_000).fold(String::new(), |s, i| s + &format!("{}- \n", " ".repeat(i)));
+        let maps = (0..1_000).fold(String::new(), |s, i| s + &format!("{}a:\n", " ".repeat(i)));
+        for text in [flow, block, maps, format!("{}1", "- ".repeat(100_000))] {
+            let fault = refused(&text);
+            assert!(!fault.message.is_empty());
+        }
+    }
+
+    #[test]
+    fn alias_bombs_are_refused() {
+        let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+        for i in 1..12 {
+            let uses = vec![format!("*a{}", i - 1); 10].join(", ");
+            text.push_str(&format!("a{i}: &a{i} [{uses}]\n"));
+        }
+        let fault = refused(&text);
+        assert_eq!(fault.code, Code::DOCUMENT_TOO_LARGE, "{fault}");
+    }
+
+    #[test]
+    fn a_huge_document_is_refused_by_its_length() {
+        let fault = refused(&format!("a: {}", "x".repeat(bounds::BYTES)));
+        assert_eq!(fault.code, Code::DOCUMENT_TOO_LARGE);
+        assert!(fault.message.contains("split it"), "{fault}");
+    }
+
+    #[test]
+    fn plain_anchors_work() {
+        let tree = parse("a: &x {k: 1}\nb: *x\nc:\n  <<: *x\n  d: 2\n").unwrap();
+        assert_eq!(tree.get("b").unwrap().get("k").unwrap().value, Value::Int(1));
+        assert_eq!(tree.get("c").unwrap().get("k").unwrap().value, Value::Int(1));
+    }
+}

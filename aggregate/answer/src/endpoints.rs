@@ -17,8 +17,8 @@ use std::fmt;
 use std::net::IpAddr;
 
 use tributary_model::{
-    Address, ClientKind, Code, EndpointFacts, EndpointSource, Health, Locality, Projection, Recorder, Stage,
-    Verdict, labels,
+    Address, At, ClientKind, Code, EndpointFacts, EndpointSource, Group, Health, Locality, PortNumber,
+    Projection, Recorder, Stage, Verdict, labels,
 };
 
 use crate::note::{about, endpoint_step};
@@ -33,6 +33,19 @@ pub enum Destination<'a> {
     Name(&'a str, u16),
     /// A unix path.
     Pipe(&'a str),
+}
+
+impl<'a> Destination<'a> {
+    /// Where an address of a group is with this port; `None` for an IP or a name without a port.
+    #[must_use]
+    pub fn of(group: &'a Group, address: &Address, port: Option<PortNumber>) -> Option<Self> {
+        let name = group.name(address);
+        match address.at {
+            At::Ip(ip) => Some(Self::Ip(ip, port?.get())),
+            At::Name(_) => Some(Self::Name(name?, port?.get())),
+            At::Unix(_) => name.map(Self::Pipe),
+        }
+    }
 }
 
 impl fmt::Display for Destination<'_> {

@@ -156,14 +156,10 @@ fn candidate<'a>(
     index: usize,
     facts: &EndpointFacts,
 ) -> Candidate<'a> {
-    // What has no port is refused at once, so that this number is only ever shown.
-    let number = port(source, address).unwrap_or_else(|| facts.port.get());
-    let name = source.group.name(address).unwrap_or_default();
-    let target = match address.at {
-        At::Ip(ip) => Destination::Ip(ip, number),
-        At::Name(_) => Destination::Name(name, number),
-        At::Unix(_) => Destination::Pipe(name),
-    };
+    let number = group_port(source, address).and_then(|p| p.number);
+    // What has no port is refused at once, so that the service's number is only ever shown.
+    let target =
+        Destination::of(&source.group, address, number.or(Some(facts.port))).unwrap_or(Destination::Pipe(""));
     Candidate { target, source, address, shard, index, health: address.health }
 }
 

@@ -1,0 +1,118 @@
+//! Why an endpoint is, or is not, what a client gets (`operators.md` 2.2).
+//!
+//! Composes the very functions that serve, run with a trace, with what the view itself says of its
+//! sources. The session's part (stage deliver) and what only the core knows (quarantined objects,
+//! groups without a declaration, times) are added by the app: [`Explanation::add`]. The documents
+//! are the stable contract of `-o json`.
+
+mod document;
+mod query;
+mod source;
+mod why_not;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use tributary_model::{
+    Catalog, ClientKind, Code, EndpointFacts, PortView, Projection, Recorder, ServiceView, Stage, Step,
+    Trace, Verdict,
+};
+
+use crate::client::Client;
+use crate::endpoints::{Assignment, endpoints, inline};
+use crate::resolve::resolve;
+
+pub use document::{Explanation, Outcome, Reason, Refused, StepDocument, StepObject, WhyNot};
+pub use query::Query;
+pub use why_not::why_not;
+
+/// Most services that one address is explained for; more share it only by mistake.
+const MAX_PLACES: usize = 64;
+
+/// Why this endpoint is or is not served to this client, once for each service port that it stands
+/// behind; never empty. Without a client, what depends on one is left open.
+#[must_use]
+pub fn explain(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Vec<Explanation> {
+    let places = query.places(catalog, MAX_PLACES);
+    if places.is_empty() {
+        return vec![unknown(catalog, query, client)];
+    }
+    places.into_iter().map(|place| place_of(catalog, &place, client)).collect()
+}
+
+fn unknown(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Explanation {
+    let mut out = Explanation::new(catalog, query.to_string(), client);
+    let detail = format!("no source lists {query} behind any service port");
+    let (stage, verdict, code) = (Stage::Source, Verdict::Drop, Code::NO_SUCH_ENDPOINT);
+    let (registry, object, endpoint) = (None, None, query.to_string());
+    out.add([Step { stage, verdict, code, registry, object, endpoint, detail }]);
+    out
+}
+
+/// One service port behind which the endpoint stands.
+pub(crate) struct Place<'c> {
+    pub(crate) view: &'c Arc<ServiceView>,
+    pub(crate) port: &'c PortView,
+    pub(crate) endpoint: String,
+}
+
+fn place_of(catalog: &Catalog, place: &Place<'_>, client: Option<&Client>) -> Explanation {
+    let Place { view, port, endpoint } = place;
+    let mut out = Explanation::new(catalog, endpoint.clone(), client);
+    out.service = Some(format!("{}:{}", view.key.host, port.number));
+    let mut trace = Trace::default();
+    source::record(catalog, view, port, endpoint, &mut trace);
+    let reached = client.is_none_or(|client| serves(catalog, view, client, &mut trace));
+    let mut within = Trace::default();
+    let facts = open_to_all(&port.endpoints.facts, client);
+    let assignment = assigned(&facts, client, port, &mut within);
+    let told = assignment.endpoints().any(|e| e.target.to_string() == *endpoint);
+    let about = |step: &Step| step.endpoint.is_empty() || step.endpoint == *endpoint;
+    trace.steps.extend(within.steps.into_iter().filter(about));
+    out.add(trace.steps);
+    out.verdict = if reached && told { Outcome::Served } else { Outcome::Dropped };
+    out
+}
+
+/// Without a client no network is another one.
+fn open_to_all<'a>(facts: &'a EndpointFacts, client: Option<&Client>) -> Cow<'a, EndpointFacts> {
+    match client {
+        Some(_) => Cow::Borrowed(facts),
+        None => Cow::Owned(EndpointFacts { gated: Arc::from([]), ..facts.clone() }),
+    }
+}
+
+/// Whether this service is the one that the client means by its host.
+fn serves<R: Recorder>(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, r: &mut R) -> bool {
+    let mut trace = Trace::default();
+    let namespace = client.class.namespace.as_ref();
+    let chosen = resolve(catalog, view.key.host.as_str(), namespace, &mut trace);
+    let own = |step: &Step| {
+        let object = step.object.as_ref().map(|o| &o.id);
+        view.declarations.iter().any(|d| object == Some(&d.declaration.source.object))
+    };
+    trace.steps.into_iter().filter(own).for_each(|step| r.step(|| step));
+    chosen.is_some_and(|chosen| Arc::ptr_eq(chosen, view))
+}
+
+/// What a client is told of a port, by whichever way it is told: EDS, or inside the xDS cluster.
+pub(crate) fn assigned<'a, R: Recorder>(
+    facts: &'a EndpointFacts,
+    client: Option<&Client>,
+    port: &PortView,
+    r: &mut R,
+) -> Assignment<'a> {
+    // Without a client every dimension is undeclared, which leaves open what depends on it.
+    let projection = client.map_or_else(Projection::default, |c| c.class.project(port.endpoints.dims));
+    let projection = with_kind(projection, client.map(|c| c.class.kind));
+    if facts.resolution.is_dns() { inline(facts, &projection, r) } else { endpoints(facts, &projection, r) }
+}
+
+/// How many endpoints a DNS type may have depends on the kind alone, which is a dimension of the
+/// xDS cluster's facet and not always of this one.
+fn with_kind(projection: Projection, kind: Option<ClientKind>) -> Projection {
+    Projection { kind: projection.kind.or(kind), ..projection }
+}
+
+#[cfg(test)]
+mod tests;

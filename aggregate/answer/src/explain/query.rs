@@ -1,0 +1,100 @@
+//! Which endpoint a person means, and behind which service ports it stands.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use tributary_model::{Address, Catalog, EndpointSource, PortView};
+
+use super::Place;
+use crate::endpoints::Destination;
+
+/// An endpoint as a person writes it: an IP with or without a port, or a name or path as explain
+/// itself shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Query {
+    /// Every port of an address.
+    Ip(IpAddr),
+    /// One port of an address.
+    Socket(SocketAddr),
+    /// `db.example.com`, `db.example.com:5432`, `unix:/run/x`.
+    Text(String),
+}
+
+impl FromStr for Query {
+    type Err = std::convert::Infallible;
+    /// Takes anything: what is no address is looked for as it stands.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim();
+        let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
+        Ok(match (bare.parse(), text.parse()) {
+            (Ok(ip), _) => Self::Ip(ip),
+            (_, Ok(socket)) => Self::Socket(socket),
+            _ => Self::Text(text.to_owned()),
+        })
+    }
+}
+
+impl fmt::Display for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(ip) => ip.fmt(f),
+            Self::Socket(socket) => socket.fmt(f),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Query {
+    /// The service ports behind which the endpoint stands, each once per endpoint, up to a bound;
+    /// a walk over all addresses, for a person's question.
+    pub(super) fn places<'c>(&self, catalog: &'c Catalog, max: usize) -> Vec<Place<'c>> {
+        let mut out: Vec<Place<'c>> = Vec::new();
+        for view in catalog.services() {
+            for port in view.ports.iter() {
+                for endpoint in self.endpoints_of(port) {
+                    if out.len() < max {
+                        out.push(Place { view, port, endpoint });
+                    }
+                }
+            }
+        }
+        out
+    }
+    fn endpoints_of(&self, port: &PortView) -> Vec<String> {
+        let mut out: Vec<String> = Vec::new();
+        for source in port.endpoints.facts.sources.iter() {
+            let meant = |address: &&Address| self.means_address(address);
+            for address in source.group.addresses.iter().filter(meant) {
+                let target = target(source, address).filter(|t| self.means(t));
+                if let Some(text) = target.map(|t| t.to_string()).filter(|t| !out.contains(t)) {
+                    out.push(text);
+                }
+            }
+        }
+        out
+    }
+    /// Cheap, before anything is written out.
+    fn means_address(&self, address: &Address) -> bool {
+        match self {
+            Self::Ip(ip) => address.ip() == Some(*ip),
+            Self::Socket(socket) => address.ip() == Some(socket.ip()),
+            Self::Text(_) => address.ip().is_none(),
+        }
+    }
+    fn means(&self, target: &Destination<'_>) -> bool {
+        match (self, target) {
+            (Self::Ip(_), _) => true,
+            (Self::Socket(socket), Destination::Ip(_, port)) => socket.port() == *port,
+            (Self::Socket(_), _) => false,
+            (Self::Text(text), Destination::Name(name, _)) if name == text => true,
+            (Self::Text(text), target) => target.to_string() == *text,
+        }
+    }
+}
+
+fn target<'a>(source: &'a EndpointSource, address: &'a Address) -> Option<Destination<'a>> {
+    let at = source.ports.get(usize::from(address.port_set)).copied().flatten()?;
+    let port = source.group.ports(address).get(usize::from(at))?;
+    Destination::of(&source.group, address, port.number)
+}

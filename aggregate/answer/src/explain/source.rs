@@ -1,0 +1,81 @@
+//! What a view says of where an endpoint comes from: the stages source and merge. Nothing is decided
+//! here; the core decided it when it built the view.
+
+use tributary_model::{
+    Address, Catalog, Code, CollectionKind, EndpointSource, Freshness, PortView, Recorder, ServiceView,
+    Stage, Step, Verdict,
+};
+
+use crate::endpoints::Destination;
+use crate::note::{endpoint_step, service_step};
+
+/// Records who lists the endpoint, how fresh that word is, and what was merged into the service.
+pub(super) fn record<R: Recorder>(
+    catalog: &Catalog,
+    view: &ServiceView,
+    port: &PortView,
+    endpoint: &str,
+    r: &mut R,
+) {
+    let sources = &port.endpoints.facts.sources;
+    for source in sources.iter().filter(|s| lists(s, endpoint)) {
+        r.step(|| {
+            let registry = &source.shard.registry;
+            let detail = format!("registry {} ({registry}) lists it for {}", registry.name, view.key);
+            let said = (Stage::Source, Verdict::Pass, Code::SOURCE_ENDPOINT);
+            endpoint_step(said, source, endpoint.to_owned(), detail)
+        });
+        if let Some(step) = stale(catalog, source, endpoint) {
+            r.step(|| step);
+        }
+    }
+    merged(view, port, r);
+}
+
+fn lists(source: &EndpointSource, endpoint: &str) -> bool {
+    let is = |address: &Address| {
+        let at = source.ports.get(usize::from(address.port_set)).copied().flatten()?;
+        let port = source.group.ports(address).get(usize::from(at))?;
+        Some(Destination::of(&source.group, address, port.number)?.to_string() == endpoint)
+    };
+    source.group.addresses.iter().any(|address| is(address) == Some(true))
+}
+
+fn stale(catalog: &Catalog, source: &EndpointSource, endpoint: &str) -> Option<Step> {
+    let registry = catalog.registries.get(&source.shard.registry.name)?;
+    let of_groups = |kind: CollectionKind| kind == CollectionKind::Groups;
+    let freshness = registry.collections.iter().find_map(|(collection, freshness)| {
+        (collection.scope == source.shard.scope && of_groups(collection.kind)).then_some(freshness)
+    })?;
+    let (code, detail) = match freshness {
+        Freshness::Live => return None,
+        Freshness::Stale { why, .. } => {
+            (Code::REGISTRY_STALE, format!("the registry's last word is served: {why}"))
+        }
+        Freshness::Unknown | Freshness::Syncing => {
+            (Code::REGISTRY_UNKNOWN, "the registry has not synced yet".to_owned())
+        }
+    };
+    Some(endpoint_step((Stage::Source, Verdict::Warn, code), source, endpoint.to_owned(), detail))
+}
+
+fn merged<R: Recorder>(view: &ServiceView, port: &PortView, r: &mut R) {
+    let count = view.declarations.len();
+    for (at, declaration) in view.declarations.iter().enumerate() {
+        let has = declaration.declaration.ports.iter().any(|p| p.number == port.number);
+        r.step(|| {
+            let (is, port) = (if has { "has" } else { "does not have" }, port.number);
+            let detail = format!("declaration {} of {count} {is} port {port}", at + 1);
+            let step =
+                service_step(Stage::Merge, Verdict::Pass, Code::MERGED, Some(&declaration.shard), detail);
+            Step { object: Some(declaration.declaration.source.reference()), ..step }
+        });
+    }
+    for condition in view.conditions.iter() {
+        r.step(|| {
+            let detail = condition.message.to_string();
+            let step = service_step(Stage::Merge, Verdict::Warn, condition.code, None, detail);
+            Step { object: condition.objects.first().cloned(), ..step }
+        });
+    }
+}

@@ -1,0 +1,46 @@
+//! Everything that a client does not get of a host.
+
+use std::sync::Arc;
+
+use tributary_model::{Catalog, ServiceView, Trace, Verdict};
+
+use super::{WhyNot, assigned};
+use crate::client::Client;
+use crate::cluster::cluster;
+use crate::resolve::{concrete, resolve};
+use crate::vip::long_forms;
+
+/// Every candidate that some rule left out on the way to this client, grouped by rule. A short name
+/// is tried with the client's own search list.
+#[must_use]
+pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
+    let host = host.trim().trim_end_matches('.').to_ascii_lowercase();
+    let candidates = long_forms(&host, client.class.domain.as_deref());
+    let known = candidates.iter().find(|name| catalog.hosts.contains_key(name.as_str()));
+    let host = known.unwrap_or(&host);
+    let mut out = WhyNot::new(catalog, host, client);
+    let mut trace = Trace::default();
+    let namespace = client.class.namespace.as_ref();
+    let found = resolve(catalog, host, namespace, &mut trace)
+        .and_then(|view| concrete(catalog, view, namespace, &mut trace));
+    if let Some(view) = found {
+        out.service = Some(view.key.to_string());
+        ports(view, client, &mut out, &mut trace);
+    }
+    out.add(trace.steps);
+    out
+}
+
+fn ports(view: &Arc<ServiceView>, client: &Client, out: &mut WhyNot, trace: &mut Trace) {
+    for port in view.ports.iter() {
+        let told = assigned(&port.endpoints.facts, Some(client), port, trace);
+        out.served += told.endpoints().count();
+        let facet = &port.cluster;
+        let mut of_cluster = Trace::default();
+        if cluster(&facet.facts, &client.class.project(facet.dims), &mut of_cluster).is_none() {
+            // Its endpoints were asked for above; only why there is no xDS cluster is new.
+            let reasons = of_cluster.steps.into_iter();
+            trace.steps.extend(reasons.filter(|s| s.endpoint.is_empty() && s.verdict == Verdict::Drop));
+        }
+    }
+}

@@ -62,7 +62,6 @@ impl Shared {
 }
 
 /// The routes of a listener behind the gate.
-#[must_use]
 pub fn router(shared: Shared) -> Router {
     let mut router = Router::new();
     for route in ROUTES.iter().filter(|route| route.access.is_on(shared.surface)) {

@@ -5,8 +5,10 @@
 
 pub mod admin;
 pub mod args;
+pub mod cli;
 pub mod config;
 pub mod document;
 pub mod environment;
 pub mod exit;
 pub mod overlay;
+pub mod reference;

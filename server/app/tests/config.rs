@@ -91,10 +91,10 @@ fn errors_name_file_line_and_field() {
             "settings:\n  networks: {n: [10.0.0.0/99]}\n",
             "TRB0102 t.yaml:4:14: settings.networks.n: `10.0.0.0/99`",
         ),
-        ("xds: {}\nxds: {}\n", "TRB0102 t.yaml:4:1: xds: the field is given twice"),
+        ("xds: {}\nxds: {}\n", "TRB0102 t.yaml:4:1: `xds` is given twice"),
         ("xds: &a {}\nadmin: *a\n", "TRB0102 t.yaml"),
         ("xds: [\n", "TRB0102 t.yaml:"),
-        ("kind: Config\n", "TRB0102 t.yaml:3:1: kind: the field is given twice"),
+        ("kind: Config\n", "TRB0102 t.yaml:3:1: `kind` is given twice"),
     ] {
         let error = error_of(body);
         assert!(error.starts_with(says), "{body:?}\n  gave  {error}\n  not   {says}");

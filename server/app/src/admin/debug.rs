@@ -51,7 +51,7 @@ pub async fn endpoints(State(shared): State<Shared>, asked: Asked<Filter>) -> Re
 pub async fn clients(State(shared): State<Shared>, asked: Asked<Filter>) -> Response {
     let filter = match take(asked) {
         Ok(filter) => filter,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let Ok(_permit) = shared.work.try_acquire() else { return busy() };
     let items = client_list::list(shared.inside.clients(), &filter);
@@ -63,7 +63,7 @@ pub async fn clients(State(shared): State<Shared>, asked: Asked<Filter>) -> Resp
 pub async fn registries(State(shared): State<Shared>, asked: Asked<Filter>) -> Response {
     let filter = match take(asked) {
         Ok(filter) => filter,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     wait(&shared, filter.after).await;
     let Ok(_permit) = shared.work.try_acquire() else { return busy() };
@@ -143,7 +143,7 @@ async fn catalog_list<T: Serialize + Send + 'static>(
 ) -> Response {
     let filter = match take(asked) {
         Ok(filter) => filter,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     wait(&shared, filter.after).await;
     let Ok(permit) = Arc::clone(&shared.work).try_acquire_owned() else { return busy() };
@@ -159,11 +159,11 @@ async fn catalog_list<T: Serialize + Send + 'static>(
         .unwrap_or_else(|_| problem(StatusCode::INTERNAL_SERVER_ERROR, None, "the list could not be made"))
 }
 
-fn take(asked: Asked<Filter>) -> Result<Filter, Response> {
+fn take(asked: Asked<Filter>) -> Result<Filter, Box<Response>> {
     match asked {
         Ok(Query(filter)) if filter.is_bounded() => Ok(filter),
-        Ok(_) => Err(refuse("a parameter is too long")),
-        Err(e) => Err(refuse(&e.body_text())),
+        Ok(_) => Err(Box::new(refuse("a parameter is too long"))),
+        Err(e) => Err(Box::new(refuse(&e.body_text()))),
     }
 }
 

@@ -133,7 +133,7 @@ fn words(error: &serde_saphyr::Error) -> String {
         E::SerdeUnknownVariant { variant, expected, .. } => {
             format!("`{variant}` is not one of: {}", expected.join(", "))
         }
-        E::DuplicateMappingKey { .. } => "the field is given twice".to_owned(),
+        E::DuplicateMappingKey { key: Some(key), .. } => format!("`{key}` is given twice"),
         other => {
             let text = other.to_string();
             let line = text.lines().next().unwrap_or_default();

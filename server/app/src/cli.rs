@@ -1,0 +1,36 @@
+//! The commands that speak to a running server, and those that need none.
+//!
+//! Data goes to stdout, talk to stderr. Every command ends in an [`Exit`] or a [`Failure`]; none
+//! touches the process. `main` hands in the streams, tests hand in buffers.
+
+pub mod config;
+pub mod console;
+pub mod explain;
+pub mod get;
+pub mod http;
+pub mod table;
+pub mod watch;
+
+pub use console::Console;
+pub use http::Server;
+
+use crate::args::Command;
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure};
+use crate::reference;
+
+/// Runs any command but `serve`.
+pub async fn run(command: Command, env: &Environment, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    match command {
+        Command::Serve(_) => Err(Failure::plain("serve is not run from here")),
+        Command::Get(args) => get::run(&args, env, console).await,
+        Command::Explain(args) => explain::explain(&args, env, console).await,
+        Command::WhyNot(args) => explain::why_not(&args, env, console).await,
+        Command::Config(command) => config::run(&command, env, console),
+        Command::Reference(args) => {
+            let page = reference::page(&args.page)?;
+            console.data(&page)?;
+            Ok(Exit::Ok)
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! `tributary config`: works with the file, needs no server.
+
+use std::path::Path;
+
+use super::Console;
+use super::get::document;
+use crate::args::{ConfigCommand, Output};
+use crate::config::{Config, load, schema};
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure};
+
+/// Runs one of its commands.
+pub fn run(command: &ConfigCommand, env: &Environment, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    match command {
+        ConfigCommand::Schema => console.data(&document(Output::Json, &schema::schema())?)?,
+        ConfigCommand::Default => console.data(&document(Output::Yaml, &Config::default())?)?,
+        ConfigCommand::Validate { file } => validate(file, env, console)?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn validate(file: &Path, env: &Environment, console: &mut Console<'_>) -> Result<(), Failure> {
+    let loaded = load(Some(file), env, &|_, _| {})?;
+    let registries = loaded.config.registries.len();
+    console.say(&format!("{}: valid, {registries} registries", file.display()));
+    Ok(())
+}

@@ -1,0 +1,244 @@
+//! `tributary get`: lists what a running server knows.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::table::{Cell, Table, Tone, age};
+use super::{Console, Server, watch};
+use crate::args::{GetArgs, Output, Resource};
+use crate::document::{ClientItem, EndpointItem, List, RegistryItem, ServiceItem};
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure};
+use tributary_model::Code;
+
+/// Lists once, or follows.
+pub async fn run(args: &GetArgs, env: &Environment, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    let server = Server::find(&args.server, env)?;
+    if args.watch {
+        return watch::run(args, &server, console).await;
+    }
+    let body = server.get(&path(args.what), &query(args)).await?;
+    let list: List<Value> = parse(&body)?;
+    console.data(&render(args, &list, console.color)?)?;
+    conclude(args, &list, console)
+}
+
+/// The path of a list.
+#[must_use]
+pub fn path(what: Resource) -> String {
+    format!("/debug/{}", what.as_str())
+}
+
+/// The filter of a list.
+#[must_use]
+pub fn query(args: &GetArgs) -> [(&str, Option<&str>); 4] {
+    [
+        ("name", args.name.as_deref()),
+        ("namespace", args.namespace.as_deref()),
+        ("host", args.host.as_deref()),
+        ("registry", args.registry.as_deref()),
+    ]
+}
+
+/// A document of a server; one that cannot be read is of another version.
+pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(body).map_err(|e| {
+        Failure::plain(format!("the server's answer is not understood: {e}"))
+            .next("use the `tributary` of the server's version")
+    })
+}
+
+fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    let what = args.what.as_str();
+    if let (Some(name), true) = (&args.name, list.items.is_empty()) {
+        return Err(Failure::new(Exit::NotFound, Code::NOT_FOUND, format!("no {what} named `{name}`"))
+            .next(format!("list them with `tributary get {what}`")));
+    }
+    if list.metadata.remaining > 0 {
+        let more = list.metadata.remaining;
+        console.say(&format!("{more} more are not shown: narrow the list with --host, -n or --registry"));
+    }
+    if list.items.is_empty() && matches!(args.output, Output::Table | Output::Wide) {
+        console.say(&format!("no {what}"));
+    }
+    if list.metadata.partial {
+        console
+            .say("something may be missing: a registry has not synced yet, see `tributary get registries`");
+        return Ok(Exit::Partial);
+    }
+    Ok(Exit::Ok)
+}
+
+/// The list as it was asked for.
+pub fn render(args: &GetArgs, list: &List<Value>, color: bool) -> Result<String, Failure> {
+    match args.output {
+        Output::Table | Output::Wide => {
+            let wide = args.output == Output::Wide;
+            Ok(table(args.what, list, wide)?.render(!args.no_headers, color))
+        }
+        Output::Name => {
+            let names =
+                list.items.iter().map(|item| format!("{}/{}\n", args.what.as_str(), name(args.what, item)));
+            Ok(names.collect())
+        }
+        Output::Json | Output::Yaml => document(args.output, list),
+    }
+}
+
+/// A document in JSON or YAML.
+pub fn document(output: Output, list: &impl serde::Serialize) -> Result<String, Failure> {
+    let unwritable = |e: &dyn std::fmt::Display| Failure::plain(format!("the answer cannot be written: {e}"));
+    if output == Output::Yaml {
+        return serde_saphyr::to_string(list).map_err(|e| unwritable(&e));
+    }
+    serde_json::to_string_pretty(list).map(|text| text + "\n").map_err(|e| unwritable(&e))
+}
+
+/// What tells an item from the others of its kind.
+#[must_use]
+pub fn name(what: Resource, item: &Value) -> String {
+    let text = |field: &str| item.get(field).and_then(Value::as_str).unwrap_or_default();
+    match what {
+        Resource::Services => format!("{}/{}", text("namespace"), text("host")),
+        Resource::Endpoints => text("endpoint").to_owned(),
+        Resource::Clients => text("id").to_owned(),
+        Resource::Registries => text("name").to_owned(),
+    }
+}
+
+fn table(what: Resource, list: &List<Value>, wide: bool) -> Result<Table, Failure> {
+    Ok(match what {
+        Resource::Services => services(&items(list)?, wide),
+        Resource::Endpoints => endpoints(&items(list)?, wide),
+        Resource::Clients => clients(&items(list)?, wide),
+        Resource::Registries => registries(&items(list)?, wide),
+    })
+}
+
+fn items<T: DeserializeOwned>(list: &List<Value>) -> Result<Vec<T>, Failure> {
+    let items = list.items.iter().cloned().map(serde_json::from_value);
+    items.collect::<Result<_, _>>().map_err(|e| {
+        Failure::plain(format!("the server's answer is not understood: {e}"))
+            .next("use the `tributary` of the server's version, or -o json")
+    })
+}
+
+fn services(items: &[ServiceItem], wide: bool) -> Table {
+    let heads = ["HOST", "NAMESPACE", "PORTS", "ENDPOINTS", "CONDITIONS"];
+    let more = ["CLAIM", "RESOLUTION", "ADDRESSES", "DECLARED BY", "EXPORTED TO"];
+    let mut table = Table::new(&heads, &more, wide);
+    for item in items {
+        let ports: Vec<String> = item.ports.iter().map(|p| format!("{}/{}", p.number, p.protocol)).collect();
+        let codes: Vec<&str> = item.conditions.iter().map(|c| c.code.as_str()).collect();
+        let by: Vec<String> = item.declarations.iter().map(|d| format!("{} {}", d.shard, d.object)).collect();
+        let exports: Vec<String> = item.declarations.iter().map(|d| d.export_to.join(",")).collect();
+        table.row(vec![
+            item.host.clone().into(),
+            item.namespace.clone().into(),
+            ports.join(",").into(),
+            format!("{}/{}", item.endpoints.healthy, item.endpoints.total).into(),
+            Cell(codes.join(","), if codes.is_empty() { Tone::Plain } else { Tone::Warn }),
+            item.claim.into(),
+            item.resolution.clone().into(),
+            item.addresses.join(",").into(),
+            by.join("; ").into(),
+            exports.join("; ").into(),
+        ]);
+    }
+    table
+}
+
+fn endpoints(items: &[EndpointItem], wide: bool) -> Table {
+    let heads = ["ENDPOINT", "SERVICE", "PORT", "HEALTH", "LOCALITY", "REGISTRY", "SOURCE"];
+    let more = ["WEIGHT", "CLUSTER", "NETWORK", "FRESHNESS", "WORKLOAD", "PLACE", "VERSION"];
+    let mut table = Table::new(&heads, &more, wide);
+    for item in items {
+        let held = if item.held { " (held)" } else { "" };
+        let tone = if item.health == "HEALTHY" && !item.held { Tone::Plain } else { Tone::Warn };
+        table.row(vec![
+            item.endpoint.clone().into(),
+            item.host.clone().into(),
+            item.port.into(),
+            Cell(format!("{}{held}", item.health), tone),
+            item.locality.clone().into(),
+            item.registry.clone().into(),
+            item.source.clone().into(),
+            item.weight.into(),
+            item.cluster.clone().into(),
+            item.network.clone().into(),
+            Cell(item.freshness.clone(), if item.freshness == "Live" { Tone::Plain } else { Tone::Warn }),
+            item.workload.as_ref().map(ToString::to_string).unwrap_or_default().into(),
+            item.source.place.clone().into(),
+            item.source.resource_version.clone().into(),
+        ]);
+    }
+    table
+}
+
+fn clients(items: &[ClientItem], wide: bool) -> Table {
+    let heads = ["CLIENT", "KIND", "STATE", "TYPES", "CONNECTED", "NOTES"];
+    let more = ["PEER", "PROTOCOL", "NAMESPACE", "CLUSTER", "LOCALITY", "IDENTITY", "SENT", "ACKED", "NACK"];
+    let mut table = Table::new(&heads, &more, wide);
+    for item in items {
+        let each = |tell: &dyn Fn(&crate::document::clients::ClientTypeItem) -> String| -> Cell {
+            let told: Vec<String> = item.types.iter().map(tell).filter(|t| !t.is_empty()).collect();
+            told.join("; ").into()
+        };
+        let tone = match item.state() {
+            "Nacked" => Tone::Bad,
+            "Sent" | "Waiting" => Tone::Warn,
+            _ => Tone::Plain,
+        };
+        table.row(vec![
+            item.id.clone().into(),
+            item.kind.clone().into(),
+            Cell(item.state().to_owned(), tone),
+            each(&|t| format!("{} {}", t.kind, t.resources)),
+            age(item.connected_millis).into(),
+            item.notes.join("; ").into(),
+            item.peer.clone().into(),
+            item.protocol.clone().into(),
+            item.namespace.clone().into(),
+            item.cluster.clone().into(),
+            item.locality.clone().into(),
+            item.identity.clone().into(),
+            each(&|t| format!("{} {}", t.kind, t.sent)),
+            each(&|t| format!("{} {}", t.kind, t.acked)),
+            each(&|t| if t.nack.is_empty() { String::new() } else { format!("{} {}", t.kind, t.nack) }),
+        ]);
+    }
+    table
+}
+
+fn registries(items: &[RegistryItem], wide: bool) -> Table {
+    let heads = ["NAME", "KIND", "STATE", "CONFIRMED", "SERVICES", "ENDPOINTS", "PROBLEMS", "REASON"];
+    let more = ["CLUSTER", "GENERATION", "RESTARTS", "HELD", "FIRST PROBLEM"];
+    let mut table = Table::new(&heads, &more, wide);
+    for item in items {
+        let tone = match item.state.as_str() {
+            "Live" => Tone::Plain,
+            "Syncing" => Tone::Warn,
+            _ => Tone::Bad,
+        };
+        let first = item.problems.first().map(|p| format!("{} {}", p.code, p.message));
+        table.row(vec![
+            item.name.clone().into(),
+            item.kind.clone().into(),
+            Cell(item.state.clone(), tone),
+            item.confirmed_millis_ago.map(age).unwrap_or_default().into(),
+            item.services.into(),
+            item.endpoints.into(),
+            Cell(
+                item.problems.len().to_string(),
+                if item.problems.is_empty() { Tone::Plain } else { Tone::Warn },
+            ),
+            item.reason.clone().into(),
+            item.cluster.clone().into(),
+            item.generation.into(),
+            item.restarts.into(),
+            item.held.len().into(),
+            first.unwrap_or_default().into(),
+        ]);
+    }
+    table
+}

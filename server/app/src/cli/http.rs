@@ -1,0 +1,196 @@
+//! Asks a running server: one connection per question, bounded in time and size.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tributary_model::Code;
+
+use crate::args::ServerArgs;
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure};
+
+/// Where a server is when nothing says otherwise.
+pub const DEFAULT: &str = "http://127.0.0.1:15014";
+/// The largest answer that is read.
+const MAX_BYTES: usize = 256 << 20;
+
+/// A server's admin address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    authority: String,
+    timeout: Duration,
+}
+
+impl Server {
+    /// By `--server`, else `TRIBUTARY_SERVER`, else the default.
+    pub fn find(args: &ServerArgs, env: &Environment) -> Result<Self, Failure> {
+        let url = args.server.as_deref().or_else(|| env.get("TRIBUTARY_SERVER")).unwrap_or(DEFAULT);
+        Self::parse(url, args.timeout.get())
+    }
+    /// From `http://HOST:PORT` or `HOST:PORT`.
+    pub fn parse(url: &str, timeout: Duration) -> Result<Self, Failure> {
+        let wrong = |why: &str| {
+            let message = format!("the server's address `{url}` {why}");
+            Failure::new(Exit::Usage, Code::FLAG_INVALID, message).next(format!("write it like {DEFAULT}"))
+        };
+        let rest = match url.split_once("://") {
+            Some(("http", rest)) => rest,
+            Some(_) => return Err(wrong("does not begin with http://")),
+            None => url,
+        };
+        let authority: http::uri::Authority =
+            rest.trim_end_matches('/').parse().map_err(|_| wrong("is no host and port"))?;
+        if authority.as_str().contains('@') {
+            return Err(Failure::new(Exit::Usage, Code::FLAG_INVALID, "the server's address holds a user"));
+        }
+        let port = authority.port_u16().unwrap_or(15014);
+        Ok(Self { authority: format!("{}:{port}", authority.host()), timeout })
+    }
+    /// The answer to a question; a status that is no success is a failure.
+    pub async fn get(&self, path: &str, query: &[(&str, Option<&str>)]) -> Result<Bytes, Failure> {
+        self.within(self.timeout, path, query).await
+    }
+    /// The same, for a question that the server may hold back for a while.
+    pub async fn get_held(
+        &self,
+        held: Duration,
+        path: &str,
+        query: &[(&str, Option<&str>)],
+    ) -> Result<Bytes, Failure> {
+        self.within(self.timeout + held, path, query).await
+    }
+    async fn within(
+        &self,
+        limit: Duration,
+        path: &str,
+        query: &[(&str, Option<&str>)],
+    ) -> Result<Bytes, Failure> {
+        let target = target(path, query);
+        match tokio::time::timeout(limit, self.ask(&target)).await {
+            Ok(answer) => answer.and_then(|(status, body)| judge(status, body)),
+            Err(_) => Err(Failure {
+                exit: Exit::TimedOut,
+                code: Some(Code::SERVER_UNREACHABLE),
+                message: format!("http://{} did not answer within {limit:?}", self.authority),
+                next: "allow more with --timeout".to_owned(),
+            }),
+        }
+    }
+    async fn ask(&self, target: &str) -> Result<(StatusCode, Bytes), Failure> {
+        let stream = TcpStream::connect(&self.authority).await.map_err(|e| self.unreachable(&e))?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|e| self.unreachable(&e))?;
+        let request = Request::get(target)
+            .header(header::HOST, &self.authority)
+            .body(Empty::<Bytes>::new())
+            .map_err(|e| self.unreachable(&e))?;
+        let answer = async {
+            let response = sender.send_request(request).await.map_err(|e| self.unreachable(&e))?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), MAX_BYTES).collect().await;
+            let body = body.map_err(|e| self.unreachable(&*e))?;
+            Ok((status, body.to_bytes()))
+        };
+        // The connection is driven beside the answer and dropped with it: no task outlives this.
+        tokio::pin!(connection, answer);
+        tokio::select! {
+            biased;
+            answer = &mut answer => answer,
+            _ = &mut connection => answer.await,
+        }
+    }
+    fn unreachable(&self, why: &(impl std::fmt::Display + ?Sized)) -> Failure {
+        let message = format!("no server answers at http://{}: {why}", self.authority);
+        Failure::new(Exit::Failed, Code::SERVER_UNREACHABLE, message)
+    }
+}
+
+fn judge(status: StatusCode, body: Bytes) -> Result<Bytes, Failure> {
+    if status.is_success() {
+        return Ok(body);
+    }
+    let problem: Option<serde_json::Value> = serde_json::from_slice(&body).ok();
+    let told = problem.as_ref().and_then(|p| p.get("message")?.as_str()).map(ToOwned::to_owned);
+    let told = told.unwrap_or_else(|| {
+        let text: String = String::from_utf8_lossy(&body).chars().take(200).collect();
+        format!("the server answers {status}: {}", text.trim())
+    });
+    Err(match status {
+        StatusCode::NOT_FOUND => Failure::new(Exit::NotFound, Code::NOT_FOUND, told),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Failure {
+            exit: Exit::NotAuthorised,
+            code: None,
+            message: told,
+            next: "run the command on the server's machine, with the admin address as --server".to_owned(),
+        },
+        StatusCode::BAD_REQUEST => {
+            Failure { exit: Exit::Usage, code: None, message: told, next: String::new() }
+        }
+        _ => Failure::plain(told),
+    })
+}
+
+fn target(path: &str, query: &[(&str, Option<&str>)]) -> String {
+    let pairs = query.iter().filter_map(|(name, value)| Some(format!("{name}={}", percent((*value)?))));
+    let pairs: Vec<String> = pairs.collect();
+    if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
+}
+
+fn percent(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_taken_as_people_write_them() {
+        for (url, authority) in [
+            ("http://127.0.0.1:1", "127.0.0.1:1"),
+            ("localhost:2/", "localhost:2"),
+            ("http://[::1]:3", "[::1]:3"),
+            ("localhost", "localhost:15014"),
+        ] {
+            assert_eq!(Server::parse(url, Duration::ZERO).unwrap().authority, authority, "{url}");
+        }
+        for url in ["https://x", "http://", "http://user:secret@x", "a b"] {
+            let failure = Server::parse(url, Duration::ZERO).unwrap_err();
+            assert_eq!(failure.exit, Exit::Usage, "{url}");
+        }
+        let failure = Server::parse("http://user:secret@x", Duration::ZERO).unwrap_err();
+        assert!(!failure.to_string().contains("secret"), "{failure}");
+    }
+
+    #[test]
+    fn queries_are_escaped() {
+        let query = [("client", Some("sidecar~10.0.0.1~a b&c")), ("host", None)];
+        assert_eq!(target("/debug/explain", &query), "/debug/explain?client=sidecar~10.0.0.1~a%20b%26c");
+    }
+
+    #[test]
+    fn statuses_are_exit_codes() {
+        let exit = |status| judge(status, Bytes::from_static(b"{\"message\":\"why\"}")).unwrap_err();
+        for (status, code) in [
+            (StatusCode::NOT_FOUND, Exit::NotFound),
+            (StatusCode::FORBIDDEN, Exit::NotAuthorised),
+            (StatusCode::BAD_REQUEST, Exit::Usage),
+            (StatusCode::SERVICE_UNAVAILABLE, Exit::Failed),
+        ] {
+            let failure = exit(status);
+            assert_eq!((failure.exit, failure.message.as_str()), (code, "why"), "{status}");
+        }
+    }
+}

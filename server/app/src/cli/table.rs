@@ -1,0 +1,153 @@
+//! Columns for people, as kubectl draws them: no lines, two spaces, upper-case heads.
+
+/// How a cell is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// As it should be.
+    Plain,
+    /// Worth a look.
+    Warn,
+    /// Wrong.
+    Bad,
+}
+
+/// One cell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell(pub String, pub Tone);
+
+impl<T: ToString> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self(text.to_string(), Tone::Plain)
+    }
+}
+
+/// The longest text of a cell in a plain table; a wide one cuts nothing.
+const NARROW: usize = 60;
+
+/// A table. The last columns may be for wide output only.
+#[derive(Debug)]
+pub struct Table {
+    heads: Vec<&'static str>,
+    rows: Vec<Vec<Cell>>,
+    wide: bool,
+}
+
+impl Table {
+    /// With these heads; those of `more` only when `wide`.
+    #[must_use]
+    pub fn new(heads: &[&'static str], more: &[&'static str], wide: bool) -> Self {
+        let heads = heads.iter().chain(if wide { more } else { &[] }).copied().collect();
+        Self { heads, rows: Vec::new(), wide }
+    }
+    /// Adds a row; cells beyond the heads are left out.
+    pub fn row(&mut self, cells: Vec<Cell>) {
+        let cut = |Cell(text, tone): Cell| Cell(self.fit(&text), tone);
+        let row = cells.into_iter().take(self.heads.len()).map(cut).collect();
+        self.rows.push(row);
+    }
+    /// The text, with or without heads and colour.
+    #[must_use]
+    pub fn render(&self, heads: bool, color: bool) -> String {
+        let widths: Vec<usize> = (0..self.heads.len()).map(|i| self.width(i, heads)).collect();
+        let mut out = String::new();
+        if heads && !self.rows.is_empty() {
+            let cells: Vec<Cell> = self.heads.iter().map(|head| Cell::from(*head)).collect();
+            line(&mut out, &cells, &widths, false);
+        }
+        for row in &self.rows {
+            line(&mut out, row, &widths, color);
+        }
+        out
+    }
+    fn width(&self, column: usize, heads: bool) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.0.chars().count());
+        let head = if heads { self.heads.get(column).map_or(0, |head| head.len()) } else { 0 };
+        cells.max().unwrap_or(0).max(head)
+    }
+    /// One line, without what a terminal would obey.
+    fn fit(&self, text: &str) -> String {
+        let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let clean = if clean.is_empty() { "-".to_owned() } else { clean };
+        if self.wide || clean.chars().count() <= NARROW {
+            return clean;
+        }
+        clean.chars().take(NARROW - 1).chain(['…']).collect()
+    }
+}
+
+fn line(out: &mut String, cells: &[Cell], widths: &[usize], color: bool) {
+    let mut text = String::new();
+    for (i, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        let last = i + 1 == cells.len();
+        let pad = if last { 0 } else { width.saturating_sub(cell.0.chars().count()) + 3 };
+        text.push_str(&paint(&cell.0, cell.1, color));
+        text.push_str(&" ".repeat(pad));
+    }
+    out.push_str(text.trim_end());
+    out.push('\n');
+}
+
+/// The text in the colour of its tone.
+#[must_use]
+pub fn paint(text: &str, tone: Tone, color: bool) -> String {
+    match (color, tone) {
+        (false, _) | (_, Tone::Plain) => text.to_owned(),
+        (true, Tone::Warn) => format!("\u{1b}[33m{text}\u{1b}[0m"),
+        (true, Tone::Bad) => format!("\u{1b}[31m{text}\u{1b}[0m"),
+    }
+}
+
+/// How long ago, in the largest unit that says enough.
+#[must_use]
+pub fn age(millis: u64) -> String {
+    let seconds = millis / 1000;
+    match seconds {
+        0 => format!("{millis}ms"),
+        1..=119 => format!("{seconds}s"),
+        120..=7199 => format!("{}m", seconds / 60),
+        7200..=172_799 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_table(wide: bool) -> Table {
+        let mut table = Table::new(&["NAME", "STATE"], &["REASON"], wide);
+        table.row(vec!["a".into(), Cell("Live".into(), Tone::Plain), "".into()]);
+        table.row(vec!["longer".into(), Cell("Stale".into(), Tone::Bad), "x".repeat(70).into()]);
+        table
+    }
+
+    #[test]
+    fn columns_line_up() {
+        assert_eq!(mk_table(false).render(true, false), "NAME     STATE\na        Live\nlonger   Stale\n");
+        assert_eq!(mk_table(false).render(false, false), "a        Live\nlonger   Stale\n");
+        let wide = mk_table(true).render(true, false);
+        assert!(wide.contains("a        Live    -\n") && wide.contains(&"x".repeat(70)), "{wide}");
+    }
+
+    #[test]
+    fn colour_does_not_move_a_column() {
+        let painted = mk_table(true).render(true, true);
+        assert_eq!(
+            painted.replace("\u{1b}[31m", "").replace("\u{1b}[0m", ""),
+            mk_table(true).render(true, false)
+        );
+    }
+
+    #[test]
+    fn what_a_client_sends_cannot_drive_the_terminal() {
+        let mut table = Table::new(&["ID"], &[], false);
+        table.row(vec!["a\u{1b}[2Jb\nc".into()]);
+        assert_eq!(table.render(false, false), "a [2Jb c\n");
+    }
+
+    #[test]
+    fn ages_are_short() {
+        let ages: Vec<String> = [5, 61_000, 600_000, 8_000_000, 900_000_000].into_iter().map(age).collect();
+        assert_eq!(ages, ["5ms", "61s", "10m", "2h", "10d"]);
+    }
+}

@@ -1,0 +1,181 @@
+//! `get -w`: draws the table again when something changes, or writes a JSON line per change.
+//!
+//! The server holds a question back until its catalog is past the generation that was seen last,
+//! so a change shows at once and nothing is polled. Clients and registries change without a new
+//! generation and are asked every second. A server that goes away is waited for.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::get::{name, parse, path, query, render};
+use super::{Console, Server};
+use crate::args::{GetArgs, Output, Resource};
+use crate::document::List;
+use crate::exit::{Exit, Failure};
+
+/// How long the server may hold a question back.
+const HELD: Duration = Duration::from_secs(25);
+/// How often what has no generation is asked.
+const PERIOD: Duration = Duration::from_secs(1);
+/// The shortest time between two questions, however fast things change.
+const PACE: Duration = Duration::from_millis(50);
+
+/// Follows until the caller drops it or nobody reads any more.
+pub async fn run(args: &GetArgs, server: &Server, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    let mut follower = Follower::new(args);
+    loop {
+        let asked = tokio::time::Instant::now();
+        match follower.ask(server).await {
+            Ok(list) => {
+                let text = follower.take(&list, console)?;
+                if !text.is_empty() {
+                    console.data(&text)?;
+                }
+            }
+            Err(failure) if follower.seen.is_none() => return Err(failure),
+            Err(failure) => {
+                console.say(&format!("{}; trying again", failure.message));
+                follower.seen = Some(String::new());
+                tokio::time::sleep(PERIOD).await;
+            }
+        }
+        tokio::time::sleep_until(asked + follower.pause).await;
+    }
+}
+
+/// What was seen last.
+struct Follower<'a> {
+    args: &'a GetArgs,
+    /// The generation that was seen; empty asks at once.
+    seen: Option<String>,
+    drawn: String,
+    items: BTreeMap<String, Value>,
+    pause: Duration,
+}
+
+impl<'a> Follower<'a> {
+    fn new(args: &'a GetArgs) -> Self {
+        Self { args, seen: None, drawn: String::new(), items: BTreeMap::new(), pause: PACE }
+    }
+    async fn ask(&mut self, server: &Server) -> Result<List<Value>, Failure> {
+        let by_generation = matches!(self.args.what, Resource::Services | Resource::Endpoints);
+        let after = self.seen.clone().filter(|seen| by_generation && !seen.is_empty());
+        let mut query = query(self.args).to_vec();
+        query.push(("after", after.as_deref()));
+        let body = server.get_held(HELD, &path(self.args.what), &query).await?;
+        let list: List<Value> = parse(&body)?;
+        let same = self.seen.as_deref() == Some(list.metadata.resource_version.as_str());
+        self.pause = if same || !by_generation { PERIOD } else { PACE };
+        self.seen = Some(list.metadata.resource_version.clone());
+        Ok(list)
+    }
+    /// What there is to write.
+    fn take(&mut self, list: &List<Value>, console: &Console<'_>) -> Result<String, Failure> {
+        match self.args.output {
+            Output::Json | Output::Yaml => Ok(self.changes(list)),
+            Output::Table | Output::Wide | Output::Name => self.draw(list, console),
+        }
+    }
+    fn draw(&mut self, list: &List<Value>, console: &Console<'_>) -> Result<String, Failure> {
+        let text = render(self.args, list, console.color)?;
+        if text == self.drawn {
+            return Ok(String::new());
+        }
+        self.drawn.clone_from(&text);
+        // On a terminal the old table is drawn over; elsewhere tables follow one another.
+        Ok(if console.terminal { format!("\u{1b}[H\u{1b}[2J\u{1b}[3J{text}") } else { text + "\n" })
+    }
+    /// A line per item that came, changed or went.
+    fn changes(&mut self, list: &List<Value>) -> String {
+        let mut now = BTreeMap::new();
+        for item in &list.items {
+            now.insert(key(self.args.what, item), item.clone());
+        }
+        let mut out = String::new();
+        let mut line = |kind: &str, item: &Value| {
+            out.push_str(&json!({"type": kind, "object": item}).to_string());
+            out.push('\n');
+        };
+        for (key, item) in &now {
+            match self.items.get(key) {
+                None => line("ADDED", item),
+                Some(before) if steady(before) != steady(item) => line("MODIFIED", item),
+                Some(_) => {}
+            }
+        }
+        for (_, item) in self.items.iter().filter(|(key, _)| !now.contains_key(*key)) {
+            line("DELETED", item);
+        }
+        self.items = now;
+        out
+    }
+}
+
+/// What tells an item from all others, also where one name stands several times.
+fn key(what: Resource, item: &Value) -> String {
+    let fields: &[&str] = match what {
+        Resource::Services | Resource::Registries => &[],
+        Resource::Endpoints => &["namespace", "host", "port", "registry", "scope", "source"],
+        Resource::Clients => &["peer", "protocol"],
+    };
+    let more = fields.iter().map(|field| match item.get(field) {
+        Some(Value::Object(object)) => ["kind", "namespace", "name"]
+            .iter()
+            .filter_map(|part| object.get(*part)?.as_str())
+            .collect::<Vec<_>>()
+            .join("/"),
+        Some(value) => value.to_string(),
+        None => String::new(),
+    });
+    std::iter::once(name(what, item)).chain(more).collect::<Vec<_>>().join(" ")
+}
+
+/// The item without what changes all the time.
+fn steady(item: &Value) -> Value {
+    match item {
+        Value::Object(map) => {
+            let kept =
+                map.iter().filter(|(name, _)| !name.ends_with("Millis") && !name.ends_with("MillisAgo"));
+            Value::Object(kept.map(|(name, value)| (name.clone(), steady(value))).collect())
+        }
+        Value::Array(items) => items.iter().map(steady).collect(),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Metadata;
+
+    fn mk_args(words: &[&str]) -> GetArgs {
+        use clap::Parser as _;
+        let all = ["tributary", "get"].iter().chain(words).copied();
+        match crate::args::Cli::try_parse_from(all).unwrap().command {
+            crate::args::Command::Get(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn mk_list(items: Vec<Value>) -> List<Value> {
+        List::new("ClientList", items, Metadata::default(), usize::MAX)
+    }
+
+    #[test]
+    fn a_json_watch_tells_each_change_once() {
+        let args = mk_args(&["clients", "-w", "-o", "json"]);
+        let mut follower = Follower::new(&args);
+        let client =
+            |id: &str, millis: u64, kind: &str| json!({"id": id, "connectedMillis": millis, "kind": kind});
+        let first = follower.changes(&mk_list(vec![client("a", 1, "envoy"), client("b", 1, "envoy")]));
+        assert_eq!(first.matches("ADDED").count(), 2);
+        let aged = follower.changes(&mk_list(vec![client("a", 9, "envoy"), client("b", 9, "envoy")]));
+        assert_eq!(aged, "", "age alone is no change");
+        let second = follower.changes(&mk_list(vec![client("a", 10, "grpc")]));
+        let types: Vec<Value> =
+            second.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["type"].clone()).collect();
+        assert_eq!(types, ["MODIFIED", "DELETED"]);
+    }
+}

@@ -1,0 +1,40 @@
+//! The reference says what the program does: each page is made again and compared.
+//! `UPDATE_DOCS=1` rewrites the pages instead.
+
+use std::path::PathBuf;
+
+use tributary_app::reference::{PAGES, page};
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference")
+}
+
+#[test]
+fn every_page_is_as_the_program_would_write_it() {
+    for name in PAGES {
+        let made = page(name).unwrap();
+        let path = folder().join(name);
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::create_dir_all(folder()).unwrap();
+            std::fs::write(&path, &made).unwrap();
+        }
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            kept == made,
+            "docs/reference/{name} is out of date: UPDATE_DOCS=1 cargo test -p tributary --test reference"
+        );
+    }
+}
+
+#[test]
+fn pages_name_every_row_of_their_tables() {
+    let codes = page("codes.md").unwrap();
+    assert_eq!(codes.matches("\n| TRB").count(), tributary_model::Code::TABLE.len());
+    let metrics = page("metrics.md").unwrap();
+    assert_eq!(metrics.matches("\n| `tributary_").count(), tributary_app::admin::metrics::TABLE.len());
+    let config = page("config.md").unwrap();
+    for field in ["xds.tls.certFile", "registries[].path", "settings.crossNetwork", "start.firstSyncTimeout"]
+    {
+        assert!(config.contains(&format!("| `{field}` |")), "{field} is not described:\n{config}");
+    }
+}

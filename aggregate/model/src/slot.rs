@@ -225,7 +225,7 @@ mod tests {
         let encoded = Encoded::new("x".into(), Bytes::from_static(b"abc"));
         assert!(encoded.take_used(), "what is new is in use");
         assert!(!encoded.take_used());
-        encoded.body();
+        let _ = encoded.body();
         assert!(encoded.take_used());
     }
 }

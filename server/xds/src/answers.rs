@@ -1,7 +1,7 @@
 //! The seam between sessions and resources: what a session may ask of the answers.
 //!
 //! Owns the words that both sides use (kinds, classes, sets, changes) and the trait [`Answers`].
-//! Sessions call it off the owner; `CatalogAnswers` implements it.
+//! Sessions call it off the owner; [`CatalogAnswers`] implements it.
 //! Every list that leaves here is sorted by resource name, so that equal facts give equal bytes.
 
 use std::sync::Arc;
@@ -9,11 +9,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tributary_model::{Catalog, Encoded, Hostname};
 
+pub mod budget;
+pub mod catalog;
 pub mod class;
+pub mod counters;
 pub mod kind;
 pub mod rope;
 pub mod set;
 
+mod fixed;
+mod generations;
+mod singles;
+mod steps;
+mod store;
+
+pub use catalog::CatalogAnswers;
 pub use class::{Class, ClassKey, Classes};
 pub use kind::Kind;
 pub use rope::{Form, Rope};

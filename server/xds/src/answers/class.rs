@@ -9,68 +9,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use tributary_model::{ClientKind, ClusterId, Dims, Locality, Namespace, NetworkId, NodeName, Projection};
-
-/// All that an answer may depend on. Clients of one class get the same bytes for everything.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Class {
-    /// What kind of client it is.
-    pub kind: ClientKind,
-    /// Its namespace; without one it sees only what is exported to all.
-    pub namespace: Option<Namespace>,
-    /// Its cluster.
-    pub cluster: Option<ClusterId>,
-    /// Its network.
-    pub network: Option<NetworkId>,
-    /// Where it runs.
-    pub locality: Locality,
-    /// Its node.
-    pub node: Option<NodeName>,
-    /// Whether it uses IPv4 and IPv6.
-    pub families: (bool, bool),
-    /// Whether its listeners bind their ports (INTERCEPTION_MODE=NONE).
-    pub binds: bool,
-    /// The DNS domain of its short names.
-    pub domain: Option<Arc<str>>,
-    /// Whether it captures DNS, so that it uses allocated addresses.
-    pub dns_capture: bool,
-}
-
-impl Class {
-    /// A client of this kind of which nothing else is known.
-    #[must_use]
-    pub fn new(kind: ClientKind) -> Self {
-        Self {
-            kind,
-            namespace: None,
-            cluster: None,
-            network: None,
-            locality: Locality::default(),
-            node: None,
-            families: (true, true),
-            binds: false,
-            domain: None,
-            dns_capture: false,
-        }
-    }
-    /// The client reduced to these dimensions.
-    #[must_use]
-    pub fn project(&self, dims: Dims) -> Projection {
-        let has = |dim: Dims| dims.contains(dim);
-        Projection {
-            kind: has(Dims::KIND).then_some(self.kind),
-            network: has(Dims::NETWORK).then(|| self.network.clone()),
-            cluster: has(Dims::CLUSTER).then(|| self.cluster.clone()),
-            locality: has(Dims::LOCALITY).then(|| self.locality.clone()),
-            node: has(Dims::NODE).then(|| self.node.clone()),
-            namespace: has(Dims::NAMESPACE).then(|| self.namespace.clone()),
-            families: has(Dims::FAMILIES).then_some(self.families),
-            binds: has(Dims::BINDS).then_some(self.binds),
-            domain: has(Dims::DOMAIN).then(|| self.domain.clone()),
-            dns_capture: has(Dims::DNS_CAPTURE).then_some(self.dns_capture),
-        }
-    }
-}
+pub use tributary_answer::Class;
 
 /// An interned class. Cheap to clone, to compare and to hash by value.
 #[derive(Debug, Clone)]

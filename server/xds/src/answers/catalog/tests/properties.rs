@@ -1,0 +1,193 @@
+//! For any two worlds: differences are exact, answers do not depend on history, and the encoded
+//! output is in the strict set that every client takes.
+
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+use tributary_model::{TrafficDistribution, Visibility};
+
+use super::*;
+
+fn some_protocol() -> impl Strategy<Value = Protocol> {
+    prop_oneof![
+        Just(Protocol::Http),
+        Just(Protocol::Grpc),
+        Just(Protocol::Tcp),
+        Just(Protocol::Tls),
+        Just(Protocol::Udp)
+    ]
+}
+fn some_resolution() -> impl Strategy<Value = Resolution> {
+    prop_oneof![
+        4 => Just(Resolution::ClientSide),
+        1 => Just(Resolution::Passthrough),
+        1 => Just(Resolution::DnsStrict),
+        1 => Just(Resolution::DnsLogical),
+    ]
+}
+fn some_visibility() -> impl Strategy<Value = Visibility> {
+    let named = mk_svc("x.y").seen_by(&["web"]).visibility;
+    prop_oneof![
+        4 => Just(Visibility::Public),
+        1 => Just(Visibility::Own),
+        1 => Just(named),
+        1 => Just(Visibility::Hidden)
+    ]
+}
+fn some_traffic() -> impl Strategy<Value = TrafficDistribution> {
+    prop_oneof![3 => Just(TrafficDistribution::Any), 1 => Just(TrafficDistribution::SameZone)]
+}
+prop_compose! {
+    fn some_service()(
+        host in "[a-d]",
+        namespace in prop_oneof![Just("shop"), Just("web")],
+        ports in prop::collection::vec((prop_oneof![Just(80u32), Just(81)], some_protocol()), 1..3),
+        endpoints in prop::collection::vec(1u8..6, 0..6),
+        address in prop::option::of(1u8..4),
+        (visibility, resolution, traffic) in (some_visibility(), some_resolution(), some_traffic()),
+        (created, mtls) in (prop::option::of(0i64..3), any::<bool>()),
+    ) -> Svc {
+        Svc {
+            host: format!("{host}.shop"),
+            namespace: namespace.into(),
+            ports,
+            endpoints: endpoints.iter().map(|n| format!("10.0.0.{n}")).collect(),
+            names: Vec::new(),
+            addresses: address.iter().map(|n| format!("10.9.0.{n}")).collect(),
+            visibility,
+            resolution,
+            traffic,
+            created,
+            mtls,
+        }
+    }
+}
+pub(super) fn some_services() -> impl Strategy<Value = Vec<Svc>> {
+    prop::collection::vec(some_service(), 0..7).prop_map(|mut services| {
+        services.sort_by(|a, b| (&a.host, &a.namespace).cmp(&(&b.host, &b.namespace)));
+        services.dedup_by(|a, b| (&a.host, &a.namespace) == (&b.host, &b.namespace));
+        services
+    })
+}
+pub(super) fn some_class() -> impl Strategy<Value = ClassKey> {
+    let kind = prop_oneof![Just(ClientKind::Envoy), Just(ClientKind::Sidecar), Just(ClientKind::Grpc)];
+    (kind, prop_oneof![Just(""), Just("shop"), Just("web")]).prop_map(|(kind, ns)| mk_class(kind, ns))
+}
+
+/// Every name that could exist in these worlds.
+fn all_names() -> Arc<Subscription> {
+    let names = ["a", "b", "c", "d"].iter().flat_map(|h| [80, 81].map(|p| format!("outbound|{p}||{h}.shop")));
+    Arc::new(Subscription::new(names.map(String::into_boxed_str)))
+}
+/// What a class is told, with nothing shared and nothing remembered.
+fn told(services: &[Svc], class: &ClassKey, kind: Kind) -> BTreeMap<Arc<str>, Version> {
+    let catalog = World::default().next(services);
+    full(&CatalogAnswers::default(), &catalog, class, kind)
+}
+fn full(
+    answers: &CatalogAnswers,
+    catalog: &Arc<Catalog>,
+    class: &ClassKey,
+    kind: Kind,
+) -> BTreeMap<Arc<str>, Version> {
+    if kind.has_wildcard() {
+        return versions(&answers.all(catalog, class, kind));
+    }
+    let subscription = all_names();
+    let names = subscription.names().iter();
+    names
+        .filter_map(|name| answers.one(catalog, class, kind, name))
+        .map(|e| (e.name.clone(), e.version))
+        .collect()
+}
+fn mk_generations(worlds: &[Vec<Svc>]) -> Vec<Arc<Catalog>> {
+    let mut world = World::default();
+    worlds.iter().map(|services| world.next(services)).collect()
+}
+
+proptest! {
+    #[test]
+    fn a_difference_is_the_difference_of_the_sets(
+        worlds in prop::collection::vec(some_services(), 2..5),
+        class in some_class(),
+    ) {
+        let (generations, answers) = (mk_generations(&worlds), CatalogAnswers::default());
+        for kind in [Kind::Cluster, Kind::Endpoints] {
+            let mut held = full(&answers, &generations[0], &class, kind);
+            for step in generations.windows(2) {
+                let changed = answers.changed(&step[0], &step[1], &class, kind);
+                let now = full(&answers, &step[1], &class, kind);
+                for upserted in &changed.upserted {
+                    let before = held.insert(upserted.name.clone(), upserted.version);
+                    prop_assert_ne!(before, Some(upserted.version), "{} was sent again", upserted.name);
+                }
+                for name in &changed.removed {
+                    prop_assert!(held.remove(name).is_some(), "{} was removed and never there", name);
+                }
+                prop_assert_eq!(&held, &now);
+            }
+        }
+    }
+
+    #[test]
+    fn answers_do_not_depend_on_history(
+        worlds in prop::collection::vec(some_services(), 1..4),
+        class in some_class(),
+        jumps in prop::collection::vec(0usize..4, 0..6),
+    ) {
+        let (generations, answers) = (mk_generations(&worlds), CatalogAnswers::default());
+        let order = jumps.iter().map(|j| j % worlds.len()).chain(0..worlds.len());
+        for at in order {
+            for kind in [Kind::Cluster, Kind::Endpoints] {
+                let got = full(&answers, &generations[at], &class, kind);
+                prop_assert_eq!(got, told(&worlds[at], &class, kind));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_is_in_the_strict_set(services in some_services(), class in some_class()) {
+        let (catalog, answers) = (World::default().next(&services), CatalogAnswers::default());
+        for name in all_names().names() {
+            let Some(found) = answers.one(&catalog, &class, Kind::Endpoints, name) else { continue };
+            let body = ClusterLoadAssignment::decode(found.body().unwrap()).unwrap();
+            strict(&body)?;
+        }
+    }
+
+    #[test]
+    fn permuted_inputs_give_the_same_bytes(
+        services in some_services(),
+        class in some_class(),
+        by in 0usize..7,
+    ) {
+        let mut turned = services.clone();
+        turned.rotate_left(if services.is_empty() { 0 } else { by % services.len() });
+        for kind in [Kind::Cluster, Kind::Endpoints] {
+            prop_assert_eq!(told(&services, &class, kind), told(&turned, &class, kind));
+        }
+    }
+}
+
+/// `xds.md` 4.7: what gRPC's C core refuses, nobody is sent.
+fn strict(body: &ClusterLoadAssignment) -> Result<(), TestCaseError> {
+    let mut addresses = HashSet::new();
+    let mut localities = HashSet::new();
+    let mut priorities = Vec::new();
+    for group in &body.endpoints {
+        let locality = group.locality.as_ref();
+        prop_assert!(locality.is_some(), "a locality is missing");
+        prop_assert!(localities.insert((group.priority, format!("{locality:?}"))), "a locality stands twice");
+        prop_assert!(group.load_balancing_weight.is_some_and(|w| w.value >= 1));
+        priorities.push(group.priority);
+        for endpoint in &group.lb_endpoints {
+            prop_assert!(endpoint.load_balancing_weight.is_some_and(|w| w.value >= 1));
+            let text = format!("{:?}", endpoint.host_identifier);
+            prop_assert!(addresses.insert(text), "an address stands twice");
+        }
+    }
+    priorities.dedup();
+    let expected: Vec<u32> = (0..u32::try_from(priorities.len()).unwrap()).collect();
+    prop_assert_eq!(priorities, expected, "priorities have a gap");
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! Counters that prove that cost follows change (`core.md` 12). Tests assert on them, never on time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Kind;
+
+/// One number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds.
+    pub fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+    /// Adds one.
+    pub fn one(&self) {
+        self.add(1);
+    }
+    /// The number.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Why work over everything was done (law 7 allows exactly these).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// The first full answer of this process, or the first after a long silence.
+    FirstAnswer,
+    /// A class that nobody had asked for.
+    NewClass,
+}
+
+impl Cause {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::FirstAnswer, Self::NewClass];
+
+    /// A short name for metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::FirstAnswer => "first_answer",
+            Self::NewClass => "new_class",
+        }
+    }
+}
+
+/// What the answers have done since the process started.
+#[derive(Debug, Default)]
+pub struct Counters {
+    encodes: [Counter; Kind::ALL.len()],
+    encoded_bytes: [Counter; Kind::ALL.len()],
+    /// Bytes handed out that somebody else had paid for.
+    pub bytes_shared: Counter,
+    /// Resources that were found encoded.
+    pub hits: Counter,
+    /// Bodies dropped to stay within the budget.
+    pub evictions: Counter,
+    /// Bodies encoded again after they had been dropped.
+    pub refills: Counter,
+    /// Ropes made.
+    pub ropes: Counter,
+    /// Bytes copied into ropes.
+    pub rope_bytes: Counter,
+    passes: [Counter; Cause::ALL.len()],
+}
+
+impl Counters {
+    /// Notes a first encoding.
+    pub fn encoded(&self, kind: Kind, bytes: usize) {
+        self.encodes[kind as usize].one();
+        self.encoded_bytes[kind as usize].add(bytes as u64);
+    }
+    /// Notes an answer that was there.
+    pub fn hit(&self, bytes: u32) {
+        self.hits.one();
+        self.bytes_shared.add(bytes.into());
+    }
+    /// Notes work over everything.
+    pub fn pass(&self, cause: Cause) {
+        self.passes[cause as usize].one();
+    }
+    /// How many resources (or parts of composites) of this kind were encoded.
+    #[must_use]
+    pub fn encodes(&self, kind: Kind) -> u64 {
+        self.encodes[kind as usize].get()
+    }
+    /// How many bytes that came to.
+    #[must_use]
+    pub fn encoded_bytes(&self, kind: Kind) -> u64 {
+        self.encoded_bytes[kind as usize].get()
+    }
+    /// How often work over everything was done for this cause.
+    #[must_use]
+    pub fn passes(&self, cause: Cause) -> u64 {
+        self.passes[cause as usize].get()
+    }
+}

@@ -1,0 +1,189 @@
+//! What is known of the newest generations: their sets, and which dimensions their answers use.
+//!
+//! A class's set is cached under the projection of the class onto the dimensions that the kind's
+//! facets use, and under its namespace only where that makes a difference. So two clients share a
+//! set exactly when nothing that they are told could differ.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use tributary_answer::{overlay, resolve};
+use tributary_model::{Catalog, ClientKind, Dims, Namespace, PortView, Projection, ServiceView};
+
+use super::{ClassKey, Kind, ResourceSet, Subscription};
+
+/// Dimensions per kind.
+pub(crate) type KindDims = [Dims; Kind::ALL.len()];
+
+/// What a set depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct SetKey {
+    pub(crate) kind: Kind,
+    pub(crate) client: ClientKind,
+    pub(crate) namespace: Option<Namespace>,
+    pub(crate) projection: Projection,
+}
+
+/// Values made once per key. Bounded by the number of classes that differ; see [`Cells::MAX`].
+#[derive(Debug)]
+pub(crate) struct Cells<K, T>(Mutex<HashMap<K, Arc<OnceLock<T>>>>);
+
+impl<K, T> Default for Cells<K, T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Clone + Eq + std::hash::Hash, T: Clone> Cells<K, T> {
+    /// More classes than this share nothing; their values are made for each call.
+    const MAX: usize = 1_024;
+
+    /// The value of a key, made by whoever asks first. No lock is held while it is made.
+    pub(crate) fn get_or_make(&self, key: &K, make: impl FnOnce() -> T) -> T {
+        self.cell(key).get_or_init(make).clone()
+    }
+    /// The value of a key, if it has been made.
+    pub(crate) fn get(&self, key: &K) -> Option<T> {
+        self.0.lock().get(key)?.get().cloned()
+    }
+    fn cell(&self, key: &K) -> Arc<OnceLock<T>> {
+        let mut cells = self.0.lock();
+        if let Some(cell) = cells.get(key) {
+            return Arc::clone(cell);
+        }
+        let cell = Arc::new(OnceLock::new());
+        if cells.len() < Self::MAX {
+            cells.insert(key.clone(), Arc::clone(&cell));
+        }
+        cell
+    }
+}
+
+/// One generation, and what has been made from it.
+#[derive(Debug)]
+pub(crate) struct Known<T> {
+    pub(crate) catalog: Arc<Catalog>,
+    dims: OnceLock<KindDims>,
+    overlays: Cells<Namespace, bool>,
+    pub(crate) sets: Cells<SetKey, T>,
+    /// What followers of one subscription get, by the subscription's address; the value holds the
+    /// subscription, so that no other can have that address.
+    pub(crate) subscribed: Cells<(usize, SetKey), (Arc<Subscription>, Arc<ResourceSet>)>,
+}
+
+impl<T: Clone> Known<T> {
+    fn new(catalog: &Arc<Catalog>) -> Self {
+        Self {
+            catalog: Arc::clone(catalog),
+            dims: OnceLock::new(),
+            overlays: Cells::default(),
+            sets: Cells::default(),
+            subscribed: Cells::default(),
+        }
+    }
+    /// Whether clients of this namespace are told anything else than clients without one.
+    fn is_overlaid(&self, namespace: &Namespace) -> bool {
+        let Some(hosts) = overlay(&self.catalog, namespace) else { return false };
+        self.overlays.get_or_make(namespace, || {
+            hosts.iter().any(|host| {
+                let seen = |ns| resolve(&self.catalog, host.as_str(), ns, &mut ()).map(Arc::as_ptr);
+                seen(Some(namespace)) != seen(None)
+            })
+        })
+    }
+}
+
+/// The newest generations that were asked for.
+#[derive(Debug)]
+pub(crate) struct Generations<T> {
+    ring: Mutex<Vec<Arc<Known<T>>>>,
+}
+
+impl<T> Default for Generations<T> {
+    fn default() -> Self {
+        Self { ring: Mutex::default() }
+    }
+}
+
+impl<T: Clone> Generations<T> {
+    /// Each pins a catalog, so that there are few.
+    const KEPT: usize = 3;
+
+    /// What is known of a generation; it is kept while it is among the newest.
+    pub(crate) fn known(&self, catalog: &Arc<Catalog>) -> Arc<Known<T>> {
+        let mut ring = self.ring.lock();
+        if let Some(found) = ring.iter().find(|known| Arc::ptr_eq(&known.catalog, catalog)) {
+            return Arc::clone(found);
+        }
+        let fresh = Arc::new(Known::new(catalog));
+        ring.push(Arc::clone(&fresh));
+        ring.sort_by_key(|known| std::cmp::Reverse(known.catalog.generation));
+        ring.truncate(Self::KEPT);
+        fresh
+    }
+    /// The other generations kept, the newest first.
+    fn others(&self, than: &Known<T>) -> Vec<Arc<Known<T>>> {
+        let ring = self.ring.lock();
+        ring.iter().filter(|known| !Arc::ptr_eq(&known.catalog, &than.catalog)).cloned().collect()
+    }
+    /// Which dimensions the answers of a generation use: those of the last one and of what has
+    /// changed since. May be more than they use now, which costs sharing and nothing else.
+    pub(crate) fn dims(&self, known: &Known<T>) -> KindDims {
+        *known.dims.get_or_init(|| {
+            let base = self.others(known).into_iter().find_map(|o| Some((o.dims.get().copied()?, o)));
+            match base {
+                Some((dims, base)) => union(dims, changed_dims(&base.catalog, &known.catalog)),
+                None => all_dims(&known.catalog),
+            }
+        })
+    }
+    /// Under what a class's set of this kind is cached.
+    pub(crate) fn key(&self, known: &Known<T>, class: &ClassKey, kind: Kind) -> SetKey {
+        let namespace = class.namespace.as_ref().filter(|ns| known.is_overlaid(ns));
+        let dims = self.dims(known)[kind as usize];
+        set_key(class, kind, namespace, dims)
+    }
+    /// The nearest generation in which this set has been made, and the set.
+    pub(crate) fn nearest(&self, known: &Known<T>, key: &SetKey) -> Option<(Arc<Catalog>, T)> {
+        let made = |other: Arc<Known<T>>| Some((Arc::clone(&other.catalog), other.sets.get(key)?));
+        self.others(known).into_iter().find_map(made)
+    }
+}
+
+/// What a set of this class depends on.
+pub(crate) fn set_key(class: &ClassKey, kind: Kind, namespace: Option<&Namespace>, dims: Dims) -> SetKey {
+    SetKey { kind, client: class.kind, namespace: namespace.cloned(), projection: class.project(dims) }
+}
+
+/// The dimensions of all views that one generation has and the other has not.
+pub(crate) fn changed_dims(from: &Catalog, to: &Catalog) -> KindDims {
+    use imbl::ordmap::DiffItem;
+    let mut out = KindDims::default();
+    for item in from.hosts.diff(&to.hosts) {
+        let (before, after) = match item {
+            DiffItem::Add(_, after) => (None, Some(after)),
+            DiffItem::Remove(_, before) => (Some(before), None),
+            DiffItem::Update { old: (_, before), new: (_, after) } => (Some(before), Some(after)),
+        };
+        let views = before.into_iter().chain(after).flat_map(|entry| entry.claimants.iter());
+        views.for_each(|view| out = union(out, view_dims(view)));
+    }
+    out
+}
+
+fn all_dims(catalog: &Catalog) -> KindDims {
+    catalog.services().fold(KindDims::default(), |dims, view| union(dims, view_dims(view)))
+}
+
+fn view_dims(view: &ServiceView) -> KindDims {
+    view.ports.iter().fold(KindDims::default(), |dims, port| union(dims, port_dims(port)))
+}
+
+fn port_dims(port: &PortView) -> KindDims {
+    [port.cluster.dims, port.endpoints.dims, port.listener.dims, port.route.dims]
+}
+
+fn union(a: KindDims, b: KindDims) -> KindDims {
+    std::array::from_fn(|i| a[i] | b[i])
+}

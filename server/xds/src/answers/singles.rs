@@ -1,0 +1,137 @@
+//! CDS and EDS: one resource per service port, named by port and host.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tributary_answer::members::Difference;
+use tributary_answer::{differing, members, names, resolve};
+use tributary_model::{Catalog, Encoded, Hostname, PortNumber, PortView, ServiceView};
+
+use super::store::{Single, Store};
+use super::{ChangedSet, ClassKey, ResourceSet};
+
+/// The port that a resource name means to this class.
+pub(crate) fn port_of<'c>(catalog: &'c Catalog, class: &ClassKey, name: &str) -> Option<&'c PortView> {
+    let (port, host) = names::parse_cluster_name(name)?;
+    resolve(catalog, host.as_str(), class.namespace.as_ref(), &mut ())?.port(port)
+}
+
+/// Every resource of the kind for this class, by name.
+pub(crate) fn all<S: Single>(store: &Store, catalog: &Catalog, class: &ClassKey) -> Vec<Arc<Encoded>> {
+    let views = members(catalog, class.namespace.as_ref()).map(|(_, view)| view);
+    let mut out: Vec<_> =
+        views.flat_map(|view| view.ports.iter()).filter_map(|port| S::fill(store, port, class)).collect();
+    out.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    out
+}
+
+/// What differs between two generations. A resource that nobody of the class has asked for in the
+/// older one counts as changed: nobody holds it.
+pub(crate) fn changed<S: Single>(
+    store: &Store,
+    (from, to): (&Catalog, &Catalog),
+    class: &ClassKey,
+) -> ChangedSet {
+    let mut out = ChangedSet::default();
+    for difference in differing(from, to, class.namespace.as_ref()) {
+        for (number, before, after) in ports(&difference) {
+            one_port::<S>(store, class, (difference.host, number), before, after, &mut out);
+        }
+    }
+    sort(out)
+}
+
+/// The ports of either view, by number.
+pub(crate) fn ports<'c>(
+    difference: &Difference<'c>,
+) -> impl Iterator<Item = (PortNumber, Option<&'c PortView>, Option<&'c PortView>)> {
+    let mut out: BTreeMap<PortNumber, (Option<&PortView>, Option<&PortView>)> = BTreeMap::new();
+    let of = |view: Option<&'c Arc<ServiceView>>| view.into_iter().flat_map(|view| view.ports.iter());
+    of(difference.before).for_each(|port| out.entry(port.number).or_default().0 = Some(port));
+    of(difference.after).for_each(|port| out.entry(port.number).or_default().1 = Some(port));
+    out.into_iter().map(|(number, (before, after))| (number, before, after))
+}
+
+fn one_port<S: Single>(
+    store: &Store,
+    class: &ClassKey,
+    (host, number): (&Hostname, PortNumber),
+    before: Option<&PortView>,
+    after: Option<&PortView>,
+    out: &mut ChangedSet,
+) {
+    if before.zip(after).is_some_and(|(a, b)| S::same(a, b)) {
+        return;
+    }
+    match after.and_then(|port| S::fill(store, port, class)) {
+        Some(now) => {
+            let held = before.and_then(|port| S::made(port, class)).flatten();
+            if held.is_none_or(|held| held.version != now.version) {
+                out.upserted.push(now);
+            }
+        }
+        None if before.is_some_and(|port| S::exists(port, class)) => {
+            out.removed.push(names::cluster_name(number, host).into());
+        }
+        None => {}
+    }
+}
+
+/// In order of name: the order of hosts is not that of names.
+pub(crate) fn sort(mut set: ChangedSet) -> ChangedSet {
+    set.upserted.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    set.removed.sort_unstable();
+    set
+}
+
+/// A set with a difference applied; costs a pointer per member.
+pub(crate) fn applied(base: &ResourceSet, changed: &ChangedSet) -> Vec<Arc<Encoded>> {
+    let mut fresh = changed.upserted.iter().peekable();
+    let mut gone = changed.removed.iter().peekable();
+    let mut out = Vec::with_capacity(base.members().len() + changed.upserted.len());
+    for member in base.members() {
+        while let Some(next) = fresh.next_if(|next| next.name < member.name) {
+            out.push(Arc::clone(next));
+        }
+        while gone.next_if(|name| **name < member.name).is_some() {}
+        if let Some(next) = fresh.next_if(|next| next.name == member.name) {
+            out.push(Arc::clone(next));
+        } else if gone.next_if(|name| **name == member.name).is_none() {
+            out.push(Arc::clone(member));
+        }
+    }
+    out.extend(fresh.cloned());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn mk_resource(name: u8, body: u8) -> Arc<Encoded> {
+        Arc::new(Encoded::new(format!("{name:03}").into(), vec![body].into()))
+    }
+    fn mk_set(map: &BTreeMap<u8, u8>) -> Vec<Arc<Encoded>> {
+        map.iter().map(|(&name, &body)| mk_resource(name, body)).collect()
+    }
+    fn summary(members: &[Arc<Encoded>]) -> Vec<(Arc<str>, tributary_model::Version)> {
+        members.iter().map(|m| (m.name.clone(), m.version)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_difference_leads_from_one_set_to_the_other(
+            from in prop::collection::btree_map(any::<u8>(), 0u8..3, 0..40),
+            to in prop::collection::btree_map(any::<u8>(), 0u8..3, 0..40),
+        ) {
+            let changed = ChangedSet {
+                upserted: mk_set(&to.iter().filter(|(k, v)| from.get(k) != Some(v)).map(|(&k, &v)| (k, v)).collect()),
+                removed: from.keys().filter(|k| !to.contains_key(k)).map(|k| format!("{k:03}").into()).collect(),
+            };
+            let got = applied(&ResourceSet::new(mk_set(&from)), &changed);
+            prop_assert_eq!(summary(&got), summary(&mk_set(&to)));
+        }
+    }
+}

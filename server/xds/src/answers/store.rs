@@ -1,0 +1,145 @@
+//! Fills the slots of facets (law 5): one encoding per facet and projection, whoever asks first.
+//!
+//! Called off the owner by everything that needs a resource of one service port. Others who ask
+//! for the same slot meanwhile wait for that one encoding.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tributary_answer::{Class, cluster, endpoints, names};
+use tributary_model::slot::Answers as Slot;
+use tributary_model::{ClusterFacts, Encoded, EndpointFacts, Facet, PortView, Projection};
+
+use super::Kind;
+use super::budget::Budget;
+use super::counters::Counters;
+use crate::encode;
+
+/// A resource before it is kept: its name and its body.
+pub(crate) type Fresh = (String, Vec<u8>);
+
+/// Where encoded resources are counted and kept within bounds.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) counters: Counters,
+    pub(crate) budget: Budget,
+}
+
+impl Store {
+    pub(crate) fn new(limit: u64) -> Self {
+        Self { counters: Counters::default(), budget: Budget::new(limit) }
+    }
+    /// What a facet gives to clients of this class.
+    pub(crate) fn fill<T>(
+        &self,
+        kind: Kind,
+        facet: &Facet<T>,
+        class: &Class,
+        encode: impl Fn(&T, &Projection) -> Vec<Fresh>,
+    ) -> Slot {
+        let projection = class.project(facet.dims);
+        let mut made = false;
+        let slot = facet.slots.get_or_make(&projection, || {
+            made = true;
+            encode(&facet.facts, &projection).into_iter().map(|fresh| self.keep(kind, fresh)).collect()
+        });
+        for resource in slot.iter() {
+            if made {
+                self.budget.file(resource, &self.counters);
+            } else {
+                self.counters.hit(resource.len);
+            }
+        }
+        slot
+    }
+    fn keep(&self, kind: Kind, (name, body): Fresh) -> Arc<Encoded> {
+        self.counters.encoded(kind, body.len());
+        Arc::new(Encoded::new(name.into(), body.into()))
+    }
+    /// Puts back a body that was encoded again, if it is the resource's.
+    pub(crate) fn refill(&self, resource: &Arc<Encoded>, body: Bytes) -> Option<Bytes> {
+        if u32::try_from(body.len()).ok() != Some(resource.len) {
+            return None;
+        }
+        self.counters.refills.one();
+        resource.refill(body.clone());
+        self.budget.file(resource, &self.counters);
+        Some(body)
+    }
+}
+
+/// What differs between the kinds that have one resource per service port.
+pub(crate) trait Single {
+    type Facts;
+    const KIND: Kind;
+    fn facet(port: &PortView) -> &Arc<Facet<Self::Facts>>;
+    fn encode(facts: &Self::Facts, projection: &Projection) -> Option<Fresh>;
+
+    fn fill(store: &Store, port: &PortView, class: &Class) -> Option<Arc<Encoded>> {
+        let slot = store.fill(Self::KIND, Self::facet(port), class, |facts, projection| {
+            Self::encode(facts, projection).into_iter().collect()
+        });
+        slot.first().cloned()
+    }
+    /// The resource if somebody has asked for it; the outer `None` where nobody has.
+    fn made(port: &PortView, class: &Class) -> Option<Option<Arc<Encoded>>> {
+        let facet = Self::facet(port);
+        facet.slots.get(&class.project(facet.dims)).map(|slot| slot.first().cloned())
+    }
+    /// Whether the class has this resource, without encoding it.
+    fn exists(port: &PortView, class: &Class) -> bool {
+        Self::made(port, class).map_or_else(|| Self::plans(port, class), |made| made.is_some())
+    }
+    /// Whether there is a plan to encode.
+    fn plans(port: &PortView, class: &Class) -> bool;
+    /// The body, encoded again.
+    fn body(port: &PortView, class: &Class) -> Option<Vec<u8>> {
+        let facet = Self::facet(port);
+        Self::encode(&facet.facts, &class.project(facet.dims)).map(|(_, body)| body)
+    }
+    fn same(a: &PortView, b: &PortView) -> bool {
+        Arc::ptr_eq(Self::facet(a), Self::facet(b))
+    }
+}
+
+/// CDS: one xDS cluster per port.
+pub(crate) struct Clusters;
+
+impl Single for Clusters {
+    type Facts = ClusterFacts;
+    const KIND: Kind = Kind::Cluster;
+
+    fn facet(port: &PortView) -> &Arc<Facet<ClusterFacts>> {
+        &port.cluster.0
+    }
+    fn encode(facts: &ClusterFacts, projection: &Projection) -> Option<Fresh> {
+        let plan = cluster(facts, projection, &mut ())?;
+        let body = encode::cluster::cluster(&plan);
+        Some((plan.name, body))
+    }
+    fn plans(port: &PortView, class: &Class) -> bool {
+        let facet = &port.cluster;
+        cluster(&facet.facts, &class.project(facet.dims), &mut ()).is_some()
+    }
+}
+
+/// EDS: one assignment per port, also where it is empty.
+pub(crate) struct Assignments;
+
+impl Single for Assignments {
+    type Facts = EndpointFacts;
+    const KIND: Kind = Kind::Endpoints;
+
+    fn facet(port: &PortView) -> &Arc<Facet<EndpointFacts>> {
+        &port.endpoints.0
+    }
+    fn encode(facts: &EndpointFacts, projection: &Projection) -> Option<Fresh> {
+        let plan = endpoints(facts, projection, &mut ());
+        let name = names::cluster_name(facts.port, &facts.service.host);
+        let body = encode::assignment::assignment(&name, &plan);
+        Some((name, body))
+    }
+    fn plans(_: &PortView, _: &Class) -> bool {
+        true
+    }
+}

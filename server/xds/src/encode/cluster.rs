@@ -1,0 +1,261 @@
+//! `Cluster`: what CDS serves (`xds.md` 5.1).
+//!
+//! Bodies come from envoy-types; what would need a map of several keys (`metadata`) or is written
+//! by us anyway (`load_assignment`) is appended as the last fields, in order of number.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::cluster::v3::cluster::{
+    self, ClusterDiscoveryType, DiscoveryType, DnsLookupFamily, LbPolicy,
+};
+use envoy_types::pb::envoy::config::cluster::v3::{CircuitBreakers, Cluster, circuit_breakers::Thresholds};
+use envoy_types::pb::envoy::config::core::v3::{
+    self as core, AggregatedConfigSource, ApiVersion, ConfigSource, Http2ProtocolOptions,
+    config_source::ConfigSourceSpecifier,
+};
+use envoy_types::pb::envoy::extensions::clusters::dynamic_forward_proxy::v3 as forward_cluster;
+use envoy_types::pb::envoy::extensions::common::dynamic_forward_proxy::v3::DnsCacheConfig;
+use envoy_types::pb::envoy::extensions::upstreams::http::v3::{HttpProtocolOptions, http_protocol_options};
+use envoy_types::pb::envoy::r#type::v3::Percent;
+use envoy_types::pb::google::protobuf::UInt32Value;
+use prost::Message;
+use tributary_answer::endpoints::Destination;
+use tributary_answer::{ClusterPlan, Discovery, LoadBalancing, names};
+use tributary_model::{PortNumber, ServiceKey};
+
+use super::wire::Wire;
+use super::{any, assignment, duration};
+
+const METADATA: u32 = 25;
+const LOAD_ASSIGNMENT: u32 = 33;
+/// The DNS cache that forward-proxy xDS clusters and their HTTP filter share.
+const DNS_CACHE: &str = "tributary";
+/// Where inbound connections come from, so that an intercepting proxy lets them pass.
+const INBOUND_SOURCE: &str = "127.0.0.6";
+
+/// The body of an xDS cluster.
+#[must_use]
+pub fn cluster(plan: &ClusterPlan<'_>) -> Vec<u8> {
+    let mut body = base(&plan.name, plan.connect_timeout);
+    body.lb_policy = balancing(plan.balancing).into();
+    body.common_lb_config = Some(no_panic());
+    if plan.http2 && plan.balancing != LoadBalancing::RoundRobin {
+        body.typed_extension_protocol_options = [http2()].into();
+    }
+    discover(&mut body, plan);
+    let mut wire = Wire::default();
+    wire.message(METADATA, |w| metadata(w, plan.service));
+    if let Discovery::StrictDns(within) | Discovery::LogicalDns(within) = &plan.discovery {
+        wire.message(LOAD_ASSIGNMENT, |w| assignment::write(w, &plan.name, within));
+    }
+    appended(&body, wire)
+}
+
+/// Where traffic goes that is refused: no endpoints at all.
+#[must_use]
+pub fn black_hole(connect_timeout: Duration) -> Vec<u8> {
+    typed(base(names::BLACK_HOLE, connect_timeout), DiscoveryType::Static).encode_to_vec()
+}
+
+/// Where traffic goes that no service claims: on to where it was going.
+#[must_use]
+pub fn passthrough(connect_timeout: Duration) -> Vec<u8> {
+    original_destination(base(names::PASSTHROUGH, connect_timeout)).encode_to_vec()
+}
+
+/// Where inbound traffic goes that no service claims.
+#[must_use]
+pub fn inbound_passthrough(connect_timeout: Duration) -> Vec<u8> {
+    let body = original_destination(base(names::INBOUND_PASSTHROUGH, connect_timeout));
+    from_inbound(body).encode_to_vec()
+}
+
+/// The client's own workload behind one of its ports: at the address that was connected to, or, where
+/// nothing is intercepted, on the loopback address.
+#[must_use]
+pub fn inbound(port: PortNumber, http2: bool, binds: bool, connect_timeout: Duration) -> Vec<u8> {
+    let name = names::inbound_name(port);
+    let mut body = base(&name, connect_timeout);
+    if http2 {
+        body.typed_extension_protocol_options = [self::http2()].into();
+    }
+    if !binds {
+        return from_inbound(original_destination(body)).encode_to_vec();
+    }
+    let mut wire = Wire::default();
+    wire.message(LOAD_ASSIGNMENT, |w| loopback(w, &name, port));
+    appended(&typed(body, DiscoveryType::Static), wire)
+}
+
+fn appended(body: &Cluster, tail: Wire) -> Vec<u8> {
+    let mut out = body.encode_to_vec();
+    out.extend_from_slice(&tail.finish());
+    out
+}
+
+/// What every xDS cluster has: its name, a timeout, and no limits but the client's own.
+fn base(name: &str, connect_timeout: Duration) -> Cluster {
+    let all = Some(UInt32Value { value: u32::MAX });
+    let thresholds = Thresholds {
+        max_connections: all,
+        max_pending_requests: all,
+        max_requests: all,
+        max_retries: all,
+        track_remaining: true,
+        ..Thresholds::default()
+    };
+    Cluster {
+        name: name.into(),
+        connect_timeout: Some(duration(connect_timeout)),
+        circuit_breakers: Some(CircuitBreakers {
+            thresholds: vec![thresholds],
+            ..CircuitBreakers::default()
+        }),
+        ..Cluster::default()
+    }
+}
+
+fn discover(body: &mut Cluster, plan: &ClusterPlan<'_>) {
+    let kind = match &plan.discovery {
+        Discovery::Eds => {
+            body.eds_cluster_config = Some(eds(&plan.name));
+            DiscoveryType::Eds
+        }
+        Discovery::StrictDns(_) => by_dns(body, plan.race_connect, DiscoveryType::StrictDns),
+        Discovery::LogicalDns(_) => by_dns(body, plan.race_connect, DiscoveryType::LogicalDns),
+        Discovery::OriginalDestination => DiscoveryType::OriginalDst,
+        Discovery::ForwardProxy => {
+            body.cluster_discovery_type = Some(ClusterDiscoveryType::ClusterType(forward_proxy()));
+            return;
+        }
+    };
+    body.cluster_discovery_type = Some(ClusterDiscoveryType::Type(kind.into()));
+}
+
+/// Names may have addresses of either family; which of them work is the client's to find out.
+#[expect(deprecated, reason = "what replaces these fields is unknown to gRPC and to older Envoys")]
+fn by_dns(body: &mut Cluster, race: bool, kind: DiscoveryType) -> DiscoveryType {
+    let family = if race { DnsLookupFamily::All } else { DnsLookupFamily::V4Preferred };
+    body.dns_lookup_family = family.into();
+    body.respect_dns_ttl = true;
+    body.dns_refresh_rate = Some(duration(Duration::from_secs(60)));
+    kind
+}
+
+/// EDS over the same stream. No timeout for the first answer: an xDS cluster without its endpoints
+/// would fail requests, and the server always answers (`xds.md` 5.1).
+fn eds(name: &str) -> cluster::EdsClusterConfig {
+    cluster::EdsClusterConfig { eds_config: Some(ads()), service_name: name.into() }
+}
+
+/// This stream, as a source of configuration.
+pub(crate) fn ads() -> ConfigSource {
+    ConfigSource {
+        config_source_specifier: Some(ConfigSourceSpecifier::Ads(AggregatedConfigSource {})),
+        resource_api_version: ApiVersion::V3.into(),
+        initial_fetch_timeout: Some(duration(Duration::ZERO)),
+        ..ConfigSource::default()
+    }
+}
+
+const fn balancing(balancing: LoadBalancing) -> LbPolicy {
+    match balancing {
+        LoadBalancing::LeastRequest => LbPolicy::LeastRequest,
+        LoadBalancing::RoundRobin => LbPolicy::RoundRobin,
+        LoadBalancing::ByType => LbPolicy::ClusterProvided,
+    }
+}
+
+/// Unhealthy endpoints are told as such; without this a client would use them when most are.
+fn no_panic() -> cluster::CommonLbConfig {
+    cluster::CommonLbConfig {
+        healthy_panic_threshold: Some(Percent { value: 0.0 }),
+        ..cluster::CommonLbConfig::default()
+    }
+}
+
+fn http2() -> (String, envoy_types::pb::google::protobuf::Any) {
+    use http_protocol_options::explicit_http_config::ProtocolConfig;
+    use http_protocol_options::{ExplicitHttpConfig, UpstreamProtocolOptions};
+    let config = ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions::default());
+    let explicit = ExplicitHttpConfig { protocol_config: Some(config) };
+    let options = HttpProtocolOptions {
+        upstream_protocol_options: Some(UpstreamProtocolOptions::ExplicitHttpConfig(explicit)),
+        ..HttpProtocolOptions::default()
+    };
+    ("envoy.extensions.upstreams.http.v3.HttpProtocolOptions".into(), any(&options))
+}
+
+/// The cache of names that the HTTP filter fills and the xDS cluster reads.
+pub(crate) fn dns_cache() -> DnsCacheConfig {
+    DnsCacheConfig {
+        name: DNS_CACHE.into(),
+        dns_lookup_family: DnsLookupFamily::V4Preferred.into(),
+        ..DnsCacheConfig::default()
+    }
+}
+
+fn forward_proxy() -> cluster::CustomClusterType {
+    use forward_cluster::cluster_config::ClusterImplementationSpecifier as How;
+    let config = forward_cluster::ClusterConfig {
+        // Upstream TLS is not ours to offer, so there is no certificate to check.
+        allow_insecure_cluster_options: true,
+        cluster_implementation_specifier: Some(How::DnsCacheConfig(dns_cache())),
+        ..forward_cluster::ClusterConfig::default()
+    };
+    cluster::CustomClusterType {
+        name: "envoy.clusters.dynamic_forward_proxy".into(),
+        typed_config: Some(any(&config)),
+    }
+}
+
+fn typed(body: Cluster, kind: DiscoveryType) -> Cluster {
+    Cluster { cluster_discovery_type: Some(ClusterDiscoveryType::Type(kind.into())), ..body }
+}
+
+fn original_destination(body: Cluster) -> Cluster {
+    let body = typed(body, DiscoveryType::OriginalDst);
+    Cluster { lb_policy: LbPolicy::ClusterProvided.into(), ..body }
+}
+
+fn from_inbound(body: Cluster) -> Cluster {
+    let source = core::SocketAddress {
+        address: INBOUND_SOURCE.into(),
+        port_specifier: Some(core::socket_address::PortSpecifier::PortValue(0)),
+        ..core::SocketAddress::default()
+    };
+    let bind = core::BindConfig { source_address: Some(source), ..core::BindConfig::default() };
+    Cluster { upstream_bind_config: Some(bind), ..body }
+}
+
+fn loopback(wire: &mut Wire, name: &str, port: PortNumber) {
+    let target = Destination::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST), port.get());
+    wire.string(1, name);
+    wire.message(2, |w| {
+        w.message(2, |w| w.message(1, |w| w.message(1, |w| assignment::address(w, target))));
+    });
+}
+
+/// `{istio: {services: [{host, name, namespace}]}}`: statistics and access logs read it.
+fn metadata(wire: &mut Wire, service: &ServiceKey) {
+    wire.entry(1, "istio", |w| {
+        w.entry(1, "services", |w| {
+            w.message(6, |w| w.message(1, |w| w.message(5, |w| described(w, service))))
+        });
+    });
+}
+
+fn described(wire: &mut Wire, service: &ServiceKey) {
+    wire.struct_string("host", service.host.as_str());
+    wire.struct_string("name", short_name(service));
+    wire.struct_string("namespace", service.namespace.as_str());
+}
+
+/// A Kubernetes service is called by its first label, any other by its host.
+fn short_name(service: &ServiceKey) -> &str {
+    let host = service.host.as_str();
+    let Some((name, rest)) = host.split_once('.') else { return host };
+    let kubernetes = rest.strip_prefix(service.namespace.as_str()).is_some_and(|r| r.starts_with(".svc."));
+    if kubernetes { name } else { host }
+}

@@ -3,7 +3,7 @@
 
 use tributary_model::{
     Address, At, ClientKind, Code, EndpointFacts, EndpointSource, Health, NetworkId, Projection, Recorder,
-    Stage, Timestamp, Verdict,
+    Stage, Timestamp, Verdict, labels,
 };
 
 use super::{Destination, Names};
@@ -160,7 +160,14 @@ fn candidate<'a>(
     // What has no port is refused at once, so that the service's number is only ever shown.
     let target =
         Destination::of(&source.group, address, number.or(Some(facts.port))).unwrap_or(Destination::Pipe(""));
-    Candidate { target, source, address, shard, index, health: address.health }
+    Candidate { target, source, address, shard, index, health: health(address) }
+}
+
+/// The label takes a workload out of rotation, whatever its source says of its health
+/// (`registries.md` 1.4).
+fn health(address: &Address) -> Health {
+    let labelled = address.labels.get(labels::DRAINING).is_some_and(|value| !value.is_empty());
+    if labelled { address.health.max(Health::Draining) } else { address.health }
 }
 
 fn group_port<'a>(source: &'a EndpointSource, address: &Address) -> Option<&'a tributary_model::GroupPort> {

@@ -99,6 +99,28 @@ fn draining_endpoints_stay_where_sessions_are_bound_to_them() {
 }
 
 #[test]
+fn a_draining_label_outweighs_a_good_health_and_not_a_bad_one() {
+    let labelled = |ip, health| Address {
+        labels: [(labels::DRAINING, "true")].into_iter().collect(),
+        ..with_health(ip, health)
+    };
+    let mut source = mk_source(
+        "east",
+        mk_group(
+            "a",
+            &[],
+            vec![labelled("10.0.0.1", Health::Healthy), labelled("10.0.0.2", Health::Unhealthy)],
+        ),
+    );
+    let attributes = Attributes { persistent_sessions: true, ..Attributes::default() };
+    source.declaration = Declaration { attributes, ..mk_declaration("pay") }.into();
+    let facts = mk_facts(vec![source]);
+    let assignment = endpoints(&facts, &Projection::default(), &mut ());
+    let health: Vec<Health> = assignment.endpoints().map(|e| e.health).collect();
+    assert_eq!(health, [Health::Draining, Health::Unhealthy]);
+}
+
+#[test]
 fn within_a_shard_the_best_health_stands_and_across_shards_the_worst() {
     let said = |registry, name, health| {
         mk_source(registry, mk_group(name, &[], vec![with_health("10.0.0.1", health)]))

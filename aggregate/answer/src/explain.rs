@@ -14,8 +14,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, ClientKind, Code, EndpointFacts, PortView, Projection, Recorder, ServiceView, Stage, Step,
-    Trace, Verdict,
+    Catalog, ClientKind, Code, EndpointFacts, PortView, Projection, Recorder, ServiceKey, ServiceView, Stage,
+    Step, Trace, Verdict,
 };
 
 use crate::client::Client;
@@ -31,13 +31,29 @@ const MAX_PLACES: usize = 64;
 
 /// Why this endpoint is or is not served to this client, once for each service port that it stands
 /// behind; never empty. Without a client, what depends on one is left open.
+///
+/// The stages source and merge are told from the views; a caller that can ask the core uses
+/// [`explain_with`].
 #[must_use]
 pub fn explain(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Vec<Explanation> {
+    explain_with(catalog, query, client, &|_| Vec::new())
+}
+
+/// As [`explain`], with the stages source and merge as the core traces them: `history` gives a
+/// service's steps, or none where it is not known.
+#[must_use]
+pub fn explain_with(
+    catalog: &Catalog,
+    query: &Query,
+    client: Option<&Client>,
+    history: &dyn Fn(&ServiceKey) -> Vec<Step>,
+) -> Vec<Explanation> {
     let places = query.places(catalog, MAX_PLACES);
     if places.is_empty() {
         return vec![unknown(catalog, query, client)];
     }
-    places.into_iter().map(|place| place_of(catalog, &place, client)).collect()
+    let of = |place: &Place<'_>| place_of(catalog, place, client, history(&place.view.key));
+    places.iter().map(of).collect()
 }
 
 fn unknown(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Explanation {
@@ -56,19 +72,26 @@ pub(crate) struct Place<'c> {
     pub(crate) endpoint: String,
 }
 
-fn place_of(catalog: &Catalog, place: &Place<'_>, client: Option<&Client>) -> Explanation {
+fn place_of(
+    catalog: &Catalog,
+    place: &Place<'_>,
+    client: Option<&Client>,
+    history: Vec<Step>,
+) -> Explanation {
     let Place { view, port, endpoint } = place;
     let mut out = Explanation::new(catalog, endpoint.clone(), client);
     out.service = Some(format!("{}:{}", view.key.host, port.number));
-    let mut trace = Trace::default();
-    source::record(catalog, view, port, endpoint, &mut trace);
+    let mut trace = Trace { steps: history };
+    let traced = !trace.steps.is_empty();
+    source::record(catalog, view, port, endpoint, traced, &mut trace);
     let reached = client.is_none_or(|client| serves(catalog, view, client, &mut trace));
     let mut within = Trace::default();
     let facts = open_to_all(&port.endpoints.facts, client);
     let assignment = assigned(&facts, client, port, &mut within);
     let told = assignment.endpoints().any(|e| e.target.to_string() == *endpoint);
-    let about = |step: &Step| step.endpoint.is_empty() || step.endpoint == *endpoint;
-    trace.steps.extend(within.steps.into_iter().filter(about));
+    // What the core has traced of the source is not said twice.
+    trace.steps.extend(within.steps.into_iter().filter(|s| !(traced && s.stage == Stage::Source)));
+    trace.steps.retain(|step| step.endpoint.is_empty() || step.endpoint == *endpoint);
     out.add(trace.steps);
     out.verdict = if reached && told { Outcome::Served } else { Outcome::Dropped };
     out

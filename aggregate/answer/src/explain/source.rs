@@ -9,27 +9,34 @@ use tributary_model::{
 use crate::endpoints::Destination;
 use crate::note::{endpoint_step, service_step};
 
-/// Records who lists the endpoint, how fresh that word is, and what was merged into the service.
+/// Records who lists the endpoint, how fresh that word is, and what was merged into the service; of
+/// what the core has `traced`, only how fresh it is.
 pub(super) fn record<R: Recorder>(
     catalog: &Catalog,
     view: &ServiceView,
     port: &PortView,
     endpoint: &str,
+    traced: bool,
     r: &mut R,
 ) {
     let sources = &port.endpoints.facts.sources;
     for source in sources.iter().filter(|s| lists(s, endpoint)) {
-        r.step(|| {
-            let registry = &source.shard.registry;
-            let detail = format!("registry {} ({registry}) lists it for {}", registry.name, view.key);
-            let said = (Stage::Source, Verdict::Pass, Code::SOURCE_ENDPOINT);
-            endpoint_step(said, source, endpoint.to_owned(), detail)
-        });
+        if !traced {
+            r.step(|| listed(source, view, endpoint));
+        }
         if let Some(step) = stale(catalog, source, endpoint) {
             r.step(|| step);
         }
     }
-    merged(view, port, r);
+    if !traced {
+        merged(view, port, r);
+    }
+}
+
+fn listed(source: &EndpointSource, view: &ServiceView, endpoint: &str) -> Step {
+    let registry = &source.shard.registry;
+    let detail = format!("registry {} ({registry}) lists it for {}", registry.name, view.key);
+    endpoint_step((Stage::Source, Verdict::Pass, Code::SOURCE_ENDPOINT), source, endpoint.to_owned(), detail)
 }
 
 fn lists(source: &EndpointSource, endpoint: &str) -> bool {

@@ -41,6 +41,27 @@ fn a_served_endpoint_shows_its_whole_way_in_order() {
 }
 
 #[test]
+fn what_the_core_traced_stands_instead_of_the_views_word() {
+    let mut source = mk_source("east", mk_group("a", &[], vec![mk_address("10.0.0.1")]));
+    source.held = [0].into();
+    let catalog = mk_served(mk_facts(vec![source]), Visibility::Public);
+    let step = |endpoint: &str| Step {
+        stage: Stage::Source,
+        verdict: Verdict::Warn,
+        code: Code::HELD_ENDPOINT,
+        registry: None,
+        object: None,
+        endpoint: endpoint.to_owned(),
+        detail: format!("traced {endpoint}"),
+    };
+    let history = |_: &ServiceKey| vec![step("10.0.0.1:8080"), step("10.0.0.2:8080")];
+    let all = explain_with(&catalog, &"10.0.0.1".parse().unwrap(), None, &history);
+    let source_steps: Vec<&str> =
+        all[0].steps.iter().filter(|s| s.stage < Stage::Scope).map(|s| s.detail.as_str()).collect();
+    assert_eq!(source_steps, ["traced 10.0.0.1:8080"]);
+}
+
+#[test]
 fn an_unknown_address_ends_at_the_source() {
     let catalog = mk_served(mk_one(vec![mk_address("10.0.0.1")]), Visibility::Public);
     for text in ["10.0.0.2", "10.0.0.1:9999", "db.example.com"] {

@@ -4,7 +4,9 @@
 //! value that it returns can be run: shape, values and their combination have been checked, and
 //! nothing has been opened or bound.
 
+pub mod change;
 pub mod check;
+pub mod facts;
 pub mod file;
 pub mod kind;
 pub mod layers;

@@ -17,7 +17,7 @@ use tributary_model::Condition;
 
 pub use clients::ClientItem;
 pub use endpoints::EndpointItem;
-pub use explain::{ExplainItem, StepItem};
+pub use explain::{ExplainItem, StepItem, WhyNotItem};
 pub use filter::Filter;
 pub use registries::RegistryItem;
 pub use services::ServiceItem;

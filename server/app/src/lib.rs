@@ -12,3 +12,4 @@ pub mod environment;
 pub mod exit;
 pub mod overlay;
 pub mod reference;
+pub mod telemetry;

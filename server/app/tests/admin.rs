@@ -14,7 +14,7 @@ use tributary_app::admin::gate::Peer;
 use tributary_app::admin::inside::Explained;
 use tributary_app::admin::metrics::{self, Sample};
 use tributary_app::admin::{Access, Check, Inside, ROUTES, Readiness, Shared, Surface, router};
-use tributary_app::document::{ClientItem, ExplainItem, RegistryItem};
+use tributary_app::document::{ClientItem, RegistryItem};
 use tributary_model::Catalog;
 
 /// A server that holds secrets in every answer, so that a leak shows.
@@ -56,7 +56,7 @@ impl Inside for Fake {
     }
     async fn explain(&self, endpoint: &str, _: Option<&str>, _: Option<&str>) -> Explained {
         if endpoint == "10.0.0.1" {
-            Ok(vec![ExplainItem::new(endpoint, SECRET, "", vec![])])
+            Ok(vec![json!({"endpoint": endpoint, "service": SECRET})])
         } else {
             Err("no endpoint".into())
         }

@@ -93,7 +93,7 @@ pub async fn explain(State(shared): State<Shared>, asked: Asked<ExplainQuery>) -
     }
     let Ok(_permit) = shared.work.try_acquire() else { return busy() };
     let found = shared.inside.explain(&query.endpoint, query.host.as_deref(), query.client.as_deref()).await;
-    explained(&shared, found)
+    explained(&shared, "ExplainList", found)
 }
 
 /// What `why-not` asks.
@@ -115,7 +115,7 @@ pub async fn why_not(State(shared): State<Shared>, asked: Asked<WhyNotQuery>) ->
     }
     let Ok(_permit) = shared.work.try_acquire() else { return busy() };
     let found = shared.inside.why_not(&query.host, &query.client).await;
-    explained(&shared, found)
+    explained(&shared, "WhyNotList", found)
 }
 
 /// The running configuration.
@@ -123,12 +123,12 @@ pub async fn config(State(shared): State<Shared>) -> Json<serde_json::Value> {
     Json(shared.inside.config())
 }
 
-fn explained(shared: &Shared, found: Explained) -> Response {
+fn explained(shared: &Shared, kind: &str, found: Explained) -> Response {
     match found {
         Ok(items) => {
             let metadata = metadata(shared, &shared.inside.catalog());
             let limit = crate::document::ExplainItem::MAX;
-            Json(List::new("ExplainList", items, metadata, limit)).into_response()
+            Json(List::new(kind, items, metadata, limit)).into_response()
         }
         Err(what) => problem(StatusCode::NOT_FOUND, Some(Code::NOT_FOUND), &what),
     }

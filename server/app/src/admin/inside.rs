@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tributary_model::Catalog;
 
 use super::metrics::Sample;
-use crate::document::{ClientItem, ExplainItem, RegistryItem};
+use crate::document::{ClientItem, RegistryItem};
 
 /// The server, seen from inside. Methods answer at once or in the time of a turn.
 #[async_trait]
@@ -28,7 +28,7 @@ pub trait Inside: Send + Sync + 'static {
     fn clients(&self) -> Vec<ClientItem>;
     /// The registries.
     async fn registries(&self) -> Vec<RegistryItem>;
-    /// How an endpoint came to be served; one item per candidate, none where no source knows it.
+    /// How an endpoint came to be served; one item per service port behind which it stands.
     async fn explain(&self, endpoint: &str, host: Option<&str>, client: Option<&str>) -> Explained;
     /// Why a client is not given a host's endpoints.
     async fn why_not(&self, host: &str, client: &str) -> Explained;
@@ -38,8 +38,8 @@ pub trait Inside: Send + Sync + 'static {
     async fn samples(&self) -> Vec<Sample>;
 }
 
-/// An explanation, or the name that the server does not know.
-pub type Explained = Result<Vec<ExplainItem>, String>;
+/// Explanations as `answer` writes them, or what the server does not know.
+pub type Explained = Result<Vec<Value>, String>;
 
 /// Whether clients are answered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

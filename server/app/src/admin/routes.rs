@@ -88,7 +88,7 @@ pub const ROUTES: &[Route] = &[
     Route {
         path: "/debug/why-not",
         access: Access::Loopback,
-        about: "ExplainList: why `client` is not given endpoints of `host`",
+        about: "WhyNotList: why `client` is not given endpoints of `host`",
         handler: || get(debug::why_not),
     },
     Route {

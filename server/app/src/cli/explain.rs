@@ -4,7 +4,8 @@ use super::get::{document, parse};
 use super::table::{Tone, paint};
 use super::{Console, Server};
 use crate::args::{ExplainArgs, Output, WhyNotArgs};
-use crate::document::{ExplainItem, List};
+use crate::document::explain::StepObject;
+use crate::document::{ExplainItem, List, WhyNotItem};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
 
@@ -31,60 +32,96 @@ pub async fn why_not(
 ) -> Result<Exit, Failure> {
     let query = [("host", Some(args.host.as_str())), ("client", Some(args.from_client.as_str()))];
     let body = Server::find(&args.server, env)?.get("/debug/why-not", &query).await?;
-    show(&parse(&body)?, args.output, console)
+    show_why_not(&parse(&body)?, args.output, console)
 }
 
 fn show(list: &List<ExplainItem>, output: Output, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    let color = console.color;
+    let wide = output == Output::Wide;
+    write(list, output, console, |items| items.iter().map(|item| prose(item, wide, color)).collect())?;
+    let served = list.items.iter().any(ExplainItem::is_served);
+    Ok(if served { Exit::Ok } else { Exit::No })
+}
+
+fn show_why_not(list: &List<WhyNotItem>, output: Output, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    let color = console.color;
+    let wide = output == Output::Wide;
+    write(list, output, console, |items| items.iter().map(|item| reasons(item, wide, color)).collect())?;
+    let served = list.items.iter().any(|item| item.served > 0);
+    Ok(if served { Exit::Ok } else { Exit::No })
+}
+
+fn write<T: serde::Serialize>(
+    list: &List<T>,
+    output: Output,
+    console: &mut Console<'_>,
+    prose: impl Fn(&[T]) -> String,
+) -> Result<(), Failure> {
     let text = match output {
         Output::Json | Output::Yaml => document(output, list)?,
-        Output::Name => list.items.iter().map(|item| format!("{}\n", item.endpoint)).collect(),
-        Output::Table | Output::Wide => prose(&list.items, output == Output::Wide, console.color),
+        Output::Table | Output::Wide | Output::Name => tame(&prose(&list.items), console.color),
     };
     console.data(&text)?;
     if list.metadata.partial {
         console
             .say("something may be missing: a registry has not synced yet, see `tributary get registries`");
     }
-    let served = list.items.iter().any(ExplainItem::is_served);
-    Ok(if served { Exit::Ok } else { Exit::No })
+    Ok(())
 }
 
-fn prose(items: &[ExplainItem], wide: bool, color: bool) -> String {
-    let mut out = String::new();
-    for item in items {
-        let tone = if item.is_served() { Tone::Plain } else { Tone::Bad };
-        let verdict = paint(&item.verdict, tone, color);
-        let endpoint = if item.endpoint.is_empty() { "-" } else { &item.endpoint };
-        out.push_str(&format!("{endpoint}  {verdict}  service {}", item.service));
-        if !item.client.is_empty() {
-            out.push_str(&format!("  for {}", item.client));
-        }
-        out.push('\n');
-        for step in &item.steps {
-            let tone = match step.verdict.as_str() {
-                "drop" => Tone::Bad,
-                "warn" => Tone::Warn,
-                _ => Tone::Plain,
-            };
-            let word = paint(&format!("{:<4}", step.verdict.to_uppercase()), tone, color);
-            out.push_str(&format!("  {:<8} {word} {}  {}\n", step.stage, step.code, line(step, wide)));
-        }
-    }
-    out.chars()
-        .map(|c| if c.is_control() && c != '\n' && !(color && c == '\u{1b}') { ' ' } else { c })
-        .collect()
+/// Without what a terminal would obey; names come from outside.
+fn tame(text: &str, color: bool) -> String {
+    let keep = |c: char| !c.is_control() || c == '\n' || (color && c == '\u{1b}');
+    text.chars().map(|c| if keep(c) { c } else { ' ' }).collect()
 }
 
-fn line(step: &crate::document::StepItem, wide: bool) -> String {
-    let mut out = step.detail.clone();
-    if !step.registry.is_empty() {
-        out.push_str(&format!("  [{}]", step.registry));
+fn prose(item: &ExplainItem, wide: bool, color: bool) -> String {
+    let tone = if item.is_served() { Tone::Plain } else { Tone::Bad };
+    let mut out = format!("{}  {}", item.endpoint, paint(&item.verdict, tone, color));
+    if let Some(service) = &item.service {
+        out.push_str(&format!("  service {service}"));
     }
-    if let Some(object) = &step.object {
-        out.push_str(&format!("  {object}"));
-        if wide && !object.place.is_empty() {
-            out.push_str(&format!(" ({})", object.place));
+    if let Some(client) = &item.client {
+        out.push_str(&format!("  for {client}"));
+    }
+    out.push('\n');
+    for step in &item.steps {
+        let tone = match step.verdict.as_str() {
+            "drop" => Tone::Bad,
+            "warn" => Tone::Warn,
+            _ => Tone::Plain,
+        };
+        let word = paint(&format!("{:<4}", step.verdict.to_uppercase()), tone, color);
+        let object = step.object.as_ref().map(|object| source(object, wide)).unwrap_or_default();
+        out.push_str(&format!("  {:<8} {word} {}  {}{object}\n", step.stage, step.code, step.detail));
+    }
+    out
+}
+
+fn reasons(item: &WhyNotItem, wide: bool, color: bool) -> String {
+    let tone = if item.served > 0 { Tone::Plain } else { Tone::Bad };
+    let served = paint(&format!("{} endpoints served", item.served), tone, color);
+    let service = item.service.as_deref().map(|s| format!("  service {s}")).unwrap_or_default();
+    let mut out = format!("{}  {served}{service}  for {}\n", item.host, item.client);
+    for reason in &item.reasons {
+        out.push_str(&format!(
+            "  {:<8} {} {}: {} dropped\n",
+            reason.stage, reason.code, reason.title, reason.count
+        ));
+        for dropped in &reason.dropped {
+            let object = dropped.object.as_ref().map(|object| source(object, wide)).unwrap_or_default();
+            let space = if dropped.endpoint.is_empty() { "" } else { "  " };
+            out.push_str(&format!("             {}{space}{}{object}\n", dropped.endpoint, dropped.detail));
+        }
+        if reason.next != "nothing" {
+            out.push_str(&format!("             next: {}\n", reason.next));
         }
     }
     out
+}
+
+fn source(object: &StepObject, wide: bool) -> String {
+    let registry = object.registry.as_deref().map(|r| format!("{r}: ")).unwrap_or_default();
+    let place = if wide && !object.place.is_empty() { format!(" ({})", object.place) } else { String::new() };
+    format!("  [{registry}{object}{place}]")
 }

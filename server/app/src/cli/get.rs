@@ -185,15 +185,18 @@ fn clients(items: &[ClientItem], wide: bool) -> Table {
             told.join("; ").into()
         };
         let tone = match item.state() {
-            "Nacked" => Tone::Bad,
-            "Sent" | "Waiting" => Tone::Warn,
+            "ERROR" => Tone::Bad,
+            "STALE" | "NOT SENT" => Tone::Warn,
             _ => Tone::Plain,
         };
         table.row(vec![
             item.id.clone().into(),
             item.kind.clone().into(),
             Cell(item.state().to_owned(), tone),
-            each(&|t| format!("{} {}", t.kind, t.resources)),
+            each(&|t| match t.names {
+                Some(names) => format!("{} {names}", t.kind),
+                None => format!("{} *", t.kind),
+            }),
             age(item.connected_millis).into(),
             item.notes.join("; ").into(),
             item.peer.clone().into(),

@@ -47,23 +47,32 @@ pub struct ClientTypeItem {
     /// How many names it subscribes to; absent for a wildcard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<usize>,
-    /// How many resources it holds, as far as it was sent them.
+    /// Names that are neither sent nor told to be gone while a registry is unknown.
     #[serde(default)]
-    pub resources: usize,
+    pub held: usize,
     /// The version it was last sent.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sent: String,
     /// The version it last took.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub acked: String,
-    /// `Synced`, `Sent` (no answer yet), `Nacked` or `Waiting` (nothing sent yet).
+    /// `SYNCED`, `STALE` (no answer yet), `ERROR` (refused) or `NOT SENT`.
     pub state: String,
     /// Why it refused what it was sent last.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub nack: String,
-    /// How often it refused.
-    #[serde(default)]
-    pub nacks: u64,
+    /// Which resources were in what it refused, where they were few.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nacked_names: Vec<String>,
+    /// The generation that it was last sent from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_generation: Option<u64>,
+    /// The generation that it last took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acked_generation: Option<u64>,
+    /// How long ago it last took something, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acked_millis_ago: Option<u64>,
     /// How long ago it was last sent something, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_millis_ago: Option<u64>,
@@ -85,11 +94,11 @@ impl ClientItem {
     #[must_use]
     pub fn state(&self) -> &str {
         let rank = |state: &str| match state {
-            "Nacked" => 3,
-            "Sent" => 2,
-            "Waiting" => 1,
+            "ERROR" => 3,
+            "STALE" => 2,
+            "NOT SENT" => 1,
             _ => 0,
         };
-        self.types.iter().map(|t| t.state.as_str()).max_by_key(|state| rank(state)).unwrap_or("Idle")
+        self.types.iter().map(|t| t.state.as_str()).max_by_key(|state| rank(state)).unwrap_or("IDLE")
     }
 }

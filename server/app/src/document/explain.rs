@@ -1,24 +1,23 @@
-//! Why an endpoint is served, or where it was dropped: the steps, in the order of the way.
+//! Why an endpoint is served, or where it was dropped, as the command line reads it.
+//!
+//! The answers are written by `answer::explain`, whose JSON is the contract; a test holds that
+//! what it writes is read here.
 
 use serde::{Deserialize, Serialize};
-use tributary_model::{Step, Verdict};
-
-use super::ObjectItem;
 
 /// One candidate and what was decided about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainItem {
-    /// The endpoint; empty where the steps are about the service.
+    /// The endpoint.
     pub endpoint: String,
-    /// `namespace/host:port`, or `host` where no service was found.
-    pub service: String,
+    /// The service port that it stands behind, where it stands behind one.
+    pub service: Option<String>,
     /// The client, where one was named.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub client: String,
+    pub client: Option<String>,
     /// `served` or `dropped`.
     pub verdict: String,
-    /// The decisions.
+    /// The decisions, in the order of the way.
     pub steps: Vec<StepItem>,
 }
 
@@ -32,50 +31,82 @@ pub struct StepItem {
     pub verdict: String,
     /// The rule.
     pub code: String,
-    /// The registry concerned.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub registry: String,
     /// The object concerned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub object: Option<ObjectItem>,
+    #[serde(default)]
+    pub object: Option<StepObject>,
     /// The decision in words.
     pub detail: String,
 }
 
-impl From<&Step> for StepItem {
-    fn from(step: &Step) -> Self {
-        Self {
-            stage: word(&step.stage),
-            verdict: word(&step.verdict),
-            code: step.code.to_string(),
-            registry: step.registry.as_ref().map(ToString::to_string).unwrap_or_default(),
-            object: step.object.as_ref().map(ObjectItem::from),
-            detail: step.detail.clone(),
-        }
-    }
+/// An object and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepObject {
+    /// The registry.
+    #[serde(default)]
+    pub registry: Option<String>,
+    /// Its kind.
+    #[serde(default)]
+    pub kind: String,
+    /// Its namespace.
+    #[serde(default)]
+    pub namespace: String,
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+    /// Where a person finds it.
+    #[serde(default)]
+    pub place: String,
 }
 
-fn word(value: &impl std::fmt::Debug) -> String {
-    format!("{value:?}").to_lowercase()
+/// All that a client does not get of a host, grouped by rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WhyNotItem {
+    /// The host.
+    pub host: String,
+    /// The service that serves it to this client.
+    pub service: Option<String>,
+    /// The client.
+    pub client: String,
+    /// How many endpoints the client is told.
+    pub served: usize,
+    /// The rules that left something out.
+    pub reasons: Vec<ReasonItem>,
+}
+
+/// A rule and what it left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReasonItem {
+    /// The part of the way.
+    pub stage: String,
+    /// The rule.
+    pub code: String,
+    /// The rule in words.
+    pub title: String,
+    /// What a person does about it.
+    pub next: String,
+    /// How many candidates it left out.
+    pub count: usize,
+    /// The first of them.
+    pub dropped: Vec<RefusedItem>,
+}
+
+/// A candidate that was left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedItem {
+    /// The endpoint; empty where the rule is about a service.
+    pub endpoint: String,
+    /// Its source.
+    #[serde(default)]
+    pub object: Option<StepObject>,
+    /// Why, in words.
+    pub detail: String,
 }
 
 impl ExplainItem {
     /// The most candidates that one answer holds.
     pub const MAX: usize = 1_000;
 
-    /// From the steps taken, put in the order of the way; one drop drops the candidate.
-    #[must_use]
-    pub fn new(endpoint: &str, service: &str, client: &str, mut steps: Vec<Step>) -> Self {
-        steps.sort_by_key(|step| step.stage);
-        let dropped = steps.iter().any(|step| step.verdict == Verdict::Drop);
-        Self {
-            endpoint: endpoint.to_owned(),
-            service: service.to_owned(),
-            client: client.to_owned(),
-            verdict: if dropped { "dropped" } else { "served" }.to_owned(),
-            steps: steps.iter().map(StepItem::from).collect(),
-        }
-    }
     /// Whether it is served.
     #[must_use]
     pub fn is_served(&self) -> bool {
@@ -83,31 +114,32 @@ impl ExplainItem {
     }
 }
 
+impl std::fmt::Display for StepObject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let space = if self.kind.is_empty() { "" } else { " " };
+        match self.namespace.as_str() {
+            "" => write!(f, "{}{space}{}", self.kind, self.name),
+            namespace => write!(f, "{}{space}{namespace}/{}", self.kind, self.name),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tributary_model::{Code, Stage};
-
-    fn mk_step(stage: Stage, verdict: Verdict) -> Step {
-        Step {
-            stage,
-            verdict,
-            code: Code::HEALTHY,
-            registry: None,
-            object: None,
-            endpoint: String::new(),
-            detail: String::new(),
-        }
-    }
+    use tributary_answer::{Client, Query, explain, why_not};
+    use tributary_model::{Catalog, ClientKind};
 
     #[test]
-    fn steps_stand_in_the_order_of_the_way_and_one_drop_decides() {
-        let steps = vec![mk_step(Stage::Health, Verdict::Drop), mk_step(Stage::Source, Verdict::Pass)];
-        let item = ExplainItem::new("10.0.0.1:80", "shop/pay", "", steps);
-        assert_eq!(item.verdict, "dropped");
-        let stages: Vec<&str> = item.steps.iter().map(|s| s.stage.as_str()).collect();
-        assert_eq!(stages, ["source", "health"]);
-        let item = ExplainItem::new("x", "y", "", vec![mk_step(Stage::Weight, Verdict::Warn)]);
-        assert!(item.is_served());
+    fn what_the_answers_write_is_read() {
+        let catalog = Catalog::default();
+        let client = Client::new("c", ClientKind::Grpc);
+        let query: Query = "10.0.0.1:80".parse().unwrap();
+        let written = serde_json::to_value(explain(&catalog, &query, Some(&client))).unwrap();
+        let read: Vec<ExplainItem> = serde_json::from_value(written).unwrap();
+        assert!(!read[0].is_served() && read[0].steps[0].code == "TRB0502", "{read:?}");
+        let written = serde_json::to_value(why_not(&catalog, "a.b", &client)).unwrap();
+        let read: WhyNotItem = serde_json::from_value(written).unwrap();
+        assert_eq!((read.served, read.reasons[0].code.as_str()), (0, "TRB0524"));
     }
 }

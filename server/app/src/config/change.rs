@@ -1,0 +1,158 @@
+//! What a new configuration changes of a running one: what is taken at once, what needs a restart.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::Config;
+use super::model::RegistryConfig;
+
+/// Parts that a running server takes over; everything else needs a restart.
+const TAKEN: &[&str] = &["registries", "settings", "aliases", "log.level"];
+
+/// What differs between the running configuration and a new one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Registries that are new.
+    pub joined: Vec<RegistryConfig>,
+    /// Registries that stay and look elsewhere.
+    pub rotated: Vec<RegistryConfig>,
+    /// Names of registries that are gone.
+    pub left: Vec<String>,
+    /// Whether settings or aliases differ.
+    pub settings: bool,
+    /// Whether the log level differs.
+    pub level: bool,
+    /// Fields whose change needs a restart.
+    pub restart: Vec<String>,
+}
+
+impl Change {
+    /// From the running configuration to a new one; both have been checked, so all have names.
+    #[must_use]
+    pub fn between(running: &Config, new: &Config) -> Self {
+        let by_name = |config: &Config| -> BTreeMap<String, RegistryConfig> {
+            let named = config.registries.iter().filter_map(|r| Some((r.name.clone()?, r.clone())));
+            named.collect()
+        };
+        let (old, next) = (by_name(running), by_name(new));
+        let mut out = Self {
+            left: old.keys().filter(|name| !next.contains_key(*name)).cloned().collect(),
+            settings: running.settings != new.settings || running.aliases != new.aliases,
+            level: running.log.level != new.log.level,
+            restart: restart(running, new),
+            ..Self::default()
+        };
+        for (name, registry) in next {
+            match old.get(&name) {
+                None => out.joined.push(registry),
+                // A registry's cluster is part of who it is: another cluster is another registry.
+                Some(before) if before.kind != registry.kind || before.cluster_id != registry.cluster_id => {
+                    out.left.push(name);
+                    out.joined.push(registry);
+                }
+                Some(before) if *before != registry => out.rotated.push(registry),
+                Some(_) => {}
+            }
+        }
+        out
+    }
+    /// Whether nothing is taken over.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self { restart: self.restart.clone(), ..Self::default() }
+    }
+}
+
+/// The running configuration with the parts of the new one that can be taken over.
+#[must_use]
+pub fn merged(running: &Config, new: &Config) -> Config {
+    let mut out = running.clone();
+    out.registries.clone_from(&new.registries);
+    out.settings = new.settings.clone();
+    out.aliases.clone_from(&new.aliases);
+    out.log.level.clone_from(&new.log.level);
+    out
+}
+
+fn restart(running: &Config, new: &Config) -> Vec<String> {
+    let value = |config: &Config| serde_json::to_value(config).unwrap_or_default();
+    let mut out = Vec::new();
+    differing(&value(running), &value(new), "", &mut out);
+    out
+}
+
+fn differing(a: &Value, b: &Value, path: &str, out: &mut Vec<String>) {
+    if a == b || TAKEN.contains(&path) {
+        return;
+    }
+    let (Value::Object(x), Value::Object(y)) = (a, b) else {
+        out.push(path.to_owned());
+        return;
+    };
+    let names: std::collections::BTreeSet<&String> = x.keys().chain(y.keys()).collect();
+    for name in names {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let at = |map: &serde_json::Map<String, Value>| map.get(name).cloned().unwrap_or_default();
+        differing(&at(x), &at(y), &path, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::RegistryKind;
+    use crate::config::model::TlsConfig;
+
+    fn mk_registry(name: &str, path: &str, cluster: &str) -> RegistryConfig {
+        RegistryConfig {
+            kind: RegistryKind::File,
+            name: Some(name.into()),
+            path: Some(path.into()),
+            cluster_id: Some(cluster.into()),
+        }
+    }
+
+    fn mk_config(registries: Vec<RegistryConfig>) -> Config {
+        Config { registries, ..Config::default() }
+    }
+
+    #[test]
+    fn registries_join_rotate_and_leave_by_name() {
+        let old = mk_config(vec![
+            mk_registry("a", "1", "x"),
+            mk_registry("b", "2", "x"),
+            mk_registry("c", "3", "x"),
+        ]);
+        let new = mk_config(vec![
+            mk_registry("b", "9", "x"),
+            mk_registry("c", "3", "y"),
+            mk_registry("d", "4", "x"),
+        ]);
+        let change = Change::between(&old, &new);
+        let names = |list: &[RegistryConfig]| list.iter().filter_map(|r| r.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&change.joined), ["c", "d"]);
+        assert_eq!(names(&change.rotated), ["b"]);
+        assert_eq!(change.left, ["a", "c"], "another cluster is another registry");
+    }
+
+    #[test]
+    fn what_needs_a_restart_is_named_and_not_taken() {
+        let old = Config::default();
+        let mut new = Config { cluster_id: "east".into(), ..Config::default() };
+        new.xds.tls = Some(TlsConfig { cert_file: "c".into(), key_file: "k".into(), client_ca_file: None });
+        new.log.level = "debug".into();
+        let change = Change::between(&old, &new);
+        assert_eq!(change.restart, ["clusterId", "xds.tls"]);
+        assert!(change.level && !change.settings && !change.is_empty());
+        let running = merged(&old, &new);
+        assert_eq!((running.log.level.as_str(), running.cluster_id.as_str()), ("debug", "Kubernetes"));
+        assert_eq!(running.xds.tls, None);
+    }
+
+    #[test]
+    fn the_same_configuration_changes_nothing() {
+        let config = mk_config(vec![mk_registry("a", "1", "x")]);
+        assert!(Change::between(&config, &config.clone()).is_empty());
+    }
+}

@@ -1,0 +1,158 @@
+//! What the server says of itself: log lines, pretty on a terminal and JSON otherwise.
+//!
+//! Started once by `serve`; the level can be changed while it runs.
+
+use std::fmt;
+use std::io::IsTerminal as _;
+
+use serde_json::{Map, Value};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt as lines, reload};
+
+use crate::config::model::{LogConfig, LogFormat};
+use crate::exit::Failure;
+
+/// Changes the level of a running log.
+#[derive(Debug, Clone, Default)]
+pub struct LogLevel(Option<reload::Handle<EnvFilter, Registry>>);
+
+impl LogLevel {
+    /// Sets the filter; a text that is no filter changes nothing.
+    pub fn set(&self, filter: &str) -> Result<(), Failure> {
+        let parsed = parse(filter)?;
+        match &self.0 {
+            Some(handle) => handle.reload(parsed).map_err(|e| Failure::plain(format!("log.level: {e}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn parse(filter: &str) -> Result<EnvFilter, Failure> {
+    let parsed = EnvFilter::builder().parse(filter);
+    parsed.map_err(|e| Failure::config(format!("log.level: `{filter}`: {e}")))
+}
+
+/// Starts the log of this process, on stderr.
+pub fn start(config: &LogConfig) -> Result<LogLevel, Failure> {
+    let terminal = std::io::stderr().is_terminal();
+    let pretty = match config.format {
+        LogFormat::Auto => terminal,
+        LogFormat::Pretty => true,
+        LogFormat::Json => false,
+    };
+    let (filter, handle) = reload::Layer::new(parse(&config.level)?);
+    let layer = if pretty {
+        lines::layer().with_writer(std::io::stderr).with_ansi(terminal).with_target(false).boxed()
+    } else {
+        lines::layer().with_writer(std::io::stderr).event_format(JsonLine).boxed()
+    };
+    let started = tracing_subscriber::registry().with(filter).with(layer).try_init();
+    started.map_err(|e| Failure::plain(format!("the log cannot be started: {e}")))?;
+    Ok(LogLevel(Some(handle)))
+}
+
+/// One flat JSON object a line: `ts level target msg` and the event's own fields.
+struct JsonLine;
+
+impl<S, N> FormatEvent<S, N> for JsonLine
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, _: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let now = jiff::Timestamp::now();
+        let now = now.round(jiff::Unit::Millisecond).unwrap_or(now).to_string();
+        writeln!(to, "{}", line(event, now))
+    }
+}
+
+fn line(event: &Event<'_>, now: String) -> Value {
+    let mut fields = Fields(Map::new());
+    event.record(&mut fields);
+    let mut out = Map::new();
+    out.insert("ts".to_owned(), now.into());
+    out.insert("level".to_owned(), event.metadata().level().as_str().to_lowercase().into());
+    out.insert("target".to_owned(), event.metadata().target().into());
+    for (name, value) in fields.0 {
+        let name = if name == "message" { "msg".to_owned() } else { name };
+        out.entry(name).or_insert(value);
+    }
+    Value::Object(out)
+}
+
+struct Fields(Map<String, Value>);
+
+impl Fields {
+    fn put(&mut self, field: &Field, value: Value) {
+        self.0.insert(field.name().to_owned(), value);
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.put(field, format!("{value:?}").into());
+    }
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field, value.into());
+    }
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, value.into());
+    }
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, value.into());
+    }
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, value.into());
+    }
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, value.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::sync::Arc;
+
+    #[derive(Clone, Default)]
+    struct Buffer(Arc<parking_lot::Mutex<Vec<u8>>>);
+
+    impl Write for Buffer {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_json_line_is_one_flat_object() {
+        let buffer = Buffer::default();
+        let to = buffer.clone();
+        let layer = lines::layer().with_writer(move || to.clone()).event_format(JsonLine);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::warn!(registry = "file", count = 3, "two\nlines");
+        });
+        let text = String::from_utf8(buffer.0.lock().clone()).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        let line: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&line["level"], &line["msg"]), (&"warn".into(), &"two\nlines".into()));
+        assert_eq!((&line["registry"], &line["count"]), (&"file".into(), &3.into()));
+        assert!(line["ts"].as_str().is_some_and(|ts| ts.ends_with('Z')), "{text}");
+    }
+
+    #[test]
+    fn a_bad_level_is_refused_and_none_is_set() {
+        assert!(LogLevel::default().set("a=b=c").is_err());
+        assert!(LogLevel::default().set("warn,tributary=debug").is_ok());
+    }
+}

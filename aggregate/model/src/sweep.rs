@@ -6,9 +6,15 @@
 use std::collections::BTreeSet;
 
 /// What has not been seen since the sweep was opened.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Sweep<K: Ord> {
     unseen: Option<BTreeSet<K>>,
+}
+
+impl<K: Ord> Default for Sweep<K> {
+    fn default() -> Self {
+        Self::closed()
+    }
 }
 
 impl<K: Ord> Sweep<K> {

@@ -1,0 +1,301 @@
+//! The core's public face: registries come, run anew and go; turns are applied; catalogs come out.
+//!
+//! Called by the one task that owns it, in any order. Every call that changes something returns a
+//! [`Turn`]; the catalog of the moment is ready when it returns, and [`Core::publish`] hands it out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tributary_model::{
+    Alias, Ask, Catalog, Changed, Code, Delta, Evidence, Generation, Hostname, Key, Mono, Record, Recorder,
+    RegistryName, RegistrySpec, ServiceKey, Stamped, Standing,
+};
+
+use crate::counters::Counters;
+use crate::gate::Gate;
+use crate::intake::restarting;
+use crate::merge::{World, merge};
+use crate::precedence::RESTORED;
+use crate::publish::Dirty;
+use crate::registry::{Registry, Run};
+use crate::service::Hosts;
+use crate::shards::ShardId;
+
+/// Bounds and times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CoreConfig {
+    /// How long after a question it is asked again; doubled each time.
+    pub ask_first: Duration,
+    /// The longest time between two questions.
+    pub ask_most: Duration,
+    /// How many questions one turn asks; the rest follow in the next.
+    pub asks_per_turn: usize,
+}
+
+impl Default for CoreConfig {
+    fn default() -> Self {
+        Self { ask_first: Duration::from_secs(1), ask_most: Duration::from_secs(60), asks_per_turn: 1024 }
+    }
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Turn {
+    /// Questions for the sources.
+    pub asks: Vec<Ask>,
+    /// Accepted changes, for the journal.
+    pub records: Vec<Record>,
+    /// What the next catalog says otherwise.
+    pub changed: Changed,
+    /// Whether an endpoint went or changed its health, so that publication may not wait.
+    pub urgent: bool,
+}
+
+/// Two registries have one name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("registry {name:?} is already there as {known}; give one of the two another name")]
+pub struct JoinError {
+    /// The name.
+    pub name: RegistryName,
+    /// What has it.
+    pub known: String,
+}
+
+impl JoinError {
+    /// Its code.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        Code::REGISTRY_NAME_TAKEN
+    }
+}
+
+/// The owner's state.
+#[derive(Debug)]
+pub struct Core {
+    pub(crate) config: CoreConfig,
+    /// The latest time that was passed in.
+    pub(crate) now: Mono,
+    pub(crate) registries: BTreeMap<RegistryName, Registry>,
+    pub(crate) membership_known: bool,
+    pub(crate) world: World,
+    pub(crate) hosts: Hosts,
+    /// Joined names (the config file's aliases): kept and journalled, not served yet.
+    pub(crate) joined: BTreeMap<(ShardId, Hostname), Arc<Alias>>,
+    pub(crate) gate: Gate,
+    /// Keys of objects that became good in this turn and have not named them again.
+    pub(crate) unsaid: BTreeSet<(RegistryName, Key)>,
+    /// How many groups of each service wait for a declaration, by shard.
+    pub(crate) waiting: BTreeMap<ShardId, BTreeMap<ServiceKey, usize>>,
+    pub(crate) dirty: Dirty,
+    /// The next catalog, always complete between calls.
+    pub(crate) draft: Catalog,
+    published: Arc<Catalog>,
+    unpublished: bool,
+    pub(crate) counters: Counters,
+}
+
+impl Default for Core {
+    fn default() -> Self {
+        Self::new(CoreConfig::default())
+    }
+}
+
+impl Core {
+    /// Without registries.
+    #[must_use]
+    pub fn new(config: CoreConfig) -> Self {
+        Self {
+            config,
+            now: Mono::default(),
+            registries: BTreeMap::new(),
+            membership_known: true,
+            world: World::default(),
+            hosts: Hosts::default(),
+            joined: BTreeMap::new(),
+            gate: Gate::default(),
+            unsaid: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            dirty: Dirty::default(),
+            draft: Catalog::default(),
+            published: Arc::default(),
+            unpublished: false,
+            counters: Counters::default(),
+        }
+    }
+
+    /// A registry is configured. It is Unknown until its first run, begun by [`Core::restart`], has
+    /// synced, or until what a journal kept of it was applied as generation 0. Joining again with
+    /// the same identity changes nothing.
+    pub fn join(&mut self, spec: &RegistrySpec) -> Result<Turn, JoinError> {
+        let now = self.now;
+        let name = &spec.id.name;
+        if let Some(known) = self.registries.get(name) {
+            return if known.id == spec.id {
+                Ok(Turn::default())
+            } else {
+                Err(JoinError { name: name.clone(), known: known.id.to_string() })
+            };
+        }
+        self.begin(now);
+        let registry = Registry {
+            id: Arc::clone(&spec.id),
+            rank: spec.rank,
+            can_confirm: spec.can_confirm,
+            standing: Standing::Normal,
+            run: Run::new(RESTORED),
+            shadow: None,
+        };
+        self.registries.insert(name.clone(), registry);
+        self.dirty.registries.insert(name.clone());
+        Ok(self.finish(now))
+    }
+
+    /// A registry's run begins: its first, or one after a failure, on the same shards. What was
+    /// served stays, stale; words of the generation before are late from now on.
+    pub fn restart(&mut self, now: Mono, name: &RegistryName, generation: Generation) -> Turn {
+        self.begin(now);
+        if let Some(registry) = self.registries.get_mut(name) {
+            registry.run.restart(generation, now, &restarting());
+            self.dirty.registries.insert(name.clone());
+            let shards: Vec<ShardId> = self.world.shards.of(name).into_iter().map(|(_, id)| id).collect();
+            self.gate.ask_again(&shards, now);
+        }
+        self.finish(now)
+    }
+
+    /// A registry's run failed: what it served stays, stale since now.
+    pub fn fail(&mut self, now: Mono, name: &RegistryName, why: &Arc<str>) -> Turn {
+        self.begin(now);
+        if let Some(registry) = self.registries.get_mut(name) {
+            registry.run.go_stale(None, now, why);
+            self.dirty.registries.insert(name.clone());
+        }
+        self.finish(now)
+    }
+
+    /// A registry is configured no more: all that it said goes.
+    pub fn leave(&mut self, name: &RegistryName, evidence: &Evidence) -> Turn {
+        let now = self.now;
+        self.begin(now);
+        if self.registries.contains_key(name) {
+            self.counters.sweeping.departure += 1;
+            for (key, _) in self.all_keys(name) {
+                if let Some(shard) = self.world.shards.find(name, &key.scope) {
+                    self.remove(shard, &key.item, evidence.clone());
+                }
+            }
+            self.registries.remove(name);
+            self.dirty.registries.insert(name.clone());
+        }
+        let turn = self.finish(now);
+        for (_, shard) in self.world.shards.of(name) {
+            self.waiting.remove(&shard);
+        }
+        self.world.shards.release(name);
+        turn
+    }
+
+    /// Serves a registry as it is, or one priority lower.
+    pub fn set_standing(&mut self, now: Mono, name: &RegistryName, standing: Standing) -> Turn {
+        self.begin(now);
+        let Some(registry) = self.registries.get_mut(name) else { return self.finish(now) };
+        if std::mem::replace(&mut registry.standing, standing) != standing {
+            self.counters.sweeping.standing += 1;
+            self.dirty.registries.insert(name.clone());
+            for (_, shard) in self.world.shards.of(name) {
+                if let Some(info) = self.world.shards.get_mut(shard) {
+                    info.standing = standing;
+                }
+                self.touch_shard(shard);
+            }
+        }
+        self.finish(now)
+    }
+
+    fn touch_shard(&mut self, shard: ShardId) {
+        for service in self.hosts.iter() {
+            let Some(own) = service.shard(shard) else { continue };
+            self.dirty.services.insert(service.key.clone());
+            for selector in own.declarations.iter().filter_map(|d| d.selector) {
+                self.world.selection.touch_selector(selector);
+            }
+        }
+        for (_, slot) in self.world.workloads.iter().filter(|(_, s)| s.facts.iter().any(|f| f.shard == shard))
+        {
+            self.world.selection.touch_workload(slot);
+        }
+    }
+
+    /// Whether it is known which registries there are; until then no catalog is complete.
+    pub fn set_membership_known(&mut self, known: bool) -> Turn {
+        let now = self.now;
+        self.begin(now);
+        self.membership_known = known;
+        self.finish(now)
+    }
+
+    /// Takes what the inlets returned, whole, as one turn.
+    pub fn apply(&mut self, now: Mono, deltas: Vec<Stamped<Delta>>) -> Turn {
+        self.begin(now);
+        self.counters.turns += 1;
+        for delta in deltas {
+            self.take(delta);
+        }
+        self.adopt_ready();
+        self.drop_unsaid();
+        self.judge(now);
+        self.finish(now)
+    }
+
+    /// Time passed: asks again what is due.
+    pub fn tick(&mut self, now: Mono) -> Turn {
+        self.begin(now);
+        self.finish(now)
+    }
+
+    /// When [`Core::tick`] has something to ask, if nothing else happens.
+    #[must_use]
+    pub fn next_tick(&self) -> Option<Mono> {
+        self.gate.due()
+    }
+
+    pub(crate) fn begin(&mut self, now: Mono) {
+        self.now = self.now.max(now);
+        self.world.shards.begin_turn();
+    }
+
+    pub(crate) fn finish(&mut self, now: Mono) -> Turn {
+        let changed = self.build();
+        self.unpublished |= !changed.is_empty();
+        Turn {
+            asks: self.take_asks(now),
+            records: std::mem::take(&mut self.dirty.records),
+            urgent: std::mem::take(&mut self.dirty.urgent),
+            changed,
+        }
+    }
+
+    /// The catalog of the moment: the last one again when nothing has changed since.
+    pub fn publish(&mut self) -> Arc<Catalog> {
+        if std::mem::take(&mut self.unpublished) {
+            self.draft.generation += 1;
+            self.counters.published += 1;
+            self.published = Arc::new(self.draft.clone());
+        }
+        Arc::clone(&self.published)
+    }
+
+    /// What it has done.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Merges a service again, for explain: the very function that serves, with a recorder.
+    pub fn trace<R: Recorder>(&self, key: &ServiceKey, rec: &mut R) {
+        if let Some(service) = self.hosts.get(key) {
+            merge(&self.world, service, rec);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Which attributes of a client each kind of facet's answers read: one function per kind.
+//!
+//! Called when a facet is built. Fewer dimensions are more sharing, so each is declared only where
+//! the facts can make two clients' answers differ.
+
+use tributary_model::{
+    ClusterFacts, Dims, EndpointFacts, ListenerFacts, RouteFacts, ServiceAddress, TrafficDistribution,
+};
+
+/// What an xDS cluster's answer reads: how it is built depends on the kind of client; where its
+/// endpoints stand inside, all that they read too.
+pub(crate) fn cluster(facts: &ClusterFacts) -> Dims {
+    let inline = facts.inline.as_ref().map_or(Dims::NONE, |e| e.dims);
+    Dims::KIND | inline
+}
+
+/// What an assignment reads. `one_audience`: all declarations of the service have one visibility,
+/// so that whoever sees the service sees all of its sources.
+pub(crate) fn endpoints(facts: &EndpointFacts, one_audience: bool) -> Dims {
+    let any = |test: fn(&tributary_model::EndpointSource) -> bool| facts.sources.iter().any(test);
+    let mut out = Dims::NONE;
+    let mut need = |when: bool, dims: Dims| {
+        if when {
+            out = out | dims;
+        }
+    };
+    // Pipes go to Envoy and are left out for gRPC.
+    need(any(|s| s.group.summary.unix), Dims::KIND);
+    need(any(|s| s.declaration.attributes.node_local), Dims::NODE);
+    need(
+        any(|s| s.declaration.attributes.cluster_local || s.declaration.attributes.own_cluster_only),
+        Dims::CLUSTER,
+    );
+    match facts.traffic {
+        TrafficDistribution::Any => {}
+        TrafficDistribution::SameZone => need(true, Dims::LOCALITY | Dims::NETWORK),
+        TrafficDistribution::SameNode => need(true, Dims::LOCALITY | Dims::NETWORK | Dims::NODE),
+    }
+    need(!one_audience && !facts.sources.is_empty(), Dims::NAMESPACE);
+    need(!facts.gated.is_empty(), Dims::NETWORK);
+    out
+}
+
+/// What a port's part in listeners reads.
+pub(crate) fn listener(facts: &ListenerFacts) -> Dims {
+    let inline = facts.inline.as_ref().map_or(Dims::NONE, |e| e.dims);
+    Dims::KIND | Dims::BINDS | inline | virtual_addresses(&facts.addresses)
+}
+
+/// What a port's part in route tables reads.
+pub(crate) fn route(facts: &RouteFacts) -> Dims {
+    Dims::KIND | Dims::BINDS | Dims::DOMAIN | Dims::NAMESPACE | virtual_addresses(&facts.addresses)
+}
+
+/// Which virtual addresses a client uses: its own cluster's, of its families, and allocated ones
+/// where it captures DNS.
+fn virtual_addresses(addresses: &[ServiceAddress]) -> Dims {
+    let mut out = Dims::NONE;
+    if addresses.iter().any(|a| a.cluster.is_some()) {
+        out = out | Dims::CLUSTER;
+    }
+    if !addresses.is_empty() {
+        out = out | Dims::FAMILIES;
+    }
+    if addresses.iter().any(|a| a.allocated) {
+        out = out | Dims::DNS_CAPTURE;
+    }
+    out
+}

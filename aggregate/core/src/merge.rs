@@ -1,0 +1,335 @@
+//! The one merge: what all shards say about a service becomes ports, sources and conditions.
+//!
+//! Called by publication with `()` and by explain with a trace (law 12); there is no second merge.
+//! The service has the union of its shards' port numbers; a number's name and protocol come from
+//! the first shard in precedence that declares it; a shard's endpoints stand only behind numbers
+//! that the shard itself declares, its port names resolved by its own declaration.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tributary_model::{
+    Code, Condition, Declaration, DeclarationView, EndpointSource, ExportTo, Group, GroupPort, Hostname,
+    Identity, Mono, NetworkId, ObjectRef, PortName, PortNumber, Protocol, Recorder, Resolution,
+    ServiceAddress, ServiceKey, ServicePort, Stage, Standing, Step, Verdict, Visibility,
+};
+
+use crate::alias::Aliases;
+use crate::conditions::Conditions;
+use crate::gateways::Gateways;
+use crate::precedence::{Ranked, ranked};
+use crate::select::Selection;
+use crate::service::{Decl, Service};
+use crate::settings::SettingsTable;
+use crate::shards::Shards;
+use crate::workloads::Workloads;
+
+/// Everything that a service's view is made from, beside what is said of the service itself.
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    /// Whose word is whose.
+    pub(crate) shards: Shards,
+    /// What can be selected.
+    pub(crate) workloads: Workloads,
+    /// What is selected.
+    pub(crate) selection: Selection,
+    /// Which networks have gateways.
+    pub(crate) gateways: Gateways,
+    /// Mesh-wide values.
+    pub(crate) settings: SettingsTable,
+    /// Which names lead where.
+    pub(crate) aliases: Aliases,
+}
+
+/// A service, merged.
+#[derive(Debug, Default)]
+pub(crate) struct Merged {
+    /// Its declarations, in order of precedence.
+    pub(crate) declarations: Vec<DeclarationView>,
+    /// Its ports, by number.
+    pub(crate) ports: BTreeMap<PortNumber, MergedPort>,
+    /// What is odd about it.
+    pub(crate) conditions: Conditions,
+    /// The identities of all endpoints and declarations, sorted.
+    pub(crate) identities: Vec<Identity>,
+    /// The networks of all endpoints, sorted.
+    pub(crate) networks: Vec<NetworkId>,
+    /// Its virtual addresses, sorted.
+    pub(crate) addresses: Vec<ServiceAddress>,
+    /// Other hosts that lead here.
+    pub(crate) aliases: Vec<Hostname>,
+    /// How many endpoints' addresses it has.
+    pub(crate) size: u32,
+}
+
+/// A port, merged.
+#[derive(Debug)]
+pub(crate) struct MergedPort {
+    /// Its name, by the first that declares it.
+    pub(crate) name: PortName,
+    /// Its protocol, by the same.
+    pub(crate) protocol: Protocol,
+    /// The object that decided both.
+    by: ObjectRef,
+    /// The groups behind it, in order of precedence.
+    pub(crate) sources: Vec<EndpointSource>,
+}
+
+/// A group that stands behind a declaration, listed or made by selection.
+struct Behind<'a> {
+    group: &'a Arc<Group>,
+    held: Option<&'a Arc<[u32]>>,
+    standing: Standing,
+    changed: Option<Mono>,
+}
+
+/// Merges what is said about a service. `None` when nothing declares it.
+pub(crate) fn merge<R: Recorder>(world: &World, service: &Service, rec: &mut R) -> Option<Merged> {
+    let shards = ranked(&world.shards, service);
+    let first = shards.first()?.declarations.first()?;
+    let mut out = Merged::default();
+    for shard in &shards {
+        for decl in &shard.declarations {
+            merge_declaration(world, service, shard, decl, first, &mut out, rec);
+        }
+    }
+    note_waiting(world, service, &mut out, rec);
+    if let Resolution::Alias(target) = &first.declaration.resolution {
+        out.conditions.alias(
+            world.aliases.end_of(&service.key),
+            target,
+            &first.declaration.source.reference(),
+        );
+    } else {
+        out.aliases = world.aliases.leading_to(&service.key.host);
+    }
+    sort(&mut out.identities);
+    sort(&mut out.networks);
+    sort(&mut out.addresses);
+    Some(out)
+}
+
+fn sort<T: Ord>(list: &mut Vec<T>) {
+    list.sort_unstable();
+    list.dedup();
+}
+
+fn merge_declaration<R: Recorder>(
+    world: &World,
+    service: &Service,
+    shard: &Ranked<'_>,
+    decl: &Decl,
+    first: &Decl,
+    out: &mut Merged,
+    rec: &mut R,
+) {
+    let own = &decl.declaration;
+    let visibility = resolve_export(&own.export, &world.settings.effective.default_export(), &service.key);
+    rec.step(|| declared(shard, decl));
+    if own.resolution != first.declaration.resolution {
+        out.conditions.resolution(&first.declaration, own);
+    }
+    if decl.held {
+        out.conditions.held_declaration(own);
+    }
+    let groups = groups_behind(world, shard, decl);
+    for behind in &groups {
+        out.size = out.size.saturating_add(u32::try_from(behind.group.addresses.len()).unwrap_or(u32::MAX));
+        out.identities.extend(behind.group.summary.identities.iter().cloned());
+        out.networks.extend(behind.group.summary.networks.iter().cloned());
+        if let Some(held) = behind.held {
+            out.conditions.held_addresses(&behind.group.source, held.len());
+        }
+    }
+    out.identities.extend(own.attributes.identities.iter().cloned());
+    out.addresses.extend(own.addresses.iter().cloned());
+    let with = With { shard, declaration: own, visibility: &visibility };
+    for port in own.ports.iter() {
+        merge_port(&with, port, &groups, out, rec);
+    }
+    out.conditions.unmatched(own, groups.iter().map(|b| &**b.group));
+    if let Some(id) = decl.selector {
+        out.conditions.no_target(own, world.selection.misses(id));
+    }
+    out.declarations.push(DeclarationView {
+        shard: Arc::clone(&shard.info.shard),
+        declaration: Arc::clone(own),
+        rank: shard.info.rank,
+        visibility,
+    });
+}
+
+/// A declaration with what its sources have in common.
+struct With<'a> {
+    shard: &'a Ranked<'a>,
+    declaration: &'a Arc<Declaration>,
+    visibility: &'a Visibility,
+}
+
+fn merge_port<R: Recorder>(
+    with: &With<'_>,
+    port: &ServicePort,
+    groups: &[Behind<'_>],
+    out: &mut Merged,
+    rec: &mut R,
+) {
+    let by = || with.declaration.source.reference();
+    let merged = out.ports.entry(port.number).or_insert_with(|| MergedPort {
+        name: port.name.clone(),
+        protocol: port.protocol,
+        by: by(),
+        sources: Vec::new(),
+    });
+    if merged.name != port.name || merged.protocol != port.protocol {
+        let served = (&merged.name, merged.protocol, &merged.by);
+        let condition = out.conditions.port_conflict(port, served, by());
+        rec.step(|| conflicted(with.shard, condition));
+    }
+    for behind in groups {
+        let ports = ports_behind(with.declaration, port, behind.group);
+        if ports.iter().all(Option::is_none) {
+            continue;
+        }
+        let source = EndpointSource {
+            shard: Arc::clone(&with.shard.info.shard),
+            standing: behind.standing,
+            declaration: Arc::clone(with.declaration),
+            visibility: with.visibility.clone(),
+            group: Arc::clone(behind.group),
+            ports,
+            held: behind.held.map_or_else(|| Arc::clone(&NONE_HELD), Arc::clone),
+        };
+        if rec.is_on() {
+            trace_source(&source, behind.changed, rec);
+        }
+        merged.sources.push(source);
+    }
+}
+
+/// The groups behind a declaration: those listed for it, then those that its selector made. What an
+/// alias lists is not served: its name leads elsewhere.
+fn groups_behind<'a>(world: &'a World, shard: &Ranked<'a>, decl: &'a Decl) -> Vec<Behind<'a>> {
+    if matches!(decl.declaration.resolution, Resolution::Alias(_)) {
+        return Vec::new();
+    }
+    let listed = shard.said.groups_of(&decl.object).iter().map(|fact| Behind {
+        group: &fact.group,
+        held: fact.held.as_ref(),
+        standing: shard.info.standing,
+        changed: Some(fact.changed),
+    });
+    let selected = decl.selector.map(|id| world.selection.groups(id)).into_iter().flatten();
+    let selected = selected.map(|made| Behind {
+        group: &made.group,
+        held: made.held.as_ref(),
+        standing: made.standing,
+        changed: None,
+    });
+    listed.chain(selected).filter(|b| !b.group.addresses.is_empty()).collect()
+}
+
+/// Who sees a declaration, with "its own namespace" written out.
+fn resolve_export(export: &ExportTo, default: &Visibility, service: &ServiceKey) -> Visibility {
+    match export.resolve(default) {
+        Visibility::Own => Visibility::Namespaces(Arc::from([service.namespace.clone()])),
+        other => other,
+    }
+}
+
+/// Which port of a set stands behind a declaration's port: the one of the same name, or the only
+/// one where both sides have exactly one.
+pub(crate) fn port_behind(declaration: &Declaration, port: &ServicePort, set: &[GroupPort]) -> Option<u16> {
+    let at = match (&*declaration.ports, set) {
+        ([_], [_]) => Some(0),
+        _ => set.iter().position(|p| p.name == port.name),
+    };
+    at.and_then(|at| u16::try_from(at).ok())
+}
+
+static NONE_HELD: std::sync::LazyLock<Arc<[u32]>> = std::sync::LazyLock::new(|| Arc::from([]));
+
+type Row = Arc<[Option<u16>]>;
+
+/// Most groups have one port set and few ports: such rows are shared by all sources.
+static ROWS: std::sync::LazyLock<Vec<Row>> =
+    std::sync::LazyLock::new(|| (0..16_u16).map(|i| Arc::from([Some(i)])).collect());
+
+fn ports_behind(declaration: &Declaration, port: &ServicePort, group: &Group) -> Row {
+    let row = |set: &Arc<[GroupPort]>| port_behind(declaration, port, set);
+    if let [only] = &*group.port_sets
+        && let Some(known) = row(only).and_then(|i| ROWS.get(usize::from(i)))
+    {
+        return Arc::clone(known);
+    }
+    group.port_sets.iter().map(row).collect()
+}
+
+/// Groups whose declaration is not there are shown, not served.
+fn note_waiting<R: Recorder>(world: &World, service: &Service, out: &mut Merged, rec: &mut R) {
+    for shard in &service.shards {
+        let Some(info) = world.shards.get(shard.id) else { continue };
+        for fact in shard.groups.iter().filter(|g| shard.declaration(&g.declaration).is_none()) {
+            let object = fact.group.source.reference();
+            out.conditions.waiting(object.clone());
+            rec.step(|| Step {
+                stage: Stage::Merge,
+                verdict: Verdict::Drop,
+                code: Code::GROUP_WITHOUT_DECLARATION,
+                registry: Some(info.shard.registry.name.clone()),
+                object: Some(object),
+                endpoint: String::new(),
+                detail: format!("its endpoints wait for the declaration {}", fact.declaration),
+            });
+        }
+    }
+}
+
+fn declared(shard: &Ranked<'_>, decl: &Decl) -> Step {
+    let (info, said) = (&shard.info.shard, decl.changed.0);
+    Step {
+        stage: Stage::Merge,
+        verdict: if decl.held { Verdict::Warn } else { Verdict::Pass },
+        code: if decl.held { Code::REMOVAL_HELD } else { Code::MERGED },
+        registry: Some(info.registry.name.clone()),
+        object: Some(decl.declaration.source.reference()),
+        endpoint: String::new(),
+        detail: format!("declared by {} (scope {}), said at {said} ms", info.registry, info.scope),
+    }
+}
+
+fn conflicted(shard: &Ranked<'_>, condition: &Condition) -> Step {
+    Step {
+        stage: Stage::Merge,
+        verdict: Verdict::Warn,
+        code: condition.code,
+        registry: Some(shard.info.shard.registry.name.clone()),
+        object: condition.objects.last().cloned(),
+        endpoint: String::new(),
+        detail: condition.message.to_string(),
+    }
+}
+
+fn trace_source<R: Recorder>(source: &EndpointSource, changed: Option<Mono>, rec: &mut R) {
+    let group = &source.group;
+    for (at, address) in group.addresses.iter().enumerate() {
+        let Some(port) = source.ports.get(usize::from(address.port_set)).copied().flatten() else { continue };
+        let number = group.ports(address).get(usize::from(port)).and_then(|p| p.number);
+        let held = u32::try_from(at).is_ok_and(|at| source.held.binary_search(&at).is_ok());
+        rec.step(|| Step {
+            stage: Stage::Source,
+            verdict: if held { Verdict::Warn } else { Verdict::Pass },
+            code: if held { Code::HELD_ENDPOINT } else { Code::SOURCE_ENDPOINT },
+            registry: Some(source.shard.registry.name.clone()),
+            object: Some(group.source.reference()),
+            endpoint: crate::conditions::endpoint_text(group, address, number),
+            detail: said(source, address.origin.as_deref(), changed),
+        });
+    }
+}
+
+fn said(source: &EndpointSource, origin: Option<&tributary_model::Origin>, changed: Option<Mono>) -> String {
+    let by = format!("listed by {} (scope {})", source.shard.registry, source.shard.scope);
+    let of = origin.map(|o| format!(" for {}", o.object)).unwrap_or_default();
+    let when = changed.map(|at| format!(", said at {} ms", at.0)).unwrap_or_default();
+    format!("{by}{of}{when}")
+}

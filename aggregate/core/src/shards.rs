@@ -1,0 +1,115 @@
+//! The table of shards: one small number for each (registry, scope), with what the core keeps of it.
+//!
+//! Filled by intake when a scope is first heard of, emptied when its registry leaves. A number is
+//! given again only after every fact under it is gone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tributary_model::{Claim, ObjectId, RegistryId, RegistryName, Scope, ShardRef, Standing, Timestamp};
+
+/// A shard's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ShardId(u32);
+
+/// What the core keeps of a shard beside its facts.
+#[derive(Debug)]
+pub(crate) struct ShardInfo {
+    /// Its registry and scope.
+    pub(crate) shard: Arc<ShardRef>,
+    /// Its registry's rank.
+    pub(crate) rank: u16,
+    /// Normal or demoted.
+    pub(crate) standing: Standing,
+    /// How many addresses, workloads and gateways it has.
+    pub(crate) weight: u64,
+    /// The same when the turn began.
+    pub(crate) weight_before: u64,
+}
+
+impl ShardInfo {
+    /// The claim of one of its objects.
+    pub(crate) fn claim<'a>(&'a self, created: Option<Timestamp>, object: &'a ObjectId) -> Claim<'a> {
+        Claim { shard: &self.shard, rank: self.rank, created, object }
+    }
+}
+
+/// All shards.
+#[derive(Debug, Default)]
+pub(crate) struct Shards {
+    slots: Vec<Option<ShardInfo>>,
+    free: Vec<u32>,
+    ids: BTreeMap<RegistryName, BTreeMap<Scope, ShardId>>,
+}
+
+impl Shards {
+    /// How many scopes one registry may have.
+    const MAX_SCOPES: usize = 4096;
+
+    /// The shard of a scope, made when it is new; `None` when the registry has too many.
+    pub(crate) fn intern(
+        &mut self,
+        id: &Arc<RegistryId>,
+        rank: u16,
+        standing: Standing,
+        scope: &Scope,
+    ) -> Option<ShardId> {
+        if let Some(known) = self.find(&id.name, scope) {
+            return Some(known);
+        }
+        let scopes = self.ids.entry(id.name.clone()).or_default();
+        if scopes.len() >= Self::MAX_SCOPES {
+            return None;
+        }
+        let shard = Arc::new(ShardRef { registry: Arc::clone(id), scope: scope.clone() });
+        let info = ShardInfo { shard, rank, standing, weight: 0, weight_before: 0 };
+        let at = match self.free.pop() {
+            Some(at) => at,
+            None => {
+                self.slots.push(None);
+                u32::try_from(self.slots.len() - 1).ok()?
+            }
+        };
+        *self.slots.get_mut(at as usize)? = Some(info);
+        scopes.insert(scope.clone(), ShardId(at));
+        Some(ShardId(at))
+    }
+    /// A shard by its number.
+    pub(crate) fn get(&self, id: ShardId) -> Option<&ShardInfo> {
+        self.slots.get(id.0 as usize)?.as_ref()
+    }
+    /// A shard by its number, to change.
+    pub(crate) fn get_mut(&mut self, id: ShardId) -> Option<&mut ShardInfo> {
+        self.slots.get_mut(id.0 as usize)?.as_mut()
+    }
+    /// The shard of a scope.
+    pub(crate) fn find(&self, registry: &RegistryName, scope: &Scope) -> Option<ShardId> {
+        self.ids.get(registry)?.get(scope).copied()
+    }
+    /// The shards of a registry, by scope.
+    pub(crate) fn of(&self, registry: &RegistryName) -> Vec<(Scope, ShardId)> {
+        let scopes = self.ids.get(registry).into_iter().flatten();
+        scopes.map(|(scope, &id)| (scope.clone(), id)).collect()
+    }
+    /// Frees the shards of a registry that has no facts any more.
+    pub(crate) fn release(&mut self, registry: &RegistryName) {
+        for (_, id) in self.ids.remove(registry).unwrap_or_default() {
+            if let Some(slot) = self.slots.get_mut(id.0 as usize) {
+                *slot = None;
+                self.free.push(id.0);
+            }
+        }
+    }
+    /// Adds to what a shard has.
+    pub(crate) fn weigh(&mut self, id: ShardId, more: usize, less: usize) {
+        if let Some(info) = self.get_mut(id) {
+            info.weight = (info.weight + more as u64).saturating_sub(less as u64);
+        }
+    }
+    /// Remembers what each shard has, for the gate's judgement of this turn.
+    pub(crate) fn begin_turn(&mut self) {
+        for info in self.slots.iter_mut().flatten() {
+            info.weight_before = info.weight;
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What the core knows about its sources, for people: read-only, made when it is asked for.
+//!
+//! Called through the owner by admin and telemetry.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tributary_model::{
+    Code, Collection, Completeness, Condition, Freshness, Generation, GroupKey, Key, ObjectRef, Problem,
+    RegistryId, RegistryName, Scope, ServiceKey, SourceStatus, Standing,
+};
+
+use crate::core::Core;
+use crate::registry::{Registry, Run};
+use crate::service::group_key;
+use crate::shards::ShardId;
+
+/// One collection of a registry.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct CollectionStatus {
+    /// Which.
+    pub collection: Collection,
+    /// Whether the registry's facts count as all only with it.
+    pub required: bool,
+    /// How fresh.
+    pub freshness: Freshness,
+    /// Whether this run has listed it, and how completely.
+    pub synced: bool,
+    /// Whether its last list was complete.
+    pub complete: bool,
+    /// When the source last confirmed it, in milliseconds since the process started.
+    pub confirmed: Option<u64>,
+}
+
+/// One registry.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct RegistryStatus {
+    /// Name, provider and cluster.
+    pub id: Arc<RegistryId>,
+    /// The run that is served.
+    pub generation: Generation,
+    /// The run that may replace it.
+    pub shadow: Option<Generation>,
+    /// Whether nothing is known yet of something that counts.
+    pub unknown: bool,
+    /// Normal, or one priority lower.
+    pub standing: Standing,
+    /// Its collections.
+    pub collections: Vec<CollectionStatus>,
+    /// The sources' own words, by scope.
+    pub sources: BTreeMap<Scope, SourceStatus>,
+    /// How many objects are bad.
+    pub problems: usize,
+    /// How many removals are held.
+    pub held: usize,
+    /// How many groups wait for their declaration.
+    pub waiting: usize,
+    /// How many addresses, workloads and gateways it has.
+    pub weight: u64,
+}
+
+/// A removal that waits for proof.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct HeldView {
+    /// Whose.
+    pub registry: RegistryName,
+    /// What.
+    pub key: Key,
+    /// Since when, in milliseconds since the process started.
+    pub since: u64,
+    /// Why it is doubted.
+    pub reason: &'static str,
+    /// How often the source was asked.
+    pub asked: u32,
+}
+
+/// A bad object.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct ProblemView {
+    /// Whose.
+    pub registry: RegistryName,
+    /// Which.
+    pub object: ObjectRef,
+    /// What is wrong.
+    pub problem: Problem,
+    /// Since when, in milliseconds since the process started.
+    pub since: u64,
+}
+
+/// A group that is not served because its declaration is not there.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct WaitingGroup {
+    /// Whose.
+    pub registry: RegistryName,
+    /// Its scope.
+    pub scope: Scope,
+    /// The group.
+    pub key: GroupKey,
+    /// How many addresses it has.
+    pub addresses: usize,
+}
+
+impl Core {
+    /// Every registry, by name.
+    #[must_use]
+    pub fn status(&self) -> Vec<RegistryStatus> {
+        self.registries.values().map(|r| self.registry_status(r)).collect()
+    }
+
+    fn registry_status(&self, registry: &Registry) -> RegistryStatus {
+        let shards = self.world.shards.of(&registry.id.name);
+        let own = |id: ShardId| shards.iter().any(|(_, s)| *s == id);
+        RegistryStatus {
+            id: Arc::clone(&registry.id),
+            generation: registry.run.generation,
+            shadow: registry.shadow.as_ref().map(|s| s.run.generation),
+            unknown: registry.run.is_unknown(),
+            standing: registry.standing,
+            collections: collections(&registry.run),
+            sources: registry.run.status.clone(),
+            problems: registry.run.problems.len(),
+            held: self.gate.holds().filter(|((shard, _), _)| own(*shard)).count(),
+            waiting: shards.iter().map(|(_, id)| self.waiting_in(*id)).sum(),
+            weight: shards.iter().filter_map(|(_, id)| self.world.shards.get(*id)).map(|i| i.weight).sum(),
+        }
+    }
+
+    /// Every removal that waits for proof.
+    pub fn held(&self) -> impl Iterator<Item = HeldView> {
+        self.gate.holds().filter_map(|((shard, item), hold)| {
+            let (registry, scope) = self.place_of(*shard)?;
+            let key = Key { scope, item: item.clone() };
+            Some(HeldView { registry, key, since: hold.since.0, reason: hold.reason, asked: hold.asked })
+        })
+    }
+
+    /// Every bad object.
+    pub fn problems(&self) -> impl Iterator<Item = ProblemView> {
+        self.registries.values().flat_map(|r| {
+            r.run.problems.values().map(|open| ProblemView {
+                registry: r.id.name.clone(),
+                object: open.object.clone(),
+                problem: open.problem.clone(),
+                since: open.since.0,
+            })
+        })
+    }
+
+    /// Every group that waits for its declaration.
+    pub fn groups_waiting(&self) -> impl Iterator<Item = WaitingGroup> {
+        let keys = self.waiting.iter().flat_map(|(shard, keys)| keys.keys().map(|key| (*shard, key)));
+        keys.flat_map(|(shard, key)| self.waiting_of(shard, key))
+    }
+
+    fn waiting_of(&self, shard: ShardId, key: &ServiceKey) -> Vec<WaitingGroup> {
+        let said = self.hosts.get(key).and_then(|s| s.shard(shard));
+        let (Some(said), Some((registry, scope))) = (said, self.place_of(shard)) else { return Vec::new() };
+        let groups = said.groups.iter().filter(|g| said.declaration(&g.declaration).is_none());
+        let view = |g: &crate::service::GroupFact| WaitingGroup {
+            registry: registry.clone(),
+            scope: scope.clone(),
+            key: group_key(key, g),
+            addresses: g.group.addresses.len(),
+        };
+        groups.map(view).collect()
+    }
+
+    fn waiting_in(&self, shard: ShardId) -> usize {
+        self.waiting.get(&shard).map_or(0, |keys| keys.values().sum())
+    }
+
+    /// Remembers how many groups of a service wait.
+    pub(crate) fn note_waiting(&mut self, shard: ShardId, key: &ServiceKey, count: usize) {
+        let keys = self.waiting.entry(shard).or_default();
+        let before = if count == 0 { keys.remove(key) } else { keys.insert(key.clone(), count) };
+        let same = before.unwrap_or_default() == count;
+        if keys.is_empty() {
+            self.waiting.remove(&shard);
+        }
+        if !same && let Some((name, _)) = self.place_of(shard) {
+            self.dirty.registries.insert(name);
+        }
+    }
+
+    /// What is odd about a registry.
+    pub(crate) fn registry_conditions(&self, name: &RegistryName) -> Vec<Condition> {
+        const NAMED: usize = 16;
+        let shards = self.world.shards.of(name);
+        let count: usize = shards.iter().map(|(_, id)| self.waiting_in(*id)).sum();
+        if count == 0 {
+            return Vec::new();
+        }
+        let waiting = shards.iter().flat_map(|(_, id)| {
+            let keys = self.waiting.get(id).into_iter().flat_map(BTreeMap::keys);
+            keys.flat_map(|key| self.waiting_of(*id, key))
+        });
+        let objects: Vec<ObjectRef> = waiting.take(NAMED).map(|g| ObjectRef::new(g.key.object)).collect();
+        let message = format!("the endpoints of {count} objects wait for their declaration");
+        let code = Code::GROUP_WITHOUT_DECLARATION;
+        vec![Condition { code, objects: objects.into(), message: message.into() }]
+    }
+}
+
+fn collections(run: &Run) -> Vec<CollectionStatus> {
+    let view = |(collection, state): (&Collection, &crate::registry::CollectionState)| CollectionStatus {
+        collection: collection.clone(),
+        required: run.required.as_ref().is_some_and(|all| all.contains(collection)),
+        freshness: state.freshness.clone(),
+        synced: state.synced.is_some(),
+        complete: state.synced == Some(Completeness::Complete),
+        confirmed: state.confirmed.map(|at| at.0),
+    };
+    run.collections.iter().map(view).collect()
+}

@@ -1,0 +1,328 @@
+//! Taking facts in and out: the one place that changes what the core holds.
+//!
+//! Called by intake, the gate and adoption. Each change marks what must be built again, notes
+//! whether it may not wait, and leaves a record for the journal. A fact that is already so changes
+//! nothing but ends a hold.
+
+use std::sync::Arc;
+
+use tributary_model::{
+    Alias, CollectionKind, DeclKey, Declaration, Evidence, Fact, Gateway, GatewayKey, Group, GroupKey,
+    Hostname, Item, Key, Mono, Record, Resolution, Settings, Workload, WorkloadKey,
+};
+
+use crate::core::Core;
+use crate::gateways::GatewayFact;
+use crate::service::{Decl, GroupFact, decl_key, group_key};
+use crate::shards::ShardId;
+use crate::unsure::loses;
+use crate::workloads::WorkloadFact;
+
+impl Core {
+    /// This is now so, whatever was held.
+    pub(crate) fn put(&mut self, shard: ShardId, fact: Fact, at: Mono) {
+        self.gate.end(&(shard, fact.item()));
+        match fact {
+            Fact::Service(key, value) => self.put_declaration(shard, key, value, at),
+            Fact::Group(key, value) => self.put_group(shard, &key, value, None, at),
+            Fact::Workload(key, value) => self.put_workload(shard, &key, value, at),
+            Fact::Gateway(key, value) => self.put_gateway(shard, &key, value),
+            Fact::Settings(value) => self.put_settings(shard, value),
+            Fact::Alias(host, value) => self.put_alias(shard, host, value),
+        }
+    }
+
+    fn put_declaration(&mut self, shard: ShardId, key: DeclKey, value: Arc<Declaration>, at: Mono) {
+        let service = self.hosts.get_or_new(&key.service);
+        let Some(known) = service.declaration_mut(shard, &key.object) else {
+            self.note_put(shard, Fact::Service(key.clone(), Arc::clone(&value)));
+            let selector = self.select(&key, shard, &value);
+            let decl = Decl { object: key.object, declaration: value, changed: at, held: false, selector };
+            self.hosts.get_or_new(&key.service).add_declaration(shard, decl);
+            self.dirty.services.insert(key.service);
+            return;
+        };
+        let was_held = std::mem::take(&mut known.held);
+        if known.declaration == value {
+            self.counters.unchanged += 1;
+            if was_held {
+                self.dirty.services.insert(key.service);
+            }
+            return;
+        }
+        let before = std::mem::replace(&mut known.declaration, Arc::clone(&value));
+        known.changed = at;
+        let selector = known.selector;
+        self.dirty.urgent |= takes_away(&before, &value);
+        let selector = self.reselect(&key, shard, &before, &value, selector);
+        if let Some(known) =
+            self.hosts.get_mut(&key.service).and_then(|s| s.declaration_mut(shard, &key.object))
+        {
+            known.selector = selector;
+        }
+        self.dirty.services.insert(key.service.clone());
+        self.note_put(shard, Fact::Service(key, value));
+    }
+
+    fn select(
+        &mut self,
+        key: &DeclKey,
+        shard: ShardId,
+        value: &Arc<Declaration>,
+    ) -> Option<crate::select::SelectorId> {
+        let world = &mut self.world;
+        let (id, taken) = world.selection.declare(&key.service, shard, value, &mut world.workloads)?;
+        self.dirty.workloads.extend(taken);
+        Some(id)
+    }
+
+    fn reselect(
+        &mut self,
+        key: &DeclKey,
+        shard: ShardId,
+        before: &Declaration,
+        value: &Arc<Declaration>,
+        selector: Option<crate::select::SelectorId>,
+    ) -> Option<crate::select::SelectorId> {
+        match selector {
+            Some(id) if before.selector == value.selector => {
+                self.world.selection.redeclare(id, value);
+                Some(id)
+            }
+            Some(id) => {
+                self.unselect(id);
+                self.select(key, shard, value)
+            }
+            None => self.select(key, shard, value),
+        }
+    }
+
+    fn unselect(&mut self, id: crate::select::SelectorId) {
+        let had = self.world.selection.undeclare(id, &mut self.world.workloads);
+        self.dirty.workloads.extend(had);
+    }
+
+    /// A group is now this, with these of its addresses held.
+    pub(crate) fn put_group(
+        &mut self,
+        shard: ShardId,
+        key: &GroupKey,
+        group: Arc<Group>,
+        held: Option<Arc<[u32]>>,
+        at: Mono,
+    ) {
+        let service = self.hosts.get_or_new(&key.service);
+        let more = group.addresses.len();
+        let Some(known) = service.group_mut(shard, key) else {
+            let fact = GroupFact {
+                declaration: key.declaration.clone(),
+                object: key.object.clone(),
+                bucket: key.bucket,
+                group: Arc::clone(&group),
+                changed: at,
+                held,
+            };
+            service.add_group(shard, fact);
+            self.world.shards.weigh(shard, more, 0);
+            self.dirty.services.insert(key.service.clone());
+            self.note_put(shard, Fact::Group(key.clone(), group));
+            return;
+        };
+        let same_held = known.held == held;
+        known.held = held;
+        if known.group == group {
+            self.counters.unchanged += 1;
+            if !same_held {
+                self.dirty.services.insert(key.service.clone());
+            }
+            return;
+        }
+        let before = std::mem::replace(&mut known.group, Arc::clone(&group));
+        known.changed = at;
+        self.dirty.urgent |= loses(&before, &group);
+        self.world.shards.weigh(shard, more, before.addresses.len());
+        self.dirty.services.insert(key.service.clone());
+        self.note_put(shard, Fact::Group(key.clone(), group));
+    }
+
+    fn put_workload(&mut self, shard: ShardId, key: &WorkloadKey, value: Arc<Workload>, at: Mono) {
+        let world = &mut self.world;
+        if let Some(known) = world.workloads.fact_mut(shard, key)
+            && known.workload == value
+        {
+            self.counters.unchanged += 1;
+            if std::mem::take(&mut known.held) {
+                self.touch_workload(key);
+            }
+            return;
+        }
+        let is_new = world.workloads.fact(shard, key).is_none();
+        let before = first_word(&world.workloads, key);
+        let fact = WorkloadFact { shard, workload: Arc::clone(&value), changed: at, held: false };
+        let Some(id) = world.workloads.put(key, fact, &world.shards) else {
+            self.counters.refused += 1;
+            return;
+        };
+        world.shards.weigh(shard, usize::from(is_new), 0);
+        world.selection.follow(id, before.as_deref(), &mut world.workloads);
+        self.dirty.workloads.insert(id);
+        self.note_put(shard, Fact::Workload(key.clone(), value));
+    }
+
+    /// A workload says the same, but is served otherwise.
+    pub(crate) fn touch_workload(&mut self, key: &WorkloadKey) {
+        let world = &mut self.world;
+        if let Some(slot) = world.workloads.id(key).and_then(|id| world.workloads.get(id)) {
+            world.selection.touch_workload(slot);
+        }
+    }
+
+    fn put_gateway(&mut self, shard: ShardId, key: &GatewayKey, value: Arc<Gateway>) {
+        let fact = GatewayFact { shard, gateway: Arc::clone(&value), held: false };
+        match self.world.gateways.get_mut(shard, key) {
+            Some(known) if known.gateway == value => {
+                known.held = false;
+                self.counters.unchanged += 1;
+                return;
+            }
+            Some(known) => *known = fact,
+            None => {
+                let again = self.world.gateways.add(key, fact);
+                self.dirty.services.extend(again);
+                self.world.shards.weigh(shard, 1, 0);
+            }
+        }
+        self.dirty.gateways.insert(key.clone());
+        self.note_put(shard, Fact::Gateway(key.clone(), value));
+    }
+
+    fn put_settings(&mut self, shard: ShardId, value: Arc<Settings>) {
+        if self.world.settings.get(shard) == Some(&value) {
+            self.counters.unchanged += 1;
+            return;
+        }
+        self.world.settings.put(shard, Arc::clone(&value));
+        self.dirty.settings = true;
+        self.note_put(shard, Fact::Settings(value));
+    }
+
+    fn put_alias(&mut self, shard: ShardId, host: Hostname, value: Arc<Alias>) {
+        let key = (shard, host.clone());
+        if self.joined.get(&key) == Some(&value) {
+            self.counters.unchanged += 1;
+            return;
+        }
+        self.joined.insert(key, Arc::clone(&value));
+        self.note_put(shard, Fact::Alias(host, value));
+    }
+
+    /// This is no more; whether it was.
+    pub(crate) fn remove(&mut self, shard: ShardId, item: &Item, evidence: Evidence) -> bool {
+        self.gate.end(&(shard, item.clone()));
+        let was = match item {
+            Item::Service(key) => self.remove_declaration(shard, key),
+            Item::Group(key) => self.remove_group(shard, key),
+            Item::Workload(key) => self.remove_workload(shard, key),
+            Item::Gateway(key) => self.remove_gateway(shard, key),
+            Item::Settings => self.world.settings.remove(shard).is_some(),
+            Item::Alias(host) => self.joined.remove(&(shard, host.clone())).is_some(),
+        };
+        if !was {
+            return false;
+        }
+        self.dirty.settings |= matches!(item, Item::Settings);
+        self.dirty.urgent = true;
+        if let Some(info) = self.world.shards.get(shard) {
+            let key = Key { scope: info.shard.scope.clone(), item: item.clone() };
+            let name = info.shard.registry.name.clone();
+            self.dirty.records.push(Record::Drop(name, key, evidence));
+        }
+        true
+    }
+
+    fn remove_declaration(&mut self, shard: ShardId, key: &DeclKey) -> bool {
+        let gone = self.hosts.get_mut(&key.service).and_then(|s| s.remove_declaration(shard, &key.object));
+        let Some(gone) = gone else { return false };
+        if let Some(id) = gone.selector {
+            self.unselect(id);
+        }
+        self.dirty.services.insert(key.service.clone());
+        true
+    }
+
+    fn remove_group(&mut self, shard: ShardId, key: &GroupKey) -> bool {
+        let gone = self.hosts.get_mut(&key.service).and_then(|s| s.remove_group(shard, key));
+        let Some(gone) = gone else { return false };
+        self.world.shards.weigh(shard, 0, gone.group.addresses.len());
+        self.dirty.services.insert(key.service.clone());
+        true
+    }
+
+    fn remove_workload(&mut self, shard: ShardId, key: &WorkloadKey) -> bool {
+        let world = &mut self.world;
+        let before = first_word(&world.workloads, key);
+        if world.workloads.remove(shard, key).is_none() {
+            return false;
+        }
+        world.shards.weigh(shard, 0, 1);
+        if let Some(id) = world.workloads.id(key) {
+            world.selection.follow(id, before.as_deref(), &mut world.workloads);
+            self.dirty.workloads.insert(id);
+        }
+        true
+    }
+
+    fn remove_gateway(&mut self, shard: ShardId, key: &GatewayKey) -> bool {
+        let Some(again) = self.world.gateways.remove(shard, key) else { return false };
+        self.dirty.services.extend(again);
+        self.world.shards.weigh(shard, 0, 1);
+        self.dirty.gateways.insert(key.clone());
+        true
+    }
+
+    fn note_put(&mut self, shard: ShardId, fact: Fact) {
+        if let Some(info) = self.world.shards.get(shard) {
+            let name = info.shard.registry.name.clone();
+            self.dirty.records.push(Record::Put(name, info.shard.scope.clone(), fact));
+        }
+    }
+
+    /// Every fact of one kind that a shard holds.
+    pub(crate) fn live(&self, shard: ShardId, kind: CollectionKind) -> Vec<Item> {
+        let services = || self.hosts.iter().filter_map(move |s| Some((&s.key, s.shard(shard)?)));
+        match kind {
+            CollectionKind::Services => services()
+                .flat_map(|(key, s)| s.declarations.iter().map(|d| Item::Service(decl_key(key, &d.object))))
+                .collect(),
+            CollectionKind::Groups => services()
+                .flat_map(|(key, s)| s.groups.iter().map(|g| Item::Group(group_key(key, g))))
+                .collect(),
+            CollectionKind::Workloads => {
+                let of = self.world.workloads.iter().map(|(_, slot)| slot);
+                let of = of.filter(|slot| slot.facts.iter().any(|f| f.shard == shard));
+                of.map(|slot| Item::Workload(slot.key.clone())).collect()
+            }
+            CollectionKind::Gateways => {
+                let of = self.world.gateways.iter().filter(|(_, fact)| fact.shard == shard);
+                of.map(|(key, _)| Item::Gateway(key.clone())).collect()
+            }
+            CollectionKind::Settings => {
+                let settings = self.world.settings.get(shard).map(|_| Item::Settings);
+                let aliases = self.joined.keys().filter(|(s, _)| *s == shard);
+                settings.into_iter().chain(aliases.map(|(_, host)| Item::Alias(host.clone()))).collect()
+            }
+        }
+    }
+}
+
+fn first_word(workloads: &crate::workloads::Workloads, key: &WorkloadKey) -> Option<Arc<Workload>> {
+    let slot = workloads.get(workloads.id(key)?)?;
+    slot.first().map(|f| Arc::clone(&f.workload))
+}
+
+/// Whether a declaration that was `before` leads to fewer endpoints now.
+fn takes_away(before: &Declaration, now: &Declaration) -> bool {
+    let kept = |port: &tributary_model::ServicePort| now.ports.contains(port);
+    let stands_still = !matches!(now.resolution, Resolution::Alias(_)) && before.selector == now.selector;
+    !stands_still || !before.ports.iter().all(kept)
+}

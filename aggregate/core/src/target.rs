@@ -1,0 +1,102 @@
+//! Where a declaration's port leads on a workload that it selects: one function, from data.
+//!
+//! Called when a bucket of selected workloads is built. A miss yields no address and a condition,
+//! never a guess.
+
+use tributary_model::{PortNumber, ServicePort, Target, Workload, WorkloadAddress, WorkloadKind};
+
+/// What a port leads to on one workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lead {
+    /// This number.
+    Number(PortNumber),
+    /// A unix path, which has no number.
+    Unix,
+    /// Nothing.
+    Miss,
+}
+
+/// Follows a port's target on a workload.
+///
+/// A unix path has no ports. A WorkloadEntry's own port of the service port's name goes before a
+/// number (both orders of the reference: Services that select entries, and ServiceEntries); a pod
+/// goes by the number. A named target must be there.
+pub(crate) fn lead(port: &ServicePort, kind: WorkloadKind, workload: &Workload) -> Lead {
+    if matches!(workload.addresses.first(), Some(WorkloadAddress::Unix(_))) {
+        return Lead::Unix;
+    }
+    let own = || workload.port(&port.name);
+    let by_entry = || if kind == WorkloadKind::Entry { own() } else { None };
+    let number = match &port.target {
+        Target::Same => by_entry().or(Some(port.number)),
+        Target::Number(number) => by_entry().or(Some(*number)),
+        Target::Name(name) => workload.port(name),
+        Target::NamedOr(number) => own().or(*number).or(Some(port.number)),
+    };
+    number.map_or(Lead::Miss, Lead::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tributary_model::{Health, Labels, ObjectId, Place, PortName, Protocol, Source};
+
+    use super::*;
+
+    fn number(n: u32) -> PortNumber {
+        PortNumber::new(n).unwrap()
+    }
+    fn mk_port(target: Target) -> ServicePort {
+        let name = PortName::new("http").unwrap();
+        ServicePort { number: number(80), name, protocol: Protocol::Http, target }
+    }
+    fn mk_workload(address: WorkloadAddress, ports: &[(&str, u32)]) -> Workload {
+        let ports = ports.iter().map(|&(name, n)| (PortName::new(name).unwrap(), number(n)));
+        Workload {
+            source: Source::new(ObjectId::new("WorkloadEntry", "shop", "a")),
+            addresses: Arc::from([address]),
+            ports: ports.collect(),
+            labels: Labels::default(),
+            augmented: Labels::default(),
+            place: Arc::new(Place::default()),
+            identity: None,
+            account: "".into(),
+            health: Health::Healthy,
+            mtls: false,
+            weight: 1,
+            name: "a".into(),
+        }
+    }
+
+    #[test]
+    fn a_port_leads_where_its_target_says() {
+        use WorkloadKind::{Entry, Pod};
+        let named = || Target::Name(PortName::new("web").unwrap());
+        let cases = [
+            (Target::Same, Pod, &[("http", 8080)][..], Lead::Number(number(80))),
+            (Target::Same, Entry, &[("http", 8080)], Lead::Number(number(8080))),
+            (Target::Same, Entry, &[], Lead::Number(number(80))),
+            (Target::Number(number(81)), Pod, &[("http", 8080)], Lead::Number(number(81))),
+            (Target::Number(number(81)), Entry, &[("http", 8080)], Lead::Number(number(8080))),
+            (named(), Pod, &[("web", 8081)], Lead::Number(number(8081))),
+            (named(), Entry, &[("http", 8080)], Lead::Miss),
+            (Target::NamedOr(Some(number(81))), Pod, &[("http", 8080)], Lead::Number(number(8080))),
+            (Target::NamedOr(Some(number(81))), Pod, &[], Lead::Number(number(81))),
+            (Target::NamedOr(None), Entry, &[], Lead::Number(number(80))),
+        ];
+        for (target, kind, ports, want) in cases {
+            let workload = mk_workload(WorkloadAddress::Ip([10, 0, 0, 1].into()), ports);
+            let got = lead(&mk_port(target.clone()), kind, &workload);
+            assert_eq!(got, want, "{target:?} on a {kind:?} with {ports:?}");
+        }
+    }
+
+    #[test]
+    fn a_unix_path_has_no_number_whatever_the_target() {
+        let workload = mk_workload(WorkloadAddress::Unix("/run/a.sock".into()), &[("http", 8080)]);
+        for target in [Target::Same, Target::NamedOr(None), Target::Name(PortName::new("x").unwrap())] {
+            assert_eq!(lead(&mk_port(target), WorkloadKind::Entry, &workload), Lead::Unix);
+        }
+    }
+}

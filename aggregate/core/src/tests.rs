@@ -1,0 +1,4 @@
+//! The core as its owner sees it: facts in, catalogs out.
+
+mod merge;
+mod mk;

@@ -12,5 +12,4 @@ pub mod environment;
 pub mod exit;
 pub mod overlay;
 pub mod reference;
-pub mod reload;
 pub mod telemetry;

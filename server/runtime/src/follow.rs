@@ -1,0 +1,164 @@
+//! Following what one cluster contributes: a base that its owner pulls the difference from.
+//!
+//! Nothing is queued for a follower; one that is slow skips generations. It hangs on the catalog
+//! and not on a registry, so it survives rotations, and dropping it ends it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use imbl::ordmap::DiffItem;
+use tokio::sync::watch;
+use tributary_model::{
+    Catalog, ClusterId, Gateway, GatewayKey, HostEntry, ServiceKey, ServiceView, Shared, WorkloadKey,
+    WorkloadView,
+};
+
+use crate::board::Catalogs;
+
+/// What a follower hears of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClusterScope {
+    /// Everything.
+    All,
+    /// What registries of this cluster declare.
+    Cluster(ClusterId),
+}
+
+/// What has changed for a follower: the new value, or `None` for what is gone.
+#[derive(Debug, Clone, Default)]
+pub struct ScopeChange {
+    /// The generation that it leads to.
+    pub generation: u64,
+    /// Services with a declaration of the cluster.
+    pub services: Vec<(ServiceKey, Option<Arc<ServiceView>>)>,
+    /// Workloads of the cluster.
+    pub workloads: Vec<(WorkloadKey, Option<Shared<WorkloadView>>)>,
+    /// Gateways of the cluster.
+    pub gateways: Vec<(GatewayKey, Option<Shared<Gateway>>)>,
+}
+
+impl ScopeChange {
+    /// Whether nothing has.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.services.is_empty() && self.workloads.is_empty() && self.gateways.is_empty()
+    }
+}
+
+/// Follows a scope from an empty base, so that the first difference is everything.
+#[derive(Debug)]
+pub struct Follower {
+    scope: ClusterScope,
+    base: Arc<Catalog>,
+    catalogs: Catalogs,
+    generation: watch::Receiver<u64>,
+}
+
+impl Follower {
+    pub(crate) fn new(scope: ClusterScope, catalogs: Catalogs, generation: watch::Receiver<u64>) -> Self {
+        Self { scope, base: Arc::default(), catalogs, generation }
+    }
+    /// The next change of the scope; `None` when the server stops. May be dropped while it waits
+    /// without losing anything.
+    pub async fn next(&mut self) -> Option<ScopeChange> {
+        loop {
+            let base = self.base.generation;
+            self.generation.wait_for(|generation| *generation > base).await.ok()?;
+            let change = self.catch_up();
+            if !change.is_empty() {
+                return Some(change);
+            }
+        }
+    }
+    /// Moves the base to the current catalog and returns what differs, possibly nothing.
+    pub fn catch_up(&mut self) -> ScopeChange {
+        let next = self.catalogs.load_full();
+        let change = ScopeChange {
+            generation: next.generation,
+            services: services(&self.scope, &self.base, &next),
+            workloads: workloads(&self.scope, &self.base, &next),
+            gateways: gateways(&self.scope, &self.base, &next),
+        };
+        self.base = next;
+        change
+    }
+}
+
+impl ClusterScope {
+    fn has(&self, cluster: &ClusterId) -> bool {
+        match self {
+            Self::All => true,
+            Self::Cluster(own) => own == cluster,
+        }
+    }
+    fn declares(&self, view: &ServiceView) -> bool {
+        view.declarations.iter().any(|d| self.has(&d.shard.registry.cluster))
+    }
+}
+
+fn services(
+    scope: &ClusterScope,
+    old: &Catalog,
+    new: &Catalog,
+) -> Vec<(ServiceKey, Option<Arc<ServiceView>>)> {
+    let mut out = Vec::new();
+    for item in old.hosts.diff(&new.hosts) {
+        match item {
+            DiffItem::Add(_, entry) => claimants(scope, None, Some(entry), &mut out),
+            DiffItem::Update { old: (_, old), new: (_, new) } => {
+                claimants(scope, Some(old), Some(new), &mut out)
+            }
+            DiffItem::Remove(_, entry) => claimants(scope, Some(entry), None, &mut out),
+        }
+    }
+    out
+}
+
+fn claimants(
+    scope: &ClusterScope,
+    old: Option<&Shared<HostEntry>>,
+    new: Option<&Shared<HostEntry>>,
+    out: &mut Vec<(ServiceKey, Option<Arc<ServiceView>>)>,
+) {
+    let of = |entry: Option<&Shared<HostEntry>>| -> Vec<Arc<ServiceView>> {
+        let all = entry.map_or(&[][..], |e| &e.claimants);
+        all.iter().filter(|view| scope.declares(view)).cloned().collect()
+    };
+    let (old, new) = (of(old), of(new));
+    for view in &new {
+        if !old.iter().any(|before| Arc::ptr_eq(before, view)) {
+            out.push((view.key.clone(), Some(Arc::clone(view))));
+        }
+    }
+    let kept: BTreeSet<&ServiceKey> = new.iter().map(|view| &view.key).collect();
+    let gone = old.iter().filter(|view| !kept.contains(&view.key));
+    out.extend(gone.map(|view| (view.key.clone(), None)));
+}
+
+fn workloads(
+    scope: &ClusterScope,
+    old: &Catalog,
+    new: &Catalog,
+) -> Vec<(WorkloadKey, Option<Shared<WorkloadView>>)> {
+    let items = old.workloads.diff(&new.workloads).map(|item| match item {
+        DiffItem::Add(key, view) | DiffItem::Update { new: (key, view), .. } => {
+            (key.clone(), Some(view.clone()))
+        }
+        DiffItem::Remove(key, _) => (key.clone(), None),
+    });
+    items.filter(|(key, _)| scope.has(&key.cluster)).collect()
+}
+
+fn gateways(
+    scope: &ClusterScope,
+    old: &Catalog,
+    new: &Catalog,
+) -> Vec<(GatewayKey, Option<Shared<Gateway>>)> {
+    let items = old.gateways.diff(&new.gateways).map(|item| match item {
+        DiffItem::Add(key, view) | DiffItem::Update { new: (key, view), .. } => {
+            (key.clone(), Some(view.clone()))
+        }
+        DiffItem::Remove(key, _) => (key.clone(), None),
+    });
+    items.filter(|(key, _)| scope.has(&key.cluster)).collect()
+}

@@ -1,0 +1,177 @@
+//! What the rest of the server holds: reads the catalog, asks the owner, changes the membership.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tributary_core::{Core, Turn};
+use tributary_model::{Catalog, Evidence, Generation, Key, RegistryName, RegistrySpec};
+use tributary_registry_api::{Clock, Inlet, Membership, RegistryFactory, Run, Wake, inlet};
+
+use crate::board::{Board, Catalogs};
+use crate::counters::{RuntimeCounters, RuntimeStats};
+use crate::follow::{ClusterScope, Follower};
+use crate::pump::Order;
+use crate::pump::feeds::Feed;
+use crate::readiness::Readiness;
+use crate::report::{Reports, RunReport};
+use crate::supervisor::{Kinds, MemberOrder, SupervisorError};
+
+/// The server has stopped; nobody is there to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the server is stopping; ask a running one")]
+pub struct Stopped;
+
+/// A way to a running server.
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) board: Arc<Board>,
+    pub(crate) orders: mpsc::Sender<Order>,
+    pub(crate) members: mpsc::Sender<MemberOrder>,
+    pub(crate) readiness: watch::Receiver<Readiness>,
+    pub(crate) counters: Arc<RuntimeCounters>,
+    pub(crate) reports: Reports,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) wake: Wake,
+}
+
+impl Handle {
+    /// The current catalog.
+    #[must_use]
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.board.catalog.load_full()
+    }
+    /// Where the current catalog hangs.
+    #[must_use]
+    pub fn catalogs(&self) -> Catalogs {
+        Arc::clone(&self.board.catalog)
+    }
+    /// Counts generations; changes after the catalog of that generation has been pinned.
+    #[must_use]
+    pub fn generation(&self) -> watch::Receiver<u64> {
+        self.board.generation.subscribe()
+    }
+    /// Follows what a cluster contributes.
+    #[must_use]
+    pub fn subscribe(&self, scope: ClusterScope) -> Follower {
+        Follower::new(scope, self.catalogs(), self.generation())
+    }
+    /// Whether the server may answer, by the start rule.
+    #[must_use]
+    pub fn readiness(&self) -> watch::Receiver<Readiness> {
+        self.readiness.clone()
+    }
+    /// How every registry's runs are doing.
+    #[must_use]
+    pub fn runs(&self) -> BTreeMap<RegistryName, RunReport> {
+        self.reports.all()
+    }
+    /// What has been done so far.
+    #[must_use]
+    pub fn stats(&self) -> RuntimeStats {
+        self.counters.read()
+    }
+    /// Looks into the core, between two turns.
+    pub async fn inspect<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Core) -> T + Send + 'static,
+    ) -> Result<T, Stopped> {
+        self.command(move |core| (look(core), Turn::default())).await
+    }
+    /// An operator's command: does something to the core between two turns; what came of it is
+    /// published as any other change.
+    pub async fn command<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Core) -> (T, Turn) + Send + 'static,
+    ) -> Result<T, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        let visit = move |core: &mut Core| {
+            let (value, turn) = act(core);
+            let _ = reply.send(value);
+            turn
+        };
+        self.orders.send(Order::Visit(Box::new(visit))).await.map_err(|_| Stopped)?;
+        answer.await.map_err(|_| Stopped)
+    }
+    /// Lets a held removal happen, because a person says so. False where nothing is held there.
+    pub async fn release(&self, registry: RegistryName, key: Key) -> Result<bool, Stopped> {
+        let now = self.clock.now();
+        self.command(move |core| {
+            let released = core.release(now, &registry, &key);
+            (released.is_some(), released.unwrap_or_default())
+        })
+        .await
+    }
+    /// Adds a registry and starts it.
+    pub async fn join(&self, factory: Arc<dyn RegistryFactory>) -> Result<(), SupervisorError> {
+        self.member(|reply| MemberOrder::Join(factory, reply)).await
+    }
+    /// Replaces a registry's factory: the new run fills a shadow while the old one serves.
+    pub async fn rotate(&self, factory: Arc<dyn RegistryFactory>) -> Result<(), SupervisorError> {
+        self.member(|reply| MemberOrder::Rotate(factory, reply)).await
+    }
+    /// Stops a registry and withdraws what it said.
+    pub async fn leave(&self, name: RegistryName) -> Result<(), SupervisorError> {
+        self.member(|reply| MemberOrder::Leave(name, reply)).await
+    }
+    /// Carries out what a list of registries says; `kinds` knows the adapters.
+    pub async fn change(&self, change: Membership, kinds: &dyn Kinds) -> Result<(), SupervisorError> {
+        match change {
+            Membership::Join(id, kind, credential) => self.join(kinds.factory(id, &kind, credential)?).await,
+            Membership::Rotate(id, kind, credential) => {
+                self.rotate(kinds.factory(id, &kind, credential)?).await
+            }
+            Membership::Leave(name) => self.leave(name).await,
+        }
+    }
+    /// A source that the caller runs itself, with one generation for the life of the server: the
+    /// configuration file, clients' reports. It is asked nothing.
+    pub async fn source(&self, spec: RegistrySpec) -> Result<Source, SupervisorError> {
+        let name = spec.id.name.clone();
+        let (reply, answer) = oneshot::channel();
+        let join = Order::Join { spec, adopted: watch::Sender::new(Generation(0)), reply };
+        self.orders.send(join).await?;
+        answer.await??;
+        let run = Run { registry: name.clone(), generation: Generation(1) };
+        let (inlet, outlet) = inlet(run, Arc::clone(&self.clock), Arc::clone(&self.wake));
+        let feed = Feed { outlet, asks: None };
+        self.orders.send(Order::Serve { name, feed }).await?;
+        Ok(Source { inlet, orders: self.orders.clone() })
+    }
+    async fn member(
+        &self,
+        order: impl FnOnce(oneshot::Sender<Result<(), SupervisorError>>) -> MemberOrder,
+    ) -> Result<(), SupervisorError> {
+        let (reply, answer) = oneshot::channel();
+        self.members.send(order(reply)).await.map_err(|_| Stopped)?;
+        answer.await.map_err(|_| Stopped)?
+    }
+    pub(crate) async fn members_stopped(&self) {
+        self.members.closed().await;
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Handle(generation {})", *self.board.generation.borrow())
+    }
+}
+
+/// A source that its holder runs.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// Takes what the source says.
+    pub inlet: Inlet,
+    orders: mpsc::Sender<Order>,
+}
+
+impl Source {
+    /// Ends the source and withdraws what it said.
+    pub async fn leave(self) -> Result<(), Stopped> {
+        let (reply, answer) = oneshot::channel();
+        let name = self.inlet.run().registry.clone();
+        let leave = Order::Leave { name, evidence: Evidence::Operator, reply };
+        self.orders.send(leave).await.map_err(|_| Stopped)?;
+        answer.await.map_err(|_| Stopped)
+    }
+}

@@ -1,0 +1,198 @@
+//! The task that owns the core: drains the inlets, applies what they hold, publishes.
+//!
+//! Spawned once by the runtime. It waits for no lock and for no client. Words of one run are
+//! applied in the order of its inlet, and what one drain returned is one turn. Orders (a run begins
+//! or ends, somebody inspects) are carried out between turns, in the order in which they were sent.
+
+pub(crate) mod feeds;
+mod orders;
+pub(crate) mod pace;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tributary_core::{Core, RegistryStatus, Turn};
+use tributary_model::{Changed, Delta, Generation, Mono, RegistryName, Stamped};
+use tributary_registry_api::{Clock, Wake};
+
+use crate::board::Board;
+use crate::counters::RuntimeCounters;
+use crate::fanout::Fanout;
+use crate::readiness::{Readiness, StartFacts, StartRule};
+use crate::runtime::RecordSink;
+use feeds::Feeds;
+pub(crate) use orders::Order;
+use pace::Pace;
+
+/// The longest nap, when nothing at all is due.
+const IDLE: Duration = Duration::from_secs(3600);
+/// How often a fan-out that is still being written is looked at.
+const GLANCE: Duration = Duration::from_millis(2);
+
+/// What the pump is made of.
+pub(crate) struct Pump {
+    pub(crate) core: Core,
+    pub(crate) feeds: Feeds,
+    pub(crate) pace: Pace,
+    pub(crate) board: Arc<Board>,
+    pub(crate) fanout: Arc<dyn Fanout>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) wake: Wake,
+    pub(crate) orders: mpsc::Receiver<Order>,
+    pub(crate) records: Box<dyn RecordSink>,
+    pub(crate) counters: Arc<RuntimeCounters>,
+    pub(crate) rule: StartRule,
+    pub(crate) start: StartFacts,
+    pub(crate) readiness: watch::Sender<Readiness>,
+    pub(crate) adoptions: BTreeMap<RegistryName, watch::Sender<Generation>>,
+    pub(crate) unpublished: Changed,
+}
+
+impl Pump {
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        self.publish_if_due();
+        self.judge_start();
+        while self.wait(&stop).await {
+            let words = self.feeds.take();
+            self.turn(words);
+            self.publish_if_due();
+        }
+    }
+
+    /// Waits for something to do, and carries orders out; false when the server stops.
+    async fn wait(&mut self, stop: &CancellationToken) -> bool {
+        let nap = self.nap();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return false,
+            order = self.orders.recv() => {
+                let Some(order) = order else { return false };
+                self.carry_out(order);
+                while let Ok(order) = self.orders.try_recv() {
+                    self.carry_out(order);
+                }
+            }
+            () = self.wake.notified() => {}
+            () = tokio::time::sleep(nap) => {}
+        }
+        true
+    }
+
+    /// How long there is nothing to do if nothing comes in.
+    fn nap(&self) -> Duration {
+        let now = self.clock.now();
+        let until = |at: Mono| at.since(now).max(Duration::from_millis(1));
+        let mut nap = self.core.next_tick().map_or(IDLE, until).min(IDLE);
+        if let Some(due) = self.pace.due(self.board.cost(), self.is_busy()) {
+            let glance = if self.fanout.is_writing() { GLANCE } else { IDLE };
+            nap = nap.min(until(due)).min(glance);
+        }
+        match self.rule.deadline(&self.start) {
+            Some(deadline) if deadline > now => nap.min(until(deadline)),
+            _ => nap,
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.board.is_busy() || self.fanout.is_writing()
+    }
+
+    /// One turn; without words only if time passing is something that the core acts on.
+    fn turn(&mut self, words: Vec<Stamped<Delta>>) {
+        let now = self.clock.now();
+        let turn = if words.is_empty() {
+            if self.core.next_tick().is_none_or(|tick| tick > now) {
+                return;
+            }
+            self.core.tick(now)
+        } else {
+            RuntimeCounters::add(&self.counters.turns, 1);
+            RuntimeCounters::add(&self.counters.words, words.len());
+            self.core.apply(now, words)
+        };
+        self.take(turn, now);
+    }
+
+    fn take(&mut self, turn: Turn, now: Mono) {
+        let Turn { asks, records, changed, urgent } = turn;
+        for ask in asks {
+            let counter = if self.feeds.ask(&ask) { &self.counters.asked } else { &self.counters.unasked };
+            RuntimeCounters::add(counter, 1);
+        }
+        if !records.is_empty() {
+            RuntimeCounters::add(&self.counters.records, records.len());
+            self.records.record(records);
+        }
+        if changed.registries {
+            self.adopt();
+        }
+        if !changed.is_empty() {
+            self.unpublished.merge(changed);
+            self.pace.changed(now, urgent);
+        }
+    }
+
+    /// Lets shadows that the core has adopted take the place of what they replace.
+    fn adopt(&mut self) {
+        let shadows = self.feeds.shadows();
+        if shadows.is_empty() {
+            return;
+        }
+        let status = self.core.status();
+        for (name, generation) in shadows {
+            if status.iter().any(|one| one.id.name == name && one.generation == generation) {
+                self.feeds.adopt(&name);
+                RuntimeCounters::add(&self.counters.adoptions, 1);
+                if let Some(told) = self.adoptions.get(&name) {
+                    told.send_replace(generation);
+                }
+            }
+        }
+    }
+
+    fn publish_if_due(&mut self) {
+        let now = self.clock.now();
+        let cost = self.board.cost();
+        if self.pace.due(cost, self.is_busy()).is_some_and(|due| due <= now) {
+            let catalog = self.core.publish();
+            self.board.post(catalog, std::mem::take(&mut self.unpublished));
+            RuntimeCounters::add(&self.counters.publications, 1);
+            if self.pace.published(now, cost) {
+                RuntimeCounters::add(&self.counters.urgent, 1);
+            }
+        }
+        self.judge_start();
+    }
+
+    /// After publication, so that whoever is told "ready" finds what made it so.
+    fn judge_start(&mut self) {
+        if !self.unpublished.is_empty() {
+            return;
+        }
+        let before = self.readiness.borrow().clone();
+        if before.is_ready() && before.unknown.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
+        let status = self.core.status();
+        let synced = status.iter().filter(|one| is_synced(one)).map(|one| &one.id.name);
+        self.start.synced.extend(synced.filter(|name| self.rule.known.contains(*name)).cloned());
+        if let Some(config) = &self.rule.config_cluster
+            && self.start.synced.contains(config)
+        {
+            self.start.config_synced.get_or_insert(now);
+        }
+        let judged = self.rule.judge(&self.start, now, &before);
+        if judged != before {
+            self.readiness.send_replace(judged);
+        }
+    }
+}
+
+/// Whether a registry's run has listed all that it requires.
+fn is_synced(status: &RegistryStatus) -> bool {
+    !status.unknown && status.collections.iter().filter(|c| c.required).all(|c| c.synced)
+}

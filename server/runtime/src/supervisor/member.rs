@@ -1,0 +1,217 @@
+//! One registry's life: its served lane, the shadow while it rotates, and how it leaves.
+//!
+//! Generations only grow, over both lanes, so that a late word of any run that is over is fenced.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tributary_model::{Code, Evidence, Generation, RegistryName};
+use tributary_registry_api::{RegistryFactory, RegistryIo, Run, SplitMix, asks, inlet};
+
+use super::lane::{End, Lane, LaneEvent};
+use super::{Reply, Shared};
+use crate::counters::RuntimeCounters;
+use crate::pump::Order;
+use crate::pump::feeds::Feed;
+use crate::report::RunState;
+
+/// What a member is told.
+pub(super) enum ToMember {
+    Rotate(Arc<dyn RegistryFactory>),
+    Leave(Reply),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    Served,
+    Shadow,
+}
+
+pub(super) struct Member {
+    name: RegistryName,
+    shared: Shared,
+    orders: mpsc::Receiver<ToMember>,
+    adoptions: watch::Receiver<Generation>,
+    served: Lane,
+    shadow: Option<Lane>,
+    closing: JoinSet<bool>,
+    last: Generation,
+    chance: SplitMix,
+}
+
+impl Member {
+    pub(super) fn new(
+        name: RegistryName,
+        factory: Arc<dyn RegistryFactory>,
+        shared: Shared,
+        orders: mpsc::Receiver<ToMember>,
+        adoptions: watch::Receiver<Generation>,
+    ) -> Self {
+        let seed = name.as_str().bytes().fold(shared.config.seed, |s, b| s.rotate_left(7) ^ u64::from(b));
+        Self {
+            served: Lane::new(factory, shared.config.backoff),
+            shadow: None,
+            closing: JoinSet::new(),
+            last: Generation(0),
+            chance: SplitMix::seeded(seed),
+            name,
+            shared,
+            orders,
+            adoptions,
+        }
+    }
+
+    pub(super) async fn run(mut self, stop: CancellationToken) -> RegistryName {
+        let leaving = self.live(&stop).await;
+        let name = self.name.clone();
+        self.shared.reports.update(&name, |report, _| report.state = RunState::Stopping);
+        self.end(leaving).await;
+        name
+    }
+
+    /// Until it stops or leaves; returns whom to tell of the latter.
+    async fn live(&mut self, stop: &CancellationToken) -> Option<Reply> {
+        loop {
+            self.report();
+            let (which, event) = tokio::select! {
+                biased;
+                () = stop.cancelled() => return None,
+                order = self.orders.recv() => match order {
+                    None => return None,
+                    Some(ToMember::Leave(reply)) => return Some(reply),
+                    Some(ToMember::Rotate(factory)) => {
+                        self.rotate(factory);
+                        continue;
+                    }
+                },
+                Ok(()) = self.adoptions.changed() => {
+                    self.adopted();
+                    continue;
+                }
+                Some(stopped) = self.closing.join_next() => {
+                    self.count_dropped(!stopped.unwrap_or(false));
+                    continue;
+                }
+                event = self.served.event() => (Which::Served, event),
+                event = shadow_event(&mut self.shadow) => (Which::Shadow, event),
+            };
+            match event {
+                LaneEvent::Due => self.begin(which).await,
+                LaneEvent::Ended(end) => self.ended(which, &end).await,
+            }
+        }
+    }
+
+    fn rotate(&mut self, factory: Arc<dyn RegistryFactory>) {
+        tracing::info!(registry = %self.name, "a new run fills a shadow while the old one serves");
+        let lane = Lane::new(factory, self.shared.config.backoff);
+        if let Some(replaced) = self.shadow.replace(lane) {
+            self.close(replaced);
+        }
+    }
+
+    fn adopted(&mut self) {
+        let generation = *self.adoptions.borrow_and_update();
+        if let Some(lane) = self.shadow.take_if(|lane| lane.generation == generation) {
+            tracing::info!(registry = %self.name, %generation, "the new run is served");
+            let replaced = std::mem::replace(&mut self.served, lane);
+            self.close(replaced);
+        }
+    }
+
+    fn close(&mut self, lane: Lane) {
+        let grace = self.shared.config.stop_grace;
+        self.closing.spawn(lane.stop(grace));
+    }
+
+    async fn begin(&mut self, which: Which) {
+        self.last = self.last.next();
+        let generation = self.last;
+        let run = Run { registry: self.name.clone(), generation };
+        let (out, outlet) = inlet(run, Arc::clone(&self.shared.clock), Arc::clone(&self.shared.wake));
+        let (ask, asks) = asks();
+        let (name, feed) = (self.name.clone(), Feed { outlet, asks: Some(ask) });
+        let order = match which {
+            Which::Served => Order::Serve { name, feed },
+            Which::Shadow => Order::Shadow { name, feed },
+        };
+        // the pump is gone only when the server stops, which the loop sees next
+        let _ = self.shared.orders.send(order).await;
+        RuntimeCounters::add(&self.shared.counters.runs, 1);
+        let (now, io) = (self.shared.clock.now(), RegistryIo { out, asks });
+        match (which, &mut self.shadow) {
+            (Which::Shadow, Some(lane)) => lane.begin(generation, io, now),
+            (Which::Shadow, None) => {}
+            (Which::Served, _) => self.served.begin(generation, io, now),
+        }
+    }
+
+    async fn ended(&mut self, which: Which, end: &End) {
+        let now = self.shared.clock.now();
+        let lane = match (which, &mut self.shadow) {
+            (Which::Shadow, Some(lane)) => lane,
+            (Which::Shadow, None) => return,
+            (Which::Served, _) => &mut self.served,
+        };
+        let wait = lane.retreat(end, now, &mut self.chance);
+        let failures = lane.failures();
+        tracing::warn!(
+            registry = %self.name, generation = %end.generation, code = %Code::REGISTRY_FAILED,
+            reason = %end.reason, retry_in = ?wait, "a run failed; what it said stays served"
+        );
+        RuntimeCounters::add(&self.shared.counters.failures, 1);
+        RuntimeCounters::add(&self.shared.counters.panics, usize::from(end.panicked));
+        let (name, why) = (self.name.clone(), end.reason.shared());
+        let _ = self.shared.orders.send(Order::Ended { name, generation: end.generation, why }).await;
+        self.shared.reports.update(&self.name, |report, _| {
+            report.failures = failures;
+            report.last_error = Some((Code::REGISTRY_FAILED, end.reason.clone(), now));
+        });
+    }
+
+    fn report(&self) {
+        let shadow = self.shadow.as_ref().map(|lane| (lane.generation, lane.shown()));
+        self.shared.reports.update(&self.name, |report, inlet| {
+            report.state = self.served.shown();
+            report.generation = self.served.generation;
+            report.failures = self.served.failures();
+            report.shadow = shadow;
+            if let Some(running) = self.served.inlet() {
+                *inlet = Some(running.clone());
+            }
+        });
+    }
+
+    fn count_dropped(&self, dropped: bool) {
+        RuntimeCounters::add(&self.shared.counters.dropped, usize::from(dropped));
+    }
+
+    /// Stops everything, each lane with its grace, then lets go.
+    async fn end(mut self, leaving: Option<Reply>) {
+        if let Some(shadow) = self.shadow.take() {
+            self.close(shadow);
+        }
+        let stopped = self.served.stop(self.shared.config.stop_grace).await;
+        let mut dropped = usize::from(!stopped);
+        while let Some(stopped) = self.closing.join_next().await {
+            dropped += usize::from(!stopped.unwrap_or(false));
+        }
+        RuntimeCounters::add(&self.shared.counters.dropped, dropped);
+        self.shared.reports.forget(&self.name);
+        let Some(reply) = leaving else { return };
+        let (done, answer) = oneshot::channel();
+        let leave = Order::Leave { name: self.name, evidence: Evidence::Operator, reply: done };
+        let _ = self.shared.orders.send(leave).await;
+        let _ = answer.await;
+        let _ = reply.send(Ok(()));
+    }
+}
+
+async fn shadow_event(shadow: &mut Option<Lane>) -> LaneEvent {
+    match shadow {
+        Some(lane) => lane.event().await,
+        None => std::future::pending().await,
+    }
+}

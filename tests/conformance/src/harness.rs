@@ -1,0 +1,100 @@
+//! What an adapter's tests provide: a source that does what it is told.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tributary_model::Hostname;
+use tributary_registry_api::RegistryFactory;
+
+/// A service with one TCP port and healthy endpoints, as a source may hold it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service {
+    /// Its name: a DNS label.
+    pub name: String,
+    /// Where it stands.
+    pub endpoints: BTreeSet<IpAddr>,
+}
+
+impl Service {
+    /// A service at 10.`net`.0.1 and so on.
+    #[must_use]
+    pub fn new(name: impl Into<String>, net: u8, hosts: impl IntoIterator<Item = u8>) -> Self {
+        let endpoints = hosts.into_iter().map(|host| IpAddr::from([10, net, 0, host])).collect();
+        Self { name: name.into(), endpoints }
+    }
+}
+
+/// What a source may be told to do, beside holding services.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    /// This part cannot be read any more; all of them where `None`.
+    Fail(Option<usize>),
+    /// Everything can be read again.
+    Recover,
+    /// This service's object turns into something that is not valid.
+    Corrupt(String),
+    /// The adapter must list everything again.
+    Relist,
+    /// The next so many lists of each part break off before their end.
+    Tear(u32),
+    /// The next list of each part says that there is nothing, which is not true.
+    LieEmpty,
+    /// From now on everything is said twice.
+    Duplicate,
+    /// From now on things are said in an unhelpful order.
+    Reorder,
+}
+
+/// What a source may be unable to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ability {
+    /// [`Act::Fail`] and [`Act::Recover`].
+    Fail,
+    /// [`Act::Corrupt`].
+    Corrupt,
+    /// [`Act::Relist`].
+    Relist,
+    /// [`Act::Tear`].
+    Tear,
+    /// [`Act::LieEmpty`]; an adapter that believes an empty list must decline it and say why.
+    LieEmpty,
+    /// [`Act::Duplicate`].
+    Duplicate,
+    /// [`Act::Reorder`].
+    Reorder,
+    /// Having two parts (scopes) that fail apart.
+    Parts,
+}
+
+/// Makes sources.
+#[async_trait]
+pub trait Harness: Send + Sync {
+    /// A fresh source that holds nothing.
+    async fn script(&self) -> Box<dyn Script>;
+    /// Why the source cannot do this; `None` where it can.
+    fn declines(&self, _: Ability) -> Option<&'static str> {
+        None
+    }
+    /// How long the adapter may take to hear of what the source does, its own retries included.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+}
+
+/// One source.
+#[async_trait]
+pub trait Script: Send + Sync {
+    /// The adapter's factory for this source.
+    fn factory(&self) -> Arc<dyn RegistryFactory>;
+    /// The host under which the adapter declares a service of this name.
+    fn host(&self, service: &str) -> Hostname;
+    /// The part (0 or 1) holds this service now.
+    async fn set(&mut self, part: usize, service: &Service);
+    /// No part holds a service of this name any more.
+    async fn delete(&mut self, service: &str);
+    /// Does something else. Never asked for what the harness has declined.
+    async fn act(&mut self, act: Act);
+}

@@ -1,0 +1,108 @@
+//! A registry in memory: a source that tests script, and an adapter that follows it by the book.
+//!
+//! Made of what real ones are made of: lists that come in pieces and may break off, a log of changes
+//! that is followed from a position and may be lost, parts that fail apart, and a task per part.
+
+mod follow;
+mod source;
+mod words;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tributary_model::{ClusterId, Hostname, Provider, RegistryId, RegistryName};
+use tributary_registry_api::{Registry, RegistryError, RegistryFactory, RegistrySpec};
+
+use crate::harness::{Ability, Act, Harness, Script, Service};
+use follow::MemoryRegistry;
+pub use source::{Bug, MemorySource};
+
+/// Builds runs against a source in memory.
+#[derive(Debug, Clone)]
+pub struct MemoryFactory {
+    name: RegistryName,
+    source: MemorySource,
+}
+
+impl MemoryFactory {
+    /// A registry of this name over this source.
+    #[must_use]
+    pub fn new(name: &str, source: MemorySource) -> Self {
+        Self { name: RegistryName::new(name).expect("a registry name"), source }
+    }
+}
+
+impl RegistryFactory for MemoryFactory {
+    fn spec(&self) -> RegistrySpec {
+        let cluster = ClusterId::new(self.name.as_str()).expect("a cluster name");
+        let id = RegistryId { name: self.name.clone(), provider: Provider::Memory, cluster };
+        RegistrySpec { id: Arc::new(id), rank: 1, can_confirm: self.source.can_confirm() }
+    }
+    fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
+        Ok(Box::new(MemoryRegistry::new(self.source.clone())))
+    }
+}
+
+/// The conformance suite's harness over it.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryHarness {
+    /// Believes every list, because it cannot be asked again.
+    pub gullible: bool,
+    /// Is wrong in this way, to see the suite find it.
+    pub bug: Option<Bug>,
+}
+
+#[async_trait]
+impl Harness for MemoryHarness {
+    async fn script(&self) -> Box<dyn Script> {
+        let source = MemorySource::new(!self.gullible, self.bug);
+        Box::new(MemoryScript { factory: MemoryFactory::new("memory", source.clone()), source })
+    }
+    fn declines(&self, ability: Ability) -> Option<&'static str> {
+        let lies = self.gullible && ability == Ability::LieEmpty;
+        lies.then_some("a source that cannot be asked again is believed")
+    }
+    fn patience(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+}
+
+struct MemoryScript {
+    factory: MemoryFactory,
+    source: MemorySource,
+}
+
+#[async_trait]
+impl Script for MemoryScript {
+    fn factory(&self) -> Arc<dyn RegistryFactory> {
+        Arc::new(self.factory.clone())
+    }
+    fn host(&self, service: &str) -> Hostname {
+        words::host(service)
+    }
+    async fn set(&mut self, part: usize, service: &Service) {
+        self.source.set(part, &service.name, service.endpoints.iter().copied());
+    }
+    async fn delete(&mut self, service: &str) {
+        self.source.delete(service);
+    }
+    async fn act(&mut self, act: Act) {
+        self.source.act(act);
+    }
+}
+
+/// The host of a service of a memory registry.
+#[must_use]
+pub fn memory_host(service: &str) -> Hostname {
+    words::host(service)
+}
+
+/// Addresses 10.`net`.x.y, so many, for tests that need many.
+pub fn many_addresses(net: u8, count: u16) -> impl Iterator<Item = IpAddr> {
+    (0..count).map(move |i| {
+        let [high, low] = i.to_be_bytes();
+        IpAddr::from([10, net, high, low])
+    })
+}

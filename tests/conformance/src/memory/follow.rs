@@ -1,0 +1,181 @@
+//! The adapter of the registry in memory: lists a part, follows its log, answers questions.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tributary_model::{Completeness, Delta, Evidence, Key, SourceState, SourceStatus};
+use tributary_registry_api::{CancellationToken, Inlet, Registry, RegistryError, RegistryIo};
+
+use super::source::{Bug, List, MemorySource, Position, Refusal};
+use super::words;
+
+const PARTS: [usize; 2] = [0, 1];
+const RETRY: Duration = Duration::from_millis(100);
+
+pub(super) struct MemoryRegistry {
+    source: MemorySource,
+}
+
+impl MemoryRegistry {
+    pub(super) const fn new(source: MemorySource) -> Self {
+        Self { source }
+    }
+}
+
+#[async_trait]
+impl Registry for MemoryRegistry {
+    async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
+        let RegistryIo { out, mut asks } = io;
+        out.send(Delta::Required(PARTS.iter().flat_map(|part| words::collections(*part)).collect()));
+        let mut parts = JoinSet::new();
+        for part in PARTS {
+            let follower = Part { part, source: self.source.clone(), out: out.clone() };
+            parts.spawn(follower.run());
+        }
+        if self.source.has(Bug::LeavesTask) {
+            tokio::spawn(std::future::pending::<()>());
+        }
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                key = asks.next() => answer(&self.source, &out, &key),
+                ended = parts.join_next() => {
+                    return Err(RegistryError::retryable(format_args!("a part is followed no more: {ended:?}")));
+                }
+            }
+        }
+        parts.shutdown().await;
+        Ok(())
+    }
+}
+
+/// Reads the object again. While its part cannot be read there is no answer, and none is owed.
+fn answer(source: &MemorySource, out: &Inlet, key: &Key) {
+    let Some((part, name)) = words::name_of(key) else { return };
+    match source.read(part, &name) {
+        None => {}
+        Some(None) => {
+            out.send_all(words::unsays(part, &name, &Evidence::Confirmed));
+        }
+        Some(Some(object)) => {
+            out.send_all(words::says(part, &name, &object));
+        }
+    }
+}
+
+struct Part {
+    part: usize,
+    source: MemorySource,
+    out: Inlet,
+}
+
+impl Part {
+    async fn run(self) {
+        let mut changed = self.source.watch();
+        loop {
+            match self.source.list(self.part) {
+                Err(_) => self.down(&mut changed).await,
+                Ok(list) => {
+                    if let Some(from) = self.take_list(list).await {
+                        self.follow(from, &mut changed).await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn down(&self, changed: &mut watch::Receiver<u64>) {
+        self.status(SourceState::Unreachable, "the part is down");
+        if self.source.has(Bug::ErrorIsEmpty) {
+            self.begin_list();
+            self.end_list();
+        }
+        let _ = tokio::time::timeout(RETRY, changed.changed()).await;
+    }
+
+    /// Says a list; the position after it, where it was complete.
+    async fn take_list(&self, list: List) -> Option<Position> {
+        self.begin_list();
+        if self.source.has(Bug::SyncsEarly) {
+            self.end_list();
+            tokio::time::sleep(RETRY).await;
+        }
+        for (name, object) in &list.objects {
+            if object.bad && self.source.has(Bug::BadIsGone) {
+                continue;
+            }
+            self.out.send_all(words::says(self.part, name, object));
+            // lists come in pieces, and turns happen between them
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        if list.torn && !self.source.has(Bug::TornIsComplete) {
+            self.status(SourceState::Unreachable, "the list broke off");
+            tokio::time::sleep(RETRY).await;
+            return None;
+        }
+        self.end_list();
+        self.status(SourceState::Live, "");
+        Some(list.from)
+    }
+
+    /// Follows the log until it is lost. A part that is down keeps its position.
+    async fn follow(&self, mut from: Position, changed: &mut watch::Receiver<u64>) {
+        let mut was_down = false;
+        loop {
+            changed.borrow_and_update();
+            match self.source.since(self.part, from) {
+                Err(Refusal::Gone) => return,
+                Err(Refusal::Down) => {
+                    was_down = true;
+                    self.down(changed).await;
+                    continue;
+                }
+                Ok((news, next)) => {
+                    from = next;
+                    for (name, object) in news {
+                        self.tell(&name, object.as_ref());
+                    }
+                    if std::mem::take(&mut was_down) {
+                        self.status(SourceState::Live, "");
+                        self.progress();
+                    }
+                }
+            }
+            if changed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn tell(&self, name: &str, object: Option<&super::source::Object>) {
+        let bad = object.is_some_and(|object| object.bad);
+        let words = match object {
+            Some(_) if bad && self.source.has(Bug::BadIsGone) => words::deleted(self.part, name),
+            Some(object) => words::says(self.part, name, object),
+            None if self.source.has(Bug::MissesDeletes) => return,
+            None => words::deleted(self.part, name),
+        };
+        self.out.send_all(words);
+    }
+
+    fn begin_list(&self) {
+        self.out.send_all(words::collections(self.part).map(Delta::Restart));
+    }
+    fn end_list(&self) {
+        let ends = words::collections(self.part).map(|c| Delta::Synced(c, Completeness::Complete));
+        self.out.send_all(ends);
+    }
+    fn progress(&self) {
+        self.out.send_all(words::collections(self.part).map(Delta::Progress));
+    }
+    fn status(&self, state: SourceState, reason: &str) {
+        let retry_in = (state != SourceState::Live).then_some(RETRY);
+        let status = SourceStatus { state, reason: reason.into(), retry_in };
+        let parts = if self.source.has(Bug::FailsTogether) { PARTS.to_vec() } else { vec![self.part] };
+        for part in parts {
+            self.out.send(Delta::Status(words::scope(part), status.clone()));
+        }
+    }
+}

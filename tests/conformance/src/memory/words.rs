@@ -1,0 +1,116 @@
+//! How objects in memory become facts: one declaration and one group each.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tributary_model::{
+    Address, At, Attributes, Basis, Code, Collection, CollectionKind, DeclKey, Declaration, Delta, Evidence,
+    ExportTo, Fact, Group, GroupKey, GroupPort, Hostname, Item, Key, Namespace, ObjectId, ObjectRef, Place,
+    PortName, PortNumber, Problem, Protocol, Resolution, Scope, ServiceKey, ServicePort, Source, Target,
+};
+
+use super::source::Object;
+
+pub(super) fn host(service: &str) -> Hostname {
+    Hostname::new(format!("{service}.memory.test")).expect("a service's name is a label")
+}
+
+pub(super) fn scope(part: usize) -> Scope {
+    Scope::new(format!("part-{part}")).expect("a scope")
+}
+
+pub(super) fn collections(part: usize) -> [Collection; 2] {
+    [CollectionKind::Services, CollectionKind::Groups].map(|kind| Collection { scope: scope(part), kind })
+}
+
+fn object(name: &str) -> ObjectId {
+    ObjectId::new("MemoryService", "default", name)
+}
+
+fn service_key(name: &str) -> ServiceKey {
+    ServiceKey { host: host(name), namespace: Namespace::new("default").expect("a namespace") }
+}
+
+fn decl_key(name: &str) -> DeclKey {
+    DeclKey { service: service_key(name), object: object(name) }
+}
+
+fn group_key(name: &str) -> GroupKey {
+    GroupKey { service: service_key(name), declaration: object(name), object: object(name), bucket: 0 }
+}
+
+/// Which object a question is about.
+pub(super) fn name_of(key: &Key) -> Option<(usize, String)> {
+    let part = key.scope.as_str().strip_prefix("part-")?.parse().ok()?;
+    let object = match &key.item {
+        Item::Service(key) => &key.object,
+        Item::Group(key) => &key.object,
+        _ => return None,
+    };
+    Some((part, object.name.to_string()))
+}
+
+/// An object is now so.
+pub(super) fn says(part: usize, name: &str, now: &Object) -> Vec<Delta> {
+    let reference = ObjectRef::new(object(name));
+    if now.bad {
+        let problem = Problem { code: Code::MISSING_FIELD, message: "it has no ports; write one".into() };
+        return vec![Delta::Problem(reference, Some(problem))];
+    }
+    let group = Fact::Group(group_key(name), Arc::new(mk_group(name, now.endpoints.iter().copied())));
+    let service = Fact::Service(decl_key(name), Arc::new(mk_declaration(name)));
+    vec![
+        Delta::Problem(reference, None),
+        Delta::Put(scope(part), group, Basis::Authoritative),
+        Delta::Put(scope(part), service, Basis::Authoritative),
+    ]
+}
+
+/// An object is no more.
+pub(super) fn unsays(part: usize, name: &str, evidence: &Evidence) -> Vec<Delta> {
+    let drop = |item| Delta::Drop(Key { scope: scope(part), item }, evidence.clone());
+    vec![
+        Delta::Problem(ObjectRef::new(object(name)), None),
+        drop(Item::Service(decl_key(name))),
+        drop(Item::Group(group_key(name))),
+    ]
+}
+
+/// An object was deleted.
+pub(super) fn deleted(part: usize, name: &str) -> Vec<Delta> {
+    unsays(part, name, &Evidence::Deleted(ObjectRef::new(object(name))))
+}
+
+fn port_name() -> PortName {
+    PortName::new("http").expect("a port name")
+}
+
+fn port_number(number: u32) -> PortNumber {
+    PortNumber::new(number).expect("a port number")
+}
+
+fn mk_group(name: &str, endpoints: impl Iterator<Item = IpAddr>) -> Group {
+    let place = Arc::new(Place::default());
+    let ports = Arc::from([GroupPort { name: port_name(), number: Some(port_number(8080)) }]);
+    let addresses = endpoints.map(|ip| Address::new(At::Ip(ip), Arc::clone(&place))).collect();
+    Group::new(Source::new(object(name)), vec![ports], Vec::new(), addresses)
+}
+
+fn mk_declaration(name: &str) -> Declaration {
+    let port = ServicePort {
+        number: port_number(80),
+        name: port_name(),
+        protocol: Protocol::Http,
+        target: Target::Same,
+    };
+    Declaration {
+        source: Source::new(object(name)),
+        created: None,
+        ports: [port].into(),
+        addresses: [].into(),
+        resolution: Resolution::ClientSide,
+        selector: None,
+        export: ExportTo::Default,
+        attributes: Attributes::default(),
+    }
+}

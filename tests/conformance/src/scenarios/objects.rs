@@ -1,0 +1,81 @@
+//! Objects and scopes: order and repetition do not matter, and what is bad is bad alone.
+
+use tributary_model::Freshness;
+
+use super::mk_services;
+use crate::harness::{Act, Harness, Service};
+use crate::stage::{Stage, freshness};
+
+pub(super) async fn reordering(harness: &dyn Harness) {
+    let mut stage = Stage::prepare(harness, &mk_services()).await;
+    stage.act(Act::Reorder).await;
+    stage.open().await;
+    stage.until_true().await;
+    for round in 1..=5 {
+        stage.set(&Service::new("pay", 1, round..=round + 3)).await;
+        stage.set(&Service::new(format!("new-{round}"), 10 + round, 1..=2)).await;
+        stage.delete(&format!("new-{}", round - 1)).await;
+        stage.set(&Service::new("cart", 2, round..=round + 2)).await;
+    }
+    stage.until_true().await;
+    stage.assert_true();
+    stage.stop().await;
+}
+
+pub(super) async fn duplicate_delivery(harness: &dyn Harness) {
+    let mut stage = Stage::playing(harness, &mk_services()).await;
+    stage.act(Act::Duplicate).await;
+    stage.settle().await;
+    let told = stage.witness.hosts_told();
+    stage.set(&Service::new("pay", 1, 1..=6)).await;
+    stage.until_true().await;
+    stage.settle().await;
+    assert_eq!(stage.witness.hosts_told(), told + 1, "what is said twice is told once");
+    stage.delete("cart").await;
+    stage.until_true().await;
+    stage.settle().await;
+    stage.assert_true();
+    stage.stop().await;
+}
+
+pub(super) async fn one_bad_object(harness: &dyn Harness) {
+    let mut stage = Stage::playing(harness, &mk_services()).await;
+    stage.act(Act::Corrupt("pay".to_owned())).await;
+    stage.settle().await;
+    stage.assert_true();
+    let problems = stage.handle.inspect(|core| core.problems().count()).await.expect("it runs");
+    assert_eq!(problems, 1, "a bad object is shown");
+
+    stage.set(&Service::new("cart", 2, 2..=9)).await;
+    stage.until_true().await;
+
+    stage.set(&Service::new("pay", 1, 4..=8)).await;
+    stage.until_true().await;
+    let problems = stage.handle.inspect(|core| core.problems().count()).await.expect("it runs");
+    assert_eq!(problems, 0, "an object that is good again is no problem");
+
+    stage.act(Act::Corrupt("cart".to_owned())).await;
+    stage.settle().await;
+    stage.delete("cart").await;
+    stage.until_true().await;
+    stage.stop().await;
+}
+
+pub(super) async fn one_scope_failing(harness: &dyn Harness) {
+    let mut stage = Stage::playing(harness, &mk_services()).await;
+    stage.set_in(1, &Service::new("far", 20, 1..=3)).await;
+    stage.until_true().await;
+    stage.act(Act::Fail(Some(1))).await;
+    stage.until_stale().await;
+    stage.settle().await;
+    let states = freshness(&stage.handle.catalog(), &stage.name);
+    assert!(states.contains(&Freshness::Live), "the other scope is followed on: {states:?}");
+    stage.set(&Service::new("pay", 1, 3..=6)).await;
+    stage.until_true().await;
+    stage.assert_true();
+    stage.act(Act::Recover).await;
+    stage.until_live().await;
+    stage.set_in(1, &Service::new("far", 20, 2..=5)).await;
+    stage.until_true().await;
+    stage.stop().await;
+}

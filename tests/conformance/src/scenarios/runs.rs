@@ -1,0 +1,73 @@
+//! Runs: they fail in place, are fenced by generation, and replace each other without a gap.
+
+use tributary_model::{Delta, Evidence, Item, Key};
+
+use super::mk_services;
+use crate::harness::{Harness, Service};
+use crate::stage::Stage;
+use crate::tamper::Crash;
+
+pub(super) async fn restart_of_a_generation(harness: &dyn Harness) {
+    let mut stage = Stage::playing(harness, &mk_services()).await;
+    let told = stage.witness.hosts_told();
+    for how in [Crash::Error, Crash::Panic] {
+        let before = stage.run_generation();
+        stage.crash(how);
+        stage.until_stale().await;
+        stage.assert_true();
+        stage.until_live().await;
+        assert!(stage.run_generation() > before, "a run has a generation of its own");
+    }
+    assert_eq!(stage.witness.hosts_told(), told, "a run that says what is known changes no service");
+    stage.set(&Service::new("pay", 1, 4..=6)).await;
+    stage.delete("cart").await;
+    stage.until_true().await;
+    let stats = stage.handle.stats();
+    assert_eq!((stats.runs, stats.failures, stats.panics), (3, 2, 1));
+    stage.stop().await;
+}
+
+pub(super) async fn late_words(harness: &dyn Harness) {
+    let stage = Stage::playing(harness, &mk_services()).await;
+    stage.crash(Crash::Error);
+    stage.until_stale().await;
+    stage.until_live().await;
+    let told = stage.witness.hosts_told();
+    let catalog = stage.handle.catalog();
+    let late = stage.tamper.inlets().first().cloned().expect("there was a first run");
+    for view in catalog.services() {
+        for declaration in &*view.declarations {
+            let object = declaration.declaration.source.object.clone();
+            let item = Item::Service(tributary_model::DeclKey { service: view.key.clone(), object });
+            let key = Key { scope: declaration.shard.scope.clone(), item };
+            let heard = late.send(Delta::Drop(key, Evidence::Confirmed));
+            assert!(!heard, "a run that is over is not listened to");
+        }
+    }
+    stage.settle().await;
+    assert_eq!(stage.witness.hosts_told(), told, "late words change nothing");
+    stage.assert_true();
+    stage.stop().await;
+}
+
+pub(super) async fn rotation(harness: &dyn Harness) {
+    let mut stage = Stage::playing(harness, &mk_services()).await;
+    let (before, told) = (stage.run_generation(), stage.witness.hosts_told());
+    stage.rotate().await;
+    stage
+        .until("the new run is served", |catalog| {
+            catalog.registries.get(&stage.name).is_some_and(|registry| registry.generation.0 > before)
+        })
+        .await;
+    stage.until_live().await;
+    stage.assert_true();
+    assert_eq!(stage.witness.hosts_told(), told, "the same content under a new credential is no change");
+    stage.set(&Service::new("pay", 1, 2..=7)).await;
+    stage.until_true().await;
+    stage.settle().await;
+    let stats = stage.handle.stats();
+    assert_eq!((stats.adoptions, stats.dropped), (1, 0), "the old run stops when it is told to");
+    let inlets = stage.tamper.inlets();
+    assert!(inlets.first().is_some_and(tributary_registry_api::Inlet::is_closed), "the old run is over");
+    stage.stop().await;
+}

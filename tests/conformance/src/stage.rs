@@ -1,0 +1,230 @@
+//! Where a scenario plays: a source, its adapter, a real runtime, and what ought to be served.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tributary_model::{Catalog, Freshness, Hostname, RegistryName};
+use tributary_registry_api::{BackoffPolicy, ProcessClock};
+use tributary_runtime::{DropRecords, Handle, Runtime, RuntimeConfig, StartRule};
+
+use crate::harness::{Act, Harness, Script, Service};
+use crate::tamper::{Crash, Tamper};
+use crate::witness::Witness;
+
+/// The addresses that a catalog serves, by host.
+#[must_use]
+pub fn served(catalog: &Catalog) -> BTreeMap<Hostname, BTreeSet<IpAddr>> {
+    let mut out: BTreeMap<Hostname, BTreeSet<IpAddr>> = BTreeMap::new();
+    for view in catalog.services() {
+        let ips = out.entry(view.key.host.clone()).or_default();
+        for port in &*view.ports {
+            for source in &*port.endpoints.facts.sources {
+                ips.extend(source.group.addresses.iter().filter_map(|address| address.ip()));
+            }
+        }
+    }
+    out
+}
+
+/// A running scenario.
+pub struct Stage {
+    runtime: Option<Runtime>,
+    /// The way to the runtime.
+    pub handle: Handle,
+    /// Sees what clients would see.
+    pub witness: Arc<Witness>,
+    /// Ends runs.
+    pub tamper: Arc<Tamper>,
+    /// The registry's name.
+    pub name: RegistryName,
+    script: Box<dyn Script>,
+    truth: BTreeMap<Hostname, BTreeSet<IpAddr>>,
+    patience: Duration,
+    tasks_before: usize,
+}
+
+impl Stage {
+    /// A source with these services whose adapter has not been started.
+    pub async fn prepare(harness: &dyn Harness, services: &[Service]) -> Self {
+        let tasks_before = alive_tasks();
+        let mut script = harness.script().await;
+        let name = script.factory().spec().id.name.clone();
+        let mut truth = BTreeMap::new();
+        for service in services {
+            script.set(0, service).await;
+            truth.insert(script.host(&service.name), service.endpoints.clone());
+        }
+        let witness = Arc::new(Witness::default());
+        let start = StartRule {
+            known: BTreeSet::from([name.clone()]),
+            first_sync_timeout: None,
+            ..StartRule::default()
+        };
+        let backoff = BackoffPolicy { first: Duration::from_millis(100), ..BackoffPolicy::default() };
+        let config = RuntimeConfig { start, backoff, ..RuntimeConfig::default() };
+        let clock = Arc::new(ProcessClock::starting_now());
+        let runtime = Runtime::start(config, clock, witness.clone(), Box::new(DropRecords));
+        Self {
+            handle: runtime.handle(),
+            runtime: Some(runtime),
+            witness,
+            tamper: Tamper::new(),
+            name,
+            script,
+            truth,
+            patience: harness.patience(),
+            tasks_before,
+        }
+    }
+    /// Starts the adapter.
+    pub async fn open(&self) {
+        let factory = self.tamper.around(self.script.factory());
+        self.handle.join(factory).await.expect("the registry joins");
+    }
+    /// A source with these services, all of them served.
+    pub async fn playing(harness: &dyn Harness, services: &[Service]) -> Self {
+        let stage = Self::prepare(harness, services).await;
+        stage.open().await;
+        stage.until_true().await;
+        stage.until_live().await;
+        stage
+    }
+    /// A new run with a new factory, while the old one serves.
+    pub async fn rotate(&self) {
+        let factory = self.tamper.around(self.script.factory());
+        self.handle.rotate(factory).await.expect("the registry rotates");
+    }
+
+    /// The source holds this service now.
+    pub async fn set(&mut self, service: &Service) {
+        self.set_in(0, service).await;
+    }
+    /// A part of the source holds this service now.
+    pub async fn set_in(&mut self, part: usize, service: &Service) {
+        let host = self.script.host(&service.name);
+        let before = self.truth.insert(host.clone(), service.endpoints.clone()).unwrap_or_default();
+        self.witness.must_stay(&host, service.endpoints.iter().copied());
+        self.witness.may_go(&host, before.difference(&service.endpoints).copied());
+        self.script.set(part, service).await;
+    }
+    /// The source holds this service no more.
+    pub async fn delete(&mut self, service: &str) {
+        let host = self.script.host(service);
+        let before = self.truth.remove(&host).unwrap_or_default();
+        self.witness.may_go(&host, before);
+        self.script.delete(service).await;
+    }
+    /// The source does something else.
+    pub async fn act(&mut self, act: Act) {
+        self.script.act(act).await;
+    }
+    /// The run under way ends.
+    pub fn crash(&self, how: Crash) {
+        self.tamper.crash(how);
+    }
+
+    /// What ought to be served.
+    #[must_use]
+    pub fn truth(&self) -> &BTreeMap<Hostname, BTreeSet<IpAddr>> {
+        &self.truth
+    }
+    /// What is served.
+    #[must_use]
+    pub fn served(&self) -> BTreeMap<Hostname, BTreeSet<IpAddr>> {
+        served(&self.handle.catalog())
+    }
+    /// The host of a service.
+    #[must_use]
+    pub fn host(&self, service: &str) -> Hostname {
+        self.script.host(service)
+    }
+    /// Waits until something holds of the catalog.
+    pub async fn until(&self, what: &str, holds: impl Fn(&Catalog) -> bool) {
+        let mut generation = self.handle.generation();
+        let waiting = async {
+            while !holds(&self.handle.catalog()) {
+                generation.changed().await.expect("the runtime lives");
+            }
+        };
+        if tokio::time::timeout(self.patience * 4, waiting).await.is_err() {
+            let runs = self.handle.runs();
+            let registry = self.handle.catalog().registries.get(&self.name).cloned();
+            panic!(
+                "{what}: did not come\nserved {:#?}\nwanted {:#?}\n{registry:?}\n{runs:?}",
+                self.served(),
+                self.truth
+            );
+        }
+    }
+    /// Waits until what is served is what the source holds.
+    pub async fn until_true(&self) {
+        self.until("what the source holds is served", |catalog| served(catalog) == self.truth).await;
+    }
+    /// Waits until every collection is live.
+    pub async fn until_live(&self) {
+        self.until("every collection is live", |catalog| {
+            let states = freshness(catalog, &self.name);
+            !states.is_empty() && states.iter().all(|f| *f == Freshness::Live)
+        })
+        .await;
+    }
+    /// Waits until a collection is stale.
+    pub async fn until_stale(&self) {
+        self.until("a collection is stale", |catalog| {
+            freshness(catalog, &self.name).iter().any(|f| matches!(f, Freshness::Stale { .. }))
+        })
+        .await;
+    }
+    /// Gives the adapter the time that it may need to hear of everything.
+    pub async fn settle(&self) {
+        tokio::time::sleep(self.patience).await;
+    }
+    /// Nothing else than the truth is served, now and ever.
+    pub fn assert_true(&self) {
+        assert_eq!(self.served(), self.truth, "served and wanted differ");
+        self.witness.assert_nothing_unexplained();
+    }
+    /// The generation of the run that is served.
+    #[must_use]
+    pub fn run_generation(&self) -> u64 {
+        self.handle.catalog().registries.get(&self.name).map_or(0, |registry| registry.generation.0)
+    }
+
+    /// Stops everything in good order; fails when a task is left.
+    pub async fn stop(mut self) {
+        self.witness.assert_nothing_unexplained();
+        let runtime = self.runtime.take().expect("it runs");
+        runtime.stop().await;
+        self.assert_no_task_left().await;
+    }
+    /// Drops everything in the middle of it; fails when a task is left.
+    pub async fn drop_now(mut self) {
+        drop(self.runtime.take());
+        self.assert_no_task_left().await;
+    }
+    async fn assert_no_task_left(self) {
+        let (before, patience) = (self.tasks_before, self.patience);
+        drop(self.script);
+        drop(self.handle);
+        let gone = async {
+            while alive_tasks() > before {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let ended = tokio::time::timeout(patience, gone).await;
+        assert!(ended.is_ok(), "{} tasks are left behind", alive_tasks().saturating_sub(before));
+    }
+}
+
+/// How fresh each collection of a registry is.
+#[must_use]
+pub fn freshness(catalog: &Catalog, name: &RegistryName) -> Vec<Freshness> {
+    let registry = catalog.registries.get(name);
+    registry.map_or_else(Vec::new, |r| r.collections.iter().map(|(_, fresh)| fresh.clone()).collect())
+}
+
+fn alive_tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}

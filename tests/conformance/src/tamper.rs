@@ -1,0 +1,83 @@
+//! Stands between the supervisor and the adapter: ends runs at will, and speaks for runs that are
+//! over. So no adapter has to provide a crash or a zombie itself.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tributary_registry_api::{
+    CancellationToken, Inlet, Registry, RegistryError, RegistryFactory, RegistryIo, RegistrySpec,
+};
+
+/// How a run is made to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crash {
+    /// With an error.
+    Error,
+    /// With a panic.
+    Panic,
+}
+
+/// The hand in the works.
+#[derive(Debug)]
+pub struct Tamper {
+    crashes: watch::Sender<Option<(u64, Crash)>>,
+    inlets: Mutex<Vec<Inlet>>,
+}
+
+impl Tamper {
+    /// Does nothing yet.
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { crashes: watch::Sender::new(None), inlets: Mutex::default() })
+    }
+    /// Ends all runs that are under way.
+    pub fn crash(&self, how: Crash) {
+        self.crashes.send_modify(|crash| *crash = Some((crash.map_or(0, |(n, _)| n + 1), how)));
+    }
+    /// The inlets of all runs so far, those that are over included.
+    pub fn inlets(&self) -> Vec<Inlet> {
+        self.inlets.lock().clone()
+    }
+    /// The adapter's factory with this hand in it.
+    pub fn around(self: &Arc<Self>, inner: Arc<dyn RegistryFactory>) -> Arc<dyn RegistryFactory> {
+        Arc::new(Around { tamper: Arc::clone(self), inner })
+    }
+}
+
+struct Around {
+    tamper: Arc<Tamper>,
+    inner: Arc<dyn RegistryFactory>,
+}
+
+impl RegistryFactory for Around {
+    fn spec(&self) -> RegistrySpec {
+        self.inner.spec()
+    }
+    fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
+        let crashes = self.tamper.crashes.subscribe();
+        Ok(Box::new(Run { tamper: Arc::clone(&self.tamper), crashes, inner: self.inner.build()? }))
+    }
+}
+
+struct Run {
+    tamper: Arc<Tamper>,
+    crashes: watch::Receiver<Option<(u64, Crash)>>,
+    inner: Box<dyn Registry>,
+}
+
+#[async_trait]
+impl Registry for Run {
+    async fn run(mut self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
+        self.tamper.inlets.lock().push(io.out.clone());
+        let inner = self.inner.run(io, stop);
+        tokio::select! {
+            ended = inner => ended,
+            Ok(()) = self.crashes.changed() => match *self.crashes.borrow_and_update() {
+                Some((_, Crash::Panic)) => panic!("the scenario wants a panic here"),
+                _ => Err(RegistryError::retryable("the scenario wants an error here")),
+            },
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Sees every catalog that clients would see, and remembers what vanished without a reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tributary_model::{Catalog, Changed, Hostname};
+use tributary_runtime::Fanout;
+
+use crate::stage::served;
+
+#[derive(Debug, Default)]
+struct Seen {
+    served: BTreeMap<Hostname, BTreeSet<IpAddr>>,
+    may_go: BTreeSet<(Hostname, IpAddr)>,
+    unexplained: Vec<String>,
+    generations: Vec<u64>,
+    hosts_told: usize,
+}
+
+/// A fan-out that looks instead of telling.
+#[derive(Debug, Default)]
+pub struct Witness(Mutex<Seen>);
+
+impl Witness {
+    /// From now on these addresses may vanish.
+    pub fn may_go(&self, host: &Hostname, addresses: impl IntoIterator<Item = IpAddr>) {
+        self.0.lock().may_go.extend(addresses.into_iter().map(|ip| (host.clone(), ip)));
+    }
+    /// From now on these may not.
+    pub fn must_stay(&self, host: &Hostname, addresses: impl IntoIterator<Item = IpAddr>) {
+        let mut seen = self.0.lock();
+        for ip in addresses {
+            seen.may_go.remove(&(host.clone(), ip));
+        }
+    }
+    /// How often a host was told to have changed.
+    pub fn hosts_told(&self) -> usize {
+        self.0.lock().hosts_told
+    }
+    /// How many passes there were.
+    pub fn passes(&self) -> usize {
+        self.0.lock().generations.len()
+    }
+    /// Fails when an address vanished without a reason, or when a generation came late.
+    pub fn assert_nothing_unexplained(&self) {
+        let seen = self.0.lock();
+        assert!(seen.unexplained.is_empty(), "lost without evidence: {:?}", seen.unexplained);
+        assert!(seen.generations.is_sorted(), "generations went back: {:?}", seen.generations);
+    }
+}
+
+impl Fanout for Witness {
+    fn published(&self, catalog: &Arc<Catalog>, changed: &Changed) {
+        let now = served(catalog);
+        let mut seen = self.0.lock();
+        let before = std::mem::take(&mut seen.served);
+        for (host, ips) in before {
+            for ip in ips {
+                let stays = now.get(&host).is_some_and(|now| now.contains(&ip));
+                if !stays && !seen.may_go.contains(&(host.clone(), ip)) {
+                    seen.unexplained.push(format!("{host} {ip} in generation {}", catalog.generation));
+                }
+            }
+        }
+        seen.served = now;
+        seen.generations.push(catalog.generation);
+        seen.hosts_told += changed.hosts.len();
+    }
+}

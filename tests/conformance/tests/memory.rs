@@ -1,0 +1,15 @@
+//! The registry in memory passes the suite, whether or not it can be asked again.
+
+mod asked {
+    use tributary_conformance::conformance_tests;
+    use tributary_conformance::memory::MemoryHarness;
+
+    conformance_tests!(paused, MemoryHarness::default());
+}
+
+mod gullible {
+    use tributary_conformance::conformance_tests;
+    use tributary_conformance::memory::MemoryHarness;
+
+    conformance_tests!(paused, MemoryHarness { gullible: true, ..MemoryHarness::default() });
+}

@@ -1,19 +1,26 @@
 //! The ServiceEntry registry: ServiceEntry, WorkloadEntry and WorkloadGroup, from files.
 //!
 //! A stream of YAML becomes [`Document`]s ([`load_str`]), each decoded strictly and validated alone;
-//! good documents become facts ([`convert`]), which is a pure and total function that never sees a
-//! file. A [`ConfigSource`] says which documents there are; files are one.
+//! good documents become facts ([`convert()`]), which is a pure and total function that never sees a
+//! file. A [`ConfigSource`] says which documents there are; a [`Directory`] of files is one. The
+//! binary builds runs through [`FileFactory`].
 
+pub mod config;
 pub mod convert;
 mod decode;
 pub mod document;
 pub mod fault;
+mod files;
 mod identity;
 pub mod load;
+pub mod registry;
 mod validate;
 mod yaml;
 
+pub use config::{Change, ConfigEvent, ConfigSource, deltas};
 pub use convert::{Context, convert};
 pub use document::{Body, Document, Object};
 pub use fault::{Fault, Pos, Severity};
+pub use files::{Directory, Timing};
 pub use load::{Load, Rejected, load_str};
+pub use registry::{FileFactory, ServiceEntryRegistry};

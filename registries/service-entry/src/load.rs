@@ -32,9 +32,8 @@ pub(crate) struct Read {
     pub(crate) version: Version,
 }
 
-/// Reads one document of a stream.
-pub(crate) fn read(text: &str) -> Read {
-    let version = Version::of(text.as_bytes());
+/// Reads one document of a stream; `version` is the hash of its text.
+pub(crate) fn read(text: &str, version: Version) -> Read {
     let mut faults = Faults::default();
     let node = match parse(text) {
         Ok(node) => node,
@@ -44,7 +43,8 @@ pub(crate) fn read(text: &str) -> Read {
         }
     };
     let document = decode(&node, &mut faults);
-    if let Some(document) = &document {
+    // A field that could not be decoded would be found missing: that is said once, by the decoder.
+    if let Some(document) = document.as_ref().filter(|_| !faults.refused()) {
         validate(document, &mut faults);
     }
     let served = document.filter(|_| !faults.refused()).map(Arc::new);
@@ -100,7 +100,7 @@ pub fn load_str(text: &str, file: &str) -> Load {
     let mut seen: std::collections::BTreeMap<ObjectId, Arc<str>> = Default::default();
     let (chunks, over) = documents(text);
     for (index, chunk) in chunks.into_iter().enumerate() {
-        let mut read = read(chunk.text);
+        let mut read = read(chunk.text, Version::of(chunk.text.as_bytes()));
         let place = place(file, read.at, chunk.line);
         if let Some(document) = read.document.take() {
             match seen.get(&document.id()) {

@@ -1,0 +1,13 @@
+//! Directories of YAML as a source of documents.
+//!
+//! [`walk`] lists and reads, [`tree`] decides what a listing means, [`watch`] says when to look
+//! again, and [`source`] runs the three. Only `walk` and `watch` touch the world.
+
+pub(crate) mod claims;
+pub(crate) mod contents;
+pub(crate) mod source;
+pub(crate) mod tree;
+pub(crate) mod walk;
+pub(crate) mod watch;
+
+pub use source::{Directory, Timing};

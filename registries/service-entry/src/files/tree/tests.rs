@@ -1,0 +1,330 @@
+//! Listings in, events out: what is served, what is missing, what is gone, what is wrong.
+
+use super::*;
+use std::fmt::Write as _;
+
+const SECOND: u64 = 1_000;
+
+/// A tree with a clock of its own.
+struct Dir {
+    tree: Tree,
+    now: u64,
+    files: BTreeMap<PathBuf, Seen>,
+    faults: Vec<Fault>,
+    id: u64,
+}
+
+impl Dir {
+    fn new() -> Self {
+        let confirm = Duration::from_millis(250);
+        let tree = Tree::new("conf".into(), Scope::new("conf").unwrap(), confirm);
+        Self { tree, now: 0, files: BTreeMap::new(), faults: Vec::new(), id: 1 }
+    }
+    /// A directory whose first list has ended.
+    fn listed(files: &[(&str, &str)]) -> Self {
+        let mut dir = Self::new();
+        for (name, text) in files {
+            dir.put(name, text);
+        }
+        dir.look();
+        dir.later(250);
+        dir
+    }
+    fn put(&mut self, name: &str, text: &str) {
+        self.files.insert(name.into(), Seen::Text(text.into()));
+    }
+    fn remove(&mut self, name: &str) {
+        self.files.remove(Path::new(name)).expect("it was there");
+    }
+    fn look(&mut self) -> Vec<String> {
+        let walk = Walk {
+            dir: DirId::new(self.id),
+            files: self.files.clone(),
+            faults: self.faults.clone(),
+            stamps: Stamps::default(),
+        };
+        let step = self.tree.observe(Listing::Walked(walk), Mono(self.now));
+        self.files.values_mut().for_each(|seen| *seen = Seen::Same);
+        shown(&step)
+    }
+    fn later(&mut self, millis: u64) -> Vec<String> {
+        self.now += millis;
+        self.look()
+    }
+    fn unreadable(&mut self) -> Vec<String> {
+        shown(
+            &self.tree.observe(Listing::Unreadable(SourceState::Forbidden, "denied".into()), Mono(self.now)),
+        )
+    }
+    fn served(&self) -> String {
+        let mut out = String::new();
+        for served in self.tree.served.values() {
+            let crate::Body::WorkloadEntry(entry) = &served.object.document.body else {
+                panic!("no workload")
+            };
+            let name = &served.object.document.meta.name;
+            let address = &entry.spec.address.as_ref().unwrap().value;
+            write!(out, "{name}={address} ").unwrap();
+        }
+        out.trim_end().to_owned()
+    }
+}
+
+fn shown(step: &Step) -> Vec<String> {
+    let show = |event: &ConfigEvent| match event {
+        ConfigEvent::Restart(_) => "restart".to_owned(),
+        ConfigEvent::Changed(_, Change::Is { old, new }) => {
+            format!("{} {}", if old.is_some() { "changed" } else { "new" }, new.document.meta.name)
+        }
+        ConfigEvent::Changed(_, Change::Gone { old, evidence }) => {
+            assert_eq!(*evidence, Evidence::Confirmed);
+            format!("gone {}", old.document.meta.name)
+        }
+        ConfigEvent::Problem(object, Some(problem)) => format!("{} {}", problem.code, object.id),
+        ConfigEvent::Problem(object, None) => format!("good {}", object.id),
+        ConfigEvent::Listed(_, how) => format!("{how:?}"),
+        ConfigEvent::Confirmed(_) => "confirmed".to_owned(),
+        ConfigEvent::Status(_, status) => format!("{:?}", status.state),
+    };
+    let mut out: Vec<String> = step.events.iter().map(show).collect();
+    if step.again {
+        out.push("again".into());
+    }
+    out
+}
+
+fn doc(name: &str, address: &str) -> String {
+    format!(
+        "---\napiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata:\n  name: {name}\nspec:\n  address: {address}\n"
+    )
+}
+
+#[test]
+fn the_first_list_ends_when_a_second_look_agrees() {
+    let mut dir = Dir::new();
+    dir.put("a.yaml", &doc("a", "10.0.0.1"));
+    assert_eq!(dir.look(), ["restart", "new a", "Live", "again"]);
+    dir.put("b.yaml", &doc("b", "10.0.0.2"));
+    assert_eq!(dir.later(100), ["new b", "again"]);
+    assert_eq!(dir.later(150), ["Complete"]);
+    assert_eq!(dir.later(SECOND), ["confirmed"]);
+}
+
+#[test]
+fn a_change_is_said_at_once() {
+    let mut dir = Dir::listed(&[("a.yaml", &doc("a", "10.0.0.1"))]);
+    dir.put("a.yaml", &doc("a", "10.0.0.2"));
+    assert_eq!(dir.later(1), ["changed a", "confirmed"]);
+    dir.put("a.yaml", &format!("# note\n{}", doc("a", "10.0.0.2")));
+    assert_eq!(dir.later(1), ["confirmed"], "only its place changed");
+    assert_eq!(&*dir.tree.served.values().next().unwrap().object.place, "conf/a.yaml:3:1");
+}
+
+#[test]
+fn a_file_that_vanishes_is_gone_after_a_second_look_only() {
+    let mut dir = Dir::listed(&[("a.yaml", &doc("a", "10.0.0.1")), ("b.yaml", &doc("b", "10.0.0.2"))]);
+    dir.remove("a.yaml");
+    assert_eq!(dir.later(SECOND), ["confirmed", "again"]);
+    assert_eq!(dir.later(249), ["confirmed", "again"]);
+    assert_eq!(dir.later(1), ["gone a", "confirmed"]);
+    assert_eq!(dir.served(), "b=10.0.0.2");
+}
+
+#[test]
+fn an_editor_may_take_the_file_away_for_a_moment() {
+    let mut dir = Dir::listed(&[("a.yaml", &doc("a", "10.0.0.1"))]);
+    dir.remove("a.yaml");
+    dir.later(SECOND);
+    dir.put("a.yaml", &doc("a", "10.0.0.9"));
+    assert_eq!(dir.later(100), ["changed a", "confirmed"]);
+    dir.remove("a.yaml");
+    dir.later(1);
+    assert_eq!(dir.later(249), ["confirmed", "again"], "what was missing before does not count");
+}
+
+#[test]
+fn a_truncated_file_loses_nothing_until_a_second_look() {
+    let mut dir = Dir::listed(&[("a.yaml", &(doc("a", "10.0.0.1") + &doc("b", "10.0.0.2")))]);
+    dir.put("a.yaml", "");
+    assert_eq!(dir.later(1), ["confirmed", "again"]);
+    dir.put("a.yaml", &(doc("a", "10.0.0.1") + &doc("b", "10.0.0.3")));
+    assert_eq!(dir.later(10), ["changed b", "confirmed"]);
+}
+
+#[test]
+fn a_renamed_file_changes_nothing() {
+    let mut dir = Dir::listed(&[("b.yaml", &doc("a", "10.0.0.1"))]);
+    dir.remove("b.yaml");
+    dir.put("c.yaml", &doc("a", "10.0.0.1"));
+    assert_eq!(dir.later(1), ["confirmed"]);
+    assert_eq!(dir.later(SECOND), ["confirmed"]);
+    dir.remove("c.yaml");
+    dir.later(1);
+    assert_eq!(dir.later(250), ["gone a", "confirmed"], "it is found by its new name");
+}
+
+#[test]
+fn one_bad_document_is_quarantined_alone() {
+    let good = doc("a", "10.0.0.1") + &doc("b", "10.0.0.2");
+    let mut dir = Dir::listed(&[("f.yaml", &good)]);
+    for broken in ["adress: 10.0.0.9", "address: [", "address: 10.0.0.300", "address: {a: b"] {
+        let text = doc("a", "10.0.0.1").replace("address: 10.0.0.1", broken) + &doc("b", "10.0.0.7");
+        dir.put("f.yaml", &text);
+        let said = dir.later(SECOND);
+        assert!(said[0] == "changed b" && said[1].ends_with("WorkloadEntry default/a"), "{broken}: {said:?}");
+        assert_eq!(dir.later(SECOND), ["confirmed"], "{broken}");
+        assert_eq!(dir.served(), "a=10.0.0.1 b=10.0.0.7", "{broken}");
+        dir.put("f.yaml", &good);
+        assert_eq!(dir.later(SECOND), ["changed b", "good WorkloadEntry default/a", "confirmed"], "{broken}");
+    }
+}
+
+#[test]
+fn a_document_that_does_not_say_which_object_it_is_keeps_all_that_its_file_held() {
+    let mut dir = Dir::listed(&[
+        ("f.yaml", &(doc("a", "10.0.0.1") + &doc("b", "10.0.0.2"))),
+        ("g.yaml", &doc("c", "10.0.0.3")),
+    ]);
+    dir.put("f.yaml", &(doc("b", "10.0.0.2") + "---\n{]\n"));
+    dir.remove("g.yaml");
+    assert_eq!(
+        dir.later(SECOND),
+        ["TRB0301 Document conf/f.yaml#1", "TRB0318 WorkloadEntry default/a", "confirmed", "again"]
+    );
+    assert_eq!(dir.later(SECOND), ["gone c", "confirmed"], "the other file is clear");
+    assert_eq!(dir.served(), "a=10.0.0.1 b=10.0.0.2");
+    dir.put("f.yaml", &doc("b", "10.0.0.2"));
+    assert_eq!(
+        dir.later(1),
+        ["good Document conf/f.yaml#1", "good WorkloadEntry default/a", "confirmed", "again"]
+    );
+    assert_eq!(dir.later(250), ["gone a", "confirmed"]);
+}
+
+#[test]
+fn an_object_of_another_kind_in_the_file_keeps_nothing() {
+    let mut dir = Dir::listed(&[("f.yaml", &doc("a", "10.0.0.1"))]);
+    dir.put("f.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n");
+    assert_eq!(dir.later(1), ["TRB0303 Document conf/f.yaml#0", "confirmed", "again"]);
+    assert_eq!(dir.later(250), ["gone a", "confirmed"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_keeps_what_it_held() {
+    let mut dir = Dir::listed(&[("a.yaml", &doc("a", "10.0.0.1"))]);
+    dir.files.insert("a.yaml".into(), Seen::Failed(Code::FILE_UNREADABLE, "cannot be read".into()));
+    assert_eq!(dir.later(SECOND), ["TRB0317 File conf/a.yaml", "confirmed"]);
+    assert_eq!(dir.served(), "a=10.0.0.1");
+    dir.put("a.yaml", &doc("a", "10.0.0.1"));
+    assert_eq!(dir.later(SECOND), ["good File conf/a.yaml", "confirmed"]);
+}
+
+#[test]
+fn of_two_documents_of_one_object_the_first_by_file_name_serves() {
+    let mut dir = Dir::new();
+    dir.put("b.yaml", &doc("a", "10.0.0.2"));
+    dir.put("a.yaml", &doc("a", "10.0.0.1"));
+    assert_eq!(dir.look(), ["restart", "new a", "TRB0312 WorkloadEntry default/a", "Live", "again"]);
+    assert_eq!(dir.served(), "a=10.0.0.1");
+    dir.later(250);
+    dir.remove("a.yaml");
+    assert_eq!(dir.later(1), ["good WorkloadEntry default/a", "confirmed", "again"]);
+    assert_eq!(dir.served(), "a=10.0.0.1", "the second waits until the first is gone for sure");
+    assert_eq!(dir.later(250), ["changed a", "confirmed"]);
+    assert_eq!(dir.served(), "a=10.0.0.2");
+}
+
+#[test]
+fn a_bad_first_document_keeps_its_last_good_version_before_a_second_one() {
+    let mut dir = Dir::listed(&[("a.yaml", &doc("a", "10.0.0.1")), ("b.yaml", &doc("a", "10.0.0.2"))]);
+    dir.put("a.yaml", &doc("a", "[]"));
+    dir.later(SECOND);
+    assert_eq!(dir.served(), "a=10.0.0.1");
+    let mut fresh = Dir::listed(&[("a.yaml", &doc("a", "[]")), ("b.yaml", &doc("a", "10.0.0.2"))]);
+    assert_eq!(fresh.served(), "a=10.0.0.2", "where the first was never good the second serves");
+    fresh.put("a.yaml", &doc("a", "10.0.0.1"));
+    fresh.later(1);
+    assert_eq!(fresh.served(), "a=10.0.0.1");
+}
+
+#[test]
+fn an_unreadable_directory_removes_nothing_and_says_so() {
+    let mut dir = Dir::listed(&[("a.yaml", &doc("a", "10.0.0.1")), ("b.yaml", &doc("b", "10.0.0.2"))]);
+    dir.remove("b.yaml");
+    dir.later(SECOND);
+    assert_eq!(dir.unreadable(), ["Forbidden"]);
+    assert!(dir.unreadable().is_empty(), "it is said once");
+    assert_eq!(dir.later(SECOND), ["Live", "Complete", "confirmed", "again"], "b must be missed anew");
+    assert_eq!(dir.later(250), ["gone b", "confirmed"]);
+}
+
+#[test]
+fn a_directory_that_is_unreadable_at_the_start_is_unknown_and_not_empty() {
+    let mut dir = Dir::new();
+    assert_eq!(dir.unreadable(), ["Forbidden"]);
+    dir.put("a.yaml", &doc("a", "10.0.0.1"));
+    assert_eq!(dir.later(SECOND), ["restart", "new a", "Live", "again"]);
+}
+
+#[test]
+fn a_first_list_that_is_interrupted_begins_anew() {
+    let mut dir = Dir::new();
+    dir.put("a.yaml", &doc("a", "10.0.0.1"));
+    dir.look();
+    dir.unreadable();
+    assert_eq!(dir.later(SECOND), ["restart", "new a", "Live", "again"]);
+    assert_eq!(dir.later(250), ["Complete"]);
+}
+
+#[test]
+fn another_directory_under_the_name_removes_nothing() {
+    let mut dir = Dir::listed(&[("a.yaml", &doc("a", "10.0.0.1")), ("b.yaml", &doc("b", "10.0.0.2"))]);
+    dir.id = 2;
+    dir.remove("b.yaml");
+    dir.put("a.yaml", &doc("a", "10.9.9.9"));
+    assert_eq!(dir.later(SECOND), ["Broken"]);
+    assert!(dir.later(SECOND).is_empty());
+    assert_eq!(dir.served(), "a=10.0.0.1 b=10.0.0.2", "nothing of it is taken");
+    dir.put("a.yaml", &doc("a", "10.9.9.9"));
+    dir.put("b.yaml", &doc("b", "10.0.0.2"));
+    assert_eq!(
+        dir.later(1),
+        ["changed a", "Live", "Complete", "confirmed"],
+        "with all files it is the directory"
+    );
+}
+
+#[test]
+fn a_listing_that_is_not_whole_removes_nothing() {
+    let mut dir = Dir::listed(&[("a.yaml", &doc("a", "10.0.0.1"))]);
+    dir.remove("a.yaml");
+    dir.faults.push(Fault { code: Code::FILE_UNREADABLE, state: SourceState::Forbidden, why: "sub".into() });
+    assert_eq!(dir.later(SECOND), ["TRB0317 Directory conf#0", "Forbidden", "confirmed"]);
+    assert_eq!(dir.later(SECOND), ["confirmed"]);
+    dir.faults.clear();
+    dir.later(SECOND);
+    assert_eq!(dir.later(250), ["gone a", "confirmed"]);
+}
+
+#[test]
+fn a_first_list_with_unclear_documents_sweeps_only_when_they_are_clear() {
+    let mut dir = Dir::new();
+    dir.put("a.yaml", "{]");
+    dir.look();
+    assert_eq!(dir.later(250), ["Partial"]);
+    dir.put("a.yaml", &doc("a", "10.0.0.1"));
+    assert_eq!(dir.later(1), ["new a", "good Document conf/a.yaml#0", "Complete"]);
+}
+
+#[test]
+fn several_problems_of_one_object_are_told_together() {
+    let mut dir = Dir::new();
+    dir.put("a.yaml", &doc("a", "[]"));
+    dir.put("b.yaml", &doc("a", "{}"));
+    dir.look();
+    let (_, problem) = dir.tree.problems.values().next().unwrap();
+    assert_eq!(problem.code, Code::WRONG_TYPE);
+    for part in ["conf/a.yaml:7:12", "conf/b.yaml:7:12", "declared already at conf/a.yaml:2:1"] {
+        assert!(problem.message.contains(part), "{part} is not in {}", problem.message);
+    }
+}

@@ -1,0 +1,101 @@
+//! An endpoint as a world writes it: `10.0.0.1:80`, then what is not plain of it:
+//! `10.0.0.1:80 w3 p1 eu/1b UNHEALTHY`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Context, bail};
+use tributary_answer::{Assignment, Endpoint};
+use tributary_model::{Health, Locality};
+
+/// One endpoint that a client is told.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Row {
+    /// Its priority.
+    pub priority: u32,
+    /// Where: `10.0.0.1:80`, `db.example.com:5432`, `unix:/run/x`.
+    pub target: String,
+    /// Its weight.
+    pub weight: u32,
+    /// Its locality: `eu/1b`, or empty.
+    pub locality: String,
+    /// Its health: `UNHEALTHY`, `DRAINING`, or empty where it is healthy.
+    pub health: String,
+}
+
+impl Row {
+    /// The rows of an assignment, sorted.
+    #[must_use]
+    pub fn all(assignment: &Assignment<'_>) -> Vec<Self> {
+        let rows = assignment
+            .localities
+            .iter()
+            .flat_map(|l| l.endpoints.iter().map(move |e| Self::of(l.priority, &l.locality, e)));
+        let mut rows: Vec<Self> = rows.collect();
+        rows.sort();
+        rows
+    }
+    fn of(priority: u32, locality: &Locality, endpoint: &Endpoint<'_>) -> Self {
+        let healthy = endpoint.health == Health::Healthy;
+        Self {
+            priority,
+            target: endpoint.target.to_string(),
+            weight: endpoint.weight,
+            locality: locality.to_string(),
+            health: if healthy { String::new() } else { endpoint.health.as_str().to_owned() },
+        }
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.target)?;
+        if self.weight != 1 {
+            write!(f, " w{}", self.weight)?;
+        }
+        if self.priority != 0 {
+            write!(f, " p{}", self.priority)?;
+        }
+        for part in [&self.locality, &self.health] {
+            if !part.is_empty() {
+                write!(f, " {part}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Row {
+    type Err = anyhow::Error;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut words = text.split_whitespace();
+        let target = words.next().context("an empty row")?.to_owned();
+        let (mut weight, mut priority) = (1, 0);
+        let (mut locality, mut health) = (String::new(), String::new());
+        for word in words {
+            let number = |prefix: char| word.strip_prefix(prefix).and_then(|n| n.parse::<u32>().ok());
+            match (number('w'), number('p'), word) {
+                (Some(n), _, _) => weight = n,
+                (_, Some(n), _) => priority = n,
+                (_, _, "UNHEALTHY" | "DRAINING") => health = word.to_owned(),
+                (_, _, place) if locality.is_empty() => locality = place.to_owned(),
+                _ => bail!("{text:?}: {word:?} is neither weight, priority, locality nor health"),
+            }
+        }
+        Ok(Self { priority, target, weight, locality, health })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_read_as_it_is_written() {
+        for text in ["10.0.0.1:80", "10.0.0.1:80 w3 p1 eu/1b UNHEALTHY", "unix:/run/x DRAINING"] {
+            assert_eq!(text.parse::<Row>().unwrap().to_string(), text);
+        }
+        assert!("10.0.0.1:80 eu us".parse::<Row>().is_err());
+        assert!("".parse::<Row>().is_err());
+    }
+}

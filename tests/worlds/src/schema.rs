@@ -1,0 +1,119 @@
+//! The words of a world file.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// A file of cases about one group of rules.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct World {
+    /// Which rules, for people: `registries.md 4.2`.
+    pub rules: String,
+    /// Clients that every case has.
+    #[serde(default)]
+    pub clients: BTreeMap<String, ClientSpec>,
+    /// The cases; each starts from nothing.
+    pub cases: Vec<Case>,
+}
+
+/// One scenario.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// What it shows, as a sentence.
+    pub case: String,
+    /// The file registries, in order, with their clusters; one named `file` where none is said.
+    #[serde(default)]
+    pub registries: BTreeMap<String, String>,
+    /// Clients of this case.
+    #[serde(default)]
+    pub clients: BTreeMap<String, ClientSpec>,
+    /// What happens.
+    pub steps: Vec<Step>,
+}
+
+impl Case {
+    /// The registries with their clusters.
+    #[must_use]
+    pub fn registries(&self) -> BTreeMap<String, String> {
+        if self.registries.is_empty() {
+            return BTreeMap::from([("file".to_owned(), "cluster-1".to_owned())]);
+        }
+        self.registries.clone()
+    }
+}
+
+/// A client; what is not said is not known of it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClientSpec {
+    /// `envoy`, `sidecar` (where nothing is said) or `grpc`.
+    pub kind: Option<String>,
+    /// Its namespace.
+    pub namespace: Option<String>,
+    /// Its cluster.
+    pub cluster: Option<String>,
+    /// Its network.
+    pub network: Option<String>,
+    /// `eu/1b/rack3`.
+    pub locality: Option<String>,
+    /// Its node.
+    pub node: Option<String>,
+    /// Its own address.
+    pub ip: Option<String>,
+}
+
+/// What happens, in the order of these fields, and what holds after it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Step {
+    /// What it is about, where the documents do not say it.
+    pub step: String,
+    /// Files with their new text, by `file.yaml`, or `registry/file.yaml` where there are several.
+    pub write: BTreeMap<String, String>,
+    /// Files that go.
+    pub delete: Vec<String>,
+    /// Registries whose source can (`up`) or cannot (`down`) be read any more.
+    pub source: BTreeMap<String, String>,
+    /// What holds.
+    pub expect: Expect,
+}
+
+/// What holds after a step. What is not named is not looked at; what is named is compared whole.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Expect {
+    /// By client, by `host:port`: the endpoints, told by EDS or inside the xDS cluster.
+    pub endpoints: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+    /// By client: all outbound xDS clusters by `host:port`, each with its type.
+    pub clusters: BTreeMap<String, BTreeMap<String, String>>,
+    /// By host: the codes of its conditions, over all claimants.
+    pub conditions: BTreeMap<String, Vec<String>>,
+    /// Objects that are bad, as `Kind namespace/name`, with their codes.
+    pub problems: Option<BTreeMap<String, String>>,
+    /// Explanations.
+    pub explain: Vec<Explained>,
+    /// By client, by host: the codes that left something out.
+    pub why_not: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+}
+
+/// One explanation.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Explained {
+    /// The endpoint asked for.
+    pub endpoint: String,
+    /// For which client; for none in particular where nothing is said.
+    pub client: Option<String>,
+    /// `served` or `dropped`.
+    pub verdict: String,
+    /// `stage verdict code`, each of which must be among its steps, in this order.
+    pub steps: Vec<String>,
+    /// `stage verdict code`, none of which may be.
+    #[serde(default)]
+    pub without: Vec<String>,
+    /// Words that the details of the steps must hold.
+    #[serde(default)]
+    pub says: Vec<String>,
+}

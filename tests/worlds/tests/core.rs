@@ -1,0 +1,42 @@
+//! Every world, on the core.
+
+use tributary_worlds::{CoreBackend, run, worlds};
+
+/// Runs all cases of a world and tells all that fail, so that one broken rule does not hide others.
+async fn hold(name: &str) {
+    let (_, world) = worlds().unwrap().into_iter().find(|(file, _)| file == name).expect("no such world");
+    let mut faults = Vec::new();
+    for case in &world.cases {
+        if let Err(error) = run(&world, case, &mut CoreBackend::default()).await {
+            faults.push(format!("{error:#}"));
+        }
+    }
+    assert!(faults.is_empty(), "{name}:\n{}", faults.join("\n"));
+}
+
+macro_rules! on_the_core {
+    ($($test:ident $file:literal;)*) => {
+        $(#[tokio::test]
+        async fn $test() {
+            hold($file).await;
+        })*
+
+        #[test]
+        fn every_world_is_run() {
+            let mut listed = vec![$($file),*];
+            listed.sort_unstable();
+            let all: Vec<String> = worlds().unwrap().into_iter().map(|(file, _)| file).collect();
+            assert_eq!(listed, all);
+        }
+    };
+}
+
+on_the_core! {
+    conversion "conversion.yaml";
+    instances "instances.yaml";
+    selection "selection.yaml";
+    changes "changes.yaml";
+    validation "validation.yaml";
+    claims "claims.yaml";
+    explain "explain.yaml";
+}

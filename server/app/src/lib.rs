@@ -12,4 +12,5 @@ pub mod environment;
 pub mod exit;
 pub mod overlay;
 pub mod reference;
+pub mod reload;
 pub mod telemetry;

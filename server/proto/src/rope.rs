@@ -46,12 +46,6 @@ impl RopeBuilder {
         self.len += bytes.len();
         self.done.push(bytes.clone());
     }
-    /// Adds another body: its chunks by reference, unless they are few bytes.
-    pub fn append(&mut self, body: &Body) {
-        for chunk in body.chunks() {
-            self.push(chunk);
-        }
-    }
     /// The body.
     #[must_use]
     pub fn finish(mut self) -> Body {
@@ -104,19 +98,18 @@ pub struct Rope {
 }
 
 impl Rope {
-    /// Frames a head and what follows it. Bodies below the size of a reference are copied behind
-    /// the head, so that a small message is one chunk.
+    /// Frames a head and the chunks that follow it. Chunks below the size of a reference are
+    /// copied behind the head, so that a small message is one chunk.
     #[must_use]
-    pub fn framed(head: &[u8], bodies: &[&Body]) -> Self {
-        let len = head.len() + bodies.iter().map(|b| b.len()).sum::<usize>();
+    pub fn framed(head: &[u8], parts: &[&[Bytes]]) -> Self {
+        let chunks = || parts.iter().flat_map(|part| part.iter());
+        let len = head.len() + chunks().map(Bytes::len).sum::<usize>();
         let mut out = RopeBuilder::with_capacity(grpc::PREFIX + len.min(BY_REFERENCE));
         out.write(|open| {
             open.extend_from_slice(&grpc::prefix(len));
             open.extend_from_slice(head);
         });
-        for body in bodies {
-            out.append(body);
-        }
+        chunks().for_each(|chunk| out.push(chunk));
         let body = out.finish();
         Self { chunks: body.chunks.iter().cloned().collect(), len: body.len }
     }
@@ -171,7 +164,7 @@ mod tests {
     fn a_small_message_is_one_chunk() {
         let mut builder = RopeBuilder::default();
         builder.push(&Bytes::from_static(b"body"));
-        let mut rope = Rope::framed(b"head", &[&builder.finish()]);
+        let mut rope = Rope::framed(b"head", &[builder.finish().chunks()]);
         assert_eq!(rope.pop().unwrap(), Bytes::from_static(b"\0\0\0\0\x08headbody"));
         assert!(rope.is_empty() && rope.pop().is_none());
     }
@@ -181,7 +174,7 @@ mod tests {
         let mut builder = RopeBuilder::default();
         builder.write(|open| open.extend_from_slice(&[1; BY_REFERENCE]));
         let body = builder.finish();
-        let mut rope = Rope::framed(b"head", &[&body]);
+        let mut rope = Rope::framed(b"head", &[body.chunks()]);
         assert_eq!(rope.len(), 5 + 4 + BY_REFERENCE);
         rope.pop();
         assert_eq!(rope.pop().unwrap().as_ptr(), body.chunks()[0].as_ptr());

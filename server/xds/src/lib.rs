@@ -4,7 +4,12 @@
 //! `transport` bring them to clients.
 
 pub mod answers;
+pub mod client;
+pub mod counters;
 pub mod encode;
+pub mod session;
 
+#[cfg(test)]
+mod fake;
 #[cfg(test)]
 mod mk;

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 
 use tributary_model::{Code, Hostname, Namespace, NetworkId, RegistryName};
 
-use super::RegistryKind;
 use super::layers::Origins;
 use super::model::{Config, RegistryConfig};
 use super::span::Span;
+use super::{Loaded, RegistryKind};
 use crate::exit::{Exit, Failure};
 
 /// Bounds on lists, so that a slip cannot make a server of a million watches.
@@ -26,6 +26,19 @@ pub fn check(config: &mut Config, origins: &Origins) -> Result<(), Failure> {
     rules.settings(config)?;
     rules.aliases(config)?;
     rules.log(config)
+}
+
+/// A server needs a source. Without one at start there is nothing to serve; without one in a
+/// changed file somebody has most likely saved half of it.
+pub fn serves(loaded: Loaded) -> Result<Loaded, Failure> {
+    if !loaded.config.registries.is_empty() {
+        return Ok(loaded);
+    }
+    let examples = "say where services are declared, for example:\n    \
+        tributary serve --registry file=./services\n    \
+        tributary serve --registry file=/etc/tributary/services --xds-listen 127.0.0.1:15010\n    \
+        tributary serve --config tributary.yaml";
+    Err(Failure::new(Exit::Usage, Code::NO_REGISTRY, Code::NO_REGISTRY.info().title).next(examples))
 }
 
 struct Rules<'a> {

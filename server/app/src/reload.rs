@@ -1,0 +1,298 @@
+//! Reads the configuration file again when it changes, and takes over what a running server can.
+//!
+//! A file that is not valid changes nothing: the running configuration stays, and the error shows
+//! in the log, in `/debug/config` and as a metric. The file is watched through its directory, so
+//! that editors and mounts that replace it are seen, and looked at every few seconds besides.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tributary_model::Code;
+
+use crate::config::change::{Change, merged};
+use crate::config::{Config, ConfigFile, Loaded, check};
+use crate::exit::{Exit, Failure};
+
+/// How long a file is left alone after a change: editors write in several steps.
+const SETTLE: Duration = Duration::from_millis(50);
+/// How often the file is looked at without a word from the system.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Takes a change over.
+#[async_trait]
+pub trait Apply: Send + Sync {
+    /// Makes the server as the configuration says; returns what could not be done.
+    async fn apply(&self, change: &Change, config: &Config) -> Vec<Failure>;
+}
+
+/// Makes a configuration of a file, with the other layers over it.
+pub type Layers = Box<dyn Fn(&ConfigFile) -> Result<Loaded, Failure> + Send + Sync>;
+
+/// What runs and what became of the last change.
+#[derive(Debug)]
+pub struct Running(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    loaded: Loaded,
+    file: Option<PathBuf>,
+    last: Option<Last>,
+    taken: u64,
+    refused: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Last {
+    at: Timestamp,
+    error: Option<String>,
+    restart: Vec<String>,
+}
+
+/// What metrics tell of reloads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reloads {
+    /// Changes that were taken.
+    pub taken: u64,
+    /// Changes that were refused.
+    pub refused: u64,
+    /// Whether what is on disk is what runs.
+    pub valid: bool,
+}
+
+impl Running {
+    /// What was loaded at start.
+    #[must_use]
+    pub fn new(loaded: Loaded, file: Option<PathBuf>) -> Self {
+        Self(Mutex::new(State { loaded, file, last: None, taken: 0, refused: 0 }))
+    }
+    /// The running values.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        self.0.lock().loaded.config.clone()
+    }
+    /// Counts of changes.
+    #[must_use]
+    pub fn reloads(&self) -> Reloads {
+        let state = self.0.lock();
+        let clean = |last: &Last| last.error.is_none() && last.restart.is_empty();
+        Reloads { taken: state.taken, refused: state.refused, valid: state.last.as_ref().is_none_or(clean) }
+    }
+    /// Why the last change was not taken whole, in one line.
+    #[must_use]
+    pub fn complaint(&self) -> Option<String> {
+        let last = self.0.lock().last.clone()?;
+        let restart =
+            (!last.restart.is_empty()).then(|| format!("needs a restart: {}", last.restart.join(", ")));
+        last.error.or(restart)
+    }
+    /// The document of `/debug/config`.
+    #[must_use]
+    pub fn document(&self) -> Value {
+        let state = self.0.lock();
+        let last = state.last.as_ref().map(|last| {
+            json!({
+                "at": last.at.to_string(),
+                "result": if last.error.is_some() { "refused" } else { "taken" },
+                "error": last.error,
+                "needsRestart": last.restart,
+            })
+        });
+        json!({
+            "apiVersion": crate::document::API_VERSION,
+            "kind": "RunningConfig",
+            "file": state.file.as_ref().map(|path| path.display().to_string()),
+            "lastReload": last,
+            "origins": state.loaded.origins,
+            "config": state.loaded.config,
+        })
+    }
+    fn refuse(&self, failure: &Failure) {
+        let mut state = self.0.lock();
+        state.refused += 1;
+        state.last =
+            Some(Last { at: Timestamp::now(), error: Some(failure.to_string()), restart: Vec::new() });
+    }
+    fn take(&self, loaded: Loaded, restart: Vec<String>) {
+        let mut state = self.0.lock();
+        state.taken += 1;
+        let config = merged(&state.loaded.config, &loaded.config);
+        state.loaded = Loaded { config, ..loaded };
+        state.last = Some(Last { at: Timestamp::now(), error: None, restart });
+    }
+}
+
+/// Follows one file.
+pub struct Reloader {
+    /// The file.
+    pub path: PathBuf,
+    /// The other layers.
+    pub layers: Layers,
+    /// What runs.
+    pub running: Arc<Running>,
+    /// Takes changes over.
+    pub apply: Arc<dyn Apply>,
+}
+
+impl Reloader {
+    /// Follows the file until told to stop.
+    pub async fn run(self, stop: CancellationToken) {
+        let changed = Arc::new(Notify::new());
+        let _watcher = watcher(&self.path, Arc::clone(&changed));
+        let mut seen = std::fs::read(&self.path).ok();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = changed.notified() => tokio::time::sleep(SETTLE).await,
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            // A file that is gone for a moment is being replaced; what runs stays.
+            let Ok(bytes) = tokio::fs::read(&self.path).await else { continue };
+            if seen.as_ref() != Some(&bytes) {
+                seen = Some(bytes);
+                self.reload().await;
+            }
+        }
+    }
+    /// Reads the file once and takes it over, or says why not.
+    pub async fn reload(&self) {
+        let loaded =
+            ConfigFile::read(&self.path).and_then(|file| (self.layers)(&file)).and_then(check::serves);
+        let loaded = match loaded {
+            Ok(loaded) => loaded,
+            Err(failure) => return self.refuse(failure),
+        };
+        let change = Change::between(&self.running.config(), &loaded.config);
+        let failures = self.apply.apply(&change, &loaded.config).await;
+        for failure in &failures {
+            tracing::error!(error = %failure, "a part of the changed configuration could not be taken over");
+        }
+        if !change.restart.is_empty() {
+            tracing::warn!(
+                fields = change.restart.join(", "),
+                "changed fields that need a restart keep their old values"
+            );
+        }
+        tracing::info!(
+            joined = change.joined.len(),
+            rotated = change.rotated.len(),
+            left = change.left.len(),
+            "the changed configuration was taken over"
+        );
+        self.running.take(loaded, change.restart);
+    }
+    fn refuse(&self, failure: Failure) {
+        let failure = Failure { exit: Exit::Failed, ..failure };
+        let why = failure.message.clone();
+        self.running.refuse(&failure);
+        tracing::error!(code = %Code::CONFIG_RELOAD_FAILED, error = why, "{}", Code::CONFIG_RELOAD_FAILED.info().title);
+    }
+}
+
+/// Watches the file's directory; without a watch the file is still looked at now and then.
+fn watcher(path: &Path, changed: Arc<Notify>) -> Option<RecommendedWatcher> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = parent.unwrap_or_else(|| Path::new("."));
+    let watching = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        if event.is_ok_and(|event| !event.kind.is_access()) {
+            changed.notify_one();
+        }
+    });
+    let mut watcher = watching.ok()?;
+    watcher.watch(directory, RecursiveMode::NonRecursive).ok()?;
+    Some(watcher)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::layer;
+    use crate::environment::Environment;
+
+    const HEAD: &str =
+        "apiVersion: tributary.dev/v1alpha1\nkind: Config\nregistries: [{kind: file, path: a}]\n";
+
+    #[derive(Default)]
+    struct Applied(Mutex<Vec<Change>>);
+
+    #[async_trait]
+    impl Apply for Applied {
+        async fn apply(&self, change: &Change, _: &Config) -> Vec<Failure> {
+            self.0.lock().push(change.clone());
+            Vec::new()
+        }
+    }
+
+    fn mk_layers() -> Layers {
+        Box::new(|file| layer(Some(file), &Environment::default(), &|_, _| {}))
+    }
+
+    fn mk_reloader(dir: &Path) -> (Reloader, Arc<Applied>) {
+        let path = dir.join("c.yaml");
+        std::fs::write(&path, HEAD).unwrap();
+        let loaded = mk_layers()(&ConfigFile::read(&path).unwrap()).unwrap();
+        let (running, applied) =
+            (Arc::new(Running::new(loaded, Some(path.clone()))), Arc::<Applied>::default());
+        let apply = Arc::<Applied>::clone(&applied);
+        (Reloader { path, layers: mk_layers(), running, apply }, applied)
+    }
+
+    #[tokio::test]
+    async fn a_bad_file_changes_nothing_and_shows() {
+        let dir = tempfile::tempdir().unwrap();
+        let (reloader, applied) = mk_reloader(dir.path());
+        let before = reloader.running.config();
+        for bad in ["xds: {lisen: 1}\n", "registries: [{kind: file, path: b}]\n"] {
+            std::fs::write(&reloader.path, format!("{HEAD}{bad}")).unwrap();
+            reloader.reload().await;
+        }
+        std::fs::write(&reloader.path, "apiVersion: tributary.dev/v1alpha1\nkind: Config\n").unwrap();
+        reloader.reload().await;
+        assert!(reloader.running.complaint().unwrap().starts_with("TRB0101"), "no registry at all is a slip");
+        assert_eq!(reloader.running.config(), before);
+        assert!(applied.0.lock().is_empty());
+        assert_eq!(reloader.running.reloads(), Reloads { taken: 0, refused: 3, valid: false });
+        assert_eq!(reloader.running.document()["lastReload"]["result"], "refused");
+    }
+
+    #[tokio::test]
+    async fn a_good_file_is_taken_and_what_needs_a_restart_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let (reloader, applied) = mk_reloader(dir.path());
+        std::fs::write(&reloader.path, format!("{HEAD}clusterId: east\nsettings: {{domain: x.local}}\n"))
+            .unwrap();
+        reloader.reload().await;
+        assert!(applied.0.lock()[0].settings);
+        assert_eq!(reloader.running.config().settings.domain.as_deref(), Some("x.local"));
+        assert_eq!(reloader.running.config().cluster_id, "Kubernetes");
+        assert_eq!(reloader.running.complaint().as_deref(), Some("needs a restart: clusterId"));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_replaced_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (reloader, applied) = mk_reloader(dir.path());
+        let (path, stop) = (reloader.path.clone(), CancellationToken::new());
+        let following = tokio::spawn(reloader.run(stop.clone()));
+        let next = dir.path().join("next");
+        // The watch may begin after the first write, so the file goes on changing until it is seen.
+        for i in 0.. {
+            std::fs::write(&next, format!("{HEAD}settings: {{domain: d{i}.local}}\n")).unwrap();
+            std::fs::rename(&next, &path).unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            if !applied.0.lock().is_empty() {
+                break;
+            }
+        }
+        stop.cancel();
+        following.await.unwrap();
+        assert!(applied.0.lock()[0].settings);
+    }
+}

@@ -1,0 +1,315 @@
+//! Who a client is: its node parsed into what answers may depend on (`xds.md` 1.3).
+//!
+//! The transport calls [`ClientNode::parse`] with the first request; sessions call
+//! [`ClientNode::at`] at the start of each round, because a client's own workload may say more of
+//! it than its metadata. What cannot be parsed is absent: nothing is guessed.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tributary_model::{
+    Catalog, ClientKind, ClusterId, Code, Identity, Labels, Locality, Namespace, NetworkId, NodeName,
+    WorkloadKey, WorkloadView,
+};
+use tributary_proto::{GrpcCode, Metadata, Node, Value};
+
+use crate::answers::Class;
+use crate::session::Refusal;
+
+/// How many addresses of its own a client may name.
+const MAX_IPS: usize = 64;
+
+/// A client as it says that it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientNode {
+    /// Its node id.
+    pub id: Arc<str>,
+    /// What its metadata says, before its own workload is looked up.
+    pub class: Class,
+    /// Its own addresses.
+    pub ips: Arc<[IpAddr]>,
+    /// The name of its workload: part 3 of a four-part id without the namespace.
+    pub workload: Option<Arc<str>>,
+    /// Its labels.
+    pub labels: Labels,
+    /// Its service account.
+    pub account: Option<Arc<str>>,
+    /// The program, with its version where it gives one as text.
+    pub agent: Arc<str>,
+}
+
+/// The parts of an id of the form `type~ip~name.namespace~domain`.
+struct Parts<'a> {
+    role: &'a str,
+    ip: &'a str,
+    name: &'a str,
+    domain: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    fn parse(id: &'a str) -> Option<Self> {
+        let mut parts = id.split('~');
+        let mut next = || parts.next();
+        let out = Self { role: next()?, ip: next()?, name: next()?, domain: next()? };
+        (parts.next().is_none() && !out.role.is_empty()).then_some(out)
+    }
+}
+
+impl ClientNode {
+    /// From the node of a first request. Only a missing node and an empty id are refused.
+    pub fn parse(node: Option<&Node>) -> Result<Self, Refusal> {
+        let Some(node) = node.filter(|node| !node.id.is_empty()) else {
+            let message = "missing node information: set node.id in the client's bootstrap";
+            return Err(Refusal::new(GrpcCode::InvalidArgument, Code::CLIENT_NO_NODE, message));
+        };
+        let meta = &node.metadata;
+        let ips = addresses(meta, Parts::parse(node.id.as_str()).map(|parts| parts.ip));
+        let parts = Parts::parse(node.id.as_str()).filter(|_| !ips.is_empty());
+        let labels = labels(meta);
+        let class = Class {
+            namespace: namespace(meta, parts.as_ref()),
+            cluster: meta.text("CLUSTER_ID").and_then(|text| ClusterId::new(text).ok()),
+            network: meta.text("NETWORK").and_then(|text| NetworkId::new(text).ok()),
+            locality: locality(node, &labels),
+            node: meta.text("NODE_NAME").and_then(|text| NodeName::new(text).ok()),
+            families: families(&ips),
+            binds: meta.text("INTERCEPTION_MODE").is_some_and(|mode| mode == "NONE"),
+            domain: parts.as_ref().map(|parts| parts.domain).filter(|d| !d.is_empty()).map(Arc::from),
+            dns_capture: is_true(meta, "DNS_CAPTURE"),
+            ..Class::new(kind(node, parts.as_ref()))
+        };
+        Ok(Self {
+            id: node.id.as_str().into(),
+            class,
+            ips,
+            workload: parts.and_then(|parts| Some(parts.name.split_once('.')?.0.into())),
+            labels,
+            account: meta.text("SERVICE_ACCOUNT").map(Arc::from),
+            agent: format!("{} {}", node.user_agent, node.user_agent_version).trim().into(),
+        })
+    }
+    /// Its class in a generation, overlaid by its own workload, and the workloads that it is.
+    #[must_use]
+    pub fn at(&self, catalog: &Catalog) -> (Class, Vec<WorkloadKey>) {
+        let mut class = self.class.clone();
+        let own = self.own(catalog);
+        if let Some(first) = own.first() {
+            overlay(&mut class, first.1);
+        }
+        (class, own.into_iter().map(|(key, _)| key.clone()).collect())
+    }
+    /// Only a sidecar is looked up: another client that names an address is not the workload there.
+    fn own<'c>(&self, catalog: &'c Catalog) -> Vec<(&'c WorkloadKey, &'c WorkloadView)> {
+        if self.workload.is_none() {
+            return Vec::new();
+        }
+        let keys = self.ips.iter().filter_map(|ip| catalog.workload_ips.get(ip)).flat_map(|keys| keys.iter());
+        let mut own: Vec<_> = keys
+            .filter(|key| self.is(key))
+            .filter_map(|key| catalog.workloads.get_key_value(key))
+            .map(|(key, view)| (key, &**view))
+            .collect();
+        own.sort_by_key(|(key, _)| *key);
+        own.dedup_by_key(|(key, _)| *key);
+        own
+    }
+    fn is(&self, key: &WorkloadKey) -> bool {
+        let cluster = self.class.cluster.as_ref().is_none_or(|cluster| *cluster == key.cluster);
+        cluster && self.class.namespace.as_ref() == Some(&key.namespace)
+    }
+    /// Whether one of a peer's proven identities may speak for this client: the namespace must
+    /// match, and the service account where the client names one (`xds.md` 1.2).
+    pub fn authorize(&self, identities: &[Identity]) -> Result<(), Refusal> {
+        if identities.iter().any(|identity| self.is_proven_by(identity.as_str())) {
+            return Ok(());
+        }
+        let claimed = self.class.namespace.as_ref().map_or("none", |namespace| namespace.as_str());
+        let message = format!(
+            "the certificate does not prove namespace {claimed} and the service account of node {:?}; \
+             correct metadata.NAMESPACE and SERVICE_ACCOUNT or the certificate",
+            self.id
+        );
+        Err(Refusal::new(GrpcCode::PermissionDenied, Code::CLIENT_IDENTITY, message))
+    }
+    fn is_proven_by(&self, identity: &str) -> bool {
+        let Some((namespace, account)) = spiffe(identity) else { return false };
+        self.class.namespace.as_ref().is_some_and(|own| own.as_str() == namespace)
+            && self.account.as_deref().is_none_or(|own| own == account)
+    }
+    /// What `get clients` remarks on.
+    #[must_use]
+    pub fn remark(&self, wants_listeners: bool) -> Option<Code> {
+        match self.class.kind {
+            ClientKind::Sidecar => Some(Code::CLIENT_PARTIAL_MTLS),
+            ClientKind::Envoy if wants_listeners => Some(Code::CLIENT_NO_PROFILE),
+            ClientKind::Envoy | ClientKind::Grpc => None,
+        }
+    }
+}
+
+/// Namespace and account of `spiffe://<trust domain>/ns/<namespace>/sa/<account>`.
+fn spiffe(identity: &str) -> Option<(&str, &str)> {
+    let (_, path) = identity.strip_prefix("spiffe://")?.split_once("/ns/")?;
+    let (namespace, account) = path.split_once("/sa/")?;
+    (!namespace.contains('/') && !account.is_empty() && !account.contains('/'))
+        .then_some((namespace, account))
+}
+
+fn kind(node: &Node, parts: Option<&Parts<'_>>) -> ClientKind {
+    let generator = node.metadata.text("GENERATOR").is_some_and(|generator| generator == "grpc");
+    if generator || node.user_agent.as_str().starts_with("gRPC") {
+        ClientKind::Grpc
+    } else if parts.is_some_and(|parts| parts.role == "sidecar") {
+        ClientKind::Sidecar
+    } else {
+        ClientKind::Envoy
+    }
+}
+
+fn addresses(meta: &Metadata, part: Option<&str>) -> Arc<[IpAddr]> {
+    let listed = meta.text("INSTANCE_IPS");
+    let text = listed.as_deref().or(part).unwrap_or_default();
+    text.split(',').filter_map(|ip| ip.trim().parse().ok()).take(MAX_IPS).collect()
+}
+
+/// Both, unless it says which addresses it has.
+fn families(ips: &[IpAddr]) -> (bool, bool) {
+    if ips.is_empty() {
+        return (true, true);
+    }
+    (ips.iter().any(IpAddr::is_ipv4), ips.iter().any(IpAddr::is_ipv6))
+}
+
+fn namespace(meta: &Metadata, parts: Option<&Parts<'_>>) -> Option<Namespace> {
+    let of_domain = || parts.and_then(|parts| Some(parts.domain.split_once('.')?.0.to_owned()));
+    meta.text("NAMESPACE").or_else(of_domain).and_then(|text| Namespace::new(text).ok())
+}
+
+fn labels(meta: &Metadata) -> Labels {
+    let Some(Value::Struct(fields)) = meta.get("LABELS") else { return Labels::default() };
+    let pairs: Vec<(&str, String)> = fields.iter().filter_map(|(k, v)| Some((k, v.text()?))).collect();
+    pairs.iter().map(|(k, v)| (*k, v.as_str())).collect()
+}
+
+fn locality(node: &Node, labels: &Labels) -> Locality {
+    use tributary_model::labels::{LOCALITY, LOCALITY_LEGACY};
+    if let Some(label) = labels.get(LOCALITY).or_else(|| labels.get(LOCALITY_LEGACY)) {
+        return Locality::parse_label(label);
+    }
+    match &node.locality {
+        Some([region, zone, subzone]) => Locality::new(region.as_str(), zone.as_str(), subzone.as_str()),
+        None => Locality::default(),
+    }
+}
+
+fn is_true(meta: &Metadata, name: &str) -> bool {
+    meta.text(name).is_some_and(|text| matches!(text.as_str(), "true" | "1" | "True" | "TRUE"))
+}
+
+/// What a registry knows of where a workload runs is better than what the client says.
+fn overlay(class: &mut Class, view: &WorkloadView) {
+    let place = &view.workload.place;
+    if !place.locality.is_empty() {
+        class.locality = place.locality.clone();
+    }
+    class.network = class.network.take().or_else(|| place.network.clone());
+    class.cluster = class.cluster.take().or_else(|| place.cluster.clone());
+    class.node = class.node.take().or_else(|| place.node.clone());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_node(id: &str, metadata: &[(&str, &str)]) -> Node {
+        let metadata = metadata.iter().map(|&(k, v)| (k, Value::Text(v.into()))).collect();
+        Node { id: id.into(), metadata, ..Node::default() }
+    }
+
+    fn parse(id: &str, metadata: &[(&str, &str)]) -> ClientNode {
+        ClientNode::parse(Some(&mk_node(id, metadata))).unwrap()
+    }
+
+    const SIDECAR: &str = "sidecar~10.0.0.1~pay-1.shop~shop.svc.cluster.local";
+
+    #[test]
+    fn only_a_missing_node_or_an_empty_id_is_refused() {
+        for node in [None, Some(&mk_node("", &[]))] {
+            let refusal = ClientNode::parse(node).unwrap_err();
+            assert_eq!((refusal.status, refusal.code), (GrpcCode::InvalidArgument, Code::CLIENT_NO_NODE));
+        }
+        assert_eq!(parse("test-id", &[]).class, Class::new(ClientKind::Envoy));
+    }
+
+    #[test]
+    fn a_four_part_id_says_what_a_sidecar_is() {
+        let client =
+            parse(SIDECAR, &[("CLUSTER_ID", "east"), ("NETWORK", "n1"), ("INTERCEPTION_MODE", "NONE")]);
+        assert_eq!(client.class.kind, ClientKind::Sidecar);
+        assert_eq!(client.class.namespace, Namespace::new("shop").ok());
+        assert_eq!(client.class.cluster, ClusterId::new("east").ok());
+        assert_eq!(client.class.network, NetworkId::new("n1").ok());
+        assert_eq!(client.class.domain.as_deref(), Some("shop.svc.cluster.local"));
+        assert_eq!((client.class.families, client.class.binds), ((true, false), true));
+        assert_eq!(client.workload.as_deref(), Some("pay-1"));
+    }
+
+    #[test]
+    fn ids_that_do_not_parse_are_served_without_guesses() {
+        for id in ["sidecar~not-an-ip~a.b~c.d", "sidecar~10.0.0.1~a.b", "a~b~c~d~e", "~~~"] {
+            let client = parse(id, &[]);
+            assert_eq!(client.class, Class::new(ClientKind::Envoy), "{id}");
+            assert_eq!(client.workload, None, "{id}");
+        }
+    }
+
+    #[test]
+    fn grpc_is_known_by_its_generator_or_its_name() {
+        assert_eq!(parse("x", &[("GENERATOR", "grpc")]).class.kind, ClientKind::Grpc);
+        let node = Node { user_agent: "gRPC C-core linux".into(), ..mk_node(SIDECAR, &[]) };
+        assert_eq!(ClientNode::parse(Some(&node)).unwrap().class.kind, ClientKind::Grpc);
+    }
+
+    #[test]
+    fn metadata_precedes_the_domain_and_labels_precede_the_locality() {
+        let labels = [("istio-locality", Value::Text("eu.west.1".into()))].into_iter().collect();
+        let mut node = mk_node(SIDECAR, &[("NAMESPACE", "web"), ("INSTANCE_IPS", "10.0.0.1, fd00::1")]);
+        node.metadata = node
+            .metadata
+            .iter()
+            .map(|(k, v)| (k, v.clone()))
+            .chain([("LABELS", Value::Struct(labels))])
+            .collect();
+        node.locality = Some(["us".into(), "".into(), "".into()]);
+        let client = ClientNode::parse(Some(&node)).unwrap();
+        assert_eq!(client.class.namespace, Namespace::new("web").ok());
+        assert_eq!(client.class.locality, Locality::parse("eu/west/1"));
+        assert_eq!(client.class.families, (true, true));
+    }
+
+    #[test]
+    fn an_identity_must_match_namespace_and_account() {
+        let identity = |text: &str| Identity::new(text).unwrap();
+        let client = parse(SIDECAR, &[("SERVICE_ACCOUNT", "pay")]);
+        assert!(client.authorize(&[identity("spiffe://td/ns/shop/sa/pay")]).is_ok());
+        for wrong in [
+            "spiffe://td/ns/web/sa/pay",
+            "spiffe://td/ns/shop/sa/other",
+            "spiffe://td/ns/shop",
+            "shop",
+            "spiffe://td/ns/shop/sa/pay/x",
+        ] {
+            let refusal = client.authorize(&[identity(wrong)]).unwrap_err();
+            assert_eq!((refusal.status, refusal.code), (GrpcCode::PermissionDenied, Code::CLIENT_IDENTITY));
+        }
+        assert!(client.authorize(&[]).is_err());
+        assert!(parse("test-id", &[]).authorize(&[identity("spiffe://td/ns/shop/sa/pay")]).is_err());
+    }
+
+    #[test]
+    fn kinds_are_remarked_on() {
+        assert_eq!(parse(SIDECAR, &[]).remark(true), Some(Code::CLIENT_PARTIAL_MTLS));
+        assert_eq!(parse("x", &[]).remark(true), Some(Code::CLIENT_NO_PROFILE));
+        assert_eq!(parse("x", &[]).remark(false), None);
+    }
+}

@@ -1,0 +1,97 @@
+//! A table of answers for tests: worlds by generation, without a core behind them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tributary_model::{Catalog, Encoded, Hostname, WorkloadKey};
+
+use crate::answers::{
+    Answers, ChangedSet, ClassKey, Form, Kind, ResourceSet, Rope, Subscription, empty_assignment,
+};
+
+/// Resources of every kind by name; the text is the body.
+pub(crate) type World = BTreeMap<(Kind, String), String>;
+
+/// Worlds by generation.
+#[derive(Default)]
+pub(crate) struct Fake {
+    worlds: Mutex<HashMap<u64, Arc<World>>>,
+    encoded: Mutex<HashMap<(Kind, String, String), Arc<Encoded>>>,
+}
+
+impl Fake {
+    /// Publishes a world as a generation.
+    pub(crate) fn publish(&self, generation: u64, complete: bool, world: &World) -> Arc<Catalog> {
+        self.worlds.lock().insert(generation, Arc::new(world.clone()));
+        Arc::new(Catalog { generation, complete, ..Catalog::default() })
+    }
+    fn world(&self, catalog: &Catalog) -> Arc<World> {
+        self.worlds.lock().get(&catalog.generation).cloned().unwrap_or_default()
+    }
+    fn encode(&self, kind: Kind, name: &str, body: &str) -> Arc<Encoded> {
+        let mut all = self.encoded.lock();
+        let key = (kind, name.to_owned(), body.to_owned());
+        Arc::clone(all.entry(key).or_insert_with(|| {
+            let empty = kind == Kind::Endpoints && body.is_empty();
+            let body = Bytes::from(format!("{name}={body}"));
+            if empty { empty_assignment(name) } else { Arc::new(Encoded::new(name.into(), body)) }
+        }))
+    }
+}
+
+impl Answers for Fake {
+    fn all(&self, catalog: &Arc<Catalog>, _: &ClassKey, kind: Kind) -> Arc<ResourceSet> {
+        if !kind.has_wildcard() {
+            return Arc::default();
+        }
+        let world = self.world(catalog);
+        let of_kind = world.iter().filter(|((k, _), _)| *k == kind);
+        Arc::new(ResourceSet::new(of_kind.map(|((_, name), body)| self.encode(kind, name, body)).collect()))
+    }
+    fn many(
+        &self,
+        catalog: &Arc<Catalog>,
+        class: &ClassKey,
+        kind: Kind,
+        names: &Arc<Subscription>,
+    ) -> Arc<ResourceSet> {
+        let one = |name: &str| match self.one(catalog, class, kind, name) {
+            None if kind == Kind::Endpoints => Some(empty_assignment(name)),
+            found => found,
+        };
+        Arc::new(ResourceSet::new(names.names().iter().filter_map(|name| one(name)).collect()))
+    }
+    fn one(&self, catalog: &Arc<Catalog>, _: &ClassKey, kind: Kind, name: &str) -> Option<Arc<Encoded>> {
+        let world = self.world(catalog);
+        world.get(&(kind, name.to_owned())).map(|body| self.encode(kind, name, body))
+    }
+    fn changed(&self, from: &Arc<Catalog>, to: &Arc<Catalog>, _: &ClassKey, kind: Kind) -> Arc<ChangedSet> {
+        let (from, to) = (self.world(from), self.world(to));
+        let new = to.iter().filter(|(key, body)| key.0 == kind && from.get(key) != Some(body));
+        let upserted = new.map(|((_, name), body)| self.encode(kind, name, body)).collect();
+        let gone = from.keys().filter(|key| key.0 == kind && !to.contains_key(key));
+        Arc::new(ChangedSet { upserted, removed: gone.map(|(_, name)| name.as_str().into()).collect() })
+    }
+    fn host_of(&self, _: &ClassKey, _: Kind, name: &str) -> Option<Hostname> {
+        Hostname::new(name).ok()
+    }
+    fn bytes(&self, _: &Arc<Catalog>, _: &ClassKey, _: Kind, resource: &Arc<Encoded>) -> Option<Bytes> {
+        resource.body()
+    }
+    fn rope(
+        &self,
+        _: &Arc<Catalog>,
+        _: &ClassKey,
+        kind: Kind,
+        set: &Arc<ResourceSet>,
+        form: Form,
+    ) -> Arc<Rope> {
+        let members = set.members().iter().filter_map(|e| Some((&**e, e.body()?)));
+        set.rope_or_make(form, || Rope::of(form, kind, members))
+    }
+    fn private(&self, _: &Arc<Catalog>, _: &ClassKey, _: Kind, _: &[WorkloadKey]) -> Vec<Arc<Encoded>> {
+        Vec::new()
+    }
+}

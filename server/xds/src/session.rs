@@ -1,0 +1,281 @@
+//! One stream's session: a state machine without I/O and without a clock.
+//!
+//! The transport tells it what arrived ([`Session::on_sotw`], [`Session::on_delta`]), that a
+//! generation was published ([`Session::on_generation`]) and that a message can be taken
+//! ([`Session::on_writable`], the only call that returns one). Nothing is queued: a session holds
+//! what the client was last told and pulls the difference when the transport can take it.
+//!
+//! Promises: answers come in rounds, each from one generation, in the order CDS, EDS, LDS, RDS,
+//! then removals of LDS, RDS, CDS, then empty assignments; an xDS cluster that was sent is
+//! followed by its assignment; no resource goes back to an older generation.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tributary_model::{Catalog, Code, Mono};
+use tributary_proto::{ErrorDetail, GrpcCode};
+
+use crate::answers::{ClassKey, Kind};
+use crate::client::ClientNode;
+
+pub mod ack;
+mod changes;
+mod delta;
+pub mod env;
+mod known;
+mod message;
+mod pace;
+mod position;
+mod round;
+mod sotw;
+mod status;
+mod stuck;
+mod watch;
+
+pub use ack::{Acks, Nack, Sent, SyncStatus};
+pub use env::{Env, Nonce};
+pub use message::Outgoing;
+pub use status::{Delivery, KindStatus};
+
+use known::{Holding, Known};
+use pace::Pace;
+use position::Position;
+use round::Round;
+use watch::{Asked, Forced, Watch};
+
+/// Which variant of the protocol a stream speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Variant {
+    /// State of the world.
+    Sotw,
+    /// Incremental.
+    Delta,
+}
+
+/// Why a stream is ended from this side.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{code}: {message}")]
+pub struct Refusal {
+    /// What the client's gRPC library sees.
+    pub status: GrpcCode,
+    /// What people look up.
+    pub code: Code,
+    /// What happened and what to do next.
+    pub message: String,
+}
+
+impl Refusal {
+    /// From its parts.
+    pub fn new(status: GrpcCode, code: Code, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into() }
+    }
+}
+
+/// A session with more names than this follows generations; with fewer it is woken by host.
+pub const PICKER_NAMES: usize = 1024;
+
+/// What a session knows of one type.
+#[derive(Debug, Default)]
+pub(crate) struct KindState {
+    /// The subscription, once there is one.
+    watch: Option<Watch>,
+    /// Names that must be answered.
+    asked: Asked,
+    /// An answer is owed even if it is empty.
+    owed: bool,
+    /// Subscribed since the last answer: the client holds nothing that it has not claimed.
+    fresh: bool,
+    /// What the client holds, where no base says it.
+    known: Option<Known>,
+    /// Names that only the client has known, while the catalog is incomplete (law 1).
+    held: BTreeMap<Box<str>, Holding>,
+    /// The client said on subscribing that it holds a version (SotW).
+    reconnected: bool,
+    acks: Acks,
+}
+
+impl KindState {
+    fn names(&self) -> usize {
+        self.watch.as_ref().map_or(0, |watch| watch.names.names().len())
+    }
+    fn is_due(&self) -> bool {
+        self.watch.is_some() && (self.owed || self.fresh || !self.asked.is_nothing())
+    }
+    /// Ends the subscription; what was sent stays on record.
+    fn forget(&mut self) {
+        *self = Self { acks: std::mem::take(&mut self.acks), ..Self::default() };
+    }
+    fn start(&mut self, watch: Watch, asked: Asked) {
+        self.forget();
+        self.watch = Some(watch);
+        self.asked = asked;
+        self.fresh = true;
+    }
+}
+
+/// One stream's session.
+#[derive(Debug)]
+pub struct Session {
+    env: Arc<Env>,
+    variant: Variant,
+    client: ClientNode,
+    class: ClassKey,
+    kinds: [KindState; 4],
+    /// What a follower was last told all of.
+    base: Option<Arc<Position>>,
+    round: Option<Round>,
+    forced: Forced,
+    /// A generation was published that no round has looked at.
+    stale: bool,
+    /// An answer to CDS has been sent on this stream.
+    clusters_answered: bool,
+    interest_moved: bool,
+    in_flight: Option<Mono>,
+    pace: Pace,
+    unknown_type: Option<Arc<str>>,
+}
+
+impl Session {
+    /// For a client that has said who it is.
+    pub fn new(env: Arc<Env>, variant: Variant, client: ClientNode, now: Mono) -> Self {
+        let class = env.class(client.class.clone());
+        Self {
+            env,
+            variant,
+            client,
+            class,
+            kinds: Default::default(),
+            base: None,
+            round: None,
+            forced: Forced::Nothing,
+            stale: false,
+            clusters_answered: false,
+            interest_moved: true,
+            in_flight: None,
+            pace: Pace::new(now),
+            unknown_type: None,
+        }
+    }
+    /// A generation was published that may concern this session.
+    pub fn on_generation(&mut self) {
+        self.stale = true;
+    }
+    /// The transport can take a message: the next one, or `None` when the client has all of the
+    /// current generation. `current` is called at the start of a round.
+    pub fn on_writable(&mut self, now: Mono, current: impl FnMut() -> Arc<Catalog>) -> Option<Outgoing> {
+        self.in_flight = None;
+        let out = self.next_message(now, current);
+        self.in_flight = out.as_ref().map(|_| now);
+        out
+    }
+    /// Whether [`Session::on_writable`] may have something to say.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.round.is_some() || self.stale || self.kinds.iter().any(KindState::is_due)
+    }
+    /// Which hosts wake this session; said once after each change of its subscriptions.
+    pub fn take_interest(&mut self) -> Option<Interest> {
+        std::mem::take(&mut self.interest_moved).then(|| self.interest())
+    }
+    /// Which variant the stream speaks.
+    #[must_use]
+    pub const fn variant(&self) -> Variant {
+        self.variant
+    }
+    /// Who the client is.
+    #[must_use]
+    pub const fn client(&self) -> &ClientNode {
+        &self.client
+    }
+    /// Whether the session holds a base and looks at every generation.
+    #[must_use]
+    pub fn follows(&self) -> bool {
+        let wildcard = |state: &KindState| state.watch.as_ref().is_some_and(Watch::is_wildcard);
+        self.kinds.iter().any(wildcard) || self.names() > PICKER_NAMES
+    }
+    /// How many names are subscribed.
+    #[must_use]
+    pub fn names(&self) -> usize {
+        self.kinds.iter().map(KindState::names).sum()
+    }
+
+    fn state(&mut self, kind: Kind) -> &mut KindState {
+        &mut self.kinds[kind as usize]
+    }
+    fn watches(&self, kind: Kind) -> bool {
+        self.kinds[kind as usize].watch.is_some()
+    }
+    /// A subscription is another: the round must look at the type again, the index too.
+    fn subscribed(&mut self, kind: Kind, anew: bool) -> Result<(), Refusal> {
+        self.interest_moved = true;
+        if anew && let Some(round) = &mut self.round {
+            round.forget(kind);
+        }
+        let limit = tributary_proto::limits::MAX_NAMES;
+        if self.names() <= limit {
+            return Ok(());
+        }
+        let message =
+            format!("the stream subscribes to more than {limit} names; use a wildcard or more streams");
+        Err(Refusal::new(GrpcCode::ResourceExhausted, Code::CLIENT_LIMIT, message))
+    }
+    /// Takes the client's answer to a response.
+    fn answered(&mut self, kind: Kind, nonce: &str, error: Option<&ErrorDetail>, now: Mono) {
+        let counters = Arc::clone(&self.env.counters);
+        match error {
+            Some(error) => {
+                counters.nacks.inc();
+                self.pace.refused();
+                self.state(kind).acks.refuse(nonce, &error.message, now);
+            }
+            None if !nonce.is_empty() && self.state(kind).acks.ack(nonce, now) => {
+                counters.acks.inc();
+                self.pace.taken();
+            }
+            None => {}
+        }
+    }
+    /// Counts a request in; tells how long the next one must wait.
+    fn paced(&mut self, now: Mono) -> Duration {
+        self.env.counters.requests.inc();
+        let wait = self.pace.request(now);
+        if !wait.is_zero() {
+            self.env.counters.requests_delayed.inc();
+        }
+        wait
+    }
+    /// Types that are not served are not answered: an agent may ask for its own.
+    fn unknown(&mut self, type_url: &str) {
+        self.env.counters.unknown_types.inc();
+        self.unknown_type = Some(type_url.into());
+    }
+    fn interest(&self) -> Interest {
+        if self.follows() {
+            return Interest::Every;
+        }
+        let mut hosts = std::collections::BTreeSet::new();
+        for (kind, state) in Kind::ALL.into_iter().zip(&self.kinds) {
+            for name in state.watch.iter().flat_map(|watch| watch.names.names()) {
+                match self.env.answers.host_of(&self.class, kind, name) {
+                    Some(host) => drop(hosts.insert(host)),
+                    None => return Interest::Every,
+                }
+            }
+        }
+        Interest::Hosts(hosts.into_iter().collect())
+    }
+}
+
+/// What wakes a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Interest {
+    /// Every generation.
+    Every,
+    /// A change of one of these hosts, sorted; they need not exist yet.
+    Hosts(Vec<tributary_model::Hostname>),
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! What a client must be told of one type: the difference between what it holds and a generation.
+//!
+//! Where the session has a base, the difference is the answers' (shared, cost follows change).
+//! Where it has not, or the class changed, names are compared one by one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tributary_model::Encoded;
+
+use super::KindState;
+use super::env::Env;
+use super::known::{Holding, Known};
+use super::position::Position;
+use super::watch::Watch;
+use crate::answers::{Kind, empty_assignment};
+
+/// What must be told: resources by name, and names that are gone.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) upserted: BTreeMap<Arc<str>, Arc<Encoded>>,
+    pub(crate) gone: Vec<Arc<str>>,
+}
+
+impl Changes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.upserted.is_empty() && self.gone.is_empty()
+    }
+    pub(crate) fn upsert(&mut self, resource: Arc<Encoded>) {
+        self.upserted.insert(Arc::clone(&resource.name), resource);
+    }
+}
+
+/// What a client holds when it has been told all of a generation.
+pub(crate) fn known_at(env: &Env, at: &Position, kind: Kind, watch: &Watch) -> Known {
+    if !watch.is_wildcard() {
+        let mut known = Known::untold(Arc::clone(&watch.names));
+        for name in watch.names.names() {
+            known.set(name, holding(kind, name, at.one(env, kind, name).as_deref()));
+        }
+        return known;
+    }
+    let whole = at.all(env, kind, &watch.names);
+    let names = env.intern(whole.iter().map(|e| Box::from(&*e.name)));
+    let mut known = Known::untold(names);
+    whole.iter().for_each(|e| known.set(&e.name, Holding::Version(e.version)));
+    known
+}
+
+/// What a client holds of a name after it has been told: an absent assignment is an empty one.
+fn holding(kind: Kind, name: &str, resource: Option<&Encoded>) -> Holding {
+    match resource {
+        Some(resource) => Holding::Version(resource.version),
+        None if kind == Kind::Endpoints => Holding::Version(empty_assignment(name).version),
+        None => Holding::Absent,
+    }
+}
+
+/// The difference between two generations for one class.
+pub(crate) fn between(env: &Env, from: &Position, to: &Position, kind: Kind, watch: &Watch) -> Changes {
+    let mut out = Changes::default();
+    if Arc::ptr_eq(&from.catalog, &to.catalog) {
+        return out;
+    }
+    let changed = env.answers.changed(&from.catalog, &to.catalog, &to.class, kind);
+    let hidden = |name: &str| to.private(kind).iter().any(|e| *e.name == *name);
+    let shared = changed.upserted.iter().filter(|e| watch.wants(&e.name) && !hidden(&e.name));
+    shared.for_each(|e| out.upsert(Arc::clone(e)));
+    let gone = changed.removed.iter().filter(|name| watch.wants(name) && !hidden(name));
+    out.gone.extend(gone.cloned());
+    private_between(env, from, to, kind, watch, &mut out);
+    out
+}
+
+fn private_between(env: &Env, from: &Position, to: &Position, kind: Kind, watch: &Watch, out: &mut Changes) {
+    let held = |name: &str| from.private(kind).iter().find(|e| *e.name == *name);
+    for new in to.private(kind).iter().filter(|e| watch.wants(&e.name)) {
+        if held(&new.name).is_none_or(|old| old.version != new.version) {
+            out.upsert(Arc::clone(new));
+        }
+    }
+    for old in from.private(kind).iter().filter(|e| watch.wants(&e.name)) {
+        if !to.private(kind).iter().any(|new| new.name == old.name) {
+            match to.one(env, kind, &old.name) {
+                Some(shared) => out.upsert(shared),
+                None => out.gone.push(Arc::clone(&old.name)),
+            }
+        }
+    }
+}
+
+/// The difference between what a client holds by name and a generation.
+pub(crate) fn against(env: &Env, known: &Known, to: &Position, kind: Kind, watch: &Watch) -> Changes {
+    let mut out = Changes::default();
+    if watch.is_wildcard() {
+        env.counters.full_comparisons.inc();
+        let whole = to.all(env, kind, &watch.names);
+        let new = whole.iter().filter(|e| known.get(&e.name) != Holding::Version(e.version));
+        new.for_each(|e| out.upsert(Arc::clone(e)));
+        let told = known.iter().filter(|(_, holding)| matches!(holding, Holding::Version(_)));
+        out.gone.extend(told.filter(|(name, _)| whole.get(name).is_none()).map(|(name, _)| Arc::from(name)));
+        return out;
+    }
+    for name in watch.names.names() {
+        let told = known.get(name);
+        match to.one(env, kind, name) {
+            Some(new) if told != Holding::Version(new.version) => out.upsert(new),
+            None if told != holding(kind, name, None) && told != Holding::Absent => {
+                out.gone.push((&**name).into())
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+/// Law 1: while the catalog is incomplete, names that only the client has ever known are held out
+/// of what is gone, and settled when it is complete. What turns up as the client holds it is not
+/// sent again.
+pub(crate) fn hold(env: &Env, state: &mut KindState, to: &Position, kind: Kind, changes: &mut Changes) {
+    settle(env, state, to, kind, changes);
+    if to.catalog.complete {
+        return;
+    }
+    let (known, held) = (state.known.as_ref(), &mut state.held);
+    let claimed = known.is_some_and(|known| known.claimed);
+    changes.gone.retain(|name| {
+        let holding = known.map_or(Holding::Untold, |k| k.get(name));
+        let theirs = if holding == Holding::Untold { state.reconnected } else { claimed };
+        if theirs {
+            held.entry((&**name).into()).or_insert(holding);
+        }
+        !held.contains_key(&**name)
+    });
+}
+
+/// Held names that exist by now, or that are known to be gone, are held no more.
+fn settle(env: &Env, state: &mut KindState, to: &Position, kind: Kind, changes: &mut Changes) {
+    for (name, holding) in std::mem::take(&mut state.held) {
+        match to.one(env, kind, &name) {
+            Some(new) if holding == Holding::Version(new.version) => drop(changes.upserted.remove(&*name)),
+            Some(new) => changes.upsert(new),
+            None if !to.catalog.complete => drop(state.held.insert(name, holding)),
+            None if changes.gone.iter().any(|gone| **gone == *name) => {}
+            None => changes.gone.push(name.into()),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Requests of the delta variant (`xds.md` 2): subscriptions are differences, honoured whatever
+//! response they ride on.
+
+use std::time::Duration;
+
+use tributary_model::Mono;
+use tributary_proto::DeltaRequest;
+
+use super::known::Known;
+use super::watch::{Asked, Watch, Wildcard};
+use super::{Refusal, Session};
+use crate::answers::Kind;
+
+const STAR: &str = "*";
+
+impl Session {
+    /// Takes a request; tells how long the next one must wait.
+    pub fn on_delta(&mut self, request: &DeltaRequest, now: Mono) -> Result<Duration, Refusal> {
+        let wait = self.paced(now);
+        let Some(kind) = Kind::parse(request.type_url.as_str()) else {
+            self.unknown(request.type_url.as_str());
+            return Ok(wait);
+        };
+        let nonce = request.nonce.as_str();
+        if !nonce.is_empty() && !self.kinds[kind as usize].acks.is_last(nonce) {
+            self.env.counters.stale_nonces.inc();
+        }
+        self.answered(kind, nonce, request.error.as_ref(), now);
+        if self.watches(kind) {
+            self.change_delta(kind, request)?;
+        } else {
+            self.start_delta(kind, request)?;
+        }
+        Ok(wait)
+    }
+    /// The first request for a type: it may tell what the client holds from an earlier stream, and
+    /// then only what differs is sent.
+    fn start_delta(&mut self, kind: Kind, request: &DeltaRequest) -> Result<(), Refusal> {
+        let watch = self.first_watch(kind, request);
+        let claims: Vec<(&str, &str)> =
+            request.initial.iter().filter(|(name, _)| watch.wants(name)).collect();
+        let mut known = None;
+        let mut asked = if watch.is_empty() { Asked::Nothing } else { Asked::Everything };
+        if !claims.is_empty() {
+            let names = self.env.intern(claims.iter().map(|&(name, _)| name.into()));
+            asked = Asked::Nothing;
+            watch.names.names().iter().filter(|name| !names.contains(name)).for_each(|name| asked.add(name));
+            known = Some(Known::claims(names, claims.into_iter()));
+        }
+        let owed = kind.has_wildcard() && !watch.is_empty();
+        let state = self.state(kind);
+        state.start(watch, asked);
+        state.known = known;
+        state.owed = owed;
+        self.subscribed(kind, true)
+    }
+    fn first_watch(&self, kind: Kind, request: &DeltaRequest) -> Watch {
+        let (subscribe, unsubscribe) = (&request.subscribe, &request.unsubscribe);
+        let mut all = Wildcard::No;
+        if kind.has_wildcard() {
+            let star = subscribe.iter().any(|name| name == STAR);
+            if star && !unsubscribe.iter().any(|name| name == STAR) {
+                all = Wildcard::Star;
+            } else if subscribe.is_empty() {
+                all = Wildcard::Legacy;
+            }
+        }
+        let claimed = request.initial.iter().map(|(name, _)| name).filter(|_| all == Wildcard::No);
+        let mut names: std::collections::BTreeSet<&str> = subscribe.iter().chain(claimed).collect();
+        for gone in unsubscribe.iter() {
+            names.remove(gone);
+        }
+        if kind.has_wildcard() {
+            names.remove(STAR);
+        }
+        Watch { all, names: self.env.intern(names.into_iter().map(Box::from)) }
+    }
+    fn change_delta(&mut self, kind: Kind, request: &DeltaRequest) -> Result<(), Refusal> {
+        if request.subscribe.is_empty() && request.unsubscribe.is_empty() {
+            return Ok(());
+        }
+        let Some(mut watch) = self.state(kind).watch.clone() else { return Ok(()) };
+        let mut names: std::collections::BTreeSet<Box<str>> = watch.names.names().iter().cloned().collect();
+        for name in request.subscribe.iter() {
+            self.subscribe(kind, &mut watch.all, &mut names, name);
+        }
+        for name in request.unsubscribe.iter() {
+            self.unsubscribe(kind, &mut watch.all, &mut names, name);
+        }
+        watch.names = self.env.intern(names);
+        self.state(kind).watch = Some(watch);
+        self.subscribed(kind, false)
+    }
+    /// Subscribing again says "I have lost it", so it is always answered.
+    fn subscribe(
+        &mut self,
+        kind: Kind,
+        all: &mut Wildcard,
+        names: &mut std::collections::BTreeSet<Box<str>>,
+        name: &str,
+    ) {
+        let state = self.state(kind);
+        if name == STAR && kind.has_wildcard() {
+            *all = Wildcard::Star;
+            state.asked = Asked::Everything;
+            state.owed = true;
+            return;
+        }
+        if *all == Wildcard::Legacy {
+            *all = Wildcard::No;
+        }
+        names.insert(name.into());
+        state.asked.add(name);
+    }
+    /// A wildcard client that gives up a name must be told what the wildcard says of it.
+    fn unsubscribe(
+        &mut self,
+        kind: Kind,
+        all: &mut Wildcard,
+        names: &mut std::collections::BTreeSet<Box<str>>,
+        name: &str,
+    ) {
+        let state = self.state(kind);
+        if name == STAR && kind.has_wildcard() {
+            *all = Wildcard::No;
+            return;
+        }
+        if !names.remove(name) {
+            return;
+        }
+        if *all == Wildcard::No {
+            state.asked.forget(name);
+            state.held.remove(name);
+        } else {
+            state.asked.add(name);
+        }
+    }
+}

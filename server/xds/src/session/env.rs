@@ -1,0 +1,98 @@
+//! What all sessions of a server share: answers, interned values, the nonce and the counters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::answers::{Answers, ClassKey, Classes, Subscription, Subscriptions};
+use crate::counters::Counters;
+
+/// Shared by all sessions of a server.
+pub struct Env {
+    /// What sessions ask.
+    pub answers: Arc<dyn Answers>,
+    /// Live classes.
+    pub classes: Classes,
+    /// Live subscriptions.
+    pub subscriptions: Subscriptions,
+    /// What was done.
+    pub counters: Arc<Counters>,
+    nonces: AtomicU64,
+}
+
+impl Env {
+    /// Over these answers.
+    pub fn new(answers: Arc<dyn Answers>, counters: Arc<Counters>) -> Self {
+        Self {
+            answers,
+            classes: Classes::default(),
+            subscriptions: Subscriptions::default(),
+            counters,
+            nonces: AtomicU64::new(0),
+        }
+    }
+    /// The next nonce: a count over all streams.
+    pub fn nonce(&self) -> Nonce {
+        Nonce(self.nonces.fetch_add(1, Relaxed) + 1)
+    }
+    /// The one allocation of these names.
+    pub fn intern(&self, names: impl IntoIterator<Item = Box<str>>) -> Arc<Subscription> {
+        self.subscriptions.intern(Subscription::new(names))
+    }
+    /// The key of a class.
+    pub fn class(&self, class: crate::answers::Class) -> ClassKey {
+        self.classes.intern(class)
+    }
+}
+
+impl std::fmt::Debug for Env {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Env").field("counters", &self.counters).finish_non_exhaustive()
+    }
+}
+
+/// What ties a client's answer to a response: a count, written in base 36.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nonce(pub u64);
+
+impl Nonce {
+    /// Reads what [`std::fmt::Display`] writes, and nothing else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() || text.len() > 13 || text.starts_with('+') {
+            return None;
+        }
+        u64::from_str_radix(text, 36).ok().map(Self)
+    }
+}
+
+impl std::fmt::Display for Nonce {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (mut digits, mut rest, mut at) = ([0u8; 13], self.0, 13);
+        loop {
+            at -= 1;
+            let digit = (rest % 36) as u8;
+            digits[at] = if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
+            rest /= 36;
+            if rest == 0 {
+                break;
+            }
+        }
+        f.write_str(std::str::from_utf8(&digits[at..]).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonces_round_trip_in_base_36() {
+        for n in [0, 1, 35, 36, 1295, u64::MAX] {
+            assert_eq!(Nonce::parse(&Nonce(n).to_string()), Some(Nonce(n)));
+        }
+        assert_eq!(Nonce(1295).to_string(), "zz");
+        for bad in ["", "+1", "a b", "zzzzzzzzzzzzz", "00000000000000"] {
+            assert_eq!(Nonce::parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! A response: its own head, then bytes that are shared where the set is.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tributary_model::{Encoded, Mono};
+use tributary_proto::{Body, DeltaHead, Record, Rope, RopeBuilder, SotwHead};
+
+use super::ack::Sent;
+use super::known::Holding;
+use super::position::{Position, Whole};
+use super::{Nonce, Session, Variant};
+use crate::answers::{Form, Kind};
+
+/// A response on its way to the transport.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// Its type.
+    pub kind: Kind,
+    /// What the client's answer will name.
+    pub nonce: Nonce,
+    /// Its frame.
+    pub rope: Rope,
+}
+
+/// What a response carries.
+#[derive(Debug)]
+pub(crate) enum Payload {
+    /// All that is subscribed.
+    Whole(Whole),
+    /// These resources.
+    Some(Vec<Arc<Encoded>>),
+    /// Names that are gone.
+    Gone(Vec<Arc<str>>),
+}
+
+impl Payload {
+    fn len(&self) -> usize {
+        match self {
+            Self::Whole(whole) => whole.len(),
+            Self::Some(resources) => resources.len(),
+            Self::Gone(names) => names.len(),
+        }
+    }
+    fn names(&self) -> Option<Arc<[Arc<str>]>> {
+        (self.len() <= Sent::MAX_NAMES).then(|| match self {
+            Self::Whole(whole) => whole.iter().map(|e| Arc::clone(&e.name)).collect(),
+            Self::Some(resources) => resources.iter().map(|e| Arc::clone(&e.name)).collect(),
+            Self::Gone(names) => names.iter().cloned().collect(),
+        })
+    }
+    fn gone(&self) -> &[Arc<str>] {
+        if let Self::Gone(names) = self { names } else { &[] }
+    }
+}
+
+impl Session {
+    pub(super) fn emit(&mut self, kind: Kind, to: &Position, payload: Payload, now: Mono) -> Outgoing {
+        let nonce = self.env.nonce();
+        let version = self.version(kind, to, &payload);
+        let rope = self.frame(kind, to, &payload, &version, nonce);
+        self.learn(kind, &payload);
+        self.count(&payload, rope.len());
+        let sent = Sent {
+            nonce,
+            version: version.into(),
+            generation: to.catalog.generation,
+            at: now,
+            names: payload.names(),
+        };
+        self.state(kind).acks.sent(sent);
+        Outgoing { kind, nonce, rope }
+    }
+    /// State of the world: a hash over all that is subscribed, equal on every replica. Delta has a
+    /// version per resource; the whole's is for people.
+    fn version(&self, kind: Kind, to: &Position, payload: &Payload) -> String {
+        match (self.variant, payload) {
+            (Variant::Delta, _) => to.catalog.generation.to_string(),
+            (Variant::Sotw, Payload::Whole(whole)) => whole.version().to_string(),
+            (Variant::Sotw, _) => {
+                let watch = self.kinds[kind as usize].watch.as_ref();
+                watch.map(|w| to.many(&self.env, kind, &w.names).version()).unwrap_or_default().to_string()
+            }
+        }
+    }
+    fn frame(&self, kind: Kind, to: &Position, payload: &Payload, version: &str, nonce: Nonce) -> Rope {
+        let (type_url, nonce) = (kind.type_url(), nonce.to_string());
+        let nonce = nonce.as_str();
+        let head = match self.variant {
+            Variant::Sotw => SotwHead { version, type_url, nonce }.encode(),
+            Variant::Delta => {
+                DeltaHead { version, type_url, nonce }.encode(payload.gone().iter().map(|n| &**n))
+            }
+        };
+        let (shared, own) = self.bodies(kind, to, payload);
+        Rope::framed(&head, &[&shared, own.chunks()])
+    }
+    /// The chunks that others send too, and those that are this session's own.
+    fn bodies(&self, kind: Kind, to: &Position, payload: &Payload) -> (Vec<Bytes>, Body) {
+        match payload {
+            Payload::Gone(_) => (Vec::new(), Body::default()),
+            Payload::Some(resources) => (Vec::new(), self.records(kind, to, resources.iter())),
+            Payload::Whole(whole) if whole.is_disjoint() => {
+                let answers = &self.env.answers;
+                let rope = answers.rope(&to.catalog, &to.class, kind, &whole.set, self.form());
+                (rope.chunks.clone(), self.records(kind, to, whole.over.iter()))
+            }
+            Payload::Whole(whole) => (Vec::new(), self.records(kind, to, whole.iter())),
+        }
+    }
+    fn records<'a>(&self, kind: Kind, to: &Position, all: impl Iterator<Item = &'a Arc<Encoded>>) -> Body {
+        let mut out = RopeBuilder::default();
+        for resource in all {
+            let Some(body) = to.body(&self.env, kind, resource) else {
+                tracing::error!(name = %resource.name, "the body of a resource cannot be made again");
+                continue;
+            };
+            let version = resource.version.to_string();
+            let record =
+                Record { type_url: kind.type_url(), name: &resource.name, version: &version, body: &body };
+            match self.variant {
+                Variant::Sotw => record.push_sotw(&mut out),
+                Variant::Delta => record.push_delta(&mut out),
+            }
+        }
+        out.finish()
+    }
+    const fn form(&self) -> Form {
+        match self.variant {
+            Variant::Sotw => Form::Sotw,
+            Variant::Delta => Form::Delta,
+        }
+    }
+    /// A picker remembers what it has told, name by name.
+    fn learn(&mut self, kind: Kind, payload: &Payload) {
+        let full_state = self.variant == Variant::Sotw && kind != Kind::Endpoints;
+        let Some(known) = &mut self.state(kind).known else { return };
+        match payload {
+            Payload::Whole(whole) => {
+                if full_state {
+                    known.all_absent();
+                }
+                whole.iter().for_each(|e| known.set(&e.name, Holding::Version(e.version)));
+            }
+            Payload::Some(resources) => {
+                resources.iter().for_each(|e| known.set(&e.name, Holding::Version(e.version)));
+            }
+            Payload::Gone(names) => names.iter().for_each(|name| known.set(name, Holding::Absent)),
+        }
+    }
+    fn count(&self, payload: &Payload, bytes: usize) {
+        let counters = &self.env.counters;
+        counters.sends.inc();
+        counters.bytes_sent.add(bytes);
+        match payload {
+            Payload::Whole(_) => counters.sets_sent.inc(),
+            Payload::Some(resources) => counters.resources_sent.add(resources.len()),
+            Payload::Gone(names) => counters.removals_sent.add(names.len()),
+        }
+    }
+}

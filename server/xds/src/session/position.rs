@@ -1,0 +1,95 @@
+//! One generation as one client sees it: what a base and a round stand on.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tributary_model::{Catalog, Encoded, Version, WorkloadKey};
+
+use super::env::Env;
+use crate::answers::{ClassKey, Kind, ResourceSet, Subscription};
+
+/// A generation with the client's class in it. What only this client sees lies over the shared
+/// sets.
+#[derive(Debug)]
+pub(crate) struct Position {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) class: ClassKey,
+    private: [Box<[Arc<Encoded>]>; 4],
+}
+
+impl Position {
+    pub(crate) fn new(env: &Env, catalog: Arc<Catalog>, class: ClassKey, own: &[WorkloadKey]) -> Self {
+        let private = Kind::ALL.map(|kind| {
+            if own.is_empty() {
+                Box::default()
+            } else {
+                env.answers.private(&catalog, &class, kind, own).into()
+            }
+        });
+        Self { catalog, class, private }
+    }
+    pub(crate) fn private(&self, kind: Kind) -> &[Arc<Encoded>] {
+        &self.private[kind as usize]
+    }
+    /// One resource by name.
+    pub(crate) fn one(&self, env: &Env, kind: Kind, name: &str) -> Option<Arc<Encoded>> {
+        let private = self.private(kind);
+        if let Ok(at) = private.binary_search_by(|e| (*e.name).cmp(name)) {
+            return Some(Arc::clone(&private[at]));
+        }
+        env.answers.one(&self.catalog, &self.class, kind, name)
+    }
+    /// All members of a wildcard type, and the named ones beside them.
+    pub(crate) fn all(&self, env: &Env, kind: Kind, names: &Subscription) -> Whole {
+        let set = env.answers.all(&self.catalog, &self.class, kind);
+        let mut over = self.private(kind).to_vec();
+        for name in names.names() {
+            if set.get(name).is_none() && !over.iter().any(|e| *e.name == **name) {
+                over.extend(self.one(env, kind, name));
+            }
+        }
+        Whole { set, over }
+    }
+    /// The resources of these names; EDS has an empty assignment for each that does not exist.
+    pub(crate) fn many(&self, env: &Env, kind: Kind, names: &Arc<Subscription>) -> Whole {
+        let set = env.answers.many(&self.catalog, &self.class, kind, names);
+        let over = self.private(kind).iter().filter(|e| names.contains(&e.name)).cloned().collect();
+        Whole { set, over }
+    }
+    /// The body of a resource of this generation.
+    pub(crate) fn body(&self, env: &Env, kind: Kind, resource: &Arc<Encoded>) -> Option<Bytes> {
+        let kept = resource.body();
+        kept.or_else(|| env.answers.bytes(&self.catalog, &self.class, kind, resource))
+            .or_else(|| self.one(env, kind, &resource.name)?.body())
+    }
+}
+
+/// A shared set with what only one session has over it.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    pub(crate) set: Arc<ResourceSet>,
+    pub(crate) over: Vec<Arc<Encoded>>,
+}
+
+impl Whole {
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<Encoded>> {
+        self.over.iter().find(|e| *e.name == *name).or_else(|| self.set.get(name))
+    }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Encoded>> {
+        let hidden = |name: &str| self.over.iter().any(|e| *e.name == *name);
+        self.set.members().iter().filter(move |e| !hidden(&e.name)).chain(&self.over)
+    }
+    pub(crate) fn len(&self) -> usize {
+        if self.over.is_empty() { self.set.members().len() } else { self.iter().count() }
+    }
+    /// Whether the shared set hides nothing, so that its rope can be sent as it is.
+    pub(crate) fn is_disjoint(&self) -> bool {
+        self.over.iter().all(|e| self.set.get(&e.name).is_none())
+    }
+    pub(crate) fn version(&self) -> Version {
+        if self.over.is_empty() {
+            return self.set.version();
+        }
+        Version::of_all(std::iter::once(self.set.version()).chain(self.over.iter().map(|e| e.version)))
+    }
+}

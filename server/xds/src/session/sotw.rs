@@ -1,0 +1,97 @@
+//! Requests of the state-of-the-world variant: the decision table of `xds.md` 1.5 as amended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tributary_model::Mono;
+use tributary_proto::SotwRequest;
+
+use super::watch::{Asked, Forced, Watch, Wildcard};
+use super::{Refusal, Session};
+use crate::answers::Kind;
+
+impl Session {
+    /// Takes a request; tells how long the next one must wait.
+    pub fn on_sotw(&mut self, request: &SotwRequest, now: Mono) -> Result<Duration, Refusal> {
+        let wait = self.paced(now);
+        let Some(kind) = Kind::parse(request.type_url.as_str()) else {
+            self.unknown(request.type_url.as_str());
+            return Ok(wait);
+        };
+        let nonce = request.nonce.as_str();
+        let is_last = self.kinds[kind as usize].acks.is_last(nonce);
+        self.answered(kind, nonce, request.error.as_ref(), now);
+        if request.names.is_empty() && !kind.has_wildcard() {
+            return self.unsubscribe_all(kind).map(|()| wait);
+        }
+        if nonce.is_empty() || !self.watches(kind) {
+            self.start_sotw(kind, request)?;
+        } else if is_last {
+            self.change_sotw(kind, request)?;
+        } else {
+            self.env.counters.stale_nonces.inc();
+        }
+        Ok(wait)
+    }
+    fn unsubscribe_all(&mut self, kind: Kind) -> Result<(), Refusal> {
+        self.state(kind).forget();
+        self.subscribed(kind, true)
+    }
+    /// A first request, or the first after a reconnect: always answered with everything.
+    fn start_sotw(&mut self, kind: Kind, request: &SotwRequest) -> Result<(), Refusal> {
+        let all = wildcard_of(kind, request, None);
+        let watch = self.sotw_watch(all, request);
+        let state = self.state(kind);
+        state.start(watch, Asked::Everything);
+        state.owed = true;
+        state.reconnected = !request.version.is_empty();
+        self.subscribed(kind, true)
+    }
+    /// An answer to the last response: only a changed subscription is answered.
+    fn change_sotw(&mut self, kind: Kind, request: &SotwRequest) -> Result<(), Refusal> {
+        let Some(old) = self.kinds[kind as usize].watch.clone() else { return Ok(()) };
+        let new = self.sotw_watch(wildcard_of(kind, request, Some(&old)), request);
+        if Arc::ptr_eq(&old.names, &new.names) && old.is_wildcard() == new.is_wildcard() {
+            return Ok(());
+        }
+        let added: Vec<&str> = request.names.iter().filter(|name| !old.names.contains(name)).collect();
+        let state = self.state(kind);
+        if kind.has_wildcard() && !new.is_empty() {
+            state.asked = Asked::Everything;
+            state.owed = true;
+        } else {
+            added.iter().for_each(|name| state.asked.add(name));
+        }
+        if kind == Kind::Cluster {
+            // A cluster that the client did not have waits for its assignment.
+            self.forced.add(added.iter().map(|&name| name.into()));
+            if new.is_wildcard() && !old.is_wildcard() {
+                self.forced = Forced::Everything;
+            }
+        }
+        let state = self.state(kind);
+        for gone in old.names.names().iter().filter(|name| !new.names.contains(name)) {
+            state.asked.forget(gone);
+            state.held.remove(gone);
+        }
+        state.watch = Some(new);
+        self.subscribed(kind, false)
+    }
+    fn sotw_watch(&self, all: Wildcard, request: &SotwRequest) -> Watch {
+        let star = all == Wildcard::Star;
+        let names = request.names.iter().filter(|name| !(star && *name == "*")).map(Box::from);
+        Watch { all, names: self.env.intern(names) }
+    }
+}
+
+/// No names from the start are all names; no names after some are none.
+fn wildcard_of(kind: Kind, request: &SotwRequest, old: Option<&Watch>) -> Wildcard {
+    if !kind.has_wildcard() {
+        return Wildcard::No;
+    }
+    if request.names.iter().any(|name| name == "*") {
+        return Wildcard::Star;
+    }
+    let still = old.is_none_or(|watch| watch.all == Wildcard::Legacy);
+    if request.names.is_empty() && still { Wildcard::Legacy } else { Wildcard::No }
+}

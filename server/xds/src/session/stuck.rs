@@ -1,0 +1,91 @@
+//! Clients that stop reading: after 30 s the session gives up its base, so that it pins no
+//! generation; after 5 min the stream ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tributary_model::{Code, Mono};
+use tributary_proto::GrpcCode;
+
+use super::changes::known_at;
+use super::known::{Holding, Known};
+use super::position::Position;
+use super::{Refusal, Session};
+use crate::answers::Kind;
+
+/// A write that takes longer costs the session its base.
+pub(crate) const SLOW: Duration = Duration::from_secs(30);
+/// A write that takes longer costs the client its stream.
+pub(crate) const STUCK: Duration = Duration::from_secs(300);
+
+impl Session {
+    /// When [`Session::on_tick`] wants to be called.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Mono> {
+        let since = self.in_flight?;
+        let slow = self.base.is_some() || self.round.is_some();
+        Some(since.plus(if slow { SLOW } else { STUCK }))
+    }
+    /// Time has passed.
+    pub fn on_tick(&mut self, now: Mono) -> Result<(), Refusal> {
+        let Some(since) = self.in_flight else { return Ok(()) };
+        if now.since(since) >= STUCK {
+            self.env.counters.streams_stuck.inc();
+            let message = "the client has not read for 5 minutes; let it connect again";
+            return Err(Refusal::new(GrpcCode::Unavailable, Code::CLIENT_SLOW, message));
+        }
+        if now.since(since) >= SLOW {
+            self.let_go();
+        }
+        Ok(())
+    }
+    /// Swaps base and round for hashes of what the client holds. What is still to be told is told
+    /// in a later round, from the generation of then.
+    fn let_go(&mut self) {
+        if self.base.is_none() && self.round.is_none() {
+            return;
+        }
+        self.env.counters.bases_dropped.inc();
+        for kind in Kind::ALL {
+            if let Some(known) = self.holdings(kind) {
+                self.state(kind).known = Some(known);
+            }
+        }
+        self.base = None;
+        self.stale |= self.round.take().is_some();
+    }
+    fn holdings(&self, kind: Kind) -> Option<Known> {
+        let state = &self.kinds[kind as usize];
+        let watch = state.watch.as_ref()?;
+        let moved = self.round.as_ref().filter(|round| round.has_moved(kind));
+        if let Some(round) = moved {
+            let known = match &state.known {
+                Some(known) if !known.claimed && !watch.is_wildcard() => known.clone(),
+                _ => known_at(&self.env, &round.to, kind, watch),
+            };
+            return Some(known.with_others(&self.env, round.untold(kind)));
+        }
+        match (&state.known, &self.base) {
+            (None, Some(base)) if !state.fresh => Some(self.known_of(base, kind)?),
+            _ => None,
+        }
+    }
+    fn known_of(&self, base: &Arc<Position>, kind: Kind) -> Option<Known> {
+        let watch = self.kinds[kind as usize].watch.as_ref()?;
+        Some(known_at(&self.env, base, kind, watch))
+    }
+}
+
+impl Known {
+    /// The same knowledge, but of these names the client holds something that no generation has.
+    fn with_others<'a>(mut self, env: &super::Env, others: impl Iterator<Item = &'a Arc<str>>) -> Self {
+        let others: Vec<&Arc<str>> = others.collect();
+        if others.iter().any(|name| !self.names().contains(name)) {
+            let all =
+                self.iter().map(|(name, _)| Box::from(name)).chain(others.iter().map(|n| Box::from(&***n)));
+            self = self.over(&env.intern(all.collect::<Vec<_>>()));
+        }
+        others.iter().for_each(|name| self.set(name, Holding::OTHER));
+        self
+    }
+}

@@ -1,0 +1,206 @@
+//! What sessions do, told as conversations with a client that keeps what it was told.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tributary_model::{Catalog, Mono};
+use tributary_proto::peer::Response;
+use tributary_proto::{DeltaRequest, ErrorDetail, Names, Node, SotwRequest};
+
+use super::{Env, Outgoing, Session, Variant};
+use crate::answers::Kind;
+use crate::client::ClientNode;
+use crate::counters::Counters;
+use crate::fake::{Fake, World};
+
+mod bounds;
+mod delta;
+mod incomplete;
+mod rounds;
+mod sotw;
+
+pub(super) use Kind::{Cluster as C, Endpoints as E, Listener as L, Route as R};
+
+/// One stream with the world behind it.
+pub(super) struct Talk {
+    pub(super) fake: Arc<Fake>,
+    pub(super) env: Arc<Env>,
+    pub(super) session: Session,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) world: World,
+    pub(super) now: Mono,
+    complete: bool,
+}
+
+/// A response, told as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) kind: Kind,
+    pub(super) nonce: String,
+    pub(super) version: String,
+    /// `name=body`; an empty assignment is `name=`.
+    pub(super) resources: Vec<String>,
+    pub(super) removed: Vec<String>,
+}
+
+pub(super) fn mk_world(all: &[(Kind, &str, &str)]) -> World {
+    all.iter().map(|&(kind, name, body)| ((kind, name.to_owned()), body.to_owned())).collect()
+}
+
+pub(super) fn mk_node() -> ClientNode {
+    ClientNode::parse(Some(&Node { id: "test-id".into(), ..Node::default() })).unwrap()
+}
+
+impl Talk {
+    pub(super) fn new(variant: Variant, world: &[(Kind, &str, &str)]) -> Self {
+        let fake = Arc::new(Fake::default());
+        let env = Arc::new(Env::new(Arc::clone(&fake) as _, Arc::new(Counters::default())));
+        Self::over(fake, env, variant, mk_world(world), 1)
+    }
+    fn over(fake: Arc<Fake>, env: Arc<Env>, variant: Variant, world: World, generation: u64) -> Self {
+        let catalog = fake.publish(generation, true, &world);
+        let session = Session::new(Arc::clone(&env), variant, mk_node(), Mono(0));
+        Self { fake, env, session, catalog, world, now: Mono(0), complete: true }
+    }
+    pub(super) fn sotw(world: &[(Kind, &str, &str)]) -> Self {
+        Self::new(Variant::Sotw, world)
+    }
+    pub(super) fn delta(world: &[(Kind, &str, &str)]) -> Self {
+        Self::new(Variant::Delta, world)
+    }
+    /// Another stream to the same server.
+    pub(super) fn reconnect(&self) -> Self {
+        let (fake, env) = (Arc::clone(&self.fake), Arc::clone(&self.env));
+        let mut again =
+            Self::over(fake, env, self.session.variant(), self.world.clone(), self.catalog.generation);
+        again.catalog = Arc::clone(&self.catalog);
+        again.complete = self.complete;
+        again
+    }
+    /// Publishes the world after a change, and wakes the session.
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut World)) {
+        change(&mut self.world);
+        self.catalog = self.fake.publish(self.catalog.generation + 1, self.complete, &self.world);
+        self.session.on_generation();
+    }
+    pub(super) fn complete(&mut self, complete: bool) {
+        self.complete = complete;
+        self.change(|_| {});
+    }
+    pub(super) fn set(&mut self, kind: Kind, name: &str, body: &str) {
+        self.change(|world| drop(world.insert((kind, name.into()), body.into())));
+    }
+    pub(super) fn drop(&mut self, all: &[(Kind, &str)]) {
+        self.change(|world| {
+            all.iter().for_each(|&(kind, name)| drop(world.remove(&(kind, name.to_owned()))))
+        });
+    }
+    /// The next response.
+    pub(super) fn next(&mut self) -> Option<Told> {
+        let catalog = Arc::clone(&self.catalog);
+        let out = self.session.on_writable(self.now, move || Arc::clone(&catalog))?;
+        Some(told(self.session.variant(), out))
+    }
+    /// All responses until there is nothing to say.
+    pub(super) fn all(&mut self) -> Vec<Told> {
+        std::iter::from_fn(|| self.next()).collect()
+    }
+    /// The same, without version and nonce.
+    pub(super) fn says(&mut self) -> Vec<String> {
+        self.all().iter().map(Told::text).collect()
+    }
+    pub(super) fn count(&self, name: &str) -> u64 {
+        self.env.counters.all().into_iter().find(|(n, _)| *n == name).unwrap().1
+    }
+
+    pub(super) fn ask(&mut self, kind: Kind, names: &[&str], nonce: &str) {
+        self.ask_with(SotwRequest { nonce: nonce.into(), names: list(names), ..mk_sotw(kind) });
+    }
+    pub(super) fn ask_with(&mut self, request: SotwRequest) {
+        self.session.on_sotw(&request, self.now).unwrap();
+    }
+    pub(super) fn refuse(&mut self, kind: Kind, names: &[&str], nonce: &str, text: &str) {
+        let error = Some(ErrorDetail { code: 3, message: text.into() });
+        self.ask_with(SotwRequest { nonce: nonce.into(), names: list(names), error, ..mk_sotw(kind) });
+    }
+    pub(super) fn sub(&mut self, kind: Kind, subscribe: &[&str], unsubscribe: &[&str], nonce: &str) {
+        self.tell(DeltaRequest {
+            subscribe: list(subscribe),
+            unsubscribe: list(unsubscribe),
+            nonce: nonce.into(),
+            ..mk_delta(kind)
+        });
+    }
+    pub(super) fn claim(&mut self, kind: Kind, subscribe: &[&str], held: &[(&str, &str)]) {
+        let initial = held.iter().copied().collect();
+        self.tell(DeltaRequest { subscribe: list(subscribe), initial, ..mk_delta(kind) });
+    }
+    pub(super) fn tell(&mut self, request: DeltaRequest) {
+        self.session.on_delta(&request, self.now).unwrap();
+    }
+    /// The version that a delta client would remember of a resource as it is now.
+    pub(super) fn version(&self, kind: Kind, name: &str) -> String {
+        let class = self.env.class(mk_node().class);
+        let found = self.env.answers.one(&self.catalog, &class, kind, name);
+        found.unwrap_or_else(|| crate::answers::empty_assignment(name)).version.to_string()
+    }
+}
+
+pub(super) fn mk_sotw(kind: Kind) -> SotwRequest {
+    SotwRequest { type_url: kind.type_url().into(), ..SotwRequest::default() }
+}
+
+pub(super) fn mk_delta(kind: Kind) -> DeltaRequest {
+    DeltaRequest { type_url: kind.type_url().into(), ..DeltaRequest::default() }
+}
+
+pub(super) fn list(names: &[&str]) -> Names {
+    names.iter().copied().collect()
+}
+
+impl Told {
+    /// `cds a=1 b=2 -c`.
+    pub(super) fn text(&self) -> String {
+        let mut out = self.kind.as_str().to_owned();
+        self.resources.iter().for_each(|r| out.push_str(&format!(" {r}")));
+        self.removed.iter().for_each(|r| out.push_str(&format!(" -{r}")));
+        out
+    }
+}
+
+fn told(variant: Variant, out: Outgoing) -> Told {
+    let (kind, nonce) = (out.kind, out.nonce.to_string());
+    let message = out.rope.message();
+    let response = match variant {
+        Variant::Sotw => Response::decode_sotw(message),
+        Variant::Delta => Response::decode_delta(message),
+    };
+    let response = response.unwrap();
+    assert_eq!(response.nonce.as_str(), nonce);
+    assert_eq!(Kind::parse(response.type_url.as_str()), Some(kind));
+    let mut names = BTreeMap::new();
+    for resource in &response.resources {
+        assert_eq!(Kind::parse(resource.type_url.as_str()), Some(kind), "a resource of another type");
+        let text = body_text(&resource.body);
+        let name = text.split_once('=').unwrap().0.to_owned();
+        if variant == Variant::Delta {
+            assert_eq!(resource.name.as_str(), name);
+        }
+        assert!(names.insert(name, text).is_none(), "a name twice in one response");
+    }
+    Told {
+        kind,
+        nonce,
+        version: response.version.to_string(),
+        resources: names.into_values().collect(),
+        removed: response.removed.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// An empty assignment is a message with field 1 only.
+fn body_text(body: &[u8]) -> String {
+    match body {
+        [0x0a, _, name @ ..] => format!("{}=", std::str::from_utf8(name).unwrap()),
+        text => std::str::from_utf8(text).unwrap().to_owned(),
+    }
+}

@@ -118,6 +118,12 @@ impl Encoded {
         let len = u32::try_from(body.len()).unwrap_or(u32::MAX);
         Self { name, version, len, body: Mutex::new(Some(body)), used: AtomicBool::new(true) }
     }
+    /// A resource made of many parts whose bytes nobody has needed yet.
+    #[must_use]
+    pub fn unfilled(name: Arc<str>, version: Version, len: usize) -> Self {
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        Self { name, version, len, body: Mutex::new(None), used: AtomicBool::new(false) }
+    }
     /// The bytes, unless they were dropped.
     #[must_use]
     pub fn body(&self) -> Option<Bytes> {

@@ -18,7 +18,13 @@ pub mod rope;
 pub mod set;
 
 mod fixed;
+mod fold;
 mod generations;
+mod grpc;
+mod listeners;
+mod made;
+mod private;
+mod routes;
 mod singles;
 mod steps;
 mod store;

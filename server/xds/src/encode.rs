@@ -6,6 +6,8 @@
 
 pub mod assignment;
 pub mod cluster;
+pub mod listener;
+pub mod route;
 pub mod wire;
 
 use std::time::Duration;

@@ -8,13 +8,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tributary_answer::names;
-use tributary_model::{Catalog, Encoded, Hostname, WorkloadKey};
+use tributary_model::{Catalog, Encoded, Hostname, Version, WorkloadKey};
 
 use super::budget::Budget;
 use super::counters::{Cause, Counters};
 use super::fixed::Fixed;
+use super::fold::{Fold, unclaimed};
 use super::generations::{Generations, Known, SetKey};
+use super::grpc::{self, TargetRoutes, Targets};
+use super::made::{Made, Tables, Way, changed_listeners, changed_routes, difference, no_routes};
+use super::private;
 use super::rope::RopeWriter;
+use super::routes::port_of_table;
 use super::singles::{self, applied, port_of};
 use super::steps::Steps;
 use super::store::{Assignments, Clusters, Single, Store};
@@ -25,7 +30,7 @@ use super::{Answers, ChangedSet, ClassKey, Form, Kind, ResourceSet, Rope, Subscr
 pub struct CatalogAnswers {
     store: Store,
     fixed: Fixed,
-    generations: Generations<Arc<ResourceSet>>,
+    generations: Generations<Made>,
     steps: Steps,
 }
 
@@ -56,51 +61,112 @@ impl CatalogAnswers {
     pub fn held_bytes(&self) -> u64 {
         self.store.budget.held()
     }
+}
 
+/// The sets of a generation.
+impl CatalogAnswers {
     /// The whole set of a kind, made from the nearest generation that has it, else from everything.
-    fn set(&self, catalog: &Arc<Catalog>, class: &ClassKey, kind: Kind) -> Arc<ResourceSet> {
+    fn made(&self, catalog: &Arc<Catalog>, class: &ClassKey, kind: Kind) -> Made {
         let known = self.generations.known(catalog);
         let key = self.generations.key(&known, class, kind);
-        known.sets.get_or_make(&key, || Arc::new(ResourceSet::new(self.make(&known, &key, class, kind))))
+        known.sets.get_or_make(&key, || self.make(&known, &key, class, kind))
     }
-    fn make(
+    /// The set of a generation if it is still known.
+    fn held(&self, catalog: &Arc<Catalog>, class: &ClassKey, kind: Kind) -> Option<Arc<ResourceSet>> {
+        let known = self.generations.find(catalog)?;
+        let key = self.generations.key(&known, class, kind);
+        known.sets.get(&key).map(|made| made.set)
+    }
+    fn make(&self, known: &Known<Made>, key: &SetKey, class: &ClassKey, kind: Kind) -> Made {
+        let base = self.generations.nearest(known, key);
+        if base.is_none() {
+            let first = self.generations.others(known).is_empty();
+            self.store.counters.pass(if first { Cause::FirstAnswer } else { Cause::NewClass });
+        }
+        let fold = self.fold(&known.catalog, class);
+        let from = base.as_ref().map(|(catalog, made)| (&**catalog, made));
+        match Way::of(kind, class) {
+            Way::Clusters => self.single_set::<Clusters>(known, base, class),
+            Way::Assignments => self.single_set::<Assignments>(known, base, class),
+            Way::Targets => self.single_set::<Targets>(known, base, class),
+            Way::TargetRoutes => self.single_set::<TargetRoutes>(known, base, class),
+            Way::Listeners => Made::listeners(fold, from, self.fixed.listener(&known.catalog, class)),
+            Way::Routes => Made::routes(fold, from),
+            Way::Nothing => Made::new(Tables::None, Vec::new()),
+        }
+    }
+    fn single_set<S: Single>(
         &self,
-        known: &Known<Arc<ResourceSet>>,
-        key: &SetKey,
+        known: &Known<Made>,
+        base: Option<(Arc<Catalog>, Made)>,
+        class: &ClassKey,
+    ) -> Made {
+        let members = match base {
+            Some((from, made)) => applied(&made.set, &self.changed(&from, &known.catalog, class, S::KIND)),
+            None => {
+                let fixed = self.fixed.of(S::KIND, &known.catalog, class);
+                let mut all = singles::all::<S>(&self.store, &known.catalog, class);
+                all.extend(fixed.iter().cloned());
+                all
+            }
+        };
+        Made::new(Tables::None, members)
+    }
+    fn fold<'a>(&'a self, catalog: &'a Catalog, class: &'a ClassKey) -> Fold<'a> {
+        Fold { store: &self.store, class, catalog }
+    }
+}
+
+/// Differences and single resources.
+impl CatalogAnswers {
+    fn difference(
+        &self,
+        (from, to): (&Arc<Catalog>, &Arc<Catalog>),
         class: &ClassKey,
         kind: Kind,
-    ) -> Vec<Arc<Encoded>> {
-        if let Some((from, base)) = self.generations.nearest(known, key) {
-            return applied(&base, &self.changed(&from, &known.catalog, class, kind));
-        }
-        self.store.counters.pass(Cause::NewClass);
-        match kind {
-            Kind::Cluster => {
-                let mut out = singles::all::<Clusters>(&self.store, &known.catalog, class);
-                out.extend(self.fixed.clusters(&known.catalog, class).iter().cloned());
-                out.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-                out
-            }
-            Kind::Endpoints | Kind::Listener | Kind::Route => Vec::new(),
-        }
-    }
-    fn difference(&self, from: &Catalog, to: &Catalog, class: &ClassKey, kind: Kind) -> ChangedSet {
-        match kind {
-            Kind::Cluster => {
+    ) -> ChangedSet {
+        match Way::of(kind, class) {
+            Way::Clusters => {
                 let mut out = singles::changed::<Clusters>(&self.store, (from, to), class);
-                let old = self.fixed.clusters(from, class);
-                let new = self.fixed.clusters(to, class);
+                let (old, new) = (self.fixed.of(kind, from, class), self.fixed.of(kind, to, class));
                 let differ = old.iter().zip(new.iter()).filter(|(a, b)| a.version != b.version);
                 out.upserted.extend(differ.map(|(_, now)| Arc::clone(now)));
                 singles::sort(out)
             }
-            Kind::Endpoints => singles::changed::<Assignments>(&self.store, (from, to), class),
-            Kind::Listener | Kind::Route => ChangedSet::default(),
+            Way::Assignments => singles::changed::<Assignments>(&self.store, (from, to), class),
+            Way::Targets => singles::changed::<Targets>(&self.store, (from, to), class),
+            Way::TargetRoutes => singles::changed::<TargetRoutes>(&self.store, (from, to), class),
+            Way::Listeners | Way::Routes => self.composite_difference((from, to), class, kind),
+            Way::Nothing => ChangedSet::default(),
+        }
+    }
+    fn composite_difference(
+        &self,
+        (from, to): (&Arc<Catalog>, &Arc<Catalog>),
+        class: &ClassKey,
+        kind: Kind,
+    ) -> ChangedSet {
+        let now = self.made(to, class, kind).set;
+        if unclaimed(from) != unclaimed(to) {
+            return difference(&self.made(from, class, kind).set, &now);
+        }
+        let held = self.held(from, class, kind);
+        let fold = self.fold(to, class);
+        match kind {
+            Kind::Listener => changed_listeners(fold, from, held.as_deref(), &now),
+            Kind::Cluster | Kind::Endpoints | Kind::Route => {
+                changed_routes(fold, from, held.as_deref(), &now)
+            }
         }
     }
     fn single<S: Single>(&self, catalog: &Catalog, class: &ClassKey, name: &str) -> Option<Arc<Encoded>> {
         let found = S::fill(&self.store, port_of(catalog, class, name)?, class)?;
         (*found.name == *name).then_some(found)
+    }
+    fn route_table(&self, catalog: &Arc<Catalog>, class: &ClassKey, name: &str) -> Option<Arc<Encoded>> {
+        port_of_table(name)?;
+        let found = self.made(catalog, class, Kind::Route).set.get(name).cloned();
+        Some(found.unwrap_or_else(|| no_routes(self.fold(catalog, class), name)))
     }
     fn subscribed(
         &self,
@@ -116,18 +182,33 @@ impl CatalogAnswers {
         }
     }
     /// The body of a resource, made once more from the catalog.
-    fn encode_again(&self, catalog: &Catalog, class: &ClassKey, kind: Kind, name: &str) -> Option<Vec<u8>> {
-        match kind {
-            Kind::Cluster => Clusters::body(port_of(catalog, class, name)?, class),
-            Kind::Endpoints => Assignments::body(port_of(catalog, class, name)?, class),
-            Kind::Listener | Kind::Route => None,
-        }
+    fn encode_again(
+        &self,
+        catalog: &Arc<Catalog>,
+        class: &ClassKey,
+        kind: Kind,
+        resource: &Encoded,
+    ) -> Option<Bytes> {
+        let name = &*resource.name;
+        let body = match Way::of(kind, class) {
+            Way::Clusters => Clusters::body(port_of(catalog, class, name)?, class)?,
+            Way::Assignments => Assignments::body(port_of(catalog, class, name)?, class)?,
+            Way::Targets => Targets::body(grpc::port_of(catalog, class, name)?, class)?,
+            Way::TargetRoutes => TargetRoutes::body(port_of(catalog, class, name)?, class)?,
+            Way::Listeners | Way::Routes => {
+                let made = self.made(catalog, class, kind);
+                let same = made.set.get(name).is_some_and(|now| now.version == resource.version);
+                return same.then(|| made.body(self.fold(catalog, class), name)).flatten();
+            }
+            Way::Nothing => return None,
+        };
+        (Version::of(&body) == resource.version).then(|| body.into())
     }
 }
 
 impl Answers for CatalogAnswers {
     fn all(&self, catalog: &Arc<Catalog>, class: &ClassKey, kind: Kind) -> Arc<ResourceSet> {
-        if kind.has_wildcard() { self.set(catalog, class, kind) } else { Arc::default() }
+        if kind.has_wildcard() { self.made(catalog, class, kind).set } else { Arc::default() }
     }
 
     fn many(
@@ -147,12 +228,16 @@ impl Answers for CatalogAnswers {
     }
 
     fn one(&self, catalog: &Arc<Catalog>, class: &ClassKey, kind: Kind, name: &str) -> Option<Arc<Encoded>> {
-        match kind {
-            Kind::Cluster => self
+        match Way::of(kind, class) {
+            Way::Clusters => self
                 .single::<Clusters>(catalog, class, name)
                 .or_else(|| self.fixed.cluster(catalog, class, name)),
-            Kind::Endpoints => self.single::<Assignments>(catalog, class, name),
-            Kind::Listener | Kind::Route => None,
+            Way::Assignments => self.single::<Assignments>(catalog, class, name),
+            Way::Targets => grpc::target(&self.store, catalog, class, name),
+            Way::TargetRoutes => self.single::<TargetRoutes>(catalog, class, name),
+            Way::Listeners => self.made(catalog, class, kind).set.get(name).cloned(),
+            Way::Routes => self.route_table(catalog, class, name),
+            Way::Nothing => None,
         }
     }
 
@@ -168,13 +253,16 @@ impl Answers for CatalogAnswers {
         }
         let step = self.steps.step(from, to);
         let key = step.key(from, to, class, kind);
-        step.results.get_or_make(&key, || Arc::new(self.difference(from, to, class, kind)))
+        step.results.get_or_make(&key, || Arc::new(self.difference((from, to), class, kind)))
     }
 
-    fn host_of(&self, _: &ClassKey, kind: Kind, name: &str) -> Option<Hostname> {
-        match kind {
-            Kind::Cluster | Kind::Endpoints => names::parse_cluster_name(name).map(|(_, host)| host),
-            Kind::Listener | Kind::Route => None,
+    fn host_of(&self, class: &ClassKey, kind: Kind, name: &str) -> Option<Hostname> {
+        match Way::of(kind, class) {
+            Way::Clusters | Way::Assignments | Way::TargetRoutes => {
+                names::parse_cluster_name(name).map(|(_, host)| host)
+            }
+            Way::Targets => grpc::host_of(class, name),
+            Way::Listeners | Way::Routes | Way::Nothing => None,
         }
     }
 
@@ -186,8 +274,8 @@ impl Answers for CatalogAnswers {
         resource: &Arc<Encoded>,
     ) -> Option<Bytes> {
         resource.body().or_else(|| {
-            let body = self.encode_again(catalog, class, kind, &resource.name)?;
-            self.store.refill(resource, body.into())
+            let body = self.encode_again(catalog, class, kind, resource)?;
+            self.store.refill(resource, body)
         })
     }
 
@@ -220,8 +308,14 @@ impl Answers for CatalogAnswers {
         rope
     }
 
-    fn private(&self, _: &Arc<Catalog>, _: &ClassKey, _: Kind, _: &[WorkloadKey]) -> Vec<Arc<Encoded>> {
-        Vec::new()
+    fn private(
+        &self,
+        catalog: &Arc<Catalog>,
+        class: &ClassKey,
+        kind: Kind,
+        own: &[WorkloadKey],
+    ) -> Vec<Arc<Encoded>> {
+        private::resources(catalog, class, kind, own)
     }
 }
 

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tributary_answer::names;
-use tributary_model::{Catalog, ClientKind, Encoded};
+use tributary_answer::{names, vip};
+use tributary_model::{Catalog, ClientKind, Dims, Encoded};
 
-use super::ClassKey;
+use super::fold::unclaimed;
+use super::{ClassKey, Kind};
 use crate::encode;
 
 type Members = Arc<[Arc<Encoded>]>;
@@ -34,6 +35,18 @@ impl Fixed {
         *last = Some((timeout, Arc::clone(&made)));
         made
     }
+    /// The fixed resources of a kind, beside those that are made of one service port each.
+    pub(crate) fn of(&self, kind: Kind, catalog: &Catalog, class: &ClassKey) -> Members {
+        if kind == Kind::Cluster { self.clusters(catalog, class) } else { Arc::from([]) }
+    }
+    /// The listener that catches everything that leaves; none where listeners bind their ports.
+    pub(crate) fn listener(&self, catalog: &Catalog, class: &ClassKey) -> Option<Arc<Encoded>> {
+        if class.kind != ClientKind::Sidecar || class.binds {
+            return None;
+        }
+        let body = encode::listener::virtual_outbound(any_address(class), unclaimed(catalog));
+        Some(Arc::new(Encoded::new(encode::listener::VIRTUAL_OUTBOUND.into(), body.into())))
+    }
     /// A fixed xDS cluster by name.
     pub(crate) fn cluster(&self, catalog: &Catalog, class: &ClassKey, name: &str) -> Option<Arc<Encoded>> {
         self.clusters(catalog, class).iter().find(|fixed| &*fixed.name == name).cloned()
@@ -47,4 +60,9 @@ fn clusters(timeout: Duration) -> Members {
         keep(names::INBOUND_PASSTHROUGH, encode::cluster::inbound_passthrough(timeout)),
         keep(names::PASSTHROUGH, encode::cluster::passthrough(timeout)),
     ])
+}
+
+/// The address that means every address of the client's host.
+pub(crate) fn any_address(class: &ClassKey) -> std::net::IpAddr {
+    vip::any_address(&class.project(Dims::FAMILIES))
 }

@@ -11,7 +11,9 @@ use parking_lot::Mutex;
 use tributary_answer::{overlay, resolve};
 use tributary_model::{Catalog, ClientKind, Dims, Namespace, PortView, Projection, ServiceView};
 
+use super::fold::unclaimed;
 use super::{ClassKey, Kind, ResourceSet, Subscription};
+use crate::encode::route::Unclaimed;
 
 /// Dimensions per kind.
 pub(crate) type KindDims = [Dims; Kind::ALL.len()];
@@ -20,9 +22,10 @@ pub(crate) type KindDims = [Dims; Kind::ALL.len()];
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SetKey {
     pub(crate) kind: Kind,
-    pub(crate) client: ClientKind,
+    pub(crate) client: Option<ClientKind>,
     pub(crate) namespace: Option<Namespace>,
     pub(crate) projection: Projection,
+    pub(crate) unclaimed: Unclaimed,
 }
 
 /// Values made once per key. Bounded by the number of classes that differ; see [`Cells::MAX`].
@@ -122,8 +125,12 @@ impl<T: Clone> Generations<T> {
         ring.truncate(Self::KEPT);
         fresh
     }
+    /// What is known of a generation, if it is kept.
+    pub(crate) fn find(&self, catalog: &Arc<Catalog>) -> Option<Arc<Known<T>>> {
+        self.ring.lock().iter().find(|known| Arc::ptr_eq(&known.catalog, catalog)).cloned()
+    }
     /// The other generations kept, the newest first.
-    fn others(&self, than: &Known<T>) -> Vec<Arc<Known<T>>> {
+    pub(crate) fn others(&self, than: &Known<T>) -> Vec<Arc<Known<T>>> {
         let ring = self.ring.lock();
         ring.iter().filter(|known| !Arc::ptr_eq(&known.catalog, &than.catalog)).cloned().collect()
     }
@@ -142,7 +149,7 @@ impl<T: Clone> Generations<T> {
     pub(crate) fn key(&self, known: &Known<T>, class: &ClassKey, kind: Kind) -> SetKey {
         let namespace = class.namespace.as_ref().filter(|ns| known.is_overlaid(ns));
         let dims = self.dims(known)[kind as usize];
-        set_key(class, kind, namespace, dims)
+        set_key(&known.catalog, class, kind, namespace, dims)
     }
     /// The nearest generation in which this set has been made, and the set.
     pub(crate) fn nearest(&self, known: &Known<T>, key: &SetKey) -> Option<(Arc<Catalog>, T)> {
@@ -152,8 +159,23 @@ impl<T: Clone> Generations<T> {
 }
 
 /// What a set of this class depends on.
-pub(crate) fn set_key(class: &ClassKey, kind: Kind, namespace: Option<&Namespace>, dims: Dims) -> SetKey {
-    SetKey { kind, client: class.kind, namespace: namespace.cloned(), projection: class.project(dims) }
+pub(crate) fn set_key(
+    catalog: &Catalog,
+    class: &ClassKey,
+    kind: Kind,
+    namespace: Option<&Namespace>,
+    dims: Dims,
+) -> SetKey {
+    // Fixed listeners read these whatever the services are.
+    let fixed = if kind == Kind::Listener { Dims::BINDS | Dims::FAMILIES } else { Dims::NONE };
+    SetKey {
+        kind,
+        // Whom assignments are for, their facets' dimensions say alone.
+        client: (kind != Kind::Endpoints).then_some(class.kind),
+        namespace: namespace.cloned(),
+        projection: class.project(dims | fixed),
+        unclaimed: unclaimed(catalog),
+    }
 }
 
 /// The dimensions of all views that one generation has and the other has not.

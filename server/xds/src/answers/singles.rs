@@ -71,7 +71,7 @@ fn one_port<S: Single>(
             }
         }
         None if before.is_some_and(|port| S::exists(port, class)) => {
-            out.removed.push(names::cluster_name(number, host).into());
+            out.removed.push(S::name(number, host).into());
         }
         None => {}
     }

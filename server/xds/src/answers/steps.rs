@@ -51,7 +51,7 @@ impl Step {
             let holds = |host| [before, after].into_iter().flatten().any(|hosts| hosts.contains(host));
             facts.hosts.iter().any(holds)
         });
-        set_key(class, kind, namespace, facts.dims[kind as usize])
+        set_key(to, class, kind, namespace, facts.dims[kind as usize])
     }
 }
 

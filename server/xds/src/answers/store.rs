@@ -8,7 +8,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tributary_answer::{Class, cluster, endpoints, names};
 use tributary_model::slot::Answers as Slot;
-use tributary_model::{ClusterFacts, Encoded, EndpointFacts, Facet, PortView, Projection};
+use tributary_model::{
+    ClusterFacts, Encoded, EndpointFacts, Facet, Hostname, PortNumber, PortView, Projection,
+};
 
 use super::Kind;
 use super::budget::Budget;
@@ -41,7 +43,7 @@ impl Store {
         let mut made = false;
         let slot = facet.slots.get_or_make(&projection, || {
             made = true;
-            encode(&facet.facts, &projection).into_iter().map(|fresh| self.keep(kind, fresh)).collect()
+            encode(&facet.facts, &projection).into_iter().map(|fresh| self.count(kind, fresh)).collect()
         });
         for resource in slot.iter() {
             if made {
@@ -52,9 +54,20 @@ impl Store {
         }
         slot
     }
-    fn keep(&self, kind: Kind, (name, body): Fresh) -> Arc<Encoded> {
+    fn count(&self, kind: Kind, (name, body): Fresh) -> Arc<Encoded> {
         self.counters.encoded(kind, body.len());
         Arc::new(Encoded::new(name.into(), body.into()))
+    }
+    /// Keeps a resource that hangs off no facet.
+    pub(crate) fn keep(&self, kind: Kind, (name, body): Fresh) -> Arc<Encoded> {
+        self.kept(kind, Encoded::new(name.into(), body.into()))
+    }
+    /// The same, of one that is made already.
+    pub(crate) fn kept(&self, kind: Kind, resource: Encoded) -> Arc<Encoded> {
+        self.counters.encoded(kind, resource.len as usize);
+        let resource = Arc::new(resource);
+        self.budget.file(&resource, &self.counters);
+        resource
     }
     /// Puts back a body that was encoded again, if it is the resource's.
     pub(crate) fn refill(&self, resource: &Arc<Encoded>, body: Bytes) -> Option<Bytes> {
@@ -73,6 +86,7 @@ pub(crate) trait Single {
     type Facts;
     const KIND: Kind;
     fn facet(port: &PortView) -> &Arc<Facet<Self::Facts>>;
+    fn name(port: PortNumber, host: &Hostname) -> String;
     fn encode(facts: &Self::Facts, projection: &Projection) -> Option<Fresh>;
 
     fn fill(store: &Store, port: &PortView, class: &Class) -> Option<Arc<Encoded>> {
@@ -112,6 +126,9 @@ impl Single for Clusters {
     fn facet(port: &PortView) -> &Arc<Facet<ClusterFacts>> {
         &port.cluster.0
     }
+    fn name(port: PortNumber, host: &Hostname) -> String {
+        names::cluster_name(port, host)
+    }
     fn encode(facts: &ClusterFacts, projection: &Projection) -> Option<Fresh> {
         let plan = cluster(facts, projection, &mut ())?;
         let body = encode::cluster::cluster(&plan);
@@ -133,9 +150,12 @@ impl Single for Assignments {
     fn facet(port: &PortView) -> &Arc<Facet<EndpointFacts>> {
         &port.endpoints.0
     }
+    fn name(port: PortNumber, host: &Hostname) -> String {
+        names::cluster_name(port, host)
+    }
     fn encode(facts: &EndpointFacts, projection: &Projection) -> Option<Fresh> {
         let plan = endpoints(facts, projection, &mut ());
-        let name = names::cluster_name(facts.port, &facts.service.host);
+        let name = Self::name(facts.port, &facts.service.host);
         let body = encode::assignment::assignment(&name, &plan);
         Some((name, body))
     }

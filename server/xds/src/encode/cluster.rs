@@ -3,7 +3,6 @@
 //! Bodies come from envoy-types; what would need a map of several keys (`metadata`) or is written
 //! by us anyway (`load_assignment`) is appended as the last fields, in order of number.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::cluster::v3::cluster::{
@@ -20,7 +19,6 @@ use envoy_types::pb::envoy::extensions::upstreams::http::v3::{HttpProtocolOption
 use envoy_types::pb::envoy::r#type::v3::Percent;
 use envoy_types::pb::google::protobuf::UInt32Value;
 use prost::Message;
-use tributary_answer::endpoints::Destination;
 use tributary_answer::{ClusterPlan, Discovery, LoadBalancing, names};
 use tributary_model::{PortNumber, ServiceKey};
 
@@ -71,21 +69,14 @@ pub fn inbound_passthrough(connect_timeout: Duration) -> Vec<u8> {
     from_inbound(body).encode_to_vec()
 }
 
-/// The client's own workload behind one of its ports: at the address that was connected to, or, where
-/// nothing is intercepted, on the loopback address.
+/// The client's own workload behind one of its ports, at the address that was connected to.
 #[must_use]
-pub fn inbound(port: PortNumber, http2: bool, binds: bool, connect_timeout: Duration) -> Vec<u8> {
-    let name = names::inbound_name(port);
-    let mut body = base(&name, connect_timeout);
+pub fn inbound(port: PortNumber, http2: bool, connect_timeout: Duration) -> Vec<u8> {
+    let mut body = base(&names::inbound_name(port), connect_timeout);
     if http2 {
         body.typed_extension_protocol_options = [self::http2()].into();
     }
-    if !binds {
-        return from_inbound(original_destination(body)).encode_to_vec();
-    }
-    let mut wire = Wire::default();
-    wire.message(LOAD_ASSIGNMENT, |w| loopback(w, &name, port));
-    appended(&typed(body, DiscoveryType::Static), wire)
+    from_inbound(original_destination(body)).encode_to_vec()
 }
 
 fn appended(body: &Cluster, tail: Wire) -> Vec<u8> {
@@ -227,14 +218,6 @@ fn from_inbound(body: Cluster) -> Cluster {
     };
     let bind = core::BindConfig { source_address: Some(source), ..core::BindConfig::default() };
     Cluster { upstream_bind_config: Some(bind), ..body }
-}
-
-fn loopback(wire: &mut Wire, name: &str, port: PortNumber) {
-    let target = Destination::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST), port.get());
-    wire.string(1, name);
-    wire.message(2, |w| {
-        w.message(2, |w| w.message(1, |w| w.message(1, |w| assignment::address(w, target))));
-    });
 }
 
 /// `{istio: {services: [{host, name, namespace}]}}`: statistics and access logs read it.

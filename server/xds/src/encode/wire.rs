@@ -67,12 +67,13 @@ impl Wire {
     /// One field of a `google.protobuf.Struct` that is a string. Call in order of key.
     pub fn struct_string(&mut self, key: &str, value: &str) {
         // The oneof must be present even where the string is empty.
-        self.entry(1, key, |w| w.always(3, value.as_bytes()));
+        self.entry(1, key, |w| w.present(3, value));
     }
-    fn always(&mut self, field: u32, value: &[u8]) {
+    /// A string that is present also where it is empty (one of several alternatives).
+    pub fn present(&mut self, field: u32, value: &str) {
         self.key(field, BYTES);
         encode_varint(value.len() as u64, &mut self.out);
-        self.out.extend_from_slice(value);
+        self.out.extend_from_slice(value.as_bytes());
     }
     fn key(&mut self, field: u32, kind: u8) {
         encode_varint(u64::from(field) << 3 | u64::from(kind), &mut self.out);

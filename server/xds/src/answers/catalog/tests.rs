@@ -9,6 +9,7 @@ use tributary_model::{ClientKind, Protocol, Resolution, Version};
 use super::*;
 use crate::mk::*;
 
+mod composites;
 mod properties;
 
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;

@@ -1,0 +1,195 @@
+//! Listeners and route tables: of sidecars, joined from many services; of gRPC clients, one each.
+
+use envoy_types::pb::envoy::config::listener::v3::{FilterChain, Listener, filter};
+use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::RouteSpecifier;
+use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::{TcpProxy, tcp_proxy};
+use prost::Name;
+use tributary_model::{Settings, Shared};
+
+use super::*;
+use crate::answers::Class;
+
+fn mk_sidecar() -> ClassKey {
+    mk_class(ClientKind::Sidecar, "shop")
+}
+fn mk_grpc(domain: &str) -> ClassKey {
+    ClassKey::alone(Class { domain: Some(domain.into()), ..Class::new(ClientKind::Grpc) })
+}
+fn mk_listener(answers: &CatalogAnswers, catalog: &Arc<Catalog>, name: &str) -> Listener {
+    let (class, kind) = (mk_sidecar(), Kind::Listener);
+    let found = answers.one(catalog, &class, kind, name).unwrap();
+    Listener::decode(answers.bytes(catalog, &class, kind, &found).unwrap()).unwrap()
+}
+fn mk_table(answers: &CatalogAnswers, catalog: &Arc<Catalog>, name: &str) -> RouteConfiguration {
+    let (class, kind) = (mk_sidecar(), Kind::Route);
+    let found = answers.one(catalog, &class, kind, name).unwrap();
+    RouteConfiguration::decode(answers.bytes(catalog, &class, kind, &found).unwrap()).unwrap()
+}
+/// Where a chain leads: `cluster x` or `routes x`.
+fn leads_to(chain: &FilterChain) -> String {
+    let Some(filter::ConfigType::TypedConfig(config)) = &chain.filters[0].config_type else { panic!() };
+    if config.type_url == TcpProxy::type_url() {
+        let proxy = TcpProxy::decode(&config.value[..]).unwrap();
+        let Some(tcp_proxy::ClusterSpecifier::Cluster(name)) = proxy.cluster_specifier else { panic!() };
+        return format!("cluster {name}");
+    }
+    let manager = HttpConnectionManager::decode(&config.value[..]).unwrap();
+    let Some(RouteSpecifier::Rds(rds)) = manager.route_specifier else { panic!() };
+    format!("routes {}", rds.route_config_name)
+}
+fn domains(table: &RouteConfiguration) -> Vec<Vec<&str>> {
+    table.virtual_hosts.iter().map(|h| h.domains.iter().map(String::as_str).collect()).collect()
+}
+
+#[test]
+fn http_services_share_a_listener_and_tcp_ones_have_their_own() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let tcp = mk_svc("db.shop").on(&[(5432, Protocol::Tcp)]).virtual_at(&["10.9.0.1"]);
+    let tls = mk_svc("api.example").on(&[(443, Protocol::Tls)]);
+    let catalog = world.next(&[mk_svc("pay.shop"), mk_svc("cart.shop"), tcp, tls]);
+    let set = answers.all(&catalog, &mk_sidecar(), Kind::Listener);
+    assert_eq!(names_of(&set), ["0.0.0.0_443", "0.0.0.0_80", "10.9.0.1_5432", "virtualOutbound"]);
+    let http = mk_listener(&answers, &catalog, "0.0.0.0_80");
+    assert_eq!(leads_to(&http.filter_chains[0]), "routes 80");
+    assert_eq!(http.bind_to_port.map(|b| b.value), Some(false));
+    let tcp = mk_listener(&answers, &catalog, "10.9.0.1_5432");
+    assert_eq!(leads_to(&tcp.filter_chains[0]), "cluster outbound|5432||db.shop");
+    let tls = mk_listener(&answers, &catalog, "0.0.0.0_443");
+    assert_eq!(tls.filter_chains[0].filter_chain_match.as_ref().unwrap().server_names, ["api.example"]);
+    assert_eq!(tls.listener_filters[0].name, "envoy.filters.listener.tls_inspector");
+    assert_eq!(leads_to(&tls.default_filter_chain.unwrap()), "cluster PassthroughCluster");
+}
+
+#[test]
+fn a_contested_domain_goes_to_the_first_and_then_to_the_next() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let old = Svc { created: Some(1), ..mk_svc("z.shop").virtual_at(&["10.9.0.1"]) };
+    let young = Svc { created: Some(2), ..mk_svc("a.shop").virtual_at(&["10.9.0.1"]) };
+    let both = world.next(&[old, young.clone()]);
+    let table = mk_table(&answers, &both, "80");
+    assert_eq!(
+        domains(&table),
+        [vec!["a.shop", "a.shop."], vec!["z.shop", "z.shop.", "10.9.0.1"], vec!["*"]]
+    );
+    let alone = world.next(&[young]);
+    let table = mk_table(&answers, &alone, "80");
+    assert_eq!(domains(&table), [vec!["a.shop", "a.shop.", "10.9.0.1"], vec!["*"]]);
+    let changed = answers.changed(&both, &alone, &mk_sidecar(), Kind::Route);
+    assert_eq!((changed.upserted.len(), changed.removed.len()), (1, 0));
+}
+
+#[test]
+fn a_service_change_encodes_its_own_part_and_an_endpoint_change_none() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let mut services: Vec<Svc> = (0..100).map(|n| mk_svc(&format!("s{n:02}.shop"))).collect();
+    let first = world.next(&services);
+    answers.all(&first, &mk_sidecar(), Kind::Listener);
+    answers.one(&first, &mk_sidecar(), Kind::Route, "80").unwrap();
+    let encodes = || [Kind::Listener, Kind::Route].map(|kind| answers.counters().encodes(kind));
+    assert_eq!(encodes(), [1, 100]);
+    services[7] = services[7].clone().at(&["10.0.0.9"]);
+    let second = world.next(&services);
+    for kind in [Kind::Listener, Kind::Route] {
+        assert!(answers.changed(&first, &second, &mk_sidecar(), kind).is_empty(), "{kind:?}");
+    }
+    assert_eq!(encodes(), [1, 100], "an endpoint has no part in listeners and routes");
+    services.push(mk_svc("new.shop"));
+    let third = world.next(&services);
+    let upserted = |kind| {
+        let changed = answers.changed(&second, &third, &mk_sidecar(), kind);
+        changed.upserted.iter().map(|e| e.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!((upserted(Kind::Listener), upserted(Kind::Route)), (vec![], vec!["80".to_owned()]));
+    assert_eq!(encodes(), [1, 101], "the listener of the port is the same as before");
+    let passes: u64 = Cause::ALL.iter().map(|&cause| answers.counters().passes(cause)).sum();
+    assert_eq!(passes, 2, "one fold of everything per kind");
+}
+
+#[test]
+fn a_port_without_services_has_a_table_that_passes_everything_on() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let first = world.next(&[mk_svc("pay.shop")]);
+    assert_eq!(domains(&mk_table(&answers, &first, "9999")), [["*"]]);
+    for bad in ["0", "080", "65536", "http", ""] {
+        assert!(answers.one(&first, &mk_sidecar(), Kind::Route, bad).is_none(), "{bad:?} is a table");
+    }
+    answers.one(&first, &mk_sidecar(), Kind::Route, "80").unwrap();
+    let second = world.next(&[]);
+    let changed = answers.changed(&first, &second, &mk_sidecar(), Kind::Route);
+    assert_eq!(changed.upserted.iter().map(|e| &*e.name).collect::<Vec<_>>(), ["80"]);
+    assert!(changed.removed.is_empty(), "a client that still asks would wait for ever");
+    assert_eq!(domains(&mk_table(&answers, &second, "80")), [["*"]]);
+}
+
+#[test]
+fn a_change_of_the_outbound_policy_reaches_everything() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let first = world.next(&[mk_svc("pay.shop")]);
+    let settings = Shared::new(Settings { block_unknown: Some(true), ..Settings::default() });
+    let second = Arc::new(Catalog { settings, generation: 2, ..(*first).clone() });
+    answers.one(&first, &mk_sidecar(), Kind::Route, "80").unwrap();
+    let names = |kind| {
+        let changed = answers.changed(&first, &second, &mk_sidecar(), kind);
+        changed.upserted.iter().map(|e| e.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(Kind::Route), ["80"]);
+    assert_eq!(names(Kind::Listener), ["virtualOutbound"]);
+    let caught = mk_listener(&answers, &second, "virtualOutbound");
+    assert_eq!(leads_to(&caught.filter_chains[1]), "cluster BlackHoleCluster");
+}
+
+#[test]
+fn a_client_whose_listeners_bind_has_no_interceptor() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let catalog = world.next(&[mk_svc("pay.shop")]);
+    let class = ClassKey::alone(Class { binds: true, ..Class::new(ClientKind::Sidecar) });
+    let set = answers.all(&catalog, &class, Kind::Listener);
+    assert_eq!(names_of(&set), ["127.0.0.1_80"]);
+    let body = Listener::decode(set.members()[0].body().unwrap()).unwrap();
+    assert!(body.bind_to_port.is_none());
+    assert!(answers.private(&catalog, &class, Kind::Listener, &[]).is_empty());
+    let intercepted = answers.private(&catalog, &mk_sidecar(), Kind::Listener, &[]);
+    assert_eq!(intercepted.iter().map(|e| &*e.name).collect::<Vec<_>>(), ["virtualInbound"]);
+}
+
+#[test]
+fn a_grpc_target_leads_to_its_cluster_under_the_name_asked_for() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let host = "pay.shop.svc.cluster.local";
+    let catalog = world.next(&[mk_svc(host).on(&[(80, Protocol::Grpc), (53, Protocol::Udp)])]);
+    let class = mk_grpc("shop.svc.cluster.local");
+    let route = format!("outbound|80||{host}");
+    for target in ["pay:80", "pay.shop:80", "pay.shop.svc.cluster.local:80", "PAY.shop:80"] {
+        let found = answers.one(&catalog, &class, Kind::Listener, target).unwrap();
+        let body = Listener::decode(found.body().unwrap()).unwrap();
+        let api = body.api_listener.unwrap().api_listener.unwrap();
+        let manager = HttpConnectionManager::decode(&api.value[..]).unwrap();
+        let Some(RouteSpecifier::Rds(rds)) = manager.route_specifier else { panic!("{target}: no routes") };
+        assert_eq!((body.name.as_str(), rds.route_config_name.as_str()), (target, route.as_str()));
+        assert_eq!(manager.http_filters.last().unwrap().name, "envoy.filters.http.router");
+    }
+    for target in ["pay:81", "pay:53", "cart:80", "pay", ":80", "pay:080x"] {
+        assert!(answers.one(&catalog, &class, Kind::Listener, target).is_none(), "{target}");
+    }
+    let table = answers.one(&catalog, &class, Kind::Route, &route).unwrap();
+    let table = RouteConfiguration::decode(table.body().unwrap()).unwrap();
+    assert!(table.virtual_hosts[0].domains.iter().any(|d| d == "pay.shop:80"));
+    let all = answers.all(&catalog, &class, Kind::Listener);
+    assert_eq!(names_of(&all), [format!("{host}:80")]);
+}
+
+#[test]
+fn only_a_target_with_one_meaning_tells_its_host() {
+    let answers = CatalogAnswers::default();
+    let class = mk_grpc("shop.svc.cluster.local");
+    let host = |name| answers.host_of(&class, Kind::Listener, name).map(|h| h.to_string());
+    assert_eq!(host("pay.shop.svc.cluster.local:80").as_deref(), Some("pay.shop.svc.cluster.local"));
+    assert_eq!(host("pay:80"), None, "it may mean another host in the next generation");
+    let plain = mk_class(ClientKind::Grpc, "");
+    assert_eq!(
+        answers.host_of(&plain, Kind::Listener, "pay:80").map(|h| h.to_string()).as_deref(),
+        Some("pay")
+    );
+}

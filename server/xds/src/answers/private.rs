@@ -1,0 +1,46 @@
+//! What only one client sees: the ways into its own workload.
+
+use std::sync::Arc;
+
+use tributary_answer::{InboundPort, inbound, names};
+use tributary_model::{Catalog, ClientKind, Encoded, WorkloadKey};
+
+use super::fixed::any_address;
+use super::{ClassKey, Kind};
+use crate::encode;
+
+/// The inbound resources of a sidecar, by name. A client whose listeners bind their own ports gets
+/// none: nothing hands it what comes in.
+pub(crate) fn resources(
+    catalog: &Catalog,
+    class: &ClassKey,
+    kind: Kind,
+    own: &[WorkloadKey],
+) -> Vec<Arc<Encoded>> {
+    if class.kind != ClientKind::Sidecar || class.binds {
+        return Vec::new();
+    }
+    match kind {
+        Kind::Cluster => clusters(catalog, &inbound(catalog, own)),
+        Kind::Listener => {
+            let body = encode::listener::virtual_inbound(any_address(class), &inbound(catalog, own));
+            vec![keep(encode::listener::VIRTUAL_INBOUND.into(), body)]
+        }
+        Kind::Endpoints | Kind::Route => Vec::new(),
+    }
+}
+
+fn clusters(catalog: &Catalog, ports: &[InboundPort]) -> Vec<Arc<Encoded>> {
+    let timeout = catalog.settings.connect_timeout();
+    let cluster = |port: &InboundPort| {
+        let body = encode::cluster::inbound(port.target, port.protocol.is_http2(), timeout);
+        keep(names::inbound_name(port.target), body)
+    };
+    let mut out: Vec<_> = ports.iter().map(cluster).collect();
+    out.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    out
+}
+
+fn keep(name: String, body: Vec<u8>) -> Arc<Encoded> {
+    Arc::new(Encoded::new(name.into(), body.into()))
+}

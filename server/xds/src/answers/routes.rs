@@ -1,0 +1,203 @@
+//! RDS for sidecars: a port's route table, joined from the virtual hosts of all its services.
+//!
+//! A table is a persistent map of parts, so that the next generation re-joins only the ports whose
+//! services changed and shares the rest. Every domain keeps all its claimants in order of
+//! precedence; the first has it. The table's version is the hash over its parts' versions; its
+//! bytes are put together when somebody needs them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use imbl::OrdMap;
+use smallvec::SmallVec;
+use tributary_answer::{VirtualHostPlan, differing, route, route_table_name};
+use tributary_model::{Catalog, Encoded, Facet, Hostname, PortNumber, PortView, RouteFacts, Version};
+
+use super::Kind;
+use super::fold::{Fold, moved};
+use super::singles::ports;
+use crate::encode::route::{append_host, host_len, table_head, table_tail, virtual_host};
+
+/// The route tables of one class in one generation, by port.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Routes {
+    tables: OrdMap<PortNumber, Arc<Table>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Table {
+    parts: OrdMap<Hostname, Arc<Encoded>>,
+    owners: OrdMap<Arc<str>, SmallVec<[Hostname; 1]>>,
+    resource: Option<Arc<Encoded>>,
+}
+
+/// What a host had on a port and has now.
+struct Touch<'c> {
+    host: &'c Hostname,
+    before: Option<&'c Facet<RouteFacts>>,
+    after: Option<&'c Facet<RouteFacts>>,
+}
+
+impl Routes {
+    /// The tables of a generation, from those of another.
+    pub(crate) fn advance(&self, fold: Fold<'_>, from: &Catalog) -> Self {
+        let mut tables = self.tables.clone();
+        for (number, touches) in touched(from, fold) {
+            let mut table = tables.get(&number).map_or_else(Table::default, |table| (**table).clone());
+            table.apply(fold, number, &touches);
+            if table.parts.is_empty() {
+                tables.remove(&number);
+            } else {
+                tables.insert(number, Arc::new(table));
+            }
+        }
+        Self { tables }
+    }
+    /// Every table, by port.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<Encoded>> {
+        self.tables.values().filter_map(|table| table.resource.as_ref())
+    }
+    /// The body of a port's table, joined from its parts.
+    pub(crate) fn body(&self, fold: Fold<'_>, name: &str) -> Option<Bytes> {
+        let number = port_of_table(name)?;
+        self.tables.get(&number)?.join(fold, number)
+    }
+}
+
+/// The port that a table's name means, in its one spelling.
+pub(crate) fn port_of_table(name: &str) -> Option<PortNumber> {
+    let number = PortNumber::new(name.parse().ok()?).ok()?;
+    (route_table_name(number) == name).then_some(number)
+}
+
+/// The ports whose tables may differ between two generations.
+pub(crate) fn touched_ports(from: &Catalog, fold: Fold<'_>) -> BTreeSet<PortNumber> {
+    touched(from, fold).into_keys().collect()
+}
+
+fn touched<'c>(from: &'c Catalog, fold: Fold<'c>) -> BTreeMap<PortNumber, Vec<Touch<'c>>> {
+    let mut out: BTreeMap<PortNumber, Vec<Touch<'c>>> = BTreeMap::new();
+    for difference in differing(from, fold.catalog, fold.class.namespace.as_ref()) {
+        let moved = moved(&difference);
+        for (number, before, after) in ports(&difference) {
+            let same = before.zip(after).is_some_and(|(a, b)| a.route == b.route);
+            if moved || !same {
+                let facet = |port: Option<&'c PortView>| port.map(|port| &*port.route);
+                let touch = Touch { host: difference.host, before: facet(before), after: facet(after) };
+                out.entry(number).or_default().push(touch);
+            }
+        }
+    }
+    out
+}
+
+fn plan(fold: Fold<'_>, facet: &Facet<RouteFacts>) -> Option<VirtualHostPlan> {
+    route(&facet.facts, &fold.class.project(facet.dims))
+}
+
+impl Table {
+    fn apply(&mut self, fold: Fold<'_>, number: PortNumber, touches: &[Touch<'_>]) {
+        let mut contested = BTreeSet::new();
+        for touch in touches {
+            self.parts.remove(touch.host);
+            for domain in touch.before.and_then(|facet| plan(fold, facet)).iter().flat_map(|p| &p.domains) {
+                self.release(domain, touch.host, &mut contested);
+            }
+        }
+        for touch in touches {
+            for domain in touch.after.and_then(|facet| plan(fold, facet)).iter().flat_map(|p| &p.domains) {
+                self.claim(fold, domain, touch.host, &mut contested);
+            }
+        }
+        let losers_and_winners = contested.iter().filter_map(|d| self.owners.get(d)).flatten().cloned();
+        let hosts: BTreeSet<Hostname> =
+            touches.iter().map(|touch| touch.host.clone()).chain(losers_and_winners).collect();
+        hosts.iter().for_each(|host| self.settle(fold, number, host));
+        self.name(fold, number);
+    }
+    fn release(&mut self, domain: &str, host: &Hostname, contested: &mut BTreeSet<Arc<str>>) {
+        let Some((name, owners)) = self.owners.get_key_value(domain) else { return };
+        let name = Arc::clone(name);
+        let left: SmallVec<[Hostname; 1]> = owners.iter().filter(|owner| *owner != host).cloned().collect();
+        if left.is_empty() {
+            self.owners.remove(domain);
+        } else {
+            self.owners.insert(Arc::clone(&name), left);
+            contested.insert(name);
+        }
+    }
+    fn claim(&mut self, fold: Fold<'_>, domain: &str, host: &Hostname, contested: &mut BTreeSet<Arc<str>>) {
+        let Some((name, owners)) = self.owners.get_key_value(domain) else {
+            self.owners.insert(domain.into(), SmallVec::from_elem(host.clone(), 1));
+            return;
+        };
+        let (name, mut owners) = (Arc::clone(name), owners.clone());
+        let at = owners.partition_point(|owner| fold.order(owner, host).is_lt());
+        owners.insert(at, host.clone());
+        contested.insert(Arc::clone(&name));
+        self.owners.insert(name, owners);
+    }
+    /// Encodes the part of a host with the domains that it has won.
+    fn settle(&mut self, fold: Fold<'_>, number: PortNumber, host: &Hostname) {
+        match self.part(fold, number, host) {
+            Some(part) => drop(self.parts.insert(host.clone(), part)),
+            None => drop(self.parts.remove(host)),
+        }
+    }
+    /// Shared with every class that agrees on it, unless a domain is lost to another service.
+    fn part(&self, fold: Fold<'_>, number: PortNumber, host: &Hostname) -> Option<Arc<Encoded>> {
+        let facet = &*fold.port(host, number)?.route;
+        let full = plan(fold, facet)?;
+        let won = self.won(host, &full);
+        if won.domains.is_empty() {
+            return None;
+        }
+        if won.domains.len() < full.domains.len() {
+            return Some(fold.store.keep(Kind::Route, (won.name.clone(), virtual_host(&won))));
+        }
+        let encode = |facts: &RouteFacts, projection: &_| {
+            route(facts, projection).map(|p| (p.name.clone(), virtual_host(&p))).into_iter().collect()
+        };
+        fold.store.fill(Kind::Route, facet, fold.class, encode).first().cloned()
+    }
+    fn won(&self, host: &Hostname, plan: &VirtualHostPlan) -> VirtualHostPlan {
+        let has = |domain: &&String| self.owners.get(domain.as_str()).and_then(|o| o.first()) == Some(host);
+        VirtualHostPlan { domains: plan.domains.iter().filter(has).cloned().collect(), ..plan.clone() }
+    }
+    /// The table as a resource; the one before where nothing differs.
+    fn name(&mut self, fold: Fold<'_>, number: PortNumber) {
+        let name = route_table_name(number);
+        let (head, tail) = (table_head(&name), table_tail(fold.unclaimed()));
+        let own = [Version::of(&head), Version::of(&tail)];
+        let version = Version::of_all(own.into_iter().chain(self.parts.values().map(|part| part.version)));
+        if self.resource.as_ref().is_some_and(|now| now.version == version) {
+            return;
+        }
+        let parts: usize = self.parts.values().map(|part| host_len(part.len as usize)).sum();
+        let len = head.len() + parts + tail.len();
+        self.resource = Some(Arc::new(Encoded::unfilled(name.into(), version, len)));
+    }
+    fn join(&self, fold: Fold<'_>, number: PortNumber) -> Option<Bytes> {
+        let mut out = table_head(&route_table_name(number));
+        out.reserve_exact(self.resource.as_ref().map_or(0, |r| r.len as usize));
+        for (host, part) in &self.parts {
+            append_host(&mut out, &self.part_body(fold, number, host, part)?);
+        }
+        out.extend_from_slice(&table_tail(fold.unclaimed()));
+        Some(out.into())
+    }
+    /// A part's body, encoded again where it had been dropped.
+    fn part_body(
+        &self,
+        fold: Fold<'_>,
+        number: PortNumber,
+        host: &Hostname,
+        part: &Arc<Encoded>,
+    ) -> Option<Bytes> {
+        part.body().or_else(|| {
+            let full = plan(fold, &fold.port(host, number)?.route)?;
+            fold.store.refill(part, virtual_host(&self.won(host, &full)).into())
+        })
+    }
+}

@@ -1,0 +1,240 @@
+//! `Listener`: what LDS serves (`xds.md` 5.2), and the API listener of gRPC clients (5.4).
+
+use std::net::IpAddr;
+
+use envoy_types::pb::envoy::config::core::v3::{self as core, CidrRange, TrafficDirection};
+use envoy_types::pb::envoy::config::listener::v3 as pb;
+use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use envoy_types::pb::envoy::extensions::filters::http::dynamic_forward_proxy::v3 as forward_filter;
+use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
+use envoy_types::pb::envoy::extensions::filters::listener::original_dst::v3::OriginalDst;
+use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3::TlsInspector;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm;
+use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::{TcpProxy, tcp_proxy};
+use envoy_types::pb::google::protobuf::{Any, BoolValue, UInt32Value};
+use hcm::http_connection_manager::{RouteSpecifier, UpgradeConfig};
+use prost::{Message, Name};
+use tributary_answer::{InboundPort, Listener, Match, Serves, VirtualHostPlan, names};
+
+use super::any;
+use super::cluster::{ads, dns_cache};
+use super::route::{Unclaimed, append_host, table_head, virtual_host};
+
+/// Where an interceptor sends what leaves a workload.
+const OUTBOUND_PORT: u16 = 15_001;
+/// Where it sends what comes in.
+const INBOUND_PORT: u16 = 15_006;
+
+/// What catches everything that leaves.
+pub const VIRTUAL_OUTBOUND: &str = "virtualOutbound";
+/// What catches everything that comes in.
+pub const VIRTUAL_INBOUND: &str = "virtualInbound";
+
+/// The body of a listener that is made of services' parts. `forward`: one of them is resolved by
+/// the proxy itself.
+#[must_use]
+pub fn listener(plan: &Listener, forward: bool, unclaimed: Unclaimed) -> Vec<u8> {
+    let mut chains = Vec::new();
+    let mut rest = None;
+    for (matches, serves) in &plan.parts {
+        let chain = chain(&plan.name, plan.port, matches, serves, forward);
+        if *matches == Match::default() { rest = Some(chain) } else { chains.push(chain) }
+    }
+    // What a listener that shares its port with the rest of the world does not match goes on.
+    if rest.is_none() && !plan.binds {
+        rest = Some(tcp_chain(&plan.name, fallback(unclaimed)));
+    }
+    if chains.is_empty() {
+        chains.extend(rest.take());
+    }
+    let sni = plan.parts.iter().any(|(matches, _)| matches.sni.is_some());
+    let mut body = base(&plan.name, plan.bind, plan.port, TrafficDirection::Outbound);
+    body.bind_to_port = (!plan.binds).then_some(BoolValue { value: false });
+    body.filter_chains = chains;
+    body.default_filter_chain = rest;
+    if sni {
+        body.listener_filters =
+            vec![listener_filter("envoy.filters.listener.tls_inspector", &TlsInspector::default())];
+    }
+    body.encode_to_vec()
+}
+
+/// The listener that gets everything that leaves a workload, and hands it to the listener of its
+/// destination; what has none goes on, or is refused.
+#[must_use]
+pub fn virtual_outbound(bind: IpAddr, unclaimed: Unclaimed) -> Vec<u8> {
+    let mut body = base(VIRTUAL_OUTBOUND, bind, OUTBOUND_PORT, TrafficDirection::Outbound);
+    body.use_original_dst = Some(BoolValue { value: true });
+    body.filter_chains =
+        vec![loop_guard(VIRTUAL_OUTBOUND, OUTBOUND_PORT), tcp_chain(VIRTUAL_OUTBOUND, fallback(unclaimed))];
+    body.encode_to_vec()
+}
+
+/// The listener that gets everything that comes into a workload.
+#[must_use]
+pub fn virtual_inbound(bind: IpAddr, ports: &[InboundPort]) -> Vec<u8> {
+    let mut body = base(VIRTUAL_INBOUND, bind, INBOUND_PORT, TrafficDirection::Inbound);
+    body.listener_filters = vec![listener_filter("envoy.filters.listener.original_dst", &OriginalDst {})];
+    let own = ports.iter().map(inbound_chain);
+    body.filter_chains = std::iter::once(loop_guard(VIRTUAL_INBOUND, INBOUND_PORT)).chain(own).collect();
+    body.default_filter_chain = Some(tcp_chain(VIRTUAL_INBOUND, names::INBOUND_PASSTHROUGH));
+    body.encode_to_vec()
+}
+
+/// The listener of a gRPC client's target, under the very name that it asked for.
+#[must_use]
+pub fn api_listener(name: &str, route_name: &str) -> Vec<u8> {
+    let manager = manager(name, RouteSpecifier::Rds(rds(route_name)), vec![router()]);
+    let body = pb::Listener {
+        name: name.into(),
+        api_listener: Some(pb::ApiListener { api_listener: Some(any(&manager)) }),
+        ..pb::Listener::default()
+    };
+    body.encode_to_vec()
+}
+
+fn base(name: &str, bind: IpAddr, port: u16, direction: TrafficDirection) -> pb::Listener {
+    let socket = core::SocketAddress {
+        address: bind.to_string(),
+        port_specifier: Some(core::socket_address::PortSpecifier::PortValue(port.into())),
+        ..core::SocketAddress::default()
+    };
+    pb::Listener {
+        name: name.into(),
+        address: Some(core::Address { address: Some(core::address::Address::SocketAddress(socket)) }),
+        traffic_direction: direction.into(),
+        ..pb::Listener::default()
+    }
+}
+
+fn chain(name: &str, port: u16, matches: &Match, serves: &Serves, forward: bool) -> pb::FilterChain {
+    let chain = match serves {
+        Serves::Routes => http_chain(name, RouteSpecifier::Rds(rds(&port.to_string())), forward),
+        Serves::Cluster(cluster) => tcp_chain(name, cluster),
+    };
+    let filter_chain_match = (*matches != Match::default()).then(|| chain_match(matches));
+    pb::FilterChain { filter_chain_match, ..chain }
+}
+
+fn chain_match(matches: &Match) -> pb::FilterChainMatch {
+    let range = matches.range.map(|(ip, prefix)| CidrRange {
+        address_prefix: ip.to_string(),
+        prefix_len: Some(UInt32Value { value: prefix.into() }),
+    });
+    pb::FilterChainMatch {
+        prefix_ranges: range.into_iter().collect(),
+        server_names: matches.sni.iter().cloned().collect(),
+        ..pb::FilterChainMatch::default()
+    }
+}
+
+const fn fallback(unclaimed: Unclaimed) -> &'static str {
+    match unclaimed {
+        Unclaimed::Pass => names::PASSTHROUGH,
+        Unclaimed::Block => names::BLACK_HOLE,
+    }
+}
+
+/// Connections to the interceptor's own port would come back for ever.
+fn loop_guard(name: &str, port: u16) -> pb::FilterChain {
+    pb::FilterChain { filter_chain_match: Some(to_port(port)), ..tcp_chain(name, names::BLACK_HOLE) }
+}
+
+fn to_port(port: u16) -> pb::FilterChainMatch {
+    pb::FilterChainMatch {
+        destination_port: Some(UInt32Value { value: port.into() }),
+        ..pb::FilterChainMatch::default()
+    }
+}
+
+fn inbound_chain(port: &InboundPort) -> pb::FilterChain {
+    let name = names::inbound_name(port.target);
+    let chain = if port.protocol.is_http() {
+        http_chain(&name, RouteSpecifier::RouteConfig(inbound_routes(&name)), false)
+    } else {
+        tcp_chain(&name, &name)
+    };
+    pb::FilterChain { filter_chain_match: Some(to_port(port.target.get())), ..chain }
+}
+
+fn inbound_routes(name: &str) -> RouteConfiguration {
+    let plan = VirtualHostPlan {
+        name: name.into(),
+        domains: vec!["*".into()],
+        cluster: name.into(),
+        dynamic: false,
+    };
+    let mut body = table_head(name);
+    append_host(&mut body, &virtual_host(&plan));
+    // Our own bytes always decode; were they not to, a table without hosts answers 404.
+    let table = RouteConfiguration::decode(&body[..]).unwrap_or_default();
+    RouteConfiguration { validate_clusters: Some(BoolValue { value: false }), ..table }
+}
+
+fn tcp_chain(name: &str, cluster: &str) -> pb::FilterChain {
+    let proxy = TcpProxy {
+        stat_prefix: name.into(),
+        cluster_specifier: Some(tcp_proxy::ClusterSpecifier::Cluster(cluster.into())),
+        ..TcpProxy::default()
+    };
+    one_filter("envoy.filters.network.tcp_proxy", any(&proxy))
+}
+
+fn http_chain(name: &str, routes: RouteSpecifier, forward: bool) -> pb::FilterChain {
+    let filters = forward.then(forward_proxy).into_iter().chain([router()]).collect();
+    let manager = hcm::HttpConnectionManager {
+        upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".into(), ..UpgradeConfig::default() }],
+        ..manager(name, routes, filters)
+    };
+    one_filter("envoy.filters.network.http_connection_manager", any(&manager))
+}
+
+fn manager(name: &str, routes: RouteSpecifier, filters: Vec<hcm::HttpFilter>) -> hcm::HttpConnectionManager {
+    hcm::HttpConnectionManager {
+        stat_prefix: name.into(),
+        route_specifier: Some(routes),
+        http_filters: filters,
+        ..hcm::HttpConnectionManager::default()
+    }
+}
+
+fn rds(name: &str) -> hcm::Rds {
+    hcm::Rds { config_source: Some(ads()), route_config_name: name.into() }
+}
+
+fn router() -> hcm::HttpFilter {
+    http_filter("envoy.filters.http.router", any(&Router::default()))
+}
+
+fn forward_proxy() -> hcm::HttpFilter {
+    use forward_filter::filter_config::ImplementationSpecifier::DnsCacheConfig;
+    let config = forward_filter::FilterConfig {
+        implementation_specifier: Some(DnsCacheConfig(dns_cache())),
+        ..forward_filter::FilterConfig::default()
+    };
+    http_filter("envoy.filters.http.dynamic_forward_proxy", any(&config))
+}
+
+fn http_filter(name: &str, config: Any) -> hcm::HttpFilter {
+    hcm::HttpFilter {
+        name: name.into(),
+        config_type: Some(hcm::http_filter::ConfigType::TypedConfig(config)),
+        ..hcm::HttpFilter::default()
+    }
+}
+
+fn one_filter(name: &str, config: Any) -> pb::FilterChain {
+    let config_type = Some(pb::filter::ConfigType::TypedConfig(config));
+    pb::FilterChain {
+        filters: vec![pb::Filter { name: name.into(), config_type }],
+        ..pb::FilterChain::default()
+    }
+}
+
+fn listener_filter<M: Message + Name>(name: &str, config: &M) -> pb::ListenerFilter {
+    pb::ListenerFilter {
+        name: name.into(),
+        config_type: Some(pb::listener_filter::ConfigType::TypedConfig(any(config))),
+        ..pb::ListenerFilter::default()
+    }
+}

@@ -1,0 +1,185 @@
+//! `RouteConfiguration` (`xds.md` 5.2, 5.4): virtual hosts, and the frame around them.
+//!
+//! A port's table is a composite: each virtual host is encoded once and shared, and the table is
+//! their concatenation. So the table's own fields and its virtual hosts are written apart.
+
+use tributary_answer::VirtualHostPlan;
+use tributary_answer::names::PASSTHROUGH;
+
+use super::wire::Wire;
+
+const NAME: u32 = 1;
+const VIRTUAL_HOSTS: u32 = 2;
+
+/// What becomes of requests for hosts that no service claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Unclaimed {
+    /// On to where they were going.
+    Pass,
+    /// Refused.
+    Block,
+}
+
+/// The body of one virtual host.
+#[must_use]
+pub fn virtual_host(plan: &VirtualHostPlan) -> Vec<u8> {
+    let mut wire = Wire::with_capacity(256);
+    write_host(&mut wire, plan, "/");
+    wire.finish()
+}
+
+/// The fields of a port's table before its virtual hosts.
+#[must_use]
+pub fn table_head(name: &str) -> Vec<u8> {
+    let mut wire = Wire::default();
+    wire.string(NAME, name);
+    wire.finish()
+}
+
+/// A virtual host as a field of a table.
+pub fn append_host(out: &mut Vec<u8>, body: &[u8]) {
+    out.push(0x12);
+    prost::encoding::encode_varint(body.len() as u64, out);
+    out.extend_from_slice(body);
+}
+
+/// How many bytes [`append_host`] appends.
+#[must_use]
+pub fn host_len(body: usize) -> usize {
+    1 + prost::length_delimiter_len(body) + body
+}
+
+/// The fields of a port's table after its virtual hosts: where everything else goes.
+#[must_use]
+pub fn table_tail(unclaimed: Unclaimed) -> Vec<u8> {
+    let mut wire = Wire::default();
+    wire.message(VIRTUAL_HOSTS, |w| catch_all(w, unclaimed));
+    // The xDS clusters come in another answer of the same round; routes need not wait for them.
+    wire.message(7, |_| ());
+    // `pay.shop:80` means the same as `pay.shop`.
+    wire.number(14, 1);
+    wire.finish()
+}
+
+/// The table of a port on which no service is.
+#[must_use]
+pub fn empty_table(name: &str, unclaimed: Unclaimed) -> Vec<u8> {
+    let mut out = table_head(name);
+    out.extend_from_slice(&table_tail(unclaimed));
+    out
+}
+
+/// The whole table of a gRPC client's target.
+#[must_use]
+pub fn grpc_table(name: &str, plan: &VirtualHostPlan) -> Vec<u8> {
+    let mut wire = Wire::with_capacity(256);
+    wire.string(NAME, name);
+    // gRPC matches a path by the empty prefix; others need a slash.
+    wire.message(VIRTUAL_HOSTS, |w| write_host(w, plan, ""));
+    wire.finish()
+}
+
+fn write_host(wire: &mut Wire, plan: &VirtualHostPlan, prefix: &str) {
+    wire.string(1, &plan.name);
+    for domain in &plan.domains {
+        wire.string(2, domain);
+    }
+    wire.message(3, |w| {
+        w.message(1, |w| w.present(1, prefix));
+        w.message(2, |w| to_cluster(w, &plan.cluster));
+        w.string(14, "default");
+    });
+}
+
+fn catch_all(wire: &mut Wire, unclaimed: Unclaimed) {
+    let name = match unclaimed {
+        Unclaimed::Pass => "allow_any",
+        Unclaimed::Block => "block_all",
+    };
+    wire.string(1, name);
+    wire.string(2, "*");
+    wire.message(3, |w| {
+        w.message(1, |w| w.present(1, "/"));
+        match unclaimed {
+            Unclaimed::Pass => w.message(2, |w| to_cluster(w, PASSTHROUGH)),
+            Unclaimed::Block => w.message(7, |w| w.number(1, 502)),
+        }
+        w.string(14, name);
+    });
+}
+
+/// Without a timeout: how long a request may take is not for discovery to say.
+fn to_cluster(wire: &mut Wire, cluster: &str) {
+    wire.string(1, cluster);
+    wire.message(8, |_| ());
+}
+
+#[cfg(test)]
+mod tests {
+    use envoy_types::pb::envoy::config::route::v3 as pb;
+    use pb::route::Action;
+    use pb::route_match::PathSpecifier;
+    use prost::Message;
+
+    use super::*;
+
+    fn mk_plan(domains: &[&str]) -> VirtualHostPlan {
+        VirtualHostPlan {
+            name: "pay.shop:80".into(),
+            domains: domains.iter().map(|&d| d.into()).collect(),
+            cluster: "outbound|80||pay.shop".into(),
+            dynamic: false,
+        }
+    }
+    fn cluster_of(route: &pb::Route) -> (&str, Option<i64>) {
+        let Some(Action::Route(action)) = &route.action else { panic!("{route:?} routes nowhere") };
+        let Some(pb::route_action::ClusterSpecifier::Cluster(name)) = &action.cluster_specifier else {
+            panic!("{action:?} names no cluster")
+        };
+        (name, action.timeout.map(|t| t.seconds))
+    }
+    fn prefix_of(route: &pb::Route) -> Option<&PathSpecifier> {
+        route.r#match.as_ref()?.path_specifier.as_ref()
+    }
+
+    #[test]
+    fn a_table_is_its_parts_in_a_row() {
+        let body = virtual_host(&mk_plan(&["pay.shop", "10.0.0.1"]));
+        let mut table = table_head("80");
+        append_host(&mut table, &body);
+        assert_eq!(table.len(), table_head("80").len() + host_len(body.len()));
+        table.extend(table_tail(Unclaimed::Pass));
+        let table = pb::RouteConfiguration::decode(&table[..]).unwrap();
+        assert_eq!((table.name.as_str(), table.ignore_port_in_host_matching), ("80", true));
+        assert_eq!(table.validate_clusters.map(|v| v.value), Some(false));
+        let [host, rest] = &table.virtual_hosts[..] else { panic!("{:?}", table.virtual_hosts) };
+        assert_eq!(
+            (host.name.as_str(), &host.domains[..]),
+            ("pay.shop:80", &["pay.shop", "10.0.0.1"].map(String::from)[..])
+        );
+        assert_eq!(cluster_of(&host.routes[0]), ("outbound|80||pay.shop", Some(0)));
+        assert_eq!(prefix_of(&host.routes[0]), Some(&PathSpecifier::Prefix("/".into())));
+        assert_eq!(
+            (&rest.domains[..], cluster_of(&rest.routes[0]).0),
+            (&["*".to_owned()][..], "PassthroughCluster")
+        );
+    }
+
+    #[test]
+    fn what_no_service_claims_can_be_refused() {
+        let table = pb::RouteConfiguration::decode(&empty_table("80", Unclaimed::Block)[..]).unwrap();
+        let Some(Action::DirectResponse(answer)) = &table.virtual_hosts[0].routes[0].action else { panic!() };
+        assert_eq!((answer.status, table.virtual_hosts.len()), (502, 1));
+    }
+
+    #[test]
+    fn grpc_matches_by_an_empty_prefix_that_is_present() {
+        let name = "outbound|80||pay.shop";
+        let table =
+            pb::RouteConfiguration::decode(&grpc_table(name, &mk_plan(&["pay.shop:80"]))[..]).unwrap();
+        assert_eq!((table.name.as_str(), table.virtual_hosts.len()), (name, 1));
+        let route = &table.virtual_hosts[0].routes[0];
+        assert_eq!(prefix_of(route), Some(&PathSpecifier::Prefix(String::new())));
+        assert_eq!(cluster_of(route).0, name);
+    }
+}

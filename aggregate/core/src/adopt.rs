@@ -70,6 +70,11 @@ impl Core {
         }
         self.spare_kept(name, &mut run);
         let shards: Vec<_> = self.world.shards.of(name).into_iter().map(|(_, id)| id).collect();
+        for (collection, state) in &run.collections {
+            if let Some(at) = state.confirmed {
+                self.confirm(name, collection, at);
+            }
+        }
         let now = self.now;
         self.gate.ask_again(&shards, now);
         if let Some(registry) = self.registries.get_mut(name) {

@@ -166,3 +166,14 @@ fn remove(map: &mut BTreeMap<Hostname, BTreeSet<ServiceKey>>, host: &Hostname, k
         }
     }
 }
+
+#[cfg(test)]
+impl Aliases {
+    /// Whether no index holds anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.targets.is_empty()
+            && self.named_by.is_empty()
+            && self.ends.is_empty()
+            && self.ending_at.is_empty()
+    }
+}

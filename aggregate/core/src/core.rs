@@ -299,3 +299,18 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+impl Core {
+    /// Whether no index holds anything: what leaves must leave nothing behind.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.hosts.iter().next().is_none()
+            && self.joined.is_empty()
+            && self.waiting.is_empty()
+            && self.gate.holds().next().is_none()
+            && self.world.workloads.iter().next().is_none()
+            && self.world.selection.is_empty()
+            && self.world.gateways.is_empty()
+            && self.world.aliases.is_empty()
+    }
+}

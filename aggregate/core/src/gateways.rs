@@ -99,3 +99,11 @@ impl Gateways {
         self.services.get(network).into_iter().flatten().cloned().collect()
     }
 }
+
+#[cfg(test)]
+impl Gateways {
+    /// Whether no index holds anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.said.is_empty() && self.networks.is_empty() && self.services.is_empty()
+    }
+}

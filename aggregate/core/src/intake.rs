@@ -57,6 +57,7 @@ impl Core {
                 self.settle_run(name);
             }
             Delta::Progress(collection) => {
+                self.confirm(name, &collection, at);
                 if !self.run(name).is_some_and(|run| run.progress(&collection, at)) {
                     return;
                 }
@@ -68,6 +69,14 @@ impl Core {
             }
         }
         self.dirty.registries.insert(name.clone());
+    }
+
+    /// The source confirmed a collection: all of its facts are confirmed with it.
+    pub(crate) fn confirm(&mut self, name: &RegistryName, collection: &Collection, at: Mono) {
+        let shard = self.world.shards.find(name, &collection.scope);
+        if let Some(info) = shard.and_then(|id| self.world.shards.get_mut(id)) {
+            info.confirm(collection.kind, at);
+        }
     }
 
     fn shard(&mut self, name: &RegistryName, scope: &Scope) -> Option<ShardId> {
@@ -89,6 +98,9 @@ impl Core {
         let Some(shard) = self.shard(name, scope) else { return };
         let key = Key { scope: scope.clone(), item: fact.item() };
         let collection = key.collection();
+        if !self.unsaid.is_empty() {
+            self.unsaid.remove(&(name.clone(), key.clone()));
+        }
         let Some(registry) = self.registries.get_mut(name) else { return };
         if let Some(state) = registry.run.collections.get_mut(&collection) {
             state.sweep.see(&key.item);
@@ -133,6 +145,8 @@ impl Core {
     fn take_synced(&mut self, name: &RegistryName, collection: &Collection, how: Completeness, at: Mono) {
         let Some(run) = self.run(name) else { return };
         run.synced(collection, how, at);
+        self.confirm(name, collection, at);
+        let Some(run) = self.run(name) else { return };
         let unseen: Vec<Item> = match (how, run.collections.get_mut(collection)) {
             (Completeness::Complete, Some(state)) => state.sweep.close().collect(),
             _ => Vec::new(),

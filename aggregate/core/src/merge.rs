@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    Code, Condition, Declaration, DeclarationView, EndpointSource, ExportTo, Group, GroupPort, Hostname,
-    Identity, Mono, NetworkId, ObjectRef, PortName, PortNumber, Protocol, Recorder, Resolution,
-    ServiceAddress, ServiceKey, ServicePort, Stage, Standing, Step, Verdict, Visibility,
+    Code, CollectionKind, Condition, Declaration, DeclarationView, EndpointSource, ExportTo, Group,
+    GroupPort, Hostname, Identity, Mono, NetworkId, ObjectId, ObjectRef, Origin, PortName, PortNumber,
+    Protocol, Recorder, Resolution, ServiceAddress, ServiceKey, ServicePort, Stage, Standing, Step, Verdict,
+    Visibility,
 };
 
 use crate::alias::Aliases;
@@ -22,7 +23,7 @@ use crate::select::Selection;
 use crate::service::{Decl, Service};
 use crate::settings::SettingsTable;
 use crate::shards::Shards;
-use crate::workloads::Workloads;
+use crate::workloads::{WorkloadSlot, Workloads};
 
 /// Everything that a service's view is made from, beside what is said of the service itself.
 #[derive(Debug, Default)]
@@ -80,7 +81,8 @@ struct Behind<'a> {
     group: &'a Arc<Group>,
     held: Option<&'a Arc<[u32]>>,
     standing: Standing,
-    changed: Option<Mono>,
+    /// When it was last confirmed; unknown for what selection made, whose workloads know it.
+    confirmed: Option<Mono>,
 }
 
 /// Merges what is said about a service. `None` when nothing declares it.
@@ -143,7 +145,8 @@ fn merge_declaration<R: Recorder>(
     }
     out.identities.extend(own.attributes.identities.iter().cloned());
     out.addresses.extend(own.addresses.iter().cloned());
-    let with = With { shard, declaration: own, visibility: &visibility };
+    let workloads = if rec.is_on() { workloads_confirmed(world, decl) } else { BTreeMap::new() };
+    let with = With { shard, declaration: own, visibility: &visibility, workloads };
     for port in own.ports.iter() {
         merge_port(&with, port, &groups, out, rec);
     }
@@ -164,6 +167,15 @@ struct With<'a> {
     shard: &'a Ranked<'a>,
     declaration: &'a Arc<Declaration>,
     visibility: &'a Visibility,
+    /// When the workloads that it selects were last confirmed; gathered only for a trace.
+    workloads: BTreeMap<&'a ObjectId, Mono>,
+}
+
+fn workloads_confirmed<'a>(world: &'a World, decl: &Decl) -> BTreeMap<&'a ObjectId, Mono> {
+    let members = decl.selector.map(|id| world.selection.members(id)).into_iter().flatten();
+    let slots = members.filter_map(|id| world.workloads.get(id));
+    let object = |slot: &'a WorkloadSlot| Some(&slot.origin.as_ref()?.object);
+    slots.filter_map(|slot| Some((object(slot)?, slot.confirmed(&world.shards)?))).collect()
 }
 
 fn merge_port<R: Recorder>(
@@ -200,7 +212,7 @@ fn merge_port<R: Recorder>(
             held: behind.held.map_or_else(|| Arc::clone(&NONE_HELD), Arc::clone),
         };
         if rec.is_on() {
-            trace_source(&source, behind.changed, rec);
+            trace_source(with, &source, behind.confirmed, rec);
         }
         merged.sources.push(source);
     }
@@ -216,14 +228,14 @@ fn groups_behind<'a>(world: &'a World, shard: &Ranked<'a>, decl: &'a Decl) -> Ve
         group: &fact.group,
         held: fact.held.as_ref(),
         standing: shard.info.standing,
-        changed: Some(fact.changed),
+        confirmed: Some(shard.info.confirmed(CollectionKind::Groups, fact.changed)),
     });
     let selected = decl.selector.map(|id| world.selection.groups(id)).into_iter().flatten();
     let selected = selected.map(|made| Behind {
         group: &made.group,
         held: made.held.as_ref(),
         standing: made.standing,
-        changed: None,
+        confirmed: None,
     });
     listed.chain(selected).filter(|b| !b.group.addresses.is_empty()).collect()
 }
@@ -285,7 +297,8 @@ fn note_waiting<R: Recorder>(world: &World, service: &Service, out: &mut Merged,
 }
 
 fn declared(shard: &Ranked<'_>, decl: &Decl) -> Step {
-    let (info, said) = (&shard.info.shard, decl.changed.0);
+    let info = &shard.info.shard;
+    let at = shard.info.confirmed(CollectionKind::Services, decl.changed).0;
     Step {
         stage: Stage::Merge,
         verdict: if decl.held { Verdict::Warn } else { Verdict::Pass },
@@ -293,7 +306,7 @@ fn declared(shard: &Ranked<'_>, decl: &Decl) -> Step {
         registry: Some(info.registry.name.clone()),
         object: Some(decl.declaration.source.reference()),
         endpoint: String::new(),
-        detail: format!("declared by {} (scope {}), said at {said} ms", info.registry, info.scope),
+        detail: format!("declared by {} (scope {}), last confirmed at {at} ms", info.registry, info.scope),
     }
 }
 
@@ -309,7 +322,7 @@ fn conflicted(shard: &Ranked<'_>, condition: &Condition) -> Step {
     }
 }
 
-fn trace_source<R: Recorder>(source: &EndpointSource, changed: Option<Mono>, rec: &mut R) {
+fn trace_source<R: Recorder>(with: &With<'_>, source: &EndpointSource, confirmed: Option<Mono>, rec: &mut R) {
     let group = &source.group;
     for (at, address) in group.addresses.iter().enumerate() {
         let Some(port) = source.ports.get(usize::from(address.port_set)).copied().flatten() else { continue };
@@ -322,14 +335,20 @@ fn trace_source<R: Recorder>(source: &EndpointSource, changed: Option<Mono>, rec
             registry: Some(source.shard.registry.name.clone()),
             object: Some(group.source.reference()),
             endpoint: crate::conditions::endpoint_text(group, address, number),
-            detail: said(source, address.origin.as_deref(), changed),
+            detail: said(with, source, address.origin.as_deref(), confirmed),
         });
     }
 }
 
-fn said(source: &EndpointSource, origin: Option<&tributary_model::Origin>, changed: Option<Mono>) -> String {
+fn said(
+    with: &With<'_>,
+    source: &EndpointSource,
+    origin: Option<&Origin>,
+    confirmed: Option<Mono>,
+) -> String {
     let by = format!("listed by {} (scope {})", source.shard.registry, source.shard.scope);
     let of = origin.map(|o| format!(" for {}", o.object)).unwrap_or_default();
-    let when = changed.map(|at| format!(", said at {} ms", at.0)).unwrap_or_default();
+    let confirmed = confirmed.or_else(|| origin.and_then(|o| with.workloads.get(&o.object).copied()));
+    let when = confirmed.map(|at| format!(", last confirmed at {} ms", at.0)).unwrap_or_default();
     format!("{by}{of}{when}")
 }

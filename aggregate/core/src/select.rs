@@ -273,3 +273,11 @@ fn remove<T: Ord>(index: &mut HashMap<Pair, BTreeSet<T>>, pair: &Pair, id: T) {
         }
     }
 }
+
+#[cfg(test)]
+impl Selection {
+    /// Whether no index holds anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.selectors.is_empty() && self.workloads.is_empty() && self.slots.iter().all(Option::is_none)
+    }
+}

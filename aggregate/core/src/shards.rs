@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tributary_model::{Claim, ObjectId, RegistryId, RegistryName, Scope, ShardRef, Standing, Timestamp};
+use tributary_model::{
+    Claim, CollectionKind, Mono, ObjectId, RegistryId, RegistryName, Scope, ShardRef, Standing, Timestamp,
+};
 
 /// A shard's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,12 +27,23 @@ pub(crate) struct ShardInfo {
     pub(crate) weight: u64,
     /// The same when the turn began.
     pub(crate) weight_before: u64,
+    /// When the source last confirmed each collection: lies outside what is compared, so that an
+    /// unchanged list touches one number per collection.
+    confirmed: BTreeMap<CollectionKind, Mono>,
 }
 
 impl ShardInfo {
     /// The claim of one of its objects.
     pub(crate) fn claim<'a>(&'a self, created: Option<Timestamp>, object: &'a ObjectId) -> Claim<'a> {
         Claim { shard: &self.shard, rank: self.rank, created, object }
+    }
+    /// The source confirmed a collection.
+    pub(crate) fn confirm(&mut self, kind: CollectionKind, at: Mono) {
+        self.confirmed.insert(kind, at);
+    }
+    /// When a fact that last said something new at `changed` was last confirmed.
+    pub(crate) fn confirmed(&self, kind: CollectionKind, changed: Mono) -> Mono {
+        self.confirmed.get(&kind).map_or(changed, |at| changed.max(*at))
     }
 }
 
@@ -62,7 +75,8 @@ impl Shards {
             return None;
         }
         let shard = Arc::new(ShardRef { registry: Arc::clone(id), scope: scope.clone() });
-        let info = ShardInfo { shard, rank, standing, weight: 0, weight_before: 0 };
+        let info =
+            ShardInfo { shard, rank, standing, weight: 0, weight_before: 0, confirmed: BTreeMap::new() };
         let at = match self.free.pop() {
             Some(at) => at,
             None => {

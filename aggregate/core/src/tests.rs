@@ -1,4 +1,14 @@
 //! The core as its owner sees it: facts in, catalogs out.
 
+mod aliases;
+mod costs;
+mod explain;
+mod gate;
+mod generations;
 mod merge;
 mod mk;
+mod naive;
+mod properties;
+mod selection;
+mod sweeps;
+mod visibility;

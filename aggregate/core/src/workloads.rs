@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tributary_model::{Mono, Origin, Version, Workload, WorkloadKey};
+use tributary_model::{CollectionKind, Mono, Origin, Version, Workload, WorkloadKey};
 
 use crate::select::SelectorId;
 use crate::shards::{ShardId, Shards};
@@ -47,6 +47,11 @@ impl WorkloadSlot {
     /// The word that counts.
     pub(crate) fn first(&self) -> Option<&WorkloadFact> {
         self.facts.first()
+    }
+    /// When it was last confirmed.
+    pub(crate) fn confirmed(&self, shards: &Shards) -> Option<Mono> {
+        let fact = self.first()?;
+        Some(shards.get(fact.shard)?.confirmed(CollectionKind::Workloads, fact.changed))
     }
 }
 

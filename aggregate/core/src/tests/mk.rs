@@ -8,7 +8,7 @@ use crate::{Core, Turn};
 use tributary_model::{
     Address, At, Attributes, Basis, Catalog, ClusterId, Code, Collection, CollectionKind, Completeness,
     DeclKey, Declaration, Delta, Evidence, ExportTo, Fact, Gateway, GatewayAddress, GatewayKey, Generation,
-    Group, GroupKey, GroupPort, Health, Hostname, Item, Key, Labels, Locality, Mono, Namespace, NetworkId,
+    Group, GroupKey, GroupPort, Health, Hostname, Key, Labels, Locality, Mono, Namespace, NetworkId,
     ObjectId, ObjectRef, Place, PortName, PortNumber, PortSet, Protocol, Provider, RegistryId, RegistryName,
     RegistrySpec, Resolution, Scope, Selector, ServiceKey, ServicePort, ServiceView, Source, Stamped, Target,
     Timestamp, Workload, WorkloadAddress, WorkloadKey, WorkloadKind,
@@ -259,7 +259,6 @@ impl World {
     pub(crate) fn shadow(&mut self, registry: &str) -> Generation {
         let name = mk_name(registry);
         let generation = Generation(self.generations[&name] + 1);
-        self.generations.insert(name.clone(), generation.0);
         self.core.begin_shadow(Mono(self.now), &name, generation);
         generation
     }
@@ -338,9 +337,4 @@ pub(crate) fn served(view: &ServiceView, port: u32) -> Vec<String> {
     }
     out.sort();
     out
-}
-
-/// The key of an item of the one scope.
-pub(crate) fn mk_item_key(item: Item) -> Key {
-    Key { scope: mk_scope(SCOPE), item }
 }

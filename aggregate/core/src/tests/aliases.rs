@@ -1,0 +1,76 @@
+//! Names that lead to other names.
+
+use super::mk::*;
+use tributary_model::{Code, Declaration, Fact, Resolution};
+
+fn alias(name: &str, to: &str) -> Fact {
+    let resolution = Resolution::Alias(mk_host(to));
+    mk_service(&format!("shop/{name}"), Declaration { resolution, ..mk_decl(name, "80 http") })
+}
+fn concrete(name: &str) -> Fact {
+    mk_service(&format!("shop/{name}"), mk_decl(name, "80 http"))
+}
+fn aliases(world: &mut World, service: &str) -> Vec<String> {
+    world.view(service).map(|v| v.aliases.iter().map(ToString::to_string).collect()).unwrap_or_default()
+}
+
+#[test]
+fn a_chain_is_flattened_onto_the_service_at_its_end() {
+    let mut world = World::of_files();
+    world.puts("file", [alias("a.shop", "b.shop"), alias("b.shop", "c.shop")]);
+    assert_eq!(world.codes("shop/a.shop"), [Code::ALIAS_DANGLING]);
+    let turn = world.puts("file", [concrete("c.shop")]);
+    assert_eq!(turn.changed.hosts.len(), 3, "the end and all that lead there");
+    assert_eq!(aliases(&mut world, "shop/c.shop"), ["a.shop", "b.shop"]);
+    assert!(world.codes("shop/a.shop").is_empty());
+    let route = &world.view("shop/c.shop").unwrap().ports[0].route;
+    assert_eq!(route.facts.aliases.len(), 2, "what the route is made from names them too");
+    assert!(aliases(&mut world, "shop/b.shop").is_empty());
+}
+
+#[test]
+fn a_change_in_the_middle_of_a_chain_builds_both_ends() {
+    let mut world = World::of_files();
+    world.puts(
+        "file",
+        [alias("a.shop", "b.shop"), alias("b.shop", "c.shop"), concrete("c.shop"), concrete("d.shop")],
+    );
+    world.puts("file", [alias("b.shop", "d.shop")]);
+    assert!(aliases(&mut world, "shop/c.shop").is_empty());
+    assert_eq!(aliases(&mut world, "shop/d.shop"), ["a.shop", "b.shop"]);
+    world.puts("file", [concrete("b.shop")]);
+    assert!(aliases(&mut world, "shop/d.shop").is_empty());
+    assert_eq!(aliases(&mut world, "shop/b.shop"), ["a.shop"]);
+}
+
+#[test]
+fn a_loop_is_dropped_and_shown_until_it_is_broken() {
+    let mut world = World::of_files();
+    world.puts("file", [alias("a.shop", "b.shop"), alias("b.shop", "a.shop"), alias("c.shop", "c.shop")]);
+    for service in ["shop/a.shop", "shop/b.shop", "shop/c.shop"] {
+        assert_eq!(world.codes(service), [Code::ALIAS_LOOP], "{service}");
+    }
+    world.puts("file", [concrete("b.shop")]);
+    assert!(world.codes("shop/a.shop").is_empty());
+    assert_eq!(aliases(&mut world, "shop/b.shop"), ["a.shop"]);
+    assert_eq!(world.codes("shop/c.shop"), [Code::ALIAS_LOOP]);
+}
+
+#[test]
+fn an_endpoint_change_behind_an_alias_builds_one_service() {
+    let mut world = World::of_files();
+    world.puts("file", [alias("a.shop", "c.shop"), concrete("c.shop")]);
+    let before = world.core.counters().views;
+    world.puts("file", [mk_group("shop/c.shop", "c.shop", "g", "10.0.0.1:http=80")]);
+    assert_eq!(world.core.counters().views, before + 1);
+}
+
+#[test]
+fn an_alias_serves_no_endpoints_of_its_own() {
+    let mut world = World::of_files();
+    world.puts(
+        "file",
+        [alias("a.shop", "c.shop"), mk_group("shop/a.shop", "a.shop", "g", "10.0.0.1:http=80")],
+    );
+    assert!(world.served("shop/a.shop", 80).is_empty());
+}

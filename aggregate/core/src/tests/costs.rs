@@ -1,0 +1,131 @@
+//! Cost follows change (law 7): counts, never times.
+
+use super::mk::*;
+use std::sync::Arc;
+use tributary_model::{CollectionKind, Declaration, Delta, Fact, PortView};
+
+fn services(n: usize) -> Vec<Fact> {
+    let service = |i: usize| {
+        let (name, host) = (format!("s{i}"), format!("shop/s{i}.shop"));
+        [
+            mk_service(&host, mk_decl(&name, "80 http, 81 admin")),
+            mk_group(&host, &name, "a", &format!("10.0.{i}.1:http=80+admin=81")),
+            mk_group(&host, &name, "b", &format!("10.0.{i}.2:http=80")),
+        ]
+    };
+    (0..n).flat_map(service).collect()
+}
+fn same<T>(a: &Arc<T>, b: &Arc<T>) -> bool {
+    Arc::ptr_eq(a, b)
+}
+fn kept(a: &PortView, b: &PortView) -> [bool; 4] {
+    [
+        same(&a.cluster.0, &b.cluster.0),
+        same(&a.endpoints.0, &b.endpoints.0),
+        same(&a.listener.0, &b.listener.0),
+        same(&a.route.0, &b.route.0),
+    ]
+}
+
+#[test]
+fn one_groups_put_builds_one_view_and_the_facets_it_touches() {
+    let mut world = World::of_files();
+    world.puts("file", services(20));
+    let (before, old) = (world.core.counters(), world.view("shop/s3.shop").unwrap());
+    let turn = world.puts("file", [mk_group("shop/s3.shop", "s3", "b", "10.0.3.9:http=80")]);
+    let (after, new) = (world.core.counters(), world.view("shop/s3.shop").unwrap());
+    assert_eq!((after.views - before.views, after.facets - before.facets), (1, 1));
+    assert_eq!(kept(&old.ports[0], &new.ports[0]), [true, false, true, true]);
+    assert_eq!(kept(&old.ports[1], &new.ports[1]), [true; 4], "the group has no such port");
+    assert_eq!(turn.changed.hosts.len(), 1);
+    assert!(turn.urgent, "an address went");
+}
+
+#[test]
+fn an_unchanged_list_changes_nothing_and_publishes_nothing() {
+    let mut world = World::of_files();
+    world.lists("file", services(20));
+    let (before, catalog) = (world.core.counters(), world.catalog());
+    let turn = world.lists("file", services(20));
+    let after = world.core.counters();
+    assert!(turn.changed.is_empty() && turn.records.is_empty() && !turn.urgent, "{:?}", turn.changed);
+    assert_eq!((after.views, after.facets), (before.views, before.facets));
+    assert_eq!(after.unchanged - before.unchanged, 60);
+    assert!(Arc::ptr_eq(&catalog, &world.catalog()));
+}
+
+#[test]
+fn a_declaration_that_says_the_same_in_a_new_version_changes_nothing() {
+    let mut world = World::of_files();
+    world.puts("file", services(1));
+    let mut decl = mk_decl("s0", "80 http, 81 admin");
+    decl.source.version = tributary_model::ObjectVersion("2".into());
+    assert!(world.puts("file", [mk_service("shop/s0.shop", decl)]).changed.is_empty());
+}
+
+#[test]
+fn additions_are_not_urgent_and_losses_are() {
+    let mut world = World::of_files();
+    let group = |endpoints: &str| mk_group("shop/s0.shop", "s0", "b", endpoints);
+    world.puts("file", services(1));
+    assert!(!world.puts("file", [group("10.0.0.2:http=80 10.0.0.3:http=80")]).urgent, "one more");
+    assert!(world.puts("file", [group("10.0.0.2:http=80! 10.0.0.3:http=80")]).urgent, "one is sick");
+    assert!(world.puts("file", [group("10.0.0.2:http=80 10.0.0.3:http=80")]).urgent, "it is well again");
+    assert!(world.puts("file", [group("10.0.0.3:http=80")]).urgent, "one is gone");
+    assert!(world.says("file", [mk_deleted(&group(""))]).urgent);
+    assert!(
+        world.puts("file", [mk_service("shop/s0.shop", mk_decl("s0", "80 http"))]).urgent,
+        "a port is gone"
+    );
+}
+
+#[test]
+fn a_catalog_shares_what_has_not_changed() {
+    let mut world = World::of_files();
+    world.puts("file", services(20));
+    let old = world.catalog();
+    world.puts("file", [mk_group("shop/s3.shop", "s3", "b", "10.0.3.9:http=80")]);
+    let new = world.catalog();
+    assert_eq!((new.generation, old.hosts.diff(&new.hosts).count()), (old.generation + 1, 1));
+    assert!(old.service(&mk_key("shop/s3.shop")).is_some(), "the old one is as it was");
+    assert_eq!(served(old.service(&mk_key("shop/s3.shop")).unwrap(), 80), ["10.0.3.1:80", "10.0.3.2:80"]);
+}
+
+#[test]
+fn one_workloads_change_asks_the_selectors_under_its_pairs_and_copies_one_bucket() {
+    let mut world = World::of_files();
+    let selecting = |i: usize| {
+        let decl = Declaration {
+            selector: Some(mk_selector(&format!("app=a{i}"))),
+            ..mk_decl(&format!("s{i}"), "80 http")
+        };
+        mk_service(&format!("shop/s{i}.shop"), decl)
+    };
+    let workload = |i: usize, app: usize| {
+        mk_workload(&format!("w{i}"), &format!("10.1.{}.{}", i / 250, i % 250), &format!("app=a{app},tier=x"))
+    };
+    world.puts("file", (0..50).map(selecting).chain((0..1000).map(|i| workload(i, 7))));
+    assert_eq!(world.served("shop/s7.shop", 80).len(), 1000);
+    let before = world.core.counters();
+    let mut moved = mk_workload_value("w3", "10.9.9.9", "app=a7,tier=x");
+    moved.weight = 5;
+    world.puts("file", [Fact::Workload(mk_workload_key("w3"), Arc::new(moved))]);
+    let after = world.core.counters();
+    assert_eq!(after.selector_checks - before.selector_checks, 1);
+    assert_eq!((after.buckets - before.buckets, after.views - before.views), (1, 1));
+    let facts = world.view("shop/s7.shop").unwrap().ports[0].endpoints.clone();
+    let largest = facts.facts.sources.iter().map(|s| s.group.addresses.len()).max().unwrap();
+    assert!(largest <= 512 && facts.facts.sources.len() > 4, "{largest}");
+}
+
+#[test]
+fn passes_over_everything_are_counted_by_cause() {
+    let mut world = World::of_files();
+    world.lists("file", services(2));
+    let shadow = world.shadow("file");
+    world.says_in("file", shadow, mk_list(services(2)));
+    let sweeping = world.core.counters().sweeping;
+    assert_eq!((sweeping.restart, sweeping.adoption), (3, 1));
+    world.says_in("file", shadow, [Delta::Restart(mk_collection(CollectionKind::Groups))]);
+    assert_eq!(world.core.counters().sweeping.restart, 4);
+}

@@ -1,0 +1,83 @@
+//! Explain runs the merge that serves.
+
+use super::mk::*;
+use tributary_model::{Code, Declaration, Evidence, Provider, Stage, Trace, Verdict};
+
+fn trace(world: &World, service: &str) -> Trace {
+    let mut trace = Trace::default();
+    world.core.trace(&mk_key(service), &mut trace);
+    trace
+}
+
+#[test]
+fn a_source_step_names_registry_object_endpoint_and_when_it_was_confirmed() {
+    let mut world = World::of_files();
+    world.lists(
+        "file",
+        [
+            mk_service("shop/pay.shop", mk_decl("pay", "80 http")),
+            mk_group("shop/pay.shop", "pay", "a", "10.0.0.1:http=8080"),
+        ],
+    );
+    let now = world.now;
+    world.lists(
+        "file",
+        [
+            mk_service("shop/pay.shop", mk_decl("pay", "80 http")),
+            mk_group("shop/pay.shop", "pay", "a", "10.0.0.1:http=8080"),
+        ],
+    );
+    let trace = trace(&world, "shop/pay.shop");
+    let step = trace.steps.iter().find(|s| s.stage == Stage::Source).unwrap();
+    assert_eq!(
+        (step.code, step.verdict, &*step.endpoint),
+        (Code::SOURCE_ENDPOINT, Verdict::Pass, "10.0.0.1:8080")
+    );
+    assert_eq!(step.registry.as_ref().unwrap().as_str(), "file");
+    assert_eq!(step.object.as_ref().unwrap().to_string(), "Slice shop/a");
+    assert!(step.detail.ends_with(&format!("last confirmed at {now} ms")), "{}", step.detail);
+    let merged = trace.steps.iter().find(|s| s.code == Code::MERGED).unwrap();
+    assert_eq!(merged.object.as_ref().unwrap().to_string(), "ServiceEntry shop/pay");
+}
+
+#[test]
+fn a_selected_endpoint_names_its_workload() {
+    let mut world = World::of_files();
+    let decl = Declaration { selector: Some(mk_selector("app=pay")), ..mk_decl("pay", "80 http") };
+    world.puts("file", [mk_service("shop/pay.shop", decl), mk_workload("w", "10.0.0.7", "app=pay")]);
+    let trace = trace(&world, "shop/pay.shop");
+    let step = trace.steps.iter().find(|s| s.stage == Stage::Source).unwrap();
+    assert_eq!(step.object.as_ref().unwrap().to_string(), "ServiceEntry shop/pay");
+    assert!(step.detail.contains("for WorkloadEntry shop/w, last confirmed at"), "{}", step.detail);
+}
+
+#[test]
+fn what_is_odd_is_a_step() {
+    let mut world =
+        World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("file", Provider::ServiceEntry)]);
+    world.puts("east", [mk_service("shop/pay.shop", mk_decl("pay", "80 http"))]);
+    world.puts(
+        "file",
+        [
+            mk_service("shop/pay.shop", mk_decl("other", "80 web")),
+            mk_group("shop/pay.shop", "gone", "a", "10.0.0.1:http=8080"),
+        ],
+    );
+    let codes: Vec<Code> = trace(&world, "shop/pay.shop").steps.iter().map(|s| s.code).collect();
+    assert!(
+        codes.contains(&Code::PORT_CONFLICT) && codes.contains(&Code::GROUP_WITHOUT_DECLARATION),
+        "{codes:?}"
+    );
+    assert!(trace(&world, "shop/none.shop").steps.is_empty());
+}
+
+#[test]
+fn a_held_endpoint_is_served_with_a_warning() {
+    let mut world = World::confirming();
+    let group = mk_group("shop/pay.shop", "pay", "a", "10.0.0.1:http=8080");
+    world.puts("east", [mk_service("shop/pay.shop", mk_decl("pay", "80 http")), group.clone()]);
+    world.says("east", [mk_drop(&group, Evidence::AbsentFromList)]);
+    let trace = trace(&world, "shop/pay.shop");
+    let step = trace.steps.iter().find(|s| s.stage == Stage::Source).unwrap();
+    assert_eq!((step.code, step.verdict), (Code::HELD_ENDPOINT, Verdict::Warn));
+}

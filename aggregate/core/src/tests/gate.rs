@@ -1,0 +1,250 @@
+//! The removal gate: what it doubts, what it lets pass, and how a hold ends.
+
+use super::mk::*;
+use proptest::prelude::*;
+use tributary_model::{Code, Delta, Evidence, Fact, Key, Mono, Provider};
+
+const A: &str = "10.0.0.1:http=80";
+const FIVE: &str = "10.0.0.1:http=80 10.0.0.2:http=80 10.0.0.3:http=80 10.0.0.4:http=80 10.0.0.5:http=80";
+
+fn decl() -> Fact {
+    mk_service("shop/pay.shop", mk_decl("pay", "80 http"))
+}
+fn group(object: &str, endpoints: &str) -> Fact {
+    mk_group("shop/pay.shop", "pay", object, endpoints)
+}
+fn absent(fact: &Fact) -> Delta {
+    mk_drop(fact, Evidence::AbsentFromList)
+}
+/// Ten more addresses elsewhere, so that one is no large part of the scope.
+fn ballast() -> Vec<Fact> {
+    let endpoints: Vec<String> = (1..=10).map(|i| format!("10.9.0.{i}:http=80")).collect();
+    vec![
+        mk_service("shop/other.shop", mk_decl("other", "80 http")),
+        mk_group("shop/other.shop", "other", "ballast", &endpoints.join(" ")),
+    ]
+}
+fn mk_world(facts: impl IntoIterator<Item = Fact>) -> World {
+    let mut world = World::confirming();
+    world.puts("east", ballast());
+    world.puts("east", facts);
+    world
+}
+fn held(world: &World) -> Vec<Key> {
+    world.core.held().map(|h| h.key).collect()
+}
+
+#[test]
+fn a_host_is_not_emptied_by_absence() {
+    let mut world = mk_world([decl(), group("a", A)]);
+    let turn = world.says("east", [absent(&group("a", A))]);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80?"]);
+    assert_eq!(turn.asks.len(), 1);
+    assert_eq!(turn.asks[0].confirm, mk_fact_key(&group("a", A)));
+    assert_eq!(turn.asks[0].generation, world.generation("east"));
+    assert_eq!(world.codes("shop/pay.shop"), [Code::REMOVAL_HELD]);
+    assert!(turn.records.is_empty(), "nothing was accepted");
+}
+
+#[test]
+fn what_is_left_elsewhere_lets_an_absence_pass() {
+    let mut world = mk_world([decl(), group("a", A), group("b", "10.0.0.2:http=80")]);
+    let turn = world.says("east", [absent(&group("a", A))]);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.2:80"]);
+    assert!(turn.asks.is_empty() && turn.urgent);
+}
+
+#[test]
+fn a_replacement_in_the_same_turn_is_no_emptied_host() {
+    let mut world = mk_world([decl(), group("a", A)]);
+    world.says("east", [absent(&group("a", A)), mk_put(group("b", "10.0.0.2:http=80"))]);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.2:80"]);
+}
+
+#[test]
+fn a_service_does_not_vanish_by_absence() {
+    let mut world = mk_world([decl()]);
+    world.says("east", [absent(&decl())]);
+    assert!(world.view("shop/pay.shop").is_some());
+    assert_eq!(held(&world), [mk_fact_key(&decl())]);
+}
+
+#[test]
+fn thirty_percent_of_a_scope_pass_and_one_more_does_not() {
+    for (going, left) in [(6, 4), (7, 10)] {
+        let some = |n: usize| (0..n).map(|i| group(&format!("g{i}"), &format!("10.0.1.{i}:http=80")));
+        let mut world = mk_world(std::iter::once(decl()).chain(some(10)));
+        world.says("east", some(going).map(|g| absent(&g)));
+        assert_eq!(world.served("shop/pay.shop", 80).len(), left, "{going} of 20 go");
+    }
+}
+
+#[test]
+fn only_absence_is_doubted_and_only_of_those_that_can_confirm() {
+    for evidence in [Evidence::Confirmed, Evidence::Operator, Evidence::Withdrawn] {
+        let mut world = mk_world([decl(), group("a", A)]);
+        world.says("east", [mk_drop(&group("a", A), evidence)]);
+        assert!(world.served("shop/pay.shop", 80).is_empty());
+    }
+    let mut world = World::with(&[mk_spec("file", Provider::ServiceEntry)]);
+    world.puts("file", [decl(), group("a", A)]);
+    world.says("file", [absent(&group("a", A)), absent(&decl())]);
+    assert!(world.view("shop/pay.shop").is_none());
+}
+
+#[test]
+fn an_unsure_answer_takes_little_and_is_doubted_for_much() {
+    let mut world = mk_world([decl(), group("a", FIVE)]);
+    let four = FIVE.rsplit_once(' ').unwrap().0;
+    world.says("east", [mk_unsure(group("a", four))]);
+    assert_eq!(world.served("shop/pay.shop", 80).len(), 4, "one of fifteen");
+    let turn = world.says("east", [mk_unsure(group("a", "10.0.0.8:http=80"))]);
+    let want = ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80", "10.0.0.4:80", "10.0.0.8:80"];
+    assert_eq!(world.served("shop/pay.shop", 80).len(), 5);
+    for (served, want) in world.served("shop/pay.shop", 80).iter().zip(want) {
+        assert_eq!(served.trim_end_matches('?'), want);
+    }
+    assert!(world.served("shop/pay.shop", 80).contains(&"10.0.0.8:80".to_owned()), "what was said is served");
+    assert!(world.served("shop/pay.shop", 80).contains(&"10.0.0.1:80?".to_owned()));
+    assert_eq!(turn.asks.len(), 1);
+    world.says("east", [mk_unsure(group("a", "10.0.0.8:http=80 10.0.0.1:http=80"))]);
+    assert!(
+        world.served("shop/pay.shop", 80).contains(&"10.0.0.1:80".to_owned()),
+        "what came back is not held"
+    );
+    assert_eq!(held(&world).len(), 1, "the rest is");
+    world.says("east", [mk_put(group("a", "10.0.0.8:http=80"))]);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.8:80"]);
+    assert!(held(&world).is_empty());
+}
+
+#[test]
+fn the_answer_ends_a_hold_even_when_the_value_is_equal() {
+    let mut world = mk_world([decl(), group("a", A)]);
+    world.says("east", [absent(&group("a", A))]);
+    let turn = world.says("east", [mk_put(group("a", A))]);
+    assert!(held(&world).is_empty());
+    assert_eq!(turn.changed.hosts.len(), 1, "a held endpoint is shown as such, and no more now");
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
+    world.says("east", [absent(&group("a", A))]);
+    world.says("east", [mk_drop(&group("a", A), Evidence::Confirmed)]);
+    assert!(world.served("shop/pay.shop", 80).is_empty() && held(&world).is_empty());
+}
+
+#[test]
+fn it_is_asked_again_with_growing_waits_until_it_is_answered() {
+    let mut world = mk_world([decl(), group("a", A)]);
+    world.says("east", [absent(&group("a", A))]);
+    let begun = world.now;
+    let mut asked = Vec::new();
+    for second in 0..20 {
+        let now = Mono(begun + second * 1000 + 1);
+        asked.extend(world.core.tick(now).asks.iter().map(|_| second));
+    }
+    assert_eq!(asked, [1, 3, 7, 15]);
+    assert_eq!(world.core.held().next().unwrap().asked, 5);
+    world.now = begun + 20_000;
+    let turn = world.restart("east");
+    assert_eq!(turn.asks.len(), 1, "a new run is asked at once");
+    assert_eq!(turn.asks[0].generation, world.generation("east"));
+    world.puts("east", [group("a", A)]);
+    assert_eq!(world.core.next_tick(), None);
+}
+
+#[test]
+fn an_operator_lets_a_held_removal_happen() {
+    let six = format!("{FIVE} 10.0.0.6:http=80");
+    let mut world = mk_world([decl(), group("a", &six)]);
+    world.says("east", [mk_unsure(group("a", A))]);
+    assert_eq!(world.served("shop/pay.shop", 80).len(), 6, "five of sixteen are too many at once");
+    let (name, key) = (mk_name("east"), mk_fact_key(&group("a", A)));
+    assert!(world.core.release(Mono(world.now), &name, &key).unwrap().urgent);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
+    assert!(world.core.release(Mono(world.now), &name, &key).is_none());
+    world.says("east", [absent(&group("a", A))]);
+    world.core.release(Mono(world.now), &name, &key);
+    assert!(world.served("shop/pay.shop", 80).is_empty());
+}
+
+#[test]
+fn a_selected_workload_is_held_like_a_listed_endpoint() {
+    let selecting =
+        tributary_model::Declaration { selector: Some(mk_selector("app=w")), ..mk_decl("pay", "80 http") };
+    let workload = mk_workload("w", "10.0.0.7", "app=w");
+    let mut world = mk_world([mk_service("shop/pay.shop", selecting), workload.clone()]);
+    world.says("east", [absent(&workload)]);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.7:80?"]);
+    world.says("east", [mk_put(workload.clone())]);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.7:80"]);
+    world.says("east", [absent(&workload)]);
+    world.says("east", [mk_drop(&workload, Evidence::Confirmed)]);
+    assert!(world.served("shop/pay.shop", 80).is_empty());
+}
+
+/// What a source may do to its four groups of one address each.
+#[derive(Debug, Clone)]
+enum Act {
+    Put(usize),
+    Absent(usize),
+    List(Vec<bool>),
+    Answer,
+}
+
+fn any_act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        (0..4_usize).prop_map(Act::Put),
+        (0..4_usize).prop_map(Act::Absent),
+        proptest::collection::vec(any::<bool>(), 4).prop_map(Act::List),
+        Just(Act::Answer),
+    ]
+}
+
+fn nth(i: usize) -> Fact {
+    group(&format!("g{i}"), &format!("10.0.0.{i}:http=80"))
+}
+
+fn answer(world: &mut World, truth: &[bool]) {
+    let keys = held(world);
+    let words = (0..truth.len())
+        .filter(|&i| keys.contains(&mk_fact_key(&nth(i))))
+        .map(|i| if truth[i] { mk_put(nth(i)) } else { mk_drop(&nth(i), Evidence::Confirmed) });
+    let mut words: Vec<Delta> = words.collect();
+    if keys.contains(&mk_fact_key(&decl())) {
+        words.push(mk_put(decl()));
+    }
+    world.says("east", words);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    #[test]
+    fn a_host_is_emptied_by_proof_only_and_the_gate_always_converges(acts in proptest::collection::vec(any_act(), 1..20)) {
+        let mut world = World::confirming();
+        world.puts("east", [decl()]);
+        let mut truth = [false; 4];
+        for act in acts {
+            let before = world.served("shop/pay.shop", 80).len();
+            let proof = matches!(act, Act::Answer);
+            match act {
+                Act::Put(i) => { truth[i] = true; world.puts("east", [nth(i)]); }
+                Act::Absent(i) => { truth[i] = false; world.says("east", [absent(&nth(i))]); }
+                Act::List(is) => {
+                    truth.copy_from_slice(&is);
+                    let facts = (0..4).filter(|&i| is[i]).map(nth);
+                    world.lists("east", std::iter::once(decl()).chain(facts));
+                }
+                Act::Answer => answer(&mut world, &truth),
+            }
+            let after = world.served("shop/pay.shop", 80).len();
+            prop_assert!(proof || before == 0 || after > 0, "emptied without proof");
+            for (i, there) in truth.iter().enumerate() {
+                let there_now = world.served("shop/pay.shop", 80).iter().any(|s| s.contains(&format!("10.0.0.{i}:")));
+                prop_assert!(!there || there_now, "an endpoint that is there is not served");
+            }
+        }
+        answer(&mut world, &truth);
+        let want: Vec<String> = (0..4).filter(|&i| truth[i]).map(|i| format!("10.0.0.{i}:80")).collect();
+        prop_assert_eq!(world.served("shop/pay.shop", 80), want);
+        prop_assert!(held(&world).is_empty());
+    }
+}

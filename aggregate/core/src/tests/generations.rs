@@ -1,0 +1,244 @@
+//! Runs, rotations and standing: generations fence, unknown is not empty.
+
+use super::mk::*;
+use std::sync::Arc;
+use tributary_model::{
+    Basis, CollectionKind, Completeness, Delta, Evidence, Freshness, Generation, Mono, Namespace, Provider,
+    Record, SourceState, SourceStatus, Standing, Visibility,
+};
+
+fn pay(endpoints: &str) -> [tributary_model::Fact; 2] {
+    [mk_service("shop/pay.shop", mk_decl("pay", "80 http")), mk_group("shop/pay.shop", "pay", "a", endpoints)]
+}
+fn freshness(world: &mut World, kind: CollectionKind) -> Freshness {
+    let catalog = world.catalog();
+    let (_, registry) = catalog.registries.iter().next().unwrap();
+    registry.collections.iter().find(|(c, _)| c.kind == kind).map(|(_, f)| f.clone()).unwrap_or_default()
+}
+
+#[test]
+fn a_catalog_is_complete_when_no_registry_is_unknown() {
+    let mut world =
+        World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("file", Provider::ServiceEntry)]);
+    assert!(!world.core.tick(Mono(1)).changed.hosts.iter().any(|_| true));
+    assert!(!world.catalog().complete, "nobody has said anything");
+    world.lists("east", []);
+    assert!(!world.catalog().complete, "the file registry is unknown");
+    world.says("file", [mk_required(), Delta::Synced(mk_collection(KINDS[0]), Completeness::Complete)]);
+    assert!(!world.catalog().complete, "one required collection of three is synced");
+    world.lists("file", []);
+    assert!(world.catalog().complete);
+    world.core.set_membership_known(false);
+    assert!(!world.catalog().complete, "there may be registries of which nobody knows");
+}
+
+#[test]
+fn a_late_word_of_an_old_generation_is_dropped() {
+    let mut world = World::of_files();
+    let old = world.generation("file");
+    world.lists("file", pay("10.0.0.1:http=80"));
+    world.restart("file");
+    let turn =
+        world.says_in("file", old, [mk_deleted(&pay("")[1]), mk_put(pay("10.0.0.9:http=80")[1].clone())]);
+    assert!(turn.changed.is_empty() && turn.records.is_empty());
+    assert_eq!(world.core.counters().fenced, 2);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
+}
+
+#[test]
+fn a_failed_run_leaves_its_shards_served_and_stale() {
+    let mut world = World::of_files();
+    world.lists("file", pay("10.0.0.1:http=80"));
+    assert_eq!(freshness(&mut world, KINDS[1]), Freshness::Live);
+    world.core.fail(Mono(500), &mk_name("file"), &Arc::from("it broke"));
+    world.restart("file");
+    let Freshness::Stale { since, why } = freshness(&mut world, KINDS[1]) else { panic!("not stale") };
+    assert_eq!((since.0, &*why), (Mono(500), "it broke"));
+    assert!(world.catalog().complete, "stale is not unknown");
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
+    world.lists("file", pay("10.0.0.2:http=80"));
+    assert_eq!(freshness(&mut world, KINDS[1]), Freshness::Live);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.2:80"]);
+}
+
+#[test]
+fn a_source_that_cannot_be_reached_makes_its_scope_stale_until_it_is_followed_again() {
+    let mut world = World::of_files();
+    world.lists("file", pay("10.0.0.1:http=80"));
+    let status = |state| Delta::Status(mk_scope(SCOPE), SourceStatus { state, ..SourceStatus::default() });
+    world.says("file", [status(SourceState::Unreachable)]);
+    assert!(matches!(freshness(&mut world, KINDS[0]), Freshness::Stale { .. }));
+    world.says("file", [Delta::Progress(mk_collection(KINDS[0]))]);
+    assert_eq!(freshness(&mut world, KINDS[0]), Freshness::Live);
+    assert!(matches!(freshness(&mut world, KINDS[1]), Freshness::Stale { .. }));
+    world.says("file", [status(SourceState::Live)]);
+    assert_eq!(freshness(&mut world, KINDS[1]), Freshness::Live);
+}
+
+#[test]
+fn a_shadow_is_adopted_in_one_turn_when_all_that_it_requires_is_synced() {
+    let mut world = World::of_files();
+    world.lists("file", pay("10.0.0.1:http=80"));
+    world.puts("file", [mk_service("shop/old.shop", mk_decl("old", "80 http"))]);
+    let shadow = world.shadow("file");
+    let mut words = mk_list(pay("10.0.0.2:http=80"));
+    let last = words.pop().unwrap();
+    for word in words {
+        let turn = world.says_in("file", shadow, [word]);
+        assert!(turn.changed.hosts.is_empty(), "the old generation serves until then");
+    }
+    world.puts("file", pay("10.0.0.3:http=80"));
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.3:80"], "and is followed until then");
+    let turn = world.says_in("file", shadow, [last]);
+    assert_eq!(turn.changed.hosts.len(), 2);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.2:80"]);
+    assert!(world.view("shop/old.shop").is_none(), "the new generation does not name it");
+    let superseded = |r: &Record| matches!(r, Record::Drop(_, _, Evidence::Superseded(g)) if *g == shadow);
+    assert!(turn.records.iter().any(superseded));
+    let late = world.says_in("file", Generation(1), [mk_deleted(&pay("")[0])]);
+    assert!(late.changed.is_empty(), "the old run has lost its voice");
+}
+
+#[test]
+fn rotation_with_the_same_content_changes_no_view() {
+    let mut world = World::of_files();
+    world.lists("file", pay("10.0.0.1:http=80"));
+    let before = world.view("shop/pay.shop").unwrap();
+    let shadow = world.shadow("file");
+    let turn = world.says_in("file", shadow, mk_list(pay("10.0.0.1:http=80")));
+    assert!(turn.changed.hosts.is_empty() && turn.records.is_empty());
+    assert!(Arc::ptr_eq(&before, &world.view("shop/pay.shop").unwrap()));
+}
+
+#[test]
+fn a_rotation_that_sees_less_removes_only_where_it_has_looked() {
+    let mut world = World::of_files();
+    world.lists("file", pay("10.0.0.1:http=80"));
+    let shadow = world.shadow("file");
+    let mut words = mk_list([]);
+    for word in &mut words {
+        if let Delta::Synced(c, how) = word
+            && c.kind == CollectionKind::Groups
+        {
+            *how = Completeness::Filtered;
+        }
+    }
+    words.push(mk_put(pay("")[0].clone()));
+    world.says_in("file", shadow, words);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
+}
+
+#[test]
+fn a_journal_is_stale_until_the_first_list_sweeps_what_it_does_not_name() {
+    let mut world = World::with(&[]);
+    world.core.join(&mk_spec("file", Provider::ServiceEntry)).unwrap();
+    let stamped = |value| world.stamp("file", Generation(0), value);
+    let [decl, group] = pay("10.0.0.1:http=80");
+    let gone = mk_service("shop/gone.shop", mk_decl("gone", "80 http"));
+    let words: Vec<_> = [decl.clone(), group.clone(), gone].into_iter().map(mk_put).map(stamped).collect();
+    world.core.apply(Mono(5), words);
+    assert!(world.catalog().complete, "last-known-good is known");
+    assert!(matches!(freshness(&mut world, KINDS[0]), Freshness::Stale { .. }));
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
+    world.restart("file");
+    world.lists("file", [decl, group]);
+    assert!(world.view("shop/gone.shop").is_none());
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
+}
+
+#[test]
+fn what_a_run_no_longer_speaks_of_goes_when_all_that_it_requires_is_synced() {
+    let mut world = World::of_files();
+    world.lists("file", pay("10.0.0.1:http=80"));
+    let moved = mk_scope("elsewhere");
+    let [decl, _] = pay("");
+    world.restart("file");
+    let collection = tributary_model::Collection { scope: moved.clone(), kind: CollectionKind::Services };
+    world.says(
+        "file",
+        [
+            Delta::Required(vec![collection.clone()]),
+            Delta::Restart(collection.clone()),
+            Delta::Put(moved, decl, Basis::Authoritative),
+        ],
+    );
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
+    world.says("file", [Delta::Synced(collection, Completeness::Complete)]);
+    let view = world.view("shop/pay.shop").unwrap();
+    assert_eq!((view.declarations.len(), view.addresses), (1, 0));
+}
+
+#[test]
+fn a_registry_that_leaves_takes_only_its_own() {
+    let mut world =
+        World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("west", Provider::Kubernetes)]);
+    world.lists("east", pay("10.0.0.1:http=80"));
+    world.lists("west", pay("10.1.0.1:http=80"));
+    let turn = world.core.leave(&mk_name("east"), &Evidence::Operator);
+    assert!(turn.urgent && turn.records.len() == 2);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.1.0.1:80"]);
+    assert_eq!(world.catalog().registries.len(), 1);
+    world.core.join(&mk_spec("north", Provider::Kubernetes)).unwrap();
+    world.restart("north");
+    world.lists("north", pay("10.2.0.1:http=80"));
+    assert_eq!(
+        world.served("shop/pay.shop", 80),
+        ["10.1.0.1:80", "10.2.0.1:80"],
+        "a shard's number is given again"
+    );
+}
+
+#[test]
+fn a_name_belongs_to_the_registry_that_took_it() {
+    let mut world = World::of_files();
+    assert!(world.core.join(&mk_spec("file", Provider::ServiceEntry)).unwrap().changed.is_empty());
+    let error = world.core.join(&mk_spec("file", Provider::Consul)).unwrap_err();
+    assert_eq!(error.code().number(), 110);
+    assert!(error.to_string().contains("ServiceEntry/file"), "{error}");
+}
+
+#[test]
+fn a_demoted_registry_is_served_with_that_standing() {
+    let mut world = World::of_files();
+    let decl =
+        tributary_model::Declaration { selector: Some(mk_selector("app=pay")), ..mk_decl("sel", "80 http") };
+    world.lists(
+        "file",
+        pay("10.0.0.1:http=80")
+            .into_iter()
+            .chain([mk_service("shop/sel.shop", decl), mk_workload("w", "10.0.0.5", "app=pay")]),
+    );
+    world.core.set_standing(Mono(50), &mk_name("file"), Standing::Demoted);
+    for service in ["shop/pay.shop", "shop/sel.shop"] {
+        let view = world.view(service).unwrap();
+        assert_eq!(view.ports[0].endpoints.facts.sources[0].standing, Standing::Demoted, "{service}");
+    }
+    assert_eq!(world.core.counters().sweeping.standing, 1);
+}
+
+#[test]
+fn the_hosts_of_a_namespace_are_its_own_and_those_exported_to_it() {
+    let mut world = World::of_files();
+    let exported = tributary_model::Declaration {
+        export: tributary_model::ExportTo::Set(Visibility::Namespaces([mk_ns("web")].into())),
+        ..mk_decl("pay", "80 http")
+    };
+    world.lists(
+        "file",
+        [mk_service("shop/pay.shop", exported), mk_service("shop/cart.shop", mk_decl("cart", "80 http"))],
+    );
+    let hosts = |world: &mut World, ns: &str| -> Vec<String> {
+        let key: Namespace = mk_ns(ns);
+        world
+            .catalog()
+            .scoped
+            .get(&key)
+            .map(|s| s.iter().map(ToString::to_string).collect())
+            .unwrap_or_default()
+    };
+    assert_eq!(hosts(&mut world, "shop"), ["cart.shop", "pay.shop"]);
+    assert_eq!(hosts(&mut world, "web"), ["pay.shop"]);
+    world.lists("file", [mk_service("shop/pay.shop", mk_decl("pay", "80 http"))]);
+    assert_eq!(hosts(&mut world, "shop"), ["pay.shop"]);
+    assert!(hosts(&mut world, "web").is_empty());
+}

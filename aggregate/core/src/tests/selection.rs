@@ -1,0 +1,235 @@
+//! Selection of workloads: the index agrees with a scan, buckets with their members.
+
+use super::mk::*;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tributary_model::{
+    ClusterId, Code, Declaration, Fact, Health, Labels, Selector, WorkloadKey, WorkloadKind,
+};
+
+fn selecting(name: &str, selector: Selector) -> Fact {
+    let decl = Declaration { selector: Some(selector), ..mk_decl(name, "80 http") };
+    mk_service(&format!("shop/{name}.shop"), decl)
+}
+
+#[test]
+fn no_pairs_select_nothing() {
+    let mut world = World::of_files();
+    world.puts("file", [selecting("pay", mk_selector("")), mk_workload("w", "10.0.0.7", "app=pay")]);
+    assert!(world.served("shop/pay.shop", 80).is_empty());
+}
+
+#[test]
+fn a_workload_is_served_where_it_is_selected_and_shown_with_its_services() {
+    let mut world = World::of_files();
+    world.puts("file", [mk_workload("w", "10.0.0.7", "app=pay")]);
+    world.puts("file", [selecting("pay", mk_selector("app=pay")), selecting("all", mk_selector("app=pay"))]);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.7:80"]);
+    let catalog = world.catalog();
+    let view = catalog.workloads.get(&mk_workload_key("w")).unwrap();
+    assert_eq!(
+        view.services.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["shop/all.shop", "shop/pay.shop"]
+    );
+    let ips = catalog.workload_ips.get(&std::net::IpAddr::from([10, 0, 0, 7])).unwrap();
+    assert_eq!(***ips, [mk_workload_key("w")]);
+    let view = world.view("shop/pay.shop").unwrap();
+    let source = &view.ports[0].endpoints.facts.sources[0];
+    let origin = source.group.addresses[0].origin.as_ref().unwrap();
+    assert_eq!((origin.object.to_string().as_str(), &*origin.workload), ("WorkloadEntry shop/w", "w"));
+}
+
+#[test]
+fn a_label_that_no_longer_matches_takes_the_workload_away() {
+    let mut world = World::of_files();
+    world.puts("file", [selecting("pay", mk_selector("app=pay")), mk_workload("w", "10.0.0.7", "app=pay")]);
+    let turn = world.puts("file", [mk_workload("w", "10.0.0.7", "app=cart")]);
+    assert!(turn.urgent && turn.changed.workloads.contains(&mk_workload_key("w")));
+    assert!(world.served("shop/pay.shop", 80).is_empty());
+    assert!(world.catalog().workloads.get(&mk_workload_key("w")).unwrap().services.is_empty());
+}
+
+#[test]
+fn an_address_that_moved_leaves_the_index() {
+    let mut world = World::of_files();
+    world.puts("file", [mk_workload("w", "10.0.0.7", "")]);
+    world.puts("file", [mk_workload("w", "10.0.0.8", "")]);
+    let ips: Vec<String> = world.catalog().workload_ips.keys().map(ToString::to_string).collect();
+    assert_eq!(ips, ["10.0.0.8"]);
+    world.says("file", [mk_deleted(&mk_workload("w", "10.0.0.8", ""))]);
+    assert!(world.catalog().workload_ips.is_empty() && world.catalog().workloads.is_empty());
+}
+
+#[test]
+fn a_selector_takes_the_kinds_clusters_and_names_that_it_says() {
+    let taken = |selector: Selector| {
+        let mut world = World::of_files();
+        let mut pod = mk_workload_value("p", "10.0.0.1", "app=pay");
+        pod.health = Health::Unhealthy;
+        let pod_key = WorkloadKey { kind: WorkloadKind::Pod, ..mk_workload_key("p") };
+        let far = WorkloadKey { cluster: ClusterId::new("west").unwrap(), ..mk_workload_key("f") };
+        let far_value = mk_workload_value("f", "10.0.0.2", "app=pay");
+        let mut raw = mk_workload_value("r", "10.0.0.3", "app=cart");
+        raw.augmented = mk_labels("app=pay");
+        world.puts(
+            "file",
+            [
+                Fact::Workload(pod_key, Arc::new(pod)),
+                Fact::Workload(far, Arc::new(far_value)),
+                Fact::Workload(mk_workload_key("r"), Arc::new(raw)),
+                mk_workload("n", "pay.example", "app=pay"),
+                selecting("pay", selector),
+            ],
+        );
+        world.served("shop/pay.shop", 80).join(" ")
+    };
+    let all = mk_selector("app=pay");
+    assert_eq!(taken(all.clone()), "10.0.0.1:80! 10.0.0.2:80 10.0.0.3:80");
+    assert_eq!(
+        taken(Selector { names: true, ..all.clone() }),
+        "10.0.0.1:80! 10.0.0.2:80 10.0.0.3:80 pay.example:80"
+    );
+    assert_eq!(taken(Selector { kinds: Arc::from([WorkloadKind::Pod]), ..all.clone() }), "10.0.0.1:80!");
+    assert_eq!(taken(Selector { cluster: ClusterId::new("west").ok(), ..all.clone() }), "10.0.0.2:80");
+    assert_eq!(taken(Selector { augmented: false, ..all }), "10.0.0.1:80! 10.0.0.2:80");
+}
+
+#[test]
+fn a_workload_without_the_target_port_is_no_endpoint_and_a_condition() {
+    let mut world = World::of_files();
+    let decl = Declaration {
+        selector: Some(mk_selector("app=pay")),
+        ..mk_decl("pay", "80 http > web, 81 admin > 9000")
+    };
+    let mut with = mk_workload_value("with", "10.0.0.1", "app=pay");
+    with.ports = [(tributary_model::PortName::new("web").unwrap(), mk_port_number(8080))].into();
+    world.puts(
+        "file",
+        [
+            mk_service("shop/pay.shop", decl),
+            Fact::Workload(mk_workload_key("with"), Arc::new(with)),
+            mk_workload("without", "10.0.0.2", "app=pay"),
+        ],
+    );
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:8080"]);
+    assert_eq!(world.served("shop/pay.shop", 81), ["10.0.0.1:9000", "10.0.0.2:9000"]);
+    assert_eq!(world.codes("shop/pay.shop"), [Code::NO_TARGET_PORT]);
+    let view = world.view("shop/pay.shop").unwrap();
+    assert_eq!(view.conditions[0].objects[0].to_string(), "WorkloadEntry shop/without");
+}
+
+#[test]
+fn a_selector_of_one_registry_takes_workloads_of_another() {
+    use tributary_model::Provider;
+    let mut world =
+        World::with(&[mk_spec("file", Provider::ServiceEntry), mk_spec("east", Provider::Kubernetes)]);
+    world.puts("file", [selecting("pay", mk_selector("app=pay"))]);
+    world.puts("east", [mk_workload("w", "10.0.0.7", "app=pay")]);
+    let view = world.view("shop/pay.shop").unwrap();
+    let source = &view.ports[0].endpoints.facts.sources[0];
+    assert_eq!(source.shard.registry.name.as_str(), "file", "it lies in the selecting declaration's shard");
+    world.core.leave(&mk_name("east"), &tributary_model::Evidence::Operator);
+    assert!(world.served("shop/pay.shop", 80).is_empty());
+}
+
+#[test]
+fn of_two_words_about_a_workload_the_first_in_precedence_is_selected() {
+    use tributary_model::Provider;
+    let mut world =
+        World::with(&[mk_spec("file", Provider::ServiceEntry), mk_spec("east", Provider::Kubernetes)]);
+    world.puts("file", [selecting("pay", mk_selector("app=pay")), mk_workload("w", "10.0.0.1", "app=pay")]);
+    world.puts("east", [mk_workload("w", "10.0.0.2", "app=pay")]);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.2:80"]);
+    world.says("east", [mk_deleted(&mk_workload("w", "10.0.0.2", ""))]);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"], "the other steps in");
+}
+
+fn any_labels() -> impl Strategy<Value = Labels> {
+    proptest::collection::btree_map("[abc]", "[12]", 0..3)
+        .prop_map(|map| map.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect())
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Select(usize, Option<Labels>),
+    Work(usize, Option<Labels>),
+}
+
+fn any_act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        (0..4_usize, proptest::option::weighted(0.8, any_labels())).prop_map(|(i, l)| Act::Select(i, l)),
+        (0..8_usize, proptest::option::weighted(0.8, any_labels())).prop_map(|(i, l)| Act::Work(i, l)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    #[test]
+    fn the_index_agrees_with_a_scan(acts in proptest::collection::vec(any_act(), 1..40)) {
+        let mut world = World::of_files();
+        let mut selectors: [Option<Labels>; 4] = Default::default();
+        let mut workloads: [Option<Labels>; 8] = Default::default();
+        for act in acts {
+            let delta = match act {
+                Act::Select(i, labels) => {
+                    selectors[i] = labels.clone();
+                    let with = |l: Labels| Selector { labels: l, ..mk_selector("") };
+                    let fact = selecting(&format!("s{i}"), with(labels.clone().unwrap_or_default()));
+                    if labels.is_some() { mk_put(fact) } else { mk_deleted(&fact) }
+                }
+                Act::Work(i, labels) => {
+                    workloads[i] = labels.clone();
+                    let mut value = mk_workload_value(&format!("w{i}"), &format!("10.0.0.{i}"), "");
+                    value.augmented = labels.clone().unwrap_or_default();
+                    let fact = Fact::Workload(mk_workload_key(&format!("w{i}")), Arc::new(value));
+                    if labels.is_some() { mk_put(fact) } else { mk_deleted(&fact) }
+                }
+            };
+            world.says("file", [delta]);
+            for (s, selector) in selectors.iter().enumerate() {
+                let scan = workloads.iter().enumerate().filter(|(_, w)| {
+                    let (Some(selector), Some(labels)) = (selector, w) else { return false };
+                    let pairs = selector.pairs();
+                    !pairs.is_empty() && pairs.iter().all(|p| labels.pairs().contains(p))
+                });
+                let scan: BTreeSet<String> = scan.map(|(w, _)| format!("10.0.0.{w}:80")).collect();
+                let index: BTreeSet<String> = world.served(&format!("shop/s{s}.shop"), 80).into_iter().collect();
+                prop_assert_eq!(index, scan);
+            }
+        }
+    }
+
+}
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn buckets_hold_every_member_once_whatever_the_way_there(come in 1..1500_usize, go in 0..1500_usize) {
+        let mut world = World::of_files();
+        let workload = |i: usize| mk_workload(&format!("w{i}"), &format!("10.0.{}.{}", i / 250, i % 250), "app=pay");
+        world.puts("file", std::iter::once(selecting("pay", mk_selector("app=pay"))).chain((0..come).map(workload)));
+        world.says("file", (0..go.min(come)).map(|i| mk_deleted(&workload(i))));
+        let mut direct = World::of_files();
+        direct.puts("file", (go.min(come)..come).map(workload).chain([selecting("pay", mk_selector("app=pay"))]));
+        let sources = |world: &mut World| {
+            let view = world.view("shop/pay.shop").unwrap();
+            view.ports[0].endpoints.facts.clone_sources()
+        };
+        let (a, b) = (sources(&mut world), sources(&mut direct));
+        prop_assert_eq!(a.iter().map(Vec::len).sum::<usize>(), come - go.min(come));
+        prop_assert!(a.iter().all(|bucket| bucket.len() <= 512));
+        prop_assert_eq!(a, b);
+    }
+}
+
+trait Sources {
+    fn clone_sources(&self) -> Vec<Vec<String>>;
+}
+impl Sources for tributary_model::EndpointFacts {
+    fn clone_sources(&self) -> Vec<Vec<String>> {
+        let texts = |s: &tributary_model::EndpointSource| {
+            s.group.addresses.iter().map(|a| a.ip().unwrap().to_string()).collect()
+        };
+        self.sources.iter().map(texts).collect()
+    }
+}

@@ -1,0 +1,153 @@
+//! Who sees what: exportTo resolved by settings, claimants of a host in order, settings per field.
+
+use super::mk::*;
+use std::sync::Arc;
+use std::time::Duration;
+use tributary_model::{Code, Declaration, Dims, ExportTo, Fact, Provider, Settings, Timestamp, Visibility};
+
+fn exported(name: &str, visibility: Visibility) -> Declaration {
+    Declaration { export: ExportTo::Set(visibility), ..mk_decl(name, "80 http") }
+}
+fn to(namespace: &str) -> Visibility {
+    Visibility::Namespaces([mk_ns(namespace)].into())
+}
+fn settings(export: Option<Visibility>, timeout: Option<u64>) -> Fact {
+    let connect_timeout = timeout.map(Duration::from_secs);
+    Fact::Settings(Arc::new(Settings { default_export: export, connect_timeout, ..Settings::default() }))
+}
+fn visibility(world: &mut World, service: &str) -> Visibility {
+    world.view(service).unwrap().declarations[0].visibility.clone()
+}
+fn claimants(world: &mut World, host: &str) -> Vec<String> {
+    let catalog = world.catalog();
+    catalog.hosts.get(&mk_host(host)).unwrap().claimants.iter().map(|v| v.key.to_string()).collect()
+}
+
+#[test]
+fn what_says_nothing_of_its_visibility_follows_the_settings() {
+    let mut world = World::of_files();
+    world.puts(
+        "file",
+        [
+            mk_service("shop/pay.shop", mk_decl("pay", "80 http")),
+            mk_service("shop/cart.shop", exported("cart", to("web"))),
+        ],
+    );
+    assert_eq!(visibility(&mut world, "shop/pay.shop"), Visibility::Public);
+    let turn = world.puts("file", [settings(Some(Visibility::Own), None)]);
+    assert!(turn.changed.settings);
+    assert_eq!(visibility(&mut world, "shop/pay.shop"), to("shop"), "its own namespace is written out");
+    assert_eq!(visibility(&mut world, "shop/cart.shop"), to("web"));
+    assert_eq!(world.core.counters().sweeping.settings, 1);
+}
+
+#[test]
+fn the_config_file_wins_per_field() {
+    let mut world =
+        World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("config", Provider::Config)]);
+    world.puts(
+        "east",
+        [settings(Some(Visibility::Own), Some(3)), mk_service("shop/pay.shop", mk_decl("pay", "80 http"))],
+    );
+    world.puts("config", [settings(None, Some(7))]);
+    let catalog = world.catalog();
+    assert_eq!(catalog.settings.connect_timeout, Some(Duration::from_secs(7)));
+    assert_eq!(catalog.settings.default_export, Some(Visibility::Own));
+    let cluster = world.view("shop/pay.shop").unwrap().ports[0].cluster.facts.connect_timeout;
+    assert_eq!(cluster, Duration::from_secs(7));
+    world.says("config", [mk_deleted(&settings(None, None))]);
+    assert_eq!(world.catalog().settings.connect_timeout, Some(Duration::from_secs(3)));
+}
+
+#[test]
+fn the_claimants_of_a_host_stand_in_order_and_know_of_each_other() {
+    let created = |second| Timestamp::from_second(second).ok();
+    let mut world =
+        World::with(&[mk_spec("file", Provider::ServiceEntry), mk_spec("east", Provider::Kubernetes)]);
+    world.puts(
+        "file",
+        [
+            mk_service("young/pay.shop", Declaration { created: created(9), ..mk_decl("y", "80 http") }),
+            mk_service("old/pay.shop", Declaration { created: created(1), ..mk_decl("o", "80 http") }),
+            mk_service("none/pay.shop", Declaration { created: None, ..mk_decl("n", "80 http") }),
+        ],
+    );
+    assert_eq!(claimants(&mut world, "pay.shop"), ["old/pay.shop", "young/pay.shop", "none/pay.shop"]);
+    world.puts(
+        "east",
+        [mk_service("zz/pay.shop", Declaration { created: created(99), ..mk_decl("k", "80 http") })],
+    );
+    let all = ["zz/pay.shop", "old/pay.shop", "young/pay.shop", "none/pay.shop"];
+    assert_eq!(claimants(&mut world, "pay.shop"), all, "a cluster's own names are not squatted");
+    for service in all {
+        assert_eq!(world.codes(service), [Code::HOST_CONFLICT], "{service}");
+    }
+    let condition = &world.view("none/pay.shop").unwrap().conditions[0];
+    assert_eq!(&*condition.objects[0].id.name, "k", "the one that is served first is named first");
+    world.says("east", [mk_deleted(&mk_service("zz/pay.shop", mk_decl("k", "")))]);
+    for (service, object) in [("young/pay.shop", "y"), ("none/pay.shop", "n")] {
+        world.says("file", [mk_deleted(&mk_service(service, mk_decl(object, "")))]);
+    }
+    assert!(world.codes("old/pay.shop").is_empty(), "alone again");
+}
+
+#[test]
+fn a_service_of_two_providers_is_merged_and_shown() {
+    let mut world =
+        World::with(&[mk_spec("file", Provider::ServiceEntry), mk_spec("east", Provider::Kubernetes)]);
+    world.puts("file", [mk_service("shop/pay.shop", mk_decl("entry", "80 web"))]);
+    world.puts("east", [mk_service("shop/pay.shop", mk_decl("service", "80 http"))]);
+    assert_eq!(world.codes("shop/pay.shop"), [Code::PORT_CONFLICT, Code::HOST_CONFLICT]);
+    let view = world.view("shop/pay.shop").unwrap();
+    let objects: Vec<&str> = view.declarations.iter().map(|d| &*d.declaration.source.object.name).collect();
+    assert_eq!(objects, ["service", "entry"]);
+}
+
+#[test]
+fn endpoints_depend_on_the_namespace_only_where_audiences_differ() {
+    let mut world = World::of_files();
+    let dims = |world: &mut World| world.view("shop/pay.shop").unwrap().ports[0].endpoints.dims;
+    world.puts(
+        "file",
+        [
+            mk_service("shop/pay.shop", exported("a", to("web"))),
+            mk_group("shop/pay.shop", "a", "g", "10.0.0.1:http=80"),
+        ],
+    );
+    assert_eq!(dims(&mut world), Dims::NONE, "whoever sees the service sees all of it");
+    world.puts("file", [mk_service("shop/pay.shop", exported("b", Visibility::Public))]);
+    assert_eq!(dims(&mut world), Dims::NAMESPACE, "a client of b does not see what a lists");
+}
+
+#[test]
+fn a_gateway_builds_the_services_of_its_network_and_no_others() {
+    let mut world = World::of_files();
+    let group = |service: &str, object: &str, network: &str| {
+        let key = mk_group_key(service, object, object);
+        Fact::Group(key, Arc::new(mk_group_at(object, "10.0.0.1:http=80", mk_place(network))))
+    };
+    world.puts(
+        "file",
+        [
+            mk_service("shop/far.shop", mk_decl("far", "80 http")),
+            group("shop/far.shop", "far", "net-b"),
+            mk_service("shop/near.shop", mk_decl("near", "80 http")),
+            group("shop/near.shop", "near", "net-a"),
+        ],
+    );
+    let before = world.core.counters().views;
+    let turn = world.puts("file", [mk_gateway("net-b", "1.2.3.4")]);
+    assert!(turn.changed.gateways);
+    assert_eq!(turn.changed.hosts.iter().map(ToString::to_string).collect::<Vec<_>>(), ["far.shop"]);
+    assert_eq!(world.core.counters().views, before + 1);
+    let facts = world.view("shop/far.shop").unwrap().ports[0].endpoints.clone();
+    assert_eq!((facts.facts.gated.len(), facts.dims), (1, Dims::NETWORK));
+    world.puts("file", [mk_gateway("net-b", "1.2.3.5")]);
+    assert_eq!(world.core.counters().views, before + 1, "a second gateway of a network changes no service");
+    world.says(
+        "file",
+        [mk_deleted(&mk_gateway("net-b", "1.2.3.4")), mk_deleted(&mk_gateway("net-b", "1.2.3.5"))],
+    );
+    assert!(world.view("shop/far.shop").unwrap().ports[0].endpoints.facts.gated.is_empty());
+    assert!(world.catalog().gateways.is_empty());
+}

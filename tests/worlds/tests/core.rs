@@ -1,24 +1,27 @@
 //! Every world, on the core.
 
+use anyhow::{Context, Result, ensure};
 use tributary_worlds::{CoreBackend, run, worlds};
 
 /// Runs all cases of a world and tells all that fail, so that one broken rule does not hide others.
-async fn hold(name: &str) {
-    let (_, world) = worlds().unwrap().into_iter().find(|(file, _)| file == name).expect("no such world");
+async fn hold(name: &str) -> Result<()> {
+    let found = worlds()?.into_iter().find(|(file, _)| file == name);
+    let (_, world) = found.with_context(|| format!("no world {name}"))?;
     let mut faults = Vec::new();
     for case in &world.cases {
         if let Err(error) = run(&world, case, &mut CoreBackend::default()).await {
             faults.push(format!("{error:#}"));
         }
     }
-    assert!(faults.is_empty(), "{name}:\n{}", faults.join("\n"));
+    ensure!(faults.is_empty(), "{name}:\n{}", faults.join("\n"));
+    Ok(())
 }
 
 macro_rules! on_the_core {
     ($($test:ident $file:literal;)*) => {
         $(#[tokio::test]
-        async fn $test() {
-            hold($file).await;
+        async fn $test() -> Result<()> {
+            hold($file).await
         })*
 
         #[test]

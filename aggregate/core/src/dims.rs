@@ -44,12 +44,13 @@ pub(crate) fn endpoints(facts: &EndpointFacts, one_audience: bool) -> Dims {
 /// What a port's part in listeners reads.
 pub(crate) fn listener(facts: &ListenerFacts) -> Dims {
     let inline = facts.inline.as_ref().map_or(Dims::NONE, |e| e.dims);
-    Dims::KIND | Dims::BINDS | inline | virtual_addresses(&facts.addresses)
+    // The address that means all of them is of the client's own family.
+    Dims::KIND | Dims::BINDS | Dims::FAMILIES | inline | virtual_addresses(&facts.addresses)
 }
 
 /// What a port's part in route tables reads.
 pub(crate) fn route(facts: &RouteFacts) -> Dims {
-    Dims::KIND | Dims::BINDS | Dims::DOMAIN | Dims::NAMESPACE | virtual_addresses(&facts.addresses)
+    Dims::KIND | Dims::DOMAIN | virtual_addresses(&facts.addresses)
 }
 
 /// Which virtual addresses a client uses: its own cluster's, of its families, and allocated ones

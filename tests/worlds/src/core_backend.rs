@@ -111,6 +111,11 @@ impl Registry {
 }
 
 impl CoreBackend {
+    /// What is served at the moment.
+    #[must_use]
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
     fn tell(&mut self, registry: &str, say: impl FnOnce(&mut Registry) -> Vec<Delta>) -> Result<()> {
         let registry = self.registries.get_mut(registry).context("no such registry")?;
         self.now += 1;

@@ -7,7 +7,17 @@ pub mod answers;
 pub mod client;
 pub mod counters;
 pub mod encode;
+pub mod interest;
 pub mod session;
+pub mod source;
+pub mod table;
+pub mod transport;
+
+pub use interest::InterestIndex;
+pub use source::{CatalogSource, ClientFacts};
+pub use table::{ClientRow, ClientTable, Connected};
+pub use transport::tls::{Tls, TlsError, TlsMaterial};
+pub use transport::{Limits, XdsServer};
 
 #[cfg(test)]
 mod fake;

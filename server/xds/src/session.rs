@@ -179,6 +179,11 @@ impl Session {
     pub fn take_interest(&mut self) -> Option<Interest> {
         std::mem::take(&mut self.interest_moved).then(|| self.interest())
     }
+    /// Whether [`Session::take_interest`] has something to say.
+    #[must_use]
+    pub const fn interest_is_due(&self) -> bool {
+        self.interest_moved
+    }
     /// Which variant the stream speaks.
     #[must_use]
     pub const fn variant(&self) -> Variant {

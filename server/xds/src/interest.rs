@@ -1,0 +1,222 @@
+//! Who is woken by a generation: followers by every one, pickers by the hosts that they name.
+//!
+//! Streams register here before they load a catalog; the fan-out task calls
+//! [`Interest::published`] after the owner has published. So no wake is lost: a stream that
+//! registered too late to be found loads a catalog that holds the change.
+//! Nothing is queued: a wake is a flag.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use dashmap::DashMap;
+use tokio::sync::Notify;
+use tributary_model::{Catalog, Changed, Hostname, Namespace};
+
+use crate::session::Interest;
+
+/// Wakes one stream.
+#[derive(Debug, Default)]
+pub struct Wake {
+    woken: AtomicBool,
+    notify: Notify,
+}
+
+impl Wake {
+    /// Wakes the stream, once for however many calls before it looks.
+    pub fn wake(&self) {
+        if !self.woken.swap(true, Ordering::AcqRel) {
+            self.notify.notify_one();
+        }
+    }
+    /// Waits for a wake and takes it. Dropping the future loses none.
+    pub async fn woken(&self) {
+        while !self.woken.swap(false, Ordering::AcqRel) {
+            self.notify.notified().await;
+        }
+    }
+}
+
+type Waiters = Vec<(u64, Arc<Wake>)>;
+
+/// The index. Host names in it need not exist.
+#[derive(Debug, Default)]
+pub struct InterestIndex {
+    hosts: DashMap<Hostname, Waiters>,
+    followers: DashMap<u64, Arc<Wake>>,
+    pickers: DashMap<u64, Arc<Wake>>,
+    workloads: DashMap<Namespace, Waiters>,
+    next: AtomicU64,
+}
+
+impl InterestIndex {
+    /// Registers a stream; it wakes for nothing until [`Registration::update`]. A client that is a
+    /// workload wakes also for workloads of its namespace, since its class may change with them.
+    #[must_use]
+    pub fn register(self: &Arc<Self>, wake: Arc<Wake>, workload: Option<Namespace>) -> Registration {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        if let Some(namespace) = &workload {
+            self.workloads.entry(namespace.clone()).or_default().push((id, Arc::clone(&wake)));
+        }
+        Registration { index: Arc::clone(self), id, wake, workload, interest: Interest::Hosts(Vec::new()) }
+    }
+    /// Wakes whom a generation may concern; tells how many. A change of settings, gateways or
+    /// registries may concern every name.
+    pub fn published(&self, _: &Arc<Catalog>, changed: &Changed) -> usize {
+        let mut woken = wake_all(&self.followers);
+        if changed.settings || changed.gateways || changed.registries {
+            return woken + wake_all(&self.pickers);
+        }
+        for host in &changed.hosts {
+            woken += self.hosts.get(host).map_or(0, |waiters| wake_each(&waiters));
+        }
+        let namespaces: std::collections::BTreeSet<_> =
+            changed.workloads.iter().map(|key| &key.namespace).collect();
+        for namespace in namespaces {
+            woken += self.workloads.get(namespace).map_or(0, |waiters| wake_each(&waiters));
+        }
+        woken
+    }
+    /// How many hosts are named, and how many streams are registered.
+    #[must_use]
+    pub fn len(&self) -> (usize, usize) {
+        (self.hosts.len(), self.followers.len() + self.pickers.len())
+    }
+    /// Whether nothing is registered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == (0, 0)
+    }
+    fn leave(&self, host: &Hostname, id: u64) {
+        if let Some(mut waiters) = self.hosts.get_mut(host) {
+            waiters.retain(|(waiter, _)| *waiter != id);
+        }
+        self.hosts.remove_if(host, |_, waiters| waiters.is_empty());
+    }
+}
+
+fn wake_all(all: &DashMap<u64, Arc<Wake>>) -> usize {
+    all.iter().for_each(|entry| entry.value().wake());
+    all.len()
+}
+
+fn wake_each(waiters: &Waiters) -> usize {
+    waiters.iter().for_each(|(_, wake)| wake.wake());
+    waiters.len()
+}
+
+/// One stream's place in the index; leaves it when dropped.
+#[derive(Debug)]
+pub struct Registration {
+    index: Arc<InterestIndex>,
+    id: u64,
+    wake: Arc<Wake>,
+    workload: Option<Namespace>,
+    interest: Interest,
+}
+
+impl Registration {
+    /// Wakes for this from now on.
+    pub fn update(&mut self, interest: Interest) {
+        let old = std::mem::replace(&mut self.interest, interest);
+        let before: &[Hostname] = if let Interest::Hosts(hosts) = &old { hosts } else { &[] };
+        let after: &[Hostname] = if let Interest::Hosts(hosts) = &self.interest { hosts } else { &[] };
+        for host in after.iter().filter(|host| before.binary_search(host).is_err()) {
+            let mut waiters = self.index.hosts.entry(host.clone()).or_default();
+            waiters.push((self.id, Arc::clone(&self.wake)));
+        }
+        for host in before.iter().filter(|host| after.binary_search(host).is_err()) {
+            self.index.leave(host, self.id);
+        }
+        let (to, from) = match self.interest {
+            Interest::Every => (&self.index.followers, &self.index.pickers),
+            Interest::Hosts(_) => (&self.index.pickers, &self.index.followers),
+        };
+        to.insert(self.id, Arc::clone(&self.wake));
+        from.remove(&self.id);
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.update(Interest::Hosts(Vec::new()));
+        self.index.pickers.remove(&self.id);
+        if let Some(namespace) = &self.workload {
+            if let Some(mut waiters) = self.index.workloads.get_mut(namespace) {
+                waiters.retain(|(waiter, _)| *waiter != self.id);
+            }
+            self.index.workloads.remove_if(namespace, |_, waiters| waiters.is_empty());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(name: &str) -> Hostname {
+        Hostname::new(name).unwrap()
+    }
+    fn changed(hosts: &[&str]) -> Changed {
+        Changed { hosts: hosts.iter().map(|h| host(h)).collect(), ..Changed::default() }
+    }
+    fn is_woken(wake: &Wake) -> bool {
+        wake.woken.load(Ordering::Acquire)
+    }
+    struct Stream {
+        wake: Arc<Wake>,
+        place: Registration,
+    }
+    fn mk_stream(index: &Arc<InterestIndex>, interest: Interest) -> Stream {
+        let wake = Arc::new(Wake::default());
+        let mut place = index.register(Arc::clone(&wake), None);
+        place.update(interest);
+        Stream { wake, place }
+    }
+    fn mk_hosts(names: &[&str]) -> Interest {
+        Interest::Hosts(names.iter().map(|h| host(h)).collect())
+    }
+
+    #[test]
+    fn exactly_the_interested_are_woken() {
+        let index = Arc::new(InterestIndex::default());
+        let follower = mk_stream(&index, Interest::Every);
+        let a = mk_stream(&index, mk_hosts(&["a.x", "b.x"]));
+        let b = mk_stream(&index, mk_hosts(&["b.x"]));
+        assert_eq!(index.published(&Arc::default(), &changed(&["a.x", "unknown.x"])), 2);
+        assert!(is_woken(&follower.wake) && is_woken(&a.wake) && !is_woken(&b.wake));
+        let registries = Changed { registries: true, ..Changed::default() };
+        assert_eq!(index.published(&Arc::default(), &registries), 3);
+    }
+
+    #[test]
+    fn a_changed_interest_replaces_the_old_one() {
+        let index = Arc::new(InterestIndex::default());
+        let mut stream = mk_stream(&index, mk_hosts(&["a.x", "b.x"]));
+        stream.place.update(mk_hosts(&["b.x", "c.x"]));
+        assert_eq!(index.published(&Arc::default(), &changed(&["a.x"])), 0);
+        assert_eq!(index.published(&Arc::default(), &changed(&["b.x", "c.x"])), 2);
+        stream.place.update(Interest::Every);
+        assert_eq!((index.len(), index.published(&Arc::default(), &changed(&["c.x"]))), ((0, 1), 1));
+    }
+
+    #[test]
+    fn nothing_stays_behind() {
+        let index = Arc::new(InterestIndex::default());
+        let streams: Vec<_> =
+            (0..50).map(|n| mk_stream(&index, mk_hosts(&[&format!("h{n}.x"), "all.x"]))).collect();
+        let own = index.register(Arc::default(), Namespace::new("shop").ok());
+        drop((streams, own, mk_stream(&index, Interest::Every)));
+        assert!(index.is_empty() && index.workloads.is_empty());
+    }
+
+    #[tokio::test]
+    async fn many_wakes_are_one_and_none_is_lost() {
+        let wake = Wake::default();
+        wake.wake();
+        wake.wake();
+        wake.woken().await;
+        assert!(!is_woken(&wake));
+        wake.wake();
+        tokio::time::timeout(std::time::Duration::from_secs(5), wake.woken()).await.unwrap();
+    }
+}

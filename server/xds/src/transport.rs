@@ -1,0 +1,20 @@
+//! HTTP/2 under the sessions: connections, TLS, streams, health, drain.
+//!
+//! `app` builds one [`XdsServer`], gives it bound listeners and calls [`XdsServer::published`] from
+//! its fan-out. One task per connection, one per stream. Every deadline and bound is in
+//! [`Limits`]. Whether plaintext may listen on an address is the caller's to decide.
+
+mod body;
+mod connection;
+mod health;
+mod outbox;
+mod reader;
+mod route;
+mod server;
+mod stream;
+pub mod tls;
+
+pub use server::{Limits, Listening, XdsServer, XdsServerBuilder};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! One connection: its handshakes, its age, its end.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tributary_model::Identity;
+
+use super::route;
+use super::server::{Limits, Shared};
+use super::tls::{self, Tls};
+
+/// Who is at the other end of a connection.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    /// What its certificate proves; `None` where none was asked for.
+    pub(crate) identities: Option<Vec<Identity>>,
+    /// The connection is to end: its streams end themselves.
+    pub(crate) ending: CancellationToken,
+    pub(crate) streams: AtomicU64,
+}
+
+/// Serves a connection to its end.
+pub(crate) async fn run(shared: Arc<Shared>, tcp: TcpStream, address: SocketAddr, tls: Option<Arc<Tls>>) {
+    let _ = tcp.set_nodelay(true);
+    let ending = shared.stop.child_token();
+    let peer = |identities| Arc::new(Peer { address, identities, ending, streams: AtomicU64::new(0) });
+    let Some(tls) = tls else { return serve(shared, tcp, peer(None)).await };
+    let config = tls.current();
+    let accept = TlsAcceptor::from(config).accept(tcp);
+    let Ok(Ok(stream)) = timeout(shared.limits.handshake, accept).await else {
+        shared.env.counters.handshakes_failed.inc();
+        return;
+    };
+    let proven = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    let identities = proven.map(tls::identities);
+    serve(shared, stream, peer(identities)).await;
+}
+
+/// Ends gracefully on drain and age, at once when nothing is asked for in time.
+async fn serve<I>(shared: Arc<Shared>, io: I, peer: Arc<Peer>)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = &shared.limits;
+    let (for_service, peer_of_service) = (Arc::clone(&shared), Arc::clone(&peer));
+    let service = service_fn(move |request: Request<Incoming>| {
+        peer_of_service.streams.fetch_add(1, Ordering::Relaxed);
+        let handling = route::handle(Arc::clone(&for_service), Arc::clone(&peer_of_service), request);
+        async move { Ok::<_, Infallible>(handling.await) }
+    });
+    let mut connection = pin!(builder(limits).serve_connection(TokioIo::new(io), service));
+    let mut first = pin!(sleep(limits.handshake));
+    let mut waits_for_first = true;
+    let age = limits.max_age.map(|age| shared.jittered(age));
+    let mut age = pin!(async {
+        match age {
+            Some(age) => sleep(age).await,
+            None => std::future::pending().await,
+        }
+    });
+    loop {
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = &mut first, if waits_for_first => {
+                waits_for_first = false;
+                if peer.streams.load(Ordering::Relaxed) == 0 {
+                    shared.env.counters.handshakes_failed.inc();
+                    return;
+                }
+            }
+            () = &mut age => break,
+            () = peer.ending.cancelled() => break,
+        }
+    }
+    peer.ending.cancel();
+    connection.as_mut().graceful_shutdown();
+    let _ = timeout(limits.spread + limits.grace, connection).await;
+}
+
+fn builder(limits: &Limits) -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(1 << 20)
+        .initial_connection_window_size(4 << 20)
+        .max_frame_size(1 << 20)
+        .max_send_buf_size(1 << 20)
+        .max_header_list_size(16 << 10)
+        .max_concurrent_streams(limits.streams_per_connection)
+        .max_pending_accept_reset_streams(20)
+        .max_local_error_reset_streams(100)
+        .keep_alive_interval(Some(limits.keepalive))
+        .keep_alive_timeout(limits.keepalive_timeout);
+    builder
+}

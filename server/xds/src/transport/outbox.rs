@@ -1,0 +1,100 @@
+//! The one message that is in flight on a stream, between its task and its HTTP/2 body.
+//!
+//! The task puts a message when the transport has taken the last one; the body hands it over chunk
+//! by chunk. There is no queue: this is all the flow control there is.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tributary_proto::{GrpcStatus, Rope};
+
+#[derive(Debug, Default)]
+struct State {
+    rope: Option<Rope>,
+    end: Option<GrpcStatus>,
+    /// The transport has asked for more than there is.
+    idle: bool,
+    /// The transport is gone.
+    closed: bool,
+    waker: Option<Waker>,
+}
+
+/// Shared by a stream's task and its body.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    state: Mutex<State>,
+    moved: Notify,
+}
+
+/// What the body has to do next.
+pub(crate) enum Chunk {
+    Data(Bytes),
+    End(GrpcStatus),
+}
+
+impl Outbox {
+    /// Whether the transport can take a message now.
+    pub(crate) fn is_idle(&self) -> bool {
+        let state = self.state.lock();
+        state.idle && state.rope.is_none() && state.end.is_none()
+    }
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+    /// Waits until the transport can take a message or is gone. Dropping the future loses nothing.
+    pub(crate) async fn moved(&self) {
+        self.moved.notified().await;
+    }
+    pub(crate) fn put(&self, rope: Rope) {
+        self.change(|state| {
+            state.rope = Some(rope);
+            state.idle = false;
+        });
+    }
+    /// Ends the stream after what is in flight.
+    pub(crate) fn finish(&self, status: GrpcStatus) {
+        self.change(|state| state.end = Some(status));
+    }
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        self.moved.notify_one();
+    }
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Chunk> {
+        let mut state = self.state.lock();
+        if let Some(chunk) = state.rope.as_mut().and_then(Rope::pop) {
+            return Poll::Ready(Chunk::Data(chunk));
+        }
+        state.rope = None;
+        if let Some(status) = state.end.clone() {
+            return Poll::Ready(Chunk::End(status));
+        }
+        state.waker = Some(cx.waker().clone());
+        if !std::mem::replace(&mut state.idle, true) {
+            self.moved.notify_one();
+        }
+        Poll::Pending
+    }
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let waker = {
+            let mut state = self.state.lock();
+            change(&mut state);
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// Tells the task that the transport is gone, whichever way it went.
+#[derive(Debug)]
+pub(crate) struct BodyEnd(pub(crate) Arc<Outbox>);
+
+impl Drop for BodyEnd {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

@@ -1,0 +1,254 @@
+//! The server: what its parts share, its listeners, its end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tributary_model::{Catalog, Changed, Mono};
+
+use super::connection;
+use super::tls::Tls;
+use crate::answers::Answers;
+use crate::counters::Counters;
+use crate::interest::InterestIndex;
+use crate::session::Env;
+use crate::source::{CatalogSource, ClientFacts};
+use crate::table::ClientTable;
+
+/// Bounds and deadlines of the transport.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Connections at once; more are closed as they come.
+    pub connections: usize,
+    /// Streams at once on one connection.
+    pub streams_per_connection: u32,
+    /// How long TLS, and then the first stream, may take.
+    pub handshake: Duration,
+    /// How long a stream's first request may take.
+    pub first_message: Duration,
+    /// How often an idle connection is asked whether it is alive.
+    pub keepalive: Duration,
+    /// How long it may take to answer.
+    pub keepalive_timeout: Duration,
+    /// How long a connection lives, give or take a tenth; `None` for no limit.
+    pub max_age: Option<Duration>,
+    /// Over how long the streams of an ending connection or server end.
+    pub spread: Duration,
+    /// How long an ending connection has beyond that.
+    pub grace: Duration,
+    /// How often a health watch looks again.
+    pub health_interval: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            connections: 20_000,
+            streams_per_connection: 1_024,
+            handshake: seconds(10),
+            first_message: seconds(10),
+            keepalive: seconds(30),
+            keepalive_timeout: seconds(10),
+            max_age: Some(seconds(1800)),
+            spread: seconds(2),
+            grace: seconds(10),
+            health_interval: seconds(1),
+        }
+    }
+}
+
+/// What all connections and streams of a server share.
+pub(crate) struct Shared {
+    pub(crate) env: Arc<Env>,
+    pub(crate) source: Arc<dyn CatalogSource>,
+    pub(crate) facts: Arc<dyn ClientFacts>,
+    pub(crate) interest: Arc<InterestIndex>,
+    pub(crate) clients: Arc<ClientTable>,
+    pub(crate) limits: Limits,
+    pub(crate) stop: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) next_client: AtomicU64,
+    connections: Arc<Semaphore>,
+    epoch: Instant,
+    chance: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn now(&self) -> Mono {
+        Mono::from_elapsed(self.epoch.elapsed())
+    }
+    pub(crate) fn instant(&self, at: Mono) -> Instant {
+        self.epoch + Duration::from_millis(at.0)
+    }
+    /// Up to this long, by chance.
+    pub(crate) fn jitter(&self, up_to: Duration) -> Duration {
+        // SplitMix64: the seed was passed in, so that a run can be repeated.
+        let step = 0x9e37_79b9_7f4a_7c15u64;
+        let mut z = self.chance.fetch_add(step, Ordering::Relaxed).wrapping_add(step);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        up_to.mul_f64(((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64)
+    }
+    /// This long, give or take a tenth.
+    pub(crate) fn jittered(&self, about: Duration) -> Duration {
+        about.mul_f64(0.9) + self.jitter(about.mul_f64(0.2))
+    }
+}
+
+/// Builds a server.
+pub struct XdsServerBuilder {
+    answers: Arc<dyn Answers>,
+    source: Arc<dyn CatalogSource>,
+    facts: Arc<dyn ClientFacts>,
+    limits: Limits,
+    epoch: Instant,
+    seed: u64,
+}
+
+impl XdsServerBuilder {
+    /// Hears of clients.
+    #[must_use]
+    pub fn facts(self, facts: Arc<dyn ClientFacts>) -> Self {
+        Self { facts, ..self }
+    }
+    /// Keeps to these bounds.
+    #[must_use]
+    pub fn limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+    /// Counts time from here, as the rest of the process does.
+    #[must_use]
+    pub fn epoch(self, epoch: Instant) -> Self {
+        Self { epoch, ..self }
+    }
+    /// Takes its chances from this seed.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+    /// The server; it listens nowhere yet.
+    #[must_use]
+    pub fn build(self) -> XdsServer {
+        let env = Arc::new(Env::new(self.answers, Arc::new(Counters::default())));
+        XdsServer(Arc::new(Shared {
+            env,
+            source: self.source,
+            facts: self.facts,
+            interest: Arc::default(),
+            clients: Arc::default(),
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            next_client: AtomicU64::new(1),
+            connections: Arc::new(Semaphore::new(self.limits.connections)),
+            limits: self.limits,
+            epoch: self.epoch,
+            chance: AtomicU64::new(self.seed),
+        }))
+    }
+}
+
+/// Serves xDS. Cheap to clone: clones are the same server.
+#[derive(Clone)]
+pub struct XdsServer(Arc<Shared>);
+
+impl std::fmt::Debug for XdsServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("XdsServer").field("clients", &self.0.clients.len()).finish_non_exhaustive()
+    }
+}
+
+impl XdsServer {
+    /// Over these answers and this source.
+    #[must_use]
+    pub fn builder(answers: Arc<dyn Answers>, source: Arc<dyn CatalogSource>) -> XdsServerBuilder {
+        XdsServerBuilder {
+            answers,
+            source,
+            facts: Arc::new(()),
+            limits: Limits::default(),
+            epoch: Instant::now(),
+            seed: 0,
+        }
+    }
+    /// Serves a bound listener in tasks of its own, until the server is drained.
+    pub fn listen(&self, listener: TcpListener, tls: Option<Arc<Tls>>) -> Listening {
+        let shared = Arc::clone(&self.0);
+        let task = self.0.tasks.spawn(accept(shared, listener, tls));
+        Listening { task }
+    }
+    /// A generation was published: wakes whom it may concern. Call it after the source returns the
+    /// generation, from one task.
+    pub fn published(&self, catalog: &Arc<Catalog>, changed: &Changed) -> usize {
+        self.0.interest.published(catalog, changed)
+    }
+    /// Connected clients.
+    #[must_use]
+    pub fn clients(&self) -> &Arc<ClientTable> {
+        &self.0.clients
+    }
+    /// What was done.
+    #[must_use]
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.0.env.counters
+    }
+    /// Who is woken by what.
+    #[must_use]
+    pub fn interest(&self) -> &Arc<InterestIndex> {
+        &self.0.interest
+    }
+    /// Running time, as sessions see it.
+    #[must_use]
+    pub fn now(&self) -> Mono {
+        self.0.now()
+    }
+    /// Stops accepting, ends all streams over [`Limits::spread`] and waits for them for at most
+    /// this long. True: all have ended. What has not ends when the runtime does.
+    pub async fn drain(&self, deadline: Duration) -> bool {
+        self.0.stop.cancel();
+        self.0.tasks.close();
+        timeout(deadline, self.0.tasks.wait()).await.is_ok()
+    }
+}
+
+/// A listener that is served.
+#[derive(Debug)]
+pub struct Listening {
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Listening {
+    /// Waits until the listener is closed.
+    pub async fn closed(self) {
+        let _ = self.task.await;
+    }
+}
+
+async fn accept(shared: Arc<Shared>, listener: TcpListener, tls: Option<Arc<Tls>>) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shared.stop.cancelled() => return,
+        };
+        let Ok((tcp, address)) = accepted else {
+            // Out of descriptors, most likely: try again when some may have been given back.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let Ok(permit) = Arc::clone(&shared.connections).try_acquire_owned() else {
+            shared.env.counters.connections_refused.inc();
+            continue;
+        };
+        shared.env.counters.connections.inc();
+        let run = connection::run(Arc::clone(&shared), tcp, address, tls.clone());
+        shared.tasks.spawn(async move {
+            run.await;
+            drop(permit);
+        });
+    }
+}

@@ -1,0 +1,230 @@
+//! One stream: its session between what arrives, what is published and what can be written.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep_until, timeout};
+use tributary_proto::{GrpcCode, GrpcStatus};
+
+use super::connection::Peer;
+use super::outbox::Outbox;
+use super::reader::{Reader, Request};
+use super::server::Shared;
+use crate::client::ClientNode;
+use crate::interest::{Registration, Wake};
+use crate::session::{Refusal, Session, Variant};
+use crate::table::{Connected, Seat};
+
+/// A message that an agent may send before it says who it is.
+const HEALTH_INFORMATION: &str = "type.googleapis.com/istio.v1.HealthInformation";
+
+/// Runs a stream to its end.
+pub(crate) async fn run(
+    shared: Arc<Shared>,
+    peer: Arc<Peer>,
+    mut reader: Reader,
+    variant: Variant,
+    outbox: Arc<Outbox>,
+) {
+    shared.env.counters.streams.inc();
+    let status = match open(&shared, &peer, &mut reader, variant, &outbox).await {
+        Ok(mut stream) => stream.drive(&mut reader).await,
+        Err(status) => {
+            shared.env.counters.streams_refused.inc();
+            status
+        }
+    };
+    shared.env.counters.streams_ended.inc();
+    outbox.finish(status);
+}
+
+/// Waits for the first request and admits its client.
+async fn open(
+    shared: &Arc<Shared>,
+    peer: &Arc<Peer>,
+    reader: &mut Reader,
+    variant: Variant,
+    outbox: &Arc<Outbox>,
+) -> Result<Stream, GrpcStatus> {
+    let first = timeout(shared.limits.first_message, first(reader)).await.map_err(|_| {
+        GrpcStatus::new(
+            GrpcCode::DeadlineExceeded,
+            "no request came in time; send one after opening a stream",
+        )
+    })??;
+    let client = ClientNode::parse(first.node()).map_err(refusal)?;
+    if let Some(identities) = &peer.identities {
+        client.authorize(identities).map_err(refusal)?;
+    }
+    let mut stream = Stream::new(shared, peer, variant, client, outbox);
+    stream.take(&first).map_err(refusal)?;
+    Ok(stream)
+}
+
+async fn first(reader: &mut Reader) -> Result<Request, GrpcStatus> {
+    loop {
+        match reader.next().await? {
+            Some(request) if request.node().is_none() && request.type_url() == HEALTH_INFORMATION => {}
+            Some(request) => return Ok(request),
+            None => {
+                return Err(GrpcStatus::new(GrpcCode::InvalidArgument, "the stream ended without a request"));
+            }
+        }
+    }
+}
+
+fn refusal(refusal: Refusal) -> GrpcStatus {
+    tracing::warn!(code = %refusal.code, error = %refusal.message, "a stream is refused or ended");
+    GrpcStatus::new(refusal.status, refusal.to_string())
+}
+
+struct Stream {
+    shared: Arc<Shared>,
+    peer: Arc<Peer>,
+    client: Arc<Connected>,
+    outbox: Arc<Outbox>,
+    wake: Arc<Wake>,
+    place: Registration,
+    /// Requests wait until then.
+    read_at: Option<Instant>,
+    /// The stream ends then.
+    end_at: Option<Instant>,
+    _seat: Seat,
+}
+
+impl Stream {
+    fn new(
+        shared: &Arc<Shared>,
+        peer: &Arc<Peer>,
+        variant: Variant,
+        node: ClientNode,
+        outbox: &Arc<Outbox>,
+    ) -> Self {
+        let id = shared.next_client.fetch_add(1, Ordering::Relaxed);
+        let now = shared.now();
+        shared.facts.connected(id, &node, peer.address);
+        let workload = node.workload.as_ref().and_then(|_| node.class.namespace.clone());
+        let identity = peer.identities.as_ref().and_then(|all| all.first().cloned());
+        let session = Mutex::new(Session::new(Arc::clone(&shared.env), variant, node, now));
+        let client = Arc::new(Connected { id, peer: peer.address, identity, since: now, session });
+        let wake = Arc::new(Wake::default());
+        Self {
+            place: shared.interest.register(Arc::clone(&wake), workload),
+            _seat: shared.clients.insert(Arc::clone(&client)),
+            shared: Arc::clone(shared),
+            peer: Arc::clone(peer),
+            client,
+            outbox: Arc::clone(outbox),
+            wake,
+            read_at: None,
+            end_at: None,
+        }
+    }
+    fn take(&mut self, request: &Request) -> Result<(), Refusal> {
+        let now = self.shared.now();
+        let wait = {
+            let mut session = self.client.session.lock();
+            match request {
+                Request::Sotw(request) => session.on_sotw(request, now)?,
+                Request::Delta(request) => session.on_delta(request, now)?,
+            }
+        };
+        self.read_at = (!wait.is_zero()).then(|| Instant::now() + wait);
+        Ok(())
+    }
+    /// Gives the transport what it can take. The interest is registered before a catalog is
+    /// loaded, and looked at again when loading it has changed the class.
+    fn send(&mut self) {
+        loop {
+            let interest = self.client.session.lock().take_interest();
+            if let Some(interest) = interest {
+                self.place.update(interest);
+                self.client.session.lock().on_generation();
+            }
+            if !self.outbox.is_idle() {
+                return;
+            }
+            let (out, settled) = {
+                let mut session = self.client.session.lock();
+                let out = session.on_writable(self.shared.now(), || self.shared.source.current());
+                (out, !session.interest_is_due())
+            };
+            match out {
+                Some(out) => self.outbox.put(out.rope),
+                None if settled => return,
+                None => {}
+            }
+        }
+    }
+    async fn drive(&mut self, reader: &mut Reader) -> GrpcStatus {
+        loop {
+            self.send();
+            if self.outbox.is_closed() {
+                return GrpcStatus::new(GrpcCode::Unavailable, "the client is gone");
+            }
+            match self.wait(reader).await {
+                Ok(Event::Again) => {}
+                Ok(Event::Request(request)) => {
+                    if let Err(end) = self.take(&request) {
+                        return refusal(end);
+                    }
+                }
+                Ok(Event::Woken) => self.client.session.lock().on_generation(),
+                Ok(Event::Tick) => {
+                    let ticked = self.client.session.lock().on_tick(self.shared.now());
+                    if let Err(end) = ticked {
+                        return refusal(end);
+                    }
+                }
+                Ok(Event::Ending) => {
+                    self.end_at = Some(Instant::now() + self.shared.jitter(self.shared.limits.spread));
+                }
+                Err(status) => return status,
+            }
+        }
+    }
+    async fn wait(&self, reader: &mut Reader) -> Result<Event, GrpcStatus> {
+        let tick = self.client.session.lock().deadline().map(|at| self.shared.instant(at));
+        tokio::select! {
+            biased;
+            () = until(self.end_at), if self.end_at.is_some() => {
+                Err(GrpcStatus::new(GrpcCode::Ok, "the server closes this connection; connect again"))
+            }
+            () = self.peer.ending.cancelled(), if self.end_at.is_none() => Ok(Event::Ending),
+            () = self.outbox.moved() => Ok(Event::Again),
+            event = self.read(reader) => event,
+            () = self.wake.woken() => Ok(Event::Woken),
+            () = until(tick), if tick.is_some() => Ok(Event::Tick),
+        }
+    }
+    /// The next request, when it may come. Dropping the future loses nothing.
+    async fn read(&self, reader: &mut Reader) -> Result<Event, GrpcStatus> {
+        if self.read_at.is_some() {
+            until(self.read_at).await;
+        }
+        match reader.next().await? {
+            Some(request) => Ok(Event::Request(Box::new(request))),
+            None => Err(GrpcStatus::new(GrpcCode::Ok, "")),
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.shared.facts.disconnected(self.client.id);
+    }
+}
+
+enum Event {
+    Again,
+    Request(Box<Request>),
+    Woken,
+    Tick,
+    Ending,
+}
+
+async fn until(at: Option<Instant>) {
+    sleep_until(at.unwrap_or_else(|| Instant::now() + Duration::from_secs(86_400))).await;
+}

@@ -1,0 +1,239 @@
+//! The transport over loopback, with a real HTTP/2 client.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tributary_model::{Catalog, Changed, Hostname};
+use tributary_proto::peer::{Response as Told, frame};
+use tributary_proto::{DeltaRequest, FrameDecoder, Node, SotwRequest};
+
+use super::{Limits, XdsServer};
+use crate::answers::Kind;
+use crate::fake::{Fake, World};
+use crate::source::CatalogSource;
+
+mod drain;
+mod hostile;
+mod secure;
+mod streams;
+
+/// Long enough for anything that is to happen on loopback; nothing waits for it to pass.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A server with a world behind it.
+struct Served {
+    server: XdsServer,
+    source: Arc<Source>,
+    address: std::net::SocketAddr,
+}
+
+struct Source {
+    fake: Arc<Fake>,
+    world: Mutex<World>,
+    current: Mutex<Arc<Catalog>>,
+    ready: AtomicBool,
+    generation: AtomicU64,
+}
+
+impl CatalogSource for Source {
+    fn current(&self) -> Arc<Catalog> {
+        Arc::clone(&self.current.lock())
+    }
+    fn ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+}
+
+impl Served {
+    fn build(limits: Limits) -> (XdsServer, Arc<Source>) {
+        let fake = Arc::new(Fake::default());
+        let source = Arc::new(Source {
+            current: Mutex::new(fake.publish(0, true, &World::default())),
+            fake: Arc::clone(&fake),
+            world: Mutex::default(),
+            ready: AtomicBool::new(true),
+            generation: AtomicU64::new(0),
+        });
+        let server = XdsServer::builder(fake, Arc::clone(&source) as _).limits(limits).build();
+        (server, source)
+    }
+    async fn start(limits: Limits) -> Self {
+        let (server, source) = Self::build(limits);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        server.listen(listener, None);
+        Self { server, source, address }
+    }
+    async fn with(world: &[(Kind, &str, &str)]) -> Self {
+        let served = Self::start(Limits::default()).await;
+        for (kind, name, body) in world {
+            served.set(*kind, name, body);
+        }
+        served
+    }
+    /// Publishes a change as the runtime does: first the generation, then the fan-out.
+    fn set(&self, kind: Kind, name: &str, body: &str) {
+        let source = &self.source;
+        source.world.lock().insert((kind, name.into()), body.into());
+        let generation = source.generation.fetch_add(1, Ordering::Relaxed) + 1;
+        let catalog = source.fake.publish(generation, true, &source.world.lock());
+        *source.current.lock() = Arc::clone(&catalog);
+        let changed = Changed { hosts: Hostname::new(name).into_iter().collect(), ..Changed::default() };
+        self.server.published(&catalog, &changed);
+    }
+    async fn connect(&self) -> Connection {
+        Connection::over(TcpStream::connect(self.address).await.unwrap()).await
+    }
+    fn count(&self, name: &str) -> u64 {
+        self.server.counters().all().into_iter().find(|(n, _)| *n == name).unwrap().1
+    }
+    /// Waits until a count is reached.
+    async fn reaches(&self, name: &str, at_least: u64) {
+        let wait = async {
+            while self.count(name) < at_least {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(SOON, wait).await.unwrap_or_else(|_| panic!("{name} stays at {}", self.count(name)));
+    }
+}
+
+type Sent = StreamBody<ReceiverStream>;
+
+/// Frames from a channel as a body.
+struct ReceiverStream(mpsc::Receiver<Bytes>);
+
+impl futures::Stream for ReceiverStream {
+    type Item = Result<Frame<Bytes>, std::convert::Infallible>;
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        self.0.poll_recv(cx).map(|bytes| bytes.map(|b| Ok(Frame::data(b))))
+    }
+}
+
+/// A client's connection.
+struct Connection {
+    send: SendRequest<Sent>,
+    driver: tokio::task::JoinHandle<hyper::Result<()>>,
+}
+
+const ADS: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/";
+
+impl Connection {
+    async fn over<I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(io: I) -> Self {
+        Self::with_window(io, 1 << 20).await
+    }
+    async fn with_window<I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(io: I, window: u32) -> Self {
+        let (send, driver) = http2::Builder::new(TokioExecutor::new())
+            .initial_stream_window_size(window)
+            .initial_connection_window_size(window.max(1 << 16))
+            .max_frame_size(1 << 20)
+            .handshake(TokioIo::new(io))
+            .await
+            .unwrap();
+        Self { send, driver: tokio::spawn(driver) }
+    }
+    /// Opens a method; the sender is the request's stream.
+    async fn open(&mut self, path: &str) -> (mpsc::Sender<Bytes>, Response<Incoming>) {
+        let (tx, rx) = mpsc::channel(64);
+        let request = Request::post(format!("http://xds{path}"))
+            .header("content-type", "application/grpc")
+            .body(StreamBody::new(ReceiverStream(rx)))
+            .unwrap();
+        let response = timeout(SOON, self.send.send_request(request)).await.unwrap().unwrap();
+        (tx, response)
+    }
+    async fn sotw(&mut self) -> Stream {
+        let (tx, response) = self.open(&format!("{ADS}StreamAggregatedResources")).await;
+        Stream::new(tx, response, false)
+    }
+    async fn delta(&mut self) -> Stream {
+        let (tx, response) = self.open(&format!("{ADS}DeltaAggregatedResources")).await;
+        Stream::new(tx, response, true)
+    }
+}
+
+/// A client's stream.
+struct Stream {
+    tx: mpsc::Sender<Bytes>,
+    headers: HeaderMap,
+    body: Incoming,
+    decoder: FrameDecoder,
+    trailers: Option<HeaderMap>,
+    delta: bool,
+}
+
+fn mk_node(id: &str) -> Option<Node> {
+    Some(Node { id: id.into(), ..Node::default() })
+}
+
+impl Stream {
+    fn new(tx: mpsc::Sender<Bytes>, response: Response<Incoming>, delta: bool) -> Self {
+        let headers = response.headers().clone();
+        let decoder = FrameDecoder::new(1 << 30);
+        Self { tx, headers, body: response.into_body(), decoder, trailers: None, delta }
+    }
+    async fn send(&self, message: Bytes) {
+        self.tx.send(frame(&message)).await.unwrap();
+    }
+    async fn ask(&self, request: SotwRequest) {
+        self.send(request.encode()).await;
+    }
+    async fn tell(&self, request: DeltaRequest) {
+        self.send(request.encode()).await;
+    }
+    /// Subscribes as a client that has said nothing yet.
+    async fn subscribe(&self, kind: Kind, names: &[&str]) {
+        let (node, type_url) = (mk_node("test-id"), kind.type_url().into());
+        let names = names.iter().copied().collect();
+        if self.delta {
+            self.tell(DeltaRequest { node, type_url, subscribe: names, ..DeltaRequest::default() }).await;
+        } else {
+            self.ask(SotwRequest { node, type_url, names, ..SotwRequest::default() }).await;
+        }
+    }
+    /// The next message's bytes; `None` at the end of the stream.
+    async fn message(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(message) = self.decoder.message().unwrap() {
+                return Some(message);
+            }
+            match timeout(SOON, self.body.frame()).await.expect("nothing comes")? {
+                Ok(frame) => match frame.into_data() {
+                    Ok(data) => self.decoder.push(&data),
+                    Err(frame) => self.trailers = frame.into_trailers().ok(),
+                },
+                Err(_) => return None,
+            }
+        }
+    }
+    async fn next(&mut self) -> Told {
+        let message = self.message().await.expect("the stream has ended");
+        if self.delta { Told::decode_delta(message).unwrap() } else { Told::decode_sotw(message).unwrap() }
+    }
+    /// The bodies of the next response.
+    async fn says(&mut self) -> Vec<String> {
+        self.next().await.resources.iter().map(|r| String::from_utf8_lossy(&r.body).into_owned()).collect()
+    }
+    /// Reads to the end; code and message of the status.
+    async fn end(&mut self) -> (u16, String) {
+        while self.message().await.is_some() {}
+        let all = self.trailers.as_ref().unwrap_or(&self.headers);
+        let text = |name: &str| all.get(name).map(|v| v.to_str().unwrap().to_owned());
+        (text("grpc-status").unwrap().parse().unwrap(), text("grpc-message").unwrap_or_default())
+    }
+}

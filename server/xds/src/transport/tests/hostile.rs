@@ -1,0 +1,162 @@
+//! Clients that do not read, do not speak, or speak nonsense.
+
+use super::*;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+#[tokio::test]
+async fn a_slow_reader_does_not_hold_up_others() {
+    let big = "x".repeat(3 << 20);
+    let served = Served::with(&[(Kind::Cluster, "big.x", &big)]).await;
+    let mut slow_connection =
+        Connection::with_window(TcpStream::connect(served.address).await.unwrap(), 1 << 16).await;
+    let slow = slow_connection.delta().await;
+    slow.subscribe(Kind::Cluster, &[]).await;
+    served.reaches("sends", 1).await;
+    let mut fast = served.connect().await.delta().await;
+    fast.subscribe(Kind::Cluster, &[]).await;
+    assert_eq!(fast.next().await.resources.len(), 1);
+    for n in 0..20 {
+        served.set(Kind::Cluster, "small.x", &n.to_string());
+        assert_eq!(fast.says().await, [format!("small.x={n}")]);
+    }
+    let sends = served.count("sends");
+    assert_eq!(sends, 22, "the slow stream has one message in flight and nothing queued");
+    let mut slow = slow;
+    assert_eq!(slow.next().await.resources.len(), 1);
+    assert_eq!(slow.says().await, ["small.x=19"], "it skips generations");
+}
+
+#[tokio::test]
+async fn a_stream_without_a_request_ends_in_time() {
+    let served =
+        Served::start(Limits { first_message: Duration::from_millis(20), ..Limits::default() }).await;
+    let mut stream = served.connect().await.sotw().await;
+    assert_eq!(stream.end().await.0, 4);
+}
+
+#[tokio::test]
+async fn a_connection_that_asks_for_nothing_ends_in_time() {
+    let served = Served::start(Limits { handshake: Duration::from_millis(20), ..Limits::default() }).await;
+    let mut silent = TcpStream::connect(served.address).await.unwrap();
+    let mut rest = Vec::new();
+    let _ = timeout(SOON, silent.read_to_end(&mut rest)).await.expect("the connection stays open");
+    assert_eq!(served.count("handshakes_failed"), 1);
+}
+
+#[tokio::test]
+async fn a_half_open_socket_is_found_out() {
+    let limits = Limits {
+        keepalive: Duration::from_millis(30),
+        keepalive_timeout: Duration::from_millis(30),
+        ..Limits::default()
+    };
+    let served = Served::start(limits).await;
+    let (ours, theirs) = tokio::io::duplex(1 << 16);
+    let mut tcp = TcpStream::connect(served.address).await.unwrap();
+    // A client whose network goes silent after its first request.
+    let relay = tokio::spawn(async move {
+        let mut theirs = theirs;
+        let _ =
+            timeout(Duration::from_millis(300), tokio::io::copy_bidirectional(&mut theirs, &mut tcp)).await;
+        std::future::pending::<()>().await;
+        drop((theirs, tcp));
+    });
+    let mut connection = Connection::over(ours).await;
+    let mut stream = connection.delta().await;
+    stream.subscribe(Kind::Cluster, &[]).await;
+    stream.next().await;
+    served.reaches("streams_ended", 1).await;
+    assert!(!relay.is_finished());
+    relay.abort();
+}
+
+#[tokio::test]
+async fn garbage_is_refused_and_others_are_served() {
+    let served = Served::with(&[(Kind::Cluster, "a.x", "1")]).await;
+    let mut raw = TcpStream::connect(served.address).await.unwrap();
+    raw.write_all(&[0xff; 4096]).await.unwrap();
+    let mut rest = Vec::new();
+    let _ = timeout(SOON, raw.read_to_end(&mut rest)).await.expect("garbage keeps a connection open");
+    let mut connection = served.connect().await;
+    for (bytes, code) in [
+        (frame(&[0xff; 64]), 3),
+        (Bytes::from_static(&[1, 0, 0, 0, 0]), 12),
+        (Bytes::from_static(&[0, 0xff, 0xff, 0xff, 0xff]), 8),
+        (Bytes::from_static(&[9, 0, 0, 0, 0]), 3),
+    ] {
+        let mut stream = connection.delta().await;
+        stream.tx.send(bytes.clone()).await.unwrap();
+        assert_eq!(stream.end().await.0, code, "{bytes:?}");
+    }
+    let mut stream = connection.delta().await;
+    stream.subscribe(Kind::Cluster, &[]).await;
+    assert_eq!(stream.says().await, ["a.x=1"]);
+}
+
+#[tokio::test]
+async fn a_million_names_are_refused() {
+    let served = Served::with(&[]).await;
+    let mut stream = served.connect().await.delta().await;
+    let names: Vec<String> = (0..1_000_000).map(|n| format!("s{n}")).collect();
+    let subscribe = names.iter().map(String::as_str).collect();
+    let type_url = Kind::Endpoints.type_url().into();
+    stream.tell(DeltaRequest { node: mk_node("x"), type_url, subscribe, ..DeltaRequest::default() }).await;
+    let (code, message) = stream.end().await;
+    assert_eq!(code, 8);
+    assert!(message.contains("262144"), "{message}");
+}
+
+#[tokio::test]
+async fn more_connections_than_the_bound_are_closed() {
+    let served = Served::start(Limits { connections: 1, ..Limits::default() }).await;
+    let mut first = served.connect().await;
+    let stream = first.delta().await;
+    stream.subscribe(Kind::Cluster, &[]).await;
+    let mut second = TcpStream::connect(served.address).await.unwrap();
+    let mut rest = Vec::new();
+    let _ = timeout(SOON, second.read_to_end(&mut rest)).await.expect("the second connection stays open");
+    served.reaches("connections_refused", 1).await;
+    drop((stream, first));
+    served.reaches("streams_ended", 1).await;
+    let again = async {
+        loop {
+            let tcp = TcpStream::connect(served.address).await.unwrap();
+            if served.count("connections") > 1 {
+                return tcp;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(SOON, again).await.expect("the place is not given back");
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_leaves_nothing() {
+    let served = Served::with(&[(Kind::Cluster, "a.x", "1")]).await;
+    for _ in 0..20 {
+        let mut connection = served.connect().await;
+        let mut stream = connection.delta().await;
+        stream.subscribe(Kind::Cluster, &[]).await;
+        stream.next().await;
+        connection.driver.abort();
+    }
+    served.reaches("streams_ended", 20).await;
+    assert!(served.server.clients().is_empty() && served.server.interest().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_not_grpc_is_told_so() {
+    let served = Served::with(&[]).await;
+    let mut connection = served.connect().await;
+    let mk = |method: &str, kind: &str| {
+        Request::builder()
+            .method(method)
+            .uri(format!("http://xds{ADS}StreamAggregatedResources"))
+            .header("content-type", kind)
+            .body(StreamBody::new(ReceiverStream(mpsc::channel(1).1)))
+            .unwrap()
+    };
+    let get = connection.send.send_request(mk("GET", "application/grpc")).await.unwrap();
+    let json = connection.send.send_request(mk("POST", "application/json")).await.unwrap();
+    assert_eq!((get.status().as_u16(), json.status().as_u16()), (405, 415));
+}

@@ -1,0 +1,184 @@
+//! TLS, mutual TLS and reload.
+
+use super::*;
+use crate::transport::tls::{Tls, TlsMaterial};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::TlsConnector;
+use tributary_proto::{Metadata, Value};
+
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+    /// Certificate and key, as PEM.
+    fn issue(&self, names: Vec<SanType>) -> (String, String) {
+        let mut params = CertificateParams::default();
+        params.subject_alt_names = names;
+        let key = KeyPair::generate().unwrap();
+        (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
+    }
+    fn server(&self, clients: Option<&Self>) -> TlsMaterial {
+        let (certificate, key) = self.issue(vec![SanType::DnsName("xds".try_into().unwrap())]);
+        TlsMaterial {
+            certificates: certificate.into(),
+            key: key.into(),
+            client_ca: clients.map(|ca| ca.0.pem().into()),
+        }
+    }
+    fn client(&self, uri: &str) -> (String, String) {
+        self.issue(vec![SanType::URI(uri.try_into().unwrap())])
+    }
+}
+
+async fn secured(material: &TlsMaterial) -> (Served, Arc<Tls>) {
+    let (server, source) = Served::build(Limits::default());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let tls = Arc::new(Tls::new(material).unwrap());
+    server.listen(listener, Some(Arc::clone(&tls)));
+    (Served { server, source, address }, tls)
+}
+
+/// A connection, when both sides take each other's certificate.
+async fn dial(served: &Served, ca: &Authority, own: Option<&(String, String)>) -> Option<Connection> {
+    let mut roots = RootCertStore::empty();
+    roots.add(ca.0.der().clone()).unwrap();
+    let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let mut config = match own {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => builder
+            .with_client_auth_cert(
+                vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
+                PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+            )
+            .unwrap(),
+    };
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let tcp = TcpStream::connect(served.address).await.unwrap();
+    let name = ServerName::try_from("xds").unwrap();
+    let tls = timeout(SOON, TlsConnector::from(Arc::new(config)).connect(name, tcp)).await.unwrap().ok()?;
+    Some(Connection::over(tls).await)
+}
+
+fn mk_request(namespace: &str) -> SotwRequest {
+    let metadata: Metadata = [("NAMESPACE", Value::Text(namespace.into()))].into_iter().collect();
+    let node = Some(Node { metadata, ..mk_node("x").unwrap() });
+    SotwRequest { node, type_url: Kind::Cluster.type_url().into(), ..SotwRequest::default() }
+}
+
+#[tokio::test]
+async fn streams_are_served_over_tls() {
+    let ca = Authority::new();
+    let (served, _) = secured(&ca.server(None)).await;
+    served.set(Kind::Cluster, "a.x", &"1".repeat(100_000));
+    let mut stream = dial(&served, &ca, None).await.unwrap().delta().await;
+    stream.subscribe(Kind::Cluster, &[]).await;
+    assert_eq!(stream.says().await[0].len(), 100_004);
+}
+
+#[tokio::test]
+async fn a_certificate_must_prove_the_namespace() {
+    let ca = Authority::new();
+    let (served, _) = secured(&ca.server(Some(&ca))).await;
+    let own = ca.client("spiffe://cluster.local/ns/shop/sa/pay");
+    let mut connection = dial(&served, &ca, Some(&own)).await.unwrap();
+
+    let mut right = connection.sotw().await;
+    right.ask(mk_request("shop")).await;
+    right.next().await;
+    let rows = served.server.clients().rows(&served.source.current(), served.server.now());
+    assert_eq!(rows[0].identity.as_ref().unwrap().as_str(), "spiffe://cluster.local/ns/shop/sa/pay");
+
+    let mut wrong = connection.sotw().await;
+    wrong.ask(mk_request("web")).await;
+    let (code, message) = wrong.end().await;
+    assert_eq!(code, 7);
+    assert!(message.contains("TRB0603") && message.contains("web"), "{message}");
+
+    let mut nobody = connection.sotw().await;
+    nobody.subscribe(Kind::Cluster, &[]).await;
+    assert_eq!(nobody.end().await.0, 7, "a client without a namespace has proved none");
+}
+
+#[tokio::test]
+async fn a_certificate_without_an_identity_proves_nothing() {
+    let ca = Authority::new();
+    let (served, _) = secured(&ca.server(Some(&ca))).await;
+    let own = ca.client("https://example.com/shop");
+    let mut stream = dial(&served, &ca, Some(&own)).await.unwrap().sotw().await;
+    stream.ask(mk_request("shop")).await;
+    assert_eq!(stream.end().await.0, 7);
+}
+
+#[tokio::test]
+async fn a_client_without_a_certificate_is_not_let_in() {
+    let ca = Authority::new();
+    let (served, _) = secured(&ca.server(Some(&ca))).await;
+    let stranger = Authority::new().client("spiffe://cluster.local/ns/shop/sa/pay");
+    for own in [None, Some(&stranger)] {
+        // In TLS 1.3 a client learns of its refusal after its own handshake has ended.
+        if let Some(mut connection) = dial(&served, &ca, own).await {
+            let request = Request::post("http://xds/")
+                .body(StreamBody::new(ReceiverStream(mpsc::channel(1).1)))
+                .unwrap();
+            assert!(timeout(SOON, connection.send.send_request(request)).await.unwrap().is_err());
+        }
+    }
+    served.reaches("handshakes_failed", 2).await;
+}
+
+#[tokio::test]
+async fn certificates_are_replaced_without_a_restart() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let (served, tls) = secured(&old.server(None)).await;
+    let mut open = dial(&served, &old, None).await.unwrap().delta().await;
+    open.subscribe(Kind::Cluster, &[]).await;
+    open.next().await;
+    tls.reload(&new.server(None)).unwrap();
+    assert!(dial(&served, &old, None).await.is_none(), "the old certificate is still served");
+    let mut fresh = dial(&served, &new, None).await.unwrap().delta().await;
+    fresh.subscribe(Kind::Cluster, &[]).await;
+    fresh.next().await;
+    served.set(Kind::Cluster, "a.x", "1");
+    assert_eq!(open.says().await, ["a.x=1"], "an open stream is not cut");
+}
+
+#[tokio::test]
+async fn bad_certificates_change_nothing_and_tell_what_is_wrong() {
+    let ca = Authority::new();
+    let (served, tls) = secured(&ca.server(None)).await;
+    let good = ca.server(None);
+    for (bad, what) in [
+        (TlsMaterial { certificates: b"none".to_vec(), ..good.clone() }, "the certificate"),
+        (TlsMaterial { key: b"none".to_vec(), ..good.clone() }, "the key"),
+        (TlsMaterial { client_ca: Some(Vec::new()), ..good.clone() }, "the client CA"),
+        (TlsMaterial { key: ca.server(None).key, ..good.clone() }, "the certificate"),
+    ] {
+        assert_eq!(tls.reload(&bad).unwrap_err().what, what);
+    }
+    assert!(dial(&served, &ca, None).await.is_some());
+}
+
+#[tokio::test]
+async fn a_tls_handshake_has_a_deadline() {
+    let ca = Authority::new();
+    let (server, source) =
+        Served::build(Limits { handshake: Duration::from_millis(20), ..Limits::default() });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    server.listen(listener, Some(Arc::new(Tls::new(&ca.server(None)).unwrap())));
+    let served = Served { server, source, address };
+    let silent = TcpStream::connect(served.address).await.unwrap();
+    served.reaches("handshakes_failed", 1).await;
+    drop(silent);
+}

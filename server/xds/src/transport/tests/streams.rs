@@ -1,0 +1,171 @@
+//! Streams that go well, and the health service.
+
+use super::*;
+use tributary_proto::Names;
+
+#[tokio::test]
+async fn both_variants_are_served_on_one_connection() {
+    let served = Served::with(&[(Kind::Cluster, "a.x", "1"), (Kind::Endpoints, "a.x", "1")]).await;
+    let mut connection = served.connect().await;
+    for mut stream in [connection.sotw().await, connection.delta().await] {
+        assert_eq!(stream.headers["content-type"], "application/grpc");
+        stream.subscribe(Kind::Cluster, &[]).await;
+        assert_eq!(stream.says().await, ["a.x=1"]);
+        stream.subscribe(Kind::Endpoints, &["a.x"]).await;
+        assert_eq!(stream.says().await, ["a.x=1"]);
+    }
+    assert_eq!(served.count("connections"), 1);
+}
+
+#[tokio::test]
+async fn a_change_reaches_exactly_whom_it_concerns() {
+    let served = Served::with(&[(Kind::Endpoints, "a.x", "1"), (Kind::Endpoints, "b.x", "1")]).await;
+    let mut connection = served.connect().await;
+    let (mut a, mut b) = (connection.delta().await, connection.delta().await);
+    a.subscribe(Kind::Endpoints, &["a.x", "later.x"]).await;
+    b.subscribe(Kind::Endpoints, &["b.x"]).await;
+    assert_eq!((a.next().await.resources.len(), b.says().await), (2, vec!["b.x=1".to_owned()]));
+    let wakeups = served.count("wakeups");
+    served.set(Kind::Endpoints, "later.x", "1");
+    assert_eq!(a.says().await, ["later.x=1"]);
+    served.set(Kind::Endpoints, "a.x", "2");
+    assert_eq!(a.says().await, ["a.x=2"]);
+    assert_eq!(served.count("wakeups"), wakeups + 2, "the other stream slept");
+    assert_eq!(served.count("wakeups_for_nothing"), 0);
+}
+
+#[tokio::test]
+async fn no_wake_is_lost_between_subscribing_and_publishing() {
+    let served = Arc::new(Served::with(&[]).await);
+    let mut connection = served.connect().await;
+    for n in 0..50 {
+        let name = format!("h{n}.x");
+        let mut stream = connection.delta().await;
+        stream.subscribe(Kind::Endpoints, &[&name]).await;
+        served.set(Kind::Endpoints, &name, "1");
+        let mut told = stream.next().await;
+        while told.resources[0].body != format!("{name}=1").as_bytes() {
+            told = stream.next().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_is_in_the_table_while_its_stream_lasts() {
+    let served = Served::with(&[(Kind::Listener, "l.x", "1")]).await;
+    let mut connection = served.connect().await;
+    let mut stream = connection.sotw().await;
+    stream.subscribe(Kind::Listener, &[]).await;
+    let told = stream.next().await;
+    let (catalog, now) = (served.source.current(), served.server.now());
+    let rows = served.server.clients().rows(&catalog, now);
+    assert_eq!(
+        (rows.len(), &*rows[0].node, rows[0].variant, rows[0].mode),
+        (1, "test-id", "sotw", "follower")
+    );
+    assert_eq!(rows[0].notes[0].code, tributary_model::Code::CLIENT_NO_PROFILE);
+    assert_eq!(rows[0].types[0].sent_version.as_deref(), Some(told.version.as_str()));
+    let found = served.server.clients().find("test-id");
+    assert!(found[0].delivery(Kind::Listener, "l.x").version.is_some());
+    drop((stream, connection));
+    served.reaches("streams_ended", 1).await;
+    let gone = async {
+        while !served.server.clients().is_empty() || !served.server.interest().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(SOON, gone).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_first_request_must_say_who_asks() {
+    let served = Served::with(&[]).await;
+    let mut connection = served.connect().await;
+    for node in [None, mk_node("")] {
+        let mut stream = connection.sotw().await;
+        let type_url = Kind::Cluster.type_url().into();
+        stream.ask(SotwRequest { node, type_url, ..SotwRequest::default() }).await;
+        let (code, message) = stream.end().await;
+        assert_eq!(code, 3);
+        assert!(message.contains("missing node information"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn only_the_first_request_must_say_who_asks() {
+    let served = Served::with(&[(Kind::Route, "r", "1")]).await;
+    let mut stream = served.connect().await.sotw().await;
+    stream.subscribe(Kind::Cluster, &[]).await;
+    stream.next().await;
+    let names: Names = ["r"].into_iter().collect();
+    stream
+        .ask(SotwRequest { names, type_url: Kind::Route.type_url().into(), ..SotwRequest::default() })
+        .await;
+    assert_eq!(stream.says().await, ["r=1"]);
+}
+
+#[tokio::test]
+async fn clients_wait_while_the_server_is_not_ready() {
+    let served = Served::with(&[]).await;
+    served.source.ready.store(false, Ordering::Release);
+    let mut connection = served.connect().await;
+    for mut stream in [connection.sotw().await, connection.delta().await] {
+        let (code, message) = stream.end().await;
+        assert_eq!(code, 14);
+        assert!(message.starts_with("server is not ready to serve discovery information"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn unknown_methods_are_unimplemented() {
+    let served = Served::with(&[]).await;
+    let mut connection = served.connect().await;
+    for path in [
+        "/envoy.service.discovery.v3.ClusterDiscoveryService/StreamClusters",
+        "/x",
+        "/grpc.health.v1.Health/List",
+    ] {
+        let (tx, response) = connection.open(path).await;
+        assert_eq!(Stream::new(tx, response, false).end().await.0, 12, "{path}");
+    }
+}
+
+async fn check(connection: &mut Connection, service: &str) -> (Option<Bytes>, u16) {
+    let (tx, rx) = mpsc::channel(1);
+    let mut message = bytes::BytesMut::new();
+    tributary_proto::wire::put_text(&mut message, 1, service);
+    tx.send(frame(&message)).await.unwrap();
+    drop(tx);
+    let request = Request::post("http://xds/grpc.health.v1.Health/Check")
+        .header("content-type", "application/grpc")
+        .body(StreamBody::new(ReceiverStream(rx)))
+        .unwrap();
+    let response = timeout(SOON, connection.send.send_request(request)).await.unwrap().unwrap();
+    let mut stream = Stream::new(mpsc::channel(1).0, response, false);
+    let message = stream.message().await;
+    (message, stream.end().await.0)
+}
+
+#[tokio::test]
+async fn health_tells_whether_clients_are_served() {
+    let served = Served::with(&[]).await;
+    let mut connection = served.connect().await;
+    assert_eq!(check(&mut connection, "").await, (Some(Bytes::from_static(&[8, 1])), 0));
+    assert_eq!(check(&mut connection, "no.such.Service").await, (None, 5));
+    served.source.ready.store(false, Ordering::Release);
+    let service = "envoy.service.discovery.v3.AggregatedDiscoveryService";
+    assert_eq!(check(&mut connection, service).await, (Some(Bytes::from_static(&[8, 2])), 0));
+}
+
+#[tokio::test]
+async fn a_health_watch_follows_readiness() {
+    let served =
+        Served::start(Limits { health_interval: Duration::from_millis(5), ..Limits::default() }).await;
+    let mut connection = served.connect().await;
+    let (tx, response) = connection.open("/grpc.health.v1.Health/Watch").await;
+    let mut stream = Stream::new(tx, response, false);
+    stream.send(Bytes::new()).await;
+    assert_eq!(stream.message().await, Some(Bytes::from_static(&[8, 1])));
+    served.source.ready.store(false, Ordering::Release);
+    assert_eq!(stream.message().await, Some(Bytes::from_static(&[8, 2])));
+}

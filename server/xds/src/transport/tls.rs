@@ -1,0 +1,117 @@
+//! TLS for listeners: certificates that are reloaded between connections, and who a peer proves to
+//! be.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::crypto::ring::default_provider;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tributary_model::{Code, Identity};
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+/// What a listener needs, as PEM.
+#[derive(Clone)]
+pub struct TlsMaterial {
+    /// The certificate with what leads to its root.
+    pub certificates: Vec<u8>,
+    /// Its key.
+    pub key: Vec<u8>,
+    /// Whom clients must be certified by; `None` asks no client for a certificate.
+    pub client_ca: Option<Vec<u8>>,
+}
+
+impl std::fmt::Debug for TlsMaterial {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TlsMaterial").field("client_ca", &self.client_ca.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// Why certificates cannot be used. Never tells what is in them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} cannot be used: {why}")]
+pub struct TlsError {
+    /// `the certificate`, `the key`, `the client CA`.
+    pub what: &'static str,
+    /// What is wrong and what to do.
+    pub why: String,
+}
+
+impl TlsError {
+    /// The code that people look up.
+    pub const CODE: Code = Code::TLS_FILES;
+
+    fn new(what: &'static str, why: impl ToString) -> Self {
+        Self { what, why: why.to_string() }
+    }
+}
+
+/// A listener's TLS. New connections get what was set last; open ones keep what they have.
+#[derive(Debug)]
+pub struct Tls {
+    current: ArcSwap<ServerConfig>,
+}
+
+impl Tls {
+    /// From certificates.
+    pub fn new(material: &TlsMaterial) -> Result<Self, TlsError> {
+        Ok(Self { current: ArcSwap::new(server_config(material)?) })
+    }
+    /// Uses other certificates from the next connection on. What is running stays when they are
+    /// not usable.
+    pub fn reload(&self, material: &TlsMaterial) -> Result<(), TlsError> {
+        self.current.store(server_config(material)?);
+        Ok(())
+    }
+    pub(crate) fn current(&self) -> Arc<ServerConfig> {
+        self.current.load_full()
+    }
+}
+
+fn server_config(material: &TlsMaterial) -> Result<Arc<ServerConfig>, TlsError> {
+    const CERTIFICATE: &str = "the certificate";
+    let chain = certificates(CERTIFICATE, &material.certificates)?;
+    let key = PrivateKeyDer::from_pem_slice(&material.key).map_err(|e| TlsError::new("the key", e))?;
+    let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|e| TlsError::new(CERTIFICATE, e))?;
+    let builder = match &material.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(pem) => builder.with_client_cert_verifier(verifier(pem)?),
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(|e| TlsError::new(CERTIFICATE, e))?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn verifier(pem: &[u8]) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, TlsError> {
+    const CA: &str = "the client CA";
+    let mut roots = RootCertStore::empty();
+    for root in certificates(CA, pem)? {
+        roots.add(root).map_err(|e| TlsError::new(CA, e))?;
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(default_provider()));
+    builder.build().map_err(|e| TlsError::new(CA, e))
+}
+
+fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let all = all.map_err(|e| TlsError::new(what, e))?;
+    if all.is_empty() {
+        return Err(TlsError::new(what, "it holds no certificate; give it as PEM"));
+    }
+    Ok(all)
+}
+
+/// The SPIFFE URIs of a verified peer's certificate.
+pub(crate) fn identities(certificate: &CertificateDer<'_>) -> Vec<Identity> {
+    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return Vec::new() };
+    let Ok(Some(names)) = certificate.subject_alternative_name() else { return Vec::new() };
+    let uris = names.value.general_names.iter().filter_map(|name| match name {
+        GeneralName::URI(uri) if uri.starts_with("spiffe://") => Identity::new(uri).ok(),
+        _ => None,
+    });
+    uris.collect()
+}

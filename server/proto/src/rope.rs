@@ -11,6 +11,9 @@ use crate::grpc;
 
 /// Pieces from this size go by reference.
 pub const BY_REFERENCE: usize = 16 << 10;
+/// A larger chunk is handed over in pieces, so that a transport that takes one piece more than it
+/// can send has not taken the whole message.
+pub const PIECE: usize = 256 << 10;
 /// Copied pieces are gathered into chunks of about this size.
 const GATHER: usize = 256 << 10;
 
@@ -113,9 +116,12 @@ impl Rope {
         let body = out.finish();
         Self { chunks: body.chunks.iter().cloned().collect(), len: body.len }
     }
-    /// The next chunk.
+    /// The next piece, of at most [`PIECE`] bytes.
     pub fn pop(&mut self) -> Option<Bytes> {
-        let chunk = self.chunks.pop_front()?;
+        let mut chunk = self.chunks.pop_front()?;
+        if chunk.len() > PIECE {
+            self.chunks.push_front(chunk.split_off(PIECE));
+        }
         self.len -= chunk.len();
         Some(chunk)
     }
@@ -167,6 +173,16 @@ mod tests {
         let mut rope = Rope::framed(b"head", &[builder.finish().chunks()]);
         assert_eq!(rope.pop().unwrap(), Bytes::from_static(b"\0\0\0\0\x08headbody"));
         assert!(rope.is_empty() && rope.pop().is_none());
+    }
+
+    #[test]
+    fn a_large_chunk_is_handed_over_in_pieces_of_itself() {
+        let large = Bytes::from(vec![7; 2 * PIECE + 1]);
+        let mut rope = Rope::framed(b"", &[std::slice::from_ref(&large)]);
+        rope.pop();
+        let pieces: Vec<Bytes> = std::iter::from_fn(|| rope.pop()).collect();
+        assert_eq!(pieces.iter().map(Bytes::len).collect::<Vec<_>>(), [PIECE, PIECE, 1]);
+        assert_eq!(pieces[1].as_ptr(), large[PIECE..].as_ptr());
     }
 
     #[test]

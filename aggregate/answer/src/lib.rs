@@ -12,6 +12,7 @@
 pub mod client;
 pub mod cluster;
 pub mod compose;
+pub mod conditions;
 pub mod endpoints;
 pub mod explain;
 pub mod inbound;
@@ -27,6 +28,7 @@ mod note;
 pub use client::{Class, Client, project};
 pub use cluster::{ClusterPlan, Discovery, LoadBalancing, cluster};
 pub use compose::{Conflict, Listener, compose_listeners, compose_routes, precedence};
+pub use conditions::{conditions, contested, contested_by_service};
 pub use endpoints::{Assignment, Destination, Endpoint, LocalityEndpoints, endpoints, inline};
 pub use explain::{Explanation, Query, WhyNot, explain, explain_with, why_not};
 pub use inbound::{InboundPort, inbound, own_workload};

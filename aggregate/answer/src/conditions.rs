@@ -1,0 +1,162 @@
+//! What is odd about services that only shows when answers are made: addresses that several shards
+//! list, and names that services of different hosts claim. For people's questions, made when asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tributary_model::{
+    Catalog, Code, Condition, EndpointFacts, EndpointSource, ObjectRef, ServiceKey, ServiceView,
+};
+
+use crate::client::Class;
+use crate::compose::{Conflict, compose_listeners, compose_routes};
+use crate::endpoints::Destination;
+use crate::listener::listener;
+use crate::members::members;
+use crate::route::{VirtualHostPlan, route};
+
+/// How many endpoints a condition names.
+const MAX_NAMED: usize = 8;
+/// How many objects a condition names.
+const MAX_OBJECTS: usize = 16;
+
+/// A service's conditions: those that the core has found, and the endpoints that several of its
+/// shards list. A walk over its addresses where it has several shards.
+#[must_use]
+pub fn conditions(view: &ServiceView) -> Vec<Condition> {
+    let duplicates = view.ports.iter().filter_map(|port| duplicates(&port.endpoints.facts));
+    view.conditions.iter().cloned().chain(duplicates).collect()
+}
+
+fn duplicates(facts: &EndpointFacts) -> Option<Condition> {
+    let first = facts.sources.first()?;
+    if facts.sources.iter().all(|s| s.shard == first.shard) {
+        return None;
+    }
+    let mut listed: BTreeMap<(Destination<'_>, Option<&str>), Vec<&EndpointSource>> = BTreeMap::new();
+    for source in facts.sources.iter() {
+        for (target, network) in targets(source) {
+            let by = listed.entry((target, network)).or_default();
+            if by.iter().all(|s| s.shard != source.shard) {
+                by.push(source);
+            }
+        }
+    }
+    let twice: Vec<_> = listed.into_iter().filter(|(_, by)| by.len() > 1).collect();
+    let names: Vec<String> = twice.iter().take(MAX_NAMED).map(|((t, _), _)| t.to_string()).collect();
+    let mut objects: Vec<ObjectRef> = Vec::new();
+    for source in twice.iter().flat_map(|(_, by)| by.iter()) {
+        let object = source.group.source.reference();
+        if objects.len() < MAX_OBJECTS && !objects.contains(&object) {
+            objects.push(object);
+        }
+    }
+    let message = format!(
+        "{} endpoints of port {} are listed by several registries: {}",
+        twice.len(),
+        facts.port,
+        names.join(", ")
+    );
+    (!twice.is_empty()).then(|| Condition {
+        code: Code::DUPLICATE_ENDPOINT,
+        objects: objects.into(),
+        message: message.into(),
+    })
+}
+
+fn targets(source: &EndpointSource) -> impl Iterator<Item = (Destination<'_>, Option<&str>)> {
+    source.group.addresses.iter().filter_map(|address| {
+        let at = source.ports.get(usize::from(address.port_set)).copied().flatten()?;
+        let port = source.group.ports(address).get(usize::from(at))?;
+        let target = Destination::of(&source.group, address, port.number)?;
+        Some((target, address.place.network.as_ref().map(|n| n.as_str())))
+    })
+}
+
+/// Every name that services of different hosts contest before a client of this class: addresses,
+/// listeners, domains. A walk over all services.
+#[must_use]
+pub fn contested(catalog: &Catalog, class: &Class) -> Vec<Conflict> {
+    let mut listeners = Vec::new();
+    let mut tables: BTreeMap<u16, Vec<(&Arc<ServiceView>, VirtualHostPlan)>> = BTreeMap::new();
+    for (_, view) in members(catalog, class.namespace.as_ref()) {
+        for port in view.ports.iter() {
+            let (facet, own) = (&port.listener, &mut ());
+            let plans = listener(&facet.facts, &class.project(facet.dims), own);
+            listeners.extend(plans.into_iter().map(|plan| (view, plan)));
+            let plan = route(&port.route.facts, &class.project(port.route.dims));
+            tables.entry(port.number.get()).or_default().extend(plan.map(|plan| (view, plan)));
+        }
+    }
+    let (_, mut conflicts) = compose_listeners(listeners);
+    conflicts.extend(tables.into_values().flat_map(|parts| compose_routes(parts).1));
+    conflicts
+}
+
+/// [`contested`] as conditions of each claimant.
+#[must_use]
+pub fn contested_by_service(catalog: &Catalog, class: &Class) -> BTreeMap<ServiceKey, Vec<Condition>> {
+    let mut out: BTreeMap<ServiceKey, Vec<Condition>> = BTreeMap::new();
+    for conflict in contested(catalog, class) {
+        let condition = conflict.condition();
+        for claimant in conflict.claimants.iter().collect::<BTreeSet<_>>() {
+            out.entry(claimant.clone()).or_default().push(condition.clone());
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_model::{
+        ClientKind, Dims, Facet, ListenerFacts, PortView, RouteFacts, ServiceAddress, Shared, Visibility,
+    };
+
+    use super::*;
+    use crate::mk::*;
+
+    fn mk_on(host: &str, facts: EndpointFacts, addresses: &[&str]) -> Arc<ServiceView> {
+        let ip = |ip: &&str| {
+            let ip = ip.parse().unwrap();
+            ServiceAddress { cluster: None, ip, prefix: 32, allocated: false }
+        };
+        let addresses: Arc<[ServiceAddress]> = addresses.iter().map(ip).collect();
+        let facts = EndpointFacts { service: mk_key(host, "shop"), ..facts };
+        let port = mk_port_view(facts);
+        let listener = ListenerFacts { addresses: addresses.clone(), ..port.listener.facts.clone() };
+        let route = RouteFacts { addresses, ..port.route.facts.clone() };
+        let port = PortView {
+            listener: Shared::new(Facet::new(listener, Dims::KIND)),
+            route: Shared::new(Facet::new(route, Dims::KIND)),
+            ..port
+        };
+        let view = Arc::into_inner(mk_view(host, "shop", &[Visibility::Public])).unwrap();
+        Arc::new(ServiceView { ports: [port].into(), ..view })
+    }
+
+    #[test]
+    fn an_endpoint_of_two_shards_is_a_condition_and_one_of_two_groups_is_none() {
+        let group = |name| mk_group(name, &[], vec![mk_address("10.0.0.1"), mk_address("10.0.0.2")]);
+        let one = mk_facts(vec![mk_source("east", group("a")), mk_source("east", group("b"))]);
+        assert_eq!(conditions(&mk_on("pay.shop", one, &[])), []);
+        let two = mk_facts(vec![mk_source("east", group("a")), mk_source("west", group("b"))]);
+        let found = conditions(&mk_on("pay.shop", two, &[]));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].code, Code::DUPLICATE_ENDPOINT);
+        let names: Vec<&str> = found[0].objects.iter().map(|o| &*o.id.name).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert!(found[0].message.starts_with("2 endpoints of port 80"), "{}", found[0].message);
+    }
+
+    #[test]
+    fn services_of_one_address_contest_it_and_both_say_so() {
+        let facts = || mk_one(vec![mk_address("10.0.0.1")]);
+        let (a, b) = (mk_on("a.shop", facts(), &["10.9.0.1"]), mk_on("b.shop", facts(), &["10.9.0.1"]));
+        let catalog = mk_catalog(vec![a, b, mk_on("c.shop", facts(), &["10.9.0.2"])]);
+        let by_service = contested_by_service(&catalog, &Class::new(ClientKind::Sidecar));
+        let hosts: Vec<&str> = by_service.keys().map(|k| k.host.as_str()).collect();
+        assert_eq!(hosts, ["a.shop", "b.shop"]);
+        let codes: Vec<Code> = by_service.values().flatten().map(|c| c.code).collect();
+        assert_eq!(codes, [Code::DOMAIN_CONFLICT; 2]);
+    }
+}

@@ -6,13 +6,17 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tributary_model::{Completeness, Delta, Evidence, Key, SourceState, SourceStatus};
-use tributary_registry_api::{CancellationToken, Inlet, Registry, RegistryError, RegistryIo};
+use tributary_registry_api::{
+    Backoff, BackoffPolicy, CancellationToken, Inlet, Registry, RegistryError, RegistryIo, SplitMix,
+};
 
 use super::source::{Bug, List, MemorySource, Position, Refusal};
 use super::words;
 
 const PARTS: [usize; 2] = [0, 1];
 const RETRY: Duration = Duration::from_millis(100);
+/// Long, because it is woken when its source changes, and tests let months pass.
+const LONGEST_RETRY: Duration = Duration::from_secs(1800);
 
 pub(super) struct MemoryRegistry {
     source: MemorySource,
@@ -31,7 +35,10 @@ impl Registry for MemoryRegistry {
         out.send(Delta::Required(PARTS.iter().flat_map(|part| words::collections(*part)).collect()));
         let mut parts = JoinSet::new();
         for part in PARTS {
-            let follower = Part { part, source: self.source.clone(), out: out.clone() };
+            let policy = BackoffPolicy { first: RETRY, cap: LONGEST_RETRY, ..BackoffPolicy::default() };
+            let backoff = Backoff::new(policy);
+            let chance = SplitMix::seeded(part as u64);
+            let follower = Part { part, source: self.source.clone(), out: out.clone(), backoff, chance };
             parts.spawn(follower.run());
         }
         if self.source.has(Bug::LeavesTask) {
@@ -69,10 +76,12 @@ struct Part {
     part: usize,
     source: MemorySource,
     out: Inlet,
+    backoff: Backoff,
+    chance: SplitMix,
 }
 
 impl Part {
-    async fn run(self) {
+    async fn run(mut self) {
         let mut changed = self.source.watch();
         loop {
             match self.source.list(self.part) {
@@ -86,13 +95,15 @@ impl Part {
         }
     }
 
-    async fn down(&self, changed: &mut watch::Receiver<u64>) {
+    /// Waits for the next try: shortly at first, and no longer than until something happens.
+    async fn down(&mut self, changed: &mut watch::Receiver<u64>) {
         self.status(SourceState::Unreachable, "the part is down");
         if self.source.has(Bug::ErrorIsEmpty) {
             self.begin_list();
             self.end_list();
         }
-        let _ = tokio::time::timeout(RETRY, changed.changed()).await;
+        let wait = self.backoff.next(&mut self.chance);
+        let _ = tokio::time::timeout(wait, changed.changed()).await;
     }
 
     /// Says a list; the position after it, where it was complete.
@@ -121,7 +132,7 @@ impl Part {
     }
 
     /// Follows the log until it is lost. A part that is down keeps its position.
-    async fn follow(&self, mut from: Position, changed: &mut watch::Receiver<u64>) {
+    async fn follow(&mut self, mut from: Position, changed: &mut watch::Receiver<u64>) {
         let mut was_down = false;
         loop {
             changed.borrow_and_update();
@@ -134,6 +145,7 @@ impl Part {
                 }
                 Ok((news, next)) => {
                     from = next;
+                    self.backoff.reset();
                     for (name, object) in news {
                         self.tell(&name, object.as_ref());
                     }

@@ -37,10 +37,13 @@ pub(super) struct Object {
     pub(super) bad: bool,
 }
 
+/// What became of the object of a name.
+pub(super) type Change = (String, Option<Object>);
+
 #[derive(Debug, Default)]
 struct Part {
     objects: BTreeMap<String, Object>,
-    log: Vec<(String, Option<Object>)>,
+    log: Vec<Change>,
     /// Changes when the log was lost: a position in it means nothing any more.
     epoch: u64,
     failing: bool,
@@ -159,11 +162,7 @@ impl MemorySource {
         Ok(List { objects, torn, from: Position { epoch: part.epoch, at: part.log.len() } })
     }
     /// What happened since a position, and the position after it.
-    pub(super) fn since(
-        &self,
-        part: usize,
-        from: Position,
-    ) -> Result<(Vec<(String, Option<Object>)>, Position), Refusal> {
+    pub(super) fn since(&self, part: usize, from: Position) -> Result<(Vec<Change>, Position), Refusal> {
         let world = self.world.lock();
         let (duplicate, reorder) = (world.duplicate, world.reorder);
         let part = &world.parts[part];

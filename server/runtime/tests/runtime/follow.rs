@@ -1,0 +1,79 @@
+//! Followers: pull what differs, by cluster, across rotations.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tributary_conformance::memory::{MemorySource, memory_host};
+use tributary_model::ClusterId;
+use tributary_runtime::{ClusterScope, ScopeChange};
+
+use crate::support::{Server, ip, mk_memory, name, pay};
+
+fn named(change: &ScopeChange) -> Vec<(String, bool)> {
+    change.services.iter().map(|(key, view)| (key.host.to_string(), view.is_some())).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_follower_hears_of_its_cluster_only() {
+    let (server, east) = Server::with_pay(0..4).await;
+    let west = MemorySource::default();
+    west.set(0, "cart", [ip(50)]);
+    server.handle.join(mk_memory("west", &west)).await.unwrap();
+    server.until(|catalog| catalog.hosts.len() == 2).await;
+
+    let scope = ClusterScope::Cluster(ClusterId::new("west").unwrap());
+    let mut follower = server.handle.subscribe(scope);
+    let first = follower.next().await.unwrap();
+    assert_eq!(named(&first), [(memory_host("cart").to_string(), true)], "first everything there is");
+
+    east.set(0, "pay", [ip(9)]);
+    sleep(Duration::from_secs(1)).await;
+    assert!(follower.catch_up().is_empty(), "another cluster's change");
+
+    west.delete("cart");
+    let gone = follower.next().await.unwrap();
+    assert_eq!(named(&gone), [(memory_host("cart").to_string(), false)]);
+    server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_follower_skips_generations() {
+    let (server, source) = Server::with_pay(0..4).await;
+    let mut follower = server.handle.subscribe(ClusterScope::All);
+    follower.next().await.unwrap();
+    for i in 0..10 {
+        source.set(0, "pay", (i..i + 4).map(ip));
+        sleep(Duration::from_millis(100)).await;
+    }
+    let change = follower.next().await.unwrap();
+    assert_eq!(named(&change), [(pay().to_string(), true)], "one difference for ten generations");
+    assert_eq!(change.generation, server.handle.catalog().generation);
+    server.runtime.stop().await;
+}
+
+/// istio#60920: handlers are not wired again after a swap.
+#[tokio::test(start_paused = true)]
+async fn rotation_preserves_subscribers() {
+    let (server, _source) = Server::with_pay(0..4).await;
+    let mut follower = server.handle.subscribe(ClusterScope::Cluster(ClusterId::new("memory").unwrap()));
+    follower.next().await.unwrap();
+    let other = MemorySource::default();
+    other.set(0, "pay", (0..4).map(ip));
+    server.handle.rotate(mk_memory("memory", &other)).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(server.generation(&name("memory")), 2);
+    assert!(follower.catch_up().is_empty(), "the same content is no change");
+    other.set(0, "cart", [ip(5)]);
+    let change = follower.next().await.unwrap();
+    assert_eq!(named(&change), [(memory_host("cart").to_string(), true)]);
+    server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_follower_ends_with_the_server() {
+    let (server, _source) = Server::with_pay(0..4).await;
+    let mut follower = server.handle.subscribe(ClusterScope::All);
+    follower.next().await.unwrap();
+    drop(server);
+    assert!(follower.next().await.is_none());
+}

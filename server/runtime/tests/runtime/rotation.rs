@@ -1,0 +1,97 @@
+//! Rotation: the old generation serves until the new one is complete, however long that takes.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tributary_conformance::Act;
+use tributary_conformance::memory::MemorySource;
+use tributary_runtime::RunState;
+
+use crate::support::{Fault, Server, ip, mk_faulty, mk_memory, name, pay};
+
+#[tokio::test(start_paused = true)]
+async fn rotation_to_bad_token_serves_previous_forever() {
+    let (server, source) = Server::with_pay(0..4).await;
+    server.handle.rotate(mk_faulty("memory", Fault::RefusedForGood)).await.unwrap();
+    sleep(Duration::from_secs(30 * 86_400)).await;
+    source.set(0, "pay", (1..5).map(ip));
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(server.serves("pay"), (1..5).map(ip).collect(), "the old run is followed on");
+    let run = &server.handle.runs()[&name("memory")];
+    assert_eq!((run.state, run.shadow.map(|(_, state)| state)), (RunState::Running, Some(RunState::Parked)));
+    assert_eq!(server.handle.stats().adoptions, 0);
+    server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rotation_never_syncs_keeps_old_and_reports() {
+    let (server, _source) = Server::with_pay(0..4).await;
+    let down = MemorySource::default();
+    down.act(Act::Fail(None));
+    server.handle.rotate(mk_memory("memory", &down)).await.unwrap();
+    sleep(Duration::from_secs(86_400)).await;
+    assert_eq!(server.serves("pay"), (0..4).map(ip).collect());
+    let run = server.handle.runs()[&name("memory")].clone();
+    assert_eq!(run.shadow.map(|(_, state)| state), Some(RunState::Running));
+
+    down.set(0, "pay", (7..9).map(ip));
+    down.act(Act::Recover);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(server.serves("pay"), (7..9).map(ip).collect(), "adopted a day later, in one turn");
+    assert_eq!(server.handle.stats().adoptions, 1);
+    server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_adoption_is_one_step() {
+    let (server, _source) = Server::with_pay(0..4).await;
+    sleep(Duration::from_secs(1)).await;
+    server.log.forget();
+    let other = MemorySource::default();
+    other.set(0, "pay", (2..6).map(ip));
+    for i in 0..50 {
+        other.set(0, &format!("other-{i}"), [ip(100 + i)]);
+    }
+    server.handle.rotate(mk_memory("memory", &other)).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let told = server.log.told();
+    let steps: Vec<usize> = told.iter().map(|told| told.served.len()).collect();
+    assert!(steps.iter().all(|hosts| *hosts == 1 || *hosts == 51), "half a rotation was served: {steps:?}");
+    assert_eq!(server.serves("pay"), (2..6).map(ip).collect());
+    let lost = told.iter().any(|told| !told.served.get(&pay()).is_some_and(|ips| ips.contains(&ip(2))));
+    assert!(!lost, "what both have was never away");
+    server.runtime.stop().await;
+}
+
+/// istio#61043: the old instance's close wipes what the new one has filled.
+#[tokio::test(start_paused = true)]
+async fn rotation_old_close_after_new_sync() {
+    let (server, _source) = Server::with_pay(0..4).await;
+    for round in 1..=20 {
+        let source = MemorySource::default();
+        source.set(0, "pay", (round..round + 4).map(ip));
+        server.handle.rotate(mk_memory("memory", &source)).await.unwrap();
+        sleep(Duration::from_secs(20)).await;
+        assert_eq!(server.serves("pay"), (round..round + 4).map(ip).collect(), "round {round}");
+    }
+    assert_eq!(server.handle.stats().adoptions, 20);
+    server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_rotation_replaces_one_that_is_under_way() {
+    let (server, _source) = Server::with_pay(0..4).await;
+    let (down, good) = (MemorySource::default(), MemorySource::default());
+    down.act(Act::Fail(None));
+    good.set(0, "pay", (5..8).map(ip));
+    server.handle.rotate(mk_memory("memory", &down)).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    server.handle.rotate(mk_memory("memory", &good)).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    down.set(0, "pay", [ip(99)]);
+    down.act(Act::Recover);
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(server.serves("pay"), (5..8).map(ip).collect());
+    assert_eq!(server.generation(&name("memory")), 3);
+    server.runtime.stop().await;
+}

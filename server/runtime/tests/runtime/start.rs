@@ -1,0 +1,105 @@
+//! The start rule on a running server, and sources that the binary runs itself.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tributary_conformance::Act;
+use tributary_conformance::memory::MemorySource;
+use tributary_model::{
+    ClusterId, Collection, CollectionKind, Completeness, Delta, Fact, Mono, Provider, RegistryId,
+    RegistrySpec, Scope, Settings,
+};
+use tributary_registry_api::Clock;
+use tributary_runtime::{ReadyBecause, RuntimeConfig, StartRule};
+
+use crate::support::{Server, ip, mk_memory, mk_server, name};
+
+fn waiting_for(known: &[&str]) -> RuntimeConfig {
+    let known: BTreeSet<_> = known.iter().map(|n| name(n)).collect();
+    RuntimeConfig { start: StartRule { known, ..StartRule::default() }, ..RuntimeConfig::default() }
+}
+
+fn mk_source(down: bool) -> MemorySource {
+    let source = MemorySource::default();
+    source.set(0, "pay", [ip(1)]);
+    if down {
+        source.act(Act::Fail(None));
+    }
+    source
+}
+
+#[tokio::test(start_paused = true)]
+async fn ready_is_told_after_what_made_it_so_is_published() {
+    let server = mk_server(waiting_for(&["memory"]));
+    let mut readiness = server.handle.readiness();
+    assert!(!readiness.borrow().is_ready());
+    server.handle.join(mk_memory("memory", &mk_source(false))).await.unwrap();
+    readiness.wait_for(|r| r.is_ready()).await.unwrap();
+    let catalog = server.handle.catalog();
+    assert!(catalog.complete && !catalog.hosts.is_empty());
+    assert_eq!(readiness.borrow().ready, Some(ReadyBecause::Synced));
+    server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_is_down_delays_the_start_by_the_timeout_and_is_named() {
+    let server = mk_server(waiting_for(&["good", "down"]));
+    let down = mk_source(true);
+    server.handle.join(mk_memory("good", &mk_source(false))).await.unwrap();
+    server.handle.join(mk_memory("down", &down)).await.unwrap();
+    let mut readiness = server.handle.readiness();
+    sleep(Duration::from_millis(29_900)).await;
+    assert!(!readiness.borrow().is_ready());
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(readiness.borrow().ready, Some(ReadyBecause::TimedOut));
+    assert_eq!(readiness.borrow().unknown, BTreeSet::from([name("down")]));
+    assert!(!server.handle.catalog().complete, "ready is not complete");
+    down.act(Act::Recover);
+    readiness.wait_for(|r| r.unknown.is_empty()).await.unwrap();
+    assert!(server.handle.catalog().complete);
+    server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_joins_later_or_goes_stale_does_not_touch_readiness() {
+    let server = mk_server(waiting_for(&["memory"]));
+    let source = mk_source(false);
+    server.handle.join(mk_memory("memory", &source)).await.unwrap();
+    let mut readiness = server.handle.readiness();
+    readiness.wait_for(|r| r.is_ready()).await.unwrap();
+    source.act(Act::Fail(None));
+    server.handle.join(mk_memory("later", &mk_source(true))).await.unwrap();
+    sleep(Duration::from_secs(3600)).await;
+    assert!(readiness.borrow().is_ready());
+    server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_registries_is_ready_at_once() {
+    let server = mk_server(waiting_for(&[]));
+    server.handle.readiness().wait_for(|r| r.is_ready()).await.unwrap();
+    assert_eq!(server.clock.now(), Mono(0));
+    server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_binarys_own_source_is_heard_and_can_leave() {
+    let (server, _source) = Server::with_pay(0..4).await;
+    let cluster = ClusterId::new("config").unwrap();
+    let id = RegistryId { name: name("config"), provider: Provider::Config, cluster };
+    let spec = RegistrySpec { id: Arc::new(id), rank: 0, can_confirm: false };
+    let source = server.handle.source(spec).await.unwrap();
+    let scope = Scope::new("file").unwrap();
+    let collection = Collection { scope: scope.clone(), kind: CollectionKind::Settings };
+    let settings = Settings { trust_domain: Some("example.test".into()), ..Settings::default() };
+    source.inlet.send(Delta::Required(vec![collection.clone()]));
+    source.inlet.put(scope, Fact::Settings(Arc::new(settings)));
+    source.inlet.send(Delta::Synced(collection, Completeness::Complete));
+    server.until(|catalog| catalog.settings.trust_domain() == "example.test" && catalog.complete).await;
+
+    source.leave().await.unwrap();
+    server.until(|catalog| catalog.settings.trust_domain() == "cluster.local").await;
+    server.runtime.stop().await;
+}

@@ -1,0 +1,131 @@
+//! Failure is local: one registry's run ends, and nothing else notices.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tributary_conformance::memory::MemorySource;
+use tributary_model::Code;
+use tributary_runtime::{RunState, RuntimeConfig, SupervisorError};
+
+use crate::support::{Fault, Server, ip, mk_faulty, mk_memory, mk_server, name};
+
+#[tokio::test(start_paused = true)]
+async fn a_registry_that_fails_in_any_way_does_not_hurt_another() {
+    let (server, source) = Server::with_pay(0..4).await;
+    let faults = [
+        Fault::CannotBeBuilt,
+        Fault::BuildPanics,
+        Fault::RunPanics,
+        Fault::FailsAtOnce,
+        Fault::EndsByItself,
+        Fault::IgnoresStop,
+    ];
+    for (i, fault) in faults.into_iter().enumerate() {
+        server.handle.join(mk_faulty(&format!("faulty-{i}"), fault)).await.unwrap();
+    }
+    sleep(Duration::from_secs(600)).await;
+    let before = server.handle.stats().publications;
+    source.set(0, "pay", (1..6).map(ip));
+    sleep(Duration::from_millis(100)).await;
+    assert_eq!(server.serves("pay"), (1..6).map(ip).collect());
+    assert!(server.handle.stats().publications > before);
+
+    let runs = server.handle.runs();
+    assert_eq!(runs[&name("memory")].failures, 0);
+    for i in 0..5 {
+        let run = &runs[&name(&format!("faulty-{i}"))];
+        assert!(run.failures >= 8, "faulty-{i} has been tried {} times in ten minutes", run.failures);
+        assert!(run.failures <= 30, "faulty-{i} has been tried {} times: no backoff", run.failures);
+        let (code, reason, _) = run.last_error.clone().unwrap();
+        assert_eq!(code, Code::REGISTRY_FAILED);
+        assert!(!reason.as_str().contains("hunter2"), "{reason}");
+    }
+    assert!(server.handle.stats().panics >= 16);
+    server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_for_good_is_not_tried_again() {
+    let server = mk_server(RuntimeConfig::default());
+    server.handle.join(mk_faulty("faulty", Fault::RefusedForGood)).await.unwrap();
+    sleep(Duration::from_secs(86_400)).await;
+    let run = &server.handle.runs()[&name("faulty")];
+    assert_eq!((run.state, run.failures), (RunState::Parked, 1));
+    assert_eq!(server.handle.stats().runs, 1);
+
+    let source = MemorySource::default();
+    source.set(0, "pay", [ip(1)]);
+    server.handle.rotate(mk_memory("faulty", &source)).await.unwrap();
+    server.until(|catalog| !catalog.hosts.is_empty()).await;
+    server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_ignores_its_stop_is_dropped_after_its_grace() {
+    let server = mk_server(RuntimeConfig::default());
+    server.handle.join(mk_faulty("faulty", Fault::IgnoresStop)).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let (handle, began) = (server.handle.clone(), tokio::time::Instant::now());
+    server.runtime.stop().await;
+    assert_eq!(began.elapsed().as_secs(), 5);
+    assert_eq!(handle.stats().dropped, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_taken_once_and_free_after_leaving() {
+    let (server, source) = Server::with_pay(0..4).await;
+    let again = server.handle.join(mk_memory("memory", &source)).await;
+    assert_eq!(again, Err(SupervisorError::Taken(name("memory"))));
+    assert_eq!(server.handle.leave(name("nobody")).await, Err(SupervisorError::Unknown(name("nobody"))));
+
+    server.handle.leave(name("memory")).await.unwrap();
+    server.until(|catalog| catalog.hosts.is_empty() && catalog.registries.is_empty()).await;
+    assert!(server.handle.runs().is_empty());
+
+    server.handle.join(mk_memory("memory", &source)).await.unwrap();
+    server.until(|catalog| !catalog.hosts.is_empty()).await;
+    server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_a_month_removes_nothing() {
+    let (server, source) = Server::with_pay(0..4).await;
+    let served = server.served();
+    source.act(tributary_conformance::Act::Fail(None));
+    sleep(Duration::from_secs(30 * 86_400)).await;
+    assert_eq!(server.served(), served);
+    source.act(tributary_conformance::Act::Recover);
+    source.set(0, "pay", (2..6).map(ip));
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(server.serves("pay"), (2..6).map(ip).collect());
+    server.runtime.stop().await;
+}
+
+/// istio#60033, #48224: what belongs to a cluster outlives it.
+#[tokio::test(start_paused = true)]
+async fn add_rotate_remove_many_times_returns_to_baseline() {
+    let server = mk_server(RuntimeConfig::default());
+    sleep(Duration::from_secs(1)).await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let source = MemorySource::default();
+    source.set(0, "pay", [ip(1)]);
+    for round in 0..200 {
+        let registry = format!("member-{round}");
+        server.handle.join(mk_memory(&registry, &source)).await.unwrap();
+        if round % 3 > 0 {
+            server.until(|catalog| !catalog.hosts.is_empty()).await;
+        }
+        server.handle.rotate(mk_memory(&registry, &source)).await.unwrap();
+        if round % 2 > 0 {
+            sleep(Duration::from_millis(round)).await;
+        }
+        server.handle.leave(name(&registry)).await.unwrap();
+    }
+    server.until(|catalog| catalog.hosts.is_empty() && catalog.registries.is_empty()).await;
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(tasks(), before, "tasks are left behind");
+    assert!(server.handle.runs().is_empty());
+    assert_eq!(server.handle.stats().dropped, 0);
+    server.runtime.stop().await;
+}

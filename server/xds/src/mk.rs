@@ -17,12 +17,14 @@ pub(crate) struct Svc {
     pub(crate) namespace: String,
     pub(crate) ports: Vec<(u32, Protocol)>,
     pub(crate) endpoints: Vec<String>,
+    /// DNS names, and unix paths, which begin with a slash.
     pub(crate) names: Vec<String>,
     pub(crate) addresses: Vec<String>,
     pub(crate) visibility: Visibility,
     pub(crate) resolution: Resolution,
     pub(crate) traffic: TrafficDistribution,
     pub(crate) created: Option<i64>,
+    /// Its endpoints are workloads of the mesh: mTLS, an origin, labels.
     pub(crate) mtls: bool,
 }
 
@@ -240,13 +242,25 @@ fn mk_endpoints(svc: &Svc, service: &ServiceKey, port: PortNumber, view: &Declar
         locality: Locality::parse(["eu/1a", "eu/1b", "us/2a"][i % 3]),
         ..Place::default()
     };
+    let origin = svc.mtls.then(|| {
+        let object = ObjectId::new("WorkloadEntry", &svc.namespace, &svc.host);
+        Arc::new(Origin { object, workload: "web-v1".into() })
+    });
+    let meshed = [(labels::CANONICAL_NAME, "web"), (labels::CANONICAL_REVISION, "v1")];
+    let labels: Labels = meshed.into_iter().filter(|_| svc.mtls).collect();
     let address = |(i, text): (usize, &String)| Address {
         mtls: svc.mtls,
+        labels: labels.clone(),
+        origin: origin.clone(),
         weight: u32::try_from(i % 3).unwrap(),
         ..Address::new(At::Ip(text.parse().unwrap()), Arc::new(place(i)))
     };
-    let name = |i: usize| Address::new(At::Name(u16::try_from(i).unwrap()), Arc::default());
-    let all = svc.endpoints.iter().enumerate().map(address).chain((0..svc.names.len()).map(name));
+    let name = |(i, text): (usize, &String)| {
+        let i = u16::try_from(i).unwrap();
+        let at = if text.starts_with('/') { At::Unix(i) } else { At::Name(i) };
+        Address::new(at, Arc::default())
+    };
+    let all = svc.endpoints.iter().enumerate().map(address).chain(svc.names.iter().enumerate().map(name));
     let names = svc.names.iter().map(|n| n.as_str().into()).collect();
     let group_port = GroupPort { name: PortName::new("p").unwrap(), number: PortNumber::new(8080).ok() };
     let object = Source::new(ObjectId::new("Slice", &svc.namespace, &svc.host));

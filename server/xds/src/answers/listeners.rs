@@ -37,8 +37,8 @@ struct Table {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Plan {
     listener: Listener,
-    /// A request served here may be for a name that the proxy itself resolves.
-    forward: bool,
+    /// Behind which matches the proxy itself resolves the names of requests.
+    forwards: BTreeSet<Match>,
 }
 
 /// What one port of one service wants of a listener.
@@ -171,17 +171,21 @@ impl Table {
             |(m, claims): (&Match, &Arc<Vec<Claim>>)| Some((m.clone(), claims.first()?.serves.clone()));
         let name = listener_name(bind, port);
         let parts = self.claims.iter().filter_map(serving).collect();
-        Plan { listener: Listener { name, bind, port, binds: self.binds, parts }, forward: self.forwards() }
+        Plan { listener: Listener { name, bind, port, binds: self.binds, parts }, forwards: self.forwards() }
     }
-    fn forwards(&self) -> bool {
-        let routed = |claims: &&Arc<Vec<Claim>>| claims.first().is_some_and(|c| c.serves == Serves::Routes);
-        self.claims.values().filter(routed).flat_map(|claims| claims.iter()).any(|claim| claim.forward)
+    /// A port's route table has the hosts of all who want it; other parts serve the first claim only.
+    fn forwards(&self) -> BTreeSet<Match> {
+        let forwards = |claims: &[Claim]| {
+            let routed = claims.first().is_some_and(|first| first.serves == Serves::Routes);
+            claims.iter().take(if routed { claims.len() } else { 1 }).any(|claim| claim.forward)
+        };
+        self.claims.iter().filter(|(_, claims)| forwards(claims)).map(|(m, _)| m.clone()).collect()
     }
 }
 
 impl Plan {
     fn body(&self, fold: Fold<'_>) -> Vec<u8> {
-        encode::listener::listener(&self.listener, self.forward, fold.unclaimed())
+        encode::listener::listener(&self.listener, &self.forwards, fold.unclaimed())
     }
 }
 

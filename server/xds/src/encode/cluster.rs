@@ -125,12 +125,9 @@ fn discover(body: &mut Cluster, plan: &ClusterPlan<'_>) {
 }
 
 /// Names may have addresses of either family; which of them work is the client's to find out.
-#[expect(deprecated, reason = "what replaces these fields is unknown to gRPC and to older Envoys")]
 fn by_dns(body: &mut Cluster, race: bool, kind: DiscoveryType) -> DiscoveryType {
     let family = if race { DnsLookupFamily::All } else { DnsLookupFamily::V4Preferred };
     body.dns_lookup_family = family.into();
-    body.respect_dns_ttl = true;
-    body.dns_refresh_rate = Some(duration(Duration::from_secs(60)));
     kind
 }
 

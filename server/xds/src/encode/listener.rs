@@ -1,5 +1,6 @@
 //! `Listener`: what LDS serves (`xds.md` 5.2), and the API listener of gRPC clients (5.4).
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use envoy_types::pb::envoy::config::core::v3::{self as core, CidrRange, TrafficDirection};
@@ -10,6 +11,7 @@ use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
 use envoy_types::pb::envoy::extensions::filters::listener::original_dst::v3::OriginalDst;
 use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3::TlsInspector;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm;
+use envoy_types::pb::envoy::extensions::filters::network::sni_dynamic_forward_proxy::v3 as sni_filter;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::{TcpProxy, tcp_proxy};
 use envoy_types::pb::google::protobuf::{Any, BoolValue, UInt32Value};
 use hcm::http_connection_manager::{RouteSpecifier, UpgradeConfig};
@@ -30,14 +32,14 @@ pub const VIRTUAL_OUTBOUND: &str = "virtualOutbound";
 /// What catches everything that comes in.
 pub const VIRTUAL_INBOUND: &str = "virtualInbound";
 
-/// The body of a listener that is made of services' parts. `forward`: one of them is resolved by
-/// the proxy itself.
+/// The body of a listener that is made of services' parts. `forwards` names the matches behind which
+/// the proxy itself resolves the hosts of requests.
 #[must_use]
-pub fn listener(plan: &Listener, forward: bool, unclaimed: Unclaimed) -> Vec<u8> {
+pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, unclaimed: Unclaimed) -> Vec<u8> {
     let mut chains = Vec::new();
     let mut rest = None;
     for (matches, serves) in &plan.parts {
-        let chain = chain(&plan.name, plan.port, matches, serves, forward);
+        let chain = chain(plan, matches, serves, forwards.contains(matches));
         if *matches == Match::default() { rest = Some(chain) } else { chains.push(chain) }
     }
     // What a listener that shares its port with the rest of the world does not match goes on.
@@ -107,13 +109,16 @@ fn base(name: &str, bind: IpAddr, port: u16, direction: TrafficDirection) -> pb:
     }
 }
 
-fn chain(name: &str, port: u16, matches: &Match, serves: &Serves, forward: bool) -> pb::FilterChain {
+fn chain(plan: &Listener, matches: &Match, serves: &Serves, forward: bool) -> pb::FilterChain {
     let chain = match serves {
-        Serves::Routes => http_chain(name, RouteSpecifier::Rds(rds(&port.to_string())), forward),
-        Serves::Cluster(cluster) => tcp_chain(name, cluster),
+        Serves::Routes => http_chain(&plan.name, RouteSpecifier::Rds(rds(&plan.port.to_string())), forward),
+        Serves::Cluster(cluster) => tcp_chain(&plan.name, cluster),
     };
+    let by_greeting = forward && matches.sni.is_some() && *serves != Serves::Routes;
+    let filters =
+        by_greeting.then(|| sni_forward_proxy(plan.port)).into_iter().chain(chain.filters).collect();
     let filter_chain_match = (*matches != Match::default()).then(|| chain_match(matches));
-    pb::FilterChain { filter_chain_match, ..chain }
+    pb::FilterChain { filter_chain_match, filters, ..chain }
 }
 
 fn chain_match(matches: &Match) -> pb::FilterChainMatch {
@@ -215,6 +220,16 @@ fn forward_proxy() -> hcm::HttpFilter {
     http_filter("envoy.filters.http.dynamic_forward_proxy", any(&config))
 }
 
+/// Resolves the host that a TLS greeting names.
+fn sni_forward_proxy(port: u16) -> pb::Filter {
+    let config = sni_filter::FilterConfig {
+        dns_cache_config: Some(dns_cache()),
+        port_specifier: Some(sni_filter::filter_config::PortSpecifier::PortValue(port.into())),
+        ..sni_filter::FilterConfig::default()
+    };
+    filter("envoy.filters.network.sni_dynamic_forward_proxy", any(&config))
+}
+
 fn http_filter(name: &str, config: Any) -> hcm::HttpFilter {
     hcm::HttpFilter {
         name: name.into(),
@@ -224,11 +239,11 @@ fn http_filter(name: &str, config: Any) -> hcm::HttpFilter {
 }
 
 fn one_filter(name: &str, config: Any) -> pb::FilterChain {
-    let config_type = Some(pb::filter::ConfigType::TypedConfig(config));
-    pb::FilterChain {
-        filters: vec![pb::Filter { name: name.into(), config_type }],
-        ..pb::FilterChain::default()
-    }
+    pb::FilterChain { filters: vec![filter(name, config)], ..pb::FilterChain::default() }
+}
+
+fn filter(name: &str, config: Any) -> pb::Filter {
+    pb::Filter { name: name.into(), config_type: Some(pb::filter::ConfigType::TypedConfig(config)) }
 }
 
 fn listener_filter<M: Message + Name>(name: &str, config: &M) -> pb::ListenerFilter {

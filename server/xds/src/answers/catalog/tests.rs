@@ -10,6 +10,7 @@ use super::*;
 use crate::mk::*;
 
 mod composites;
+mod goldens;
 mod properties;
 
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;

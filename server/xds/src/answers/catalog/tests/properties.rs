@@ -228,7 +228,7 @@ fn composed_listeners(catalog: &Catalog, class: &ClassKey) -> BTreeMap<String, V
             parts.extend(plans.into_iter().map(|plan| (view, plan)));
         }
     }
-    let body = |l: &Listener| encode::listener::listener(l, false, Unclaimed::Pass);
+    let body = |l: &Listener| encode::listener::listener(l, &Default::default(), Unclaimed::Pass);
     compose_listeners(parts).0.iter().map(|l| (l.name.clone(), body(l))).collect()
 }
 

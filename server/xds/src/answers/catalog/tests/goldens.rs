@@ -1,0 +1,204 @@
+//! Bytes that must not change unawares: the same in every process, and those of the last release.
+
+use std::path::Path;
+
+use envoy_types::pb::envoy::config::cluster::v3::cluster::{ClusterDiscoveryType, DiscoveryType, LbPolicy};
+use envoy_types::pb::envoy::config::core::v3::address::Address as At;
+use envoy_types::pb::envoy::config::core::v3::{ApiVersion, HealthStatus, Metadata};
+use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
+use envoy_types::pb::google::protobuf::value::Kind as Is;
+
+use super::*;
+
+/// A service of every sort.
+fn mk_services() -> Vec<Svc> {
+    let dns = |host: &str, resolution| Svc {
+        names: vec!["db.example.com".into(), "db2.example.com".into()],
+        ..mk_svc(host).at(&[]).resolved(resolution)
+    };
+    vec![
+        Svc { mtls: true, ..mk_svc("pay.shop.svc.cluster.local").at(&["10.0.0.1", "10.0.0.2", "fd00::3"]) }
+            .virtual_at(&["10.9.0.1"]),
+        mk_svc("grpc.shop").on(&[(80, Protocol::Grpc), (90, Protocol::Http2), (53, Protocol::Udp)]),
+        mk_svc("tcp.shop").on(&[(5432, Protocol::Tcp)]).virtual_at(&["10.9.0.2", "fd00::1"]),
+        mk_svc("tls.shop").on(&[(443, Protocol::Tls)]),
+        mk_svc("*.wild.com").on(&[(443, Protocol::Tls), (80, Protocol::Http)]).resolved(Resolution::Dynamic),
+        mk_svc("headless.shop").on(&[(7000, Protocol::Tcp)]).resolved(Resolution::Passthrough),
+        dns("strict.shop", Resolution::DnsStrict),
+        dns("logical.shop", Resolution::DnsLogical),
+        Svc { names: vec!["/run/pay.sock".into()], ..mk_svc("unix.shop").at(&[]) },
+        mk_svc("empty.shop").at(&[]),
+    ]
+}
+fn mk_classes() -> [ClassKey; 3] {
+    [ClientKind::Envoy, ClientKind::Sidecar, ClientKind::Grpc].map(|kind| mk_class(kind, "shop"))
+}
+/// Everything that these services come to, for every kind of client.
+fn goldens() -> Vec<(String, Bytes)> {
+    let (catalog, answers) = (World::default().next(&mk_services()), CatalogAnswers::default());
+    let mut out = Vec::new();
+    for class in mk_classes() {
+        for kind in Kind::ALL {
+            for member in answers.made(&catalog, &class, kind).set.members() {
+                let body = answers.bytes(&catalog, &class, kind, member).unwrap();
+                out.push((format!("{:?} {} {}", class.kind, kind.as_str(), member.name), body));
+            }
+        }
+    }
+    out
+}
+fn mk_text() -> String {
+    goldens().iter().map(|(name, body)| format!("{name} {}\n", hex(body))).collect()
+}
+fn hex(body: &[u8]) -> String {
+    body.iter().map(|b| format!("{b:02x}")).collect()
+}
+fn mk_cluster(kind: ClientKind, name: &str) -> Cluster {
+    let wanted = format!("{kind:?} cds {name}");
+    let found = goldens().into_iter().find(|(name, _)| *name == wanted);
+    Cluster::decode(found.unwrap_or_else(|| panic!("no {wanted}")).1).unwrap()
+}
+fn metadata(of: &Option<Metadata>, key: &str, field: &str) -> Option<String> {
+    match &of.as_ref()?.filter_metadata.get(key)?.fields.get(field)?.kind {
+        Some(Is::StringValue(text)) => Some(text.clone()),
+        other => panic!("{key}.{field} is {other:?}"),
+    }
+}
+
+const CHILD: &str = "TRIBUTARY_GOLDENS";
+
+#[test]
+fn two_processes_encode_the_same_bytes() {
+    let own = mk_text();
+    if let Some(path) = std::env::var_os(CHILD) {
+        return std::fs::write(path, own).unwrap();
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "answers::catalog::tests::goldens::two_processes_encode_the_same_bytes"])
+        .env(CHILD, file.path())
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+    let other = std::fs::read_to_string(file.path()).unwrap();
+    assert!(own.lines().count() > 60, "there are too few goldens to tell anything");
+    assert_eq!(own, other);
+}
+
+#[test]
+fn bytes_change_only_knowingly() {
+    // A difference here makes every client reload what it is about, once.
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/answers/catalog/tests/goldens.txt");
+    let versions: String =
+        goldens().iter().map(|(name, body)| format!("{} {name}\n", Version::of(body))).collect();
+    if std::env::var_os("TRIBUTARY_BLESS").is_some() {
+        std::fs::write(&path, &versions).unwrap();
+    }
+    let pinned = std::fs::read_to_string(path).unwrap();
+    for (now, then) in versions.lines().zip(pinned.lines()) {
+        assert_eq!(now, then, "bless with TRIBUTARY_BLESS=1 if it is meant");
+    }
+    assert_eq!(versions.lines().count(), pinned.lines().count());
+}
+
+#[test]
+fn an_assignment_says_all_that_the_facts_say() {
+    let (catalog, answers) = (World::default().next(&mk_services()), CatalogAnswers::default());
+    let body = mk_decoded(&answers, &catalog, "outbound|80||pay.shop.svc.cluster.local");
+    let shown: Vec<_> = body
+        .endpoints
+        .iter()
+        .map(|group| {
+            let locality = group.locality.as_ref().unwrap();
+            let weight = group.load_balancing_weight.unwrap().value;
+            (locality.region.as_str(), locality.zone.as_str(), weight, group.lb_endpoints.len())
+        })
+        .collect();
+    assert_eq!(shown, [("eu", "1a", 1, 1), ("eu", "1b", 1, 1), ("us", "2a", 2, 1)]);
+    let endpoint = &body.endpoints[2].lb_endpoints[0];
+    let Some(HostIdentifier::Endpoint(at)) = &endpoint.host_identifier else { panic!() };
+    let Some(At::SocketAddress(at)) = &at.address.as_ref().unwrap().address else { panic!() };
+    assert_eq!((at.address.as_str(), endpoint.health_status()), ("fd00::3", HealthStatus::Healthy));
+    let said = |key, field| metadata(&endpoint.metadata, key, field);
+    assert_eq!(said("envoy.transport_socket_match", "tlsMode").as_deref(), Some("istio"));
+    assert_eq!(said("istio", "workload").as_deref(), Some("web-v1;shop;web;v1"));
+    let unix = mk_decoded(&answers, &catalog, "outbound|80||unix.shop");
+    let Some(HostIdentifier::Endpoint(at)) = &unix.endpoints[0].lb_endpoints[0].host_identifier else {
+        panic!()
+    };
+    let Some(At::Pipe(pipe)) = &at.address.as_ref().unwrap().address else { panic!() };
+    assert_eq!(pipe.path, "/run/pay.sock");
+    assert!(unix.endpoints[0].lb_endpoints[0].metadata.is_none());
+}
+
+#[test]
+fn a_cluster_finds_its_endpoints_as_its_service_says() {
+    let kind = |name| mk_cluster(ClientKind::Sidecar, name).cluster_discovery_type.unwrap();
+    let by = |kind: DiscoveryType| ClusterDiscoveryType::Type(kind.into());
+    assert_eq!(kind("outbound|5432||tcp.shop"), by(DiscoveryType::Eds));
+    assert_eq!(kind("outbound|80||strict.shop"), by(DiscoveryType::StrictDns));
+    assert_eq!(kind("outbound|80||logical.shop"), by(DiscoveryType::LogicalDns));
+    assert_eq!(kind("outbound|7000||headless.shop"), by(DiscoveryType::OriginalDst));
+    assert_eq!(kind("BlackHoleCluster"), by(DiscoveryType::Static));
+    assert_eq!(kind("PassthroughCluster"), by(DiscoveryType::OriginalDst));
+    let ClusterDiscoveryType::ClusterType(forward) = kind("outbound|80||*.wild.com") else { panic!() };
+    assert_eq!(forward.name, "envoy.clusters.dynamic_forward_proxy");
+}
+
+#[test]
+fn an_eds_cluster_asks_this_stream_without_a_timeout() {
+    let cluster = mk_cluster(ClientKind::Envoy, "outbound|80||grpc.shop");
+    let eds = cluster.eds_cluster_config.as_ref().unwrap();
+    let source = eds.eds_config.as_ref().unwrap();
+    assert_eq!(
+        (eds.service_name.as_str(), source.resource_api_version()),
+        (cluster.name.as_str(), ApiVersion::V3)
+    );
+    assert_eq!(source.initial_fetch_timeout.map(|t| (t.seconds, t.nanos)), Some((0, 0)));
+    assert_eq!((cluster.lb_policy(), cluster.connect_timeout.unwrap().seconds), (LbPolicy::LeastRequest, 10));
+    let panic = cluster.common_lb_config.as_ref().unwrap().healthy_panic_threshold.unwrap();
+    assert!(panic.value.abs() < f64::EPSILON, "unhealthy endpoints would be used when most are");
+    let http2 = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+    assert!(cluster.typed_extension_protocol_options.contains_key(http2));
+    let http1 = mk_cluster(ClientKind::Envoy, "outbound|80||empty.shop");
+    assert!(http1.typed_extension_protocol_options.is_empty());
+    let services = &cluster.metadata.unwrap().filter_metadata["istio"].fields["services"];
+    let Some(Is::ListValue(list)) = &services.kind else { panic!() };
+    let Some(Is::StructValue(service)) = &list.values[0].kind else { panic!() };
+    let field = |name: &str| service.fields[name].kind.clone();
+    let text = |text: &str| Some(Is::StringValue(text.into()));
+    assert_eq!(
+        (field("host"), field("name"), field("namespace")),
+        (text("grpc.shop"), text("grpc.shop"), text("shop"))
+    );
+}
+
+#[test]
+fn grpc_gets_only_what_its_c_core_takes() {
+    let all = goldens();
+    let clusters = all.iter().filter(|(name, _)| name.starts_with("Grpc cds"));
+    let mut kinds = Vec::new();
+    for (name, body) in clusters {
+        let cluster = Cluster::decode(&body[..]).unwrap();
+        assert_eq!(cluster.lb_policy(), LbPolicy::RoundRobin, "{name}");
+        let Some(ClusterDiscoveryType::Type(kind)) = cluster.cluster_discovery_type else {
+            panic!("{name} has a type that gRPC does not know")
+        };
+        kinds.push(kind);
+        match DiscoveryType::try_from(kind).unwrap() {
+            DiscoveryType::Eds => assert!(cluster.eds_cluster_config.is_some(), "{name}"),
+            DiscoveryType::LogicalDns => {
+                let within = &cluster.load_assignment.as_ref().unwrap().endpoints;
+                assert_eq!(
+                    (within.len(), within[0].lb_endpoints.len()),
+                    (1, 1),
+                    "{name} has not one endpoint"
+                );
+            }
+            other => panic!("{name} is {other:?}"),
+        }
+    }
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert_eq!(kinds.len(), 2, "both types were meant to be tried");
+}

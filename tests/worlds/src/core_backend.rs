@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use tributary_answer::{Client, Discovery, Query, cluster, conditions, endpoints, members, resolve, why_not};
+use tributary_answer::{
+    Class, Client, Discovery, Query, cluster, conditions, contested_by_service, endpoints, members, resolve,
+    why_not,
+};
 use tributary_core::{Core, CoreConfig};
 use tributary_model::{
     Basis, Catalog, ClientKind, ClusterId, Collection, CollectionKind, Completeness, Delta, Evidence, Fact,
@@ -237,8 +240,10 @@ impl Backend for CoreBackend {
     }
     async fn conditions(&mut self, host: &str) -> Result<BTreeSet<String>> {
         let Some(entry) = self.catalog.hosts.get(host) else { return Ok(BTreeSet::new()) };
-        let all = entry.claimants.iter().flat_map(|view| conditions(view));
-        Ok(all.map(|condition| condition.code.to_string()).collect())
+        let contested = contested_by_service(&self.catalog, &Class::new(ClientKind::Sidecar));
+        let own = entry.claimants.iter().flat_map(|view| conditions(view));
+        let shared = entry.claimants.iter().filter_map(|view| contested.get(&view.key)).flatten().cloned();
+        Ok(own.chain(shared).map(|condition| condition.code.to_string()).collect())
     }
     async fn problems(&mut self) -> Result<BTreeMap<String, String>> {
         let core = self.core.as_ref().context("not begun")?;

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tributary_model::{Catalog, DeclarationView, Health, PortView, Resolution, ServiceView, Visibility};
+use tributary_answer::{Class, conditions, contested_by_service};
+use tributary_model::{
+    Catalog, ClientKind, Condition, DeclarationView, Health, PortView, Resolution, ServiceView, Visibility,
+};
 
 use super::filter::{Filter, same_host};
 use super::{ConditionItem, ObjectItem};
@@ -80,11 +83,14 @@ pub fn list(catalog: &Catalog, filter: &Filter) -> Vec<ServiceItem> {
     let takes_host = |host: &str| {
         filter.takes_host(host) && filter.name.as_deref().is_none_or(|name| same_host(name, host))
     };
+    // Names that hosts contest show before a client; a plain sidecar meets all that are public.
+    let contested = contested_by_service(catalog, &Class::new(ClientKind::Sidecar));
+    let of = |view: &ServiceView| contested.get(&view.key).map_or(&[][..], Vec::as_slice);
     let hosts = catalog.hosts.iter().filter(|(host, _)| takes_host(host.as_str()));
     let claims = hosts.flat_map(|(_, entry)| entry.claimants.iter().enumerate());
     claims
         .filter(|(_, view)| filter.takes_namespace(view.key.namespace.as_str()) && of_registry(view, filter))
-        .map(|(claim, view)| item(claim, view))
+        .map(|(claim, view)| item(claim, view, of(view)))
         .collect()
 }
 
@@ -93,7 +99,7 @@ fn of_registry(view: &ServiceView, filter: &Filter) -> bool {
         || view.declarations.iter().any(|d| filter.takes_registry(d.shard.registry.name.as_str()))
 }
 
-fn item(claim: usize, view: &ServiceView) -> ServiceItem {
+fn item(claim: usize, view: &ServiceView, contested: &[Condition]) -> ServiceItem {
     let ports: Vec<PortItem> = view.ports.iter().map(port).collect();
     let endpoints = ports.iter().fold(CountItem::default(), |sum, port| CountItem {
         healthy: sum.healthy + port.endpoints.healthy,
@@ -109,7 +115,7 @@ fn item(claim: usize, view: &ServiceView) -> ServiceItem {
         declarations: view.declarations.iter().map(declaration).collect(),
         endpoints,
         aliases: view.aliases.iter().map(ToString::to_string).collect(),
-        conditions: view.conditions.iter().map(ConditionItem::from).collect(),
+        conditions: conditions(view).iter().chain(contested).map(ConditionItem::from).collect(),
     }
 }
 

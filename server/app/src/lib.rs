@@ -13,4 +13,6 @@ pub mod exit;
 pub mod overlay;
 pub mod reference;
 pub mod reload;
+pub mod serve;
 pub mod telemetry;
+pub mod wiring;

@@ -72,18 +72,26 @@ where
     }
 }
 
-fn line(event: &Event<'_>, now: String) -> Value {
+/// The keys that every line has come first, so that a person can read it too.
+fn line(event: &Event<'_>, now: String) -> String {
     let mut fields = Fields(Map::new());
     event.record(&mut fields);
-    let mut out = Map::new();
-    out.insert("ts".to_owned(), now.into());
-    out.insert("level".to_owned(), event.metadata().level().as_str().to_lowercase().into());
-    out.insert("target".to_owned(), event.metadata().target().into());
-    for (name, value) in fields.0 {
-        let name = if name == "message" { "msg".to_owned() } else { name };
-        out.entry(name).or_insert(value);
-    }
-    Value::Object(out)
+    let message = fields.0.remove("message").unwrap_or_default();
+    let level = event.metadata().level().as_str().to_lowercase();
+    let mut out = String::from("{");
+    let mut put = |name: &str, value: &Value| {
+        let comma = if out.len() > 1 { "," } else { "" };
+        out.push_str(&format!("{comma}{}:{value}", Value::from(name)));
+    };
+    put("ts", &now.into());
+    put("level", &level.into());
+    put("msg", &message);
+    put("target", &event.metadata().target().into());
+    // A field of the event that is named as one of these would make the line ambiguous.
+    let own = fields.0.iter().filter(|(name, _)| !matches!(name.as_str(), "ts" | "level" | "msg" | "target"));
+    own.for_each(|(name, value)| put(name, value));
+    out.push('}');
+    out
 }
 
 struct Fields(Map<String, Value>);
@@ -146,6 +154,7 @@ mod tests {
         assert_eq!(text.lines().count(), 1, "{text}");
         let line: Value = serde_json::from_str(&text).unwrap();
         assert_eq!((&line["level"], &line["msg"]), (&"warn".into(), &"two\nlines".into()));
+        assert!(text.starts_with("{\"ts\":\""), "{text}");
         assert_eq!((&line["registry"], &line["count"]), (&"file".into(), &3.into()));
         assert!(line["ts"].as_str().is_some_and(|ts| ts.ends_with('Z')), "{text}");
     }

@@ -45,7 +45,7 @@ impl Inside for Fake {
     async fn is_alive(&self) -> bool {
         true
     }
-    fn clients(&self) -> Vec<ClientItem> {
+    async fn clients(&self) -> Vec<ClientItem> {
         vec![
             ClientItem { id: SECRET.into(), ..ClientItem::default() },
             ClientItem { id: "b".into(), ..ClientItem::default() },

@@ -54,7 +54,7 @@ pub async fn clients(State(shared): State<Shared>, asked: Asked<Filter>) -> Resp
         Err(refusal) => return *refusal,
     };
     let Ok(_permit) = shared.work.try_acquire() else { return busy() };
-    let items = client_list::list(shared.inside.clients(), &filter);
+    let items = client_list::list(shared.inside.clients().await, &filter);
     Json(List::new("ClientList", items, metadata(&shared, &shared.inside.catalog()), filter.limit()))
         .into_response()
 }

@@ -25,7 +25,7 @@ pub trait Inside: Send + Sync + 'static {
     /// Whether the owner still takes turns; nothing about registries.
     async fn is_alive(&self) -> bool;
     /// The connected clients.
-    fn clients(&self) -> Vec<ClientItem>;
+    async fn clients(&self) -> Vec<ClientItem>;
     /// The registries.
     async fn registries(&self) -> Vec<RegistryItem>;
     /// How an endpoint came to be served; one item per service port behind which it stands.

@@ -52,14 +52,20 @@ metrics! {
     REGISTRY_STATE Gauge "registry_state" ["registry", "kind", "state"] "1 for the state that a registry is in, 0 for the others";
     REGISTRY_CONFIRMED Gauge "registry_last_confirmed_timestamp_seconds" ["registry"] "When a registry's source last confirmed what it says";
     REGISTRY_GENERATION Gauge "registry_generation" ["registry"] "Run of a registry that is served";
-    REGISTRY_RESTARTS Counter "registry_restarts" ["registry"] "How often a registry's run was started again after a failure";
+    REGISTRY_FAILURES Gauge "registry_failures" ["registry"] "How many runs of a registry have failed in a row";
     REGISTRY_PROBLEMS Gauge "registry_problems" ["registry"] "Objects that are quarantined";
     SERVICES Gauge "services" ["registry"] "Services that a registry declares";
     ENDPOINTS Gauge "endpoints" ["registry", "health"] "Endpoints of a registry, by health";
     GUARD_HELD Gauge "guard_held" ["registry"] "Removals that are held until their source confirms them";
     XDS_CLIENTS Gauge "xds_clients" ["client_kind"] "Connected streams";
     XDS_SUBSCRIPTIONS Gauge "xds_subscriptions" ["type", "client_kind"] "Subscriptions of connected streams";
-    XDS_NACKS Counter "xds_nacks" ["type"] "Refusals by streams that are connected now";
+    XDS_NACKED Gauge "xds_nacked" ["type"] "Connected streams whose last word on a type is a refusal";
+    XDS_NACKS Counter "xds_nacks" [] "Responses that clients refused";
+    XDS_REJECTED Counter "xds_rejected" ["reason"] "Connections and streams that were refused or ended from this side";
+    XDS_NOOP Counter "xds_noop_suppressed" [] "Wake-ups of streams for which nothing was to be sent";
+    XDS_CACHED Gauge "xds_cached_bytes" [] "Bytes of encoded resources that are held";
+    XDS_EVENTS Counter "xds_events" ["event"] "What sessions and the transport have done: requests, acks, nacks, sends, bytes_sent, …";
+    RUNTIME_EVENTS Counter "runtime_events" ["event"] "What the owner of the catalog and the supervisor have done: turns, publications, runs, …";
     CONFIG_RELOADS Counter "config_reloads" ["result"] "Changes of the configuration file that were taken or refused";
     CONFIG_VALID Gauge "config_last_reload_successful" [] "Whether the file on disk is what runs";
 }
@@ -146,14 +152,14 @@ mod tests {
             Sample::new(ENDPOINTS, &["file", "HEALTHY"], 3.0),
             Sample::new(READY, &[], 1.0),
             Sample::new(ENDPOINTS, &["fi\"le", "UNHEALTHY"], 1.0),
-            Sample::new(XDS_NACKS, &["CDS"], 2.0),
+            Sample::new(XDS_EVENTS, &["nacks"], 2.0),
         ];
         let text = encode(samples).unwrap();
         assert!(text.contains("# TYPE tributary_endpoints gauge\n"), "{text}");
         assert!(text.contains("tributary_endpoints{registry=\"file\",health=\"HEALTHY\"} 3.0\n"), "{text}");
         assert!(text.contains("registry=\"fi\\\"le\""), "{text}");
         assert!(text.contains("tributary_ready 1.0\n"), "{text}");
-        assert!(text.contains("tributary_xds_nacks_total{type=\"CDS\"} 2.0\n"), "{text}");
+        assert!(text.contains("tributary_xds_events_total{event=\"nacks\"} 2.0\n"), "{text}");
         assert!(text.ends_with("# EOF\n"), "{text}");
         assert_eq!(text.matches("# TYPE tributary_endpoints ").count(), 1, "one descriptor per metric");
     }

@@ -177,14 +177,26 @@ fn endpoints(items: &[EndpointItem], wide: bool) -> Table {
 
 fn clients(items: &[ClientItem], wide: bool) -> Table {
     let heads = ["CLIENT", "KIND", "STATE", "TYPES", "CONNECTED", "NOTES"];
-    let more = ["PEER", "PROTOCOL", "NAMESPACE", "CLUSTER", "LOCALITY", "IDENTITY", "SENT", "ACKED", "NACK"];
+    let more = [
+        "CONNECTION",
+        "AGENT",
+        "PEER",
+        "PROTOCOL",
+        "NAMESPACE",
+        "CLUSTER",
+        "LOCALITY",
+        "IDENTITY",
+        "SENT",
+        "ACKED",
+        "NACK",
+    ];
     let mut table = Table::new(&heads, &more, wide);
     for item in items {
         let each = |tell: &dyn Fn(&crate::document::clients::ClientTypeItem) -> String| -> Cell {
             let told: Vec<String> = item.types.iter().map(tell).filter(|t| !t.is_empty()).collect();
             told.join("; ").into()
         };
-        let tone = match item.state() {
+        let tone = match item.state.as_str() {
             "ERROR" => Tone::Bad,
             "STALE" | "NOT SENT" => Tone::Warn,
             _ => Tone::Plain,
@@ -192,13 +204,12 @@ fn clients(items: &[ClientItem], wide: bool) -> Table {
         table.row(vec![
             item.id.clone().into(),
             item.kind.clone().into(),
-            Cell(item.state().to_owned(), tone),
-            each(&|t| match t.names {
-                Some(names) => format!("{} {names}", t.kind),
-                None => format!("{} *", t.kind),
-            }),
+            Cell(item.state.clone(), tone),
+            each(&|t| if t.wildcard { format!("{} *", t.kind) } else { format!("{} {}", t.kind, t.names) }),
             age(item.connected_millis).into(),
             item.notes.join("; ").into(),
+            item.connection.clone().into(),
+            item.agent.clone().into(),
             item.peer.clone().into(),
             item.protocol.clone().into(),
             item.namespace.clone().into(),
@@ -215,7 +226,7 @@ fn clients(items: &[ClientItem], wide: bool) -> Table {
 
 fn registries(items: &[RegistryItem], wide: bool) -> Table {
     let heads = ["NAME", "KIND", "STATE", "CONFIRMED", "SERVICES", "ENDPOINTS", "PROBLEMS", "REASON"];
-    let more = ["CLUSTER", "GENERATION", "RESTARTS", "HELD", "FIRST PROBLEM"];
+    let more = ["CLUSTER", "GENERATION", "FAILURES", "HELD", "FIRST PROBLEM"];
     let mut table = Table::new(&heads, &more, wide);
     for item in items {
         let tone = match item.state.as_str() {
@@ -238,7 +249,7 @@ fn registries(items: &[RegistryItem], wide: bool) -> Table {
             item.reason.clone().into(),
             item.cluster.clone().into(),
             item.generation.into(),
-            item.restarts.into(),
+            item.failures.into(),
             item.held.len().into(),
             first.unwrap_or_default().into(),
         ]);

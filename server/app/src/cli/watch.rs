@@ -118,7 +118,7 @@ fn key(what: Resource, item: &Value) -> String {
     let fields: &[&str] = match what {
         Resource::Services | Resource::Registries => &[],
         Resource::Endpoints => &["namespace", "host", "port", "registry", "scope", "source"],
-        Resource::Clients => &["peer", "protocol"],
+        Resource::Clients => &["connection"],
     };
     let more = fields.iter().map(|field| match item.get(field) {
         Some(Value::Object(object)) => ["kind", "namespace", "name"]

@@ -95,6 +95,10 @@ impl Rules<'_> {
         }
         if let Some(name) = &registry.name {
             RegistryName::new(name).map_err(|e| self.invalid(&field("name"), e))?;
+            if name == crate::wiring::config_source::NAME {
+                let why = format!("`{name}` is the name of the configuration itself");
+                return Err(self.wrong(Code::REGISTRY_NAME_TAKEN, &field("name"), why));
+            }
         }
         match &registry.cluster_id {
             Some(id) => self.id(&field("clusterId"), id),

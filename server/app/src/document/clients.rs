@@ -10,8 +10,13 @@ use super::filter::Filter;
 pub struct ClientItem {
     /// Its node id.
     pub id: String,
+    /// `<node id>-<number>`, unique while the server runs.
+    pub connection: String,
     /// `envoy`, `sidecar` or `grpc`.
     pub kind: String,
+    /// The program that it is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub agent: String,
     /// Where it connects from.
     pub peer: String,
     /// `sotw` or `delta`.
@@ -25,9 +30,14 @@ pub struct ClientItem {
     /// Its cluster, where it named one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cluster: String,
+    /// Its network, where it named one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub network: String,
     /// `region/zone/subzone`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub locality: String,
+    /// The worst state of its types: `SYNCED`, `STALE` (no answer yet), `ERROR` (refused) or `NOT SENT`.
+    pub state: String,
     /// How long it has been connected, in milliseconds.
     pub connected_millis: u64,
     /// Per type that it subscribes to.
@@ -44,9 +54,12 @@ pub struct ClientTypeItem {
     /// `CDS`, `EDS`, `LDS`, `RDS`, or a type URL.
     #[serde(rename = "type")]
     pub kind: String,
-    /// How many names it subscribes to; absent for a wildcard.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub names: Option<usize>,
+    /// Whether it subscribes to all.
+    #[serde(default)]
+    pub wildcard: bool,
+    /// How many names it subscribes to.
+    #[serde(default)]
+    pub names: usize,
     /// Names that are neither sent nor told to be gone while a registry is unknown.
     #[serde(default)]
     pub held: usize,
@@ -82,23 +95,9 @@ pub struct ClientTypeItem {
 #[must_use]
 pub fn list(mut clients: Vec<ClientItem>, filter: &Filter) -> Vec<ClientItem> {
     clients.retain(|client| {
-        filter.takes_name(&client.id)
+        (filter.takes_name(&client.id) || filter.takes_name(&client.connection))
             && filter.namespace.as_deref().is_none_or(|wanted| wanted == client.namespace)
     });
-    clients.sort_by(|a, b| (&a.id, &a.peer).cmp(&(&b.id, &b.peer)));
+    clients.sort_by(|a, b| (&a.id, &a.connection).cmp(&(&b.id, &b.connection)));
     clients
-}
-
-impl ClientItem {
-    /// The worst state of its types.
-    #[must_use]
-    pub fn state(&self) -> &str {
-        let rank = |state: &str| match state {
-            "ERROR" => 3,
-            "STALE" => 2,
-            "NOT SENT" => 1,
-            _ => 0,
-        };
-        self.types.iter().map(|t| t.state.as_str()).max_by_key(|state| rank(state)).unwrap_or("IDLE")
-    }
 }

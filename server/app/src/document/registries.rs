@@ -19,7 +19,7 @@ pub struct RegistryItem {
     pub cluster: String,
     /// The run that is served.
     pub generation: u64,
-    /// `Live`, `Stale`, `Syncing`, `Unknown`, and what its source says where that is worse.
+    /// `Live`, `Stale`, `Syncing`, `Unreachable`, `AuthFailed`, `Forbidden`, `Broken` or `Failed`.
     pub state: String,
     /// Why it is not live.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -27,9 +27,9 @@ pub struct RegistryItem {
     /// How long ago its source last confirmed what it says, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmed_millis_ago: Option<u64>,
-    /// How often its run was started again after a failure.
+    /// How many of its runs have failed in a row.
     #[serde(default)]
-    pub restarts: u64,
+    pub failures: u64,
     /// How many services it declares.
     pub services: u64,
     /// How many endpoints it has.
@@ -63,10 +63,10 @@ pub struct CollectionItem {
 pub struct HeldItem {
     /// What is held.
     pub what: String,
-    /// How many addresses.
-    pub addresses: usize,
     /// Why.
     pub reason: String,
+    /// How often its source was asked to confirm it.
+    pub asked: u32,
     /// For how long, in milliseconds.
     #[serde(rename = "sinceMillisAgo")]
     pub since_millis_ago: u64,

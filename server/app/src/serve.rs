@@ -1,0 +1,56 @@
+//! The steps of `tributary serve`: load, build, bind, run, drain. `main` calls them in that order.
+//!
+//! Loading and building bind nothing and start nothing, so a mistake ends the process before
+//! anything is served. A source that is down is no mistake: it is waited for while others serve.
+
+use tokio::signal::unix::{SignalKind, signal as listen};
+
+use crate::args::ServeArgs;
+use crate::config::{Loaded, check, layer, load as load_config};
+use crate::environment::Environment;
+use crate::exit::Failure;
+use crate::overlay;
+use crate::telemetry::{self, LogLevel};
+use crate::wiring::App;
+
+/// The configuration of all layers; one without a registry is a mistake.
+pub fn load(args: &ServeArgs, env: &Environment) -> Result<Loaded, Failure> {
+    let file = file(args, env);
+    let loaded = load_config(file.as_deref(), env, &|config, origins| overlay::apply(args, config, origins))?;
+    check::serves(loaded)
+}
+
+/// Starts the log.
+pub fn log(loaded: &Loaded) -> Result<LogLevel, Failure> {
+    let level = telemetry::start(&loaded.config.log)?;
+    if !loaded.strangers.is_empty() {
+        let names = loaded.strangers.join(", ");
+        tracing::debug!(names, "variables that look like fields of the configuration and are none");
+    }
+    Ok(level)
+}
+
+/// Puts the parts together; reads certificates, binds nothing.
+pub fn build(args: &ServeArgs, env: &Environment, loaded: Loaded, log: LogLevel) -> Result<App, Failure> {
+    let (args, env) = (args.clone(), env.clone());
+    let path = file(&args, &env);
+    let layers =
+        move |file: &_| layer(Some(file), &env, &|config, origins| overlay::apply(&args, config, origins));
+    App::build(loaded, path, Box::new(layers), log)
+}
+
+fn file(args: &ServeArgs, env: &Environment) -> Option<std::path::PathBuf> {
+    args.config.clone().or_else(|| env.get("TRIBUTARY_CONFIG").map(Into::into))
+}
+
+/// Waits for SIGTERM or Ctrl-C. A process that cannot listen for signals runs until it is killed.
+pub async fn signal() {
+    let (Ok(mut term), Ok(mut int)) = (listen(SignalKind::terminate()), listen(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+}

@@ -1,0 +1,228 @@
+//! The only place that knows every part: configuration to factories, runtime, xDS and admin.
+//!
+//! [`App`] is built, [`Bound`] has its ports, [`Server`] runs. Each step consumes the one before,
+//! so nothing can be served before everything that can be wrong has been looked at.
+
+pub mod config_source;
+pub mod explain;
+pub mod inside;
+pub mod registries;
+pub mod report;
+pub mod samples;
+pub mod sessions;
+pub mod xds;
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tributary_model::RegistryName;
+use tributary_registry_api::{Clock, ProcessClock};
+use tributary_runtime::{DropRecords, Runtime, RuntimeConfig, StartRule};
+
+use crate::admin::{Listener, Shared, Surface, router};
+use crate::config::{Config, Loaded};
+use crate::exit::{Exit, Failure};
+use crate::reload::{Layers, Reloader, Running};
+use crate::telemetry::LogLevel;
+use config_source::ConfigSource;
+use inside::Live;
+use registries::Registries;
+use xds::{BoundXds, Xds};
+
+/// All parts, put together and checked; nothing is bound and nothing runs.
+pub struct App {
+    loaded: Loaded,
+    file: Option<PathBuf>,
+    layers: Layers,
+    log: LogLevel,
+    xds: Xds,
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addresses {
+    /// xDS.
+    pub xds: SocketAddr,
+    /// Admin.
+    pub admin: SocketAddr,
+    /// Health and metrics for others.
+    pub health: Option<SocketAddr>,
+}
+
+/// All parts with their ports; nothing is answered yet.
+pub struct Bound {
+    app: App,
+    xds: BoundXds,
+    admin: Listener,
+    health: Option<Listener>,
+}
+
+/// The running server.
+pub struct Server {
+    runtime: Runtime,
+    live: Arc<Live>,
+    xds: xds::Serving,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    addresses: Addresses,
+    drain: Duration,
+}
+
+impl App {
+    /// Reads what the configuration names, binds nothing.
+    pub fn build(
+        loaded: Loaded,
+        file: Option<PathBuf>,
+        layers: Layers,
+        log: LogLevel,
+    ) -> Result<Self, Failure> {
+        for registry in &loaded.config.registries {
+            registries::factory(registry, &loaded.config)?;
+        }
+        let xds = Xds::build(&loaded.config)?;
+        Ok(Self { loaded, file, layers, log, xds })
+    }
+    /// Takes every port or none.
+    pub async fn bind(self) -> Result<Bound, Failure> {
+        let config = &self.loaded.config;
+        let xds = BoundXds::bind(config.xds.listen).await?;
+        let admin = Listener::bind("admin.listen", config.admin.listen).await?;
+        let health = match config.health.listen {
+            Some(address) => Some(Listener::bind("health.listen", address).await?),
+            None => None,
+        };
+        Ok(Bound { app: self, xds, admin, health })
+    }
+}
+
+impl Bound {
+    /// Where it will listen.
+    #[must_use]
+    pub fn addresses(&self) -> Addresses {
+        Addresses {
+            xds: self.xds.address,
+            admin: self.admin.address,
+            health: self.health.as_ref().map(|listener| listener.address),
+        }
+    }
+    /// Starts everything: the owner first, then who asks it, then the registries.
+    pub async fn start(self) -> Result<Server, Failure> {
+        let addresses = self.addresses();
+        let config = self.app.loaded.config.clone();
+        let epoch = tokio::time::Instant::now();
+        let clock: Arc<dyn Clock> = Arc::new(ProcessClock::starting_now());
+        let fanout = self.app.xds.fanout();
+        let runtime =
+            Runtime::start(runtime_config(&config), Arc::clone(&clock), fanout, Box::new(DropRecords));
+        let handle = runtime.handle();
+        let (xds, sessions) = self.app.xds.start(self.xds, (&handle, &clock, epoch), &config);
+        let running = Arc::new(Running::new(self.app.loaded, self.app.file.clone()));
+        let live = Arc::new(Live {
+            name: host_name(),
+            handle: handle.clone(),
+            running: Arc::clone(&running),
+            sessions,
+            clock,
+        });
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        for (listener, surface) in [(Some(self.admin), Surface::Admin), (self.health, Surface::Health)] {
+            let Some(listener) = listener else { continue };
+            let shared = Shared::new(Arc::<Live>::clone(&live), surface);
+            tasks.spawn(listener.serve(router(shared), stop.clone()));
+        }
+        let source = ConfigSource::start(&handle, &config).await?;
+        let registries = Registries::new(handle, source, self.app.log);
+        registries.join_all(&config).await?;
+        if let Some(path) = self.app.file {
+            let reloader = Reloader { path, layers: self.app.layers, running, apply: Arc::new(registries) };
+            tasks.spawn(reloader.run(stop.clone()));
+        }
+        summary(&config, &addresses);
+        Ok(Server { runtime, live, xds, tasks, stop, addresses, drain: config.drain.timeout.get() })
+    }
+}
+
+impl Server {
+    /// Where it listens.
+    #[must_use]
+    pub const fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+    /// The server, seen from inside.
+    #[must_use]
+    pub const fn live(&self) -> &Arc<Live> {
+        &self.live
+    }
+    /// Serves until `until` ends, then drains; fails when the owner of the catalog does.
+    pub async fn run(mut self, until: impl Future<Output = ()>) -> Result<Exit, Failure> {
+        let failed = tokio::select! {
+            () = until => false,
+            () = self.runtime.failed() => true,
+        };
+        if failed {
+            tracing::error!("a task that everything rests on has ended; the server stops");
+        } else {
+            tracing::info!(within = ?self.drain, "draining");
+        }
+        self.stop().await;
+        if failed { Err(Failure::plain("the server failed; its log says why")) } else { Ok(Exit::Ok) }
+    }
+    /// Unready first, then streams, then sources, then admin, so that the end can be watched.
+    pub async fn stop(self) {
+        self.xds.drain(self.drain).await;
+        self.runtime.stop().await;
+        self.stop.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(self.drain, self.tasks.wait()).await.is_err() {
+            tracing::warn!("admin requests were still open and are cut off");
+        }
+    }
+}
+
+fn runtime_config(config: &Config) -> RuntimeConfig {
+    let names = config.registries.iter().filter_map(|r| RegistryName::new(r.name.as_deref()?).ok());
+    let known: BTreeSet<RegistryName> = names.collect();
+    let first_sync_timeout = config.start.first_sync_timeout.limit();
+    RuntimeConfig {
+        start: StartRule { known, config_cluster: None, first_sync_timeout },
+        // Replicas that fail together should not come back together.
+        seed: u64::from(std::process::id()),
+        ..RuntimeConfig::default()
+    }
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "tributary".to_owned() } else { name.to_owned() }
+}
+
+fn summary(config: &Config, addresses: &Addresses) {
+    let tls = match &config.xds.tls {
+        None => "plaintext",
+        Some(tls) if tls.client_ca_file.is_some() => "mutual TLS",
+        Some(_) => "TLS",
+    };
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        xds = %addresses.xds,
+        tls,
+        admin = %addresses.admin,
+        health = addresses.health.map(|address| address.to_string()).unwrap_or_default(),
+        cluster = config.cluster_id,
+        "tributary serves"
+    );
+    for registry in &config.registries {
+        tracing::info!(
+            registry = registry.name.as_deref().unwrap_or_default(),
+            kind = registry.kind.as_str(),
+            path = registry.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default(),
+            "registry"
+        );
+    }
+}

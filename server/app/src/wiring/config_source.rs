@@ -1,0 +1,59 @@
+//! The configuration file as a source of facts: settings and aliases enter the core as any other
+//! registry's facts do.
+
+use std::sync::Arc;
+
+use tributary_model::{
+    Basis, ClusterId, Collection, CollectionKind, Completeness, Delta, Fact, Provider, RegistryId,
+    RegistryName, RegistrySpec, Scope,
+};
+use tributary_runtime::{Handle, Source};
+
+use crate::config::{Config, facts};
+use crate::exit::Failure;
+
+/// The name under which the configuration speaks; no registry of a file may have it.
+pub const NAME: &str = "config";
+
+/// The source, which speaks when it is told to.
+#[derive(Debug)]
+pub struct ConfigSource {
+    source: Source,
+    collection: Collection,
+}
+
+impl ConfigSource {
+    /// Joins, and says what the configuration says.
+    pub async fn start(handle: &Handle, config: &Config) -> Result<Self, Failure> {
+        let refused =
+            |e: &dyn std::fmt::Display| Failure::plain(format!("the configuration cannot be a source: {e}"));
+        let id = RegistryId {
+            name: RegistryName::new(NAME).map_err(|e| refused(&e))?,
+            provider: Provider::Config,
+            cluster: ClusterId::new(&config.cluster_id).map_err(|e| refused(&e))?,
+        };
+        let scope = Scope::new("file").map_err(|e| refused(&e))?;
+        let spec = RegistrySpec { id: Arc::new(id), rank: 0, can_confirm: false };
+        let source = handle.source(spec).await.map_err(|e| refused(&e))?;
+        let collection = Collection { scope, kind: CollectionKind::Settings };
+        source.inlet.send(Delta::Required(vec![collection.clone()]));
+        let own = Self { source, collection };
+        own.say(config);
+        Ok(own)
+    }
+    /// Says what the configuration says now: a complete list, so that what it no longer says goes.
+    pub fn say(&self, config: &Config) {
+        self.source.inlet.send_all(self.list(config));
+    }
+    fn list(&self, config: &Config) -> Vec<Delta> {
+        let put = |fact| Delta::Put(self.collection.scope.clone(), fact, Basis::Authoritative);
+        let settings = put(Fact::Settings(Arc::new(facts::settings(&config.settings))));
+        let aliases = config.aliases.iter().filter_map(facts::alias);
+        let aliases = aliases.map(|(host, alias)| put(Fact::Alias(host, Arc::new(alias))));
+        std::iter::once(Delta::Restart(self.collection.clone()))
+            .chain([settings])
+            .chain(aliases)
+            .chain([Delta::Synced(self.collection.clone(), Completeness::Complete)])
+            .collect()
+    }
+}

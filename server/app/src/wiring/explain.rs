@@ -1,0 +1,165 @@
+//! Explanations, composed: the core's trace (source, merge), the answers' (scope to weight) and,
+//! for a client, what its session was sent and took (deliver).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tributary_answer::{Client, Explanation, Query, cluster_name, explain_with, resolve};
+use tributary_model::{Catalog, Code, Hostname, Namespace, PortNumber, ServiceKey, Stage, Step, Verdict};
+use tributary_xds::answers::Kind;
+use tributary_xds::session::{Delivery, SyncStatus};
+
+use super::sessions::{Found, Sessions};
+use crate::admin::inside::Explained;
+use crate::document::{Filter, endpoints, filter::same_host};
+
+/// Most services whose history is asked for: one address in more of them is a mistake.
+const MAX_SERVICES: usize = 64;
+
+/// A question about an endpoint.
+pub struct Asked {
+    /// What is served.
+    pub catalog: Arc<Catalog>,
+    /// The endpoint, as written.
+    pub endpoint: String,
+    /// Only as one of this host's.
+    pub host: Option<String>,
+    /// The clients.
+    pub sessions: Arc<Sessions>,
+    /// As this client sees it.
+    pub client: Option<String>,
+}
+
+impl Asked {
+    /// The services that have such an endpoint.
+    #[must_use]
+    pub fn services(&self) -> Vec<ServiceKey> {
+        let filter = Filter {
+            name: Some(self.endpoint.clone()),
+            host: self.host.clone(),
+            limit: Some(Filter::MAX),
+            ..Filter::default()
+        };
+        let (items, _) = endpoints::list(&self.catalog, &filter);
+        let keys: BTreeSet<ServiceKey> = items
+            .iter()
+            .filter_map(|item| {
+                let (host, namespace) =
+                    (Hostname::new(&item.host).ok()?, Namespace::new(&item.namespace).ok()?);
+                Some(ServiceKey { host, namespace })
+            })
+            .take(MAX_SERVICES)
+            .collect();
+        keys.into_iter().collect()
+    }
+}
+
+/// How an endpoint came to be served, or where it was dropped.
+pub fn explain(asked: &Asked, history: &BTreeMap<ServiceKey, Vec<Step>>) -> Explained {
+    let found = asked.client.as_deref().map(|id| asked.sessions.find(&asked.catalog, id)).transpose()?;
+    let query: Query = match asked.endpoint.parse() {
+        Ok(query) => query,
+        Err(never) => match never {},
+    };
+    let history = |key: &ServiceKey| history.get(key).cloned().unwrap_or_default();
+    let client = found.as_ref().map(|found| &found.client);
+    let mut all = explain_with(&asked.catalog, &query, client, &history);
+    all.retain(|one| asked.host.as_deref().is_none_or(|host| is_of_host(one, host)));
+    if all.iter().all(|one| one.service.is_none()) {
+        let of = asked.host.as_deref().map(|host| format!(" of {host}")).unwrap_or_default();
+        return Err(format!("no source lists the endpoint {}{of}", asked.endpoint));
+    }
+    if let Some(found) = &found {
+        all.iter_mut().for_each(|one| deliver(&asked.catalog, found, one));
+    }
+    Ok(values(all))
+}
+
+fn is_of_host(one: &Explanation, host: &str) -> bool {
+    one.service
+        .as_deref()
+        .and_then(|service| service.rsplit_once(':'))
+        .is_some_and(|(own, _)| same_host(host, own))
+}
+
+/// Adds what the client was sent to what would be served.
+fn deliver(catalog: &Catalog, found: &Found, one: &mut Explanation) {
+    let served = one.steps.iter().all(|step| step.verdict != Verdict::Drop);
+    let port = one.service.as_deref().and_then(|service| service.rsplit_once(':'));
+    let Some((host, port)) = port.filter(|_| served) else { return };
+    let port = port.parse().ok().and_then(|number| PortNumber::new(number).ok());
+    let Some((host, port)) = Hostname::new(host).ok().zip(port) else { return };
+    let step = delivered(catalog, found, &host, port);
+    one.add([Step { endpoint: one.endpoint.clone(), ..step }]);
+}
+
+/// What became of the resource that carries a port's endpoints.
+fn delivered(catalog: &Catalog, found: &Found, host: &Hostname, port: PortNumber) -> Step {
+    let name = cluster_name(port, host);
+    let kind = carrier(catalog, &found.client, host, port);
+    let (verdict, code, detail) = outcome(&found.delivery(kind, &name), kind, &name);
+    Step {
+        stage: Stage::Deliver,
+        verdict,
+        code,
+        registry: None,
+        object: None,
+        endpoint: String::new(),
+        detail,
+    }
+}
+
+/// Endpoints of a DNS type stand inside the xDS cluster.
+fn carrier(catalog: &Catalog, client: &Client, host: &Hostname, port: PortNumber) -> Kind {
+    let view = resolve(catalog, host.as_str(), client.class.namespace.as_ref(), &mut ());
+    let dns = view.is_some_and(|v| v.port(port).is_some_and(|p| p.endpoints.facts.resolution.is_dns()));
+    if dns { Kind::Cluster } else { Kind::Endpoints }
+}
+
+fn outcome(delivery: &Delivery, kind: Kind, name: &str) -> (Verdict, Code, String) {
+    let what = format!("{} {name}", kind.as_str().to_uppercase());
+    match (delivery, &delivery.refused, delivery.version) {
+        (Delivery { subscribed: false, .. }, _, _) => {
+            (Verdict::Drop, Code::NOT_DELIVERED, format!("the client does not subscribe to {what}"))
+        }
+        (_, Some(text), _) => (Verdict::Drop, Code::NACKED, format!("the client refused {what}: {text}")),
+        (_, None, None) => {
+            (Verdict::Drop, Code::NOT_DELIVERED, format!("the client was not sent {what} yet"))
+        }
+        (_, None, Some(version)) if delivery.status == SyncStatus::Synced => {
+            (Verdict::Pass, Code::DELIVERED, format!("{what} version {version} was sent and taken"))
+        }
+        (_, None, Some(version)) => (
+            Verdict::Warn,
+            Code::NOT_ACKED,
+            format!("{what} version {version} was sent and not answered yet"),
+        ),
+    }
+}
+
+/// Why a client is not given a host's endpoints.
+pub fn why_not(catalog: &Catalog, sessions: &Sessions, host: &str, client: &str) -> Explained {
+    let found = sessions.find(catalog, client)?;
+    let mut out = tributary_answer::why_not(catalog, host, &found.client);
+    if out.served > 0 {
+        let steps = undelivered(catalog, &found, &out.host);
+        // What was not sent is not served, whatever would be.
+        if !steps.is_empty() && steps.iter().all(|step| step.verdict == Verdict::Drop) {
+            out.served = 0;
+        }
+        out.add(steps);
+    }
+    Ok(values(vec![out]))
+}
+
+fn undelivered(catalog: &Catalog, found: &Found, host: &str) -> Vec<Step> {
+    let Some(view) = resolve(catalog, host, found.client.class.namespace.as_ref(), &mut ()) else {
+        return Vec::new();
+    };
+    view.ports.iter().map(|port| delivered(catalog, found, &view.key.host, port.number)).collect()
+}
+
+fn values<T: serde::Serialize>(items: Vec<T>) -> Vec<Value> {
+    items.into_iter().filter_map(|item| serde_json::to_value(item).ok()).collect()
+}

@@ -1,0 +1,161 @@
+//! The server as the admin surface sees it: reads the catalog, asks the owner, asks the sessions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio::sync::watch;
+use tributary_model::{Catalog, ServiceKey, Step, Trace};
+use tributary_registry_api::Clock;
+use tributary_runtime::{Handle, ReadyBecause};
+
+use super::explain::{self, Asked};
+use super::report::{CoreReport, Report};
+use super::{samples, sessions::Sessions};
+use crate::admin::inside::Explained;
+use crate::admin::metrics::Sample;
+use crate::admin::{Check, Inside, Readiness};
+use crate::document::{ClientItem, RegistryItem};
+use crate::reload::Running;
+
+/// How long the owner may take for a turn before the server counts as dead.
+const TURN: Duration = Duration::from_secs(10);
+
+/// The running server.
+pub struct Live {
+    /// Its name.
+    pub name: String,
+    /// The way to the owner.
+    pub handle: Handle,
+    /// What is configured.
+    pub running: Arc<Running>,
+    /// The connected clients.
+    pub sessions: Arc<Sessions>,
+    /// The clock of all times that the core keeps.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Live {
+    /// What the core says, taken between two turns; nothing once the server stops.
+    async fn core_report(&self) -> CoreReport {
+        let look = |core: &tributary_core::Core| CoreReport {
+            registries: core.status(),
+            held: core.held().collect(),
+            problems: core.problems().collect(),
+        };
+        self.handle.inspect(look).await.unwrap_or_default()
+    }
+    fn kinds(&self) -> BTreeMap<String, &'static str> {
+        let config = self.running.config();
+        let named = config.registries.iter().filter_map(|r| Some((r.name.clone()?, r.kind.as_str())));
+        named.collect()
+    }
+    /// The core's own trace of the services that an explanation is about.
+    async fn history(&self, keys: Vec<ServiceKey>) -> BTreeMap<ServiceKey, Vec<Step>> {
+        let look = move |core: &tributary_core::Core| {
+            let trace = |key: ServiceKey| {
+                let mut trace = Trace::default();
+                core.trace(&key, &mut trace);
+                (key, trace.steps)
+            };
+            keys.into_iter().map(trace).collect()
+        };
+        self.handle.inspect(look).await.unwrap_or_default()
+    }
+}
+
+#[async_trait]
+impl Inside for Live {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn catalog(&self) -> Arc<Catalog> {
+        self.handle.catalog()
+    }
+    fn generations(&self) -> watch::Receiver<u64> {
+        self.handle.generation()
+    }
+    fn readiness(&self) -> Readiness {
+        let start = self.handle.readiness().borrow().clone();
+        let because = match start.ready {
+            None => "registries have not synced yet",
+            Some(ReadyBecause::Synced) => "every registry has synced",
+            Some(ReadyBecause::Restored) => "the last known catalog was restored",
+            Some(ReadyBecause::TimedOut) => "the first sync was waited for long enough",
+        };
+        let ready = start.is_ready() && !self.sessions.is_draining();
+        let mut checks = vec![Check::new("start", start.is_ready(), because)];
+        checks.push(Check::new("serving", !self.sessions.is_draining(), ""));
+        for name in &start.unknown {
+            checks.push(Check::new(format!("registry {name}"), false, "has not synced yet"));
+        }
+        let complaint = self.running.complaint();
+        checks.push(Check::new("config", complaint.is_none(), complaint.unwrap_or_default()));
+        Readiness { ready, checks }
+    }
+    async fn is_alive(&self) -> bool {
+        tokio::time::timeout(TURN, self.handle.inspect(|_| ())).await.is_ok_and(|answer| answer.is_ok())
+    }
+    async fn clients(&self) -> Vec<ClientItem> {
+        let sessions = Arc::clone(&self.sessions);
+        off_the_servers_threads(move || sessions.items()).await
+    }
+    async fn registries(&self) -> Vec<RegistryItem> {
+        let (core, runs, kinds) = (self.core_report().await, self.handle.runs(), self.kinds());
+        let (catalog, now) = (self.handle.catalog(), self.clock.now());
+        let make = move || Report { core: &core, runs: &runs, catalog: &catalog, kinds: &kinds, now }.items();
+        off_the_servers_threads(make).await
+    }
+    async fn explain(&self, endpoint: &str, host: Option<&str>, client: Option<&str>) -> Explained {
+        let asked = Asked {
+            catalog: self.handle.catalog(),
+            endpoint: endpoint.to_owned(),
+            host: host.map(ToOwned::to_owned),
+            sessions: Arc::clone(&self.sessions),
+            client: client.map(ToOwned::to_owned),
+        };
+        let (asked, keys) = off_the_servers_threads(move || {
+            let keys = asked.services();
+            (Some(asked), keys)
+        })
+        .await;
+        let Some(asked) = asked else { return Err("the question could not be looked into".to_owned()) };
+        let history = self.history(keys).await;
+        off_the_servers_threads(move || Some(explain::explain(&asked, &history)))
+            .await
+            .unwrap_or_else(|| Ok(Vec::new()))
+    }
+    async fn why_not(&self, host: &str, client: &str) -> Explained {
+        explain::why_not(&self.handle.catalog(), &self.sessions, host, client)
+    }
+    fn config(&self) -> Value {
+        self.running.document()
+    }
+    async fn samples(&self) -> Vec<Sample> {
+        let (registries, clients) = (self.registries().await, self.clients().await);
+        let (ready, catalog, runtime) = (self.readiness().ready, self.handle.catalog(), self.handle.stats());
+        let (reloads, sessions) = (self.running.reloads(), Arc::clone(&self.sessions));
+        let make = move || {
+            samples::all(&samples::State {
+                ready,
+                catalog: &catalog,
+                registries: &registries,
+                clients: &clients,
+                reloads,
+                runtime,
+                xds: sessions.counters(),
+                cached: sessions.answers.held_bytes(),
+            })
+        };
+        off_the_servers_threads(make).await
+    }
+}
+
+/// Walks over everything are made where they stall no stream.
+async fn off_the_servers_threads<T: Default + Send + 'static>(
+    make: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    tokio::task::spawn_blocking(make).await.unwrap_or_default()
+}

@@ -1,0 +1,177 @@
+//! Registries as documents and metrics: what the core, the supervisor and the configuration know
+//! of each, put together.
+
+use std::collections::BTreeMap;
+
+use tributary_core::{CollectionStatus, HeldView, ProblemView, RegistryStatus};
+use tributary_model::{Catalog, Freshness, Item, Mono, RegistryName, SourceState};
+use tributary_runtime::{RunReport, RunState};
+
+use crate::document::endpoints::freshness_text;
+use crate::document::registries::{CollectionItem, HeldItem, ProblemItem};
+use crate::document::{ConditionItem, ObjectItem, RegistryItem, endpoints, services};
+
+/// The states that a registry may be in, for metrics.
+pub const STATES: &[&str] =
+    &["Live", "Stale", "Syncing", "Unreachable", "AuthFailed", "Forbidden", "Broken", "Failed"];
+
+/// Bad objects and held removals that are shown of one registry; the rest is counted.
+const MAX_SHOWN: usize = 1_000;
+
+/// What the core says, taken between two turns.
+#[derive(Debug, Default)]
+pub struct CoreReport {
+    /// Every registry.
+    pub registries: Vec<RegistryStatus>,
+    /// Held removals.
+    pub held: Vec<HeldView>,
+    /// Bad objects.
+    pub problems: Vec<ProblemView>,
+}
+
+/// All that is known, at one moment.
+pub struct Report<'a> {
+    /// What the core says.
+    pub core: &'a CoreReport,
+    /// What the supervisor says.
+    pub runs: &'a BTreeMap<RegistryName, RunReport>,
+    /// What is served.
+    pub catalog: &'a Catalog,
+    /// The kinds, as configured.
+    pub kinds: &'a BTreeMap<String, &'static str>,
+    /// When.
+    pub now: Mono,
+}
+
+impl Report<'_> {
+    /// Every registry that the configuration names, by name.
+    #[must_use]
+    pub fn items(&self) -> Vec<RegistryItem> {
+        let services = services::count_by_registry(self.catalog);
+        let mut endpoints: BTreeMap<String, u64> = BTreeMap::new();
+        for ((registry, _), count) in endpoints::count_by_registry(self.catalog) {
+            *endpoints.entry(registry).or_default() += count;
+        }
+        let count = |of: &BTreeMap<String, u64>, name: &str| of.get(name).copied().unwrap_or_default();
+        let configured = self.core.registries.iter().filter(|r| self.kinds.contains_key(r.id.name.as_str()));
+        configured
+            .map(|status| {
+                let name = status.id.name.as_str();
+                let item = self.item(status);
+                RegistryItem { services: count(&services, name), endpoints: count(&endpoints, name), ..item }
+            })
+            .collect()
+    }
+    fn item(&self, status: &RegistryStatus) -> RegistryItem {
+        let name = &status.id.name;
+        let run = self.runs.get(name);
+        let (state, reason) = state(status, run);
+        let confirmed = status.collections.iter().filter(|c| c.required).filter_map(|c| c.confirmed).min();
+        let view = self.catalog.registries.get(name);
+        RegistryItem {
+            name: name.to_string(),
+            kind: self.kinds.get(name.as_str()).copied().unwrap_or_default().to_owned(),
+            provider: status.id.provider.to_string(),
+            cluster: status.id.cluster.to_string(),
+            generation: status.generation.0,
+            state: state.to_owned(),
+            reason,
+            confirmed_millis_ago: confirmed.map(|at| self.ago(at)),
+            failures: run.map_or(0, |run| u64::from(run.failures)),
+            services: 0,
+            endpoints: 0,
+            collections: status.collections.iter().map(collection).collect(),
+            held: self.held(name),
+            problems: self.problems(name),
+            conditions: view
+                .map(|v| v.conditions.iter().map(ConditionItem::from).collect())
+                .unwrap_or_default(),
+        }
+    }
+    fn held(&self, name: &RegistryName) -> Vec<HeldItem> {
+        let own = self.core.held.iter().filter(|held| held.registry == *name).take(MAX_SHOWN);
+        let item = |held: &HeldView| HeldItem {
+            what: words(&held.key.item),
+            reason: held.reason.to_owned(),
+            asked: held.asked,
+            since_millis_ago: self.ago(held.since),
+        };
+        own.map(item).collect()
+    }
+    fn problems(&self, name: &RegistryName) -> Vec<ProblemItem> {
+        let own = self.core.problems.iter().filter(|problem| problem.registry == *name).take(MAX_SHOWN);
+        let item = |view: &ProblemView| ProblemItem {
+            object: ObjectItem::from(&view.object),
+            code: view.problem.code.to_string(),
+            message: view.problem.message.to_string(),
+        };
+        own.map(item).collect()
+    }
+    fn ago(&self, at: u64) -> u64 {
+        self.now.0.saturating_sub(at)
+    }
+}
+
+/// In one word, and why: what is worst decides.
+fn state(status: &RegistryStatus, run: Option<&RunReport>) -> (&'static str, String) {
+    let failed = run.filter(|run| matches!(run.state, RunState::Waiting { .. } | RunState::Parked));
+    if let Some(run) = failed {
+        let why = run.last_error.as_ref().map(|(code, reason, _)| format!("{code} {reason}"));
+        return ("Failed", why.unwrap_or_default());
+    }
+    let worst = status.sources.values().max_by_key(|source| rank(&source.state));
+    if let Some(source) = worst.filter(|source| rank(&source.state) > 1) {
+        return (source_word(&source.state), source.reason.to_string());
+    }
+    let required = || status.collections.iter().filter(|c| c.required);
+    let stale = required().find_map(|c| match &c.freshness {
+        Freshness::Stale { why, .. } => Some(why.to_string()),
+        _ => None,
+    });
+    if status.unknown || required().any(|c| matches!(c.freshness, Freshness::Unknown | Freshness::Syncing)) {
+        let why = worst.map(|source| source.reason.to_string()).unwrap_or_default();
+        return ("Syncing", why);
+    }
+    stale.map_or_else(|| ("Live", String::new()), |why| ("Stale", why))
+}
+
+const fn rank(state: &SourceState) -> u8 {
+    match state {
+        SourceState::Live => 0,
+        SourceState::Syncing => 1,
+        SourceState::Unreachable => 2,
+        SourceState::Broken => 3,
+        SourceState::AuthFailed => 4,
+        SourceState::Forbidden => 5,
+    }
+}
+
+const fn source_word(state: &SourceState) -> &'static str {
+    match state {
+        SourceState::Live => "Live",
+        SourceState::Syncing => "Syncing",
+        SourceState::Unreachable => "Unreachable",
+        SourceState::Broken => "Broken",
+        SourceState::AuthFailed => "AuthFailed",
+        SourceState::Forbidden => "Forbidden",
+    }
+}
+
+fn collection(status: &CollectionStatus) -> CollectionItem {
+    CollectionItem {
+        scope: status.collection.scope.to_string(),
+        kind: format!("{:?}", status.collection.kind),
+        freshness: freshness_text(&status.freshness),
+    }
+}
+
+fn words(item: &Item) -> String {
+    match item {
+        Item::Service(key) => format!("service {} of {}", key.service, key.object),
+        Item::Group(key) => format!("endpoints of {} in {}", key.service, key.object),
+        Item::Workload(key) => format!("workload {key:?}"),
+        Item::Gateway(key) => format!("gateway {}", key.object),
+        Item::Settings => "settings".to_owned(),
+        Item::Alias(host) => format!("alias {host}"),
+    }
+}

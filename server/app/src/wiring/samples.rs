@@ -1,0 +1,125 @@
+//! Metrics, computed from what is known at the moment of the question.
+
+use std::collections::BTreeMap;
+
+use tributary_model::Catalog;
+use tributary_runtime::RuntimeStats;
+
+use super::report::STATES;
+use crate::admin::metrics::{self as m, Sample};
+use crate::document::{ClientItem, RegistryItem, endpoints};
+use crate::reload::Reloads;
+
+/// What is known.
+pub struct State<'a> {
+    /// Whether clients are answered.
+    pub ready: bool,
+    /// What is served.
+    pub catalog: &'a Catalog,
+    /// The registries.
+    pub registries: &'a [RegistryItem],
+    /// The clients.
+    pub clients: &'a [ClientItem],
+    /// Changes of the configuration.
+    pub reloads: Reloads,
+    /// What the runtime has counted.
+    pub runtime: RuntimeStats,
+    /// What xDS has counted, by name.
+    pub xds: Vec<(&'static str, u64)>,
+    /// Bytes of encoded resources that are held.
+    pub cached: u64,
+}
+
+/// Every metric.
+#[must_use]
+pub fn all(state: &State<'_>) -> Vec<Sample> {
+    let mut out = vec![
+        Sample::new(m::BUILD_INFO, &[env!("CARGO_PKG_VERSION")], 1.0),
+        Sample::new(m::READY, &[], flag(state.ready)),
+        Sample::new(m::CATALOG_GENERATION, &[], number(state.catalog.generation)),
+        Sample::new(m::CATALOG_COMPLETE, &[], flag(state.catalog.complete)),
+        Sample::new(m::CONFIG_RELOADS, &["taken"], number(state.reloads.taken)),
+        Sample::new(m::CONFIG_RELOADS, &["refused"], number(state.reloads.refused)),
+        Sample::new(m::CONFIG_VALID, &[], flag(state.reloads.valid)),
+    ];
+    for registry in state.registries {
+        of_registry(registry, &mut out);
+    }
+    for ((registry, health), count) in endpoints::count_by_registry(state.catalog) {
+        out.push(Sample::new(m::ENDPOINTS, &[&registry, health], number(count)));
+    }
+    of_clients(state.clients, &mut out);
+    let runtime = [
+        ("turns", state.runtime.turns),
+        ("words", state.runtime.words),
+        ("publications", state.runtime.publications),
+        ("runs", state.runtime.runs),
+        ("failures", state.runtime.failures),
+        ("adoptions", state.runtime.adoptions),
+    ];
+    out.extend(runtime.map(|(event, count)| Sample::new(m::RUNTIME_EVENTS, &[event], number(count))));
+    of_xds(&state.xds, &mut out);
+    out.push(Sample::new(m::XDS_CACHED, &[], number(state.cached)));
+    out.extend(state.xds.iter().map(|(event, count)| Sample::new(m::XDS_EVENTS, &[event], number(*count))));
+    out
+}
+
+/// The counts that have a metric of their own.
+fn of_xds(counts: &[(&'static str, u64)], out: &mut Vec<Sample>) {
+    let count = |name: &str| counts.iter().find(|(n, _)| *n == name).map_or(0, |(_, count)| *count);
+    out.push(Sample::new(m::XDS_NACKS, &[], number(count("nacks"))));
+    out.push(Sample::new(m::XDS_NOOP, &[], number(count("wakeups_for_nothing"))));
+    let reasons = [
+        ("connections", "connections_refused"),
+        ("handshake", "handshakes_failed"),
+        ("stream", "streams_refused"),
+        ("slow", "streams_stuck"),
+    ];
+    out.extend(reasons.map(|(reason, name)| Sample::new(m::XDS_REJECTED, &[reason], number(count(name)))));
+}
+
+fn of_registry(registry: &RegistryItem, out: &mut Vec<Sample>) {
+    let name = registry.name.as_str();
+    for state in STATES {
+        let labels = [name, registry.kind.as_str(), state];
+        out.push(Sample::new(m::REGISTRY_STATE, &labels, flag(registry.state == *state)));
+    }
+    if let Some(ago) = registry.confirmed_millis_ago {
+        let now = jiff::Timestamp::now().as_millisecond();
+        let at = now.saturating_sub(i64::try_from(ago).unwrap_or(i64::MAX));
+        out.push(Sample::new(m::REGISTRY_CONFIRMED, &[name], at as f64 / 1000.0));
+    }
+    let gauges = [
+        (m::REGISTRY_GENERATION, registry.generation),
+        (m::REGISTRY_FAILURES, registry.failures),
+        (m::REGISTRY_PROBLEMS, registry.problems.len() as u64),
+        (m::SERVICES, registry.services),
+        (m::GUARD_HELD, registry.held.len() as u64),
+    ];
+    out.extend(gauges.map(|(info, value)| Sample::new(info, &[name], number(value))));
+}
+
+fn of_clients(clients: &[ClientItem], out: &mut Vec<Sample>) {
+    let mut streams: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut subscriptions: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    let mut refused: BTreeMap<&str, u64> = BTreeMap::new();
+    for client in clients {
+        *streams.entry(&client.kind).or_default() += 1;
+        for each in &client.types {
+            *subscriptions.entry((&each.kind, &client.kind)).or_default() += 1;
+            *refused.entry(&each.kind).or_default() += u64::from(each.state == "ERROR");
+        }
+    }
+    out.extend(streams.into_iter().map(|(kind, n)| Sample::new(m::XDS_CLIENTS, &[kind], number(n))));
+    let all = subscriptions.into_iter();
+    out.extend(all.map(|((of, kind), n)| Sample::new(m::XDS_SUBSCRIPTIONS, &[of, kind], number(n))));
+    out.extend(refused.into_iter().map(|(of, n)| Sample::new(m::XDS_NACKED, &[of], number(n))));
+}
+
+fn flag(value: bool) -> f64 {
+    f64::from(u8::from(value))
+}
+
+fn number(value: u64) -> f64 {
+    value as f64
+}

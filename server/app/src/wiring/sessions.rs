@@ -1,0 +1,127 @@
+//! Connected clients, as documents and for explanations.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tributary_answer::Client;
+use tributary_model::Catalog;
+use tributary_registry_api::Clock;
+use tributary_runtime::Handle;
+use tributary_xds::answers::{CatalogAnswers, Kind};
+use tributary_xds::counters::Counters;
+use tributary_xds::session::{Delivery, KindStatus, SyncStatus};
+use tributary_xds::table::{ClientRow, ClientTable, Connected};
+
+use crate::document::ClientItem;
+use crate::document::clients::ClientTypeItem;
+
+/// The clients of this server.
+pub struct Sessions {
+    /// Who is connected.
+    pub table: Arc<ClientTable>,
+    /// What was done for them.
+    pub counters: Arc<Counters>,
+    /// What they are answered from.
+    pub answers: Arc<CatalogAnswers>,
+    /// The way to the catalog.
+    pub handle: Handle,
+    /// The clock of all times that sessions keep.
+    pub clock: Arc<dyn Clock>,
+    /// Whether they are being told to go.
+    pub draining: AtomicBool,
+}
+
+/// A client that somebody asks about.
+pub struct Found {
+    connected: Arc<Connected>,
+    /// As answers see it.
+    pub client: Client,
+}
+
+impl Sessions {
+    /// Whether streams are being ended.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+    /// What was done, by name.
+    #[must_use]
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.counters.all()
+    }
+    /// Every client.
+    #[must_use]
+    pub fn items(&self) -> Vec<ClientItem> {
+        let (catalog, now) = (self.handle.catalog(), self.clock.now());
+        self.table.rows(&catalog, now).into_iter().map(item).collect()
+    }
+    /// The client of this node id or connection; the newest where there are several.
+    pub fn find(&self, catalog: &Catalog, id: &str) -> Result<Found, String> {
+        let connected = self.table.find(id).into_iter().next();
+        let connected = connected.ok_or_else(|| format!("no client `{id}` is connected"))?;
+        let class = connected.class(catalog);
+        let client = Client { class: class.clone(), ..Client::new(&connected.node(), class.kind) };
+        Ok(Found { connected, client })
+    }
+}
+
+impl Found {
+    /// What the client has been told of one resource.
+    #[must_use]
+    pub fn delivery(&self, kind: Kind, name: &str) -> Delivery {
+        self.connected.delivery(kind, name)
+    }
+}
+
+fn item(row: ClientRow) -> ClientItem {
+    let text = |value: Option<Arc<str>>| value.map(|v| v.to_string()).unwrap_or_default();
+    ClientItem {
+        id: row.node.to_string(),
+        connection: row.connection,
+        kind: format!("{:?}", row.kind).to_lowercase(),
+        agent: row.agent.to_string(),
+        peer: row.peer.to_string(),
+        protocol: row.variant.to_owned(),
+        identity: row.identity.map(|identity| identity.to_string()).unwrap_or_default(),
+        namespace: text(row.namespace),
+        cluster: text(row.cluster),
+        network: text(row.network),
+        locality: row.locality.to_string(),
+        connected_millis: row.age_ms,
+        state: word(row.status).to_owned(),
+        types: row.types.into_iter().map(of_type).collect(),
+        notes: row.notes.into_iter().map(|note| format!("{} {}", note.code, note.text)).collect(),
+    }
+}
+
+fn of_type(status: KindStatus) -> ClientTypeItem {
+    let text = |value: Option<Arc<str>>| value.map(|v| v.to_string()).unwrap_or_default();
+    let (nack, names) = match status.nack {
+        Some(nack) => (nack.text.to_string(), nack.names.iter().map(ToString::to_string).collect()),
+        None => (String::new(), Vec::new()),
+    };
+    ClientTypeItem {
+        kind: status.kind.to_uppercase(),
+        wildcard: status.wildcard,
+        names: status.names,
+        held: status.held,
+        sent: text(status.sent_version),
+        acked: text(status.acked_version),
+        state: word(status.status).to_owned(),
+        nack,
+        nacked_names: names,
+        sent_generation: status.sent_generation,
+        acked_generation: status.acked_generation,
+        acked_millis_ago: status.acked_age_ms,
+        sent_millis_ago: status.sent_age_ms,
+    }
+}
+
+const fn word(status: SyncStatus) -> &'static str {
+    match status {
+        SyncStatus::NotSent => "NOT SENT",
+        SyncStatus::Synced => "SYNCED",
+        SyncStatus::Stale => "STALE",
+        SyncStatus::Error => "ERROR",
+    }
+}

@@ -1,0 +1,251 @@
+//! The xDS server over the runtime: catalog and readiness in, wake-ups out, certificates from files.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tributary_model::{Catalog, Changed, Code};
+use tributary_registry_api::Clock;
+use tributary_runtime::{Fanout, Handle};
+use tributary_xds::answers::CatalogAnswers;
+use tributary_xds::source::CatalogSource;
+use tributary_xds::transport::tls::{Tls, TlsMaterial};
+use tributary_xds::transport::{Limits, XdsServer};
+
+use super::sessions::Sessions;
+use crate::admin::listener::cannot_bind;
+use crate::config::Config;
+use crate::config::model::TlsConfig;
+use crate::exit::{Exit, Failure};
+
+/// How often certificate files are looked at.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// The xDS part before anything is bound.
+pub struct Xds {
+    tls: Option<Certificates>,
+    waker: Arc<Waker>,
+}
+
+/// A bound xDS address.
+pub struct BoundXds {
+    listener: TcpListener,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+/// The xDS part that serves.
+pub struct Serving {
+    server: XdsServer,
+    sessions: Arc<Sessions>,
+    stop: CancellationToken,
+}
+
+/// Certificates, and the files that they are read from.
+struct Certificates {
+    files: TlsConfig,
+    seen: TlsMaterial,
+    tls: Arc<Tls>,
+}
+
+impl Xds {
+    /// Reads certificates.
+    pub fn build(config: &Config) -> Result<Self, Failure> {
+        let tls = config.xds.tls.clone().map(Certificates::read).transpose()?;
+        Ok(Self { tls, waker: Arc::default() })
+    }
+    /// Wakes the sessions of the server that is started later; until then there are none.
+    #[must_use]
+    pub fn fanout(&self) -> Arc<dyn Fanout> {
+        Arc::<Waker>::clone(&self.waker)
+    }
+    /// Serves the bound address. `epoch` is when the process's clock began.
+    pub fn start(
+        self,
+        bound: BoundXds,
+        (handle, clock, epoch): (&Handle, &Arc<dyn Clock>, Instant),
+        config: &Config,
+    ) -> (Serving, Arc<Sessions>) {
+        let source = Arc::new(Source(handle.clone()));
+        let answers = Arc::<CatalogAnswers>::default();
+        let server = XdsServer::builder(Arc::<CatalogAnswers>::clone(&answers), source)
+            .limits(limits(config))
+            .epoch(epoch)
+            .seed(u64::from(std::process::id()))
+            .build();
+        // Set before the listener is served, so that no session misses a generation.
+        let _ = self.waker.0.set(server.clone());
+        let tls = self.tls.as_ref().map(|certificates| Arc::clone(&certificates.tls));
+        server.listen(bound.listener, tls);
+        let sessions = Arc::new(Sessions {
+            table: Arc::clone(server.clients()),
+            counters: Arc::clone(server.counters()),
+            answers,
+            handle: handle.clone(),
+            clock: Arc::clone(clock),
+            draining: AtomicBool::new(false),
+        });
+        let stop = CancellationToken::new();
+        if let Some(certificates) = self.tls {
+            tokio::spawn(certificates.follow(stop.clone()));
+        }
+        (Serving { server, sessions: Arc::clone(&sessions), stop }, sessions)
+    }
+}
+
+impl BoundXds {
+    /// Binds the address.
+    pub async fn bind(address: SocketAddr) -> Result<Self, Failure> {
+        let fail = |e: std::io::Error| cannot_bind("xds.listen", address, &e);
+        let listener = TcpListener::bind(address).await.map_err(fail)?;
+        let address = listener.local_addr().map_err(fail)?;
+        Ok(Self { listener, address })
+    }
+}
+
+impl Serving {
+    /// Says that it is going, then ends the streams, for at most this long.
+    pub async fn drain(&self, deadline: Duration) {
+        self.sessions.draining.store(true, Ordering::Release);
+        self.stop.cancel();
+        if !self.server.drain(deadline).await {
+            tracing::warn!(clients = self.sessions.table.len(), "clients did not go in time and are cut off");
+        }
+    }
+}
+
+fn limits(config: &Config) -> Limits {
+    let defaults = Limits::default();
+    Limits {
+        connections: usize::try_from(config.xds.max_connections).unwrap_or(usize::MAX),
+        max_age: config.xds.max_connection_age.limit(),
+        spread: defaults.spread.min(config.drain.timeout.get() / 2),
+        ..defaults
+    }
+}
+
+/// What sessions see of the runtime.
+struct Source(Handle);
+
+impl CatalogSource for Source {
+    fn current(&self) -> Arc<Catalog> {
+        self.0.catalog()
+    }
+    fn ready(&self) -> bool {
+        self.0.readiness().borrow().is_ready()
+    }
+}
+
+/// What the runtime sees of sessions.
+#[derive(Default)]
+struct Waker(OnceLock<XdsServer>);
+
+impl Fanout for Waker {
+    fn published(&self, catalog: &Arc<Catalog>, changed: &Changed) {
+        if let Some(server) = self.0.get() {
+            server.published(catalog, changed);
+        }
+    }
+}
+
+impl Certificates {
+    fn read(files: TlsConfig) -> Result<Self, Failure> {
+        let seen = material(&files)?;
+        let tls = Tls::new(&seen).map_err(|e| unusable(&e))?;
+        Ok(Self { files, seen, tls: Arc::new(tls) })
+    }
+    /// Takes certificates over when their files change; unusable ones change nothing.
+    async fn follow(mut self, stop: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            match self.look() {
+                Ok(false) => {}
+                Ok(true) => tracing::info!("changed certificates are used from the next connection on"),
+                Err(failure) => tracing::error!(error = %failure, "changed certificates are not used"),
+            }
+        }
+    }
+    /// Whether others were taken over.
+    fn look(&mut self) -> Result<bool, Failure> {
+        let now = material(&self.files)?;
+        if same(&now, &self.seen) {
+            return Ok(false);
+        }
+        self.tls.reload(&now).map_err(|e| unusable(&e))?;
+        self.seen = now;
+        Ok(true)
+    }
+}
+
+fn same(a: &TlsMaterial, b: &TlsMaterial) -> bool {
+    a.certificates == b.certificates && a.key == b.key && a.client_ca == b.client_ca
+}
+
+/// Files are small; a pipe or a device that is named by mistake is not read for ever.
+fn material(files: &TlsConfig) -> Result<TlsMaterial, Failure> {
+    let read = |field: &str, path: &std::path::Path| {
+        let shown = path.display();
+        let wrong = |why: &dyn std::fmt::Display| {
+            Failure::new(Exit::Usage, Code::TLS_FILES, format!("xds.tls.{field}: {shown}: {why}"))
+        };
+        let kind = std::fs::metadata(path).map_err(|e| wrong(&e))?;
+        if !kind.is_file() || kind.len() > (1 << 20) {
+            return Err(wrong(&"is no file of at most 1 MiB"));
+        }
+        std::fs::read(path).map_err(|e| wrong(&e))
+    };
+    Ok(TlsMaterial {
+        certificates: read("certFile", &files.cert_file)?,
+        key: read("keyFile", &files.key_file)?,
+        client_ca: files.client_ca_file.as_ref().map(|path| read("clientCaFile", path)).transpose()?,
+    })
+}
+
+fn unusable(error: &tributary_xds::transport::tls::TlsError) -> Failure {
+    Failure::new(Exit::Usage, Code::TLS_FILES, format!("xds.tls: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn mk_certificate(dir: &Path) -> TlsConfig {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let files =
+            TlsConfig { cert_file: dir.join("c.pem"), key_file: dir.join("k.pem"), client_ca_file: None };
+        std::fs::write(&files.cert_file, made.cert.pem()).unwrap();
+        std::fs::write(&files.key_file, made.signing_key.serialize_pem()).unwrap();
+        files
+    }
+
+    #[test]
+    fn changed_certificates_are_taken_and_broken_ones_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = mk_certificate(dir.path());
+        let mut certificates = Certificates::read(files.clone()).unwrap();
+        assert_eq!(certificates.look(), Ok(false), "nothing has changed");
+        std::fs::write(&files.cert_file, "no certificate").unwrap();
+        let failure = certificates.look().unwrap_err();
+        assert_eq!(failure.code, Some(Code::TLS_FILES));
+        assert!(certificates.look().is_err(), "it is said until it is mended");
+        mk_certificate(dir.path());
+        assert_eq!(certificates.look(), Ok(true));
+    }
+
+    #[test]
+    fn a_key_is_never_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = mk_certificate(dir.path());
+        std::fs::write(&files.key_file, "canary").unwrap();
+        let failure = Certificates::read(files).err().unwrap();
+        assert!(!failure.to_string().contains("canary"), "{failure}");
+    }
+}

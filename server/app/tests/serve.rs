@@ -1,0 +1,320 @@
+//! The wired server in this process, on free ports, asked with the very commands that people use.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Parser as _;
+use tempfile::TempDir;
+use tributary_app::args::{Cli, Command, ServeArgs};
+use tributary_app::cli::{self, Console};
+use tributary_app::environment::Environment;
+use tributary_app::exit::{Exit, Failure};
+use tributary_app::serve;
+use tributary_app::telemetry::LogLevel;
+use tributary_app::wiring::{Bound, Server};
+use tributary_model::Code;
+
+const LONG: Duration = Duration::from_secs(20);
+
+fn mk_entry(name: &str, host: &str, address: &str) -> String {
+    format!(
+        "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {{name: {name}, namespace: shop}}\nspec:\n  hosts: [{host}]\n  ports: [{{number: 80, name: http, protocol: HTTP}}]\n  resolution: STATIC\n  endpoints: [{{address: {address}}}]\n"
+    )
+}
+
+fn mk_folder(files: &[(&str, String)]) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        put(dir.path(), name, text);
+    }
+    dir
+}
+
+/// As an editor does it: written beside, then renamed.
+fn put(dir: &Path, name: &str, text: &str) {
+    let beside = dir.join(format!(".{name}.tmp"));
+    std::fs::write(&beside, text).unwrap();
+    std::fs::rename(beside, dir.join(name)).unwrap();
+}
+
+fn mk_args(words: &[&str]) -> ServeArgs {
+    let free =
+        [("--xds-listen", "127.0.0.1:0"), ("--admin-listen", "127.0.0.1:0"), ("--drain-timeout", "2s")];
+    let free =
+        free.into_iter().filter(|(flag, _)| !words.contains(flag)).flat_map(|(flag, value)| [flag, value]);
+    let all = ["tributary", "serve"].into_iter().chain(free).chain(words.iter().copied());
+    match Cli::try_parse_from(all).unwrap().command {
+        Command::Serve(args) => *args,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn mk_bound(words: &[&str]) -> Result<Bound, Failure> {
+    let (args, env) = (mk_args(words), Environment::default());
+    let loaded = serve::load(&args, &env)?;
+    serve::build(&args, &env, loaded, LogLevel::default())?.bind().await
+}
+
+struct World {
+    server: Server,
+}
+
+/// What a command came to.
+struct Told {
+    exit: Result<Exit, Failure>,
+    out: String,
+    talk: String,
+}
+
+impl World {
+    async fn start(words: &[&str]) -> Self {
+        let server = mk_bound(words).await.unwrap().start().await.unwrap();
+        let world = Self { server };
+        world.until("get registries", "Live").await;
+        world
+    }
+    async fn run(&self, command: &str) -> Told {
+        let admin = self.server.addresses().admin.to_string();
+        let words = ["tributary"].into_iter().chain(command.split(' ')).chain(["--server", &admin]);
+        let command = Cli::try_parse_from(words).unwrap().command;
+        let (mut out, mut talk) = (Vec::new(), Vec::new());
+        let mut console = Console { out: &mut out, talk: &mut talk, terminal: false, color: false };
+        let exit = cli::run(command, &Environment::default(), &mut console).await;
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Told { exit, out: text(out), talk: text(talk) }
+    }
+    /// Asks again and again until the answer holds this text.
+    async fn until(&self, command: &str, text: &str) -> String {
+        let asking = async {
+            loop {
+                let told = self.run(command).await.out;
+                if told.contains(text) {
+                    return told;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let found = tokio::time::timeout(LONG, asking).await;
+        assert!(found.is_ok(), "{command:?} never told {text:?}, but {}", self.run(command).await.out);
+        found.unwrap()
+    }
+}
+
+fn file_registry(dir: &TempDir) -> String {
+    format!("file={}", dir.path().display())
+}
+
+#[tokio::test]
+async fn an_edited_file_moves_the_endpoints_that_people_see() {
+    let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    let table = world.until("get endpoints", "10.0.0.1:80").await;
+    assert!(table.starts_with("ENDPOINT"), "{table}");
+    put(dir.path(), "pay.yaml", &mk_entry("pay", "pay.shop", "10.0.0.2"));
+    let table = world.until("get endpoints", "10.0.0.2:80").await;
+    assert!(!table.contains("10.0.0.1"), "{table}");
+    let json = world.run("get endpoints -o json").await.out;
+    let list: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let item = &list["items"][0];
+    assert_eq!((&item["source"]["name"], &item["registry"]), (&"pay".into(), &"file".into()), "{json}");
+    assert!(item["source"]["place"].as_str().unwrap().ends_with("pay.yaml:1:1"), "{json}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_bad_document_is_shown_and_its_last_good_version_stays() {
+    let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    put(
+        dir.path(),
+        "pay.yaml",
+        &mk_entry("pay", "pay.shop", "10.0.0.2").replace("number: 80", "number: 800000"),
+    );
+    let wide = world.until("get registries -o wide", "TRB03").await;
+    assert!(wide.contains("pay.yaml"), "{wide}");
+    assert!(world.run("get endpoints").await.out.contains("10.0.0.1:80"));
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn answers_end_in_the_exit_codes_of_the_interface() {
+    let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    world.until("get endpoints", "10.0.0.1:80").await;
+    for (command, exit) in [
+        ("get services", Exit::Ok),
+        ("get services PAY.shop.", Exit::Ok),
+        ("get endpoints 10.0.0.1", Exit::Ok),
+        ("explain 10.0.0.1", Exit::Ok),
+        ("explain 10.0.0.1:80 --host pay.shop", Exit::Ok),
+        ("get services nope.shop", Exit::NotFound),
+        ("explain 10.0.0.9", Exit::NotFound),
+        ("explain 10.0.0.1 --host other.shop", Exit::NotFound),
+        ("explain 10.0.0.1 --for-client nobody", Exit::NotFound),
+        ("why-not pay.shop --from-client nobody", Exit::NotFound),
+    ] {
+        let told = world.run(command).await;
+        let got = told.exit.as_ref().map_or_else(|failure| failure.exit, |exit| *exit);
+        assert_eq!(got, exit, "{command}: {:?} {} {}", told.exit, told.out, told.talk);
+    }
+    let told = world.run("explain 10.0.0.1").await.out;
+    for stage in ["source", "merge", "health", "weight"] {
+        assert!(told.contains(&format!("  {stage}")), "{stage} is not told:\n{told}");
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_source_that_is_down_is_waited_for_and_told() {
+    let dir = mk_folder(&[]);
+    let missing = format!("file={}/missing", dir.path().display());
+    let args = ["--registry", &missing, "--first-sync-timeout", "0"];
+    let world = World { server: mk_bound(&args).await.unwrap().start().await.unwrap() };
+    let told = world.until("get registries", "Unreachable").await;
+    assert!(told.contains("missing"), "{told}");
+    let told = world.run("get services").await;
+    assert_eq!(told.exit, Ok(Exit::Partial), "{}", told.talk);
+    let folder = dir.path().join("missing");
+    std::fs::create_dir(&folder).unwrap();
+    put(&folder, "pay.yaml", &mk_entry("pay", "pay.shop", "10.0.0.1"));
+    world.until("get registries", "Live").await;
+    let told = world.run("get services").await;
+    assert_eq!((told.exit, told.out.contains("pay.shop")), (Ok(Exit::Ok), true), "{}", told.out);
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_changed_configuration_moves_registries_and_a_bad_one_does_not() {
+    let east = mk_folder(&[("a.yaml", mk_entry("a", "a.shop", "10.0.0.1"))]);
+    let west = mk_folder(&[("b.yaml", mk_entry("b", "b.shop", "10.0.0.2"))]);
+    let config = mk_folder(&[]);
+    let text = |registries: &str| {
+        format!("apiVersion: tributary.dev/v1alpha1\nkind: Config\nregistries:\n{registries}")
+    };
+    let registry = |name: &str, dir: &TempDir| {
+        format!("- {{kind: file, name: {name}, path: {}}}\n", dir.path().display())
+    };
+    put(config.path(), "c.yaml", &text(&registry("east", &east)));
+    let path = config.path().join("c.yaml");
+    let world = World::start(&["--config", path.to_str().unwrap()]).await;
+    world.until("get endpoints", "10.0.0.1:80").await;
+    put(config.path(), "c.yaml", &text(&(registry("east", &east) + &registry("west", &west))));
+    world.until("get endpoints", "10.0.0.2:80").await;
+    put(config.path(), "c.yaml", &text("- {kind: fiel}\n"));
+    until_reload(&world, "refused").await;
+    assert!(world.run("get endpoints").await.out.contains("10.0.0.1:80"));
+    put(config.path(), "c.yaml", &text(&registry("west", &west)));
+    let asked = async {
+        while world.run("get endpoints").await.out.contains("10.0.0.1:80") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LONG, asked).await.expect("east never left");
+    assert!(!world.run("get registries").await.out.contains("east"));
+    world.server.stop().await;
+}
+
+async fn until_reload(world: &World, result: &str) {
+    use tributary_app::admin::Inside as _;
+    let waiting = async {
+        while world.server.live().config()["lastReload"]["result"] != result {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LONG, waiting).await.expect("the change was not seen");
+    let told = world.server.live().config().to_string();
+    assert!(told.contains("TRB0106") && told.contains("c.yaml:4:"), "{told}");
+}
+
+#[tokio::test]
+async fn a_signal_drains_and_ends_well() {
+    let dir = mk_folder(&[]);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    let admin = world.server.addresses().admin;
+    assert_eq!(tokio::time::timeout(LONG, world.server.run(async {})).await.unwrap(), Ok(Exit::Ok));
+    assert!(tokio::net::TcpStream::connect(admin).await.is_err(), "somebody still listens");
+}
+
+#[tokio::test]
+async fn mistakes_end_the_start_before_anything_is_served() {
+    let dir = mk_folder(&[]);
+    let files = file_registry(&dir);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let listener = std::net::TcpListener::bind(&taken);
+    let cases: [(&[&str], Exit, Code); 5] = [
+        (&[], Exit::Usage, Code::NO_REGISTRY),
+        (&["--registry", &files, "--xds-listen", "0.0.0.0:0"], Exit::Usage, Code::PLAINTEXT_NOT_LOOPBACK),
+        (&["--registry", &files, "--xds-cert", "/nope", "--xds-key", "/nope"], Exit::Usage, Code::TLS_FILES),
+        (&["--registry", &files, "--xds-listen", &taken], Exit::Failed, Code::ADDRESS_IN_USE),
+        (&["--registry", &files, "--health-listen", &taken], Exit::Failed, Code::ADDRESS_IN_USE),
+    ];
+    for (words, exit, code) in cases {
+        let failure = mk_bound(words).await.err().unwrap_or_else(|| panic!("{words:?} was taken"));
+        assert_eq!((failure.exit, failure.code), (exit, Some(code)), "{words:?}: {failure}");
+    }
+    drop(listener);
+}
+
+#[tokio::test]
+async fn the_health_listener_has_nothing_else() {
+    let dir = mk_folder(&[]);
+    let world = World::start(&["--registry", &file_registry(&dir), "--health-listen", "127.0.0.1:0"]).await;
+    let health = world.server.addresses().health.unwrap();
+    let ask = |path: &'static str| async move {
+        let server = cli::Server::parse(&health.to_string(), LONG).unwrap();
+        server.get(path, &[]).await.map(|body| String::from_utf8(body.to_vec()).unwrap())
+    };
+    assert_eq!(ask("/readyz").await.unwrap(), "ok\n");
+    assert!(ask("/metrics").await.unwrap().contains("tributary_registry_state{registry=\"file\""));
+    assert_eq!(ask("/debug/services").await.unwrap_err().exit, Exit::NotFound);
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_watch_tells_what_changes_and_survives_the_end_of_the_server() {
+    let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    world.until("get endpoints", "10.0.0.1:80").await;
+    let admin = world.server.addresses().admin.to_string();
+    let lines = Lines::default();
+    let mut to = lines.clone();
+    let watching = tokio::spawn(async move {
+        let words = ["tributary", "get", "endpoints", "-w", "-o", "json", "--server", &admin];
+        let command = Cli::try_parse_from(words).unwrap().command;
+        let mut talk = std::io::sink();
+        let mut console = Console { out: &mut to, talk: &mut talk, terminal: false, color: false };
+        cli::run(command, &Environment::default(), &mut console).await
+    });
+    lines.until(r#""type":"ADDED""#).await;
+    put(dir.path(), "pay.yaml", &mk_entry("pay", "pay.shop", "10.0.0.2"));
+    lines.until(r#""type":"DELETED""#).await;
+    world.server.stop().await;
+    assert!(!watching.is_finished(), "a server that is gone may come back");
+    watching.abort();
+}
+
+#[derive(Clone, Default)]
+struct Lines(std::sync::Arc<parking_lot::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Lines {
+    async fn until(&self, text: &str) {
+        let waiting = async {
+            while !String::from_utf8_lossy(&self.0.lock()).contains(text) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(LONG, waiting).await.expect("the watch did not tell");
+    }
+}

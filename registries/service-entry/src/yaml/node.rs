@@ -20,7 +20,7 @@ pub(crate) mod bounds {
     /// Collections inside collections. The deepest field that is read lies at 6.
     pub(crate) const DEPTH: usize = 24;
     /// Scalars and collections, before aliases are expanded.
-    pub(crate) const NODES: usize = 1_000_000;
+    pub(crate) const NODES: usize = 500_000;
     /// Uses of anchors.
     pub(crate) const ALIASES: usize = 1_000;
     /// Values that aliases may add.

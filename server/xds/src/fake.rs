@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -19,6 +20,7 @@ pub(crate) type World = BTreeMap<(Kind, String), String>;
 pub(crate) struct Fake {
     worlds: Mutex<HashMap<u64, Arc<World>>>,
     encoded: Mutex<HashMap<(Kind, String, String), Arc<Encoded>>>,
+    asked: AtomicU64,
 }
 
 impl Fake {
@@ -26,6 +28,10 @@ impl Fake {
     pub(crate) fn publish(&self, generation: u64, complete: bool, world: &World) -> Arc<Catalog> {
         self.worlds.lock().insert(generation, Arc::new(world.clone()));
         Arc::new(Catalog { generation, complete, ..Catalog::default() })
+    }
+    /// How often one resource was asked for.
+    pub(crate) fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
     }
     fn world(&self, catalog: &Catalog) -> Arc<World> {
         self.worlds.lock().get(&catalog.generation).cloned().unwrap_or_default()
@@ -64,6 +70,7 @@ impl Answers for Fake {
         Arc::new(ResourceSet::new(names.names().iter().filter_map(|name| one(name)).collect()))
     }
     fn one(&self, catalog: &Arc<Catalog>, _: &ClassKey, kind: Kind, name: &str) -> Option<Arc<Encoded>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
         let world = self.world(catalog);
         world.get(&(kind, name.to_owned())).map(|body| self.encode(kind, name, body))
     }

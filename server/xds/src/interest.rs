@@ -3,35 +3,51 @@
 //! Streams register here before they load a catalog; the fan-out task calls
 //! [`Interest::published`] after the owner has published. So no wake is lost: a stream that
 //! registered too late to be found loads a catalog that holds the change.
-//! Nothing is queued: a wake is a flag.
+//! Nothing is queued: a wake is a flag, with the few hosts that it was about.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tributary_model::{Catalog, Changed, Hostname, Namespace};
 
-use crate::session::Interest;
+use crate::session::{Interest, Touched};
 
 /// Wakes one stream.
 #[derive(Debug, Default)]
 pub struct Wake {
-    woken: AtomicBool,
+    touched: Mutex<Touched>,
     notify: Notify,
 }
 
 impl Wake {
-    /// Wakes the stream, once for however many calls before it looks.
+    /// Wakes the stream for anything.
     pub fn wake(&self) {
-        if !self.woken.swap(true, Ordering::AcqRel) {
-            self.notify.notify_one();
+        self.note(|touched| *touched = Touched::Everything);
+    }
+    /// Wakes the stream for a host.
+    pub fn wake_for(&self, host: &Hostname) {
+        self.note(|touched| touched.add(host));
+    }
+    /// Waits for a wake and takes what it was about. Dropping the future loses none.
+    pub async fn woken(&self) -> Touched {
+        loop {
+            let touched = std::mem::take(&mut *self.touched.lock());
+            if touched != Touched::Nothing {
+                return touched;
+            }
+            self.notify.notified().await;
         }
     }
-    /// Waits for a wake and takes it. Dropping the future loses none.
-    pub async fn woken(&self) {
-        while !self.woken.swap(false, Ordering::AcqRel) {
-            self.notify.notified().await;
+    fn note(&self, note: impl FnOnce(&mut Touched)) {
+        let mut touched = self.touched.lock();
+        let sleeps = *touched == Touched::Nothing;
+        note(&mut touched);
+        drop(touched);
+        if sleeps {
+            self.notify.notify_one();
         }
     }
 }
@@ -67,12 +83,13 @@ impl InterestIndex {
             return woken + wake_all(&self.pickers);
         }
         for host in &changed.hosts {
-            woken += self.hosts.get(host).map_or(0, |waiters| wake_each(&waiters));
+            woken +=
+                self.hosts.get(host).map_or(0, |waiters| wake_each(&waiters, |wake| wake.wake_for(host)));
         }
         let namespaces: std::collections::BTreeSet<_> =
             changed.workloads.iter().map(|key| &key.namespace).collect();
         for namespace in namespaces {
-            woken += self.workloads.get(namespace).map_or(0, |waiters| wake_each(&waiters));
+            woken += self.workloads.get(namespace).map_or(0, |waiters| wake_each(&waiters, Wake::wake));
         }
         woken
     }
@@ -99,8 +116,8 @@ fn wake_all(all: &DashMap<u64, Arc<Wake>>) -> usize {
     all.len()
 }
 
-fn wake_each(waiters: &Waiters) -> usize {
-    waiters.iter().for_each(|(_, wake)| wake.wake());
+fn wake_each(waiters: &Waiters, how: impl Fn(&Wake)) -> usize {
+    waiters.iter().for_each(|(_, wake)| how(wake));
     waiters.len()
 }
 
@@ -160,7 +177,7 @@ mod tests {
         Changed { hosts: hosts.iter().map(|h| host(h)).collect(), ..Changed::default() }
     }
     fn is_woken(wake: &Wake) -> bool {
-        wake.woken.load(Ordering::Acquire)
+        *wake.touched.lock() != Touched::Nothing
     }
     struct Stream {
         wake: Arc<Wake>,
@@ -212,9 +229,9 @@ mod tests {
     #[tokio::test]
     async fn many_wakes_are_one_and_none_is_lost() {
         let wake = Wake::default();
-        wake.wake();
-        wake.wake();
-        wake.woken().await;
+        wake.wake_for(&host("a.x"));
+        wake.wake_for(&host("b.x"));
+        assert_eq!(wake.woken().await, Touched::Hosts([host("a.x"), host("b.x")].into()));
         assert!(!is_woken(&wake));
         wake.wake();
         tokio::time::timeout(std::time::Duration::from_secs(5), wake.woken()).await.unwrap();

@@ -9,7 +9,7 @@
 //! then removals of LDS, RDS, CDS, then empty assignments; an xDS cluster that was sent is
 //! followed by its assignment; no resource goes back to an older generation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,17 +31,20 @@ mod round;
 mod sotw;
 mod status;
 mod stuck;
+mod touched;
 mod watch;
 
 pub use ack::{Acks, Nack, Sent, SyncStatus};
 pub use env::{Env, Nonce};
 pub use message::Outgoing;
 pub use status::{Delivery, KindStatus};
+pub use touched::{Interest, Touched};
 
 use known::{Holding, Known};
 use pace::Pace;
 use position::Position;
 use round::Round;
+use touched::HostIndex;
 use watch::{Asked, Forced, Watch};
 
 /// Which variant of the protocol a stream speaks.
@@ -127,8 +130,10 @@ pub struct Session {
     base: Option<Arc<Position>>,
     round: Option<Round>,
     forced: Forced,
-    /// A generation was published that no round has looked at.
-    stale: bool,
+    /// What was published that no round has looked at.
+    stale: Touched,
+    /// Which names are about which hosts.
+    by_host: HostIndex,
     /// An answer to CDS has been sent on this stream.
     clusters_answered: bool,
     interest_moved: bool,
@@ -150,7 +155,8 @@ impl Session {
             base: None,
             round: None,
             forced: Forced::Nothing,
-            stale: false,
+            stale: Touched::Nothing,
+            by_host: HostIndex::default(),
             clusters_answered: false,
             interest_moved: true,
             in_flight: None,
@@ -158,9 +164,9 @@ impl Session {
             unknown_type: None,
         }
     }
-    /// A generation was published that may concern this session.
-    pub fn on_generation(&mut self) {
-        self.stale = true;
+    /// A generation was published that may concern this session, in these hosts.
+    pub fn on_generation(&mut self, touched: Touched) {
+        self.stale.merge(touched);
     }
     /// The transport can take a message: the next one, or `None` when the client has all of the
     /// current generation. `current` is called at the start of a round.
@@ -173,7 +179,7 @@ impl Session {
     /// Whether [`Session::on_writable`] may have something to say.
     #[must_use]
     pub fn has_work(&self) -> bool {
-        self.round.is_some() || self.stale || self.kinds.iter().any(KindState::is_due)
+        self.round.is_some() || self.stale != Touched::Nothing || self.kinds.iter().any(KindState::is_due)
     }
     /// Which hosts wake this session; said once after each change of its subscriptions.
     pub fn take_interest(&mut self) -> Option<Interest> {
@@ -256,30 +262,26 @@ impl Session {
         self.env.counters.unknown_types.inc();
         self.unknown_type = Some(type_url.into());
     }
-    fn interest(&self) -> Interest {
+    fn interest(&mut self) -> Interest {
+        self.by_host = HostIndex::default();
         if self.follows() {
             return Interest::Every;
         }
-        let mut hosts = std::collections::BTreeSet::new();
+        let mut hosts = BTreeSet::new();
         for (kind, state) in Kind::ALL.into_iter().zip(&self.kinds) {
-            for name in state.watch.iter().flat_map(|watch| watch.names.names()) {
-                match self.env.answers.host_of(&self.class, kind, name) {
-                    Some(host) => drop(hosts.insert(host)),
-                    None => return Interest::Every,
-                }
+            let names = state.watch.iter().flat_map(|watch| watch.names.names());
+            for (at, name) in names.enumerate() {
+                let Some(host) = self.env.answers.host_of(&self.class, kind, name) else {
+                    self.by_host = HostIndex::default();
+                    return Interest::Every;
+                };
+                self.by_host.add(&host, kind, at);
+                hosts.insert(host);
             }
         }
+        self.by_host.sort();
         Interest::Hosts(hosts.into_iter().collect())
     }
-}
-
-/// What wakes a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Interest {
-    /// Every generation.
-    Every,
-    /// A change of one of these hosts, sorted; they need not exist yet.
-    Hosts(Vec<tributary_model::Hostname>),
 }
 
 #[cfg(test)]

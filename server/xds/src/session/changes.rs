@@ -101,12 +101,24 @@ pub(crate) fn against(env: &Env, known: &Known, to: &Position, kind: Kind, watch
         out.gone.extend(told.filter(|(name, _)| whole.get(name).is_none()).map(|(name, _)| Arc::from(name)));
         return out;
     }
-    for name in watch.names.names() {
+    of(env, known, to, kind, watch.names.names().iter().map(|name| &**name))
+}
+
+/// The same for some names.
+pub(crate) fn of<'n>(
+    env: &Env,
+    known: &Known,
+    to: &Position,
+    kind: Kind,
+    names: impl Iterator<Item = &'n str>,
+) -> Changes {
+    let mut out = Changes::default();
+    for name in names {
         let told = known.get(name);
         match to.one(env, kind, name) {
             Some(new) if told != Holding::Version(new.version) => out.upsert(new),
             None if told != holding(kind, name, None) && told != Holding::Absent => {
-                out.gone.push((&**name).into())
+                out.gone.push(name.into())
             }
             _ => {}
         }

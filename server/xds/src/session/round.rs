@@ -13,8 +13,8 @@ use super::changes::{self, Changes, known_at};
 use super::known::{Holding, Known};
 use super::message::{Outgoing, Payload};
 use super::position::Position;
-use super::watch::{Asked, Forced};
-use super::{Session, Variant};
+use super::watch::{Asked, Forced, Watch};
+use super::{Session, Touched, Variant};
 use crate::answers::{Kind, empty_assignment};
 
 /// What is under way.
@@ -24,7 +24,8 @@ pub(crate) struct Round {
     moved: [bool; 4],
     gone: [BTreeSet<Arc<str>>; 4],
     emptied: BTreeSet<Arc<str>>,
-    woken: bool,
+    /// What woke it; other names of a picker are as they were.
+    touched: Touched,
     sent: bool,
 }
 
@@ -72,15 +73,16 @@ impl Session {
         None
     }
     fn begin(&mut self, catalog: Arc<Catalog>) -> Round {
-        let woken = std::mem::take(&mut self.stale);
+        let mut touched = std::mem::take(&mut self.stale);
         self.env.counters.rounds.inc();
-        if woken {
+        if touched != Touched::Nothing {
             self.env.counters.wakeups.inc();
         }
         let (class, own) = self.client.at(&catalog);
         if *self.class != class {
             self.class = self.env.class(class);
             self.interest_moved = true;
+            touched = Touched::Everything;
         }
         let to = Arc::new(Position::new(&self.env, catalog, self.class.clone(), &own));
         Round {
@@ -88,7 +90,7 @@ impl Session {
             moved: [false; 4],
             gone: Default::default(),
             emptied: BTreeSet::new(),
-            woken,
+            touched,
             sent: false,
         }
     }
@@ -136,7 +138,7 @@ impl Session {
         let to = Arc::clone(&round.to);
         let first = !std::mem::replace(&mut round.moved[kind as usize], true);
         self.align(kind);
-        let mut changes = if first { self.changes(kind, &to) } else { Changes::default() };
+        let mut changes = if first { self.changes(round, kind) } else { Changes::default() };
         let env = Arc::clone(&self.env);
         let state = self.state(kind);
         let (asked, owed) = (state.asked.take(), std::mem::take(&mut state.owed));
@@ -162,7 +164,8 @@ impl Session {
             None => {}
         }
     }
-    fn changes(&self, kind: Kind, to: &Position) -> Changes {
+    fn changes(&self, round: &Round, kind: Kind) -> Changes {
+        let to = &*round.to;
         let state = &self.kinds[kind as usize];
         let Some(watch) = &state.watch else { return Changes::default() };
         let untold = !state.known.as_ref().is_some_and(|known| known.claimed);
@@ -170,7 +173,10 @@ impl Session {
             return Changes::default();
         }
         match (&state.known, &self.base) {
-            (Some(known), _) => changes::against(&self.env, known, to, kind, watch),
+            (Some(known), _) => match self.touched_names(round, kind, known, watch) {
+                Some(names) => changes::of(&self.env, known, to, kind, names.into_iter()),
+                None => changes::against(&self.env, known, to, kind, watch),
+            },
             (None, Some(base)) if base.class == to.class => {
                 changes::between(&self.env, base, to, kind, watch)
             }
@@ -179,6 +185,26 @@ impl Session {
                 changes::against(&self.env, &known, to, kind, watch)
             }
             (None, None) => Changes::default(),
+        }
+    }
+    /// The names that a picker has to look at; `None`: all of them.
+    fn touched_names<'w>(
+        &self,
+        round: &Round,
+        kind: Kind,
+        known: &Known,
+        watch: &'w Watch,
+    ) -> Option<Vec<&'w str>> {
+        if self.interest_moved || known.claimed || self.base.is_some() || watch.is_wildcard() {
+            return None;
+        }
+        match &round.touched {
+            Touched::Nothing => Some(Vec::new()),
+            Touched::Everything => None,
+            Touched::Hosts(hosts) => {
+                let found = self.by_host.find(hosts, kind);
+                Some(found.into_iter().filter_map(|at| Some(&**watch.names.names().get(at)?)).collect())
+            }
         }
     }
     /// Adds what was asked for. True: all that is subscribed is to be sent.
@@ -287,7 +313,7 @@ impl Session {
     }
     /// The round's generation is what the client has been told all of.
     fn end(&mut self, round: &Round) {
-        if round.woken && !round.sent {
+        if round.touched != Touched::Nothing && !round.sent {
             self.env.counters.wakeups_for_nothing.inc();
         }
         if self.follows() {

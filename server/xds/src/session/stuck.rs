@@ -10,7 +10,7 @@ use tributary_proto::GrpcCode;
 use super::changes::known_at;
 use super::known::{Holding, Known};
 use super::position::Position;
-use super::{Refusal, Session};
+use super::{Refusal, Session, Touched};
 use crate::answers::Kind;
 
 /// A write that takes longer costs the session its base.
@@ -52,7 +52,9 @@ impl Session {
             }
         }
         self.base = None;
-        self.stale |= self.round.take().is_some();
+        if self.round.take().is_some() {
+            self.stale = Touched::Everything;
+        }
     }
     fn holdings(&self, kind: Kind) -> Option<Known> {
         let state = &self.kinds[kind as usize];

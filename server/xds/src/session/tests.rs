@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tributary_model::{Catalog, Mono};
+use tributary_model::{Catalog, Hostname, Mono};
 use tributary_proto::peer::Response;
 use tributary_proto::{DeltaRequest, ErrorDetail, Names, Node, SotwRequest};
 
-use super::{Env, Outgoing, Session, Variant};
+use super::{Env, Outgoing, Session, Touched, Variant};
 use crate::answers::Kind;
 use crate::client::ClientNode;
 use crate::counters::Counters;
 use crate::fake::{Fake, World};
 
 mod bounds;
+mod converge;
 mod delta;
 mod incomplete;
 mod rounds;
@@ -81,7 +82,14 @@ impl Talk {
     pub(super) fn change(&mut self, change: impl FnOnce(&mut World)) {
         change(&mut self.world);
         self.catalog = self.fake.publish(self.catalog.generation + 1, self.complete, &self.world);
-        self.session.on_generation();
+        self.session.on_generation(Touched::Everything);
+    }
+    /// The same, as the interest index wakes a picker.
+    pub(super) fn touch(&mut self, hosts: &[&str], change: impl FnOnce(&mut World)) {
+        change(&mut self.world);
+        self.catalog = self.fake.publish(self.catalog.generation + 1, self.complete, &self.world);
+        let hosts = hosts.iter().map(|host| Hostname::new(host).unwrap()).collect();
+        self.session.on_generation(Touched::Hosts(hosts));
     }
     pub(super) fn complete(&mut self, complete: bool) {
         self.complete = complete;

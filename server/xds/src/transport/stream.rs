@@ -14,7 +14,7 @@ use super::reader::{Reader, Request};
 use super::server::Shared;
 use crate::client::ClientNode;
 use crate::interest::{Registration, Wake};
-use crate::session::{Refusal, Session, Variant};
+use crate::session::{Refusal, Session, Touched, Variant};
 use crate::table::{Connected, Seat};
 
 /// A message that an agent may send before it says who it is.
@@ -141,7 +141,7 @@ impl Stream {
             let interest = self.client.session.lock().take_interest();
             if let Some(interest) = interest {
                 self.place.update(interest);
-                self.client.session.lock().on_generation();
+                self.client.session.lock().on_generation(Touched::Everything);
             }
             if !self.outbox.is_idle() {
                 return;
@@ -171,7 +171,7 @@ impl Stream {
                         return refusal(end);
                     }
                 }
-                Ok(Event::Woken) => self.client.session.lock().on_generation(),
+                Ok(Event::Woken(touched)) => self.client.session.lock().on_generation(touched),
                 Ok(Event::Tick) => {
                     let ticked = self.client.session.lock().on_tick(self.shared.now());
                     if let Err(end) = ticked {
@@ -195,7 +195,7 @@ impl Stream {
             () = self.peer.ending.cancelled(), if self.end_at.is_none() => Ok(Event::Ending),
             () = self.outbox.moved() => Ok(Event::Again),
             event = self.read(reader) => event,
-            () = self.wake.woken() => Ok(Event::Woken),
+            touched = self.wake.woken() => Ok(Event::Woken(touched)),
             () = until(tick), if tick.is_some() => Ok(Event::Tick),
         }
     }
@@ -220,7 +220,7 @@ impl Drop for Stream {
 enum Event {
     Again,
     Request(Box<Request>),
-    Woken,
+    Woken(Touched),
     Tick,
     Ending,
 }

@@ -144,3 +144,17 @@ fn a_flood_of_requests_is_told_to_wait() {
     assert!(waits[0].is_zero() && !waits[4_999].is_zero());
     assert_eq!(talk.says().len(), 1, "however often it asks, one answer is owed");
 }
+
+#[test]
+fn a_picker_looks_only_at_the_hosts_that_were_touched() {
+    let mut talk = Talk::delta(&[(E, "a.x", "1"), (E, "b.x", "1")]);
+    talk.sub(E, &["a.x", "b.x"], &[], "");
+    talk.says();
+    assert!(matches!(talk.session.take_interest(), Some(Interest::Hosts(_))));
+    let before = talk.fake.asked();
+    talk.touch(&["b.x"], |world| drop(world.insert((E, "b.x".into()), "2".into())));
+    assert_eq!(talk.says(), ["eds b.x=2"]);
+    assert!(talk.fake.asked() <= before + 2, "{} look-ups for one host", talk.fake.asked() - before);
+    talk.touch(&["unknown.x"], |_| {});
+    assert_eq!((talk.says().len(), talk.count("wakeups_for_nothing")), (0, 1));
+}

@@ -17,6 +17,7 @@ pub mod kind;
 pub mod rope;
 pub mod set;
 
+mod chunks;
 mod fixed;
 mod fold;
 mod generations;

@@ -11,6 +11,7 @@ use tributary_answer::names;
 use tributary_model::{Catalog, Encoded, Hostname, Version, WorkloadKey};
 
 use super::budget::Budget;
+use super::chunks::Chunks;
 use super::counters::{Cause, Counters};
 use super::fixed::Fixed;
 use super::fold::{Fold, unclaimed};
@@ -18,7 +19,6 @@ use super::generations::{Generations, Known, SetKey};
 use super::grpc::{self, TargetRoutes, Targets};
 use super::made::{Made, Tables, Way, changed_listeners, changed_routes, difference, no_routes};
 use super::private;
-use super::rope::RopeWriter;
 use super::routes::port_of_table;
 use super::singles::{self, applied, port_of};
 use super::steps::Steps;
@@ -29,6 +29,7 @@ use super::{Answers, ChangedSet, ClassKey, Form, Kind, ResourceSet, Rope, Subscr
 #[derive(Debug)]
 pub struct CatalogAnswers {
     store: Store,
+    chunks: Chunks,
     fixed: Fixed,
     generations: Generations<Made>,
     steps: Steps,
@@ -46,6 +47,7 @@ impl CatalogAnswers {
     pub fn new(budget: u64) -> Self {
         Self {
             store: Store::new(budget),
+            chunks: Chunks::default(),
             fixed: Fixed::default(),
             generations: Generations::default(),
             steps: Steps::default(),
@@ -101,16 +103,13 @@ impl CatalogAnswers {
         base: Option<(Arc<Catalog>, Made)>,
         class: &ClassKey,
     ) -> Made {
-        let members = match base {
-            Some((from, made)) => applied(&made.set, &self.changed(&from, &known.catalog, class, S::KIND)),
-            None => {
-                let fixed = self.fixed.of(S::KIND, &known.catalog, class);
-                let mut all = singles::all::<S>(&self.store, &known.catalog, class);
-                all.extend(fixed.iter().cloned());
-                all
-            }
+        let Some((from, made)) = base else {
+            let mut all = singles::all::<S>(&self.store, &known.catalog, class);
+            all.extend(self.fixed.of(S::KIND, &known.catalog, class).iter().cloned());
+            return Made::new(Tables::None, all);
         };
-        Made::new(Tables::None, members)
+        let changed = self.changed(&from, &known.catalog, class, S::KIND);
+        if changed.is_empty() { made } else { Made::new(Tables::None, applied(&made.set, &changed)) }
     }
     fn fold<'a>(&'a self, catalog: &'a Catalog, class: &'a ClassKey) -> Fold<'a> {
         Fold { store: &self.store, class, catalog }
@@ -287,22 +286,16 @@ impl Answers for CatalogAnswers {
         set: &Arc<ResourceSet>,
         form: Form,
     ) -> Arc<Rope> {
-        let mut made = false;
-        let rope = set.rope_or_make(form, || {
-            made = true;
-            let mut writer = RopeWriter::new(form, kind);
-            for member in set.members() {
-                if let Some(body) = self.bytes(catalog, class, kind, member) {
-                    writer.push(member, &body);
-                }
-            }
-            writer.finish()
-        });
         let counters = &self.store.counters;
-        if made {
-            counters.ropes.one();
-            counters.rope_bytes.add(rope.len as u64);
-        } else {
+        let mut shared = true;
+        let rope = set.rope_or_make(form, || {
+            shared = false;
+            let body = |member: &Arc<Encoded>| self.bytes(catalog, class, kind, member);
+            let (rope, copied) = self.chunks.rope(form, kind, set.members(), body);
+            counters.rope_made(copied, rope.len);
+            rope
+        });
+        if shared {
             counters.bytes_shared.add(rope.len as u64);
         }
         rope

@@ -78,6 +78,12 @@ impl Counters {
         self.hits.one();
         self.bytes_shared.add(bytes.into());
     }
+    /// Notes a rope, of whose bytes so many were copied; the rest is shared with other ropes.
+    pub fn rope_made(&self, copied: usize, len: usize) {
+        self.ropes.one();
+        self.rope_bytes.add(copied as u64);
+        self.bytes_shared.add(len.saturating_sub(copied) as u64);
+    }
     /// Notes work over everything.
     pub fn pass(&self, cause: Cause) {
         self.passes[cause as usize].one();

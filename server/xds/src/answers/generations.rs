@@ -7,9 +7,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use imbl::ordmap::DiffItem;
 use parking_lot::Mutex;
 use tributary_answer::{overlay, resolve};
-use tributary_model::{Catalog, ClientKind, Dims, Namespace, PortView, Projection, ServiceView};
+use tributary_model::{Catalog, ClientKind, Dims, Hostname, Namespace, PortView, Projection, ServiceView};
 
 use super::fold::unclaimed;
 use super::{ClassKey, Kind, ResourceSet, Subscription};
@@ -87,13 +88,29 @@ impl<T: Clone> Known<T> {
     }
     /// Whether clients of this namespace are told anything else than clients without one.
     fn is_overlaid(&self, namespace: &Namespace) -> bool {
-        let Some(hosts) = overlay(&self.catalog, namespace) else { return false };
-        self.overlays.get_or_make(namespace, || {
-            hosts.iter().any(|host| {
-                let seen = |ns| resolve(&self.catalog, host.as_str(), ns, &mut ()).map(Arc::as_ptr);
-                seen(Some(namespace)) != seen(None)
-            })
+        let hosts = overlay(&self.catalog, namespace);
+        hosts.into_iter().flatten().any(|host| {
+            let seen = |ns| resolve(&self.catalog, host.as_str(), ns, &mut ()).map(Arc::as_ptr);
+            seen(Some(namespace)) != seen(None)
         })
+    }
+    /// The same, as it was in another generation, where nothing of the namespace has changed since.
+    fn as_in(&self, other: &Self, namespace: &Namespace) -> Option<bool> {
+        let before = other.overlays.get(namespace)?;
+        let (old, new) = (&other.catalog, &self.catalog);
+        if old.scoped.get(namespace) != new.scoped.get(namespace) {
+            return None;
+        }
+        let hosts = overlay(new, namespace)?;
+        let touched = |item| hosts.contains(host_of(&item));
+        (!old.hosts.diff(&new.hosts).any(touched)).then_some(before)
+    }
+}
+
+fn host_of<'a, V>(item: &DiffItem<'a, 'a, Hostname, V>) -> &'a Hostname {
+    match item {
+        DiffItem::Add(host, _) | DiffItem::Remove(host, _) => host,
+        DiffItem::Update { old: (host, _), .. } => host,
     }
 }
 
@@ -145,9 +162,15 @@ impl<T: Clone> Generations<T> {
             }
         })
     }
+    fn is_overlaid(&self, known: &Known<T>, namespace: &Namespace) -> bool {
+        known.overlays.get_or_make(namespace, || {
+            let inherited = self.others(known).iter().find_map(|other| known.as_in(other, namespace));
+            inherited.unwrap_or_else(|| known.is_overlaid(namespace))
+        })
+    }
     /// Under what a class's set of this kind is cached.
     pub(crate) fn key(&self, known: &Known<T>, class: &ClassKey, kind: Kind) -> SetKey {
-        let namespace = class.namespace.as_ref().filter(|ns| known.is_overlaid(ns));
+        let namespace = class.namespace.as_ref().filter(|ns| self.is_overlaid(known, ns));
         let dims = self.dims(known)[kind as usize];
         set_key(&known.catalog, class, kind, namespace, dims)
     }
@@ -180,7 +203,6 @@ pub(crate) fn set_key(
 
 /// The dimensions of all views that one generation has and the other has not.
 pub(crate) fn changed_dims(from: &Catalog, to: &Catalog) -> KindDims {
-    use imbl::ordmap::DiffItem;
     let mut out = KindDims::default();
     for item in from.hosts.diff(&to.hosts) {
         let (before, after) = match item {

@@ -60,10 +60,14 @@ struct Touch {
 }
 
 impl Listeners {
-    /// The listeners of a generation, from those of another.
-    pub(crate) fn advance(&self, fold: Fold<'_>, from: &Catalog) -> Self {
+    /// The listeners of a generation, from those of another; `None` where nothing touched them.
+    pub(crate) fn advance(&self, fold: Fold<'_>, from: &Catalog) -> Option<Self> {
+        let touched = touched(from, fold);
+        if touched.is_empty() {
+            return None;
+        }
         let mut tables = self.tables.clone();
-        for (place, touch) in touched(from, fold) {
+        for (place, touch) in touched {
             let mut table = tables.get(&place).map_or_else(Table::default, |table| (**table).clone());
             table.apply(fold, place, touch);
             if table.claims.is_empty() {
@@ -72,7 +76,7 @@ impl Listeners {
                 tables.insert(place, Arc::new(table));
             }
         }
-        Self { tables }
+        Some(Self { tables })
     }
     /// Every listener, by place.
     pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<Encoded>> {

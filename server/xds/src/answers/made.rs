@@ -65,6 +65,16 @@ impl Made {
         members.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Self { set: Arc::new(ResourceSet::new(members)), tables }
     }
+    /// The same set as before where it has come to the same, so that its ropes are shared on.
+    fn after(base: Option<(&Catalog, &Self)>, tables: Tables, members: Vec<Arc<Encoded>>) -> Self {
+        let made = Self::new(tables, members);
+        match base {
+            Some((_, before)) if before.set.version() == made.set.version() => {
+                Self { set: Arc::clone(&before.set), ..made }
+            }
+            _ => made,
+        }
+    }
     /// A sidecar's listeners, from those of another generation.
     pub(crate) fn listeners(
         fold: Fold<'_>,
@@ -76,9 +86,14 @@ impl Made {
             Some((from, Self { tables: Tables::Listeners(before), .. })) => (from, before),
             _ => (&nothing, &none),
         };
-        let tables = before.advance(fold, from);
+        let Some(tables) = before.advance(fold, from) else {
+            return base.map_or_else(
+                || Self::new(Tables::Listeners(none), fixed.into_iter().collect()),
+                |(_, m)| m.clone(),
+            );
+        };
         let members = tables.resources().cloned().chain(fixed).collect();
-        Self::new(Tables::Listeners(tables), members)
+        Self::after(base, Tables::Listeners(tables), members)
     }
     /// A sidecar's route tables, from those of another generation.
     pub(crate) fn routes(fold: Fold<'_>, base: Option<(&Catalog, &Self)>) -> Self {
@@ -87,9 +102,11 @@ impl Made {
             Some((from, Self { tables: Tables::Routes(before), .. })) => (from, before),
             _ => (&nothing, &none),
         };
-        let tables = before.advance(fold, from);
+        let Some(tables) = before.advance(fold, from) else {
+            return base.map_or_else(|| Self::new(Tables::Routes(none), Vec::new()), |(_, m)| m.clone());
+        };
         let members = tables.resources().cloned().collect();
-        Self::new(Tables::Routes(tables), members)
+        Self::after(base, Tables::Routes(tables), members)
     }
     /// The body of a member, made once more.
     pub(crate) fn body(&self, fold: Fold<'_>, name: &str) -> Option<bytes::Bytes> {

@@ -9,6 +9,9 @@ use tributary_model::Encoded;
 
 use super::Kind;
 
+/// A version is shown as so many hex digits.
+const VERSION_LEN: usize = 16;
+
 /// Which protocol a response is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Form {
@@ -58,17 +61,12 @@ impl RopeWriter {
     }
     /// Adds one resource. In delta form it carries its version and name.
     pub fn push(&mut self, resource: &Encoded, body: &[u8]) {
-        let any = any_len(self.kind, body);
+        let any = any_len(self.kind, body.len());
+        self.start(inner_len(self.form, any, &resource.name));
         match self.form {
-            Form::Sotw => {
-                self.start(any);
-                put_any(&mut self.buffer, self.kind, body);
-            }
+            Form::Sotw => put_any(&mut self.buffer, self.kind, body),
             Form::Delta => {
-                let version = resource.version.to_string();
-                let len = field_len(version.len()) + field_len(any) + field_len(resource.name.len());
-                self.start(len);
-                put_bytes(&mut self.buffer, 0x0a, version.as_bytes());
+                put_bytes(&mut self.buffer, 0x0a, resource.version.to_string().as_bytes());
                 put_head(&mut self.buffer, 0x12, any);
                 put_any(&mut self.buffer, self.kind, body);
                 put_bytes(&mut self.buffer, 0x1a, resource.name.as_bytes());
@@ -100,8 +98,20 @@ impl RopeWriter {
     }
 }
 
-fn any_len(kind: Kind, body: &[u8]) -> usize {
-    field_len(kind.type_url().len()) + if body.is_empty() { 0 } else { field_len(body.len()) }
+/// How many bytes [`RopeWriter::push`] writes for a resource.
+pub(crate) fn field_size(form: Form, kind: Kind, resource: &Encoded) -> usize {
+    field_len(inner_len(form, any_len(kind, resource.len as usize), &resource.name))
+}
+
+fn inner_len(form: Form, any: usize, name: &str) -> usize {
+    match form {
+        Form::Sotw => any,
+        Form::Delta => field_len(VERSION_LEN) + field_len(any) + field_len(name.len()),
+    }
+}
+
+fn any_len(kind: Kind, body: usize) -> usize {
+    field_len(kind.type_url().len()) + if body == 0 { 0 } else { field_len(body) }
 }
 
 fn put_any(out: &mut impl BufMut, kind: Kind, body: &[u8]) {

@@ -40,10 +40,14 @@ struct Touch<'c> {
 }
 
 impl Routes {
-    /// The tables of a generation, from those of another.
-    pub(crate) fn advance(&self, fold: Fold<'_>, from: &Catalog) -> Self {
+    /// The tables of a generation, from those of another; `None` where nothing touched them.
+    pub(crate) fn advance(&self, fold: Fold<'_>, from: &Catalog) -> Option<Self> {
+        let touched = touched(from, fold);
+        if touched.is_empty() {
+            return None;
+        }
         let mut tables = self.tables.clone();
-        for (number, touches) in touched(from, fold) {
+        for (number, touches) in touched {
             let mut table = tables.get(&number).map_or_else(Table::default, |table| (**table).clone());
             table.apply(fold, number, &touches);
             if table.parts.is_empty() {
@@ -52,7 +56,7 @@ impl Routes {
                 tables.insert(number, Arc::new(table));
             }
         }
-        Self { tables }
+        Some(Self { tables })
     }
     /// Every table, by port.
     pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<Encoded>> {

@@ -1,0 +1,187 @@
+//! Chunks of ropes, shared by sets that agree on a run of members.
+//!
+//! Two generations of a set, or two namespaces', differ in few members. Where a run ends follows from
+//! the members in it alone, so that both cut at the same places again soon after a difference, and
+//! all chunks but those around it are the same bytes in memory. So clients that stand at different
+//! generations do not cost a whole body each.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tributary_model::{Encoded, Version};
+
+use super::rope::{RopeWriter, field_size};
+use super::{Form, Kind, Rope};
+
+/// What a chunk holds: the versions of its members tell all of its bytes but the frame.
+type Key = (Form, Kind, usize, Version);
+
+/// The chunks that somebody holds.
+#[derive(Debug, Default)]
+pub(crate) struct Chunks {
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    live: HashMap<Key, Weak<Shared>>,
+    sweep_at: usize,
+}
+
+/// The owner of a chunk's bytes.
+#[derive(Debug)]
+struct Shared(Vec<u8>);
+
+#[derive(Debug, Clone)]
+struct Handle(Arc<Shared>);
+
+impl AsRef<[u8]> for Handle {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.0
+    }
+}
+
+impl Chunks {
+    const FIRST_SWEEP: usize = 256;
+    /// One member in so many ends a run that is long enough.
+    const ENDS: u64 = 16;
+    /// A run that is this long ends whatever comes.
+    const LONGEST: usize = 4 * Rope::CHUNK;
+
+    /// The rope of these members. `body` is asked for members of chunks that nobody holds.
+    pub(crate) fn rope(
+        &self,
+        form: Form,
+        kind: Kind,
+        members: &[Arc<Encoded>],
+        mut body: impl FnMut(&Arc<Encoded>) -> Option<Bytes>,
+    ) -> (Rope, usize) {
+        let mut rope = Rope::default();
+        let mut copied = 0;
+        for run in runs(form, kind, members) {
+            let key = (form, kind, run.len(), Version::of_all(run.iter().map(|m| m.version)));
+            let chunk = self.get(&key).unwrap_or_else(|| {
+                let chunk = self.keep(key, written(form, kind, run, &mut body));
+                copied += chunk.0.0.len();
+                chunk
+            });
+            rope.len += chunk.0.0.len();
+            rope.chunks.push(Bytes::from_owner(chunk));
+        }
+        (rope, copied)
+    }
+    fn get(&self, key: &Key) -> Option<Handle> {
+        self.table.lock().live.get(key).and_then(Weak::upgrade).map(Handle)
+    }
+    fn keep(&self, key: Key, bytes: Vec<u8>) -> Handle {
+        let chunk = Arc::new(Shared(bytes));
+        let mut table = self.table.lock();
+        table.sweep();
+        table.live.insert(key, Arc::downgrade(&chunk));
+        Handle(chunk)
+    }
+}
+
+impl Table {
+    fn sweep(&mut self) {
+        if self.live.len() < self.sweep_at.max(Chunks::FIRST_SWEEP) {
+            return;
+        }
+        self.live.retain(|_, chunk| chunk.strong_count() > 0);
+        self.sweep_at = self.live.len() * 2;
+    }
+}
+
+fn written(
+    form: Form,
+    kind: Kind,
+    run: &[Arc<Encoded>],
+    body: &mut impl FnMut(&Arc<Encoded>) -> Option<Bytes>,
+) -> Vec<u8> {
+    let mut writer = RopeWriter::new(form, kind);
+    for member in run {
+        if let Some(body) = body(member) {
+            writer.push(member, &body);
+        }
+    }
+    writer.finish().chunks.concat()
+}
+
+/// The members in runs of at least a chunk's size, but for the last.
+fn runs(form: Form, kind: Kind, members: &[Arc<Encoded>]) -> Vec<&[Arc<Encoded>]> {
+    let mut out = Vec::new();
+    let mut rest = members;
+    while !rest.is_empty() {
+        let (run, more) = rest.split_at(run_len(form, kind, rest));
+        out.push(run);
+        rest = more;
+    }
+    out
+}
+
+fn run_len(form: Form, kind: Kind, members: &[Arc<Encoded>]) -> usize {
+    let mut size = 0;
+    for (at, member) in members.iter().enumerate() {
+        size += field_size(form, kind, member);
+        let may_end = size >= Rope::CHUNK && member.version.0.is_multiple_of(Chunks::ENDS);
+        if may_end || size >= Chunks::LONGEST {
+            return at + 1;
+        }
+    }
+    members.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_member(n: u32, body: u32) -> Arc<Encoded> {
+        let text = format!("{n}/{body}/").repeat(60);
+        Arc::new(Encoded::new(format!("r{n:06}").into(), text.into()))
+    }
+    fn mk_members(count: u32) -> Vec<Arc<Encoded>> {
+        (0..count).map(|n| mk_member(n, 0)).collect()
+    }
+    fn mk_rope(chunks: &Chunks, members: &[Arc<Encoded>]) -> (Rope, usize) {
+        chunks.rope(Form::Delta, Kind::Cluster, members, |m| m.body())
+    }
+
+    #[test]
+    fn chunks_hold_what_one_writer_would_write() {
+        let members = mk_members(3_000);
+        for form in [Form::Sotw, Form::Delta] {
+            let (rope, copied) = Chunks::default().rope(form, Kind::Cluster, &members, |m| m.body());
+            let plain = Rope::of(form, Kind::Cluster, members.iter().map(|m| (&**m, m.body().unwrap())));
+            assert_eq!((rope.chunks.concat(), rope.len), (plain.chunks.concat(), copied));
+            let (_, full) = rope.chunks.split_last().unwrap();
+            assert!(full.len() > 5 && full.iter().all(|c| c.len() >= Rope::CHUNK), "a chunk is small");
+        }
+    }
+
+    #[test]
+    fn sets_that_differ_in_one_member_share_all_other_chunks() {
+        let (chunks, mut members) = (Chunks::default(), mk_members(5_000));
+        let (first, all) = mk_rope(&chunks, &members);
+        for at in [10, 2_500, 4_990] {
+            members[at] = mk_member(u32::try_from(at).unwrap(), 1);
+            members.insert(at, mk_member(900_000, 2));
+        }
+        let (second, copied) = mk_rope(&chunks, &members);
+        assert!(copied < all / 2, "{copied} of {all} bytes were copied for three changes");
+        let own = first.chunks.iter().map(|c| c.as_ptr()).collect::<Vec<_>>();
+        let shared = second.chunks.iter().filter(|c| own.contains(&c.as_ptr())).count();
+        assert!(shared > second.chunks.len() / 2, "{shared} of {} chunks are shared", second.chunks.len());
+    }
+
+    #[test]
+    fn chunks_that_nobody_holds_are_swept() {
+        let chunks = Chunks::default();
+        for n in 0..2_000 {
+            mk_rope(&chunks, &[mk_member(n, n)]);
+        }
+        let live = chunks.table.lock().live.len();
+        assert!(live <= Chunks::FIRST_SWEEP, "{live} are kept");
+    }
+}

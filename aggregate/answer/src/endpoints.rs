@@ -164,7 +164,7 @@ fn assign<'a, R: Recorder>(
     r: &mut R,
 ) -> Assignment<'a> {
     let mut candidates = select::select(facts, client, names, r);
-    dedup::dedup(&mut candidates, client, r);
+    dedup::dedup(facts, &mut candidates, client, r);
     candidates.retain(|c| admit_health(c, r));
     if names == Names::Taken && takes_one(facts, client) {
         keep_first(&mut candidates, r);

@@ -1,17 +1,23 @@
 //! One address, one endpoint. An address listed twice in a network is one thing said twice: within a
 //! shard the best health stands (a pod that two slices list), across shards the first in precedence
 //! owns it with the worst health. An address that two networks use is two things of which a client
-//! can be given one: that of its own network, else the first.
+//! can be given one: where networks are kept apart that of its own, else the first.
 
 use std::cmp::Reverse;
 
-use tributary_model::{Projection, Recorder};
+use tributary_model::{EndpointFacts, Projection, Recorder};
 
 use super::select::{Candidate, Refusal};
 
 /// Leaves one candidate per target, sorted by target.
-pub(super) fn dedup<R: Recorder>(candidates: &mut Vec<Candidate<'_>>, client: &Projection, r: &mut R) {
-    let own = client.network.as_ref().and_then(Option::as_ref);
+pub(super) fn dedup<R: Recorder>(
+    facts: &EndpointFacts,
+    candidates: &mut Vec<Candidate<'_>>,
+    client: &Projection,
+    r: &mut R,
+) {
+    // Without gateways all networks are one to a client, and its own is not asked for.
+    let own = client.network.as_ref().and_then(Option::as_ref).filter(|_| !facts.gated.is_empty());
     candidates.sort_by(|a, b| {
         let near = |c: &Candidate<'_>| Reverse(own.is_some() && c.network() == own);
         (a.target, near(a))

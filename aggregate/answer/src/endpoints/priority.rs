@@ -35,8 +35,10 @@ impl<'p> Position<'p> {
             node: place.node.as_ref().map(|n| n.as_str()),
         }
     }
-    fn is_unknown(&self) -> bool {
-        self.network.is_none() && self.region.is_empty() && self.node.is_none()
+    /// Only what the distribution looks at counts as knowing.
+    fn is_unknown(&self, traffic: TrafficDistribution) -> bool {
+        let node = traffic == TrafficDistribution::SameNode && self.node.is_some();
+        self.network.is_none() && self.region.is_empty() && !node
     }
 }
 
@@ -49,7 +51,7 @@ pub(super) fn raw(facts: &EndpointFacts, client: &Projection, candidate: &Candid
 fn distance(traffic: TrafficDistribution, client: &Projection, place: &Place) -> u32 {
     let (own, their) = (Position::of_client(client), Position::of_place(place));
     // Nothing known of the client: no endpoint is nearer than another.
-    if own.is_unknown() {
+    if own.is_unknown(traffic) {
         return 0;
     }
     let (region, zone) = (own.region == their.region, own.zone == their.zone);

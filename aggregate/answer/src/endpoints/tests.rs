@@ -156,11 +156,14 @@ fn an_address_of_two_networks_is_that_of_the_clients_own() {
         let address = Address { weight, ..mk_address_at("10.0.0.1", mk_place(network, "", "")) };
         mk_source(registry, mk_group("a", &[], vec![address]))
     };
-    let facts = mk_facts(vec![at("east", "net1", 1), at("west", "net2", 2)]);
-    let of = |network: &str| {
+    let mut facts = mk_facts(vec![at("east", "net1", 1), at("west", "net2", 2)]);
+    let told = |facts: &EndpointFacts, network: &str| {
         let network = Some(NetworkId::new(network).ok());
-        shown(&endpoints(&facts, &Projection { network, ..Projection::default() }, &mut ()))
+        shown(&endpoints(facts, &Projection { network, ..Projection::default() }, &mut ()))
     };
+    assert_eq!(told(&facts, "net2"), ["0 10.0.0.1:8080 1"], "networks that reach each other are one");
+    facts.gated = [NetworkId::new("net2").unwrap()].into();
+    let of = |network: &str| told(&facts, network);
     assert_eq!(of("net1"), ["0 10.0.0.1:8080 1"]);
     assert_eq!(of("net2"), ["0 10.0.0.1:8080 2"]);
     assert_eq!(of(""), ["0 10.0.0.1:8080 1"]);
@@ -288,6 +291,26 @@ fn a_client_of_which_nothing_is_known_finds_nothing_nearer() {
     let priorities: Vec<u32> =
         endpoints(&facts, &Projection::default(), &mut ()).localities.iter().map(|l| l.priority).collect();
     assert_eq!(priorities, [0, 0]);
+}
+
+#[test]
+fn a_node_alone_brings_no_zone_nearer() {
+    let mut facts = mk_one(vec![
+        mk_address_at("10.0.0.1", mk_place("", "r1/z1", "n1")),
+        mk_address_at("10.0.0.2", mk_place("", "", "n2")),
+    ]);
+    let client = Projection { node: Some(NodeName::new("n1").ok()), ..Projection::default() };
+    let priorities = |facts: &EndpointFacts| {
+        let assignment = endpoints(facts, &client, &mut ());
+        assignment.localities.iter().map(|l| l.priority).collect::<Vec<_>>()
+    };
+    facts.traffic = TrafficDistribution::SameZone;
+    assert_eq!(priorities(&facts), [0, 0]);
+    let on = |ip, node| mk_address_at(ip, mk_place("", "", node));
+    facts = mk_one(vec![on("10.0.0.1", "n2"), on("10.0.0.2", "n1")]);
+    facts.traffic = TrafficDistribution::SameNode;
+    let assignment = endpoints(&facts, &client, &mut ());
+    assert_eq!(shown(&assignment), ["0 10.0.0.2:8080 1", "1 10.0.0.1:8080 1"]);
 }
 
 #[test]

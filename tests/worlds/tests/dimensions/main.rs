@@ -5,11 +5,14 @@
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use proptest::prelude::*;
 use tributary_answer::{Class, cluster, endpoints, inline, listener, route};
 use tributary_model::{
     Catalog, ClientKind, ClusterId, Dims, Locality, Namespace, NetworkId, NodeName, PortView,
 };
 use tributary_worlds::{Case, CoreBackend, run, worlds};
+
+mod facts;
 
 fn everything() -> Dims {
     let all = [
@@ -109,4 +112,16 @@ async fn what_answers_read_is_declared() -> Result<()> {
     }
     ensure!(compared > 1000, "only {compared} answers were compared");
     Ok(())
+}
+
+proptest! {
+    #[test]
+    fn what_answers_read_is_declared_for_any_facts(facts in facts::any_facts()) {
+        let catalog = facts::publish(facts).unwrap();
+        for port in catalog.services().flat_map(|view| view.ports.iter()) {
+            for class in mk_classes().unwrap().iter().filter(|class| reaches(&catalog, port, class)) {
+                compare(port, class).unwrap();
+            }
+        }
+    }
 }

@@ -1,0 +1,170 @@
+//! Any facts that make an answer read something of a client: flags, networks behind gateways, unix
+//! paths, audiences, virtual addresses.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use anyhow::Result;
+use proptest::prelude::*;
+use tributary_core::{Core, CoreConfig};
+use tributary_model::*;
+
+/// What varies of one declaration and its group.
+#[derive(Debug, Clone)]
+pub(crate) struct Said {
+    flags: [bool; 5],
+    traffic: TrafficDistribution,
+    resolution: Resolution,
+    protocol: Protocol,
+    export: Visibility,
+    addresses: Vec<ServiceAddress>,
+    endpoints: Vec<(At, Place)>,
+}
+
+fn traffic() -> impl Strategy<Value = TrafficDistribution> {
+    use TrafficDistribution::{Any, SameNode, SameZone};
+    prop_oneof![Just(Any), Just(SameZone), Just(SameNode)]
+}
+
+fn resolution() -> impl Strategy<Value = Resolution> {
+    use Resolution::{ClientSide, DnsLogical, DnsStrict, Dynamic, Passthrough};
+    prop_oneof![
+        3 => Just(ClientSide),
+        2 => Just(Passthrough),
+        1 => Just(DnsStrict),
+        1 => Just(DnsLogical),
+        1 => Just(Dynamic)
+    ]
+}
+
+fn export() -> impl Strategy<Value = Visibility> {
+    let web = Visibility::Namespaces(Namespace::new("web").into_iter().collect());
+    prop_oneof![2 => Just(Visibility::Public), 1 => Just(Visibility::Own), 1 => Just(web)]
+}
+
+fn virtual_address() -> impl Strategy<Value = ServiceAddress> {
+    let v6 = IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 9_u16]);
+    let ip = prop_oneof![Just(IpAddr::from([10, 9, 0, 1])), Just(v6), Just(IpAddr::from([127, 0, 9, 1]))];
+    let cluster = prop_oneof![Just(""), Just("east"), Just("west")];
+    (ip, cluster, any::<bool>()).prop_map(|(ip, cluster, allocated)| {
+        let prefix = if ip.is_ipv4() { 32 } else { 128 };
+        ServiceAddress { cluster: ClusterId::new(cluster).ok(), ip, prefix, allocated }
+    })
+}
+
+fn endpoint() -> impl Strategy<Value = (At, Place)> {
+    let at = prop_oneof![
+        4 => (1..5_u8).prop_map(|n| At::Ip([10, 0, 0, n].into())),
+        1 => Just(At::Name(0)),
+        1 => Just(At::Unix(1)),
+    ];
+    let network = prop_oneof![Just(""), Just("net1"), Just("net2")];
+    let cluster = prop_oneof![Just(""), Just("east"), Just("west")];
+    let locality = prop_oneof![Just(""), Just("eu/1b"), Just("us/2a")];
+    let node = prop_oneof![Just(""), Just("n1"), Just("n2")];
+    (at, network, cluster, locality, node).prop_map(|(at, network, cluster, locality, node)| {
+        let place = Place {
+            cluster: ClusterId::new(cluster).ok(),
+            network: NetworkId::new(network).ok(),
+            locality: Locality::parse(locality),
+            node: NodeName::new(node).ok(),
+        };
+        (at, place)
+    })
+}
+
+fn said() -> impl Strategy<Value = Said> {
+    let protocol = prop_oneof![Just(Protocol::Http), Just(Protocol::Tcp), Just(Protocol::Tls)];
+    let addresses = prop::collection::vec(virtual_address(), 0..3);
+    let endpoints = prop::collection::vec(endpoint(), 0..5);
+    (any::<[bool; 5]>(), traffic(), resolution(), protocol, export(), addresses, endpoints).prop_map(
+        |(flags, traffic, resolution, protocol, export, addresses, endpoints)| Said {
+            flags,
+            traffic,
+            resolution,
+            protocol,
+            export,
+            addresses,
+            endpoints,
+        },
+    )
+}
+
+/// Up to two declarations of one service, and whether `net2` has a gateway.
+pub(crate) fn any_facts() -> impl Strategy<Value = (Vec<Said>, bool)> {
+    (prop::collection::vec(said(), 1..3), any::<bool>())
+}
+
+/// What the core publishes of these facts.
+pub(crate) fn publish((all, gated): (Vec<Said>, bool)) -> Result<Arc<Catalog>> {
+    let mut core = Core::new(CoreConfig::default());
+    let name = RegistryName::new("memory")?;
+    let cluster = ClusterId::new("east")?;
+    let id = RegistryId { name: name.clone(), provider: Provider::Memory, cluster: cluster.clone() };
+    core.join(&RegistrySpec { id: Arc::new(id), rank: 0, can_confirm: false })?;
+    core.restart(Mono(0), &name, Generation(1));
+    let mut facts: Vec<Fact> = Vec::new();
+    for (at, said) in all.into_iter().enumerate() {
+        facts.extend(facts_of(at, said)?);
+    }
+    if gated {
+        facts.push(gateway(cluster)?);
+    }
+    let scope = Scope::new("all")?;
+    let put = |fact| Delta::Put(scope.clone(), fact, Basis::Authoritative);
+    let stamp = |value| Stamped { registry: name.clone(), generation: Generation(1), at: Mono(1), value };
+    core.apply(Mono(1), facts.into_iter().map(put).map(stamp).collect());
+    Ok(core.publish())
+}
+
+fn gateway(cluster: ClusterId) -> Result<Fact> {
+    let object = ObjectId::new("Gateway", "istio-system", "east-west");
+    let key = GatewayKey { network: NetworkId::new("net2")?, cluster, object: object.clone(), index: 0 };
+    let address = GatewayAddress::Ip([192, 0, 2, 1].into());
+    let mtls_port = Some(PortNumber::new(15443)?);
+    let gateway = Gateway { source: Source::new(object), address, mtls_port, hbone_port: None };
+    Ok(Fact::Gateway(key, Arc::new(gateway)))
+}
+
+fn facts_of(at: usize, said: Said) -> Result<[Fact; 2]> {
+    let object = ObjectId::new("Service", "shop", format!("s{at}"));
+    let service = ServiceKey { host: Hostname::new("pay.shop")?, namespace: Namespace::new("shop")? };
+    let [node_local, cluster_local, own_cluster_only, persistent_sessions, headless] = said.flags;
+    let attributes = Attributes {
+        node_local,
+        cluster_local,
+        own_cluster_only,
+        persistent_sessions,
+        headless,
+        traffic: said.traffic,
+        ..Attributes::default()
+    };
+    let port = PortNumber::new(80)?;
+    let port_name = PortName::new("main")?;
+    let mut addresses = said.addresses;
+    addresses.sort();
+    addresses.dedup();
+    let declaration = Declaration {
+        source: Source::new(object.clone()),
+        created: None,
+        ports: [ServicePort {
+            number: port,
+            name: port_name.clone(),
+            protocol: said.protocol,
+            target: Target::Same,
+        }]
+        .into(),
+        addresses: addresses.into(),
+        resolution: said.resolution,
+        selector: None,
+        export: ExportTo::Set(said.export),
+        attributes,
+    };
+    let set: PortSet = [GroupPort { name: port_name, number: Some(port) }].into();
+    let names = vec!["db.example.com".into(), "/run/pay.sock".into()];
+    let listed = said.endpoints.into_iter().map(|(at, place)| Address::new(at, Arc::new(place)));
+    let group = Group::new(Source::new(object.clone()), vec![set], names, listed.collect());
+    let decl = DeclKey { service: service.clone(), object: object.clone() };
+    let key = GroupKey { service, declaration: object.clone(), object, bucket: 0 };
+    Ok([Fact::Service(decl, Arc::new(declaration)), Fact::Group(key, Arc::new(group))])
+}

@@ -54,7 +54,8 @@ impl Core {
         run.settled = true;
         let (generation, can_confirm) = (run.generation, registry.can_confirm);
         let (id, rank, standing) = (registry.id.clone(), registry.rank, registry.standing);
-        let gone = self.superseded(name, &run, |key| facts.contains_key(key));
+        let named: BTreeSet<Key> = facts.keys().cloned().collect();
+        let gone = self.superseded(name, &run, |key| named.contains(key));
         for key in &gone {
             if let Some(shard) = self.world.shards.find(name, &key.scope) {
                 self.remove(shard, &key.item, Evidence::Superseded(generation));
@@ -69,6 +70,7 @@ impl Core {
             if doubtful { self.put_unsure(shard, fact, at) } else { self.put(shard, fact, at) }
         }
         self.spare_kept(name, &mut run);
+        self.sweep_on(name, &mut run, &named);
         let shards: Vec<_> = self.world.shards.of(name).into_iter().map(|(_, id)| id).collect();
         for (collection, state) in &run.collections {
             if let Some(at) = state.confirmed {
@@ -97,6 +99,19 @@ impl Core {
             }
         }
         gone
+    }
+
+    /// A list that was under way in the shadow goes on: what it has not named of the old facts is
+    /// unseen too.
+    fn sweep_on(&self, name: &RegistryName, run: &mut Run, named: &BTreeSet<Key>) {
+        for (key, collection) in self.all_keys(name) {
+            let state = run.collections.get_mut(&collection).filter(|state| state.sweep.is_open());
+            if let Some(state) = state
+                && !named.contains(&key)
+            {
+                state.sweep.open([key.item]);
+            }
+        }
     }
 
     /// Remembers what stays only because its object is bad, so that it goes when the object is good.

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Attributes, ClusterFacts, Condition, Dims, EndpointFacts, EndpointSource, Facet, Hostname, Identity,
-    ListenerFacts, Namespace, NetworkId, PortNumber, PortView, Protocol, Resolution, RouteFacts,
+    Attributes, ClusterFacts, Code, Condition, Dims, EndpointFacts, EndpointSource, Facet, Hostname,
+    Identity, ListenerFacts, Namespace, NetworkId, PortNumber, PortView, Protocol, Resolution, RouteFacts,
     ServiceAddress, ServiceKey, ServiceView, Shared, TrafficDistribution, Visibility,
 };
 
@@ -56,11 +56,20 @@ pub(crate) fn assemble(
         key: key.clone(),
         declarations: keep(old.map(|v| &v.declarations), declarations),
         ports: ports.into(),
-        conditions: keep(old.map(|v| &v.conditions), conditions.finish()),
+        conditions: keep(old.map(|v| &v.conditions), with_claims(old, conditions.finish())),
         aliases: common.aliases,
         addresses: size,
     };
     Some(unless_same(old, view))
+}
+
+/// Adds what was said of the host's other claimants: publication settles that afterwards, and until
+/// then it must not look like a change.
+fn with_claims(old: Option<&Arc<ServiceView>>, mut conditions: Vec<Condition>) -> Vec<Condition> {
+    let said = old.into_iter().flat_map(|v| v.conditions.iter());
+    conditions.extend(said.filter(|c| c.code == Code::HOST_CONFLICT).cloned());
+    conditions.sort();
+    conditions
 }
 
 /// The old view where the new one is not another.

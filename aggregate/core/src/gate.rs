@@ -57,6 +57,10 @@ impl Gate {
     pub(crate) fn propose(&mut self, key: HoldKey, proposal: Proposal) {
         self.proposals.insert(key, proposal);
     }
+    /// Whether nothing is proposed or held, as nearly always.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.proposals.is_empty() && self.holds.is_empty()
+    }
     /// Whatever was proposed or held of this is settled.
     pub(crate) fn end(&mut self, key: &HoldKey) {
         self.proposals.remove(key);

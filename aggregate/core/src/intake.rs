@@ -102,8 +102,8 @@ impl Core {
             self.unsaid.remove(&(name.clone(), key.clone()));
         }
         let Some(registry) = self.registries.get_mut(name) else { return };
-        if let Some(state) = registry.run.collections.get_mut(&collection) {
-            state.sweep.see(&key.item);
+        if registry.run.hear(&collection, &key.item) {
+            self.dirty.registries.insert(name.clone());
         }
         unspare(&mut registry.run, fact.object(), &key);
         if generation == RESTORED && !registry.run.collections.get(&collection).is_some_and(is_stale) {
@@ -116,9 +116,7 @@ impl Core {
 
     fn take_drop(&mut self, name: &RegistryName, key: &Key, evidence: Evidence) {
         let Some(registry) = self.registries.get_mut(name) else { return };
-        if let Some(state) = registry.run.collections.get_mut(&key.collection()) {
-            state.sweep.see(&key.item);
-        }
+        registry.run.hear(&key.collection(), &key.item);
         self.withdraw(name, key, evidence);
     }
 
@@ -213,7 +211,7 @@ impl Core {
         let generation = run.generation;
         let over = run.problems.iter().filter(|(_, p)| p.said_in != generation);
         let over: Vec<ObjectId> = over.map(|(object, _)| object.clone()).collect();
-        let strays = run.collections.iter().filter(|(c, state)| !requires(run, c) && state.synced.is_none());
+        let strays = run.collections.iter().filter(|(c, state)| !requires(run, c) && !state.heard);
         let strays: BTreeSet<Collection> = strays.map(|(c, _)| c.clone()).collect();
         for object in over {
             if let Some(run) = self.run(name) {
@@ -249,16 +247,12 @@ impl Core {
         match delta {
             Delta::Put(scope, fact, basis) => {
                 let key = Key { scope, item: fact.item() };
-                if let Some(state) = shadow.run.collections.get_mut(&key.collection()) {
-                    state.sweep.see(&key.item);
-                }
+                shadow.run.hear(&key.collection(), &key.item);
                 unspare(&mut shadow.run, fact.object(), &key);
                 shadow.facts.insert(key, (fact, basis, at));
             }
             Delta::Drop(key, _) => {
-                if let Some(state) = shadow.run.collections.get_mut(&key.collection()) {
-                    state.sweep.see(&key.item);
-                }
+                shadow.run.hear(&key.collection(), &key.item);
                 shadow.facts.remove(&key);
             }
             Delta::Restart(collection) => shadow.open_sweep(&collection, at),

@@ -88,13 +88,24 @@ impl Core {
         let old = service.view.as_ref();
         let view = merged.and_then(|m| assemble(&self.world, key, m, old, &mut self.counters));
         self.world.gateways.index(key, &service.networks, &networks);
-        let waiting = waiting_by_shard(service);
-        for (shard, count) in waiting {
-            self.note_waiting(shard, key, count);
-        }
+        self.wait(key);
         if let Some(service) = self.hosts.get_mut(key) {
             service.view = view;
             service.networks = networks;
+        }
+    }
+
+    /// Follows which groups of a service wait for a declaration.
+    fn wait(&mut self, key: &ServiceKey) {
+        let Some(service) = self.hosts.get_mut(key) else { return };
+        let now = waiting_by_shard(service);
+        let shards = now.iter().map(|(shard, _)| *shard).collect();
+        let before = std::mem::replace(&mut service.waiting, shards);
+        for shard in before.into_iter().filter(|shard| !now.iter().any(|(s, _)| s == shard)) {
+            self.note_waiting(shard, key, 0);
+        }
+        for (shard, count) in now {
+            self.note_waiting(shard, key, count);
         }
     }
 
@@ -257,7 +268,7 @@ fn waiting_by_shard(service: &crate::service::Service) -> Vec<(crate::shards::Sh
     let count = |s: &crate::service::ServiceShard| {
         s.groups.iter().filter(|g| s.declaration(&g.declaration).is_none()).count()
     };
-    service.shards.iter().map(|s| (s.id, count(s))).collect()
+    service.shards.iter().map(|s| (s.id, count(s))).filter(|(_, count)| *count > 0).collect()
 }
 
 fn same_workload(a: &WorkloadView, b: &WorkloadView) -> bool {

@@ -24,6 +24,8 @@ pub(crate) struct CollectionState {
     pub(crate) confirmed: Option<Mono>,
     /// What a list that is under way has not named yet.
     pub(crate) sweep: Sweep<Item>,
+    /// Whether this run has said anything of it.
+    pub(crate) heard: bool,
 }
 
 impl CollectionState {
@@ -32,6 +34,7 @@ impl CollectionState {
     }
     /// A list begins: what was followed is no more, until the list ends.
     pub(crate) fn restart(&mut self, at: Mono) {
+        self.heard = true;
         self.freshness = match std::mem::take(&mut self.freshness) {
             Freshness::Unknown => Freshness::Syncing,
             Freshness::Live => {
@@ -99,7 +102,7 @@ impl Run {
         self.settled = false;
         for state in self.collections.values_mut() {
             state.go_stale(now, why);
-            state.synced = None;
+            (state.synced, state.heard) = (None, false);
         }
     }
     /// Marks what was live as stale; whether anything was.
@@ -115,6 +118,15 @@ impl Run {
         }
         Some(self.collections.entry(collection.clone()).or_default())
     }
+    /// This run names a fact of a collection; whether it had never spoken of that collection.
+    pub(crate) fn hear(&mut self, collection: &Collection, item: &Item) -> bool {
+        let is_new = !self.collections.contains_key(collection);
+        if let Some(state) = self.collection(collection) {
+            state.heard = true;
+            state.sweep.see(item);
+        }
+        is_new
+    }
     /// What must be synced; replaces what was said before.
     pub(crate) fn require(&mut self, list: Vec<Collection>) {
         let list: BTreeSet<Collection> = list.into_iter().take(Self::MAX_COLLECTIONS).collect();
@@ -127,6 +139,7 @@ impl Run {
     pub(crate) fn synced(&mut self, collection: &Collection, how: Completeness, at: Mono) {
         let restored = self.generation == RESTORED;
         let Some(state) = self.collection(collection) else { return };
+        state.heard = true;
         state.synced = Some(how);
         state.confirmed = Some(at);
         state.freshness = if restored { restored_at(at) } else { Freshness::Live };

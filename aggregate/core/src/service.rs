@@ -91,11 +91,13 @@ pub(crate) struct Service {
     pub(crate) view: Option<Arc<ServiceView>>,
     /// The networks of its addresses, under which it is indexed.
     pub(crate) networks: Vec<NetworkId>,
+    /// The shards in which groups of it wait for a declaration.
+    pub(crate) waiting: Vec<ShardId>,
 }
 
 impl Service {
     fn new(key: ServiceKey) -> Self {
-        Self { key, shards: Vec::new(), view: None, networks: Vec::new() }
+        Self { key, shards: Vec::new(), view: None, networks: Vec::new(), waiting: Vec::new() }
     }
     /// What a shard says.
     pub(crate) fn shard(&self, id: ShardId) -> Option<&ServiceShard> {

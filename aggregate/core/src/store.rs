@@ -21,7 +21,9 @@ use crate::workloads::WorkloadFact;
 impl Core {
     /// This is now so, whatever was held.
     pub(crate) fn put(&mut self, shard: ShardId, fact: Fact, at: Mono) {
-        self.gate.end(&(shard, fact.item()));
+        if !self.gate.is_idle() {
+            self.gate.end(&(shard, fact.item()));
+        }
         match fact {
             Fact::Service(key, value) => self.put_declaration(shard, key, value, at),
             Fact::Group(key, value) => self.put_group(shard, &key, value, None, at),
@@ -218,7 +220,9 @@ impl Core {
 
     /// This is no more; whether it was.
     pub(crate) fn remove(&mut self, shard: ShardId, item: &Item, evidence: Evidence) -> bool {
-        self.gate.end(&(shard, item.clone()));
+        if !self.gate.is_idle() {
+            self.gate.end(&(shard, item.clone()));
+        }
         let was = match item {
             Item::Service(key) => self.remove_declaration(shard, key),
             Item::Group(key) => self.remove_group(shard, key),

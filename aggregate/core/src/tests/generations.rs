@@ -242,3 +242,39 @@ fn the_hosts_of_a_namespace_are_its_own_and_those_exported_to_it() {
     assert_eq!(hosts(&mut world, "shop"), ["pay.shop"]);
     assert!(hosts(&mut world, "web").is_empty());
 }
+
+#[test]
+fn a_list_under_way_when_a_shadow_is_adopted_sweeps_the_old_facts_when_it_ends() {
+    let mut world = World::of_files();
+    let workload = mk_workload("w", "10.0.0.7", "");
+    world.lists("file", pay("10.0.0.1:http=80").into_iter().chain([workload]));
+    let shadow = world.shadow("file");
+    let mut words = mk_list(pay("10.0.0.1:http=80"));
+    words[0] = Delta::Required(vec![mk_collection(KINDS[0]), mk_collection(KINDS[1])]);
+    let last = words.pop().unwrap();
+    world.says_in("file", shadow, words);
+    assert_eq!(world.catalog().workloads.len(), 1, "adopted; of workloads nothing is known yet");
+    assert_eq!(world.catalog().registries.get(&mk_name("file")).unwrap().generation, shadow);
+    world.says_in("file", shadow, [last]);
+    assert!(world.catalog().workloads.is_empty());
+}
+
+#[test]
+fn a_collection_that_is_being_listed_is_no_stray() {
+    let mut world = World::of_files();
+    let workload = mk_workload("w", "10.0.0.7", "");
+    world.lists("file", [workload.clone()]);
+    world.restart("file");
+    let synced = |kind| Delta::Synced(mk_collection(kind), Completeness::Complete);
+    world.says(
+        "file",
+        [
+            Delta::Required(vec![mk_collection(KINDS[0])]),
+            Delta::Restart(mk_collection(KINDS[2])),
+            synced(KINDS[0]),
+        ],
+    );
+    assert_eq!(world.catalog().workloads.len(), 1);
+    world.says("file", [mk_put(workload), synced(KINDS[2])]);
+    assert_eq!(world.catalog().workloads.len(), 1);
+}

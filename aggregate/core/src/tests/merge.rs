@@ -1,7 +1,9 @@
 //! Declarations and groups become services: ports, precedence, conflicts, reuse.
 
 use super::mk::*;
-use tributary_model::{Code, Provider};
+use std::sync::Arc;
+
+use tributary_model::{Attributes, Code, Declaration, Fact, Group, Identity, Provider, ServiceAddress};
 
 #[test]
 fn a_declaration_with_a_group_is_served() {
@@ -53,4 +55,65 @@ fn port_conflict_reported_and_isolated() {
     let view = world.view("shop/pay.shop").unwrap();
     assert_eq!(view.ports[0].name.as_str(), "http", "east precedes west");
     assert_eq!(world.codes("shop/pay.shop"), [Code::PORT_CONFLICT]);
+}
+
+#[test]
+fn a_waiting_group_that_goes_waits_no_more() {
+    let mut world = World::of_files();
+    let group = mk_group("shop/pay.shop", "pay", "a", "10.0.0.1:http=8080");
+    let conditions =
+        |world: &mut World| world.catalog().registries.get(&mk_name("file")).unwrap().conditions.len();
+    world.puts("file", [group.clone()]);
+    assert_eq!(conditions(&mut world), 1);
+    world.says("file", [mk_deleted(&group)]);
+    assert_eq!((conditions(&mut world), world.core.groups_waiting().count()), (0, 0));
+}
+
+#[test]
+fn identities_and_virtual_addresses_are_those_of_all_shards_in_order() {
+    let mut world =
+        World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("west", Provider::Kubernetes)]);
+    let says = |ip: u8, identity: &str| {
+        let address =
+            ServiceAddress { cluster: None, ip: [10, 9, 0, ip].into(), prefix: 32, allocated: false };
+        let own =
+            Attributes { identities: Arc::from([Identity::new(identity).unwrap()]), ..Attributes::default() };
+        Declaration { addresses: Arc::from([address]), attributes: own, ..mk_decl("pay", "80 http") }
+    };
+    let group = |identity: &str| {
+        let mut group = mk_group_value("a", "10.0.0.1:http=80!");
+        let mut address = group.addresses[0].clone();
+        address.identity = Identity::new(identity).ok();
+        group = Group::new(group.source.clone(), group.port_sets.to_vec(), vec![], vec![address]);
+        Fact::Group(mk_group_key("shop/pay.shop", "pay", "a"), Arc::new(group))
+    };
+    world.puts("east", [mk_service("shop/pay.shop", says(9, "z")), group("d")]);
+    world.puts("west", [mk_service("shop/pay.shop", says(1, "a")), group("b")]);
+    let port = world.view("shop/pay.shop").unwrap().ports[0].clone();
+    let identities: Vec<&str> = port.cluster.facts.identities.iter().map(Identity::as_str).collect();
+    assert_eq!(identities, ["a", "b", "d", "z"], "whatever the endpoints' health");
+    let addresses: Vec<String> = port.listener.facts.addresses.iter().map(|a| a.ip.to_string()).collect();
+    assert_eq!(addresses, ["10.9.0.1", "10.9.0.9"]);
+    world.says("west", [mk_deleted(&group("b"))]);
+    let port = world.view("shop/pay.shop").unwrap().ports[0].clone();
+    assert_eq!(port.cluster.facts.identities.len(), 3, "an identity is not kept afterwards");
+}
+
+#[test]
+fn only_ports_that_nobody_leads_to_are_unmatched() {
+    let mut world = World::of_files();
+    world.puts(
+        "file",
+        [
+            mk_service("shop/pay.shop", mk_decl("pay", "80 http, 81 admin")),
+            mk_group("shop/pay.shop", "pay", "a", "10.0.0.1:http=8080"),
+            mk_group("shop/pay.shop", "pay", "b", "10.0.0.2:admin=9090"),
+        ],
+    );
+    assert!(world.codes("shop/pay.shop").is_empty(), "each port leads somewhere");
+    world.puts("file", [mk_group("shop/pay.shop", "pay", "b", "10.0.0.2:metrics=9090")]);
+    let view = world.view("shop/pay.shop").unwrap();
+    let messages: Vec<&str> = view.conditions.iter().map(|c| &*c.message).collect();
+    assert_eq!(world.codes("shop/pay.shop"), [Code::UNMATCHED_PORT]);
+    assert_eq!(messages.len(), 2, "one for 81, one for metrics: {messages:?}");
 }

@@ -261,6 +261,8 @@ proptest! {
         prop_assert_eq!(conditions(&walked), conditions(&fresh));
         let ips = |c: &Catalog| c.workload_ips.iter().map(|(ip, keys)| (*ip, keys.to_vec())).collect::<Vec<_>>();
         prop_assert_eq!(ips(&walked), ips(&fresh));
+        let odd = |c: &Catalog| c.registries.values().map(|r| r.conditions.to_vec()).collect::<Vec<_>>();
+        prop_assert_eq!(odd(&walked), odd(&fresh));
         prop_assert_eq!(&*walked.settings, &*fresh.settings);
         for (a, b) in walked.services().zip(fresh.services()) {
             for (a, b) in a.ports.iter().zip(b.ports.iter()) {

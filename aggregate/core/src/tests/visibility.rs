@@ -151,3 +151,20 @@ fn a_gateway_builds_the_services_of_its_network_and_no_others() {
     assert!(world.view("shop/far.shop").unwrap().ports[0].endpoints.facts.gated.is_empty());
     assert!(world.catalog().gateways.is_empty());
 }
+
+#[test]
+fn a_contested_service_that_is_built_to_the_same_is_the_same_view() {
+    let mut world = World::of_files();
+    world.puts(
+        "file",
+        [
+            mk_service("shop/pay.shop", mk_decl("a", "80 http")),
+            mk_service("web/pay.shop", mk_decl("b", "80 http")),
+        ],
+    );
+    let before = world.view("shop/pay.shop").unwrap();
+    let other = Settings { block_unknown: Some(true), ..Settings::default() };
+    let turn = world.puts("file", [Fact::Settings(Arc::new(other))]);
+    assert!(turn.changed.settings && turn.changed.hosts.is_empty());
+    assert!(Arc::ptr_eq(&before, &world.view("shop/pay.shop").unwrap()));
+}

@@ -68,8 +68,8 @@ impl Tone {
 
 #[derive(Debug, Default)]
 struct ScopeWords {
-    /// Places of pending statuses.
-    statuses: SmallVec<[(u64, Tone); 2]>,
+    /// Places of pending statuses, one of each tone at most.
+    statuses: SmallVec<[(u64, Tone); 3]>,
     /// The last place where the source was heard to be well.
     heard: u64,
 }
@@ -149,17 +149,15 @@ impl Pending {
         }
     }
 
-    /// A list begins. An earlier list of the collection that did not end is forgotten: all that it
-    /// said counts as said before this one.
+    /// A list begins. Of several that did not end the first and the last are kept: the core knows
+    /// by the first that it is not followed, and by the last what has to be named again.
     fn restart(&mut self, at: Mono, collection: Collection) {
         let place = self.append(at, Delta::Restart(collection.clone()));
         let listing = self.listings.entry(collection.clone()).or_default();
-        let mut gone = None;
-        if let Some(open) = listing.last(Mark::Restart)
-            && listing.last(Mark::Complete).is_none_or(|end| end < open)
-        {
-            gone = Some(listing.marks.remove(open).0);
-        }
+        let from = listing.last(Mark::Complete).map_or(0, |end| end + 1);
+        let begun = |(index, (_, mark)): &(usize, &(u64, Mark))| *index >= from && *mark == Mark::Restart;
+        let middle = listing.marks.iter().enumerate().filter(begun).map(|(index, _)| index).nth(1);
+        let gone = middle.map(|middle| listing.marks.remove(middle).0);
         listing.marks.push((place, Mark::Restart));
         if let Some(gone) = gone {
             self.discard(gone);
@@ -265,42 +263,39 @@ impl Pending {
         }
     }
 
-    /// The last status counts, and before one that is neither good nor bad the last that is: a
-    /// source that connects again is not back yet. A second bad one keeps the first one's time.
+    /// The last status of each tone counts: a source that connects again is not back yet. A second
+    /// bad one keeps the first one's time.
     fn status(&mut self, at: Mono, scope: Scope, state: SourceState, delta: Delta) {
         let tone = Tone::of(state);
         let words = self.scopes.entry(scope).or_default();
-        let stays = |older: Tone| tone == Tone::Neither && older != Tone::Neither;
-        let still_bad =
-            |(place, older): &&(u64, Tone)| tone == Tone::Bad && *older == Tone::Bad && *place > words.heard;
-        let since = words.statuses.iter().find(still_bad).and_then(|(place, _)| self.log.get(place));
-        let at = since.map_or(at, |(since, _)| *since);
-        let (kept, gone): (Vec<_>, Vec<_>) = words.statuses.drain(..).partition(|(_, older)| stays(*older));
+        let older = words.statuses.iter().position(|(_, older)| *older == tone);
+        let older = older.map(|index| words.statuses.remove(index).0);
+        let good = words.statuses.iter().filter(|(_, t)| *t == Tone::Good).map(|(place, _)| *place).max();
+        let well = words.heard.max(good.unwrap_or(0));
+        let since = older.filter(|place| tone == Tone::Bad && *place > well);
+        let at = since.and_then(|place| self.log.get(&place)).map_or(at, |(since, _)| *since);
         self.last += 1;
-        words.statuses.extend(kept);
         words.statuses.push((self.last, tone));
         self.log.insert(self.last, (at, delta));
-        for (place, _) in gone {
-            self.discard(place);
+        if let Some(older) = older {
+            self.discard(older);
         }
     }
 }
 
 /// Which marks of a listing a new end makes superfluous, taken out of it. Any end supersedes those
-/// that were not complete. A complete one is kept beside the first complete one of its list, which
-/// judges, because it may say that the source is back; and it makes superfluous whole lists before
-/// the one that it ends.
+/// that were not complete. A complete one supersedes all lists before the one that it ends. The
+/// first complete end of a list judges and stays; the last one stays beside it, because it may say
+/// that the source is back.
 fn superseded_marks(listing: &mut Listing, complete: bool) -> SmallVec<[u64; 4]> {
     let open = listing.last(Mark::Restart);
-    let list_ended_before =
-        open.is_some_and(|open| listing.marks.iter().take(open).any(|(_, mark)| *mark == Mark::Complete));
     let from = open.map_or(0, |open| open + 1);
     let ends = listing.marks.iter().skip(from).filter(|(_, mark)| *mark == Mark::Complete).count();
     let refreshed = if ends > 1 { listing.last(Mark::Complete) } else { None };
     let mut gone = SmallVec::new();
     let mut index = 0;
     listing.marks.retain(|(place, mark)| {
-        let older_list = list_ended_before && open.is_some_and(|open| index < open);
+        let older_list = open.is_some_and(|open| index < open);
         let superseded = *mark == Mark::Incomplete || (complete && (older_list || refreshed == Some(index)));
         index += 1;
         if superseded {

@@ -74,7 +74,7 @@ proptest! {
         let world = mk_world();
         let lists = world.collections.len();
         let objects = world.objects.len() * (1 + 4 * lists);
-        let bound = 4 * world.keys.len() + 6 * lists + objects + 2 * world.scopes.len() + 2;
+        let bound = 4 * world.keys.len() + 8 * lists + objects + 3 * world.scopes.len() + 2;
         prop_assert!(taken.len() <= bound, "{} words are pending about {} keys", taken.len(), world.keys.len());
         let stats = inlet.stats();
         prop_assert_eq!(stats.received, words.len() as u64);
@@ -117,8 +117,8 @@ fn an_interrupted_list_leaves_two_words_a_key() {
     }
     inlet.send(world.unsure(&world.keys[0], 100));
     let taken: Vec<Delta> = outlet.take().into_iter().map(|s| s.value).collect();
-    let expected =
-        [world.restart(&world.keys[0]), world.put(&world.keys[0], 99), world.unsure(&world.keys[0], 100)];
+    let key = &world.keys[0];
+    let expected = [world.restart(key), world.restart(key), world.put(key, 99), world.unsure(key, 100)];
     assert_eq!(taken, expected);
 }
 
@@ -156,4 +156,29 @@ fn a_run_that_is_over_is_not_heard() {
     assert_eq!(inlet.stats().late, 1);
     drop(outlet);
     assert!(inlet.is_closed());
+}
+
+#[test]
+fn taking_while_others_send_loses_nothing() {
+    let (inlet, mut outlet, _, _) = mk_inlet();
+    let world = mk_world();
+    let mut heard = Naive::new(false);
+    std::thread::scope(|scope| {
+        let senders: Vec<_> = (0..world.keys.len())
+            .map(|i| {
+                let (inlet, world) = (inlet.clone(), mk_world());
+                scope.spawn(move || {
+                    for value in 0..=500 {
+                        inlet.send(world.put(&world.keys[i], value));
+                    }
+                })
+            })
+            .collect();
+        while senders.iter().any(|sender| !sender.is_finished()) {
+            heard.hear_all(outlet.take().into_iter().map(|s| s.value));
+        }
+    });
+    heard.hear_all(outlet.take().into_iter().map(|s| s.value));
+    let last = raw(&world.keys.iter().map(|key| (world.put(key, 500), false)).collect::<Vec<_>>(), false);
+    assert_eq!(heard.believed, last.believed);
 }

@@ -191,9 +191,10 @@ impl Naive {
                 let live: Vec<Key> = self.believed.keys().filter(|k| k.collection() == c).cloned().collect();
                 self.sweeps.entry(c.clone()).or_insert_with(Sweep::closed).open(live);
                 let fresh = self.fresh.entry(c).or_default();
-                if *fresh == Fresh::Unknown {
-                    *fresh = Fresh::Syncing;
-                }
+                *fresh = match *fresh {
+                    Fresh::Unknown | Fresh::Syncing => Fresh::Syncing,
+                    Fresh::Live | Fresh::Stale => Fresh::Stale,
+                };
             }
             Delta::Synced(c, how) => {
                 if how == Completeness::Complete {
@@ -219,15 +220,24 @@ impl Naive {
             SourceState::Syncing => {}
             SourceState::Live => self.recover(|c| c.scope == scope),
             _ => {
-                let live = self.fresh.iter_mut().filter(|(c, f)| c.scope == scope && **f == Fresh::Live);
-                live.for_each(|(_, fresh)| *fresh = Fresh::Stale);
+                for (_, fresh) in self.fresh.iter_mut().filter(|(c, _)| c.scope == scope) {
+                    *fresh = match *fresh {
+                        Fresh::Unknown | Fresh::Syncing => Fresh::Unknown,
+                        Fresh::Live | Fresh::Stale => Fresh::Stale,
+                    };
+                }
             }
         }
         self.status.insert(scope, state);
     }
+    /// What was listed and is not being listed again is followed again.
     fn recover(&mut self, of: impl Fn(&Collection) -> bool) {
-        let stale = self.fresh.iter_mut().filter(|(c, f)| of(c) && **f == Fresh::Stale);
-        stale.for_each(|(_, fresh)| *fresh = Fresh::Live);
+        for (c, fresh) in self.fresh.iter_mut().filter(|(c, f)| of(c) && **f == Fresh::Stale) {
+            let listing = self.sweeps.get(c).is_some_and(Sweep::is_open);
+            if self.ended.contains_key(c) && !listing {
+                *fresh = Fresh::Live;
+            }
+        }
     }
     fn see(&mut self, key: &Key) {
         self.sweeps.entry(key.collection()).or_insert_with(Sweep::closed).see(key);

@@ -10,6 +10,7 @@
 mod follow;
 mod pacing;
 mod rotation;
+mod simulation;
 mod start;
 mod supervision;
 mod support;

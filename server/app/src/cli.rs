@@ -11,6 +11,8 @@ pub mod http;
 pub mod table;
 pub mod watch;
 
+use std::io::IsTerminal as _;
+
 pub use console::Console;
 pub use http::Server;
 
@@ -18,6 +20,14 @@ use crate::args::Command;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
 use crate::reference;
+
+/// Runs any command but `serve` on this process's streams.
+pub async fn run_here(command: Command, env: &Environment) -> Result<Exit, Failure> {
+    let terminal = std::io::stdout().is_terminal();
+    let (mut out, mut talk) = (std::io::stdout(), std::io::stderr());
+    let color = terminal && env.get("NO_COLOR").is_none();
+    run(command, env, &mut Console { out: &mut out, talk: &mut talk, terminal, color }).await
+}
 
 /// Runs any command but `serve`.
 pub async fn run(command: Command, env: &Environment, console: &mut Console<'_>) -> Result<Exit, Failure> {

@@ -169,8 +169,9 @@ impl Reloader {
             Ok(loaded) => loaded,
             Err(failure) => return self.refuse(failure),
         };
-        let change = Change::between(&self.running.config(), &loaded.config);
-        let failures = self.apply.apply(&change, &loaded.config).await;
+        let running = self.running.config();
+        let change = Change::between(&running, &loaded.config);
+        let failures = self.apply.apply(&change, &merged(&running, &loaded.config)).await;
         for failure in &failures {
             tracing::error!(error = %failure, "a part of the changed configuration could not be taken over");
         }

@@ -43,6 +43,8 @@ impl Change {
             restart: restart(running, new),
             ..Self::default()
         };
+        // Sources make identities from the trust domain, so all read their objects anew.
+        let anew = running.settings.trust_domain != new.settings.trust_domain;
         for (name, registry) in next {
             match old.get(&name) {
                 None => out.joined.push(registry),
@@ -51,7 +53,7 @@ impl Change {
                     out.left.push(name);
                     out.joined.push(registry);
                 }
-                Some(before) if *before != registry => out.rotated.push(registry),
+                Some(before) if anew || *before != registry => out.rotated.push(registry),
                 Some(_) => {}
             }
         }
@@ -134,6 +136,15 @@ mod tests {
         assert_eq!(names(&change.joined), ["c", "d"]);
         assert_eq!(names(&change.rotated), ["b"]);
         assert_eq!(change.left, ["a", "c"], "another cluster is another registry");
+    }
+
+    #[test]
+    fn another_trust_domain_is_read_into_every_source() {
+        let old = mk_config(vec![mk_registry("a", "1", "x")]);
+        let mut new = old.clone();
+        new.settings.trust_domain = Some("prod".into());
+        let change = Change::between(&old, &new);
+        assert_eq!((change.rotated.len(), change.settings), (1, true));
     }
 
     #[test]

@@ -1,5 +1,12 @@
 //! The conformance suite over real directories.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test: what goes wrong here is a failed test"
+)]
+
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

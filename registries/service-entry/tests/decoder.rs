@@ -3,6 +3,13 @@
 //! Each case is made from its number and a seed that is kept here, so that a failure is repeated by
 //! its number. Every case lies between two good documents, which must be served whatever it is.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test: what goes wrong here is a failed test"
+)]
+
 use std::fmt::Write as _;
 
 use tributary_model::{ClusterId, Code, Fact};

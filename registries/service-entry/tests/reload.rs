@@ -1,5 +1,12 @@
 //! What editors, mounts and accidents do to a directory, done to a real one.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test: what goes wrong here is a failed test"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::symlink;

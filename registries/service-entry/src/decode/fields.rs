@@ -42,13 +42,18 @@ impl<'n> Fields<'n> {
     }
     /// A field's node and its path; nothing counts as absent.
     pub(crate) fn get(&mut self, name: &'static str) -> Option<(String, &'n Node)> {
-        self.known.push(name);
+        self.know(name);
         let (_, node) = self.entries.iter().find(|(key, _)| key.name == name)?;
         (node.value != Value::Null).then(|| (self.path(name), node))
     }
     /// Fields that are known and mean nothing here.
     pub(crate) fn ignore(&mut self, names: &[&'static str]) {
-        self.known.extend(names);
+        names.iter().for_each(|name| self.know(name));
+    }
+    fn know(&mut self, name: &'static str) {
+        if !self.known.contains(&name) {
+            self.known.push(name);
+        }
     }
     /// A field that holds text.
     pub(crate) fn text(&mut self, name: &'static str, faults: &mut Faults) -> Option<Text> {

@@ -104,7 +104,13 @@ fn unknown_fields_are_told_what_was_meant() {
     refused(&with("  resolutoin: DNS\n"), Code::UNKNOWN_FIELD, 8, 3, "did you mean resolution?");
     refused(&with("  workload_selector: {}\n"), Code::UNKNOWN_FIELD, 8, 3, "did you mean workloadSelector?");
     refused(&with("  trafficPolicy: {}\n"), Code::UNKNOWN_FIELD, 8, 3, "write one of hosts, addresses");
-    refused(&with("extra: 1\n"), Code::UNKNOWN_FIELD, 8, 1, "extra is not a known field");
+    refused(
+        &with("extra: 1\n"),
+        Code::UNKNOWN_FIELD,
+        8,
+        1,
+        "extra is not a known field; remove it, or write one of kind, apiVersion, metadata, spec, status",
+    );
     refused(
         &with("").replace("number: 80", "number: 80, nme: x"),
         Code::UNKNOWN_FIELD,

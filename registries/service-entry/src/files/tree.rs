@@ -193,24 +193,14 @@ impl Tree {
 
     fn claims(&self) -> BTreeMap<&ObjectId, Vec<Claim<'_>>> {
         let mut claims: BTreeMap<&ObjectId, Vec<Claim<'_>>> = BTreeMap::new();
-        for (file, contents, lying) in self.documents() {
-            if let About::Object(id) = &lying.read.about {
-                claims.entry(id).or_default().push(Claim { file, contents, lying });
+        for (file, contents) in &self.files {
+            for lying in &contents.documents {
+                if let About::Object(id) = &lying.read.about {
+                    claims.entry(id).or_default().push(Claim { file, contents, lying });
+                }
             }
         }
         claims
-    }
-
-    fn documents(&self) -> impl Iterator<Item = (&Path, &Contents, &Lying)> {
-        let of = |(file, contents)| Self::documents_of(file, contents);
-        self.files.iter().flat_map(of)
-    }
-
-    fn documents_of<'t>(
-        file: &'t PathBuf,
-        contents: &'t Contents,
-    ) -> impl Iterator<Item = (&'t Path, &'t Contents, &'t Lying)> {
-        contents.documents.iter().map(move |lying| (&**file, contents, lying))
     }
 
     fn found(&mut self, id: &ObjectId) {

@@ -135,8 +135,29 @@ fn fault(error: &Error) -> Fault {
             let key = key.as_deref().unwrap_or("a key");
             Fault::refused(Code::YAML_SYNTAX, at, format!("{key} is written twice; keep one"))
         }
-        _ => Fault::refused(Code::YAML_SYNTAX, at, format!("the document is not YAML: {}", short(error))),
+        _ => {
+            let what = short(error);
+            let message = format!("the document is not YAML: {what}; {}", advice(&what));
+            Fault::refused(Code::YAML_SYNTAX, at, message)
+        }
     }
+}
+
+/// What most likely mends what the parser says.
+fn advice(what: &str) -> &'static str {
+    const KNOWN: [(&str, &str); 10] = [
+        ("tabs", "indent with spaces"),
+        ("unclosed", "close it"),
+        ("misplaced bracket", "remove it"),
+        ("placement of ':'", "close the bracket before it, or put the text in quotes"),
+        ("mapping values", "put the value in quotes, or begin a new line"),
+        ("unknown anchor", "define the anchor in this document, or put the text in quotes"),
+        ("unexpected character", "put the value in quotes"),
+        ("indentation", "align the line with its neighbours, and close the quotes before it"),
+        ("expected key", "align the line with its neighbours"),
+        ("expected ':'", "write `key: value`, or `- ` before an item of a list"),
+    ];
+    KNOWN.iter().find(|(part, _)| what.contains(part)).map_or("correct this line", |(_, advice)| advice)
 }
 
 /// Without the wrappers that say by which alias the parser came to it.
@@ -272,7 +293,27 @@ mod tests {
         assert_eq!(fault.code, Code::YAML_SYNTAX);
         assert!(fault.at.line >= 2, "{fault}");
         assert!(fault.message.starts_with("the document is not YAML: "), "{fault}");
+        assert!(
+            fault.message.ends_with("; close the bracket before it, or put the text in quotes"),
+            "{fault}"
+        );
         assert!(!fault.message.contains('\n'), "{fault}");
+    }
+
+    #[test]
+    fn every_syntax_error_says_what_to_do() {
+        for (text, advice) in [
+            ("a:\n\tb: c\n", "indent with spaces"),
+            ("a: [1\n", "close it"),
+            ("a: b: c\n", "put the value in quotes, or begin a new line"),
+            ("a: @b\n", "put the value in quotes"),
+            ("a: *b\n", "define the anchor in this document"),
+            ("a:\n  b: c\n d: e\n", "align the line with its neighbours"),
+            ("a:\n- b\n-c\nd: e\n", "`- ` before an item"),
+            ("? [a]\n: b\n", "correct this line"),
+        ] {
+            assert!(refused(text).message.contains(advice), "{text:?}: {}", refused(text));
+        }
     }
 
     #[test]

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Runs every command that the documents show, as a reader would, and compares what they print.
+
+Called by `./test docs`. In each Markdown file the fenced blocks run in order, in a scratch copy of
+the examples, with free ports in the environment:
+
+    ```sh               runs and must succeed
+    ```sh exit=3        runs and must end with that code
+    ```sh serve         runs in the background until the file ends; the next block waits for its port
+    ```sh skip=reason   is not run; the reason is printed
+    ```text             right after a command: its lines must appear in the output, in order;
+                        `…` stands for anything
+
+Order within a file is promised; files do not see each other.
+"""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FENCE = re.compile(r"^(```+)(\S*)\s*(.*)$")
+LIMIT = float(os.environ.get("TRIBUTARY_DOCS_LIMIT", "60"))
+
+
+def blocks(path):
+    """Yields (line, language, info, text) for each fenced block of a file."""
+    lines = path.read_text().splitlines()
+    i = 0
+    while i < len(lines):
+        opened = FENCE.match(lines[i].strip())
+        if not opened:
+            i += 1
+            continue
+        start, body = i, []
+        i += 1
+        while i < len(lines) and lines[i].strip() != opened[1]:
+            body.append(lines[i])
+            i += 1
+        yield start + 1, opened[2], opened[3], "\n".join(body)
+        i += 1
+
+
+def free_ports(count):
+    """Ports that were free a moment ago."""
+    held = [socket.socket() for _ in range(count)]
+    for s in held:
+        s.bind(("127.0.0.1", 0))
+    ports = [s.getsockname()[1] for s in held]
+    for s in held:
+        s.close()
+    return ports
+
+
+class Reader:
+    """One document's scratch folder, environment and background commands."""
+
+    def __init__(self, path):
+        self.path = path
+        self.home = Path(tempfile.mkdtemp(prefix="tributary-docs-"))
+        self.xds, self.admin, self.web, self.envoy = free_ports(4)
+        shutil.copytree(ROOT / "docs" / "examples", self.home / "docs" / "examples")
+        for file in (self.home / "docs" / "examples").rglob("*"):
+            if file.is_file():
+                file.write_text(self.with_ports(file.read_text()))
+        self.background = []
+        self.env = dict(
+            os.environ,
+            HOME=str(self.home),
+            TRIBUTARY_XDS_LISTEN=f"127.0.0.1:{self.xds}",
+            TRIBUTARY_ADMIN_LISTEN=f"127.0.0.1:{self.admin}",
+            TRIBUTARY_SERVER=f"http://127.0.0.1:{self.admin}",
+            NO_COLOR="1",
+        )
+
+    def with_ports(self, text):
+        """The ports that documents name, exchanged for free ones."""
+        named = {"15010": self.xds, "15014": self.admin, "10000": self.web, "9901": self.envoy}
+        return re.sub(r"\b(15010|15014|10000|9901)\b", lambda m: str(named[m[1]]), text)
+
+    def start(self, command):
+        out = open(self.home / f"background-{len(self.background)}.log", "w")
+        self.background.append(self.spawn(command, out))
+
+    def spawn(self, command, out):
+        return subprocess.Popen(
+            ["bash", "-euo", "pipefail", "-c", self.with_ports(command)],
+            cwd=self.home, env=self.env, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def wait_ready(self):
+        """Returns when the server answers, or tells what it printed instead."""
+        deadline = time.monotonic() + LIMIT
+        while time.monotonic() < deadline:
+            ready = subprocess.run(
+                ["curl", "-sf", "-o", "/dev/null", f"http://127.0.0.1:{self.admin}/readyz"], check=False
+            )
+            if ready.returncode == 0:
+                return None
+            if any(p.poll() is not None for p in self.background):
+                return "a background command ended"
+            time.sleep(0.05)  # the condition is another process's; there is nothing to wait on but time
+        return f"no server answered within {LIMIT:.0f} s"
+
+    def run(self, command):
+        child = self.spawn(command, subprocess.PIPE)
+        try:
+            printed, _ = child.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            printed, _ = child.communicate()
+            return None, printed.decode(errors="replace")
+        return child.returncode, printed.decode(errors="replace")
+
+    def close(self):
+        for child in self.background:
+            try:
+                os.killpg(child.pid, signal.SIGTERM)
+                child.wait(10)
+            except ProcessLookupError:
+                pass
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)
+        logs = "".join(f.read_text() for f in sorted(self.home.glob("background-*.log")))
+        shutil.rmtree(self.home, ignore_errors=True)
+        return logs
+
+
+def missing(expected, printed):
+    """The first expected line that does not appear in order, or None."""
+    rest = printed.splitlines()
+    for line in filter(str.strip, expected.splitlines()):
+        pattern = ".*".join(re.escape(part) for part in line.strip().split("…"))
+        for n, got in enumerate(rest):
+            if re.search(pattern, got):
+                rest = rest[n + 1:]
+                break
+        else:
+            return line
+    return None
+
+
+def check(path):
+    """Runs one document; returns (commands run, list of failures)."""
+    reader, ran, failures, printed, waiting = Reader(path), 0, [], None, False
+    name = path.relative_to(ROOT)
+    for line, language, info, text in blocks(path):
+        at = f"{name}:{line}"
+        if language == "text" and printed is not None:
+            if (lost := missing(reader.with_ports(text), printed)) is not None:
+                failures.append(f"{at}: not printed: {lost}\n--- printed ---\n{printed}")
+            printed = None
+            continue
+        printed = None
+        if language != "sh":
+            continue
+        if info.startswith("skip="):
+            print(f"  {at}: not run: {info[5:]}")
+            continue
+        if info == "serve":
+            reader.start(text)
+            waiting, ran = True, ran + 1
+            continue
+        if waiting:
+            waiting = False
+            if (why := reader.wait_ready()) is not None:
+                failures.append(f"{at}: {why}")
+                break
+        want = int(info.removeprefix("exit=")) if info.startswith("exit=") else 0
+        code, printed = reader.run(text)
+        ran += 1
+        if code != want:
+            failures.append(f"{at}: ended with {code}, not {want}\n--- printed ---\n{printed}")
+            break
+    if waiting and (why := reader.wait_ready()) is not None:
+        failures.append(f"{name}: {why}")
+    logs = reader.close()
+    if failures and logs:
+        failures.append(f"--- background of {name} ---\n{logs[-4000:]}")
+    return ran, failures
+
+
+def main():
+    paths = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    wanted = [p for p in paths if p.exists() and (len(sys.argv) < 2 or str(p.relative_to(ROOT)) in sys.argv[1:])]
+    total, bad = 0, []
+    for path in wanted:
+        ran, failures = check(path)
+        total += ran
+        bad += failures
+        if ran:
+            print(f"  {path.relative_to(ROOT)}: {ran} commands, {'ok' if not failures else 'FAILED'}")
+    if total == 0:
+        bad.append("no document shows a command: the search is broken")
+    print("\n".join(bad), file=sys.stderr)
+    print(f"{total} commands ran in {len(wanted)} documents")
+    sys.exit(1 if bad else 0)
+
+
+main()

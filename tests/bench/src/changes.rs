@@ -1,0 +1,142 @@
+//! Changes on the wire: one change to many streams, a rolling replacement, a relist that says
+//! nothing new, and a slow reader among many.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Result, ensure};
+
+use crate::children::Clients;
+use crate::report::{Table, quantile};
+use crate::rig::Rig;
+use crate::usage;
+use crate::world::Size;
+
+/// One endpoint changes, again and again, each time after everybody has seen the last.
+pub(crate) async fn fan_out(
+    size: Size,
+    streams: usize,
+    changes: usize,
+    stalled: usize,
+    table: &mut Table,
+) -> Result<()> {
+    let rig = Rig::start(size).await?;
+    let mut clients = Clients::ads(&rig.addr, streams, "delta", 0, stalled)?;
+    clients.event("ready").await?;
+    rig.quiet().await?;
+    let (cpu, encodes, sends, idle) =
+        (usage::cpu(), rig.encodes(), rig.count("sends"), rig.count("wakeups_for_nothing"));
+    let (mut first, mut p99, mut last) = (Vec::new(), Vec::new(), Vec::new());
+    for n in 1..=changes {
+        let at = unix_nanos();
+        rig.replace(n % size.services, n)?;
+        let seen = clients.event("seen").await?;
+        let since = |key: &str| seen[key].as_u64().map_or(f64::NAN, |t| t.saturating_sub(at) as f64 / 1e6);
+        first.push(since("first"));
+        p99.push(since("p99"));
+        last.push(since("last"));
+    }
+    let name = if stalled > 0 {
+        format!("{streams} streams beside {stalled} that never read")
+    } else {
+        format!("{streams} streams")
+    };
+    table.add(format!("{name}: change to first client"), "ms", quantile(&mut first, 0.5));
+    table.add(format!("{name}: change to 99 % of clients"), "ms", quantile(&mut p99, 0.5));
+    table.add(format!("{name}: change to last client"), "ms", quantile(&mut last, 0.5));
+    let per_change = |total: u64| total as f64 / changes as f64;
+    table.add(
+        format!("{name}: CPU per change"),
+        "ms",
+        (usage::cpu() - cpu).as_secs_f64() * 1e3 / changes as f64,
+    );
+    let encodes = per_change(rig.encodes() - encodes);
+    let sends = per_change(rig.count("sends") - sends);
+    table.add(format!("{name}: encodes per change"), "", encodes);
+    table.add(format!("{name}: sends per change"), "", sends);
+    table.add(
+        format!("{name}: wake-ups for nothing per change"),
+        "",
+        per_change(rig.count("wakeups_for_nothing") - idle),
+    );
+    let most = f64::from(size.ports);
+    ensure!(encodes <= most, "{encodes} encodes for one change of {most} ports");
+    ensure!(sends <= (streams + stalled) as f64 * 1.01, "{sends} sends for {streams} streams");
+    Ok(())
+}
+
+/// Addresses of one service are replaced one by one, at a steady rate.
+pub(crate) async fn rolling(size: Size, clients: usize, rate: u32, table: &mut Table) -> Result<()> {
+    let rig = Rig::start(size).await?;
+    let samples = clients.min(20);
+    let mut following = Clients::ads(&rig.addr, clients, "delta", samples, 0)?;
+    following.event("ready").await?;
+    rig.quiet().await?;
+    let cpu = usage::cpu();
+    let mut tick = tokio::time::interval(Duration::from_secs(1) / rate);
+    let mut gone: BTreeMap<String, u64> = BTreeMap::new();
+    for moved in 1..=size.addresses {
+        tick.tick().await;
+        gone.insert(rig.world.ip(0, moved - 1, false).to_string(), unix_nanos());
+        rig.replace(0, moved)?;
+    }
+    let told = wait_for_all(&mut following, &gone, samples).await?;
+    let spent = (usage::cpu() - cpu).as_secs_f64();
+    let mut late: Vec<f64> = told;
+    table.add("removal to client, p50", "ms", quantile(&mut late, 0.5));
+    let p99 = quantile(&mut late, 0.99);
+    table.add("removal to client, p99", "ms", p99);
+    table.add("removal to client, worst", "ms", quantile(&mut late, 1.0));
+    table.add(format!("CPU for {} replacements to {clients} clients", size.addresses), "s", spent);
+    ensure!(p99 <= 1000.0, "removals took {p99:.0} ms at p99: ten times the aim");
+    Ok(())
+}
+
+async fn wait_for_all(
+    clients: &mut Clients,
+    gone: &BTreeMap<String, u64>,
+    samples: usize,
+) -> Result<Vec<f64>> {
+    for _ in 0..200 {
+        let lost = clients.lost().await?;
+        if lost.len() >= gone.len() && lost.iter().all(|(_, times)| times.len() >= samples) {
+            return Ok(lost.iter().flat_map(|(address, times)| late(gone, address, times)).collect());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    anyhow::bail!("not every client was told of every removal")
+}
+
+fn late(gone: &BTreeMap<String, u64>, address: &str, times: &[u64]) -> Vec<f64> {
+    let Some(&at) = gone.get(address) else { return Vec::new() };
+    times.iter().map(|t| t.saturating_sub(at) as f64 / 1e6).collect()
+}
+
+/// Everything is listed again, and nothing is new: decoded once, then nothing.
+pub(crate) async fn relist(size: Size, clients: usize, table: &mut Table) -> Result<()> {
+    let rig = Rig::start(size).await?;
+    let mut following = Clients::ads(&rig.addr, clients, "delta", 0, 0)?;
+    following.event("ready").await?;
+    rig.quiet().await?;
+    let (cpu, encodes, sends) = (usage::cpu(), rig.encodes(), rig.count("sends"));
+    let views = rig.views().await?;
+    rig.relist().await?;
+    let endpoints = (size.services * size.addresses) as f64;
+    table.add(
+        format!("{endpoints} endpoints listed again: CPU"),
+        "ms",
+        (usage::cpu() - cpu).as_secs_f64() * 1e3,
+    );
+    table.add("views rebuilt", "", (rig.views().await? - views) as f64);
+    table.add("encodes", "", (rig.encodes() - encodes) as f64);
+    table.add("sends", "", (rig.count("sends") - sends) as f64);
+    ensure!(rig.encodes() == encodes, "a relist without news encoded something");
+    ensure!(rig.count("sends") == sends, "a relist without news sent something");
+    ensure!(rig.views().await? == views, "a relist without news rebuilt a view");
+    Ok(())
+}
+
+fn unix_nanos() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,77 @@
+//! Starts the clients' process and listens to what it tells.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+/// How long any step of a bench may take: ten times what the slowest should.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The process of the clients; ends when dropped.
+pub(crate) struct Clients {
+    _child: Child,
+    input: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Clients {
+    /// Starts this program again as clients.
+    pub(crate) fn start(args: &[String]) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("client").args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().context("start the clients")?;
+        let input = child.stdin.take().ok_or_else(|| anyhow!("the clients have no input"))?;
+        let output = child.stdout.take().ok_or_else(|| anyhow!("the clients have no output"))?;
+        Ok(Self { _child: child, input, lines: BufReader::new(output).lines() })
+    }
+
+    /// ADS clients: how many, how they speak, how many of them decode, how many never read.
+    pub(crate) fn ads(addr: &str, count: usize, mode: &str, samples: usize, stalled: usize) -> Result<Self> {
+        let numbers = [count.to_string(), mode.to_owned(), samples.to_string(), stalled.to_string()];
+        Self::start(&[&[addr.to_owned()][..], &numbers].concat())
+    }
+
+    /// The next event of this name; an error of any client ends the wait.
+    pub(crate) async fn event(&mut self, name: &str) -> Result<Value> {
+        loop {
+            let value = self.next().await.with_context(|| format!("waiting for {name:?}"))?;
+            match value["event"].as_str() {
+                Some(found) if found == name => return Ok(value),
+                Some("failed") => bail!("a client failed: {value}"),
+                _ => {}
+            }
+        }
+    }
+
+    /// All `lost` events up to now, as (address, times).
+    pub(crate) async fn lost(&mut self) -> Result<Vec<(String, Vec<u64>)>> {
+        self.input.write_all(b"report\n").await?;
+        let mut all = Vec::new();
+        loop {
+            let value = self.next().await?;
+            match value["event"].as_str() {
+                Some("lost") => {
+                    let times = value["at"].as_array().map(|a| a.iter().filter_map(Value::as_u64).collect());
+                    all.push((
+                        value["address"].as_str().unwrap_or_default().to_owned(),
+                        times.unwrap_or_default(),
+                    ));
+                }
+                Some("reported") => return Ok(all),
+                _ => {}
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Result<Value> {
+        let line = tokio::time::timeout(PATIENCE, self.lines.next_line())
+            .await
+            .context("the clients are silent")??;
+        let line = line.ok_or_else(|| anyhow!("the clients ended"))?;
+        Ok(serde_json::from_str(&line)?)
+    }
+}

@@ -1,0 +1,105 @@
+//! The bench report: times and rates beside the counts that explain them, with a baseline in the
+//! same run.
+//!
+//! `tributary-bench small` runs every bench small, for its counts: CI asserts those, and deadlines of
+//! ten times the aim. `tributary-bench full [BENCH...]` runs the sizes of the report, five times
+//! each, and prints median and spread. A bench's clients live in a process of their own, so that
+//! the server's CPU and memory are the server's.
+
+mod changes;
+mod children;
+mod client;
+mod floor;
+mod intake;
+mod naive;
+mod report;
+mod rig;
+mod storm;
+mod usage;
+mod wire;
+mod world;
+
+use anyhow::{Result, bail};
+use report::Table;
+use world::Size;
+
+#[global_allocator]
+pub(crate) static ALLOCATOR: cap::Cap<tikv_jemallocator::Jemalloc> =
+    cap::Cap::new(tikv_jemallocator::Jemalloc, usize::MAX);
+
+/// The benches by name.
+const BENCHES: [&str; 6] = ["intake", "storm", "fanout", "rolling", "relist", "slow"];
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["client", rest @ ..] => client::main(rest),
+        [size @ ("small" | "full"), names @ ..] => {
+            let known = |name: &&&str| !BENCHES.contains(name);
+            if let Some(unknown) = names.iter().find(known) {
+                bail!("there is no bench {unknown:?}; there are {}", BENCHES.join(", "));
+            }
+            let chosen: &[&str] = if names.is_empty() { &BENCHES } else { names };
+            chosen.iter().try_for_each(|name| bench(name, *size == "full"))
+        }
+        // A process of its own for each run, so that memory is that run's.
+        ["run", size, name, run] => one(name, *size == "full", run),
+        _ => bail!("usage: tributary-bench small|full [{}]", BENCHES.join("|")),
+    }
+}
+
+/// Runs a bench as often as the report wants, each time in a fresh process, and prints its table.
+fn bench(name: &str, full: bool) -> Result<()> {
+    let size = if full { "full" } else { "small" };
+    let mut table = Table::new(format!("{name} ({size}): tributary-bench {size} {name}"));
+    for run in 0..if full { 5 } else { 1 } {
+        let me = std::env::current_exe()?;
+        let output = std::process::Command::new(me).args(["run", size, name, &run.to_string()]).output()?;
+        if !output.status.success() {
+            bail!("bench {name} failed: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        table.read(&String::from_utf8_lossy(&output.stdout));
+    }
+    print!("{}", table.render());
+    Ok(())
+}
+
+fn one(name: &str, full: bool, _run: &str) -> Result<()> {
+    let mut table = Table::new(name);
+    if name == "intake" {
+        let services = if full { 2_000 } else { 500 };
+        intake::run(Size { services, ports: 2, addresses: 100 }, &mut table)?;
+    } else {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        runtime.block_on(wired(name, full, &mut table))?;
+    }
+    print!("{}", table.write());
+    Ok(())
+}
+
+async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
+    let services = if full { 1_000 } else { 200 };
+    let size = Size { services, ports: 2, addresses: 10 };
+    match (name, full) {
+        ("storm", true) => {
+            storm::run(size, 200, table).await?;
+            storm::large(Size { addresses: 100, ..size }, 50, table).await
+        }
+        ("storm", false) => storm::run(size, 40, table).await,
+        ("fanout", true) => changes::fan_out(size, 2_000, 50, 0, table).await,
+        ("fanout", false) => changes::fan_out(size, 100, 20, 0, table).await,
+        ("slow", true) => changes::fan_out(size, 200, 50, 20, table).await,
+        ("slow", false) => changes::fan_out(size, 50, 20, 5, table).await,
+        ("rolling", true) => {
+            changes::rolling(Size { services: 50, ports: 2, addresses: 500 }, 200, 100, table).await
+        }
+        ("rolling", false) => {
+            changes::rolling(Size { services: 5, ports: 2, addresses: 100 }, 20, 100, table).await
+        }
+        ("relist", true) => {
+            changes::relist(Size { services: 1_000, ports: 1, addresses: 100 }, 50, table).await
+        }
+        _ => changes::relist(Size { services: 100, ports: 1, addresses: 100 }, 10, table).await,
+    }
+}

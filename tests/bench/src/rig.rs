@@ -1,0 +1,143 @@
+//! The server under test, whole but for the command line: runtime, core, answers, sessions, port.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use tributary_model::{Catalog, Changed};
+use tributary_registry_api::ProcessClock;
+use tributary_runtime::{DropRecords, Fanout, Handle, Runtime, RuntimeConfig, Source};
+use tributary_xds::answers::{CatalogAnswers, Kind};
+use tributary_xds::source::CatalogSource;
+use tributary_xds::transport::XdsServer;
+
+use crate::intake::spec;
+use crate::naive::Content;
+use crate::world::{Size, World};
+
+/// A running server with a world in it; ends when dropped.
+pub(crate) struct Rig {
+    pub(crate) addr: String,
+    pub(crate) world: World,
+    answers: Arc<CatalogAnswers>,
+    server: XdsServer,
+    source: Source,
+    _runtime: Runtime,
+    handle: Handle,
+}
+
+#[derive(Default)]
+struct Waker(OnceLock<XdsServer>);
+
+impl Fanout for Waker {
+    fn published(&self, catalog: &Arc<Catalog>, changed: &Changed) {
+        if let Some(server) = self.0.get() {
+            server.published(catalog, changed);
+        }
+    }
+}
+
+struct Current(Handle);
+
+impl CatalogSource for Current {
+    fn current(&self) -> Arc<Catalog> {
+        self.0.catalog()
+    }
+    fn ready(&self) -> bool {
+        true
+    }
+}
+
+impl Rig {
+    /// Starts it on a free port and waits until the world is published.
+    pub(crate) async fn start(size: Size) -> Result<Self> {
+        let waker = Arc::new(Waker::default());
+        let clock = Arc::new(ProcessClock::starting_now());
+        let runtime = Runtime::start(
+            RuntimeConfig::default(),
+            clock,
+            Arc::<Waker>::clone(&waker),
+            Box::new(DropRecords),
+        );
+        let handle = runtime.handle();
+        let answers = Arc::new(CatalogAnswers::default());
+        let server =
+            XdsServer::builder(Arc::<CatalogAnswers>::clone(&answers), Arc::new(Current(handle.clone())))
+                .build();
+        // Nobody else sets it.
+        let _ = waker.0.set(server.clone());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let addr = listener.local_addr()?.to_string();
+        server.listen(listener, None);
+        let source = handle.source(spec()?).await?;
+        let world = World::new(size)?;
+        let rig = Self { addr, world, answers, server, source, _runtime: runtime, handle };
+        rig.relist().await?;
+        Ok(rig)
+    }
+
+    /// Says everything again, as a complete listing, and waits until it is taken.
+    pub(crate) async fn relist(&self) -> Result<()> {
+        let deltas = self.handle.inspect(|core| core.counters().deltas).await?;
+        let listing = self.world.listing()?;
+        let expected = deltas + listing.len() as u64;
+        self.source.inlet.send_all(listing);
+        while self.handle.inspect(|core| core.counters().deltas).await? < expected {
+            tokio::task::yield_now().await;
+        }
+        while self.handle.catalog().hosts.len() < self.world.services() {
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Replaces the first `moved` addresses of a service.
+    pub(crate) fn replace(&self, service: usize, moved: usize) -> Result<()> {
+        let taken = self.source.inlet.send(self.world.group(service, moved)?);
+        if taken { Ok(()) } else { Err(anyhow!("the inlet is closed")) }
+    }
+
+    /// Resources encoded so far, of every kind.
+    pub(crate) fn encodes(&self) -> u64 {
+        Kind::ALL.iter().map(|&kind| self.answers.counters().encodes(kind)).sum()
+    }
+
+    /// A counter of the sessions, by name.
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        self.server.counters().all().into_iter().find(|(n, _)| *n == name).map_or(0, |(_, v)| v)
+    }
+
+    /// Views that the core has built so far.
+    pub(crate) async fn views(&self) -> Result<u64> {
+        Ok(self.handle.inspect(|core| core.counters().views).await?)
+    }
+
+    /// Returns when nothing more is being sent.
+    pub(crate) async fn quiet(&self) -> Result<()> {
+        let mut sends = self.count("sends");
+        loop {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let now = self.count("sends");
+            if std::mem::replace(&mut sends, now) == now {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Everything that it serves to the bench's clients, decoded, for the plain server.
+    pub(crate) fn content(&self) -> Result<Content> {
+        let catalog = self.handle.catalog();
+        let mut clusters = Vec::new();
+        let mut assignments = Vec::new();
+        for view in catalog.services() {
+            for port in view.ports.iter() {
+                clusters.extend(port.cluster.slots.made().into_iter().flat_map(|a| a.to_vec()));
+                assignments.extend(port.endpoints.slots.made().into_iter().flat_map(|a| a.to_vec()));
+            }
+        }
+        let bodies = |all: Vec<Arc<tributary_model::Encoded>>| -> Vec<bytes::Bytes> {
+            all.iter().filter_map(|e| e.body()).collect()
+        };
+        Content::from_encoded(&bodies(clusters), &bodies(assignments))
+    }
+}

@@ -1,0 +1,157 @@
+//! The content of every bench: services with ports and addresses, as an adapter would say them.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use anyhow::Result;
+use tributary_model::declaration::{
+    Attributes, DeclKey, Declaration, Resolution, ServiceAddress, ServiceKey,
+};
+use tributary_model::{
+    Address, At, Basis, ClusterId, Collection, CollectionKind, Completeness, Delta, ExportTo, Fact, Group,
+    GroupKey, GroupPort, Hostname, Labels, Locality, Namespace, ObjectId, Place, PortName, PortNumber,
+    PortSet, Protocol, Scope, ServicePort, Source, Target,
+};
+
+/// How much of everything.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) services: usize,
+    pub(crate) ports: u16,
+    pub(crate) addresses: usize,
+}
+
+/// Builds facts; what repeats is shared, as adapters share it.
+pub(crate) struct World {
+    size: Size,
+    scope: Scope,
+    namespace: Namespace,
+    places: Vec<Arc<Place>>,
+    labels: Labels,
+    ports: Arc<[ServicePort]>,
+    port_sets: Vec<PortSet>,
+}
+
+impl World {
+    /// Of this size.
+    pub(crate) fn new(size: Size) -> Result<Self> {
+        let mut places = Vec::new();
+        for zone in ["a", "b", "c"] {
+            let locality = Locality::new("eu", zone, "");
+            places.push(Arc::new(Place {
+                cluster: Some(ClusterId::new("bench")?),
+                locality,
+                ..Place::default()
+            }));
+        }
+        let mut ports = Vec::new();
+        let mut set = Vec::new();
+        for n in 0..size.ports {
+            let name = PortName::new(format!("http-{n}"))?;
+            let number = PortNumber::new(80 + u32::from(n))?;
+            let target = Target::Number(PortNumber::new(8080 + u32::from(n))?);
+            ports.push(ServicePort { number, name: name.clone(), protocol: Protocol::Http, target });
+            set.push(GroupPort { name, number: Some(PortNumber::new(8080 + u32::from(n))?) });
+        }
+        Ok(Self {
+            size,
+            scope: Scope::new("bench")?,
+            namespace: Namespace::new("default")?,
+            places,
+            labels: [("app", "bench"), ("version", "v1")].into_iter().collect(),
+            ports: ports.into(),
+            port_sets: vec![set.into()],
+        })
+    }
+
+    /// The collections that a run requires.
+    pub(crate) fn collections(&self) -> Vec<Collection> {
+        let kinds = [CollectionKind::Services, CollectionKind::Groups];
+        kinds.map(|kind| Collection { scope: self.scope.clone(), kind }).to_vec()
+    }
+
+    /// A whole run: everything, listed completely.
+    pub(crate) fn listing(&self) -> Result<Vec<Delta>> {
+        let collections = self.collections();
+        let mut all = vec![Delta::Required(collections.clone())];
+        all.extend(collections.iter().cloned().map(Delta::Restart));
+        for service in 0..self.size.services {
+            all.push(self.declare(service)?);
+            all.push(self.group(service, 0)?);
+        }
+        all.extend(collections.into_iter().map(|c| Delta::Synced(c, Completeness::Complete)));
+        Ok(all)
+    }
+
+    /// How many services there are.
+    pub(crate) fn services(&self) -> usize {
+        self.size.services
+    }
+
+    /// Service number n's host.
+    pub(crate) fn host(service: usize) -> String {
+        format!("service-{service}.default.svc.cluster.local")
+    }
+
+    fn key(&self, service: usize) -> Result<ServiceKey> {
+        Ok(ServiceKey { host: Hostname::new(Self::host(service))?, namespace: self.namespace.clone() })
+    }
+
+    fn object(service: usize) -> ObjectId {
+        ObjectId::new("Service", "default", format!("service-{service}"))
+    }
+
+    fn declare(&self, service: usize) -> Result<Delta> {
+        let object = Self::object(service);
+        let ip = IpAddr::V4(Ipv4Addr::from(0xf0_f0_00_00 + u32::try_from(service)?));
+        let declaration = Declaration {
+            source: Source::new(object.clone()),
+            created: None,
+            ports: self.ports.clone(),
+            addresses: [ServiceAddress { cluster: None, ip, prefix: 32, allocated: false }].into(),
+            resolution: Resolution::ClientSide,
+            selector: None,
+            export: ExportTo::Default,
+            attributes: Attributes::default(),
+        };
+        let key = DeclKey { service: self.key(service)?, object };
+        Ok(Delta::Put(self.scope.clone(), Fact::Service(key, Arc::new(declaration)), Basis::Authoritative))
+    }
+
+    /// The endpoints of a service after its first `moved` addresses were replaced by new ones.
+    pub(crate) fn group(&self, service: usize, moved: usize) -> Result<Delta> {
+        let addresses = (0..self.size.addresses).map(|n| self.address(service, n, n < moved)).collect();
+        let object = ObjectId::new("EndpointSlice", "default", format!("service-{service}-x"));
+        let group = Group::new(Source::new(object.clone()), self.port_sets.clone(), vec![], addresses);
+        let key =
+            GroupKey { service: self.key(service)?, declaration: Self::object(service), object, bucket: 0 };
+        Ok(Delta::Put(self.scope.clone(), Fact::Group(key, Arc::new(group)), Basis::Authoritative))
+    }
+
+    /// Address n of a service; each place in turn.
+    pub(crate) fn ip(&self, service: usize, n: usize, moved: bool) -> IpAddr {
+        let index = service * self.size.addresses + n;
+        let base: u32 = if moved { 0x0b_00_00_00 } else { 0x0a_00_00_00 };
+        IpAddr::V4(Ipv4Addr::from(base + u32::try_from(index).unwrap_or(u32::MAX - base)))
+    }
+
+    fn address(&self, service: usize, n: usize, moved: bool) -> Address {
+        let place = Arc::clone(&self.places[n % self.places.len()]);
+        let labels = self.labels.clone();
+        Address { labels, mtls: true, ..Address::new(At::Ip(self.ip(service, n, moved)), place) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_says_everything_once() {
+        let world = World::new(Size { services: 3, ports: 2, addresses: 4 }).unwrap();
+        let deltas = world.listing().unwrap();
+        let puts = deltas.iter().filter(|d| matches!(d, Delta::Put(..))).count();
+        assert_eq!(puts, 6);
+        assert_ne!(world.ip(0, 0, false), world.ip(0, 0, true));
+    }
+}

@@ -151,7 +151,8 @@ fn merge_declaration<R: Recorder>(
         merge_port(&with, port, &groups, out, rec);
     }
     out.conditions.unmatched(own, groups.iter().map(|b| &**b.group));
-    if let Some(id) = decl.selector {
+    let leads_elsewhere = matches!(own.resolution, Resolution::Alias(_));
+    if let Some(id) = decl.selector.filter(|_| !leads_elsewhere) {
         out.conditions.no_target(own, world.selection.misses(id));
     }
     out.declarations.push(DeclarationView {

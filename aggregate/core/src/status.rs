@@ -173,11 +173,11 @@ impl Core {
     pub(crate) fn note_waiting(&mut self, shard: ShardId, key: &ServiceKey, count: usize) {
         let keys = self.waiting.entry(shard).or_default();
         let before = if count == 0 { keys.remove(key) } else { keys.insert(key.clone(), count) };
-        let same = before.unwrap_or_default() == count;
+        let some = before.is_some() || count > 0;
         if keys.is_empty() {
             self.waiting.remove(&shard);
         }
-        if !same && let Some((name, _)) = self.place_of(shard) {
+        if some && let Some((name, _)) = self.place_of(shard) {
             self.dirty.registries.insert(name);
         }
     }

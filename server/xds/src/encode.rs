@@ -27,3 +27,6 @@ pub(crate) fn duration(value: Duration) -> protobuf::Duration {
         nanos: i32::try_from(value.subsec_nanos()).unwrap_or(0),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -117,6 +117,8 @@ fn mk_generations(worlds: &[Vec<Svc>]) -> Vec<Arc<Catalog>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     #[test]
     fn a_difference_is_the_difference_of_the_sets(
         worlds in prop::collection::vec(some_services(), 2..5),
@@ -233,6 +235,8 @@ fn composed_listeners(catalog: &Catalog, class: &ClassKey) -> BTreeMap<String, V
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     #[test]
     fn folded_composites_are_those_of_the_one_rule(
         worlds in prop::collection::vec(some_services(), 1..5),

@@ -1,0 +1,249 @@
+//! Encoders are total: whatever the facts, bytes come out that decode to what the plan says.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::cluster::v3::Cluster;
+use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
+use envoy_types::pb::envoy::config::listener::v3 as pb;
+use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use proptest::prelude::*;
+use prost::Message;
+use tributary_answer::{
+    Assignment, InboundPort, Listener, Match, Serves, VirtualHostPlan, cluster as cluster_plan, endpoints,
+    inline,
+};
+use tributary_model::*;
+
+use super::route::{Unclaimed, append_host, table_head, table_tail};
+use super::{assignment, cluster, listener, route};
+
+/// Texts that a source could hold, the odd ones as often as the plain.
+fn some_text() -> impl Strategy<Value = String> {
+    let odd = ["", "a", "eu-west-1", "\u{e9}\u{0}\n;", "\u{10ffff}"].map(str::to_owned);
+    let long = [127, 128, 16_384].map(|n| "x".repeat(n));
+    prop::sample::select([&odd[..], &long[..]].concat())
+}
+fn some_domain() -> impl Strategy<Value = String> {
+    some_text().prop_map(|text| format!("{text}.shop"))
+}
+fn some_ip() -> impl Strategy<Value = IpAddr> {
+    prop_oneof![any::<[u8; 4]>().prop_map(IpAddr::from), any::<[u8; 16]>().prop_map(IpAddr::from)]
+}
+fn some_place() -> impl Strategy<Value = Arc<Place>> {
+    (some_text(), some_text(), some_text()).prop_map(|(region, zone, subzone)| {
+        Arc::new(Place { locality: Locality::new(&region, &zone, &subzone), ..Place::default() })
+    })
+}
+fn some_health() -> impl Strategy<Value = Health> {
+    use Health::{Draining, Healthy, Terminating, Unhealthy};
+    prop_oneof![4 => Just(Healthy), 1 => Just(Unhealthy), 1 => Just(Draining), 1 => Just(Terminating)]
+}
+prop_compose! {
+    fn some_address()(
+        at in prop_oneof![
+            4 => some_ip().prop_map(At::Ip),
+            1 => (0u16..3).prop_map(At::Name),
+            1 => (0u16..3).prop_map(At::Unix)
+        ],
+        (port_set, health, mtls, weight) in (0u16..2, some_health(), any::<bool>(), any::<u32>()),
+        place in some_place(),
+        labels in prop::collection::vec((some_text(), some_text()), 0..3),
+        workload in prop::option::of(some_text()),
+    ) -> Address {
+        let origin = workload.map(|workload: String| {
+            Arc::new(Origin { object: ObjectId::new("Pod", "shop", "x"), workload: workload.as_str().into() })
+        });
+        let labels = labels.iter().map(|(k, v): &(String, String)| (k.as_str(), v.as_str())).collect();
+        Address { at, port_set, health, mtls, weight, place, labels, identity: None, origin }
+    }
+}
+fn some_resolution() -> impl Strategy<Value = Resolution> {
+    prop_oneof![
+        Just(Resolution::ClientSide),
+        Just(Resolution::DnsStrict),
+        Just(Resolution::DnsLogical),
+        Just(Resolution::Passthrough),
+        Just(Resolution::Dynamic)
+    ]
+}
+prop_compose! {
+    fn some_facts()(
+        addresses in prop::collection::vec(some_address(), 0..6),
+        names in prop::collection::vec(some_text(), 3),
+        ports in prop::collection::vec(prop::option::of(1u32..65_536), 1..3),
+        resolution in some_resolution(),
+        port in 1u32..65_536,
+        host in prop_oneof![Just("pay.shop"), Just("*.shop"), Just("pay.shop.svc.cluster.local")],
+    ) -> EndpointFacts {
+        let named = |n: &Option<u32>| GroupPort {
+            name: PortName::new("p").unwrap(),
+            number: n.and_then(|n| PortNumber::new(n).ok()),
+        };
+        let port_sets = ports.iter().map(|p| Arc::from([named(p)])).collect();
+        let names = names.iter().map(|n: &String| n.as_str().into()).collect();
+        let source = Source::new(ObjectId::new("Slice", "shop", "s"));
+        let group = Group::new(source, port_sets, names, addresses);
+        mk_facts(host, port, resolution, group)
+    }
+}
+fn mk_facts(host: &str, port: u32, resolution: Resolution, group: Group) -> EndpointFacts {
+    let service =
+        ServiceKey { host: Hostname::new(host).unwrap(), namespace: Namespace::new("shop").unwrap() };
+    let id = RegistryId {
+        name: RegistryName::new("east").unwrap(),
+        provider: Provider::Memory,
+        cluster: ClusterId::new("east").unwrap(),
+    };
+    let declaration = Declaration {
+        source: Source::new(ObjectId::new("ServiceEntry", "shop", "s")),
+        created: None,
+        ports: Arc::from([]),
+        addresses: Arc::from([]),
+        resolution: resolution.clone(),
+        selector: None,
+        export: ExportTo::Default,
+        attributes: Attributes { persistent_sessions: true, ..Attributes::default() },
+    };
+    let source = EndpointSource {
+        shard: Arc::new(ShardRef { registry: Arc::new(id), scope: Scope::new("all").unwrap() }),
+        standing: Standing::Normal,
+        declaration: Arc::new(declaration),
+        visibility: Visibility::Public,
+        ports: group.port_sets.iter().map(|_| Some(0)).collect(),
+        group: Arc::new(group),
+        held: Arc::from([]),
+    };
+    EndpointFacts {
+        service,
+        port: PortNumber::new(port).unwrap(),
+        resolution,
+        traffic: TrafficDistribution::Any,
+        sources: [source].into(),
+        gated: Arc::from([]),
+    }
+}
+fn mk_cluster_facts(facts: EndpointFacts, protocol: Protocol) -> ClusterFacts {
+    ClusterFacts {
+        service: facts.service.clone(),
+        port: facts.port,
+        protocol,
+        resolution: facts.resolution.clone(),
+        attributes: Arc::default(),
+        identities: Arc::from([]),
+        connect_timeout: Duration::MAX,
+        inline: Some(Shared::new(Facet::new(facts, Dims::KIND))),
+    }
+}
+fn some_kind() -> impl Strategy<Value = ClientKind> {
+    prop_oneof![Just(ClientKind::Envoy), Just(ClientKind::Sidecar), Just(ClientKind::Grpc)]
+}
+/// As many localities, endpoints and as much weight as the plan has.
+fn agrees(plan: &Assignment<'_>, body: &ClusterLoadAssignment) -> Result<(), TestCaseError> {
+    prop_assert_eq!(plan.localities.len(), body.endpoints.len());
+    for (group, shown) in plan.localities.iter().zip(&body.endpoints) {
+        let locality = shown.locality.as_ref();
+        prop_assert_eq!(locality.map(|l| l.sub_zone.as_str()), Some(&*group.locality.subzone));
+        prop_assert_eq!(
+            (group.priority, group.weight),
+            (shown.priority, shown.load_balancing_weight.map_or(0, |w| w.value))
+        );
+        let weights = shown.lb_endpoints.iter().map(|e| e.load_balancing_weight.map_or(0, |w| w.value));
+        prop_assert!(group.endpoints.iter().map(|e| e.weight).eq(weights));
+        prop_assert!(group.endpoints.iter().all(|e| e.weight >= 1), "Envoy refuses a weight of 0");
+    }
+    Ok(())
+}
+fn some_match() -> impl Strategy<Value = Match> {
+    let range = prop::option::of((some_ip(), any::<u8>()));
+    (range, prop::option::of(some_text())).prop_map(|(range, sni)| Match { range, sni })
+}
+fn some_serves() -> impl Strategy<Value = Serves> {
+    prop_oneof![Just(Serves::Routes), some_text().prop_map(Serves::Cluster)]
+}
+fn some_unclaimed() -> impl Strategy<Value = Unclaimed> {
+    prop_oneof![Just(Unclaimed::Pass), Just(Unclaimed::Block)]
+}
+fn many(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, max_shrink_iters: 4_096, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(many(10_000))]
+
+    #[test]
+    fn assignments_and_clusters_of_any_facts_decode(
+        facts in some_facts(),
+        kind in some_kind(),
+        protocol in prop_oneof![Just(Protocol::Grpc), Just(Protocol::Tcp)],
+    ) {
+        let client = Projection { kind: Some(kind), ..Projection::default() };
+        for plan in [endpoints(&facts, &client, &mut ()), inline(&facts, &client, &mut ())] {
+            let body = assignment::assignment("outbound|80||pay.shop", &plan);
+            let message = ClusterLoadAssignment::decode(&body[..]);
+            prop_assert!(message.is_ok(), "{message:?}");
+            agrees(&plan, &message.unwrap())?;
+        }
+        let facts = mk_cluster_facts(facts, protocol);
+        if let Some(plan) = cluster_plan(&facts, &client, &mut ()) {
+            let message = Cluster::decode(&cluster::cluster(&plan)[..]);
+            prop_assert_eq!(message.map(|m| m.name), Ok(plan.name));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(many(2_000))]
+
+    #[test]
+    fn listeners_of_any_parts_have_a_chain_for_each(
+        (bind, port, binds) in (some_ip(), any::<u16>(), any::<bool>()),
+        parts in prop::collection::btree_map(some_match(), some_serves(), 1..5),
+        (forward, unclaimed) in (any::<bool>(), some_unclaimed()),
+    ) {
+        let forwards = parts.keys().filter(|_| forward).cloned().collect();
+        let plan = Listener { name: "l".into(), bind, port, binds, parts: parts.into_iter().collect() };
+        let message = pb::Listener::decode(&listener::listener(&plan, &forwards, unclaimed)[..]).unwrap();
+        let chains = message.filter_chains.len() + usize::from(message.default_filter_chain.is_some());
+        prop_assert!(chains >= plan.parts.len() && !message.filter_chains.is_empty());
+        let unmatched = message.filter_chains.iter().filter(|c| c.filter_chain_match.is_none()).count();
+        prop_assert!(unmatched == 0 || chains == 1, "Envoy refuses a chain that hides the others");
+    }
+
+    #[test]
+    fn inbound_listeners_of_any_ports_decode(ports in prop::collection::btree_set(1u32..65_536, 0..5)) {
+        let port = |n: &u32| InboundPort {
+            target: PortNumber::new(*n).unwrap(),
+            protocol: if n.is_multiple_of(2) { Protocol::Http } else { Protocol::Tcp },
+            services: Vec::new(),
+        };
+        let ports: Vec<InboundPort> = ports.iter().map(port).collect();
+        let body = listener::virtual_inbound(IpAddr::from([0; 4]), &ports);
+        let message = pb::Listener::decode(&body[..]).unwrap();
+        prop_assert_eq!(message.filter_chains.len(), ports.len() + 1);
+    }
+
+    #[test]
+    fn route_tables_of_any_hosts_decode(
+        hosts in prop::collection::vec((some_text(), prop::collection::vec(some_domain(), 0..4), some_text()), 0..5),
+        unclaimed in some_unclaimed(),
+    ) {
+        let mut table = table_head("80");
+        for (name, domains, cluster) in &hosts {
+            let plan = VirtualHostPlan {
+                name: name.clone(), domains: domains.clone(), cluster: cluster.clone(), dynamic: false,
+            };
+            append_host(&mut table, &route::virtual_host(&plan));
+            let grpc = RouteConfiguration::decode(&route::grpc_table("t", &plan)[..]).unwrap();
+            prop_assert_eq!(&grpc.virtual_hosts[0].domains, domains);
+        }
+        table.extend(table_tail(unclaimed));
+        let message = RouteConfiguration::decode(&table[..]).unwrap();
+        prop_assert_eq!(message.virtual_hosts.len(), hosts.len() + 1);
+        let named = message.virtual_hosts.iter().zip(&hosts).all(|(host, (name, domains, _))| {
+            (&host.name, &host.domains) == (name, domains)
+        });
+        prop_assert!(named);
+    }
+}

@@ -6,15 +6,15 @@
 mod lane;
 mod member;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::task::{self, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tributary_core::JoinError;
-use tributary_model::{Code, Generation, RegistryId, RegistryName};
+use tributary_model::{Code, Evidence, Generation, RegistryId, RegistryName};
 use tributary_registry_api::{
     BackoffPolicy, Clock, Credential, Kind, Reason, RegistryError, RegistryFactory, Wake,
 };
@@ -45,6 +45,9 @@ pub enum SupervisorError {
     /// There is none of that name.
     #[error("{code}: no registry is named {0}; list them with `tributary get registries`", code = Code::NOT_FOUND)]
     Unknown(RegistryName),
+    /// The name belongs to another provider or cluster: data of two must never mix.
+    #[error("{code}: registry {0} is {1}; remove it before its name is used for another", code = Code::REGISTRY_NAME_TAKEN)]
+    Identity(RegistryName, String),
     /// The core refused it.
     #[error(transparent)]
     Join(#[from] JoinError),
@@ -99,12 +102,22 @@ pub(crate) struct Shared {
     pub(crate) reports: Reports,
 }
 
+/// A registry's place. It stays taken until the core has let go of what the registry said.
+struct Seat {
+    id: Arc<RegistryId>,
+    orders: mpsc::Sender<ToMember>,
+    leaving: bool,
+    /// Joins once the place is free.
+    next: Option<(Arc<dyn RegistryFactory>, Reply)>,
+}
+
 /// The supervisor's task.
 pub(crate) struct Supervisor {
     shared: Shared,
     orders: mpsc::Receiver<MemberOrder>,
-    members: BTreeMap<RegistryName, mpsc::Sender<ToMember>>,
-    tasks: JoinSet<RegistryName>,
+    seats: BTreeMap<RegistryName, Seat>,
+    tasks: JoinSet<()>,
+    names: HashMap<task::Id, RegistryName>,
 }
 
 impl Supervisor {
@@ -117,8 +130,9 @@ impl Supervisor {
         reports: Reports,
     ) -> (Self, mpsc::Sender<MemberOrder>) {
         let shared = Shared { config, orders, clock, wake, counters, reports };
-        let (sender, receiver) = mpsc::channel(256);
-        (Self { shared, orders: receiver, members: BTreeMap::new(), tasks: JoinSet::new() }, sender)
+        let (sender, orders) = mpsc::channel(256);
+        let (seats, tasks, names) = (BTreeMap::new(), JoinSet::new(), HashMap::new());
+        (Self { shared, orders, seats, tasks, names }, sender)
     }
 
     pub(crate) async fn run(mut self, stop: CancellationToken) {
@@ -126,7 +140,7 @@ impl Supervisor {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                Some(ended) = self.tasks.join_next() => self.member_ended(ended),
+                Some(ended) = self.tasks.join_next_with_id() => self.member_ended(ended, &stop).await,
                 order = self.orders.recv() => match order {
                     Some(order) => self.carry_out(order, &stop).await,
                     None => break,
@@ -139,61 +153,99 @@ impl Supervisor {
 
     async fn carry_out(&mut self, order: MemberOrder, stop: &CancellationToken) {
         match order {
-            MemberOrder::Join(factory, reply) => {
-                let joined = self.join(factory, stop).await;
-                let _ = reply.send(joined);
-            }
+            MemberOrder::Join(factory, reply) => self.join(factory, reply, stop).await,
             MemberOrder::Rotate(factory, reply) => {
-                let name = factory.spec().id.name.clone();
-                self.tell(&name, ToMember::Rotate(factory), reply).await;
+                let _ = reply.send(self.rotate(factory).await);
             }
             MemberOrder::Leave(name, reply) => self.leave(&name, reply).await,
         }
     }
 
-    async fn join(
+    async fn join(&mut self, factory: Arc<dyn RegistryFactory>, reply: Reply, stop: &CancellationToken) {
+        let name = factory.spec().id.name.clone();
+        match self.seats.get_mut(&name) {
+            Some(seat) if seat.leaving && seat.next.is_none() => seat.next = Some((factory, reply)),
+            Some(_) => drop(reply.send(Err(SupervisorError::Taken(name)))),
+            None => drop(reply.send(self.seat(factory, stop).await)),
+        }
+    }
+
+    async fn seat(
         &mut self,
         factory: Arc<dyn RegistryFactory>,
         stop: &CancellationToken,
     ) -> Result<(), SupervisorError> {
         let spec = factory.spec();
-        let name = spec.id.name.clone();
-        if self.members.contains_key(&name) {
-            return Err(SupervisorError::Taken(name));
-        }
+        let (id, name) = (Arc::clone(&spec.id), spec.id.name.clone());
         let (adopted, adoptions) = watch::channel(Generation(0));
         let (reply, answer) = oneshot::channel();
         self.shared.orders.send(Order::Join { spec, adopted, reply }).await?;
         answer.await??;
-        let (sender, receiver) = mpsc::channel(16);
+        let (orders, receiver) = mpsc::channel(16);
         let member = Member::new(name.clone(), factory, self.shared.clone(), receiver, adoptions);
-        self.members.insert(name, sender);
-        self.tasks.spawn(member.run(stop.child_token()));
+        let task = self.tasks.spawn(member.run(stop.child_token()));
+        self.names.insert(task.id(), name.clone());
+        self.seats.insert(name, Seat { id, orders, leaving: false, next: None });
         Ok(())
     }
 
-    async fn tell(&self, name: &RegistryName, order: ToMember, reply: Reply) {
-        let told = match self.members.get(name) {
-            None => Err(SupervisorError::Unknown(name.clone())),
-            Some(member) => member.send(order).await.map_err(|_| SupervisorError::Unknown(name.clone())),
-        };
-        let _ = reply.send(told);
+    async fn rotate(&self, factory: Arc<dyn RegistryFactory>) -> Result<(), SupervisorError> {
+        let id = factory.spec().id;
+        let unknown = || SupervisorError::Unknown(id.name.clone());
+        let seat = self.seats.get(&id.name).filter(|seat| !seat.leaving).ok_or_else(unknown)?;
+        if seat.id != id {
+            return Err(SupervisorError::Identity(id.name.clone(), seat.id.to_string()));
+        }
+        seat.orders.send(ToMember::Rotate(factory)).await.map_err(|_| unknown())
     }
 
-    /// Forgets the member at once, so that the name may be used again; the reply comes when the
-    /// core has let go of what it said.
+    /// The reply comes when the core has let go of what the registry said.
     async fn leave(&mut self, name: &RegistryName, reply: Reply) {
-        match self.members.remove(name) {
-            None => drop(reply.send(Err(SupervisorError::Unknown(name.clone())))),
-            Some(member) => {
-                let _ = member.send(ToMember::Leave(reply)).await;
+        let Some(seat) = self.seats.get_mut(name) else {
+            let _ = reply.send(Err(SupervisorError::Unknown(name.clone())));
+            return;
+        };
+        if let Some((_, joining)) = seat.next.take() {
+            let _ = joining.send(Err(SupervisorError::Unknown(name.clone())));
+        }
+        if std::mem::replace(&mut seat.leaving, true) {
+            let _ = reply.send(Ok(()));
+        } else if let Err(refused) = seat.orders.send(ToMember::Leave(reply)).await {
+            // its task failed before; only the core still knows of it
+            self.seats.remove(name);
+            self.withdraw(name).await;
+            if let ToMember::Leave(reply) = refused.0 {
+                let _ = reply.send(Ok(()));
             }
         }
     }
 
-    fn member_ended(&mut self, ended: Result<RegistryName, tokio::task::JoinError>) {
-        if let Err(error) = ended {
-            tracing::error!(%error, "the task that supervises a registry failed; what the registry said stays served");
+    async fn withdraw(&self, name: &RegistryName) {
+        let (reply, done) = oneshot::channel();
+        let leave = Order::Leave { name: name.clone(), evidence: Evidence::Operator, reply };
+        if self.shared.orders.send(leave).await.is_ok() {
+            let _ = done.await;
+        }
+    }
+
+    async fn member_ended(
+        &mut self,
+        ended: Result<(task::Id, ()), task::JoinError>,
+        stop: &CancellationToken,
+    ) {
+        let id = ended.as_ref().map_or_else(task::JoinError::id, |(id, ())| *id);
+        let Some(name) = self.names.remove(&id) else { return };
+        if let Err(error) = &ended {
+            tracing::error!(registry = %name, %error, "its supervision failed; what it said stays served");
+        }
+        if !self.seats.get(&name).is_some_and(|seat| seat.leaving) {
+            return;
+        }
+        if ended.is_err() {
+            self.withdraw(&name).await;
+        }
+        if let Some((factory, reply)) = self.seats.remove(&name).and_then(|seat| seat.next) {
+            let _ = reply.send(self.seat(factory, stop).await);
         }
     }
 }

@@ -54,9 +54,14 @@ impl Pump {
     }
 
     fn join(&mut self, spec: &RegistrySpec, adopted: watch::Sender<Generation>) -> Result<(), JoinError> {
+        let name = &spec.id.name;
+        if self.adoptions.contains_key(name) {
+            // the core takes the same identity twice, for what a journal restored
+            return Err(JoinError { name: name.clone(), known: spec.id.to_string() });
+        }
         let turn = self.core.join(spec)?;
-        self.start.left.remove(&spec.id.name);
-        self.adoptions.insert(spec.id.name.clone(), adopted);
+        self.start.left.remove(name);
+        self.adoptions.insert(name.clone(), adopted);
         self.take(turn, self.clock.now());
         Ok(())
     }

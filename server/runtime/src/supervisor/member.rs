@@ -63,12 +63,10 @@ impl Member {
         }
     }
 
-    pub(super) async fn run(mut self, stop: CancellationToken) -> RegistryName {
+    pub(super) async fn run(mut self, stop: CancellationToken) {
         let leaving = self.live(&stop).await;
-        let name = self.name.clone();
-        self.shared.reports.update(&name, |report, _| report.state = RunState::Stopping);
+        self.shared.reports.update(&self.name, |report, _| report.state = RunState::Stopping);
         self.end(leaving).await;
-        name
     }
 
     /// Until it stops or leaves; returns whom to tell of the latter.

@@ -7,7 +7,7 @@ use tributary_conformance::memory::MemorySource;
 use tributary_model::Code;
 use tributary_runtime::{RunState, RuntimeConfig, SupervisorError};
 
-use crate::support::{Fault, Server, ip, mk_faulty, mk_memory, mk_server, name};
+use crate::support::{Fault, Server, ip, mk_faulty, mk_identity, mk_memory, mk_server, name};
 
 #[tokio::test(start_paused = true)]
 async fn a_registry_that_fails_in_any_way_does_not_hurt_another() {
@@ -84,6 +84,37 @@ async fn a_name_is_taken_once_and_free_after_leaving() {
 
     server.handle.join(mk_memory("memory", &source)).await.unwrap();
     server.until(|catalog| !catalog.hosts.is_empty()).await;
+    server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registry_that_comes_back_while_it_leaves_waits_for_its_name() {
+    let (server, source) = Server::with_pay(0..4).await;
+    server.handle.join(mk_faulty("slow", Fault::IgnoresStop)).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let handle = server.handle.clone();
+    let leaving = tokio::spawn(async move { handle.leave(name("slow")).await });
+    sleep(Duration::from_millis(1)).await;
+    source.set(0, "cart", [ip(77)]);
+    let began = tokio::time::Instant::now();
+    server.handle.join(mk_memory("slow", &source)).await.unwrap();
+    assert!(began.elapsed() >= Duration::from_secs(4), "the old run still had its grace");
+    assert_eq!(leaving.await.unwrap(), Ok(()));
+    server.until(|catalog| catalog.complete && catalog.registries.contains_key(&name("slow"))).await;
+    assert_eq!(server.handle.runs()[&name("slow")].state, RunState::Running);
+
+    let taken = server.handle.join(mk_memory("slow", &source)).await;
+    assert_eq!(taken, Err(SupervisorError::Taken(name("slow"))));
+    server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_does_not_change_hands_by_rotation() {
+    let (server, _source) = Server::with_pay(0..4).await;
+    let other = mk_identity("memory", "another-cluster");
+    let refused = server.handle.rotate(other).await;
+    assert!(matches!(refused, Err(SupervisorError::Identity(..))), "{refused:?}");
+    assert_eq!(server.serves("pay"), (0..4).map(ip).collect());
     server.runtime.stop().await;
 }
 

@@ -148,18 +148,25 @@ pub(crate) enum Fault {
 
 /// A registry with one fault.
 pub(crate) fn mk_faulty(registry: &str, fault: Fault) -> Arc<dyn RegistryFactory> {
-    Arc::new(Faulty { name: name(registry), fault })
+    Arc::new(Faulty { name: name(registry), cluster: ClusterId::new(registry).unwrap(), fault })
+}
+
+/// A registry of that name that speaks for that cluster.
+pub(crate) fn mk_identity(registry: &str, cluster: &str) -> Arc<dyn RegistryFactory> {
+    let (name, cluster) = (name(registry), ClusterId::new(cluster).unwrap());
+    Arc::new(Faulty { name, cluster, fault: Fault::IgnoresStop })
 }
 
 struct Faulty {
     name: RegistryName,
+    cluster: ClusterId,
     fault: Fault,
 }
 
 impl RegistryFactory for Faulty {
     fn spec(&self) -> RegistrySpec {
-        let cluster = ClusterId::new(self.name.as_str()).unwrap();
-        let id = RegistryId { name: self.name.clone(), provider: Provider::Memory, cluster };
+        let (name, cluster) = (self.name.clone(), self.cluster.clone());
+        let id = RegistryId { name, provider: Provider::Memory, cluster };
         RegistrySpec { id: Arc::new(id), rank: 1, can_confirm: true }
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {

@@ -21,17 +21,29 @@ pub(crate) struct Fake {
     worlds: Mutex<HashMap<u64, Arc<World>>>,
     encoded: Mutex<HashMap<(Kind, String, String), Arc<Encoded>>>,
     asked: AtomicU64,
+    made_private: AtomicU64,
 }
+
+/// Under this name a world keeps what only the client's own workload sees.
+pub(crate) const INBOUND: &str = "*inbound";
 
 impl Fake {
     /// Publishes a world as a generation.
     pub(crate) fn publish(&self, generation: u64, complete: bool, world: &World) -> Arc<Catalog> {
-        self.worlds.lock().insert(generation, Arc::new(world.clone()));
-        Arc::new(Catalog { generation, complete, ..Catalog::default() })
+        self.publish_with(world, Catalog { generation, complete, ..Catalog::default() })
+    }
+    /// Publishes a world as a generation of this catalog.
+    pub(crate) fn publish_with(&self, world: &World, catalog: Catalog) -> Arc<Catalog> {
+        self.worlds.lock().insert(catalog.generation, Arc::new(world.clone()));
+        Arc::new(catalog)
     }
     /// How often one resource was asked for.
     pub(crate) fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
+    }
+    /// How often what only one client sees was made.
+    pub(crate) fn made_private(&self) -> u64 {
+        self.made_private.load(Ordering::Relaxed)
     }
     fn world(&self, catalog: &Catalog) -> Arc<World> {
         self.worlds.lock().get(&catalog.generation).cloned().unwrap_or_default()
@@ -53,7 +65,7 @@ impl Answers for Fake {
             return Arc::default();
         }
         let world = self.world(catalog);
-        let of_kind = world.iter().filter(|((k, _), _)| *k == kind);
+        let of_kind = world.iter().filter(|((k, name), _)| *k == kind && name != INBOUND);
         Arc::new(ResourceSet::new(of_kind.map(|((_, name), body)| self.encode(kind, name, body)).collect()))
     }
     fn many(
@@ -76,9 +88,10 @@ impl Answers for Fake {
     }
     fn changed(&self, from: &Arc<Catalog>, to: &Arc<Catalog>, _: &ClassKey, kind: Kind) -> Arc<ChangedSet> {
         let (from, to) = (self.world(from), self.world(to));
-        let new = to.iter().filter(|(key, body)| key.0 == kind && from.get(key) != Some(body));
+        let new =
+            to.iter().filter(|(key, body)| key.0 == kind && key.1 != INBOUND && from.get(key) != Some(body));
         let upserted = new.map(|((_, name), body)| self.encode(kind, name, body)).collect();
-        let gone = from.keys().filter(|key| key.0 == kind && !to.contains_key(key));
+        let gone = from.keys().filter(|key| key.0 == kind && key.1 != INBOUND && !to.contains_key(key));
         Arc::new(ChangedSet { upserted, removed: gone.map(|(_, name)| name.as_str().into()).collect() })
     }
     fn host_of(&self, _: &ClassKey, _: Kind, name: &str) -> Option<Hostname> {
@@ -98,7 +111,16 @@ impl Answers for Fake {
         let members = set.members().iter().filter_map(|e| Some((&**e, e.body()?)));
         set.rope_or_make(form, || Rope::of(form, kind, members))
     }
-    fn private(&self, _: &Arc<Catalog>, _: &ClassKey, _: Kind, _: &[WorkloadKey]) -> Vec<Arc<Encoded>> {
-        Vec::new()
+    fn private(
+        &self,
+        catalog: &Arc<Catalog>,
+        _: &ClassKey,
+        kind: Kind,
+        own: &[WorkloadKey],
+    ) -> Vec<Arc<Encoded>> {
+        self.made_private.fetch_add(1, Ordering::Relaxed);
+        let world = self.world(catalog);
+        let inbound = world.get(&(kind, INBOUND.into())).filter(|_| !own.is_empty());
+        inbound.map(|body| self.encode(kind, "inbound", body)).into_iter().collect()
     }
 }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tributary_model::{Catalog, Code, Mono};
+use tributary_model::{Catalog, Code, Mono, Version};
 use tributary_proto::{ErrorDetail, GrpcCode};
 
 use crate::answers::{ClassKey, Kind};
@@ -94,6 +94,8 @@ pub(crate) struct KindState {
     known: Option<Known>,
     /// Names that only the client has known, while the catalog is incomplete (law 1).
     held: BTreeMap<Box<str>, Holding>,
+    /// A hash over the names as the client last listed them (SotW).
+    listed: Version,
     /// The client said on subscribing that it holds a version (SotW).
     reconnected: bool,
     acks: Acks,

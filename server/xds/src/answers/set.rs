@@ -101,16 +101,23 @@ pub struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// The one allocation of these names.
-    pub fn intern(&self, fresh: Subscription) -> Arc<Subscription> {
-        let hash = rapidhash::v3::rapidhash_v3(&fresh.names.join("\n").into_bytes());
+    /// The one allocation of these names, given in any order. Nothing is allocated per name where
+    /// somebody holds the same list.
+    pub fn named<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Arc<Subscription> {
+        let mut names: Vec<&str> = names.into_iter().collect();
+        if !names.is_sorted_by(|a, b| a < b) {
+            names.sort_unstable();
+            names.dedup();
+        }
+        let hash = Version::of_all(names.iter().map(|name| Version::of(name.as_bytes()))).0;
         let mut table = self.table.lock();
         let bucket = table.entry(hash).or_default();
         bucket.retain(|held| held.strong_count() > 0);
-        if let Some(found) = bucket.iter().filter_map(Weak::upgrade).find(|held| **held == fresh) {
+        let same = |held: &Arc<Subscription>| held.names.iter().map(|n| &**n).eq(names.iter().copied());
+        if let Some(found) = bucket.iter().filter_map(Weak::upgrade).find(same) {
             return found;
         }
-        let fresh = Arc::new(fresh);
+        let fresh = Arc::new(Subscription { names: names.into_iter().map(Box::from).collect() });
         bucket.push(Arc::downgrade(&fresh));
         if table.len().is_power_of_two() {
             table.retain(|_, held| held.iter().any(|s| s.strong_count() > 0));
@@ -133,16 +140,12 @@ impl Subscriptions {
 mod tests {
     use super::*;
 
-    fn mk_subscription(names: &[&str]) -> Subscription {
-        Subscription::new(names.iter().map(|&n| n.into()))
-    }
-
     #[test]
     fn equal_subscriptions_are_one_allocation_while_somebody_holds_them() {
         let table = Subscriptions::default();
-        let a = table.intern(mk_subscription(&["b", "a"]));
-        assert!(Arc::ptr_eq(&a, &table.intern(mk_subscription(&["a", "b", "a"]))));
-        assert!(!Arc::ptr_eq(&a, &table.intern(mk_subscription(&["a"]))));
+        let a = table.named(["b", "a"]);
+        assert!(Arc::ptr_eq(&a, &table.named(["a", "b", "a"])));
+        assert!(!Arc::ptr_eq(&a, &table.named(["a"])));
         assert!(a.contains("b") && !a.contains("c"));
     }
 
@@ -150,7 +153,7 @@ mod tests {
     fn subscriptions_that_nobody_holds_are_swept() {
         let table = Subscriptions::default();
         for n in 0..5_000 {
-            table.intern(mk_subscription(&[&n.to_string()]));
+            table.named([n.to_string().as_str()]);
         }
         assert!(table.len() < 100, "{} held", table.len());
     }

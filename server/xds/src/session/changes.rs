@@ -41,7 +41,7 @@ pub(crate) fn known_at(env: &Env, at: &Position, kind: Kind, watch: &Watch) -> K
         return known;
     }
     let whole = at.all(env, kind, &watch.names);
-    let names = env.intern(whole.iter().map(|e| Box::from(&*e.name)));
+    let names = env.intern(whole.iter().map(|e| &*e.name));
     let mut known = Known::untold(names);
     whole.iter().for_each(|e| known.set(&e.name, Holding::Version(e.version)));
     known
@@ -101,7 +101,28 @@ pub(crate) fn against(env: &Env, known: &Known, to: &Position, kind: Kind, watch
         out.gone.extend(told.filter(|(name, _)| whole.get(name).is_none()).map(|(name, _)| Arc::from(name)));
         return out;
     }
+    if kind == Kind::Endpoints && watch.names.names().len() > FEW {
+        return shared(env, known, to, watch);
+    }
     of(env, known, to, kind, watch.names.names().iter().map(|name| &**name))
+}
+
+/// So many names are looked up one by one; more are found in the set that equal subscriptions
+/// share.
+const FEW: usize = 64;
+
+/// Assignments, compared with a shared set: it has one for each name, in their order.
+fn shared(env: &Env, known: &Known, to: &Position, watch: &Watch) -> Changes {
+    let mut out = Changes::default();
+    let whole = to.many(env, Kind::Endpoints, &watch.names);
+    for new in whole.iter().filter(|new| known.get(&new.name) != Holding::Version(new.version)) {
+        if to.one(env, Kind::Endpoints, &new.name).is_some() {
+            out.upsert(Arc::clone(new));
+        } else {
+            out.gone.push(Arc::clone(&new.name));
+        }
+    }
+    out
 }
 
 /// The same for some names.

@@ -42,7 +42,7 @@ impl Session {
         let mut known = None;
         let mut asked = if watch.is_empty() { Asked::Nothing } else { Asked::Everything };
         if !claims.is_empty() {
-            let names = self.env.intern(claims.iter().map(|&(name, _)| name.into()));
+            let names = self.env.intern(claims.iter().map(|&(name, _)| name));
             asked = Asked::Nothing;
             watch.names.names().iter().filter(|name| !names.contains(name)).for_each(|name| asked.add(name));
             known = Some(Known::claims(names, claims.into_iter()));
@@ -73,7 +73,7 @@ impl Session {
         if kind.has_wildcard() {
             names.remove(STAR);
         }
-        Watch { all, names: self.env.intern(names.into_iter().map(Box::from)) }
+        Watch { all, names: self.env.intern(names) }
     }
     fn change_delta(&mut self, kind: Kind, request: &DeltaRequest) -> Result<(), Refusal> {
         if request.subscribe.is_empty() && request.unsubscribe.is_empty() {
@@ -87,7 +87,7 @@ impl Session {
         for name in request.unsubscribe.iter() {
             self.unsubscribe(kind, &mut watch.all, &mut names, name);
         }
-        watch.names = self.env.intern(names);
+        watch.names = self.env.intern(names.iter().map(|name| &**name));
         self.state(kind).watch = Some(watch);
         self.subscribed(kind, false)
     }

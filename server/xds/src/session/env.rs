@@ -35,8 +35,8 @@ impl Env {
         Nonce(self.nonces.fetch_add(1, Relaxed) + 1)
     }
     /// The one allocation of these names.
-    pub fn intern(&self, names: impl IntoIterator<Item = Box<str>>) -> Arc<Subscription> {
-        self.subscriptions.intern(Subscription::new(names))
+    pub fn intern<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Arc<Subscription> {
+        self.subscriptions.named(names)
     }
     /// The key of a class.
     pub fn class(&self, class: crate::answers::Class) -> ClassKey {

@@ -77,6 +77,10 @@ impl Known {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Holding)> {
         self.names.names().iter().zip(&self.versions).map(|(name, &v)| (&**name, unpack(v)))
     }
+    /// The version of all that the client holds: that of a set of the same resources.
+    pub(crate) fn version(&self) -> Version {
+        Version::of_all(self.versions.iter().filter(|v| **v > ABSENT).map(|v| Version(*v)))
+    }
     /// The same knowledge over another list of names.
     pub(crate) fn over(&self, names: &Arc<Subscription>) -> Self {
         let mut out = Self { claimed: self.claimed, ..Self::untold(Arc::clone(names)) };

@@ -9,7 +9,7 @@ use tributary_proto::{Body, DeltaHead, Record, Rope, RopeBuilder, SotwHead};
 use super::ack::Sent;
 use super::known::Holding;
 use super::position::{Position, Whole};
-use super::{Nonce, Session, Variant};
+use super::{KindState, Nonce, Session, Variant};
 use crate::answers::{Form, Kind};
 
 /// A response on its way to the transport.
@@ -57,9 +57,9 @@ impl Payload {
 impl Session {
     pub(super) fn emit(&mut self, kind: Kind, to: &Position, payload: Payload, now: Mono) -> Outgoing {
         let nonce = self.env.nonce();
+        self.learn(kind, &payload);
         let version = self.version(kind, to, &payload);
         let rope = self.frame(kind, to, &payload, &version, nonce);
-        self.learn(kind, &payload);
         self.count(&payload, rope.len());
         let sent = Sent {
             nonce,
@@ -77,10 +77,13 @@ impl Session {
         match (self.variant, payload) {
             (Variant::Delta, _) => to.catalog.generation.to_string(),
             (Variant::Sotw, Payload::Whole(whole)) => whole.version().to_string(),
-            (Variant::Sotw, _) => {
-                let watch = self.kinds[kind as usize].watch.as_ref();
-                watch.map(|w| to.many(&self.env, kind, &w.names).version()).unwrap_or_default().to_string()
-            }
+            (Variant::Sotw, _) => match &self.kinds[kind as usize] {
+                KindState { known: Some(known), .. } => known.version().to_string(),
+                KindState { watch: Some(watch), .. } => {
+                    to.many(&self.env, kind, &watch.names).version().to_string()
+                }
+                _ => String::new(),
+            },
         }
     }
     fn frame(&self, kind: Kind, to: &Position, payload: &Payload, version: &str, nonce: Nonce) -> Rope {

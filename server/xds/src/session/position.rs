@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tributary_model::{Catalog, Encoded, Version, WorkloadKey};
+use tributary_model::{Catalog, ClientKind, Encoded, Version, WorkloadKey};
 
 use super::env::Env;
 use crate::answers::{ClassKey, Kind, ResourceSet, Subscription};
@@ -14,19 +14,32 @@ use crate::answers::{ClassKey, Kind, ResourceSet, Subscription};
 pub(crate) struct Position {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) class: ClassKey,
-    private: [Box<[Arc<Encoded>]>; 4],
+    own: Vec<WorkloadKey>,
+    private: Private,
 }
 
+type Private = [Arc<[Arc<Encoded>]>; 4];
+
 impl Position {
-    pub(crate) fn new(env: &Env, catalog: Arc<Catalog>, class: ClassKey, own: &[WorkloadKey]) -> Self {
-        let private = Kind::ALL.map(|kind| {
-            if own.is_empty() {
-                Box::default()
-            } else {
-                env.answers.private(&catalog, &class, kind, own).into()
-            }
-        });
-        Self { catalog, class, private }
+    /// What only this client sees is taken over from an earlier position where nothing that it is
+    /// made from is another.
+    pub(crate) fn after(
+        earlier: Option<&Self>,
+        env: &Env,
+        catalog: Arc<Catalog>,
+        class: ClassKey,
+        own: Vec<WorkloadKey>,
+    ) -> Self {
+        let same =
+            |old: &&Self| old.class == class && old.own == own && same_inbound(&old.catalog, &catalog, &own);
+        let private = if class.kind != ClientKind::Sidecar {
+            Private::default()
+        } else if let Some(old) = earlier.filter(same) {
+            old.private.clone()
+        } else {
+            Kind::ALL.map(|kind| env.answers.private(&catalog, &class, kind, &own).into())
+        };
+        Self { catalog, class, own, private }
     }
     pub(crate) fn private(&self, kind: Kind) -> &[Arc<Encoded>] {
         &self.private[kind as usize]
@@ -62,6 +75,17 @@ impl Position {
         kept.or_else(|| env.answers.bytes(&self.catalog, &self.class, kind, resource))
             .or_else(|| self.one(env, kind, &resource.name)?.body())
     }
+}
+
+/// Whether all that the inbound side of these workloads is made from is the same.
+fn same_inbound(old: &Catalog, new: &Catalog, own: &[WorkloadKey]) -> bool {
+    let same_workload = |key| match (old.workloads.get(key), new.workloads.get(key)) {
+        (Some(a), Some(b)) => {
+            a == b && b.services.iter().all(|s| old.hosts.get(&s.host) == new.hosts.get(&s.host))
+        }
+        (a, b) => a.is_none() && b.is_none(),
+    };
+    *old.settings == *new.settings && own.iter().all(same_workload)
 }
 
 /// A shared set with what only one session has over it.

@@ -84,7 +84,8 @@ impl Session {
             self.interest_moved = true;
             touched = Touched::Everything;
         }
-        let to = Arc::new(Position::new(&self.env, catalog, self.class.clone(), &own));
+        let to = Position::after(self.base.as_deref(), &self.env, catalog, self.class.clone(), own);
+        let to = Arc::new(to);
         Round {
             to,
             moved: [false; 4],
@@ -154,7 +155,7 @@ impl Session {
     }
     /// Knowledge by name is kept over the names that are subscribed now.
     fn align(&mut self, kind: Kind) {
-        let picks = self.base.is_none();
+        let picks = self.base.is_none() && !self.follows();
         let state = self.state(kind);
         let Some(watch) = state.watch.as_ref().filter(|watch| !watch.is_wildcard()) else { return };
         match &state.known {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tributary_model::Mono;
+use tributary_model::{Mono, Version};
 use tributary_proto::SotwRequest;
 
 use super::watch::{Asked, Forced, Watch, Wildcard};
@@ -43,12 +43,17 @@ impl Session {
         let watch = self.sotw_watch(all, request);
         let state = self.state(kind);
         state.start(watch, Asked::Everything);
+        state.listed = list_hash(request);
         state.owed = true;
         state.reconnected = !request.version.is_empty();
         self.subscribed(kind, true)
     }
     /// An answer to the last response: only a changed subscription is answered.
     fn change_sotw(&mut self, kind: Kind, request: &SotwRequest) -> Result<(), Refusal> {
+        let listed = list_hash(request);
+        if std::mem::replace(&mut self.state(kind).listed, listed) == listed {
+            return Ok(());
+        }
         let Some(old) = self.kinds[kind as usize].watch.clone() else { return Ok(()) };
         let new = self.sotw_watch(wildcard_of(kind, request, Some(&old)), request);
         if Arc::ptr_eq(&old.names, &new.names) && old.is_wildcard() == new.is_wildcard() {
@@ -79,9 +84,14 @@ impl Session {
     }
     fn sotw_watch(&self, all: Wildcard, request: &SotwRequest) -> Watch {
         let star = all == Wildcard::Star;
-        let names = request.names.iter().filter(|name| !(star && *name == "*")).map(Box::from);
+        let names = request.names.iter().filter(|name| !(star && *name == "*"));
         Watch { all, names: self.env.intern(names) }
     }
+}
+
+/// Every acknowledgement lists all names again: that they are the same list must cost little.
+fn list_hash(request: &SotwRequest) -> Version {
+    Version::of_all(request.names.iter().map(|name| Version::of(name.as_bytes())))
 }
 
 /// No names from the start are all names; no names after some are none.

@@ -83,9 +83,9 @@ impl Known {
     fn with_others<'a>(mut self, env: &super::Env, others: impl Iterator<Item = &'a Arc<str>>) -> Self {
         let others: Vec<&Arc<str>> = others.collect();
         if others.iter().any(|name| !self.names().contains(name)) {
-            let all =
-                self.iter().map(|(name, _)| Box::from(name)).chain(others.iter().map(|n| Box::from(&***n)));
-            self = self.over(&env.intern(all.collect::<Vec<_>>()));
+            let held = self.iter().map(|(name, _)| name);
+            let names = env.intern(held.chain(others.iter().map(|name| &***name)));
+            self = self.over(&names);
         }
         others.iter().for_each(|name| self.set(name, Holding::OTHER));
         self

@@ -17,6 +17,7 @@ mod bounds;
 mod converge;
 mod delta;
 mod incomplete;
+mod private;
 mod rounds;
 mod sotw;
 

@@ -1,0 +1,130 @@
+//! What only one client sees, and a class that changes under a stream.
+
+use super::*;
+use crate::fake::INBOUND;
+use tributary_model::{
+    ClusterId, Health, Labels, Locality, Namespace, ObjectId, Place, Provider, RegistryId, RegistryName,
+    Scope, ShardRef, Shared, Source, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadView,
+};
+
+const WORLD: &[(Kind, &str, &str)] =
+    &[(C, "a", "1"), (C, INBOUND, "1"), (L, "l", "1"), (L, "inbound", "shared"), (L, INBOUND, "mine")];
+
+fn mk_key() -> WorkloadKey {
+    WorkloadKey {
+        namespace: Namespace::new("shop").unwrap(),
+        kind: WorkloadKind::Pod,
+        name: "pay-1".into(),
+        cluster: ClusterId::new("east").unwrap(),
+    }
+}
+
+fn mk_workload(zone: &str) -> Shared<WorkloadView> {
+    let id = RegistryId {
+        name: RegistryName::new("east").unwrap(),
+        provider: Provider::Kubernetes,
+        cluster: ClusterId::new("east").unwrap(),
+    };
+    let place = Place { locality: Locality::parse(zone), ..Place::default() };
+    Shared::new(WorkloadView {
+        shard: Arc::new(ShardRef { registry: Arc::new(id), scope: Scope::new("all").unwrap() }),
+        workload: Arc::new(Workload {
+            source: Source::new(ObjectId::new("Pod", "shop", "pay-1")),
+            addresses: [WorkloadAddress::Ip([10, 0, 0, 1].into())].into(),
+            ports: [].into(),
+            labels: Labels::default(),
+            augmented: Labels::default(),
+            place: Arc::new(place),
+            identity: None,
+            account: "".into(),
+            health: Health::Healthy,
+            mtls: false,
+            weight: 1,
+            name: "pay".into(),
+        }),
+        services: [].into(),
+    })
+}
+
+struct Sidecar(Talk);
+
+impl Sidecar {
+    fn new() -> Self {
+        let mut talk = Talk::delta(WORLD);
+        let node =
+            Node { id: "sidecar~10.0.0.1~pay-1.shop~shop.svc.cluster.local".into(), ..Node::default() };
+        let client = ClientNode::parse(Some(&node)).unwrap();
+        talk.session = Session::new(Arc::clone(&talk.env), Variant::Delta, client, Mono(0));
+        Self(talk)
+    }
+    /// Publishes the world with the client's own workload in it.
+    fn publish(&mut self, own: Option<Shared<WorkloadView>>) {
+        let talk = &mut self.0;
+        let mut catalog =
+            Catalog { generation: talk.catalog.generation + 1, complete: true, ..Catalog::default() };
+        if let Some(view) = own {
+            catalog.workload_ips.insert([10, 0, 0, 1].into(), Shared::new(vec![mk_key()]));
+            catalog.workloads.insert(mk_key(), view);
+        }
+        talk.catalog = talk.fake.publish_with(&talk.world, catalog);
+        talk.session.on_generation(Touched::Everything);
+    }
+}
+
+#[test]
+fn what_only_one_client_sees_lies_over_what_all_see() {
+    let mut sidecar = Sidecar::new();
+    sidecar.publish(Some(mk_workload("eu/1")));
+    sidecar.0.sub(C, &[], &[], "");
+    sidecar.0.sub(L, &[], &[], "");
+    assert_eq!(sidecar.0.says(), ["cds a=1 inbound=1", "lds inbound=mine l=1"]);
+}
+
+#[test]
+fn it_comes_and_goes_with_the_clients_own_workload() {
+    let mut sidecar = Sidecar::new();
+    sidecar.publish(None);
+    sidecar.0.sub(C, &[], &[], "");
+    sidecar.0.sub(L, &[], &[], "");
+    assert_eq!(sidecar.0.says(), ["cds a=1", "lds inbound=shared l=1"]);
+    sidecar.publish(Some(mk_workload("eu/1")));
+    assert_eq!(sidecar.0.says(), ["cds inbound=1", "lds inbound=mine"]);
+    sidecar.0.world.insert((C, INBOUND.into()), "2".into());
+    sidecar.publish(Some(mk_workload("eu/1")));
+    assert_eq!(sidecar.0.says(), ["cds inbound=2"]);
+    sidecar.publish(None);
+    assert_eq!(sidecar.0.says(), ["lds inbound=shared", "cds -inbound"]);
+}
+
+#[test]
+fn it_is_made_once_while_nothing_that_it_is_made_from_changes() {
+    let mut sidecar = Sidecar::new();
+    let own = mk_workload("eu/1");
+    sidecar.publish(Some(own.clone()));
+    sidecar.0.sub(C, &[], &[], "");
+    sidecar.0.says();
+    let made = sidecar.0.fake.made_private();
+    for n in 0..10 {
+        sidecar.0.world.insert((C, "a".into()), n.to_string());
+        sidecar.publish(Some(own.clone()));
+        assert_eq!(sidecar.0.says().len(), 1);
+    }
+    assert_eq!(sidecar.0.fake.made_private(), made);
+    sidecar.publish(Some(mk_workload("eu/1")));
+    sidecar.0.says();
+    assert!(sidecar.0.fake.made_private() > made);
+}
+
+#[test]
+fn a_changed_class_compares_and_sends_only_what_differs() {
+    let mut sidecar = Sidecar::new();
+    sidecar.publish(Some(mk_workload("eu/1")));
+    sidecar.0.sub(C, &[], &[], "");
+    sidecar.0.says();
+    let before = sidecar.0.count("full_comparisons");
+    sidecar.0.world.insert((C, "b".into()), "1".into());
+    sidecar.publish(Some(mk_workload("eu/2")));
+    assert_eq!(sidecar.0.says(), ["cds b=1"]);
+    assert_eq!(sidecar.0.count("full_comparisons"), before + 1);
+    assert_eq!(sidecar.0.session.base_generation(), Some(3));
+}

@@ -71,7 +71,7 @@ impl CatalogAnswers {
     fn made(&self, catalog: &Arc<Catalog>, class: &ClassKey, kind: Kind) -> Made {
         let known = self.generations.known(catalog);
         let key = self.generations.key(&known, class, kind);
-        known.sets.get_or_make(&key, || self.make(&known, &key, class, kind))
+        self.generations.set(&known, &key, || self.make(&known, &key, class, kind))
     }
     /// The set of a generation if it is still known.
     fn held(&self, catalog: &Arc<Catalog>, class: &ClassKey, kind: Kind) -> Option<Arc<ResourceSet>> {

@@ -114,21 +114,27 @@ fn host_of<'a, V>(item: &DiffItem<'a, 'a, Hostname, V>) -> &'a Hostname {
     }
 }
 
-/// The newest generations that were asked for.
+/// The newest generations that were asked for, and the newest set of each sort, which may be older:
+/// a class that asks seldom goes on from its own last set.
 #[derive(Debug)]
 pub(crate) struct Generations<T> {
     ring: Mutex<Vec<Arc<Known<T>>>>,
+    latest: Mutex<HashMap<SetKey, (Arc<Catalog>, T)>>,
 }
 
 impl<T> Default for Generations<T> {
     fn default() -> Self {
-        Self { ring: Mutex::default() }
+        Self { ring: Mutex::default(), latest: Mutex::default() }
     }
 }
 
 impl<T: Clone> Generations<T> {
     /// Each pins a catalog, so that there are few.
     const KEPT: usize = 3;
+    /// A set that lags further behind is forgotten: it pins the catalog that it was made from.
+    const LAG: u64 = 512;
+    /// How many sorts of sets are remembered.
+    const LATEST: usize = 256;
 
     /// What is known of a generation; it is kept while it is among the newest.
     pub(crate) fn known(&self, catalog: &Arc<Catalog>) -> Arc<Known<T>> {
@@ -140,7 +146,31 @@ impl<T: Clone> Generations<T> {
         ring.push(Arc::clone(&fresh));
         ring.sort_by_key(|known| std::cmp::Reverse(known.catalog.generation));
         ring.truncate(Self::KEPT);
+        drop(ring);
+        self.forget_older_than(catalog.generation.saturating_sub(Self::LAG));
         fresh
+    }
+    fn forget_older_than(&self, generation: u64) {
+        self.latest.lock().retain(|_, (catalog, _)| catalog.generation >= generation);
+    }
+    /// The set of this sort in a generation, made by whoever asks first.
+    pub(crate) fn set(&self, known: &Known<T>, key: &SetKey, make: impl FnOnce() -> T) -> T {
+        let mut made = false;
+        let set = known.sets.get_or_make(key, || {
+            made = true;
+            make()
+        });
+        if made {
+            self.remember(known, key, &set);
+        }
+        set
+    }
+    fn remember(&self, known: &Known<T>, key: &SetKey, set: &T) {
+        let mut latest = self.latest.lock();
+        let newer = latest.get(key).is_none_or(|(at, _)| at.generation < known.catalog.generation);
+        if newer && (latest.len() < Self::LATEST || latest.contains_key(key)) {
+            latest.insert(key.clone(), (Arc::clone(&known.catalog), set.clone()));
+        }
     }
     /// What is known of a generation, if it is kept.
     pub(crate) fn find(&self, catalog: &Arc<Catalog>) -> Option<Arc<Known<T>>> {
@@ -177,7 +207,8 @@ impl<T: Clone> Generations<T> {
     /// The nearest generation in which this set has been made, and the set.
     pub(crate) fn nearest(&self, known: &Known<T>, key: &SetKey) -> Option<(Arc<Catalog>, T)> {
         let made = |other: Arc<Known<T>>| Some((Arc::clone(&other.catalog), other.sets.get(key)?));
-        self.others(known).into_iter().find_map(made)
+        let near = self.others(known).into_iter().find_map(made);
+        near.or_else(|| self.latest.lock().get(key).cloned())
     }
 }
 

@@ -100,6 +100,24 @@ fn an_unchanged_generation_encodes_nothing() {
 }
 
 #[test]
+fn a_class_that_asks_seldom_goes_on_from_its_own_last_set() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let services = |n: u8| [mk_svc("pay.shop").at(&[&format!("10.0.0.{n}")]), mk_svc(&format!("s{n}.shop"))];
+    let (seldom, often) = (mk_class(ClientKind::Sidecar, "shop"), mk_envoy());
+    answers.all(&world.next(&services(1)), &seldom, Kind::Cluster);
+    for n in 2..40 {
+        answers.all(&world.next(&services(n)), &often, Kind::Cluster);
+    }
+    let passes = |answers: &CatalogAnswers| Cause::ALL.map(|cause| answers.counters().passes(cause));
+    let before = passes(&answers);
+    let catalog = world.next(&services(40));
+    let set = answers.all(&catalog, &seldom, Kind::Cluster);
+    assert_eq!(versions(&set), versions(&CatalogAnswers::default().all(&catalog, &seldom, Kind::Cluster)));
+    assert_eq!(passes(&answers), before, "everything was walked for a few changes");
+    assert_eq!(before.iter().sum::<u64>(), 2);
+}
+
+#[test]
 fn a_subscription_gets_an_assignment_for_every_name() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
     let catalog = world.next(&[mk_svc("pay.shop")]);

@@ -3,6 +3,8 @@
 //! Made of what real ones are made of: lists that come in pieces and may break off, a log of changes
 //! that is followed from a position and may be lost, parts that fail apart, and a task per part.
 
+#[cfg(test)]
+mod against_core;
 mod follow;
 mod source;
 mod words;

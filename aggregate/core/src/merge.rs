@@ -21,7 +21,7 @@ use crate::gateways::Gateways;
 use crate::precedence::{Ranked, ranked};
 use crate::select::Selection;
 use crate::service::{Decl, Service};
-use crate::settings::SettingsTable;
+use crate::settings::{SettingsTable, cluster_local};
 use crate::shards::Shards;
 use crate::workloads::{WorkloadSlot, Workloads};
 
@@ -125,7 +125,7 @@ fn merge_declaration<R: Recorder>(
     out: &mut Merged,
     rec: &mut R,
 ) {
-    let own = &decl.declaration;
+    let own = &effective(world, service, &decl.declaration);
     let visibility = resolve_export(&own.export, &world.settings.effective.default_export(), &service.key);
     rec.step(|| declared(shard, decl));
     if own.resolution != first.declaration.resolution {
@@ -216,6 +216,18 @@ fn merge_port<R: Recorder>(
             trace_source(with, &source, behind.confirmed, rec);
         }
         merged.sources.push(source);
+    }
+}
+
+/// A declaration with what the settings say of its host over it.
+fn effective(world: &World, service: &Service, declaration: &Arc<Declaration>) -> Arc<Declaration> {
+    match cluster_local(&world.settings.effective, &service.key.host) {
+        Some(local) if local != declaration.attributes.cluster_local => {
+            let mut own = Declaration::clone(declaration);
+            own.attributes.cluster_local = local;
+            Arc::new(own)
+        }
+        _ => Arc::clone(declaration),
     }
 }
 

@@ -168,3 +168,26 @@ fn a_contested_service_that_is_built_to_the_same_is_the_same_view() {
     assert!(turn.changed.settings && turn.changed.hosts.is_empty());
     assert!(Arc::ptr_eq(&before, &world.view("shop/pay.shop").unwrap()));
 }
+
+#[test]
+fn settings_say_which_hosts_stay_within_their_cluster() {
+    let mut world = World::of_files();
+    world.puts(
+        "file",
+        [
+            mk_service("shop/pay.shop", mk_decl("pay", "80 http")),
+            mk_group("shop/pay.shop", "pay", "g", "10.0.0.1:http=80"),
+            mk_service("shop/pay.web", mk_decl("web", "80 http")),
+        ],
+    );
+    let local = |world: &mut World, service: &str| {
+        let port = world.view(service).unwrap().ports[0].clone();
+        (port.cluster.facts.attributes.cluster_local, port.endpoints.dims)
+    };
+    let said = Settings { cluster_local: Some([(mk_host("*.shop"), true)].into()), ..Settings::default() };
+    world.puts("file", [Fact::Settings(Arc::new(said.clone()))]);
+    assert_eq!(local(&mut world, "shop/pay.shop"), (true, Dims::CLUSTER));
+    assert_eq!(local(&mut world, "shop/pay.web"), (false, Dims::NONE));
+    world.says("file", [mk_deleted(&Fact::Settings(Arc::new(said)))]);
+    assert_eq!(local(&mut world, "shop/pay.shop"), (false, Dims::NONE));
+}

@@ -1,0 +1,123 @@
+//! Holding what is doubted, and letting go of it.
+//!
+//! Called by [`Core::judge`] and by the operator. A held fact is served as it was; of an unsure
+//! answer, what it named is served beside what it did not.
+
+use std::sync::Arc;
+
+use tributary_model::{Evidence, Fact, Group, GroupKey, Item, Key, Mono, RegistryName};
+
+use super::{HoldKey, Proposal};
+use crate::core::{Core, Turn};
+use crate::shards::ShardId;
+use crate::unsure::{missing, with_kept};
+
+impl Core {
+    /// Keeps a fact whose removal is doubted.
+    pub(super) fn hold_all(&mut self, key: HoldKey, reason: &'static str, now: Mono) {
+        let (shard, item) = &key;
+        match item {
+            Item::Service(decl) => {
+                let service = self.hosts.get_mut(&decl.service);
+                let Some(known) = service.and_then(|s| s.declaration_mut(*shard, &decl.object)) else {
+                    return;
+                };
+                known.held = true;
+                self.dirty.services.insert(decl.service.clone());
+            }
+            Item::Group(group) => {
+                let service = self.hosts.get_mut(&group.service);
+                let Some(known) = service.and_then(|s| s.group_mut(*shard, group)) else { return };
+                let all = u32::try_from(known.group.addresses.len()).unwrap_or(u32::MAX);
+                known.held = Some((0..all).collect());
+                self.dirty.services.insert(group.service.clone());
+            }
+            Item::Workload(workload) => {
+                let Some(known) = self.world.workloads.fact_mut(*shard, workload) else { return };
+                known.held = true;
+                self.touch_workload(&workload.clone());
+            }
+            Item::Gateway(gateway) => {
+                let Some(known) = self.world.gateways.get_mut(*shard, gateway) else { return };
+                known.held = true;
+            }
+            Item::Settings | Item::Alias(_) => {
+                self.remove(*shard, &item.clone(), Evidence::AbsentFromList);
+                return;
+            }
+        }
+        self.counters.held += u64::from(self.gate.hold(key, now, reason));
+    }
+
+    /// An unsure answer: what was held before stays held, what goes now goes or is held too.
+    pub(super) fn settle_fewer(
+        &mut self,
+        key: HoldKey,
+        said: &Group,
+        at: Mono,
+        reason: Option<&'static str>,
+        now: Mono,
+    ) {
+        let (shard, Item::Group(group)) = &key else { return };
+        let known = self.hosts.get(&group.service).and_then(|s| s.group(*shard, group));
+        let Some(known) = known else { return };
+        let held_before = |at: &u32| known.held.as_ref().is_some_and(|h| h.binary_search(at).is_ok());
+        let mut kept = missing(&known.group, said);
+        if reason.is_none() {
+            kept.retain(held_before);
+        }
+        let (merged, held) = with_kept(said, &known.group, &kept);
+        let held = (!held.is_empty()).then_some(held);
+        let (shard, group) = (*shard, group.clone());
+        match held {
+            None => self.gate.end(&key),
+            Some(_) => self.counters.held += u64::from(self.gate.hold(key, now, reason.unwrap_or_default())),
+        }
+        self.put_group(shard, &group, Arc::new(merged), held, at);
+    }
+
+    /// An unsure Put: applied at once unless something is missing from it.
+    pub(crate) fn put_unsure(&mut self, shard: ShardId, fact: Fact, at: Mono) {
+        let Fact::Group(key, said) = &fact else { return self.put(shard, fact, at) };
+        let known = self.hosts.get(&key.service).and_then(|s| s.group(shard, key));
+        if known.is_none_or(|known| missing(&known.group, said).is_empty()) {
+            return self.put(shard, fact, at);
+        }
+        let key = (shard, Item::Group(key.clone()));
+        self.gate.propose(key, Proposal::Fewer(Arc::clone(said), at));
+    }
+
+    /// An operator lets a held removal happen; whether there was one.
+    pub fn release(&mut self, now: Mono, registry: &RegistryName, key: &Key) -> Option<Turn> {
+        let shard = self.world.shards.find(registry, &key.scope)?;
+        let hold = (shard, key.item.clone());
+        if !self.gate.is_held(&hold) {
+            return None;
+        }
+        self.begin(now);
+        match &key.item {
+            Item::Group(group) => self.release_group(shard, group, now),
+            item => {
+                self.remove(shard, item, Evidence::Operator);
+            }
+        }
+        Some(self.finish(now))
+    }
+
+    fn release_group(&mut self, shard: ShardId, key: &GroupKey, now: Mono) {
+        let Some(known) = self.hosts.get(&key.service).and_then(|s| s.group(shard, key)) else { return };
+        let stays = |at: usize| {
+            let held = |at| known.held.as_ref().is_some_and(|h| h.binary_search(&at).is_ok());
+            !u32::try_from(at).is_ok_and(held)
+        };
+        let kept = known.group.addresses.iter().enumerate().filter(|(at, _)| stays(*at));
+        let kept: Vec<_> = kept.map(|(_, address)| address.clone()).collect();
+        if kept.is_empty() {
+            self.remove(shard, &Item::Group(key.clone()), Evidence::Operator);
+            return;
+        }
+        let group = &known.group;
+        let left = Group::new(group.source.clone(), group.port_sets.to_vec(), group.names.to_vec(), kept);
+        self.put(shard, Fact::Group(key.clone(), Arc::new(left)), now);
+    }
+}

@@ -23,7 +23,9 @@ fn main() -> ExitCode {
     match run(command, &Environment::of_process()) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            eprintln!("tributary: {failure}");
+            if !failure.message.is_empty() {
+                eprintln!("tributary: {failure}");
+            }
             failure.exit.into()
         }
     }

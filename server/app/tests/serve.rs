@@ -162,6 +162,14 @@ async fn answers_end_in_the_exit_codes_of_the_interface() {
     for stage in ["source", "merge", "health", "weight"] {
         assert!(told.contains(&format!("  {stage}")), "{stage} is not told:\n{told}");
     }
+    assert!(
+        told.contains(", confirmed ") && told.contains(" ago") && !told.contains("confirmed at"),
+        "{told}"
+    );
+    let told = world.run("explain 10.0.0.1 -o json").await.out;
+    let list: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let confirmed = list["items"][0]["steps"][0]["confirmedAt"].as_str().unwrap_or_default();
+    assert!(confirmed.ends_with('Z') && confirmed <= list["metadata"]["asOf"].as_str().unwrap(), "{told}");
     world.server.stop().await;
 }
 

@@ -1,11 +1,13 @@
 //! `tributary explain` and `why-not`: the decisions, in the order of the way.
 
+use serde_json::Value;
+
 use super::get::{document, parse};
 use super::table::{Tone, paint};
 use super::{Console, Server};
 use crate::args::{ExplainArgs, Output, WhyNotArgs};
 use crate::document::explain::StepObject;
-use crate::document::{ExplainItem, List, WhyNotItem};
+use crate::document::{ExplainItem, List, Metadata, WhyNotItem};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
 
@@ -21,7 +23,7 @@ pub async fn explain(
         ("client", args.for_client.as_deref()),
     ];
     let body = Server::find(&args.server, env)?.get("/debug/explain", &query).await?;
-    show(&parse(&body)?, args.output, console)
+    show(&body, args.output, console)
 }
 
 /// Why a client is not given a host's endpoints. Exit 3 when it is given none, 0 when it is.
@@ -32,37 +34,41 @@ pub async fn why_not(
 ) -> Result<Exit, Failure> {
     let query = [("host", Some(args.host.as_str())), ("client", Some(args.from_client.as_str()))];
     let body = Server::find(&args.server, env)?.get("/debug/why-not", &query).await?;
-    show_why_not(&parse(&body)?, args.output, console)
+    show_why_not(&body, args.output, console)
 }
 
-fn show(list: &List<ExplainItem>, output: Output, console: &mut Console<'_>) -> Result<Exit, Failure> {
-    let color = console.color;
-    let wide = output == Output::Wide;
-    write(list, output, console, |items| items.iter().map(|item| prose(item, wide, color)).collect())?;
+fn show(body: &[u8], output: Output, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    let list: List<ExplainItem> = parse(body)?;
+    let (color, wide) = (console.color, output == Output::Wide);
+    let text = || list.items.iter().map(|item| prose(item, wide, color)).collect();
+    write(body, &list.metadata, output, console, text)?;
     let served = list.items.iter().any(ExplainItem::is_served);
     Ok(if served { Exit::Ok } else { Exit::No })
 }
 
-fn show_why_not(list: &List<WhyNotItem>, output: Output, console: &mut Console<'_>) -> Result<Exit, Failure> {
-    let color = console.color;
-    let wide = output == Output::Wide;
-    write(list, output, console, |items| items.iter().map(|item| reasons(item, wide, color)).collect())?;
+fn show_why_not(body: &[u8], output: Output, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    let list: List<WhyNotItem> = parse(body)?;
+    let (color, wide) = (console.color, output == Output::Wide);
+    let text = || list.items.iter().map(|item| reasons(item, wide, color)).collect();
+    write(body, &list.metadata, output, console, text)?;
     let served = list.items.iter().any(|item| item.served > 0);
     Ok(if served { Exit::Ok } else { Exit::No })
 }
 
-fn write<T: serde::Serialize>(
-    list: &List<T>,
+/// Programs are given the server's own document, with what this version may not know.
+fn write(
+    body: &[u8],
+    metadata: &Metadata,
     output: Output,
     console: &mut Console<'_>,
-    prose: impl Fn(&[T]) -> String,
+    prose: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
     let text = match output {
-        Output::Json | Output::Yaml => document(output, list)?,
-        Output::Table | Output::Wide | Output::Name => tame(&prose(&list.items), console.color),
+        Output::Json | Output::Yaml => document(output, &parse::<List<Value>>(body)?)?,
+        Output::Table | Output::Wide | Output::Name => tame(&prose(), console.color),
     };
     console.data(&text)?;
-    if list.metadata.partial {
+    if metadata.partial {
         console
             .say("something may be missing: a registry has not synced yet, see `tributary get registries`");
     }

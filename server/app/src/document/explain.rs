@@ -34,6 +34,9 @@ pub struct StepItem {
     /// The object concerned.
     #[serde(default)]
     pub object: Option<StepObject>,
+    /// When the source last confirmed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirmed_at: Option<String>,
     /// The decision in words.
     pub detail: String,
 }

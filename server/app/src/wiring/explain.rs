@@ -4,14 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use tributary_answer::{Client, Explanation, Query, cluster_name, explain_with, resolve};
-use tributary_model::{Catalog, Code, Hostname, Namespace, PortNumber, ServiceKey, Stage, Step, Verdict};
+use tributary_model::{
+    Catalog, Code, Hostname, Mono, Namespace, PortNumber, ServiceKey, Stage, Step, Verdict,
+};
 use tributary_xds::answers::Kind;
 use tributary_xds::session::{Delivery, SyncStatus};
 
 use super::sessions::{Found, Sessions};
 use crate::admin::inside::Explained;
+use crate::cli::table::age;
 use crate::document::{Filter, endpoints, filter::same_host};
 
 /// Most services whose history is asked for: one address in more of them is a mistake.
@@ -29,6 +33,8 @@ pub struct Asked {
     pub sessions: Arc<Sessions>,
     /// As this client sees it.
     pub client: Option<String>,
+    /// When, by the clock of all times that the core keeps.
+    pub now: Mono,
 }
 
 impl Asked {
@@ -73,7 +79,32 @@ pub fn explain(asked: &Asked, history: &BTreeMap<ServiceKey, Vec<Step>>) -> Expl
     if let Some(found) = &found {
         all.iter_mut().for_each(|one| deliver(&asked.catalog, found, one));
     }
+    let now = Timestamp::now();
+    all.iter_mut().for_each(|one| tell_times(one, asked.now, now));
     Ok(values(all))
+}
+
+/// The core tells times since the process began; people are told how long ago, programs when.
+fn tell_times(one: &mut Explanation, mono: Mono, now: Timestamp) {
+    one.as_of = Some(millis(now));
+    for step in &mut one.steps {
+        let Some((words, at)) = confirmed(&step.detail) else { continue };
+        let ago = mono.since(at);
+        let long = age(u64::try_from(ago.as_millis()).unwrap_or(u64::MAX));
+        let when = jiff::SignedDuration::try_from(ago).ok().and_then(|ago| now.checked_sub(ago).ok());
+        step.confirmed_at = when.map(millis);
+        step.detail = format!("{words}, confirmed {long} ago");
+    }
+}
+
+/// A detail that ends in when the source last confirmed it, cut in two.
+fn confirmed(detail: &str) -> Option<(String, Mono)> {
+    let (words, at) = detail.strip_suffix(" ms")?.rsplit_once(", last confirmed at ")?;
+    Some((words.to_owned(), Mono(at.parse().ok()?)))
+}
+
+fn millis(at: Timestamp) -> String {
+    at.round(jiff::Unit::Millisecond).unwrap_or(at).to_string()
 }
 
 fn is_of_host(one: &Explanation, host: &str) -> bool {

@@ -115,6 +115,7 @@ impl Inside for Live {
             host: host.map(ToOwned::to_owned),
             sessions: Arc::clone(&self.sessions),
             client: client.map(ToOwned::to_owned),
+            now: self.clock.now(),
         };
         let (asked, keys) = off_the_servers_threads(move || {
             let keys = asked.services();

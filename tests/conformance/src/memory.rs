@@ -54,6 +54,9 @@ pub struct MemoryHarness {
     pub gullible: bool,
     /// Is wrong in this way, to see the suite find it.
     pub bug: Option<Bug>,
+    /// How long it may take to hear of something; 5 s where nothing is said, which costs nothing on
+    /// a paused clock.
+    pub patience: Option<Duration>,
 }
 
 #[async_trait]
@@ -67,7 +70,7 @@ impl Harness for MemoryHarness {
         lies.then_some("a source that cannot be asked again is believed")
     }
     fn patience(&self) -> Duration {
-        Duration::from_secs(5)
+        self.patience.unwrap_or(Duration::from_secs(5))
     }
 }
 

@@ -140,13 +140,14 @@ impl Stage {
     pub fn host(&self, service: &str) -> Hostname {
         self.script.host(service)
     }
-    /// Waits until something holds of the catalog.
+    /// Waits until something holds of the catalog, and has been told to the witness.
     pub async fn until(&self, what: &str, holds: impl Fn(&Catalog) -> bool) {
         let mut generation = self.handle.generation();
         let waiting = async {
             while !holds(&self.handle.catalog()) {
                 generation.changed().await.expect("the runtime lives");
             }
+            self.witness.told_of(self.handle.catalog().generation).await;
         };
         if tokio::time::timeout(self.patience * 4, waiting).await.is_err() {
             let runs = self.handle.runs();

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
 use tributary_model::{Catalog, Changed, Hostname};
 use tributary_runtime::Fanout;
 
@@ -20,32 +21,46 @@ struct Seen {
 }
 
 /// A fan-out that looks instead of telling.
-#[derive(Debug, Default)]
-pub struct Witness(Mutex<Seen>);
+#[derive(Debug)]
+pub struct Witness {
+    seen: Mutex<Seen>,
+    last: watch::Sender<u64>,
+}
+
+impl Default for Witness {
+    fn default() -> Self {
+        Self { seen: Mutex::default(), last: watch::Sender::new(0) }
+    }
+}
 
 impl Witness {
     /// From now on these addresses may vanish.
     pub fn may_go(&self, host: &Hostname, addresses: impl IntoIterator<Item = IpAddr>) {
-        self.0.lock().may_go.extend(addresses.into_iter().map(|ip| (host.clone(), ip)));
+        self.seen.lock().may_go.extend(addresses.into_iter().map(|ip| (host.clone(), ip)));
     }
     /// From now on these may not.
     pub fn must_stay(&self, host: &Hostname, addresses: impl IntoIterator<Item = IpAddr>) {
-        let mut seen = self.0.lock();
+        let mut seen = self.seen.lock();
         for ip in addresses {
             seen.may_go.remove(&(host.clone(), ip));
         }
     }
+    /// Waits until it has been told of this generation or a later one: the catalog is pinned first.
+    pub async fn told_of(&self, generation: u64) {
+        let told = self.last.subscribe().wait_for(|last| *last >= generation).await.is_ok();
+        assert!(told, "the witness is its own sender");
+    }
     /// How often a host was told to have changed.
     pub fn hosts_told(&self) -> usize {
-        self.0.lock().hosts_told
+        self.seen.lock().hosts_told
     }
     /// How many passes there were.
     pub fn passes(&self) -> usize {
-        self.0.lock().generations.len()
+        self.seen.lock().generations.len()
     }
     /// Fails when an address vanished without a reason, or when a generation came late.
     pub fn assert_nothing_unexplained(&self) {
-        let seen = self.0.lock();
+        let seen = self.seen.lock();
         assert!(seen.unexplained.is_empty(), "lost without evidence: {:?}", seen.unexplained);
         assert!(seen.generations.is_sorted(), "generations went back: {:?}", seen.generations);
     }
@@ -54,7 +69,7 @@ impl Witness {
 impl Fanout for Witness {
     fn published(&self, catalog: &Arc<Catalog>, changed: &Changed) {
         let now = served(catalog);
-        let mut seen = self.0.lock();
+        let mut seen = self.seen.lock();
         let before = std::mem::take(&mut seen.served);
         for (host, ips) in before {
             for ip in ips {
@@ -67,5 +82,7 @@ impl Fanout for Witness {
         seen.served = now;
         seen.generations.push(catalog.generation);
         seen.hosts_told += changed.hosts.len();
+        drop(seen);
+        self.last.send_replace(catalog.generation);
     }
 }

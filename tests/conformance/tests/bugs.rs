@@ -5,7 +5,7 @@ use tributary_conformance::{Scenario, conformance};
 
 /// Whether the scenario finds the bug.
 async fn finds(scenario: Scenario, bug: Bug) -> bool {
-    let harness = MemoryHarness { bug: Some(bug), gullible: true };
+    let harness = MemoryHarness { bug: Some(bug), gullible: true, ..MemoryHarness::default() };
     tokio::spawn(async move { conformance(scenario, &harness).await }).await.is_err()
 }
 

@@ -13,3 +13,15 @@ mod gullible {
 
     conformance_tests!(paused, MemoryHarness { gullible: true, ..MemoryHarness::default() });
 }
+
+mod threads {
+    use std::time::Duration;
+
+    use tributary_conformance::conformance_tests;
+    use tributary_conformance::memory::MemoryHarness;
+
+    conformance_tests!(
+        real,
+        MemoryHarness { patience: Some(Duration::from_secs(2)), ..MemoryHarness::default() }
+    );
+}

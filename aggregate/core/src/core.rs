@@ -302,6 +302,31 @@ impl Core {
 
 #[cfg(test)]
 impl Core {
+    /// Every fact that is held, with whose it is.
+    pub(crate) fn facts(&self) -> Vec<(RegistryName, tributary_model::Fact)> {
+        use tributary_model::Fact;
+        let whose = |shard: ShardId| self.place_of(shard).unwrap().0;
+        let mut out = Vec::new();
+        for service in self.hosts.iter() {
+            for shard in &service.shards {
+                for d in &shard.declarations {
+                    let key = crate::service::decl_key(&service.key, &d.object);
+                    out.push((whose(shard.id), Fact::Service(key, Arc::clone(&d.declaration))));
+                }
+                for g in &shard.groups {
+                    let key = crate::service::group_key(&service.key, g);
+                    out.push((whose(shard.id), Fact::Group(key, Arc::clone(&g.group))));
+                }
+            }
+        }
+        for (_, slot) in self.world.workloads.iter() {
+            let facts = slot.facts.iter();
+            out.extend(
+                facts.map(|f| (whose(f.shard), Fact::Workload(slot.key.clone(), Arc::clone(&f.workload)))),
+            );
+        }
+        out
+    }
     /// Whether no index holds anything: what leaves must leave nothing behind.
     pub(crate) fn is_empty(&self) -> bool {
         self.hosts.iter().next().is_none()

@@ -10,5 +10,6 @@ mod mk;
 mod naive;
 mod properties;
 mod selection;
+mod storms;
 mod sweeps;
 mod visibility;

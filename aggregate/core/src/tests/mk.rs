@@ -262,6 +262,10 @@ impl World {
         self.core.begin_shadow(Mono(self.now), &name, generation);
         generation
     }
+    /// The shadow of this generation was adopted: the registry speaks in it from now on.
+    pub(crate) fn adopted(&mut self, registry: &str, generation: Generation) {
+        self.generations.insert(mk_name(registry), generation.0);
+    }
     pub(crate) fn generation(&self, registry: &str) -> Generation {
         Generation(self.generations[&mk_name(registry)])
     }

@@ -15,9 +15,9 @@ use super::mk::*;
 use super::naive::{Facts, answer, read};
 
 const HOSTS: [&str; 3] = ["pay.shop", "cart.shop", "go.shop"];
-const REGISTRIES: [&str; 3] = ["east", "file", "west"];
+pub(super) const REGISTRIES: [&str; 3] = ["east", "file", "west"];
 
-fn mk_specs() -> Vec<RegistrySpec> {
+pub(super) fn mk_specs() -> Vec<RegistrySpec> {
     vec![
         mk_spec("east", Provider::Kubernetes),
         mk_spec("file", Provider::ServiceEntry),
@@ -106,7 +106,7 @@ fn any_settings() -> impl Strategy<Value = Fact> {
     })
 }
 
-fn any_fact() -> impl Strategy<Value = Fact> {
+pub(super) fn any_fact() -> impl Strategy<Value = Fact> {
     prop_oneof![6 => any_declaration(), 6 => any_group(), 4 => any_workload()]
 }
 
@@ -170,8 +170,9 @@ struct Way {
     again: Vec<(Index, Index)>,
     /// Where a turn ends.
     turns: Vec<bool>,
-    /// After which words a registry runs anew and lists; the list is first cut off after some.
-    relists: Vec<(Index, usize, usize)>,
+    /// After which words a registry runs anew and lists, in place after a list that was cut off, or
+    /// as a rotation.
+    relists: Vec<(Index, usize, usize, bool)>,
 }
 
 fn any_way() -> impl Strategy<Value = Way> {
@@ -179,7 +180,7 @@ fn any_way() -> impl Strategy<Value = Way> {
         proptest::collection::vec(any::<u16>(), 40),
         proptest::collection::vec(any::<(Index, Index)>(), 0..6),
         proptest::collection::vec(any::<bool>(), 40),
-        proptest::collection::vec((any::<Index>(), 0..REGISTRIES.len(), 0..6_usize), 0..4),
+        proptest::collection::vec((any::<Index>(), 0..REGISTRIES.len(), 0..6_usize, any::<bool>()), 0..4),
     )
         .prop_map(|(order, again, turns, relists)| Way { order, again, turns, relists })
 }
@@ -212,6 +213,18 @@ fn relist(world: &mut World, registry: usize, cut: usize, said: &Facts) {
     world.lists(name, own);
 }
 
+fn rotate(world: &mut World, registry: usize, cut: usize, said: &Facts) {
+    let name = REGISTRIES[registry];
+    let own: Vec<Fact> = said.iter().filter(|((r, _), _)| *r == registry).map(|(_, f)| f.clone()).collect();
+    let stale = own.iter().rev().take(cut).cloned().map(mk_put);
+    let shadow = world.shadow(name);
+    let mut words: Vec<Delta> = std::iter::once(mk_required()).chain(stale).collect();
+    words.push(Delta::Restart(mk_collection(KINDS[1])));
+    world.says_in(name, shadow, words);
+    world.says_in(name, shadow, mk_list(own));
+    world.adopted(name, shadow);
+}
+
 fn walk(history: &[Word], way: &Way) -> Arc<Catalog> {
     let mut world = mk_world();
     let words = reordered(history, &way.order);
@@ -235,8 +248,12 @@ fn walk(history: &[Word], way: &Way) -> Arc<Catalog> {
             world.core.apply(tributary_model::Mono(world.now), std::mem::take(&mut turn));
             world.catalog();
         }
-        for (_, registry, cut) in relists {
-            relist(&mut world, *registry, *cut, &said);
+        for (_, registry, cut, rotation) in relists {
+            if *rotation {
+                rotate(&mut world, *registry, *cut, &said);
+            } else {
+                relist(&mut world, *registry, *cut, &said);
+            }
         }
     }
     world.core.apply(tributary_model::Mono(world.now), turn);

@@ -1,0 +1,209 @@
+//! Whatever sources say, in whatever order and however badly: after every word the catalog is the
+//! naive answer to the facts that the core holds, and removals have the evidence that they need.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use tributary_model::{
+    CollectionKind, Completeness, Delta, Evidence, Fact, Generation, Mono, ObjectId, ObjectRef, Problem,
+    Record, RegistrySpec, SourceState, SourceStatus,
+};
+
+use super::mk::*;
+use super::naive::{Facts, answer, read};
+use super::properties::{REGISTRIES, any_fact, mk_specs};
+
+/// What may happen.
+#[derive(Debug, Clone)]
+enum Act {
+    /// Registry, in the shadow if there is one, these words in one turn.
+    Say(usize, bool, Vec<Delta>),
+    Restart(usize),
+    Shadow(usize),
+    DropShadow(usize),
+    Fail(usize),
+    LeaveAndJoin(usize),
+    Release(usize),
+    Tick,
+}
+
+fn any_evidence() -> impl Strategy<Value = Evidence> {
+    prop_oneof![
+        3 => Just(Evidence::AbsentFromList),
+        1 => Just(Evidence::Confirmed),
+        1 => Just(Evidence::Deleted(ObjectRef::new(ObjectId::new("X", "", "x")))),
+    ]
+}
+fn any_kind() -> impl Strategy<Value = CollectionKind> {
+    select(&KINDS[..])
+}
+fn any_delta() -> impl Strategy<Value = Delta> {
+    let how = select(
+        &[Completeness::Complete, Completeness::Complete, Completeness::Filtered, Completeness::Partial][..],
+    );
+    let state = select(&[SourceState::Live, SourceState::Unreachable, SourceState::Syncing][..]);
+    let problem = || Problem { code: tributary_model::Code::INVALID_HOST, message: "bad".into() };
+    let object =
+        (select(&["ServiceEntry", "Slice", "WorkloadEntry"][..]), select(&["x", "y", "g", "w1"][..]))
+            .prop_map(|(kind, name)| ObjectRef::new(ObjectId::new(kind, "shop", name)));
+    prop_oneof![
+        12 => any_fact().prop_map(mk_put),
+        4 => any_fact().prop_map(mk_unsure),
+        6 => (any_fact(), any_evidence()).prop_map(|(fact, evidence)| mk_drop(&fact, evidence)),
+        2 => any_kind().prop_map(|k| Delta::Restart(mk_collection(k))),
+        3 => (any_kind(), how).prop_map(|(k, how)| Delta::Synced(mk_collection(k), how)),
+        1 => proptest::sample::subsequence(KINDS.to_vec(), 0..=3)
+            .prop_map(|k| Delta::Required(k.into_iter().map(mk_collection).collect())),
+        1 => any_kind().prop_map(|k| Delta::Progress(mk_collection(k))),
+        2 => (object, any::<bool>()).prop_map(move |(o, bad)| Delta::Problem(o, bad.then(problem))),
+        1 => state.prop_map(|state| {
+            Delta::Status(mk_scope(SCOPE), SourceStatus { state, ..SourceStatus::default() })
+        }),
+    ]
+}
+fn any_act() -> impl Strategy<Value = Act> {
+    let registry = || 0..REGISTRIES.len();
+    prop_oneof![
+        20 => (registry(), any::<bool>(), proptest::collection::vec(any_delta(), 0..6))
+            .prop_map(|(r, shadow, words)| Act::Say(r, shadow, words)),
+        2 => registry().prop_map(Act::Restart),
+        2 => registry().prop_map(Act::Shadow),
+        1 => registry().prop_map(Act::DropShadow),
+        1 => registry().prop_map(Act::Fail),
+        1 => registry().prop_map(Act::LeaveAndJoin),
+        1 => registry().prop_map(Act::Release),
+        1 => Just(Act::Tick),
+    ]
+}
+
+fn mk_specs_that_confirm() -> Vec<RegistrySpec> {
+    let specs = mk_specs().into_iter();
+    specs.map(|s| RegistrySpec { can_confirm: s.id.name.as_str() != "file", ..s }).collect()
+}
+
+fn act(world: &mut World, act: Act) -> Vec<Record> {
+    let now = Mono(world.now);
+    let turn = match act {
+        Act::Say(r, shadow, words) => {
+            let name = REGISTRIES[r];
+            let of_shadow = |w: &World| {
+                w.core.status().iter().find(|s| s.id.name.as_str() == name).and_then(|s| s.shadow)
+            };
+            let before = of_shadow(world);
+            let generation = before.filter(|_| shadow).unwrap_or_else(|| world.generation(name));
+            let turn = world.says_in(name, generation, words);
+            if let Some(adopted) = before.filter(|_| of_shadow(world).is_none()) {
+                world.adopted(name, adopted);
+            }
+            turn
+        }
+        Act::Restart(r) => {
+            world.core.drop_shadow(&mk_name(REGISTRIES[r]));
+            world.restart(REGISTRIES[r])
+        }
+        Act::Shadow(r) => {
+            world.shadow(REGISTRIES[r]);
+            return Vec::new();
+        }
+        Act::DropShadow(r) => {
+            world.core.drop_shadow(&mk_name(REGISTRIES[r]));
+            return Vec::new();
+        }
+        Act::Fail(r) => world.core.fail(now, &mk_name(REGISTRIES[r]), &"broke".into()),
+        Act::LeaveAndJoin(r) => {
+            let turn = world.core.leave(&mk_name(REGISTRIES[r]), &Evidence::Operator);
+            world.core.join(&mk_specs_that_confirm()[r]).unwrap();
+            world.restart(REGISTRIES[r]);
+            turn
+        }
+        Act::Release(r) => {
+            let name = mk_name(REGISTRIES[r]);
+            let held = world.core.held().find(|h| h.registry == name);
+            let Some(held) = held else { return Vec::new() };
+            world.core.release(now, &name, &held.key).unwrap()
+        }
+        Act::Tick => world.core.tick(now),
+    };
+    turn.records
+}
+
+fn facts(world: &World) -> Facts {
+    let index = |name: &str| REGISTRIES.iter().position(|r| *r == name).unwrap();
+    world.core.facts().into_iter().map(|(name, fact)| ((index(name.as_str()), fact.item()), fact)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    #[test]
+    fn after_every_word_the_catalog_is_the_naive_answer(acts in proptest::collection::vec(any_act(), 1..30)) {
+        let mut world = World::with(&mk_specs_that_confirm());
+        for one in acts {
+            act(&mut world, one.clone());
+            let mut said = read(&world.catalog());
+            for plain in said.services.values_mut() {
+                plain.codes.remove(&203);
+            }
+            prop_assert_eq!(said, answer(&mk_specs_that_confirm(), &facts(&world)), "after {:?}", one);
+        }
+        for registry in REGISTRIES {
+            world.core.leave(&mk_name(registry), &Evidence::Operator);
+        }
+        prop_assert!(world.core.is_empty() && world.core.next_tick().is_none());
+    }
+
+    #[test]
+    fn a_journal_of_the_records_restores_what_is_held(acts in proptest::collection::vec(any_act(), 1..30)) {
+        let mut world = World::with(&mk_specs_that_confirm());
+        let mut journal = Facts::new();
+        for one in acts {
+            for record in act(&mut world, one) {
+                let index = |name: &tributary_model::RegistryName| {
+                    REGISTRIES.iter().position(|r| *r == name.as_str()).unwrap()
+                };
+                match record {
+                    Record::Put(name, _, fact) => {
+                        journal.insert((index(&name), fact.item()), fact);
+                    }
+                    Record::Drop(name, key, _) => {
+                        journal.remove(&(index(&name), key.item));
+                    }
+                }
+            }
+            prop_assert_eq!(&journal, &facts(&world));
+        }
+    }
+
+    #[test]
+    fn late_words_change_nothing(words in proptest::collection::vec(any_delta(), 1..20), first in proptest::collection::vec(any_fact(), 0..10)) {
+        let mut world = World::with(&mk_specs_that_confirm());
+        world.lists("east", first);
+        let before = world.catalog();
+        for generation in [Generation(0), Generation(9)] {
+            let turn = world.says_in("east", generation, words.clone());
+            prop_assert!(turn.changed.is_empty() && turn.records.is_empty() && turn.asks.is_empty());
+        }
+        prop_assert!(std::sync::Arc::ptr_eq(&before, &world.catalog()));
+    }
+
+    #[test]
+    fn one_sources_storm_does_not_touch_anothers_facts(storm in proptest::collection::vec(any_act(), 1..20), own in proptest::collection::vec(any_fact(), 1..10)) {
+        let mut world = World::with(&mk_specs_that_confirm());
+        world.lists("file", own);
+        let of_file = |world: &World| -> BTreeSet<String> {
+            let all = facts(world).into_iter().filter(|((r, _), _)| REGISTRIES[*r] == "file");
+            all.map(|(_, fact): (_, Fact)| format!("{fact:?}")).collect()
+        };
+        let before = of_file(&world);
+        for one in storm {
+            let file = 1;
+            let is_file = matches!(one, Act::Say(r, ..) | Act::Restart(r) | Act::Shadow(r) | Act::DropShadow(r)
+                | Act::Fail(r) | Act::LeaveAndJoin(r) | Act::Release(r) if r == file);
+            if !is_file {
+                act(&mut world, one);
+            }
+        }
+        prop_assert_eq!(of_file(&world), before);
+    }
+}

@@ -1,0 +1,96 @@
+//! Connected clients as people see them: what each was sent, what it took, and why not.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test")]
+
+use tributary_app::exit::Exit;
+use tributary_suites::ads::node;
+use tributary_suites::{AdsClient, Answer, Variant};
+use world::{LONG, World, file_registry, mk_entry, mk_folder, put};
+
+#[path = "support/world.rs"]
+mod world;
+
+const EDS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
+const PAY: &str = "outbound|80||pay.shop";
+
+struct Client {
+    stream: AdsClient,
+    first: Answer,
+}
+
+async fn mk_client(world: &World, variant: Variant) -> Client {
+    let xds = world.server.addresses().xds;
+    let mut stream = AdsClient::connect(xds, variant, node("web-1")).await.unwrap();
+    stream.subscribe(EDS, &[PAY]).unwrap();
+    let first = stream.next(LONG).await.unwrap();
+    Client { stream, first }
+}
+
+async fn mk_world() -> (tempfile::TempDir, World) {
+    let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    world.until("get endpoints", "10.0.0.1:80").await;
+    (dir, world)
+}
+
+#[tokio::test]
+async fn what_a_client_took_is_told_down_to_the_version() {
+    for variant in [Variant::Sotw, Variant::Delta] {
+        let (_dir, world) = mk_world().await;
+        let mut client = mk_client(&world, variant).await;
+        let told = world.run("explain 10.0.0.1 --for-client web-1").await;
+        assert!(told.out.contains("deliver  WARN TRB0523"), "not answered yet: {}", told.out);
+        client.stream.ack(&client.first).unwrap();
+        let table = world.until("get clients", "SYNCED").await;
+        assert!(table.contains("web-1") && table.contains("EDS 1"), "{table}");
+        let told = world.run("explain 10.0.0.1 --for-client web-1").await;
+        assert_eq!(told.exit, Ok(Exit::Ok), "{}", told.out);
+        assert!(told.out.contains("deliver  PASS TRB0520"), "{}", told.out);
+        drop(client);
+        let talk = async {
+            while !world.run("get clients").await.talk.contains("no clients") {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(LONG, talk).await.expect("a client that went is still listed");
+        world.server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_in_the_clients_own_words() {
+    let (_dir, world) = mk_world().await;
+    let mut client = mk_client(&world, Variant::Delta).await;
+    client.stream.nack(&client.first, "no such thing as a load assignment").unwrap();
+    world.until("get clients -o wide", "no such thing as a load assignment").await;
+    let told = world.run("explain 10.0.0.1 --for-client web-1").await;
+    assert_eq!(told.exit, Ok(Exit::No), "{}", told.out);
+    assert!(told.out.contains("dropped") && told.out.contains("deliver  DROP TRB0522"), "{}", told.out);
+    let told = world.run("why-not pay.shop --from-client web-1").await;
+    assert_eq!(told.exit, Ok(Exit::No), "{}", told.out);
+    assert!(told.out.contains("TRB0522") && told.out.contains("0 endpoints served"), "{}", told.out);
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_client_does_not_ask_for_or_see_is_told_by_rule() {
+    let (dir, world) = mk_world().await;
+    let mut client = mk_client(&world, Variant::Delta).await;
+    client.stream.ack(&client.first).unwrap();
+    world.until("get clients", "SYNCED").await;
+    put(dir.path(), "b.yaml", &mk_entry("b", "b.shop", "10.0.0.2"));
+    let hidden = mk_entry("c", "c.shop", "10.0.0.3") + "  exportTo: ['.']\n";
+    put(dir.path(), "c.yaml", &hidden);
+    world.until("get endpoints", "10.0.0.2:80").await;
+    world.until("get endpoints", "10.0.0.3:80").await;
+    for (host, exit, code) in [
+        ("pay.shop", Exit::Ok, ""),
+        ("b.shop", Exit::No, "TRB0521"),
+        ("c.shop", Exit::No, "TRB0506"),
+        ("d.shop", Exit::No, "TRB0524"),
+    ] {
+        let told = world.run(&format!("why-not {host} --from-client web-1")).await;
+        assert_eq!(told.exit, Ok(exit), "{host}: {}", told.out);
+        assert!(told.out.contains(code), "{host}: {}", told.out);
+    }
+    world.server.stop().await;
+}

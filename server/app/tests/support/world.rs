@@ -1,0 +1,106 @@
+//! A wired server in this process, on free ports, and the commands that people ask it with.
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Parser as _;
+use tempfile::TempDir;
+use tributary_app::args::{Cli, Command, ServeArgs};
+use tributary_app::cli::{self, Console};
+use tributary_app::environment::Environment;
+use tributary_app::exit::{Exit, Failure};
+use tributary_app::serve;
+use tributary_app::telemetry::LogLevel;
+use tributary_app::wiring::{Bound, Server};
+
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+
+pub(crate) fn mk_entry(name: &str, host: &str, address: &str) -> String {
+    format!(
+        "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {{name: {name}, namespace: shop}}\nspec:\n  hosts: [{host}]\n  ports: [{{number: 80, name: http, protocol: HTTP}}]\n  resolution: STATIC\n  endpoints: [{{address: {address}}}]\n"
+    )
+}
+
+pub(crate) fn mk_folder(files: &[(&str, String)]) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        put(dir.path(), name, text);
+    }
+    dir
+}
+
+/// As an editor does it: written beside, then renamed.
+pub(crate) fn put(dir: &Path, name: &str, text: &str) {
+    let beside = dir.join(format!(".{name}.tmp"));
+    std::fs::write(&beside, text).unwrap();
+    std::fs::rename(beside, dir.join(name)).unwrap();
+}
+
+pub(crate) fn mk_args(words: &[&str]) -> ServeArgs {
+    let free =
+        [("--xds-listen", "127.0.0.1:0"), ("--admin-listen", "127.0.0.1:0"), ("--drain-timeout", "2s")];
+    let free =
+        free.into_iter().filter(|(flag, _)| !words.contains(flag)).flat_map(|(flag, value)| [flag, value]);
+    let all = ["tributary", "serve"].into_iter().chain(free).chain(words.iter().copied());
+    match Cli::try_parse_from(all).unwrap().command {
+        Command::Serve(args) => *args,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) async fn mk_bound(words: &[&str]) -> Result<Bound, Failure> {
+    let (args, env) = (mk_args(words), Environment::default());
+    let loaded = serve::load(&args, &env)?;
+    serve::build(&args, &env, loaded, LogLevel::default())?.bind().await
+}
+
+pub(crate) struct World {
+    pub(crate) server: Server,
+}
+
+/// What a command came to.
+pub(crate) struct Told {
+    pub(crate) exit: Result<Exit, Failure>,
+    pub(crate) out: String,
+    pub(crate) talk: String,
+}
+
+impl World {
+    pub(crate) async fn start(words: &[&str]) -> Self {
+        let server = mk_bound(words).await.unwrap().start().await.unwrap();
+        let world = Self { server };
+        world.until("get registries", "Live").await;
+        world
+    }
+    pub(crate) async fn run(&self, command: &str) -> Told {
+        let admin = self.server.addresses().admin.to_string();
+        let words = ["tributary"].into_iter().chain(command.split(' ')).chain(["--server", &admin]);
+        let command = Cli::try_parse_from(words).unwrap().command;
+        let (mut out, mut talk) = (Vec::new(), Vec::new());
+        let mut console = Console { out: &mut out, talk: &mut talk, terminal: false, color: false };
+        let exit = cli::run(command, &Environment::default(), &mut console).await;
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Told { exit, out: text(out), talk: text(talk) }
+    }
+    /// Asks again and again until the answer holds this text.
+    pub(crate) async fn until(&self, command: &str, text: &str) -> String {
+        let asking = async {
+            loop {
+                let told = self.run(command).await.out;
+                if told.contains(text) {
+                    return told;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let found = tokio::time::timeout(LONG, asking).await;
+        assert!(found.is_ok(), "{command:?} never told {text:?}, but {}", self.run(command).await.out);
+        found.unwrap()
+    }
+}
+
+pub(crate) fn file_registry(dir: &TempDir) -> String {
+    format!("file={}", dir.path().display())
+}

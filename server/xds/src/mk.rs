@@ -318,3 +318,39 @@ pub(crate) fn mk_class(kind: ClientKind, namespace: &str) -> ClassKey {
 pub(crate) fn mk_envoy() -> ClassKey {
     mk_class(ClientKind::Envoy, "")
 }
+
+/// The catalog with a workload at this address, selected by these services of namespace `shop`.
+pub(crate) fn mk_with_workload(
+    catalog: &Catalog,
+    ip: &str,
+    services: &[&str],
+) -> (Arc<Catalog>, WorkloadKey) {
+    let namespace = Namespace::new("shop").unwrap();
+    let key = WorkloadKey {
+        namespace: namespace.clone(),
+        kind: WorkloadKind::Entry,
+        name: "w".into(),
+        cluster: ClusterId::new("east").unwrap(),
+    };
+    let workload = Workload {
+        source: Source::new(ObjectId::new("WorkloadEntry", "shop", "w")),
+        addresses: [WorkloadAddress::Ip(ip.parse().unwrap())].into(),
+        ports: Arc::from([]),
+        labels: Labels::default(),
+        augmented: Labels::default(),
+        place: Arc::default(),
+        identity: None,
+        account: "".into(),
+        health: Health::Healthy,
+        mtls: false,
+        weight: 1,
+        name: "w".into(),
+    };
+    let selected =
+        |host: &&str| ServiceKey { host: Hostname::new(host).unwrap(), namespace: namespace.clone() };
+    let services = services.iter().map(selected).collect();
+    let view = WorkloadView { shard: mk_shard(), workload: Arc::new(workload), services };
+    let mut catalog = catalog.clone();
+    catalog.workloads.insert(key.clone(), Shared::new(view));
+    (Arc::new(catalog), key)
+}

@@ -2,9 +2,11 @@
 //!
 //! Every body that is encoded is filed here. When their sum exceeds the budget, a hand goes round
 //! and drops the bodies that nobody has asked for since it last passed (clock). Versions stay;
-//! whoever needs the bytes encodes again. Resources whose view is gone leave by themselves: each
+//! whoever needs the bytes encodes again. Bytes in the chunks of ropes count too, though only
+//! bodies are dropped: a chunk holds a copy of them. Resources whose view is gone leave by themselves: each
 //! filing looks at two entries more, so that the dead are never more than the living.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -17,6 +19,23 @@ use super::counters::Counters;
 pub struct Budget {
     limit: u64,
     ring: Mutex<Ring>,
+    copies: Arc<Copies>,
+}
+
+/// How many bytes the chunks of ropes have.
+#[derive(Debug, Default)]
+pub struct Copies(AtomicU64);
+
+impl Copies {
+    pub(crate) fn add(&self, bytes: usize) {
+        self.0.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+    pub(crate) fn take(&self, bytes: usize) {
+        self.0.fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -46,7 +65,7 @@ impl Budget {
     /// A budget of this many bytes.
     #[must_use]
     pub fn new(limit: u64) -> Self {
-        Self { limit, ring: Mutex::default() }
+        Self { limit, ring: Mutex::default(), copies: Arc::default() }
     }
     /// Files a body, and drops others where there are too many.
     pub fn file(&self, resource: &Arc<Encoded>, counters: &Counters) {
@@ -59,7 +78,7 @@ impl Budget {
         ring.entries.push(Entry { resource: Arc::downgrade(resource), len: resource.len });
         // Two rounds: the first may find everything in use.
         let mut left = ring.entries.len() * 2;
-        while ring.held > self.limit && left > 0 {
+        while ring.held + self.copies.get() > self.limit && left > 0 {
             ring.step(true, counters);
             left -= 1;
         }
@@ -67,7 +86,12 @@ impl Budget {
     /// How many bytes are held, those of resources not yet found gone included.
     #[must_use]
     pub fn held(&self) -> u64 {
-        self.ring.lock().held
+        self.ring.lock().held + self.copies.get()
+    }
+    /// Where the bytes of chunks are counted.
+    #[must_use]
+    pub fn copies(&self) -> Arc<Copies> {
+        Arc::clone(&self.copies)
     }
     /// How many bodies are filed.
     #[must_use]

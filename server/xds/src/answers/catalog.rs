@@ -45,9 +45,10 @@ impl CatalogAnswers {
     /// Answers that hold at most this many bytes of encoded resources.
     #[must_use]
     pub fn new(budget: u64) -> Self {
+        let store = Store::new(budget);
         Self {
-            store: Store::new(budget),
-            chunks: Chunks::default(),
+            chunks: Chunks::new(store.budget.copies()),
+            store,
             fixed: Fixed::default(),
             generations: Generations::default(),
             steps: Steps::default(),
@@ -273,8 +274,12 @@ impl Answers for CatalogAnswers {
         resource: &Arc<Encoded>,
     ) -> Option<Bytes> {
         resource.body().or_else(|| {
-            let body = self.encode_again(catalog, class, kind, resource)?;
-            self.store.refill(resource, body)
+            let again = self.encode_again(catalog, class, kind, resource);
+            let body = again.and_then(|body| self.store.refill(resource, body));
+            if body.is_none() {
+                self.store.counters.lost.one();
+            }
+            body
         })
     }
 

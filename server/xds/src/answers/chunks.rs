@@ -12,6 +12,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tributary_model::{Encoded, Version};
 
+use super::budget::Copies;
 use super::rope::{RopeWriter, field_size};
 use super::{Form, Kind, Rope};
 
@@ -22,6 +23,7 @@ type Key = (Form, Kind, usize, Version);
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
     table: Mutex<Table>,
+    copies: Arc<Copies>,
 }
 
 #[derive(Debug, Default)]
@@ -30,16 +32,25 @@ struct Table {
     sweep_at: usize,
 }
 
-/// The owner of a chunk's bytes.
+/// The owner of a chunk's bytes, which are counted while somebody holds it.
 #[derive(Debug)]
-struct Shared(Vec<u8>);
+struct Shared {
+    bytes: Vec<u8>,
+    copies: Arc<Copies>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.copies.take(self.bytes.len());
+    }
+}
 
 #[derive(Debug, Clone)]
 struct Handle(Arc<Shared>);
 
 impl AsRef<[u8]> for Handle {
     fn as_ref(&self) -> &[u8] {
-        &self.0.0
+        &self.0.bytes
     }
 }
 
@@ -50,6 +61,10 @@ impl Chunks {
     /// A run that is this long ends whatever comes.
     const LONGEST: usize = 4 * Rope::CHUNK;
 
+    /// No chunks yet; their bytes are counted there.
+    pub(crate) fn new(copies: Arc<Copies>) -> Self {
+        Self { table: Mutex::default(), copies }
+    }
     /// The rope of these members. `body` is asked for members of chunks that nobody holds.
     pub(crate) fn rope(
         &self,
@@ -64,10 +79,10 @@ impl Chunks {
             let key = (form, kind, run.len(), Version::of_all(run.iter().map(|m| m.version)));
             let chunk = self.get(&key).unwrap_or_else(|| {
                 let chunk = self.keep(key, written(form, kind, run, &mut body));
-                copied += chunk.0.0.len();
+                copied += chunk.0.bytes.len();
                 chunk
             });
-            rope.len += chunk.0.0.len();
+            rope.len += chunk.0.bytes.len();
             rope.chunks.push(Bytes::from_owner(chunk));
         }
         (rope, copied)
@@ -76,7 +91,8 @@ impl Chunks {
         self.table.lock().live.get(key).and_then(Weak::upgrade).map(Handle)
     }
     fn keep(&self, key: Key, bytes: Vec<u8>) -> Handle {
-        let chunk = Arc::new(Shared(bytes));
+        self.copies.add(bytes.len());
+        let chunk = Arc::new(Shared { bytes, copies: Arc::clone(&self.copies) });
         let mut table = self.table.lock();
         table.sweep();
         table.live.insert(key, Arc::downgrade(&chunk));
@@ -136,6 +152,7 @@ fn run_len(form: Form, kind: Kind, members: &[Arc<Encoded>]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answers::budget::Budget;
 
     fn mk_member(n: u32, body: u32) -> Arc<Encoded> {
         let text = format!("{n}/{body}/").repeat(60);
@@ -183,5 +200,15 @@ mod tests {
         }
         let live = chunks.table.lock().live.len();
         assert!(live <= Chunks::FIRST_SWEEP, "{live} are kept");
+    }
+
+    #[test]
+    fn bytes_count_while_somebody_holds_them() {
+        let budget = Budget::new(0);
+        let chunks = Chunks::new(budget.copies());
+        let (rope, copied) = mk_rope(&chunks, &mk_members(10));
+        assert_eq!(budget.held(), copied as u64);
+        drop(rope);
+        assert_eq!(budget.held(), 0);
     }
 }

@@ -60,6 +60,8 @@ pub struct Counters {
     pub evictions: Counter,
     /// Bodies encoded again after they had been dropped.
     pub refills: Counter,
+    /// Bodies that could not be encoded again: asked of another generation than their own.
+    pub lost: Counter,
     /// Ropes made.
     pub ropes: Counter,
     /// Bytes copied into ropes.
@@ -87,6 +89,25 @@ impl Counters {
     /// Notes work over everything.
     pub fn pass(&self, cause: Cause) {
         self.passes[cause as usize].one();
+    }
+    /// Every count with its name, for metrics.
+    #[must_use]
+    pub fn all(&self) -> Vec<(String, u64)> {
+        let own = [
+            ("bytes_shared", &self.bytes_shared),
+            ("hits", &self.hits),
+            ("evictions", &self.evictions),
+            ("refills", &self.refills),
+            ("lost", &self.lost),
+            ("ropes", &self.ropes),
+            ("rope_bytes", &self.rope_bytes),
+        ];
+        let own = own.map(|(name, count)| (name.to_owned(), count.get()));
+        let encodes = Kind::ALL.map(|kind| (format!("encodes_{}", kind.as_str()), self.encodes(kind)));
+        let bytes =
+            Kind::ALL.map(|kind| (format!("encoded_bytes_{}", kind.as_str()), self.encoded_bytes(kind)));
+        let passes = Cause::ALL.map(|cause| (format!("passes_{}", cause.as_str()), self.passes(cause)));
+        own.into_iter().chain(encodes).chain(bytes).chain(passes).collect()
     }
     /// How many resources (or parts of composites) of this kind were encoded.
     #[must_use]

@@ -155,6 +155,28 @@ fn a_client_whose_listeners_bind_has_no_interceptor() {
 }
 
 #[test]
+fn a_sidecar_is_reached_on_the_ports_of_its_own_workload() {
+    let answers = CatalogAnswers::default();
+    let catalog = World::default().next(&[mk_svc("pay.shop"), mk_svc("db.shop").on(&[(81, Protocol::Tcp)])]);
+    let (catalog, own) = mk_with_workload(&catalog, "10.0.0.1", &["pay.shop"]);
+    let clusters = answers.private(&catalog, &mk_sidecar(), Kind::Cluster, std::slice::from_ref(&own));
+    assert_eq!(clusters.iter().map(|e| &*e.name).collect::<Vec<_>>(), ["inbound|8080||"]);
+    let body = Cluster::decode(clusters[0].body().unwrap()).unwrap();
+    assert_eq!(body.upstream_bind_config.unwrap().source_address.unwrap().address, "127.0.0.6");
+    let listeners = answers.private(&catalog, &mk_sidecar(), Kind::Listener, &[own]);
+    let body = Listener::decode(listeners[0].body().unwrap()).unwrap();
+    let ports: Vec<u32> = body
+        .filter_chains
+        .iter()
+        .filter_map(|chain| chain.filter_chain_match.as_ref()?.destination_port.map(|port| port.value))
+        .collect();
+    assert_eq!(ports, [15006, 8080]);
+    assert_eq!(leads_to(&body.default_filter_chain.unwrap()), "cluster InboundPassthroughCluster");
+    let none = answers.private(&catalog, &mk_envoy(), Kind::Listener, &[]);
+    assert!(none.is_empty(), "nothing is intercepted for a plain Envoy");
+}
+
+#[test]
 fn a_grpc_target_leads_to_its_cluster_under_the_name_asked_for() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
     let host = "pay.shop.svc.cluster.local";

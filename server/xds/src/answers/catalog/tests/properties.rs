@@ -271,6 +271,7 @@ proptest! {
                 prop_assert_eq!(answers.bytes(&catalog, &class, kind, &member), first, "{}", member.name);
             }
         }
+        prop_assert_eq!(answers.counters().lost.get(), 0);
     }
 }
 

@@ -27,7 +27,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^(```+)(\S*)\s*(.*)$")
-LIMIT = float(os.environ.get("TRIBUTARY_DOCS_LIMIT", "60"))
+# Ports that documents and examples name; each document gets free ones in their place.
+NAMED = ["15010", "15014", "10000", "9901", "8081", "8082"]
+LIMIT = float(os.environ.get("TRIBUTARY_DOCS_LIMIT", "30"))
 
 
 def blocks(path):
@@ -65,7 +67,8 @@ class Reader:
     def __init__(self, path):
         self.path = path
         self.home = Path(tempfile.mkdtemp(prefix="tributary-docs-"))
-        self.xds, self.admin, self.web, self.envoy = free_ports(4)
+        self.ports = dict(zip(NAMED, free_ports(len(NAMED))))
+        self.admin = self.ports["15014"]
         shutil.copytree(ROOT / "docs" / "examples", self.home / "docs" / "examples")
         for file in (self.home / "docs" / "examples").rglob("*"):
             if file.is_file():
@@ -74,16 +77,15 @@ class Reader:
         self.env = dict(
             os.environ,
             HOME=str(self.home),
-            TRIBUTARY_XDS_LISTEN=f"127.0.0.1:{self.xds}",
-            TRIBUTARY_ADMIN_LISTEN=f"127.0.0.1:{self.admin}",
+            TRIBUTARY_XDS__LISTEN=f"127.0.0.1:{self.ports['15010']}",
+            TRIBUTARY_ADMIN__LISTEN=f"127.0.0.1:{self.admin}",
             TRIBUTARY_SERVER=f"http://127.0.0.1:{self.admin}",
             NO_COLOR="1",
         )
 
     def with_ports(self, text):
         """The ports that documents name, exchanged for free ones."""
-        named = {"15010": self.xds, "15014": self.admin, "10000": self.web, "9901": self.envoy}
-        return re.sub(r"\b(15010|15014|10000|9901)\b", lambda m: str(named[m[1]]), text)
+        return re.sub(rf"\b({'|'.join(NAMED)})\b", lambda m: str(self.ports[m[1]]), text)
 
     def start(self, command):
         out = open(self.home / f"background-{len(self.background)}.log", "w")
@@ -138,7 +140,7 @@ def missing(expected, printed):
     """The first expected line that does not appear in order, or None."""
     rest = printed.splitlines()
     for line in filter(str.strip, expected.splitlines()):
-        pattern = ".*".join(re.escape(part) for part in line.strip().split("…"))
+        pattern = ".*".join(re.escape(part) for part in re.split(r"\s*…\s*", line.strip()))
         for n, got in enumerate(rest):
             if re.search(pattern, got):
                 rest = rest[n + 1:]
@@ -184,7 +186,7 @@ def check(path):
         failures.append(f"{name}: {why}")
     logs = reader.close()
     if failures and logs:
-        failures.append(f"--- background of {name} ---\n{logs[-4000:]}")
+        failures.append(f"--- background of {name} ---\n{logs[-1200:]}")
     return ran, failures
 
 

@@ -27,6 +27,11 @@ run_ledger() {
   cargo test --workspace --test ledger
 }
 
+# The commands of the documents, with the built binary and the fetched Envoy on the path.
+run_docs() {
+  PATH=$(dirname "$TRIBUTARY_BIN"):$(dirname "$TRIBUTARY_PYTHON"):$PATH python3 tests/tools/docs.py
+}
+
 # Whether stage number $1 was asked for; no names mean all.
 wanted() {
   [ ${#only[@]} -eq 0 ] && return 0

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use tributary_model::{Catalog, Mono};
 
 use super::changes::{self, Changes, known_at};
+use super::env::Env;
 use super::known::{Holding, Known};
 use super::message::{Outgoing, Payload};
 use super::position::Position;
 use super::watch::{Asked, Forced, Watch};
-use super::{Session, Touched, Variant};
+use super::{KindState, Session, Touched, Variant};
 use crate::answers::{Kind, empty_assignment};
 
 /// What is under way.
@@ -213,33 +214,22 @@ impl Session {
         let env = Arc::clone(&self.env);
         let state = self.state(kind);
         let Some(watch) = state.watch.clone() else { return false };
+        let all = || watch.names.names().iter().map(|name| &**name);
         let holds = !to.catalog.complete && (state.reconnected || !state.held.is_empty());
-        let expand = kind == Kind::Endpoints && holds;
-        let names: Vec<&str> = match asked {
-            Asked::Nothing => return false,
-            Asked::Everything if !expand => {
-                if kind != Kind::Endpoints {
-                    let names = watch.names.names().iter().map(|name| &**name);
-                    let missing = names.filter(|name| to.one(&env, kind, name).is_none());
-                    changes.gone.extend(missing.map(Arc::from));
-                }
+        match asked {
+            Asked::Nothing => {}
+            Asked::Names(names) => {
+                names.iter().for_each(|name| resolve_one(&env, state, kind, to, name, changes));
+            }
+            Asked::Everything if kind != Kind::Endpoints => {
+                let missing = all().filter(|name| to.one(&env, kind, name).is_none());
+                changes.gone.extend(missing.map(Arc::from));
                 return true;
             }
-            Asked::Everything => watch.names.names().iter().map(|n| &**n).collect(),
-            Asked::Names(names) => names.iter().map(|n| &**n).collect(),
-        };
-        for name in names {
-            match to.one(&env, kind, name) {
-                Some(resource) => changes.upsert(resource),
-                None if state.held.contains_key(name) => {}
-                None if expand && state.reconnected => drop(state.held.insert(name.into(), Holding::Untold)),
-                None if kind == Kind::Endpoints => {
-                    if !changes.gone.iter().any(|gone| **gone == *name) {
-                        changes.upsert(empty_assignment(name));
-                    }
-                }
-                None => changes.gone.push(name.into()),
+            Asked::Everything if holds => {
+                all().for_each(|name| resolve_one(&env, state, kind, to, name, changes));
             }
+            Asked::Everything => return true,
         }
         false
     }
@@ -331,5 +321,27 @@ impl Session {
                 None => state.known = Some(known_at(&self.env, &round.to, kind, watch)),
             }
         }
+    }
+}
+
+/// Adds one name that was asked for: as it is, as gone, or not at all while it is held.
+fn resolve_one(
+    env: &Env,
+    state: &mut KindState,
+    kind: Kind,
+    to: &Position,
+    name: &str,
+    changes: &mut Changes,
+) {
+    let endpoints = kind == Kind::Endpoints;
+    match to.one(env, kind, name) {
+        Some(resource) => changes.upsert(resource),
+        None if state.held.contains_key(name) => {}
+        None if endpoints && state.reconnected && !to.catalog.complete => {
+            state.held.insert(name.into(), Holding::Untold);
+        }
+        None if changes.gone.iter().any(|gone| **gone == *name) => {}
+        None if endpoints => changes.upsert(empty_assignment(name)),
+        None => changes.gone.push(name.into()),
     }
 }

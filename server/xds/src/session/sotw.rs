@@ -59,28 +59,29 @@ impl Session {
         if Arc::ptr_eq(&old.names, &new.names) && old.is_wildcard() == new.is_wildcard() {
             return Ok(());
         }
-        let added: Vec<&str> = request.names.iter().filter(|name| !old.names.contains(name)).collect();
+        if kind == Kind::Cluster {
+            self.force_added(&old, &new);
+        }
         let state = self.state(kind);
         if kind.has_wildcard() && !new.is_empty() {
             state.asked = Asked::Everything;
             state.owed = true;
         } else {
-            added.iter().for_each(|name| state.asked.add(name));
+            added(&old, &new).for_each(|name| state.asked.add(name));
         }
-        if kind == Kind::Cluster {
-            // A cluster that the client did not have waits for its assignment.
-            self.forced.add(added.iter().map(|&name| name.into()));
-            if new.is_wildcard() && !old.is_wildcard() {
-                self.forced = Forced::Everything;
-            }
-        }
-        let state = self.state(kind);
-        for gone in old.names.names().iter().filter(|name| !new.names.contains(name)) {
+        for gone in added(&new, &old) {
             state.asked.forget(gone);
             state.held.remove(gone);
         }
         state.watch = Some(new);
         self.subscribed(kind, false)
+    }
+    /// A cluster that the client did not have waits for its assignment.
+    fn force_added(&mut self, old: &Watch, new: &Watch) {
+        self.forced.add(added(old, new).map(Arc::from));
+        if new.is_wildcard() && !old.is_wildcard() {
+            self.forced = Forced::Everything;
+        }
     }
     fn sotw_watch(&self, all: Wildcard, request: &SotwRequest) -> Watch {
         let star = all == Wildcard::Star;
@@ -104,4 +105,9 @@ fn wildcard_of(kind: Kind, request: &SotwRequest, old: Option<&Watch>) -> Wildca
     }
     let still = old.is_none_or(|watch| watch.all == Wildcard::Legacy);
     if request.names.is_empty() && still { Wildcard::Legacy } else { Wildcard::No }
+}
+
+/// Names that the later watch has and the earlier has not.
+fn added<'w>(earlier: &'w Watch, later: &'w Watch) -> impl Iterator<Item = &'w str> {
+    later.names.names().iter().map(|name| &**name).filter(|name| !earlier.names.contains(name))
 }

@@ -63,32 +63,32 @@ where
         async move { Ok::<_, Infallible>(handling.await) }
     });
     let mut connection = pin!(builder(limits).serve_connection(TokioIo::new(io), service));
-    let mut first = pin!(sleep(limits.handshake));
-    let mut waits_for_first = true;
-    let age = limits.max_age.map(|age| shared.jittered(age));
-    let mut age = pin!(async {
-        match age {
-            Some(age) => sleep(age).await,
-            None => std::future::pending().await,
-        }
-    });
-    loop {
-        tokio::select! {
-            _ = connection.as_mut() => return,
-            () = &mut first, if waits_for_first => {
-                waits_for_first = false;
-                if peer.streams.load(Ordering::Relaxed) == 0 {
-                    shared.env.counters.handshakes_failed.inc();
-                    return;
-                }
-            }
-            () = &mut age => break,
-            () = peer.ending.cancelled() => break,
-        }
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = silence(&shared, &peer) => return,
+        () = age(&shared) => {}
+        () = peer.ending.cancelled() => {}
     }
     peer.ending.cancel();
     connection.as_mut().graceful_shutdown();
     let _ = timeout(limits.spread + limits.grace, connection).await;
+}
+
+/// Ends when nothing has been asked for in time.
+async fn silence(shared: &Shared, peer: &Peer) {
+    sleep(shared.limits.handshake).await;
+    if peer.streams.load(Ordering::Relaxed) > 0 {
+        std::future::pending::<()>().await;
+    }
+    shared.env.counters.handshakes_failed.inc();
+}
+
+/// Ends when a connection is old enough.
+async fn age(shared: &Shared) {
+    match shared.limits.max_age {
+        Some(age) => sleep(shared.jittered(age)).await,
+        None => std::future::pending().await,
+    }
 }
 
 fn builder(limits: &Limits) -> http2::Builder<TokioExecutor> {

@@ -21,8 +21,9 @@ use tributary_proto::{DeltaRequest, FrameDecoder, Node, SotwRequest};
 
 use super::{Limits, XdsServer};
 use crate::answers::Kind;
+use crate::client::ClientNode;
 use crate::fake::{Fake, World};
-use crate::source::CatalogSource;
+use crate::source::{CatalogSource, ClientFacts};
 
 mod drain;
 mod hostile;
@@ -45,6 +46,16 @@ struct Source {
     current: Mutex<Arc<Catalog>>,
     ready: AtomicBool,
     generation: AtomicU64,
+    heard: Mutex<Vec<String>>,
+}
+
+impl ClientFacts for Source {
+    fn connected(&self, _: u64, client: &ClientNode, _: std::net::SocketAddr) {
+        self.heard.lock().push(format!("+{}", client.id));
+    }
+    fn disconnected(&self, _: u64) {
+        self.heard.lock().push("-".into());
+    }
 }
 
 impl CatalogSource for Source {
@@ -65,8 +76,10 @@ impl Served {
             world: Mutex::default(),
             ready: AtomicBool::new(true),
             generation: AtomicU64::new(0),
+            heard: Mutex::default(),
         });
-        let server = XdsServer::builder(fake, Arc::clone(&source) as _).limits(limits).build();
+        let facts = Arc::clone(&source) as _;
+        let server = XdsServer::builder(fake, Arc::clone(&source) as _).facts(facts).limits(limits).build();
         (server, source)
     }
     async fn start(limits: Limits) -> Self {

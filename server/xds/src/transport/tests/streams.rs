@@ -169,3 +169,60 @@ async fn a_health_watch_follows_readiness() {
     served.source.ready.store(false, Ordering::Release);
     assert_eq!(stream.message().await, Some(Bytes::from_static(&[8, 2])));
 }
+
+#[tokio::test]
+async fn clients_that_come_and_go_are_told_of() {
+    let served = Served::with(&[]).await;
+    let mut connection = served.connect().await;
+    let mut stream = connection.sotw().await;
+    stream.subscribe(Kind::Cluster, &[]).await;
+    stream.next().await;
+    assert_eq!(*served.source.heard.lock(), ["+test-id"]);
+    drop((stream, connection));
+    let gone = async {
+        while served.source.heard.lock().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(SOON, gone).await.unwrap();
+    assert_eq!(*served.source.heard.lock(), ["+test-id", "-"]);
+}
+
+/// Many readers while a writer publishes: no reader sees a resource go back, all see the last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_reader_ever_goes_back() {
+    const LAST: u64 = 300;
+    let served = Arc::new(Served::with(&[(Kind::Cluster, "a.x", "0"), (Kind::Endpoints, "a.x", "0")]).await);
+    let mut readers = Vec::new();
+    for n in 0..8 {
+        let mut connection = served.connect().await;
+        readers.push(tokio::spawn(async move {
+            let mut stream = if n % 2 == 0 { connection.delta().await } else { connection.sotw().await };
+            if n < 4 {
+                stream.subscribe(Kind::Cluster, &[]).await;
+            }
+            stream.subscribe(Kind::Endpoints, &["a.x"]).await;
+            let mut seen = 0;
+            while seen < LAST {
+                let told = stream.next().await;
+                if told.type_url.as_str() == Kind::Endpoints.type_url() {
+                    let body = String::from_utf8(told.resources[0].body.to_vec()).unwrap();
+                    let value: u64 = body.strip_prefix("a.x=").unwrap().parse().unwrap();
+                    assert!(value >= seen, "{value} after {seen}");
+                    seen = value;
+                }
+            }
+        }));
+    }
+    let writer = Arc::clone(&served);
+    let writing = tokio::spawn(async move {
+        for n in 1..=LAST {
+            writer.set(Kind::Endpoints, "a.x", &n.to_string());
+            tokio::task::yield_now().await;
+        }
+    });
+    writing.await.unwrap();
+    for reader in readers {
+        reader.await.unwrap();
+    }
+}

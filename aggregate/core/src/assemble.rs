@@ -172,8 +172,8 @@ fn endpoint_facts(
         port,
         resolution: common.resolution.clone(),
         traffic: common.traffic,
-        sources: sources.into(),
-        gated: gated.into(),
+        sources: shared(sources),
+        gated: shared(gated),
     }
 }
 
@@ -210,8 +210,13 @@ fn keep_facet<T: PartialEq>(
 fn keep<T: PartialEq>(old: Option<&Arc<[T]>>, new: Vec<T>) -> Arc<[T]> {
     match old {
         Some(old) if **old == *new => Arc::clone(old),
-        _ => new.into(),
+        _ => shared(new),
     }
+}
+
+/// A shared slice; all empty ones share one allocation, and most are empty.
+fn shared<T>(list: Vec<T>) -> Arc<[T]> {
+    if list.is_empty() { Arc::default() } else { list.into() }
 }
 
 fn keep_one<T: PartialEq + Clone>(old: Option<&Arc<T>>, new: &T) -> Arc<T> {

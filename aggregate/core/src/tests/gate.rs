@@ -62,6 +62,31 @@ fn a_replacement_in_the_same_turn_is_no_emptied_host() {
 }
 
 #[test]
+fn a_host_is_not_emptied_in_two_steps() {
+    let mut world = mk_world([decl(), group("a", FIVE), group("b", "10.0.0.6:http=80")]);
+    world.says("east", [absent(&group("a", FIVE))]);
+    assert_eq!(held(&world).len(), 1, "five of sixteen are too many at once");
+    world.says("east", [absent(&group("b", ""))]);
+    assert_eq!(held(&world).len(), 2, "what is held does not vouch for the host");
+    assert_eq!(world.served("shop/pay.shop", 80).len(), 6);
+}
+
+#[test]
+fn what_has_gone_does_not_count_in_a_scope() {
+    let mut world = mk_world([decl(), group("a", A)]);
+    for _ in 0..5 {
+        world.puts("east", [group("b", FIVE), mk_workload("w", "10.0.0.7", "")]);
+        world.says("east", [mk_deleted(&group("b", "")), mk_deleted(&mk_workload("w", "10.0.0.7", ""))]);
+    }
+    assert_eq!(world.core.status()[0].weight, 11);
+    world.puts("east", [mk_workload("w", "10.0.0.7", ""), mk_workload("w", "10.0.0.8", "")]);
+    world.puts("east", [group("a", FIVE)]);
+    assert_eq!(world.core.status()[0].weight, 16);
+    world.core.leave(&mk_name("east"), &Evidence::Operator);
+    assert!(world.core.status().is_empty() && world.core.next_tick().is_none());
+}
+
+#[test]
 fn a_service_does_not_vanish_by_absence() {
     let mut world = mk_world([decl()]);
     world.says("east", [absent(&decl())]);

@@ -278,3 +278,21 @@ fn a_collection_that_is_being_listed_is_no_stray() {
     world.says("file", [mk_put(workload), synced(KINDS[2])]);
     assert_eq!(world.catalog().workloads.len(), 1);
 }
+
+#[test]
+fn what_a_source_may_speak_of_is_bounded() {
+    let mut world = World::of_files();
+    let scope = |i: usize| mk_scope(&format!("scope-{i}"));
+    let restart = |i| {
+        let collection = tributary_model::Collection { scope: scope(i), kind: CollectionKind::Services };
+        Delta::Restart(collection)
+    };
+    world.says("file", (0..8_200).map(restart));
+    assert_eq!(world.core.status()[0].collections.len(), 8_192);
+    let put = |i| {
+        let decl = mk_service(&format!("shop/s{i}.shop"), mk_decl("x", "80 http"));
+        Delta::Put(scope(i), decl, Basis::Authoritative)
+    };
+    world.says("file", (0..4_100).map(put));
+    assert_eq!((world.catalog().hosts.len(), world.core.counters().refused), (4_096, 4));
+}

@@ -79,6 +79,30 @@ fn a_bad_object_keeps_its_last_good_version_until_it_is_good_or_gone() {
 }
 
 #[test]
+fn a_bad_object_that_is_put_before_it_is_called_good_stays() {
+    let mut world = World::of_files();
+    world.lists("file", [decl("a"), decl("b")]);
+    world.restart("file");
+    world.says("file", [problem("a", true)]);
+    world.lists("file", [decl("b")]);
+    world.says("file", [mk_put(decl("a"))]);
+    world.says("file", [problem("a", false)]);
+    assert_eq!(hosts(&mut world), ["a.shop", "b.shop"]);
+}
+
+#[test]
+fn a_rotation_spares_what_is_bad_until_it_is_good_or_gone() {
+    let mut world = World::of_files();
+    world.lists("file", [decl("a"), decl("b")]);
+    let shadow = world.shadow("file");
+    world.says_in("file", shadow, [problem("a", true)]);
+    world.says_in("file", shadow, mk_list([decl("b")]));
+    assert_eq!(hosts(&mut world), ["a.shop", "b.shop"]);
+    world.says_in("file", shadow, [problem("a", false)]);
+    assert_eq!(hosts(&mut world), ["b.shop"]);
+}
+
+#[test]
 fn a_problem_that_the_next_run_does_not_know_is_over() {
     let mut world = World::of_files();
     world.lists("file", [decl("a")]);

@@ -100,6 +100,23 @@ fn an_unchanged_generation_encodes_nothing() {
 }
 
 #[test]
+fn clients_that_come_at_once_pay_once() {
+    let services: Vec<Svc> = (0..200).map(|n| mk_svc(&format!("s{n:03}.shop"))).collect();
+    let (catalog, answers) = (World::default().next(&services), CatalogAnswers::default());
+    let ask = || {
+        let set = answers.all(&catalog, &mk_envoy(), Kind::Cluster);
+        answers.rope(&catalog, &mk_envoy(), Kind::Cluster, &set, Form::Sotw)
+    };
+    let ropes: Vec<Arc<Rope>> = std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+        asking.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(ropes.iter().all(|rope| Arc::ptr_eq(rope, &ropes[0])));
+    assert_eq!(answers.counters().encodes(Kind::Cluster), 200);
+    assert_eq!(answers.counters().rope_bytes.get(), ropes[0].len as u64);
+}
+
+#[test]
 fn a_class_that_asks_seldom_goes_on_from_its_own_last_set() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
     let services = |n: u8| [mk_svc("pay.shop").at(&[&format!("10.0.0.{n}")]), mk_svc(&format!("s{n}.shop"))];

@@ -172,6 +172,7 @@ fn it_is_asked_again_with_growing_waits_until_it_is_answered() {
     let turn = world.restart("east");
     assert_eq!(turn.asks.len(), 1, "a new run is asked at once");
     assert_eq!(turn.asks[0].generation, world.generation("east"));
+    assert_eq!(world.core.next_tick(), Some(Mono(world.now + 1000)), "and its waits begin anew");
     world.puts("east", [group("a", A)]);
     assert_eq!(world.core.next_tick(), None);
 }

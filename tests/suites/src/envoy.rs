@@ -13,7 +13,7 @@ use tokio::process::Command;
 use crate::{Process, eventually, http_client, tools};
 
 mod bootstrap;
-pub use bootstrap::EnvoyConfig;
+pub use bootstrap::{EnvoyConfig, sidecar_id, sidecar_metadata};
 
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 
@@ -121,6 +121,29 @@ impl Envoy {
             Ok(value)
         })
         .await
+    }
+
+    /// How many updates of any type Envoy has refused.
+    pub async fn refused(&self) -> Result<u64> {
+        let text = http_client::get_text(self.admin, "/stats?filter=update_rejected$").await?;
+        let values = text.lines().filter_map(|line| line.rsplit_once(": "));
+        values.map(|(name, value)| value.parse::<u64>().with_context(|| format!("{name} is {value}"))).sum()
+    }
+
+    /// The names of the listeners that discovery brought and that are in use.
+    pub async fn listeners(&self) -> Result<BTreeSet<String>> {
+        let dump = self.json("/config_dump?resource=dynamic_listeners").await?;
+        let listeners = dump["configs"].as_array().into_iter().flatten();
+        let active = listeners.filter(|one| one["active_state"].is_object());
+        Ok(active.filter_map(|one| one["name"].as_str().map(str::to_owned)).collect())
+    }
+
+    /// One xDS cluster as Envoy uses it; an error while it has none of that name.
+    pub async fn active_cluster(&self, name: &str) -> Result<Value> {
+        let dump = self.json("/config_dump?resource=dynamic_active_clusters").await?;
+        let mut clusters = dump["configs"].as_array().into_iter().flatten();
+        let found = clusters.find(|one| one["cluster"]["name"] == name);
+        found.cloned().with_context(|| format!("envoy does not use a cluster {name}"))
     }
 
     /// Clusters that wait for their endpoints.

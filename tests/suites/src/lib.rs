@@ -5,8 +5,11 @@
 
 pub mod ads;
 pub mod backend;
+pub mod debug;
+pub mod entry;
 pub mod envoy;
 pub mod files;
+pub mod follower;
 pub mod grpc;
 pub mod http_client;
 pub mod load;
@@ -21,8 +24,10 @@ pub mod wait;
 
 pub use ads::{AdsClient, Answer, GrpcStatus, ScriptedAds, Variant};
 pub use backend::Backend;
+pub use entry::{Entry, nowhere, outbound};
 pub use envoy::{Envoy, EnvoyConfig};
 pub use files::Files;
+pub use follower::Follower;
 pub use grpc::{GrpcClient, GrpcConfig, Language};
 pub use load::{Load, LoadPlan, Tally};
 pub use process::Process;

@@ -39,13 +39,28 @@ pub async fn through_envoy<F>(
     cluster: &str,
     first: Backend,
     turns: usize,
+    set: F,
+) -> Result<Moved<Tally>>
+where
+    F: AsyncFnMut(&[SocketAddr]) -> Result<()>,
+{
+    through_listener(envoy, &LoadPlan::to(envoy.listener(0)?), cluster, first, turns, set).await
+}
+
+/// [`through_envoy`] with a load of the caller's choice, such as one on a listener that discovery brought.
+pub async fn through_listener<F>(
+    envoy: &Envoy,
+    plan: &LoadPlan,
+    cluster: &str,
+    first: Backend,
+    turns: usize,
     mut set: F,
 ) -> Result<Moved<Tally>>
 where
     F: AsyncFnMut(&[SocketAddr]) -> Result<()>,
 {
     envoy.has_hosts(cluster, &[first.addr()], STEP_WITHIN).await?;
-    let load = Load::start(&LoadPlan::to(envoy.listener(0)?));
+    let load = Load::start(plan);
     load.reaches(first.name(), ENOUGH, STEP_WITHIN).await?;
     let (mut old, mut seen_after) = (first, Vec::new());
     for turn in 1..=turns {

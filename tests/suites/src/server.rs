@@ -31,6 +31,11 @@ impl ServerOptions {
         Self::default().arg("--registry").arg(&format!("file={}", folder.display()))
     }
 
+    /// With one more file registry.
+    pub fn and_files(self, folder: &Path) -> Self {
+        self.arg("--registry").arg(&format!("file={}", folder.display()))
+    }
+
     /// With TLS for xDS; mutual if there is an authority for clients.
     pub fn tls(self, identity: &Identity, clients: Option<&Authority>) -> Self {
         let options = self.arg("--xds-cert").arg(&identity.certificate_file.display().to_string());
@@ -142,8 +147,14 @@ impl TestServer {
 
     /// Kills it without a word and starts it anew on the same ports.
     pub async fn restart(self) -> Result<Self> {
+        self.restart_after(|| Ok(())).await
+    }
+
+    /// [`TestServer::restart`], with something done while it is away.
+    pub async fn restart_after(self, work: impl FnOnce() -> Result<()>) -> Result<Self> {
         let options = self.options.clone().on(self.xds, self.admin);
         drop(self);
+        work()?;
         Self::start(options).await
     }
 

@@ -16,7 +16,7 @@ pub struct EnvoyConfig {
     metadata: Value,
     locality: (String, String, String),
     discovers: (bool, bool),
-    statics: Vec<String>,
+    statics: Vec<(String, String)>,
     listens: Vec<String>,
     tls: Option<Value>,
 }
@@ -64,8 +64,20 @@ impl EnvoyConfig {
     /// A static cluster of that name that asks ADS for its endpoints; Envoy then asks for no clusters.
     pub fn static_cluster(mut self, name: &str) -> Self {
         self.discovers.0 = false;
-        self.statics.push(name.to_owned());
+        self.statics.push((name.to_owned(), name.to_owned()));
         self
+    }
+
+    /// A static cluster beside the discovered ones that asks ADS for the endpoints of `service`.
+    pub fn static_alias(mut self, name: &str, service: &str) -> Self {
+        self.statics.push((name.to_owned(), service.to_owned()));
+        self
+    }
+
+    /// A sidecar of namespace `default` whose listeners bind, as where nothing intercepts traffic; it asks for
+    /// listeners and routes as well.
+    pub fn sidecar(self, name: &str) -> Self {
+        self.node_id(&sidecar_id(name)).metadata(sidecar_metadata()).with_listeners()
     }
 
     /// A static listener on a free port that sends every request to `cluster`, with no retries.
@@ -87,7 +99,8 @@ impl EnvoyConfig {
     pub(super) fn bootstrap(&self, admin: SocketAddr, listeners: &[SocketAddr]) -> Value {
         let (region, zone, sub_zone) = &self.locality;
         let listeners = self.listens.iter().zip(listeners).map(|(cluster, addr)| listener(cluster, *addr));
-        let mut clusters: Vec<Value> = self.statics.iter().map(|name| eds_cluster(name)).collect();
+        let mut clusters: Vec<Value> =
+            self.statics.iter().map(|(name, service)| eds_cluster(name, service)).collect();
         let mut control_plane = control_plane(self.ads);
         if let Some(tls) = &self.tls {
             control_plane["transport_socket"] = json!({"name": "tls", "typed_config": tls});
@@ -135,8 +148,19 @@ fn socket(addr: SocketAddr) -> Value {
     json!({"socket_address": {"address": addr.ip().to_string(), "port_value": addr.port()}})
 }
 
-fn eds_cluster(name: &str) -> Value {
-    json!({"name": name, "type": "EDS", "connect_timeout": "1s", "eds_cluster_config": {"eds_config": ads()}})
+fn eds_cluster(name: &str, service: &str) -> Value {
+    let asks = json!({"eds_config": ads(), "service_name": service});
+    json!({"name": name, "type": "EDS", "connect_timeout": "1s", "eds_cluster_config": asks})
+}
+
+/// The node id of a sidecar of namespace `default`.
+pub fn sidecar_id(name: &str) -> String {
+    format!("sidecar~10.0.0.1~{name}.default~default.svc.cluster.local")
+}
+
+/// The metadata of a sidecar whose listeners bind.
+pub fn sidecar_metadata() -> Value {
+    json!({"NAMESPACE": "default", "CLUSTER_ID": "Kubernetes", "INTERCEPTION_MODE": "NONE"})
 }
 
 fn control_plane(addr: SocketAddr) -> Value {

@@ -1,0 +1,94 @@
+//! What the server under test says about itself: the documents of `/debug`, health and metrics, read over its
+//! admin port as an operator's tools read them.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use http::StatusCode;
+use serde_json::Value;
+
+use crate::{TestServer, eventually, http_client};
+
+impl TestServer {
+    /// A document of `/debug`, such as `services?host=pay.shop`.
+    pub async fn debug(&self, path: &str) -> Result<Value> {
+        http_client::get_json(self.admin(), &format!("/debug/{path}")).await
+    }
+
+    /// The items of a list of `/debug`.
+    pub async fn items(&self, path: &str) -> Result<Vec<Value>> {
+        let list = self.debug(path).await?;
+        list["items"].as_array().cloned().with_context(|| format!("/debug/{path} is no list: {list}"))
+    }
+
+    /// The one stream of the client with this node id.
+    pub async fn client(&self, id: &str) -> Result<Value> {
+        let mut streams = self.items("clients").await?;
+        streams.retain(|client| client["id"] == id);
+        ensure!(streams.len() == 1, "{} streams of {id}, wanted one", streams.len());
+        Ok(streams.remove(0))
+    }
+
+    /// One type of a client: `CDS`, `EDS`, `LDS` or `RDS`.
+    pub async fn client_type(&self, id: &str, kind: &str) -> Result<Value> {
+        let client = self.client(id).await?;
+        let types = client["types"].as_array().into_iter().flatten();
+        let found = types.into_iter().find(|one| one["type"] == kind).cloned();
+        found.with_context(|| format!("{id} has no {kind}: {client}"))
+    }
+
+    /// Waits until a client has taken all that it was sent, having refused none of it.
+    pub async fn is_content(&self, id: &str, within: Duration) -> Result<Value> {
+        eventually(&format!("{id} to take what it was sent"), within, || async {
+            let client = self.client(id).await?;
+            let types = client["types"].as_array().cloned().unwrap_or_default();
+            ensure!(!types.is_empty(), "it asks for nothing: {client}");
+            for one in &types {
+                ensure!(one["state"] == "Synced" && one["nacks"] == 0, "{client:#}");
+            }
+            Ok(client)
+        })
+        .await
+    }
+
+    /// The value of a metric: its name and labels as the text has them.
+    pub async fn metric(&self, name: &str) -> Result<f64> {
+        let text = http_client::get_text(self.admin(), "/metrics").await?;
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let value = value.with_context(|| format!("no metric {name} in:\n{text}"))?;
+        value.trim().parse().with_context(|| format!("{name} is {value}"))
+    }
+
+    /// Waits until the server says that `probe` holds of the items of a list.
+    pub async fn shows(
+        &self,
+        path: &str,
+        within: Duration,
+        probe: impl Fn(&[Value]) -> bool,
+    ) -> Result<Vec<Value>> {
+        eventually(path, within, || async {
+            let items = self.items(path).await?;
+            ensure!(probe(&items), "it shows {}", Value::from(items));
+            Ok(items)
+        })
+        .await
+    }
+
+    /// Whether it says that it is ready.
+    pub async fn is_ready(&self) -> Result<bool> {
+        match http_client::get(self.admin(), "/readyz").await? {
+            (StatusCode::OK, _) => Ok(true),
+            (StatusCode::SERVICE_UNAVAILABLE, _) => Ok(false),
+            (status, body) => bail!("readyz answered {status}: {body}"),
+        }
+    }
+
+    /// The resident memory of the process, in bytes.
+    pub fn resident(&mut self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.process().id());
+        let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+        let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().context("read VmRSS")?;
+        Ok(kilobytes * 1024)
+    }
+}

@@ -1,0 +1,182 @@
+//! Scenarios 7, 8 and 9: stale nonces, asking again, asking for what is not there.
+
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
+use tributary_suites::ads::{CDS, EDS, LDS, RDS, node};
+use tributary_suites::{AdsClient, nowhere};
+
+use super::*;
+
+async fn raw(world: &World, variant: Variant) -> Result<AdsClient> {
+    AdsClient::connect(world.xds(), variant, node("raw")).await
+}
+
+/// SotW: a request with a nonce that is not the last one is about something that has passed.
+#[tokio::test]
+async fn scenario_07_stale_nonce_is_ignored_sotw() -> Result<()> {
+    let world = World::start(&three()).await?;
+    let [one, two, _] = three().map(|entry| entry.cluster());
+    let mut client = raw(&world, Variant::Sotw).await?;
+    client.subscribe(EDS, &[&one])?;
+    let first = client.expect(EDS, &[&one], SOON).await?;
+    world.put(&Entry::http("svc-1.test", 80).at(nowhere(7)))?;
+    let second = client.expect(EDS, &[&one], SOON).await?;
+    assert_ne!(first.nonce, second.nonce);
+    let stale = |nonce: &str, names: &[&String]| DiscoveryRequest {
+        type_url: EDS.to_owned(),
+        version_info: first.version.clone(),
+        resource_names: names.iter().map(|name| (*name).clone()).collect(),
+        response_nonce: nonce.to_owned(),
+        ..DiscoveryRequest::default()
+    };
+    client.send_sotw(stale(&first.nonce, &[&one, &two]))?;
+    client.send_sotw(stale("never given", &[&one, &two]))?;
+    client.expect_nothing(QUIET).await?;
+    client.send_sotw(stale(&second.nonce, &[&one, &two]))?;
+    client.expect(EDS, &[&two], SOON).await.map(drop)
+}
+
+/// Delta: what a request subscribes to counts whatever its nonce says.
+#[tokio::test]
+async fn scenario_07_stale_nonce_still_subscribes_delta() -> Result<()> {
+    let world = World::start(&three()).await?;
+    let [one, two, _] = three().map(|entry| entry.cluster());
+    let mut client = raw(&world, Variant::Delta).await?;
+    client.subscribe(EDS, &[&one])?;
+    let first = client.expect(EDS, &[&one], SOON).await?;
+    world.put(&Entry::http("svc-1.test", 80).at(nowhere(7)))?;
+    client.expect(EDS, &[&one], SOON).await?;
+    let stale = |names: &[&String], without: &[&String]| DeltaDiscoveryRequest {
+        type_url: EDS.to_owned(),
+        response_nonce: first.nonce.clone(),
+        resource_names_subscribe: names.iter().map(|name| (*name).clone()).collect(),
+        resource_names_unsubscribe: without.iter().map(|name| (*name).clone()).collect(),
+        ..DeltaDiscoveryRequest::default()
+    };
+    client.send_delta(stale(&[&two], &[]))?;
+    client.expect(EDS, &[&two], SOON).await?;
+    client.send_delta(stale(&[], &[&one]))?;
+    world.put(&Entry::http("svc-1.test", 80).at(nowhere(8)))?;
+    world.put(&Entry::http("svc-2.test", 80).at(nowhere(9)))?;
+    client.expect(EDS, &[&two], SOON).await.map(drop)
+}
+
+/// Delta: asking again for a name means that the client has lost it.
+#[tokio::test]
+async fn scenario_08_asking_again_sends_again_delta() -> Result<()> {
+    let world = World::start(&three()).await?;
+    let names = names(&three());
+    let mut client = raw(&world, Variant::Delta).await?;
+    client.subscribe(CDS, &["*"])?;
+    let all = client.next(SOON).await?;
+    client.ack(&all)?;
+    client.subscribe(EDS, &texts(&names))?;
+    let endpoints = client.expect(EDS, &texts(&names), SOON).await?;
+    client.subscribe(EDS, &[&names[0]])?;
+    let again = client.expect(EDS, &[&names[0]], SOON).await?;
+    assert_eq!(again.item(&names[0])?, endpoints.item(&names[0])?);
+    client.subscribe(CDS, &["*"])?;
+    let whole = client.next(SOON).await?;
+    assert_eq!((whole.type_url.as_str(), whole.versions()), (CDS, all.versions()));
+    Ok(())
+}
+
+/// SotW: a name that was dropped and is asked for anew is sent again, with the bytes it had.
+#[tokio::test]
+async fn scenario_08_asking_again_sends_again_sotw() -> Result<()> {
+    let world = World::start(&three()).await?;
+    let [one, two, _] = three().map(|entry| entry.cluster());
+    let mut client = raw(&world, Variant::Sotw).await?;
+    client.subscribe(EDS, &[&one, &two])?;
+    let both = client.expect(EDS, &[&one, &two], SOON).await?;
+    client.subscribe(EDS, &[&one])?;
+    client.expect_nothing(QUIET).await?;
+    client.subscribe(EDS, &[&one, &two])?;
+    let again = client.expect(EDS, &[&two], SOON).await?;
+    assert_eq!(again.item(&two)?.value, both.item(&two)?.value);
+    Ok(())
+}
+
+/// Delta says of what does not exist that it is gone; endpoints alone are answered by an empty assignment,
+/// since removing an assignment leaves Envoy with the old hosts.
+#[tokio::test]
+async fn scenario_09_asking_for_what_is_not_there_delta() -> Result<()> {
+    let world = World::start(&three()).await?;
+    let absent = outbound(80, "absent.test");
+    for (kind, node, name) in [
+        (CDS, node("raw"), absent.as_str()),
+        (LDS, sidecar("web"), "10.9.9.9_80"),
+        (RDS, grpc("calls"), absent.as_str()),
+        (LDS, grpc("calls"), "absent.test:80"),
+        (CDS, grpc("calls"), absent.as_str()),
+    ] {
+        let mut client = AdsClient::connect(world.xds(), Variant::Delta, node).await?;
+        client.subscribe(kind, &[name])?;
+        let answer = client.expect(kind, &[], SOON).await?;
+        assert_eq!(answer.removed, [name], "{kind}");
+    }
+    let mut client = raw(&world, Variant::Delta).await?;
+    client.subscribe(EDS, &[&absent])?;
+    let answer = client.expect(EDS, &[&absent], SOON).await?;
+    ensure!(answer.removed.is_empty(), "{answer:?}");
+    is_empty_assignment(&answer, &absent)?;
+    // It is still subscribed: when the service comes, its endpoints do.
+    world.put(&Entry::http("absent.test", 80).at(nowhere(6)))?;
+    let answer = client.expect(EDS, &[&absent], SOON).await?;
+    ensure!(is_empty_assignment(&answer, &absent).is_err(), "{answer:?}");
+    Ok(())
+}
+
+fn is_empty_assignment(answer: &tributary_suites::Answer, name: &str) -> Result<()> {
+    use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
+    let assignment: ClusterLoadAssignment = answer.decode(name)?;
+    ensure!(assignment.cluster_name == name && assignment.endpoints.is_empty(), "{assignment:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn scenario_09_asking_for_what_is_not_there_sotw() -> Result<()> {
+    let world = World::start(&three()).await?;
+    let absent = outbound(80, "absent.test");
+    let there = three()[0].cluster();
+    let mut client = raw(&world, Variant::Sotw).await?;
+    client.subscribe(CDS, &[&absent, &there])?;
+    client.expect(CDS, &[&there], SOON).await?;
+    client.subscribe(EDS, &[&absent])?;
+    let answer = client.expect(EDS, &[&absent], SOON).await?;
+    is_empty_assignment(&answer, &absent)?;
+    world.put(&Entry::http("absent.test", 80).at(nowhere(6)))?;
+    let clusters = client.expect(CDS, &[&absent, &there], SOON).await?;
+    ensure!(!clusters.resources.is_empty());
+    let answer = client.expect(EDS, &[&absent], SOON).await?;
+    ensure!(is_empty_assignment(&answer, &absent).is_err(), "{answer:?}");
+    Ok(())
+}
+
+/// go-control-plane#540: an answer on clusters or listeners that leaves something out removes it. Every push on
+/// SotW must hold all that is subscribed, whatever it was that changed.
+#[tokio::test]
+async fn sotw_response_is_complete_for_cds_lds() -> Result<()> {
+    let world = World::start(&three()).await?;
+    let mut client = AdsClient::connect(world.xds(), Variant::Sotw, sidecar("web")).await?;
+    client.subscribe(CDS, &[])?;
+    let clusters = client.next(SOON).await?;
+    client.ack(&clusters)?;
+    client.subscribe(LDS, &[])?;
+    let listeners = client.next(SOON).await?;
+    client.ack(&listeners)?;
+    let fourth = Entry::http("svc-4.test", 81).at(nowhere(4));
+    world.put(&fourth)?;
+    let mut clusters = clusters.names();
+    clusters.insert(fourth.cluster());
+    client.expect(CDS, &texts(&clusters.into_iter().collect::<Vec<_>>()), SOON).await?;
+    let mut listeners = listeners.names();
+    listeners.insert("127.0.0.1_81".to_owned());
+    let listeners: Vec<String> = listeners.into_iter().collect();
+    client.expect(LDS, &texts(&listeners), SOON).await?;
+    world.remove(&three()[0])?;
+    let fewer = client.next(SOON).await?;
+    let left = [&three()[1].cluster(), &three()[2].cluster(), &fourth.cluster()].map(|name| name.clone());
+    ensure!(fewer.type_url == CDS && !fewer.names().contains(&three()[0].cluster()), "{fewer:?}");
+    ensure!(left.iter().all(|name| fewer.names().contains(name)), "{fewer:?}");
+    Ok(())
+}

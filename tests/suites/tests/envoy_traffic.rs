@@ -1,0 +1,165 @@
+//! HTTP through real Envoy while its endpoints move: at least 200 requests a second on 8 connections, no retry
+//! anywhere, 100 moves, and not one failed request. As a sidecar whose listeners, routes, clusters and endpoints
+//! all come from the server, and as an Envoy with a listener of its own.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tributary_suites::{
+    Backend, Entry, Envoy, EnvoyConfig, Files, Load, LoadPlan, ServerOptions, Tally, TestServer, Variant,
+    eventually, moves, outbound, ports,
+};
+
+const SOON: Duration = Duration::from_secs(20);
+const MOVES: usize = 100;
+const HOST: &str = "echo.test";
+
+/// A server over one ServiceEntry with one backend.
+struct World {
+    files: Files,
+    server: TestServer,
+    port: u16,
+    first: Backend,
+}
+
+async fn world() -> Result<World> {
+    let (files, port, first) = (Files::new()?, ports::free_port()?, Backend::start("first").await?);
+    serve(&files, port, &[first.addr()])?;
+    let server = TestServer::start(ServerOptions::files(files.path())).await?;
+    Ok(World { files, server, port, first })
+}
+
+fn serve(files: &Files, port: u16, hosts: &[SocketAddr]) -> Result<()> {
+    files.put("echo.yaml", &Entry::http(HOST, port).all(hosts).yaml())
+}
+
+/// Moves under load on a listener; then everything must have been clean and fast enough.
+async fn clean_moves(world: World, envoy: &Envoy, plan: &LoadPlan) -> Result<()> {
+    let World { files, server, port, first } = world;
+    let cluster = outbound(port, HOST);
+    let set = async |hosts: &[SocketAddr]| serve(&files, port, hosts);
+    let moved = moves::through_listener(envoy, plan, &cluster, first, MOVES, set).await?;
+    moved.tally.check_clean()?;
+    ensure!(moved.rate >= 200.0, "only {} requests a second", moved.rate);
+    ensure!(moved.slowest() < Duration::from_secs(5), "a move took {:?}", moved.slowest());
+    check_taken(envoy, &moved.tally).await?;
+    drop(server);
+    Ok(())
+}
+
+/// Nothing refused, nothing retried, and Envoy's own count has no failure either.
+async fn check_taken(envoy: &Envoy, tally: &Tally) -> Result<()> {
+    assert_eq!(envoy.refused().await?, 0);
+    assert_eq!(envoy.warming_clusters().await?, 0);
+    ensure!(tally.answers.len() > MOVES / 2, "few backends were reached: {:?}", tally.answers);
+    Ok(())
+}
+
+async fn sidecar_moves(variant: Variant) -> Result<()> {
+    let world = world().await?;
+    let envoy = Envoy::start(&EnvoyConfig::new(world.server.xds(), variant).sidecar("moves")).await?;
+    envoy.live(SOON).await?;
+    let plan = LoadPlan::to(SocketAddr::from((Ipv4Addr::LOCALHOST, world.port))).host(HOST);
+    clean_moves(world, &envoy, &plan).await
+}
+
+async fn explicit_moves(variant: Variant) -> Result<()> {
+    let world = world().await?;
+    let cluster = outbound(world.port, HOST);
+    let envoy = Envoy::start(&EnvoyConfig::new(world.server.xds(), variant).listen_for(&cluster)).await?;
+    envoy.live(SOON).await?;
+    let plan = LoadPlan::to(envoy.listener(0)?);
+    clean_moves(world, &envoy, &plan).await
+}
+
+#[tokio::test]
+async fn sidecar_follows_moves_under_load_sotw() -> Result<()> {
+    sidecar_moves(Variant::Sotw).await
+}
+
+#[tokio::test]
+async fn sidecar_follows_moves_under_load_delta() -> Result<()> {
+    sidecar_moves(Variant::Delta).await
+}
+
+#[tokio::test]
+async fn explicit_envoy_follows_moves_under_load_sotw() -> Result<()> {
+    explicit_moves(Variant::Sotw).await
+}
+
+#[tokio::test]
+async fn explicit_envoy_follows_moves_under_load_delta() -> Result<()> {
+    explicit_moves(Variant::Delta).await
+}
+
+/// An Envoy that defines its clusters itself and asks for endpoints alone.
+#[tokio::test]
+async fn envoy_with_static_clusters_is_given_endpoints() -> Result<()> {
+    let World { files, server, port, first } = world().await?;
+    let cluster = outbound(port, HOST);
+    for variant in Variant::BOTH {
+        let config = EnvoyConfig::new(server.xds(), variant).static_cluster(&cluster).listen_for(&cluster);
+        let envoy = Envoy::start(&config).await?;
+        envoy.has_hosts(&cluster, &[first.addr()], SOON).await?;
+        let load = Load::start(&LoadPlan::to(envoy.listener(0)?));
+        load.reaches("first", 10, SOON).await?;
+        let second = Backend::start("second").await?;
+        serve(&files, port, &[first.addr(), second.addr()])?;
+        load.reaches("second", 10, SOON).await?;
+        serve(&files, port, &[first.addr()])?;
+        envoy.has_hosts(&cluster, &[first.addr()], SOON).await?;
+        load.finish().await.check_clean()?;
+    }
+    Ok(())
+}
+
+/// Traffic goes on while the server is killed and comes back: what Envoy holds is enough, and the stream that
+/// comes after it is followed.
+#[tokio::test]
+async fn traffic_outlives_the_server() -> Result<()> {
+    let World { files, server, port, first } = world().await?;
+    let envoy = Envoy::start(&EnvoyConfig::new(server.xds(), Variant::Delta).sidecar("outlives")).await?;
+    envoy.live(SOON).await?;
+    let load = Load::start(&LoadPlan::to(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).host(HOST));
+    load.reaches("first", 10, SOON).await?;
+    let second = Backend::start("second").await?;
+    let set = || serve(&files, port, &[first.addr(), second.addr()]);
+    let _server = server.restart_after(set).await?;
+    load.reaches("second", 50, SOON).await?;
+    load.finish().await.check_clean()
+}
+
+/// The route tells services of one port apart by host, and a listener comes and goes with its service.
+#[tokio::test]
+async fn a_sidecar_routes_by_host_and_follows_services() -> Result<()> {
+    let World { files, server, port, first } = world().await?;
+    for variant in Variant::BOTH {
+        let other = Backend::start("other").await?;
+        let entry = Entry::http("other.test", port).at(other.addr());
+        files.put("other.yaml", &entry.yaml())?;
+        let envoy = Envoy::start(&EnvoyConfig::new(server.xds(), variant).sidecar("routes")).await?;
+        envoy.live(SOON).await?;
+        let target = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        for (host, name) in [(HOST, first.name()), ("other.test", "other")] {
+            let load = Load::start(&LoadPlan::to(target).host(host));
+            load.reaches(name, 10, SOON).await?;
+            let tally = load.finish().await;
+            tally.check_clean()?;
+            assert_eq!(tally.of(name), tally.answered(), "{host} was answered by {:?}", tally.answers);
+        }
+        let apart = ports::free_port()?;
+        files.put("other.yaml", &Entry::http("other.test", apart).at(other.addr()).yaml())?;
+        let load =
+            Load::start(&LoadPlan::to(SocketAddr::from((Ipv4Addr::LOCALHOST, apart))).host("other.test"));
+        load.reaches("other", 10, SOON).await?;
+        files.remove("other.yaml")?;
+        eventually("its listener to be gone", SOON, || async {
+            ensure!(!envoy.listeners().await?.contains(&format!("127.0.0.1_{apart}")), "it is there");
+            Ok(())
+        })
+        .await?;
+        ensure!(envoy.listeners().await?.contains(&format!("127.0.0.1_{port}")), "the other one went too");
+    }
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! How the process ends: asked to, with streams open.
+
+use std::time::Instant;
+
+use rustix::process::Signal;
+use tributary_suites::ads::{CDS, client::Tuning};
+use tributary_suites::{AdsClient, Backend, Envoy, EnvoyConfig, Load, LoadPlan, eventually};
+
+use super::*;
+
+#[tokio::test]
+async fn sigterm_drains_and_ends_well() -> Result<()> {
+    let files = Files::new()?;
+    files.put("svc.yaml", &svc(&[nowhere(1)]).yaml())?;
+    let server = TestServer::start(ServerOptions::files(files.path())).await?;
+    let mut clients = Vec::new();
+    for variant in Variant::BOTH {
+        let mut client = AdsClient::connect(server.xds(), variant, node("stays")).await?;
+        client.subscribe(CDS, &[])?;
+        client.next(SOON).await?;
+        clients.push(client);
+    }
+    let xds = server.xds();
+    let began = Instant::now();
+    let status = server.stop(SOON).await?;
+    assert_eq!(status.code(), Some(0), "{status}");
+    ensure!(began.elapsed() < Duration::from_secs(15), "it took {:?}", began.elapsed());
+    for client in &mut clients {
+        let status = client.expect_end(SOON).await?;
+        ensure!([0, 14].contains(&status.code), "a stream ended with {status}");
+    }
+    ensure!(std::net::TcpStream::connect(xds).is_err(), "the port is still open");
+    Ok(())
+}
+
+/// A client that does not read holds up the end no longer than the drain time.
+#[tokio::test]
+async fn a_stuck_client_does_not_hold_up_the_end() -> Result<()> {
+    let files = Files::new()?;
+    let hosts: Vec<SocketAddr> = (1..=200).map(nowhere).collect();
+    let many: Vec<String> =
+        (0..200).map(|n| Entry::http(&format!("many-{n}.test"), 80).all(&hosts).yaml()).collect();
+    files.put("many.yaml", &many.join("---\n"))?;
+    let options = ServerOptions::files(files.path()).arg("--drain-timeout").arg("1s");
+    let server = TestServer::start(options).await?;
+    let stream = tokio::net::TcpStream::connect(server.xds()).await?;
+    let tuning = Tuning { stream_window: 1 << 16, connection_window: 1 << 16, ..Tuning::default() };
+    let mut client = AdsClient::over(stream, Variant::Delta, Some(node("stuck")), tuning).await?;
+    client.subscribe(CDS, &[])?;
+    server.shows("clients", SOON, |clients| clients.len() == 1).await?;
+    let began = Instant::now();
+    assert_eq!(server.stop(SOON).await?.code(), Some(0));
+    ensure!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
+    Ok(())
+}
+
+/// While it drains it says so: not ready, but alive, until the last stream has ended.
+#[tokio::test]
+async fn a_draining_server_is_not_ready() -> Result<()> {
+    let files = Files::new()?;
+    let hosts: Vec<SocketAddr> = (1..=200).map(nowhere).collect();
+    let many: Vec<String> =
+        (0..200).map(|n| Entry::http(&format!("many-{n}.test"), 80).all(&hosts).yaml()).collect();
+    files.put("many.yaml", &many.join("---\n"))?;
+    let mut server = TestServer::start(ServerOptions::files(files.path())).await?;
+    let stream = tokio::net::TcpStream::connect(server.xds()).await?;
+    let tuning = Tuning { stream_window: 1 << 16, connection_window: 1 << 16, ..Tuning::default() };
+    let mut client = AdsClient::over(stream, Variant::Delta, Some(node("stuck")), tuning).await?;
+    client.subscribe(CDS, &[])?;
+    server.shows("clients", SOON, |clients| clients.len() == 1).await?;
+    server.process().signal(Signal::TERM)?;
+    eventually("it to be not ready", SOON, || async {
+        ensure!(!server.is_ready().await?, "it is ready");
+        Ok(())
+    })
+    .await?;
+    drop(client);
+    assert_eq!(server.process().ended(SOON).await?.code(), Some(0));
+    Ok(())
+}
+
+/// The data plane does not notice that the server goes away and comes back.
+#[tokio::test]
+async fn traffic_does_not_notice_the_drain() -> Result<()> {
+    let backend = Backend::start("only").await?;
+    let files = Files::new()?;
+    files.put("svc.yaml", &svc(&[backend.addr()]).yaml())?;
+    let options = ServerOptions::files(files.path());
+    let server = TestServer::start(options.clone()).await?;
+    let (xds, admin) = (server.xds(), server.admin());
+    let cluster = svc(&[]).cluster();
+    let envoy = Envoy::start(&EnvoyConfig::new(xds, Variant::Delta).listen_for(&cluster)).await?;
+    envoy.has_hosts(&cluster, &[backend.addr()], SOON).await?;
+    let load = Load::start(&LoadPlan::to(envoy.listener(0)?));
+    load.reaches("only", 20, SOON).await?;
+    assert_eq!(server.stop(SOON).await?.code(), Some(0));
+    load.reaches("only", 50, SOON).await?;
+    let server = TestServer::start(options.on(xds, admin)).await?;
+    server.is_content("envoy-under-test", SOON).await?;
+    load.reaches("only", 20, SOON).await?;
+    load.finish().await.check_clean()
+}

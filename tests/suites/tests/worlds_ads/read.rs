@@ -1,0 +1,92 @@
+//! What a client holds, in the words of a world.
+
+use anyhow::{Context, Result};
+use envoy_types::pb::envoy::config::cluster::v3::Cluster;
+use envoy_types::pb::envoy::config::cluster::v3::cluster::{ClusterDiscoveryType, DiscoveryType};
+use envoy_types::pb::envoy::config::core::v3::HealthStatus;
+use envoy_types::pb::envoy::config::core::v3::address::Address as Kind;
+use envoy_types::pb::envoy::config::core::v3::socket_address::PortSpecifier;
+use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
+use envoy_types::pb::envoy::config::endpoint::v3::{ClusterLoadAssignment, LbEndpoint, LocalityLbEndpoints};
+use tributary_model::Locality;
+use tributary_suites::Follower;
+use tributary_suites::ads::{CDS, EDS};
+use tributary_worlds::Row;
+
+/// The endpoints of an xDS cluster: by EDS or inside it; none where there is no such cluster.
+pub(crate) fn rows(held: &Follower, name: &str) -> Result<Vec<Row>> {
+    if !held.names(CDS).contains(name) {
+        return Ok(Vec::new());
+    }
+    let cluster: Cluster = held.decode(CDS, name)?;
+    let assignment = match type_of(&cluster) {
+        "EDS" if held.names(EDS).contains(name) => held.decode(EDS, name)?,
+        "STRICT_DNS" | "LOGICAL_DNS" => cluster.load_assignment.unwrap_or_default(),
+        _ => ClusterLoadAssignment::default(),
+    };
+    let mut rows = Vec::new();
+    for locality in &assignment.endpoints {
+        for endpoint in &locality.lb_endpoints {
+            rows.push(row(locality, endpoint)?);
+        }
+    }
+    rows.sort();
+    Ok(rows)
+}
+
+fn row(locality: &LocalityLbEndpoints, endpoint: &LbEndpoint) -> Result<Row> {
+    let place = locality.locality.clone().unwrap_or_default();
+    let health = match HealthStatus::try_from(endpoint.health_status) {
+        Ok(HealthStatus::Unknown | HealthStatus::Healthy) => "",
+        Ok(status) => status.as_str_name(),
+        Err(_) => "UNHEARD_OF",
+    };
+    Ok(Row {
+        priority: locality.priority,
+        target: target(endpoint).context("an endpoint without an address")?,
+        weight: endpoint.load_balancing_weight.map_or(1, |weight| weight.value),
+        locality: Locality::new(&place.region, &place.zone, &place.sub_zone).to_string(),
+        health: health.to_owned(),
+    })
+}
+
+fn target(endpoint: &LbEndpoint) -> Option<String> {
+    let Some(HostIdentifier::Endpoint(endpoint)) = &endpoint.host_identifier else { return None };
+    match endpoint.address.as_ref()?.address.as_ref()? {
+        Kind::Pipe(pipe) => Some(format!("unix:{}", pipe.path)),
+        Kind::SocketAddress(socket) => {
+            let Some(PortSpecifier::PortValue(port)) = socket.port_specifier else { return None };
+            let is_v6 = socket.address.contains(':');
+            Some(if is_v6 {
+                format!("[{}]:{port}", socket.address)
+            } else {
+                format!("{}:{port}", socket.address)
+            })
+        }
+        Kind::EnvoyInternalAddress(_) => None,
+    }
+}
+
+/// How an xDS cluster finds its endpoints, in the words of a world.
+pub(crate) fn type_of(cluster: &Cluster) -> &'static str {
+    match &cluster.cluster_discovery_type {
+        Some(ClusterDiscoveryType::ClusterType(_)) => "DYNAMIC",
+        Some(ClusterDiscoveryType::Type(kind)) => match DiscoveryType::try_from(*kind) {
+            Ok(DiscoveryType::Eds) => "EDS",
+            Ok(DiscoveryType::StrictDns) => "STRICT_DNS",
+            Ok(DiscoveryType::LogicalDns) => "LOGICAL_DNS",
+            Ok(DiscoveryType::OriginalDst) => "ORIGINAL_DST",
+            _ => "OTHER",
+        },
+        None => "NONE",
+    }
+}
+
+/// `Kind namespace/name` of a bad object, and its code.
+pub(crate) fn problem(problem: &serde_json::Value) -> Result<(String, String)> {
+    let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
+    let object = &problem["object"];
+    let part = |name: &str| text(&object[name]).with_context(|| format!("no {name} in {problem}"));
+    let name = format!("{} {}/{}", part("kind")?, part("namespace")?, part("name")?);
+    Ok((name, text(&problem["code"]).with_context(|| format!("no code in {problem}"))?))
+}

@@ -8,7 +8,8 @@ use crate::tree::Text;
 /// Test functions by name, each with the paths of the files that hold one of that name.
 pub type Tests = BTreeMap<String, BTreeSet<String>>;
 
-/// Every function marked as a test, plain, async or inside `proptest!`.
+/// Every function marked as a test, plain, async or inside `proptest!`, and every scenario that
+/// `conformance_tests!` makes a test of.
 pub fn tests(texts: &[Text]) -> Tests {
     let mut tests = Tests::new();
     for text in texts.iter().filter(|text| text.is_rust()) {
@@ -29,7 +30,17 @@ fn names(text: &str) -> Vec<String> {
             marked = false;
         }
     }
+    names.extend(scenarios(text));
     names
+}
+
+/// The list in the macro: `name Scenario` pairs between its call of itself and the closing bracket.
+fn scenarios(text: &str) -> Vec<String> {
+    let Some((_, rest)) = text.split_once("conformance_tests!(@one [$($test)*] $harness;") else {
+        return Vec::new();
+    };
+    let list = rest.split_once(')').map_or(rest, |(list, _)| list);
+    list.split(',').filter_map(|pair| pair.split_whitespace().next()).map(str::to_owned).collect()
 }
 
 fn is_mark(line: &str) -> bool {
@@ -60,6 +71,14 @@ mod tests {
                     async fn two() {\nfn inner() {}\n}\nproptest! {\n #[test]\n fn three(x in 0..9) {}\n}\n";
         let found: Vec<String> = super::tests(&[Text::new("a.rs", text)]).into_keys().collect();
         assert_eq!(found, ["one", "three", "two"]);
+    }
+
+    #[test]
+    fn scenarios_of_the_conformance_macro_are_tests() {
+        let text = "(@each [$($test:tt)*] $harness:expr) => {\n    $crate::conformance_tests!(@one [$($test)*] $harness;\n\
+                    cold_start ColdStart, one_bad_object OneBadObject);\n};\n";
+        let found: Vec<String> = super::tests(&[Text::new("a.rs", text)]).into_keys().collect();
+        assert_eq!(found, ["cold_start", "one_bad_object"]);
     }
 
     #[test]

@@ -242,6 +242,14 @@ impl Session {
                 counters.nacks.inc();
                 self.pace.refused();
                 self.state(kind).acks.refuse(nonce, &error.message, now);
+                // Escaped: the words are the client's. How often it may say them is bounded by its pace.
+                tracing::warn!(
+                    code = %Code::CLIENT_NACK,
+                    client = %self.client.id.escape_debug(),
+                    kind = kind.as_str(),
+                    error = %error.message.escape_debug(),
+                    "a client refuses what it was sent"
+                );
             }
             None if !nonce.is_empty() && self.state(kind).acks.ack(nonce, now) => {
                 counters.acks.inc();

@@ -40,15 +40,17 @@ impl TestServer {
     /// Waits until a client has taken all that it was sent, having refused none of it. A client that came back
     /// with everything may be sent nothing of some types.
     pub async fn is_content(&self, id: &str, within: Duration) -> Result<Value> {
-        eventually(&format!("{id} to take what it was sent"), within, || async {
+        let client = eventually(&format!("{id} to take what it was sent"), within, || async {
             let client = self.client(id).await?;
             let types = client["types"].as_array().cloned().unwrap_or_default();
             let of = |state: &str| types.iter().filter(|one| one["state"] == state).count();
-            ensure!(of("Synced") > 0 && of("Synced") + of("Waiting") == types.len(), "{client:#}");
-            ensure!(types.iter().all(|one| one["nacks"] == 0), "{client:#}");
+            ensure!(of("SYNCED") > 0 && of("SYNCED") + of("NOT SENT") == types.len(), "{client:#}");
             Ok(client)
         })
-        .await
+        .await?;
+        let refused = self.metric_sum("tributary_xds_nacks_total").await?;
+        ensure!(refused == 0.0, "{refused} refusals came before this: {client:#}");
+        Ok(client)
     }
 
     /// The value of a metric: its name and labels as the text has them.
@@ -57,6 +59,14 @@ impl TestServer {
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         let value = value.with_context(|| format!("no metric {name} in:\n{text}"))?;
         value.trim().parse().with_context(|| format!("{name} is {value}"))
+    }
+
+    /// The sum of a metric over all of its labels; 0 where it has no value at all.
+    pub async fn metric_sum(&self, name: &str) -> Result<f64> {
+        let text = http_client::get_text(self.admin(), "/metrics").await?;
+        let rest = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(['{', ' ']));
+        let values = rest.map(|rest| rest.rsplit_once(' ').map_or(rest, |(_, value)| value).parse::<f64>());
+        values.sum::<std::result::Result<f64, _>>().with_context(|| format!("read {name}"))
     }
 
     /// Waits until the server says that `probe` holds of the items of a list.

@@ -218,7 +218,7 @@ async fn endless_nacks_cost_nobody() -> Result<()> {
         client.expect_nothing(Duration::from_millis(300)).await?;
         let shown = eventually("the refusal to be shown", SOON, || async {
             let shown = world.server.client_type("bad", "EDS").await?;
-            ensure!(shown["state"] == "Nacked", "{shown}");
+            ensure!(shown["state"] == "ERROR", "{shown}");
             Ok(shown)
         })
         .await?;

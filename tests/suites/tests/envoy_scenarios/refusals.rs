@@ -18,7 +18,7 @@ async fn taken_port(variant: Variant) -> Result<()> {
     let id = sidecar_id("refuses");
     let nack = eventually("the refusal to be shown", SOON, || async {
         let listeners = world.server.client_type(&id, "LDS").await?;
-        ensure!(listeners["state"] == "Nacked", "{listeners}");
+        ensure!(listeners["state"] == "ERROR", "{listeners}");
         Ok(listeners["nack"].as_str().unwrap_or_default().to_owned())
     })
     .await?;
@@ -27,12 +27,12 @@ async fn taken_port(variant: Variant) -> Result<()> {
     // The stream lives: endpoints still move on it.
     world.put(&Entry::http("good.test", good).at(nowhere(9)))?;
     envoy.has_hosts(&outbound(good, "good.test"), &[nowhere(9)], SOON).await?;
-    assert_eq!(world.server.client_type(&id, "LDS").await?["state"], "Nacked", "forgotten without an answer");
+    assert_eq!(world.server.client_type(&id, "LDS").await?["state"], "ERROR", "forgotten without an answer");
     // The port is free again, and the next listeners are good.
     world.remove(&bad)?;
     eventually("the error to be over", SOON, || async {
         let listeners = world.server.client_type(&id, "LDS").await?;
-        ensure!(listeners["state"] == "Synced" && listeners["nacks"] != 0, "{listeners}");
+        ensure!(listeners["state"] == "SYNCED", "{listeners}");
         ensure!(listeners["nack"].as_str().unwrap_or_default().is_empty(), "{listeners}");
         Ok(())
     })
@@ -59,7 +59,7 @@ async fn refused_endpoints(variant: Variant) -> Result<()> {
     client.nack(&answer, "not these endpoints")?;
     eventually("the refusal to be shown", SOON, || async {
         let endpoints = world.server.client_type("picky", "EDS").await?;
-        ensure!(endpoints["state"] == "Nacked" && endpoints["nack"] == "not these endpoints", "{endpoints}");
+        ensure!(endpoints["state"] == "ERROR" && endpoints["nack"] == "not these endpoints", "{endpoints}");
         Ok(())
     })
     .await?;
@@ -75,7 +75,7 @@ async fn refused_endpoints(variant: Variant) -> Result<()> {
     client.expect(EDS, &[&entry.cluster()], SOON).await?;
     eventually("the error to be over", SOON, || async {
         let endpoints = world.server.client_type("picky", "EDS").await?;
-        ensure!(endpoints["state"] == "Synced", "{endpoints}");
+        ensure!(endpoints["state"] == "SYNCED", "{endpoints}");
         Ok(())
     })
     .await?;

@@ -37,15 +37,14 @@ impl TestServer {
         found.with_context(|| format!("{id} has no {kind}: {client}"))
     }
 
-    /// Waits until a client has taken all that it was sent, having refused none of it. A client that came back
-    /// with everything may be sent nothing of some types.
+    /// Waits until a client has taken all that it was sent, on every stream that it has, having refused none of
+    /// it. A client that came back with everything may be sent nothing of some types.
     pub async fn is_content(&self, id: &str, within: Duration) -> Result<Value> {
         let client = eventually(&format!("{id} to take what it was sent"), within, || async {
-            let client = self.client(id).await?;
-            let types = client["types"].as_array().cloned().unwrap_or_default();
-            let of = |state: &str| types.iter().filter(|one| one["state"] == state).count();
-            ensure!(of("SYNCED") > 0 && of("SYNCED") + of("NOT SENT") == types.len(), "{client:#}");
-            Ok(client)
+            let mut streams = self.items("clients").await?;
+            streams.retain(|client| client["id"] == id);
+            streams.iter().try_for_each(content)?;
+            streams.pop().with_context(|| format!("{id} is not connected"))
         })
         .await?;
         let refused = self.metric_sum("tributary_xds_nacks_total").await?;
@@ -101,4 +100,12 @@ impl TestServer {
         let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().context("read VmRSS")?;
         Ok(kilobytes * 1024)
     }
+}
+
+/// Whether a stream has taken all that it was sent.
+fn content(stream: &Value) -> Result<()> {
+    let types = stream["types"].as_array().cloned().unwrap_or_default();
+    let of = |state: &str| types.iter().filter(|one| one["state"] == state).count();
+    ensure!(of("SYNCED") > 0 && of("SYNCED") + of("NOT SENT") == types.len(), "{stream:#}");
+    Ok(())
 }

@@ -13,6 +13,9 @@ use crate::{Backend, Envoy, GrpcClient, Load, LoadPlan, Tally};
 const STEP_WITHIN: Duration = Duration::from_secs(20);
 /// Answers of a new backend before its elder goes, and of others before one counts as unused.
 const ENOUGH: u64 = 5;
+/// Answers of a new backend after its elder has gone from Envoy's main thread: two on each connection, so that
+/// the thread that serves them has heard of it too.
+const HEARD: u64 = 16;
 
 /// What came of the moves.
 #[derive(Debug, Clone)]
@@ -71,8 +74,8 @@ where
             envoy.has_hosts(cluster, hosts, STEP_WITHIN).await.with_context(|| format!("move {turn}"))?;
             seen_after.push(began.elapsed());
         }
+        load.reaches(new.name(), HEARD, STEP_WITHIN).await.with_context(|| format!("move {turn}"))?;
         old.close().await;
-        load.reaches(new.name(), ENOUGH, STEP_WITHIN).await.with_context(|| format!("move {turn}"))?;
         old = new;
     }
     let rate = load.rate();

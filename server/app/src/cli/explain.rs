@@ -11,7 +11,7 @@ use crate::document::{ExplainItem, List, Metadata, WhyNotItem};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
 
-/// How an endpoint came to be served. Exit 3 when no candidate is.
+/// How an endpoint came to be served. Exit 3 when no candidate is, 4 when nobody lists it.
 pub async fn explain(
     args: &ExplainArgs,
     env: &Environment,
@@ -42,8 +42,13 @@ fn show(body: &[u8], output: Output, console: &mut Console<'_>) -> Result<Exit, 
     let (color, wide) = (console.color, output == Output::Wide);
     let text = || list.items.iter().map(|item| prose(item, wide, color)).collect();
     write(body, &list.metadata, output, console, text)?;
+    let listed = list.items.iter().any(|item| item.service.is_some());
     let served = list.items.iter().any(ExplainItem::is_served);
-    Ok(if served { Exit::Ok } else { Exit::No })
+    Ok(match (listed, served) {
+        (false, _) => Exit::NotFound,
+        (true, true) => Exit::Ok,
+        (true, false) => Exit::No,
+    })
 }
 
 fn show_why_not(body: &[u8], output: Output, console: &mut Console<'_>) -> Result<Exit, Failure> {

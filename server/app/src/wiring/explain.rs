@@ -72,9 +72,9 @@ pub fn explain(asked: &Asked, history: &BTreeMap<ServiceKey, Vec<Step>>) -> Expl
     let client = found.as_ref().map(|found| &found.client);
     let mut all = explain_with(&asked.catalog, &query, client, &history);
     all.retain(|one| asked.host.as_deref().is_none_or(|host| is_of_host(one, host)));
-    if all.iter().all(|one| one.service.is_none()) {
-        let of = asked.host.as_deref().map(|host| format!(" of {host}")).unwrap_or_default();
-        return Err(format!("no source lists the endpoint {}{of}", asked.endpoint));
+    // An endpoint that nobody lists is explained too: its one step says so.
+    if let (true, Some(host)) = (all.is_empty(), &asked.host) {
+        return Err(format!("no source lists the endpoint {} of {host}", asked.endpoint));
     }
     if let Some(found) = &found {
         all.iter_mut().for_each(|one| deliver(&asked.catalog, found, one));

@@ -155,7 +155,7 @@ impl Fanout for Waker {
 impl Certificates {
     fn read(files: TlsConfig) -> Result<Self, Failure> {
         let seen = material(&files)?;
-        let tls = Tls::new(&seen).map_err(|e| unusable(&e))?;
+        let tls = Tls::new(&seen).map_err(|e| unusable(&e, &files))?;
         Ok(Self { files, seen, tls: Arc::new(tls) })
     }
     /// Takes certificates over when their files change; unusable ones change nothing.
@@ -178,7 +178,7 @@ impl Certificates {
         if same(&now, &self.seen) {
             return Ok(false);
         }
-        self.tls.reload(&now).map_err(|e| unusable(&e))?;
+        self.tls.reload(&now).map_err(|e| unusable(&e, &self.files))?;
         self.seen = now;
         Ok(true)
     }
@@ -208,8 +208,13 @@ fn material(files: &TlsConfig) -> Result<TlsMaterial, Failure> {
     })
 }
 
-fn unusable(error: &tributary_xds::transport::tls::TlsError) -> Failure {
-    Failure::new(Exit::Usage, Code::TLS_FILES, format!("xds.tls: {error}"))
+fn unusable(error: &tributary_xds::transport::tls::TlsError, files: &TlsConfig) -> Failure {
+    let (field, path) = match (error.what, &files.client_ca_file) {
+        ("the key", _) => ("keyFile", &files.key_file),
+        ("the client CA", Some(path)) => ("clientCaFile", path),
+        _ => ("certFile", &files.cert_file),
+    };
+    Failure::new(Exit::Usage, Code::TLS_FILES, format!("xds.tls.{field}: {}: {error}", path.display()))
 }
 
 #[cfg(test)]

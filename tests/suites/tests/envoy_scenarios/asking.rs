@@ -2,7 +2,7 @@
 
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
 use tributary_suites::ads::{CDS, EDS, LDS, RDS, node};
-use tributary_suites::{AdsClient, nowhere};
+use tributary_suites::{AdsClient, Follower, nowhere};
 
 use super::*;
 
@@ -182,5 +182,27 @@ async fn sotw_response_is_complete_for_cds_lds() -> Result<()> {
     let left = [&three()[1].cluster(), &three()[2].cluster(), &fourth.cluster()].map(|name| name.clone());
     ensure!(fewer.type_url == CDS && !fewer.names().contains(&three()[0].cluster()), "{fewer:?}");
     ensure!(left.iter().all(|name| fewer.names().contains(name)), "{fewer:?}");
+    Ok(())
+}
+
+/// What was asked for before it was there is told when it comes; gRPC's names are its targets.
+#[tokio::test]
+async fn scenario_09_what_comes_late_is_told_to_grpc() -> Result<()> {
+    for variant in Variant::BOTH {
+        let world = World::start(&three()).await?;
+        let cluster = outbound(80, "late.test");
+        let asked = [(LDS, "late.test:80"), (RDS, &*cluster), (CDS, &*cluster), (EDS, &*cluster)];
+        let mut client = Follower::connect(world.xds(), variant, grpc("calls")).await?;
+        for (kind, name) in asked {
+            client.subscribe(kind, &[name])?;
+        }
+        client.settle(QUIET).await?;
+        world.put(&Entry::http("late.test", 80).at(nowhere(6)))?;
+        for (kind, name) in asked {
+            let has = |now: &Follower| now.names(kind).contains(name).then_some(());
+            client.until(&format!("{name} of {kind} on {variant:?}"), SOON, has).await?;
+        }
+        client.has_endpoints(&cluster, &[nowhere(6)], SOON).await?;
+    }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use rustix::process::Signal;
-use tributary_suites::ads::{CDS, client::Tuning};
+use tributary_suites::ads::{CDS, EDS, client::Tuning};
 use tributary_suites::{AdsClient, Backend, Envoy, EnvoyConfig, Load, LoadPlan, eventually};
 
 use super::*;
@@ -33,21 +33,33 @@ async fn sigterm_drains_and_ends_well() -> Result<()> {
     Ok(())
 }
 
+/// More endpoints than fit into any window on the way to a client.
+fn crowd(files: &Files) -> Result<()> {
+    let hosts: Vec<SocketAddr> = (1..=200).map(nowhere).collect();
+    let entry = |number| Entry::http(&format!("many-{number}.test"), 80).all(&hosts);
+    (0..200).try_for_each(|number| files.put(&format!("many-{number}.yaml"), &entry(number).yaml()))
+}
+
+/// A client that has asked for all of them and reads nothing.
+async fn stuck(server: &TestServer) -> Result<AdsClient> {
+    let stream = tokio::net::TcpStream::connect(server.xds()).await?;
+    let tuning = Tuning { stream_window: 1 << 16, connection_window: 1 << 16, ..Tuning::default() };
+    let mut client = AdsClient::over(stream, Variant::Delta, Some(node("stuck")), tuning).await?;
+    let names: Vec<String> = (0..200).map(|number| format!("outbound|80||many-{number}.test")).collect();
+    client.subscribe(EDS, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let waits = |one: &serde_json::Value| one["types"][0]["state"] == "STALE";
+    server.shows("clients", SOON, |clients| clients.first().is_some_and(waits)).await?;
+    Ok(client)
+}
+
 /// A client that does not read holds up the end no longer than the drain time.
 #[tokio::test]
 async fn a_stuck_client_does_not_hold_up_the_end() -> Result<()> {
     let files = Files::new()?;
-    let hosts: Vec<SocketAddr> = (1..=200).map(nowhere).collect();
-    let many: Vec<String> =
-        (0..200).map(|n| Entry::http(&format!("many-{n}.test"), 80).all(&hosts).yaml()).collect();
-    files.put("many.yaml", &many.join("---\n"))?;
+    crowd(&files)?;
     let options = ServerOptions::files(files.path()).arg("--drain-timeout").arg("1s");
     let server = TestServer::start(options).await?;
-    let stream = tokio::net::TcpStream::connect(server.xds()).await?;
-    let tuning = Tuning { stream_window: 1 << 16, connection_window: 1 << 16, ..Tuning::default() };
-    let mut client = AdsClient::over(stream, Variant::Delta, Some(node("stuck")), tuning).await?;
-    client.subscribe(CDS, &[])?;
-    server.shows("clients", SOON, |clients| clients.len() == 1).await?;
+    let _client = stuck(&server).await?;
     let began = Instant::now();
     assert_eq!(server.stop(SOON).await?.code(), Some(0));
     ensure!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
@@ -58,16 +70,9 @@ async fn a_stuck_client_does_not_hold_up_the_end() -> Result<()> {
 #[tokio::test]
 async fn a_draining_server_is_not_ready() -> Result<()> {
     let files = Files::new()?;
-    let hosts: Vec<SocketAddr> = (1..=200).map(nowhere).collect();
-    let many: Vec<String> =
-        (0..200).map(|n| Entry::http(&format!("many-{n}.test"), 80).all(&hosts).yaml()).collect();
-    files.put("many.yaml", &many.join("---\n"))?;
+    crowd(&files)?;
     let mut server = TestServer::start(ServerOptions::files(files.path())).await?;
-    let stream = tokio::net::TcpStream::connect(server.xds()).await?;
-    let tuning = Tuning { stream_window: 1 << 16, connection_window: 1 << 16, ..Tuning::default() };
-    let mut client = AdsClient::over(stream, Variant::Delta, Some(node("stuck")), tuning).await?;
-    client.subscribe(CDS, &[])?;
-    server.shows("clients", SOON, |clients| clients.len() == 1).await?;
+    let client = stuck(&server).await?;
     server.process().signal(Signal::TERM)?;
     eventually("it to be not ready", SOON, || async {
         ensure!(!server.is_ready().await?, "it is ready");

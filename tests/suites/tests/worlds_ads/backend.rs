@@ -167,9 +167,8 @@ impl Backend for AdsBackend {
         let (from, to) = if readable { (&away, &folder.path) } else { (&folder.path, &away) };
         std::fs::rename(from, to)?;
         folder.readable = readable;
-        let wanted = if readable { "Live" } else { "Stale" };
         let is = |items: &[serde_json::Value]| {
-            items.iter().any(|item| item["name"] == registry && item["state"] == wanted)
+            items.iter().any(|item| item["name"] == registry && (item["state"] == "Live") == readable)
         };
         self.server()?.shows("registries", SOON, is).await?;
         self.mark(registry).await

@@ -87,6 +87,9 @@ pub(crate) fn problem(problem: &serde_json::Value) -> Result<(String, String)> {
     let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
     let object = &problem["object"];
     let part = |name: &str| text(&object[name]).with_context(|| format!("no {name} in {problem}"));
-    let name = format!("{} {}/{}", part("kind")?, part("namespace")?, part("name")?);
+    let namespace = text(&object["namespace"]).map(|namespace| format!("{namespace}/")).unwrap_or_default();
+    // What has no name of its own is called by its file, of which a world knows the last part.
+    let name = part("name")?;
+    let name = format!("{} {namespace}{}", part("kind")?, name.rsplit('/').next().unwrap_or(&name));
     Ok((name, text(&problem["code"]).with_context(|| format!("no code in {problem}"))?))
 }

@@ -95,7 +95,8 @@ pub(crate) fn against(env: &Env, known: &Known, to: &Position, kind: Kind, watch
     if watch.is_wildcard() {
         env.counters.full_comparisons.inc();
         let whole = to.all(env, kind, &watch.names);
-        let new = whole.iter().filter(|e| known.get(&e.name) != Holding::Version(e.version));
+        let mut told = known.walk();
+        let new = whole.iter().filter(|e| told(&e.name) != Holding::Version(e.version));
         new.for_each(|e| out.upsert(Arc::clone(e)));
         let told = known.iter().filter(|(_, holding)| matches!(holding, Holding::Version(_)));
         out.gone.extend(told.filter(|(name, _)| whole.get(name).is_none()).map(|(name, _)| Arc::from(name)));
@@ -115,7 +116,8 @@ const FEW: usize = 64;
 fn shared(env: &Env, known: &Known, to: &Position, watch: &Watch) -> Changes {
     let mut out = Changes::default();
     let whole = to.many(env, Kind::Endpoints, &watch.names);
-    for new in whole.iter().filter(|new| known.get(&new.name) != Holding::Version(new.version)) {
+    let mut told = known.walk();
+    for new in whole.iter().filter(|new| told(&new.name) != Holding::Version(new.version)) {
         if to.one(env, Kind::Endpoints, &new.name).is_some() {
             out.upsert(Arc::clone(new));
         } else {

@@ -1,6 +1,7 @@
 //! Requests of the delta variant (`xds.md` 2): subscriptions are differences, honoured whatever
 //! response they ride on.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tributary_model::Mono;
@@ -66,13 +67,8 @@ impl Session {
             }
         }
         let claimed = request.initial.iter().map(|(name, _)| name).filter(|_| all == Wildcard::No);
-        let mut names: std::collections::BTreeSet<&str> = subscribe.iter().chain(claimed).collect();
-        for gone in unsubscribe.iter() {
-            names.remove(gone);
-        }
-        if kind.has_wildcard() {
-            names.remove(STAR);
-        }
+        let gone: BTreeSet<&str> = unsubscribe.iter().chain(kind.has_wildcard().then_some(STAR)).collect();
+        let names = subscribe.iter().chain(claimed).filter(|name| gone.is_empty() || !gone.contains(name));
         Watch { all, names: self.env.intern(names) }
     }
     fn change_delta(&mut self, kind: Kind, request: &DeltaRequest) -> Result<(), Refusal> {
@@ -80,7 +76,7 @@ impl Session {
             return Ok(());
         }
         let Some(mut watch) = self.state(kind).watch.clone() else { return Ok(()) };
-        let mut names: std::collections::BTreeSet<Box<str>> = watch.names.names().iter().cloned().collect();
+        let mut names: BTreeSet<Box<str>> = watch.names.names().iter().cloned().collect();
         for name in request.subscribe.iter() {
             self.subscribe(kind, &mut watch.all, &mut names, name);
         }
@@ -92,13 +88,7 @@ impl Session {
         self.subscribed(kind, false)
     }
     /// Subscribing again says "I have lost it", so it is always answered.
-    fn subscribe(
-        &mut self,
-        kind: Kind,
-        all: &mut Wildcard,
-        names: &mut std::collections::BTreeSet<Box<str>>,
-        name: &str,
-    ) {
+    fn subscribe(&mut self, kind: Kind, all: &mut Wildcard, names: &mut BTreeSet<Box<str>>, name: &str) {
         let state = self.state(kind);
         if name == STAR && kind.has_wildcard() {
             *all = Wildcard::Star;
@@ -113,13 +103,7 @@ impl Session {
         state.asked.add(name);
     }
     /// A wildcard client that gives up a name must be told what the wildcard says of it.
-    fn unsubscribe(
-        &mut self,
-        kind: Kind,
-        all: &mut Wildcard,
-        names: &mut std::collections::BTreeSet<Box<str>>,
-        name: &str,
-    ) {
+    fn unsubscribe(&mut self, kind: Kind, all: &mut Wildcard, names: &mut BTreeSet<Box<str>>, name: &str) {
         let state = self.state(kind);
         if name == STAR && kind.has_wildcard() {
             *all = Wildcard::No;

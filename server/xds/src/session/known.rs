@@ -63,6 +63,16 @@ impl Known {
     pub(crate) fn get(&self, name: &str) -> Holding {
         self.find(name).map_or(Holding::Untold, |at| unpack(self.versions[at]))
     }
+    /// Looks names up that come in about the order of the list: the next one is tried first.
+    pub(crate) fn walk(&self) -> impl FnMut(&str) -> Holding + '_ {
+        let mut next = 0;
+        move |name| {
+            let guess = self.names.names().get(next).is_some_and(|n| **n == *name).then_some(next);
+            let found = guess.or_else(|| self.find(name));
+            next = found.map_or(next, |at| at + 1);
+            found.map_or(Holding::Untold, |at| unpack(self.versions[at]))
+        }
+    }
     /// Notes what a client was told; names outside the list are not kept.
     pub(crate) fn set(&mut self, name: &str, holding: Holding) {
         if let Some(at) = self.find(name) {
@@ -129,6 +139,16 @@ mod tests {
             "a foreign version differs from all of ours"
         );
         assert_eq!(known.get("c"), Holding::Untold);
+    }
+
+    #[test]
+    fn a_walk_finds_what_a_look_up_finds_in_any_order() {
+        let mut known = Known::untold(mk_names(&["a", "b", "c", "d"]));
+        ["a", "b", "c", "d"].iter().zip(10..).for_each(|(n, v)| known.set(n, Holding::Version(Version(v))));
+        let mut walk = known.walk();
+        for name in ["a", "b", "x", "c", "a", "d", "d", "y"] {
+            assert_eq!(walk(name), known.get(name), "{name}");
+        }
     }
 
     #[test]

@@ -83,6 +83,7 @@ fn metrics_page() -> String {
         let (kind, end) = match info.kind {
             metrics::Kind::Gauge => ("gauge", ""),
             metrics::Kind::Counter => ("counter", "_total"),
+            metrics::Kind::Histogram => ("histogram", ""),
         };
         let _ = writeln!(
             out,

@@ -1,6 +1,7 @@
 //! Connected clients as people see them: what each was sent, what it took, and why not.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test")]
 
+use tributary_app::cli::http::Server;
 use tributary_app::exit::Exit;
 use tributary_suites::ads::node;
 use tributary_suites::{AdsClient, Answer, Variant};
@@ -68,6 +69,39 @@ async fn a_refusal_is_told_in_the_clients_own_words() {
     let told = world.run("why-not pay.shop --from-client web-1").await;
     assert_eq!(told.exit, Ok(Exit::No), "{}", told.out);
     assert!(told.out.contains("TRB0522") && told.out.contains("0 endpoints served"), "{}", told.out);
+    world.server.stop().await;
+}
+
+async fn scrape(world: &World) -> String {
+    let admin = Server::parse(&world.server.addresses().admin.to_string(), LONG).unwrap();
+    String::from_utf8(admin.get("/metrics", &[]).await.unwrap().to_vec()).unwrap()
+}
+
+/// The value of a metric with these labels.
+fn value(text: &str, metric: &str) -> f64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(metric)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {metric} in {text}")).parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_scrape_counts_what_was_sent_and_refused_by_type() {
+    let (_dir, world) = mk_world().await;
+    let mut client = mk_client(&world, Variant::Delta).await;
+    client.stream.nack(&client.first, "not this").unwrap();
+    world.until("get clients -o wide", "not this").await;
+    let text = scrape(&world).await;
+    for (kind, sends) in [("EDS", 1.0), ("CDS", 0.0)] {
+        for metric in ["nacks_total", "response_bytes_count", "push_duration_seconds_count"] {
+            let of = value(&text, &format!("tributary_xds_{metric}{{type=\"{kind}\"}}"));
+            assert_eq!(of, sends, "{metric} of {kind}");
+        }
+    }
+    let small = "tributary_xds_response_bytes_bucket{le=\"10000.0\",type=\"EDS\"}";
+    assert_eq!(value(&text, small), 1.0);
+    assert!(value(&text, "tributary_xds_push_triggers_total{reason=\"hosts\"}") >= 1.0);
+    assert!(value(&text, "tributary_xds_push_triggers_total{reason=\"request\"}") >= 1.0);
+    assert_eq!(value(&text, "tributary_endpoints{registry=\"file\",health=\"HEALTHY\"}"), 1.0);
+    assert_eq!(value(&text, "tributary_services{registry=\"file\"}"), 1.0);
     world.server.stop().await;
 }
 

@@ -2,11 +2,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::pushes::Pushes;
+
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// Counts of everything that sessions and the transport do; one per server.
         #[derive(Debug, Default)]
-        pub struct Counters { $($(#[$doc])* pub $name: Count,)* }
+        pub struct Counters {
+            $($(#[$doc])* pub $name: Count,)*
+            /// What was pushed, by type.
+            pub pushes: Pushes,
+        }
 
         impl Counters {
             /// Every count with its name.

@@ -6,7 +6,7 @@
 //! Nothing is queued: a wake is a flag, with the few hosts that it was about.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use dashmap::DashMap;
 use parking_lot::Mutex;
@@ -18,8 +18,17 @@ use crate::session::{Interest, Touched};
 /// Wakes one stream.
 #[derive(Debug, Default)]
 pub struct Wake {
-    touched: Mutex<Touched>,
+    state: Mutex<State>,
     notify: Notify,
+    /// How many streams wait to be seen to.
+    waiting: Arc<AtomicUsize>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    touched: Touched,
+    /// Woken, and not seen to since.
+    waits: bool,
 }
 
 impl Wake {
@@ -34,20 +43,38 @@ impl Wake {
     /// Waits for a wake and takes what it was about. Dropping the future loses none.
     pub async fn woken(&self) -> Touched {
         loop {
-            let touched = std::mem::take(&mut *self.touched.lock());
+            let touched = std::mem::take(&mut self.state.lock().touched);
             if touched != Touched::Nothing {
                 return touched;
             }
             self.notify.notified().await;
         }
     }
+    /// The stream has done what it can about all wakes that it took.
+    pub fn seen_to(&self) {
+        let mut state = self.state.lock();
+        if state.touched == Touched::Nothing && std::mem::take(&mut state.waits) {
+            self.waiting.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
     fn note(&self, note: impl FnOnce(&mut Touched)) {
-        let mut touched = self.touched.lock();
-        let sleeps = *touched == Touched::Nothing;
-        note(&mut touched);
-        drop(touched);
+        let mut state = self.state.lock();
+        let sleeps = state.touched == Touched::Nothing;
+        note(&mut state.touched);
+        if !std::mem::replace(&mut state.waits, true) {
+            self.waiting.fetch_add(1, Ordering::AcqRel);
+        }
+        drop(state);
         if sleeps {
             self.notify.notify_one();
+        }
+    }
+}
+
+impl Drop for Wake {
+    fn drop(&mut self) {
+        if self.state.get_mut().waits {
+            self.waiting.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }
@@ -62,9 +89,20 @@ pub struct InterestIndex {
     pickers: DashMap<u64, Arc<Wake>>,
     workloads: DashMap<Namespace, Waiters>,
     next: AtomicU64,
+    waiting: Arc<AtomicUsize>,
 }
 
 impl InterestIndex {
+    /// What wakes a stream that is to be registered here.
+    #[must_use]
+    pub fn wake(&self) -> Arc<Wake> {
+        Arc::new(Wake { state: Mutex::default(), notify: Notify::new(), waiting: Arc::clone(&self.waiting) })
+    }
+    /// How many streams were woken and have not been seen to since.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Acquire)
+    }
     /// Registers a stream; it wakes for nothing until [`Registration::update`]. A client that is a
     /// workload wakes also for workloads of its namespace, since its class may change with them.
     #[must_use]
@@ -177,14 +215,14 @@ mod tests {
         Changed { hosts: hosts.iter().map(|h| host(h)).collect(), ..Changed::default() }
     }
     fn is_woken(wake: &Wake) -> bool {
-        *wake.touched.lock() != Touched::Nothing
+        wake.state.lock().touched != Touched::Nothing
     }
     struct Stream {
         wake: Arc<Wake>,
         place: Registration,
     }
     fn mk_stream(index: &Arc<InterestIndex>, interest: Interest) -> Stream {
-        let wake = Arc::new(Wake::default());
+        let wake = index.wake();
         let mut place = index.register(Arc::clone(&wake), None);
         place.update(interest);
         Stream { wake, place }
@@ -224,6 +262,25 @@ mod tests {
         let own = index.register(Arc::default(), Namespace::new("shop").ok());
         drop((streams, own, mk_stream(&index, Interest::Every)));
         assert!(index.is_empty() && index.workloads.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_woken_stream_waits_until_it_is_seen_to_or_gone() {
+        let index = Arc::new(InterestIndex::default());
+        let (a, b) = (mk_stream(&index, mk_hosts(&["a.x"])), mk_stream(&index, mk_hosts(&["a.x"])));
+        assert_eq!(index.waiting(), 0, "nobody was woken");
+        for _ in 0..2 {
+            assert_eq!(index.published(&Arc::default(), &changed(&["a.x"])), 2);
+        }
+        a.wake.seen_to();
+        assert_eq!(index.waiting(), 2, "a wake that was not taken cannot have been seen to");
+        a.wake.woken().await;
+        assert_eq!(index.waiting(), 2, "it was taken, no more");
+        a.wake.seen_to();
+        a.wake.seen_to();
+        assert_eq!(index.waiting(), 1);
+        drop((a, b));
+        assert_eq!(index.waiting(), 0, "a stream that is gone waits for nothing");
     }
 
     #[tokio::test]

@@ -240,6 +240,7 @@ impl Session {
         match error {
             Some(error) => {
                 counters.nacks.inc();
+                counters.pushes.refused(kind);
                 self.pace.refused();
                 self.state(kind).acks.refuse(nonce, &error.message, now);
                 // Escaped: the words are the client's. How often it may say them is bounded by its pace.

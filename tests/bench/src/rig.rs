@@ -35,6 +35,9 @@ impl Fanout for Waker {
             server.published(catalog, changed);
         }
     }
+    fn is_writing(&self) -> bool {
+        self.0.get().is_some_and(XdsServer::is_writing)
+    }
 }
 
 struct Current(Handle);

@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _, MetricEncoder, text};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
+use tributary_xds::histogram::Distribution;
 
 /// The format that is written.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -21,6 +22,8 @@ pub enum Kind {
     Gauge,
     /// It only grows; its name in the text ends in `_total`.
     Counter,
+    /// How many values fell under each of its bounds.
+    Histogram,
 }
 
 /// A row of the table.
@@ -28,7 +31,7 @@ pub enum Kind {
 pub struct Info {
     /// Its name, without `tributary_` and without `_total`.
     pub name: &'static str,
-    /// Gauge or counter.
+    /// Gauge, counter or histogram.
     pub kind: Kind,
     /// Its labels.
     pub labels: &'static [&'static str],
@@ -60,7 +63,10 @@ metrics! {
     XDS_CLIENTS Gauge "xds_clients" ["client_kind"] "Connected streams";
     XDS_SUBSCRIPTIONS Gauge "xds_subscriptions" ["type", "client_kind"] "Subscriptions of connected streams";
     XDS_NACKED Gauge "xds_nacked" ["type"] "Connected streams whose last word on a type is a refusal";
-    XDS_NACKS Counter "xds_nacks" [] "Responses that clients refused";
+    XDS_NACKS Counter "xds_nacks" ["type"] "Responses that clients refused";
+    XDS_PUSH_SECONDS Histogram "xds_push_duration_seconds" ["type"] "How long a response took from when it was begun to be made until the transport had taken all of it";
+    XDS_BYTES Histogram "xds_response_bytes" ["type"] "Sizes of responses";
+    XDS_TRIGGERS Counter "xds_push_triggers" ["reason"] "Generations that were pushed, by what was another in them (one may count under several); `request` counts rounds of answers to clients that asked";
     XDS_REJECTED Counter "xds_rejected" ["reason"] "Connections and streams that were refused or ended from this side";
     XDS_NOOP Counter "xds_noop_suppressed" [] "Wake-ups of streams for which nothing was to be sent";
     XDS_CACHED Gauge "xds_cached_bytes" [] "Bytes of encoded resources that are held";
@@ -78,13 +84,35 @@ pub struct Sample {
     /// The values of its labels, in the row's order.
     pub labels: Vec<String>,
     /// The value.
-    pub value: f64,
+    pub value: Value,
+}
+
+/// What a metric says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// A number.
+    Number(f64),
+    /// How values are distributed.
+    Spread(Distribution),
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Number(value)
+    }
+}
+
+impl From<Distribution> for Value {
+    fn from(value: Distribution) -> Self {
+        Self::Spread(value)
+    }
 }
 
 impl Sample {
     /// A value of a row.
-    pub fn new(info: &'static Info, labels: &[&str], value: f64) -> Self {
-        Self { info, labels: labels.iter().map(|label| (*label).to_owned()).collect(), value }
+    pub fn new(info: &'static Info, labels: &[&str], value: impl Into<Value>) -> Self {
+        let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+        Self { info, labels, value: value.into() }
     }
 }
 
@@ -111,6 +139,7 @@ impl Collector for Samples {
             let kind = match info.kind {
                 Kind::Gauge => MetricType::Gauge,
                 Kind::Counter => MetricType::Counter,
+                Kind::Histogram => MetricType::Histogram,
             };
             let mut metric = encoder.encode_descriptor(info.name, info.help, None::<&Unit>, kind)?;
             for sample in samples {
@@ -122,23 +151,20 @@ impl Collector for Samples {
 }
 
 fn one(metric: &mut MetricEncoder<'_>, sample: &Sample) -> Result<(), std::fmt::Error> {
-    use prometheus_client::metrics::counter::ConstCounter;
-    use prometheus_client::metrics::gauge::ConstGauge;
     let labels: Vec<(&str, &str)> =
         sample.info.labels.iter().copied().zip(sample.labels.iter().map(String::as_str)).collect();
-    match (sample.info.kind, labels.is_empty()) {
-        (Kind::Gauge, false) => {
-            let family = metric.encode_family(&labels)?;
-            ConstGauge::new(sample.value).encode(family)
+    if labels.is_empty() { plain(metric, sample) } else { plain(&mut metric.encode_family(&labels)?, sample) }
+}
+
+fn plain(metric: &mut MetricEncoder<'_>, sample: &Sample) -> Result<(), std::fmt::Error> {
+    match (&sample.value, sample.info.kind) {
+        (Value::Spread(spread), _) => {
+            let bound = |(bound, count): &(Option<f64>, u64)| (bound.unwrap_or(f64::MAX), *count);
+            let buckets: Vec<(f64, u64)> = spread.buckets.iter().map(bound).collect();
+            metric.encode_histogram::<NoLabelSet>(spread.sum, spread.count(), &buckets, None)
         }
-        (Kind::Gauge, true) => metric.encode_gauge(&sample.value),
-        (Kind::Counter, false) => {
-            let family = metric.encode_family(&labels)?;
-            ConstCounter::new(sample.value).encode(family)
-        }
-        (Kind::Counter, true) => {
-            metric.encode_counter::<prometheus_client::encoding::NoLabelSet, f64, u64>(&sample.value, None)
-        }
+        (Value::Number(value), Kind::Counter) => metric.encode_counter::<NoLabelSet, f64, u64>(value, None),
+        (Value::Number(value), Kind::Gauge | Kind::Histogram) => metric.encode_gauge(value),
     }
 }
 
@@ -162,6 +188,22 @@ mod tests {
         assert!(text.contains("tributary_xds_events_total{event=\"nacks\"} 2.0\n"), "{text}");
         assert!(text.ends_with("# EOF\n"), "{text}");
         assert_eq!(text.matches("# TYPE tributary_endpoints ").count(), 1, "one descriptor per metric");
+    }
+
+    #[test]
+    fn buckets_add_up_and_the_last_has_no_bound() {
+        let spread = Distribution { buckets: vec![(Some(0.5), 2), (Some(1.0), 3), (None, 1)], sum: 7.5 };
+        let text = encode(vec![Sample::new(XDS_PUSH_SECONDS, &["eds"], spread)]).unwrap();
+        let line = |end: &str| format!("tributary_xds_push_duration_seconds_{end}\n");
+        assert!(text.contains("# TYPE tributary_xds_push_duration_seconds histogram\n"), "{text}");
+        for (bound, count) in [("0.5", 2), ("1.0", 5), ("+Inf", 6)] {
+            assert!(
+                text.contains(&line(&format!("bucket{{le=\"{bound}\",type=\"eds\"}} {count}"))),
+                "{text}"
+            );
+        }
+        assert!(text.contains(&line("sum{type=\"eds\"} 7.5")), "{text}");
+        assert!(text.contains(&line("count{type=\"eds\"} 6")), "{text}");
     }
 
     #[test]

@@ -147,6 +147,7 @@ impl Inside for Live {
                 reloads,
                 runtime,
                 xds: sessions.counters(),
+                pushes: &sessions.counters.pushes,
                 cached: sessions.answers.held_bytes(),
             })
         };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tributary_model::Catalog;
 use tributary_runtime::RuntimeStats;
+use tributary_xds::pushes::Pushes;
 
 use super::report::STATES;
 use crate::admin::metrics::{self as m, Sample};
@@ -26,6 +27,8 @@ pub struct State<'a> {
     pub runtime: RuntimeStats,
     /// What xDS has counted, by name.
     pub xds: Vec<(&'static str, u64)>,
+    /// What was pushed.
+    pub pushes: &'a Pushes,
     /// Bytes of encoded resources that are held.
     pub cached: u64,
 }
@@ -59,6 +62,7 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
     ];
     out.extend(runtime.map(|(event, count)| Sample::new(m::RUNTIME_EVENTS, &[event], number(count))));
     of_xds(&state.xds, &mut out);
+    of_pushes(state.pushes, &mut out);
     out.push(Sample::new(m::XDS_CACHED, &[], number(state.cached)));
     out.extend(state.xds.iter().map(|(event, count)| Sample::new(m::XDS_EVENTS, &[event], number(*count))));
     out
@@ -67,8 +71,9 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
 /// The counts that have a metric of their own.
 fn of_xds(counts: &[(&'static str, u64)], out: &mut Vec<Sample>) {
     let count = |name: &str| counts.iter().find(|(n, _)| *n == name).map_or(0, |(_, count)| *count);
-    out.push(Sample::new(m::XDS_NACKS, &[], number(count("nacks"))));
     out.push(Sample::new(m::XDS_NOOP, &[], number(count("wakeups_for_nothing"))));
+    let asked = count("rounds").saturating_sub(count("wakeups"));
+    out.push(Sample::new(m::XDS_TRIGGERS, &["request"], number(asked)));
     let reasons = [
         ("connections", "connections_refused"),
         ("handshake", "handshakes_failed"),
@@ -76,6 +81,19 @@ fn of_xds(counts: &[(&'static str, u64)], out: &mut Vec<Sample>) {
         ("slow", "streams_stuck"),
     ];
     out.extend(reasons.map(|(reason, name)| Sample::new(m::XDS_REJECTED, &[reason], number(count(name)))));
+}
+
+/// What was pushed, by type and by what set it off.
+fn of_pushes(pushes: &Pushes, out: &mut Vec<Sample>) {
+    for of in pushes.kinds() {
+        let label = of.kind.as_str().to_uppercase();
+        let labels = [label.as_str()];
+        out.push(Sample::new(m::XDS_NACKS, &labels, number(of.nacks)));
+        out.push(Sample::new(m::XDS_BYTES, &labels, of.bytes));
+        out.push(Sample::new(m::XDS_PUSH_SECONDS, &labels, of.seconds));
+    }
+    let triggers = pushes.triggers();
+    out.extend(triggers.map(|(reason, count)| Sample::new(m::XDS_TRIGGERS, &[reason], number(count))));
 }
 
 fn of_registry(registry: &RegistryItem, out: &mut Vec<Sample>) {

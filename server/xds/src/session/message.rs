@@ -60,7 +60,7 @@ impl Session {
         self.learn(kind, &payload);
         let version = self.version(kind, to, &payload);
         let rope = self.frame(kind, to, &payload, &version, nonce);
-        self.count(&payload, rope.len());
+        self.count(kind, &payload, rope.len());
         let sent = Sent {
             nonce,
             version: version.into(),
@@ -151,8 +151,9 @@ impl Session {
             Payload::Gone(names) => names.iter().for_each(|name| known.set(name, Holding::Absent)),
         }
     }
-    fn count(&self, payload: &Payload, bytes: usize) {
+    fn count(&self, kind: Kind, payload: &Payload, bytes: usize) {
         let counters = &self.env.counters;
+        counters.pushes.made(kind, bytes);
         counters.sends.inc();
         counters.bytes_sent.add(bytes);
         match payload {

@@ -185,7 +185,14 @@ impl XdsServer {
     /// A generation was published: wakes whom it may concern. Call it after the source returns the
     /// generation, from one task.
     pub fn published(&self, catalog: &Arc<Catalog>, changed: &Changed) -> usize {
+        self.0.env.counters.pushes.triggered(changed);
         self.0.interest.published(catalog, changed)
+    }
+    /// Whether streams were woken that have not been seen to since. A client that does not read
+    /// counts only until its stream has looked, so that it holds nobody up.
+    #[must_use]
+    pub fn is_writing(&self) -> bool {
+        self.0.interest.waiting() > 0
     }
     /// Connected clients.
     #[must_use]

@@ -12,6 +12,7 @@ use super::connection::Peer;
 use super::outbox::Outbox;
 use super::reader::{Reader, Request};
 use super::server::Shared;
+use crate::answers::Kind;
 use crate::client::ClientNode;
 use crate::interest::{Registration, Wake};
 use crate::session::{Refusal, Session, Touched, Variant};
@@ -87,6 +88,8 @@ struct Stream {
     outbox: Arc<Outbox>,
     wake: Arc<Wake>,
     place: Registration,
+    /// The message that the transport is taking, and when it was begun to be made.
+    pushing: Option<(Kind, Instant)>,
     /// Requests wait until then.
     read_at: Option<Instant>,
     /// The stream ends then.
@@ -109,7 +112,7 @@ impl Stream {
         let identity = peer.identities.as_ref().and_then(|all| all.first().cloned());
         let session = Mutex::new(Session::new(Arc::clone(&shared.env), variant, node, now));
         let client = Arc::new(Connected { id, peer: peer.address, identity, since: now, session });
-        let wake = Arc::new(Wake::default());
+        let wake = shared.interest.wake();
         Self {
             place: shared.interest.register(Arc::clone(&wake), workload),
             _seat: shared.clients.insert(Arc::clone(&client)),
@@ -118,6 +121,7 @@ impl Stream {
             client,
             outbox: Arc::clone(outbox),
             wake,
+            pushing: None,
             read_at: None,
             end_at: None,
         }
@@ -146,13 +150,20 @@ impl Stream {
             if !self.outbox.is_idle() {
                 return;
             }
+            let began = Instant::now();
+            if let Some((kind, since)) = self.pushing.take() {
+                self.shared.env.counters.pushes.taken(kind, began.duration_since(since));
+            }
             let (out, settled) = {
                 let mut session = self.client.session.lock();
                 let out = session.on_writable(self.shared.now(), || self.shared.source.current());
                 (out, !session.interest_is_due())
             };
             match out {
-                Some(out) => self.outbox.put(out.rope),
+                Some(out) => {
+                    self.pushing = Some((out.kind, began));
+                    self.outbox.put(out.rope);
+                }
                 None if settled => return,
                 None => {}
             }
@@ -161,6 +172,7 @@ impl Stream {
     async fn drive(&mut self, reader: &mut Reader) -> GrpcStatus {
         loop {
             self.send();
+            self.wake.seen_to();
             if self.outbox.is_closed() {
                 return GrpcStatus::new(GrpcCode::Unavailable, "the client is gone");
             }

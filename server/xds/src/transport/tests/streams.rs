@@ -35,6 +35,46 @@ async fn a_change_reaches_exactly_whom_it_concerns() {
 }
 
 #[tokio::test]
+async fn pushes_are_counted_by_type_and_by_what_set_them_off() {
+    let served = Served::with(&[(Kind::Cluster, "a.x", "1"), (Kind::Endpoints, "a.x", "1")]).await;
+    let mut connection = served.connect().await;
+    let mut stream = connection.delta().await;
+    stream.subscribe(Kind::Endpoints, &["a.x"]).await;
+    stream.next().await;
+    served.set(Kind::Endpoints, "a.x", "2");
+    stream.next().await;
+    let of = |kind: Kind| served.server.counters().pushes.kinds().find(|of| of.kind == kind).unwrap();
+    let taken = async {
+        while of(Kind::Endpoints).seconds.count() < 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(SOON, taken).await.unwrap();
+    let (sent, bytes) = (of(Kind::Endpoints), served.count("bytes_sent"));
+    assert_eq!((sent.bytes.count(), sent.bytes.sum), (2, bytes as f64));
+    assert_eq!(of(Kind::Cluster).bytes.count(), 0, "nobody asked for it");
+    assert_eq!(served.server.counters().pushes.triggers()[0], ("hosts", 3));
+}
+
+#[tokio::test]
+async fn the_server_is_writing_until_all_woken_streams_were_seen_to() {
+    let served = Served::with(&[(Kind::Endpoints, "a.x", "1")]).await;
+    let mut connection = served.connect().await;
+    let mut stream = connection.delta().await;
+    stream.subscribe(Kind::Endpoints, &["a.x"]).await;
+    stream.next().await;
+    served.set(Kind::Endpoints, "a.x", "2");
+    assert!(served.server.is_writing(), "its task has not run since");
+    assert_eq!(stream.says().await, ["a.x=2"]);
+    let written = async {
+        while served.server.is_writing() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(SOON, written).await.unwrap();
+}
+
+#[tokio::test]
 async fn no_wake_is_lost_between_subscribing_and_publishing() {
     let served = Arc::new(Served::with(&[]).await);
     let mut connection = served.connect().await;

@@ -11,11 +11,13 @@ stage() {
   commands+=("$*")
 }
 
-# suites one|side NEED FOLDER: a stage for each [[test]] of that crate that wants real servers.
+# suites one|side NEED FOLDER: a stage for each [[test]] of that crate that wants real servers. Those about
+# traffic promise a rate, and run alone whatever the others do.
 suites() {
-  local kind=$1 need=$2 crate test
+  local kind need=$2 crate test
   crate=$(sed -n 's/^name = "\(tributary-[a-z-]*\)"/\1/p' "$3/Cargo.toml" | head -1)
   for test in $(awk '/^\[\[test\]\]/ {name=""} /^name = / {gsub(/"/, "", $3); name=$3} /^required-features/ && name {print name}' "$3/Cargo.toml"); do
+    case $test in *_traffic) kind=one ;; *) kind=$1 ;; esac
     stage "$test" "$kind" "$need" cargo test --workspace --features "$crate/servers" --test "$test"
   done
 }
@@ -99,12 +101,17 @@ excerpt() {
   fi
 }
 
-# Neighbours marked side wait for servers most of their time, so they run together.
+# Neighbours marked side wait for servers much of their time, so they run together: two at once, since each
+# runs several tests at once, and more of them would wait for the processor instead.
 run_all() {
   local i together=()
   for i in "${!names[@]}"; do
     wanted "$i" || continue
-    if [ "${kinds[$i]}" = side ]; then start "$i"; together+=("$i"); continue; fi
+    if [ "${kinds[$i]}" = side ]; then
+      start "$i"; together+=("$i")
+      if [ ${#together[@]} -ge 2 ]; then join "${together[@]}"; together=(); fi
+      continue
+    fi
     join "${together[@]}"; together=()
     start "$i"; finish "$i"
   done

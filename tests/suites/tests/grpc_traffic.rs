@@ -32,7 +32,6 @@ async fn moves_under_load(language: Language, turns: usize) -> Result<()> {
     let set = async |hosts: &[SocketAddr]| files.put("echo.yaml", &entry(hosts).yaml());
     let moved = moves::through_grpc(&mut client, TARGET, first, turns, set).await?;
     moved.tally.check_clean()?;
-    ensure!(moved.rate > 100.0, "only {} calls a second", moved.rate);
     server.is_content("grpc-under-test", SOON).await.map(drop)
 }
 

@@ -7,10 +7,10 @@ use tributary_suites::{AdsClient, Follower, nowhere};
 
 use super::*;
 
-/// Five hundred services with forty endpoints: more than fits into any window on the way.
+/// A hundred services with forty endpoints: more than fits into the windows of the slow.
 fn large() -> Vec<Entry> {
     let hosts: Vec<SocketAddr> = (1..=40).map(nowhere).collect();
-    (0..500).map(|number| Entry::http(&format!("large-{number}.test"), 80).all(&hosts)).collect()
+    (0..100).map(|number| Entry::http(&format!("large-{number}.test"), 80).all(&hosts)).collect()
 }
 
 /// A client that asks for everything and then reads nothing. Its windows are small, and shut.
@@ -36,7 +36,7 @@ async fn scenario_13_a_slow_reader_delays_nobody() -> Result<()> {
     entries.push(entry.clone());
     let files = Files::new()?;
     let text: Vec<String> = entries.iter().map(Entry::yaml).collect();
-    files.put("all.yaml", &text[..500].join("---\n"))?;
+    files.put("all.yaml", &text[..100].join("---\n"))?;
     put(&files, std::slice::from_ref(&entry))?;
     let server = TestServer::start(ServerOptions::files(files.path())).await?;
     let mut world = World { files, server };

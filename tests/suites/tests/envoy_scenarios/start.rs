@@ -20,6 +20,10 @@ async fn cold_start(variant: Variant) -> Result<()> {
     let client = world.server.is_content(&sidecar_id("cold"), SOON).await?;
     let types: Vec<_> = client["types"].as_array().into_iter().flatten().map(|one| &one["type"]).collect();
     assert_eq!(types.len(), 4, "clusters, endpoints, listeners and routes: {types:?}");
+    ensure!(
+        client["notes"].to_string().contains("partial: mtls"),
+        "nothing tells of what it lacks: {client}"
+    );
     Ok(())
 }
 
@@ -108,4 +112,21 @@ async fn scenario_14_a_server_that_is_not_ready_is_unavailable() -> Result<()> {
     let mut client = Follower::connect(server.xds(), Variant::Delta, node("later")).await?;
     client.subscribe(CDS, &[])?;
     client.holds(CDS, &[&three()[0].cluster()], SOON).await
+}
+
+/// An Envoy that is no sidecar has listeners of its own: it is given none, is live, and is shown with a note.
+#[tokio::test]
+async fn a_plain_envoy_that_asks_for_listeners_is_given_none() -> Result<()> {
+    let world = World::start(&three()).await?;
+    for variant in Variant::BOTH {
+        let envoy = Envoy::start(&EnvoyConfig::new(world.xds(), variant).with_listeners()).await?;
+        envoy.live(SOON).await?;
+        settled(&envoy, &names(&three())).await?;
+        ensure!(envoy.listeners().await?.is_empty(), "{:?}", envoy.listeners().await?);
+        let client = world.server.is_content("envoy-under-test", SOON).await?;
+        ensure!(client["notes"].to_string().contains("TRB0605"), "no note about it: {client}");
+        drop(envoy);
+        world.server.shows("clients", SOON, <[_]>::is_empty).await?;
+    }
+    Ok(())
 }

@@ -35,9 +35,9 @@ async fn sigterm_drains_and_ends_well() -> Result<()> {
 
 /// More endpoints than fit into any window on the way to a client.
 fn crowd(files: &Files) -> Result<()> {
-    let hosts: Vec<SocketAddr> = (1..=200).map(nowhere).collect();
+    let hosts: Vec<SocketAddr> = (1..=100).map(nowhere).collect();
     let entry = |number| Entry::http(&format!("many-{number}.test"), 80).all(&hosts);
-    (0..200).try_for_each(|number| files.put(&format!("many-{number}.yaml"), &entry(number).yaml()))
+    (0..50).try_for_each(|number| files.put(&format!("many-{number}.yaml"), &entry(number).yaml()))
 }
 
 /// A client that has asked for all of them and reads nothing.
@@ -45,7 +45,7 @@ async fn stuck(server: &TestServer) -> Result<AdsClient> {
     let stream = tokio::net::TcpStream::connect(server.xds()).await?;
     let tuning = Tuning { stream_window: 1 << 16, connection_window: 1 << 16, ..Tuning::default() };
     let mut client = AdsClient::over(stream, Variant::Delta, Some(node("stuck")), tuning).await?;
-    let names: Vec<String> = (0..200).map(|number| format!("outbound|80||many-{number}.test")).collect();
+    let names: Vec<String> = (0..50).map(|number| format!("outbound|80||many-{number}.test")).collect();
     client.subscribe(EDS, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
     let waits = |one: &serde_json::Value| one["types"][0]["state"] == "STALE";
     server.shows("clients", SOON, |clients| clients.first().is_some_and(waits)).await?;
@@ -104,4 +104,32 @@ async fn traffic_does_not_notice_the_drain() -> Result<()> {
     server.is_content("envoy-under-test", SOON).await?;
     load.reaches("only", 20, SOON).await?;
     load.finish().await.check_clean()
+}
+
+/// A connection has a greatest age, so that replicas share clients evenly. Envoy and its traffic do not notice.
+#[tokio::test]
+async fn connections_are_renewed_without_a_trace() -> Result<()> {
+    let (backend, files) = (Backend::start("only").await?, Files::new()?);
+    files.put("svc.yaml", &svc(&[backend.addr()]).yaml())?;
+    let place = Files::new()?;
+    place.put("config.yaml", &config(&[files.path()], "xds: {maxConnectionAge: 1s}\n"))?;
+    let options = ServerOptions::default().config(&place.path().join("config.yaml"));
+    let server = TestServer::start(options).await?;
+    let cluster = svc(&[]).cluster();
+    for variant in Variant::BOTH {
+        let envoy = Envoy::start(&EnvoyConfig::new(server.xds(), variant).listen_for(&cluster)).await?;
+        envoy.has_hosts(&cluster, &[backend.addr()], SOON).await?;
+        let touched = envoy.stat("cluster_manager.cluster_modified").await?;
+        let load = Load::start(&LoadPlan::to(envoy.listener(0)?));
+        let first = server.client("envoy-under-test").await?["connection"].clone();
+        let is_other = |one: &serde_json::Value| one["connection"] != first;
+        server.shows("clients", SOON, |clients| clients.first().is_some_and(is_other)).await?;
+        load.reaches("only", 50, SOON).await?;
+        load.finish().await.check_clean()?;
+        assert_eq!(envoy.stat("cluster_manager.cluster_modified").await?, touched);
+        assert_eq!((envoy.warming_clusters().await?, envoy.refused().await?), (0, 0));
+        drop(envoy);
+        server.shows("clients", SOON, <[_]>::is_empty).await?;
+    }
+    Ok(())
 }

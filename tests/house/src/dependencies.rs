@@ -21,11 +21,12 @@ pub struct Crate {
 }
 
 /// Product crates and the crates of ours that each may use.
-const MAY_USE: [(&str, &[&str]); 8] = [
+const MAY_USE: [(&str, &[&str]); 9] = [
     ("tributary-model", &[]),
     ("tributary-core", &["tributary-model"]),
     ("tributary-answer", &["tributary-model"]),
     ("tributary-registry-api", &["tributary-model"]),
+    ("tributary-consul", &["tributary-model", "tributary-registry-api"]),
     ("tributary-service-entry", &["tributary-model", "tributary-registry-api"]),
     ("tributary-proto", &[]),
     ("tributary-xds", &["tributary-model", "tributary-answer", "tributary-proto"]),

@@ -1,0 +1,60 @@
+//! A token bucket over passed-in time: how often one loop may ask while its source keeps changing.
+//!
+//! Owned by one watch. A token that is not there yet is lent: the caller waits for as long as [`Bucket::take`] says.
+
+use std::time::Duration;
+
+use tributary_model::Mono;
+
+/// Tokens that come back one by one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bucket {
+    burst: u32,
+    refill: Duration,
+    /// When the bucket is full again; each token taken moves it one refill further.
+    full_at: Mono,
+}
+
+impl Bucket {
+    /// A full bucket of `burst` tokens (at least one), one of which comes back every `refill`.
+    #[must_use]
+    pub const fn new(burst: u32, refill: Duration) -> Self {
+        Self { burst: if burst == 0 { 1 } else { burst }, refill, full_at: Mono(0) }
+    }
+    /// Takes a token, and says how long to wait until it is there.
+    pub fn take(&mut self, now: Mono) -> Duration {
+        let missing = self.full_at.since(now) + self.refill;
+        self.full_at = now.plus(missing);
+        missing.saturating_sub(self.refill.saturating_mul(self.burst))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_burst_is_free_and_the_rest_waits_its_turn() {
+        let mut bucket = Bucket::new(2, 15 * SECOND);
+        let waits: Vec<u64> = (0..4).map(|_| bucket.take(Mono(1_000)).as_secs()).collect();
+        assert_eq!(waits, [0, 0, 15, 30]);
+    }
+
+    #[test]
+    fn a_quiet_while_gives_the_burst_back_and_no_more() {
+        let mut bucket = Bucket::new(2, 15 * SECOND);
+        for _ in 0..2 {
+            bucket.take(Mono(0));
+        }
+        let later = Mono(3_600_000);
+        let waits: Vec<u64> = (0..3).map(|_| bucket.take(later).as_secs()).collect();
+        assert_eq!(waits, [0, 0, 15]);
+    }
+
+    #[test]
+    fn a_bucket_without_burst_still_lets_one_through() {
+        assert_eq!(Bucket::new(0, SECOND).take(Mono(0)), Duration::ZERO);
+    }
+}

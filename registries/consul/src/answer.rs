@@ -198,7 +198,8 @@ mod tests {
 
     #[test]
     fn every_sign_of_a_short_answer_is_seen() {
-        let cases: [(&[(&str, &'static str)], bool, Option<Doubt>); 9] = [
+        type Case<'a> = (&'a [(&'a str, &'static str)], bool, Option<Doubt>);
+        let cases: [Case<'_>; 9] = [
             (&[("x-consul-index", "49")], false, Some(Doubt::Reset)),
             (&[("x-consul-index", "50")], false, None),
             (&[("x-consul-index", "51")], true, None),

@@ -1,7 +1,11 @@
-//! What Tributary knows of Consul: the shapes of its answers, and what an answer is worth.
+//! What Tributary knows of Consul: the shapes of its answers, what an answer is worth, how one blocking query
+//! is followed without losing anything, and how names, health and addresses are understood.
 //!
-//! Everything here is pure: no request is made, no clock is read, and chance is passed in.
+//! Everything here is pure: no request is made, no clock is read, and chance is passed in. Whoever makes the
+//! requests carries out [`watch::Action`]s and reports [`watch::Event`]s.
 
 pub mod answer;
 pub mod bucket;
+pub mod map;
+pub mod watch;
 pub mod wire;

@@ -1,0 +1,128 @@
+//! Names of Consul as hosts. Names are case-insensitive there and may hold any character; every name gets a host
+//! of its own, and from the host the name can be read again.
+
+use tributary_model::Hostname;
+
+/// The name as one DNS label: lower case, `_` doubled, and every other byte that DNS does not allow as `_` and two
+/// hex digits. `None` where that is longer than a label may be.
+#[must_use]
+pub fn label(name: &str) -> Option<String> {
+    let name = name.to_lowercase();
+    let last = name.len().checked_sub(1)?;
+    let mut out = String::new();
+    for (at, byte) in name.bytes().enumerate() {
+        match byte {
+            b'a'..=b'z' | b'0'..=b'9' => out.push(char::from(byte)),
+            b'-' if at != 0 && at != last => out.push('-'),
+            b'_' => out.push_str("__"),
+            other => out.push_str(&format!("_{other:02x}")),
+        }
+    }
+    (out.len() <= 63).then_some(out)
+}
+
+/// The name, in lower case, that [`label`] made this of.
+#[must_use]
+pub fn unlabel(label: &str) -> Option<String> {
+    let mut bytes = label.bytes();
+    let mut out = Vec::new();
+    while let Some(byte) = bytes.next() {
+        if byte != b'_' {
+            out.push(byte);
+            continue;
+        }
+        let high = bytes.next()?;
+        if high == b'_' {
+            out.push(b'_');
+        } else {
+            let hex = |digit: u8| char::from(digit).to_digit(16);
+            out.push(u8::try_from(hex(high)? * 16 + hex(bytes.next()?)?).ok()?);
+        }
+    }
+    String::from_utf8(out).ok()
+}
+
+/// Which part of a Consul a service belongs to. Empty parts are the defaults.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Part {
+    /// The datacenter.
+    pub datacenter: String,
+    /// The partition.
+    pub partition: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The peer.
+    pub peer: String,
+}
+
+/// The hosts of a service: the short one where its datacenter is the registry's own, then the full one.
+#[must_use]
+pub fn hosts(service: &str, part: &Part, domain: &str, own_datacenter: &str) -> Vec<Hostname> {
+    let Some(mut head) = label(service).map(|name| format!("{name}.service")) else { return Vec::new() };
+    for (value, word) in [(&part.namespace, "ns"), (&part.partition, "ap"), (&part.peer, "peer")] {
+        if value.is_empty() || (value == "default" && word != "peer") {
+            continue;
+        }
+        let Some(value) = label(value) else { return Vec::new() };
+        head.push_str(&format!(".{value}.{word}"));
+    }
+    let short = format!("{head}.{domain}");
+    if !part.peer.is_empty() {
+        return Hostname::new(short).into_iter().collect();
+    }
+    let full = label(&part.datacenter).map(|dc| format!("{head}.{dc}.dc.{domain}"));
+    let own = part.datacenter.eq_ignore_ascii_case(own_datacenter).then_some(short);
+    own.into_iter().chain(full).filter_map(|host| Hostname::new(host).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn mk_part(datacenter: &str, namespace: &str, partition: &str, peer: &str) -> Part {
+        let text = str::to_owned;
+        let (partition, namespace) = (text(partition), text(namespace));
+        Part { datacenter: text(datacenter), partition, namespace, peer: text(peer) }
+    }
+
+    #[test]
+    fn hosts_say_where_a_service_is() {
+        let cases: [(Part, &[&str]); 5] = [
+            (mk_part("dc1", "", "", ""), &["web.service.consul", "web.service.dc1.dc.consul"]),
+            (mk_part("dc1", "default", "default", ""), &["web.service.consul", "web.service.dc1.dc.consul"]),
+            (mk_part("dc2", "", "", ""), &["web.service.dc2.dc.consul"]),
+            (mk_part("dc2", "shop", "eu", ""), &["web.service.shop.ns.eu.ap.dc2.dc.consul"]),
+            (mk_part("dc1", "", "", "east"), &["web.service.east.peer.consul"]),
+        ];
+        for (part, want) in cases {
+            let have = hosts("Web", &part, "consul", "dc1");
+            assert_eq!(have.iter().map(Hostname::as_str).collect::<Vec<_>>(), want, "{part:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_look_alike_stay_apart() {
+        let names = ["my-web", "my_web", "my web", "my.web", "my/web", "my_5fweb", "my__web", "my\u{e9}web"];
+        let labels: std::collections::BTreeSet<_> = names.iter().map(|name| label(name).unwrap()).collect();
+        assert_eq!(labels.len(), names.len());
+        assert_eq!(label("my_web").as_deref(), Some("my__web"));
+        assert_eq!(label("-a-"), Some("_2da_2d".to_owned()));
+        assert_eq!((label(""), label(&"a".repeat(64))), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn a_label_is_a_dns_label_and_gives_its_name_back(name in "\\PC{1,12}") {
+            if let Some(label) = label(&name) {
+                prop_assert_eq!(unlabel(&label), Some(name.to_lowercase()));
+                prop_assert!(Hostname::new(&label).is_ok(), "{} is no label", label);
+            }
+        }
+        #[test]
+        fn no_text_upsets_the_way_back(text in ".{0,20}") {
+            prop_assert!(unlabel(&text).is_none_or(|name| name.len() <= text.len()));
+        }
+    }
+}

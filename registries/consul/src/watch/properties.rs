@@ -1,0 +1,190 @@
+//! Whatever a source answers, nothing goes that was not confirmed gone; and once it answers truly, its truth is
+//! what is known.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use tributary_model::{Basis, Mono};
+
+use super::{Action, Event, Mode, Policy, Ticket, Watch};
+use crate::answer::{Failure, Headers};
+
+type Content = BTreeMap<u8, u8>;
+
+/// What a source may do when it is asked, or while it is.
+#[derive(Debug, Clone)]
+enum Move {
+    Answer(Headers, Content),
+    Fail(Failure),
+    Token(bool),
+    Switch(bool),
+    Ask,
+    Late(Headers, Content),
+}
+
+/// The core in its strictest form: without the leader's word it takes nothing away, and asks about what is missing.
+struct World {
+    watch: Watch<u8, u8>,
+    now: Mono,
+    chance: f64,
+    /// What clients are served.
+    served: Content,
+    /// Whether something is served that the last word lacked.
+    holds: bool,
+    /// The read or question that is open, and how it was asked.
+    open: Option<(Ticket, Option<Mode>)>,
+    /// Times that something was taken away.
+    removals: usize,
+}
+
+impl World {
+    fn new(chance: f64) -> Self {
+        let watch = Watch::new(Policy::default());
+        let mut this = Self {
+            watch,
+            now: Mono(0),
+            chance,
+            served: Content::new(),
+            holds: false,
+            open: None,
+            removals: 0,
+        };
+        this.event(Event::Started);
+        this
+    }
+    fn event(&mut self, event: Event<u8, u8>) {
+        let (watch, actions) = self.watch.clone().step(self.now, self.chance, event);
+        self.watch = watch;
+        for action in actions {
+            self.act(action);
+        }
+    }
+    fn act(&mut self, action: Action<u8, u8>) {
+        match action {
+            Action::Say(content, Basis::Authoritative) => {
+                self.removals += usize::from(self.served.keys().any(|key| !content.contains_key(key)));
+                (self.served, self.holds) = (content, false);
+            }
+            Action::Say(content, Basis::Unsure(_)) => {
+                self.holds = self.served.keys().any(|key| !content.contains_key(key));
+                self.served.extend(content);
+            }
+            Action::Read { ticket, after, mode, .. } => {
+                assert!(self.open.is_none(), "two reads at once");
+                self.now = self.now.plus(after);
+                self.open = Some((ticket, Some(mode)));
+            }
+            Action::CheckToken(ticket) => self.open = Some((ticket, None)),
+            Action::Cancel(ticket) => {
+                assert_eq!(self.open.take().map(|(open, _)| open), Some(ticket), "cancels what is not open");
+            }
+            Action::RereadToken | Action::Ease | Action::State(_) => {}
+        }
+    }
+    fn play(&mut self, one: Move) {
+        let (ticket, mode) = self.open.expect("a loop that has not ended always waits for something");
+        match (one, mode) {
+            (Move::Answer(headers, content), Some(_)) => {
+                self.close(Event::Answered(ticket, headers, content))
+            }
+            (Move::Fail(failure), Some(_)) => self.close(Event::Failed(ticket, failure)),
+            (Move::Token(same), None) => self.close(Event::TokenChecked(ticket, same)),
+            (Move::Switch(token), _) => self.event(Event::Switched { token }),
+            (Move::Ask, _) => self.event(Event::Asked),
+            (Move::Late(headers, content), _) => {
+                self.event(Event::Answered(Ticket(ticket.0 - 1), headers, content));
+            }
+            (Move::Answer(..) | Move::Fail(_) | Move::Token(_), _) => {}
+        }
+    }
+    fn close(&mut self, event: Event<u8, u8>) {
+        self.open = None;
+        self.event(event);
+    }
+    /// Whether the leader itself was asked and its answer leaves nothing to doubt, said without the watch's code.
+    fn is_proof(&self, headers: &Headers, floor: u64) -> bool {
+        let leader = matches!(self.open, Some((_, Some(Mode::Leader)))) && headers.known_leader == Some(true);
+        let fresh = headers.last_contact.as_secs() <= 10 && headers.age.is_zero();
+        leader && fresh && !headers.filtered && headers.index.is_some_and(|index| index >= floor)
+    }
+}
+
+fn contents() -> impl Strategy<Value = Content> {
+    prop::collection::btree_map(0_u8..6, 0_u8..3, 0..6)
+}
+
+fn headers() -> impl Strategy<Value = Headers> {
+    let index = prop_oneof![6 => (1_u64..40).prop_map(Some), 1 => Just(None)];
+    let leader = prop_oneof![5 => Just(Some(true)), 1 => Just(Some(false)), 2 => Just(None)];
+    let contact = prop_oneof![4 => Just(0_u64), 1 => Just(60)];
+    let age = prop_oneof![5 => Just(0_u64), 1 => Just(3)];
+    (index, leader, contact, age, prop::bool::weighted(0.2)).prop_map(
+        |(index, known_leader, contact, age, filtered)| Headers {
+            index,
+            known_leader,
+            filtered,
+            last_contact: std::time::Duration::from_secs(contact),
+            age: std::time::Duration::from_secs(age),
+            ..Headers::default()
+        },
+    )
+}
+
+fn moves() -> impl Strategy<Value = Move> {
+    use Failure::{Auth, Broken, Config, Overload, Transient, Unsupported};
+    let failure = prop::sample::select(vec![Auth, Broken, Config, Overload, Transient, Unsupported]);
+    prop_oneof![
+        8 => (headers(), contents()).prop_map(|(headers, content)| Move::Answer(headers, content)),
+        2 => failure.prop_map(Move::Fail),
+        3 => any::<bool>().prop_map(Move::Token),
+        1 => any::<bool>().prop_map(Move::Switch),
+        2 => Just(Move::Ask),
+        1 => (headers(), contents()).prop_map(|(headers, content)| Move::Late(headers, content)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn nothing_goes_that_was_not_confirmed_gone(
+        chance in 0.0..1.0_f64,
+        moves in prop::collection::vec(moves(), 1..60),
+    ) {
+        let mut world = World::new(chance);
+        for one in moves {
+            let floor = world.watch.floor.unwrap_or(0);
+            let proof = match &one {
+                Move::Answer(headers, _) => world.is_proof(headers, floor),
+                Move::Token(same) => *same,
+                _ => false,
+            };
+            let (served, removals) = (world.served.clone(), world.removals);
+            world.play(one.clone());
+            if !proof {
+                prop_assert_eq!(world.removals, removals, "{:?} took something away", one);
+                prop_assert!(served.keys().all(|key| world.served.contains_key(key)));
+            }
+        }
+    }
+
+    #[test]
+    fn once_the_source_answers_truly_its_truth_is_known(
+        chance in 0.0..1.0_f64,
+        moves in prop::collection::vec(moves(), 0..40),
+        truth in contents(),
+        index in 1_u64..60,
+    ) {
+        let mut world = World::new(chance);
+        for one in moves {
+            world.play(one);
+        }
+        let headers = Headers { index: Some(index), known_leader: Some(true), ..Headers::default() };
+        for _ in 0..12 {
+            world.play(Move::Token(true));
+            world.play(Move::Answer(headers.clone(), truth.clone()));
+            if world.holds {
+                world.play(Move::Ask);
+            }
+        }
+        prop_assert_eq!(&world.served, &truth);
+    }
+}

@@ -58,8 +58,13 @@ pub(crate) fn run(size: Size, table: &mut Table) -> Result<()> {
     let core = filled(&world)?;
     let took = begun.elapsed();
     let bytes = (allocated() - before) as f64 / addresses;
-    table.add("core: bytes per address", "B", bytes);
-    table.add("core: time per address", "us", took.as_secs_f64() * 1e6 / addresses);
+    let shape = if size.pods { "each with a pod" } else { "without pods" };
+    table.add(format!("core, addresses {shape}: bytes per address"), "B", bytes);
+    table.add(
+        format!("core, addresses {shape}: time per address"),
+        "us",
+        took.as_secs_f64() * 1e6 / addresses,
+    );
     ensure!(core.counters().views as usize >= size.services, "not every service became a view");
     ensure!(bytes <= 250.0, "{bytes:.0} B per address is over the budget of 250 B");
     drop(core);

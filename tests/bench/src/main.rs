@@ -69,7 +69,9 @@ fn one(name: &str, full: bool, _run: &str) -> Result<()> {
     let mut table = Table::new(name);
     if name == "intake" {
         let services = if full { 2_000 } else { 500 };
-        intake::run(Size { services, ports: 2, addresses: 100 }, &mut table)?;
+        for pods in [false, true] {
+            intake::run(Size { services, ports: 2, addresses: 100, pods }, &mut table)?;
+        }
     } else {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         runtime.block_on(wired(name, full, &mut table))?;
@@ -80,7 +82,7 @@ fn one(name: &str, full: bool, _run: &str) -> Result<()> {
 
 async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
     let services = if full { 1_000 } else { 200 };
-    let size = Size { services, ports: 2, addresses: 10 };
+    let size = Size { services, ports: 2, addresses: 10, pods: true };
     match (name, full) {
         ("storm", true) => {
             storm::run(size, 200, table).await?;
@@ -92,14 +94,12 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
         ("slow", true) => changes::fan_out(size, 200, 50, 20, table).await,
         ("slow", false) => changes::fan_out(size, 50, 20, 5, table).await,
         ("rolling", true) => {
-            changes::rolling(Size { services: 50, ports: 2, addresses: 500 }, 200, 100, table).await
+            changes::rolling(Size { services: 50, addresses: 500, ..size }, 200, 100, table).await
         }
         ("rolling", false) => {
-            changes::rolling(Size { services: 5, ports: 2, addresses: 100 }, 20, 100, table).await
+            changes::rolling(Size { services: 5, addresses: 100, ..size }, 20, 100, table).await
         }
-        ("relist", true) => {
-            changes::relist(Size { services: 1_000, ports: 1, addresses: 100 }, 50, table).await
-        }
-        _ => changes::relist(Size { services: 100, ports: 1, addresses: 100 }, 10, table).await,
+        ("relist", true) => changes::relist(Size { ports: 1, addresses: 100, ..size }, 50, table).await,
+        _ => changes::relist(Size { services: 100, ports: 1, addresses: 100, ..size }, 10, table).await,
     }
 }

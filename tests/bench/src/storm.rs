@@ -32,6 +32,7 @@ pub(crate) async fn run(size: Size, clients: usize, table: &mut Table) -> Result
             "{encodes} encodes: not shared"
         );
     }
+    ensure!(size.services < 1_000 || bytes >= 4e6, "{bytes} bytes per client: less than the report's 4 MB");
     let known = storm(&rig.addr, "known", clients, table, "tributary, known versions").await?;
     ensure!(known <= bytes / 100.0, "{known} bytes to clients that know everything, of {bytes}");
     table.add("tributary, known versions: bytes of a cold client's", "%", known / bytes * 100.0);

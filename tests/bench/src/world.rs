@@ -9,8 +9,8 @@ use tributary_model::declaration::{
 };
 use tributary_model::{
     Address, At, Basis, ClusterId, Collection, CollectionKind, Completeness, Delta, ExportTo, Fact, Group,
-    GroupKey, GroupPort, Hostname, Labels, Locality, Namespace, ObjectId, Place, PortName, PortNumber,
-    PortSet, Protocol, Scope, ServicePort, Source, Target,
+    GroupKey, GroupPort, Hostname, Labels, Locality, Namespace, ObjectId, Origin, Place, PortName,
+    PortNumber, PortSet, Protocol, Scope, ServicePort, Source, Target,
 };
 
 /// How much of everything.
@@ -19,6 +19,8 @@ pub(crate) struct Size {
     pub(crate) services: usize,
     pub(crate) ports: u16,
     pub(crate) addresses: usize,
+    /// Whether each address names the pod behind it, as a cluster's do.
+    pub(crate) pods: bool,
 }
 
 /// Builds facts; what repeats is shared, as adapters share it.
@@ -58,7 +60,13 @@ impl World {
             scope: Scope::new("bench")?,
             namespace: Namespace::new("default")?,
             places,
-            labels: [("app", "bench"), ("version", "v1")].into_iter().collect(),
+            labels: [
+                ("app", "bench"),
+                ("service.istio.io/canonical-name", "bench"),
+                ("service.istio.io/canonical-revision", "v1"),
+            ]
+            .into_iter()
+            .collect(),
             ports: ports.into(),
             port_sets: vec![set.into()],
         })
@@ -138,7 +146,13 @@ impl World {
     fn address(&self, service: usize, n: usize, moved: bool) -> Address {
         let place = Arc::clone(&self.places[n % self.places.len()]);
         let labels = self.labels.clone();
-        Address { labels, mtls: true, ..Address::new(At::Ip(self.ip(service, n, moved)), place) }
+        let pod = || Origin {
+            object: ObjectId::new("Pod", "default", format!("service-{service}-6d4cf56db6-{n:05}")),
+            workload: format!("service-{service}").into(),
+        };
+        let origin = self.size.pods.then(|| Arc::new(pod()));
+        let at = At::Ip(self.ip(service, n, moved));
+        Address { labels, mtls: true, origin, ..Address::new(at, place) }
     }
 }
 
@@ -148,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_listing_says_everything_once() {
-        let world = World::new(Size { services: 3, ports: 2, addresses: 4 }).unwrap();
+        let world = World::new(Size { services: 3, ports: 2, addresses: 4, pods: true }).unwrap();
         let deltas = world.listing().unwrap();
         let puts = deltas.iter().filter(|d| matches!(d, Delta::Put(..))).count();
         assert_eq!(puts, 6);

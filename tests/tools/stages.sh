@@ -34,6 +34,23 @@ run_docs() {
   PATH=$(dirname "$TRIBUTARY_BIN"):$(dirname "$TRIBUTARY_PYTHON"):$PATH python3 tests/tools/docs.py
 }
 
+# The README's first command, as a newcomer runs it: builds, serves, answers, and ends when it is told to.
+run_quickstart() {
+  local xds admin server services
+  read -r xds admin < <(python3 -c 'import socket
+held = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+print(*(s.getsockname()[1] for s in held))')
+  ./quickstart --xds-listen "127.0.0.1:$xds" --admin-listen "127.0.0.1:$admin" &
+  server=$!
+  until curl -sf -o /dev/null "http://127.0.0.1:$admin/readyz"; do
+    kill -0 "$server" || return 1
+    sleep 0.2
+  done
+  services=$("$CARGO_TARGET_DIR/release/tributary" get services --server "http://127.0.0.1:$admin")
+  printf '%s\n' "$services"
+  kill -TERM "$server" && wait "$server" && grep -q 'hello.quickstart.example' <<<"$services"
+}
+
 # Whether stage number $1 was asked for; no names mean all.
 wanted() {
   [ ${#only[@]} -eq 0 ] && return 0

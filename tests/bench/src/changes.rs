@@ -12,6 +12,9 @@ use crate::rig::Rig;
 use crate::usage;
 use crate::world::Size;
 
+/// Replacements a second.
+const RATE: u32 = 100;
+
 /// One endpoint changes, again and again, each time after everybody has seen the last.
 pub(crate) async fn fan_out(
     size: Size,
@@ -65,29 +68,35 @@ pub(crate) async fn fan_out(
     Ok(())
 }
 
-/// Addresses of one service are replaced one by one, at a steady rate.
-pub(crate) async fn rolling(size: Size, clients: usize, rate: u32, table: &mut Table) -> Result<()> {
+/// Services of ten addresses each are rolled over, one address at a time, at a steady rate.
+pub(crate) async fn rolling(size: Size, clients: usize, replaced: usize, table: &mut Table) -> Result<()> {
     let rig = Rig::start(size).await?;
     let samples = clients.min(20);
     let mut following = Clients::ads(&rig.addr, clients, "delta", samples, 0)?;
     following.event("ready").await?;
     rig.quiet().await?;
-    let cpu = usage::cpu();
-    let mut tick = tokio::time::interval(Duration::from_secs(1) / rate);
+    let (cpu, sends) = (usage::cpu(), rig.count("sends"));
+    let mut tick = tokio::time::interval(Duration::from_secs(1) / RATE);
+    let rolled = replaced.div_ceil(size.addresses);
     let mut gone: BTreeMap<String, u64> = BTreeMap::new();
-    for moved in 1..=size.addresses {
+    for n in 0..replaced {
         tick.tick().await;
-        gone.insert(rig.world.ip(0, moved - 1, false).to_string(), unix_nanos());
-        rig.replace(0, moved)?;
+        let (service, moved) = (n % rolled, n / rolled + 1);
+        gone.insert(rig.world.ip(service, moved - 1, false).to_string(), unix_nanos());
+        rig.replace(service, moved)?;
     }
-    let told = wait_for_all(&mut following, &gone, samples).await?;
+    let mut late = wait_for_all(&mut following, &gone, samples).await?;
     let spent = (usage::cpu() - cpu).as_secs_f64();
-    let mut late: Vec<f64> = told;
     table.add("removal to client, p50", "ms", quantile(&mut late, 0.5));
     let p99 = quantile(&mut late, 0.99);
     table.add("removal to client, p99", "ms", p99);
     table.add("removal to client, worst", "ms", quantile(&mut late, 1.0));
-    table.add(format!("CPU for {} replacements to {clients} clients", size.addresses), "s", spent);
+    table.add(
+        format!("CPU for {replaced} replacements in {rolled} services to {clients} clients"),
+        "s",
+        spent,
+    );
+    table.add("sends per client", "", (rig.count("sends") - sends) as f64 / clients as f64);
     ensure!(p99 <= 1000.0, "removals took {p99:.0} ms at p99: ten times the aim");
     Ok(())
 }

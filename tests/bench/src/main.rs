@@ -93,12 +93,8 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
         ("fanout", false) => changes::fan_out(size, 100, 20, 0, table).await,
         ("slow", true) => changes::fan_out(size, 200, 50, 20, table).await,
         ("slow", false) => changes::fan_out(size, 50, 20, 5, table).await,
-        ("rolling", true) => {
-            changes::rolling(Size { services: 50, addresses: 500, ..size }, 200, 100, table).await
-        }
-        ("rolling", false) => {
-            changes::rolling(Size { services: 5, addresses: 100, ..size }, 20, 100, table).await
-        }
+        ("rolling", true) => changes::rolling(size, 200, 500, table).await,
+        ("rolling", false) => changes::rolling(size, 20, 100, table).await,
         ("relist", true) => changes::relist(Size { ports: 1, addresses: 100, ..size }, 50, table).await,
         _ => changes::relist(Size { services: 100, ports: 1, addresses: 100, ..size }, 10, table).await,
     }

@@ -1,5 +1,6 @@
 //! Starts the clients' process and listens to what it tells.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -20,9 +21,12 @@ pub(crate) struct Clients {
 
 impl Clients {
     /// Starts this program again as clients.
-    pub(crate) fn start(args: &[String]) -> Result<Self> {
+    pub(crate) fn start(args: &[String], ca: Option<&Path>) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("client").args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        if let Some(ca) = ca {
+            command.env(crate::client::CA, ca);
+        }
         let mut child = command.spawn().context("start the clients")?;
         let input = child.stdin.take().ok_or_else(|| anyhow!("the clients have no input"))?;
         let output = child.stdout.take().ok_or_else(|| anyhow!("the clients have no output"))?;
@@ -32,7 +36,13 @@ impl Clients {
     /// ADS clients: how many, how they speak, how many of them decode, how many never read.
     pub(crate) fn ads(addr: &str, count: usize, mode: &str, samples: usize, stalled: usize) -> Result<Self> {
         let numbers = [count.to_string(), mode.to_owned(), samples.to_string(), stalled.to_string()];
-        Self::start(&[&[addr.to_owned()][..], &numbers].concat())
+        Self::start(&[&[addr.to_owned()][..], &numbers].concat(), None)
+    }
+
+    /// As [`Clients::ads`], over TLS to a server that this authority vouches for.
+    pub(crate) fn over_tls(addr: &str, count: usize, mode: &str, ca: &Path) -> Result<Self> {
+        let words = [addr, &count.to_string(), mode, "0", "0"].map(str::to_owned);
+        Self::start(&words, Some(ca))
     }
 
     /// The next event of this name; an error of any client ends the wait.

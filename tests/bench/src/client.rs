@@ -17,6 +17,11 @@ use parking_lot::Mutex;
 use tokio::io::AsyncBufReadExt as _;
 use tokio::sync::Notify;
 
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+use tokio_rustls::TlsConnector;
+
 use crate::wire::{self, CDS, EDS, Response};
 use stream::{Stream, addresses};
 
@@ -24,6 +29,8 @@ use stream::{Stream, addresses};
 struct Shared {
     addr: String,
     mode: Mode,
+    /// How it connects where the server speaks TLS.
+    tls: Option<TlsConnector>,
     samples: usize,
     bytes: AtomicU64,
     resources: AtomicU64,
@@ -35,6 +42,19 @@ struct Shared {
     lost: Mutex<BTreeMap<String, Vec<u64>>>,
     /// What a client that comes back already holds.
     known: Mutex<Vec<(String, String, String)>>,
+}
+
+/// Names the file of the authority that signed the server's certificate, where it speaks TLS.
+pub(crate) const CA: &str = "TRIBUTARY_BENCH_CA";
+
+fn connector(ca: &std::path::Path) -> Result<TlsConnector> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(ca)?)?;
+    let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions()?.with_root_certificates(roots);
+    let mut config = builder.with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +83,7 @@ pub(crate) fn main(args: &[&str]) -> Result<()> {
     let shared = Arc::new(Shared {
         addr: (*addr).to_owned(),
         mode,
+        tls: std::env::var_os(CA).map(|path| connector(path.as_ref())).transpose()?,
         samples: samples.parse()?,
         bytes: AtomicU64::new(0),
         resources: AtomicU64::new(0),

@@ -7,9 +7,11 @@ use anyhow::{Result, anyhow};
 use tributary_model::{Catalog, Changed};
 use tributary_registry_api::ProcessClock;
 use tributary_runtime::{DropRecords, Fanout, Handle, Runtime, RuntimeConfig, Source};
+use tributary_suites::tls::Authority;
 use tributary_xds::answers::{CatalogAnswers, Kind};
 use tributary_xds::source::CatalogSource;
 use tributary_xds::transport::XdsServer;
+use tributary_xds::transport::tls::{Tls, TlsMaterial};
 
 use crate::intake::spec;
 use crate::naive::Content;
@@ -18,6 +20,9 @@ use crate::world::{Size, World};
 /// A running server with a world in it; ends when dropped.
 pub(crate) struct Rig {
     pub(crate) addr: String,
+    /// The same, over TLS that the authority vouches for.
+    pub(crate) tls_addr: String,
+    pub(crate) authority: Authority,
     pub(crate) world: World,
     answers: Arc<CatalogAnswers>,
     server: XdsServer,
@@ -72,9 +77,17 @@ impl Rig {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let addr = listener.local_addr()?.to_string();
         server.listen(listener, None);
+        let authority = Authority::new()?;
+        let identity = authority.server("bench")?;
+        let (certificates, key) = (identity.certificate.into_bytes(), identity.key.into_bytes());
+        let tls = Tls::new(&TlsMaterial { certificates, key, client_ca: None })?;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let tls_addr = listener.local_addr()?.to_string();
+        server.listen(listener, Some(Arc::new(tls)));
         let source = handle.source(spec()?).await?;
         let world = World::new(size)?;
-        let rig = Self { addr, world, answers, server, source, _runtime: runtime, handle };
+        let rig =
+            Self { addr, tls_addr, authority, world, answers, server, source, _runtime: runtime, handle };
         rig.relist().await?;
         Ok(rig)
     }

@@ -36,6 +36,8 @@ pub(crate) async fn run(size: Size, clients: usize, table: &mut Table) -> Result
     let known = storm(&rig.addr, "known", clients, table, "tributary, known versions").await?;
     ensure!(known <= bytes / 100.0, "{known} bytes to clients that know everything, of {bytes}");
     table.add("tributary, known versions: bytes of a cold client's", "%", known / bytes * 100.0);
+    let tls = Clients::over_tls(&rig.tls_addr, clients, "sotw", &rig.authority.file())?;
+    ready(tls, clients, table, "tributary sotw over TLS").await?;
     let content = Arc::new(rig.content()?);
     drop(rig);
     let (addr, task) = naive::serve(content).await?;
@@ -53,8 +55,11 @@ pub(crate) async fn large(size: Size, clients: usize, table: &mut Table) -> Resu
 
 /// Returns the bytes per client.
 async fn storm(addr: &str, mode: &str, count: usize, table: &mut Table, name: &str) -> Result<f64> {
+    ready(Clients::ads(addr, count, mode, 0, 0)?, count, table, name).await
+}
+
+async fn ready(mut clients: Clients, count: usize, table: &mut Table, name: &str) -> Result<f64> {
     let cpu = usage::cpu();
-    let mut clients = Clients::ads(addr, count, mode, 0, 0)?;
     let ready = clients.event("ready").await?;
     let spent = (usage::cpu() - cpu).as_secs_f64() * 1e3 / count as f64;
     let bytes = ready["bytes"].as_f64().unwrap_or_default();
@@ -72,7 +77,7 @@ async fn storm(addr: &str, mode: &str, count: usize, table: &mut Table, name: &s
 async fn raw(bytes: usize, count: usize, table: &mut Table) -> Result<()> {
     let (addr, task) = floor::serve(Bytes::from(vec![0x5a; bytes])).await?;
     let cpu = usage::cpu();
-    let mut clients = Clients::start(&["raw".to_owned(), addr, count.to_string(), bytes.to_string()])?;
+    let mut clients = Clients::start(&["raw".to_owned(), addr, count.to_string(), bytes.to_string()], None)?;
     let ready = clients.event("ready").await?;
     let spent = (usage::cpu() - cpu).as_secs_f64() * 1e3 / count as f64;
     table.add("floor, raw TCP writer: CPU per client", "ms", spent);

@@ -9,6 +9,8 @@ use anyhow::{Context, Result, anyhow, ensure};
 use bytes::{Bytes, BytesMut};
 use h2::client::SendRequest;
 use prost::Message as _;
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Mode, Shared};
 use crate::wire::{self, CDS, EDS, Response};
@@ -40,13 +42,13 @@ impl Stream {
     pub(super) async fn open_with(shared: &Arc<Shared>, n: usize, mode: Mode, window: u32) -> Result<Self> {
         let tcp = tokio::net::TcpStream::connect(&shared.addr).await.context("connect")?;
         tcp.set_nodelay(true)?;
-        let (client, connection) = h2::client::Builder::new()
-            .initial_window_size(window)
-            .initial_connection_window_size(4 << 20)
-            .max_frame_size(1 << 20)
-            .handshake::<_, Bytes>(tcp)
-            .await?;
-        tokio::spawn(connection);
+        let client = match &shared.tls {
+            None => handshake(tcp, window).await?,
+            Some(tls) => {
+                let name = ServerName::try_from("localhost").context("the name of the server")?;
+                handshake(tls.connect(name, tcp).await.context("TLS handshake")?, window).await?
+            }
+        };
         let delta = mode != Mode::Sotw;
         let (send, head) = call(client, delta).await?;
         let held = BTreeMap::new();
@@ -191,6 +193,17 @@ impl Stream {
 
 fn addresses_if(body: &Bytes, wanted: bool) -> BTreeSet<String> {
     if wanted { addresses(body) } else { BTreeSet::new() }
+}
+
+async fn handshake<T>(io: T, window: u32) -> Result<SendRequest<Bytes>>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut builder = h2::client::Builder::new();
+    builder.initial_window_size(window).initial_connection_window_size(4 << 20).max_frame_size(1 << 20);
+    let (client, connection) = builder.handshake::<_, Bytes>(io).await?;
+    tokio::spawn(connection);
+    Ok(client)
 }
 
 async fn call(

@@ -121,7 +121,7 @@ impl<K: Ord + Clone, V: Clone + PartialEq> Watch<K, V> {
         chance: f64,
         out: &mut Actions<K, V>,
     ) {
-        if headers.known_leader == Some(true) && self.doubt != Some(Doubt::Reset) {
+        if headers.known_leader == Some(true) {
             self.pending = Pending::Token { content };
             out.push(Action::CheckToken(self.ticket));
         } else {

@@ -261,6 +261,17 @@ fn a_token_that_never_saw_all_confirms_while_it_is_the_same() {
 }
 
 #[test]
+fn a_token_that_never_saw_all_settles_a_reset_too() {
+    let mut one = Loop::new(Policy::default());
+    one.answer(mk_filtered(10), &[1, 2]);
+    one.answer(mk_filtered(3), &[1]);
+    assert_eq!(one.state(), State::Doubtful(Doubt::Reset));
+    one.answer(mk_filtered(3), &[1]);
+    one.event(Event::TokenChecked(one.ticket(), true));
+    assert_eq!((one.last_said(), one.state()), ((vec![1], true), State::Live));
+}
+
+#[test]
 fn without_a_token_an_empty_answer_under_deny_is_not_believed() {
     let masked = |index| Headers { default_deny: true, ..mk_headers(index) };
     let mut one = Loop::new(Policy { has_token: false, ..Policy::default() });

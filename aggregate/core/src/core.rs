@@ -268,6 +268,7 @@ impl Core {
     pub(crate) fn finish(&mut self, now: Mono) -> Turn {
         let changed = self.build();
         self.unpublished |= !changed.is_empty();
+        self.dirty.explained = None;
         Turn {
             asks: self.take_asks(now),
             records: std::mem::take(&mut self.dirty.records),

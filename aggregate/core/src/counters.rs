@@ -42,6 +42,8 @@ pub struct Counters {
     pub buckets: u64,
     /// Removals held back.
     pub held: u64,
+    /// Hosts that had endpoints and lost the last without evidence. Anything but 0 is a bug.
+    pub unexplained_empty: u64,
     /// Questions asked.
     pub asks: u64,
     /// Passes over all of something, by cause.

@@ -31,6 +31,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod unsure;
+mod witness;
 mod workloads;
 
 pub use crate::core::{Core, CoreConfig, JoinError, Turn};

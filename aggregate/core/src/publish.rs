@@ -35,6 +35,8 @@ pub(crate) struct Dirty {
     pub(crate) urgent: bool,
     /// Accepted changes, for the journal.
     pub(crate) records: Vec<Record>,
+    /// The hosts that the records speak of, once somebody had to know.
+    pub(crate) explained: Option<BTreeSet<Hostname>>,
 }
 
 impl Core {
@@ -141,6 +143,7 @@ impl Core {
         if before.len() == views.len() && before.iter().zip(&views).all(|(a, b)| Arc::ptr_eq(a, b)) {
             return false;
         }
+        self.witness(host, before, &views);
         let heard = |views: &[Arc<ServiceView>]| {
             views.iter().flat_map(|v| audiences(v).cloned()).collect::<BTreeSet<Namespace>>()
         };

@@ -13,3 +13,4 @@ mod selection;
 mod storms;
 mod sweeps;
 mod visibility;
+mod witness;

@@ -17,6 +17,7 @@ use crate::id::{Generation, Namespace, RegistryId, RegistryName};
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::status::{Freshness, Standing};
+use crate::time::Mono;
 use crate::view::{Condition, ServiceView, ShardRef};
 use crate::workload::{Workload, WorkloadKey};
 
@@ -119,5 +120,33 @@ impl Changed {
         self.gateways |= more.gateways;
         self.settings |= more.settings;
         self.registries |= more.registries;
+    }
+}
+
+/// Since when what a generation says otherwise has been known: when the oldest word of each lane
+/// was heard from its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Observed {
+    /// Of turns in which an endpoint went or changed its health.
+    pub removal: Option<Mono>,
+    /// Of all others.
+    pub addition: Option<Mono>,
+}
+
+impl Observed {
+    /// A turn whose oldest word was heard then.
+    #[must_use]
+    pub const fn turn(at: Mono, urgent: bool) -> Self {
+        if urgent {
+            Self { removal: Some(at), addition: None }
+        } else {
+            Self { removal: None, addition: Some(at) }
+        }
+    }
+    /// Adds another: the oldest of each lane stays.
+    pub fn merge(&mut self, more: Self) {
+        let older = |a: Option<Mono>, b: Option<Mono>| a.into_iter().chain(b).min();
+        self.removal = older(self.removal, more.removal);
+        self.addition = older(self.addition, more.addition);
     }
 }

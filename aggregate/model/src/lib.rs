@@ -36,7 +36,7 @@ pub mod view;
 pub mod workload;
 
 pub use address::{Address, At, Origin, Place};
-pub use catalog::{Catalog, Changed, HostEntry, RegistryView, WorkloadView};
+pub use catalog::{Catalog, Changed, HostEntry, Observed, RegistryView, WorkloadView};
 pub use code::Code;
 pub use declaration::{
     Attributes, DeclKey, Declaration, Resolution, Selector, ServiceAddress, ServiceKey, TrafficDistribution,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
-use tributary_model::{Catalog, Changed};
+use tributary_model::{Catalog, Changed, Observed};
 
 /// The current catalog, for readers that keep it across generations.
 pub type Catalogs = Arc<ArcSwap<Catalog>>;
@@ -23,7 +23,7 @@ pub(crate) struct Board {
     pub(crate) generation: watch::Sender<u64>,
     /// Wakes the fan-out task.
     pub(crate) posted: Notify,
-    unsaid: Mutex<Changed>,
+    unsaid: Mutex<(Changed, Observed)>,
     busy: AtomicBool,
     cost_millis: AtomicU64,
 }
@@ -40,18 +40,19 @@ impl Board {
         }
     }
     /// Pins a catalog; the fan-out is busy with it from now on.
-    pub(crate) fn post(&self, catalog: Arc<Catalog>, changed: Changed) {
+    pub(crate) fn post(&self, catalog: Arc<Catalog>, changed: Changed, observed: Observed) {
         let generation = catalog.generation;
         self.catalog.store(catalog);
         let mut unsaid = self.unsaid.lock();
-        unsaid.merge(changed);
+        unsaid.0.merge(changed);
+        unsaid.1.merge(observed);
         self.busy.store(true, Ordering::Release);
         drop(unsaid);
         self.generation.send_replace(generation);
         self.posted.notify_one();
     }
-    /// What has changed since this was last called; the fan-out task loads the catalog after it.
-    pub(crate) fn take_unsaid(&self) -> Changed {
+    /// What has changed since this was last called, and since when it was known; the fan-out task loads the catalog after it.
+    pub(crate) fn take_unsaid(&self) -> (Changed, Observed) {
         std::mem::take(&mut *self.unsaid.lock())
     }
     /// A pass is over and took this long; whether nothing came in meanwhile.
@@ -59,7 +60,7 @@ impl Board {
         let millis = u64::try_from(cost.as_millis()).unwrap_or(u64::MAX);
         self.cost_millis.store(millis, Ordering::Relaxed);
         let unsaid = self.unsaid.lock();
-        let idle = unsaid.is_empty();
+        let idle = unsaid.0.is_empty();
         self.busy.store(!idle, Ordering::Release);
         idle
     }

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use tributary_model::{Catalog, Changed};
+use tributary_model::{Catalog, Changed, Observed};
 use tributary_registry_api::{Clock, Wake};
 
 use crate::board::Board;
@@ -15,8 +15,9 @@ use crate::counters::RuntimeCounters;
 
 /// Wakes the clients that a change is for. Implemented by the binary over xds's interest index.
 pub trait Fanout: Send + Sync + 'static {
-    /// A catalog, at least as fresh as the changes, and all that changed since the last call.
-    fn published(&self, catalog: &Arc<Catalog>, changed: &Changed);
+    /// A catalog, at least as fresh as the changes, all that changed since the last call, and since
+    /// when it was known.
+    fn published(&self, catalog: &Arc<Catalog>, changed: &Changed, observed: Observed);
     /// Whether clients are still being written to. Additions alone may wait for it, up to a bound.
     fn is_writing(&self) -> bool {
         false
@@ -24,7 +25,7 @@ pub trait Fanout: Send + Sync + 'static {
 }
 
 impl Fanout for () {
-    fn published(&self, _: &Arc<Catalog>, _: &Changed) {}
+    fn published(&self, _: &Arc<Catalog>, _: &Changed, _: Observed) {}
 }
 
 pub(crate) struct FanoutTask {
@@ -46,10 +47,10 @@ impl FanoutTask {
         }
     }
     fn pass(&self) {
-        let changed = self.board.take_unsaid();
+        let (changed, observed) = self.board.take_unsaid();
         let catalog = self.board.catalog.load_full();
         let began = self.clock.now();
-        let told = catch_unwind(AssertUnwindSafe(|| self.fanout.published(&catalog, &changed)));
+        let told = catch_unwind(AssertUnwindSafe(|| self.fanout.published(&catalog, &changed, observed)));
         if told.is_err() {
             // the next pass must happen: a fan-out that stays dead would freeze every client
             tracing::error!(

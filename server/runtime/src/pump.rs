@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tributary_core::{Core, RegistryStatus, Turn};
-use tributary_model::{Changed, Delta, Generation, Mono, RegistryName, Stamped};
+use tributary_model::{Changed, Delta, Generation, Mono, Observed, RegistryName, Stamped};
 use tributary_registry_api::{Clock, Wake};
 
 use crate::board::Board;
@@ -49,6 +49,7 @@ pub(crate) struct Pump {
     pub(crate) readiness: watch::Sender<Readiness>,
     pub(crate) adoptions: BTreeMap<RegistryName, watch::Sender<Generation>>,
     pub(crate) unpublished: Changed,
+    pub(crate) observed: Observed,
 }
 
 impl Pump {
@@ -103,6 +104,7 @@ impl Pump {
     /// One turn; without words only if time passing is something that the core acts on.
     fn turn(&mut self, words: Vec<Stamped<Delta>>) {
         let now = self.clock.now();
+        let oldest = words.iter().map(|word| word.at).min().unwrap_or(now);
         let turn = if words.is_empty() {
             if self.core.next_tick().is_none_or(|tick| tick > now) {
                 return;
@@ -113,10 +115,15 @@ impl Pump {
             RuntimeCounters::add(&self.counters.words, words.len());
             self.core.apply(now, words)
         };
-        self.take(turn, now);
+        self.take_heard(turn, now, oldest);
     }
 
     fn take(&mut self, turn: Turn, now: Mono) {
+        self.take_heard(turn, now, now);
+    }
+
+    /// Takes a turn whose oldest word was heard at `oldest`.
+    fn take_heard(&mut self, turn: Turn, now: Mono, oldest: Mono) {
         let Turn { asks, records, changed, urgent } = turn;
         for ask in asks {
             let counter = if self.feeds.ask(&ask) { &self.counters.asked } else { &self.counters.unasked };
@@ -131,6 +138,7 @@ impl Pump {
         }
         if !changed.is_empty() {
             self.unpublished.merge(changed);
+            self.observed.merge(Observed::turn(oldest, urgent));
             self.pace.changed(now, urgent);
         }
     }
@@ -158,7 +166,8 @@ impl Pump {
         let cost = self.board.cost();
         if self.pace.due(cost, self.is_busy()).is_some_and(|due| due <= now) {
             let catalog = self.core.publish();
-            self.board.post(catalog, std::mem::take(&mut self.unpublished));
+            let observed = std::mem::take(&mut self.observed);
+            self.board.post(catalog, std::mem::take(&mut self.unpublished), observed);
             RuntimeCounters::add(&self.counters.publications, 1);
             if self.pace.published(now, cost) {
                 RuntimeCounters::add(&self.counters.urgent, 1);

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tributary_core::{Core, CoreConfig};
-use tributary_model::{Changed, Record};
+use tributary_model::{Changed, Observed, Record};
 use tributary_registry_api::{BackoffPolicy, Clock, Wake};
 
 use crate::board::Board;
@@ -110,6 +110,7 @@ impl Runtime {
             readiness,
             adoptions: std::collections::BTreeMap::new(),
             unpublished: Changed::default(),
+            observed: Observed::default(),
         };
         tasks.spawn(pump.run(stop_rest.clone()));
         let fanout = FanoutTask {

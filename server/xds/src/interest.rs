@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use dashmap::DashMap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tributary_model::{Catalog, Changed, Hostname, Namespace};
+use tributary_model::{Catalog, Changed, Hostname, Namespace, Observed};
 
 use crate::session::{Interest, Touched};
 
@@ -27,25 +27,26 @@ pub struct Wake {
 #[derive(Debug, Default)]
 struct State {
     touched: Touched,
+    /// Since when what it was woken for is known.
+    observed: Observed,
     /// Woken, and not seen to since.
     waits: bool,
 }
 
 impl Wake {
     /// Wakes the stream for anything.
-    pub fn wake(&self) {
-        self.note(|touched| *touched = Touched::Everything);
+    pub fn wake(&self, observed: Observed) {
+        self.note(observed, |touched| *touched = Touched::Everything);
     }
     /// Wakes the stream for a host.
-    pub fn wake_for(&self, host: &Hostname) {
-        self.note(|touched| touched.add(host));
+    pub fn wake_for(&self, host: &Hostname, observed: Observed) {
+        self.note(observed, |touched| touched.add(host));
     }
-    /// Waits for a wake and takes what it was about. Dropping the future loses none.
-    pub async fn woken(&self) -> Touched {
+    /// Waits for a wake and takes what it was about and since when that is known. Dropping the future loses none.
+    pub async fn woken(&self) -> (Touched, Observed) {
         loop {
-            let touched = std::mem::take(&mut self.state.lock().touched);
-            if touched != Touched::Nothing {
-                return touched;
+            if let Some(woken) = self.take() {
+                return woken;
             }
             self.notify.notified().await;
         }
@@ -57,10 +58,16 @@ impl Wake {
             self.waiting.fetch_sub(1, Ordering::AcqRel);
         }
     }
-    fn note(&self, note: impl FnOnce(&mut Touched)) {
+    fn take(&self) -> Option<(Touched, Observed)> {
+        let mut state = self.state.lock();
+        let touched = std::mem::take(&mut state.touched);
+        (touched != Touched::Nothing).then(|| (touched, std::mem::take(&mut state.observed)))
+    }
+    fn note(&self, observed: Observed, note: impl FnOnce(&mut Touched)) {
         let mut state = self.state.lock();
         let sleeps = state.touched == Touched::Nothing;
         note(&mut state.touched);
+        state.observed.merge(observed);
         if !std::mem::replace(&mut state.waits, true) {
             self.waiting.fetch_add(1, Ordering::AcqRel);
         }
@@ -115,19 +122,24 @@ impl InterestIndex {
     }
     /// Wakes whom a generation may concern; tells how many. A change of settings, gateways or
     /// registries may concern every name.
-    pub fn published(&self, _: &Arc<Catalog>, changed: &Changed) -> usize {
-        let mut woken = wake_all(&self.followers);
+    pub fn published(&self, _: &Arc<Catalog>, changed: &Changed, observed: Observed) -> usize {
+        let mut woken = wake_all(&self.followers, observed);
         if changed.settings || changed.gateways || changed.registries {
-            return woken + wake_all(&self.pickers);
+            return woken + wake_all(&self.pickers, observed);
         }
         for host in &changed.hosts {
-            woken +=
-                self.hosts.get(host).map_or(0, |waiters| wake_each(&waiters, |wake| wake.wake_for(host)));
+            woken += self
+                .hosts
+                .get(host)
+                .map_or(0, |waiters| wake_each(&waiters, |wake| wake.wake_for(host, observed)));
         }
         let namespaces: std::collections::BTreeSet<_> =
             changed.workloads.iter().map(|key| &key.namespace).collect();
         for namespace in namespaces {
-            woken += self.workloads.get(namespace).map_or(0, |waiters| wake_each(&waiters, Wake::wake));
+            woken += self
+                .workloads
+                .get(namespace)
+                .map_or(0, |waiters| wake_each(&waiters, |wake| wake.wake(observed)));
         }
         woken
     }
@@ -149,8 +161,8 @@ impl InterestIndex {
     }
 }
 
-fn wake_all(all: &DashMap<u64, Arc<Wake>>) -> usize {
-    all.iter().for_each(|entry| entry.value().wake());
+fn wake_all(all: &DashMap<u64, Arc<Wake>>, observed: Observed) -> usize {
+    all.iter().for_each(|entry| entry.value().wake(observed));
     all.len()
 }
 
@@ -214,6 +226,9 @@ mod tests {
     fn changed(hosts: &[&str]) -> Changed {
         Changed { hosts: hosts.iter().map(|h| host(h)).collect(), ..Changed::default() }
     }
+    fn publish(index: &InterestIndex, changed: &Changed) -> usize {
+        index.published(&Arc::default(), changed, Observed::default())
+    }
     fn is_woken(wake: &Wake) -> bool {
         wake.state.lock().touched != Touched::Nothing
     }
@@ -237,10 +252,10 @@ mod tests {
         let follower = mk_stream(&index, Interest::Every);
         let a = mk_stream(&index, mk_hosts(&["a.x", "b.x"]));
         let b = mk_stream(&index, mk_hosts(&["b.x"]));
-        assert_eq!(index.published(&Arc::default(), &changed(&["a.x", "unknown.x"])), 2);
+        assert_eq!(publish(&index, &changed(&["a.x", "unknown.x"])), 2);
         assert!(is_woken(&follower.wake) && is_woken(&a.wake) && !is_woken(&b.wake));
         let registries = Changed { registries: true, ..Changed::default() };
-        assert_eq!(index.published(&Arc::default(), &registries), 3);
+        assert_eq!(publish(&index, &registries), 3);
     }
 
     #[test]
@@ -248,10 +263,10 @@ mod tests {
         let index = Arc::new(InterestIndex::default());
         let mut stream = mk_stream(&index, mk_hosts(&["a.x", "b.x"]));
         stream.place.update(mk_hosts(&["b.x", "c.x"]));
-        assert_eq!(index.published(&Arc::default(), &changed(&["a.x"])), 0);
-        assert_eq!(index.published(&Arc::default(), &changed(&["b.x", "c.x"])), 2);
+        assert_eq!(publish(&index, &changed(&["a.x"])), 0);
+        assert_eq!(publish(&index, &changed(&["b.x", "c.x"])), 2);
         stream.place.update(Interest::Every);
-        assert_eq!((index.len(), index.published(&Arc::default(), &changed(&["c.x"]))), ((0, 1), 1));
+        assert_eq!((index.len(), publish(&index, &changed(&["c.x"]))), ((0, 1), 1));
     }
 
     #[test]
@@ -270,7 +285,7 @@ mod tests {
         let (a, b) = (mk_stream(&index, mk_hosts(&["a.x"])), mk_stream(&index, mk_hosts(&["a.x"])));
         assert_eq!(index.waiting(), 0, "nobody was woken");
         for _ in 0..2 {
-            assert_eq!(index.published(&Arc::default(), &changed(&["a.x"])), 2);
+            assert_eq!(publish(&index, &changed(&["a.x"])), 2);
         }
         a.wake.seen_to();
         assert_eq!(index.waiting(), 2, "a wake that was not taken cannot have been seen to");
@@ -286,11 +301,12 @@ mod tests {
     #[tokio::test]
     async fn many_wakes_are_one_and_none_is_lost() {
         let wake = Wake::default();
-        wake.wake_for(&host("a.x"));
-        wake.wake_for(&host("b.x"));
-        assert_eq!(wake.woken().await, Touched::Hosts([host("a.x"), host("b.x")].into()));
+        let at = |ms| Observed::turn(tributary_model::Mono(ms), true);
+        wake.wake_for(&host("a.x"), at(7));
+        wake.wake_for(&host("b.x"), at(9));
+        assert_eq!(wake.woken().await, (Touched::Hosts([host("a.x"), host("b.x")].into()), at(7)));
         assert!(!is_woken(&wake));
-        wake.wake();
+        wake.wake(Observed::default());
         tokio::time::timeout(std::time::Duration::from_secs(5), wake.woken()).await.unwrap();
     }
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tributary_model::Changed;
+use tributary_model::{Changed, Mono, Observed};
 
 use crate::answers::Kind;
 use crate::counters::Count;
@@ -17,17 +17,29 @@ const BYTES: &[u64] = &[10_000, 1_000_000, 4_000_000, 10_000_000, 40_000_000];
 const MICROS: &[u64] =
     &[100, 500, 1_000, 5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000];
 
+/// From 1 ms, the clock's tick, to 60 s.
+const MILLIS: &[u64] = &[1, 5, 10, 25, 50, 100, 250, 500, 1_000, 3_000, 10_000, 30_000, 60_000];
+
 /// What was pushed of one type.
 #[derive(Debug)]
 struct OfKind {
     bytes: Histogram,
     micros: Histogram,
+    /// By lane, in milliseconds.
+    removals: Histogram,
+    additions: Histogram,
     nacks: Count,
 }
 
 impl Default for OfKind {
     fn default() -> Self {
-        Self { bytes: Histogram::new(BYTES), micros: Histogram::new(MICROS), nacks: Count::default() }
+        Self {
+            bytes: Histogram::new(BYTES),
+            micros: Histogram::new(MICROS),
+            removals: Histogram::new(MILLIS),
+            additions: Histogram::new(MILLIS),
+            nacks: Count::default(),
+        }
     }
 }
 
@@ -58,6 +70,9 @@ pub struct KindPushes {
     /// How long each took from when it was begun to be made until the transport had taken all of
     /// it, in seconds.
     pub seconds: Distribution,
+    /// By lane: how long it took from when a source told of what is another until a response of the
+    /// round that tells it was made, in seconds.
+    pub convergence: [(&'static str, Distribution); 2],
     /// Responses that clients refused.
     pub nacks: u64,
 }
@@ -66,6 +81,15 @@ impl Pushes {
     /// A response of so many bytes was made.
     pub(crate) fn made(&self, kind: Kind, bytes: usize) {
         self.of(kind).bytes.observe(bytes as u64);
+    }
+    /// A response was made in a round that tells what has been known since then.
+    pub(crate) fn told(&self, kind: Kind, observed: Observed, now: Mono) {
+        let of = self.of(kind);
+        for (lane, at) in [(&of.removals, observed.removal), (&of.additions, observed.addition)] {
+            if let Some(at) = at {
+                lane.observe(now.0.saturating_sub(at.0));
+            }
+        }
     }
     /// The transport has taken a response whole, this long after it was begun to be made.
     pub(crate) fn taken(&self, kind: Kind, after: Duration) {
@@ -93,6 +117,7 @@ impl Pushes {
             kind,
             bytes: of.bytes.read(1.0),
             seconds: of.micros.read(1e6),
+            convergence: [("removal", of.removals.read(1e3)), ("addition", of.additions.read(1e3))],
             nacks: of.nacks.get(),
         })
     }
@@ -134,11 +159,16 @@ mod tests {
             (0..=n).for_each(|_| pushes.refused(kind));
             pushes.made(kind, 20_000 + n);
             pushes.taken(kind, Duration::from_millis(2));
+            pushes.told(kind, Observed::turn(Mono(500), n % 2 == 0), Mono(1_750));
         }
         for (n, of) in pushes.kinds().enumerate() {
             assert_eq!((of.kind, of.nacks), (Kind::ALL[n], n as u64 + 1));
             assert_eq!((of.bytes.count(), of.bytes.sum), (1, 20_000.0 + n as f64));
             assert_eq!((of.seconds.count(), of.seconds.sum), (1, 0.002));
+            let lanes = of.convergence.map(|(lane, told)| (lane, told.count(), told.sum));
+            let (removal, addition) = if n % 2 == 0 { (1, 0) } else { (0, 1) };
+            assert_eq!(lanes[0], ("removal", removal, 1.25 * removal as f64));
+            assert_eq!(lanes[1], ("addition", addition, 1.25 * addition as f64));
         }
     }
 

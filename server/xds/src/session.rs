@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tributary_model::{Catalog, Code, Mono, Version};
+use tributary_model::{Catalog, Code, Mono, Observed, Version};
 use tributary_proto::{ErrorDetail, GrpcCode};
 
 use crate::answers::{ClassKey, Kind};
@@ -134,6 +134,10 @@ pub struct Session {
     forced: Forced,
     /// What was published that no round has looked at.
     stale: Touched,
+    /// Since when that is known.
+    observed: Observed,
+    /// Since when what the round tells is known.
+    telling: Observed,
     /// Which names are about which hosts.
     by_host: HostIndex,
     /// An answer to CDS has been sent on this stream.
@@ -158,6 +162,8 @@ impl Session {
             round: None,
             forced: Forced::Nothing,
             stale: Touched::Nothing,
+            observed: Observed::default(),
+            telling: Observed::default(),
             by_host: HostIndex::default(),
             clusters_answered: false,
             interest_moved: true,
@@ -169,6 +175,11 @@ impl Session {
     /// A generation was published that may concern this session, in these hosts.
     pub fn on_generation(&mut self, touched: Touched) {
         self.stale.merge(touched);
+    }
+    /// The same, of a generation that tells what has been known since then.
+    pub fn on_generation_of(&mut self, touched: Touched, observed: Observed) {
+        self.on_generation(touched);
+        self.observed.merge(observed);
     }
     /// The transport can take a message: the next one, or `None` when the client has all of the
     /// current generation. `current` is called at the start of a round.

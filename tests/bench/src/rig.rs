@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use tributary_model::{Catalog, Changed};
+use tributary_model::{Catalog, Changed, Observed};
 use tributary_registry_api::ProcessClock;
 use tributary_runtime::{DropRecords, Fanout, Handle, Runtime, RuntimeConfig, Source};
 use tributary_suites::tls::Authority;
@@ -35,9 +35,9 @@ pub(crate) struct Rig {
 struct Waker(OnceLock<XdsServer>);
 
 impl Fanout for Waker {
-    fn published(&self, catalog: &Arc<Catalog>, changed: &Changed) {
+    fn published(&self, catalog: &Arc<Catalog>, changed: &Changed, observed: Observed) {
         if let Some(server) = self.0.get() {
-            server.published(catalog, changed);
+            server.published(catalog, changed, observed);
         }
     }
     fn is_writing(&self) -> bool {

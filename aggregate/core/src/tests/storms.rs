@@ -147,9 +147,11 @@ proptest! {
             }
             prop_assert_eq!(said, answer(&mk_specs_that_confirm(), &facts(&world)), "after {:?}", one);
         }
+        prop_assert_eq!(world.core.counters().unexplained_empty, 0);
         for registry in REGISTRIES {
             world.core.leave(&mk_name(registry), &Evidence::Operator);
         }
+        prop_assert_eq!(world.core.counters().unexplained_empty, 0, "an operator's word is evidence");
         prop_assert!(world.core.is_empty() && world.core.next_tick().is_none());
     }
 

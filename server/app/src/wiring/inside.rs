@@ -136,6 +136,7 @@ impl Inside for Live {
     }
     async fn samples(&self) -> Vec<Sample> {
         let (registries, clients) = (self.registries().await, self.clients().await);
+        let unexplained = self.handle.inspect(|core| core.counters().unexplained_empty).await.ok();
         let (ready, catalog, runtime) = (self.readiness().ready, self.handle.catalog(), self.handle.stats());
         let (reloads, sessions) = (self.running.reloads(), Arc::clone(&self.sessions));
         let make = move || {
@@ -145,6 +146,7 @@ impl Inside for Live {
                 registries: &registries,
                 clients: &clients,
                 reloads,
+                unexplained_empty: unexplained,
                 runtime,
                 xds: sessions.counters(),
                 pushes: &sessions.counters.pushes,

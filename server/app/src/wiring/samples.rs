@@ -23,6 +23,9 @@ pub struct State<'a> {
     pub clients: &'a [ClientItem],
     /// Changes of the configuration.
     pub reloads: Reloads,
+    /// Hosts that were emptied without evidence, as the core's witness has counted them; nothing once
+    /// the server stops.
+    pub unexplained_empty: Option<u64>,
     /// What the runtime has counted.
     pub runtime: RuntimeStats,
     /// What xDS has counted, by name.
@@ -51,6 +54,7 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
     for ((registry, health), count) in endpoints::count_by_registry(state.catalog) {
         out.push(Sample::new(m::ENDPOINTS, &[&registry, health], number(count)));
     }
+    out.extend(state.unexplained_empty.map(|count| Sample::new(m::UNEXPLAINED_EMPTY, &[], number(count))));
     of_clients(state.clients, &mut out);
     let runtime = [
         ("turns", state.runtime.turns),
@@ -91,6 +95,8 @@ fn of_pushes(pushes: &Pushes, out: &mut Vec<Sample>) {
         out.push(Sample::new(m::XDS_NACKS, &labels, number(of.nacks)));
         out.push(Sample::new(m::XDS_BYTES, &labels, of.bytes));
         out.push(Sample::new(m::XDS_PUSH_SECONDS, &labels, of.seconds));
+        let lanes = of.convergence.into_iter();
+        out.extend(lanes.map(|(lane, told)| Sample::new(m::CONVERGENCE, &[&label, lane], told)));
     }
     let triggers = pushes.triggers();
     out.extend(triggers.map(|(reason, count)| Sample::new(m::XDS_TRIGGERS, &[reason], number(count))));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tributary_model::{Catalog, Changed, Code};
+use tributary_model::{Catalog, Changed, Code, Observed};
 use tributary_registry_api::Clock;
 use tributary_runtime::{Fanout, Handle};
 use tributary_xds::answers::CatalogAnswers;
@@ -145,9 +145,9 @@ impl CatalogSource for Source {
 struct Waker(OnceLock<XdsServer>);
 
 impl Fanout for Waker {
-    fn published(&self, catalog: &Arc<Catalog>, changed: &Changed) {
+    fn published(&self, catalog: &Arc<Catalog>, changed: &Changed, observed: Observed) {
         if let Some(server) = self.0.get() {
-            server.published(catalog, changed);
+            server.published(catalog, changed, observed);
         }
     }
     fn is_writing(&self) -> bool {

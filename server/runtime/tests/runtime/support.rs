@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use tributary_conformance::memory::{MemoryFactory, MemorySource, memory_host};
 use tributary_conformance::served;
-use tributary_model::{Catalog, Changed, ClusterId, Hostname, Mono, Provider, RegistryId, RegistryName};
+use tributary_model::{
+    Catalog, Changed, ClusterId, Hostname, Mono, Observed, Provider, RegistryId, RegistryName,
+};
 use tributary_registry_api::{
     CancellationToken, Clock, ProcessClock, Registry, RegistryError, RegistryFactory, RegistryIo,
     RegistrySpec,
@@ -22,6 +24,7 @@ pub(crate) struct Told {
     pub(crate) at: Mono,
     pub(crate) served: BTreeMap<Hostname, BTreeSet<IpAddr>>,
     pub(crate) changed: Changed,
+    pub(crate) observed: Observed,
 }
 
 /// A fan-out that remembers, and that can be made to look busy until a time.
@@ -53,8 +56,9 @@ impl Log {
 }
 
 impl Fanout for Log {
-    fn published(&self, catalog: &Arc<Catalog>, changed: &Changed) {
-        let told = Told { at: self.clock.now(), served: served(catalog), changed: changed.clone() };
+    fn published(&self, catalog: &Arc<Catalog>, changed: &Changed, observed: Observed) {
+        let (served, changed) = (served(catalog), changed.clone());
+        let told = Told { at: self.clock.now(), served, changed, observed };
         self.told.lock().push(told);
         let mut panics = self.panics.lock();
         if *panics > 0 {

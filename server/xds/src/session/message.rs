@@ -61,6 +61,7 @@ impl Session {
         let version = self.version(kind, to, &payload);
         let rope = self.frame(kind, to, &payload, &version, nonce);
         self.count(kind, &payload, rope.len());
+        self.env.counters.pushes.told(kind, self.telling, now);
         let sent = Sent {
             nonce,
             version: version.into(),

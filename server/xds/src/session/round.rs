@@ -75,6 +75,7 @@ impl Session {
     }
     fn begin(&mut self, catalog: Arc<Catalog>) -> Round {
         let mut touched = std::mem::take(&mut self.stale);
+        self.telling = std::mem::take(&mut self.observed);
         self.env.counters.rounds.inc();
         if touched != Touched::Nothing {
             self.env.counters.wakeups.inc();

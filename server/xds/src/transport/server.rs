@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tributary_model::{Catalog, Changed, Mono};
+use tributary_model::{Catalog, Changed, Mono, Observed};
 
 use super::connection;
 use super::tls::Tls;
@@ -182,11 +182,11 @@ impl XdsServer {
         let task = self.0.tasks.spawn(accept(shared, listener, tls));
         Listening { task }
     }
-    /// A generation was published: wakes whom it may concern. Call it after the source returns the
-    /// generation, from one task.
-    pub fn published(&self, catalog: &Arc<Catalog>, changed: &Changed) -> usize {
+    /// A generation was published, of what has been known since `observed`: wakes whom it may
+    /// concern. Call it after the source returns the generation, from one task.
+    pub fn published(&self, catalog: &Arc<Catalog>, changed: &Changed, observed: Observed) -> usize {
         self.0.env.counters.pushes.triggered(changed);
-        self.0.interest.published(catalog, changed)
+        self.0.interest.published(catalog, changed, observed)
     }
     /// Whether streams were woken that have not been seen to since. A client that does not read
     /// counts only until its stream has looked, so that it holds nobody up.

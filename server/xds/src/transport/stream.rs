@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until, timeout};
+use tributary_model::Observed;
 use tributary_proto::{GrpcCode, GrpcStatus};
 
 use super::connection::Peer;
@@ -183,7 +184,9 @@ impl Stream {
                         return refusal(end);
                     }
                 }
-                Ok(Event::Woken(touched)) => self.client.session.lock().on_generation(touched),
+                Ok(Event::Woken(touched, observed)) => {
+                    self.client.session.lock().on_generation_of(touched, observed);
+                }
                 Ok(Event::Tick) => {
                     let ticked = self.client.session.lock().on_tick(self.shared.now());
                     if let Err(end) = ticked {
@@ -207,7 +210,7 @@ impl Stream {
             () = self.peer.ending.cancelled(), if self.end_at.is_none() => Ok(Event::Ending),
             () = self.outbox.moved() => Ok(Event::Again),
             event = self.read(reader) => event,
-            touched = self.wake.woken() => Ok(Event::Woken(touched)),
+            (touched, observed) = self.wake.woken() => Ok(Event::Woken(touched, observed)),
             () = until(tick), if tick.is_some() => Ok(Event::Tick),
         }
     }
@@ -232,7 +235,7 @@ impl Drop for Stream {
 enum Event {
     Again,
     Request(Box<Request>),
-    Woken(Touched),
+    Woken(Touched, Observed),
     Tick,
     Ending,
 }

@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tributary_model::{Catalog, Changed, Hostname};
+use tributary_model::{Catalog, Changed, Hostname, Observed};
 use tributary_proto::peer::{Response as Told, frame};
 use tributary_proto::{DeltaRequest, FrameDecoder, Node, SotwRequest};
 
@@ -104,7 +104,8 @@ impl Served {
         let catalog = source.fake.publish(generation, true, &source.world.lock());
         *source.current.lock() = Arc::clone(&catalog);
         let changed = Changed { hosts: Hostname::new(name).into_iter().collect(), ..Changed::default() };
-        self.server.published(&catalog, &changed);
+        let observed = Observed::turn(self.server.now(), false);
+        self.server.published(&catalog, &changed, observed);
     }
     async fn connect(&self) -> Connection {
         Connection::over(TcpStream::connect(self.address).await.unwrap()).await

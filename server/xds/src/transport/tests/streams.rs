@@ -53,6 +53,8 @@ async fn pushes_are_counted_by_type_and_by_what_set_them_off() {
     let (sent, bytes) = (of(Kind::Endpoints), served.count("bytes_sent"));
     assert_eq!((sent.bytes.count(), sent.bytes.sum), (2, bytes as f64));
     assert_eq!(of(Kind::Cluster).bytes.count(), 0, "nobody asked for it");
+    let lanes = sent.convergence.map(|(lane, told)| (lane, told.count()));
+    assert_eq!(lanes, [("removal", 0), ("addition", 1)], "the first answer was asked for");
     assert_eq!(served.server.counters().pushes.triggers()[0], ("hosts", 3));
 }
 

@@ -1,0 +1,73 @@
+//! The witness: what it counts when the gate is passed by, and what it takes for an explanation.
+
+use super::mk::*;
+use tributary_model::{Basis, Evidence, Fact, Key, Mono};
+
+fn decl() -> Fact {
+    mk_service("shop/pay.shop", mk_decl("pay", "80 http"))
+}
+fn group(endpoints: &str) -> Fact {
+    mk_group("shop/pay.shop", "pay", "a", endpoints)
+}
+fn unexplained(world: &World) -> u64 {
+    world.core.counters().unexplained_empty
+}
+/// Takes a fact away as a gate would that lets everything pass.
+fn take_away(world: &mut World, registry: &str, fact: &Fact, evidence: Evidence) {
+    let Key { scope, item } = mk_fact_key(fact);
+    let shard = world.core.world.shards.find(&mk_name(registry), &scope).unwrap();
+    world.core.begin(Mono(world.now));
+    assert!(world.core.remove(shard, &item, evidence));
+    world.core.finish(Mono(world.now));
+}
+fn mk_world() -> World {
+    let mut world = World::confirming();
+    world.puts("east", [decl(), group("10.0.0.1:http=80")]);
+    world
+}
+
+#[test]
+fn a_host_that_is_emptied_by_absence_alone_is_counted() {
+    for fact in [group("10.0.0.1:http=80"), decl()] {
+        let mut world = mk_world();
+        take_away(&mut world, "east", &fact, Evidence::AbsentFromList);
+        assert_eq!(unexplained(&world), 1, "{fact:?}");
+    }
+}
+
+#[test]
+fn evidence_and_the_sources_own_word_explain() {
+    for evidence in [Evidence::Confirmed, Evidence::Operator, Evidence::Withdrawn] {
+        let mut world = mk_world();
+        take_away(&mut world, "east", &group("10.0.0.1:http=80"), evidence);
+        assert_eq!(unexplained(&world), 0);
+    }
+    let mut world = mk_world();
+    world.says("east", [tributary_model::Delta::Put(mk_scope(SCOPE), group(""), Basis::Authoritative)]);
+    assert!(world.served("shop/pay.shop", 80).is_empty());
+    assert_eq!(unexplained(&world), 0, "it said that there are none");
+}
+
+#[test]
+fn what_is_left_elsewhere_empties_no_host() {
+    let mut world = mk_world();
+    world.puts("east", [mk_group("shop/pay.shop", "pay", "b", "10.0.0.2:http=80")]);
+    take_away(&mut world, "east", &group("10.0.0.1:http=80"), Evidence::AbsentFromList);
+    assert_eq!(unexplained(&world), 0);
+}
+
+#[test]
+fn evidence_about_another_host_explains_nothing() {
+    let mut world = mk_world();
+    let other = mk_service("shop/other.shop", mk_decl("other", "80 http"));
+    world.puts("east", [other.clone()]);
+    let keys = [(other, Evidence::Operator), (group("10.0.0.1:http=80"), Evidence::AbsentFromList)];
+    world.core.begin(Mono(world.now));
+    for (fact, evidence) in keys {
+        let Key { scope, item } = mk_fact_key(&fact);
+        let shard = world.core.world.shards.find(&mk_name("east"), &scope).unwrap();
+        assert!(world.core.remove(shard, &item, evidence));
+    }
+    world.core.finish(Mono(world.now));
+    assert_eq!(unexplained(&world), 1);
+}

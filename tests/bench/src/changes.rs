@@ -62,6 +62,8 @@ pub(crate) async fn fan_out(
         "",
         per_change(rig.count("wakeups_for_nothing") - idle),
     );
+    let soonest = quantile(&mut first, 0.5);
+    ensure!(soonest <= 100.0, "a change was on the wire after {soonest:.0} ms: ten times the aim");
     let most = f64::from(size.ports);
     ensure!(encodes <= most, "{encodes} encodes for one change of {most} ports");
     ensure!(sends <= (streams + stalled) as f64 * 1.01, "{sends} sends for {streams} streams");

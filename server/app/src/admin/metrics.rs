@@ -68,7 +68,7 @@ metrics! {
     CONVERGENCE Histogram "convergence_seconds" ["type", "lane"] "How long it took from when a source told of a change until a response that tells it was made; lane `removal` is of turns that took an endpoint away or changed its health";
     UNEXPLAINED_EMPTY Counter "unexplained_empty" [] "Hosts that lost their last endpoint although nothing said so: no evidence, no word of the source; anything but 0 is a bug";
     XDS_BYTES Histogram "xds_response_bytes" ["type"] "Sizes of responses";
-    XDS_TRIGGERS Counter "xds_push_triggers" ["reason"] "Generations that were pushed, by what was another in them (one may count under several); `request` counts rounds of answers to clients that asked";
+    XDS_TRIGGERS Counter "xds_push_triggers" ["reason"] "Generations that were pushed, by what was another in them (one may count under several)";
     XDS_REJECTED Counter "xds_rejected" ["reason"] "Connections and streams that were refused or ended from this side";
     XDS_NOOP Counter "xds_noop_suppressed" [] "Wake-ups of streams for which nothing was to be sent";
     XDS_CACHED Gauge "xds_cached_bytes" [] "Bytes of encoded resources that are held";
@@ -161,7 +161,7 @@ fn one(metric: &mut MetricEncoder<'_>, sample: &Sample) -> Result<(), std::fmt::
 fn plain(metric: &mut MetricEncoder<'_>, sample: &Sample) -> Result<(), std::fmt::Error> {
     match (&sample.value, sample.info.kind) {
         (Value::Spread(spread), _) => {
-            let bound = |(bound, count): &(Option<f64>, u64)| (bound.unwrap_or(f64::MAX), *count);
+            let bound = |(bound, count): &(Option<f64>, u64)| (bound.unwrap_or(f64::INFINITY), *count);
             let buckets: Vec<(f64, u64)> = spread.buckets.iter().map(bound).collect();
             metric.encode_histogram::<NoLabelSet>(spread.sum, spread.count(), &buckets, None)
         }

@@ -76,8 +76,6 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
 fn of_xds(counts: &[(&'static str, u64)], out: &mut Vec<Sample>) {
     let count = |name: &str| counts.iter().find(|(n, _)| *n == name).map_or(0, |(_, count)| *count);
     out.push(Sample::new(m::XDS_NOOP, &[], number(count("wakeups_for_nothing"))));
-    let asked = count("rounds").saturating_sub(count("wakeups"));
-    out.push(Sample::new(m::XDS_TRIGGERS, &["request"], number(asked)));
     let reasons = [
         ("connections", "connections_refused"),
         ("handshake", "handshakes_failed"),

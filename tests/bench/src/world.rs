@@ -28,6 +28,7 @@ pub(crate) struct World {
     size: Size,
     scope: Scope,
     namespace: Namespace,
+    pods_namespace: Arc<str>,
     places: Vec<Arc<Place>>,
     labels: Labels,
     ports: Arc<[ServicePort]>,
@@ -59,6 +60,7 @@ impl World {
             size,
             scope: Scope::new("bench")?,
             namespace: Namespace::new("default")?,
+            pods_namespace: "default".into(),
             places,
             labels: [
                 ("app", "bench"),
@@ -128,7 +130,9 @@ impl World {
 
     /// The endpoints of a service after its first `moved` addresses were replaced by new ones.
     pub(crate) fn group(&self, service: usize, moved: usize) -> Result<Delta> {
-        let addresses = (0..self.size.addresses).map(|n| self.address(service, n, n < moved)).collect();
+        let workload: Arc<str> = format!("service-{service}").into();
+        let addresses =
+            (0..self.size.addresses).map(|n| self.address(service, n, n < moved, &workload)).collect();
         let object = ObjectId::new("EndpointSlice", "default", format!("service-{service}-x"));
         let group = Group::new(Source::new(object.clone()), self.port_sets.clone(), vec![], addresses);
         let key =
@@ -143,12 +147,16 @@ impl World {
         IpAddr::V4(Ipv4Addr::from(base + u32::try_from(index).unwrap_or(u32::MAX - base)))
     }
 
-    fn address(&self, service: usize, n: usize, moved: bool) -> Address {
+    fn address(&self, service: usize, n: usize, moved: bool, workload: &Arc<str>) -> Address {
         let place = Arc::clone(&self.places[n % self.places.len()]);
         let labels = self.labels.clone();
         let pod = || Origin {
-            object: ObjectId::new("Pod", "default", format!("service-{service}-6d4cf56db6-{n:05}")),
-            workload: format!("service-{service}").into(),
+            object: ObjectId {
+                kind: "Pod",
+                namespace: Arc::clone(&self.pods_namespace),
+                name: format!("service-{service}-6d4cf56db6-{n:05}").into(),
+            },
+            workload: Arc::clone(workload),
         };
         let origin = self.size.pods.then(|| Arc::new(pod()));
         let at = At::Ip(self.ip(service, n, moved));

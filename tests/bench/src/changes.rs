@@ -15,7 +15,7 @@ use crate::world::Size;
 /// Replacements a second.
 const RATE: u32 = 100;
 
-/// One endpoint changes, again and again, each time after everybody has seen the last.
+/// One endpoint changes, ten times a second, each time after everybody has seen the last.
 pub(crate) async fn fan_out(
     size: Size,
     streams: usize,
@@ -30,7 +30,10 @@ pub(crate) async fn fan_out(
     let (cpu, encodes, sends, idle) =
         (usage::cpu(), rig.encodes(), rig.count("sends"), rig.count("wakeups_for_nothing"));
     let (mut first, mut p99, mut last) = (Vec::new(), Vec::new(), Vec::new());
+    // Apart enough to be lone events: what follows closely is paced, on purpose.
+    let mut apart = tokio::time::interval(Duration::from_millis(100));
     for n in 1..=changes {
+        apart.tick().await;
         let at = unix_nanos();
         rig.replace(n % size.services, n)?;
         let seen = clients.event("seen").await?;

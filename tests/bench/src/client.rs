@@ -15,7 +15,7 @@ use std::time::{Instant, SystemTime};
 use anyhow::{Result, anyhow, ensure};
 use parking_lot::Mutex;
 use tokio::io::AsyncBufReadExt as _;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
@@ -34,6 +34,8 @@ struct Shared {
     samples: usize,
     bytes: AtomicU64,
     resources: AtomicU64,
+    /// How many streams load at once: more than the report's storm would only wait for each other.
+    loading: Semaphore,
     loaded: AtomicUsize,
     news: Notify,
     /// Per change, when each stream saw it.
@@ -87,6 +89,7 @@ pub(crate) fn main(args: &[&str]) -> Result<()> {
         samples: samples.parse()?,
         bytes: AtomicU64::new(0),
         resources: AtomicU64::new(0),
+        loading: Semaphore::new(200),
         loaded: AtomicUsize::new(0),
         news: Notify::new(),
         changes: Mutex::default(),
@@ -209,12 +212,14 @@ async fn learn(shared: &Arc<Shared>) -> Result<()> {
 }
 
 async fn follow(shared: &Arc<Shared>, n: usize) -> Result<()> {
+    let loading = shared.loading.acquire().await?;
     let mut stream = Stream::open(shared, n).await?;
     if shared.mode == Mode::Known {
         stream.resume().await?;
     } else {
         stream.load(n == 0).await?;
     }
+    drop(loading);
     shared.loaded.fetch_add(1, Relaxed);
     shared.news.notify_one();
     let sampled = n < shared.samples;

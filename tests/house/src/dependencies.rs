@@ -21,13 +21,15 @@ pub struct Crate {
 }
 
 /// Product crates and the crates of ours that each may use.
-const MAY_USE: [(&str, &[&str]); 9] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("tributary-model", &[]),
     ("tributary-core", &["tributary-model"]),
     ("tributary-answer", &["tributary-model"]),
     ("tributary-registry-api", &["tributary-model"]),
     ("tributary-consul", &["tributary-model", "tributary-registry-api"]),
-    ("tributary-service-entry", &["tributary-model", "tributary-registry-api"]),
+    ("tributary-kube-client", &["tributary-model", "tributary-registry-api"]),
+    ("tributary-kubernetes", &["tributary-model", "tributary-registry-api", "tributary-kube-client"]),
+    ("tributary-service-entry", &["tributary-model", "tributary-registry-api", "tributary-kube-client"]),
     ("tributary-proto", &[]),
     ("tributary-xds", &["tributary-model", "tributary-answer", "tributary-proto"]),
     ("tributary-runtime", &["tributary-model", "tributary-core", "tributary-registry-api"]),

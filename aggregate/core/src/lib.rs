@@ -36,4 +36,4 @@ mod workloads;
 
 pub use crate::core::{Core, CoreConfig, JoinError, Turn};
 pub use crate::counters::{Counters, Sweeping};
-pub use crate::status::{CollectionStatus, HeldView, ProblemView, RegistryStatus, WaitingGroup};
+pub use crate::status::{CollectionStatus, HeldView, ProblemView, RegistryStatus, SourceView, WaitingGroup};

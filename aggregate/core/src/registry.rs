@@ -67,6 +67,9 @@ pub(crate) struct OpenProblem {
     pub(crate) since: Mono,
 }
 
+/// A source's word about itself, and when it was said.
+pub(crate) type SaidStatus = (SourceStatus, Mono);
+
 /// One run: its generation, collections and problems.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
@@ -76,8 +79,8 @@ pub(crate) struct Run {
     pub(crate) required: Option<BTreeSet<Collection>>,
     /// All collections that it has spoken of.
     pub(crate) collections: BTreeMap<Collection, CollectionState>,
-    /// The sources' own words about themselves.
-    pub(crate) status: BTreeMap<Scope, SourceStatus>,
+    /// The sources' own words about themselves, with when they were said.
+    pub(crate) status: BTreeMap<Scope, SaidStatus>,
     /// Bad objects.
     pub(crate) problems: BTreeMap<ObjectId, OpenProblem>,
     /// Keys that a list did not name and that stay because their object is bad.
@@ -170,7 +173,7 @@ impl Run {
             }
         };
         if self.status.len() < Self::MAX_COLLECTIONS || self.status.contains_key(scope) {
-            self.status.insert(scope.clone(), status);
+            self.status.insert(scope.clone(), (status.bounded(), at));
         }
         changed
     }

@@ -11,7 +11,7 @@ use tributary_model::{
 };
 
 use crate::core::Core;
-use crate::registry::{Registry, Run};
+use crate::registry::{Registry, Run, SaidStatus};
 use crate::service::group_key;
 use crate::shards::ShardId;
 
@@ -32,6 +32,15 @@ pub struct CollectionStatus {
     pub confirmed: Option<u64>,
 }
 
+/// A source's own word about itself.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct SourceView {
+    /// The word.
+    pub status: SourceStatus,
+    /// When it was said, in milliseconds since the process started.
+    pub at: u64,
+}
+
 /// One registry.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct RegistryStatus {
@@ -48,7 +57,7 @@ pub struct RegistryStatus {
     /// Its collections.
     pub collections: Vec<CollectionStatus>,
     /// The sources' own words, by scope.
-    pub sources: BTreeMap<Scope, SourceStatus>,
+    pub sources: BTreeMap<Scope, SourceView>,
     /// How many objects are bad.
     pub problems: usize,
     /// How many removals are held.
@@ -117,7 +126,7 @@ impl Core {
             unknown: registry.run.is_unknown(),
             standing: registry.standing,
             collections: collections(&registry.run),
-            sources: registry.run.status.clone(),
+            sources: registry.run.status.iter().map(source).collect(),
             problems: registry.run.problems.len(),
             held: self.gate.holds().filter(|((shard, _), _)| own(*shard)).count(),
             waiting: shards.iter().map(|(_, id)| self.waiting_in(*id)).sum(),
@@ -199,6 +208,10 @@ impl Core {
         let code = Code::GROUP_WITHOUT_DECLARATION;
         vec![Condition { code, objects: objects.into(), message: message.into() }]
     }
+}
+
+fn source((scope, (status, at)): (&Scope, &SaidStatus)) -> (Scope, SourceView) {
+    (scope.clone(), SourceView { status: status.clone(), at: at.0 })
 }
 
 fn collections(run: &Run) -> Vec<CollectionStatus> {

@@ -66,7 +66,7 @@ pub use registry::RegistrySpec;
 pub use settings::{Alias, Settings};
 pub use shared::Shared;
 pub use slot::{Answers, ClientKind, Encoded, Projection, Slots};
-pub use status::{Freshness, Problem, SinceMono, SourceState, SourceStatus, Standing};
+pub use status::{Freshness, Problem, SinceMono, SourcePart, SourceState, SourceStatus, Standing};
 pub use sweep::Sweep;
 pub use time::{Mono, Timestamp};
 pub use trace::{Recorder, Stage, Step, Trace, Verdict};

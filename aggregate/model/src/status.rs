@@ -62,6 +62,47 @@ pub struct SourceStatus {
     pub reason: Arc<str>,
     /// How long until the next try, where one is planned.
     pub retry_in: Option<Duration>,
+    /// What fares apart within it: the watched kinds of a cluster. At most 64 are kept.
+    pub parts: Arc<[SourcePart]>,
+    /// More for people, as name and value in this order: `network`, `mode`, `index`, … At most 64
+    /// are kept; never a secret.
+    pub details: Arc<[(Arc<str>, Arc<str>)]>,
+}
+
+/// How one part of a source is doing.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize)]
+pub struct SourcePart {
+    /// Which: `pods`, `services`, …
+    pub name: Arc<str>,
+    /// Its state.
+    pub state: SourceState,
+    /// The reason for it, for people; never a secret.
+    pub reason: Arc<str>,
+    /// How long it had been in that state when this was said.
+    pub lasted: Duration,
+    /// How long until the next try, where one is planned.
+    pub retry_in: Option<Duration>,
+}
+
+impl SourceStatus {
+    /// How many parts and how many details are kept of one status.
+    pub const MAX_PARTS: usize = 64;
+
+    /// A state and the reason for it.
+    pub fn new(state: SourceState, reason: impl Into<Arc<str>>) -> Self {
+        Self { state, reason: reason.into(), ..Self::default() }
+    }
+    /// With no more parts and details than are kept.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        if self.parts.len() > Self::MAX_PARTS {
+            self.parts = self.parts.iter().take(Self::MAX_PARTS).cloned().collect();
+        }
+        if self.details.len() > Self::MAX_PARTS {
+            self.details = self.details.iter().take(Self::MAX_PARTS).cloned().collect();
+        }
+        self
+    }
 }
 
 /// Whether a shard is served as it is, or one priority lower by an operator's staleness policy.
@@ -81,4 +122,26 @@ pub struct Problem {
     pub code: Code,
     /// What is wrong and what to do, in one line.
     pub message: Arc<str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_keeps_no_more_than_its_bound() {
+        let pair = |n: usize| (n.to_string().into(), "".into());
+        let part = |n: usize| SourcePart { name: n.to_string().into(), ..SourcePart::default() };
+        let status = SourceStatus {
+            parts: (0..100).map(part).collect(),
+            details: (0..100).map(pair).collect(),
+            ..SourceStatus::new(SourceState::Live, "")
+        };
+        let kept = status.bounded();
+        assert_eq!(
+            (kept.parts.len(), kept.details.len()),
+            (SourceStatus::MAX_PARTS, SourceStatus::MAX_PARTS)
+        );
+        assert_eq!(&*kept.parts[63].name, "63", "the first are kept, in their order");
+    }
 }

@@ -206,7 +206,7 @@ impl Backend for CoreBackend {
         self.tell(registry, |r| {
             let state = if readable { SourceState::Live } else { SourceState::Unreachable };
             let reason = if readable { "" } else { "the directory cannot be read" };
-            let status = SourceStatus { state, reason: reason.into(), retry_in: None };
+            let status = SourceStatus::new(state, reason);
             vec![Delta::Status(r.scope.clone(), status)]
         })
     }

@@ -246,7 +246,7 @@ impl Tree {
     }
 
     fn status(&mut self, state: SourceState, why: &str, events: &mut Vec<ConfigEvent>) {
-        let status = SourceStatus { state, reason: why.into(), retry_in: None };
+        let status = SourceStatus::new(state, why);
         if self.state.as_ref() == Some(&status) {
             return;
         }

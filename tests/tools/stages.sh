@@ -2,22 +2,28 @@
 # Sourced by ./test after setup.sh.
 
 names=() kinds=() needs=() commands=()
-declare -A seconds status pids started
+declare -A seconds status pids started weights
 
-# stage NAME one|side NEED COMMAND...
+# stage NAME one|side|wait NEED,NEED... COMMAND...
 stage() {
   names+=("$1") kinds+=("$2") needs+=("$3")
   shift 3
   commands+=("$*")
 }
 
-# suites one|side NEED FOLDER: a stage for each [[test]] of that crate that wants real servers. Those about
-# traffic promise a rate, and run alone whatever the others do.
+# suites FOLDER: a stage for each [[test]] of that crate that wants real servers. Those about traffic promise a
+# rate, and run alone whatever the others do; those over registries wait for them most of their time.
 suites() {
-  local kind need=$2 crate test
-  crate=$(sed -n 's/^name = "\(tributary-[a-z-]*\)"/\1/p' "$3/Cargo.toml" | head -1)
-  for test in $(awk '/^\[\[test\]\]/ {name=""} /^name = / {gsub(/"/, "", $3); name=$3} /^required-features/ && name {print name}' "$3/Cargo.toml"); do
-    case $test in *_traffic) kind=one ;; *) kind=$1 ;; esac
+  local kind need crate test
+  crate=$(sed -n 's/^name = "\(tributary-[a-z-]*\)"/\1/p' "$1/Cargo.toml" | head -1)
+  for test in $(awk '/^\[\[test\]\]/ {name=""} /^name = / {gsub(/"/, "", $3); name=$3} /^required-features/ && name {print name}' "$1/Cargo.toml"); do
+    kind=side need=servers
+    case $test in
+      kube_*) kind=wait need=servers,kubernetes ;;
+      consul_*) kind=wait need=servers,consul ;;
+      hybrid_*) kind=wait need=servers,kubernetes,consul ;;
+    esac
+    case $test in *_traffic) kind=one ;; esac
     stage "$test" "$kind" "$need" cargo test --workspace --features "$crate/servers" --test "$test"
   done
 }
@@ -81,11 +87,11 @@ start() {
   pids[$name]=$!
 }
 
+# finish NUMBER STATUS: what a stage that has ended leaves behind is its failure.
 finish() {
   local name=${names[$1]} pid left
   pid=${pids[$name]}
-  wait "$pid"
-  status[$name]=$?
+  status[$name]=$2
   left=$(left_behind "$pid")
   if [ -n "$left" ]; then
     # shellcheck disable=SC2086
@@ -118,24 +124,31 @@ excerpt() {
   fi
 }
 
-# Neighbours marked side wait for servers much of their time, so they run together: two at once, since each
-# runs several tests at once, and more of them would wait for the processor instead.
+# Neighbours that may run together do: of those marked side two at once, since each runs several tests at once
+# and more of them would wait for the processor instead; of those marked wait up to four.
 run_all() {
-  local i together=()
+  local i weight
+  running=() load=0
   for i in "${!names[@]}"; do
     wanted "$i" || continue
-    if [ "${kinds[$i]}" = side ]; then
-      start "$i"; together+=("$i")
-      if [ ${#together[@]} -ge 2 ]; then join "${together[@]}"; together=(); fi
-      continue
-    fi
-    join "${together[@]}"; together=()
-    start "$i"; finish "$i"
+    case ${kinds[$i]} in side) weight=2 ;; wait) weight=1 ;; *) weight=4 ;; esac
+    while [ $((load + weight)) -gt 4 ]; do join_one; done
+    start "$i"
+    running+=("$i") load=$((load + weight)) weights[$i]=$weight
   done
-  join "${together[@]}"
+  while [ ${#running[@]} -gt 0 ]; do join_one; done
 }
 
-join() { local i; for i in "$@"; do finish "$i"; done; }
+# Finishes the stage that ends next.
+join_one() {
+  local i ended outcome left=()
+  wait -n -p ended "${pids[@]}"
+  outcome=$?
+  for i in "${running[@]}"; do
+    if [ "${pids[${names[$i]}]}" = "$ended" ]; then finish "$i" $outcome; load=$((load - ${weights[$i]})); else left+=("$i"); fi
+  done
+  running=("${left[@]}")
+}
 
 # When we are stopped, nothing that a stage started outlives us.
 stop_all() {
@@ -168,15 +181,12 @@ table() {
 give_up() { printf '%s\n0 passed, 1 failed\n' "$1"; exit 1; }
 
 prepare() {
-  local i asked=() servers=-
-  for i in "${!names[@]}"; do
-    wanted "$i" || continue
-    asked+=("${needs[$i]}")
-    [ "${needs[$i]}" != servers ] || servers=servers
-  done
-  check_machine "$servers" || give_up 'install them and run ./test again'
-  # shellcheck disable=SC2046
-  need $(printf '%s\n' "${asked[@]}" | sort -u) || give_up 'the set-up did not finish'
+  local i asked
+  asked=$(for i in "${!names[@]}"; do ! wanted "$i" || tr , '\n' <<<"${needs[$i]}"; done | sort -u)
+  # shellcheck disable=SC2086
+  check_machine $asked || give_up 'install them and run ./test again'
+  # shellcheck disable=SC2086
+  need $asked || give_up 'the set-up did not finish'
 }
 
 check_names() {

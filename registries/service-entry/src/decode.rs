@@ -12,7 +12,7 @@ use tributary_model::Code;
 
 use crate::document::{Body, Document, Placed, SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP, known_kind};
 use crate::fault::{Faults, Pos};
-use crate::yaml::{Node, Value};
+use crate::node::{Node, Value};
 use fields::Fields;
 pub(crate) use meta::{is_label_name, is_object_name};
 

@@ -73,15 +73,30 @@ impl fmt::Display for Fault {
 /// The faults of one document, bounded: a document in which everything is wrong is told so a few
 /// times, not a million times.
 #[derive(Debug, Default)]
-pub(crate) struct Faults(Vec<Fault>);
+pub(crate) struct Faults {
+    found: Vec<Fault>,
+    lenient: bool,
+}
 
 impl Faults {
     const MAX: usize = 16;
 
+    /// Faults of an object that an API server has taken: a field that is not known is one that a
+    /// newer version of its kind has, not one that somebody has misspelt.
+    pub(crate) fn lenient() -> Self {
+        Self { found: Vec::new(), lenient: true }
+    }
     pub(crate) fn add(&mut self, fault: Fault) {
         // A refusal must not be lost behind warnings.
-        if self.0.len() < Self::MAX || (fault.severity == Severity::Refused && !self.refused()) {
-            self.0.push(fault);
+        if self.found.len() < Self::MAX || (fault.severity == Severity::Refused && !self.refused()) {
+            self.found.push(fault);
+        }
+    }
+    pub(crate) fn unknown_field(&mut self, at: Pos, message: impl Into<String>) {
+        if self.lenient {
+            self.warn(Code::UNKNOWN_FIELD, at, message);
+        } else {
+            self.refuse(Code::UNKNOWN_FIELD, at, message);
         }
     }
     pub(crate) fn refuse(&mut self, code: Code, at: Pos, message: impl Into<String>) {
@@ -91,11 +106,11 @@ impl Faults {
         self.add(Fault::warning(code, at, message));
     }
     pub(crate) fn refused(&self) -> bool {
-        self.0.iter().any(|fault| fault.severity == Severity::Refused)
+        self.found.iter().any(|fault| fault.severity == Severity::Refused)
     }
     pub(crate) fn sorted(mut self) -> Vec<Fault> {
-        self.0.sort_by_key(|fault| (std::cmp::Reverse(fault.severity), fault.at));
-        self.0
+        self.found.sort_by_key(|fault| (std::cmp::Reverse(fault.severity), fault.at));
+        self.found
     }
 }
 
@@ -106,14 +121,22 @@ pub(crate) fn problem(faults: &[Fault], file: &str, first_line: u32) -> Option<P
     let first = faults.first()?;
     let mut message = String::new();
     for (i, fault) in faults.iter().take(SHOWN).enumerate() {
-        let at = fault.at.from_line(first_line);
         let separator = if i == 0 { "" } else { "; " };
-        message.push_str(&format!("{separator}{file}:{}:{}: {}", at.line, at.column, fault.message));
+        message.push_str(&format!("{separator}{}{}", place(fault.at, file, first_line), fault.message));
     }
     if faults.len() > SHOWN {
         message.push_str(&format!("; and {} more", faults.len() - SHOWN));
     }
     Some(Problem { code: first.code, message: message.into() })
+}
+
+/// `shop/pay.yaml:12:1: `, or nothing where the source has no places.
+fn place(at: Pos, file: &str, first_line: u32) -> String {
+    if file.is_empty() {
+        return String::new();
+    }
+    let at = at.from_line(first_line);
+    format!("{file}:{}:{}: ", at.line, at.column)
 }
 
 #[cfg(test)]

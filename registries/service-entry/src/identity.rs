@@ -7,7 +7,7 @@ use tributary_model::ObjectId;
 
 use crate::decode::{is_label_name, is_object_name};
 use crate::document::known_kind;
-use crate::yaml::Node;
+use crate::node::Node;
 
 /// What a document is about.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! A file's text becomes documents and problems.
 //!
 //! Every document is read, decoded and validated alone. [`load_str`] is what tests and tools call;
-//! the file source calls [`read`] on each document, and keeps what did not change.
+//! the file source calls [`read`] on each document, and keeps what did not change. An object of an
+//! API server goes through [`judge`] as every document does.
 
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use crate::decode::decode;
 use crate::document::{Document, Object, UNIDENTIFIED};
 use crate::fault::{self, Fault, Faults, Pos, Severity};
 use crate::identity::{self, About};
+use crate::node::Node;
 use crate::validate::validate;
 use crate::yaml::{Chunk, parse, split};
 
@@ -34,21 +36,24 @@ pub(crate) struct Read {
 
 /// Reads one document of a stream; `version` is the hash of its text.
 pub(crate) fn read(text: &str, version: Version) -> Read {
-    let mut faults = Faults::default();
-    let node = match parse(text) {
-        Ok(node) => node,
+    match parse(text) {
+        Ok(node) => judge(&node, Faults::default(), version),
         Err(fault) => {
             let (about, at) = (identity::of_text(text), fault.at);
-            return Read { document: None, about, at, faults: vec![fault], version };
+            Read { document: None, about, at, faults: vec![fault], version }
         }
-    };
-    let document = decode(&node, &mut faults);
+    }
+}
+
+/// Decodes and validates a tree, whatever it was written in.
+pub(crate) fn judge(node: &Node, mut faults: Faults, version: Version) -> Read {
+    let document = decode(node, &mut faults);
     // A field that could not be decoded would be found missing: that is said once, by the decoder.
     if let Some(document) = document.as_ref().filter(|_| !faults.refused()) {
         validate(document, &mut faults);
     }
     let served = document.filter(|_| !faults.refused()).map(Arc::new);
-    let about = served.as_ref().map_or_else(|| identity::of_node(&node), |d| About::Object(d.id()));
+    let about = served.as_ref().map_or_else(|| identity::of_node(node), |d| About::Object(d.id()));
     Read { document: served, about, at: node.at, faults: faults.sorted(), version }
 }
 

@@ -8,8 +8,7 @@ use tributary_model::{Code, Labels};
 use super::clip;
 use crate::document::{Placed, Text};
 use crate::fault::{Faults, Pos};
-use crate::yaml::node::Key;
-use crate::yaml::{Node, Value};
+use crate::node::{Key, Node, Value};
 
 /// A map that is being decoded.
 pub(crate) struct Fields<'n> {
@@ -161,7 +160,7 @@ impl<'n> Fields<'n> {
                     self.path(&clip(&key.name)),
                     self.advice(&key.name)
                 );
-                faults.refuse(Code::UNKNOWN_FIELD, key.at, message);
+                faults.unknown_field(key.at, message);
             }
         }
     }

@@ -8,7 +8,7 @@ use super::clip;
 use super::fields::Fields;
 use crate::document::{Meta, Text};
 use crate::fault::Faults;
-use crate::yaml::Node;
+use crate::node::Node;
 
 /// What an API server adds and an export of its objects therefore holds.
 const SERVERS: [&str; 9] = [

@@ -6,7 +6,7 @@ use super::fields::Fields;
 use super::workload;
 use crate::document::{Location, Placed, Resolution, SePort, ServiceEntry};
 use crate::fault::Faults;
-use crate::yaml::{Node, Value};
+use crate::node::{Node, Value};
 
 pub(super) fn decode(spec: &Node, path: String, status: Option<&Node>, faults: &mut Faults) -> ServiceEntry {
     let at = Placed::new(spec.at, ());

@@ -7,7 +7,7 @@ use super::fields::Fields;
 use crate::document::workload::ProbeMethod;
 use crate::document::{Placed, Probe, WorkloadEntry, WorkloadGroup, WorkloadSpec};
 use crate::fault::Faults;
-use crate::yaml::{Node, Value};
+use crate::node::{Node, Value};
 
 pub(super) fn spec(node: &Node, path: String, faults: &mut Faults) -> WorkloadSpec {
     let at = Placed::new(node.at, ());

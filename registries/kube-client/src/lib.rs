@@ -1,4 +1,15 @@
 //! How Tributary speaks to a Kubernetes API server: which credential, a classified watch, writes under a Lease.
 //!
 //! Not an adapter: it knows no service and no endpoint. The Kubernetes registry and the custom resources of
-//! the ServiceEntry registry both stand on it.
+//! the ServiceEntry registry both stand on it. A consumer holds one [`Watch`] per kind and asks it for the
+//! [`Event`]s that came; it never fails, and says by [`Event::Status`] how its kind is doing.
+
+pub mod connection;
+pub mod event;
+pub mod resource;
+pub mod watch;
+
+pub use connection::{ConnectError, ConnectOptions, Connection, Env};
+pub use event::{Event, Projection};
+pub use resource::{ObjectName, Resource};
+pub use watch::{Timing, Watch, WatchSpec};

@@ -6,6 +6,7 @@
 
 pub mod answer;
 pub mod bucket;
+pub mod config;
 pub mod map;
 pub mod watch;
 pub mod wire;

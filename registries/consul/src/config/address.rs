@@ -1,0 +1,124 @@
+//! Where a Consul is asked.
+
+use std::fmt;
+use std::str::FromStr;
+
+use reqwest::Url;
+
+/// An HTTP address of an agent or server, without user, query and secret.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address(Url);
+
+/// Why a text is no such address. The text itself may hold a password and is not repeated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the address of a consul {0}; write http://127.0.0.1:8500 or https://consul.example.com:8501")]
+pub struct InvalidAddress(&'static str);
+
+impl Address {
+    /// Reads `host:port`, which means plain HTTP, or a URL.
+    pub fn parse(text: &str) -> Result<Self, InvalidAddress> {
+        Self::with_default_scheme(text, false)
+    }
+    /// As [`Address::parse`]; where no scheme is given it is `https` if `ssl`.
+    pub fn with_default_scheme(text: &str, ssl: bool) -> Result<Self, InvalidAddress> {
+        let text = text.trim();
+        let full = match (text.contains("://"), ssl) {
+            (true, _) => text.to_owned(),
+            (false, true) => format!("https://{text}"),
+            (false, false) => format!("http://{text}"),
+        };
+        let url = Url::parse(&full).map_err(|_| InvalidAddress("cannot be read"))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(InvalidAddress("has a scheme other than http and https"));
+        }
+        if !url.has_host() {
+            return Err(InvalidAddress("has no host"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(InvalidAddress("holds a user or password, which belongs into CONSUL_HTTP_AUTH"));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(InvalidAddress("holds a query"));
+        }
+        Ok(Self(url))
+    }
+    /// Whether it is asked over TLS.
+    #[must_use]
+    pub fn is_secure(&self) -> bool {
+        self.0.scheme() == "https"
+    }
+    /// The URL of an endpoint below it. Every part is one path segment, whatever it holds.
+    #[must_use]
+    pub fn endpoint<'a>(&self, parts: impl IntoIterator<Item = &'a str>) -> Url {
+        let mut url = self.0.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(parts);
+        }
+        url
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str().trim_end_matches('/'))
+    }
+}
+
+impl FromStr for Address {
+    type Err = InvalidAddress;
+    fn from_str(text: &str) -> Result<Self, InvalidAddress> {
+        Self::parse(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_host_and_port_or_a_url() {
+        let cases = [
+            ("127.0.0.1:8500", "http://127.0.0.1:8500"),
+            ("http://consul:8500/", "http://consul:8500"),
+            ("https://[2001:db8::1]:8501", "https://[2001:db8::1]:8501"),
+            ("https://proxy.example.com/consul", "https://proxy.example.com/consul"),
+        ];
+        for (text, want) in cases {
+            assert_eq!(Address::parse(text).unwrap().to_string(), want);
+        }
+        assert!(Address::with_default_scheme("consul:8501", true).unwrap().is_secure());
+        assert!(!Address::with_default_scheme("http://consul:8500", true).unwrap().is_secure());
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_and_its_password_not_repeated() {
+        for bad in [
+            "",
+            "unix:///run/consul.sock",
+            "http://",
+            "http://u:hunter2@c:8500",
+            "http://c:8500?token=hunter2",
+        ] {
+            let error = Address::parse(bad).unwrap_err().to_string();
+            assert!(!error.contains("hunter2") && error.contains("write http://"), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_name_is_one_segment() {
+        let address = Address::parse("http://c:8500/prefix/").unwrap();
+        let cases = [
+            ("web", "/prefix/v1/health/service/web"),
+            ("a/b#c d?e", "/prefix/v1/health/service/a%2Fb%23c%20d%3Fe"),
+            ("gr\u{fc}n%2f", "/prefix/v1/health/service/gr%C3%BCn%252f"),
+        ];
+        for (name, want) in cases {
+            let url = address.endpoint(["v1", "health", "service", name]);
+            assert_eq!((url.path(), url.query(), url.fragment()), (want, None, None), "{name}");
+        }
+        for dots in [".", ".."] {
+            let url = address.endpoint(["v1", "health", "service", dots]);
+            assert!(url.path().starts_with("/prefix/v1/health/service"), "{dots} leads out: {url}");
+        }
+    }
+}

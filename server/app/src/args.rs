@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::config::Span;
 use crate::config::model::{LogFormat, RegistryConfig};
-use crate::config::{RegistryKind, Span};
-use crate::exit::{Exit, Failure};
-use tributary_model::Code;
+use registry::{parse_kind, parse_registry};
+
+mod registry;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -46,15 +47,30 @@ pub enum Command {
 /// Flags of `serve`. Each goes over its variable, its field in the file and its default.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ServeArgs {
-    /// A source, as KIND[=WHERE]: file=DIR. Repeat for several; replaces the file's `registries`
+    /// A source, as KIND[=WHERE]: kubernetes, file=DIR. Repeat for several; replaces the file's `registries`
     #[arg(long = "registry", value_name = "KIND[=WHERE]", value_parser = parse_registry)]
     pub registries: Vec<RegistryConfig>,
+    /// Kinds of sources, as istiod takes them: Kubernetes,Consul. The same as one --registry for each
+    #[arg(long = "registries", value_name = "KINDS", value_delimiter = ',', value_parser = parse_kind)]
+    pub kinds: Vec<RegistryConfig>,
     /// The configuration file [env: TRIBUTARY_CONFIG]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// The cluster that registries and clients belong to unless they say otherwise [default: Kubernetes] [env: CLUSTER_ID]
     #[arg(long, value_name = "ID")]
     pub cluster_id: Option<String>,
+    /// The namespace of the control plane [default: tributary-system] [env: POD_NAMESPACE]
+    #[arg(long, value_name = "NAMESPACE")]
+    pub system_namespace: Option<String>,
+    /// The revision that this server is: objects of another `istio.io/rev` are left out
+    #[arg(long)]
+    pub revision: Option<String>,
+    /// The kubeconfig file of the Kubernetes registry [default: KUBECONFIG, ~/.kube/config, the pod's account]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long)]
+    pub context: Option<String>,
     /// The domain of Kubernetes service names [default: cluster.local]
     #[arg(long)]
     pub domain: Option<String>,
@@ -236,23 +252,6 @@ pub struct ReferenceArgs {
     pub page: String,
 }
 
-fn parse_registry(text: &str) -> Result<RegistryConfig, Failure> {
-    let (kind, place) = match text.split_once('=') {
-        Some((kind, place)) => (kind, Some(place)),
-        None => (text, None),
-    };
-    let kind: RegistryKind = kind.parse()?;
-    match (kind, place) {
-        (RegistryKind::File, Some(place)) if !place.is_empty() => {
-            Ok(RegistryConfig { kind, name: None, path: Some(PathBuf::from(place)), cluster_id: None })
-        }
-        (RegistryKind::File, _) => {
-            let message = "`--registry file` needs a directory: file=DIR";
-            Err(Failure::new(Exit::Usage, Code::FLAG_INVALID, message))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -279,13 +278,24 @@ mod tests {
     }
 
     #[test]
+    fn kinds_may_be_given_as_istiod_takes_them() {
+        let Ok(Command::Serve(serve)) =
+            parse(&["serve", "--registries", "Kubernetes,kubernetes"]).map(|cli| cli.command)
+        else {
+            panic!("serve was not taken");
+        };
+        let kinds: Vec<_> = serve.kinds.iter().map(|r| r.kind.as_str()).collect();
+        assert_eq!(kinds, ["kubernetes", "kubernetes"]);
+    }
+
+    #[test]
     fn what_cannot_be_is_a_usage_error_that_says_why() {
         for (words, says) in [
-            (
-                &["serve", "--registry", "kubernetes"][..],
-                "TRB0106 registry kind `kubernetes` is not built into",
-            ),
+            (&["serve", "--registry", "consul"][..], "TRB0106 registry kind `consul` is not built into"),
             (&["serve", "--registry", "file"], "TRB0111 `--registry file` needs a directory"),
+            (&["serve", "--registry", "kubernetes=here"], "TRB0111 `--registry kubernetes` takes no place"),
+            (&["serve", "--registries", "Kubernetes,File"], "TRB0111 `--registry file` needs a directory"),
+            (&["serve", "--registries", "Kubernetes,Mock"], "TRB0106 there is no registry kind `Mock`"),
             (&["serve", "--xds-cert", "x"], "--xds-key"),
             (&["serve", "--first-sync-timeout", "soon"], "no length of time"),
             (&["get", "pods"], "services, endpoints, clients, registries"),

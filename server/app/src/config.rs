@@ -12,8 +12,10 @@ pub mod kind;
 pub mod layers;
 pub mod model;
 pub mod places;
+pub mod registry;
 pub mod schema;
 pub mod span;
+pub mod writes;
 
 use std::path::Path;
 
@@ -35,10 +37,12 @@ pub struct Loaded {
     pub origins: Origins,
     /// Variables that look like ours and are not.
     pub strangers: Vec<String>,
+    /// What is odd and was put right: said once at start, or when the file changes.
+    pub warnings: Vec<String>,
 }
 
 /// What flags put over everything else, with the name of the flag.
-pub type Flags<'a> = &'a dyn Fn(&mut Config, &mut Origins);
+pub type Flags<'a> = &'a dyn Fn(&mut Config, &mut Origins) -> Result<(), Failure>;
 
 /// Reads the layers and checks the result.
 pub fn load(path: Option<&Path>, env: &Environment, flags: Flags<'_>) -> Result<Loaded, Failure> {
@@ -58,7 +62,7 @@ pub fn layer(file: Option<&ConfigFile>, env: &Environment, flags: Flags<'_>) -> 
         None => Config::default(),
     };
     let (mut config, strangers) = layers::environment(&base, env, &mut origins)?;
-    flags(&mut config, &mut origins);
-    check::check(&mut config, &origins)?;
-    Ok(Loaded { config, origins, strangers })
+    flags(&mut config, &mut origins)?;
+    let warnings = check::check(&mut config, &origins)?;
+    Ok(Loaded { config, origins, strangers, warnings })
 }

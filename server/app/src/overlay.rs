@@ -2,16 +2,23 @@
 
 use crate::args::ServeArgs;
 use crate::config::model::{Config, TlsConfig};
-use crate::config::{Origins, Span};
+use crate::config::{Origins, RegistryKind, Span};
+use crate::exit::{Exit, Failure};
+use tributary_model::Code;
 
 /// Applies every flag that was given and notes where the value came from.
-pub fn apply(args: &ServeArgs, config: &mut Config, origins: &mut Origins) {
+pub fn apply(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Result<(), Failure> {
+    registries(args, config, origins)?;
     let mut note = |field: &str, flag: &str| {
         origins.insert(field.to_owned(), flag.to_owned());
     };
-    if !args.registries.is_empty() {
-        config.registries.clone_from(&args.registries);
-        note("registries", "--registry");
+    if let Some(namespace) = &args.system_namespace {
+        config.system_namespace.clone_from(namespace);
+        note("systemNamespace", "--system-namespace");
+    }
+    if let Some(revision) = &args.revision {
+        config.revision = Some(revision.clone());
+        note("revision", "--revision");
     }
     if let Some(id) = &args.cluster_id {
         config.cluster_id.clone_from(id);
@@ -58,4 +65,44 @@ pub fn apply(args: &ServeArgs, config: &mut Config, origins: &mut Origins) {
         config.log.format = format;
         note("log.format", "--log-format");
     }
+    Ok(())
+}
+
+fn registries(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Result<(), Failure> {
+    let given = || args.registries.iter().chain(&args.kinds);
+    if given().next().is_some() {
+        config.registries = given().cloned().collect();
+        // Places in the file's list say nothing of a list that replaces it.
+        origins.retain(|path, _| !path.starts_with("registries["));
+        let flag = if args.registries.is_empty() { "--registries" } else { "--registry" };
+        origins.insert("registries".to_owned(), flag.to_owned());
+    }
+    cluster(args, config, origins)
+}
+
+/// Which cluster, and as whom: flags about the one Kubernetes registry.
+fn cluster(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Result<(), Failure> {
+    let flags = [
+        ("kubeconfig", "--kubeconfig", args.kubeconfig.is_some()),
+        ("context", "--context", args.context.is_some()),
+    ];
+    let Some((_, flag, _)) = flags.into_iter().find(|(.., given)| *given) else { return Ok(()) };
+    let all = config.registries.iter_mut().enumerate();
+    let clusters: Vec<_> = all.filter(|(_, r)| r.kind == RegistryKind::Kubernetes).collect();
+    // The same one given twice is taken once, later.
+    let same = clusters.windows(2).all(|pair| pair[0].1 == pair[1].1 && pair[0].1.name.is_none());
+    if clusters.is_empty() || !same {
+        let found = clusters.len();
+        let message = format!("`{flag}` is about one Kubernetes registry and there are {found}");
+        return Err(Failure::new(Exit::Usage, Code::FLAG_INVALID, message)
+            .next("add `--registry kubernetes`, or set it beside the registry's `kind` in the file"));
+    }
+    for (i, registry) in clusters {
+        for (field, flag, _) in flags.into_iter().filter(|(.., given)| *given) {
+            origins.insert(format!("registries[{i}].{field}"), flag.to_owned());
+        }
+        registry.kubeconfig = args.kubeconfig.clone().or_else(|| registry.kubeconfig.take());
+        registry.context = args.context.clone().or_else(|| registry.context.take());
+    }
+    Ok(())
 }

@@ -172,6 +172,9 @@ impl Reloader {
         let running = self.running.config();
         let change = Change::between(&running, &loaded.config);
         let failures = self.apply.apply(&change, &merged(&running, &loaded.config)).await;
+        for warning in &loaded.warnings {
+            tracing::warn!("{warning}");
+        }
         for failure in &failures {
             tracing::error!(error = %failure, "a part of the changed configuration could not be taken over");
         }
@@ -232,7 +235,7 @@ mod tests {
     }
 
     fn mk_layers() -> Layers {
-        Box::new(|file| layer(Some(file), &Environment::default(), &|_, _| {}))
+        Box::new(|file| layer(Some(file), &Environment::default(), &|_, _| Ok(())))
     }
 
     fn mk_reloader(dir: &Path) -> (Reloader, Arc<Applied>) {

@@ -27,6 +27,9 @@ pub fn log(loaded: &Loaded) -> Result<LogLevel, Failure> {
         let names = loaded.strangers.join(", ");
         tracing::debug!(names, "variables that look like fields of the configuration and are none");
     }
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
     Ok(level)
 }
 

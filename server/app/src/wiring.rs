@@ -25,7 +25,8 @@ use tributary_registry_api::{Clock, ProcessClock};
 use tributary_runtime::{DropRecords, Runtime, RuntimeConfig, StartRule};
 
 use crate::admin::{Listener, Shared, Surface, router};
-use crate::config::{Config, Loaded};
+use crate::config::model::RegistryConfig;
+use crate::config::{Config, Loaded, RegistryKind};
 use crate::exit::{Exit, Failure};
 use crate::reload::{Layers, Reloader, Running};
 use crate::telemetry::LogLevel;
@@ -82,7 +83,7 @@ impl App {
         log: LogLevel,
     ) -> Result<Self, Failure> {
         for registry in &loaded.config.registries {
-            registries::factory(registry, &loaded.config)?;
+            registries::factories(registry, &loaded.config)?;
         }
         let xds = Xds::build(&loaded.config)?;
         Ok(Self { loaded, file, layers, log, xds })
@@ -185,11 +186,13 @@ impl Server {
 }
 
 fn runtime_config(config: &Config) -> RuntimeConfig {
-    let names = config.registries.iter().filter_map(|r| RegistryName::new(r.name.as_deref()?).ok());
-    let known: BTreeSet<RegistryName> = names.collect();
+    let names = config.registries.iter().flat_map(RegistryConfig::names);
+    let known: BTreeSet<RegistryName> = names.filter_map(|name| RegistryName::new(name).ok()).collect();
     let first_sync_timeout = config.start.first_sync_timeout.limit();
+    let cluster = config.registries.iter().find(|r| r.kind == RegistryKind::Kubernetes);
+    let config_cluster = cluster.and_then(|r| RegistryName::new(r.name.as_deref()?).ok());
     RuntimeConfig {
-        start: StartRule { known, config_cluster: None, first_sync_timeout },
+        start: StartRule { known, config_cluster, first_sync_timeout },
         // Replicas that fail together should not come back together.
         seed: u64::from(std::process::id()),
         ..RuntimeConfig::default()

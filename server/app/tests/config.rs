@@ -1,9 +1,10 @@
 //! The configuration as a person meets it: layers, errors with line and field, defaults.
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::path::Path;
 
-use tributary_app::args::ServeArgs;
+use clap::Parser as _;
+use tributary_app::args::{Cli, Command, ServeArgs};
 use tributary_app::config::{Config, ConfigFile, Loaded, layer, schema};
 use tributary_app::environment::Environment;
 use tributary_app::exit::{Exit, Failure};
@@ -27,7 +28,7 @@ fn error_of(body: &str) -> String {
 
 #[test]
 fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
-    let default = layer(None, &Environment::default(), &|_, _| {}).unwrap().config.xds.listen;
+    let default = layer(None, &Environment::default(), &|_, _| Ok(())).unwrap().config.xds.listen;
     assert_eq!(default.port(), 15010);
     let body = "xds: {listen: 127.0.0.1:1}\n";
     let env = || Environment::from([("TRIBUTARY_XDS__LISTEN", "127.0.0.1:2")]);
@@ -81,6 +82,29 @@ fn errors_name_file_line_and_field() {
             "TRB0110 t.yaml:5:25: registries[1].name: `x` is taken",
         ),
         (
+            "registries:\n- {kind: file, path: a, context: b}\n",
+            "TRB0102 t.yaml:4:25: registries[0].context: belongs to `kind: kubernetes`, this one is file",
+        ),
+        (
+            "registries:\n- {kind: kubernetes, namespaces: []}\n",
+            "TRB0102 t.yaml:4:22: registries[0].namespaces: names none",
+        ),
+        (
+            "registries:\n- {kind: kubernetes, probeInterval: 0s}\n",
+            "TRB0102 t.yaml:4:22: registries[0].probeInterval: must be more than 0",
+        ),
+        (
+            "registries:\n- {kind: kubernetes, name: a}\n- {kind: file, path: b, name: a-entries}\n",
+            "TRB0110 t.yaml:5:25: registries[1].name: `a-entries` is taken",
+        ),
+        (
+            "registries:\n- {kind: kubernetes}\n- {kind: kubernetes, context: b}\n",
+            "TRB0102 t.yaml:5:3: registries[1].clusterId: `Kubernetes` is the cluster of registry `kubernetes` too",
+        ),
+        ("writes: [services]\n", "TRB0102 t.yaml:3:10: writes[0]: `services` is not one of: addresses, "),
+        ("systemNamespace: a/b\n", "TRB0102 t.yaml:3:1: systemNamespace: "),
+        ("revision: a b\n", "TRB0102 t.yaml:3:1: revision: `a b` is not the value of a label"),
+        (
             "xds:\n  listen: 0.0.0.0:15010\n",
             "TRB0104 t.yaml:4:3: xds.listen: 0.0.0.0:15010 is not a loopback",
         ),
@@ -123,6 +147,54 @@ fn registries_without_a_name_get_one_that_is_free() {
     let loaded = mk_loaded(body, Environment::default(), &ServeArgs::default()).unwrap();
     let names: Vec<_> = loaded.config.registries.iter().map(|r| r.name.clone().unwrap()).collect();
     assert_eq!(names, ["file-2", "file", "file-3"]);
+}
+
+fn mk_args(words: &[&str]) -> ServeArgs {
+    match Cli::try_parse_from(["tributary", "serve"].iter().chain(words)).unwrap().command {
+        Command::Serve(args) => *args,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_source_given_twice_is_taken_once_and_told() {
+    for words in [
+        &["--registries", "Kubernetes,kubernetes"][..],
+        &["--registry", "kubernetes", "--registries", "Kubernetes", "--kubeconfig", "a"],
+    ] {
+        let loaded = mk_loaded("", Environment::default(), &mk_args(words)).unwrap();
+        assert_eq!(loaded.config.registries.len(), 1, "{words:?}");
+        assert_eq!(loaded.warnings, ["registry `kubernetes` is given twice and taken once"], "{words:?}");
+    }
+}
+
+#[test]
+fn what_may_be_written_and_has_no_effect_is_told() {
+    let loaded = mk_loaded("writes: [status, addresses]\n", Environment::default(), &ServeArgs::default());
+    assert_eq!(loaded.unwrap().warnings, ["writes: nothing in this version writes status"]);
+}
+
+#[test]
+fn flags_about_the_cluster_go_over_the_file() {
+    let body = "registries:\n- {kind: kubernetes, context: a, kubeconfig: x}\n- {kind: file, path: b}\n";
+    let args = mk_args(&["--context", "b", "--system-namespace", "mesh", "--revision", "canary"]);
+    let env = Environment::from([("POD_NAMESPACE", "pod"), ("TRIBUTARY_REVISION", "stable")]);
+    let loaded = mk_loaded(body, env, &args).unwrap();
+    let cluster = &loaded.config.registries[0];
+    assert_eq!(cluster.context.as_deref(), Some("b"));
+    assert_eq!(cluster.kubeconfig.as_deref(), Some(Path::new("x")), "the file's, which no flag changes");
+    assert_eq!(
+        (loaded.config.system_namespace.as_str(), loaded.config.revision.as_deref()),
+        ("mesh", Some("canary"))
+    );
+    assert_eq!(loaded.origins["registries[0].context"], "--context");
+    assert_eq!(loaded.origins["registries[0].kubeconfig"], "t.yaml:4:34");
+    let several = "registries:\n- {kind: kubernetes}\n- {kind: kubernetes, clusterId: b}\n";
+    for (body, found) in [("registries:\n- {kind: file, path: b}\n", 0), (several, 2)] {
+        let error = mk_loaded(body, Environment::default(), &args).unwrap_err();
+        let says = format!("TRB0111 `--context` is about one Kubernetes registry and there are {found}");
+        assert!(error.to_string().starts_with(&says), "{error}");
+    }
 }
 
 #[test]

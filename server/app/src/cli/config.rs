@@ -20,7 +20,7 @@ pub fn run(command: &ConfigCommand, env: &Environment, console: &mut Console<'_>
 }
 
 fn validate(file: &Path, env: &Environment, console: &mut Console<'_>) -> Result<(), Failure> {
-    let loaded = load(Some(file), env, &|_, _| {})?;
+    let loaded = load(Some(file), env, &|_, _| Ok(()))?;
     let registries = loaded.config.registries.len();
     console.say(&format!("{}: valid, {registries} registries", file.display()));
     Ok(())

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Config;
 use super::model::RegistryConfig;
+use super::{Config, RegistryKind};
 
 /// Parts that a running server takes over; everything else needs a restart.
 const TAKEN: &[&str] = &["registries", "settings", "aliases", "log.level"];
@@ -17,8 +17,8 @@ pub struct Change {
     pub joined: Vec<RegistryConfig>,
     /// Registries that stay and look elsewhere.
     pub rotated: Vec<RegistryConfig>,
-    /// Names of registries that are gone.
-    pub left: Vec<String>,
+    /// Registries that are gone.
+    pub left: Vec<RegistryConfig>,
     /// Whether settings or aliases differ.
     pub settings: bool,
     /// Whether the log level differs.
@@ -37,23 +37,32 @@ impl Change {
         };
         let (old, next) = (by_name(running), by_name(new));
         let mut out = Self {
-            left: old.keys().filter(|name| !next.contains_key(*name)).cloned().collect(),
+            left: old
+                .values()
+                .filter(|r| !r.name.as_ref().is_some_and(|n| next.contains_key(n)))
+                .cloned()
+                .collect(),
             settings: running.settings != new.settings || running.aliases != new.aliases,
             level: running.log.level != new.log.level,
             restart: restart(running, new),
             ..Self::default()
         };
+        let (was, is) = (&running.settings, &new.settings);
         // Sources make identities from the trust domain, so all read their objects anew.
-        let anew = running.settings.trust_domain != new.settings.trust_domain;
+        let anew = was.trust_domain != is.trust_domain;
+        // A cluster makes hosts from the domain and finds networks by address.
+        let clusters = was.domain != is.domain || was.networks != is.networks;
+        let anew =
+            |registry: &RegistryConfig| anew || (clusters && registry.kind == RegistryKind::Kubernetes);
         for (name, registry) in next {
             match old.get(&name) {
                 None => out.joined.push(registry),
                 // A registry's cluster is part of who it is: another cluster is another registry.
                 Some(before) if before.kind != registry.kind || before.cluster_id != registry.cluster_id => {
-                    out.left.push(name);
+                    out.left.push(before.clone());
                     out.joined.push(registry);
                 }
-                Some(before) if anew || *before != registry => out.rotated.push(registry),
+                Some(before) if anew(&registry) || *before != registry => out.rotated.push(registry),
                 Some(_) => {}
             }
         }
@@ -103,7 +112,6 @@ fn differing(a: &Value, b: &Value, path: &str, out: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::RegistryKind;
     use crate::config::model::TlsConfig;
 
     fn mk_registry(name: &str, path: &str, cluster: &str) -> RegistryConfig {
@@ -112,6 +120,7 @@ mod tests {
             name: Some(name.into()),
             path: Some(path.into()),
             cluster_id: Some(cluster.into()),
+            ..RegistryConfig::default()
         }
     }
 
@@ -135,7 +144,7 @@ mod tests {
         let names = |list: &[RegistryConfig]| list.iter().filter_map(|r| r.name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&change.joined), ["c", "d"]);
         assert_eq!(names(&change.rotated), ["b"]);
-        assert_eq!(change.left, ["a", "c"], "another cluster is another registry");
+        assert_eq!(names(&change.left), ["a", "c"], "another cluster is another registry");
     }
 
     #[test]
@@ -145,6 +154,21 @@ mod tests {
         new.settings.trust_domain = Some("prod".into());
         let change = Change::between(&old, &new);
         assert_eq!((change.rotated.len(), change.settings), (1, true));
+    }
+
+    #[test]
+    fn what_hosts_and_networks_are_made_from_is_read_into_clusters() {
+        let cluster =
+            RegistryConfig { name: Some("k".into()), ..RegistryConfig::of_kind(RegistryKind::Kubernetes) };
+        let old = mk_config(vec![mk_registry("a", "1", "x"), cluster]);
+        let (mut domain, mut networks) = (old.clone(), old.clone());
+        domain.settings.domain = Some("corp".into());
+        networks.settings.networks.insert("n".into(), vec!["10.0.0.0/8".into()]);
+        for new in [domain, networks] {
+            let rotated = Change::between(&old, &new).rotated;
+            let names: Vec<_> = rotated.iter().filter_map(|r| r.name.as_deref()).collect();
+            assert_eq!(names, ["k"], "a folder of entries is not read anew for it");
+        }
     }
 
     #[test]

@@ -3,29 +3,40 @@
 //! Called last by `load`, on the values of all layers. An error names the field and where it was
 //! set: a flag, a variable, or file and line.
 
+mod registries;
+
 use std::collections::BTreeSet;
 
-use tributary_model::{Code, Hostname, Namespace, NetworkId, RegistryName};
+use tributary_model::{Code, Hostname, Namespace, NetworkId};
 
+use super::Loaded;
 use super::layers::Origins;
-use super::model::{Config, RegistryConfig};
+use super::model::Config;
 use super::span::Span;
-use super::{Loaded, RegistryKind};
 use crate::exit::{Exit, Failure};
 
-/// Bounds on lists, so that a slip cannot make a server of a million watches.
-const MAX_REGISTRIES: usize = 1_000;
+/// A bound on the list, so that a slip cannot make a server of a million names.
 const MAX_ALIASES: usize = 10_000;
 
-/// Checks everything and names the registries that have no name.
-pub fn check(config: &mut Config, origins: &Origins) -> Result<(), Failure> {
+/// Checks everything, names the registries that have no name, and returns what a person should be
+/// told although it is no mistake.
+pub fn check(config: &mut Config, origins: &Origins) -> Result<Vec<String>, Failure> {
     let rules = Rules { origins };
-    rules.registries(config)?;
+    let mut warnings = rules.registries(config)?;
+    rules.control_plane(config)?;
+    warnings.extend(idle_writes(config));
     rules.addresses(config)?;
     rules.times(config)?;
     rules.settings(config)?;
     rules.aliases(config)?;
-    rules.log(config)
+    rules.log(config)?;
+    Ok(warnings)
+}
+
+fn idle_writes(config: &Config) -> Option<String> {
+    let idle = config.writes.iter().filter(|write| !write.has_effect());
+    let idle: Vec<&str> = idle.map(|write| write.as_str()).collect();
+    (!idle.is_empty()).then(|| format!("writes: nothing in this version writes {}", idle.join(", ")))
 }
 
 /// A server needs a source. Without one at start there is nothing to serve; without one in a
@@ -36,6 +47,7 @@ pub fn serves(loaded: Loaded) -> Result<Loaded, Failure> {
     }
     let examples = "say where services are declared, for example:\n    \
         tributary serve --registry file=./services\n    \
+        tributary serve --registry kubernetes\n    \
         tributary serve --registry file=/etc/tributary/services --xds-listen 127.0.0.1:15010\n    \
         tributary serve --config tributary.yaml";
     Err(Failure::new(Exit::Usage, Code::NO_REGISTRY, Code::NO_REGISTRY.info().title).next(examples))
@@ -65,48 +77,19 @@ impl Rules<'_> {
         self.wrong(Code::CONFIG_INVALID, field, why)
     }
 
-    fn registries(&self, config: &mut Config) -> Result<(), Failure> {
-        if config.registries.len() > MAX_REGISTRIES {
-            return Err(self.invalid("registries", format!("more than {MAX_REGISTRIES}")));
-        }
-        let mut taken = BTreeSet::new();
-        for (i, registry) in config.registries.iter().enumerate() {
-            self.registry(i, registry)?;
-            let Some(name) = &registry.name else { continue };
-            if !taken.insert(name.clone()) {
-                let field = format!("registries[{i}].name");
-                return Err(self.wrong(Code::REGISTRY_NAME_TAKEN, &field, format!("`{name}` is taken")));
-            }
-        }
-        self.id("clusterId", &config.cluster_id)?;
-        name_the_rest(&mut config.registries, &mut taken);
-        Ok(())
-    }
-    fn registry(&self, i: usize, registry: &RegistryConfig) -> Result<(), Failure> {
-        let field = |name: &str| format!("registries[{i}].{name}");
-        match (registry.kind, &registry.path) {
-            (RegistryKind::File, None) => {
-                Err(self.invalid(&field("path"), "a file registry needs a directory"))?
-            }
-            (RegistryKind::File, Some(path)) if path.as_os_str().is_empty() => {
-                Err(self.invalid(&field("path"), "is empty"))?;
-            }
-            (RegistryKind::File, Some(_)) => {}
-        }
-        if let Some(name) = &registry.name {
-            RegistryName::new(name).map_err(|e| self.invalid(&field("name"), e))?;
-            if name == crate::wiring::config_source::NAME {
-                let why = format!("`{name}` is the name of the configuration itself");
-                return Err(self.wrong(Code::REGISTRY_NAME_TAKEN, &field("name"), why));
-            }
-        }
-        match &registry.cluster_id {
-            Some(id) => self.id(&field("clusterId"), id),
-            None => Ok(()),
-        }
-    }
     fn id(&self, field: &str, text: &str) -> Result<(), Failure> {
         tributary_model::ClusterId::new(text).map(drop).map_err(|e| self.invalid(field, e))
+    }
+
+    fn control_plane(&self, config: &Config) -> Result<(), Failure> {
+        self.id("clusterId", &config.cluster_id)?;
+        Namespace::new(&config.system_namespace).map_err(|e| self.invalid("systemNamespace", e))?;
+        let Some(revision) = &config.revision else { return Ok(()) };
+        let is_label = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+        if revision.is_empty() || revision.len() > 63 || !revision.chars().all(is_label) {
+            return Err(self.invalid("revision", format!("`{revision}` is not the value of a label")));
+        }
+        Ok(())
     }
 
     fn addresses(&self, config: &Config) -> Result<(), Failure> {
@@ -207,16 +190,5 @@ impl Rules<'_> {
     fn log(&self, config: &Config) -> Result<(), Failure> {
         let parsed = tracing_subscriber::EnvFilter::builder().parse(&config.log.level);
         parsed.map(drop).map_err(|e| self.invalid("log.level", format!("`{}`: {e}", config.log.level)))
-    }
-}
-
-/// The kind, or the kind and the first number that is free.
-fn name_the_rest(registries: &mut [RegistryConfig], taken: &mut BTreeSet<String>) {
-    for registry in registries.iter_mut().filter(|registry| registry.name.is_none()) {
-        let kind = registry.kind.as_str();
-        let numbered = (2..).map(|n| format!("{kind}-{n}"));
-        let name = std::iter::once(kind.to_owned()).chain(numbered).find(|name| !taken.contains(name));
-        taken.extend(name.clone());
-        registry.name = name;
     }
 }

@@ -22,6 +22,8 @@ pub const OTHER_VARIABLES: &[(&str, &str)] = &[
     ("TRIBUTARY_SERVER", "the address of `--server`"),
     ("TRIBUTARY_LOG", "short for `TRIBUTARY_LOG__LEVEL`"),
     ("CLUSTER_ID", "`clusterId`, where `TRIBUTARY_CLUSTER_ID` is not set"),
+    ("POD_NAMESPACE", "`systemNamespace`, where `TRIBUTARY_SYSTEM_NAMESPACE` is not set"),
+    ("KUBECONFIG", "kubeconfig files, merged, for a Kubernetes registry that names none"),
 ];
 
 /// A field that a variable sets.
@@ -73,6 +75,7 @@ fn variables(env: &Environment) -> Vec<(String, String, String)> {
         }
     };
     add("CLUSTER_ID", "CLUSTER_ID", env.get("CLUSTER_ID"));
+    add("POD_NAMESPACE", "SYSTEM_NAMESPACE", env.get("POD_NAMESPACE"));
     add("TRIBUTARY_LOG", "LOG__LEVEL", env.get("TRIBUTARY_LOG"));
     for (rest, value) in env.with_prefix("TRIBUTARY_") {
         let variable = format!("TRIBUTARY_{rest}");
@@ -190,9 +193,14 @@ mod tests {
             ("TRIBUTARY_CLUSTER_ID", "b"),
             ("TRIBUTARY_LOG", "debug"),
             ("TRIBUTARY_LOG__LEVEL", "warn"),
+            ("POD_NAMESPACE", "a"),
+            ("TRIBUTARY_SYSTEM_NAMESPACE", "b"),
         ]));
         let config = config.unwrap();
         assert_eq!((config.cluster_id.as_str(), config.log.level.as_str()), ("b", "warn"));
+        assert_eq!(config.system_namespace, "b");
+        let short = with(Environment::from([("POD_NAMESPACE", "a")])).unwrap();
+        assert_eq!(short.system_namespace, "a");
     }
 
     #[test]

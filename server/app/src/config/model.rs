@@ -4,15 +4,16 @@
 //! Every part has a default, refuses fields that it does not know, and is written back in full by
 //! `tributary config default`. No field holds a secret: keys are named by file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::kind::RegistryKind;
+pub use super::registry::RegistryConfig;
 use super::span::Span;
+pub use super::writes::Write;
 
 /// The version that a file must name.
 pub const API_VERSION: &str = "tributary.dev/v1alpha1";
@@ -30,6 +31,15 @@ pub struct Config {
     /// The cluster that registries speak for unless they name another, and that clients which
     /// name none are taken to be in.
     pub cluster_id: String,
+    /// The namespace of the control plane, in the config cluster: the label of its network, mesh
+    /// configuration and Leases are there.
+    pub system_namespace: String,
+    /// The revision that this server is. Objects with another `istio.io/rev` label are left out;
+    /// all are read when left out.
+    pub revision: Option<String>,
+    /// What may be written to a cluster. Nothing is written that is not named here, so that a
+    /// server can run beside an istiod.
+    pub writes: BTreeSet<Write>,
     /// The sources. Changes are taken on reload.
     pub registries: Vec<RegistryConfig>,
     /// Where xDS is served.
@@ -56,6 +66,9 @@ impl Default for Config {
             api_version: API_VERSION.to_owned(),
             kind: KIND.to_owned(),
             cluster_id: "Kubernetes".to_owned(),
+            system_namespace: "tributary-system".to_owned(),
+            revision: None,
+            writes: BTreeSet::new(),
             registries: Vec::new(),
             xds: XdsConfig::default(),
             admin: AdminConfig::default(),
@@ -67,23 +80,6 @@ impl Default for Config {
             aliases: Vec::new(),
         }
     }
-}
-
-/// One source.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct RegistryConfig {
-    /// What kind of source.
-    pub kind: RegistryKind,
-    /// Its name, unique in one server; the kind when left out, with a number when that is taken.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// `file`: the directory of YAML documents.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<PathBuf>,
-    /// The cluster that it speaks for; `clusterId` of the server when left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cluster_id: Option<String>,
 }
 
 /// Where xDS is served.

@@ -49,8 +49,8 @@ impl Live {
     }
     fn kinds(&self) -> BTreeMap<String, &'static str> {
         let config = self.running.config();
-        let named = config.registries.iter().filter_map(|r| Some((r.name.clone()?, r.kind.as_str())));
-        named.collect()
+        let registries = config.registries.iter();
+        registries.flat_map(|r| r.names().into_iter().map(|name| (name, r.kind.as_str()))).collect()
     }
     /// The core's own trace of the services that an explanation is about.
     async fn history(&self, keys: Vec<ServiceKey>) -> BTreeMap<ServiceKey, Vec<Step>> {

@@ -16,8 +16,12 @@ use crate::exit::{Exit, Failure};
 use crate::reload::Apply;
 use crate::telemetry::LogLevel;
 
-/// The factory of one registry. A source that is down is no error here: it is waited for.
-pub fn factory(registry: &RegistryConfig, config: &Config) -> Result<Arc<dyn RegistryFactory>, Failure> {
+/// The factories of one configured registry, which come and go together: a Kubernetes cluster is
+/// two registries. A source that is down is no error here: it is waited for.
+pub fn factories(
+    registry: &RegistryConfig,
+    config: &Config,
+) -> Result<Vec<Arc<dyn RegistryFactory>>, Failure> {
     let name = registry.name.as_deref().unwrap_or_else(|| registry.kind.as_str());
     let wrong = |e: tributary_model::InvalidName| Failure::config(format!("registry `{name}`: {e}"));
     let name = RegistryName::new(name).map_err(wrong)?;
@@ -28,10 +32,13 @@ pub fn factory(registry: &RegistryConfig, config: &Config) -> Result<Arc<dyn Reg
             let path = registry.path.clone().unwrap_or_default();
             let files = FileFactory::new(name, cluster, vec![path]);
             let domain = config.settings.trust_domain.as_deref();
-            Ok(Arc::new(match domain {
+            Ok(vec![Arc::new(match domain {
                 Some(domain) => files.trust_domain(domain),
                 None => files,
-            }))
+            })])
+        }
+        RegistryKind::Kubernetes => {
+            Err(Failure::config(format!("registry `{name}`: the cluster's registry is not wired yet")))
         }
     }
 }
@@ -56,22 +63,40 @@ impl Registries {
         }
         Ok(())
     }
+    /// All of a registry's parts or none of them.
     async fn join(&self, registry: &RegistryConfig, config: &Config) -> Result<(), Failure> {
-        let factory = factory(registry, config)?;
-        self.handle.join(factory).await.map_err(|e| failed(registry.name.as_deref(), &e))
+        let mut joined = Vec::new();
+        for factory in factories(registry, config)? {
+            let name = factory.spec().id.name.clone();
+            if let Err(e) = self.handle.join(factory).await {
+                for name in joined {
+                    // What cannot leave has never come; the first error is the one to tell.
+                    let _ = self.handle.leave(name).await;
+                }
+                return Err(failed(name.as_str(), &e));
+            }
+            joined.push(name);
+        }
+        Ok(())
     }
     async fn rotate(&self, registry: &RegistryConfig, config: &Config) -> Result<(), Failure> {
-        let factory = factory(registry, config)?;
-        self.handle.rotate(factory).await.map_err(|e| failed(registry.name.as_deref(), &e))
+        for factory in factories(registry, config)? {
+            let name = factory.spec().id.name.clone();
+            self.handle.rotate(factory).await.map_err(|e| failed(name.as_str(), &e))?;
+        }
+        Ok(())
     }
-    async fn leave(&self, name: &str) -> Result<(), Failure> {
-        let registry = RegistryName::new(name).map_err(|e| failed(Some(name), &e))?;
-        self.handle.leave(registry).await.map_err(|e| failed(Some(name), &e))
+    async fn leave(&self, registry: &RegistryConfig) -> Result<(), Failure> {
+        for name in registry.names() {
+            let own = RegistryName::new(&name).map_err(|e| failed(&name, &e))?;
+            self.handle.leave(own).await.map_err(|e| failed(&name, &e))?;
+        }
+        Ok(())
     }
 }
 
-fn failed(name: Option<&str>, why: &dyn std::fmt::Display) -> Failure {
-    let message = format!("registry `{}`: {why}", name.unwrap_or_default());
+fn failed(name: &str, why: &dyn std::fmt::Display) -> Failure {
+    let message = format!("registry `{name}`: {why}");
     Failure::new(Exit::Failed, Code::CONFIG_RELOAD_FAILED, message)
 }
 
@@ -87,8 +112,8 @@ impl Apply for Registries {
             note(self.log.set(&config.log.level));
         }
         // Leaving comes first only where a name is taken by another registry.
-        for name in &change.left {
-            note(self.leave(name).await);
+        for registry in &change.left {
+            note(self.leave(registry).await);
         }
         for registry in &change.joined {
             note(self.join(registry, config).await);

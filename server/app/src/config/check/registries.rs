@@ -1,0 +1,155 @@
+//! The rules of the list of registries: whose field is set, which names are free, who speaks for
+//! which cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tributary_model::{Code, Namespace, RegistryName};
+
+use super::Rules;
+use crate::config::RegistryKind;
+use crate::config::model::{Config, RegistryConfig};
+use crate::exit::Failure;
+
+/// A bound on the list, so that a slip cannot make a server of a million watches.
+const MAX_REGISTRIES: usize = 1_000;
+/// A bound on the namespaces of one registry: each is watched apart.
+const MAX_NAMESPACES: usize = 1_000;
+
+impl Rules<'_> {
+    /// Checks every registry and names those without a name; returns what was given twice.
+    pub(super) fn registries(&self, config: &mut Config) -> Result<Vec<String>, Failure> {
+        if config.registries.len() > MAX_REGISTRIES {
+            return Err(self.invalid("registries", format!("more than {MAX_REGISTRIES}")));
+        }
+        let mut taken = BTreeSet::new();
+        for (i, registry) in config.registries.iter().enumerate() {
+            self.registry(i, registry)?;
+            if registry.name.is_none() {
+                continue;
+            }
+            for name in registry.names() {
+                if !taken.insert(name.clone()) {
+                    let field = format!("registries[{i}].name");
+                    return Err(self.wrong(Code::REGISTRY_NAME_TAKEN, &field, format!("`{name}` is taken")));
+                }
+            }
+        }
+        let warnings = drop_doubles(&mut config.registries);
+        name_the_rest(&mut config.registries, &mut taken);
+        self.one_per_cluster(config)?;
+        Ok(warnings)
+    }
+    fn registry(&self, i: usize, registry: &RegistryConfig) -> Result<(), Failure> {
+        let field = |name: &str| format!("registries[{i}].{name}");
+        for (name, kind) in registry.fields_of_a_kind() {
+            if kind != registry.kind {
+                let why =
+                    format!("belongs to `kind: {}`, this one is {}", kind.as_str(), registry.kind.as_str());
+                return Err(self.invalid(&field(name), why));
+            }
+        }
+        match registry.kind {
+            RegistryKind::File => self.file(&field("path"), registry)?,
+            RegistryKind::Kubernetes => self.kubernetes(&field, registry)?,
+        }
+        if let Some(name) = &registry.name {
+            self.name(&field("name"), name, registry)?;
+        }
+        match &registry.cluster_id {
+            Some(id) => self.id(&field("clusterId"), id),
+            None => Ok(()),
+        }
+    }
+    fn name(&self, field: &str, name: &str, registry: &RegistryConfig) -> Result<(), Failure> {
+        for name in registry.names() {
+            RegistryName::new(name).map_err(|e| self.invalid(field, e))?;
+        }
+        if name == crate::wiring::config_source::NAME {
+            let why = format!("`{name}` is the name of the configuration itself");
+            return Err(self.wrong(Code::REGISTRY_NAME_TAKEN, field, why));
+        }
+        Ok(())
+    }
+    fn file(&self, field: &str, registry: &RegistryConfig) -> Result<(), Failure> {
+        match &registry.path {
+            None => Err(self.invalid(field, "a file registry needs a directory")),
+            Some(path) if path.as_os_str().is_empty() => Err(self.invalid(field, "is empty")),
+            Some(_) => Ok(()),
+        }
+    }
+    fn kubernetes(&self, field: &dyn Fn(&str) -> String, registry: &RegistryConfig) -> Result<(), Failure> {
+        if registry.kubeconfig.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+            return Err(self.invalid(&field("kubeconfig"), "is empty"));
+        }
+        if let Some(namespaces) = &registry.namespaces {
+            self.namespaces(&field("namespaces"), namespaces)?;
+        }
+        for (name, span) in [
+            ("probeInterval", registry.probe_interval),
+            ("liveFor", registry.live_for),
+            ("auditInterval", registry.audit_interval),
+        ] {
+            if span.is_some_and(|span| span.get().is_zero()) {
+                return Err(self.invalid(&field(name), "must be more than 0"));
+            }
+        }
+        Ok(())
+    }
+    fn namespaces(&self, field: &str, namespaces: &[String]) -> Result<(), Failure> {
+        if namespaces.is_empty() {
+            return Err(self.invalid(field, "names none; leave it out to read all"));
+        }
+        if namespaces.len() > MAX_NAMESPACES {
+            return Err(self.invalid(field, format!("more than {MAX_NAMESPACES}")));
+        }
+        for namespace in namespaces {
+            Namespace::new(namespace).map_err(|e| self.invalid(field, e))?;
+        }
+        Ok(())
+    }
+    /// Two registries that both speak for a cluster would contradict each other about it.
+    fn one_per_cluster(&self, config: &Config) -> Result<(), Failure> {
+        let mut clusters: BTreeMap<&str, &str> = BTreeMap::new();
+        let kubernetes =
+            config.registries.iter().enumerate().filter(|(_, r)| r.kind == RegistryKind::Kubernetes);
+        for (i, registry) in kubernetes {
+            let cluster = registry.cluster_id.as_deref().unwrap_or(&config.cluster_id);
+            let name = registry.name.as_deref().unwrap_or_default();
+            if let Some(other) = clusters.insert(cluster, name) {
+                let why = format!("`{cluster}` is the cluster of registry `{other}` too");
+                return Err(self.invalid(&format!("registries[{i}].clusterId"), why));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The same source twice is one source.
+fn drop_doubles(registries: &mut Vec<RegistryConfig>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut seen: Vec<RegistryConfig> = Vec::new();
+    registries.retain(|registry| {
+        let double = registry.name.is_none() && seen.contains(registry);
+        if double {
+            warnings.push(format!("registry `{}` is given twice and taken once", registry.kind.as_str()));
+        } else {
+            seen.push(registry.clone());
+        }
+        !double
+    });
+    warnings
+}
+
+/// The kind, or the kind and the first number that is free.
+fn name_the_rest(registries: &mut [RegistryConfig], taken: &mut BTreeSet<String>) {
+    for registry in registries.iter_mut().filter(|registry| registry.name.is_none()) {
+        let kind = registry.kind.as_str();
+        let numbered = (2..).map(|n| format!("{kind}-{n}"));
+        let mut names = std::iter::once(kind.to_owned()).chain(numbered);
+        registry.name = names.find(|name| {
+            let named = RegistryConfig { name: Some(name.clone()), ..RegistryConfig::of_kind(registry.kind) };
+            named.names().iter().all(|name| !taken.contains(name))
+        });
+        taken.extend(registry.names());
+    }
+}

@@ -13,6 +13,7 @@ pub mod error;
 pub mod inlet;
 pub mod membership;
 pub mod registry;
+pub mod surroundings;
 
 pub use asks::{AskSender, Asks, asks};
 pub use backoff::{Backoff, BackoffPolicy, Chance, SplitMix};
@@ -22,5 +23,6 @@ pub use error::{Reason, RegistryError};
 pub use inlet::{Inlet, InletStats, Outlet, Run, Wake, inlet};
 pub use membership::{Kind, Membership};
 pub use registry::{Registry, RegistryFactory, RegistryIo};
+pub use surroundings::{Narrowed, Surroundings, SurroundingsReceiver, SurroundingsSender, surroundings};
 pub use tokio_util::sync::CancellationToken;
 pub use tributary_model::{RegistrySpec, SourceState, SourceStatus};

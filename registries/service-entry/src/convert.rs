@@ -13,6 +13,7 @@ mod workload;
 use std::sync::Arc;
 
 use tributary_model::{ClusterId, Fact, Identity, Namespace};
+use tributary_registry_api::Surroundings;
 
 use crate::document::{Body, Object};
 
@@ -23,13 +24,19 @@ pub struct Context {
     pub cluster: ClusterId,
     /// The domain of identities made from service accounts.
     pub trust_domain: Arc<str>,
+    around: Arc<Surroundings>,
 }
 
 impl Context {
     /// A cluster with the default trust domain.
     #[must_use]
     pub fn new(cluster: ClusterId) -> Self {
-        Self { cluster, trust_domain: "cluster.local".into() }
+        Self { cluster, trust_domain: "cluster.local".into(), around: Arc::default() }
+    }
+    /// The same within what holds around an object.
+    fn within(&self, around: &Arc<Surroundings>) -> Self {
+        let trust_domain = around.trust_domain.as_ref().unwrap_or(&self.trust_domain).clone();
+        Self { cluster: self.cluster.clone(), trust_domain, around: around.clone() }
     }
     fn identity(&self, namespace: &Namespace, account: &str) -> Option<Identity> {
         if account.is_empty() { None } else { Identity::spiffe(&self.trust_domain, namespace, account).ok() }
@@ -41,6 +48,7 @@ impl Context {
 #[must_use]
 pub fn convert(object: &Object, context: &Context) -> Vec<Fact> {
     let meta = &object.document.meta;
+    let context = &context.within(&object.around);
     match &object.document.body {
         Body::ServiceEntry(entry) => service_entry::facts(object, meta, entry, context),
         Body::WorkloadEntry(entry) => workload::fact(object, meta, entry, context).into_iter().collect(),
@@ -48,5 +56,7 @@ pub fn convert(object: &Object, context: &Context) -> Vec<Fact> {
     }
 }
 
+#[cfg(test)]
+mod around_tests;
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use tributary_model::object::ObjectVersion;
 use tributary_model::{Labels, Namespace, ObjectId, Source, Timestamp};
+use tributary_registry_api::Surroundings;
 
 pub use service_entry::{Location, Resolution, SePort, ServiceEntry};
 pub use workload::{Probe, WorkloadEntry, WorkloadGroup, WorkloadSpec};
@@ -131,6 +132,8 @@ pub struct Object {
     pub place: Arc<str>,
     /// The source's own version of it.
     pub version: Arc<str>,
+    /// What holds around it and is not said by it; nothing where the source is no cluster.
+    pub around: Arc<Surroundings>,
 }
 
 impl Object {

@@ -114,12 +114,22 @@ impl<'de> Visitor<'de> for Tree<'_> {
 mod tests {
     use super::*;
 
+    /// The same tree without its places.
+    fn nowhere(node: Node) -> Node {
+        let value = match node.value {
+            Value::List(items) => Value::List(items.into_iter().map(nowhere).collect()),
+            Value::Map(entries) => Value::Map(
+                entries.into_iter().map(|(key, node)| (Key { at: NOWHERE, ..key }, nowhere(node))).collect(),
+            ),
+            plain => plain,
+        };
+        Node { at: NOWHERE, value }
+    }
+
     #[test]
     fn what_is_read_is_what_yaml_of_the_same_content_comes_to() {
         let text = r#"{"a": [1, -2, "x", true, null, 1.5], "b": {"c": {}}}"#;
-        let plain = |node: &Node| format!("{node:?}").replace(|c: char| c.is_ascii_digit(), "0");
-        let (json, yaml) = (parse(text).unwrap(), crate::yaml::parse(text).unwrap());
-        assert_eq!(plain(&json), plain(&yaml));
+        assert_eq!(parse(text).unwrap(), nowhere(crate::yaml::parse(text).unwrap()));
     }
 
     #[test]

@@ -112,7 +112,12 @@ pub fn load_str(text: &str, file: &str) -> Load {
                 Some(first) => read.faults.insert(0, duplicate(&document.id(), first, read.at)),
                 None => {
                     seen.insert(document.id(), place.clone());
-                    load.documents.push(Object { document, place, version: read.version.to_string().into() });
+                    load.documents.push(Object {
+                        document,
+                        place,
+                        version: read.version.to_string().into(),
+                        around: Arc::default(),
+                    });
                 }
             }
         }

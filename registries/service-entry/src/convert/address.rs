@@ -37,6 +37,11 @@ pub(crate) fn of(spec: &WorkloadSpec) -> Option<WorkloadAddress> {
     name(text).map(|host| WorkloadAddress::Name(Arc::from(host.as_str())))
 }
 
+/// The IP at which a workload listens, where it is one.
+pub(super) fn ip(spec: &WorkloadSpec) -> Option<IpAddr> {
+    spec.address.as_ref()?.value.parse().ok()
+}
+
 /// A name that can be looked up. What is made of digits and dots alone is an IP or nothing:
 /// 10.0.0.300 is no name.
 pub(crate) fn name(text: &str) -> Option<Hostname> {

@@ -9,7 +9,7 @@ use tributary_model::{
 
 use super::topology::{Places, augmented, speaks_mesh_tls};
 use super::{Context, address};
-use crate::document::{Meta, Resolution, SePort, ServiceEntry, WorkloadSpec};
+use crate::document::{Location, Meta, Resolution, SePort, ServiceEntry, WorkloadSpec};
 
 /// The endpoints that the entry lists, the same for all of its hosts; `None` where it lists none.
 pub(super) fn inline(
@@ -82,7 +82,7 @@ impl Made {
             ports.filter_map(|port| group_port(port, if unix { None } else { target(spec, port) })).collect();
         let port_set = self.port_set(ports)?;
         let labels = &spec.labels.value;
-        let place = self.places.of(spec, labels, context);
+        let place = self.places.of(spec, labels, entry.location == Location::External, context);
         let account = spec.account.as_ref().map_or("", |account| &*account.value);
         self.addresses.push(Address {
             port_set,

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use tributary_model::{
     Attributes, DeclKey, Declaration, ExportTo, Fact, Group, GroupKey, Hostname, Identity, Labels, PortName,
     Protocol, Resolution as How, Selector, ServiceAddress, ServiceKey, ServicePort, Source, Target,
-    TrafficDistribution, WorkloadKind,
+    TrafficDistribution, Visibility, WorkloadKind,
 };
+use tributary_registry_api::Narrowed;
 
 use super::address::parse_range;
 use super::{Context, endpoints};
@@ -22,7 +23,7 @@ const PERSISTENT: [&str; 2] = ["istio.io/persistent-session", "istio.io/persiste
 
 pub(super) fn facts(object: &Object, meta: &Meta, entry: &ServiceEntry, context: &Context) -> Vec<Fact> {
     let source = object.source();
-    let common = Common::new(meta, entry);
+    let common = Common::new(meta, entry, context);
     let inline = endpoints::inline(&source, meta, entry, context);
     let mut facts = Vec::new();
     for host in hosts(entry) {
@@ -57,7 +58,7 @@ struct Common {
 }
 
 impl Common {
-    fn new(meta: &Meta, entry: &ServiceEntry) -> Self {
+    fn new(meta: &Meta, entry: &ServiceEntry, context: &Context) -> Self {
         Self {
             ports: ports(entry),
             addresses: entry
@@ -67,8 +68,8 @@ impl Common {
                 .collect(),
             resolution: resolution(entry.resolution.value),
             selector: entry.selector.as_ref().map(|labels| selector(labels.value.clone(), entry)),
-            export: ExportTo::parse(entry.export_to.iter().map(|word| &*word.value), &meta.namespace),
-            attributes: attributes(meta, entry),
+            export: export(meta, entry, context),
+            attributes: attributes(meta, entry, context),
         }
     }
     fn declaration(
@@ -145,12 +146,29 @@ fn selector(labels: Labels, entry: &ServiceEntry) -> Selector {
     }
 }
 
-fn attributes(meta: &Meta, entry: &ServiceEntry) -> Attributes {
+/// What the entry says, and no more than its surroundings let through (`registries.md` 4.1). Who says
+/// nothing is seen as the settings say; the bound holds for that too.
+fn export(meta: &Meta, entry: &ServiceEntry, context: &Context) -> ExportTo {
+    let said = ExportTo::parse(entry.export_to.iter().map(|word| &*word.value), &meta.namespace);
+    let own = &meta.namespace;
+    let seen = said.resolve(context.around.default_export.as_ref().unwrap_or(&Visibility::Public));
+    match context.around.narrowed.get(own) {
+        None => said,
+        Some(Narrowed::Own) if seen.admits(own, Some(own)) => {
+            ExportTo::Set(Visibility::Namespaces([own.clone()].into()))
+        }
+        Some(Narrowed::Own | Narrowed::Hidden) => ExportTo::Set(Visibility::Hidden),
+    }
+}
+
+fn attributes(meta: &Meta, entry: &ServiceEntry, context: &Context) -> Attributes {
     let labels = meta.labels.value.clone();
+    let own = meta.annotation(TRAFFIC).map(TrafficDistribution::parse);
+    let around = context.around.traffic.get(&meta.namespace).copied();
     let identities = entry.subject_alt_names.iter().filter_map(|name| Identity::new(&name.value).ok());
     Attributes {
         mesh_external: entry.location == Location::External,
-        traffic: meta.annotation(TRAFFIC).map(TrafficDistribution::parse).unwrap_or_default(),
+        traffic: own.or(around).unwrap_or_default(),
         persistent_sessions: PERSISTENT.iter().any(|label| labels.get(label).is_some()),
         identities: identities.collect(),
         race_connect: meta

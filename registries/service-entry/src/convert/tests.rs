@@ -296,7 +296,8 @@ fn conversion_leaves_out_what_validation_would_refuse() {
     );
     let node = crate::yaml::parse(&text).unwrap();
     let document = crate::decode::decode(&node, &mut crate::fault::Faults::default()).unwrap();
-    let object = Object { document: Arc::new(document), place: "".into(), version: "".into() };
+    let object =
+        Object { document: Arc::new(document), place: "".into(), version: "".into(), around: Arc::default() };
     let all = convert(&object, &mk_context());
     let [(key, d)] = &*declarations(&all) else { panic!("not one") };
     assert_eq!(key.service.host.as_str(), "*.example.com");

@@ -14,10 +14,20 @@ use crate::document::WorkloadSpec;
 pub(super) struct Places(BTreeMap<Place, Arc<Place>>);
 
 impl Places {
-    pub(super) fn of(&mut self, spec: &WorkloadSpec, labels: &Labels, context: &Context) -> Arc<Place> {
+    /// A workload's place. What lies inside the mesh lies in the network of its surroundings where it names
+    /// none itself; an endpoint `outside` is reached as it is.
+    pub(super) fn of(
+        &mut self,
+        spec: &WorkloadSpec,
+        labels: &Labels,
+        outside: bool,
+        context: &Context,
+    ) -> Arc<Place> {
+        let around =
+            || super::address::ip(spec).filter(|_| !outside).and_then(|ip| context.around.network_of(ip));
         self.shared(Place {
             cluster: Some(context.cluster.clone()),
-            network: network(spec, labels),
+            network: network(spec, labels).or_else(around),
             locality: locality(spec, labels),
             node: None,
         })
@@ -36,7 +46,7 @@ impl Places {
     }
 }
 
-/// The specification's word, else the label's: routing and labels never disagree.
+/// The specification's word, else the label's.
 fn network(spec: &WorkloadSpec, labels: &Labels) -> Option<NetworkId> {
     let said = spec.network.as_ref().map(|network| &*network.value).filter(|network| !network.is_empty());
     NetworkId::new(said.or_else(|| labels.get(NETWORK))?).ok()
@@ -50,13 +60,13 @@ fn locality(spec: &WorkloadSpec, labels: &Labels) -> Locality {
     label.map(Locality::parse_label).unwrap_or_default()
 }
 
-/// Labels with topology added; a network that the labels name already stays.
+/// Labels with topology added. They say the network by which the address is routed, whatever they said
+/// before: routing and labels never disagree.
 pub(super) fn augmented(labels: &Labels, place: &Place) -> Labels {
     let locality = &place.locality;
     let parts = [(REGION, &*locality.region), (ZONE, &*locality.zone), (SUBZONE, &*locality.subzone)];
     let cluster = place.cluster.as_ref().map(|cluster| (CLUSTER, cluster.as_str()));
     let network = place.network.as_ref().map(|network| (NETWORK, network.as_str()));
-    let network = network.filter(|_| labels.get(NETWORK).is_none());
     labels.with(parts.into_iter().filter(|(_, part)| !part.is_empty()).chain(cluster).chain(network))
 }
 

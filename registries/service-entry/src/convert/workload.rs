@@ -23,7 +23,7 @@ pub(super) fn fact(object: &Object, meta: &Meta, entry: &WorkloadEntry, context:
     let spec = &entry.spec;
     let own = meta.labels.value.pairs().iter().map(|(k, v)| (&**k, &**v));
     let labels = spec.labels.value.with(own);
-    let place = Places::default().of(spec, &labels, context);
+    let place = Places::default().of(spec, &labels, false, context);
     let account = spec.account.as_ref().map_or("", |account| &*account.value);
     let workload = Workload {
         source: object.source(),

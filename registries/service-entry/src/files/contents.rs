@@ -78,7 +78,12 @@ impl Contents {
     /// A document as it is served.
     pub(crate) fn object(&self, lying: &Lying) -> Option<Object> {
         let document = lying.read.document.clone()?;
-        Some(Object { document, place: self.place(lying), version: lying.read.version.to_string().into() })
+        Some(Object {
+            document,
+            place: self.place(lying),
+            version: lying.read.version.to_string().into(),
+            around: Arc::default(),
+        })
     }
     /// What is wrong with a document.
     pub(crate) fn problem(&self, lying: &Lying) -> Option<Problem> {

@@ -87,28 +87,17 @@ impl Authority {
         addr: SocketAddr,
         identity: Option<&Identity>,
     ) -> Result<TlsStream<TcpStream>> {
-        let config = self.client_config(identity)?;
+        let mut config = trusting(&self.certificate, identity)?;
+        config.alpn_protocols = vec![b"h2".to_vec()];
         let stream = TcpStream::connect(addr).await.with_context(|| format!("connect to {addr}"))?;
         stream.set_nodelay(true)?;
         let name = ServerName::try_from("localhost").context("the name of the server")?;
         TlsConnector::from(Arc::new(config)).connect(name, stream).await.context("TLS handshake")
     }
 
-    fn client_config(&self, identity: Option<&Identity>) -> Result<ClientConfig> {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.certificate.as_bytes())?)?;
-        let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
-        let builder = builder.with_safe_default_protocol_versions()?.with_root_certificates(roots);
-        let mut config = match identity {
-            None => builder.with_no_client_auth(),
-            Some(identity) => {
-                let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes())?;
-                let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes())?;
-                builder.with_client_auth_cert(vec![certificate], key)?
-            }
-        };
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        Ok(config)
+    /// The authority's certificate, in PEM.
+    pub fn certificate(&self) -> &str {
+        &self.certificate
     }
 
     fn sign(&self, name: &str, params: CertificateParams) -> Result<Identity> {
@@ -124,6 +113,20 @@ impl Authority {
         replace(&identity.certificate_file, &identity.certificate)?;
         Ok(identity)
     }
+}
+
+/// A client of TLS that trusts these certificates (PEM) alone, and shows `identity` if there is one.
+pub fn trusting(certificates: &str, identity: Option<&Identity>) -> Result<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(certificates.as_bytes()) {
+        roots.add(certificate?)?;
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+    let builder = builder.with_safe_default_protocol_versions()?.with_root_certificates(roots);
+    let Some(identity) = identity else { return Ok(builder.with_no_client_auth()) };
+    let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes())?;
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes())?;
+    Ok(builder.with_client_auth_cert(vec![certificate], key)?)
 }
 
 /// In one step, so that a server that reloads never reads half a file.

@@ -31,6 +31,28 @@ pub fn node_modules() -> Result<PathBuf> {
     }
 }
 
+/// The Kubernetes API server.
+pub fn kube_apiserver() -> Result<PathBuf> {
+    built("TRIBUTARY_KUBE_APISERVER", "kubernetes-", "kube-apiserver")
+}
+
+/// What the API server keeps its objects in.
+pub fn etcd() -> Result<PathBuf> {
+    built("TRIBUTARY_ETCD", "kubernetes-", "etcd")
+}
+
+/// The Consul binary.
+pub fn consul() -> Result<PathBuf> {
+    built("TRIBUTARY_CONSUL", "consul-", "consul")
+}
+
+fn built(variable: &str, folder: &str, name: &str) -> Result<PathBuf> {
+    match named(variable)? {
+        Some(path) => Ok(path),
+        None => exists(variable, newest(&cache()?, folder)?.join(name)),
+    }
+}
+
 /// The `tributary` binary: named, or beside the running test in cargo's target folder.
 pub fn tributary() -> Result<PathBuf> {
     if let Some(path) = named("TRIBUTARY_BIN")? {

@@ -1,0 +1,66 @@
+//! A server of somebody else's that a test kills, pauses and starts again with the same arguments: etcd, the
+//! Kubernetes API server, Consul. Owned by the part that knows its flags; dropped, it is killed.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use parking_lot::Mutex;
+use rustix::process::Signal;
+use tokio::process::Command;
+
+use crate::Process;
+
+/// A program with its arguments, running or not.
+#[derive(Debug)]
+pub struct Daemon {
+    name: String,
+    program: PathBuf,
+    args: Vec<String>,
+    process: Mutex<Option<Process>>,
+}
+
+impl Daemon {
+    /// Starts `program`.
+    pub fn start(name: &str, program: PathBuf, args: Vec<String>) -> Result<Self> {
+        let daemon = Self { name: name.to_owned(), program, args, process: Mutex::new(None) };
+        daemon.start_again()?;
+        Ok(daemon)
+    }
+
+    /// Starts it anew with the same arguments; kills it first if it runs.
+    pub fn start_again(&self) -> Result<()> {
+        let mut process = self.process.lock();
+        *process = None;
+        let mut command = Command::new(&self.program);
+        command.args(&self.args);
+        *process = Some(Process::spawn(&self.name, command)?);
+        Ok(())
+    }
+
+    /// Kills it without a word.
+    pub fn kill(&self) {
+        *self.process.lock() = None;
+    }
+
+    /// Stops it where it stands: its connections stay open and nothing answers.
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// Fails, with what it said last, if it has ended by itself.
+    pub fn check_running(&self) -> Result<()> {
+        match self.process.lock().as_mut() {
+            Some(process) => process.check_running(),
+            None => bail!("{} was killed; start it again first", self.name),
+        }
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        self.process.lock().as_ref().with_context(|| format!("{} does not run", self.name))?.signal(signal)
+    }
+}

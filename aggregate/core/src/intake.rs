@@ -62,6 +62,11 @@ impl Core {
                     return;
                 }
             }
+            Delta::LeftOut(scope, list) => {
+                if let Some(run) = self.run(name) {
+                    run.leave_out(&scope, list);
+                }
+            }
             Delta::Status(scope, status) => {
                 if !self.run(name).is_some_and(|run| run.note(&scope, status, at)) {
                     return;
@@ -270,6 +275,7 @@ impl Core {
                     shadow.facts.remove(&key);
                 }
             }
+            Delta::LeftOut(scope, list) => shadow.run.leave_out(&scope, list),
             Delta::Status(scope, status) => {
                 shadow.run.note(&scope, status, at);
             }

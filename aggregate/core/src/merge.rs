@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    Code, CollectionKind, Condition, Declaration, DeclarationView, EndpointSource, ExportTo, Group,
-    GroupPort, Hostname, Identity, Mono, NetworkId, ObjectId, ObjectRef, Origin, PortName, PortNumber,
-    Protocol, Recorder, Resolution, ServiceAddress, ServiceKey, ServicePort, Stage, Standing, Step, Verdict,
-    Visibility,
+    Code, CollectionKind, Condition, Declaration, DeclarationView, EndpointSource, Group, GroupPort,
+    Hostname, Identity, Mono, NetworkId, ObjectId, ObjectRef, Origin, PortName, PortNumber, Protocol,
+    Provider, Recorder, Resolution, ServiceAddress, ServiceKey, ServicePort, Settings, Stage, Standing, Step,
+    Verdict, Visibility,
 };
 
 use crate::alias::Aliases;
@@ -21,7 +21,7 @@ use crate::gateways::Gateways;
 use crate::precedence::{Ranked, ranked};
 use crate::select::Selection;
 use crate::service::{Decl, Service};
-use crate::settings::{SettingsTable, cluster_local};
+use crate::settings::SettingsTable;
 use crate::shards::Shards;
 use crate::workloads::{WorkloadSlot, Workloads};
 
@@ -126,7 +126,7 @@ fn merge_declaration<R: Recorder>(
     rec: &mut R,
 ) {
     let own = &effective(world, service, &decl.declaration);
-    let visibility = resolve_export(&own.export, &world.settings.effective.default_export(), &service.key);
+    let visibility = visibility(&world.settings.effective, shard, own, &service.key);
     rec.step(|| declared(shard, decl));
     if own.resolution != first.declaration.resolution {
         out.conditions.resolution(&first.declaration, own);
@@ -221,7 +221,7 @@ fn merge_port<R: Recorder>(
 
 /// A declaration with what the settings say of its host over it.
 fn effective(world: &World, service: &Service, declaration: &Arc<Declaration>) -> Arc<Declaration> {
-    match cluster_local(&world.settings.effective, &service.key.host) {
+    match world.settings.effective.is_cluster_local(&service.key.host) {
         Some(local) if local != declaration.attributes.cluster_local => {
             let mut own = Declaration::clone(declaration);
             own.attributes.cluster_local = local;
@@ -253,12 +253,21 @@ fn groups_behind<'a>(world: &'a World, shard: &Ranked<'a>, decl: &'a Decl) -> Ve
     listed.chain(selected).filter(|b| !b.group.addresses.is_empty()).collect()
 }
 
-/// Who sees a declaration, with "its own namespace" written out.
-fn resolve_export(export: &ExportTo, default: &Visibility, service: &ServiceKey) -> Visibility {
-    match export.resolve(default) {
+/// Who sees a declaration, with "its own namespace" written out. What an administrator set for
+/// ServiceEntries narrows theirs, wherever they come from.
+fn visibility(
+    settings: &Settings,
+    shard: &Ranked<'_>,
+    declaration: &Declaration,
+    service: &ServiceKey,
+) -> Visibility {
+    let said = match declaration.export.resolve(&settings.default_export()) {
         Visibility::Own => Visibility::Namespaces(Arc::from([service.namespace.clone()])),
         other => other,
-    }
+    };
+    let caps = settings.entry_visibility.as_ref();
+    let caps = caps.filter(|_| shard.info.shard.registry.provider == Provider::ServiceEntry);
+    caps.map_or_else(|| said.clone(), |caps| said.under(caps.of(&service.namespace), &service.namespace))
 }
 
 /// Which port of a set stands behind a declaration's port: the one of the same name, or the only

@@ -257,6 +257,7 @@ impl Core {
             collections: collections.into(),
             standing: registry.standing,
             conditions: self.registry_conditions(name).into(),
+            left_out: registry.run.left_out.values().cloned().collect(),
         })
     }
 }

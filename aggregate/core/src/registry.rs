@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    Basis, Collection, Completeness, Fact, Freshness, Generation, Item, Key, Mono, ObjectId, ObjectRef,
-    Problem, RegistryId, Scope, SinceMono, SourceState, SourceStatus, Standing, Sweep,
+    Basis, Collection, Completeness, Fact, Freshness, Generation, Item, Key, LeftOut, Mono, ObjectId,
+    ObjectRef, Problem, RegistryId, Scope, SinceMono, SourceState, SourceStatus, Standing, Sweep,
 };
 
 use crate::precedence::RESTORED;
@@ -85,6 +85,8 @@ pub(crate) struct Run {
     pub(crate) problems: BTreeMap<ObjectId, OpenProblem>,
     /// Keys that a list did not name and that stay because their object is bad.
     pub(crate) spared: BTreeMap<ObjectId, BTreeSet<Key>>,
+    /// What its sources have and it leaves out on purpose.
+    pub(crate) left_out: BTreeMap<Scope, Arc<[LeftOut]>>,
     /// Whether all required collections have been synced in this run.
     pub(crate) settled: bool,
 }
@@ -103,6 +105,7 @@ impl Run {
     pub(crate) fn restart(&mut self, generation: Generation, now: Mono, why: &Arc<str>) {
         self.generation = generation;
         self.settled = false;
+        self.left_out.clear();
         for state in self.collections.values_mut() {
             state.go_stale(now, why);
             (state.synced, state.heard) = (None, false);
@@ -176,6 +179,14 @@ impl Run {
             self.status.insert(scope.clone(), (status.bounded(), at));
         }
         changed
+    }
+    /// What a scope's source has and is left out; no more of it than is kept.
+    pub(crate) fn leave_out(&mut self, scope: &Scope, list: Arc<[LeftOut]>) {
+        self.left_out.remove(scope);
+        let list = if list.len() > LeftOut::MAX { list[..LeftOut::MAX].into() } else { list };
+        if !list.is_empty() && self.left_out.len() < Self::MAX_COLLECTIONS {
+            self.left_out.insert(scope.clone(), list);
+        }
     }
     /// An object is bad.
     pub(crate) fn problem(&mut self, object: ObjectRef, problem: Problem, at: Mono) -> bool {

@@ -4,20 +4,9 @@
 
 use std::sync::Arc;
 
-use tributary_model::{Hostname, ObjectId, Provider, Settings, Shared};
+use tributary_model::{ObjectId, Provider, Settings, Shared};
 
 use crate::shards::{ShardId, Shards};
-
-/// Whether the settings say of a host that it is served within its own cluster only: an exact host
-/// goes before a `*.` suffix, a longer suffix before a shorter one.
-pub(crate) fn cluster_local(settings: &Settings, host: &Hostname) -> Option<bool> {
-    let said = settings.cluster_local.iter().flat_map(|list| list.iter());
-    let matching = said.filter(|(pattern, _)| {
-        let suffix = pattern.as_str().strip_prefix('*');
-        pattern == host || suffix.is_some_and(|suffix| host.as_str().ends_with(suffix))
-    });
-    matching.max_by_key(|(pattern, _)| (pattern == host, pattern.as_str().len())).map(|(_, local)| *local)
-}
 
 /// The values of each shard, and what they come to.
 #[derive(Debug, Default)]
@@ -57,27 +46,5 @@ impl SettingsTable {
             self.effective = Shared::new(folded);
         }
         changed
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_most_specific_pattern_decides() {
-        let host = |text: &str| Hostname::new(text).unwrap();
-        let list = [("*.svc", true), ("*.shop.svc", false), ("pay.shop.svc", true)];
-        let list = list.map(|(pattern, local)| (host(pattern), local));
-        let settings = Settings { cluster_local: Some(list.into()), ..Settings::default() };
-        let cases = [
-            ("a.svc", Some(true)),
-            ("a.shop.svc", Some(false)),
-            ("pay.shop.svc", Some(true)),
-            ("svc.org", None),
-        ];
-        for (text, want) in cases {
-            assert_eq!(cluster_local(&settings, &host(text)), want, "{text}");
-        }
     }
 }

@@ -14,6 +14,7 @@ use crate::delta::Collection;
 use crate::gateway::{Gateway, GatewayKey};
 use crate::hostname::Hostname;
 use crate::id::{Generation, Namespace, RegistryId, RegistryName};
+use crate::left_out::LeftOut;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::status::{Freshness, Standing};
@@ -77,6 +78,8 @@ pub struct RegistryView {
     pub standing: Standing,
     /// Conditions that are the registry's own (groups that wait for a declaration, …).
     pub conditions: Arc<[Condition]>,
+    /// What its sources have and it leaves out on purpose, by scope.
+    pub left_out: Arc<[Arc<[LeftOut]>]>,
 }
 
 impl Catalog {

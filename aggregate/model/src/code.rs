@@ -53,6 +53,8 @@ codes! {
     205 REGISTRY_UNKNOWN "a registry has not synced yet" => "see its reason with `tributary get registries -o wide`";
     206 REGISTRY_STALE "a registry has not been confirmed for a while" => "see its reason with `tributary get registries -o wide`";
     207 REGISTRY_FAILED "a registry's run failed and is being restarted" => "see its reason with `tributary get registries -o wide`";
+    208 NAMESPACE_NOT_SELECTED "a namespace is not selected for discovery" => "label it as `meshConfig.discoverySelectors` asks, or add it to `namespaces`";
+    209 OTHER_REVISION "an object is meant for another revision" => "correct its `istio.io/rev` label or `--revision`";
 
     // 03xx: documents
     301 YAML_SYNTAX "the document is not YAML" => "correct the named line";
@@ -73,6 +75,8 @@ codes! {
     316 ADDRESS_MISSING "a workload has neither address nor network" => "give it one";
     317 FILE_UNREADABLE "a file cannot be read" => "check its permissions, size and encoding; what it last said stays served";
     318 OBJECT_KEPT "an object stays served because its file holds a document that does not say which object it is" => "correct that document, or remove it";
+    319 MESH_CONFIG_INVALID "the mesh configuration is not valid in full" => "correct what the message names; what was last good stays in force";
+    320 NETWORK_CLAIMED_TWICE "several networks claim one registry or address range" => "give it to one of them; the first by name has it";
 
     // 04xx: conditions of a service
     401 PORT_CONFLICT "shards declare a port number with different names or protocols" => "make the declarations agree; the first in precedence is served";
@@ -87,6 +91,7 @@ codes! {
     410 DOMAIN_CONFLICT "two services claim the same domain on one port" => "change one; the first in precedence is served";
     411 NO_TARGET_PORT "a selected workload lacks the target port" => "name the port on the workload or use a number";
     412 LISTENER_CONFLICT "HTTP and TCP services need the same listener" => "use different ports; the first in precedence is served";
+    413 IMPORT_CONFLICT "the clusters that export a service disagree on it" => "make the Services agree; the first in precedence is imported";
 
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";

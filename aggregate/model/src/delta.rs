@@ -11,6 +11,7 @@ use crate::gateway::{Gateway, GatewayKey};
 use crate::group::{Group, GroupKey};
 use crate::hostname::Hostname;
 use crate::id::{Generation, RegistryName, Scope};
+use crate::left_out::LeftOut;
 use crate::object::{ObjectId, ObjectRef};
 use crate::settings::{Alias, Settings};
 use crate::status::{Problem, SourceStatus};
@@ -167,6 +168,8 @@ pub enum Delta {
     Problem(ObjectRef, Option<Problem>),
     /// How the source of a scope is doing.
     Status(Scope, SourceStatus),
+    /// All that a scope's source has and that is left out on purpose; replaces what was said before.
+    LeftOut(Scope, Arc<[LeftOut]>),
 }
 
 /// A delta with what the inlet knows of it.

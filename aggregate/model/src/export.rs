@@ -73,6 +73,57 @@ impl Visibility {
             Self::Namespaces(list) => client.is_some_and(|ns| list.binary_search(ns).is_ok()),
         }
     }
+    /// A mesh's default, from the words of such a list: `*` wins, then `~`, then `.`, which is each
+    /// declaration's own namespace; an empty list says nothing.
+    #[must_use]
+    pub fn default_of<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<Self> {
+        let words: Vec<&str> = words.into_iter().map(str::trim).collect();
+        if words.contains(&".") && !words.contains(&"*") && !words.contains(&"~") {
+            return Some(Self::Own);
+        }
+        // No object is at hand whose namespace `.` could be, so any will do.
+        let nobody = Namespace::new("default").ok()?;
+        match ExportTo::parse(words, &nobody) {
+            ExportTo::Set(visibility) => Some(visibility),
+            ExportTo::Default => None,
+        }
+    }
+    /// Who of these is left under a cap that an administrator set for declarations made in `own`. A
+    /// cap only ever narrows: who was not meant to see a declaration does not see it by a wide cap.
+    #[must_use]
+    pub fn under(&self, cap: &Self, own: &Namespace) -> Self {
+        match cap {
+            Self::Public => self.clone(),
+            Self::Hidden => Self::Hidden,
+            Self::Own | Self::Namespaces(_) => {
+                let capped = match cap {
+                    Self::Namespaces(list) => list.to_vec(),
+                    _ => vec![own.clone()],
+                };
+                let left: Vec<Namespace> =
+                    capped.into_iter().filter(|ns| self.admits(own, Some(ns))).collect();
+                if left.is_empty() { Self::Hidden } else { Self::Namespaces(left.into()) }
+            }
+        }
+    }
+}
+
+/// Caps on who sees ServiceEntries, by the namespace that declares them (`registries.md` 4.1).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize)]
+pub struct EntryVisibility {
+    /// Where nothing else is said.
+    pub default: Visibility,
+    /// Namespaces with another cap, sorted.
+    pub namespaces: Arc<[(Namespace, Visibility)]>,
+}
+
+impl EntryVisibility {
+    /// The cap of a namespace's entries.
+    #[must_use]
+    pub fn of(&self, namespace: &Namespace) -> &Visibility {
+        let at = self.namespaces.binary_search_by(|(ns, _)| ns.cmp(namespace));
+        at.ok().and_then(|at| self.namespaces.get(at)).map_or(&self.default, |(_, cap)| cap)
+    }
 }
 
 #[cfg(test)]
@@ -91,6 +142,38 @@ mod tests {
         assert_eq!(ExportTo::parse([".", "~"], &own), ExportTo::Set(Visibility::Hidden));
         let list = ExportTo::parse([".", "web", " web "], &own);
         assert_eq!(list, ExportTo::Set(Visibility::Namespaces([ns("shop"), ns("web")].into())));
+    }
+
+    #[test]
+    fn a_default_has_no_namespace_of_its_own() {
+        assert_eq!(Visibility::default_of(["."]), Some(Visibility::Own));
+        assert_eq!(Visibility::default_of([".", "*"]), Some(Visibility::Public));
+        assert_eq!(Visibility::default_of(["~", "."]), Some(Visibility::Hidden));
+        assert_eq!(
+            Visibility::default_of(["b", "a"]),
+            Some(Visibility::Namespaces([ns("a"), ns("b")].into()))
+        );
+        assert_eq!(Visibility::default_of([]), None);
+    }
+
+    #[test]
+    fn a_cap_narrows_and_never_widens() {
+        let own = ns("shop");
+        let only = |name: &str| Visibility::Namespaces([ns(name)].into());
+        let (public, hidden) = (Visibility::Public, Visibility::Hidden);
+        let cases = [
+            (&public, &Visibility::Own, only("shop")),
+            (&only("web"), &Visibility::Own, hidden.clone()),
+            (&only("web"), &public, only("web")),
+            (&public, &hidden, hidden.clone()),
+            (&hidden, &Visibility::Own, hidden.clone()),
+        ];
+        for (said, cap, left) in cases {
+            assert_eq!(said.under(cap, &own), left, "{said:?} under {cap:?}");
+        }
+        let caps =
+            EntryVisibility { default: Visibility::Own, namespaces: [(ns("web"), public.clone())].into() };
+        assert_eq!((caps.of(&own), caps.of(&ns("web"))), (&Visibility::Own, &public));
     }
 
     #[test]

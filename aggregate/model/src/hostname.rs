@@ -81,9 +81,76 @@ impl std::borrow::Borrow<str> for Hostname {
     }
 }
 
+/// Hosts that a rule is about: one host, `*.suffix` for every host under it, or `*` for all.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(transparent)]
+pub struct HostPattern(Arc<str>);
+
+impl HostPattern {
+    /// Checks and lower-cases, as [`Hostname::new`] does, and takes `*` as well.
+    pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidName> {
+        match text.as_ref() {
+            "*" => Ok(Self("*".into())),
+            text => Hostname::new(text).map(|host| Self(host.0)),
+        }
+    }
+    /// The pattern as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+    /// Whether it is about this host. `*.suffix` is about every name below the suffix, however deep,
+    /// and about itself.
+    #[must_use]
+    pub fn matches(&self, host: &Hostname) -> bool {
+        let suffix = self.0.strip_prefix('*');
+        *self.0 == *host.0 || suffix.is_some_and(|suffix| host.0.ends_with(suffix))
+    }
+    /// Orders patterns that match one host: the greatest is the most specific. A host goes before a
+    /// suffix, a longer suffix before a shorter one.
+    #[must_use]
+    pub fn specificity(&self) -> (bool, usize) {
+        (!self.0.starts_with('*'), self.0.len())
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl From<Hostname> for HostPattern {
+    fn from(host: Hostname) -> Self {
+        Self(host.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pattern_is_about_what_lies_under_it() {
+        let cases = [
+            ("*", "a.b", true),
+            ("*.b", "x.a.b", true),
+            ("*.b", "b", false),
+            ("*.b", "ab", false),
+            ("a.b", "A.b.", true),
+            ("a.b", "x.a.b", false),
+        ];
+        for (pattern, host, want) in cases {
+            let matches = HostPattern::new(pattern).unwrap().matches(&Hostname::new(host).unwrap());
+            assert_eq!(matches, want, "{pattern} {host}");
+        }
+        assert!(HostPattern::new("*.").is_err() && HostPattern::new("**").is_err());
+        let grade = |text| HostPattern::new(text).unwrap().specificity();
+        assert!(
+            grade("a.b") > grade("*.long.suffix")
+                && grade("*.a.b") > grade("*.b")
+                && grade("*.b") > grade("*")
+        );
+    }
 
     #[test]
     fn case_and_the_final_dot_do_not_matter() {

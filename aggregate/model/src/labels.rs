@@ -26,6 +26,8 @@ pub const WORKLOAD_NAME: &str = "service.istio.io/workload-name";
 pub const CANONICAL_NAME: &str = "service.istio.io/canonical-name";
 /// The canonical service's revision.
 pub const CANONICAL_REVISION: &str = "service.istio.io/canonical-revision";
+/// The control plane revision that an object is meant for.
+pub const REVISION: &str = "istio.io/rev";
 /// Takes an endpoint out of rotation while its sessions last.
 pub const DRAINING: &str = "istio.io/draining";
 

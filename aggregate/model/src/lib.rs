@@ -19,6 +19,7 @@ pub mod health;
 pub mod hostname;
 pub mod id;
 pub mod labels;
+pub mod left_out;
 pub mod locality;
 pub mod object;
 pub mod port;
@@ -45,18 +46,19 @@ pub use delta::{
     Ask, Basis, Collection, CollectionKind, Completeness, Delta, Fact, Item, Key, Record, Stamped,
 };
 pub use evidence::Evidence;
-pub use export::{ExportTo, Visibility};
+pub use export::{EntryVisibility, ExportTo, Visibility};
 pub use facet::{Dims, Facet};
 pub use gateway::{Gateway, GatewayAddress, GatewayKey};
 pub use group::{Group, GroupKey, GroupPort, PortSet, Summary};
 pub use hash::Version;
 pub use health::Health;
-pub use hostname::Hostname;
+pub use hostname::{HostPattern, Hostname};
 pub use id::{
     ClusterId, Generation, Identity, InvalidName, Namespace, NetworkId, NodeName, Provider, RegistryId,
     RegistryName, Scope,
 };
 pub use labels::Labels;
+pub use left_out::{LeftOut, of_revision};
 pub use locality::Locality;
 pub use object::{ObjectId, ObjectRef, ObjectVersion, Source};
 pub use port::{PortName, PortNumber, ServicePort, Target};

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::export::Visibility;
-use crate::hostname::Hostname;
+use crate::export::{EntryVisibility, Visibility};
+use crate::hostname::{HostPattern, Hostname};
 use crate::id::NetworkId;
 
 /// The CIDRs that lie in one network.
 pub type Cidrs = Arc<[ipnet::IpNet]>;
+
+/// Hosts, and whether each is served only within its own cluster; each pattern once.
+pub type ClusterLocal = Arc<[(HostPattern, bool)]>;
 
 /// Mesh-wide values. A field that nothing sets is `None`; the config file wins per field over the
 /// config cluster.
@@ -24,8 +27,11 @@ pub struct Settings {
     pub connect_timeout: Option<Duration>,
     /// Whether traffic to unknown hosts is refused rather than passed on.
     pub block_unknown: Option<bool>,
-    /// Hosts (or `*.` suffixes) that are served only within their own cluster, and their opposite.
-    pub cluster_local: Option<Arc<[(Hostname, bool)]>>,
+    /// Hosts that are served only within their own cluster, and their opposite. Each pattern is a
+    /// field of its own: the most specific that matches decides.
+    pub cluster_local: Option<ClusterLocal>,
+    /// Caps on who sees ServiceEntries.
+    pub entry_visibility: Option<Arc<EntryVisibility>>,
     /// Whether endpoints of other networks are sent as they are, without a gateway.
     pub cross_network_direct: Option<bool>,
     /// Networks and the CIDRs that lie in them.
@@ -45,10 +51,18 @@ impl Settings {
             domain: self.domain.clone().or_else(|| under.domain.clone()),
             connect_timeout: self.connect_timeout.or(under.connect_timeout),
             block_unknown: self.block_unknown.or(under.block_unknown),
-            cluster_local: self.cluster_local.clone().or_else(|| under.cluster_local.clone()),
+            cluster_local: both(self.cluster_local.as_ref(), under.cluster_local.as_ref()),
+            entry_visibility: self.entry_visibility.clone().or_else(|| under.entry_visibility.clone()),
             cross_network_direct: self.cross_network_direct.or(under.cross_network_direct),
             networks: self.networks.clone().or_else(|| under.networks.clone()),
         }
+    }
+    /// Whether a host is served within its own cluster only, where something says so.
+    #[must_use]
+    pub fn is_cluster_local(&self, host: &Hostname) -> Option<bool> {
+        let said = self.cluster_local.iter().flat_map(|list| list.iter());
+        let matching = said.filter(|(pattern, _)| pattern.matches(host));
+        matching.max_by_key(|(pattern, _)| pattern.specificity()).map(|(_, local)| *local)
     }
     /// Who sees a declaration that says nothing.
     #[must_use]
@@ -72,9 +86,46 @@ impl Settings {
     }
 }
 
+fn both(over: Option<&ClusterLocal>, under: Option<&ClusterLocal>) -> Option<ClusterLocal> {
+    let (Some(over), Some(under)) = (over, under) else { return over.or(under).cloned() };
+    let more = under.iter().filter(|(pattern, _)| !over.iter().any(|(own, _)| own == pattern));
+    Some(over.iter().chain(more).cloned().collect())
+}
+
 /// Joins hosts of several registries under one name, by explicit configuration.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Alias {
     /// The joined hosts, the first first.
     pub members: Arc<[Hostname]>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_local(list: &[(&str, bool)]) -> Settings {
+        let list = list.iter().map(|(text, local)| (HostPattern::new(text).unwrap(), *local)).collect();
+        Settings { cluster_local: Some(list), ..Settings::default() }
+    }
+
+    #[test]
+    fn the_most_specific_pattern_decides() {
+        let settings = mk_local(&[("*", true), ("*.shop.svc", false), ("pay.shop.svc", true)]);
+        let cases = [("a.svc", true), ("a.shop.svc", false), ("pay.shop.svc", true), ("svc.org", true)];
+        for (host, want) in cases {
+            assert_eq!(settings.is_cluster_local(&Hostname::new(host).unwrap()), Some(want), "{host}");
+        }
+        assert_eq!(Settings::default().is_cluster_local(&Hostname::new("a.svc").unwrap()), None);
+    }
+
+    #[test]
+    fn patterns_of_two_sources_stand_beside_each_other() {
+        let over = mk_local(&[("*.kube-system.svc", false)]);
+        let under = mk_local(&[("*.kube-system.svc", true), ("kubernetes.default.svc", true)]);
+        let both = over.over(&under);
+        let is = |host: &str| both.is_cluster_local(&Hostname::new(host).unwrap());
+        assert_eq!(is("dns.kube-system.svc"), Some(false), "the first source's word stands");
+        assert_eq!(is("kubernetes.default.svc"), Some(true));
+        assert_eq!(under.over(&Settings::default()), under);
+    }
 }

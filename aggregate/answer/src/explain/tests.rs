@@ -16,6 +16,16 @@ fn mk_client(namespace: &str) -> Client {
     client.class.namespace = Some(mk_ns(namespace));
     client
 }
+fn mk_registry_view(name: &str) -> RegistryView {
+    RegistryView {
+        id: mk_shard(name).registry.clone(),
+        generation: Generation(1),
+        collections: Arc::from([]),
+        standing: Standing::Normal,
+        conditions: Arc::from([]),
+        left_out: Arc::from([]),
+    }
+}
 fn ask(catalog: &Catalog, text: &str, client: Option<&Client>) -> Explanation {
     let mut all = explain(catalog, &text.parse().unwrap(), client);
     assert_eq!(all.len(), 1, "{all:?}");
@@ -119,13 +129,7 @@ fn stale_sources_and_held_endpoints_are_remarked() {
     let mut catalog = mk_served(mk_facts(vec![source]), Visibility::Public);
     let collection = Collection { scope: shard.scope.clone(), kind: CollectionKind::Groups };
     let stale = Freshness::Stale { since: SinceMono::default(), why: "unreachable".into() };
-    let registry = RegistryView {
-        id: shard.registry.clone(),
-        generation: Generation(1),
-        collections: [(collection, stale)].into(),
-        standing: Standing::Normal,
-        conditions: Arc::from([]),
-    };
+    let registry = RegistryView { collections: [(collection, stale)].into(), ..mk_registry_view("east") };
     catalog.registries.insert(shard.registry.name.clone(), Shared::new(registry));
     let explanation = ask(&catalog, "10.0.0.1", None);
     let source_codes: Vec<u16> =
@@ -205,4 +209,35 @@ fn queries_read_every_form_of_an_endpoint() {
     assert_eq!(read("[::1]:80"), Query::Socket("[::1]:80".parse().unwrap()));
     assert_eq!(read("::1"), read("[::1]"));
     assert_eq!(read("unix:/x").to_string(), "unix:/x");
+}
+
+#[test]
+fn what_a_registry_leaves_out_is_why_its_hosts_are_not_there() {
+    let left_out = |name: &str, pattern: &str, code| LeftOut {
+        object: ObjectRef::new(ObjectId::new("Namespace", "", name)),
+        code,
+        message: format!("{name} is left out").into(),
+        hosts: [HostPattern::new(pattern).unwrap()].into(),
+    };
+    let list: Arc<[LeftOut]> = [
+        left_out("shop", "*.shop.svc.cluster.local", Code::NAMESPACE_NOT_SELECTED),
+        left_out("web", "*.web.svc.cluster.local", Code::OTHER_REVISION),
+    ]
+    .into();
+    let mut catalog = mk_served(mk_one(vec![mk_address("10.0.0.1")]), Visibility::Public);
+    let name = RegistryName::new("east").unwrap();
+    let view = RegistryView { left_out: [list].into(), ..mk_registry_view("east") };
+    catalog.registries.insert(name, Shared::new(view));
+    let mut client = mk_client("shop");
+    client.class.domain = Some("shop.svc.cluster.local".into());
+    let codes = |host: &str| {
+        let reasons = why_not(&catalog, host, &client).reasons;
+        reasons.iter().map(|r| (r.code, r.dropped[0].object.clone().map(|o| o.name))).collect::<Vec<_>>()
+    };
+    let gone = (Code::NO_SUCH_HOST, None);
+    let because = (Code::NAMESPACE_NOT_SELECTED, Some("shop".to_owned()));
+    assert_eq!(codes("pay.shop.svc.cluster.local"), [because.clone(), gone.clone()]);
+    assert_eq!(codes("cart"), [because, gone.clone()], "a short name is looked up as the client means it");
+    assert_eq!(codes("pay.other.svc.cluster.local"), [gone]);
+    assert_eq!(codes("pay.shop"), [], "what is there is not left out");
 }

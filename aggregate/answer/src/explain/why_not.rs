@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tributary_model::{Catalog, ServiceView, Trace, Verdict};
+use tributary_model::{Catalog, Hostname, LeftOut, ServiceView, Stage, Step, Trace, Verdict};
 
 use super::{WhyNot, assigned};
 use crate::client::Client;
@@ -20,6 +20,11 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     let host = known.unwrap_or(&host);
     let mut out = WhyNot::new(catalog, host, client);
     let mut trace = Trace::default();
+    if known.is_none() {
+        // A full name under the search list is a name that nobody means.
+        let meant = candidates.iter().filter(|name| name.matches(".svc.").count() <= 1);
+        trace.steps.extend(meant.flat_map(|name| left_out(catalog, name)));
+    }
     let namespace = client.class.namespace.as_ref();
     let found = resolve(catalog, host, namespace, &mut trace)
         .and_then(|view| concrete(catalog, view, namespace, &mut trace));
@@ -29,6 +34,26 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     }
     out.add(trace.steps);
     out
+}
+
+/// What registries left out on purpose that would have declared this host.
+fn left_out(catalog: &Catalog, host: &str) -> Vec<Step> {
+    let Ok(host) = Hostname::new(host) else { return Vec::new() };
+    let said = catalog.registries.values().flat_map(|r| r.left_out.iter().map(move |list| (r, list)));
+    let ours = said.flat_map(|(r, list)| list.iter().map(move |left| (r, left)));
+    let step = |left: &LeftOut| Step {
+        stage: Stage::Source,
+        verdict: Verdict::Drop,
+        code: left.code,
+        registry: None,
+        object: Some(left.object.clone()),
+        endpoint: String::new(),
+        detail: left.message.to_string(),
+    };
+    ours.filter(|(_, left)| left.explains(&host))
+        .map(|(r, left)| Step { registry: Some(r.id.name.clone()), ..step(left) })
+        .take(WhyNot::MAX_NAMED)
+        .collect()
 }
 
 fn ports(view: &Arc<ServiceView>, client: &Client, out: &mut WhyNot, trace: &mut Trace) {

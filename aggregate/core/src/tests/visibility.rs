@@ -3,7 +3,10 @@
 use super::mk::*;
 use std::sync::Arc;
 use std::time::Duration;
-use tributary_model::{Code, Declaration, Dims, ExportTo, Fact, Provider, Settings, Timestamp, Visibility};
+use tributary_model::{
+    Code, Declaration, Delta, Dims, EntryVisibility, ExportTo, Fact, LeftOut, ObjectId, ObjectRef, Provider,
+    Settings, Timestamp, Visibility,
+};
 
 fn exported(name: &str, visibility: Visibility) -> Declaration {
     Declaration { export: ExportTo::Set(visibility), ..mk_decl(name, "80 http") }
@@ -184,10 +187,63 @@ fn settings_say_which_hosts_stay_within_their_cluster() {
         let port = world.view(service).unwrap().ports[0].clone();
         (port.cluster.facts.attributes.cluster_local, port.endpoints.dims)
     };
-    let said = Settings { cluster_local: Some([(mk_host("*.shop"), true)].into()), ..Settings::default() };
+    let said =
+        Settings { cluster_local: Some([(mk_host("*.shop").into(), true)].into()), ..Settings::default() };
     world.puts("file", [Fact::Settings(Arc::new(said.clone()))]);
     assert_eq!(local(&mut world, "shop/pay.shop"), (true, Dims::CLUSTER));
     assert_eq!(local(&mut world, "shop/pay.web"), (false, Dims::NONE));
     world.says("file", [mk_deleted(&Fact::Settings(Arc::new(said)))]);
     assert_eq!(local(&mut world, "shop/pay.shop"), (false, Dims::NONE));
+}
+
+#[test]
+fn an_administrators_cap_narrows_service_entries_and_nothing_else() {
+    let mut world =
+        World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("file", Provider::ServiceEntry)]);
+    let entry_visibility =
+        EntryVisibility { default: Visibility::Own, namespaces: [(mk_ns("web"), Visibility::Public)].into() };
+    let capped = Settings { entry_visibility: Some(Arc::new(entry_visibility)), ..Settings::default() };
+    world.puts("east", [mk_service("shop/pay.svc", mk_decl("pay", "80 http"))]);
+    world.puts(
+        "file",
+        [
+            mk_service("shop/own.com", mk_decl("own", "80 http")),
+            mk_service("shop/other.com", exported("other", to("web"))),
+            mk_service("web/open.com", mk_decl("open", "80 http")),
+        ],
+    );
+    let seen = |world: &mut World| {
+        ["shop/pay.svc", "shop/own.com", "shop/other.com", "web/open.com"].map(|s| visibility(world, s))
+    };
+    let uncapped = seen(&mut world);
+    world.puts("east", [Fact::Settings(Arc::new(capped))]);
+    let want = [Visibility::Public, to("shop"), Visibility::Hidden, Visibility::Public];
+    assert_eq!(seen(&mut world), want);
+    world.puts("east", [Fact::Settings(Arc::new(Settings::default()))]);
+    assert_eq!(seen(&mut world), uncapped);
+}
+
+#[test]
+fn what_is_left_out_stands_with_its_registry_until_it_says_otherwise() {
+    let mut world = World::of_files();
+    let left_out = |name: &str| LeftOut {
+        object: ObjectRef::new(ObjectId::new("Namespace", "", name)),
+        code: Code::NAMESPACE_NOT_SELECTED,
+        message: "not selected".into(),
+        hosts: Arc::from([]),
+    };
+    let names = |world: &mut World| {
+        let catalog = world.catalog();
+        let lists = catalog.registries.values().flat_map(|r| r.left_out.iter());
+        lists.flat_map(|l| l.iter()).map(|l| l.object.id.name.to_string()).collect::<Vec<_>>()
+    };
+    world.says("file", [Delta::LeftOut(mk_scope(SCOPE), [left_out("a"), left_out("b")].into())]);
+    assert_eq!(names(&mut world), ["a", "b"]);
+    world.says("file", [Delta::LeftOut(mk_scope(SCOPE), [left_out("b")].into())]);
+    assert_eq!(names(&mut world), ["b"]);
+    let many: Arc<[LeftOut]> = (0..=LeftOut::MAX).map(|n| left_out(&n.to_string())).collect();
+    world.says("file", [Delta::LeftOut(mk_scope(SCOPE), many)]);
+    assert_eq!(names(&mut world).len(), LeftOut::MAX);
+    world.says("file", [Delta::LeftOut(mk_scope(SCOPE), Arc::from([]))]);
+    assert_eq!(names(&mut world), [""; 0]);
 }

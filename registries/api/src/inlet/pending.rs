@@ -70,6 +70,8 @@ impl Tone {
 struct ScopeWords {
     /// Places of pending statuses, one of each tone at most.
     statuses: SmallVec<[(u64, Tone); 3]>,
+    /// The place of what is left out.
+    left_out: Option<u64>,
     /// The last place where the source was heard to be well.
     heard: u64,
 }
@@ -114,6 +116,7 @@ impl Pending {
             Delta::Progress(collection) => self.progress(at, collection.clone()),
             Delta::Required(_) => self.required(at, delta),
             Delta::Problem(object, _) => self.problem(at, object.id.clone(), delta),
+            Delta::LeftOut(scope, _) => self.left_out(at, scope.clone(), delta),
             Delta::Status(scope, status) => {
                 let (scope, state) = (scope.clone(), status.state);
                 self.status(at, scope, state, delta);
@@ -241,6 +244,15 @@ impl Pending {
         } else {
             let place = self.append(at, delta);
             self.problems.entry(object).or_default().push(place);
+        }
+    }
+
+    /// The last word is all of it, and bears on nothing else.
+    fn left_out(&mut self, at: Mono, scope: Scope, delta: Delta) {
+        let place = self.append(at, delta);
+        let older = self.scopes.entry(scope).or_default().left_out.replace(place);
+        if let Some(older) = older {
+            self.discard(older);
         }
     }
 

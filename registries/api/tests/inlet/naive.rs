@@ -8,8 +8,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tributary_model::{
     Basis, ClusterId, Code, Collection, Completeness, Delta, Evidence, Fact, Gateway, GatewayAddress,
-    GatewayKey, Item, Key, NetworkId, ObjectId, ObjectRef, Problem, Scope, Source, SourceState, SourceStatus,
-    Sweep,
+    GatewayKey, Item, Key, LeftOut, NetworkId, ObjectId, ObjectRef, Problem, Scope, Source, SourceState,
+    SourceStatus, Sweep,
 };
 
 pub struct World {
@@ -65,7 +65,7 @@ impl World {
 }
 
 pub fn any_delta(problems: bool) -> impl Strategy<Value = Delta> {
-    let kinds = if problems { 0..11_u8 } else { 0..10_u8 };
+    let kinds = if problems { 0..12_u8 } else { 0..11_u8 };
     (kinds, any::<prop::sample::Index>(), 0..4_u32, any::<prop::sample::Index>()).prop_map(
         |(kind, which, value, other)| {
             let world = mk_world();
@@ -86,6 +86,7 @@ pub fn any_delta(problems: bool) -> impl Strategy<Value = Delta> {
                 },
                 8 => Delta::Progress(key.collection()),
                 9 => Delta::Status(key.scope.clone(), mk_status(value)),
+                10 => Delta::LeftOut(key.scope.clone(), mk_left_out(value)),
                 _ => Delta::Problem(reference, (value > 0).then(mk_problem)),
             }
         },
@@ -100,6 +101,16 @@ fn mk_status(value: u32) -> SourceStatus {
         _ => SourceState::Forbidden,
     };
     SourceStatus { state, ..SourceStatus::default() }
+}
+
+fn mk_left_out(count: u32) -> Arc<[LeftOut]> {
+    let one = |n| LeftOut {
+        object: ObjectRef::new(ObjectId::new("Namespace", "", format!("ns-{n}"))),
+        code: Code::NAMESPACE_NOT_SELECTED,
+        message: "not selected".into(),
+        hosts: Arc::from([]),
+    };
+    (0..count).map(one).collect()
 }
 
 fn mk_problem() -> Problem {
@@ -137,6 +148,7 @@ pub struct Naive {
     fresh: BTreeMap<Collection, Fresh>,
     ended: BTreeMap<Collection, Option<bool>>,
     status: BTreeMap<Scope, SourceState>,
+    left_out: BTreeMap<Scope, Arc<[LeftOut]>>,
     required: Vec<Collection>,
 }
 
@@ -150,6 +162,7 @@ impl PartialEq for Naive {
             && self.fresh == other.fresh
             && self.ended == other.ended
             && self.status == other.status
+            && self.left_out == other.left_out
             && self.required == other.required
             && open(self) == open(other)
     }
@@ -213,6 +226,7 @@ impl Naive {
                 self.problems.insert(object.id, problem.is_some());
             }
             Delta::Status(scope, status) => self.status(scope, status.state),
+            Delta::LeftOut(scope, list) => drop(self.left_out.insert(scope, list)),
         }
     }
     fn status(&mut self, scope: Scope, state: SourceState) {

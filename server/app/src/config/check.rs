@@ -7,7 +7,7 @@ mod registries;
 
 use std::collections::BTreeSet;
 
-use tributary_model::{Code, Hostname, Namespace, NetworkId};
+use tributary_model::{Code, HostPattern, Hostname, Namespace, NetworkId};
 
 use super::Loaded;
 use super::layers::Origins;
@@ -152,7 +152,7 @@ impl Rules<'_> {
             }
         }
         for host in config.settings.cluster_local.keys() {
-            Hostname::new(host).map_err(|e| self.invalid("settings.clusterLocal", e))?;
+            HostPattern::new(host).map_err(|e| self.invalid("settings.clusterLocal", e))?;
         }
         for (network, ranges) in &config.settings.networks {
             let field = format!("settings.networks.{network}");

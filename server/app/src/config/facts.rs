@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use tributary_model::{Alias, ExportTo, Hostname, Namespace, NetworkId, Settings, Visibility};
+use tributary_model::settings::ClusterLocal;
+use tributary_model::{Alias, HostPattern, Hostname, NetworkId, Settings, Visibility};
 
 use super::model::{AliasConfig, CrossNetwork, SettingsConfig};
 
@@ -14,39 +15,26 @@ use super::model::{AliasConfig, CrossNetwork, SettingsConfig};
 pub fn settings(config: &SettingsConfig) -> Settings {
     let text = |value: &Option<String>| value.as_deref().map(Arc::from);
     Settings {
-        default_export: config.default_export.as_deref().and_then(visibility),
+        default_export: config.default_export.as_deref().and_then(default_export),
         trust_domain: text(&config.trust_domain),
         domain: text(&config.domain),
         connect_timeout: config.connect_timeout.map(super::Span::get),
         block_unknown: config.block_unknown,
         cluster_local: (!config.cluster_local.is_empty()).then(|| cluster_local(config)),
+        entry_visibility: None,
         cross_network_direct: config.cross_network.map(|how| how == CrossNetwork::Direct),
         networks: (!config.networks.is_empty()).then(|| networks(config)),
     }
 }
 
 /// The words of `defaultExport`; `.` is each declaration's own namespace.
-fn visibility(words: &[String]) -> Option<Visibility> {
-    if words.iter().any(|word| word == "*") {
-        return Some(Visibility::Public);
-    }
-    if words.iter().any(|word| word == "~") {
-        return Some(Visibility::Hidden);
-    }
-    if words.iter().any(|word| word == ".") {
-        return Some(Visibility::Own);
-    }
-    // No object is at hand whose namespace `.` could be, so any will do.
-    let nobody = Namespace::new("default").ok()?;
-    match ExportTo::parse(words.iter().map(String::as_str), &nobody) {
-        ExportTo::Set(visibility) => Some(visibility),
-        ExportTo::Default => None,
-    }
+fn default_export(words: &[String]) -> Option<Visibility> {
+    Visibility::default_of(words.iter().map(String::as_str))
 }
 
-fn cluster_local(config: &SettingsConfig) -> Arc<[(Hostname, bool)]> {
+fn cluster_local(config: &SettingsConfig) -> ClusterLocal {
     let pairs = config.cluster_local.iter();
-    pairs.filter_map(|(host, local)| Some((Hostname::new(host).ok()?, *local))).collect()
+    pairs.filter_map(|(host, local)| Some((HostPattern::new(host).ok()?, *local))).collect()
 }
 
 fn networks(config: &SettingsConfig) -> Arc<[(NetworkId, tributary_model::settings::Cidrs)]> {
@@ -81,7 +69,7 @@ mod tests {
         let settings = mk_settings(
             "{defaultExport: [b, a], connectTimeout: 3s, crossNetwork: direct, networks: {n: [10.0.0.0/8]}, clusterLocal: {'*.svc': true}}",
         );
-        let ns = |text| Namespace::new(text).unwrap();
+        let ns = |text| tributary_model::Namespace::new(text).unwrap();
         assert_eq!(settings.default_export, Some(Visibility::Namespaces([ns("a"), ns("b")].into())));
         assert_eq!(settings.connect_timeout(), std::time::Duration::from_secs(3));
         assert_eq!(settings.cross_network_direct, Some(true));

@@ -60,6 +60,12 @@ impl Conditions {
         let message = format!("the removal of {object} waits for proof");
         self.add(Code::REMOVAL_HELD, vec![object], message);
     }
+    /// What an adapter has to say of a declaration.
+    pub(crate) fn remarks(&mut self, declaration: &Declaration) {
+        for remark in declaration.attributes.remarks.iter() {
+            self.add(remark.code, vec![declaration.source.reference()], remark.message.to_string());
+        }
+    }
     /// Addresses stay although their source no longer names them.
     pub(crate) fn held_addresses(&mut self, source: &Source, count: usize) {
         let object = source.reference();

@@ -131,6 +131,7 @@ fn merge_declaration<R: Recorder>(
     if own.resolution != first.declaration.resolution {
         out.conditions.resolution(&first.declaration, own);
     }
+    out.conditions.remarks(own);
     if decl.held {
         out.conditions.held_declaration(own);
     }

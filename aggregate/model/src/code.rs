@@ -92,6 +92,20 @@ codes! {
     411 NO_TARGET_PORT "a selected workload lacks the target port" => "name the port on the workload or use a number";
     412 LISTENER_CONFLICT "HTTP and TCP services need the same listener" => "use different ports; the first in precedence is served";
     413 IMPORT_CONFLICT "the clusters that export a service disagree on it" => "make the Services agree; the first in precedence is imported";
+    421 DYNAMIC_PORTS "instances use more port numbers than are served" => "give the service one number: Meta `service-port` (`service-port-NAME` for a named port) or the registry's `servicePort`";
+    422 PROTOCOL_DISAGREES "instances disagree on what a port speaks" => "give all the same Meta `protocol`; the majority's is served";
+    423 LABELS_DROPPED "labels of instances are not kept" => "make their keys differ beyond the characters that labels do not have";
+    424 META_NOT_UNDERSTOOD "an instance's Meta is not understood" => "correct the value that the message names";
+    425 MIRRORED "instances are copies of those of a cluster that is watched directly" => "nothing; the originals are served";
+    426 UNKNOWN_CHECK "a check says what is not known and counts as critical" => "see the check at its source";
+    427 NAMED_INSTANCES "instances have DNS names for addresses, so that clients resolve the service" => "give all instances IP addresses where clients are to be told of each";
+    431 ALIAS_MEMBER_MISSING "a member of an alias is not declared" => "declare it, or remove the member";
+    432 ALIAS_MEMBER_REFUSED "a member of an alias cannot be joined" => "join services whose endpoints are told one by one (no DNS resolution, no alias)";
+    433 ALIAS_PORT "a port is not served by all members of an alias" => "add the port to the member's `ports` map";
+    434 ALIAS_PROTOCOL "members of an alias disagree on a port's protocol" => "make them agree; the first owner's is served";
+    435 ALIAS_STANDBY "a standby member of an alias is in use" => "see to the active members";
+    436 ALIAS_SHADOWED "a source declares the host of an alias" => "rename one of them; the alias is served";
+    437 SAME_NAME "services of several registries have one name and could be merged" => "join them with an alias, or turn `merge.byName` on";
 
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";
@@ -121,6 +135,8 @@ codes! {
     525 NO_SUCH_PORT "the service has no such port" => "check the port";
     526 DNS_RESOLVED "the client resolves this service by DNS" => "nothing";
     527 HELD_ENDPOINT "the endpoint is served although its removal was announced without proof" => "see `tributary get registries -o wide`";
+    528 ALIASED "the endpoint is served through an alias" => "nothing";
+    529 STANDBY "the endpoint waits as a standby of its alias" => "nothing";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not say who it is" => "set `node.id` in its bootstrap";

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::code::Code;
 use crate::export::ExportTo;
 use crate::hostname::Hostname;
 use crate::id::{ClusterId, Identity, Namespace};
@@ -151,6 +152,17 @@ pub struct Attributes {
     pub race_connect: bool,
     /// Headless: no virtual address by design; DNS answers the endpoints.
     pub headless: bool,
+    /// What its adapter has to say of it to people, sorted; each becomes a condition of the service.
+    pub remarks: Arc<[Remark]>,
+}
+
+/// Something that an adapter noticed about a declaration that stands all the same.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub struct Remark {
+    /// What it is.
+    pub code: Code,
+    /// It, in one line, without times or counts that change by themselves.
+    pub message: Arc<str>,
 }
 
 /// One source object's declaration of a service.

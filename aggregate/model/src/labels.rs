@@ -57,6 +57,11 @@ impl Labels {
     pub fn is_empty(&self) -> bool {
         self.pairs().is_empty()
     }
+    /// Whether nothing else holds these pairs; for tables that share them.
+    #[must_use]
+    pub fn is_sole(&self) -> bool {
+        self.0.as_ref().is_none_or(|pairs| Arc::strong_count(pairs) == 1)
+    }
     /// Whether every pair of `self` is in `other`. No pairs are contained in everything: a caller
     /// that selects must ask [`Labels::is_empty`] first.
     #[must_use]

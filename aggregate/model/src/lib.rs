@@ -40,7 +40,8 @@ pub use address::{Address, At, Origin, Place};
 pub use catalog::{Catalog, Changed, HostEntry, Observed, RegistryView, WorkloadView};
 pub use code::Code;
 pub use declaration::{
-    Attributes, DeclKey, Declaration, Resolution, Selector, ServiceAddress, ServiceKey, TrafficDistribution,
+    Attributes, DeclKey, Declaration, Remark, Resolution, Selector, ServiceAddress, ServiceKey,
+    TrafficDistribution,
 };
 pub use delta::{
     Ask, Basis, Collection, CollectionKind, Completeness, Delta, Fact, Item, Key, Record, Stamped,

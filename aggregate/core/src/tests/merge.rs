@@ -117,3 +117,19 @@ fn only_ports_that_nobody_leads_to_are_unmatched() {
     assert_eq!(world.codes("shop/pay.shop"), [Code::UNMATCHED_PORT]);
     assert_eq!(messages.len(), 2, "one for 81, one for metrics: {messages:?}");
 }
+
+#[test]
+fn what_an_adapter_remarks_is_a_condition_until_it_is_said_no_more() {
+    let remark = tributary_model::Remark { code: Code::DYNAMIC_PORTS, message: "9 numbers".into() };
+    let attributes = Attributes { remarks: Arc::from([remark]), ..Attributes::default() };
+    let mut world = World::of_files();
+    world.puts(
+        "file",
+        [mk_service("shop/pay.shop", Declaration { attributes, ..mk_decl("pay", "80 http") })],
+    );
+    let view = world.view("shop/pay.shop").unwrap();
+    assert_eq!(&*view.conditions[0].message, "9 numbers");
+    assert_eq!(world.codes("shop/pay.shop"), [Code::DYNAMIC_PORTS]);
+    world.puts("file", [mk_service("shop/pay.shop", mk_decl("pay", "80 http"))]);
+    assert!(world.codes("shop/pay.shop").is_empty());
+}

@@ -123,10 +123,8 @@ fn what_an_adapter_remarks_is_a_condition_until_it_is_said_no_more() {
     let remark = tributary_model::Remark { code: Code::DYNAMIC_PORTS, message: "9 numbers".into() };
     let attributes = Attributes { remarks: Arc::from([remark]), ..Attributes::default() };
     let mut world = World::of_files();
-    world.puts(
-        "file",
-        [mk_service("shop/pay.shop", Declaration { attributes, ..mk_decl("pay", "80 http") })],
-    );
+    world
+        .puts("file", [mk_service("shop/pay.shop", Declaration { attributes, ..mk_decl("pay", "80 http") })]);
     let view = world.view("shop/pay.shop").unwrap();
     assert_eq!(&*view.conditions[0].message, "9 numbers");
     assert_eq!(world.codes("shop/pay.shop"), [Code::DYNAMIC_PORTS]);

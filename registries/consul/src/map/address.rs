@@ -1,6 +1,6 @@
 //! Where an instance is reached: which of its addresses, and at which primary port.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use tributary_model::Hostname;
 
@@ -11,6 +11,8 @@ use crate::wire::HealthEntry;
 pub enum Where {
     /// An IP.
     Ip(IpAddr),
+    /// An IP of each family.
+    Both(Ipv4Addr, Ipv6Addr),
     /// A name that is looked up.
     Name(Hostname),
 }
@@ -23,6 +25,8 @@ pub enum Family {
     PreferV4,
     /// IPv6 first.
     PreferV6,
+    /// Both, where there are both.
+    Both,
 }
 
 /// From where instances are looked at.
@@ -36,44 +40,66 @@ pub struct View {
     pub translated: bool,
     /// Which family is taken.
     pub family: Family,
+    /// Whether loopback addresses are taken, because clients run on the instance's own machine.
+    pub loopback: bool,
 }
 
 /// The address, and the port that comes with it where one does. `None` where none can be used.
 #[must_use]
 pub fn of(entry: &HealthEntry, view: View) -> Option<(Where, Option<i64>)> {
-    let network = match (view.translated, view.remote, view.lan) {
+    if view.family != Family::Both {
+        return one(entry, view);
+    }
+    let (first, port) = one(entry, View { family: Family::PreferV4, ..view })?;
+    let second = one(entry, View { family: Family::PreferV6, ..view });
+    let both = match (&first, second) {
+        (Where::Ip(IpAddr::V4(v4)), Some((Where::Ip(IpAddr::V6(v6)), _))) => Where::Both(*v4, v6),
+        _ => first,
+    };
+    Some((both, port))
+}
+
+fn one(entry: &HealthEntry, view: View) -> Option<(Where, Option<i64>)> {
+    let network = match (view.translated, view.remote, view.lan || view.family == Family::PreferV6) {
         (true, ..) | (false, false, false) => None,
         (_, true, _) => Some("wan"),
         (_, false, true) => Some("lan"),
     };
-    let tagged = network.and_then(|network| tagged(entry, network, view.family));
-    tagged.or_else(|| own(entry).map(|place| (place, None)))
+    let tagged = network.and_then(|network| tagged(entry, network, view));
+    tagged.or_else(|| own(entry, view).map(|place| (place, None)))
 }
 
 /// Of the addresses for one network, the first that can be used: the instance's, then its node's.
-fn tagged(entry: &HealthEntry, network: &str, family: Family) -> Option<(Where, Option<i64>)> {
-    let (first, second) = match family {
-        Family::PreferV4 => ("ipv4", "ipv6"),
+fn tagged(entry: &HealthEntry, network: &str, view: View) -> Option<(Where, Option<i64>)> {
+    let (first, second) = match view.family {
+        Family::PreferV4 | Family::Both => ("ipv4", "ipv6"),
         Family::PreferV6 => ("ipv6", "ipv4"),
     };
-    let keys = [format!("{network}_{first}"), network.to_owned(), format!("{network}_{second}")];
+    let mut keys = vec![format!("{network}_{first}"), network.to_owned(), format!("{network}_{second}")];
+    if !view.remote && !view.lan {
+        // Only the family was asked for: what is not said of it leaves the instance's own address.
+        keys.truncate(1);
+    }
     let service = keys.iter().filter_map(|key| entry.service.tagged_addresses.get(key));
     let port = |port: i64| (port != 0).then_some(port);
-    let service = service.filter_map(|tagged| Some((usable(&tagged.address)?, port(tagged.port))));
-    let node = keys.iter().filter_map(|key| entry.node.tagged_addresses.get(key));
-    let node = node.filter_map(|text| Some((usable(text)?, None)));
+    let service = service.filter_map(|tagged| Some((usable(&tagged.address, view)?, port(tagged.port))));
+    // A node's address is the instance's only where the instance has none of its own.
+    let has_own = !view.remote && !view.lan && !entry.service.address.is_empty();
+    let node = keys.iter().filter(|_| !has_own).filter_map(|key| entry.node.tagged_addresses.get(key));
+    let node = node.filter_map(|text| Some((usable(text, view)?, None)));
     service.chain(node).next()
 }
 
-fn own(entry: &HealthEntry) -> Option<Where> {
+fn own(entry: &HealthEntry, view: View) -> Option<Where> {
     let text = if entry.service.address.is_empty() { &entry.node.address } else { &entry.service.address };
-    usable(text)
+    usable(text, view)
 }
 
 /// An IP that leads somewhere else than to the caller itself, or a name.
-fn usable(text: &str) -> Option<Where> {
+fn usable(text: &str, view: View) -> Option<Where> {
     if let Ok(ip) = text.parse::<IpAddr>() {
-        return (!ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast()).then_some(Where::Ip(ip));
+        let elsewhere = view.loopback || !ip.is_loopback();
+        return (elsewhere && !ip.is_unspecified() && !ip.is_multicast()).then_some(Where::Ip(ip));
     }
     let numeric = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     Hostname::new(text).ok().filter(|host| !numeric && !host.is_wildcard()).map(Where::Name)
@@ -93,6 +119,7 @@ mod tests {
     fn found(entry: &HealthEntry, view: View) -> Option<(String, Option<i64>)> {
         of(entry, view).map(|(place, port)| match place {
             Where::Ip(ip) => (ip.to_string(), port),
+            Where::Both(v4, v6) => (format!("{v4} {v6}"), port),
             Where::Name(host) => (host.to_string(), port),
         })
     }
@@ -119,6 +146,31 @@ mod tests {
         {
             assert_eq!(found(&mk_entry(bad, "10.0.0.1"), View::default()), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn loopback_is_for_clients_on_the_same_machine() {
+        let here = View { loopback: true, ..View::default() };
+        assert_eq!(found(&mk_entry("", "127.0.0.1"), here), Some(("127.0.0.1".to_owned(), None)));
+        assert_eq!(found(&mk_entry("", "0.0.0.0"), here), None);
+    }
+
+    #[test]
+    fn both_families_are_taken_where_there_are_both() {
+        let mut entry = mk_entry("10.0.0.2", "10.0.0.1");
+        let both = View { family: Family::Both, ..View::default() };
+        let six = View { family: Family::PreferV6, ..View::default() };
+        assert_eq!(found(&entry, both), Some(("10.0.0.2".to_owned(), None)));
+        entry.node.tagged_addresses.insert("lan_ipv6".into(), "2001:db8::9".into());
+        assert_eq!(found(&entry, six), Some(("10.0.0.2".to_owned(), None)), "that is its node's");
+        let tagged = Tagged { address: "2001:db8::3".into(), port: 0 };
+        entry.service.tagged_addresses.insert("lan_ipv6".into(), tagged);
+        assert_eq!(found(&entry, both), Some(("10.0.0.2 2001:db8::3".to_owned(), None)));
+        assert_eq!(found(&entry, six), Some(("2001:db8::3".to_owned(), None)));
+        assert_eq!(found(&entry, View::default()), Some(("10.0.0.2".to_owned(), None)));
+        entry.service.address.clear();
+        entry.service.tagged_addresses.clear();
+        assert_eq!(found(&entry, both), Some(("10.0.0.1 2001:db8::9".to_owned(), None)));
     }
 
     #[test]

@@ -1,0 +1,296 @@
+//! One instance as it is kept: what its entry comes to, without its checks, sharing what it has in common with others.
+//!
+//! Read from an answer as soon as it is decoded; a watch keeps these, so that an answer that may be short can be
+//! joined with what was known. Reading is total: an instance that cannot be served says why.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tributary_model::{Health, Labels, ObjectId, Origin, Place, Version};
+
+use super::address::{self, View, Where};
+use super::config::{Area, MapConfig, Warning};
+use super::health::{self, Outcome};
+use super::pool::Pool;
+use super::ports::Ports;
+use super::{labels, mirror, place};
+use crate::wire::HealthEntry;
+
+/// Which instance of a service in its area: its node and its id there, as the object that explain names.
+#[derive(Debug, Clone)]
+pub struct InstanceId(Arc<Origin>);
+
+impl InstanceId {
+    /// The longest name that is kept as it is.
+    const MAX: usize = 512;
+
+    /// Ids are unique per node only, and a node's name may hold any character.
+    pub(super) fn new(node: &str, id: &str, service: &Arc<str>, area: &Arc<str>) -> Self {
+        let mut name = format!("{}/{id}", node.replace('%', "%25").replace('/', "%2F"));
+        if name.len() > Self::MAX {
+            let digest = Version::of(name.as_bytes());
+            let cut = name.char_indices().map(|(at, _)| at).take_while(|at| *at <= Self::MAX - 32).last();
+            name.truncate(cut.unwrap_or_default());
+            name = format!("{name}~{digest}");
+        }
+        let object = ObjectId { kind: "Instance", namespace: Arc::clone(area), name: name.into() };
+        Self(Arc::new(Origin { object, workload: Arc::clone(service) }))
+    }
+    /// As provenance.
+    #[must_use]
+    pub const fn origin(&self) -> &Arc<Origin> {
+        &self.0
+    }
+    /// Its object.
+    #[must_use]
+    pub fn object(&self) -> &ObjectId {
+        &self.0.object
+    }
+}
+impl PartialEq for InstanceId {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for InstanceId {}
+impl PartialOrd for InstanceId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for InstanceId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.object.name.cmp(&other.0.object.name)
+    }
+}
+
+/// Why an instance is not served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LeftOut {
+    /// It has no address that leads to it.
+    NoAddress,
+    /// It has no port.
+    NoPort,
+    /// It listens on a unix socket of its own machine.
+    Socket,
+    /// It is a copy of one that is watched directly.
+    Mirror,
+}
+
+/// One instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instance {
+    /// Where, and behind which ports; or why not.
+    pub(super) reach: Result<(Where, Arc<Ports>), LeftOut>,
+    pub(super) place: Arc<Place>,
+    pub(super) labels: Labels,
+    pub(super) weight: u16,
+    pub(super) health: Health,
+    pub(super) marks: Marks,
+}
+
+/// What else is known of an instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Marks {
+    /// It runs on a node without agent.
+    pub(super) external: bool,
+    /// It speaks mesh TLS.
+    pub(super) mtls: bool,
+    /// A check of it says what is not known.
+    pub(super) odd_check: bool,
+    /// Labels of it are not kept.
+    pub(super) labels_dropped: bool,
+}
+
+/// The instances of an answer, and those of kinds that are served only. Of two that an answer gives one identity,
+/// the greater by content is taken, whatever their order.
+#[must_use]
+pub fn read(
+    entries: &[HealthEntry],
+    area: &Area,
+    config: &MapConfig,
+    translated: bool,
+    pool: &mut Pool,
+) -> BTreeMap<InstanceId, Instance> {
+    let mut taken: BTreeMap<(&str, &str), &HealthEntry> = BTreeMap::new();
+    for entry in entries.iter().filter(|entry| is_served(entry)) {
+        let id = if entry.service.id.is_empty() { &entry.service.service } else { &entry.service.id };
+        let known = taken.entry((&entry.node.node, id)).or_insert(entry);
+        *known = entry.max(*known);
+    }
+    let (view, label) = (view(area, config, translated), area.label());
+    let read = taken.into_iter().map(|((node, id), entry)| {
+        let service = pool.text(&entry.service.service);
+        (InstanceId::new(node, id, &service, label), instance(entry, area, config, view, pool))
+    });
+    read.collect()
+}
+
+/// Kinds are named, not excluded: what a later Consul calls a new kind is no instance of a service. The servers'
+/// own service is none either.
+fn is_served(entry: &HealthEntry) -> bool {
+    entry.service.kind.is_empty() && entry.service.service != "consul"
+}
+
+const fn view_of(remote: bool, translated: bool, config: &MapConfig) -> View {
+    View { remote, lan: config.lan, translated, family: config.family, loopback: config.loopback }
+}
+
+fn view(area: &Area, config: &MapConfig, translated: bool) -> View {
+    view_of(area.is_remote() && area.part.peer.is_empty(), translated, config)
+}
+
+fn instance(entry: &HealthEntry, area: &Area, config: &MapConfig, view: View, pool: &mut Pool) -> Instance {
+    let outcome = health::outcome(&entry.checks);
+    let (health, weight) = health::standing(outcome, entry.service.weights.as_ref());
+    let withheld = outcome == Outcome::Warning && config.warning == Warning::Withheld;
+    let (labels, labels_dropped) = labels::of(entry, &area.part.datacenter, config);
+    let flag = |key: &str| entry.node.meta.get(key).is_some_and(|value| value == "true");
+    Instance {
+        reach: reach(entry, config, view, pool),
+        place: pool.place(place::of(entry, area, config)),
+        labels: pool.labels(labels),
+        weight: u16::try_from(weight).unwrap_or(u16::MAX),
+        health: if withheld { health.max(Health::Unhealthy) } else { health },
+        marks: Marks {
+            external: flag("external-node"),
+            mtls: entry.service.meta.get("tributary-tls").is_some_and(|mode| mode == "mesh"),
+            odd_check: entry.checks.iter().any(health::is_unknown),
+            labels_dropped,
+        },
+    }
+}
+
+fn reach(
+    entry: &HealthEntry,
+    config: &MapConfig,
+    view: View,
+    pool: &mut Pool,
+) -> Result<(Where, Arc<Ports>), LeftOut> {
+    if mirror::is_mirror(entry, &config.direct) {
+        return Err(LeftOut::Mirror);
+    }
+    if !entry.service.socket_path.is_empty() {
+        return Err(LeftOut::Socket);
+    }
+    let (place, port) = address::of(entry, view).ok_or(LeftOut::NoAddress)?;
+    let ports = Ports::of(&entry.service, port, config).ok_or(LeftOut::NoPort)?;
+    Ok((place, pool.ports(ports)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Check, Node, Service, Tagged};
+
+    fn mk_area(datacenter: &str) -> Area {
+        let part = super::super::name::Part { datacenter: datacenter.into(), ..Default::default() };
+        Area::new(part, "dc1", tributary_model::Scope::new("x").unwrap())
+    }
+    fn mk_entry(node: &str, id: &str) -> HealthEntry {
+        let node = Node { node: node.into(), address: "10.0.0.1".into(), ..Node::default() };
+        let service = Service { id: id.into(), service: "web".into(), port: 80, ..Service::default() };
+        HealthEntry { node, service, checks: vec![] }
+    }
+    fn names(entries: &[HealthEntry]) -> Vec<String> {
+        let config = MapConfig::new().unwrap();
+        let read = read(entries, &mk_area("dc1"), &config, false, &mut Pool::default());
+        read.keys().map(|id| id.object().to_string()).collect()
+    }
+    fn one(entry: &HealthEntry, config: &MapConfig) -> Instance {
+        let read = read(std::slice::from_ref(entry), &mk_area("dc1"), config, false, &mut Pool::default());
+        read.into_values().next().unwrap()
+    }
+
+    #[test]
+    fn an_instance_is_its_node_and_its_id_there() {
+        let same_id = [mk_entry("a", "web-1"), mk_entry("b", "web-1")];
+        assert_eq!(names(&same_id), ["Instance dc1/a/web-1", "Instance dc1/b/web-1"]);
+        assert_eq!(names(&[mk_entry("a/b", "c"), mk_entry("a", "b/c"), mk_entry("a%2Fb", "c")]).len(), 3);
+        assert_eq!(names(&[mk_entry("a", "")]), ["Instance dc1/a/web"]);
+        let long = [mk_entry(&"n".repeat(700), "1"), mk_entry(&"n".repeat(700), "2")];
+        assert!(names(&long).iter().all(|name| name.len() < 540) && names(&long).len() == 2);
+    }
+
+    #[test]
+    fn one_identity_is_one_instance_in_any_order() {
+        let (mut first, second) = (mk_entry("a", "1"), mk_entry("a", "1"));
+        first.service.port = 81;
+        let config = MapConfig::new().unwrap();
+        let read =
+            |entries: &[HealthEntry]| read(entries, &mk_area("dc1"), &config, false, &mut Pool::default());
+        let both = read(&[first.clone(), second.clone()]);
+        assert_eq!(both.len(), 1);
+        assert_eq!(both, read(&[second, first]));
+    }
+
+    #[test]
+    fn only_plain_services_are_instances() {
+        let mut entries = Vec::new();
+        for kind in ["", "connect-proxy", "mesh-gateway", "destination", "tomorrow"] {
+            let mut entry = mk_entry("a", kind);
+            entry.service.kind = kind.into();
+            entries.push(entry);
+        }
+        let mut own = mk_entry("a", "consul");
+        own.service.service = "consul".into();
+        entries.push(own);
+        assert_eq!(names(&entries), ["Instance dc1/a/web"]);
+    }
+
+    #[test]
+    fn an_instance_that_cannot_be_reached_says_why() {
+        let config = MapConfig::new().unwrap();
+        let reach = |change: &dyn Fn(&mut HealthEntry)| {
+            let mut entry = mk_entry("a", "1");
+            change(&mut entry);
+            one(&entry, &config).reach.err()
+        };
+        assert_eq!(reach(&|_| {}), None);
+        assert_eq!(reach(&|e| e.service.port = 0), Some(LeftOut::NoPort));
+        assert_eq!(reach(&|e| e.service.socket_path = "/run/web".into()), Some(LeftOut::Socket));
+        assert_eq!(reach(&|e| e.node.address = "0.0.0.0".into()), Some(LeftOut::NoAddress));
+    }
+
+    #[test]
+    fn an_instance_that_warns_takes_traffic_unless_told_otherwise() {
+        let mut entry = mk_entry("a", "1");
+        entry.checks = vec![Check { check_id: "c".into(), status: "warning".into() }];
+        let served = MapConfig::new().unwrap();
+        let withheld = MapConfig { warning: Warning::Withheld, ..served.clone() };
+        assert_eq!(one(&entry, &served).health, Health::Healthy);
+        assert_eq!(one(&entry, &withheld).health, Health::Unhealthy);
+    }
+
+    #[test]
+    fn an_external_node_is_marked_and_needs_no_agent() {
+        let mut entry = mk_entry("a", "1");
+        entry.node.meta.insert("external-node".into(), "true".into());
+        entry.service.meta.insert("tributary-tls".into(), "mesh".into());
+        let instance = one(&entry, &MapConfig::new().unwrap());
+        assert!(instance.marks.external && instance.marks.mtls);
+        assert_eq!(instance.health, Health::Healthy, "no check is no complaint");
+    }
+
+    #[test]
+    fn another_datacenters_instances_have_their_wan_addresses_unless_translated() {
+        let mut entry = mk_entry("a", "1");
+        entry.service.tagged_addresses.insert("wan".into(), Tagged { address: "1.1.1.1".into(), port: 444 });
+        let config = MapConfig::new().unwrap();
+        let at = |area: &Area, translated| {
+            let read = read(std::slice::from_ref(&entry), area, &config, translated, &mut Pool::default());
+            read.into_values().next().unwrap().reach.unwrap().0
+        };
+        let ip = |text: &str| Where::Ip(text.parse().unwrap());
+        assert_eq!(at(&mk_area("dc1"), false), ip("10.0.0.1"));
+        assert_eq!(at(&mk_area("dc2"), false), ip("1.1.1.1"));
+        assert_eq!(at(&mk_area("dc2"), true), ip("10.0.0.1"));
+    }
+
+    #[test]
+    fn what_is_kept_of_an_instance_is_small() {
+        assert!(size_of::<Instance>() <= 64, "{} bytes", size_of::<Instance>());
+        assert_eq!(size_of::<InstanceId>(), 8);
+    }
+}

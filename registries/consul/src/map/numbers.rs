@@ -1,0 +1,201 @@
+//! Under which numbers the ports of a service are served, and what they speak: one word from many instances.
+//!
+//! Every instance stands behind every number of a port at its own number, so that clients of an old number and of
+//! a new one reach all while instances are replaced. The order of instances does not matter.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tributary_model::{Code, PortName, PortNumber, Protocol, Remark, ServicePort, Target};
+
+use super::config::MapConfig;
+use super::ports::{PRIMARY, Ports};
+
+/// How many numbers one port is served under.
+pub const MAX_NUMBERS: usize = 4;
+
+/// The number of a primary port whose instances have more than [`MAX_NUMBERS`].
+const DYNAMIC: u32 = 80;
+
+/// What instances say of one port of the service.
+#[derive(Debug, Default)]
+struct Votes {
+    numbers: BTreeSet<PortNumber>,
+    protocols: BTreeMap<Protocol, usize>,
+}
+
+/// What instances say of all ports.
+#[derive(Debug, Default)]
+pub(super) struct Tally<'a> {
+    ports: BTreeMap<(bool, &'a PortName), Votes>,
+}
+
+impl<'a> Tally<'a> {
+    /// Counts an instance.
+    pub(super) fn add(&mut self, ports: &'a Ports, config: &MapConfig) {
+        for (port, said) in ports.set.iter().zip(&ports.said) {
+            let primary = port.name.as_str() == PRIMARY;
+            let votes = self.ports.entry((!primary, &port.name)).or_default();
+            let given = config.service_port.filter(|_| primary);
+            votes.numbers.extend(said.number.or(given).or(port.number));
+            *votes.protocols.entry(said.protocol.unwrap_or(config.protocol)).or_default() += 1;
+        }
+    }
+    /// The service's ports: the primary one's numbers first, then the others by name.
+    pub(super) fn finish(self, remarks: &mut Vec<Remark>) -> Arc<[ServicePort]> {
+        let mut taken: BTreeMap<PortNumber, &PortName> = BTreeMap::new();
+        let mut out = Vec::new();
+        for ((other, name), votes) in &self.ports {
+            let protocol = protocol(name, votes, remarks);
+            for number in numbers(name, !other, votes, remarks) {
+                if let Some(first) = taken.get(&number) {
+                    remarks.push(conflict(number, first, name));
+                    continue;
+                }
+                taken.insert(number, name);
+                out.push(ServicePort { number, name: (*name).clone(), protocol, target: Target::Same });
+            }
+        }
+        out.into()
+    }
+}
+
+fn numbers(name: &PortName, primary: bool, votes: &Votes, remarks: &mut Vec<Remark>) -> Vec<PortNumber> {
+    if votes.numbers.len() <= MAX_NUMBERS {
+        return votes.numbers.iter().copied().collect();
+    }
+    let instead = if primary { PortNumber::new(DYNAMIC).ok() } else { None };
+    let what = instead.map_or_else(
+        || format!("port {:?} is not served; Meta `service-port-{}` gives it a number", name.as_str(), name.as_str()),
+        |n| format!("the service's number is {n}; Meta `service-port` or the registry's `servicePort` gives it another"),
+    );
+    let message = format!("instances use more than {MAX_NUMBERS} numbers for one port: {what}").into();
+    remarks.push(Remark { code: Code::DYNAMIC_PORTS, message });
+    instead.into_iter().collect()
+}
+
+/// The majority's; where none has one, bytes.
+fn protocol(name: &PortName, votes: &Votes, remarks: &mut Vec<Remark>) -> Protocol {
+    let most = votes.protocols.values().max().copied().unwrap_or_default();
+    let mut first =
+        votes.protocols.iter().filter(|(_, count)| **count == most).map(|(protocol, _)| *protocol);
+    let winner = first.next().filter(|_| first.next().is_none()).unwrap_or(Protocol::Tcp);
+    if votes.protocols.len() > 1 {
+        let said: Vec<&str> = votes.protocols.keys().map(|p| p.as_str()).collect();
+        let (said, served) = (said.join(", "), winner.as_str());
+        let message =
+            format!("instances say of port {:?} that it speaks {said}; {served} is served", name.as_str());
+        remarks.push(Remark { code: Code::PROTOCOL_DISAGREES, message: message.into() });
+    }
+    winner
+}
+
+fn conflict(number: PortNumber, first: &PortName, other: &PortName) -> Remark {
+    let (first, other) = (first.as_str(), other.as_str());
+    let message = format!(
+        "port {number} is {first:?} on some instances and {other:?} on others; it leads to {first:?}"
+    );
+    Remark { code: Code::PORT_CONFLICT, message: message.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{NamedPort, Service};
+
+    /// An instance as `8080`, `8080>80/http`, or `web=80 admin=9` (the first is the primary one).
+    fn mk_ports(text: &str, config: &MapConfig) -> Ports {
+        let mut service = Service::default();
+        for (at, word) in text.split(' ').enumerate() {
+            let (word, protocol) = word.split_once('/').map_or((word, None), |(w, p)| (w, Some(p)));
+            let (word, served) = word.split_once('>').map_or((word, None), |(w, s)| (w, Some(s)));
+            let named = word.split_once('=');
+            if let Some((name, port)) = named {
+                let port = port.parse().unwrap();
+                service.ports.push(NamedPort { name: name.into(), port, default: at == 0 });
+            } else {
+                service.port = word.parse().unwrap();
+            }
+            let key = |key: &str| {
+                named.filter(|_| at > 0).map_or_else(|| key.to_owned(), |(n, _)| format!("{key}-{n}"))
+            };
+            service.meta.extend(served.map(|s| (key("service-port"), s.to_owned())));
+            service.meta.extend(protocol.map(|p| (key("protocol"), p.to_owned())));
+        }
+        Ports::of(&service, None, config).unwrap()
+    }
+
+    fn served(instances: &[&str], config: &MapConfig) -> (String, Vec<Code>) {
+        let ports: Vec<Ports> = instances.iter().map(|text| mk_ports(text, config)).collect();
+        let finish = |ports: &mut dyn Iterator<Item = &Ports>| {
+            let mut tally = Tally::default();
+            let ports: Vec<&Ports> = ports.collect();
+            ports.iter().for_each(|ports| tally.add(ports, config));
+            let mut remarks = Vec::new();
+            let served = tally.finish(&mut remarks);
+            let text =
+                served.iter().map(|p| format!("{} {} {}", p.number, p.name.as_str(), p.protocol.as_str()));
+            (text.collect::<Vec<_>>().join(", "), remarks.iter().map(|r| r.code).collect())
+        };
+        let out = finish(&mut ports.iter());
+        assert_eq!(out, finish(&mut ports.iter().rev()), "the order of instances matters");
+        out
+    }
+
+    #[test]
+    fn a_services_number_is_what_meta_then_the_registry_then_the_instances_say() {
+        let none = MapConfig::new().unwrap();
+        let given = MapConfig { service_port: PortNumber::new(443).ok(), ..none.clone() };
+        let cases: [(&[&str], &MapConfig, &str); 9] = [
+            (&["8080"], &none, "8080 default TCP"),
+            (&["8080", "8081"], &none, "8080 default TCP, 8081 default TCP"),
+            (&["1", "2", "3", "4"], &none, "1 default TCP, 2 default TCP, 3 default TCP, 4 default TCP"),
+            (&["8080>80", "9000>80"], &none, "80 default TCP"),
+            (&["8080>80", "9000"], &none, "80 default TCP, 9000 default TCP"),
+            (&["8080", "9000"], &given, "443 default TCP"),
+            (&["8080>80", "9000"], &given, "80 default TCP, 443 default TCP"),
+            (&["web=80 admin=9", "81"], &none, "80 default TCP, 81 default TCP, 9 admin TCP"),
+            (&["web=80 admin=9>90", "web=80 admin=10>90"], &given, "443 default TCP, 90 admin TCP"),
+        ];
+        for (instances, config, want) in cases {
+            assert_eq!(served(instances, config), (want.to_owned(), vec![]), "{instances:?}");
+        }
+    }
+
+    #[test]
+    fn more_numbers_than_four_are_dynamic() {
+        let none = MapConfig::new().unwrap();
+        let code = vec![Code::DYNAMIC_PORTS];
+        assert_eq!(served(&["1", "2", "3", "4", "5"], &none), ("80 default TCP".into(), code.clone()));
+        let many = ["w=80 a=1", "w=80 a=2", "w=80 a=3", "w=80 a=4", "w=80 a=5"];
+        assert_eq!(served(&many, &none), ("80 default TCP".into(), code));
+        let told = ["1>7", "2>7", "3>7", "4>7", "5>7"];
+        assert_eq!(served(&told, &none), ("7 default TCP".into(), vec![]));
+    }
+
+    #[test]
+    fn the_majority_says_what_a_port_speaks() {
+        let none = MapConfig::new().unwrap();
+        let http = MapConfig { protocol: Protocol::Http, ..none.clone() };
+        let code = vec![Code::PROTOCOL_DISAGREES];
+        let cases: [(&[&str], &MapConfig, &str, &[Code]); 6] = [
+            (&["80/http", "80/http"], &none, "80 default HTTP", &[]),
+            (&["80/http", "80/http", "80/grpc"], &none, "80 default HTTP", &code),
+            (&["80/http", "80/grpc"], &none, "80 default TCP", &code),
+            (&["80/http", "80"], &none, "80 default TCP", &code),
+            (&["80/http", "80"], &http, "80 default HTTP", &[]),
+            (&["80/grpc", "81/grpc"], &none, "80 default GRPC, 81 default GRPC", &[]),
+        ];
+        for (instances, config, want, codes) in cases {
+            assert_eq!(served(instances, config), (want.to_owned(), codes.to_vec()), "{instances:?}");
+        }
+    }
+
+    #[test]
+    fn a_number_leads_to_one_port() {
+        let none = MapConfig::new().unwrap();
+        let (text, codes) = served(&["web=80 admin=9", "web=9 admin=8"], &none);
+        assert_eq!(text, "9 default TCP, 80 default TCP, 8 admin TCP");
+        assert_eq!(codes, [Code::PORT_CONFLICT]);
+    }
+}

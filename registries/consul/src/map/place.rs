@@ -1,0 +1,101 @@
+//! Where an instance runs: its own locality, its node's, what Meta says, what is known of the datacenter.
+
+use tributary_model::{Locality, NodeName, Place};
+
+use super::config::{Area, MapConfig};
+use crate::wire::HealthEntry;
+
+/// Its cluster, network, locality and node.
+pub(super) fn of(entry: &HealthEntry, area: &Area, config: &MapConfig) -> Place {
+    let known = config.datacenters.get(&area.part.datacenter);
+    let network = known.and_then(|known| known.network.clone()).or_else(|| config.network.clone());
+    Place {
+        cluster: config.cluster.clone(),
+        network,
+        locality: locality(entry, area, config),
+        node: NodeName::new(&entry.node.node).ok(),
+    }
+}
+
+/// The first of these that says a region; what it lacks is not taken from the others, which may mean another place.
+fn locality(entry: &HealthEntry, area: &Area, config: &MapConfig) -> Locality {
+    let said = entry.service.locality.as_ref().or(entry.node.locality.as_ref());
+    if let Some(said) = said.filter(|said| !said.region.is_empty()) {
+        return Locality::new(&said.region, &said.zone, "");
+    }
+    let known = config.datacenters.get(&area.part.datacenter);
+    let region = known.and_then(|known| known.region.as_deref()).unwrap_or(&area.part.datacenter);
+    let meta = |key: &str| entry.node.meta.get(key).filter(|value| !value.is_empty());
+    let (region_key, zone_key) = &config.locality_keys;
+    let zone = known.and_then(|known| known.zone.as_deref()).unwrap_or_default();
+    let zone = meta(zone_key).map_or(zone, |zone| zone);
+    Locality::new(meta(region_key).map_or(region, |region| region), zone, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use tributary_model::{ClusterId, NetworkId, Scope};
+
+    use super::super::config::Datacenter;
+    use super::super::name::Part;
+    use super::*;
+    use crate::wire::{self, Node, Service};
+
+    fn mk_entry(service: Option<&str>, node: Option<&str>, meta: &[(&str, &str)]) -> HealthEntry {
+        let locality = |text: &str| {
+            let (region, zone) = text.split_once('/').unwrap();
+            wire::Locality { region: region.into(), zone: zone.into() }
+        };
+        let meta: BTreeMap<String, String> = meta.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+        let node = Node { node: "n 1".into(), locality: node.map(locality), meta, ..Node::default() };
+        let service = Service { locality: service.map(locality), ..Service::default() };
+        HealthEntry { node, service, checks: vec![] }
+    }
+
+    fn mk_area(datacenter: &str) -> Area {
+        let part = Part { datacenter: datacenter.into(), ..Part::default() };
+        Area::new(part, "dc1", Scope::new("x").unwrap())
+    }
+
+    #[test]
+    fn the_nearest_word_says_where_an_instance_runs() {
+        let eu = Datacenter {
+            region: Some("eu".into()),
+            zone: Some("z9".into()),
+            network: NetworkId::new("vm").ok(),
+        };
+        let config = MapConfig {
+            datacenters: [("dc2".to_owned(), eu)].into(),
+            network: NetworkId::new("flat").ok(),
+            cluster: ClusterId::new("vms").ok(),
+            ..MapConfig::new().unwrap()
+        };
+        let zone: &[_] = &[("external-k8s-topology-zone", "z3")];
+        let both: &[_] = &[("external-k8s-topology-zone", "z3"), ("external-k8s-topology-region", "us")];
+        type Case<'a> = (Option<&'a str>, Option<&'a str>, &'a [(&'a str, &'a str)], &'a str, &'a str);
+        let cases: [Case<'_>; 9] = [
+            (Some("us/1"), Some("us/2"), both, "dc1", "us/1"),
+            (None, Some("us/2"), both, "dc1", "us/2"),
+            (Some("/1"), None, both, "dc1", "us/z3"),
+            (None, None, both, "dc2", "us/z3"),
+            (None, None, zone, "dc2", "eu/z3"),
+            (None, None, zone, "dc1", "dc1/z3"),
+            (None, None, &[], "dc2", "eu/z9"),
+            (None, None, &[], "dc1", "dc1"),
+            (Some("us/"), None, zone, "dc2", "us"),
+        ];
+        for (service, node, meta, datacenter, want) in cases {
+            let place = of(&mk_entry(service, node, meta), &mk_area(datacenter), &config);
+            assert_eq!(place.locality.to_string(), want, "{service:?} {node:?} {meta:?} {datacenter}");
+            let network = if datacenter == "dc2" { "vm" } else { "flat" };
+            assert_eq!(place.network.unwrap().as_str(), network);
+            assert_eq!(
+                (place.cluster.unwrap().as_str(), place.node),
+                ("vms", None),
+                "a node's name has no blank"
+            );
+        }
+    }
+}

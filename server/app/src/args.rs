@@ -36,6 +36,9 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Tell why a client is not given a host's endpoints
     WhyNot(WhyNotArgs),
+    /// See removals that are held until they are confirmed, and let one happen
+    #[command(subcommand)]
+    Guard(GuardCommand),
     /// Work with the configuration file
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -226,6 +229,39 @@ pub struct WhyNotArgs {
     /// How it is written
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
+    /// Where the server is.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// What can be done with held removals.
+#[derive(Debug, Clone, Subcommand)]
+pub enum GuardCommand {
+    /// List removals that their source announced without proof; what they are about stays served
+    List(GuardListArgs),
+    /// Let one happen now
+    Release(GuardReleaseArgs),
+}
+
+/// Flags of `guard list`.
+#[derive(Debug, Clone, Args)]
+pub struct GuardListArgs {
+    /// Only of this registry
+    #[arg(long)]
+    pub registry: Option<String>,
+    /// How it is written
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    pub output: Output,
+    /// Where the server is.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// Flags of `guard release`.
+#[derive(Debug, Clone, Args)]
+pub struct GuardReleaseArgs {
+    /// The id that `guard list` shows
+    pub id: String,
     /// Where the server is.
     #[command(flatten)]
     pub server: ServerArgs,

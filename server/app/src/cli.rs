@@ -7,6 +7,7 @@ pub mod config;
 pub mod console;
 pub mod explain;
 pub mod get;
+pub mod guard;
 pub mod http;
 pub mod table;
 pub mod watch;
@@ -36,6 +37,7 @@ pub async fn run(command: Command, env: &Environment, console: &mut Console<'_>)
         Command::Get(args) => get::run(&args, env, console).await,
         Command::Explain(args) => explain::explain(&args, env, console).await,
         Command::WhyNot(args) => explain::why_not(&args, env, console).await,
+        Command::Guard(command) => guard::run(&command, env, console).await,
         Command::Config(command) => config::run(&command, env, console),
         Command::Reference(args) => {
             let page = reference::page(&args.page)?;

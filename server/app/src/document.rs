@@ -8,6 +8,7 @@ pub mod clients;
 pub mod endpoints;
 pub mod explain;
 pub mod filter;
+pub mod guard;
 pub mod registries;
 pub mod services;
 
@@ -19,6 +20,7 @@ pub use clients::ClientItem;
 pub use endpoints::EndpointItem;
 pub use explain::{ExplainItem, StepItem, WhyNotItem};
 pub use filter::Filter;
+pub use guard::HeldItem;
 pub use registries::RegistryItem;
 pub use services::ServiceItem;
 

@@ -98,14 +98,15 @@ fn metrics_page() -> String {
 
 fn admin() -> String {
     let mut out = format!(
-        "# Admin surface\n\n{MADE}Every route is read-only. `/debug` is answered only to processes on the server's machine, through the admin listener, and only when the `Host` header names `localhost` or a loopback address. What is not in this table is not found.\n\n| path | who may ask | answers |\n|---|---|---|\n"
+        "# Admin surface\n\n{MADE}Every route is read-only but those marked POST, which take nothing else. `/debug` is answered only to processes on the server's machine, through the admin listener, and only when the `Host` header names `localhost` or a loopback address. What is not in this table is not found.\n\n| path | who may ask | answers |\n|---|---|---|\n"
     );
     for route in ROUTES {
         let who = match route.access {
             Access::Anyone => "anyone",
             Access::Loopback => "this machine",
         };
-        let _ = writeln!(out, "| `{}` | {who} | {} |", route.path, route.about);
+        let post = if route.changes { "POST " } else { "" };
+        let _ = writeln!(out, "| {post}`{}` | {who} | {} |", route.path, route.about);
     }
     out
 }

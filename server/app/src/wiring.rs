@@ -5,6 +5,7 @@
 
 pub mod config_source;
 pub mod explain;
+pub mod guard;
 pub mod inside;
 pub mod registries;
 pub mod report;

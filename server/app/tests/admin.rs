@@ -14,7 +14,7 @@ use tributary_app::admin::gate::Peer;
 use tributary_app::admin::inside::Explained;
 use tributary_app::admin::metrics::{self, Sample};
 use tributary_app::admin::{Access, Check, Inside, ROUTES, Readiness, Shared, Surface, router};
-use tributary_app::document::{ClientItem, RegistryItem};
+use tributary_app::document::{ClientItem, HeldItem, RegistryItem};
 use tributary_model::Catalog;
 
 /// A server that holds secrets in every answer, so that a leak shows.
@@ -53,6 +53,12 @@ impl Inside for Fake {
     }
     async fn registries(&self) -> Vec<RegistryItem> {
         vec![RegistryItem { name: SECRET.into(), ..RegistryItem::default() }]
+    }
+    async fn held(&self) -> Vec<HeldItem> {
+        vec![HeldItem { id: "held".into(), what: SECRET.into(), ..HeldItem::default() }]
+    }
+    async fn release(&self, id: &str) -> Option<HeldItem> {
+        self.held().await.into_iter().find(|item| item.id == id)
     }
     async fn explain(&self, endpoint: &str, _: Option<&str>, _: Option<&str>) -> Explained {
         if endpoint == "10.0.0.1" {
@@ -104,13 +110,15 @@ async fn every_route_denies_by_default() {
     for route in ROUTES {
         let guarded = route.access == Access::Loopback;
         let say = |why: &str| format!("{} {why}", route.path);
-        for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH, Method::OPTIONS] {
+        let own = if route.changes { Method::POST } else { Method::GET };
+        let all = [Method::GET, Method::POST, Method::PUT, Method::DELETE, Method::PATCH, Method::OPTIONS];
+        for method in all.into_iter().filter(|method| *method != own) {
             let (status, body) = ask_as(Surface::Admin, method.clone(), HERE, "localhost", route.path).await;
             assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED, "{}", say(method.as_str()));
             assert!(!body.contains(SECRET), "{}", say("leaks"));
         }
         for (peer, host) in [(AWAY, "localhost"), (HERE, "evil.example"), (AWAY, "10.0.0.1"), (HERE, "")] {
-            let (status, body) = ask_as(Surface::Admin, Method::GET, peer, host, route.path).await;
+            let (status, body) = ask_as(Surface::Admin, own.clone(), peer, host, route.path).await;
             assert_eq!(
                 status == StatusCode::FORBIDDEN,
                 guarded,
@@ -119,7 +127,7 @@ async fn every_route_denies_by_default() {
             );
             assert!(!guarded || !body.contains(SECRET), "{}", say("leaks"));
         }
-        let (status, body) = ask_as(Surface::Health, Method::GET, HERE, "localhost", route.path).await;
+        let (status, body) = ask_as(Surface::Health, own, HERE, "localhost", route.path).await;
         assert_eq!(status == StatusCode::NOT_FOUND, guarded, "{}", say("on the health listener"));
         assert!(!body.contains(SECRET), "{}", say("leaks on the health listener"));
         for near in [
@@ -182,6 +190,7 @@ async fn lists_are_shaped_alike_and_bounded() {
         ("/debug/endpoints", "EndpointList"),
         ("/debug/clients", "ClientList"),
         ("/debug/registries", "RegistryList"),
+        ("/debug/guard", "HeldList"),
         ("/debug/explain?endpoint=10.0.0.1", "ExplainList"),
     ] {
         let (status, body) = ask(path).await;
@@ -195,6 +204,19 @@ async fn lists_are_shaped_alike_and_bounded() {
     let (_, body) = ask("/debug/clients?limit=1").await;
     let list: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((list["items"].as_array().unwrap().len(), &list["metadata"]["remaining"]), (1, &json!(1)));
+}
+
+#[tokio::test]
+async fn a_release_is_answered_with_what_was_released() {
+    let release = |id: &str| {
+        let path = format!("/debug/guard/release?id={id}");
+        async move { ask_as(Surface::Admin, Method::POST, HERE, "localhost", &path).await }
+    };
+    let (status, body) = release("held").await;
+    let list: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &list["items"][0]["what"]), (StatusCode::OK, &json!(SECRET)), "{body}");
+    assert_eq!(release("other").await.0, StatusCode::NOT_FOUND);
+    assert_eq!(release(&"x".repeat(3000)).await.0, StatusCode::BAD_REQUEST);
 }
 
 #[tokio::test]

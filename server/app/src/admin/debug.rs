@@ -16,7 +16,7 @@ use super::Shared;
 use super::inside::Explained;
 use super::routes::ROUTES;
 use crate::document::{Filter, List, Metadata, clients as client_list, endpoints as endpoint_list};
-use crate::document::{registries as registry_list, services as service_list};
+use crate::document::{guard as held_list, registries as registry_list, services as service_list};
 
 /// How long a request that names `after` waits for a newer generation.
 const WAIT: Duration = Duration::from_secs(20);
@@ -70,6 +70,44 @@ pub async fn registries(State(shared): State<Shared>, asked: Asked<Filter>) -> R
     let items = registry_list::list(shared.inside.registries().await, &filter);
     Json(List::new("RegistryList", items, metadata(&shared, &shared.inside.catalog()), filter.limit()))
         .into_response()
+}
+
+/// Held removals.
+pub async fn guard(State(shared): State<Shared>, asked: Asked<Filter>) -> Response {
+    let filter = match take(asked) {
+        Ok(filter) => filter,
+        Err(refusal) => return *refusal,
+    };
+    let Ok(_permit) = shared.work.try_acquire() else { return busy() };
+    let items = held_list::list(shared.inside.held().await, &filter);
+    Json(List::new("HeldList", items, metadata(&shared, &shared.inside.catalog()), filter.limit()))
+        .into_response()
+}
+
+/// What `release` asks.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseQuery {
+    id: String,
+}
+
+/// Lets a held removal happen. Said in the log, since it takes endpoints away.
+pub async fn release(State(shared): State<Shared>, asked: Asked<ReleaseQuery>) -> Response {
+    let id = match asked {
+        Ok(Query(query)) if query.id.len() <= Filter::MAX_TEXT => query.id,
+        Ok(_) => return refuse("a parameter is too long"),
+        Err(e) => return refuse(&e.body_text()),
+    };
+    let Ok(_permit) = shared.work.try_acquire() else { return busy() };
+    let Some(item) = shared.inside.release(&id).await else {
+        return problem(
+            StatusCode::NOT_FOUND,
+            Some(Code::NOT_FOUND),
+            &format!("nothing is held under the id `{id}`"),
+        );
+    };
+    tracing::warn!(id, registry = item.registry, what = item.what, "an operator released a held removal");
+    Json(List::new("HeldList", vec![item], metadata(&shared, &shared.inside.catalog()), 1)).into_response()
 }
 
 /// What `explain` asks.

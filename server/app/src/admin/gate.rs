@@ -53,9 +53,10 @@ fn judge(surface: Surface, request: &Request) -> Result<(), Refusal> {
             return Err((StatusCode::FORBIDDEN, "pages of other sites may not ask this\n"));
         }
     }
-    match *request.method() {
-        Method::GET | Method::HEAD => Ok(()),
-        _ => Err((StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are taken\n")),
+    match (route.changes, request.method()) {
+        (true, &Method::POST) | (false, &Method::GET | &Method::HEAD) => Ok(()),
+        (true, _) => Err((StatusCode::METHOD_NOT_ALLOWED, "only POST is taken\n")),
+        (false, _) => Err((StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are taken\n")),
     }
 }
 

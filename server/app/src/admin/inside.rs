@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tributary_model::Catalog;
 
 use super::metrics::Sample;
-use crate::document::{ClientItem, RegistryItem};
+use crate::document::{ClientItem, HeldItem, RegistryItem};
 
 /// The server, seen from inside. Methods answer at once or in the time of a turn.
 #[async_trait]
@@ -28,6 +28,10 @@ pub trait Inside: Send + Sync + 'static {
     async fn clients(&self) -> Vec<ClientItem>;
     /// The registries.
     async fn registries(&self) -> Vec<RegistryItem>;
+    /// The removals that are held.
+    async fn held(&self) -> Vec<HeldItem>;
+    /// Lets a held removal happen; nothing where none of this id is held.
+    async fn release(&self, id: &str) -> Option<HeldItem>;
     /// How an endpoint came to be served; one item per service port behind which it stands.
     async fn explain(&self, endpoint: &str, host: Option<&str>, client: Option<&str>) -> Explained;
     /// Why a client is not given a host's endpoints.

@@ -1,6 +1,6 @@
 //! The one table of routes. What is not here does not exist; a test walks it.
 
-use axum::routing::{MethodRouter, get};
+use axum::routing::{MethodRouter, get, post};
 
 use super::{Shared, Surface, debug, health};
 
@@ -21,13 +21,15 @@ impl Access {
     }
 }
 
-/// One route. Every route is read-only and takes GET and HEAD alone.
+/// One route.
 #[derive(Debug, Clone, Copy)]
 pub struct Route {
     /// Its path; nothing in it varies.
     pub path: &'static str,
     /// Who may ask.
     pub access: Access,
+    /// Whether asking it changes something: it takes POST alone. All others take GET and HEAD.
+    pub changes: bool,
     /// What it answers, for the reference.
     pub about: &'static str,
     /// Who answers.
@@ -39,61 +41,91 @@ pub const ROUTES: &[Route] = &[
     Route {
         path: "/livez",
         access: Access::Anyone,
+        changes: false,
         about: "200 while the owner of the catalog takes turns; says nothing about sources",
         handler: || get(health::livez),
     },
     Route {
         path: "/readyz",
         access: Access::Anyone,
+        changes: false,
         about: "200 while clients are answered; `?verbose` lists what that rests on (with names of registries on the admin listener alone)",
         handler: || get(health::readyz),
     },
     Route {
         path: "/metrics",
         access: Access::Anyone,
+        changes: false,
         about: "OpenMetrics; see metrics.md",
         handler: || get(health::metrics),
     },
-    Route { path: "/debug", access: Access::Loopback, about: "this table", handler: || get(debug::index) },
+    Route {
+        path: "/debug",
+        access: Access::Loopback,
+        changes: false,
+        about: "this table",
+        handler: || get(debug::index),
+    },
     Route {
         path: "/debug/services",
         access: Access::Loopback,
+        changes: false,
         about: "ServiceList: services, merged; takes `name`, `namespace`, `host`, `registry`, `limit`, `after`",
         handler: || get(debug::services),
     },
     Route {
         path: "/debug/endpoints",
         access: Access::Loopback,
+        changes: false,
         about: "EndpointList: endpoints with provenance; takes the same",
         handler: || get(debug::endpoints),
     },
     Route {
         path: "/debug/clients",
         access: Access::Loopback,
+        changes: false,
         about: "ClientList: connected clients with sent and acked versions and NACK text; takes `name`, `namespace`, `limit`",
         handler: || get(debug::clients),
     },
     Route {
         path: "/debug/registries",
         access: Access::Loopback,
+        changes: false,
         about: "RegistryList: sources, what they hold back and what is wrong in them; takes `name`, `registry`, `limit`",
         handler: || get(debug::registries),
     },
     Route {
+        path: "/debug/guard",
+        access: Access::Loopback,
+        changes: false,
+        about: "HeldList: removals that are held until their source confirms them; takes `name`, `registry`, `limit`",
+        handler: || get(debug::guard),
+    },
+    Route {
+        path: "/debug/guard/release",
+        access: Access::Loopback,
+        changes: true,
+        about: "lets the held removal `id` happen, and answers with it",
+        handler: || post(debug::release),
+    },
+    Route {
         path: "/debug/explain",
         access: Access::Loopback,
+        changes: false,
         about: "ExplainList: how `endpoint` came to be served; takes `host` and `client`",
         handler: || get(debug::explain),
     },
     Route {
         path: "/debug/why-not",
         access: Access::Loopback,
+        changes: false,
         about: "WhyNotList: why `client` is not given endpoints of `host`",
         handler: || get(debug::why_not),
     },
     Route {
         path: "/debug/config",
         access: Access::Loopback,
+        changes: false,
         about: "the running configuration, where each value was set, and the last reload",
         handler: || get(debug::config),
     },

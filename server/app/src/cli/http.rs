@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, StatusCode, header};
+use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -52,25 +52,30 @@ impl Server {
     }
     /// The answer to a question; a status that is no success is a failure.
     pub async fn get(&self, path: &str, query: &[(&str, Option<&str>)]) -> Result<Bytes, Failure> {
-        self.within(self.timeout, path, query).await
+        self.within(self.timeout, &Method::GET, path, query).await
     }
-    /// The same, for a question that the server may hold back for a while.
+    /// The answer to a command that changes something.
+    pub async fn post(&self, path: &str, query: &[(&str, Option<&str>)]) -> Result<Bytes, Failure> {
+        self.within(self.timeout, &Method::POST, path, query).await
+    }
+    /// As `get`, for a question that the server may hold back for a while.
     pub async fn get_held(
         &self,
         held: Duration,
         path: &str,
         query: &[(&str, Option<&str>)],
     ) -> Result<Bytes, Failure> {
-        self.within(self.timeout + held, path, query).await
+        self.within(self.timeout + held, &Method::GET, path, query).await
     }
     async fn within(
         &self,
         limit: Duration,
+        method: &Method,
         path: &str,
         query: &[(&str, Option<&str>)],
     ) -> Result<Bytes, Failure> {
         let target = target(path, query);
-        match tokio::time::timeout(limit, self.ask(&target)).await {
+        match tokio::time::timeout(limit, self.ask(method, &target)).await {
             Ok(answer) => answer.and_then(|(status, body)| judge(status, body)),
             Err(_) => Err(Failure {
                 exit: Exit::TimedOut,
@@ -80,12 +85,14 @@ impl Server {
             }),
         }
     }
-    async fn ask(&self, target: &str) -> Result<(StatusCode, Bytes), Failure> {
+    async fn ask(&self, method: &Method, target: &str) -> Result<(StatusCode, Bytes), Failure> {
         let stream = TcpStream::connect(&self.authority).await.map_err(|e| self.unreachable(&e))?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|e| self.unreachable(&e))?;
-        let request = Request::get(target)
+        let request = Request::builder()
+            .method(method)
+            .uri(target)
             .header(header::HOST, &self.authority)
             .body(Empty::<Bytes>::new())
             .map_err(|e| self.unreachable(&e))?;

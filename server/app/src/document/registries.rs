@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::filter::Filter;
-use super::{ConditionItem, ObjectItem};
+use super::{ConditionItem, HeldItem, ObjectItem};
 
 /// One registry.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,20 +56,6 @@ pub struct CollectionItem {
     pub kind: String,
     /// `Live`, `Stale: why`, `Syncing`, `Unknown`.
     pub freshness: String,
-}
-
-/// A removal that waits for proof.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeldItem {
-    /// What is held.
-    pub what: String,
-    /// Why.
-    pub reason: String,
-    /// How often its source was asked to confirm it.
-    pub asked: u32,
-    /// For how long, in milliseconds.
-    #[serde(rename = "sinceMillisAgo")]
-    pub since_millis_ago: u64,
 }
 
 /// One quarantined object.

@@ -12,12 +12,13 @@ use tributary_registry_api::Clock;
 use tributary_runtime::{Handle, ReadyBecause};
 
 use super::explain::{self, Asked};
+use super::guard;
 use super::report::{CoreReport, Report};
 use super::{samples, sessions::Sessions};
 use crate::admin::inside::Explained;
 use crate::admin::metrics::Sample;
 use crate::admin::{Check, Inside, Readiness};
-use crate::document::{ClientItem, RegistryItem};
+use crate::document::{ClientItem, HeldItem, RegistryItem};
 use crate::reload::Running;
 
 /// How long the owner may take for a turn before the server counts as dead.
@@ -107,6 +108,13 @@ impl Inside for Live {
         let (catalog, now) = (self.handle.catalog(), self.clock.now());
         let make = move || Report { core: &core, runs: &runs, catalog: &catalog, kinds: &kinds, now }.items();
         off_the_servers_threads(make).await
+    }
+    async fn held(&self) -> Vec<HeldItem> {
+        let (all, now) = (guard::held(&self.handle).await, self.clock.now());
+        off_the_servers_threads(move || all.iter().map(|held| guard::item(held, now)).collect()).await
+    }
+    async fn release(&self, id: &str) -> Option<HeldItem> {
+        guard::release(&self.handle, id, self.clock.now()).await
     }
     async fn explain(&self, endpoint: &str, host: Option<&str>, client: Option<&str>) -> Explained {
         let asked = Asked {

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use tributary_core::{CollectionStatus, HeldView, ProblemView, RegistryStatus};
-use tributary_model::{Catalog, Freshness, Item, Mono, RegistryName, SourceState};
+use tributary_model::{Catalog, Freshness, Mono, RegistryName, SourceState};
 use tributary_runtime::{RunReport, RunState};
 
+use super::guard;
 use crate::document::endpoints::freshness_text;
-use crate::document::registries::{CollectionItem, HeldItem, ProblemItem};
-use crate::document::{ConditionItem, ObjectItem, RegistryItem, endpoints, services};
+use crate::document::registries::{CollectionItem, ProblemItem};
+use crate::document::{ConditionItem, HeldItem, ObjectItem, RegistryItem, endpoints, services};
 
 /// The states that a registry may be in, for metrics.
 pub const STATES: &[&str] =
@@ -90,13 +91,7 @@ impl Report<'_> {
     }
     fn held(&self, name: &RegistryName) -> Vec<HeldItem> {
         let own = self.core.held.iter().filter(|held| held.registry == *name).take(MAX_SHOWN);
-        let item = |held: &HeldView| HeldItem {
-            what: words(&held.key.item),
-            reason: held.reason.to_owned(),
-            asked: held.asked,
-            since_millis_ago: self.ago(held.since),
-        };
-        own.map(item).collect()
+        own.map(|held| guard::item(held, self.now)).collect()
     }
     fn problems(&self, name: &RegistryName) -> Vec<ProblemItem> {
         let own = self.core.problems.iter().filter(|problem| problem.registry == *name).take(MAX_SHOWN);
@@ -163,16 +158,5 @@ fn collection(status: &CollectionStatus) -> CollectionItem {
         scope: status.collection.scope.to_string(),
         kind: format!("{:?}", status.collection.kind),
         freshness: freshness_text(&status.freshness),
-    }
-}
-
-fn words(item: &Item) -> String {
-    match item {
-        Item::Service(key) => format!("service {} of {}", key.service, key.object),
-        Item::Group(key) => format!("endpoints of {} in {}", key.service, key.object),
-        Item::Workload(key) => format!("workload {key:?}"),
-        Item::Gateway(key) => format!("gateway {}", key.object),
-        Item::Settings => "settings".to_owned(),
-        Item::Alias(host) => format!("alias {host}"),
     }
 }

@@ -1,0 +1,92 @@
+//! Held removals as people see and release them, over a source that never answers for its word.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tributary_app::exit::Exit;
+use tributary_conformance::harness::Act;
+use tributary_conformance::memory::{MemoryFactory, MemorySource};
+use tributary_registry_api::{
+    CancellationToken, Registry, RegistryError, RegistryFactory, RegistryIo, RegistrySpec, asks,
+};
+use world::{LONG, World, file_registry, mk_folder};
+
+#[path = "support/world.rs"]
+mod world;
+
+/// Hears no question, so that what is held stays held.
+struct Deaf(MemoryFactory);
+
+struct DeafRun(Box<dyn Registry>);
+
+impl RegistryFactory for Deaf {
+    fn spec(&self) -> RegistrySpec {
+        self.0.spec()
+    }
+    fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
+        Ok(Box::new(DeafRun(self.0.build()?)))
+    }
+}
+
+#[async_trait]
+impl Registry for DeafRun {
+    async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
+        let (_nobody, none) = asks();
+        let RegistryIo { out, asks: _unheard } = io;
+        self.0.run(RegistryIo { out, asks: none }, stop).await
+    }
+}
+
+/// A server whose second registry has just lost both of its services without proof.
+async fn mk_world() -> (tempfile::TempDir, World) {
+    let dir = mk_folder(&[]);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    let source = MemorySource::default();
+    for (name, address) in [("pay", [10, 0, 0, 1]), ("cart", [10, 0, 0, 2])] {
+        source.set(0, name, [address.into()]);
+    }
+    world.server.live().handle.join(Arc::new(Deaf(MemoryFactory::new("mem", source.clone())))).await.unwrap();
+    world.until("get endpoints", "10.0.0.2").await;
+    source.act(Act::LieEmpty);
+    source.act(Act::Relist);
+    world.until("guard list", "mem").await;
+    (dir, world)
+}
+
+#[tokio::test]
+async fn what_is_held_is_listed_served_and_released_one_by_one() {
+    let (_dir, world) = mk_world().await;
+    let table = world.run("guard list -o wide").await.out;
+    assert!(table.starts_with("ID ") && table.contains("service default/cart"), "{table}");
+    assert!(world.run("get endpoints").await.out.contains("10.0.0.2"), "what is held stays served");
+    let names = world.run("guard list -o name").await.out;
+    let ids: Vec<&str> = names.lines().collect();
+    let of_cart = table.lines().find(|line| line.contains("service default/cart")).unwrap();
+    let id = ids.iter().find(|id| of_cart.starts_with(**id)).unwrap();
+    let told = world.run(&format!("guard release {id}")).await;
+    assert_eq!(told.exit, Ok(Exit::Ok), "{}", told.talk);
+    assert!(told.out.starts_with("released: service default/cart"), "{}", told.out);
+    let left = world.run("guard list -o name").await.out;
+    assert!(!left.contains(*id) && left.lines().count() + 1 == ids.len(), "{left}");
+    let gone = async {
+        while world.run("get services").await.out.contains("cart") {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LONG, gone).await.expect("what was released is served on");
+    assert!(world.run("get services").await.out.contains("pay"), "the other stays");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_not_held_cannot_be_released() {
+    let (_dir, world) = mk_world().await;
+    let told = world.run("guard release 0000000000000000").await;
+    let failure = told.exit.unwrap_err();
+    assert_eq!(failure.exit, Exit::NotFound, "{failure}");
+    assert!(failure.to_string().contains("tributary guard list"), "{failure}");
+    let told = world.run("guard list --registry file").await;
+    assert_eq!((told.exit, told.out.as_str(), told.talk.as_str()), (Ok(Exit::Ok), "", "nothing is held\n"));
+    world.server.stop().await;
+}

@@ -5,6 +5,7 @@
 
 pub mod ads;
 pub mod backend;
+pub mod consul;
 pub mod daemon;
 pub mod debug;
 pub mod entry;
@@ -28,6 +29,7 @@ pub mod wait;
 
 pub use ads::{AdsClient, Answer, GrpcStatus, ScriptedAds, Variant};
 pub use backend::Backend;
+pub use consul::Consul;
 pub use daemon::Daemon;
 pub use entry::{Entry, nowhere, outbound};
 pub use envoy::{Envoy, EnvoyConfig};

@@ -1,0 +1,11 @@
+//! Real Consul agents for tests: a dev agent, a server with data of its own, three servers, two datacenters; with
+//! ACLs, TLS and limits; killed, paused and started again on the same ports. Instances are put straight into the
+//! catalog, by node, as a sync process would.
+
+pub mod agent;
+pub mod catalog;
+pub mod group;
+
+pub use agent::{Consul, ConsulOptions, MANAGEMENT};
+pub use catalog::{mk_check, mk_instance};
+pub use group::{Servers, join_wan};

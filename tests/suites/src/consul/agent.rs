@@ -1,0 +1,293 @@
+//! One agent's process: its flags and life.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{Authority, Daemon, Identity, Rest, eventually, ports, tools};
+
+const STARTS_WITHIN: Duration = Duration::from_secs(40);
+/// The token of who may do everything, where ACLs are on.
+pub const MANAGEMENT: &str = "11111111-1111-1111-1111-111111111111";
+
+/// How to start one; the default is a dev agent, which keeps nothing over a restart.
+#[derive(Debug, Default)]
+pub struct ConsulOptions {
+    datacenter: Option<String>,
+    servers: Option<usize>,
+    join: Vec<u16>,
+    acl: bool,
+    tls: Option<(Identity, PathBuf, String)>,
+    wan: bool,
+    grpc_tls: bool,
+    hcl: Vec<String>,
+}
+
+impl ConsulOptions {
+    /// In another datacenter than `dc1`.
+    pub fn datacenter(mut self, name: &str) -> Self {
+        self.datacenter = Some(name.to_owned());
+        self
+    }
+
+    /// A server that keeps its data over restarts, one of so many.
+    pub fn server_of(mut self, count: usize) -> Self {
+        self.servers = Some(count);
+        self
+    }
+
+    /// That looks for the others at these ports of serf.
+    pub fn join(mut self, serf: &[u16]) -> Self {
+        self.join = serf.to_vec();
+        self
+    }
+
+    /// With ACLs that deny what no policy allows; [`MANAGEMENT`] may do everything.
+    pub fn acl(mut self) -> Self {
+        self.acl = true;
+        self
+    }
+
+    /// With HTTPS in place of HTTP, by a certificate of this authority.
+    pub fn tls(mut self, authority: &Authority) -> Result<Self> {
+        let identity = authority.server("consul")?;
+        self.tls = Some((identity, authority.file(), authority.certificate().to_owned()));
+        Ok(self)
+    }
+
+    /// With a port for servers of other datacenters.
+    pub fn wan(mut self) -> Self {
+        self.wan = true;
+        self
+    }
+
+    /// With the port that peering wants.
+    pub fn grpc_tls(mut self) -> Self {
+        self.grpc_tls = true;
+        self
+    }
+
+    /// With at most so many connections from one address; more are answered with 429.
+    pub fn connections(self, most: usize) -> Self {
+        self.hcl(&format!("limits {{ http_max_conns_per_client = {most} }}"))
+    }
+
+    /// With further configuration.
+    pub fn hcl(mut self, text: &str) -> Self {
+        self.hcl.push(text.to_owned());
+        self
+    }
+}
+
+/// The ports of an agent.
+#[derive(Debug, Clone, Copy)]
+struct Ports {
+    http: u16,
+    serf: u16,
+    wan: u16,
+    server: u16,
+    grpc_tls: u16,
+}
+
+/// A running agent; its data go with it.
+#[derive(Debug)]
+pub struct Consul {
+    daemon: Daemon,
+    ports: Ports,
+    url: String,
+    rest: Rest,
+    authority: Option<String>,
+    _data: TempDir,
+}
+
+impl Consul {
+    /// Starts a dev agent and waits until it has a leader.
+    pub async fn start() -> Result<Self> {
+        Self::start_with(ConsulOptions::default()).await
+    }
+
+    /// Starts one and waits until it has a leader.
+    pub async fn start_with(options: ConsulOptions) -> Result<Self> {
+        let consul = Self::launch(options)?;
+        consul.ready().await?;
+        Ok(consul)
+    }
+
+    /// Starts one and does not wait.
+    pub fn launch(options: ConsulOptions) -> Result<Self> {
+        let port = |wanted| if wanted { ports::free_port() } else { Ok(0) };
+        let ports = Ports {
+            http: ports::free_port()?,
+            serf: ports::free_port()?,
+            wan: port(options.wan)?,
+            server: ports::free_port()?,
+            grpc_tls: port(options.grpc_tls)?,
+        };
+        let data = tempfile::tempdir().context("make a folder for Consul")?;
+        let args = flags(&options, ports, &data);
+        let scheme = if options.tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://127.0.0.1:{}", ports.http);
+        let authority = options.tls.map(|(_, _, certificate)| certificate);
+        let rest = client(&url, authority.as_deref(), options.acl.then_some(MANAGEMENT))?;
+        let daemon = Daemon::start("consul", tools::consul()?, args)?;
+        Ok(Self { daemon, ports, url, rest, authority, _data: data })
+    }
+
+    /// Where its API is: `http://127.0.0.1:PORT`, or https.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Its API; with ACLs, as who may do everything.
+    pub fn rest(&self) -> &Rest {
+        &self.rest
+    }
+
+    /// Its API with this token, or none.
+    pub fn rest_as(&self, token: Option<&str>) -> Result<Rest> {
+        client(&self.url, self.authority.as_deref(), token)
+    }
+
+    /// The process, to be killed and paused.
+    pub fn daemon(&self) -> &Daemon {
+        &self.daemon
+    }
+
+    /// Its port of serf, for [`ConsulOptions::join`].
+    pub fn serf(&self) -> u16 {
+        self.ports.serf
+    }
+
+    /// Its port of serf for other datacenters.
+    pub fn serf_wan(&self) -> u16 {
+        self.ports.wan
+    }
+
+    /// Its port for peers.
+    pub fn grpc_tls(&self) -> u16 {
+        self.ports.grpc_tls
+    }
+
+    /// Starts it again on the same ports and waits until it has a leader; a dev agent has forgotten everything.
+    pub async fn restart(&self) -> Result<()> {
+        self.daemon.start_again()?;
+        self.ready().await
+    }
+
+    /// Waits until there is a leader that answers.
+    pub async fn ready(&self) -> Result<()> {
+        eventually("Consul to have a leader", STARTS_WITHIN, || async {
+            self.daemon.check_running()?;
+            let leader = self.leader().await?;
+            ensure!(!leader.is_empty(), "there is none");
+            let nodes = self.rest.get("/v1/catalog/nodes").await?;
+            ensure!(nodes.as_array().is_some_and(|nodes| !nodes.is_empty()), "it knows no node: {nodes}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// The address of the leader, as this agent sees it; empty where there is none.
+    pub async fn leader(&self) -> Result<String> {
+        Ok(self.rest.get("/v1/status/leader").await?.as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Whether this server is the leader.
+    pub async fn leads(&self) -> Result<bool> {
+        Ok(self.leader().await? == format!("127.0.0.1:{}", self.ports.server))
+    }
+
+    /// Reads its certificate and key again, as after they were rotated.
+    pub async fn reload(&self) -> Result<()> {
+        self.rest.put("/v1/agent/reload", &Value::Null).await.map(drop)
+    }
+
+    /// All of its state, as of now.
+    pub async fn snapshot(&self) -> Result<Vec<u8>> {
+        let (status, bytes) = self.rest.exchange(Method::GET, "/v1/snapshot", None).await?;
+        ensure!(status == StatusCode::OK, "snapshot answered {status}");
+        Ok(bytes)
+    }
+
+    /// Goes back to that state: what came after it is gone, and so are its indexes.
+    pub async fn restore(&self, snapshot: Vec<u8>) -> Result<()> {
+        let body = Some(("application/octet-stream", snapshot));
+        let (status, why) = self.rest.send(Method::PUT, "/v1/snapshot", body).await?;
+        ensure!(status == StatusCode::OK, "restore answered {status}: {why}");
+        Ok(())
+    }
+
+    /// A new token that these rules allow; its accessor and the secret. The rules are in Consul's own words,
+    /// such as `service_prefix "" { policy = "read" }`.
+    pub async fn token(&self, name: &str, rules: &str) -> Result<(String, String)> {
+        let policy = self.rest.put("/v1/acl/policy", &json!({"Name": name, "Rules": rules})).await?;
+        let token = json!({"Description": name, "Policies": [{"ID": policy["ID"]}]});
+        let token = self.rest.put("/v1/acl/token", &token).await?;
+        let text = |name: &str| token[name].as_str().map(str::to_owned).with_context(|| format!("{token}"));
+        Ok((text("AccessorID")?, text("SecretID")?))
+    }
+
+    /// Takes the token with this accessor away.
+    pub async fn revoke(&self, accessor: &str) -> Result<()> {
+        self.rest.done(Method::DELETE, &format!("/v1/acl/token/{accessor}"), None).await.map(drop)
+    }
+}
+
+fn client(url: &str, authority: Option<&str>, token: Option<&str>) -> Result<Rest> {
+    let rest = match authority {
+        Some(certificate) => Rest::tls(url, certificate, None)?,
+        None => Rest::plain(url)?,
+    };
+    Ok(match token {
+        Some(token) => rest.header("x-consul-token", token),
+        None => rest,
+    })
+}
+
+fn flags(options: &ConsulOptions, ports: Ports, data: &TempDir) -> Vec<String> {
+    let mut args = vec!["agent".to_owned()];
+    let mut arg = |words: &[&str]| args.extend(words.iter().map(|&word| word.to_owned()));
+    let port = |port: u16| if port == 0 { "-1".to_owned() } else { port.to_string() };
+    match options.servers {
+        None => arg(&["-dev"]),
+        Some(count) => {
+            let folder = data.path().display().to_string();
+            arg(&["-server", "-bootstrap-expect", &count.to_string(), "-data-dir", &folder]);
+        }
+    }
+    let (https, http) = if options.tls.is_some() { (ports.http, 0) } else { (0, ports.http) };
+    // A node is named after its port, which no other agent of this test run has.
+    let node = format!("agent-{}", ports.http);
+    arg(&["-node", &node, "-bind", "127.0.0.1", "-client", "127.0.0.1", "-log-level", "warn"]);
+    arg(&["-http-port", &port(http), "-https-port", &port(https), "-dns-port", "-1", "-grpc-port", "-1"]);
+    arg(&["-grpc-tls-port", &port(ports.grpc_tls), "-serf-lan-port", &port(ports.serf)]);
+    arg(&["-serf-wan-port", &port(ports.wan), "-server-port", &port(ports.server), "-disable-host-node-id"]);
+    for serf in &options.join {
+        arg(&["-retry-join", &format!("127.0.0.1:{serf}")]);
+    }
+    if let Some(name) = &options.datacenter {
+        arg(&["-datacenter", name]);
+    }
+    if options.acl {
+        let tokens = format!("initial_management = \"{MANAGEMENT}\" agent = \"{MANAGEMENT}\"");
+        arg(&["-hcl", &format!("acl {{ enabled = true default_policy = \"deny\" tokens {{ {tokens} }} }}")]);
+    }
+    if let Some((identity, authority, _)) = &options.tls {
+        let (certificate, key) = (identity.certificate_file.display(), identity.key_file.display());
+        let files = format!(
+            "ca_file = \"{}\" cert_file = \"{certificate}\" key_file = \"{key}\"",
+            authority.display()
+        );
+        arg(&["-hcl", &format!("tls {{ https {{ {files} }} }}")]);
+    }
+    // Three servers on one machine elect a leader in a second rather than in ten.
+    arg(&["-hcl", "performance { raft_multiplier = 1 }", "-hcl", "leave_on_terminate = false"]);
+    for text in &options.hcl {
+        arg(&["-hcl", text]);
+    }
+    args
+}

@@ -1,0 +1,68 @@
+//! The catalog as tests write it: instances with their checks, put and taken by node.
+
+use std::net::SocketAddr;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::Consul;
+
+/// An instance of a service on a node, as the catalog takes it. Two of one id are two instances where their nodes
+/// differ.
+pub fn mk_instance(service: &str, id: &str, node: &str, at: SocketAddr) -> Value {
+    json!({
+        "Node": node,
+        "Address": at.ip().to_string(),
+        "Service": {"ID": id, "Service": service, "Address": at.ip().to_string(), "Port": at.port()},
+    })
+}
+
+/// A check of an instance: `passing`, `warning` or `critical`.
+pub fn mk_check(id: &str, node: &str, check: &str, status: &str) -> Value {
+    json!({"Node": node, "CheckID": check, "Name": check, "ServiceID": id, "Status": status})
+}
+
+impl Consul {
+    /// Puts an instance (or what else the catalog registers) in place of the one of its node and id.
+    pub async fn register(&self, registration: &Value) -> Result<()> {
+        self.rest().put("/v1/catalog/register", registration).await.map(drop)
+    }
+
+    /// [`mk_instance`], registered.
+    pub async fn instance(&self, service: &str, id: &str, node: &str, at: SocketAddr) -> Result<()> {
+        self.register(&mk_instance(service, id, node, at)).await
+    }
+
+    /// Takes an instance away.
+    pub async fn deregister(&self, node: &str, id: &str) -> Result<()> {
+        let gone = json!({"Node": node, "ServiceID": id});
+        self.rest().put("/v1/catalog/deregister", &gone).await.map(drop)
+    }
+
+    /// Takes a node away with all that is on it.
+    pub async fn deregister_node(&self, node: &str) -> Result<()> {
+        self.rest().put("/v1/catalog/deregister", &json!({"Node": node})).await.map(drop)
+    }
+
+    /// Sets a check of an instance that is registered.
+    pub async fn check(&self, id: &str, node: &str, check: &str, status: &str) -> Result<()> {
+        let check = mk_check(id, node, check, status);
+        let address = self.address_of(node).await?;
+        let body = json!({"Node": node, "Address": address, "SkipNodeUpdate": true, "Check": check});
+        self.register(&body).await
+    }
+
+    /// Puts an instance into maintenance, as an agent does it, or takes it out.
+    pub async fn maintenance(&self, id: &str, node: &str, on: bool) -> Result<()> {
+        let check = format!("_service_maintenance:{id}");
+        if on {
+            return self.check(id, node, &check, "critical").await;
+        }
+        let gone = json!({"Node": node, "CheckID": check});
+        self.rest().put("/v1/catalog/deregister", &gone).await.map(drop)
+    }
+
+    async fn address_of(&self, node: &str) -> Result<Value> {
+        Ok(self.rest().get(&format!("/v1/catalog/node/{node}")).await?["Node"]["Address"].clone())
+    }
+}

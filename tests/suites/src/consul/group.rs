@@ -1,0 +1,73 @@
+//! Several agents: three servers that elect a leader, and two datacenters that know each other.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::{Consul, ConsulOptions};
+use crate::eventually;
+
+const SOON: Duration = Duration::from_secs(40);
+const COUNT: usize = 3;
+
+/// Three servers of one datacenter, each with data of its own.
+#[derive(Debug)]
+pub struct Servers {
+    all: Vec<Consul>,
+}
+
+impl Servers {
+    /// Starts them and waits until they have elected a leader.
+    pub async fn start() -> Result<Self> {
+        let first = Consul::launch(ConsulOptions::default().server_of(COUNT))?;
+        let mut all = vec![first];
+        for _ in 1..COUNT {
+            let serf: Vec<u16> = all.iter().map(Consul::serf).collect();
+            all.push(Consul::launch(ConsulOptions::default().server_of(COUNT).join(&serf))?);
+        }
+        let servers = Self { all };
+        for server in &servers.all {
+            server.ready().await?;
+        }
+        Ok(servers)
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[Consul] {
+        &self.all
+    }
+
+    /// The one that leads, by its own word, and the others.
+    pub async fn leader(&self) -> Result<(&Consul, Vec<&Consul>)> {
+        eventually("one of the servers to lead", SOON, || async {
+            for (at, server) in self.all.iter().enumerate() {
+                if server.leads().await.unwrap_or(false) {
+                    let others = self.all.iter().enumerate().filter(|(other, _)| *other != at);
+                    return Ok((server, others.map(|(_, other)| other).collect()));
+                }
+            }
+            bail!("none does")
+        })
+        .await
+    }
+}
+
+/// Makes two datacenters (each with [`ConsulOptions::wan`]) know each other.
+pub async fn join_wan(one: &Consul, other: &Consul) -> Result<()> {
+    let path = format!("/v1/agent/join/127.0.0.1:{}?wan=1", other.serf_wan());
+    one.rest().put(&path, &Value::Null).await.context("join the other datacenter")?;
+    for consul in [one, other] {
+        eventually("both datacenters to be known", SOON, || async {
+            let known = consul.rest().get("/v1/catalog/datacenters").await?;
+            ensure!(known.as_array().is_some_and(|known| known.len() == 2), "known are {known}");
+            // Known is not yet reached.
+            for name in known.as_array().into_iter().flatten().filter_map(Value::as_str) {
+                consul.rest().get(&format!("/v1/catalog/nodes?dc={name}")).await?;
+            }
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
+}

@@ -23,6 +23,6 @@ pub use error::{Reason, RegistryError};
 pub use inlet::{Inlet, InletStats, Outlet, Run, Wake, inlet};
 pub use membership::{Kind, Membership};
 pub use registry::{Registry, RegistryFactory, RegistryIo};
-pub use surroundings::{Narrowed, Surroundings, SurroundingsReceiver, SurroundingsSender, surroundings};
+pub use surroundings::{Surroundings, SurroundingsReceiver, SurroundingsSender, surroundings};
 pub use tokio_util::sync::CancellationToken;
 pub use tributary_model::{RegistrySpec, SourceState, SourceStatus};

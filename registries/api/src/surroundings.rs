@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tributary_model::settings::Cidrs;
-use tributary_model::{Namespace, NetworkId, TrafficDistribution, Visibility};
+use tributary_model::{Namespace, NetworkId, TrafficDistribution};
 
 /// What holds around the objects of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -21,10 +21,6 @@ pub struct Surroundings {
     pub selected: Option<BTreeSet<Namespace>>,
     /// The traffic distribution that a namespace asks for its services.
     pub traffic: BTreeMap<Namespace, TrafficDistribution>,
-    /// Who sees an entry that says nothing, where something is said of that.
-    pub default_export: Option<Visibility>,
-    /// How far entries of a namespace may be seen at most; a namespace that is not named narrows nothing.
-    pub narrowed: BTreeMap<Namespace, Narrowed>,
     /// The network of the whole cluster: the label of its system namespace, else the one that names its
     /// registry.
     pub network: Option<NetworkId>,
@@ -32,15 +28,6 @@ pub struct Surroundings {
     pub networks: Arc<[(NetworkId, Cidrs)]>,
     /// The domain of identities made from service accounts.
     pub trust_domain: Option<Arc<str>>,
-}
-
-/// How far an entry may be seen at most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Narrowed {
-    /// In its own namespace.
-    Own,
-    /// Nowhere.
-    Hidden,
 }
 
 impl Surroundings {

@@ -6,11 +6,12 @@
 //! are dropped, and those that differ are put.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use tributary_model::{
-    Basis, Collection, CollectionKind, Completeness, Delta, Evidence, Fact, Item, Key, ObjectRef, Problem,
-    Scope, SourceStatus,
+    Basis, Collection, CollectionKind, Completeness, Delta, Evidence, Fact, Item, Key, LeftOut, ObjectRef,
+    Problem, Scope, SourceStatus,
 };
 use tributary_registry_api::RegistryError;
 
@@ -36,6 +37,10 @@ pub enum ConfigEvent {
     Changed(Scope, Change),
     /// An object is bad, or (with `None`) good again.
     Problem(ObjectRef, Option<Problem>),
+    /// What of a scope is there and left out on purpose, in place of what was said of that before.
+    LeftOut(Scope, Arc<[LeftOut]>),
+    /// The scope cannot be listed now and is one of which nobody is to wait; until it is begun.
+    Withheld(Scope),
     /// The list of a scope ended.
     Listed(Scope, Completeness),
     /// The scope was looked at, and all is as it was said.
@@ -80,6 +85,8 @@ pub fn deltas(event: ConfigEvent, context: &Context) -> Vec<Delta> {
         ConfigEvent::Listed(scope, how) => collections(&scope).map(|c| Delta::Synced(c, how)).collect(),
         ConfigEvent::Confirmed(scope) => collections(&scope).map(Delta::Progress).collect(),
         ConfigEvent::Problem(object, problem) => vec![Delta::Problem(object, problem)],
+        ConfigEvent::LeftOut(scope, list) => vec![Delta::LeftOut(scope, list)],
+        ConfigEvent::Withheld(_) => Vec::new(),
         ConfigEvent::Status(scope, status) => vec![Delta::Status(scope, status)],
         ConfigEvent::Changed(scope, Change::Is { old, new }) => {
             let evidence = Evidence::Changed(new.source().reference());

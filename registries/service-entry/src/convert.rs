@@ -17,6 +17,10 @@ use tributary_registry_api::Surroundings;
 
 use crate::document::{Body, Object};
 
+/// The annotations that conversion reads; a source that keeps many objects keeps these alone.
+pub(crate) const ANNOTATIONS: [&str; 4] =
+    [workload::HEALTH_CHECKS, workload::GROUP, service_entry::TRAFFIC, service_entry::CONNECT];
+
 /// What conversion must know that no document says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {

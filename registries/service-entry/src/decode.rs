@@ -16,8 +16,10 @@ use crate::node::{Node, Value};
 use fields::Fields;
 pub(crate) use meta::{is_label_name, is_object_name};
 
-const GROUP: &str = "networking.istio.io";
-const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha3"];
+/// The API group of all kinds that are read.
+pub(crate) const GROUP: &str = "networking.istio.io";
+/// Its versions, which are alike in what is read; the preferred one first.
+pub(crate) const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha3"];
 
 /// The document, unless what it lacks leaves nothing to build; whether it may be served is said by
 /// the faults.

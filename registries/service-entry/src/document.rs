@@ -121,6 +121,11 @@ impl Document {
     pub fn id(&self) -> ObjectId {
         ObjectId::new(self.body.kind(), self.meta.namespace.as_str(), &self.meta.name)
     }
+    /// The hosts that it declares, as written.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
+        let hosts = if let Body::ServiceEntry(entry) = &self.body { &*entry.hosts } else { &[] };
+        hosts.iter().map(|host| &*host.value)
+    }
 }
 
 /// A version of a document as a source holds it.

@@ -7,6 +7,7 @@
 
 pub mod config;
 pub mod convert;
+pub mod crd;
 mod decode;
 pub mod document;
 pub mod fault;
@@ -21,6 +22,7 @@ mod yaml;
 
 pub use config::{Change, ConfigEvent, ConfigSource, deltas};
 pub use convert::{Context, convert};
+pub use crd::{CrdFactory, CrdOptions, CrdSource, Kinds};
 pub use document::{Body, Document, Object};
 pub use fault::{Fault, Pos, Severity};
 pub use files::{Directory, Timing};

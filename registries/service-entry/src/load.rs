@@ -2,7 +2,7 @@
 //!
 //! Every document is read, decoded and validated alone. [`load_str`] is what tests and tools call;
 //! the file source calls [`read`] on each document, and keeps what did not change. An object of an
-//! API server goes through [`judge`] as every document does.
+//! API server goes through [`examine`] as every document does.
 
 use std::sync::Arc;
 
@@ -46,15 +46,38 @@ pub(crate) fn read(text: &str, version: Version) -> Read {
 }
 
 /// Decodes and validates a tree, whatever it was written in.
-pub(crate) fn judge(node: &Node, mut faults: Faults, version: Version) -> Read {
-    let document = decode(node, &mut faults);
+fn judge(node: &Node, faults: Faults, version: Version) -> Read {
+    let examined = examine(node, faults);
+    let good = examined.is_good();
+    let Examined { draft, faults } = examined;
+    let served = draft.filter(|_| good).map(Arc::new);
+    let about = served.as_ref().map_or_else(|| identity::of_node(node), |d| About::Object(d.id()));
+    Read { document: served, about, at: node.at, faults, version }
+}
+
+/// A tree that was decoded and validated.
+pub(crate) struct Examined {
+    /// What it says, as far as it could be decoded; not to be served unless it is good.
+    pub(crate) draft: Option<Document>,
+    /// What is wrong with it, refusals first.
+    pub(crate) faults: Vec<Fault>,
+}
+
+impl Examined {
+    /// Whether nothing keeps it out of service.
+    pub(crate) fn is_good(&self) -> bool {
+        self.draft.is_some() && self.faults.iter().all(|fault| fault.severity != Severity::Refused)
+    }
+}
+
+/// The one way from a tree to a document: files and API servers both go it.
+pub(crate) fn examine(node: &Node, mut faults: Faults) -> Examined {
+    let draft = decode(node, &mut faults);
     // A field that could not be decoded would be found missing: that is said once, by the decoder.
-    if let Some(document) = document.as_ref().filter(|_| !faults.refused()) {
+    if let Some(document) = draft.as_ref().filter(|_| !faults.refused()) {
         validate(document, &mut faults);
     }
-    let served = document.filter(|_| !faults.refused()).map(Arc::new);
-    let about = served.as_ref().map_or_else(|| identity::of_node(node), |d| About::Object(d.id()));
-    Read { document: served, about, at: node.at, faults: faults.sorted(), version }
+    Examined { draft, faults: faults.sorted() }
 }
 
 /// The documents of a stream, as many as are read, and a fault where there are more.

@@ -1,16 +1,16 @@
 //! The registry itself: runs its sources and sends what they say as deltas.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::future::try_join_all;
-use tributary_model::{ClusterId, Delta, Provider, RegistryId, RegistryName, RegistrySpec};
-use tributary_registry_api::{
-    CancellationToken, Inlet, Registry, RegistryError, RegistryFactory, RegistryIo,
-};
+use futures::StreamExt;
+use futures::stream::{Stream, select_all, unfold};
+use tributary_model::{ClusterId, Delta, Provider, RegistryId, RegistryName, RegistrySpec, Scope};
+use tributary_registry_api::{CancellationToken, Registry, RegistryError, RegistryFactory, RegistryIo};
 
-use crate::config::{ConfigSource, collections, deltas};
+use crate::config::{ConfigEvent, ConfigSource, collections, deltas};
 use crate::convert::Context;
 use crate::files::{Directory, Timing};
 
@@ -32,30 +32,52 @@ impl ServiceEntryRegistry {
 impl Registry for ServiceEntryRegistry {
     async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
         let Self { sources, context } = *self;
-        let scopes = sources.iter().flat_map(|source| source.scopes());
-        io.out.send(Delta::Required(
-            scopes.flat_map(|scope| collections(&scope).collect::<Vec<_>>()).collect(),
-        ));
-        // A directory's own second listing is its confirmation, so nothing is ever asked.
-        let followed = sources.into_iter().map(|source| follow(source, &context, &io.out));
-        tokio::select! {
-            () = stop.cancelled() => Ok(()),
-            ended = try_join_all(followed) => ended.map(drop),
+        let mut awaited = Awaited::new(sources.iter().flat_map(|source| source.scopes()));
+        io.out.send(awaited.required());
+        // What a source misses it has looked for twice itself, so nothing is ever asked.
+        let mut said = select_all(sources.into_iter().map(|source| Box::pin(follow(source))));
+        loop {
+            let events = tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                events = said.next() => events,
+            };
+            let Some(events) = events.transpose()? else { return Ok(()) };
+            let words = events.into_iter().flat_map(|event| {
+                let required = awaited.hear(&event);
+                required.into_iter().chain(deltas(event, &context))
+            });
+            if !io.out.send_all(words) {
+                return Ok(());
+            }
         }
     }
 }
 
-/// Sends what a source says until the source fails or nobody listens any more.
-async fn follow(
-    mut source: Box<dyn ConfigSource>,
-    context: &Context,
-    out: &Inlet,
-) -> Result<(), RegistryError> {
-    loop {
-        let events = source.next().await?;
-        if !out.send_all(events.into_iter().flat_map(|event| deltas(event, context))) {
-            return Ok(());
-        }
+/// What a source says, until it fails.
+fn follow(source: Box<dyn ConfigSource>) -> impl Stream<Item = Result<Vec<ConfigEvent>, RegistryError>> {
+    unfold(source, |mut source| async move { Some((source.next().await, source)) })
+}
+
+/// The scopes that are listed before the registry's facts count as all.
+struct Awaited(BTreeMap<Scope, bool>);
+
+impl Awaited {
+    fn new(scopes: impl Iterator<Item = Scope>) -> Self {
+        Self(scopes.map(|scope| (scope, true)).collect())
+    }
+    fn required(&self) -> Delta {
+        let awaited = self.0.iter().filter(|(_, awaited)| **awaited);
+        Delta::Required(awaited.flat_map(|(scope, _)| collections(scope)).collect())
+    }
+    /// The word that goes before this event's own, where the event changes what is awaited.
+    fn hear(&mut self, event: &ConfigEvent) -> Option<Delta> {
+        let (scope, is) = match event {
+            ConfigEvent::Withheld(scope) => (scope, false),
+            ConfigEvent::Restart(scope) => (scope, true),
+            _ => return None,
+        };
+        let was = self.0.insert(scope.clone(), is);
+        (was != Some(is)).then(|| self.required())
     }
 }
 
@@ -101,5 +123,33 @@ impl RegistryFactory for FileFactory {
             sources.push(Box::new(source));
         }
         Ok(Box::new(ServiceEntryRegistry::new(sources, self.context.clone())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope(name: &str) -> Scope {
+        Scope::new(name).unwrap()
+    }
+
+    fn scopes(delta: &Delta) -> Vec<&str> {
+        let Delta::Required(list) = delta else { panic!("{delta:?}") };
+        let mut scopes: Vec<&str> = list.iter().map(|collection| collection.scope.as_str()).collect();
+        scopes.dedup();
+        scopes
+    }
+
+    #[test]
+    fn a_scope_that_is_withheld_is_not_waited_for_until_it_begins() {
+        let mut awaited = Awaited::new([scope("a"), scope("b")].into_iter());
+        assert_eq!(scopes(&awaited.required()), ["a", "b"]);
+        assert_eq!(awaited.hear(&ConfigEvent::Restart(scope("a"))), None);
+        let less = awaited.hear(&ConfigEvent::Withheld(scope("b"))).unwrap();
+        assert_eq!(scopes(&less), ["a"]);
+        assert_eq!(awaited.hear(&ConfigEvent::Withheld(scope("b"))), None, "it is said once");
+        let all = awaited.hear(&ConfigEvent::Restart(scope("b"))).unwrap();
+        assert_eq!(scopes(&all), ["a", "b"]);
     }
 }

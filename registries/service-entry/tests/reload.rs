@@ -98,6 +98,9 @@ impl Live {
             ConfigEvent::Status(_, status) => self.state = Some(status.state),
             ConfigEvent::Confirmed(_) => self.looks += 1,
             ConfigEvent::Restart(_) => {}
+            other @ (ConfigEvent::LeftOut(..) | ConfigEvent::Withheld(_)) => {
+                panic!("a directory said {other:?}")
+            }
         }
     }
     fn shown(&self) -> String {

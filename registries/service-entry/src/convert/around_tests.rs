@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tributary_model::labels::NETWORK;
 use tributary_model::*;
-use tributary_registry_api::{Narrowed, Surroundings};
+use tributary_registry_api::Surroundings;
 
 use super::*;
 use crate::load::load_str;
@@ -36,8 +36,8 @@ fn workload(spec: &str, around: Surroundings) -> Arc<Workload> {
 
 const ENTRY: &str = "  hosts: [a.b]\n  ports: [{number: 80, name: http, protocol: HTTP}]\n";
 
-fn declaration(meta: &str, spec: &str, around: Surroundings) -> Arc<Declaration> {
-    let all = facts("ServiceEntry", meta, &format!("{ENTRY}{spec}"), around).into_iter();
+fn declaration(meta: &str, around: Surroundings) -> Arc<Declaration> {
+    let all = facts("ServiceEntry", meta, ENTRY, around).into_iter();
     let mut found = all.filter_map(|fact| if let Fact::Service(_, d) = fact { Some(d) } else { None });
     found.next().unwrap()
 }
@@ -79,30 +79,11 @@ fn the_namespaces_traffic_distribution_counts_where_the_entry_says_none() {
         traffic: [(shop(), TrafficDistribution::SameZone)].into(),
         ..Surroundings::default()
     };
-    assert_eq!(declaration("", "", around()).attributes.traffic, TrafficDistribution::SameZone);
+    assert_eq!(declaration("", around()).attributes.traffic, TrafficDistribution::SameZone);
     let own = "  annotations: {networking.istio.io/traffic-distribution: PreferSameNode}\n";
-    assert_eq!(declaration(own, "", around()).attributes.traffic, TrafficDistribution::SameNode);
+    assert_eq!(declaration(own, around()).attributes.traffic, TrafficDistribution::SameNode);
     let any = "  annotations: {networking.istio.io/traffic-distribution: Any}\n";
-    assert_eq!(declaration(any, "", around()).attributes.traffic, TrafficDistribution::Any);
-}
-
-#[test]
-fn a_namespaces_bound_narrows_what_an_entry_exports_and_never_widens_it() {
-    let own = || ExportTo::Set(Visibility::Namespaces([shop()].into()));
-    let hidden = || ExportTo::Set(Visibility::Hidden);
-    for (said, default, bound, expected) in [
-        ("", None, None, ExportTo::Default),
-        ("", None, Some(Narrowed::Own), own()),
-        ("", Some(Visibility::Hidden), Some(Narrowed::Own), hidden()),
-        ("  exportTo: [\"*\"]\n", None, Some(Narrowed::Own), own()),
-        ("  exportTo: [other]\n", None, Some(Narrowed::Own), hidden()),
-        ("  exportTo: [\"~\"]\n", None, Some(Narrowed::Own), hidden()),
-        ("  exportTo: [\"*\"]\n", None, Some(Narrowed::Hidden), hidden()),
-    ] {
-        let narrowed = bound.map(|bound| (shop(), bound)).into_iter().collect();
-        let around = Surroundings { narrowed, default_export: default, ..Surroundings::default() };
-        assert_eq!(declaration("", said, around).export, expected, "{said:?} within {bound:?}");
-    }
+    assert_eq!(declaration(any, around()).attributes.traffic, TrafficDistribution::Any);
 }
 
 #[test]

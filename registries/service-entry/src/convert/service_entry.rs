@@ -6,18 +6,17 @@ use std::sync::Arc;
 use tributary_model::{
     Attributes, DeclKey, Declaration, ExportTo, Fact, Group, GroupKey, Hostname, Identity, Labels, PortName,
     Protocol, Resolution as How, Selector, ServiceAddress, ServiceKey, ServicePort, Source, Target,
-    TrafficDistribution, Visibility, WorkloadKind,
+    TrafficDistribution, WorkloadKind,
 };
-use tributary_registry_api::Narrowed;
 
 use super::address::parse_range;
 use super::{Context, endpoints};
 use crate::document::{Location, Meta, Object, Resolution, ServiceEntry};
 
 /// How near endpoints are preferred.
-const TRAFFIC: &str = "networking.istio.io/traffic-distribution";
+pub(super) const TRAFFIC: &str = "networking.istio.io/traffic-distribution";
 /// How the addresses of a DNS answer are tried.
-const CONNECT: &str = "istio.io/connect-strategy";
+pub(super) const CONNECT: &str = "istio.io/connect-strategy";
 /// Whether draining endpoints keep their sessions.
 const PERSISTENT: [&str; 2] = ["istio.io/persistent-session", "istio.io/persistent-session-header"];
 
@@ -68,7 +67,7 @@ impl Common {
                 .collect(),
             resolution: resolution(entry.resolution.value),
             selector: entry.selector.as_ref().map(|labels| selector(labels.value.clone(), entry)),
-            export: export(meta, entry, context),
+            export: ExportTo::parse(entry.export_to.iter().map(|word| &*word.value), &meta.namespace),
             attributes: attributes(meta, entry, context),
         }
     }
@@ -143,21 +142,6 @@ fn selector(labels: Labels, entry: &ServiceEntry) -> Selector {
         cluster: None,
         names: entry.resolution.value.is_dns(),
         augmented: true,
-    }
-}
-
-/// What the entry says, and no more than its surroundings let through (`registries.md` 4.1). Who says
-/// nothing is seen as the settings say; the bound holds for that too.
-fn export(meta: &Meta, entry: &ServiceEntry, context: &Context) -> ExportTo {
-    let said = ExportTo::parse(entry.export_to.iter().map(|word| &*word.value), &meta.namespace);
-    let own = &meta.namespace;
-    let seen = said.resolve(context.around.default_export.as_ref().unwrap_or(&Visibility::Public));
-    match context.around.narrowed.get(own) {
-        None => said,
-        Some(Narrowed::Own) if seen.admits(own, Some(own)) => {
-            ExportTo::Set(Visibility::Namespaces([own.clone()].into()))
-        }
-        Some(Narrowed::Own | Narrowed::Hidden) => ExportTo::Set(Visibility::Hidden),
     }
 }
 

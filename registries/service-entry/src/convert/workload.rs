@@ -11,9 +11,9 @@ use super::{Context, address, endpoints};
 use crate::document::{Meta, Object, WorkloadEntry, WorkloadSpec};
 
 /// Whether the workload serves only while its health condition says so.
-const HEALTH_CHECKS: &str = "proxy.istio.io/health-checks-enabled";
+pub(super) const HEALTH_CHECKS: &str = "proxy.istio.io/health-checks-enabled";
 /// The group that a workload registered itself with.
-const GROUP: &str = "istio.io/autoRegistrationGroup";
+pub(super) const GROUP: &str = "istio.io/autoRegistrationGroup";
 
 /// The workload; `None` while its health checks have not said that it is healthy.
 pub(super) fn fact(object: &Object, meta: &Meta, entry: &WorkloadEntry, context: &Context) -> Option<Fact> {

@@ -121,7 +121,7 @@ proptest! {
         let text = lines.join("\n");
         let chunks = crate::yaml::split(&text);
         for (number, line) in lines.iter().enumerate() {
-            let marks = matches!(line.as_str(), "---" | "...") || line.trim_start().is_empty() || line.trim_start().starts_with(['#', '%']);
+            let marks = matches!(line.trim_end(), "---" | "...") || line.trim_start().is_empty() || line.trim_start().starts_with(['#', '%']);
             let within = |chunk: &&crate::yaml::Chunk<'_>| {
                 let first = chunk.line as usize - 1;
                 (first..first + chunk.text.lines().count()).contains(&number)

@@ -1,0 +1,83 @@
+//! Builds runs over the custom resources of one cluster.
+
+use std::sync::Arc;
+
+use tributary_kube_client::{Connection, Resource, Timing, WatchSpec};
+use tributary_model::{ClusterId, Provider, RegistryId, RegistryName, RegistrySpec, Version};
+use tributary_registry_api::{Registry, RegistryError, RegistryFactory, SplitMix, SurroundingsReceiver};
+
+use super::kinds::Kinds;
+use super::source::CrdSource;
+use crate::convert::Context;
+use crate::registry::ServiceEntryRegistry;
+
+/// What is read of a cluster, and how.
+#[derive(Debug, Clone, Default)]
+pub struct CrdOptions {
+    /// Which kinds.
+    pub kinds: Kinds,
+    /// Objects of another revision are left out.
+    pub revision: Option<Arc<str>>,
+    /// Only this namespace; all of them where none is named.
+    pub namespace: Option<String>,
+    /// What holds around the objects, as the cluster's other registry tells it. Until its first word
+    /// nothing is said. Without it all namespaces count and no network is known.
+    pub surroundings: Option<SurroundingsReceiver>,
+    /// How often and how long is watched.
+    pub timing: Timing,
+    /// The seed of what is left to chance: pauses and audits.
+    pub seed: u64,
+}
+
+impl CrdOptions {
+    pub(super) fn watch(&self, resource: &Resource) -> WatchSpec {
+        WatchSpec { namespace: self.namespace.clone(), ..WatchSpec::all(resource.clone(), self.timing) }
+    }
+    /// Kinds of one seed do not pause in step.
+    pub(super) fn chance(&self, resource: &Resource) -> SplitMix {
+        SplitMix::seeded(self.seed ^ Version::of(resource.plural.as_bytes()).0)
+    }
+}
+
+/// Builds runs of the registry of a cluster's custom resources.
+#[derive(Debug, Clone)]
+pub struct CrdFactory {
+    id: Arc<RegistryId>,
+    rank: u16,
+    connection: Connection,
+    options: CrdOptions,
+    context: Context,
+}
+
+impl CrdFactory {
+    /// A registry of that name, beside the Kubernetes registry of the same cluster.
+    #[must_use]
+    pub fn new(name: RegistryName, cluster: ClusterId, connection: Connection, options: CrdOptions) -> Self {
+        let context = Context::new(cluster.clone());
+        let id = Arc::new(RegistryId { name, provider: Provider::ServiceEntry, cluster });
+        Self { id, rank: 1, connection, options, context }
+    }
+    /// With the domain of identities that are made from service accounts, where the surroundings name none.
+    #[must_use]
+    pub fn trust_domain(mut self, domain: &str) -> Self {
+        self.context.trust_domain = domain.into();
+        self
+    }
+    /// With another rank: 0 is the config cluster's.
+    #[must_use]
+    pub const fn rank(mut self, rank: u16) -> Self {
+        self.rank = rank;
+        self
+    }
+}
+
+impl RegistryFactory for CrdFactory {
+    fn spec(&self) -> RegistrySpec {
+        RegistrySpec { id: self.id.clone(), rank: self.rank, can_confirm: false }
+    }
+    fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
+        let source =
+            CrdSource::new(&self.connection.client(), &self.options).map_err(RegistryError::final_)?;
+        Ok(Box::new(ServiceEntryRegistry::new(vec![Box::new(source)], self.context.clone())))
+    }
+}

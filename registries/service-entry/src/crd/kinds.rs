@@ -1,0 +1,50 @@
+//! Which kinds are watched in a cluster, as what.
+
+use tributary_kube_client::Resource;
+use tributary_model::{InvalidName, Scope};
+
+use crate::document::{SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP};
+
+/// Which kinds of a cluster are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kinds {
+    /// ServiceEntry, WorkloadEntry and WorkloadGroup: of the config cluster.
+    #[default]
+    All,
+    /// WorkloadEntry alone: of a remote cluster, whose Services may select them.
+    WorkloadEntries,
+}
+
+/// ServiceEntries.
+pub(crate) const SERVICE_ENTRIES: Resource = Resource {
+    group: crate::decode::GROUP,
+    versions: &crate::decode::VERSIONS,
+    plural: "serviceentries",
+    kind: SERVICE_ENTRY,
+    namespaced: true,
+    optional: true,
+};
+/// WorkloadEntries.
+pub(crate) const WORKLOAD_ENTRIES: Resource =
+    Resource { plural: "workloadentries", kind: WORKLOAD_ENTRY, ..SERVICE_ENTRIES };
+/// WorkloadGroups.
+pub(crate) const WORKLOAD_GROUPS: Resource =
+    Resource { plural: "workloadgroups", kind: WORKLOAD_GROUP, ..SERVICE_ENTRIES };
+
+impl Kinds {
+    /// What is watched.
+    pub(crate) fn resources(self) -> &'static [Resource] {
+        const ALL: [Resource; 3] = [SERVICE_ENTRIES, WORKLOAD_ENTRIES, WORKLOAD_GROUPS];
+        const ENTRIES: [Resource; 1] = [WORKLOAD_ENTRIES];
+        match self {
+            Self::All => &ALL,
+            Self::WorkloadEntries => &ENTRIES,
+        }
+    }
+}
+
+/// The scope of a kind: no fact joins objects of two kinds, so that one which cannot be read leaves
+/// the others whole.
+pub(crate) fn scope(resource: &Resource) -> Result<Scope, InvalidName> {
+    Scope::new(resource.plural)
+}

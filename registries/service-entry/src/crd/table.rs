@@ -1,0 +1,329 @@
+//! The objects of one kind, and what a word about them comes to.
+//!
+//! Pure: words come from a watch, events go to the registry. An object that is bad keeps its last good
+//! version; one of another revision, or of a namespace that is not selected, is kept and not served.
+//! Nothing is said before the surroundings are known, because what they leave out would have to be
+//! taken back. A list is compared here, so that only what differs is said again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tributary_kube_client::{Event, ObjectName};
+use tributary_model::hostname::HostPattern;
+use tributary_model::labels::REVISION;
+use tributary_model::left_out::of_revision;
+use tributary_model::sweep::Sweep;
+use tributary_model::{
+    Code, Completeness, Evidence, LeftOut, Namespace, ObjectId, ObjectRef, Problem, Scope, SourcePart,
+    SourceStatus,
+};
+use tributary_registry_api::Surroundings;
+
+use super::fetched::Fetched;
+use crate::config::{Change, ConfigEvent};
+use crate::document::{Document, Object};
+
+/// One kind as it is known.
+#[derive(Debug)]
+pub(crate) struct Table {
+    scope: Scope,
+    kind: &'static str,
+    revision: Option<Arc<str>>,
+    around: Option<Arc<Surroundings>>,
+    rows: BTreeMap<ObjectName, Row>,
+    sweep: Sweep<ObjectName>,
+    /// Whether the watch has shown a complete list.
+    listed: bool,
+    phase: Phase,
+    left_out: BTreeMap<ObjectName, LeftOut>,
+    /// Whether what is left out differs from what has been said of it.
+    unsaid: bool,
+}
+
+/// How far the list of this run has been said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Not at all.
+    Unsaid,
+    /// It has begun.
+    Begun,
+    /// Its end has been said.
+    Ended,
+}
+
+/// One object.
+#[derive(Debug, Default)]
+pub(crate) struct Row {
+    /// Its last good version and the server's word for it.
+    good: Option<(Arc<Document>, Arc<str>)>,
+    /// What its latest version says, good or not.
+    pub(crate) latest: Option<Arc<Document>>,
+    /// The server's word for the latest version.
+    pub(crate) version: Arc<str>,
+    /// What is wrong with the latest version.
+    problem: Option<Problem>,
+    /// What is served.
+    served: Option<Object>,
+    /// What has been said to be wrong.
+    told: Option<Problem>,
+}
+
+impl Table {
+    /// Nothing is known. Without a channel for surroundings there are none that matter.
+    pub(crate) fn new(
+        scope: Scope,
+        kind: &'static str,
+        revision: Option<Arc<str>>,
+        around: Option<Arc<Surroundings>>,
+    ) -> Self {
+        Self {
+            scope,
+            kind,
+            revision,
+            around,
+            rows: BTreeMap::new(),
+            sweep: Sweep::closed(),
+            listed: false,
+            phase: Phase::Unsaid,
+            left_out: BTreeMap::new(),
+            unsaid: false,
+        }
+    }
+    /// Whether all objects are known.
+    pub(crate) const fn is_listed(&self) -> bool {
+        self.listed
+    }
+    /// All objects, those that are not served as well.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&ObjectName, &Row)> {
+        self.rows.iter()
+    }
+    /// One object.
+    pub(crate) fn row(&self, name: &ObjectName) -> Option<&Row> {
+        self.rows.get(name)
+    }
+    /// The object as the rest of Tributary names it.
+    pub(crate) fn reference(&self, name: &ObjectName) -> ObjectRef {
+        let namespace = name.namespace.as_deref().unwrap_or_default();
+        ObjectRef::new(ObjectId::new(self.kind, namespace, &name.name))
+    }
+
+    /// Takes a word of the watch in.
+    pub(crate) fn take(&mut self, event: Event<Fetched>) -> Vec<ConfigEvent> {
+        match event {
+            Event::Restart => self.restart(),
+            Event::Put(fetched) => self.put(fetched),
+            Event::Bad(name, why) => self.bad(name, &why),
+            Event::Seen(name) => {
+                self.sweep.see(&name);
+                Vec::new()
+            }
+            Event::Gone(name) => {
+                let evidence = Evidence::Deleted(self.reference(&name));
+                self.remove(&name, &evidence)
+            }
+            Event::Listed => self.swept(&Evidence::AbsentFromList),
+            Event::Absent => {
+                self.sweep.open(self.rows.keys().cloned());
+                self.swept(&Evidence::Confirmed)
+            }
+            Event::Confirmed if self.phase == Phase::Ended => {
+                vec![ConfigEvent::Confirmed(self.scope.clone())]
+            }
+            // What was listed once stays, and its status says that it is not followed.
+            Event::Withheld if self.phase != Phase::Ended => vec![ConfigEvent::Withheld(self.scope.clone())],
+            Event::Status(part) => vec![ConfigEvent::Status(self.scope.clone(), status(part))],
+            Event::Confirmed | Event::Withheld | Event::Healed(_) => Vec::new(),
+        }
+    }
+
+    /// Takes other surroundings in.
+    pub(crate) fn surround(&mut self, around: Arc<Surroundings>) -> Vec<ConfigEvent> {
+        if self.around.as_ref() == Some(&around) {
+            return Vec::new();
+        }
+        self.around = Some(around);
+        let mut events = if self.listed || self.sweep.is_open() { self.begin() } else { Vec::new() };
+        let names: Vec<ObjectName> = self.rows.keys().cloned().collect();
+        for name in &names {
+            self.settle(name, &mut events);
+        }
+        self.end(&mut events);
+        events
+    }
+
+    fn restart(&mut self) -> Vec<ConfigEvent> {
+        self.sweep.open(self.rows.keys().cloned());
+        self.begin()
+    }
+
+    fn put(&mut self, fetched: Fetched) -> Vec<ConfigEvent> {
+        let Fetched { name, version, draft, good, problem } = fetched;
+        self.sweep.see(&name);
+        let row = self.rows.entry(name.clone()).or_default();
+        (row.version, row.problem) = (version.clone(), problem);
+        if row.latest != draft {
+            row.latest = draft;
+        }
+        if let Some(document) = row.latest.clone().filter(|_| good) {
+            row.good = Some((document, version));
+        }
+        self.settled(&name)
+    }
+
+    fn bad(&mut self, name: ObjectName, why: &str) -> Vec<ConfigEvent> {
+        self.sweep.see(&name);
+        let row = self.rows.entry(name.clone()).or_default();
+        row.latest = None;
+        row.problem = Some(Problem { code: Code::WRONG_TYPE, message: why.into() });
+        self.settled(&name)
+    }
+
+    fn settled(&mut self, name: &ObjectName) -> Vec<ConfigEvent> {
+        let mut events = Vec::new();
+        self.settle(name, &mut events);
+        self.end(&mut events);
+        events
+    }
+
+    fn remove(&mut self, name: &ObjectName, evidence: &Evidence) -> Vec<ConfigEvent> {
+        let mut events = Vec::new();
+        self.forget(name, evidence, &mut events);
+        self.end(&mut events);
+        events
+    }
+
+    fn forget(&mut self, name: &ObjectName, evidence: &Evidence, events: &mut Vec<ConfigEvent>) {
+        let Some(row) = self.rows.remove(name) else { return };
+        self.unsaid |= self.left_out.remove(name).is_some();
+        if let Some(old) = row.served {
+            let gone = Change::Gone { old, evidence: evidence.clone() };
+            events.push(ConfigEvent::Changed(self.scope.clone(), gone));
+        }
+        if row.told.is_some() {
+            events.push(ConfigEvent::Problem(self.reference(name), None));
+        }
+    }
+
+    /// A list is complete: what it did not hold is gone.
+    fn swept(&mut self, evidence: &Evidence) -> Vec<ConfigEvent> {
+        let mut events = self.begin();
+        let unseen: Vec<ObjectName> = self.sweep.close().collect();
+        for name in &unseen {
+            self.forget(name, evidence, &mut events);
+        }
+        self.listed = true;
+        if self.phase == Phase::Ended {
+            events.push(ConfigEvent::Confirmed(self.scope.clone()));
+        }
+        self.end(&mut events);
+        events
+    }
+
+    fn begin(&mut self) -> Vec<ConfigEvent> {
+        if self.phase != Phase::Unsaid || self.around.is_none() {
+            return Vec::new();
+        }
+        self.phase = Phase::Begun;
+        vec![ConfigEvent::Restart(self.scope.clone())]
+    }
+
+    fn end(&mut self, events: &mut Vec<ConfigEvent>) {
+        if self.phase == Phase::Begun && self.listed {
+            self.phase = Phase::Ended;
+            events.push(ConfigEvent::Listed(self.scope.clone(), Completeness::Complete));
+        }
+        if self.phase == Phase::Ended && std::mem::take(&mut self.unsaid) {
+            let said = self.left_out.values().take(LeftOut::MAX).cloned().collect();
+            events.push(ConfigEvent::LeftOut(self.scope.clone(), said));
+        }
+    }
+
+    /// Says what of an object differs from what has been said.
+    fn settle(&mut self, name: &ObjectName, events: &mut Vec<ConfigEvent>) {
+        let Some(around) = self.around.clone() else { return };
+        let object = self.reference(name);
+        let Some(row) = self.rows.get_mut(name) else { return };
+        let good = row.good.clone();
+        let why =
+            good.as_ref().and_then(|(document, _)| left_out(document, &around, self.revision.as_deref()));
+        let new = good.filter(|_| why.is_none()).map(|(document, version)| Object {
+            document,
+            place: "".into(),
+            version,
+            around,
+        });
+        if let Some(change) = row.serve(new) {
+            events.push(ConfigEvent::Changed(self.scope.clone(), change));
+        }
+        if row.told != row.problem {
+            row.told.clone_from(&row.problem);
+            events.push(ConfigEvent::Problem(object, row.problem.clone()));
+        }
+        self.note(name, why);
+    }
+
+    /// Remembers why an object does not count.
+    fn note(&mut self, name: &ObjectName, why: Option<LeftOut>) {
+        if self.left_out.get(name) == why.as_ref() {
+            return;
+        }
+        self.unsaid = true;
+        match why {
+            Some(why) => self.left_out.insert(name.clone(), why),
+            None => self.left_out.remove(name),
+        };
+    }
+}
+
+impl Row {
+    /// Serves this from now on; what differs from what was served.
+    fn serve(&mut self, new: Option<Object>) -> Option<Change> {
+        let same = |old: &Object, new: &Object| old.document == new.document && old.around == new.around;
+        match (self.served.take(), new) {
+            (Some(old), Some(new)) if same(&old, &new) => {
+                self.served = Some(old);
+                None
+            }
+            (old, Some(new)) => {
+                self.served = Some(new.clone());
+                Some(Change::Is { old, new })
+            }
+            // The object is there and does not count any more, by its own new version or by its namespace's.
+            (Some(old), None) => {
+                let evidence = Evidence::Changed(old.source().reference());
+                Some(Change::Gone { old, evidence })
+            }
+            (None, None) => None,
+        }
+    }
+}
+
+/// Why an object does not count, where it does not.
+fn left_out(document: &Document, around: &Surroundings, revision: Option<&str>) -> Option<LeftOut> {
+    let namespace: &Namespace = &document.meta.namespace;
+    let labels = &document.meta.labels.value;
+    let (code, message) = if !around.selects(namespace) {
+        let message = format!("namespace {namespace} is not among those that are selected");
+        (Code::NAMESPACE_NOT_SELECTED, message)
+    } else if !of_revision(labels, revision) {
+        let theirs = labels.get(REVISION).unwrap_or_default();
+        (Code::OTHER_REVISION, format!("its label {REVISION} is {theirs:?}"))
+    } else {
+        return None;
+    };
+    let hosts = document.hosts().filter_map(|host| HostPattern::new(host).ok()).collect();
+    Some(LeftOut { object: ObjectRef::new(document.id()), code, message: message.into(), hosts })
+}
+
+fn status(part: SourcePart) -> SourceStatus {
+    SourceStatus {
+        state: part.state,
+        reason: part.reason.clone(),
+        retry_in: part.retry_in,
+        parts: [part].into(),
+        details: Arc::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

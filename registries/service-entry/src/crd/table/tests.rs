@@ -1,0 +1,264 @@
+//! What a kind's words come to, one word after another, and that their order does not matter.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::value::RawValue;
+use tributary_kube_client::Projection;
+use tributary_model::{NetworkId, SourceState};
+
+use super::*;
+
+fn mk_table(revision: Option<&str>) -> Table {
+    let scope = Scope::new("workloadentries").unwrap();
+    Table::new(scope, "WorkloadEntry", revision.map(Arc::from), Some(Arc::default()))
+}
+
+fn name(name: &str) -> ObjectName {
+    ObjectName::new("shop", name)
+}
+
+fn mk(text: &str) -> Event<Fetched> {
+    Event::Put(Fetched::decode(&RawValue::from_string(text.to_owned()).unwrap()).unwrap())
+}
+
+fn labelled(name: &str, labels: &str, spec: &str) -> Event<Fetched> {
+    mk(&format!(
+        r#"{{"apiVersion":"networking.istio.io/v1","kind":"WorkloadEntry","metadata":{{"name":"{name}","namespace":"shop","resourceVersion":"1","labels":{{{labels}}}}},"spec":{spec}}}"#
+    ))
+}
+
+fn put(name: &str, address: &str) -> Event<Fetched> {
+    labelled(name, "", &format!(r#"{{"address":"{address}"}}"#))
+}
+
+fn bad(name: &str) -> Event<Fetched> {
+    labelled(name, "", r#"{"address":[]}"#)
+}
+
+fn shown(events: Vec<ConfigEvent>) -> Vec<String> {
+    let show = |event: ConfigEvent| match event {
+        ConfigEvent::Restart(_) => "restart".to_owned(),
+        ConfigEvent::Changed(_, Change::Is { old, new }) => {
+            format!("{} {}", if old.is_some() { "changed" } else { "new" }, new.document.meta.name)
+        }
+        ConfigEvent::Changed(_, Change::Gone { old, evidence }) => {
+            let how = format!("{evidence:?}");
+            format!("gone {} {}", old.document.meta.name, how.split('(').next().unwrap_or_default())
+        }
+        ConfigEvent::Problem(object, Some(problem)) => format!("{} {}", problem.code, object.id.name),
+        ConfigEvent::Problem(object, None) => format!("good {}", object.id.name),
+        ConfigEvent::LeftOut(_, list) => {
+            let said = list.iter().map(|left| format!("{} {}", left.object.id.name, left.code));
+            format!("left out [{}]", said.collect::<Vec<_>>().join(", "))
+        }
+        ConfigEvent::Withheld(_) => "withheld".to_owned(),
+        ConfigEvent::Listed(_, how) => format!("{how:?}"),
+        ConfigEvent::Confirmed(_) => "confirmed".to_owned(),
+        ConfigEvent::Status(_, status) => format!("{:?}", status.state),
+    };
+    events.into_iter().map(show).collect()
+}
+
+impl Table {
+    fn say(&mut self, events: impl IntoIterator<Item = Event<Fetched>>) -> Vec<String> {
+        let all = events.into_iter().flat_map(|event| self.take(event)).collect();
+        shown(all)
+    }
+    fn served(&self) -> String {
+        let mut out = String::new();
+        for row in self.rows.values() {
+            let Some(object) = &row.served else { continue };
+            let crate::document::Body::WorkloadEntry(entry) = &object.document.body else {
+                panic!("not one")
+            };
+            let address = &entry.spec.address.as_ref().unwrap().value;
+            out.push_str(&format!("{}={address} ", object.document.meta.name));
+        }
+        out.trim_end().to_owned()
+    }
+}
+
+#[test]
+fn a_first_list_is_said_from_its_start_to_its_end() {
+    let mut table = mk_table(None);
+    assert_eq!(table.say([Event::Restart, put("a", "1.1.1.1")]), ["restart", "new a"]);
+    assert!(!table.is_listed());
+    assert_eq!(table.say([Event::Listed]), ["Complete"]);
+    assert!(table.is_listed());
+}
+
+#[test]
+fn a_relist_says_what_differs_and_confirms_the_rest() {
+    let mut table = mk_table(None);
+    table.say([Event::Restart, put("a", "1.1.1.1"), put("b", "2.2.2.2"), put("c", "3.3.3.3"), Event::Listed]);
+    let again =
+        [Event::Restart, Event::Seen(name("a")), put("b", "2.2.2.2"), put("d", "4.4.4.4"), Event::Listed];
+    assert_eq!(table.say(again), ["new d", "gone c AbsentFromList", "confirmed"]);
+    assert_eq!(table.served(), "a=1.1.1.1 b=2.2.2.2 d=4.4.4.4");
+}
+
+#[test]
+fn a_list_that_breaks_off_takes_nothing_away_and_forgets_nothing() {
+    let mut table = mk_table(None);
+    table.say([Event::Restart, put("a", "1.1.1.1"), put("b", "2.2.2.2"), Event::Listed]);
+    assert!(table.say([Event::Restart, put("a", "1.1.1.1"), Event::Restart]).is_empty());
+    assert_eq!(table.say([put("b", "2.2.2.2"), Event::Listed]), ["gone a AbsentFromList", "confirmed"]);
+}
+
+#[test]
+fn a_bad_version_leaves_the_last_good_one_and_is_shown_alone() {
+    let mut table = mk_table(None);
+    table.say([Event::Restart, put("a", "1.1.1.1"), put("b", "2.2.2.2"), Event::Listed]);
+    assert_eq!(table.say([bad("a")]), ["TRB0305 a"]);
+    assert!(table.say([bad("a")]).is_empty(), "it is said once");
+    assert_eq!(table.served(), "a=1.1.1.1 b=2.2.2.2");
+    assert_eq!(table.say([Event::Bad(name("b"), "metadata is torn".into())]), ["TRB0305 b"]);
+    assert_eq!(table.say([Event::Restart, bad("a"), Event::Seen(name("b")), Event::Listed]), ["confirmed"]);
+    assert_eq!(table.say([put("a", "1.1.1.9")]), ["changed a", "good a"]);
+    assert_eq!(table.say([Event::Gone(name("b"))]), ["gone b Deleted", "good b"]);
+}
+
+#[test]
+fn an_object_that_was_never_good_is_shown_and_not_served() {
+    let mut table = mk_table(None);
+    assert_eq!(table.say([Event::Restart, bad("a"), Event::Listed]), ["restart", "TRB0305 a", "Complete"]);
+    assert_eq!(table.say([Event::Gone(name("a"))]), ["good a"]);
+}
+
+#[test]
+fn a_kind_that_is_absent_is_a_complete_list_of_nothing_and_appears_later() {
+    let mut table = mk_table(None);
+    assert_eq!(table.say([Event::Absent]), ["restart", "Complete"]);
+    assert_eq!(table.say([Event::Absent]), ["confirmed"]);
+    assert_eq!(table.say([Event::Restart, put("a", "1.1.1.1"), Event::Listed]), ["new a", "confirmed"]);
+    assert_eq!(table.say([Event::Absent]), ["gone a Confirmed", "confirmed"]);
+}
+
+#[test]
+fn nobody_waits_for_a_kind_that_is_withheld_and_what_was_listed_stays() {
+    let mut table = mk_table(None);
+    let forbidden = SourcePart { state: SourceState::Forbidden, ..SourcePart::default() };
+    assert_eq!(table.say([Event::Status(forbidden.clone()), Event::Withheld]), ["Forbidden", "withheld"]);
+    assert_eq!(
+        table.say([Event::Restart, put("a", "1.1.1.1"), Event::Listed]),
+        ["restart", "new a", "Complete"]
+    );
+    assert_eq!(table.say([Event::Status(forbidden), Event::Withheld]), ["Forbidden"]);
+    assert_eq!(table.served(), "a=1.1.1.1");
+}
+
+#[test]
+fn objects_of_another_revision_are_left_out_and_the_reason_is_said() {
+    let mut table = mk_table(Some("blue"));
+    let green = || labelled("b", r#""istio.io/rev":"green""#, r#"{"address":"2.2.2.2"}"#);
+    let blue = labelled("c", r#""istio.io/rev":"blue""#, r#"{"address":"3.3.3.3"}"#);
+    assert_eq!(
+        table.say([Event::Restart, put("a", "1.1.1.1"), green(), blue, Event::Listed]),
+        ["restart", "new a", "new c", "Complete", "left out [b TRB0209]"]
+    );
+    assert!(table.say([Event::Restart, put("a", "1.1.1.1"), green()]).is_empty(), "it is said once");
+    assert_eq!(table.say([put("b", "2.2.2.2")]), ["new b", "left out []"]);
+    assert_eq!(table.say([green()]), ["gone b Changed", "left out [b TRB0209]"]);
+    assert_eq!(table.say([Event::Gone(name("b"))]), ["left out []"]);
+}
+
+#[test]
+fn nothing_is_said_before_the_surroundings_are_known() {
+    let mut table = mk_table(None);
+    table.around = None;
+    assert!(table.say([Event::Restart, put("a", "1.1.1.1"), bad("b"), Event::Listed]).is_empty());
+    assert_eq!(
+        shown(table.surround(Arc::default())),
+        ["restart", "new a", "TRB0305 b", "Complete"],
+        "then all of it is"
+    );
+}
+
+#[test]
+fn a_namespace_that_is_deselected_takes_its_objects_along_and_brings_them_back() {
+    let mut table = mk_table(None);
+    table.say([Event::Restart, put("a", "1.1.1.1"), Event::Listed]);
+    let none = Arc::new(Surroundings { selected: Some([].into()), ..Surroundings::default() });
+    assert_eq!(shown(table.surround(none.clone())), ["gone a Changed", "left out [a TRB0208]"]);
+    assert!(shown(table.surround(none)).is_empty());
+    assert!(table.say([put("a", "1.1.1.2")]).is_empty());
+    assert_eq!(shown(table.surround(Arc::default())), ["new a", "left out []"]);
+    assert_eq!(table.served(), "a=1.1.1.2");
+}
+
+#[test]
+fn other_surroundings_are_a_change_of_every_object() {
+    let mut table = mk_table(None);
+    table.say([Event::Restart, put("a", "1.1.1.1"), Event::Listed]);
+    let network = NetworkId::new("n").ok();
+    let around = Arc::new(Surroundings { network: network.clone(), ..Surroundings::default() });
+    let events = table.surround(around);
+    let [ConfigEvent::Changed(_, Change::Is { old: Some(old), new })] = &*events else {
+        panic!("{events:?}")
+    };
+    assert_eq!((&old.around.network, &new.around.network), (&None, &network));
+}
+
+/// What a server may do to one of three objects.
+#[derive(Debug, Clone)]
+enum Step {
+    Put(u8, u8),
+    Bad(u8),
+    Gone(u8),
+    /// A relist, which shows what there is; with the first of it only, where it breaks off.
+    Relist(bool),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..3_u8, 0..3_u8).prop_map(|(name, address)| Step::Put(name, address)),
+        (0..3_u8).prop_map(Step::Bad),
+        (0..3_u8).prop_map(Step::Gone),
+        any::<bool>().prop_map(Step::Relist),
+    ]
+}
+
+fn event(name: u8, address: Option<u8>) -> Event<Fetched> {
+    let name = format!("w{name}");
+    address.map_or_else(|| bad(&name), |address| put(&name, &format!("1.1.1.{address}")))
+}
+
+proptest! {
+    #[test]
+    fn any_words_end_in_the_last_good_version_of_what_there_is(steps in proptest::collection::vec(any_step(), 0..40)) {
+        let mut table = mk_table(None);
+        table.say([Event::Restart, Event::Listed]);
+        // what there is, and of each its last good address
+        let mut there: BTreeMap<u8, (Option<u8>, Option<u8>)> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Put(name, address) => {
+                    there.insert(name, (Some(address), Some(address)));
+                    table.say([event(name, Some(address))]);
+                }
+                Step::Bad(name) => {
+                    there.entry(name).or_default().0 = None;
+                    table.say([event(name, None)]);
+                }
+                Step::Gone(gone) => {
+                    there.remove(&gone);
+                    table.say([Event::Gone(name(&format!("w{gone}")))]);
+                }
+                Step::Relist(whole) => {
+                    table.say([Event::Restart]);
+                    let shown = there.iter().take(if whole { 3 } else { 1 });
+                    for (name, (now, _)) in shown { table.say([event(*name, *now)]); }
+                    if whole { table.say([Event::Listed]); }
+                }
+            }
+        }
+        table.say([Event::Restart]);
+        for (name, (now, _)) in &there { table.say([event(*name, *now)]); }
+        table.say([Event::Listed]);
+        let expected: Vec<String> = there.iter()
+            .filter_map(|(name, (_, good))| good.map(|address| format!("w{name}=1.1.1.{address}")))
+            .collect();
+        prop_assert_eq!(table.served(), expected.join(" "));
+    }
+}

@@ -1,6 +1,23 @@
 //! Which API server, with which credential: from a flag, `KUBECONFIG`, `~/.kube/config`, or the pod's own account.
+//!
+//! The admin's own kubeconfig may say whatever kubectl takes, credential plugins included. One that came from
+//! anywhere else (a Secret, a file that others write) is vetted: see `foreign`. Nothing here prints a secret.
+
+mod find;
+mod foreign;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
+use std::time::Duration;
+
+use kube::config::Kubeconfig;
+use tributary_registry_api::{Credential, Reason};
+
+/// A server that does not take a connection within this is not there.
+const CONNECT: Duration = Duration::from_secs(10);
+/// A server that does not take what is written within this is not there.
+const WRITE: Duration = Duration::from_secs(30);
 
 /// The environment as a value: the process's is read once, at start; tests pass maps.
 #[derive(Clone, Copy)]
@@ -34,6 +51,28 @@ pub enum ConnectError {
     /// Neither a kubeconfig nor a pod's account was found.
     #[error("no kubeconfig was found and this is no pod: pass --kubeconfig, or set KUBECONFIG")]
     Nothing,
+    /// A file cannot be read.
+    #[error("kubeconfig {0} cannot be read: {1}")]
+    Read(String, String),
+    /// A file is not what it should be. Its content is not repeated: it may hold secrets.
+    #[error("{0} is not a kubeconfig that can be read; `kubectl config view` says where")]
+    Malformed(String),
+    /// There is no such context.
+    #[error("{at} has no context {name:?}; it has {known}")]
+    NoContext {
+        /// Which kubeconfig.
+        at: String,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The context cannot be used.
+    #[error("{0} cannot be used: {1}")]
+    Unusable(String, Reason),
+    /// A kubeconfig from elsewhere says what only the admin's own may.
+    #[error("the kubeconfig is refused: {}", .0.join("; "))]
+    Refused(Vec<String>),
 }
 
 /// An API server and how to speak to it. Clones share their connections.
@@ -47,14 +86,48 @@ pub struct Connection {
 impl Connection {
     /// From the flag, `KUBECONFIG`, `~/.kube/config` or the pod's account, the first that is there. Needs a tokio
     /// runtime to be entered. The admin's own kubeconfig may run credential plugins.
-    pub fn open(_options: &ConnectOptions, _env: Env<'_>) -> Result<Self, ConnectError> {
-        Err(ConnectError::Nothing)
+    pub fn open(options: &ConnectOptions, env: Env<'_>) -> Result<Self, ConnectError> {
+        let found = find::kubeconfig(options, env)?;
+        Self::connect(found.kubeconfig, options.context.as_deref(), &found.described, found.rotating_ca)
+    }
+    /// From a kubeconfig that came from elsewhere: vetted, with only what is known to be harmless taken over.
+    pub fn foreign(secret: &Credential, context: Option<&str>) -> Result<Self, ConnectError> {
+        let vetted = foreign::vet(secret, context)?;
+        Self::connect(vetted, None, "a vetted kubeconfig", None)
     }
     /// Over any client: for tests, and for servers that are reached in another way.
     #[must_use]
     pub fn over(client: kube::Client, described: impl Into<String>, server: impl Into<String>) -> Self {
         Self { client, described: described.into(), server: server.into() }
     }
+
+    fn connect(
+        mut kubeconfig: Kubeconfig,
+        context: Option<&str>,
+        at: &str,
+        rotating_ca: Option<PathBuf>,
+    ) -> Result<Self, ConnectError> {
+        let chosen = find::choose(&kubeconfig, context, at)?;
+        kubeconfig.current_context = Some(chosen.context.clone());
+        let unusable = |error: &dyn std::fmt::Display| {
+            ConnectError::Unusable(format!("context {:?} of {at}", chosen.context), Reason::new(error))
+        };
+        if chosen.proxied {
+            return Err(unusable(&"proxy-url is not supported: reach the server without one"));
+        }
+        let mut config = kube::Config::try_from(kubeconfig).map_err(|error| unusable(&error))?;
+        config.root_cert_file = rotating_ca;
+        // a proxy of the environment is for the outside; the API server is reached directly
+        config.proxy_url = None;
+        // retries that nobody sees would hide how the source is doing
+        config.default_retry = false;
+        config.connect_timeout = Some(CONNECT);
+        config.write_timeout = Some(WRITE);
+        let server = config.cluster_url.to_string();
+        let client = kube::Client::try_from(config).map_err(|error| unusable(&error))?;
+        Ok(Self { client, described: chosen.describe(at), server })
+    }
+
     /// The client.
     #[must_use]
     pub fn client(&self) -> kube::Client {

@@ -12,4 +12,4 @@ pub mod watch;
 pub use connection::{ConnectError, ConnectOptions, Connection, Env};
 pub use event::{Event, Projection};
 pub use resource::{ObjectName, Resource};
-pub use watch::{Timing, Watch, WatchSpec};
+pub use watch::{Failure, Timing, Watch, WatchSpec};

@@ -1,12 +1,30 @@
 //! One kind of one cluster, followed.
+//!
+//! A pure machine says what to ask and what to say; a thin loop around it asks. Lists are streamed where the
+//! server can, and read in pages elsewhere. No object is kept: a hash of each name with a hash of its version
+//! is, so that a list that is read again costs what has changed.
+
+mod audit;
+mod failure;
+mod follow;
+mod head;
+mod health;
+mod machine;
+pub(crate) mod send;
+mod table;
+mod wire;
+mod words;
 
 use std::marker::PhantomData;
 use std::time::Duration;
+
+pub use failure::Failure;
 
 use tributary_registry_api::{BackoffPolicy, SplitMix};
 
 use crate::event::{Event, Projection};
 use crate::resource::Resource;
+use follow::Follow;
 
 /// How often and how long; shortened in tests.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,11 +85,7 @@ impl WatchSpec {
 
 /// Follows one kind: lists it, watches it, tries again for ever.
 pub struct Watch<P> {
-    #[allow(dead_code, reason = "the seam comes first, its inside follows")]
-    client: kube::Client,
-    spec: WatchSpec,
-    #[allow(dead_code, reason = "the seam comes first, its inside follows")]
-    chance: SplitMix,
+    follow: Follow,
     says: PhantomData<fn() -> P>,
 }
 
@@ -79,16 +93,16 @@ impl<P: Projection> Watch<P> {
     /// A watch that begins when it is first asked for events. `chance` spreads pauses and audits.
     #[must_use]
     pub fn new(client: kube::Client, spec: WatchSpec, chance: SplitMix) -> Self {
-        Self { client, spec, chance, says: PhantomData }
+        Self { follow: Follow::new(client, spec, chance), says: PhantomData }
     }
     /// What it follows.
     #[must_use]
     pub const fn spec(&self) -> &WatchSpec {
-        &self.spec
+        &self.follow.spec
     }
     /// The events that came, in order; waits until there is one. Never fails, never ends, and may be dropped
     /// while it waits without losing an event.
     pub async fn next(&mut self) -> Vec<Event<P>> {
-        std::future::pending().await
+        self.follow.next().await
     }
 }

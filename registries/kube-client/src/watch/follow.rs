@@ -1,0 +1,299 @@
+//! The loop around the machine: asks what it wants asked, and hands it what comes back.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+use tributary_model::Mono;
+use tributary_registry_api::{Reason, SplitMix};
+
+use super::WatchSpec;
+use super::failure::Failure;
+use super::head::Head;
+use super::machine::Machine;
+use super::send;
+use super::wire::{self, Lines, Word};
+use super::words::{Action, Ask, Heard, Say};
+use crate::event::{Event, Projection};
+use crate::resource::ObjectName;
+
+type Answer<T> = BoxFuture<'static, Result<T, Failure>>;
+
+/// The main request.
+enum Main {
+    Idle,
+    Opening(Answer<http::Response<Body>>),
+    Streaming(Box<(Body, Lines)>),
+    Page(Answer<Bytes>),
+    Served(Answer<Option<usize>>),
+}
+
+/// What came back first.
+enum Woke {
+    Tick,
+    Opened(Result<http::Response<Body>, Failure>),
+    Chunk(Option<Result<Bytes, Failure>>),
+    Page(Result<Bytes, Failure>),
+    Served(Result<Option<usize>, Failure>),
+    Probe(Result<Bytes, Failure>),
+    Audit(Result<Bytes, Failure>),
+}
+
+/// One watch at work.
+pub(crate) struct Follow {
+    client: kube::Client,
+    pub(crate) spec: WatchSpec,
+    machine: Machine,
+    start: Instant,
+    main: Main,
+    probe: Option<Answer<Bytes>>,
+    audit: Option<Answer<Bytes>>,
+    actions: Vec<Action>,
+}
+
+impl Follow {
+    pub(crate) fn new(client: kube::Client, spec: WatchSpec, chance: SplitMix) -> Self {
+        Self {
+            machine: Machine::new(spec.resource.clone(), spec.timing, chance),
+            client,
+            spec,
+            start: Instant::now(),
+            main: Main::Idle,
+            probe: None,
+            audit: None,
+            actions: Vec::new(),
+        }
+    }
+
+    /// The events that came. Whatever is awaited here is kept in `self`, so that to drop the future loses nothing.
+    pub(crate) async fn next<P: Projection>(&mut self) -> Vec<Event<P>> {
+        loop {
+            let deadline = self.start + Duration::from_millis(self.machine.deadline().0);
+            let woke = tokio::select! {
+                woke = main(&mut self.main) => woke,
+                got = side(&mut self.probe) => Woke::Probe(got),
+                got = side(&mut self.audit) => Woke::Audit(got),
+                () = tokio::time::sleep_until(deadline) => Woke::Tick,
+            };
+            let mut events = Vec::new();
+            self.take(woke, &mut events);
+            if !events.is_empty() {
+                return events;
+            }
+        }
+    }
+
+    fn take<P: Projection>(&mut self, woke: Woke, events: &mut Vec<Event<P>>) {
+        match woke {
+            Woke::Tick => self.step(Heard::Tick, None, events),
+            Woke::Opened(Ok(response)) => {
+                self.main = Main::Streaming(Box::new((response.into_body(), Lines::default())));
+                self.step(Heard::Opened, None, events);
+            }
+            Woke::Chunk(chunk) => self.chunk(chunk, events),
+            Woke::Page(Ok(body)) => self.page(&body, events),
+            Woke::Served(Ok(version)) => self.step(Heard::Served(version), None, events),
+            Woke::Opened(Err(failure)) | Woke::Page(Err(failure)) | Woke::Served(Err(failure)) => {
+                self.step(Heard::Failed(failure), None, events);
+            }
+            Woke::Probe(got) => self.step(Heard::Probed(got.map(drop)), None, events),
+            Woke::Audit(Ok(body)) => self.audit_page(&body, events),
+            Woke::Audit(Err(failure)) => self.step(Heard::AuditFailed(failure), None, events),
+        }
+    }
+
+    /// A piece of the stream: every whole line in it, until one of them ends the stream.
+    fn chunk<P: Projection>(&mut self, chunk: Option<Result<Bytes, Failure>>, events: &mut Vec<Event<P>>) {
+        let Main::Streaming(mut stream) = std::mem::replace(&mut self.main, Main::Idle) else { return };
+        let (_, lines) = &mut *stream;
+        let heard = match chunk {
+            Some(Ok(bytes)) => match lines.push(&bytes) {
+                Ok(()) => None,
+                Err(failure) => Some(Heard::Failed(failure)),
+            },
+            Some(Err(failure)) => Some(Heard::Failed(failure)),
+            None if lines.is_unfinished() => Some(Heard::Failed(Failure::Torn("in mid-object".to_owned()))),
+            None => Some(Heard::Ended),
+        };
+        if let Some(heard) = heard {
+            return self.step(heard, None, events);
+        }
+        while let Some(line) = lines.next() {
+            if !self.line(&line, events) {
+                return;
+            }
+        }
+        self.main = Main::Streaming(stream);
+    }
+
+    /// One line; false when the stream is not to be read any further.
+    fn line<P: Projection>(&mut self, line: &[u8], events: &mut Vec<Event<P>>) -> bool {
+        let namespaced = self.spec.resource.namespaced;
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return true;
+        }
+        let (heard, raw) = match wire::word(line) {
+            Ok(Word::Bookmark { version, complete }) => (Heard::Bookmark { version, complete }, None),
+            Ok(Word::Error(failure)) | Err(failure) => (Heard::Failed(failure), None),
+            Ok(Word::Now(raw)) => match Head::read(raw, namespaced) {
+                Some(head) => (Heard::Object(head), Some(raw)),
+                None => return nameless(events),
+            },
+            Ok(Word::Deleted(raw)) => match Head::read(raw, namespaced) {
+                Some(head) => (Heard::Deleted(head), Some(raw)),
+                None => return nameless(events),
+            },
+        };
+        let ends = matches!(heard, Heard::Failed(_));
+        let moved = self.step_moved(heard, raw, events);
+        !ends && !moved
+    }
+
+    fn page<P: Projection>(&mut self, body: &[u8], events: &mut Vec<Event<P>>) {
+        let page = match wire::page(body) {
+            Ok(page) => page,
+            Err(failure) => return self.step(Heard::Failed(failure), None, events),
+        };
+        for raw in page.items.into_iter().flatten() {
+            match Head::read(raw, self.spec.resource.namespaced) {
+                Some(head) => self.step(Heard::Item(head), Some(raw), events),
+                None => drop(nameless(events)),
+            }
+        }
+        let (next, version) = page.metadata.next();
+        self.step(Heard::Page { next, version }, None, events);
+    }
+
+    fn audit_page<P: Projection>(&mut self, body: &[u8], events: &mut Vec<Event<P>>) {
+        let page = match wire::page(body) {
+            Ok(page) => page,
+            Err(failure) => return self.step(Heard::AuditFailed(failure), None, events),
+        };
+        for raw in page.items.into_iter().flatten() {
+            if let Some(head) = Head::read(raw, self.spec.resource.namespaced) {
+                self.step(Heard::Audited(head), None, events);
+            }
+        }
+        let (next, version) = page.metadata.next();
+        self.step(Heard::AuditPage { next, version }, None, events);
+    }
+
+    fn step<P: Projection>(&mut self, heard: Heard<'_>, raw: Option<&RawValue>, events: &mut Vec<Event<P>>) {
+        self.step_moved(heard, raw, events);
+    }
+
+    /// One step of the machine, and what follows from it; whether the main request was replaced or dropped.
+    fn step_moved<P: Projection>(
+        &mut self,
+        heard: Heard<'_>,
+        raw: Option<&RawValue>,
+        events: &mut Vec<Event<P>>,
+    ) -> bool {
+        let now = Mono::from_elapsed(self.start.elapsed());
+        let object = raw.and_then(|raw| match &heard {
+            Heard::Item(head) | Heard::Object(head) | Heard::Deleted(head) => Some((head.clone(), raw)),
+            _ => None,
+        });
+        let mut actions = std::mem::take(&mut self.actions);
+        self.machine.step(heard, now, &mut actions);
+        let mut moved = false;
+        for action in actions.drain(..) {
+            match action {
+                Action::Say(say) => events.extend(event(say, object.as_ref())),
+                action => moved |= self.perform(action),
+            }
+        }
+        self.actions = actions;
+        moved
+    }
+
+    /// Does what the machine asks for; whether that replaced or dropped the main request.
+    fn perform(&mut self, action: Action) -> bool {
+        match &action {
+            Action::Main(ask) => self.main = self.ask_main(ask),
+            Action::StopMain => self.main = Main::Idle,
+            Action::Probe(ask) => self.probe = Some(self.fetch(ask)),
+            Action::StopProbe => self.probe = None,
+            Action::Audit(ask) => self.audit = Some(self.fetch(ask)),
+            Action::StopAudit => self.audit = None,
+            Action::Say(_) => {}
+        }
+        matches!(action, Action::Main(_) | Action::StopMain)
+    }
+
+    fn ask_main(&self, ask: &Ask) -> Main {
+        let client = self.client.clone();
+        match ask {
+            Ask::Watch { .. } => Main::Opening(send::answer(client, send::request(&self.spec, ask)).boxed()),
+            Ask::Served => Main::Served(send::served(client, self.spec.resource.clone()).boxed()),
+            _ => Main::Page(self.fetch(ask)),
+        }
+    }
+
+    fn fetch(&self, ask: &Ask) -> Answer<Bytes> {
+        send::fetch(self.client.clone(), send::request(&self.spec, ask)).boxed()
+    }
+}
+
+/// What is said of the object at hand, or of the kind.
+fn event<P: Projection>(say: Say, object: Option<&(Head<'_>, &RawValue)>) -> Option<Event<P>> {
+    Some(match (say, object) {
+        (Say::Put, Some((head, raw))) => match P::decode(raw) {
+            Ok(read) => Event::Put(read),
+            Err(why) => Event::Bad(head.object(), Reason::new(why).to_string()),
+        },
+        (Say::Seen, Some((head, _))) => Event::Seen(head.object()),
+        (Say::Gone, Some((head, _))) => Event::Gone(head.object()),
+        (Say::Put | Say::Seen | Say::Gone, None) => return None,
+        (Say::Restart, _) => Event::Restart,
+        (Say::Listed, _) => Event::Listed,
+        (Say::Confirmed, _) => Event::Confirmed,
+        (Say::Absent, _) => Event::Absent,
+        (Say::Withheld, _) => Event::Withheld,
+        (Say::Status(part), _) => Event::Status(part),
+        (Say::Healed(lost), _) => Event::Healed(lost),
+    })
+}
+
+/// An object without a name is nobody's; the stream goes on.
+fn nameless<P>(events: &mut Vec<Event<P>>) -> bool {
+    events.push(Event::Bad(ObjectName::default(), "an object without a name or a version".to_owned()));
+    true
+}
+
+async fn side(slot: &mut Option<Answer<Bytes>>) -> Result<Bytes, Failure> {
+    let Some(answer) = slot else { return std::future::pending().await };
+    let got = answer.await;
+    *slot = None;
+    got
+}
+
+async fn main(main: &mut Main) -> Woke {
+    let woke = match main {
+        Main::Idle => std::future::pending().await,
+        Main::Streaming(stream) => return Woke::Chunk(chunk(&mut stream.0).await),
+        Main::Opening(answer) => Woke::Opened(answer.await),
+        Main::Page(answer) => Woke::Page(answer.await),
+        Main::Served(answer) => Woke::Served(answer.await),
+    };
+    *main = Main::Idle;
+    woke
+}
+
+/// The next piece of a stream; trailers are not data.
+async fn chunk(body: &mut Body) -> Option<Result<Bytes, Failure>> {
+    loop {
+        return match body.frame().await? {
+            Ok(frame) => match frame.into_data() {
+                Ok(data) => Some(Ok(data)),
+                Err(_) => continue,
+            },
+            Err(error) => Some(Err(Failure::Torn(error.to_string()))),
+        };
+    }
+}

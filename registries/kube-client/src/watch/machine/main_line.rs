@@ -1,0 +1,298 @@
+//! The main line: list, watch, resume, and what to do when one of them fails.
+
+use tributary_model::{Mono, SourceState};
+
+use super::super::failure::Failure;
+use super::super::head::Head;
+use super::super::health::Trouble;
+use super::super::words::{Action, Ask, Say};
+use super::{Machine, Phase, Then};
+
+/// Pages grow up to this when lists take longer than the server keeps their version.
+const LARGEST_PAGE: u32 = 5_000;
+
+/// An optional kind that failed this often in other ways than by a refusal is not waited for.
+const PATIENCE: u32 = 3;
+
+impl Machine {
+    /// Reads the list from its beginning.
+    pub(super) fn list(&mut self, now: Mono, out: &mut Vec<Action>) {
+        self.stop_beside(out);
+        self.phase = Phase::Listing { streamed: self.streams, begun: false, at: now };
+        let ask = if self.streams { self.watch_ask(None) } else { self.page_ask(None) };
+        out.push(Action::Main(ask));
+    }
+
+    /// Watches from where events are known.
+    pub(super) fn watch(&mut self, now: Mono, out: &mut Vec<Action>) {
+        self.phase = Phase::Opening { at: now };
+        let ask = self.watch_ask(Some(self.at.clone()));
+        out.push(Action::Main(ask));
+    }
+
+    pub(super) fn ask_versions(&mut self, now: Mono, out: &mut Vec<Action>) {
+        self.phase = Phase::Asking { at: now };
+        out.push(Action::Main(Ask::Served));
+    }
+
+    fn watch_ask(&mut self, from: Option<String>) -> Ask {
+        let lasting = self.spread(self.timing.session);
+        Ask::Watch { version: self.served_version(), from, lasting }
+    }
+
+    fn page_ask(&self, next: Option<String>) -> Ask {
+        Ask::Page { version: self.served_version(), limit: self.page, next }
+    }
+
+    /// The server answered a watch.
+    pub(super) fn opened(&mut self, now: Mono, out: &mut Vec<Action>) {
+        match &mut self.phase {
+            Phase::Listing { begun, at, .. } => {
+                *at = now;
+                if !std::mem::replace(begun, true) {
+                    self.list_begins(out);
+                }
+            }
+            Phase::Opening { .. } => {
+                self.phase = Phase::Following { since: now };
+                self.health.answered();
+            }
+            _ => {}
+        }
+    }
+
+    fn list_begins(&mut self, out: &mut Vec<Action>) {
+        self.health.answered();
+        self.absent = false;
+        self.table.open();
+        out.push(Action::Say(Say::Restart));
+    }
+
+    /// An object stands in a page.
+    pub(super) fn listed_item(&mut self, head: &Head<'_>, now: Mono, out: &mut Vec<Action>) {
+        if let Phase::Listing { begun, at, .. } = &mut self.phase {
+            *at = now;
+            if !std::mem::replace(begun, true) {
+                self.list_begins(out);
+            }
+            Self::say_mark(head, &mut self.table, out);
+        }
+    }
+
+    pub(super) fn page_ended(
+        &mut self,
+        next: Option<String>,
+        version: String,
+        now: Mono,
+        out: &mut Vec<Action>,
+    ) {
+        let Phase::Listing { begun, at, .. } = &mut self.phase else { return };
+        *at = now;
+        if !std::mem::replace(begun, true) {
+            self.list_begins(out);
+        }
+        match next {
+            Some(next) => out.push(Action::Main(self.page_ask(Some(next)))),
+            None => {
+                self.list_ends(version, now, out);
+                self.watch(now, out);
+            }
+        }
+    }
+
+    fn list_ends(&mut self, version: String, now: Mono, out: &mut Vec<Action>) {
+        self.table.close();
+        self.at = version;
+        self.heard = now;
+        self.awaited = false;
+        self.page = self.timing.page.max(1);
+        self.health.listed();
+        self.schedule_beside(now);
+        out.push(Action::Say(Say::Listed));
+    }
+
+    pub(super) fn object(&mut self, head: &Head<'_>, now: Mono, out: &mut Vec<Action>) {
+        self.note_heard(now);
+        if self.lists() {
+            return Self::say_mark(head, &mut self.table, out);
+        }
+        self.at = head.version.to_string();
+        self.touch(head.key());
+        self.table.put(head.key(), head.stamp());
+        out.push(Action::Say(Say::Put));
+        self.judge_audit(now, out);
+    }
+
+    pub(super) fn deleted(&mut self, head: &Head<'_>, now: Mono, out: &mut Vec<Action>) {
+        self.note_heard(now);
+        self.table.remove(head.key());
+        out.push(Action::Say(Say::Gone));
+        if !self.lists() {
+            self.at = head.version.to_string();
+            self.touch(head.key());
+            self.judge_audit(now, out);
+        }
+    }
+
+    pub(super) fn bookmark(&mut self, version: String, complete: bool, now: Mono, out: &mut Vec<Action>) {
+        self.note_heard(now);
+        match (self.lists(), complete) {
+            (true, true) => {
+                self.list_ends(version, now, out);
+                self.phase = Phase::Following { since: now };
+            }
+            // the version of an incomplete list is no place to resume from
+            (true, false) => {}
+            (false, _) => {
+                self.at = version;
+                out.push(Action::Say(Say::Confirmed));
+                self.judge_audit(now, out);
+            }
+        }
+    }
+
+    /// A stream ended without an error.
+    pub(super) fn ended(&mut self, now: Mono, out: &mut Vec<Action>) {
+        match self.phase {
+            Phase::Following { since } if now.since(since).as_secs() >= 1 => self.watch(now, out),
+            _ => self.failed(Failure::Torn("it ended early".to_owned()), now, out),
+        }
+    }
+
+    /// The main request failed.
+    pub(super) fn failed(&mut self, failure: Failure, now: Mono, out: &mut Vec<Action>) {
+        match (&self.phase, &failure) {
+            (Phase::Pause { .. }, _) => {}
+            (Phase::Listing { streamed: true, begun: false, .. }, Failure::Invalid(..)) => {
+                self.streams = false;
+                self.list(now, out);
+            }
+            (Phase::Asking { .. }, _) => self.retry("discovery", failure, Then::Ask, now, out),
+            (_, Failure::NotFound(_)) => self.not_found(failure, now, out),
+            (Phase::Listing { streamed, begun, .. }, _) => {
+                if *streamed && *begun && matches!(failure, Failure::Unreachable(_)) {
+                    self.streams = false;
+                }
+                if matches!(failure, Failure::Gone(_)) && *begun {
+                    self.page = self.page.saturating_mul(4).min(LARGEST_PAGE);
+                }
+                self.retry("list", failure, Then::List, now, out);
+            }
+            _ => {
+                let then = self.after_a_watch(&failure);
+                self.retry("watch", failure, then, now, out);
+            }
+        }
+    }
+
+    /// A watch is resumed, except where its version cannot be followed: it is lost, it cannot be read past, or
+    /// the server fails over it again and again, as one does that was restored to an older state.
+    fn after_a_watch(&self, failure: &Failure) -> Then {
+        match failure {
+            Failure::Gone(_) | Failure::Invalid(..) | Failure::Garbled(_) => Then::List,
+            Failure::Server(..) if self.backoff.failures() >= PATIENCE => Then::List,
+            _ => Then::Watch,
+        }
+    }
+
+    fn retry(&mut self, asked: &str, failure: Failure, then: Then, now: Mono, out: &mut Vec<Action>) {
+        let lasted = match self.phase {
+            Phase::Following { since } => now.since(since),
+            _ => std::time::Duration::ZERO,
+        };
+        let pause = self.backoff.next_after(lasted, &mut self.chance);
+        let until = now.plus(failure.pause().map_or(pause, |asked| asked + pause.mul_f64(0.1)));
+        let broke_off = matches!(failure, Failure::Torn(_) | Failure::Gone(_));
+        // that a version is lost once, or a watch broken off once, is how watches end
+        let ordinary = broke_off && !(self.lists() && matches!(failure, Failure::Torn(_)));
+        if !ordinary || self.backoff.failures() > 1 {
+            self.health.failed(self.trouble(asked, &failure, until, broke_off));
+        }
+        self.give_up_waiting(&failure, out);
+        self.phase = Phase::Pause { until, then };
+    }
+
+    /// Nobody is to wait for an optional kind that is refused, or that fails again and again alone.
+    fn give_up_waiting(&mut self, failure: &Failure, out: &mut Vec<Action>) {
+        let refused = matches!(failure, Failure::Forbidden(_));
+        let fails = matches!(failure, Failure::Server(..) | Failure::Invalid(..) | Failure::Garbled(_))
+            && self.backoff.failures() >= PATIENCE;
+        if self.resource.optional && self.awaited && (refused || fails) {
+            self.awaited = false;
+            out.push(Action::Say(Say::Withheld));
+        }
+    }
+
+    /// The version that is read is not served: the next one may be, and else the server says what is.
+    fn not_found(&mut self, failure: Failure, now: Mono, out: &mut Vec<Action>) {
+        if self.version + 1 < self.resource.versions.len() {
+            self.version += 1;
+            return self.list(now, out);
+        }
+        if self.backoff.failures() > 0 {
+            // asked before, and it said that the kind is served
+            self.version = 0;
+            return self.retry("list", failure, Then::Ask, now, out);
+        }
+        self.stop_beside(out);
+        self.ask_versions(now, out);
+    }
+
+    /// The server said in which version the kind is served.
+    pub(super) fn served(&mut self, version: Option<usize>, now: Mono, out: &mut Vec<Action>) {
+        if !matches!(self.phase, Phase::Asking { .. }) {
+            return;
+        }
+        if let Some(version) = version {
+            self.version = version;
+            // a path that is not found although it is served is tried with pauses
+            self.backoff.next(&mut self.chance);
+            return self.list(now, out);
+        }
+        self.not_served(now, out);
+    }
+
+    fn not_served(&mut self, now: Mono, out: &mut Vec<Action>) {
+        self.version = 0;
+        self.backoff.reset();
+        let until = now.plus(self.timing.probe);
+        self.phase = Phase::Pause { until, then: Then::Ask };
+        let known = self.resource.versions.join(", ");
+        let what = if self.resource.group.is_empty() { "the core group" } else { self.resource.group };
+        let reason = format!("not served: {what} has no {} in {known}", self.resource.plural);
+        if !self.resource.optional {
+            let failure = Failure::NotFound(reason);
+            return self.health.failed(self.trouble("list", &failure, until, false));
+        }
+        self.health.absent(Trouble {
+            state: SourceState::Live,
+            reason: reason.into(),
+            retry: until,
+            until_heard: false,
+        });
+        if !std::mem::replace(&mut self.absent, true) {
+            self.awaited = false;
+            self.table.clear();
+            out.push(Action::Say(Say::Absent));
+        }
+    }
+
+    /// The watch has brought nothing for too long: it is opened again, and an audit says what it kept back.
+    pub(super) fn fell_silent(&mut self, now: Mono, out: &mut Vec<Action>) {
+        self.health.silent(self.timing.live, now.plus(self.timing.live));
+        self.watch(now, out);
+        self.audit_due = now;
+    }
+
+    /// Reads everything again: events were lost.
+    pub(super) fn relist(&mut self, now: Mono, out: &mut Vec<Action>) {
+        out.push(Action::StopMain);
+        self.list(now, out);
+    }
+
+    /// The kind is gone while its watch runs.
+    pub(super) fn vanished(&mut self, failure: Failure, now: Mono, out: &mut Vec<Action>) {
+        out.push(Action::StopMain);
+        self.failed(failure, now, out);
+    }
+}

@@ -1,0 +1,250 @@
+//! Requests to the API server, and what their answers are: a good one, or a failure that is classified.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue, RETRY_AFTER};
+use http::{Method, Request, Response};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde::Deserialize;
+
+use super::WatchSpec;
+use super::failure::Failure;
+use super::wire::{Status, garbled};
+use super::words::Ask;
+use crate::resource::Resource;
+
+/// The largest answer that is read as one.
+pub(crate) const LARGEST_BODY: usize = 256 << 20;
+
+/// How much of a refusal is read.
+const LARGEST_REFUSAL: usize = 64 << 10;
+
+/// Only names and versions, where the server can leave the rest out.
+const NAMES_ONLY: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json";
+
+/// Appends `&name=value`.
+fn pair(query: &mut String, name: &str, value: &str) {
+    let joint = if query.contains('?') { '&' } else { '?' };
+    query.push(joint);
+    query.push_str(name);
+    query.push('=');
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            query.push(char::from(byte));
+        } else {
+            // writing to a string does not fail
+            let _ = write!(query, "%{byte:02X}");
+        }
+    }
+}
+
+/// Path and query of a request.
+pub(crate) fn target(spec: &WatchSpec, ask: &Ask) -> String {
+    let (version, limit, next) = match ask {
+        Ask::Watch { version, .. } => (version, None, None),
+        Ask::Page { version, limit, next } | Ask::Audit { version, limit, next } => {
+            (version, Some(*limit), next.as_deref())
+        }
+        Ask::Probe { version } => (version, Some(1), None),
+        Ask::Served => return "/apis".to_owned(),
+    };
+    let mut to = spec.resource.path(version, spec.namespace.as_deref());
+    let selectors = [("labelSelector", &spec.label_selector), ("fieldSelector", &spec.field_selector)];
+    for (name, selector) in selectors {
+        if let Some(selector) = selector {
+            pair(&mut to, name, selector);
+        }
+    }
+    if let Some(limit) = limit {
+        pair(&mut to, "limit", &limit.to_string());
+    }
+    if let Some(next) = next {
+        pair(&mut to, "continue", next);
+    }
+    if let Ask::Watch { from, lasting, .. } = ask {
+        watch_pairs(&mut to, from.as_deref(), *lasting);
+    }
+    to
+}
+
+fn watch_pairs(to: &mut String, from: Option<&str>, lasting: Duration) {
+    pair(to, "watch", "true");
+    pair(to, "allowWatchBookmarks", "true");
+    pair(to, "timeoutSeconds", &lasting.as_secs().max(1).to_string());
+    match from {
+        Some(version) => pair(to, "resourceVersion", version),
+        None => {
+            pair(to, "sendInitialEvents", "true");
+            pair(to, "resourceVersionMatch", "NotOlderThan");
+        }
+    }
+}
+
+/// The request for what the machine asks.
+pub(crate) fn request(spec: &WatchSpec, ask: &Ask) -> Result<Request<Body>, Failure> {
+    let names_only = matches!(ask, Ask::Probe { .. } | Ask::Audit { .. });
+    get(&target(spec, ask), if names_only { NAMES_ONLY } else { "application/json" })
+}
+
+/// A request to read.
+pub(crate) fn get(target: &str, accept: &'static str) -> Result<Request<Body>, Failure> {
+    with_body(Method::GET, target, Body::empty()).map(|mut request| {
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
+        // a stream that is compressed as a whole would hold events back
+        request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        request
+    })
+}
+
+/// A request with a body.
+pub(crate) fn with_body(method: Method, target: &str, body: Body) -> Result<Request<Body>, Failure> {
+    let request = Request::builder().method(method).uri(target).body(body);
+    request.map_err(|error| Failure::Invalid(400, format!("{target}: {error}")))
+}
+
+/// Sends a request and takes a good status, with its body still to come.
+pub(crate) async fn answer(
+    client: kube::Client,
+    request: Result<Request<Body>, Failure>,
+) -> Result<Response<Body>, Failure> {
+    let response = client.send(request?).await.map_err(|error| Failure::of_client(&error))?;
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let seconds = |value: &HeaderValue| value.to_str().ok()?.trim().parse().ok();
+    let pause = response.headers().get(RETRY_AFTER).and_then(seconds).map(Duration::from_secs);
+    let body = collect(response, LARGEST_REFUSAL).await.unwrap_or_default();
+    let said = serde_json::from_slice::<Status>(&body).unwrap_or_default();
+    Err(said.failure(status.as_u16(), pause))
+}
+
+/// Sends a request and reads the whole answer.
+pub(crate) async fn fetch(
+    client: kube::Client,
+    request: Result<Request<Body>, Failure>,
+) -> Result<Bytes, Failure> {
+    collect(answer(client, request).await?, LARGEST_BODY).await
+}
+
+async fn collect(response: Response<Body>, largest: usize) -> Result<Bytes, Failure> {
+    let mut body = response.into_body();
+    let mut held = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Failure::Torn(error.to_string()))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if held.len() + data.len() > largest {
+            return Err(Failure::Garbled(format!("an answer of more than {largest} bytes")));
+        }
+        held.extend_from_slice(&data);
+    }
+    Ok(held.freeze())
+}
+
+#[derive(Deserialize)]
+struct Groups {
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    name: String,
+    versions: Vec<GroupVersion>,
+}
+
+#[derive(Deserialize)]
+struct GroupVersion {
+    version: String,
+}
+
+#[derive(Deserialize)]
+struct Kinds {
+    resources: Vec<KindName>,
+}
+
+#[derive(Deserialize)]
+struct KindName {
+    name: String,
+}
+
+/// Which of a resource's versions the server says that it serves, the preferred one first. What is not an API
+/// server does not answer this, so that none is the server's own word.
+pub(crate) async fn served(client: kube::Client, resource: Resource) -> Result<Option<usize>, Failure> {
+    let root =
+        if resource.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", resource.group) };
+    if !resource.group.is_empty() {
+        let body = fetch(client.clone(), get("/apis", "application/json")).await?;
+        let Groups { groups } =
+            serde_json::from_slice(&body).map_err(|e| garbled("the list of groups", &e))?;
+        let Some(group) = groups.into_iter().find(|group| group.name == resource.group) else {
+            return Ok(None);
+        };
+        let known = |version: &&str| group.versions.iter().any(|served| served.version == **version);
+        return first_with(client, &root, &resource, known).await;
+    }
+    first_with(client, &root, &resource, |_| true).await
+}
+
+async fn first_with(
+    client: kube::Client,
+    root: &str,
+    resource: &Resource,
+    known: impl Fn(&&str) -> bool,
+) -> Result<Option<usize>, Failure> {
+    for (at, version) in resource.versions.iter().enumerate().filter(|(_, version)| known(version)) {
+        let body = fetch(client.clone(), get(&format!("{root}/{version}"), "application/json")).await;
+        let body = match body {
+            Err(Failure::NotFound(_)) if !resource.group.is_empty() => continue,
+            other => other?,
+        };
+        let Kinds { resources } =
+            serde_json::from_slice(&body).map_err(|e| garbled("the list of kinds", &e))?;
+        if resources.iter().any(|kind| kind.name == resource.plural) {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::Timing;
+
+    const PODS: Resource = Resource {
+        group: "",
+        versions: &["v1"],
+        plural: "pods",
+        kind: "Pod",
+        namespaced: true,
+        optional: false,
+    };
+
+    #[test]
+    fn a_watch_says_from_where_and_how_long() {
+        let mut spec = WatchSpec::all(PODS, Timing::default());
+        spec.field_selector = Some("status.phase!=Failed".to_owned());
+        let lasting = Duration::from_secs(300);
+        let resumed = Ask::Watch { version: "v1", from: Some("7".to_owned()), lasting };
+        assert_eq!(
+            target(&spec, &resumed),
+            "/api/v1/pods?fieldSelector=status.phase%21%3DFailed&watch=true&allowWatchBookmarks=true\
+             &timeoutSeconds=300&resourceVersion=7"
+        );
+        let streamed = target(&spec, &Ask::Watch { version: "v1", from: None, lasting });
+        assert!(streamed.ends_with("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"));
+        assert!(!streamed.contains("resourceVersion="), "{streamed}");
+    }
+
+    #[test]
+    fn a_page_goes_on_where_the_last_one_ended() {
+        let mut spec = WatchSpec::all(PODS, Timing::default());
+        spec.namespace = Some("shop".to_owned());
+        let page = Ask::Page { version: "v1", limit: 100, next: Some("a+b=".to_owned()) };
+        assert_eq!(target(&spec, &page), "/api/v1/namespaces/shop/pods?limit=100&continue=a%2Bb%3D");
+        assert_eq!(target(&spec, &Ask::Probe { version: "v1" }), "/api/v1/namespaces/shop/pods?limit=1");
+    }
+}

@@ -1,0 +1,256 @@
+//! What a server writes: lines of a watch, pages of a list, and the status of a refusal.
+//!
+//! Objects stay as they were written, so that one that is not understood is one object's problem.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::failure::Failure;
+
+/// The longest line of a watch, far above what a server stores as one object.
+pub(crate) const LONGEST_LINE: usize = 16 << 20;
+
+/// One line of a watch.
+#[derive(Debug)]
+pub(crate) enum Word<'a> {
+    /// An object is now so.
+    Now(&'a RawValue),
+    /// An object was deleted.
+    Deleted(&'a RawValue),
+    /// The watch is at this version; whether a streamed list ends here.
+    Bookmark { version: String, complete: bool },
+    /// The watch failed.
+    Error(Failure),
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Bookmark<'a> {
+    #[serde(borrow)]
+    metadata: BookmarkMeta<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BookmarkMeta<'a> {
+    resource_version: String,
+    #[serde(borrow, default)]
+    annotations: Option<Annotations<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Annotations<'a> {
+    #[serde(rename = "k8s.io/initial-events-end", borrow, default)]
+    end: Option<Cow<'a, str>>,
+}
+
+/// Reads one line.
+pub(crate) fn word(line: &[u8]) -> Result<Word<'_>, Failure> {
+    let Line { kind, object } =
+        serde_json::from_slice(line).map_err(|e| garbled("a line of the watch", &e))?;
+    match kind.as_ref() {
+        "ADDED" | "MODIFIED" => Ok(Word::Now(object)),
+        "DELETED" => Ok(Word::Deleted(object)),
+        "BOOKMARK" => bookmark(object),
+        "ERROR" => {
+            let said: Status = serde_json::from_str(object.get()).unwrap_or_default();
+            Ok(Word::Error(said.failure(500, None)))
+        }
+        other => {
+            let shown: String = other.chars().take(64).collect();
+            Err(Failure::Garbled(format!("a watch does not say {shown:?}")))
+        }
+    }
+}
+
+fn bookmark(object: &RawValue) -> Result<Word<'_>, Failure> {
+    let Bookmark { metadata } = serde_json::from_str(object.get()).map_err(|e| garbled("a bookmark", &e))?;
+    let complete = metadata.annotations.and_then(|all| all.end).is_some_and(|end| end == "true");
+    Ok(Word::Bookmark { version: metadata.resource_version, complete })
+}
+
+/// One page of a list.
+#[derive(Deserialize)]
+pub(crate) struct Page<'a> {
+    pub(crate) metadata: PageMeta,
+    #[serde(borrow, default)]
+    pub(crate) items: Option<Vec<&'a RawValue>>,
+}
+
+/// Where a page stands in its list.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PageMeta {
+    pub(crate) resource_version: String,
+    #[serde(rename = "continue", default)]
+    next: Option<String>,
+}
+
+impl PageMeta {
+    /// How to ask for the next page, where there is one.
+    pub(crate) fn next(self) -> (Option<String>, String) {
+        (self.next.filter(|next| !next.is_empty()), self.resource_version)
+    }
+}
+
+/// Reads a page.
+pub(crate) fn page(body: &[u8]) -> Result<Page<'_>, Failure> {
+    serde_json::from_slice(body).map_err(|e| garbled("a list", &e))
+}
+
+/// How a server says what is wrong.
+#[derive(Debug, Deserialize, Default)]
+#[serde(default)]
+pub(crate) struct Status {
+    code: Option<u16>,
+    message: Option<String>,
+    details: Option<StatusDetails>,
+}
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct StatusDetails {
+    retry_after_seconds: Option<u64>,
+}
+
+impl Status {
+    /// The failure it stands for; `code` and `pause` are what came outside of it.
+    pub(crate) fn failure(self, code: u16, pause: Option<Duration>) -> Failure {
+        let said = self.details.and_then(|details| details.retry_after_seconds).map(Duration::from_secs);
+        let message = self.message.unwrap_or_default().chars().take(512).collect();
+        Failure::of_status(self.code.unwrap_or(code), pause.or(said), message)
+    }
+}
+
+pub(crate) fn garbled(what: &str, error: &serde_json::Error) -> Failure {
+    Failure::Garbled(format!("{what}: {error}"))
+}
+
+/// Cuts what comes in into lines; holds no more than one unfinished line.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    held: BytesMut,
+    searched: usize,
+}
+
+impl Lines {
+    /// Takes what came.
+    pub(crate) fn push(&mut self, chunk: &[u8]) -> Result<(), Failure> {
+        if self.held.len() + chunk.len() > LONGEST_LINE && !chunk.contains(&b'\n') {
+            return Err(Failure::Garbled(format!("a line of more than {LONGEST_LINE} bytes")));
+        }
+        self.held.extend_from_slice(chunk);
+        Ok(())
+    }
+    /// The next whole line.
+    pub(crate) fn next(&mut self) -> Option<BytesMut> {
+        let from = self.held.get(self.searched..).unwrap_or_default();
+        let Some(end) = memchr::memchr(b'\n', from) else {
+            self.searched = self.held.len();
+            self.shrink();
+            return None;
+        };
+        let line = self.held.split_to(self.searched + end);
+        self.held.advance(1);
+        self.searched = 0;
+        Some(line)
+    }
+    /// Whether an unfinished line is left.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.held.iter().any(|byte| !byte.is_ascii_whitespace())
+    }
+    /// Gives the room of a long line back.
+    fn shrink(&mut self) {
+        if self.held.is_empty() {
+            self.held = BytesMut::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_end_of_a_streamed_list_is_told_from_a_bookmark() {
+        let bookmark = |meta: &str| {
+            let line = format!(r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","metadata":{meta}}}}}"#);
+            match word(line.as_bytes()).unwrap() {
+                Word::Bookmark { version, complete } => (version, complete),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(bookmark(r#"{"resourceVersion":"9"}"#), ("9".to_owned(), false));
+        let end = r#"{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true","x":"y"}}"#;
+        assert_eq!(bookmark(end), ("9".to_owned(), true));
+    }
+
+    #[test]
+    fn an_error_in_the_stream_is_classified_like_any_other() {
+        let line = br#"{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old","reason":"Expired"}}"#;
+        assert!(matches!(word(line), Ok(Word::Error(Failure::Gone(text))) if text == "too old"));
+        let line = br#"{"type":"ERROR","object":{"code":429,"details":{"retryAfterSeconds":3}}}"#;
+        let Ok(Word::Error(failure)) = word(line) else { panic!("no error") };
+        assert_eq!(failure.pause(), Some(Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn what_a_watch_does_not_say_is_garbled() {
+        for line in
+            [&b"{"[..], b"{}", br#"{"type":"NEWS","object":{}}"#, br#"{"type":"BOOKMARK","object":{}}"#]
+        {
+            assert!(matches!(word(line), Err(Failure::Garbled(_))), "{}", String::from_utf8_lossy(line));
+        }
+    }
+
+    #[test]
+    fn a_page_without_items_is_empty_and_says_whether_there_is_more() {
+        let body = br#"{"metadata":{"resourceVersion":"5","continue":""},"items":null,"unknown":[{}]}"#;
+        let Page { metadata, items } = page(body).unwrap();
+        assert_eq!((metadata.next(), items.map(|all| all.len())), ((None, "5".to_owned()), None));
+    }
+
+    #[test]
+    fn a_line_without_end_is_refused() {
+        let mut lines = Lines::default();
+        let chunk = vec![b'x'; 1 << 20];
+        let refused = (0..32).any(|_| lines.push(&chunk).is_err());
+        assert!(refused && lines.next().is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn lines_do_not_depend_on_how_they_are_cut(
+            lines in proptest::collection::vec("[a-z]{0,9}", 0..9),
+            cuts in proptest::collection::vec(1..7_usize, 1..9),
+        ) {
+            let text = lines.iter().map(|line| format!("{line}\n")).collect::<String>() + "rest";
+            let (mut cut, mut found, mut rest) = (Lines::default(), Vec::new(), text.as_bytes());
+            for size in cuts.iter().cycle() {
+                let (chunk, left) = rest.split_at((*size).min(rest.len()));
+                cut.push(chunk).unwrap();
+                while let Some(line) = cut.next() {
+                    found.push(String::from_utf8(line.to_vec()).unwrap());
+                }
+                rest = left;
+                if rest.is_empty() {
+                    break;
+                }
+            }
+            prop_assert_eq!(found, lines);
+            prop_assert!(cut.is_unfinished());
+        }
+    }
+}

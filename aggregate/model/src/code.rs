@@ -77,6 +77,7 @@ codes! {
     318 OBJECT_KEPT "an object stays served because its file holds a document that does not say which object it is" => "correct that document, or remove it";
     319 MESH_CONFIG_INVALID "the mesh configuration is not valid in full" => "correct what the message names; what was last good stays in force";
     320 NETWORK_CLAIMED_TWICE "several networks claim one registry or address range" => "give it to one of them; the first by name has it";
+    321 OBJECT_UNREADABLE "an object cannot be read" => "correct the named field; its last good version stays served";
 
     // 04xx: conditions of a service
     401 PORT_CONFLICT "shards declare a port number with different names or protocols" => "make the declarations agree; the first in precedence is served";

@@ -64,6 +64,11 @@ macro_rules! name {
             pub fn as_str(&self) -> &str {
                 &self.0
             }
+            /// Whether another handle to the same name exists, for tables that forget what only they hold.
+            #[must_use]
+            pub fn is_shared(&self) -> bool {
+                Arc::strong_count(&self.0) > 1
+            }
         }
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -129,6 +134,11 @@ impl Identity {
     /// `spiffe://<trust domain>/ns/<namespace>/sa/<account>`.
     pub fn spiffe(trust_domain: &str, namespace: &Namespace, account: &str) -> Result<Self, InvalidName> {
         Self::new(format!("spiffe://{trust_domain}/ns/{namespace}/sa/{account}"))
+    }
+    /// Whether another handle to the same identity exists, for tables that forget what only they hold.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
     }
     /// The identity as text.
     #[must_use]

@@ -68,6 +68,11 @@ impl Labels {
     pub fn is_subset_of(&self, other: &Self) -> bool {
         self.pairs().iter().all(|(k, v)| other.get(k) == Some(v))
     }
+    /// Whether another handle to the same labels exists, for tables that forget what only they hold.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.0.as_ref().is_some_and(|pairs| Arc::strong_count(pairs) > 1)
+    }
     /// These labels with `more` over them.
     #[must_use]
     pub fn with<'a>(&'a self, more: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
@@ -85,6 +90,15 @@ impl<'a> FromIterator<(&'a str, &'a str)> for Labels {
         }
         let pairs: Pairs = map.into_iter().take(Self::MAX).map(|(k, v)| (k.into(), v.into())).collect();
         Self(Some(Arc::new(pairs)))
+    }
+}
+
+impl FromIterator<(Arc<str>, Arc<str>)> for Labels {
+    /// Keeps the handles that it is given. The last value of a key wins.
+    fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(pairs: I) -> Self {
+        let map: std::collections::BTreeMap<Arc<str>, Arc<str>> = pairs.into_iter().collect();
+        let pairs: Pairs = map.into_iter().take(Self::MAX).collect();
+        Self((!pairs.is_empty()).then(|| Arc::new(pairs)))
     }
 }
 
@@ -113,6 +127,19 @@ mod tests {
     #[test]
     fn later_pairs_win() {
         assert_eq!(labels(&[("a", "1")]).with([("a", "2"), ("b", "3")]), labels(&[("b", "3"), ("a", "2")]));
+    }
+
+    #[test]
+    fn labels_of_shared_texts_equal_labels_of_texts_and_know_who_holds_them() {
+        let shared = |text: &str| -> Arc<str> { text.into() };
+        let made: Labels =
+            [(shared("b"), shared("2")), (shared("a"), shared("0")), (shared("a"), shared("1"))]
+                .into_iter()
+                .collect();
+        assert_eq!(made, labels(&[("a", "1"), ("b", "2")]));
+        assert!(!made.is_shared());
+        let copy = made.clone();
+        assert!(made.is_shared() && copy.is_shared());
     }
 
     #[test]

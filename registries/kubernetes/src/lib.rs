@@ -1,1 +1,40 @@
 //! The Kubernetes registry: one cluster's Services, EndpointSlices, Pods and Nodes become facts.
+//!
+//! A pure part and a rim. The rim watches kinds and hands every event to the [`Index`]; the index holds the
+//! [`Inputs`], notes which outputs an event touches ([`touch`]), and derives those again when it is flushed
+//! ([`derive`]). What differs from what was said leaves as deltas. Nothing here but the rim does I/O.
+//!
+//! ```text
+//! Event -> Input -> Index::apply: tables, then marks   Index::flush: derive marked outputs, say what differs
+//! ```
+//!
+//! # To add an input kind
+//! 1. a [`Kind`] in `input.rs` (with its name for people) and an [`Object`] variant;
+//! 2. its projection in `project/`, with `decode` and the checks that keep impossible values out;
+//! 3. its table in [`Inputs`] (`inputs.rs`, `tables!`);
+//! 4. in `touch.rs`, which outputs a change of it touches;
+//! 5. in `index/sync.rs` ([`index::joined`]), which collections join it.
+//!
+//! # To add an output
+//! 1. an [`Output`] in `index/output.rs`, with the collection that holds it;
+//! 2. a pure function in `derive/`: `(&Inputs, &mut Shared, &Name) -> Derived`;
+//! 3. its line in `derive.rs`;
+//! 4. the inputs that touch it, in `touch.rs`.
+
+pub mod derive;
+pub mod index;
+pub mod input;
+pub mod inputs;
+pub mod options;
+pub mod project;
+pub mod shared;
+pub mod touch;
+
+#[cfg(test)]
+mod mk;
+
+pub use index::{Index, Output};
+pub use input::{Feed, Input, Kind, Name, Object};
+pub use inputs::Inputs;
+pub use options::Options;
+pub use shared::Shared;

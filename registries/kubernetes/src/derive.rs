@@ -1,0 +1,52 @@
+//! What the inputs come to: pure functions from `(&Inputs, name)` to facts, one file per output.
+//!
+//! Called by the index for every output that a change touched. They change nothing but whose copy of equal
+//! values is held ([`Shared`]), and depend on nothing but the inputs, so any order of events ends in the facts
+//! of a fresh build.
+
+pub mod ground;
+pub mod group;
+pub mod service;
+pub mod workload;
+
+use std::sync::Arc;
+
+use tributary_model::{Fact, Problem};
+
+pub use ground::Ground;
+
+use crate::index::Output;
+use crate::inputs::Inputs;
+use crate::shared::Shared;
+
+/// What one output comes to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Derived {
+    /// The facts; none where the object states none.
+    pub facts: Vec<Fact>,
+    /// What is wrong with the object that the output is about, although it could be read.
+    pub problem: Option<Problem>,
+}
+
+impl Derived {
+    /// One fact.
+    #[must_use]
+    pub fn one(fact: Fact) -> Self {
+        Self { facts: vec![fact], problem: None }
+    }
+    /// No fact, for a reason that people should see.
+    #[must_use]
+    pub fn refused(code: tributary_model::Code, message: impl Into<Arc<str>>) -> Self {
+        Self { facts: Vec::new(), problem: Some(Problem { code, message: message.into() }) }
+    }
+}
+
+/// Derives an output.
+#[must_use]
+pub fn derive(inputs: &Inputs, shared: &mut Shared, output: &Output) -> Derived {
+    match output {
+        Output::Service(name) => service::derive(inputs, shared, name),
+        Output::Group(name) => group::derive(inputs, shared, name),
+        Output::Workload(name) => workload::derive(inputs, shared, name),
+    }
+}

@@ -1,0 +1,98 @@
+//! An EndpointSlice as a group: the join of slice, pods, nodes and Service (`registries.md` 3.3).
+
+use std::sync::Arc;
+
+use tributary_model::{Address, At, Code, Fact, Group, GroupKey, Health, Locality, Place};
+
+use super::{Derived, ground, service};
+use crate::input::{Kind, Name};
+use crate::inputs::Inputs;
+use crate::project::Slice;
+use crate::project::slice::{Entry, State};
+use crate::shared::Shared;
+
+/// The endpoints that a slice gives its Service. They do not wait for the Service: the core keeps groups whose
+/// declaration is not there yet.
+#[must_use]
+pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
+    let Some(slice) = inputs.slices.get(name).filter(|_| inputs.selected(&name.namespace)) else {
+        return Derived::default();
+    };
+    let Some(owner) = slice.service_name() else { return Derived::default() };
+    if slice.names {
+        let why = "addressType FQDN: an assignment carries IP addresses only; use an ExternalName Service or a ServiceEntry";
+        return Derived::refused(Code::INVALID_ADDRESS, why);
+    }
+    let key = match service::key(inputs, shared, &owner) {
+        Ok(key) => key,
+        Err(why) => return Derived::refused(Code::INVALID_HOST, why),
+    };
+    let key = GroupKey {
+        service: key,
+        declaration: owner.object(Kind::Service),
+        object: name.object(Kind::Slice),
+        bucket: 0,
+    };
+    let addresses = addresses(inputs, shared, slice, &owner);
+    let group = Group::new(slice.meta.source(Kind::Slice), vec![slice.ports.clone()], Vec::new(), addresses);
+    Derived::one(Fact::Group(key, Arc::new(group)))
+}
+
+fn addresses(inputs: &Inputs, shared: &mut Shared, slice: &Slice, owner: &Name) -> Vec<Address> {
+    let sessions = inputs.services.get(owner).is_some_and(|service| service::keeps_sessions(service));
+    let mut join = Join { inputs, shared, slice, sessions };
+    slice.entries.iter().filter_map(|entry| join.address(entry)).collect()
+}
+
+/// One slice's join.
+struct Join<'a> {
+    inputs: &'a Inputs,
+    shared: &'a mut Shared,
+    slice: &'a Slice,
+    sessions: bool,
+}
+
+impl Join<'_> {
+    /// An entry whose pod has not been seen is withheld until it has: who it is would be a guess.
+    fn address(&mut self, entry: &Entry) -> Option<Address> {
+        let namespace = &self.slice.meta.name.namespace;
+        let guessed = || self.inputs.pod_at(namespace, entry.ip).map(|pod| pod.meta.name.clone());
+        let named =
+            entry.pod.as_ref().map(|pod| Name { namespace: namespace.clone(), name: (***pod).into() });
+        let ground = match named.or_else(guessed) {
+            Some(pod) => ground::of_pod(self.inputs, self.shared, &pod)?,
+            None => ground::of_spot(self.inputs, self.shared, entry.spot.as_ref(), entry.ip),
+        };
+        let place = self.placed(&ground.place, entry);
+        Some(Address {
+            at: At::Ip(entry.ip),
+            port_set: 0,
+            health: health(entry.state, self.sessions),
+            mtls: ground.mtls,
+            weight: 1,
+            place,
+            labels: ground.augmented.clone(),
+            identity: ground.identity.clone(),
+            origin: ground.origin.clone(),
+        })
+    }
+    /// Where neither pod nor node says a locality, the slice's zone is better than none.
+    fn placed(&mut self, place: &Arc<Place>, entry: &Entry) -> Arc<Place> {
+        let zone = entry.spot.as_ref().and_then(|spot| spot.zone.as_deref());
+        if zone.is_none() || !place.locality.is_empty() {
+            return Arc::clone(place);
+        }
+        let locality: Locality = ground::zone(zone);
+        self.shared.place(Place { locality, ..Place::clone(place) })
+    }
+}
+
+/// An entry that goes away drains where its Service binds sessions, else it is gone for clients.
+const fn health(state: State, sessions: bool) -> Health {
+    match state {
+        State::Ready => Health::Healthy,
+        State::NotReady => Health::Unhealthy,
+        State::Leaving if sessions => Health::Draining,
+        State::Leaving | State::Left => Health::Terminating,
+    }
+}

@@ -1,0 +1,142 @@
+//! A Service as a declaration (`registries.md` 3.2), and what gateways read of it.
+
+use std::sync::Arc;
+
+use tributary_model::{
+    Attributes, Code, DeclKey, Declaration, ExportTo, Fact, Hostname, Identity, Resolution, Selector,
+    ServiceAddress, ServiceKey, WorkloadKind,
+};
+
+use super::{Derived, ground};
+use crate::input::{Kind, Name};
+use crate::inputs::Inputs;
+use crate::project::Service;
+use crate::project::service::ServiceKind;
+use crate::shared::Shared;
+
+/// Draining endpoints of such a Service keep their sessions, bound by cookie or by header.
+const PERSISTENT_SESSION: [&str; 2] = ["istio.io/persistent-session", "istio.io/persistent-session-header"];
+
+/// The declaration of a Service.
+#[must_use]
+pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
+    let Some(service) = inputs.services.get(name).filter(|_| inputs.selected(&name.namespace)) else {
+        return Derived::default();
+    };
+    let key = match key(inputs, shared, name) {
+        Ok(key) => key,
+        Err(why) => return Derived::refused(Code::INVALID_HOST, why),
+    };
+    let resolution = match resolution(service) {
+        Ok(resolution) => resolution,
+        Err(why) => return Derived::refused(Code::INVALID_HOST, why),
+    };
+    let declaration = declaration(inputs, shared, service, &key, resolution);
+    let key = DeclKey { service: key, object: name.object(Kind::Service) };
+    Derived::one(Fact::Service(key, Arc::new(declaration)))
+}
+
+/// The service that a Service declares.
+pub fn key(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Result<ServiceKey, String> {
+    let namespace = shared.namespace(&name.namespace).ok_or("its namespace is not valid")?;
+    Ok(ServiceKey { host: inputs.host(name)?, namespace })
+}
+
+/// Whether endpoints that go away still serve the sessions that are bound to them.
+#[must_use]
+pub fn keeps_sessions(service: &Service) -> bool {
+    PERSISTENT_SESSION
+        .iter()
+        .any(|label| service.meta.labels.get(label).is_some_and(|value| !value.is_empty()))
+}
+
+fn resolution(service: &Service) -> Result<Resolution, String> {
+    match &service.address {
+        ServiceKind::Cluster(_) => Ok(Resolution::ClientSide),
+        ServiceKind::Headless => Ok(Resolution::Passthrough),
+        ServiceKind::External(name) => {
+            Hostname::new(name).map(Resolution::Alias).map_err(|error| format!("spec.externalName: {error}"))
+        }
+    }
+}
+
+fn declaration(
+    inputs: &Inputs,
+    shared: &mut Shared,
+    service: &Service,
+    key: &ServiceKey,
+    resolution: Resolution,
+) -> Declaration {
+    Declaration {
+        source: service.meta.source(Kind::Service),
+        created: service.meta.created,
+        ports: service.ports.iter().map(|port| port.service.clone()).collect(),
+        addresses: addresses(inputs, service),
+        selector: selector(inputs, service),
+        export: service
+            .export
+            .as_ref()
+            .map(|words| ExportTo::parse(words.split(','), &key.namespace))
+            .unwrap_or_default(),
+        attributes: attributes(inputs, shared, service, key),
+        resolution,
+    }
+}
+
+fn addresses(inputs: &Inputs, service: &Service) -> Arc<[ServiceAddress]> {
+    let ServiceKind::Cluster(ips) = &service.address else { return Arc::from([]) };
+    let address = |ip: &std::net::IpAddr| ServiceAddress {
+        cluster: Some(inputs.options.cluster.clone()),
+        ip: *ip,
+        prefix: if ip.is_ipv4() { 32 } else { 128 },
+        allocated: false,
+    };
+    let mut addresses: Vec<ServiceAddress> = ips.iter().map(address).collect();
+    addresses.sort();
+    addresses.dedup();
+    addresses.into()
+}
+
+/// Its pods come through slices; WorkloadEntries of its namespace and cluster it selects itself.
+fn selector(inputs: &Inputs, service: &Service) -> Option<Selector> {
+    if service.selector.is_empty() || !matches!(service.address, ServiceKind::Cluster(_)) {
+        return None;
+    }
+    Some(Selector {
+        labels: service.selector.clone(),
+        kinds: Arc::from([WorkloadKind::Entry]),
+        cluster: Some(inputs.options.cluster.clone()),
+        names: false,
+        augmented: true,
+    })
+}
+
+fn attributes(inputs: &Inputs, shared: &mut Shared, service: &Service, key: &ServiceKey) -> Attributes {
+    let name = &service.meta.name;
+    let near = service.traffic.or_else(|| inputs.namespace_traffic(&name.namespace));
+    Attributes {
+        labels: service.meta.labels.clone(),
+        mesh_external: matches!(service.address, ServiceKind::External(_)),
+        node_local: service.node_local,
+        cluster_local: inputs.cluster_local(&key.host),
+        own_cluster_only: inputs.own_cluster_only(name),
+        traffic: near.unwrap_or_default(),
+        publish_not_ready: service.publish_not_ready,
+        persistent_sessions: keeps_sessions(service),
+        identities: identities(inputs, shared, service),
+        race_connect: false,
+        headless: matches!(service.address, ServiceKind::Headless),
+    }
+}
+
+/// The identities that annotations name, as they are or by service account; sorted.
+fn identities(inputs: &Inputs, shared: &mut Shared, service: &Service) -> Arc<[Identity]> {
+    let mut all: Vec<Identity> = service.identities.iter().filter_map(|text| shared.identity(text)).collect();
+    let namespace = &service.meta.name.namespace;
+    all.extend(
+        service.accounts.iter().filter_map(|account| ground::identity(inputs, shared, namespace, account)),
+    );
+    all.sort();
+    all.dedup();
+    all.into()
+}

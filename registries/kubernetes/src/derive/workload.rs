@@ -1,0 +1,55 @@
+//! A pod as a workload: what ServiceEntries select and what a connected proxy turns out to be.
+
+use std::sync::Arc;
+
+use tributary_model::{Fact, Health, Workload, WorkloadAddress, WorkloadKey, WorkloadKind};
+
+use super::{Derived, ground};
+use crate::input::{Kind, Name};
+use crate::inputs::Inputs;
+use crate::project::pod::Phase;
+use crate::shared::Shared;
+
+/// The workload that a pod is. One that is not ready, or is going away, is a workload still: a proxy beside it
+/// asks for its own record before it is ready, and its health keeps clients off it.
+#[must_use]
+pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
+    let Some(pod) = inputs.pods.get(name).filter(|pod| pod.is_alive() && inputs.selected(&name.namespace))
+    else {
+        return Derived::default();
+    };
+    let (Some(namespace), Some(ground)) =
+        (shared.namespace(&name.namespace), ground::of_pod(inputs, shared, name))
+    else {
+        return Derived::default();
+    };
+    let workload = Workload {
+        source: pod.meta.source(Kind::Pod),
+        addresses: pod.ips.iter().copied().map(WorkloadAddress::Ip).collect(),
+        ports: pod.ports.clone(),
+        labels: pod.meta.labels.clone(),
+        augmented: ground.augmented.clone(),
+        place: ground.place.clone(),
+        identity: ground.identity.clone(),
+        account: pod.account.clone(),
+        health: health(pod.phase),
+        mtls: ground.mtls,
+        weight: 1,
+        name: pod.workload.clone(),
+    };
+    let key = WorkloadKey {
+        namespace,
+        kind: WorkloadKind::Pod,
+        name: name.name.clone(),
+        cluster: inputs.options.cluster.clone(),
+    };
+    Derived::one(Fact::Workload(key, Arc::new(workload)))
+}
+
+const fn health(phase: Phase) -> Health {
+    match phase {
+        Phase::Ready => Health::Healthy,
+        Phase::NotReady => Health::Unhealthy,
+        Phase::Leaving | Phase::Ended => Health::Terminating,
+    }
+}

@@ -1,0 +1,177 @@
+//! The index: takes inputs, and says what differs from what it has said.
+//!
+//! Owned by one run of the rim, which applies every event in order and flushes when no more are at hand. The
+//! facts that were said are the very values that the core holds, so remembering them costs a pointer each. A
+//! fresh run begins with an empty index; a list of one kind that begins again keeps everything until it ends.
+
+mod output;
+mod said;
+pub mod sync;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tributary_model::{Delta, Evidence, ObjectRef, Sweep};
+
+pub use output::Output;
+
+use crate::derive::derive;
+use crate::input::{Feed, Input, Kind, Name, Object};
+use crate::inputs::Inputs;
+use crate::options::Options;
+use crate::shared::Shared;
+use crate::touch::{self, Change, Marks, Touch};
+use said::Said;
+use sync::Sync;
+
+/// Inputs, marks and what was said.
+#[derive(Debug)]
+pub struct Index {
+    inputs: Inputs,
+    shared: Shared,
+    touch: Touch,
+    marks: Marks,
+    said: Said,
+    sync: Sync,
+    sweeps: BTreeMap<Feed, Sweep<Name>>,
+}
+
+impl Index {
+    /// Knows nothing and has said nothing.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self {
+            sync: Sync::new(&options),
+            said: Said::new(options.scope.clone()),
+            inputs: Inputs::new(options),
+            shared: Shared::default(),
+            touch: Touch::default(),
+            marks: Marks::new(),
+            sweeps: BTreeMap::new(),
+        }
+    }
+    /// What is known of the cluster.
+    #[must_use]
+    pub const fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
+    /// Takes one input. Nothing is said before [`Index::flush`].
+    pub fn apply(&mut self, input: Input) {
+        match input {
+            Input::Put(object) => self.put(object),
+            Input::Seen(kind, name) => self.see(kind, &name),
+            Input::Gone(kind, name) => {
+                let evidence = Evidence::Deleted(ObjectRef::new(name.object(kind)));
+                self.gone(kind, &name, evidence);
+            }
+            Input::Bad(kind, name, why) => {
+                self.see(kind, &name);
+                self.said.bad(kind, &name, why);
+            }
+            Input::Restart(feed) => self.restart(feed),
+            Input::Listed(feed) => {
+                self.sweep(&feed);
+                self.sync.listed(&feed);
+            }
+            Input::Confirmed(feed) => self.sync.confirmed(&feed),
+            Input::Absent(feed) => {
+                self.restart(feed.clone());
+                self.sweep(&feed);
+                self.sync.listed(&feed);
+            }
+            Input::Withheld(feed) => {
+                self.sweeps.remove(&feed);
+                self.sync.listed(&feed);
+            }
+        }
+    }
+
+    fn put(&mut self, mut object: Object) {
+        let (kind, name) = (object.kind(), object.name().clone());
+        self.see(kind, &name);
+        self.said.good(kind, &name);
+        if self.inputs.get(kind, &name).is_some_and(|known| known == object) {
+            return;
+        }
+        share(&mut object, &mut self.shared);
+        let old = self.inputs.put(object.clone());
+        let evidence = Evidence::Changed(ObjectRef::new(name.object(kind)));
+        self.changed(Change { old, new: Some(object), evidence });
+    }
+    fn gone(&mut self, kind: Kind, name: &Name, evidence: Evidence) {
+        self.see(kind, name);
+        self.said.good(kind, name);
+        let old = self.inputs.remove(kind, name);
+        if old.is_some() {
+            self.changed(Change { old, new: None, evidence });
+        }
+    }
+    fn changed(&mut self, change: Change) {
+        self.touch.change(&self.inputs, &change, &mut self.marks);
+    }
+    fn see(&mut self, kind: Kind, name: &Name) {
+        for (feed, sweep) in &mut self.sweeps {
+            if feed.kind == kind {
+                sweep.see(name);
+            }
+        }
+    }
+
+    /// A list begins: all that its feed has is unseen, the bad included.
+    fn restart(&mut self, feed: Feed) {
+        let mut live = self.inputs.names(&feed);
+        live.extend(self.said.bad_names(&feed));
+        self.sweeps.entry(feed).or_default().open(live);
+    }
+    fn sweep(&mut self, feed: &Feed) {
+        let unseen = self.sweeps.remove(feed).map(|mut sweep| sweep.close().collect::<Vec<_>>());
+        for name in unseen.unwrap_or_default() {
+            self.gone(feed.kind, &name, Evidence::AbsentFromList);
+        }
+    }
+
+    /// Marks every output: a value that all of them may read has changed.
+    pub fn touch_all(&mut self, evidence: &Evidence) {
+        touch::all(&self.inputs, evidence, &mut self.marks);
+    }
+
+    /// Derives what was touched and says what differs, in an order that may be applied: what begins the run,
+    /// what is so, what is no more, which collections are synced.
+    pub fn flush(&mut self) -> Vec<Delta> {
+        let mut out = self.sync.begin();
+        self.shared.bare.clear();
+        for output in self.marks.keys() {
+            if let Output::Workload(pod) = output {
+                self.shared.grounds.remove(pod);
+            }
+        }
+        let mut waiting = Marks::new();
+        for (output, evidence) in std::mem::take(&mut self.marks) {
+            if !self.sync.is_ready(output.collection()) {
+                waiting.insert(output, evidence);
+                continue;
+            }
+            let derived = derive(&self.inputs, &mut self.shared, &output);
+            self.said.say(output, derived, &evidence);
+        }
+        self.marks = waiting;
+        self.shared.bare.clear();
+        out.extend(self.said.take());
+        out.extend(self.sync.end());
+        out
+    }
+}
+
+fn share(object: &mut Object, shared: &mut Shared) {
+    match object {
+        Object::Namespace(object) => Arc::make_mut(object).share(shared),
+        Object::Service(object) => Arc::make_mut(object).share(shared),
+        Object::Slice(object) => Arc::make_mut(object).share(shared),
+        Object::Pod(object) => Arc::make_mut(object).share(shared),
+        Object::Node(object) => Arc::make_mut(object).share(shared),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! What was said, and how a new derivation differs from it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tributary_model::{Basis, Code, Delta, Evidence, Fact, Item, Key, ObjectId, ObjectRef, Problem, Scope};
+
+use super::Output;
+use crate::derive::Derived;
+use crate::input::{Feed, Kind, Name};
+
+/// The facts and problems that the core was told.
+#[derive(Debug)]
+pub(super) struct Said {
+    scope: Scope,
+    facts: BTreeMap<Output, Box<[Fact]>>,
+    /// Objects that cannot be read, in their last version.
+    unreadable: BTreeMap<(Kind, Name), Arc<str>>,
+    /// Objects that can be read and come to nothing.
+    refused: BTreeMap<ObjectId, Problem>,
+    puts: Vec<Delta>,
+    drops: Vec<Delta>,
+    problems: Vec<Delta>,
+}
+
+impl Said {
+    pub(super) const fn new(scope: Scope) -> Self {
+        Self {
+            scope,
+            facts: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            puts: Vec::new(),
+            drops: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// An object cannot be read; what it said before stays said.
+    pub(super) fn bad(&mut self, kind: Kind, name: &Name, why: Arc<str>) {
+        let key = (kind, name.clone());
+        if self.unreadable.get(&key) != Some(&why) {
+            self.problem(name.object(kind), Some(unreadable(&why)));
+            self.unreadable.insert(key, why);
+        }
+    }
+    /// An object can be read, or is gone.
+    pub(super) fn good(&mut self, kind: Kind, name: &Name) {
+        let key = (kind, name.clone());
+        if self.unreadable.remove(&key).is_some() {
+            let object = name.object(kind);
+            let refused = self.refused.get(&object).cloned();
+            self.problem(object, refused);
+        }
+    }
+    /// The names of a feed's objects that cannot be read.
+    pub(super) fn bad_names(&self, feed: &Feed) -> impl Iterator<Item = Name> {
+        let names = self.unreadable.keys().filter(|(kind, name)| *kind == feed.kind && feed.covers(name));
+        names.map(|(_, name)| name.clone())
+    }
+
+    /// An output comes to this now.
+    pub(super) fn say(&mut self, output: Output, derived: Derived, evidence: &Evidence) {
+        let Derived { facts, problem } = derived;
+        self.refuse(&output, problem);
+        let old = self.facts.remove(&output).unwrap_or_default();
+        for fact in &old {
+            let item = fact.item();
+            if !facts.iter().any(|new| new.item() == item) {
+                self.drops.push(Delta::Drop(self.key(item), evidence.clone()));
+            }
+        }
+        let mut kept: Vec<Fact> = Vec::with_capacity(facts.len());
+        for fact in facts {
+            // an equal value is not said again, and the copy that the core holds is the one that is kept
+            match old.iter().find(|known| **known == fact) {
+                Some(known) => kept.push(known.clone()),
+                None => {
+                    self.puts.push(Delta::Put(self.scope.clone(), fact.clone(), Basis::Authoritative));
+                    kept.push(fact);
+                }
+            }
+        }
+        if !kept.is_empty() {
+            self.facts.insert(output, kept.into());
+        }
+    }
+    fn key(&self, item: Item) -> Key {
+        Key { scope: self.scope.clone(), item }
+    }
+    fn refuse(&mut self, output: &Output, problem: Option<Problem>) {
+        let object = output.object();
+        if self.refused.get(&object) == problem.as_ref() {
+            return;
+        }
+        match &problem {
+            Some(problem) => self.refused.insert(object.clone(), problem.clone()),
+            None => self.refused.remove(&object),
+        };
+        self.problem(object, problem);
+    }
+    fn problem(&mut self, object: ObjectId, problem: Option<Problem>) {
+        self.problems.push(Delta::Problem(ObjectRef::new(object), problem));
+    }
+
+    /// What is to be said. Problems come first, so that a sweep spares what they are about; drops last, so
+    /// that what moves is never without both.
+    pub(super) fn take(&mut self) -> Vec<Delta> {
+        let mut out = std::mem::take(&mut self.problems);
+        out.append(&mut self.puts);
+        out.append(&mut self.drops);
+        out
+    }
+    /// What stands said.
+    #[cfg(test)]
+    pub(super) fn facts(&self) -> impl Iterator<Item = &Fact> {
+        self.facts.values().flatten()
+    }
+}
+
+fn unreadable(why: &str) -> Problem {
+    Problem { code: Code::OBJECT_UNREADABLE, message: why.into() }
+}

@@ -1,0 +1,46 @@
+//! Objects as the cluster writes them become compact values: only the fields that are used are read.
+//!
+//! Each `decode` reads JSON once, borrowed where possible, and refuses values that no server should let in
+//! (a port over 65535, an address that is none), so that a bad object is quarantined alone and its last good
+//! version stays. A missing list and `null` are the same. All collections are bounded.
+
+pub mod meta;
+pub mod namespace;
+pub mod node;
+pub mod pod;
+pub mod service;
+pub mod slice;
+mod text;
+
+pub use meta::Meta;
+pub use namespace::Namespace;
+pub use node::Node;
+pub use pod::Pod;
+pub use service::Service;
+pub use slice::Slice;
+
+use serde::Deserialize;
+
+/// Reads one object; the error says where and what, for people.
+fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, String> {
+    serde_json::from_str(json).map_err(|error| error.to_string())
+}
+
+/// Refuses lists that are longer than anything real.
+fn bounded<T>(what: &str, list: &[T], most: usize) -> Result<(), String> {
+    if list.len() > most {
+        return Err(format!("{what} has {} items, more than {most} are not read", list.len()));
+    }
+    Ok(())
+}
+
+macro_rules! projection {
+    ($($type:ty),*) => {$(
+        impl tributary_kube_client::Projection for $type {
+            fn decode(raw: &serde_json::value::RawValue) -> Result<Self, String> {
+                Self::parse(raw.get())
+            }
+        }
+    )*};
+}
+projection!(Namespace, Node, Pod, Service, Slice);

@@ -1,0 +1,100 @@
+//! A Node: where it stands, and its external addresses.
+
+use std::net::IpAddr;
+
+use serde::Deserialize;
+use tributary_model::labels::{REGION, SUBZONE, ZONE};
+use tributary_model::{Labels, Locality};
+
+use super::meta::{Meta, RawMeta};
+use super::text::Text;
+use crate::input::Kind;
+use crate::shared::Shared;
+
+const REGION_OLD: &str = "failure-domain.beta.kubernetes.io/region";
+const ZONE_OLD: &str = "failure-domain.beta.kubernetes.io/zone";
+const MOST_ADDRESSES: usize = 256;
+
+/// A Node, as far as it is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its metadata; labels select gateways.
+    pub meta: Meta,
+    /// Where it stands.
+    pub locality: Locality,
+    /// Its ExternalIP addresses, in the object's order.
+    pub external: Box<[IpAddr]>,
+}
+
+#[derive(Deserialize)]
+struct Raw<'a> {
+    #[serde(borrow)]
+    metadata: RawMeta<'a>,
+    #[serde(borrow, default)]
+    status: Option<RawStatus<'a>>,
+}
+
+#[derive(Deserialize)]
+struct RawStatus<'a> {
+    #[serde(borrow, default)]
+    addresses: Option<Vec<RawAddress<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct RawAddress<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    address: Text<'a>,
+}
+
+impl Node {
+    /// From the object's JSON.
+    pub fn parse(json: &str) -> Result<Self, String> {
+        let Raw { metadata, status } = super::read(json)?;
+        let meta = metadata.meta(Kind::Node)?;
+        let addresses = status.and_then(|status| status.addresses).unwrap_or_default();
+        super::bounded("status.addresses", &addresses, MOST_ADDRESSES)?;
+        let external = addresses.iter().filter(|a| &*a.kind == "ExternalIP");
+        let external = external.filter_map(|a| a.address.parse().ok()).collect();
+        Ok(Self { locality: locality(&meta.labels), meta, external })
+    }
+    /// Exchanges what others have too for the shared copy.
+    pub fn share(&mut self, shared: &mut Shared) {
+        self.meta.share(shared);
+    }
+}
+
+fn locality(labels: &Labels) -> Locality {
+    let of = |key, old| labels.get(key).or_else(|| labels.get(old)).unwrap_or_default();
+    Locality::new(of(REGION, REGION_OLD), of(ZONE, ZONE_OLD), labels.get(SUBZONE).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(labels: &str, addresses: &str) -> Node {
+        let json = format!(
+            r#"{{"metadata":{{"name":"n1","labels":{labels}}},"spec":{{}},"status":{{"addresses":{addresses}}}}}"#
+        );
+        Node::parse(&json).unwrap()
+    }
+
+    #[test]
+    fn a_nodes_place_is_its_labels_with_the_old_names_under_them() {
+        let new = r#"{"topology.kubernetes.io/region":"eu","topology.kubernetes.io/zone":"b","topology.istio.io/subzone":"r1"}"#;
+        assert_eq!(node(new, "null").locality, Locality::new("eu", "b", "r1"));
+        let old = r#"{"failure-domain.beta.kubernetes.io/region":"eu","failure-domain.beta.kubernetes.io/zone":"a","topology.kubernetes.io/zone":"b"}"#;
+        assert_eq!(node(old, "[]").locality, Locality::new("eu", "b", ""));
+        assert!(node("null", "[]").locality.is_empty());
+    }
+
+    #[test]
+    fn only_external_ips_are_external() {
+        let addresses = r#"[{"type":"InternalIP","address":"10.0.0.1"},{"type":"ExternalIP","address":"34.0.0.1"},
+            {"type":"ExternalIP","address":"2001:db8::1"},{"type":"ExternalDNS","address":"n1.test"},{"type":"ExternalIP","address":"junk"}]"#;
+        let external: Vec<IpAddr> = vec!["34.0.0.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
+        assert_eq!(*node("{}", addresses).external, external);
+    }
+}

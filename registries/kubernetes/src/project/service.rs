@@ -1,0 +1,271 @@
+//! A Service: what conversion to a declaration and gateways read of it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use tributary_model::{Labels, PortName, PortNumber, Protocol, ServicePort, Target, TrafficDistribution};
+
+use super::meta::{Meta, RawMeta};
+use super::namespace::TRAFFIC_DISTRIBUTION;
+use super::text::{Pairs, Text};
+use crate::input::Kind;
+use crate::shared::Shared;
+
+const EXPORT_TO: &str = "networking.istio.io/exportTo";
+const CANONICAL_ACCOUNTS: &str = "alpha.istio.io/canonical-serviceaccounts";
+const KUBERNETES_ACCOUNTS: &str = "alpha.istio.io/kubernetes-serviceaccounts";
+const NODE_SELECTOR: &str = "traffic.istio.io/nodeSelector";
+const MOST_PORTS: usize = 1024;
+const MOST_ADDRESSES: usize = 1024;
+
+/// A Service, as far as it is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service {
+    /// Its metadata.
+    pub meta: Meta,
+    /// How it is reached.
+    pub address: ServiceKind,
+    /// Its ports, in the object's order.
+    pub ports: Box<[Port]>,
+    /// What it selects; no pairs select nothing.
+    pub selector: Labels,
+    /// Only endpoints of the client's own node.
+    pub node_local: bool,
+    /// What is near first, by its specification or else its annotation.
+    pub traffic: Option<TrafficDistribution>,
+    /// Endpoints that are not ready stand in DNS tables.
+    pub publish_not_ready: bool,
+    /// The words of its exportTo annotation.
+    pub export: Option<Arc<str>>,
+    /// Identities that an annotation names as they are.
+    pub identities: Box<[Arc<str>]>,
+    /// Service accounts of its namespace that an annotation names.
+    pub accounts: Box<[Arc<str>]>,
+    /// Where it is reached from outside: load balancers, then external IPs; addresses or names.
+    pub external: Box<[Arc<str>]>,
+    /// The nodes whose external addresses lead to it, where an annotation selects them.
+    pub node_selector: Option<Labels>,
+}
+
+/// How a Service is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServiceKind {
+    /// By these virtual addresses; none are assigned yet where there are none.
+    Cluster(Box<[IpAddr]>),
+    /// By its endpoints' own addresses.
+    Headless,
+    /// By another name.
+    External(Arc<str>),
+}
+
+/// A port of a Service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// What becomes of it in a declaration.
+    pub service: ServicePort,
+    /// Its port on every node.
+    pub node: Option<PortNumber>,
+}
+
+#[derive(Deserialize)]
+struct Raw<'a> {
+    #[serde(borrow)]
+    metadata: RawMeta<'a>,
+    #[serde(borrow, default)]
+    spec: Option<RawSpec<'a>>,
+    #[serde(borrow, default)]
+    status: Option<RawStatus<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct RawSpec<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<Text<'a>>,
+    #[serde(borrow, default, rename = "clusterIP")]
+    cluster_ip: Option<Text<'a>>,
+    #[serde(borrow, default, rename = "clusterIPs")]
+    cluster_ips: Option<Vec<Text<'a>>>,
+    #[serde(borrow, default)]
+    external_name: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    ports: Option<Vec<RawPort<'a>>>,
+    #[serde(borrow, default)]
+    selector: Option<Pairs<'a>>,
+    #[serde(borrow, default, rename = "externalIPs")]
+    external_ips: Option<Vec<Text<'a>>>,
+    #[serde(borrow, default)]
+    internal_traffic_policy: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    traffic_distribution: Option<Text<'a>>,
+    #[serde(default)]
+    publish_not_ready_addresses: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawPort<'a> {
+    #[serde(borrow, default)]
+    name: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    protocol: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    app_protocol: Option<Text<'a>>,
+    port: u32,
+    #[serde(borrow, default)]
+    target_port: Option<RawTarget<'a>>,
+    #[serde(default)]
+    node_port: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RawTarget<'a> {
+    Number(u32),
+    #[serde(borrow)]
+    Name(Text<'a>),
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct RawStatus<'a> {
+    #[serde(borrow, default)]
+    load_balancer: Option<RawBalancer<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+struct RawBalancer<'a> {
+    #[serde(borrow, default)]
+    ingress: Option<Vec<RawIngress<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct RawIngress<'a> {
+    #[serde(borrow, default)]
+    ip: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    hostname: Option<Text<'a>>,
+}
+
+impl Service {
+    /// From the object's JSON.
+    pub fn parse(json: &str) -> Result<Self, String> {
+        let Raw { metadata, spec, status } = super::read(json)?;
+        let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
+        let listed = |key| metadata.annotation(key).map(words).unwrap_or_default();
+        Ok(Self {
+            address: kind(&spec)?,
+            ports: ports(spec.ports.as_deref().unwrap_or_default())?,
+            node_local: spec.internal_traffic_policy.as_deref() == Some("Local"),
+            traffic: traffic(&metadata, &spec),
+            publish_not_ready: spec.publish_not_ready_addresses.unwrap_or_default(),
+            export: metadata.annotation(EXPORT_TO).map(Arc::from),
+            identities: listed(CANONICAL_ACCOUNTS),
+            accounts: listed(KUBERNETES_ACCOUNTS),
+            external: external(&spec, status)?,
+            node_selector: metadata.annotation(NODE_SELECTOR).and_then(node_selector),
+            selector: spec.selector.as_ref().map(Pairs::labels).unwrap_or_default(),
+            meta: metadata.meta(Kind::Service)?,
+        })
+    }
+    /// Exchanges what others have too for the shared copy.
+    pub fn share(&mut self, shared: &mut Shared) {
+        self.meta.share(shared);
+        self.selector = shared.labels(&self.selector);
+    }
+}
+
+fn words(list: &str) -> Box<[Arc<str>]> {
+    list.split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
+        .take(MOST_ADDRESSES)
+        .map(Arc::from)
+        .collect()
+}
+
+/// A headless Service is headless whatever its type says.
+fn kind(spec: &RawSpec<'_>) -> Result<ServiceKind, String> {
+    let one = spec.cluster_ip.as_deref().unwrap_or_default();
+    if one == "None" {
+        return Ok(ServiceKind::Headless);
+    }
+    if spec.kind.as_deref() == Some("ExternalName") {
+        return Ok(ServiceKind::External(spec.external_name.as_deref().unwrap_or_default().into()));
+    }
+    let all = spec.cluster_ips.as_deref().unwrap_or_default();
+    super::bounded("spec.clusterIPs", all, MOST_ADDRESSES)?;
+    let texts: Vec<&str> = if all.len() > 1 { all.iter().map(|ip| &**ip).collect() } else { vec![one] };
+    let ip = |text: &str| text.parse().map_err(|_| format!("spec.clusterIP: {text:?} is not an IP address"));
+    texts
+        .into_iter()
+        .filter(|text| !text.is_empty())
+        .map(ip)
+        .collect::<Result<_, _>>()
+        .map(ServiceKind::Cluster)
+}
+
+/// The specification's word goes before the annotation's; a value that is not known ends the search.
+fn traffic(metadata: &RawMeta<'_>, spec: &RawSpec<'_>) -> Option<TrafficDistribution> {
+    let said = spec.traffic_distribution.as_deref().filter(|text| !text.is_empty());
+    said.or_else(|| metadata.annotation(TRAFFIC_DISTRIBUTION)).map(TrafficDistribution::parse)
+}
+
+fn ports(list: &[RawPort<'_>]) -> Result<Box<[Port]>, String> {
+    super::bounded("spec.ports", list, MOST_PORTS)?;
+    let mut ports: Vec<Port> = Vec::with_capacity(list.len());
+    for raw in list {
+        let port = port(raw)?;
+        // a number is declared once: of a TCP and a UDP port it is the TCP one that xDS can serve
+        match ports.iter_mut().find(|known| known.service.number == port.service.number) {
+            Some(known) if known.service.protocol == Protocol::Udp => *known = port,
+            Some(_) => {}
+            None => ports.push(port),
+        }
+    }
+    Ok(ports.into())
+}
+
+fn port(raw: &RawPort<'_>) -> Result<Port, String> {
+    let number = PortNumber::new(raw.port).map_err(|error| format!("spec.ports: {error}"))?;
+    let name = raw.name.as_deref().unwrap_or_default();
+    let app = raw.app_protocol.as_deref();
+    let protocol =
+        Protocol::from_kubernetes(raw.protocol.as_deref().unwrap_or_default(), app, name, number.get());
+    let name = PortName::new(name).map_err(|error| format!("spec.ports: {error}"))?;
+    let service = ServicePort { number, name, protocol, target: target(raw.target_port.as_ref())? };
+    Ok(Port { service, node: raw.node_port.and_then(|number| PortNumber::new(number).ok()) })
+}
+
+/// No target and the number 0 both mean the port's own number.
+fn target(raw: Option<&RawTarget<'_>>) -> Result<Target, String> {
+    let refused = |error| format!("spec.ports.targetPort: {error}");
+    match raw {
+        None | Some(RawTarget::Number(0)) => Ok(Target::Same),
+        Some(RawTarget::Name(name)) if name.is_empty() => Ok(Target::Same),
+        Some(RawTarget::Number(number)) => PortNumber::new(*number).map(Target::Number).map_err(refused),
+        Some(RawTarget::Name(name)) => PortName::new(&**name).map(Target::Name).map_err(refused),
+    }
+}
+
+/// Load balancers' addresses, with external IPs after them.
+fn external(spec: &RawSpec<'_>, status: RawStatus<'_>) -> Result<Box<[Arc<str>]>, String> {
+    let balanced = status.load_balancer.unwrap_or_default().ingress.unwrap_or_default();
+    let balanced = balanced.iter().filter(|_| spec.kind.as_deref() == Some("LoadBalancer"));
+    let balanced = balanced.filter_map(|at| at.ip.as_deref().or(at.hostname.as_deref()));
+    let own = spec.external_ips.as_deref().unwrap_or_default().iter().map(|ip| &**ip);
+    let mut out: Vec<Arc<str>> = Vec::new();
+    for text in balanced.chain(own).filter(|text| !text.is_empty()) {
+        if !out.iter().any(|known| **known == *text) {
+            out.push(text.into());
+        }
+    }
+    super::bounded("external addresses", &out, MOST_ADDRESSES)?;
+    Ok(out.into())
+}
+
+/// A JSON map; `{}` selects every node. What is no map of strings selects none.
+fn node_selector(json: &str) -> Option<Labels> {
+    serde_json::from_str::<Pairs<'_>>(json).ok().map(|pairs| pairs.labels())
+}

@@ -1,0 +1,206 @@
+//! What many facts have in common is held once: texts, labels, places, identities, origins, port sets.
+//!
+//! Owned by the index, handed to projections when they are taken in and to derive functions. It never changes
+//! a value, only whose copy is held, so a derivation stays a function of its inputs. A table forgets what only
+//! it holds whenever it has doubled, so it is bounded by what lives.
+
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use tributary_model::{Identity, Labels, Namespace, NetworkId, Origin, Place, PortName, PortNumber, PortSet};
+
+use crate::derive::Ground;
+use crate::input::Name;
+use crate::project::slice::Spot;
+
+/// A pod's named ports, sorted by name.
+pub type NamedPorts = Arc<[(PortName, PortNumber)]>;
+
+/// The ground of bare addresses at one spot, and the spot, so that its place in memory stays taken.
+type Bare = (Option<Arc<Spot>>, Arc<Ground>);
+
+/// The tables.
+#[derive(Debug, Default)]
+pub struct Shared {
+    texts: Pool<Arc<str>>,
+    namespaces: Pool<Namespace>,
+    labels: Pool<Labels>,
+    places: Pool<Arc<Place>>,
+    identities: Pool<Identity>,
+    origins: Pool<Arc<Origin>>,
+    port_sets: Pool<PortSet>,
+    named_ports: Pool<NamedPorts>,
+    spots: Pool<Arc<Spot>>,
+    /// Where each pod runs, as derived; forgotten when an input of it changes.
+    pub(crate) grounds: BTreeMap<Name, Arc<Ground>>,
+    /// Grounds of bare addresses by their spot's place in memory, which the value keeps; for one flush.
+    pub(crate) bare: HashMap<(usize, Option<NetworkId>), Bare>,
+}
+
+impl Shared {
+    /// A text.
+    pub fn text(&mut self, text: &str) -> Arc<str> {
+        self.texts.get(text, || text.into())
+    }
+    /// A namespace; `None` where the text is no name of one.
+    pub fn namespace(&mut self, text: &str) -> Option<Namespace> {
+        self.namespaces.find(text).or_else(|| Some(self.namespaces.keep(Namespace::new(text).ok()?)))
+    }
+    /// Labels, with their texts.
+    pub fn labels(&mut self, labels: &Labels) -> Labels {
+        if labels.is_empty() {
+            return Labels::default();
+        }
+        if let Some(known) = self.labels.find(labels) {
+            return known;
+        }
+        let pairs: Vec<_> = labels.pairs().iter().map(|(k, v)| (self.text(k), self.text(v))).collect();
+        self.labels.keep(pairs.into_iter().collect())
+    }
+    /// A place.
+    pub fn place(&mut self, place: Place) -> Arc<Place> {
+        self.places.find(&place).unwrap_or_else(|| self.places.keep(Arc::new(place)))
+    }
+    /// An identity; `None` where the text is none.
+    pub fn identity(&mut self, text: &str) -> Option<Identity> {
+        let identity = Identity::new(text).ok()?;
+        Some(self.identities.find(&identity).unwrap_or_else(|| self.identities.keep(identity)))
+    }
+    /// An origin.
+    pub fn origin(&mut self, origin: Origin) -> Arc<Origin> {
+        self.origins.find(&origin).unwrap_or_else(|| self.origins.keep(Arc::new(origin)))
+    }
+    /// A set of ports.
+    pub fn port_set(&mut self, ports: PortSet) -> PortSet {
+        self.port_sets.find(&ports).unwrap_or_else(|| self.port_sets.keep(ports))
+    }
+    /// Named ports.
+    pub fn named_ports(&mut self, ports: NamedPorts) -> NamedPorts {
+        self.named_ports.find(&ports).unwrap_or_else(|| self.named_ports.keep(ports))
+    }
+    /// A spot of a slice, with its texts.
+    pub fn spot(&mut self, spot: &Spot) -> Arc<Spot> {
+        if let Some(known) = self.spots.find(spot) {
+            return known;
+        }
+        let mut text = |text: &Option<Arc<str>>| text.as_ref().map(|text| self.text(text));
+        let spot = Spot { node: text(&spot.node), zone: text(&spot.zone) };
+        self.spots.keep(Arc::new(spot))
+    }
+    /// How many values are held once.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let words = self.texts.known.len() + self.namespaces.known.len() + self.identities.known.len();
+        let sets = self.labels.known.len() + self.port_sets.known.len() + self.named_ports.known.len();
+        words + sets + self.places.known.len() + self.origins.known.len() + self.spots.known.len()
+    }
+    /// Whether nothing is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Forgets what nothing else holds.
+    pub fn sweep(&mut self) {
+        self.origins.sweep();
+        self.places.sweep();
+        self.spots.sweep();
+        self.labels.sweep();
+        self.identities.sweep();
+        self.port_sets.sweep();
+        self.named_ports.sweep();
+        self.namespaces.sweep();
+        self.texts.sweep();
+    }
+}
+
+/// A handle that knows whether others hold the same value.
+trait Handle: Clone + Hash + Eq {
+    fn is_held(&self) -> bool;
+}
+impl<T: ?Sized + Hash + Eq> Handle for Arc<T> {
+    fn is_held(&self) -> bool {
+        Arc::strong_count(self) > 1
+    }
+}
+macro_rules! handles {
+    ($($type:ty),*) => {$(impl Handle for $type {
+        fn is_held(&self) -> bool {
+            self.is_shared()
+        }
+    })*};
+}
+handles!(Labels, Identity, Namespace);
+
+/// One table.
+#[derive(Debug)]
+struct Pool<T> {
+    known: HashSet<T>,
+    /// At this size it is swept.
+    full: usize,
+}
+
+impl<T> Default for Pool<T> {
+    fn default() -> Self {
+        Self { known: HashSet::new(), full: 1024 }
+    }
+}
+
+impl<T: Handle> Pool<T> {
+    fn find<Q: ?Sized + Hash + Eq>(&self, value: &Q) -> Option<T>
+    where
+        T: Borrow<Q>,
+    {
+        self.known.get(value).cloned()
+    }
+    fn get<Q: ?Sized + Hash + Eq>(&mut self, value: &Q, make: impl FnOnce() -> T) -> T
+    where
+        T: Borrow<Q>,
+    {
+        self.find(value).unwrap_or_else(|| self.keep(make()))
+    }
+    fn keep(&mut self, value: T) -> T {
+        if self.known.len() >= self.full {
+            self.sweep();
+            self.full = (self.known.len() * 2).max(1024);
+        }
+        self.known.insert(value.clone());
+        value
+    }
+    fn sweep(&mut self) {
+        self.known.retain(Handle::is_held);
+        self.known.shrink_to(self.known.len() * 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_values_are_one_and_what_nobody_holds_is_forgotten() {
+        let mut shared = Shared::default();
+        let one = shared.text("a");
+        assert!(Arc::ptr_eq(&one, &shared.text("a")));
+        let labels: Labels = [("a", "b")].into_iter().collect();
+        let kept = shared.labels(&labels);
+        assert!(Arc::ptr_eq(&kept.pairs()[0].0, &one), "labels share texts");
+        assert!(shared.labels(&labels).is_shared());
+        drop(kept);
+        shared.sweep();
+        assert_eq!(shared.len(), 1, "the text that is still held");
+        drop(one);
+        shared.sweep();
+        assert!(shared.is_empty());
+    }
+
+    #[test]
+    fn a_table_is_bounded_by_what_lives() {
+        let mut shared = Shared::default();
+        for i in 0..100_000 {
+            shared.text(&format!("pod-{i}"));
+        }
+        assert!(shared.len() <= 1024);
+    }
+}

@@ -125,6 +125,7 @@ fn attributes(inputs: &Inputs, shared: &mut Shared, service: &Service, key: &Ser
         persistent_sessions: keeps_sessions(service),
         identities: identities(inputs, shared, service),
         race_connect: false,
+        remarks: Arc::from([]),
         headless: matches!(service.address, ServiceKind::Headless),
     }
 }

@@ -35,6 +35,7 @@ pub(crate) fn words(deltas: &[Delta]) -> Vec<String> {
         Delta::Progress(collection) => format!("progress {:?}", collection.kind),
         Delta::Required(list) => format!("required {}", list.len()),
         Delta::Status(..) => "status".to_owned(),
+        Delta::LeftOut(_, list) => format!("left out {}", list.len()),
     };
     deltas.iter().map(word).collect()
 }

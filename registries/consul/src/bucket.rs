@@ -27,6 +27,11 @@ impl Bucket {
         self.full_at = now.plus(missing);
         missing.saturating_sub(self.refill.saturating_mul(self.burst))
     }
+    /// How long until a token is there, without taking it.
+    #[must_use]
+    pub fn wait(&self, now: Mono) -> Duration {
+        self.clone().take(now)
+    }
 }
 
 #[cfg(test)]
@@ -40,6 +45,8 @@ mod tests {
         let mut bucket = Bucket::new(2, 15 * SECOND);
         let waits: Vec<u64> = (0..4).map(|_| bucket.take(Mono(1_000)).as_secs()).collect();
         assert_eq!(waits, [0, 0, 15, 30]);
+        assert_eq!(bucket.wait(Mono(1_000)).as_secs(), 45, "asking takes nothing");
+        assert_eq!(bucket.wait(Mono(1_000)).as_secs(), 45);
     }
 
     #[test]

@@ -7,6 +7,8 @@
 pub mod answer;
 pub mod bucket;
 pub mod config;
+pub mod content;
 pub mod map;
+pub mod modes;
 pub mod watch;
 pub mod wire;

@@ -1,55 +1,41 @@
-//! One blocking query followed for good, as a pure step from state and event to state and actions.
+//! One query followed for good, as a pure step from state and event to state and actions.
 //!
-//! Owned by whoever makes the requests: it carries out the [`Action`]s in order and reports what becomes of them.
-//! There is at most one read under way; every read has a ticket, and what comes back under an older one is dropped.
+//! Owned by a [`modes`](crate::modes) machine, which carries out the [`Action`]s in order and reports what becomes of
+//! them. There is at most one read under way; every read has a ticket, and what comes back under an older one is
+//! dropped. A loop holds no content, only its [`Digest`]: what it was told and what of that is missing now.
 //!
-//! What is told to the core: an answer that may be short adds and changes, and takes nothing away
-//! ([`answer::Doubt`](crate::answer::Doubt)); an answer that looks sound is told as [`Basis::Unsure`], so that the
-//! core's gate judges what it lacks; only a read that the leader itself answered is [`Basis::Authoritative`].
+//! What is said on: an answer that may be short is [`Word::Doubted`], so that the core's gate holds whatever it lacks;
+//! an answer that looks sound is [`Word::Sound`], so that the gate judges; only a read that the leader itself answered
+//! is [`Word::Confirmed`].
 
 mod accept;
+mod digest;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tributary_model::{Basis, Mono};
+use tributary_model::Mono;
+use tributary_registry_api::{Backoff, BackoffPolicy, Chance};
 
 use crate::answer::{Doubt, Failure, Headers};
 use crate::bucket::Bucket;
+use crate::config::Timing;
+pub use digest::{Content, Digest, Keys, key_of};
 
 /// Which read an event is about. Higher is later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ticket(pub u64);
 
 /// How a loop asks.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Policy {
-    /// How long a blocking read waits.
-    pub wait: Duration,
-    /// Over how long the first reads of many loops are spread.
-    pub spread: Duration,
-    /// What a read may take beyond its wait.
-    pub grace: Duration,
-    /// The longest first pause after a failure; it doubles up to `pause_most`.
-    pub pause_first: Duration,
-    /// The longest pause after a failure.
-    pub pause_most: Duration,
-    /// The shortest pause after a refused token.
-    pub pause_auth: Duration,
-    /// The pause after a refused request.
-    pub pause_config: Duration,
-    /// How many reads may follow each other at once.
-    pub burst: u32,
-    /// After how long another one may.
-    pub refill: Duration,
-    /// The longest silence between a server and its leader that is believed.
-    pub max_contact: Duration,
-    /// The oldest cached answer that is believed.
-    pub max_age: Duration,
+    /// Waits, pauses and limits of belief.
+    pub timing: Timing,
+    /// How long a read waits for a change that was announced and may not have reached the server that answers.
+    pub catch_up: Duration,
     /// Whether requests carry a token.
     pub has_token: bool,
     /// Whether a server may lack this endpoint; then the loop ends there, else it asks again.
@@ -58,54 +44,63 @@ pub struct Policy {
 
 impl Default for Policy {
     fn default() -> Self {
-        let seconds = Duration::from_secs;
-        Self {
-            wait: seconds(60),
-            spread: seconds(60),
-            grace: seconds(10),
-            pause_first: seconds(1),
-            pause_most: seconds(60),
-            pause_auth: seconds(30),
-            pause_config: seconds(300),
-            burst: 2,
-            refill: seconds(15),
-            max_contact: seconds(10),
-            max_age: Duration::ZERO,
-            has_token: true,
-            optional: false,
-        }
+        let catch_up = Duration::from_secs(1);
+        Self { timing: Timing::default(), catch_up, has_token: true, optional: false }
     }
 }
 
-/// How a read is asked.
+/// How a read is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Any server answers, at once.
+    /// Any server answers at once.
     Any,
-    /// Any server answers when this index has passed, or the wait is over.
+    /// Any server answers when there is something later than the index, or after the wait.
     Blocking {
-        /// `index=`.
+        /// The last index seen; never 0.
         index: u64,
-        /// `wait=`.
+        /// How long to wait.
         wait: Duration,
     },
-    /// The leader answers, at once: neither `stale` nor `index`.
+    /// The leader answers at once: this confirms.
     Leader,
 }
 
+/// What makes a loop read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Follow {
+    /// One long poll after the other.
+    #[default]
+    Poll,
+    /// Only what it is told to, by [`Event::Look`] and [`Event::Asked`].
+    Demand,
+}
+
+/// Why a loop is told to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Look {
+    /// To see whether something has changed, or whether the server answers.
+    Again,
+    /// Something has changed.
+    Changed,
+}
+
 /// What happened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event<K: Ord, V> {
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event<C> {
     /// The loop may begin.
     Started,
-    /// A read was answered with 200 and its body could be read.
-    Answered(Ticket, Headers, BTreeMap<K, V>),
+    /// A read was answered with 200. Its content is left out where the index says that it has not changed.
+    Answered(Ticket, Headers, Option<C>),
     /// A read came to nothing.
     Failed(Ticket, Failure),
     /// Whether the token is still the one, with the same policies, with which what is known was read.
     TokenChecked(Ticket, bool),
     /// The core wants to know whether something is really gone.
     Asked,
+    /// A read is wanted.
+    Look(Look),
+    /// From now on it reads like this.
+    Follow(Follow),
     /// From now on another server, or another token, is asked.
     Switched {
         /// Whether the token is another one.
@@ -117,20 +112,11 @@ pub enum Event<K: Ord, V> {
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Action<K: Ord, V> {
+pub enum Action<C> {
     /// Give up this read, whether it waits to begin or is under way.
     Cancel(Ticket),
     /// Read.
-    Read {
-        /// Under this ticket.
-        ticket: Ticket,
-        /// After this pause.
-        after: Duration,
-        /// In this way.
-        mode: Mode,
-        /// And give up after this long.
-        timeout: Duration,
-    },
+    Read(Read),
     /// Ask whether the token is still the same, with the same policies.
     CheckToken(Ticket),
     /// Read the token anew from where it comes from.
@@ -138,9 +124,45 @@ pub enum Action<K: Ord, V> {
     /// Ask for less at a time, or another server.
     Ease,
     /// Tell the core that this is what there is.
-    Say(BTreeMap<K, V>, Basis),
+    Say(C, Word),
     /// The loop is doing like this from now on.
     State(State),
+}
+
+/// A read that is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Read {
+    /// Under this ticket.
+    pub ticket: Ticket,
+    /// After this pause.
+    pub after: Duration,
+    /// In this way.
+    pub mode: Mode,
+    /// And given up after this long.
+    pub timeout: Duration,
+    /// An answer with this index holds nothing new and need not be decoded.
+    pub skip: Option<u64>,
+}
+
+/// What is said of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// What it adds is so, what it lacks stays.
+    Doubted(Doubt),
+    /// Any server may have said it: the gate judges what it lacks.
+    Sound,
+    /// The leader said exactly this.
+    Confirmed,
+}
+
+impl Word {
+    const fn rank(self) -> u8 {
+        match self {
+            Self::Doubted(_) => 0,
+            Self::Sound => 1,
+            Self::Confirmed => 2,
+        }
+    }
 }
 
 /// How a loop is doing.
@@ -161,43 +183,63 @@ pub enum State {
 
 /// What was asked last and has not been answered.
 #[derive(Debug, Clone, PartialEq)]
-enum Pending<K: Ord, V> {
+enum Pending<C> {
     Nothing,
-    Read { confirming: bool },
-    Token { content: BTreeMap<K, V> },
+    Read(Mode),
+    Token(C),
+}
+
+/// What was said last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Told {
+    hash: tributary_model::Version,
+    /// All that the core may hold by our word.
+    keys: Keys,
+    word: Word,
 }
 
 /// One loop.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Watch<K: Ord, V> {
+#[derive(Debug, Clone)]
+pub struct Watch<C> {
     policy: Policy,
+    follow: Follow,
     state: State,
-    /// What was told last; `None` while nothing is known, which is not the same as nothing there.
-    told: Option<BTreeMap<K, V>>,
+    /// `None` while nothing is known, which is not the same as nothing there.
+    told: Option<Told>,
     /// Where the next blocking read begins.
     index: Option<u64>,
     /// The highest index since the last reset.
     floor: Option<u64>,
     always_filtered: Option<bool>,
     doubt: Option<Doubt>,
-    /// When the leader is asked next, and how often it was without clearing the doubt.
+    /// When the leader is asked next, and how that is spaced.
     confirm_at: Option<Mono>,
-    tries: u32,
-    failures: u32,
+    confirm: Backoff,
+    retry: Backoff,
+    /// By what part the next long poll is cut short, so that many loops do not march in step.
+    stagger: Option<f64>,
+    again: Option<Look>,
     bucket: Bucket,
     ticket: Ticket,
-    pending: Pending<K, V>,
+    pending: Pending<C>,
 }
 
-type Actions<K, V> = Vec<Action<K, V>>;
+type Actions<C> = Vec<Action<C>>;
 
-impl<K: Ord + Clone, V: Clone + PartialEq> Watch<K, V> {
+impl<C: Content> Watch<C> {
     /// A loop that has not begun.
     #[must_use]
-    pub const fn new(policy: Policy) -> Self {
-        let bucket = Bucket::new(policy.burst, policy.refill);
+    pub fn new(policy: Policy, follow: Follow) -> Self {
+        let Timing { burst, refill, pause_first, pause_most, .. } = policy.timing;
+        let pause = |jitter| BackoffPolicy {
+            first: pause_first,
+            cap: pause_most,
+            jitter,
+            ..BackoffPolicy::default()
+        };
         Self {
             policy,
+            follow,
             state: State::Starting,
             told: None,
             index: None,
@@ -205,9 +247,11 @@ impl<K: Ord + Clone, V: Clone + PartialEq> Watch<K, V> {
             always_filtered: None,
             doubt: None,
             confirm_at: None,
-            tries: 0,
-            failures: 0,
-            bucket,
+            confirm: Backoff::new(pause(0.5)),
+            retry: Backoff::new(pause(1.0)),
+            stagger: None,
+            again: None,
+            bucket: Bucket::new(burst, refill),
             ticket: Ticket(0),
             pending: Pending::Nothing,
         }
@@ -217,26 +261,41 @@ impl<K: Ord + Clone, V: Clone + PartialEq> Watch<K, V> {
     pub const fn state(&self) -> State {
         self.state
     }
+    /// Whether anything is known.
+    #[must_use]
+    pub const fn is_known(&self) -> bool {
+        self.told.is_some()
+    }
+    /// The last index seen.
+    #[must_use]
+    pub const fn index(&self) -> Option<u64> {
+        self.floor
+    }
+    /// The next read begins without an index: it will ask another server.
+    pub const fn forget_index(&mut self) {
+        (self.index, self.floor) = (None, None);
+    }
+    /// Whether the token has never seen all.
+    #[must_use]
+    pub fn is_filtered(&self) -> bool {
+        self.always_filtered == Some(true) || self.doubt == Some(Doubt::Filtered)
+    }
     /// One step. `chance` is from 0 up to, not including, 1.
     #[must_use]
-    pub fn step(mut self, now: Mono, chance: f64, event: Event<K, V>) -> (Self, Actions<K, V>) {
+    pub fn step(&mut self, now: Mono, chance: f64, event: Event<C>) -> Actions<C> {
         let mut out = Vec::new();
         if self.state != State::Ended {
             self.on(now, chance.clamp(0.0, 1.0), event, &mut out);
         }
-        (self, out)
+        out
     }
 
-    fn on(&mut self, now: Mono, chance: f64, event: Event<K, V>, out: &mut Actions<K, V>) {
+    fn on(&mut self, now: Mono, chance: f64, event: Event<C>, out: &mut Actions<C>) {
         match event {
-            Event::Started if self.pending == Pending::Nothing => {
-                let spread = self.policy.spread.mul_f64(chance);
-                self.read(spread, Mode::Any, out);
-            }
-            Event::Started => {}
+            Event::Started => self.started(chance, out),
             Event::Answered(ticket, headers, content) if ticket == self.ticket => {
-                if let Pending::Read { confirming } = self.pending {
-                    self.answered(now, chance, &headers, content, confirming, out);
+                if let Pending::Read(mode) = self.pending {
+                    self.answered(now, chance, &headers, content, mode == Mode::Leader, out);
                 }
             }
             Event::Failed(ticket, failure) if ticket == self.ticket => self.failed(now, chance, failure, out),
@@ -245,7 +304,9 @@ impl<K: Ord + Clone, V: Clone + PartialEq> Watch<K, V> {
             }
             Event::Answered(..) | Event::Failed(..) | Event::TokenChecked(..) => {}
             Event::Asked => self.asked(now, out),
-            Event::Switched { token } => self.switched(chance, token, out),
+            Event::Look(look) => self.look(now, look, out),
+            Event::Follow(follow) => self.turn(now, chance, follow, out),
+            Event::Switched { token } => self.switched(now, chance, token, out),
             Event::Stopped => {
                 self.cancel(out);
                 self.become_state(State::Ended, out);
@@ -253,31 +314,86 @@ impl<K: Ord + Clone, V: Clone + PartialEq> Watch<K, V> {
         }
     }
 
+    fn started(&mut self, chance: f64, out: &mut Actions<C>) {
+        if matches!(self.pending, Pending::Nothing) {
+            self.stagger = Some(chance);
+            self.read(Duration::ZERO, Mode::Any, out);
+        }
+    }
+
     /// A question overtakes a blocking read, but not the pause after a failure: the leader is asked when it ends.
-    fn asked(&mut self, now: Mono, out: &mut Actions<K, V>) {
+    fn asked(&mut self, now: Mono, out: &mut Actions<C>) {
         self.confirm_at = Some(now);
-        let waits = matches!(self.pending, Pending::Read { confirming: false });
-        if waits && self.failures == 0 && self.told.is_some() {
+        let waits = match self.pending {
+            Pending::Nothing => true,
+            Pending::Read(mode) => mode != Mode::Leader && self.is_known(),
+            Pending::Token(_) => false,
+        };
+        if waits && self.retry.failures() == 0 {
             self.cancel(out);
             self.read(Duration::ZERO, Mode::Leader, out);
         }
     }
 
-    /// Indexes mean nothing to another server, and may show or hide other things with another token.
-    fn switched(&mut self, chance: f64, token: bool, out: &mut Actions<K, V>) {
-        if self.pending == Pending::Nothing {
+    /// A long poll is cut short to see whether the server answers; a read on demand that is under way may have begun
+    /// too early, so that another one follows.
+    fn look(&mut self, now: Mono, look: Look, out: &mut Actions<C>) {
+        match (&self.pending, self.follow) {
+            (Pending::Nothing, _) => {
+                let after = self.bucket.take(now);
+                self.read(after, self.mode_of(look), out);
+            }
+            (_, Follow::Demand) => self.again = self.again.max(Some(look)),
+            (Pending::Read(Mode::Blocking { .. }), Follow::Poll) if self.retry.failures() == 0 => {
+                self.cancel(out);
+                self.read(Duration::ZERO, Mode::Any, out);
+            }
+            _ => {}
+        }
+    }
+
+    const fn mode_of(&self, look: Look) -> Mode {
+        match (look, self.index) {
+            (Look::Changed, Some(index)) => Mode::Blocking { index, wait: self.policy.catch_up },
+            _ => Mode::Any,
+        }
+    }
+
+    fn turn(&mut self, now: Mono, chance: f64, follow: Follow, out: &mut Actions<C>) {
+        if self.follow == follow {
             return;
         }
-        self.cancel(out);
-        (self.index, self.floor, self.failures) = (None, None, 0);
+        self.follow = follow;
+        match (&self.pending, follow) {
+            (Pending::Read(Mode::Blocking { .. }), Follow::Demand) if self.retry.failures() == 0 => {
+                self.cancel(out);
+                self.next_read(now, out);
+            }
+            (Pending::Nothing, Follow::Poll) => {
+                self.stagger = Some(chance);
+                self.next_read(now, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// Indexes mean nothing to another server, and may show or hide other things with another token.
+    fn switched(&mut self, now: Mono, chance: f64, token: bool, out: &mut Actions<C>) {
+        (self.index, self.floor) = (None, None);
         if token {
             self.always_filtered = None;
         }
-        let soon = self.policy.pause_first.mul_f64(chance);
-        self.read(soon, Mode::Any, out);
+        if matches!(self.pending, Pending::Nothing) {
+            return;
+        }
+        self.cancel(out);
+        self.stagger = Some(chance);
+        let soon = self.policy.timing.pause_first.mul_f64(chance);
+        let mode = self.mode(now.plus(soon));
+        self.read(soon, mode, out);
     }
 
-    fn failed(&mut self, now: Mono, chance: f64, failure: Failure, out: &mut Actions<K, V>) {
+    fn failed(&mut self, now: Mono, chance: f64, failure: Failure, out: &mut Actions<C>) {
         self.pending = Pending::Nothing;
         if failure == Failure::Unsupported && self.policy.optional {
             self.become_state(State::Ended, out);
@@ -289,52 +405,79 @@ impl<K: Ord + Clone, V: Clone + PartialEq> Watch<K, V> {
             Failure::Overload => out.push(Action::Ease),
             _ => {}
         }
-        let pause = doubling(self.policy.pause_first, self.policy.pause_most, self.failures).mul_f64(chance);
+        let timing = &self.policy.timing;
+        let (auth, config) = (timing.pause_auth, timing.pause_config);
+        let pause = self.retry.next(&mut Given(chance));
         let after = match failure {
-            Failure::Auth => self.policy.pause_auth + pause,
-            Failure::Config | Failure::Unsupported => self.policy.pause_config,
+            Failure::Auth => auth + pause,
+            Failure::Config | Failure::Unsupported => config,
             _ => pause,
         };
-        self.failures = self.failures.saturating_add(1);
+        self.stagger = Some(chance);
         let mode = self.mode(now.plus(after));
         self.read(after, mode, out);
     }
 
     /// What to ask at that time: the leader if a question is open, else what follows the last index.
     fn mode(&self, at: Mono) -> Mode {
-        let until = self.confirm_at.filter(|_| self.told.is_some()).map(|due| due.since(at));
-        match (until, self.index) {
-            (Some(Duration::ZERO), _) => Mode::Leader,
-            (_, None) => Mode::Any,
-            (until, Some(index)) => {
-                let wait = until.map_or(self.policy.wait, |until| until.min(self.policy.wait));
+        let until = self.confirm_at.map(|due| due.since(at));
+        match (until, self.index, self.follow) {
+            (Some(Duration::ZERO), ..) => Mode::Leader,
+            (_, None, _) | (_, _, Follow::Demand) => Mode::Any,
+            (until, Some(index), Follow::Poll) => {
+                let whole = self.policy.timing.wait;
+                let wait = self.stagger.map_or(whole, |part| whole.mul_f64(0.5 + part / 2.0));
+                let wait = until.map_or(wait, |until| until.min(wait));
                 Mode::Blocking { index, wait: wait.max(Duration::from_secs(1)) }
             }
         }
     }
 
-    fn next_read(&mut self, now: Mono, out: &mut Actions<K, V>) {
+    fn next_read(&mut self, now: Mono, out: &mut Actions<C>) {
+        self.pending = Pending::Nothing;
         let mode = self.mode(now);
-        let after = if mode == Mode::Leader { Duration::ZERO } else { self.bucket.take(now) };
-        self.read(after, mode, out);
+        match (mode, self.follow) {
+            (Mode::Leader, _) => self.read(Duration::ZERO, mode, out),
+            (_, Follow::Poll) => {
+                let after = self.bucket.take(now);
+                self.read(after, mode, out);
+            }
+            (_, Follow::Demand) => {
+                if let Some(look) = self.again.take() {
+                    let after = self.bucket.take(now);
+                    self.read(after, self.mode_of(look), out);
+                } else if let Some(at) = self.confirm_at {
+                    self.read(at.since(now), Mode::Leader, out);
+                }
+            }
+        }
     }
 
-    fn read(&mut self, after: Duration, mode: Mode, out: &mut Actions<K, V>) {
-        let wait = if let Mode::Blocking { wait, .. } = mode { wait } else { Duration::ZERO };
-        let timeout = wait + wait / 16 + self.policy.grace;
+    fn read(&mut self, after: Duration, mode: Mode, out: &mut Actions<C>) {
+        let (wait, index) = match mode {
+            Mode::Blocking { wait, index } => (wait, Some(index)),
+            Mode::Any | Mode::Leader => (Duration::ZERO, None),
+        };
+        if index.is_some() {
+            self.stagger = None;
+        }
+        let timeout = wait + wait / 16 + self.policy.timing.grace;
+        let in_doubt = |told: &Told| matches!(told.word, Word::Doubted(_));
+        let settled = self.doubt.is_none() && self.told.as_ref().is_some_and(|told| !in_doubt(told));
+        let skip = index.filter(|_| settled);
         self.ticket = Ticket(self.ticket.0 + 1);
-        self.pending = Pending::Read { confirming: mode == Mode::Leader };
-        out.push(Action::Read { ticket: self.ticket, after, mode, timeout });
+        self.pending = Pending::Read(mode);
+        out.push(Action::Read(Read { ticket: self.ticket, after, mode, timeout, skip }));
     }
 
-    fn cancel(&mut self, out: &mut Actions<K, V>) {
-        if self.pending != Pending::Nothing {
+    fn cancel(&mut self, out: &mut Actions<C>) {
+        if !matches!(self.pending, Pending::Nothing) {
             out.push(Action::Cancel(self.ticket));
             self.pending = Pending::Nothing;
         }
     }
 
-    fn become_state(&mut self, state: State, out: &mut Actions<K, V>) {
+    fn become_state(&mut self, state: State, out: &mut Actions<C>) {
         if self.state != state {
             self.state = state;
             out.push(Action::State(state));
@@ -342,6 +485,11 @@ impl<K: Ord + Clone, V: Clone + PartialEq> Watch<K, V> {
     }
 }
 
-fn doubling(first: Duration, most: Duration, times: u32) -> Duration {
-    first.saturating_mul(1_u32 << times.min(20)).min(most)
+/// Chance that was passed in.
+struct Given(f64);
+
+impl Chance for Given {
+    fn unit(&mut self) -> f64 {
+        self.0
+    }
 }

@@ -4,6 +4,8 @@
 //! empty list or text. Bounded: what is too long is refused whole, because an answer that was cut would look like
 //! a removal. A check's output is never kept.
 
+pub mod lists;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
@@ -35,7 +37,7 @@ pub enum WireError {
 }
 
 /// One instance of a service: its node, itself, its checks and its node's.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct HealthEntry {
     /// Where it runs.
@@ -48,7 +50,7 @@ pub struct HealthEntry {
 }
 
 /// A node of the catalog.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Node {
     /// Its name.
@@ -77,7 +79,7 @@ pub struct Node {
 }
 
 /// An instance's own part.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Service {
     /// Unique on its node.
@@ -127,7 +129,7 @@ pub struct Service {
 }
 
 /// A check's outcome, without its output.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Check {
     /// Its id, by which maintenance is known.
@@ -139,7 +141,7 @@ pub struct Check {
 }
 
 /// An address of one network.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Tagged {
     /// The address.
@@ -151,7 +153,7 @@ pub struct Tagged {
 }
 
 /// A port with a name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NamedPort {
     /// Its name.
@@ -166,7 +168,7 @@ pub struct NamedPort {
 }
 
 /// An instance's share of traffic by its state.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Weights {
     /// While it passes.
@@ -178,7 +180,7 @@ pub struct Weights {
 }
 
 /// Region and zone.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Locality {
     /// The region.

@@ -1,52 +1,66 @@
-//! What becomes of an answer: what is told of it, on which basis, and what is asked next.
+//! What becomes of an answer: what is told of it, on which word, and what is asked next.
 
-use std::collections::BTreeMap;
+use tributary_model::Mono;
 
-use tributary_model::{Basis, Mono};
-
-use super::{Action, Actions, Pending, State, Watch, doubling};
+use super::digest::{lacks, union};
+use super::{Action, Actions, Content, Digest, Given, Mode, Pending, State, Told, Watch, Word};
 use crate::answer::{Doubt, Failure, Headers, Known};
 
-impl<K: Ord + Clone, V: Clone + PartialEq> Watch<K, V> {
+impl<C: Content> Watch<C> {
     pub(super) fn answered(
         &mut self,
         now: Mono,
         chance: f64,
         headers: &Headers,
-        content: BTreeMap<K, V>,
+        content: Option<C>,
         confirming: bool,
-        out: &mut Actions<K, V>,
+        out: &mut Actions<C>,
     ) {
         let Some(index) = headers.index else {
             self.failed(now, chance, Failure::Broken, out);
             return;
         };
-        self.failures = 0;
-        let doubt = headers.doubt(&self.known(&content));
+        self.retry.reset();
+        let digest = content.as_ref().map(Content::digest);
+        let loses = digest.as_ref().is_some_and(|digest| self.loses(digest));
+        let doubt = headers.doubt(&self.known(loses));
         let filtered = headers.may_be_filtered(self.policy.has_token);
-        self.always_filtered.get_or_insert(filtered);
+        if !(filtered && loses) {
+            // a token that sees less than was known when it came has no baseline to go by
+            self.always_filtered.get_or_insert(filtered);
+        }
         self.follow(index, doubt);
+        let Some((content, digest)) = content.zip(digest) else {
+            self.unchanged(now, doubt, confirming, out);
+            return;
+        };
+        let leads = headers.known_leader == Some(true);
         match doubt {
-            Some(Doubt::Filtered) if confirming && self.always_filtered == Some(true) => {
-                self.check_token(headers, content, now, chance, out);
+            Some(Doubt::Filtered) if confirming && leads && self.always_filtered == Some(true) => {
+                self.check_token(content, out);
             }
-            Some(doubt) => self.doubted(now, chance, doubt, content, out),
-            None if confirming && filtered => self.check_token(headers, content, now, chance, out),
-            None if confirming && headers.known_leader == Some(true) => self.confirmed(now, content, out),
-            None if confirming => self.doubted(now, chance, Doubt::Stale, content, out),
-            None => self.sound(now, content, out),
+            Some(doubt) => self.doubted(now, chance, doubt, content, digest, out),
+            None if confirming && !leads => {
+                self.doubted(now, chance, Doubt::Stale, content, digest, out);
+            }
+            None if confirming && filtered => self.check_token(content, out),
+            None if confirming => self.confirmed(now, content, digest, out),
+            None => self.sound(now, chance, content, digest, out),
         }
     }
 
-    fn known(&self, content: &BTreeMap<K, V>) -> Known {
-        let loses = self.told.as_ref().is_some_and(|told| told.keys().any(|key| !content.contains_key(key)));
+    fn loses(&self, digest: &Digest) -> bool {
+        self.told.as_ref().is_some_and(|told| lacks(&told.keys, &digest.keys))
+    }
+
+    const fn known(&self, loses: bool) -> Known {
         Known {
             floor: self.floor,
             always_filtered: self.always_filtered,
             has_token: self.policy.has_token,
             loses,
-            max_contact: self.policy.max_contact,
-            max_age: self.policy.max_age,
+            max_contact: self.policy.timing.max_contact,
+            max_age: self.policy.timing.max_age,
         }
     }
 
@@ -56,99 +70,105 @@ impl<K: Ord + Clone, V: Clone + PartialEq> Watch<K, V> {
         self.index = (doubt != Some(Doubt::Reset)).then_some(index);
     }
 
-    /// Its absences are not believed: what is missing stays, and the leader is asked, less and less often.
+    /// The index says that there is nothing new. Where that is not enough, the content is read after all.
+    fn unchanged(&mut self, now: Mono, doubt: Option<Doubt>, confirming: bool, out: &mut Actions<C>) {
+        let said_in_doubt = self.told.as_ref().is_none_or(|told| matches!(told.word, Word::Doubted(_)));
+        if confirming || (doubt.is_none() && said_in_doubt) {
+            self.index = None;
+        }
+        self.doubt = doubt;
+        self.become_state(doubt.map_or(State::Live, State::Doubtful), out);
+        self.next_read(now, out);
+    }
+
+    /// Its absences are not believed: the leader is asked about them, less and less often.
     fn doubted(
         &mut self,
         now: Mono,
         chance: f64,
         doubt: Doubt,
-        mut content: BTreeMap<K, V>,
-        out: &mut Actions<K, V>,
+        content: C,
+        digest: Digest,
+        out: &mut Actions<C>,
     ) {
         let doubt = if self.doubt == Some(Doubt::Reset) { Doubt::Reset } else { doubt };
-        for (key, value) in self.told.iter().flatten() {
-            content.entry(key.clone()).or_insert_with(|| value.clone());
+        let asked = asked_leader(&self.pending);
+        if self.loses(&digest) || doubt == Doubt::Reset || asked {
+            self.ask_leader(now, chance, asked);
         }
-        self.tell(content, "the answer may be short", out);
-        if asked_leader(&self.pending) || self.confirm_at.is_none() {
-            self.ask_leader_later(now, chance);
-        }
+        self.tell(content, digest, Word::Doubted(doubt), out);
         self.doubt = Some(doubt);
         self.become_state(State::Doubtful(doubt), out);
         self.next_read(now, out);
     }
 
-    fn ask_leader_later(&mut self, now: Mono, chance: f64) {
-        let most = doubling(self.policy.pause_first, self.policy.pause_most, self.tries);
-        let pause =
-            if self.tries == 0 { std::time::Duration::ZERO } else { most.mul_f64(0.5 + chance / 2.0) };
-        self.tries = self.tries.saturating_add(1);
-        self.confirm_at = Some(now.plus(pause));
+    fn ask_leader(&mut self, now: Mono, chance: f64, again: bool) {
+        if again {
+            self.confirm_at = Some(now.plus(self.confirm.next(&mut Given(chance))));
+        } else if self.confirm_at.is_none() {
+            self.confirm_at = Some(now);
+        }
     }
 
     /// Looks sound. Only the leader clears the doubt that a reset leaves.
-    fn sound(&mut self, now: Mono, mut content: BTreeMap<K, V>, out: &mut Actions<K, V>) {
+    fn sound(&mut self, now: Mono, chance: f64, content: C, digest: Digest, out: &mut Actions<C>) {
         if self.doubt == Some(Doubt::Reset) {
-            for (key, value) in self.told.iter().flatten() {
-                content.entry(key.clone()).or_insert_with(|| value.clone());
-            }
-            self.tell(content, "the indexes began anew", out);
-        } else {
-            if self.doubt.take().is_some() {
-                (self.tries, self.confirm_at) = (0, None);
-            }
-            self.tell(content, "any server may have answered", out);
-            self.become_state(State::Live, out);
+            self.doubted(now, chance, Doubt::Reset, content, digest, out);
+            return;
         }
+        if self.doubt.take().is_some() {
+            self.confirm_at = None;
+            self.confirm.reset();
+        }
+        self.tell(content, digest, Word::Sound, out);
+        self.become_state(State::Live, out);
         self.next_read(now, out);
     }
 
     /// The leader's own word: it settles whatever was doubted or asked.
-    fn confirmed(&mut self, now: Mono, content: BTreeMap<K, V>, out: &mut Actions<K, V>) {
-        self.told = Some(content.clone());
-        out.push(Action::Say(content, Basis::Authoritative));
-        (self.doubt, self.confirm_at, self.tries) = (None, None, 0);
+    fn confirmed(&mut self, now: Mono, content: C, digest: Digest, out: &mut Actions<C>) {
+        self.told = Some(Told { hash: digest.hash, keys: digest.keys, word: Word::Confirmed });
+        out.push(Action::Say(content, Word::Confirmed));
+        (self.doubt, self.confirm_at) = (None, None);
+        self.confirm.reset();
         self.become_state(State::Live, out);
         self.next_read(now, out);
     }
 
     /// A token that never saw all confirms only while it is still the same one.
-    fn check_token(
-        &mut self,
-        headers: &Headers,
-        content: BTreeMap<K, V>,
-        now: Mono,
-        chance: f64,
-        out: &mut Actions<K, V>,
-    ) {
-        if headers.known_leader == Some(true) {
-            self.pending = Pending::Token { content };
-            out.push(Action::CheckToken(self.ticket));
-        } else {
-            self.doubted(now, chance, Doubt::Filtered, content, out);
-        }
+    fn check_token(&mut self, content: C, out: &mut Actions<C>) {
+        self.pending = Pending::Token(content);
+        out.push(Action::CheckToken(self.ticket));
     }
 
-    pub(super) fn checked(&mut self, now: Mono, chance: f64, same: bool, out: &mut Actions<K, V>) {
-        let Pending::Token { content } = &self.pending else { return };
+    pub(super) fn checked(&mut self, now: Mono, chance: f64, same: bool, out: &mut Actions<C>) {
+        let Pending::Token(content) = &self.pending else { return };
         let content = content.clone();
+        let digest = content.digest();
         if same {
-            self.confirmed(now, content, out);
+            self.confirmed(now, content, digest, out);
         } else {
-            self.doubted(now, chance, Doubt::Filtered, content, out);
+            self.doubted(now, chance, Doubt::Filtered, content, digest, out);
         }
     }
 
-    /// Says what is new, and nothing when nothing is.
-    fn tell(&mut self, content: BTreeMap<K, V>, why: &'static str, out: &mut Actions<K, V>) {
-        if self.told.as_ref() != Some(&content) {
-            self.told = Some(content.clone());
-            out.push(Action::Say(content, Basis::Unsure(why.into())));
+    /// Says what is new, or what is surer than it was, and nothing when nothing is.
+    fn tell(&mut self, content: C, digest: Digest, word: Word, out: &mut Actions<C>) {
+        let told = self.told.take();
+        let news = told.as_ref().is_none_or(|t| t.hash != digest.hash || t.word.rank() < word.rank());
+        let keys = match (word, &told) {
+            (Word::Doubted(_), Some(told)) => union(&told.keys, &digest.keys),
+            _ => digest.keys,
+        };
+        let word_kept = told.filter(|_| !news).map_or(word, |told| told.word);
+        self.told = Some(Told { hash: digest.hash, keys, word: word_kept });
+        if news {
+            out.push(Action::Say(content, word));
         }
     }
 }
 
 /// Whether what came answers a question to the leader.
-const fn asked_leader<K: Ord, V>(pending: &Pending<K, V>) -> bool {
-    matches!(pending, Pending::Token { .. } | Pending::Read { confirming: true })
+const fn asked_leader<C>(pending: &Pending<C>) -> bool {
+    matches!(pending, Pending::Token(_) | Pending::Read(Mode::Leader))
 }

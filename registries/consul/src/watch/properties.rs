@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use tributary_model::{Basis, Mono};
+use tributary_model::Mono;
 
-use super::{Action, Event, Mode, Policy, Ticket, Watch};
+use super::{Action, Event, Follow, Look, Mode, Policy, Ticket, Watch, Word};
 use crate::answer::{Failure, Headers};
 
 type Content = BTreeMap<u8, u8>;
@@ -19,12 +19,15 @@ enum Move {
     Token(bool),
     Switch(bool),
     Ask,
+    Look(Look),
+    Turn(Follow),
     Late(Headers, Content),
 }
 
 /// The core in its strictest form: without the leader's word it takes nothing away, and asks about what is missing.
 struct World {
-    watch: Watch<u8, u8>,
+    watch: Watch<Content>,
+    follow: Follow,
     now: Mono,
     chance: f64,
     /// What clients are served.
@@ -39,9 +42,10 @@ struct World {
 
 impl World {
     fn new(chance: f64) -> Self {
-        let watch = Watch::new(Policy::default());
+        let watch = Watch::new(Policy::default(), Follow::Poll);
         let mut this = Self {
             watch,
+            follow: Follow::Poll,
             now: Mono(0),
             chance,
             served: Content::new(),
@@ -52,27 +56,25 @@ impl World {
         this.event(Event::Started);
         this
     }
-    fn event(&mut self, event: Event<u8, u8>) {
-        let (watch, actions) = self.watch.clone().step(self.now, self.chance, event);
-        self.watch = watch;
-        for action in actions {
+    fn event(&mut self, event: Event<Content>) {
+        for action in self.watch.step(self.now, self.chance, event) {
             self.act(action);
         }
     }
-    fn act(&mut self, action: Action<u8, u8>) {
+    fn act(&mut self, action: Action<Content>) {
         match action {
-            Action::Say(content, Basis::Authoritative) => {
+            Action::Say(content, Word::Confirmed) => {
                 self.removals += usize::from(self.served.keys().any(|key| !content.contains_key(key)));
                 (self.served, self.holds) = (content, false);
             }
-            Action::Say(content, Basis::Unsure(_)) => {
+            Action::Say(content, Word::Sound | Word::Doubted(_)) => {
                 self.holds = self.served.keys().any(|key| !content.contains_key(key));
                 self.served.extend(content);
             }
-            Action::Read { ticket, after, mode, .. } => {
+            Action::Read(read) => {
                 assert!(self.open.is_none(), "two reads at once");
-                self.now = self.now.plus(after);
-                self.open = Some((ticket, Some(mode)));
+                self.now = self.now.plus(read.after);
+                self.open = Some((read.ticket, Some(read.mode)));
             }
             Action::CheckToken(ticket) => self.open = Some((ticket, None)),
             Action::Cancel(ticket) => {
@@ -82,22 +84,39 @@ impl World {
         }
     }
     fn play(&mut self, one: Move) {
-        let (ticket, mode) = self.open.expect("a loop that has not ended always waits for something");
+        let Some((ticket, mode)) = self.open else {
+            assert_eq!(self.follow, Follow::Demand, "a loop that polls always waits for something");
+            return self.play_idle(one);
+        };
         match (one, mode) {
             (Move::Answer(headers, content), Some(_)) => {
-                self.close(Event::Answered(ticket, headers, content))
+                self.close(Event::Answered(ticket, headers, Some(content)))
             }
             (Move::Fail(failure), Some(_)) => self.close(Event::Failed(ticket, failure)),
             (Move::Token(same), None) => self.close(Event::TokenChecked(ticket, same)),
-            (Move::Switch(token), _) => self.event(Event::Switched { token }),
-            (Move::Ask, _) => self.event(Event::Asked),
             (Move::Late(headers, content), _) => {
-                self.event(Event::Answered(Ticket(ticket.0 - 1), headers, content));
+                self.event(Event::Answered(Ticket(ticket.0 - 1), headers, Some(content)));
+            }
+            (other @ (Move::Switch(_) | Move::Ask | Move::Look(_) | Move::Turn(_)), _) => {
+                self.play_idle(other)
             }
             (Move::Answer(..) | Move::Fail(_) | Move::Token(_), _) => {}
         }
     }
-    fn close(&mut self, event: Event<u8, u8>) {
+    /// What needs no read that is under way.
+    fn play_idle(&mut self, one: Move) {
+        match one {
+            Move::Switch(token) => self.event(Event::Switched { token }),
+            Move::Ask => self.event(Event::Asked),
+            Move::Look(look) => self.event(Event::Look(look)),
+            Move::Turn(follow) => {
+                self.follow = follow;
+                self.event(Event::Follow(follow));
+            }
+            Move::Answer(..) | Move::Fail(_) | Move::Token(_) | Move::Late(..) => {}
+        }
+    }
+    fn close(&mut self, event: Event<Content>) {
         self.open = None;
         self.event(event);
     }
@@ -139,6 +158,8 @@ fn moves() -> impl Strategy<Value = Move> {
         3 => any::<bool>().prop_map(Move::Token),
         1 => any::<bool>().prop_map(Move::Switch),
         2 => Just(Move::Ask),
+        1 => prop::sample::select(vec![Look::Again, Look::Changed]).prop_map(Move::Look),
+        1 => prop::sample::select(vec![Follow::Poll, Follow::Demand]).prop_map(Move::Turn),
         1 => (headers(), contents()).prop_map(|(headers, content)| Move::Late(headers, content)),
     ]
 }
@@ -179,6 +200,7 @@ proptest! {
         }
         let headers = Headers { index: Some(index), known_leader: Some(true), ..Headers::default() };
         for _ in 0..12 {
+            world.play(Move::Look(Look::Again));
             world.play(Move::Token(true));
             world.play(Move::Answer(headers.clone(), truth.clone()));
             if world.holds {

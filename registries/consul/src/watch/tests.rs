@@ -3,26 +3,34 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tributary_model::{Basis, Mono};
+use tributary_model::Mono;
 
-use super::{Action, Event, Mode, Policy, State, Ticket, Watch};
+use super::{Action, Digest, Event, Follow, Look, Mode, Policy, Read, State, Ticket, Watch, Word};
 use crate::answer::{Doubt, Failure, Headers};
 
 type Content = BTreeMap<u8, u8>;
+
+impl super::Content for Content {
+    fn digest(&self) -> Digest {
+        Digest::of(self.iter())
+    }
+}
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A watch with what it asked for, driven at a time of the test's choosing.
 struct Loop {
-    watch: Watch<u8, u8>,
+    watch: Watch<Content>,
     now: Mono,
     said: Vec<(Content, bool)>,
-    asked: Vec<Action<u8, u8>>,
+    words: Vec<Word>,
+    asked: Vec<Action<Content>>,
 }
 
 impl Loop {
     fn new(policy: Policy) -> Self {
-        let mut this = Self { watch: Watch::new(policy), now: Mono(0), said: vec![], asked: vec![] };
+        let watch = Watch::new(policy, Follow::Poll);
+        let mut this = Self { watch, now: Mono(0), said: vec![], words: vec![], asked: vec![] };
         this.event(Event::Started);
         this
     }
@@ -32,13 +40,23 @@ impl Loop {
         this.answer(mk_headers(10), &[1, 2]);
         this
     }
-    fn event(&mut self, event: Event<u8, u8>) {
-        let (watch, actions) = self.watch.clone().step(self.now, 0.5, event);
-        self.watch = watch;
+    /// Is told when to read, and has read instances 1 and 2 at index 10.
+    fn on_demand() -> Self {
+        let mut this = Self::new(Policy::default());
+        this.event(Event::Follow(Follow::Demand));
+        this.answer(mk_headers(10), &[1, 2]);
+        assert_eq!(this.asked, [Action::State(State::Live)]);
+        this
+    }
+    fn event(&mut self, event: Event<Content>) {
+        let actions = self.watch.step(self.now, 0.5, event);
         self.asked.clear();
         for action in actions {
             match action {
-                Action::Say(content, basis) => self.said.push((content, basis == Basis::Authoritative)),
+                Action::Say(content, word) => {
+                    self.said.push((content, word == Word::Confirmed));
+                    self.words.push(word);
+                }
                 other => self.asked.push(other),
             }
         }
@@ -47,7 +65,7 @@ impl Loop {
         self.watch.ticket
     }
     fn answer(&mut self, headers: Headers, keys: &[u8]) {
-        self.event(Event::Answered(self.ticket(), headers, mk_content(keys)));
+        self.event(Event::Answered(self.ticket(), headers, Some(mk_content(keys))));
     }
     fn fail(&mut self, failure: Failure) {
         self.event(Event::Failed(self.ticket(), failure));
@@ -67,9 +85,9 @@ impl Loop {
     }
 }
 
-fn as_read(action: &Action<u8, u8>) -> Option<(Duration, Mode, Duration)> {
+fn as_read(action: &Action<Content>) -> Option<(Duration, Mode, Duration)> {
     match action {
-        Action::Read { after, mode, timeout, .. } => Some((*after, *mode, *timeout)),
+        Action::Read(Read { after, mode, timeout, .. }) => Some((*after, *mode, *timeout)),
         _ => None,
     }
 }
@@ -95,20 +113,33 @@ fn blocking(index: u64) -> Mode {
 }
 
 #[test]
-fn the_first_read_does_not_block_and_is_spread() {
+fn the_first_read_does_not_block() {
     let first = Loop::new(Policy::default());
-    assert_eq!(first.read(), (30 * SECOND, Mode::Any, 10 * SECOND));
+    assert_eq!(first.read(), (Duration::ZERO, Mode::Any, 10 * SECOND));
     assert_eq!(first.state(), State::Starting);
+}
+
+#[test]
+fn the_first_long_poll_is_cut_short_by_chance_so_that_loops_do_not_march_in_step() {
+    let mut one = Loop::following();
+    assert_eq!(one.read().1, Mode::Blocking { index: 10, wait: 45 * SECOND });
+    one.answer(mk_headers(11), &[1]);
+    assert_eq!(one.read().1, blocking(11), "only the first one");
+    one.fail(Failure::Transient);
+    assert_eq!(
+        one.read().1,
+        Mode::Blocking { index: 11, wait: 45 * SECOND },
+        "and the first after a failure"
+    );
 }
 
 #[test]
 fn what_follows_blocks_on_the_index_and_outlives_the_servers_jitter() {
     let mut one = Loop::following();
-    let timeout = Duration::from_millis(60_000 + 3_750 + 10_000);
-    assert_eq!(one.read(), (Duration::ZERO, blocking(10), timeout));
     assert_eq!(one.last_said(), (vec![1, 2], false));
     one.answer(mk_headers(11), &[1, 2, 3]);
-    assert_eq!(one.read().1, blocking(11));
+    let timeout = Duration::from_millis(60_000 + 3_750 + 10_000);
+    assert_eq!(one.read(), (Duration::ZERO, blocking(11), timeout));
     assert_eq!((one.last_said(), one.state()), ((vec![1, 2, 3], false), State::Live));
 }
 
@@ -133,11 +164,11 @@ fn a_new_index_with_the_same_content_says_nothing() {
 fn a_loop_under_churn_slows_down() {
     let mut one = Loop::following();
     let mut waits = vec![one.read().0.as_secs()];
-    for index in 11..14 {
+    for index in 11..20 {
         one.answer(mk_headers(index), &[1, 2]);
         waits.push(one.read().0.as_secs());
     }
-    assert_eq!(waits, [0, 0, 15, 30]);
+    assert_eq!(waits, [0, 0, 0, 0, 0, 0, 0, 0, 2, 4]);
 }
 
 #[test]
@@ -145,7 +176,7 @@ fn an_answer_without_index_is_an_error_and_keeps_all() {
     let mut one = Loop::following();
     one.answer(Headers { index: None, ..mk_headers(1) }, &[]);
     assert_eq!((one.said.len(), one.state()), (1, State::Failing(Failure::Broken)));
-    assert_eq!(one.read().1, blocking(10));
+    assert!(matches!(one.read().1, Mode::Blocking { index: 10, .. }));
 }
 
 #[test]
@@ -184,7 +215,7 @@ fn whatever_may_be_short_adds_and_takes_nothing_away() {
     for (headers, doubt) in cases {
         let mut one = Loop::following();
         one.answer(headers, &[2, 3]);
-        assert_eq!(one.last_said(), (vec![1, 2, 3], false), "{doubt:?}");
+        assert_eq!((one.last_said(), one.words.last()), ((vec![2, 3], false), Some(&Word::Doubted(doubt))));
         assert_eq!(one.state(), State::Doubtful(doubt));
         assert_eq!(one.read().1, Mode::Leader, "{doubt:?}: the leader is asked at once");
         one.answer(mk_headers(12), &[2, 3]);
@@ -199,7 +230,8 @@ fn the_leader_confirms_only_what_is_sound() {
         let mut one = Loop::following();
         one.event(Event::Asked);
         one.answer(short.clone(), &[]);
-        assert_eq!(one.said.len(), 1, "{short:?} was believed");
+        assert!(one.words.iter().all(|word| *word != Word::Confirmed), "{short:?} was believed");
+        assert!(matches!(one.words.last(), Some(Word::Doubted(_))));
         assert!(matches!(one.state(), State::Doubtful(_)));
     }
 }
@@ -211,7 +243,8 @@ fn after_a_reset_only_the_leader_is_believed() {
     one.answer(Headers { known_leader: None, ..mk_headers(3) }, &[]);
     assert_ne!(one.read().1, Mode::Leader, "a pause lies between two questions");
     one.answer(mk_headers(4), &[]);
-    assert_eq!((one.said.len(), one.state()), (1, State::Doubtful(Doubt::Reset)));
+    assert_eq!(one.words[1..], [Word::Doubted(Doubt::Reset)]);
+    assert_eq!(one.state(), State::Doubtful(Doubt::Reset));
     one.now = Mono(600_000);
     one.answer(mk_headers(4), &[]);
     one.event(Event::Asked);
@@ -224,10 +257,10 @@ fn while_in_doubt_blocking_reads_end_when_the_leader_is_to_be_asked() {
     let mut one = Loop::following();
     one.answer(mk_stale(11), &[1]);
     one.answer(mk_stale(11), &[1]);
-    // the second question comes after 0.75 of two seconds, at chance 0.5
+    // the second question comes after three quarters of a second, at chance 0.5; a wait is a second at least
     let Mode::Blocking { index: 11, wait } = one.read().1 else { panic!("{:?}", one.asked) };
-    assert_eq!(wait, Duration::from_millis(1_500));
-    one.now = Mono(1_500);
+    assert_eq!(wait, SECOND);
+    one.now = Mono(1_000);
     one.answer(mk_stale(11), &[1]);
     assert_eq!(one.read().1, Mode::Leader);
 }
@@ -246,7 +279,7 @@ fn a_sound_answer_clears_a_passing_doubt() {
 
 #[test]
 fn a_token_that_never_saw_all_confirms_while_it_is_the_same() {
-    for (same, want) in [(true, (vec![1], true)), (false, (vec![1, 2], false))] {
+    for (same, want) in [(true, Word::Confirmed), (false, Word::Doubted(Doubt::Filtered))] {
         let mut one = Loop::new(Policy::default());
         one.answer(mk_filtered(10), &[1, 2]);
         assert_eq!(one.state(), State::Live, "its view is its baseline");
@@ -255,7 +288,7 @@ fn a_token_that_never_saw_all_confirms_while_it_is_the_same() {
         one.answer(mk_filtered(11), &[1]);
         assert_eq!(one.asked, [Action::CheckToken(one.ticket())]);
         one.event(Event::TokenChecked(one.ticket(), same));
-        assert_eq!(one.last_said(), want);
+        assert_eq!((one.last_said().0, one.words.last()), (vec![1], Some(&want)));
         assert_eq!(one.asked.iter().filter_map(as_read).count(), 1);
     }
 }
@@ -277,7 +310,8 @@ fn without_a_token_an_empty_answer_under_deny_is_not_believed() {
     let mut one = Loop::new(Policy { has_token: false, ..Policy::default() });
     one.answer(masked(10), &[1, 2]);
     one.answer(masked(11), &[]);
-    assert_eq!((one.last_said(), one.state()), ((vec![1, 2], false), State::Doubtful(Doubt::Filtered)));
+    assert_eq!(one.words.last(), Some(&Word::Doubted(Doubt::Filtered)));
+    assert_eq!(one.state(), State::Doubtful(Doubt::Filtered));
 }
 
 #[test]
@@ -331,7 +365,8 @@ fn another_server_gets_no_index_of_the_last_one() {
     assert_eq!(one.asked[0], Action::Cancel(old));
     assert_eq!(one.read().1, Mode::Any);
     one.answer(mk_headers(2), &[1, 2]);
-    assert_eq!((one.state(), one.read().1), (State::Live, blocking(2)), "a lower index is no reset");
+    assert_eq!(one.state(), State::Live, "a lower index is no reset");
+    assert!(matches!(one.read().1, Mode::Blocking { index: 2, .. }));
 }
 
 #[test]
@@ -339,7 +374,8 @@ fn another_token_has_its_own_baseline_but_removes_nothing_by_itself() {
     let mut one = Loop::following();
     one.event(Event::Switched { token: true });
     one.answer(mk_filtered(11), &[]);
-    assert_eq!((one.last_said(), one.state()), ((vec![1, 2], false), State::Doubtful(Doubt::Filtered)));
+    assert_eq!(one.words.last(), Some(&Word::Doubted(Doubt::Filtered)));
+    assert_eq!(one.state(), State::Doubtful(Doubt::Filtered));
 }
 
 #[test]
@@ -348,7 +384,7 @@ fn what_comes_late_is_dropped() {
     let late = one.ticket();
     one.event(Event::Switched { token: false });
     for event in [
-        Event::Answered(late, mk_headers(99), mk_content(&[7])),
+        Event::Answered(late, mk_headers(99), Some(mk_content(&[7]))),
         Event::Failed(late, Failure::Auth),
         Event::TokenChecked(late, true),
     ] {
@@ -373,4 +409,81 @@ fn an_endpoint_that_a_server_may_lack_is_not_asked_again() {
     let mut one = Loop::new(Policy { optional: true, ..Policy::default() });
     one.fail(Failure::Unsupported);
     assert_eq!(one.asked, [Action::State(State::Ended)]);
+}
+
+#[test]
+fn an_unchanged_index_needs_no_content() {
+    let mut one = Loop::following();
+    let Some(Action::Read(Read { skip: Some(10), .. })) = one.asked.last() else { panic!("{:?}", one.asked) };
+    one.event(Event::Answered(one.ticket(), mk_headers(10), None));
+    assert_eq!((one.said.len(), one.read().1), (1, blocking(10)));
+    assert_eq!(one.state(), State::Live);
+}
+
+#[test]
+fn what_was_said_in_doubt_is_decoded_and_said_again_when_the_doubt_is_gone() {
+    let mut one = Loop::following();
+    one.answer(mk_stale(11), &[1, 2, 3]);
+    assert_eq!(one.words, [Word::Sound, Word::Doubted(Doubt::Stale)]);
+    assert!(matches!(one.asked.last(), Some(Action::Read(Read { skip: None, .. }))), "{:?}", one.asked);
+    assert!(matches!(one.read().1, Mode::Blocking { .. }), "nothing is missing, so nobody is asked");
+    one.answer(mk_headers(11), &[1, 2, 3]);
+    assert_eq!(one.words.last(), Some(&Word::Sound), "the same content, on a better word");
+}
+
+#[test]
+fn what_is_missing_in_doubt_stays_missed() {
+    let mut one = Loop::following();
+    one.answer(mk_stale(11), &[1]);
+    one.answer(mk_stale(12), &[1]);
+    assert_ne!(one.watch.confirm_at, None, "2 is missed until the leader or a sound answer says so");
+}
+
+#[test]
+fn on_demand_nothing_is_read_until_it_is_wanted() {
+    let mut one = Loop::on_demand();
+    one.event(Event::Look(Look::Changed));
+    assert_eq!(one.read().1, Mode::Blocking { index: 10, wait: SECOND }, "waits for a server that lags");
+    one.event(Event::Look(Look::Changed));
+    assert_eq!(one.asked, [], "one at a time");
+    one.answer(mk_headers(11), &[1, 2, 3]);
+    assert_eq!(one.read().1, Mode::Blocking { index: 11, wait: SECOND }, "it changed after that read began");
+    one.answer(mk_headers(11), &[1, 2, 3]);
+    assert_eq!(one.asked.iter().filter_map(as_read).count(), 0);
+    one.event(Event::Look(Look::Again));
+    assert_eq!(one.read().1, Mode::Any);
+}
+
+#[test]
+fn on_demand_questions_and_retries_are_the_same() {
+    let mut one = Loop::on_demand();
+    one.event(Event::Asked);
+    assert_eq!(one.read().1, Mode::Leader);
+    one.fail(Failure::Transient);
+    assert_eq!(one.read(), (Duration::from_millis(500), Mode::Leader, 10 * SECOND));
+    one.answer(mk_stale(11), &[1]);
+    assert_eq!(one.read(), (Duration::from_millis(750), Mode::Leader, 10 * SECOND), "asked again by itself");
+    one.answer(mk_headers(11), &[1]);
+    assert_eq!((one.last_said(), one.asked.len()), ((vec![1], true), 1), "{:?}", one.asked);
+}
+
+#[test]
+fn a_turn_from_polling_to_demand_and_back_loses_no_index() {
+    let mut one = Loop::following();
+    let ticket = one.ticket();
+    one.event(Event::Follow(Follow::Demand));
+    assert_eq!(one.asked, [Action::Cancel(ticket)]);
+    one.event(Event::Follow(Follow::Poll));
+    assert!(matches!(one.read().1, Mode::Blocking { index: 10, .. }));
+}
+
+#[test]
+fn a_look_cuts_a_long_poll_short() {
+    let mut one = Loop::following();
+    let ticket = one.ticket();
+    one.event(Event::Look(Look::Again));
+    assert_eq!(one.asked[0], Action::Cancel(ticket));
+    assert_eq!(one.read().1, Mode::Any);
+    one.event(Event::Look(Look::Again));
+    assert_eq!(one.asked, [], "one look is enough");
 }

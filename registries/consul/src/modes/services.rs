@@ -1,0 +1,90 @@
+//! The services of a scope: a loop for each, opened when it is listed or asked about, closed when it is gone.
+
+use std::sync::Arc;
+
+use super::{LoopId, Machine, Output, Turn};
+use crate::content::Instances;
+use crate::watch::{Event, Follow, Watch, Word};
+
+/// One service.
+#[derive(Debug, Clone)]
+pub(super) struct Slot {
+    pub(super) name: Arc<str>,
+    pub(super) watch: Watch<Instances>,
+    /// Whether the list of names has it; one that is only asked about is closed when the answer is there.
+    pub(super) listed: bool,
+    /// The nodes that its instances run on, hashed.
+    pub(super) nodes: Box<[u64]>,
+    read: bool,
+}
+
+impl Machine {
+    /// Opens a loop that has not begun.
+    pub(super) fn open(&mut self, name: &Arc<str>, listed: bool) -> u32 {
+        let slot = self.next_slot;
+        self.next_slot = self.next_slot.wrapping_add(1);
+        let follow = if listed { self.follow() } else { Follow::Demand };
+        let watch = Watch::new(self.settings.policy(), follow);
+        self.slots.insert(slot, Slot { name: Arc::clone(name), watch, listed, nodes: Box::default(), read: false });
+        self.by_name.insert(Arc::clone(name), slot);
+        self.by_key.insert(Self::key(name), slot);
+        self.unread += 1;
+        slot
+    }
+
+    /// Closes a loop: an absent name is not watched, since it would wake whenever any service vanishes.
+    pub(super) fn close(&mut self, slot: u32, turn: &mut Turn) {
+        self.drive_service(slot, Event::Stopped, turn);
+        let Some(closed) = self.slots.remove(&slot) else { return };
+        self.by_name.remove(&closed.name);
+        self.by_key.remove(&Self::key(&closed.name));
+        self.doorbell.forget(slot, &closed.nodes);
+        self.unread -= usize::from(!closed.read);
+    }
+
+    pub(super) fn drive_service(&mut self, id: u32, event: Event<Instances>, turn: &mut Turn) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let actions = slot.watch.step(turn.now, turn.chance, event);
+        for (instances, word) in self.carry(LoopId::Service(id), actions, turn) {
+            self.said_service(id, instances, word, turn);
+        }
+        if self.spared_until.is_some_and(|until| until > turn.now) {
+            self.choose_mode(turn);
+        }
+    }
+
+    fn said_service(&mut self, id: u32, instances: Instances, word: Word, turn: &mut Turn) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        if !std::mem::replace(&mut slot.read, true) {
+            self.unread -= 1;
+        }
+        let nodes = instances.nodes();
+        self.doorbell.stands_on(id, &slot.nodes, &nodes);
+        slot.nodes = nodes;
+        let name = Arc::clone(&slot.name);
+        let empty = instances.entries.is_empty();
+        if word == Word::Confirmed && !slot.listed {
+            // what the leader has, the next list of names has or will lack
+            slot.listed = !empty;
+            if empty {
+                self.close(id, turn);
+            }
+        }
+        turn.out.push(Output::Say(name, instances, word));
+    }
+
+    /// A question about a service, whether or not it is followed.
+    pub(super) fn asked(&mut self, service: &Arc<str>, turn: &mut Turn) {
+        let slot = match self.by_name.get(service) {
+            Some(slot) => *slot,
+            None => {
+                let slot = self.open(service, false);
+                // nobody waits for it to be ready
+                self.unread -= 1;
+                self.slots.entry(slot).and_modify(|slot| slot.read = true);
+                slot
+            }
+        };
+        self.drive_service(slot, Event::Asked, turn);
+    }
+}

@@ -66,8 +66,9 @@ impl Core {
                 self.counters.refused += 1;
                 continue;
             };
-            let doubtful = can_confirm && matches!(basis, Basis::Unsure(_));
-            if doubtful { self.put_unsure(shard, fact, at) } else { self.put(shard, fact, at) }
+            let unsure = can_confirm && !matches!(basis, Basis::Authoritative);
+            let doubted = matches!(basis, Basis::Doubted(_));
+            if unsure { self.put_unsure(shard, fact, doubted, at) } else { self.put(shard, fact, at) }
         }
         self.spare_kept(name, &mut run);
         self.sweep_on(name, &mut run, &named);

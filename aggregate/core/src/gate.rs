@@ -26,8 +26,8 @@ pub(crate) type HoldKey = (ShardId, Item);
 pub(crate) enum Proposal {
     /// A list did not name it.
     Absent,
-    /// An unsure answer named these endpoints only.
-    Fewer(Arc<Group>, Mono),
+    /// An unsure answer named these endpoints only; `doubted` is one whose absences nobody believes.
+    Fewer { said: Arc<Group>, at: Mono, doubted: bool },
 }
 
 /// A removal that waits for proof.
@@ -125,7 +125,11 @@ impl Core {
         for (key, proposal) in proposals {
             let reason = self.reason(&doubts, &key);
             match proposal {
-                Proposal::Fewer(said, at) => self.settle_fewer(key, &said, at, reason, now),
+                Proposal::Fewer { said, at, doubted } => {
+                    let short = "the source's answer was short or old";
+                    let reason = reason.or_else(|| doubted.then_some(short));
+                    self.settle_fewer(key, &said, at, reason, now);
+                }
                 Proposal::Absent => match reason {
                     _ if self.gate.is_held(&key) => self.hold_all(key, "", now),
                     Some(reason) => self.hold_all(key, reason, now),

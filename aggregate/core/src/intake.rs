@@ -115,8 +115,9 @@ impl Core {
             registry.run.restored(&collection, at);
             self.dirty.registries.insert(name.clone());
         }
-        let doubtful = registry.can_confirm && matches!(basis, Basis::Unsure(_));
-        if doubtful { self.put_unsure(shard, fact, at) } else { self.put(shard, fact, at) }
+        let unsure = registry.can_confirm && !matches!(basis, Basis::Authoritative);
+        let doubted = matches!(basis, Basis::Doubted(_));
+        if unsure { self.put_unsure(shard, fact, doubted, at) } else { self.put(shard, fact, at) }
     }
 
     fn take_drop(&mut self, name: &RegistryName, key: &Key, evidence: Evidence) {

@@ -135,6 +135,9 @@ pub enum Basis {
     Authoritative,
     /// Derived from an answer that may be short; the reason, for people.
     Unsure(Arc<str>),
+    /// Derived from an answer that is known to be short, or old: what it adds is so, and whatever it
+    /// lacks is held. The reason, for people.
+    Doubted(Arc<str>),
 }
 
 /// How much of a collection a list held.

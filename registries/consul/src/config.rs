@@ -5,7 +5,6 @@
 
 pub mod address;
 pub mod env;
-pub mod mapping;
 pub mod select;
 
 use std::collections::BTreeMap;
@@ -14,8 +13,9 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+use crate::map::MapConfig;
+
 pub use address::{Address, InvalidAddress};
-pub use mapping::Mapping;
 pub use select::{Pattern, Select};
 
 /// One Consul: everything that a registry over it needs.
@@ -46,14 +46,13 @@ pub struct ConsulConfig {
     /// How long things take.
     pub timing: Timing,
     /// How answers become facts.
-    pub mapping: Mapping,
+    pub mapping: MapConfig,
 }
 
 impl ConsulConfig {
     /// Over one Consul with nothing else said.
-    #[must_use]
-    pub fn new(addresses: Vec<Address>) -> Self {
-        Self {
+    pub fn new(addresses: Vec<Address>) -> Result<Self, ConfigError> {
+        Ok(Self {
             addresses,
             datacenter_addresses: BTreeMap::new(),
             datacenters: Datacenters::Local,
@@ -66,8 +65,8 @@ impl ConsulConfig {
             mode: ModeChoice::Auto,
             limits: Limits::default(),
             timing: Timing::default(),
-            mapping: Mapping::default(),
-        }
+            mapping: MapConfig::new()?,
+        })
     }
     /// What is wrong with it, as a whole.
     pub fn check(&self) -> Result<(), ConfigError> {
@@ -99,6 +98,9 @@ pub enum ConfigError {
     /// An address that is none.
     #[error(transparent)]
     Address(#[from] InvalidAddress),
+    /// A name that is none.
+    #[error(transparent)]
+    Name(#[from] tributary_model::InvalidName),
     /// A variable that cannot be read.
     #[error("{name} is {value:?}; {why}")]
     Variable {
@@ -242,8 +244,10 @@ pub struct Timing {
     pub coalesce: Duration,
     /// How long it takes, in doorbell mode, until every service has been read once.
     pub sweep: Duration,
-    /// How often the list of datacenters, of peers and files of tokens and certificates are looked at.
+    /// How often the lists of datacenters and of peers' services are asked for.
     pub poll: Duration,
+    /// How often the files of tokens and certificates are looked at.
+    pub files: Duration,
     /// The longest silence between a server and its leader that is believed.
     pub max_contact: Duration,
     /// The oldest cached answer that is believed.
@@ -266,6 +270,7 @@ impl Default for Timing {
             coalesce: Duration::from_millis(200),
             sweep: seconds(300),
             poll: seconds(60),
+            files: seconds(5),
             max_contact: seconds(10),
             max_age: Duration::ZERO,
         }

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::Select;
+use crate::watch::{Content, Digest, key_of};
 use crate::wire::HealthEntry;
 use crate::wire::lists::StateCheck;
-use crate::watch::{Content, Digest, key_of};
 
 /// The selected instances of one service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,8 +30,7 @@ impl Instances {
             entry.checks.sort();
             entry.service.tags.sort();
         }
-        entries.sort_by(|a, b| names(a).cmp(&names(b)));
-        entries.dedup_by(|a, b| names(a) == names(b));
+        entries.sort_by(|a, b| names(a).cmp(&names(b)).then_with(|| a.cmp(b)));
         let digest = Digest::of(entries.iter().map(|entry| (names(entry), entry)));
         Self { entries: entries.into(), translated, digest }
     }
@@ -176,13 +175,14 @@ mod tests {
 
     #[test]
     fn checks_that_differ_are_found_with_their_service_or_node() {
-        let check = |node: &'static str, id: &'static str, status: &'static str, service: &'static str| StateCheck {
-            node: Cow::Borrowed(node),
-            check_id: Cow::Borrowed(id),
-            status: Cow::Borrowed(status),
-            service_name: Cow::Borrowed(service),
-            create_index: 1,
-        };
+        let check =
+            |node: &'static str, id: &'static str, status: &'static str, service: &'static str| StateCheck {
+                node: Cow::Borrowed(node),
+                check_id: Cow::Borrowed(id),
+                status: Cow::Borrowed(status),
+                service_name: Cow::Borrowed(service),
+                create_index: 1,
+            };
         let before = Marks::new(&[check("n", "serf", "passing", ""), check("n", "c", "passing", "web")]);
         let after = Marks::new(&[check("n", "serf", "passing", ""), check("n", "c", "critical", "web")]);
         let services: Vec<_> = after.differing(&before).map(|mark| mark.service).collect();

@@ -268,7 +268,7 @@ impl<C: Content> Watch<C> {
     }
     /// The last index seen.
     #[must_use]
-    pub const fn index(&self) -> Option<u64> {
+    pub const fn last_index(&self) -> Option<u64> {
         self.floor
     }
     /// The next read begins without an index: it will ask another server.

@@ -153,6 +153,8 @@ fn gone(fact: &GroupFact, proposal: Option<&Proposal>) -> usize {
             let all = 0..u32::try_from(fact.group.addresses.len()).unwrap_or(u32::MAX);
             all.filter(|at| !held(at)).count()
         }
-        Some(Proposal::Fewer(said, _)) => missing(&fact.group, said).iter().filter(|at| !held(at)).count(),
+        Some(Proposal::Fewer { said, .. }) => {
+            missing(&fact.group, said).iter().filter(|at| !held(at)).count()
+        }
     }
 }

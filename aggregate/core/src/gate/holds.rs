@@ -77,14 +77,15 @@ impl Core {
     }
 
     /// An unsure Put: applied at once unless something is missing from it.
-    pub(crate) fn put_unsure(&mut self, shard: ShardId, fact: Fact, at: Mono) {
+    pub(crate) fn put_unsure(&mut self, shard: ShardId, fact: Fact, doubted: bool, at: Mono) {
         let Fact::Group(key, said) = &fact else { return self.put(shard, fact, at) };
         let known = self.hosts.get(&key.service).and_then(|s| s.group(shard, key));
         if known.is_none_or(|known| missing(&known.group, said).is_empty()) {
             return self.put(shard, fact, at);
         }
         let key = (shard, Item::Group(key.clone()));
-        self.gate.propose(key, Proposal::Fewer(Arc::clone(said), at));
+        let said = Arc::clone(said);
+        self.gate.propose(key, Proposal::Fewer { said, at, doubted });
     }
 
     /// An operator lets a held removal happen; whether there was one.

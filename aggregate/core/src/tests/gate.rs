@@ -118,6 +118,19 @@ fn only_absence_is_doubted_and_only_of_those_that_can_confirm() {
 }
 
 #[test]
+fn of_a_doubted_answer_nothing_that_it_lacks_is_believed() {
+    let mut world = mk_world([decl(), group("a", FIVE)]);
+    let four = "10.0.0.1:http=80 10.0.0.2:http=80 10.0.0.3:http=80 10.0.0.4:http=80";
+    let turn = world.says("east", [mk_doubted(group("a", &format!("{four} 10.0.0.6:http=80")))]);
+    assert_eq!(world.served("shop/pay.shop", 80).len(), 6, "one more, and none fewer");
+    assert_eq!((held(&world).len(), turn.asks.len()), (1, 1));
+    world.says("east", [mk_unsure(group("a", &format!("{four} 10.0.0.6:http=80")))]);
+    assert_eq!(held(&world).len(), 1, "what was held waits for the source's own word");
+    world.says("east", [mk_put(group("a", four))]);
+    assert_eq!((world.served("shop/pay.shop", 80).len(), held(&world).len()), (4, 0));
+}
+
+#[test]
 fn an_unsure_answer_takes_little_and_is_doubted_for_much() {
     let mut world = mk_world([decl(), group("a", FIVE)]);
     let four = FIVE.rsplit_once(' ').unwrap().0;

@@ -214,6 +214,9 @@ pub(crate) fn mk_put(fact: Fact) -> Delta {
 pub(crate) fn mk_unsure(fact: Fact) -> Delta {
     Delta::Put(mk_scope(SCOPE), fact, Basis::Unsure("short answer".into()))
 }
+pub(crate) fn mk_doubted(fact: Fact) -> Delta {
+    Delta::Put(mk_scope(SCOPE), fact, Basis::Doubted("old answer".into()))
+}
 pub(crate) fn mk_fact_key(fact: &Fact) -> Key {
     Key { scope: mk_scope(SCOPE), item: fact.item() }
 }

@@ -16,7 +16,7 @@ impl ConsulConfig {
         let ssl = flag(vars, "CONSUL_HTTP_SSL")?.unwrap_or(false);
         let text = address.or_else(|| get(vars, "CONSUL_HTTP_ADDR")).unwrap_or("127.0.0.1:8500");
         let addresses = text.split(',').map(|one| Address::with_default_scheme(one, ssl));
-        let mut config = Self::new(addresses.collect::<Result<_, _>>()?);
+        let mut config = Self::new(addresses.collect::<Result<_, _>>()?)?;
         config.apply_env(vars)?;
         Ok(config)
     }

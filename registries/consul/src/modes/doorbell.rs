@@ -45,7 +45,7 @@ pub(super) const fn policy(base: Policy) -> Policy {
 impl Doorbell {
     pub(super) fn ring(&mut self, now: Mono, slot: u32, timing: &Timing) {
         self.dirty.insert(slot);
-        self.due.get_or_insert(now.plus(timing.coalesce));
+        self.due.get_or_insert_with(|| now.plus(timing.coalesce));
         self.rang_at = Some(now);
     }
     pub(super) fn catalog_moved(&mut self, now: Mono) {
@@ -133,7 +133,7 @@ impl Machine {
             self.doorbell.sweep_at = Some(turn.now);
         }
         let pace = self.pace();
-        let mut at = *self.doorbell.sweep_at.get_or_insert(turn.now.plus(pace));
+        let mut at = *self.doorbell.sweep_at.get_or_insert_with(|| turn.now.plus(pace));
         for _ in 0..AT_ONCE {
             if at > turn.now {
                 break;

@@ -180,7 +180,8 @@ impl Gate {
             }
         }
         let wanted = &self.wanted;
-        let lives = |(id, ticket): &(LoopId, Ticket)| wanted.get(id).is_some_and(|read| read.ticket == *ticket);
+        let lives =
+            |(id, ticket): &(LoopId, Ticket)| wanted.get(id).is_some_and(|read| read.ticket == *ticket);
         self.urgent.retain(lives);
     }
 
@@ -273,7 +274,10 @@ mod tests {
         let mut gate = mk_gate(2, 100);
         gate.want(Mono(0), LoopId::Names, mk_read(1, Mode::Any, SECOND));
         gate.tick(Mono(999));
-        assert_eq!((begun(&mut gate, Mono(999), true), gate.due(Mono(999), true)), (vec![], Some(Mono(1_000))));
+        assert_eq!(
+            (begun(&mut gate, Mono(999), true), gate.due(Mono(999), true)),
+            (vec![], Some(Mono(1_000)))
+        );
         gate.tick(Mono(1_000));
         assert_eq!(begun(&mut gate, Mono(1_000), true), [LoopId::Names]);
     }

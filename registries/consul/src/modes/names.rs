@@ -17,21 +17,16 @@ impl Machine {
     }
 
     /// Their answer or failure is the scope's.
-    pub(super) fn names_replied(
-        &mut self,
-        ticket: Ticket,
-        reply: Result<Answer, Failure>,
-        turn: &mut Turn,
-    ) {
+    pub(super) fn names_replied(&mut self, ticket: Ticket, reply: Result<Answer, Failure>, turn: &mut Turn) {
         match reply {
             Ok(Answer::Names(headers, names)) => {
-                let before = self.names.index();
+                let before = self.names.last_index();
                 self.drive_names(Event::Answered(ticket, headers, names), turn);
                 if !matches!(self.names.state(), State::Failing(_)) {
                     self.reach = Reach::Up;
                     turn.out.push(Output::Confirmed);
                 }
-                if before.is_some() && self.names.index() != before {
+                if before.is_some() && self.names.last_index() != before {
                     self.doorbell.catalog_moved(turn.now);
                 }
             }
@@ -74,7 +69,8 @@ impl Machine {
 
     fn said_names(&mut self, said: &Names, word: Word, turn: &mut Turn) {
         let names = &said.names;
-        let gone = |(name, slot): (&Arc<str>, &u32)| (!names.contains_key(name)).then(|| (name.clone(), *slot));
+        let gone =
+            |(name, slot): (&Arc<str>, &u32)| (!names.contains_key(name)).then(|| (name.clone(), *slot));
         if !matches!(word, Word::Doubted(_)) {
             let gone: Vec<_> = self.by_name.iter().filter_map(gone).collect();
             for (name, slot) in gone {
@@ -126,7 +122,8 @@ impl Machine {
             }
             Mode::Precise => {
                 self.drive_checks(Event::Stopped, turn);
-                self.checks = Watch::<Marks>::new(super::doorbell::policy(self.settings.policy()), Follow::Poll);
+                self.checks =
+                    Watch::<Marks>::new(super::doorbell::policy(self.settings.policy()), Follow::Poll);
                 self.doorbell.clear();
             }
         }

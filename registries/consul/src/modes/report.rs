@@ -44,14 +44,15 @@ impl Machine {
     #[must_use]
     pub fn report(&self, now: Mono) -> Report {
         let (state, reason) = self.standing();
-        let count = |want: fn(State) -> bool| {
-            self.slots.values().filter(|slot| want(slot.watch.state())).count()
-        };
+        let count =
+            |want: fn(State) -> bool| self.slots.values().filter(|slot| want(slot.watch.state())).count();
         let spared = self.spared_until.is_some_and(|until| until > now);
         let mode_reason = match self.mode {
             Mode::Precise => "",
             Mode::Doorbell if spared => "the server answered that it had too many requests",
-            Mode::Doorbell if self.listed.len() > self.settings.polls => "more services than connections allow",
+            Mode::Doorbell if self.listed.len() > self.settings.polls => {
+                "more services than connections allow"
+            }
             Mode::Doorbell => "",
         };
         Report {
@@ -59,7 +60,7 @@ impl Machine {
             reason,
             mode: self.mode,
             mode_reason,
-            index: self.names.index(),
+            index: self.names.last_index(),
             last_success: self.last_success,
             services: self.slots.len(),
             failing: count(|state| matches!(state, State::Failing(_))),
@@ -99,11 +100,19 @@ const fn doubt_reason(doubt: Doubt) -> &'static str {
 
 const fn failure_reason(failure: Failure) -> (SourceState, &'static str) {
     match failure {
-        Failure::Transient => (SourceState::Unreachable, "cannot be reached, or has no path to this datacenter"),
+        Failure::Transient => {
+            (SourceState::Unreachable, "cannot be reached, or has no path to this datacenter")
+        }
         Failure::Overload => (SourceState::Unreachable, "has too many requests or connections"),
-        Failure::Auth => (SourceState::AuthFailed, "refuses the token; give it one that may read services and nodes"),
-        Failure::Config => (SourceState::Forbidden, "refuses the request; check datacenter, namespace and partition"),
-        Failure::Unsupported => (SourceState::Forbidden, "has no such endpoint; check its version and edition"),
+        Failure::Auth => {
+            (SourceState::AuthFailed, "refuses the token; give it one that may read services and nodes")
+        }
+        Failure::Config => {
+            (SourceState::Forbidden, "refuses the request; check datacenter, namespace and partition")
+        }
+        Failure::Unsupported => {
+            (SourceState::Forbidden, "has no such endpoint; check its version and edition")
+        }
         Failure::Broken => (SourceState::Broken, "answers what is not Consul's; check the address"),
     }
 }

@@ -25,7 +25,8 @@ impl Machine {
         self.next_slot = self.next_slot.wrapping_add(1);
         let follow = if listed { self.follow() } else { Follow::Demand };
         let watch = Watch::new(self.settings.policy(), follow);
-        self.slots.insert(slot, Slot { name: Arc::clone(name), watch, listed, nodes: Box::default(), read: false });
+        self.slots
+            .insert(slot, Slot { name: Arc::clone(name), watch, listed, nodes: Box::default(), read: false });
         self.by_name.insert(Arc::clone(name), slot);
         self.by_key.insert(Self::key(name), slot);
         self.unread += 1;

@@ -133,7 +133,10 @@ mod tests {
         let body = br#"[{"Node":"n\u00e9","CheckID":"c","Status":"passing","Output":"x","ServiceName":"web","CreateIndex":7},
             {"Node":"n","CheckID":"serfHealth","Status":"critical","ServiceName":""}]"#;
         let checks = checks(JSON, body).unwrap();
-        assert_eq!((&*checks[0].node, &*checks[0].service_name, checks[0].create_index), ("n\u{e9}", "web", 7));
+        assert_eq!(
+            (&*checks[0].node, &*checks[0].service_name, checks[0].create_index),
+            ("n\u{e9}", "web", 7)
+        );
         assert_eq!((&*checks[1].status, &*checks[1].service_name), ("critical", ""));
         assert!(super::checks(JSON, b"{}").is_err() && super::checks(Some("text/html"), b"[]").is_err());
     }
@@ -141,8 +144,11 @@ mod tests {
     #[test]
     fn a_token_is_the_same_whatever_the_order_of_its_policies() {
         let token = |policies: &str| {
-            token_self(JSON, format!(r#"{{"AccessorID":"a","SecretID":"hunter2","Policies":{policies}}}"#).as_bytes())
-                .unwrap()
+            token_self(
+                JSON,
+                format!(r#"{{"AccessorID":"a","SecretID":"hunter2","Policies":{policies}}}"#).as_bytes(),
+            )
+            .unwrap()
         };
         let (one, two) = (token(r#"[{"ID":"p"},{"ID":"q"}]"#), token(r#"[{"ID":"q"},{"ID":"p"}]"#));
         assert_eq!(one, two);

@@ -68,6 +68,7 @@ pub(crate) fn mk_source(registry: &str, group: Arc<Group>) -> EndpointSource {
         group,
         ports: Arc::from([Some(0)]),
         held: Arc::from([]),
+        joined: None,
     }
 }
 pub(crate) fn mk_facts(sources: Vec<EndpointSource>) -> EndpointFacts {

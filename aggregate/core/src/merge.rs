@@ -212,6 +212,7 @@ fn merge_port<R: Recorder>(
             group: Arc::clone(behind.group),
             ports,
             held: behind.held.map_or_else(|| Arc::clone(&NONE_HELD), Arc::clone),
+            joined: None,
         };
         if rec.is_on() {
             trace_source(with, &source, behind.confirmed, rec);

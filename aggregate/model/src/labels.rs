@@ -28,6 +28,10 @@ pub const CANONICAL_NAME: &str = "service.istio.io/canonical-name";
 pub const CANONICAL_REVISION: &str = "service.istio.io/canonical-revision";
 /// The control plane revision that an object is meant for.
 pub const REVISION: &str = "istio.io/rev";
+/// Whose word an endpoint of an alias is: the registry's name.
+pub const REGISTRY: &str = "tributary.io/registry";
+/// The datacenter of an endpoint, where its source has such.
+pub const DATACENTER: &str = "tributary.io/datacenter";
 /// Takes an endpoint out of rotation while its sessions last.
 pub const DRAINING: &str = "istio.io/draining";
 

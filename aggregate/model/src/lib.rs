@@ -66,7 +66,7 @@ pub use port::{PortName, PortNumber, ServicePort, Target};
 pub use precedence::Claim;
 pub use protocol::Protocol;
 pub use registry::RegistrySpec;
-pub use settings::{Alias, Settings};
+pub use settings::{Alias, AliasMember, Settings};
 pub use shared::Shared;
 pub use slot::{Answers, ClientKind, Encoded, Projection, Slots};
 pub use status::{Freshness, Problem, SinceMono, SourcePart, SourceState, SourceStatus, Standing};
@@ -74,7 +74,7 @@ pub use sweep::Sweep;
 pub use time::{Mono, Timestamp};
 pub use trace::{Recorder, Stage, Step, Trace, Verdict};
 pub use view::{
-    ClusterFacts, Condition, DeclarationView, EndpointFacts, EndpointSource, ListenerFacts, PortView,
+    ClusterFacts, Condition, DeclarationView, EndpointFacts, EndpointSource, Joined, ListenerFacts, PortView,
     RouteFacts, ServiceView, ShardRef,
 };
 pub use workload::{Workload, WorkloadAddress, WorkloadKey, WorkloadKind};

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::export::{EntryVisibility, Visibility};
+use crate::export::{EntryVisibility, ExportTo, Visibility};
 use crate::hostname::{HostPattern, Hostname};
-use crate::id::NetworkId;
+use crate::id::{Namespace, NetworkId, RegistryName};
+use crate::port::PortNumber;
 
 /// The CIDRs that lie in one network.
 pub type Cidrs = Arc<[ipnet::IpNet]>;
@@ -92,40 +93,47 @@ fn both(over: Option<&ClusterLocal>, under: Option<&ClusterLocal>) -> Option<Clu
     Some(over.iter().chain(more).cloned().collect())
 }
 
-/// Joins hosts of several registries under one name, by explicit configuration.
+/// Joins services of several registries under one host, by explicit configuration.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Alias {
-    /// The joined hosts, the first first.
-    pub members: Arc<[Hostname]>,
+    /// The namespace in which the host is served.
+    pub namespace: Namespace,
+    /// Who sees it.
+    pub export: ExportTo,
+    /// What is joined. At most [`Alias::MAX_MEMBERS`] are.
+    pub members: Arc<[AliasMember]>,
+    /// Standby members take traffic only while fewer active endpoints than this are healthy; when left out
+    /// they stand one priority lower, and clients decide.
+    pub active_until_healthy_below: Option<u32>,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Alias {
+    /// How many members one alias joins.
+    pub const MAX_MEMBERS: usize = 64;
+}
 
-    fn mk_local(list: &[(&str, bool)]) -> Settings {
-        let list = list.iter().map(|(text, local)| (HostPattern::new(text).unwrap(), *local)).collect();
-        Settings { cluster_local: Some(list), ..Settings::default() }
-    }
+/// One joined service.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct AliasMember {
+    /// Its host.
+    pub host: Hostname,
+    /// Whose declarations of it are meant; everybody's when left out.
+    pub registry: Option<RegistryName>,
+    /// Its namespace; the first claimant's when left out.
+    pub namespace: Option<Namespace>,
+    /// Port numbers of the alias with this member's own for them; others stand for themselves.
+    pub ports: Arc<[(PortNumber, PortNumber)]>,
+    /// Its share of traffic beside the other members', however many endpoints it has; by endpoints when
+    /// no member says one, 1 when only others do, and none at all for 0.
+    pub weight: Option<u32>,
+    /// Whether it waits for the active members to fail.
+    pub standby: bool,
+}
 
-    #[test]
-    fn the_most_specific_pattern_decides() {
-        let settings = mk_local(&[("*", true), ("*.shop.svc", false), ("pay.shop.svc", true)]);
-        let cases = [("a.svc", true), ("a.shop.svc", false), ("pay.shop.svc", true), ("svc.org", true)];
-        for (host, want) in cases {
-            assert_eq!(settings.is_cluster_local(&Hostname::new(host).unwrap()), Some(want), "{host}");
-        }
-        assert_eq!(Settings::default().is_cluster_local(&Hostname::new("a.svc").unwrap()), None);
-    }
-
-    #[test]
-    fn patterns_of_two_sources_stand_beside_each_other() {
-        let over = mk_local(&[("*.kube-system.svc", false)]);
-        let under = mk_local(&[("*.kube-system.svc", true), ("kubernetes.default.svc", true)]);
-        let both = over.over(&under);
-        let is = |host: &str| both.is_cluster_local(&Hostname::new(host).unwrap());
-        assert_eq!(is("dns.kube-system.svc"), Some(false), "the first source's word stands");
-        assert_eq!(is("kubernetes.default.svc"), Some(true));
-        assert_eq!(under.over(&Settings::default()), under);
+impl AliasMember {
+    /// A host that is joined as it is.
+    #[must_use]
+    pub fn new(host: Hostname) -> Self {
+        Self { host, registry: None, namespace: None, ports: Arc::default(), weight: None, standby: false }
     }
 }

@@ -15,6 +15,7 @@ use crate::facet::Facet;
 use crate::group::Group;
 use crate::hostname::Hostname;
 use crate::id::{Identity, NetworkId, RegistryId, Scope};
+use crate::labels::Labels;
 use crate::object::ObjectRef;
 use crate::port::{PortName, PortNumber};
 use crate::precedence::Claim;
@@ -155,6 +156,25 @@ pub struct EndpointSource {
     pub ports: Arc<[Option<u16>]>,
     /// Addresses of the group whose removal is held, by index, sorted.
     pub held: Arc<[u32]>,
+    /// What the alias says of it, where the service is one.
+    pub joined: Option<Arc<Joined>>,
+}
+
+/// What an alias says of a member's endpoints.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
+pub struct Joined {
+    /// The member's place in the alias.
+    pub member: u16,
+    /// The member's host.
+    pub host: Hostname,
+    /// Its share of traffic; by endpoints where no member says one.
+    pub share: Option<u32>,
+    /// Whether it waits for the active members to fail.
+    pub standby: bool,
+    /// How many healthy active endpoints keep standby ones out; without it they stand one priority lower.
+    pub enough: Option<u32>,
+    /// What its endpoints are labelled with beside their own labels.
+    pub labels: Labels,
 }
 
 impl PartialEq for EndpointSource {
@@ -169,6 +189,7 @@ impl PartialEq for EndpointSource {
             && self.visibility == other.visibility
             && self.ports == other.ports
             && self.held == other.held
+            && self.joined == other.joined
     }
 }
 

@@ -22,7 +22,7 @@ mod remarks;
 pub use config::{Area, Datacenter, Direct, MapConfig, Warning};
 pub use facts::{Mapped, facts, keys, object};
 pub use instance::{Instance, InstanceId, LeftOut, read};
-pub use labels::{DATACENTER, TAGS};
+pub use labels::TAGS;
 pub use numbers::MAX_NUMBERS;
 pub use pool::Pool;
 pub use ports::PRIMARY;

@@ -110,7 +110,12 @@ fn errors_name_file_line_and_field() {
         ),
         ("admin: {listen: '0.0.0.0:1'}\n", "TRB0102 t.yaml:3:9: admin.listen: 0.0.0.0:1 is not a loopback"),
         ("log: {level: 'a=b=c'}\n", "TRB0102 t.yaml:3:7: log.level: "),
-        ("aliases:\n- {host: 'a b', members: [a.b]}\n", "TRB0102 t.yaml:4:4: aliases[0].host: "),
+        ("aliases:\n- {host: 'a b', members: [{host: a.b}]}\n", "TRB0102 t.yaml:4:4: aliases[0].host: "),
+        (
+            "aliases:\n- {host: a.c, members: [{host: a.b, standby: true}]}\n",
+            "TRB0102 t.yaml:4:15: aliases[0].members: has standby",
+        ),
+        ("aliases:\n- {host: a.c, members: [{host: a.b, ports: {80: 0}}]}\n", "TRB0102 "),
         (
             "settings:\n  networks: {n: [10.0.0.0/99]}\n",
             "TRB0102 t.yaml:4:14: settings.networks.n: `10.0.0.0/99`",

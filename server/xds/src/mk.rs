@@ -273,6 +273,7 @@ fn mk_endpoints(svc: &Svc, service: &ServiceKey, port: PortNumber, view: &Declar
         group: Arc::new(group),
         ports: [Some(0)].into(),
         held: Arc::from([]),
+        joined: None,
     };
     EndpointFacts {
         service: service.clone(),

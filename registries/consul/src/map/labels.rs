@@ -6,14 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_model::Labels;
+use tributary_model::labels::DATACENTER;
 
 use super::config::MapConfig;
 use crate::wire::HealthEntry;
 
 /// All tags that are no labels themselves: lower case, sorted, separated by commas.
-pub const TAGS: &str = "consul/tags";
-/// The datacenter, beside its locality.
-pub const DATACENTER: &str = "consul/datacenter";
+pub const TAGS: &str = "tributary.io/tags";
 
 /// The longest key and the longest value of a label.
 const MAX_KEY: usize = 253;
@@ -129,9 +128,9 @@ mod tests {
             (&[("v", "2")], &[], &["v=2"], &none, "v=2"),
             (&[], &[("consul-version", "1.20.5"), ("rack", "7")], &[], &none, "node/rack=7"),
             (&[], &[("rack", "7")], &["a|b"], &bars, "a=b"),
-            (&[], &[], &["a|b", "Primary", "b", "primary"], &none, "consul/tags=a|b,b,primary"),
+            (&[], &[], &["a|b", "Primary", "b", "primary"], &none, "tributary.io/tags=a|b,b,primary"),
             (&[("a b", "x y"), ("a-b", "z")], &[], &[], &none, "a-b=x-y !"),
-            (&[("--", "x")], &[], &["=x"], &none, "consul/tags==x !"),
+            (&[("--", "x")], &[], &["=x"], &none, "tributary.io/tags==x !"),
             (&[("v", "(2)")], &[], &[], &none, "v=2"),
         ];
         for (meta, node, tags, config, want) in cases {

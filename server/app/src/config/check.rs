@@ -7,11 +7,11 @@ mod registries;
 
 use std::collections::BTreeSet;
 
-use tributary_model::{Code, HostPattern, Hostname, Namespace, NetworkId};
+use tributary_model::{Alias, Code, HostPattern, Hostname, Namespace, NetworkId, PortNumber, RegistryName};
 
 use super::Loaded;
 use super::layers::Origins;
-use super::model::Config;
+use super::model::{AliasMemberConfig, Config};
 use super::span::Span;
 use crate::exit::{Exit, Failure};
 
@@ -176,12 +176,33 @@ impl Rules<'_> {
             if !seen.insert(alias.host.as_str()) {
                 return Err(self.invalid(&field, format!("`{}` is given twice", alias.host)));
             }
-            let members = format!("aliases[{i}].members");
-            if alias.members.is_empty() {
-                return Err(self.invalid(&members, "names no host"));
+            if let Some(namespace) = &alias.namespace {
+                let field = format!("aliases[{i}].namespace");
+                Namespace::new(namespace).map_err(|e| self.invalid(&field, e))?;
             }
-            for member in &alias.members {
-                Hostname::new(member).map_err(|e| self.invalid(&members, e))?;
+            self.alias_members(&format!("aliases[{i}].members"), &alias.members)?;
+        }
+        Ok(())
+    }
+
+    fn alias_members(&self, field: &str, members: &[AliasMemberConfig]) -> Result<(), Failure> {
+        if members.is_empty() || members.len() > Alias::MAX_MEMBERS {
+            return Err(self.invalid(field, format!("names no host, or more than {}", Alias::MAX_MEMBERS)));
+        }
+        if members.iter().all(|member| member.standby) {
+            return Err(self.invalid(field, "has standby members only; one must be active"));
+        }
+        for (i, member) in members.iter().enumerate() {
+            let field = |name: &str| format!("{field}[{i}].{name}");
+            Hostname::new(&member.host).map_err(|e| self.invalid(&field("host"), e))?;
+            if let Some(name) = &member.registry {
+                RegistryName::new(name).map_err(|e| self.invalid(&field("registry"), e))?;
+            }
+            if let Some(name) = &member.namespace {
+                Namespace::new(name).map_err(|e| self.invalid(&field("namespace"), e))?;
+            }
+            for port in member.ports.iter().flat_map(|(own, theirs)| [*own, *theirs]) {
+                PortNumber::new(u32::from(port)).map_err(|e| self.invalid(&field("ports"), e))?;
             }
         }
         Ok(())

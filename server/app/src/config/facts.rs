@@ -6,9 +6,12 @@
 use std::sync::Arc;
 
 use tributary_model::settings::ClusterLocal;
-use tributary_model::{Alias, HostPattern, Hostname, NetworkId, Settings, Visibility};
+use tributary_model::{
+    Alias, AliasMember, ExportTo, HostPattern, Hostname, Namespace, NetworkId, PortNumber, RegistryName,
+    Settings, Visibility,
+};
 
-use super::model::{AliasConfig, CrossNetwork, SettingsConfig};
+use super::model::{AliasConfig, AliasMemberConfig, CrossNetwork, SettingsConfig};
 
 /// Mesh-wide values.
 #[must_use]
@@ -47,8 +50,24 @@ fn networks(config: &SettingsConfig) -> Arc<[(NetworkId, tributary_model::settin
 #[must_use]
 pub fn alias(config: &AliasConfig) -> Option<(Hostname, Alias)> {
     let host = Hostname::new(&config.host).ok()?;
-    let members = config.members.iter().filter_map(|member| Hostname::new(member).ok()).collect();
-    Some((host, Alias { members }))
+    let namespace = Namespace::new(config.namespace.as_deref().unwrap_or("default")).ok()?;
+    let export = ExportTo::parse(config.export_to.iter().map(String::as_str), &namespace);
+    let members = config.members.iter().filter_map(member).collect();
+    let active_until_healthy_below = config.active_until_healthy_below;
+    Some((host, Alias { namespace, export, members, active_until_healthy_below }))
+}
+
+fn member(config: &AliasMemberConfig) -> Option<AliasMember> {
+    let number = |port: u16| PortNumber::new(u32::from(port)).ok();
+    let ports = config.ports.iter().filter_map(|(own, theirs)| Some((number(*own)?, number(*theirs)?)));
+    Some(AliasMember {
+        host: Hostname::new(&config.host).ok()?,
+        registry: config.registry.as_ref().and_then(|name| RegistryName::new(name).ok()),
+        namespace: config.namespace.as_ref().and_then(|name| Namespace::new(name).ok()),
+        ports: ports.collect(),
+        weight: config.weight,
+        standby: config.standby,
+    })
 }
 
 #[cfg(test)]
@@ -62,6 +81,27 @@ mod tests {
     #[test]
     fn what_is_not_set_says_nothing() {
         assert_eq!(mk_settings("{}"), Settings::default());
+    }
+
+    #[test]
+    fn an_alias_arrives_with_its_members() {
+        let text = "{host: Pay.Mesh, activeUntilHealthyBelow: 2, exportTo: [.], members: [{host: a.b}, \
+            {host: c.d, registry: vms, namespace: n, ports: {80: 8080}, weight: 3, standby: true}]}";
+        let (host, alias) = alias(&serde_saphyr::from_str(text).unwrap()).unwrap();
+        assert_eq!((host.as_str(), alias.namespace.as_str()), ("pay.mesh", "default"));
+        assert_eq!(alias.export, ExportTo::Set(Visibility::Namespaces([alias.namespace.clone()].into())));
+        assert_eq!(alias.active_until_healthy_below, Some(2));
+        assert_eq!(alias.members[0], AliasMember::new(Hostname::new("a.b").unwrap()));
+        let port = |n| PortNumber::new(n).unwrap();
+        let second = AliasMember {
+            registry: RegistryName::new("vms").ok(),
+            namespace: Namespace::new("n").ok(),
+            ports: [(port(80), port(8080))].into(),
+            weight: Some(3),
+            standby: true,
+            ..AliasMember::new(Hostname::new("c.d").unwrap())
+        };
+        assert_eq!(alias.members[1], second);
     }
 
     #[test]

@@ -234,12 +234,46 @@ pub enum CrossNetwork {
     Direct,
 }
 
-/// A name that joins services.
+/// A name that joins services of several registries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AliasConfig {
-    /// The name.
+    /// The name. A source that declares it too is served under it no more.
     pub host: String,
-    /// The joined hosts, the first first.
-    pub members: Vec<String>,
+    /// The namespace in which it is served; `default` when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Who sees it, in the words of `exportTo`; as `settings.defaultExport` says when left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub export_to: Vec<String>,
+    /// Standby members take traffic only while fewer active endpoints than this are healthy. When left out
+    /// they stand one priority lower, and clients decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_until_healthy_below: Option<u32>,
+    /// The joined services.
+    pub members: Vec<AliasMemberConfig>,
+}
+
+/// One joined service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AliasMemberConfig {
+    /// Its host.
+    pub host: String,
+    /// The registry whose declarations of the host are meant; all when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<String>,
+    /// Its namespace; that of the first to declare the host when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Port numbers of the alias, each with this member's own number for it. Others stand for themselves.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ports: BTreeMap<u16, u16>,
+    /// Its share of traffic beside the other members', however many endpoints it has. By endpoints when no
+    /// member says one; 1 when only others do; none at all for 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
+    /// Whether it waits for the members that do not to fail.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub standby: bool,
 }

@@ -114,6 +114,7 @@ fn mk_facts(host: &str, port: u32, resolution: Resolution, group: Group) -> Endp
         ports: group.port_sets.iter().map(|_| Some(0)).collect(),
         group: Arc::new(group),
         held: Arc::from([]),
+        joined: None,
     };
     EndpointFacts {
         service,

@@ -25,8 +25,11 @@ pub mod derive;
 pub mod index;
 pub mod input;
 pub mod inputs;
+pub mod mesh;
+pub mod network;
 pub mod options;
 pub mod project;
+pub mod scope;
 pub mod shared;
 pub mod touch;
 

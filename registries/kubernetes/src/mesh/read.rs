@@ -1,0 +1,238 @@
+//! YAML becomes a [`Mesh`], part by part. Reading is bounded, and total: every fault is one of a part.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
+use tributary_model::settings::ClusterLocal;
+use tributary_model::{HostPattern, Visibility};
+
+use super::networks::MeshNetworks;
+use super::visibility::VisibilityPolicy;
+use super::{Fault, Field, Mesh};
+use crate::scope::Selectors;
+
+/// A ConfigMap holds no more.
+const MOST_BYTES: usize = 1 << 20;
+/// How much that is not honoured is named.
+const MOST_IGNORED: usize = 64;
+const MOST_HOSTS: usize = 10_000;
+const MOST_NAMESPACES: usize = 1024;
+const CONNECT_TIMEOUT: std::ops::RangeInclusive<f64> = 0.001..=3600.0;
+
+type Tree = Map<String, Value>;
+
+pub(super) fn read(mesh: Option<&str>, networks: Option<&str>) -> Mesh {
+    let mut reader = Reader::default();
+    match mesh.map_or_else(|| Ok(Tree::new()), tree) {
+        Ok(tree) => reader.mesh(&tree),
+        Err(why) => Field::OF_MESH.into_iter().for_each(|field| reader.fault(field, &why)),
+    }
+    match networks.map_or_else(|| Ok(Tree::new()), tree).and_then(|tree| MeshNetworks::parse(&tree)) {
+        Ok(networks) => reader.mesh.networks = networks,
+        Err(why) => reader.fault(Field::Networks, &why),
+    }
+    let Reader { mesh, faults, ignored } = reader;
+    Mesh { faults: faults.into(), ignored: ignored.into_iter().collect(), ..mesh }
+}
+
+/// A document whose top is a map; nothing at all is an empty one.
+fn tree(text: &str) -> Result<Tree, String> {
+    if text.len() > MOST_BYTES {
+        return Err(format!("is larger than {MOST_BYTES} bytes"));
+    }
+    match serde_saphyr::from_str_with_options::<Option<Value>>(text, options()) {
+        Ok(None | Some(Value::Null)) => Ok(Tree::new()),
+        Ok(Some(Value::Object(tree))) => Ok(tree),
+        Ok(Some(_)) => Err("is not a map".into()),
+        Err(error) => {
+            let text = error.without_snippet().to_string();
+            Err(text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
+        }
+    }
+}
+
+fn options() -> Options {
+    serde_saphyr::options! {
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        merge_keys: MergeKeyPolicy::Merge,
+        strict_booleans: true,
+        budget: serde_saphyr::budget! {
+            max_depth: 32,
+            max_nodes: 100_000,
+            max_anchors: 100,
+            max_aliases: 100,
+            max_documents: 1,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: 100_000,
+            max_replay_stack_depth: 16,
+        },
+    }
+}
+
+/// A field by its name; `clusterLocal` may be written `cluster_local`.
+pub(super) fn get<'v>(tree: &'v Tree, name: &str) -> Option<&'v Value> {
+    let known = tree.get(name).or_else(|| tree.iter().find(|(key, _)| is(key, name)).map(|(_, value)| value));
+    known.filter(|value| !value.is_null())
+}
+
+/// Whether a key is a field's name, in either spelling.
+pub(super) fn is(key: &str, name: &str) -> bool {
+    let mut upper = false;
+    let camel = key.chars().filter_map(|c| match (c, std::mem::take(&mut upper)) {
+        ('_', _) => {
+            upper = true;
+            None
+        }
+        (c, true) => Some(c.to_ascii_uppercase()),
+        (c, false) => Some(c),
+    });
+    camel.eq(name.chars())
+}
+
+pub(super) fn list<'v>(tree: &'v Tree, name: &str) -> Result<&'v [Value], String> {
+    match get(tree, name) {
+        None => Ok(&[]),
+        Some(Value::Array(list)) => Ok(list),
+        Some(_) => Err(format!("{name} is not a list")),
+    }
+}
+
+pub(super) fn map(value: &Value) -> Result<&Tree, String> {
+    value.as_object().ok_or_else(|| "is not a map".to_owned())
+}
+
+#[derive(Default)]
+struct Reader {
+    mesh: Mesh,
+    faults: Vec<Fault>,
+    ignored: BTreeSet<Arc<str>>,
+}
+
+impl Reader {
+    fn fault(&mut self, field: Field, why: &str) {
+        self.faults.push(Fault { field, why: why.into() });
+    }
+    fn ignore(&mut self, name: impl AsRef<str>) {
+        if self.ignored.len() < MOST_IGNORED {
+            self.ignored.insert(name.as_ref().chars().take(80).collect::<String>().into());
+        }
+    }
+    /// Names what stands in a map beside the known fields.
+    fn ignore_rest(&mut self, tree: &Tree, under: &str, known: &[&str]) {
+        for key in tree.keys().filter(|key| !known.iter().any(|name| is(key, name))) {
+            self.ignore(format!("{under}{key}"));
+        }
+    }
+    fn mesh(&mut self, tree: &Tree) {
+        let known = Field::OF_MESH.map(Field::as_str);
+        self.ignore_rest(tree, "", &known);
+        for field in Field::OF_MESH {
+            let Some(value) = get(tree, field.as_str()) else { continue };
+            if let Err(why) = self.field(field, value) {
+                self.fault(field, &why);
+            }
+        }
+    }
+    fn field(&mut self, field: Field, value: &Value) -> Result<(), String> {
+        match field {
+            Field::Discovery => self.mesh.discovery = Selectors::parse(value)?,
+            Field::TrustDomain => self.mesh.trust_domain = trust_domain(value)?,
+            Field::DefaultExport => self.mesh.default_export = default_export(value)?,
+            Field::ConnectTimeout => self.mesh.connect_timeout = Some(duration(value)?),
+            Field::Outbound => self.mesh.block_unknown = self.outbound(map(value)?)?,
+            Field::ServiceSettings => self.mesh.cluster_local = self.service_settings(value)?,
+            Field::Entries => self.mesh.entries = self.entries(map(value)?)?,
+            Field::Networks => {}
+        }
+        Ok(())
+    }
+    fn outbound(&mut self, tree: &Tree) -> Result<Option<bool>, String> {
+        self.ignore_rest(tree, "outboundTrafficPolicy.", &["mode"]);
+        match get(tree, "mode").map(|mode| mode.as_str().unwrap_or_default()) {
+            None => Ok(None),
+            Some("REGISTRY_ONLY") => Ok(Some(true)),
+            Some("ALLOW_ANY") => Ok(Some(false)),
+            Some("ALLOW_ANY_DYNAMIC_DNS") => {
+                self.ignore("outboundTrafficPolicy.mode ALLOW_ANY_DYNAMIC_DNS (served as ALLOW_ANY)");
+                Ok(Some(false))
+            }
+            Some(other) => Err(format!("mode {other:?} is none of REGISTRY_ONLY, ALLOW_ANY")),
+        }
+    }
+    /// Of two words about one pattern the later stands.
+    fn service_settings(&mut self, value: &Value) -> Result<ClusterLocal, String> {
+        let items = value.as_array().ok_or("is not a list")?;
+        let mut all: Vec<(HostPattern, bool)> = Vec::new();
+        for item in items {
+            let item = map(item)?;
+            self.ignore_rest(item, "serviceSettings[].", &["settings", "hosts"]);
+            let settings = get(item, "settings").map(map).transpose()?;
+            let empty = Tree::new();
+            let settings = settings.unwrap_or(&empty);
+            self.ignore_rest(settings, "serviceSettings[].settings.", &["clusterLocal"]);
+            let local = match get(settings, "clusterLocal") {
+                None => false,
+                Some(local) => local.as_bool().ok_or("settings.clusterLocal is neither true nor false")?,
+            };
+            for host in list(item, "hosts")? {
+                let pattern =
+                    HostPattern::new(host.as_str().unwrap_or_default()).map_err(|e| e.to_string())?;
+                all.retain(|(known, _)| *known != pattern);
+                all.push((pattern, local));
+            }
+            if all.len() > MOST_HOSTS {
+                return Err(format!("more than {MOST_HOSTS} hosts are not read"));
+            }
+        }
+        all.sort();
+        Ok(all.into())
+    }
+    fn entries(&mut self, tree: &Tree) -> Result<Option<VisibilityPolicy>, String> {
+        let known = ["defaultVisibility", "policies", "applyToSidecars"];
+        self.ignore_rest(tree, "serviceEntryVisibility.", &known);
+        let applies = match get(tree, "applyToSidecars") {
+            None => false,
+            Some(applies) => applies.as_bool().ok_or("applyToSidecars is neither true nor false")?,
+        };
+        let policy = VisibilityPolicy::parse(tree)?;
+        if !applies {
+            self.ignore("serviceEntryVisibility (it binds Envoy and gRPC with applyToSidecars only)");
+        }
+        Ok(Some(policy).filter(|_| applies))
+    }
+}
+
+/// It becomes the host part of identities.
+fn trust_domain(value: &Value) -> Result<Option<Arc<str>>, String> {
+    let text = value.as_str().ok_or("is not text")?;
+    let fine = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
+    if text.len() > 255 || !text.bytes().all(fine) {
+        return Err("is not up to 255 letters, digits, `-`, `.` and `_`".into());
+    }
+    Ok(Some(text).filter(|text| !text.is_empty()).map(Arc::from))
+}
+
+fn default_export(value: &Value) -> Result<Option<Visibility>, String> {
+    let words = value.as_array().ok_or("is not a list")?;
+    if words.len() > MOST_NAMESPACES {
+        return Err(format!("more than {MOST_NAMESPACES} namespaces are not read"));
+    }
+    let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
+    Ok(Visibility::default_of(words.ok_or("holds what is not text")?))
+}
+
+/// Seconds as protobuf writes them: `10s`, `0.5s`.
+fn duration(value: &Value) -> Result<Duration, String> {
+    let text = value.as_str().ok_or("is not a duration such as 10s")?;
+    let plain = |text: &&str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let seconds = text.strip_suffix('s').filter(plain).and_then(|text| text.parse::<f64>().ok());
+    let seconds = seconds.ok_or_else(|| format!("{text:?} is not a duration such as 10s"))?;
+    if !CONNECT_TIMEOUT.contains(&seconds) {
+        return Err(format!("{text:?} is not between 0.001s and 3600s"));
+    }
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}

@@ -1,0 +1,201 @@
+//! What is honoured, what is not, and what a part that is not valid leaves behind.
+
+use tributary_model::{GatewayAddress, Labels, Namespace, NetworkId};
+
+use super::*;
+
+const MESH: &str = "
+accessLogFile: /dev/stdout
+trustDomain: example.test
+connectTimeout: 2.5s
+defaultServiceExportTo: ['.']
+discoverySelectors:
+- matchLabels: {team: shop}
+outboundTrafficPolicy: {mode: REGISTRY_ONLY, tls: {}}
+serviceSettings:
+- settings: {clusterLocal: true, other: 1}
+  hosts: ['*', '*.shop.svc.cluster.local']
+- settings: {clusterLocal: false}
+  hosts: [pay.shop.svc.cluster.local]
+- settings: {}
+  hosts: ['*.shop.svc.cluster.local']
+serviceEntryVisibility:
+  applyToSidecars: true
+  defaultVisibility: NAMESPACE
+  policies:
+  - visibility: PUBLIC
+    matchingRules:
+    - namespaceSelector: {matchLabels: {trusted: 'yes'}}
+  - visibility: NONE
+    matchingRules:
+    - namespaceSelector: {matchLabels: {team: shop}}
+    - hostSuffix: x
+defaultConfig: {discoveryAddress: x}
+";
+
+fn labels(pairs: &[(&str, &str)]) -> Labels {
+    pairs.iter().copied().collect()
+}
+fn mesh(text: &str) -> Mesh {
+    Mesh::read(Some(text), None)
+}
+fn networks(text: &str) -> Mesh {
+    Mesh::read(None, Some(text))
+}
+
+#[test]
+fn the_honoured_parts_arrive_and_the_others_are_named_once() {
+    let mesh = mesh(MESH);
+    assert_eq!(mesh.complaint(), None);
+    assert_eq!(mesh.trust_domain.as_deref(), Some("example.test"));
+    assert_eq!(mesh.connect_timeout, Some(Duration::from_millis(2500)));
+    assert_eq!(mesh.default_export, Some(Visibility::Own));
+    assert_eq!(mesh.block_unknown, Some(true));
+    assert!(mesh.discovery.admit(&labels(&[("team", "shop")])) && !mesh.discovery.admit(&labels(&[])));
+    let local: Vec<(&str, bool)> = mesh.cluster_local.iter().map(|(p, local)| (p.as_str(), *local)).collect();
+    let want = [("*", true), ("*.shop.svc.cluster.local", false), ("pay.shop.svc.cluster.local", false)];
+    assert_eq!(local, want, "of two words about one pattern the later stands");
+    let ignored: Vec<&str> = mesh.ignored.iter().map(|name| &**name).collect();
+    let want =
+        ["accessLogFile", "defaultConfig", "outboundTrafficPolicy.tls", "serviceSettings[].settings.other"];
+    assert_eq!(ignored, want);
+}
+
+#[test]
+fn the_first_policy_that_matches_caps_a_namespace() {
+    let policy = mesh(MESH).entries.unwrap();
+    assert_eq!(policy.of(&labels(&[("trusted", "yes")])), &Visibility::Public);
+    assert_eq!(policy.of(&labels(&[("team", "shop")])), &Visibility::Own, "an unknown rule matches nothing");
+    let ns = |name| Namespace::new(name).unwrap();
+    let (trusted, other) = (labels(&[("trusted", "yes")]), labels(&[]));
+    let caps = policy.caps([(ns("b"), &trusted), (ns("a"), &other)].into_iter());
+    assert_eq!((caps.of(&ns("b")), caps.of(&ns("a"))), (&Visibility::Public, &Visibility::Own));
+    assert_eq!(caps.namespaces.len(), 1, "only what differs is listed");
+    let inert = mesh("serviceEntryVisibility: {defaultVisibility: NONE}");
+    assert_eq!(
+        (inert.entries, inert.ignored.len()),
+        (None, 1),
+        "without applyToSidecars it binds nobody here"
+    );
+}
+
+#[test]
+fn spellings_of_the_protocol_buffer_are_taken() {
+    let mesh =
+        mesh("trust_domain: a.test\nservice_settings: [{settings: {cluster_local: true}, hosts: [a.b]}]");
+    assert_eq!((mesh.trust_domain.as_deref(), mesh.cluster_local.len()), (Some("a.test"), 1));
+    assert_eq!(mesh.ignored.len(), 0);
+}
+
+#[test]
+fn a_part_that_is_not_valid_keeps_its_last_good_value_and_the_others_move_on() {
+    let good = mesh("trustDomain: one.test\nconnectTimeout: 1s\ndiscoverySelectors: [{matchLabels: {a: b}}]");
+    let mut next =
+        mesh("trustDomain: two.test\nconnectTimeout: 10\ndiscoverySelectors: [{matchLabels: {a: [b]}}]");
+    next.inherit(&good);
+    assert_eq!(next.trust_domain.as_deref(), Some("two.test"));
+    assert_eq!((next.connect_timeout, &next.discovery), (good.connect_timeout, &good.discovery));
+    let complaint = next.complaint().unwrap();
+    assert!(
+        complaint.contains("connectTimeout: ") && complaint.contains("discoverySelectors: [0] matchLabels.a")
+    );
+    let mut broken = mesh("trustDomain: [");
+    broken.inherit(&good);
+    assert_eq!((broken.trust_domain, broken.connect_timeout), (good.trust_domain, good.connect_timeout));
+}
+
+#[test]
+fn a_document_that_cannot_be_read_is_one_complaint() {
+    for text in ["a: [", "- a", "a: 1\na: 2", &"x".repeat((1 << 20) + 1)] {
+        let complaint = mesh(text).complaint().unwrap();
+        assert_eq!(complaint.matches("; ").count(), 0, "{complaint}");
+    }
+    for text in ["", "null", "{}", "# nothing\n"] {
+        assert_eq!(mesh(text), Mesh::default(), "{text:?}");
+    }
+}
+
+#[test]
+fn values_that_are_not_valid_are_faults_of_their_part() {
+    let table = [
+        ("trustDomain: 'a b'", Field::TrustDomain),
+        ("trustDomain: {}", Field::TrustDomain),
+        ("connectTimeout: 0s", Field::ConnectTimeout),
+        ("connectTimeout: -1s", Field::ConnectTimeout),
+        ("connectTimeout: NaNs", Field::ConnectTimeout),
+        ("connectTimeout: 1e3s", Field::ConnectTimeout),
+        ("defaultServiceExportTo: '*'", Field::DefaultExport),
+        ("outboundTrafficPolicy: {mode: SOME}", Field::Outbound),
+        ("serviceSettings: [{settings: {clusterLocal: 'yes'}, hosts: []}]", Field::ServiceSettings),
+        ("serviceSettings: [{settings: {}, hosts: ['a b']}]", Field::ServiceSettings),
+        ("serviceEntryVisibility: {applyToSidecars: true, defaultVisibility: SOME}", Field::Entries),
+        ("discoverySelectors: {}", Field::Discovery),
+    ];
+    for (text, field) in table {
+        let faults = mesh(text).faults;
+        assert_eq!(faults.iter().map(|f| f.field).collect::<Vec<_>>(), [field], "{text}");
+    }
+}
+
+#[test]
+fn networks_are_read_with_what_lies_in_them_and_how_they_are_entered() {
+    let text = "
+networks:
+  west:
+    endpoints: [{fromCidr: 10.1.0.0/16}, {fromRegistry: c2}]
+    gateways: [{address: 203.0.113.9, port: 15443}, {registryServiceName: gw.istio-system.svc.cluster.local, port: 443}]
+  east:
+    endpoints: [{fromRegistry: c1}]
+    gateways: [{address: gw.example.test, port: 15443, locality: eu}]
+";
+    let mesh = networks(text);
+    assert_eq!(mesh.complaint(), None);
+    let names: Vec<&str> = mesh.networks.iter().map(|n| n.id.as_str()).collect();
+    assert_eq!(names, ["east", "west"]);
+    assert_eq!(mesh.networks.of_registry("c2").map(NetworkId::as_str), Some("west"));
+    assert_eq!(mesh.networks.of_registry("c3"), None);
+    let ways: Vec<_> = mesh.networks.iter().flat_map(|n| n.gateways.iter()).map(|g| g.at.clone()).collect();
+    assert_eq!(ways[0], Way::Address(GatewayAddress::Name("gw.example.test".into())));
+    assert_eq!(ways[1], Way::Address(GatewayAddress::Ip("203.0.113.9".parse().unwrap())));
+    assert!(matches!(&ways[2], Way::Service(host) if host.as_str().starts_with("gw.")));
+    assert_eq!(mesh.networks.contested(), [""; 0]);
+}
+
+#[test]
+fn several_claims_on_one_registry_or_range_go_to_the_first_name_and_are_told() {
+    let text = "
+networks:
+  b: {endpoints: [{fromRegistry: c1}, {fromCidr: 10.0.0.1/8}, {fromCidr: 10.0.0.0/8}]}
+  a: {endpoints: [{fromRegistry: c1}, {fromCidr: 10.0.0.0/8}]}
+";
+    let mesh = networks(text);
+    assert_eq!(mesh.networks.of_registry("c1").map(NetworkId::as_str), Some("a"));
+    let want = [
+        "range 10.0.0.0/8 is claimed by a, b; the first has it",
+        "registry c1 is claimed by a, b; the first has it",
+    ];
+    assert_eq!(mesh.networks.contested(), want);
+}
+
+#[test]
+fn networks_that_are_not_valid_are_named() {
+    let table = [
+        ("networks: []", "is not a map"),
+        ("networks: {a: {endpoints: [{fromCidr: x}]}}", "networks.a endpoints: \"x\" is not a CIDR"),
+        ("networks: {a: {endpoints: [{}]}}", "fromCidr and fromRegistry"),
+        ("networks: {a: {gateways: [{address: 1.2.3.4}]}}", "port"),
+        ("networks: {a: {gateways: [{port: 1}]}}", "address and registryServiceName"),
+        ("networks: {a: {gateways: [{address: 'a b', port: 1}]}}", "neither an IP"),
+        ("networks: {'a/b': {}}", "network"),
+    ];
+    for (text, words) in table {
+        let complaint = networks(text).complaint().unwrap();
+        assert!(complaint.contains(words), "{text}: {complaint}");
+    }
+}
+
+#[test]
+fn the_system_is_local_where_nothing_else_is_said() {
+    let patterns: Vec<String> = usually_local("c.test").iter().map(|(p, _)| p.to_string()).collect();
+    assert_eq!(patterns, ["*.kube-system.svc.c.test", "kubernetes.default.svc.c.test"]);
+}

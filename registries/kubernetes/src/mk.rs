@@ -97,7 +97,8 @@ pub(crate) fn mk_synced(objects: Vec<Object>) -> Index {
     index
 }
 pub(crate) fn list_all(index: &mut Index) {
-    Kind::ALL.into_iter().for_each(|kind| index.apply(Input::Listed(Feed::all(kind))));
+    let feeds = index.inputs().options.feeds();
+    feeds.into_iter().for_each(|feed| index.apply(Input::Listed(feed)));
 }
 
 pub(crate) fn mk_inputs(objects: Vec<Object>) -> Inputs {

@@ -52,8 +52,9 @@ fn a_service_is_said_once_all_that_it_joins_has_listed() {
     index.apply(Input::Put(mk_service("pay", json!({}))));
     index.apply(Input::Listed(Feed::all(Kind::Service)));
     assert!(said(&mut index).is_empty(), "its namespace may yet say something");
-    for kind in [Kind::Namespace, Kind::Export, Kind::Import, Kind::MeshConfig] {
-        index.apply(Input::Listed(Feed::all(kind)));
+    let others = mk_options().feeds().into_iter();
+    for feed in others.filter(|feed| matches!(feed.kind, Kind::Namespace | Kind::MeshConfig)) {
+        index.apply(Input::Listed(feed));
     }
     assert_eq!(said(&mut index), ["put Service shop/pay", "synced Services", "synced Settings"]);
     assert!(said(&mut index).is_empty());

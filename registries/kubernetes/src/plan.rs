@@ -1,0 +1,148 @@
+//! Which watches a run needs, and how much of their choice the server can make.
+//!
+//! Pure: the rim opens exactly these, `tributary rbac` asks for the rights to them. A selector is pushed to
+//! the server where no object that it leaves out is ever read; what depends on other objects (namespaces that
+//! are selected by label, which Services are gateways) is chosen here, because a server cannot join.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use tributary_kube_client::Resource;
+
+use crate::input::{Feed, Kind};
+use crate::options::Options;
+
+/// One watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned {
+    /// The feed that its events are of.
+    pub feed: Feed,
+    /// The kind, as the API server names it.
+    pub resource: Resource,
+    /// Only objects with these labels.
+    pub label_selector: Option<String>,
+    /// Only objects with these fields.
+    pub field_selector: Option<String>,
+}
+
+/// The watches of a run, in the order in which to start them.
+#[must_use]
+pub fn watch_plan(options: &Options) -> Vec<Planned> {
+    let planned = |feed: Feed| Planned {
+        resource: resource(feed.kind, options),
+        label_selector: label_selector(feed.kind),
+        field_selector: field_selector(feed.kind, options),
+        feed,
+    };
+    options.feeds().into_iter().map(planned).collect()
+}
+
+/// Slices that name no Service, and those that another cluster's exports made, are not read. A Gateway that
+/// loses its network's label leaves the watch and is thereby gone.
+fn label_selector(kind: Kind) -> Option<String> {
+    match kind {
+        Kind::Slice => Some("kubernetes.io/service-name,!multicluster.kubernetes.io/service-name".to_owned()),
+        Kind::Gateway => Some(tributary_model::labels::NETWORK.to_owned()),
+        _ => None,
+    }
+}
+
+/// Pods that have ended are not read.
+fn field_selector(kind: Kind, options: &Options) -> Option<String> {
+    match kind {
+        Kind::Pod => Some("status.phase!=Failed,status.phase!=Succeeded".to_owned()),
+        Kind::MeshConfig => Some(format!("metadata.name={}", options.mesh_config())),
+        _ => None,
+    }
+}
+
+/// A kind as the API server names it.
+#[must_use]
+pub fn resource(kind: Kind, options: &Options) -> Resource {
+    let core = |plural: &'static str| ("", &["v1"][..], plural);
+    let mcs = |plural: &'static str| (constant(&options.mcs.group), &["v1beta1", "v1alpha1"][..], plural);
+    let (group, versions, plural) = match kind {
+        Kind::Namespace => core("namespaces"),
+        Kind::Service => core("services"),
+        Kind::Pod => core("pods"),
+        Kind::Node => core("nodes"),
+        Kind::MeshConfig => core("configmaps"),
+        Kind::Slice => ("discovery.k8s.io", &["v1"][..], "endpointslices"),
+        Kind::Export => mcs("serviceexports"),
+        Kind::Import => mcs("serviceimports"),
+        Kind::Gateway => ("gateway.networking.k8s.io", &["v1", "v1beta1"][..], "gateways"),
+    };
+    let optional = matches!(kind, Kind::Export | Kind::Import | Kind::Gateway | Kind::MeshConfig);
+    Resource { group, versions, plural, kind: kind.as_str(), namespaced: kind.is_namespaced(), optional }
+}
+
+/// A group that flags name, as a constant. Each is kept once for the life of the process, and flags are few.
+fn constant(group: &str) -> &'static str {
+    static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    if group == crate::options::Mcs::GROUP {
+        return crate::options::Mcs::GROUP;
+    }
+    let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(constant) = known.get(group) {
+        return constant;
+    }
+    let constant: &'static str = String::from(group).leak();
+    known.insert(constant);
+    constant
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mk::mk_options;
+    use crate::options::Mcs;
+    use tributary_model::Namespace;
+
+    fn of(kind: Kind, options: &Options) -> Vec<Planned> {
+        watch_plan(options).into_iter().filter(|planned| planned.feed.kind == kind).collect()
+    }
+
+    #[test]
+    fn what_is_never_read_is_left_to_the_server() {
+        let options = Options { revision: Some("blue".into()), ..mk_options() };
+        let table = [
+            (Kind::Pod, None, Some("status.phase!=Failed,status.phase!=Succeeded")),
+            (Kind::Slice, Some("kubernetes.io/service-name,!multicluster.kubernetes.io/service-name"), None),
+            (Kind::Gateway, Some("topology.istio.io/network"), None),
+            (Kind::MeshConfig, None, Some("metadata.name=istio-blue")),
+            (Kind::Service, None, None),
+            (Kind::Namespace, None, None),
+            (Kind::Node, None, None),
+        ];
+        for (kind, labels, fields) in table {
+            let planned = of(kind, &options);
+            assert_eq!(planned.len(), 1, "{kind:?}");
+            assert_eq!(planned[0].label_selector.as_deref(), labels, "{kind:?}");
+            assert_eq!(planned[0].field_selector.as_deref(), fields, "{kind:?}");
+        }
+        assert_eq!(watch_plan(&options).len(), table.len(), "kinds that no flag asks for are not watched");
+    }
+
+    #[test]
+    fn named_namespaces_are_watched_alone_and_what_is_of_the_whole_cluster_is_not() {
+        let options = Options { namespaces: vec![Namespace::new("shop").unwrap()], ..mk_options() };
+        let namespace = |kind| of(kind, &options)[0].feed.namespace.clone().map(|ns| ns.to_string());
+        assert_eq!(namespace(Kind::Service).as_deref(), Some("shop"));
+        assert_eq!(namespace(Kind::Node), None);
+        assert_eq!(namespace(Kind::Namespace), None);
+        assert_eq!(namespace(Kind::MeshConfig).as_deref(), Some("tributary-system"));
+    }
+
+    #[test]
+    fn the_group_of_multi_cluster_services_is_the_one_that_flags_name() {
+        let mcs = Mcs { host: true, group: "mcs.example.test".into(), ..Mcs::default() };
+        let options = Options { mcs, ..mk_options() };
+        let import = &of(Kind::Import, &options)[0].resource;
+        assert_eq!(
+            (import.group, import.plural, import.versions[0]),
+            ("mcs.example.test", "serviceimports", "v1beta1")
+        );
+        assert!(import.optional && !of(Kind::Pod, &options)[0].resource.optional);
+        assert!(std::ptr::eq(constant("mcs.example.test"), import.group), "kept once");
+    }
+}

@@ -11,6 +11,7 @@ mod children;
 mod client;
 mod floor;
 mod intake;
+mod kube;
 mod naive;
 mod report;
 mod rig;
@@ -28,13 +29,14 @@ pub(crate) static ALLOCATOR: cap::Cap<tikv_jemallocator::Jemalloc> =
     cap::Cap::new(tikv_jemallocator::Jemalloc, usize::MAX);
 
 /// The benches by name.
-const BENCHES: [&str; 6] = ["intake", "storm", "fanout", "rolling", "relist", "slow"];
+const BENCHES: [&str; 7] = ["intake", "storm", "fanout", "rolling", "relist", "slow", "kube"];
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["client", rest @ ..] => client::main(rest),
+        ["plain", rest @ ..] => kube::plain(rest),
         [size @ ("small" | "full"), names @ ..] => {
             let known = |name: &&&str| !BENCHES.contains(name);
             if let Some(unknown) = names.iter().find(known) {
@@ -95,7 +97,34 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
         ("slow", false) => changes::fan_out(size, 50, 20, 5, table).await,
         ("rolling", true) => changes::rolling(size, 200, 500, table).await,
         ("rolling", false) => changes::rolling(size, 20, 100, table).await,
+        ("kube", _) => cluster(full, table).await,
         ("relist", true) => changes::relist(Size { ports: 1, addresses: 100, ..size }, 50, table).await,
         _ => changes::relist(Size { services: 100, ports: 1, addresses: 100, ..size }, 10, table).await,
     }
+}
+
+/// The shapes of the reference; small, one of them at a tenth, whose memory is held to the same measure.
+async fn cluster(full: bool, table: &mut Table) -> Result<()> {
+    let shape = |name, services, addresses, pods| kube::Shape { name, services, addresses, pods };
+    let plans = if full {
+        vec![
+            kube::Plan { shape: shape("2,000 x 100", 2_000, 100, false), peak: 130, updates: None },
+            kube::Plan {
+                shape: shape("1,000 x 10", 1_000, 10, false),
+                peak: 40,
+                updates: Some((5_000, 1_000.0)),
+            },
+            kube::Plan { shape: shape("1,000 x 10 pods", 1_000, 10, true), peak: 60, updates: None },
+        ]
+    } else {
+        vec![kube::Plan {
+            shape: shape("100 x 10 pods", 100, 10, true),
+            peak: 40,
+            updates: Some((200, 200.0)),
+        }]
+    };
+    for plan in plans {
+        kube::run(plan, table).await?;
+    }
+    Ok(())
 }

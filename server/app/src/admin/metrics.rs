@@ -67,6 +67,7 @@ metrics! {
     XDS_PUSH_SECONDS Histogram "xds_push_duration_seconds" ["type"] "How long a response took from when it was begun to be made until the transport had taken all of it";
     CONVERGENCE Histogram "convergence_seconds" ["type", "lane"] "How long it took from when a source told of a change until a response that tells it was made; lane `removal` is of turns that took an endpoint away or changed its health";
     UNEXPLAINED_EMPTY Counter "unexplained_empty" [] "Hosts that lost their last endpoint although nothing said so: no evidence, no word of the source; anything but 0 is a bug";
+    CORE_EVENTS Counter "core_events" ["event"] "What the owner of the catalog has done: views and facets built, words that said what was known, words refused because a bound was reached";
     XDS_BYTES Histogram "xds_response_bytes" ["type"] "Sizes of responses";
     XDS_TRIGGERS Counter "xds_push_triggers" ["reason"] "Generations that were pushed, by what was another in them (one may count under several)";
     XDS_REJECTED Counter "xds_rejected" ["reason"] "Connections and streams that were refused or ended from this side";

@@ -144,7 +144,7 @@ impl Inside for Live {
     }
     async fn samples(&self) -> Vec<Sample> {
         let (registries, clients) = (self.registries().await, self.clients().await);
-        let unexplained = self.handle.inspect(|core| core.counters().unexplained_empty).await.ok();
+        let core = self.handle.inspect(|core| core.counters()).await.ok();
         let (ready, catalog, runtime) = (self.readiness().ready, self.handle.catalog(), self.handle.stats());
         let (reloads, sessions) = (self.running.reloads(), Arc::clone(&self.sessions));
         let make = move || {
@@ -154,7 +154,7 @@ impl Inside for Live {
                 registries: &registries,
                 clients: &clients,
                 reloads,
-                unexplained_empty: unexplained,
+                core,
                 runtime,
                 xds: sessions.counters(),
                 pushes: &sessions.counters.pushes,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tributary_core::Counters;
 use tributary_model::Catalog;
 use tributary_runtime::RuntimeStats;
 use tributary_xds::pushes::Pushes;
@@ -23,9 +24,8 @@ pub struct State<'a> {
     pub clients: &'a [ClientItem],
     /// Changes of the configuration.
     pub reloads: Reloads,
-    /// Hosts that were emptied without evidence, as the core's witness has counted them; nothing once
-    /// the server stops.
-    pub unexplained_empty: Option<u64>,
+    /// What the core has counted; nothing once the server stops.
+    pub core: Option<Counters>,
     /// What the runtime has counted.
     pub runtime: RuntimeStats,
     /// What xDS has counted, by name.
@@ -54,7 +54,7 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
     for ((registry, health), count) in endpoints::count_by_registry(state.catalog) {
         out.push(Sample::new(m::ENDPOINTS, &[&registry, health], number(count)));
     }
-    out.extend(state.unexplained_empty.map(|count| Sample::new(m::UNEXPLAINED_EMPTY, &[], number(count))));
+    out.extend(state.core.into_iter().flat_map(of_core));
     of_clients(state.clients, &mut out);
     let runtime = [
         ("turns", state.runtime.turns),
@@ -70,6 +70,18 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
     out.push(Sample::new(m::XDS_CACHED, &[], number(state.cached)));
     out.extend(state.xds.iter().map(|(event, count)| Sample::new(m::XDS_EVENTS, &[event], number(*count))));
     out
+}
+
+fn of_core(counts: Counters) -> impl Iterator<Item = Sample> {
+    let events = [
+        ("views", counts.views),
+        ("facets", counts.facets),
+        ("unchanged", counts.unchanged),
+        ("refused", counts.refused),
+    ];
+    let empty = Sample::new(m::UNEXPLAINED_EMPTY, &[], number(counts.unexplained_empty));
+    let events = events.map(|(event, count)| Sample::new(m::CORE_EVENTS, &[event], number(count)));
+    std::iter::once(empty).chain(events)
 }
 
 /// The counts that have a metric of their own.

@@ -1,0 +1,142 @@
+//! Kube: what the product's own process spends on, and keeps of, one real cluster.
+//!
+//! A real API server is filled, then `tributary serve --registry kubernetes` reads it: time and CPU
+//! until it is ready, memory at rest and at its peak over the first list, over a relist that finds
+//! nothing new and under steady updates. The baseline is a consumer that keeps every object whole,
+//! in a process of its own.
+
+mod plain;
+mod process;
+mod world;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use tributary_suites::kube::{ApiServer, KubeApi};
+use tributary_suites::{ServerOptions, TestServer};
+
+pub(crate) use plain::main as plain;
+use process::{Usage, addresses, count, views};
+pub(crate) use world::Shape;
+
+use crate::report::Table;
+
+/// Beyond this a step has failed: ten times what the slowest should take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The mark is applied, and a service has two ports: more views than this were built for nothing.
+const VIEWS_OF_THE_MARK: f64 = 4.0;
+
+/// How much is asked of one shape.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    /// What the cluster holds.
+    pub(crate) shape: Shape,
+    /// The most that the process may ever hold, in MB.
+    pub(crate) peak: u64,
+    /// Updates of slices, and how many a second.
+    pub(crate) updates: Option<(usize, f64)>,
+}
+
+/// One run over one shape.
+pub(crate) async fn run(plan: Plan, table: &mut Table) -> Result<()> {
+    let Plan { shape, peak, updates } = plan;
+    let cluster = ApiServer::start().await?;
+    let api = cluster.api();
+    shape.fill(api).await?;
+    let kubeconfig = cluster.admin_kubeconfig()?;
+    let begun = Instant::now();
+    let mut server = start(&kubeconfig).await?;
+    read(&shape, begun.elapsed(), &mut server, table).await?;
+    relist(&shape, &cluster, &mut server, table).await?;
+    if let Some((updates, rate)) = updates {
+        sustained(&shape, api, &mut server, (updates, rate), table).await?;
+    }
+    let most = Usage::of(server.process().id())?.peak;
+    let what = shape.name;
+    table.add(format!("{what}: peak of all"), "MB", most as f64 / 1e6);
+    table.add(format!("{what}: peak per endpoint"), "B", most as f64 / shape.endpoints());
+    ensure!(most <= peak * 1_000_000, "{what}: the peak of {} MB is over {peak} MB", most / 1_000_000);
+    drop(server);
+    plain::measure(&kubeconfig, what, table)
+}
+
+async fn start(kubeconfig: &Path) -> Result<TestServer> {
+    let options = ServerOptions::default().bin(&process::release_binary()?);
+    let options = options.arg("--registry").arg("kubernetes");
+    let mut server = TestServer::launch(options.arg("--kubeconfig").arg(&kubeconfig.display().to_string()))?;
+    server.ready(PATIENCE).await?;
+    Ok(server)
+}
+
+/// The first list.
+async fn read(shape: &Shape, took: Duration, server: &mut TestServer, table: &mut Table) -> Result<()> {
+    let usage = Usage::of(server.process().id())?;
+    let have = count(server.admin(), "tributary_endpoints{").await?;
+    let want = shape.endpoints() + 1.0;
+    ensure!((have - want).abs() < 0.5, "the server is ready with {have} endpoints of {want}");
+    let what = shape.name;
+    let millis = |time: Duration| time.as_secs_f64() * 1e3;
+    table.add(format!("{what}: from start to ready"), "ms", millis(took));
+    table.add(format!("{what}: CPU until ready"), "ms", millis(usage.cpu));
+    table.add(format!("{what}: CPU per endpoint"), "us", millis(usage.cpu) * 1e3 / shape.endpoints());
+    table.add(format!("{what}: CPU per object"), "us", millis(usage.cpu) * 1e3 / shape.objects());
+    table.add(format!("{what}: resident"), "MB", usage.resident as f64 / 1e6);
+    table.add(format!("{what}: peak of the list"), "MB", usage.peak as f64 / 1e6);
+    Ok(())
+}
+
+/// The API server is killed, its history is compacted and it comes back: every watch begins anew, and
+/// nothing has changed but the mark.
+async fn relist(
+    shape: &Shape,
+    cluster: &ApiServer,
+    server: &mut TestServer,
+    table: &mut Table,
+) -> Result<()> {
+    let (built, spent) = (views(server.admin()).await?, Usage::of(server.process().id())?.cpu);
+    cluster.daemon().kill();
+    cluster.etcd().compact().await?;
+    cluster.restart().await?;
+    let mark = shape.mark(cluster.api(), 1).await?;
+    served(server, &mark).await?;
+    let what = shape.name;
+    let built = views(server.admin()).await? - built;
+    let cost = Usage::of(server.process().id())?.cpu - spent;
+    table.add(format!("{what}: CPU of a relist without news"), "ms", cost.as_secs_f64() * 1e3);
+    table.add(format!("{what}: views rebuilt by it and the mark"), "", built);
+    ensure!(built <= VIEWS_OF_THE_MARK, "{what}: a relist without news rebuilt {built} views");
+    Ok(())
+}
+
+/// Slices change one after another, up to the rate; the mark behind them tells when all is served.
+async fn sustained(
+    shape: &Shape,
+    api: &KubeApi,
+    server: &mut TestServer,
+    (updates, rate): (usize, f64),
+    table: &mut Table,
+) -> Result<()> {
+    let spent = Usage::of(server.process().id())?.cpu;
+    let took = shape.churn(api, updates, rate).await?;
+    let begun = Instant::now();
+    let mark = shape.mark(api, 2).await?;
+    served(server, &mark).await?;
+    let lag = begun.elapsed();
+    let cost = Usage::of(server.process().id())?.cpu - spent;
+    let what = shape.name;
+    table.add(format!("{what}: updates a second, sustained"), "", updates as f64 / took.as_secs_f64());
+    table.add(format!("{what}: CPU per update"), "us", cost.as_secs_f64() * 1e6 / updates as f64);
+    table.add(format!("{what}: a write after them until served"), "ms", lag.as_secs_f64() * 1e3);
+    Ok(())
+}
+
+/// Waits until the mark is at this address.
+async fn served(server: &TestServer, mark: &str) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while addresses(server.admin(), &world::mark_host()).await? != [mark] {
+        ensure!(Instant::now() < deadline, "the mark at {mark} was not served within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    Ok(())
+}

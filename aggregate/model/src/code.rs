@@ -78,6 +78,8 @@ codes! {
     319 MESH_CONFIG_INVALID "the mesh configuration is not valid in full" => "correct what the message names; what was last good stays in force";
     320 NETWORK_CLAIMED_TWICE "several networks claim one registry or address range" => "give it to one of them; the first by name has it";
     321 OBJECT_UNREADABLE "an object cannot be read" => "correct the named field; its last good version stays served";
+    322 ADDRESSES_EXHAUSTED "no address is left to give to a host" => "configure a larger range, or delete entries that are not needed";
+    323 NOT_WRITTEN "what was to be written into an object could not be" => "see the message; it is tried again";
 
     // 04xx: conditions of a service
     401 PORT_CONFLICT "shards declare a port number with different names or protocols" => "make the declarations agree; the first in precedence is served";

@@ -5,6 +5,7 @@
 //! file. A [`ConfigSource`] says which documents there are; a [`Directory`] of files is one. The
 //! binary builds runs through [`FileFactory`].
 
+pub mod allocate;
 pub mod config;
 pub mod convert;
 pub mod crd;

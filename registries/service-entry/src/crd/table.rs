@@ -174,7 +174,7 @@ impl Table {
         self.sweep.see(&name);
         let row = self.rows.entry(name.clone()).or_default();
         row.latest = None;
-        row.problem = Some(Problem { code: Code::WRONG_TYPE, message: why.into() });
+        row.problem = Some(Problem { code: Code::OBJECT_UNREADABLE, message: why.into() });
         self.settled(&name)
     }
 

@@ -25,6 +25,7 @@ pub(super) fn decode(spec: &Node, path: String, status: Option<&Node>, faults: &
         export_to: fields.texts("exportTo", faults),
         subject_alt_names: fields.texts("subjectAltNames", faults),
         allocated: status.map(allocated).unwrap_or_default(),
+        has_status: status.is_some(),
     };
     fields.finish(faults);
     entry

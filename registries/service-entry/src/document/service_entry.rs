@@ -32,6 +32,8 @@ pub struct ServiceEntry {
     pub subject_alt_names: Vec<Text>,
     /// `status.addresses`: what an allocator gave to its hosts, as (host, address).
     pub allocated: Vec<(Arc<str>, Arc<str>)>,
+    /// Whether there is a `status`, whatever it says.
+    pub has_status: bool,
 }
 
 /// One port.

@@ -154,6 +154,7 @@ mod tests {
             account: "".into(),
             health: Health::Healthy,
             mtls: false,
+            listed: Arc::from([]),
             weight: 1,
             name: "b".into(),
         };

@@ -205,7 +205,8 @@ impl Core {
         let slot = self.world.workloads.get(id)?;
         let fact = slot.first()?;
         let owners = slot.selected_by.iter().filter_map(|&s| self.world.selection.owner(s));
-        let mut services: Vec<ServiceKey> = owners.map(|(key, ..)| key.clone()).collect();
+        let owners = owners.map(|(key, ..)| key).chain(fact.workload.listed.iter());
+        let mut services: Vec<ServiceKey> = owners.cloned().collect();
         services.sort();
         services.dedup();
         Some(WorkloadView {

@@ -64,6 +64,7 @@ mod tests {
             account: "".into(),
             health: Health::Healthy,
             mtls: false,
+            listed: Arc::from([]),
             weight: 1,
             name: "a".into(),
         }

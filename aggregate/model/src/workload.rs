@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::address::Place;
+use crate::declaration::ServiceKey;
 use crate::health::Health;
 use crate::id::{ClusterId, Identity, Namespace};
 use crate::labels::Labels;
@@ -73,6 +74,8 @@ pub struct Workload {
     pub weight: u32,
     /// The workload's name as people know it (a Deployment's, say).
     pub name: Arc<str>,
+    /// Services whose own lists of endpoints name it, sorted; what selects it is the core's to know.
+    pub listed: Arc<[ServiceKey]>,
 }
 
 impl Workload {

@@ -20,7 +20,7 @@ use crate::input::{Feed, Input, Kind, Name, Object};
 use crate::inputs::Inputs;
 use crate::options::Options;
 use crate::shared::Shared;
-use crate::touch::{self, Change, Marks, Touch};
+use crate::touch::{self, Change, Marks};
 use said::Said;
 use sync::Sync;
 
@@ -29,7 +29,6 @@ use sync::Sync;
 pub struct Index {
     inputs: Inputs,
     shared: Shared,
-    touch: Touch,
     marks: Marks,
     said: Said,
     sync: Sync,
@@ -45,7 +44,6 @@ impl Index {
             said: Said::new(options.scope.clone()),
             inputs: Inputs::new(options),
             shared: Shared::default(),
-            touch: Touch::default(),
             marks: Marks::new(),
             sweeps: BTreeMap::new(),
         }
@@ -108,7 +106,7 @@ impl Index {
         }
     }
     fn changed(&mut self, change: Change) {
-        self.touch.change(&self.inputs, &change, &mut self.marks);
+        touch::change(&self.inputs, &change, &mut self.marks);
     }
     fn see(&mut self, kind: Kind, name: &Name) {
         for (feed, sweep) in &mut self.sweeps {

@@ -3,6 +3,8 @@
 //! Owned by the index, which alone changes it; derive functions read it. What other parts of the cluster
 //! decide for many outputs (scope, networks, revisions, mesh values) is asked here, in one place each.
 
+pub mod links;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::Bound;
@@ -11,6 +13,7 @@ use std::sync::Arc;
 use tributary_model::{Hostname, Labels, NetworkId, TrafficDistribution};
 
 use crate::input::{Feed, Kind, Name, Object};
+use crate::inputs::links::Links;
 use crate::options::Options;
 use crate::project::{Namespace, Node, Pod, Service, Slice};
 
@@ -25,13 +28,14 @@ macro_rules! tables {
             /// Flags and the configuration file.
             pub options: Options,
             $($(#[$doc])* pub $field: Table<$type>,)*
-            pods_at: BTreeSet<(IpAddr, Name)>,
+            /// Which objects name which.
+            pub links: Links,
         }
         impl Inputs {
             /// Nothing is known yet.
             #[must_use]
             pub fn new(options: Options) -> Self {
-                Self { options, $($field: Table::new(),)* pods_at: BTreeSet::new() }
+                Self { options, $($field: Table::new(),)* links: Links::default() }
             }
             fn insert(&mut self, object: Object) -> Option<Object> {
                 match object {
@@ -82,38 +86,40 @@ tables! {
 impl Inputs {
     /// Takes an object in; returns what it was before.
     pub(crate) fn put(&mut self, object: Object) -> Option<Object> {
-        if let Object::Pod(pod) = &object {
-            let addresses = pod_addresses(pod).map(|ip| (ip, pod.meta.name.clone()));
-            let addresses: Vec<_> = addresses.collect();
-            let old = self.insert(object);
-            self.forget_addresses(old.as_ref());
-            self.pods_at.extend(addresses);
-            return old;
-        }
-        self.insert(object)
+        let old = self.insert(object.clone());
+        self.links.change(old.as_ref(), Some(&object));
+        old
     }
     /// Takes an object out.
     pub(crate) fn remove(&mut self, kind: Kind, name: &Name) -> Option<Object> {
         let old = self.take(kind, name);
-        self.forget_addresses(old.as_ref());
+        self.links.change(old.as_ref(), None);
         old
-    }
-    fn forget_addresses(&mut self, old: Option<&Object>) {
-        let Some(Object::Pod(pod)) = old else { return };
-        for ip in pod_addresses(pod) {
-            self.pods_at.remove(&(ip, pod.meta.name.clone()));
-        }
     }
 
     /// The one pod of a namespace to which an address belongs now; `None` where several claim it. Pods that
     /// share their node's address are not guessed.
     #[must_use]
     pub fn pod_at(&self, namespace: &str, ip: IpAddr) -> Option<&Arc<Pod>> {
-        let first = (ip, Name::new("", ""));
-        let at = self.pods_at.range((Bound::Included(first), Bound::Unbounded));
-        let mut own = at.take_while(|(at, _)| *at == ip).filter(|(_, name)| &*name.namespace == namespace);
-        let (_, name) = own.next()?;
+        let mut own = self.links.pods_at(namespace, ip);
+        let name = own.next()?;
         if own.next().is_some() { None } else { self.pods.get(name) }
+    }
+    /// The Services whose slices list a pod, by its name or by an address that is its alone; sorted.
+    #[must_use]
+    pub fn listing(&self, pod: &Pod) -> BTreeSet<Name> {
+        let Name { namespace, name } = &pod.meta.name;
+        let naming = self.links.slices_naming(&pod.meta.name).filter_map(|slice| self.slices.get(slice));
+        let naming =
+            naming.filter(|s| s.entries.iter().any(|e| e.pod.as_ref().is_some_and(|p| ***p == **name)));
+        let own = pod
+            .ips
+            .iter()
+            .filter(|ip| self.pod_at(namespace, **ip).is_some_and(|own| own.meta.name == pod.meta.name));
+        let at = own.flat_map(|ip| self.links.slices_at(namespace, *ip).map(move |slice| (ip, slice)));
+        let at = at.filter_map(|(ip, slice)| Some((ip, self.slices.get(slice)?)));
+        let at = at.filter(|(ip, s)| s.entries.iter().any(|e| e.pod.is_none() && e.ip == **ip));
+        naming.chain(at.map(|(_, slice)| slice)).filter_map(|slice| slice.service_name()).collect()
     }
     /// A node.
     #[must_use]
@@ -177,10 +183,4 @@ pub(crate) fn within<'t, T>(
     table
         .range((Bound::Included(first), Bound::Unbounded))
         .take_while(move |(name, _)| &*name.namespace == namespace)
-}
-
-/// The addresses by which a pod may be found: those that are its own now.
-fn pod_addresses(pod: &Pod) -> impl Iterator<Item = IpAddr> + '_ {
-    let own = pod.is_alive() && !pod.host_network;
-    pod.ips.iter().copied().filter(move |_| own)
 }

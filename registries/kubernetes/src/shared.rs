@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use tributary_model::{Identity, Labels, Namespace, NetworkId, Origin, Place, PortName, PortNumber, PortSet};
+use tributary_model::{
+    Identity, Labels, Namespace, NetworkId, Origin, Place, PortName, PortNumber, PortSet, ServiceKey,
+};
 
 use crate::derive::Ground;
 use crate::input::Name;
@@ -32,6 +34,7 @@ pub struct Shared {
     origins: Pool<Arc<Origin>>,
     port_sets: Pool<PortSet>,
     named_ports: Pool<NamedPorts>,
+    services: Pool<Arc<[ServiceKey]>>,
     spots: Pool<Arc<Spot>>,
     /// Where each pod runs, as derived; forgotten when an input of it changes.
     pub(crate) grounds: BTreeMap<Name, Arc<Ground>>,
@@ -80,6 +83,10 @@ impl Shared {
     pub fn named_ports(&mut self, ports: NamedPorts) -> NamedPorts {
         self.named_ports.find(&ports).unwrap_or_else(|| self.named_ports.keep(ports))
     }
+    /// A list of services.
+    pub fn services(&mut self, services: Arc<[ServiceKey]>) -> Arc<[ServiceKey]> {
+        self.services.find(&services).unwrap_or_else(|| self.services.keep(services))
+    }
     /// A spot of a slice, with its texts.
     pub fn spot(&mut self, spot: &Spot) -> Arc<Spot> {
         if let Some(known) = self.spots.find(spot) {
@@ -94,6 +101,7 @@ impl Shared {
     pub fn len(&self) -> usize {
         let words = self.texts.known.len() + self.namespaces.known.len() + self.identities.known.len();
         let sets = self.labels.known.len() + self.port_sets.known.len() + self.named_ports.known.len();
+        let sets = sets + self.services.known.len();
         words + sets + self.places.known.len() + self.origins.known.len() + self.spots.known.len()
     }
     /// Whether nothing is held.
@@ -110,6 +118,7 @@ impl Shared {
         self.identities.sweep();
         self.port_sets.sweep();
         self.named_ports.sweep();
+        self.services.sweep();
         self.namespaces.sweep();
         self.texts.sweep();
     }

@@ -344,6 +344,7 @@ pub(crate) fn mk_with_workload(
         account: "".into(),
         health: Health::Healthy,
         mtls: false,
+        listed: Arc::from([]),
         weight: 1,
         name: "w".into(),
     };

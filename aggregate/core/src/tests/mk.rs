@@ -174,6 +174,7 @@ pub(crate) fn mk_workload_value(name: &str, at: &str, labels: &str) -> Workload 
         account: "".into(),
         health: Health::Healthy,
         mtls: false,
+        listed: Arc::from([]),
         weight: 1,
         name: name.into(),
     }

@@ -233,3 +233,17 @@ impl Sources for tributary_model::EndpointFacts {
         self.sources.iter().map(texts).collect()
     }
 }
+
+#[test]
+fn a_workload_knows_the_services_that_list_it_beside_those_that_select_it() {
+    let mut world = World::of_files();
+    let mut workload = mk_workload_value("w", "10.0.0.7", "app=pay");
+    workload.listed = [mk_key("shop/cart.shop"), mk_key("shop/pay.shop")].into();
+    world.puts(
+        "file",
+        [Fact::Workload(mk_workload_key("w"), Arc::new(workload)), selecting("pay", mk_selector("app=pay"))],
+    );
+    let catalog = world.catalog();
+    let services = &catalog.workloads.get(&mk_workload_key("w")).unwrap().services;
+    assert_eq!(**services, [mk_key("shop/cart.shop"), mk_key("shop/pay.shop")]);
+}

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use tributary_model::{Fact, Health, Workload, WorkloadAddress, WorkloadKey, WorkloadKind};
+use tributary_model::{Fact, Health, ServiceKey, Workload, WorkloadAddress, WorkloadKey, WorkloadKind};
 
-use super::{Derived, ground};
+use super::{Derived, ground, service};
 use crate::input::{Kind, Name};
 use crate::inputs::Inputs;
+use crate::project::Pod;
 use crate::project::pod::Phase;
 use crate::shared::Shared;
 
@@ -36,6 +37,7 @@ pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
         mtls: ground.mtls,
         weight: 1,
         name: pod.workload.clone(),
+        listed: listed(inputs, shared, pod),
     };
     let key = WorkloadKey {
         namespace,
@@ -44,6 +46,15 @@ pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
         cluster: inputs.options.cluster.clone(),
     };
     Derived::one(Fact::Workload(key, Arc::new(workload)))
+}
+
+/// The services whose slices list the pod: what a proxy beside it serves.
+fn listed(inputs: &Inputs, shared: &mut Shared, pod: &Pod) -> Arc<[ServiceKey]> {
+    let listing = inputs.listing(pod);
+    let keys = listing.iter().filter_map(|name| service::key(inputs, shared, name).ok());
+    let mut keys: Vec<ServiceKey> = keys.collect();
+    keys.sort();
+    shared.services(keys.into())
 }
 
 const fn health(phase: Phase) -> Health {

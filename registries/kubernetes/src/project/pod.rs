@@ -29,8 +29,6 @@ pub struct Pod {
     pub account: Arc<str>,
     /// The workload's name as people know it.
     pub workload: Arc<str>,
-    /// The name under which DNS knows it within its headless Service: `<hostname>.<subdomain>`.
-    pub dns: Option<Arc<str>>,
     /// Its named TCP ports, sorted by name.
     pub ports: NamedPorts,
     /// Its life.
@@ -69,10 +67,6 @@ struct RawSpec<'a> {
     node_name: Option<Text<'a>>,
     #[serde(borrow, default)]
     service_account_name: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    hostname: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    subdomain: Option<Text<'a>>,
     #[serde(default)]
     host_network: Option<bool>,
     #[serde(borrow, default)]
@@ -140,7 +134,6 @@ impl Pod {
             node: text(&spec.node_name),
             account: spec.service_account_name.as_deref().unwrap_or_default().into(),
             workload: workload(&meta, &metadata).into(),
-            dns: dns(&meta, &spec),
             ports: ports(&spec)?,
             phase: phase(&metadata, &status),
             host_network: spec.host_network.unwrap_or_default(),
@@ -187,13 +180,6 @@ fn ips(status: &RawStatus<'_>) -> Result<Box<[IpAddr]>, String> {
         }
     }
     Ok(ips.into())
-}
-
-/// Only a pod with a subdomain has a name of its own in DNS.
-fn dns(meta: &Meta, spec: &RawSpec<'_>) -> Option<Arc<str>> {
-    let subdomain = spec.subdomain.as_deref().filter(|text| !text.is_empty())?;
-    let hostname = spec.hostname.as_deref().filter(|text| !text.is_empty()).unwrap_or(&meta.name.name);
-    Some(format!("{hostname}.{subdomain}").into())
 }
 
 /// Named TCP ports of containers, and of the init containers that stay; the first of a name wins.

@@ -34,6 +34,7 @@ pub(super) fn fact(object: &Object, meta: &Meta, entry: &WorkloadEntry, context:
         account: account.into(),
         health: Health::Healthy,
         mtls: speaks_mesh_tls(&labels, account),
+        listed: Arc::from([]),
         weight: endpoints::weight(spec),
         name: name(meta, &labels),
         labels,

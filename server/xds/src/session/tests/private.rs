@@ -39,6 +39,7 @@ fn mk_workload(zone: &str) -> Shared<WorkloadView> {
             account: "".into(),
             health: Health::Healthy,
             mtls: false,
+            listed: Arc::from([]),
             weight: 1,
             name: "pay".into(),
         }),

@@ -40,6 +40,12 @@ run_docs() {
   PATH=$(dirname "$TRIBUTARY_BIN"):$(dirname "$TRIBUTARY_PYTHON"):$PATH python3 tests/tools/docs.py
 }
 
+# The benches, small, for their counts; the product's own binary is the one that the quickstart builds.
+run_bench() {
+  cargo build --release -p tributary --bin tributary &&
+    cargo run --release -p tributary-bench -- small
+}
+
 # The README's first command, as a newcomer runs it: builds, serves, answers, and ends when it is told to.
 run_quickstart() {
   local xds admin server services

@@ -6,9 +6,17 @@
 
 pub mod answer;
 pub mod bucket;
+pub mod client;
 pub mod config;
 pub mod content;
+pub mod factory;
 pub mod map;
 pub mod modes;
+pub mod registry;
+mod rim;
+pub mod token;
 pub mod watch;
 pub mod wire;
+
+pub use config::ConsulConfig;
+pub use factory::ConsulFactory;

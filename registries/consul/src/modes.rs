@@ -192,6 +192,8 @@ pub struct Machine {
     synced: bool,
     last_success: Option<Mono>,
     overloads: u64,
+    /// How long the server that answered last had not heard from its leader.
+    lag: Duration,
 }
 
 impl Machine {
@@ -220,6 +222,7 @@ impl Machine {
             synced: false,
             last_success: None,
             overloads: 0,
+            lag: Duration::ZERO,
             settings,
         }
     }

@@ -47,6 +47,11 @@ impl Address {
     pub fn is_secure(&self) -> bool {
         self.0.scheme() == "https"
     }
+    /// What is dialled: the host alone, an IPv6 address without brackets.
+    #[must_use]
+    pub fn dialled(&self) -> String {
+        self.0.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned()
+    }
     /// The URL of an endpoint below it. Every part is one path segment, whatever it holds.
     #[must_use]
     pub fn endpoint<'a>(&self, parts: impl IntoIterator<Item = &'a str>) -> Url {

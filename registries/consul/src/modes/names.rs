@@ -21,6 +21,7 @@ impl Machine {
         match reply {
             Ok(Answer::Names(headers, names)) => {
                 let before = self.names.last_index();
+                self.lag = headers.last_contact;
                 self.drive_names(Event::Answered(ticket, headers, names), turn);
                 if !matches!(self.names.state(), State::Failing(_)) {
                     self.reach = Reach::Up;

@@ -31,6 +31,8 @@ pub struct Report {
     pub doubtful: usize,
     /// Whether the token sees all, as far as the answers say.
     pub filtered: bool,
+    /// How long the server that answered last had not heard from its leader.
+    pub lag: Duration,
     /// Answers that said it was too much.
     pub overloads: u64,
     /// How many requests are under way.
@@ -66,10 +68,16 @@ impl Machine {
             failing: count(|state| matches!(state, State::Failing(_))),
             doubtful: count(|state| matches!(state, State::Doubtful(_))),
             filtered: self.names.is_filtered() || self.slots.values().any(|slot| slot.watch.is_filtered()),
+            lag: self.lag,
             overloads: self.overloads,
             under_way: self.gate.under_way(),
             server: self.server,
         }
+    }
+    /// Its state, without counting anything.
+    #[must_use]
+    pub fn state(&self) -> SourceState {
+        self.standing().0
     }
     /// When the list of names is read next, where it failed.
     #[must_use]

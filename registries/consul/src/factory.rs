@@ -1,0 +1,53 @@
+//! Builds runs of `--registry consul=URL`.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+
+use tributary_model::{ClusterId, Provider, RegistryId, RegistryName};
+use tributary_registry_api::{Registry, RegistryError, RegistryFactory, RegistrySpec};
+
+use crate::client::Client;
+use crate::config::{ConfigError, ConsulConfig};
+use crate::registry::ConsulRegistry;
+
+/// Builds runs over one Consul.
+#[derive(Debug, Clone)]
+pub struct ConsulFactory {
+    id: Arc<RegistryId>,
+    config: Arc<ConsulConfig>,
+    seed: Option<u64>,
+}
+
+impl ConsulFactory {
+    /// A registry of that name. Consul need not run yet.
+    pub fn new(
+        name: RegistryName,
+        cluster: ClusterId,
+        mut config: ConsulConfig,
+    ) -> Result<Self, ConfigError> {
+        config.check()?;
+        config.mapping.cluster.get_or_insert_with(|| cluster.clone());
+        let id = Arc::new(RegistryId { name, provider: Provider::Consul, cluster });
+        Ok(Self { id, config: Arc::new(config), seed: None })
+    }
+    /// With chances that are the same for every run; for tests.
+    #[must_use]
+    pub const fn seeded(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+}
+
+impl RegistryFactory for ConsulFactory {
+    fn spec(&self) -> RegistrySpec {
+        RegistrySpec { id: Arc::clone(&self.id), rank: 1, can_confirm: true }
+    }
+    fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
+        if !self.config.tls.verify {
+            tracing::warn!(registry = %self.id.name, "the certificate of consul is not verified: anybody may answer in its place");
+        }
+        let client = Client::new(&self.config, &self.config.addresses).map_err(RegistryError::retryable)?;
+        let seed = self.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
+        Ok(Box::new(ConsulRegistry::new(Arc::clone(&self.config), client, seed)))
+    }
+}

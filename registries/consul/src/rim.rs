@@ -1,0 +1,288 @@
+//! The rim: sends what the scopes' machines ask for, tells them what came back and what time it is, and says on what
+//! they say. It decides nothing.
+//!
+//! One task per run, with a task for each request under way; all end when it is dropped. What one scope says reaches
+//! the core in the order of its steps.
+
+mod discover;
+mod fetch;
+mod parts;
+mod place;
+mod status;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until};
+use tributary_model::{Delta, Item, Key, Mono, Scope};
+use tributary_registry_api::{
+    Asks, Backoff, BackoffPolicy, CancellationToken, Chance, Inlet, Reason, RegistryError, RegistryIo,
+    SplitMix,
+};
+
+use crate::client::{Client, Fault};
+use crate::config::{ConsulConfig, Datacenters};
+use crate::map::Pool;
+use crate::modes::{Answer, Input, Output, Request};
+use crate::token::Token;
+use discover::Discovered;
+use fetch::Fetch;
+use place::Place;
+
+/// How often a scope's status is told at least, and what changes slowly at most.
+const STATUS: Duration = Duration::from_secs(5);
+/// How long a refused token is not looked at again.
+const REREAD: Duration = Duration::from_secs(5);
+
+/// What a task has come to.
+enum Done {
+    Reply(usize, u64, Result<Answer, Fault>),
+    Token(Result<bool, Fault>),
+    Discovered(Result<Discovered, Fault>),
+}
+
+/// One run.
+pub(crate) struct Rim {
+    config: Arc<ConsulConfig>,
+    client: Client,
+    out: Inlet,
+    asks: Asks,
+    start: Instant,
+    chance: SplitMix,
+    token: Arc<Mutex<Token>>,
+    pool: Pool,
+    places: Vec<Place>,
+    by_scope: BTreeMap<Scope, usize>,
+    tasks: JoinSet<Done>,
+    discovery: Backoff,
+    discover_at: Option<Instant>,
+    discovered: bool,
+    files_at: Instant,
+    status_at: Instant,
+    token_busy: bool,
+    token_at: Option<Instant>,
+    token_refused: Instant,
+    token_fault: Option<Reason>,
+}
+
+impl Rim {
+    pub(crate) fn new(config: Arc<ConsulConfig>, client: Client, io: RegistryIo, seed: u64) -> Self {
+        let now = Instant::now();
+        let policy = BackoffPolicy {
+            first: config.timing.pause_first,
+            cap: config.timing.pause_most,
+            ..BackoffPolicy::default()
+        };
+        Self {
+            client,
+            out: io.out,
+            asks: io.asks,
+            start: now,
+            chance: SplitMix::seeded(seed),
+            token: Arc::new(Mutex::new(Token::new(config.auth.token.clone()))),
+            pool: Pool::default(),
+            places: Vec::new(),
+            by_scope: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            discovery: Backoff::new(policy),
+            discover_at: None,
+            discovered: false,
+            files_at: now + config.timing.files,
+            status_at: now,
+            token_busy: false,
+            token_at: None,
+            token_refused: now,
+            token_fault: None,
+            config,
+        }
+    }
+
+    /// Runs until it is stopped or nobody listens any more.
+    pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), RegistryError> {
+        self.announce();
+        self.look_at_token(false);
+        while !self.out.is_closed() {
+            let due = self.due();
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                key = self.asks.next() => self.asked(&key),
+                Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => self.done(done)?,
+                () = sleep_until(due) => {}
+            }
+            self.tick()?;
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Mono {
+        Mono::from_elapsed(self.start.elapsed())
+    }
+
+    /// Says what must be known before this registry counts, as far as that is known itself.
+    fn announce(&self) {
+        let known = match &self.config.datacenters {
+            Datacenters::Listed(names) => {
+                parts::of(&self.config, names, names.first().map_or("", |name| name))
+            }
+            Datacenters::Local | Datacenters::All => Vec::new(),
+        };
+        let scopes = known.iter().filter_map(|part| parts::scope(part).ok());
+        let all = std::iter::once(parts::directory()).flatten().chain(scopes);
+        let collections: Vec<_> = all.flat_map(|scope| place::collections(&scope)).collect();
+        self.out.send(Delta::Required(collections));
+    }
+
+    fn done(&mut self, done: Result<Done, JoinError>) -> Result<(), RegistryError> {
+        match done {
+            Ok(Done::Reply(place, number, reply)) => self.replied(place, number, reply),
+            Ok(Done::Token(looked)) => self.token_looked(looked),
+            Ok(Done::Discovered(Ok(found))) => self.discovered(&found)?,
+            Ok(Done::Discovered(Err(fault))) => self.undiscovered(&fault),
+            Err(error) if error.is_cancelled() => {}
+            Err(_) => return Err(RegistryError::retryable("a request ended in a panic")),
+        }
+        Ok(())
+    }
+
+    fn replied(&mut self, place: usize, number: u64, reply: Result<Answer, Fault>) {
+        let Some(known) = self.places.get_mut(place) else { return };
+        known.under_way.remove(&number);
+        let reply = match reply {
+            Ok(answer) => {
+                known.fault = None;
+                Ok(answer)
+            }
+            Err(fault) => {
+                known.fault = Some(fault.reason);
+                Err(fault.failure)
+            }
+        };
+        self.step(place, Input::Replied(number, reply));
+    }
+
+    fn asked(&mut self, key: &Key) {
+        let name = match &key.item {
+            Item::Service(decl) => &decl.object.name,
+            Item::Group(group) => &group.object.name,
+            Item::Workload(_) | Item::Gateway(_) | Item::Settings | Item::Alias(_) => return,
+        };
+        if let Some(place) = self.by_scope.get(&key.scope) {
+            self.step(*place, Input::Asked(Arc::clone(name)));
+        }
+    }
+
+    fn step(&mut self, place: usize, input: Input) {
+        let (now, chance) = (self.now(), self.chance.unit());
+        let Some(known) = self.places.get_mut(place) else { return };
+        let outputs = known.machine.step(now, chance, input);
+        let mut said = Vec::new();
+        let mut reread = false;
+        for output in outputs {
+            match output {
+                Output::Send(request) => send(&mut self.tasks, known, place, request),
+                Output::Cancel(number) => {
+                    if let Some(task) = known.under_way.remove(&number) {
+                        task.abort();
+                    }
+                }
+                Output::RereadToken => reread = true,
+                other => known.say(other, &self.config.mapping, &mut self.pool, &mut said),
+            }
+        }
+        if !said.is_empty() {
+            self.out.send_all(said);
+        }
+        if reread && self.token_refused <= Instant::now() {
+            self.token_refused = Instant::now() + REREAD;
+            self.look_at_token(true);
+        }
+    }
+
+    /// When something is to be done without anything having come.
+    fn due(&self) -> Instant {
+        let now = self.now();
+        let machines = self.places.iter().filter_map(|place| place.machine.due(now));
+        let machines = machines.min().map(|at| self.start + Duration::from_millis(at.0));
+        let times = [machines, self.discover_at, self.token_at, Some(self.files_at), Some(self.status_at)];
+        times.into_iter().flatten().min().unwrap_or(self.files_at)
+    }
+
+    fn tick(&mut self) -> Result<(), RegistryError> {
+        let now = self.now();
+        for place in 0..self.places.len() {
+            if self.places.get(place).and_then(|place| place.machine.due(now)).is_some_and(|due| due <= now) {
+                self.step(place, Input::Tick);
+            }
+        }
+        let now = Instant::now();
+        if self.discover_at.is_some_and(|at| at <= now) {
+            self.discover_at = None;
+            self.tasks.spawn(discover::discover(self.client.clone(), self.config.timing.grace));
+        }
+        if self.token_at.is_some_and(|at| at <= now) {
+            self.token_at = None;
+            self.look_at_token(false);
+        }
+        if self.files_at <= now {
+            self.files_at = now + self.config.timing.files;
+            self.look_at_files();
+        }
+        self.tell_status(now);
+        Ok(())
+    }
+
+    fn look_at_files(&mut self) {
+        let clients =
+            std::iter::once(&self.client).chain(self.places.iter().map(|place| &place.fetch.client));
+        for client in clients {
+            // a file that is being written is read again the next time
+            if let Err(error) = client.reload(&self.config) {
+                tracing::warn!(%error, "keeps the certificates that it has");
+            }
+        }
+        self.look_at_token(false);
+    }
+
+    fn look_at_token(&mut self, refused: bool) {
+        if std::mem::replace(&mut self.token_busy, true) {
+            return;
+        }
+        let (token, client) = (Arc::clone(&self.token), self.client.clone());
+        self.tasks.spawn(async move {
+            Done::Token(token.lock().await.refresh(&client, jiff::Timestamp::now(), refused).await)
+        });
+    }
+
+    /// The first look lets everything begin; a token that is another one makes everything begin anew.
+    fn token_looked(&mut self, looked: Result<bool, Fault>) {
+        self.token_busy = false;
+        let begun = self.discovered || self.discover_at.is_some();
+        match looked {
+            Ok(changed) => {
+                self.token_fault = None;
+                if !begun {
+                    self.discover_at = Some(Instant::now());
+                } else if changed {
+                    self.share_token();
+                    (0..self.places.len()).for_each(|place| self.step(place, Input::TokenChanged));
+                }
+            }
+            Err(fault) => {
+                self.token_fault = Some(fault.reason.clone());
+                if !begun {
+                    self.undiscovered(&fault);
+                    self.token_at = self.discover_at.take();
+                }
+            }
+        }
+    }
+}
+
+fn send(tasks: &mut JoinSet<Done>, place: &mut Place, at: usize, request: Request) {
+    let (fetch, number): (Fetch, u64) = (place.fetch.clone(), request.number);
+    let task = tasks.spawn(async move { Done::Reply(at, number, fetch.run(request).await) });
+    place.under_way.insert(number, task);
+}

@@ -1,0 +1,191 @@
+//! Which datacenters there are, which is the agent's own, and the scopes that follow from it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::time::Instant;
+use tributary_model::{Completeness, Delta, Scope, SourceState, SourceStatus};
+use tributary_registry_api::{Reason, RegistryError};
+
+use super::fetch::Fetch;
+use super::place::{Place, collections};
+use super::{Done, Rim, parts};
+use crate::answer::Failure;
+use crate::client::{Client, Fault, Get};
+use crate::config::Datacenters;
+use crate::map::name::Part;
+use crate::modes::{Input, Settings};
+use crate::wire::lists::datacenters;
+
+/// What the agent says of datacenters.
+pub(super) struct Discovered {
+    own: String,
+    all: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct AgentSelf {
+    config: AgentConfig,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct AgentConfig {
+    datacenter: String,
+}
+
+pub(super) async fn discover(client: Client, timeout: Duration) -> Done {
+    Done::Discovered(ask(&client, timeout).await)
+}
+
+/// Asks the first address that answers. An agent that does not say where it is because the token may not read it lists
+/// its own datacenter first.
+async fn ask(client: &Client, timeout: Duration) -> Result<Discovered, Fault> {
+    let mut last = None;
+    for server in 0..client.addresses() {
+        match ask_one(client, server, timeout).await {
+            Ok(found) => return Ok(found),
+            Err(fault) => last = Some(fault),
+        }
+    }
+    let none = || Fault { failure: Failure::Config, reason: Reason::new("there is no address to ask") };
+    Err(last.unwrap_or_else(none))
+}
+
+async fn ask_one(client: &Client, server: usize, timeout: Duration) -> Result<Discovered, Fault> {
+    let get = |path| Get { path, query: Vec::new(), timeout, skip: None };
+    let raw = client.get(server, &get(&["catalog", "datacenters"])).await?;
+    let body = raw.body.unwrap_or_default();
+    let broken = |why: String| Fault { failure: Failure::Broken, reason: Reason::new(why) };
+    let all = datacenters(raw.content_type.as_deref(), &body).map_err(|error| broken(error.to_string()))?;
+    let first = all.first().cloned().ok_or_else(|| broken("the list of datacenters is empty".to_owned()))?;
+    if all.len() == 1 {
+        return Ok(Discovered { own: first, all });
+    }
+    let own = match client.get(server, &get(&["agent", "self"])).await {
+        Ok(raw) => serde_json::from_slice::<AgentSelf>(&raw.body.unwrap_or_default()).ok(),
+        Err(_) => None,
+    };
+    Ok(Discovered { own: own.map_or(first, |own| own.config.datacenter), all })
+}
+
+impl Rim {
+    /// The datacenters are known: scopes that are new begin. One that is not listed any more stays, since an agent that
+    /// has lost sight of a datacenter does not list it either.
+    pub(super) fn discovered(&mut self, found: &Discovered) -> Result<(), RegistryError> {
+        self.discovery.reset();
+        let wanted = match &self.config.datacenters {
+            Datacenters::Local => vec![found.own.clone()],
+            Datacenters::All => found.all.clone(),
+            Datacenters::Listed(names) => names.clone(),
+        };
+        if self.config.datacenters == Datacenters::All || !self.discovered {
+            self.add_places(&parts::of(&self.config, &wanted, &found.own), &found.own)?;
+        }
+        if self.config.datacenters == Datacenters::All {
+            self.discover_at = Some(Instant::now() + self.config.timing.poll);
+        }
+        self.discovered = true;
+        self.say_directory(found);
+        Ok(())
+    }
+
+    fn add_places(&mut self, wanted: &[Part], own: &str) -> Result<(), RegistryError> {
+        let before = self.places.len();
+        for part in wanted {
+            let scope = parts::scope(part).map_err(RegistryError::final_)?;
+            if self.by_scope.contains_key(&scope) {
+                continue;
+            }
+            let place = self.place(part, own, scope.clone(), wanted.len())?;
+            self.by_scope.insert(scope, self.places.len());
+            self.places.push(place);
+        }
+        if self.places.len() == before {
+            return Ok(());
+        }
+        let known = self.by_scope.keys().cloned();
+        let scopes = parts::directory().into_iter().chain(known);
+        let required = scopes.flat_map(|scope| collections(&scope)).collect();
+        self.out.send(Delta::Required(required));
+        for place in before..self.places.len() {
+            if let Some(place) = self.places.get(place) {
+                self.out.send_all(collections(&place.area.scope).map(Delta::Restart));
+            }
+            self.step(place, Input::Started);
+        }
+        Ok(())
+    }
+
+    fn place(&self, part: &Part, own: &str, scope: Scope, scopes: usize) -> Result<Place, RegistryError> {
+        let client = match self.config.datacenter_addresses.get(&part.datacenter) {
+            Some(addresses) => Client::new(&self.config, addresses).map_err(RegistryError::retryable)?,
+            None => self.client.clone(),
+        };
+        let fetch = Fetch::new(client, part.clone(), own, Arc::clone(&self.config));
+        let settings = self.settings(&fetch.client, scopes.max(1), !part.peer.is_empty());
+        Ok(Place::new(part, own, scope, fetch, settings))
+    }
+
+    /// A scope's share of what the connections carry; what is not for long polls is kept free for the other reads.
+    fn settings(&self, client: &Client, scopes: usize, peer: bool) -> Settings {
+        let limits = self.config.limits;
+        let room =
+            if client.shares(0) { limits.shared_connections * limits.streams } else { limits.connections };
+        let share = room / scopes;
+        Settings {
+            timing: self.config.timing,
+            limits,
+            polls: share.saturating_sub(limits.concurrency + 4),
+            mode: self.config.mode,
+            has_token: !matches!(self.config.auth.token, crate::config::TokenSource::None),
+            servers: client.addresses(),
+            peer,
+        }
+    }
+
+    pub(super) fn undiscovered(&mut self, fault: &Fault) {
+        let mut after = self.discovery.next(&mut self.chance);
+        if fault.failure == Failure::Auth {
+            after = after.max(Duration::from_secs(5).min(self.config.timing.pause_auth));
+        }
+        self.discover_at = Some(Instant::now() + after);
+        if self.discovered {
+            return;
+        }
+        let state = match fault.failure {
+            Failure::Auth => SourceState::AuthFailed,
+            Failure::Config | Failure::Unsupported => SourceState::Forbidden,
+            Failure::Broken => SourceState::Broken,
+            Failure::Transient | Failure::Overload => SourceState::Unreachable,
+        };
+        let status =
+            SourceStatus { retry_in: Some(after), ..SourceStatus::new(state, fault.reason.shared()) };
+        if let Some(scope) = parts::directory() {
+            self.out.send(Delta::Status(scope, status));
+        }
+    }
+
+    fn say_directory(&self, found: &Discovered) {
+        let Some(scope) = parts::directory() else { return };
+        let details = [("own", found.own.clone()), ("known", found.all.join(", "))];
+        let details = details.map(|(name, value)| (name.into(), value.into()));
+        let status = SourceStatus { details: details.into(), ..SourceStatus::new(SourceState::Live, "") };
+        let mut said = Vec::new();
+        for collection in collections(&scope) {
+            said.push(Delta::Restart(collection.clone()));
+            said.push(Delta::Synced(collection, Completeness::Complete));
+        }
+        said.push(Delta::Status(scope, status));
+        self.out.send_all(said);
+    }
+
+    /// Clients of their own use the same token.
+    pub(super) fn share_token(&self) {
+        for place in &self.places {
+            place.fetch.client.take_token(&self.client);
+        }
+    }
+}

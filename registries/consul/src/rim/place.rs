@@ -1,0 +1,123 @@
+//! One scope of a run: its machine, its requests under way, and what it has said of its services.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tokio::task::AbortHandle;
+use tributary_model::{
+    Basis, Collection, CollectionKind, Completeness, Delta, Evidence, Fact, ObjectRef, Scope, SourceStatus,
+};
+use tributary_registry_api::Reason;
+
+use super::fetch::Fetch;
+use crate::content::Instances;
+use crate::map::name::Part;
+use crate::map::{Area, MapConfig, Pool, facts, keys, read};
+use crate::modes::{Machine, Output, Settings};
+use crate::watch::Word;
+
+/// One scope.
+pub(super) struct Place {
+    pub(super) area: Area,
+    pub(super) fetch: Fetch,
+    pub(super) machine: Machine,
+    pub(super) under_way: BTreeMap<u64, AbortHandle>,
+    /// Why the last request that came to nothing did, until one does not.
+    pub(super) fault: Option<Reason>,
+    pub(super) told: Option<SourceStatus>,
+    /// Services whose declarations have been said.
+    declared: BTreeSet<Arc<str>>,
+    /// Which objects of a service have been said to be bad.
+    problems: BTreeMap<Arc<str>, Vec<ObjectRef>>,
+}
+
+/// The facts of a scope: declarations and their endpoints.
+pub(super) fn collections(scope: &Scope) -> [Collection; 2] {
+    [CollectionKind::Services, CollectionKind::Groups].map(|kind| Collection { scope: scope.clone(), kind })
+}
+
+impl Place {
+    pub(super) fn new(part: &Part, own: &str, scope: Scope, fetch: Fetch, settings: Settings) -> Self {
+        Self {
+            area: Area::new(part.clone(), own, scope),
+            fetch,
+            machine: Machine::new(settings),
+            under_way: BTreeMap::new(),
+            fault: None,
+            told: None,
+            declared: BTreeSet::new(),
+            problems: BTreeMap::new(),
+        }
+    }
+
+    /// What the machine says, in the words of the core.
+    pub(super) fn say(&mut self, output: Output, config: &MapConfig, pool: &mut Pool, out: &mut Vec<Delta>) {
+        match output {
+            Output::Say(name, instances, Word::Confirmed) if instances.entries.is_empty() => {
+                self.withdraw(&name, config, &Evidence::Confirmed, out);
+            }
+            Output::Say(name, instances, word) => self.put(&name, &instances, word, config, pool, out),
+            Output::Gone(name, Word::Confirmed) => self.withdraw(&name, config, &Evidence::Confirmed, out),
+            Output::Gone(name, _) => self.withdraw(&name, config, &Evidence::AbsentFromList, out),
+            Output::Synced { complete } => {
+                let how = if complete { Completeness::Complete } else { Completeness::Filtered };
+                out.extend(collections(&self.area.scope).map(|collection| Delta::Synced(collection, how)));
+            }
+            Output::Confirmed => out.extend(collections(&self.area.scope).map(Delta::Progress)),
+            Output::Send(_) | Output::Cancel(_) | Output::RereadToken => {}
+        }
+    }
+
+    /// A short answer says what its instances are, but not what their service is: its ports follow from all of them.
+    fn put(
+        &mut self,
+        name: &Arc<str>,
+        instances: &Instances,
+        word: Word,
+        config: &MapConfig,
+        pool: &mut Pool,
+        out: &mut Vec<Delta>,
+    ) {
+        let known = read(&instances.entries, &self.area, config, instances.translated, pool);
+        let mapped = facts(&self.area, name, &known, config);
+        let basis = basis(word);
+        let doubted = matches!(word, Word::Doubted(_)) && self.declared.contains(name);
+        for fact in mapped.facts {
+            if !(doubted && matches!(fact, Fact::Service(..))) {
+                out.push(Delta::Put(self.area.scope.clone(), fact, basis.clone()));
+            }
+        }
+        if !known.is_empty() {
+            self.declared.insert(Arc::clone(name));
+        }
+        let bad: Vec<ObjectRef> = mapped.problems.iter().map(|(object, _)| object.clone()).collect();
+        out.extend(
+            mapped.problems.into_iter().map(|(object, problem)| Delta::Problem(object, Some(problem))),
+        );
+        self.replace_problems(name, bad, out);
+    }
+
+    fn withdraw(&mut self, name: &Arc<str>, config: &MapConfig, evidence: &Evidence, out: &mut Vec<Delta>) {
+        let keys = keys(&self.area, name, config);
+        out.extend(keys.into_iter().map(|key| Delta::Drop(key, evidence.clone())));
+        self.declared.remove(name);
+        self.replace_problems(name, Vec::new(), out);
+    }
+
+    fn replace_problems(&mut self, name: &Arc<str>, bad: Vec<ObjectRef>, out: &mut Vec<Delta>) {
+        let before = match bad.is_empty() {
+            true => self.problems.remove(name),
+            false => self.problems.insert(Arc::clone(name), bad.clone()),
+        };
+        let good = before.into_iter().flatten().filter(|object| !bad.contains(object));
+        out.extend(good.map(|object| Delta::Problem(object, None)));
+    }
+}
+
+fn basis(word: Word) -> Basis {
+    match word {
+        Word::Doubted(_) => Basis::Doubted("consul's answer may be short or old".into()),
+        Word::Sound => Basis::Unsure("any server may have answered".into()),
+        Word::Confirmed => Basis::Authoritative,
+    }
+}

@@ -1,0 +1,76 @@
+//! What the scopes say of themselves: at once where they fare otherwise, else from time to time.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use tributary_model::{Delta, Mono, SourceState, SourceStatus};
+
+use super::place::Place;
+use super::{Rim, STATUS};
+use crate::modes::{Mode, Report};
+
+impl Rim {
+    /// Says how each scope is doing, where that is another status than the last or the time has come.
+    pub(super) fn tell_status(&mut self, at: Instant) {
+        let now = self.now();
+        let periodic = self.status_at <= at;
+        if periodic {
+            self.status_at = at + STATUS;
+        }
+        let mut said = Vec::new();
+        for place in &mut self.places {
+            if !periodic && place.told.as_ref().is_some_and(|told| told.state == place.machine.state()) {
+                continue;
+            }
+            let report = place.machine.report(now);
+            let status = status(place, &report, now, self.token_fault.as_ref().map(|fault| fault.shared()));
+            if place.told.as_ref() != Some(&status) {
+                place.told = Some(status.clone());
+                said.push(Delta::Status(place.area.scope.clone(), status));
+            }
+        }
+        if !said.is_empty() {
+            self.out.send_all(said);
+        }
+    }
+}
+
+fn status(place: &Place, report: &Report, now: Mono, token: Option<Arc<str>>) -> SourceStatus {
+    let mut reason: Arc<str> = report.reason.into();
+    if !matches!(report.state, SourceState::Live | SourceState::Syncing)
+        && let Some(fault) = &place.fault
+    {
+        reason = format!("{} ({fault})", report.reason).into();
+    }
+    if let (SourceState::AuthFailed, Some(token)) = (report.state, token) {
+        reason = token;
+    }
+    let mode = match report.mode {
+        Mode::Precise => "precise".to_owned(),
+        Mode::Doorbell if report.mode_reason.is_empty() => "doorbell".to_owned(),
+        Mode::Doorbell => format!("doorbell: {}", report.mode_reason),
+    };
+    let ago = report
+        .last_success
+        .map_or_else(|| "never".to_owned(), |at| format!("{} s ago", now.since(at).as_secs()));
+    let index = report.index.map_or_else(|| "none".to_owned(), |index| index.to_string());
+    let view = if report.filtered { "filtered by ACLs" } else { "all" };
+    let details = [
+        ("mode", mode),
+        ("index", index),
+        ("last success", ago),
+        ("lag", format!("{} ms", report.lag.as_millis())),
+        ("services", report.services.to_string()),
+        ("failing", report.failing.to_string()),
+        ("doubtful", report.doubtful.to_string()),
+        ("ACL view", view.to_owned()),
+        ("address", place.fetch.client.address(report.server)),
+        ("requests", report.under_way.to_string()),
+        ("overloads", report.overloads.to_string()),
+    ];
+    SourceStatus {
+        retry_in: place.machine.retry_in(now),
+        details: details.map(|(name, value)| (name.into(), value.into())).into(),
+        ..SourceStatus::new(report.state, reason)
+    }
+}

@@ -1,0 +1,110 @@
+//! The ACL token: where it comes from, and when it is looked at again.
+//!
+//! Owned by the rim, which asks for it at the start, when files may have changed, and when it was refused.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use secrecy::{ExposeSecret, SecretString};
+use tributary_registry_api::Reason;
+
+use crate::answer::Failure;
+use crate::client::{Client, Fault, Get};
+use crate::config::TokenSource;
+use crate::wire::lists::{Login, login};
+
+const MAX_TOKEN: usize = 64 << 10;
+
+/// The token of one registry.
+#[derive(Debug)]
+pub struct Token {
+    source: TokenSource,
+    current: Option<SecretString>,
+    /// When a token from a login is to be replaced.
+    renew_at: Option<Timestamp>,
+}
+
+impl Token {
+    /// From this source; not looked at yet.
+    #[must_use]
+    pub const fn new(source: TokenSource) -> Self {
+        Self { source, current: None, renew_at: None }
+    }
+    /// Whether there is to be one at all.
+    #[must_use]
+    pub const fn is_wanted(&self) -> bool {
+        !matches!(self.source, TokenSource::None)
+    }
+    /// Looks at the source. `refused` says that the token which is used now was; only then, or when it is about to
+    /// expire, is a new one asked for with a login. True where it is another token now.
+    pub async fn refresh(&mut self, client: &Client, now: Timestamp, refused: bool) -> Result<bool, Fault> {
+        let found = match &self.source {
+            TokenSource::None => None,
+            TokenSource::Value(token) => Some(token.clone()),
+            TokenSource::File(path) => Some(read(path).await?),
+            TokenSource::Login { method, bearer } => {
+                let due = self.current.is_none() || refused || self.renew_at.is_some_and(|at| at <= now);
+                if !due {
+                    return Ok(false);
+                }
+                let given = log_in(client, method, &read(bearer).await?).await?;
+                self.renew_at = given.expires.and_then(|expires| renewal(now, expires));
+                Some(given.secret)
+            }
+        };
+        let text =
+            |token: &Option<SecretString>| token.as_ref().map(|token| token.expose_secret().to_owned());
+        let changed = text(&found) != text(&self.current);
+        self.current = found;
+        if changed {
+            client.set_token(self.current.as_ref());
+        }
+        Ok(changed)
+    }
+}
+
+/// When four fifths of its life are over.
+fn renewal(now: Timestamp, expires: Timestamp) -> Option<Timestamp> {
+    let left = expires.as_second().saturating_sub(now.as_second()).max(0);
+    now.checked_add(jiff::SignedDuration::from_secs(left / 5 * 4)).ok()
+}
+
+/// The first word of a file.
+async fn read(path: &std::path::Path) -> Result<SecretString, Fault> {
+    let refused = |why: String| Fault {
+        failure: Failure::Auth,
+        reason: Reason::new(format!("token file {} {why}", path.display())),
+    };
+    let text =
+        tokio::fs::read_to_string(path).await.map_err(|error| refused(format!("cannot be read: {error}")))?;
+    let text = secrecy::zeroize::Zeroizing::new(text);
+    match text.trim() {
+        "" => Err(refused("is empty; write the token into it".to_owned())),
+        long if long.len() > MAX_TOKEN => Err(refused("is too long for a token".to_owned())),
+        token => Ok(SecretString::from(token)),
+    }
+}
+
+async fn log_in(client: &Client, method: &str, bearer: &SecretString) -> Result<Login, Fault> {
+    let body = serde_json::json!({ "AuthMethod": method, "BearerToken": bearer.expose_secret() });
+    let get =
+        Get { path: &["acl", "login"], query: Vec::new(), timeout: Duration::from_secs(10), skip: None };
+    let raw = client.post(0, &get, body.to_string().into_bytes()).await?;
+    let body = raw.body.unwrap_or_default();
+    login(raw.content_type.as_deref(), &body).map_err(|_| Fault {
+        failure: Failure::Broken,
+        reason: Reason::new("the answer to a login cannot be read; check that the address is Consul's"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_renewed_before_it_expires() {
+        let now = Timestamp::from_second(1_000).unwrap();
+        let at = |second| renewal(now, Timestamp::from_second(second).unwrap()).unwrap().as_second();
+        assert_eq!((at(2_000), at(1_000), at(500)), (1_800, 1_000, 1_000));
+    }
+}

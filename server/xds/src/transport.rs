@@ -7,6 +7,7 @@
 mod body;
 mod connection;
 mod health;
+mod later;
 mod outbox;
 mod reader;
 mod route;
@@ -14,6 +15,7 @@ mod server;
 mod stream;
 pub mod tls;
 
+pub use later::Later;
 pub use server::{Limits, Listening, XdsServer, XdsServerBuilder};
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The server under test, whole but for the command line: runtime, core, answers, sessions, port.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
@@ -10,8 +10,8 @@ use tributary_runtime::{DropRecords, Fanout, Handle, Runtime, RuntimeConfig, Sou
 use tributary_suites::tls::Authority;
 use tributary_xds::answers::{CatalogAnswers, Kind};
 use tributary_xds::source::CatalogSource;
-use tributary_xds::transport::XdsServer;
 use tributary_xds::transport::tls::{Tls, TlsMaterial};
+use tributary_xds::transport::{Later, XdsServer};
 
 use crate::intake::spec;
 use crate::naive::Content;
@@ -31,17 +31,14 @@ pub(crate) struct Rig {
     handle: Handle,
 }
 
-#[derive(Default)]
-struct Waker(OnceLock<XdsServer>);
+struct Woken(Later);
 
-impl Fanout for Waker {
+impl Fanout for Woken {
     fn published(&self, catalog: &Arc<Catalog>, changed: &Changed, observed: Observed) {
-        if let Some(server) = self.0.get() {
-            server.published(catalog, changed, observed);
-        }
+        self.0.published(catalog, changed, observed);
     }
     fn is_writing(&self) -> bool {
-        self.0.get().is_some_and(XdsServer::is_writing)
+        self.0.is_writing()
     }
 }
 
@@ -59,12 +56,12 @@ impl CatalogSource for Current {
 impl Rig {
     /// Starts it on a free port and waits until the world is published.
     pub(crate) async fn start(size: Size) -> Result<Self> {
-        let waker = Arc::new(Waker::default());
+        let later = Later::default();
         let clock = Arc::new(ProcessClock::starting_now());
         let runtime = Runtime::start(
             RuntimeConfig::default(),
             clock,
-            Arc::<Waker>::clone(&waker),
+            Arc::new(Woken(later.clone())),
             Box::new(DropRecords),
         );
         let handle = runtime.handle();
@@ -72,8 +69,7 @@ impl Rig {
         let server =
             XdsServer::builder(Arc::<CatalogAnswers>::clone(&answers), Arc::new(Current(handle.clone())))
                 .build();
-        // Nobody else sets it.
-        let _ = waker.0.set(server.clone());
+        later.set(&server);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let addr = listener.local_addr()?.to_string();
         server.listen(listener, None);

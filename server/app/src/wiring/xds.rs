@@ -1,8 +1,8 @@
 //! The xDS server over the runtime: catalog and readiness in, wake-ups out, certificates from files.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -14,7 +14,7 @@ use tributary_runtime::{Fanout, Handle};
 use tributary_xds::answers::CatalogAnswers;
 use tributary_xds::source::CatalogSource;
 use tributary_xds::transport::tls::{Tls, TlsMaterial};
-use tributary_xds::transport::{Limits, XdsServer};
+use tributary_xds::transport::{Later, Limits, XdsServer};
 
 use super::sessions::Sessions;
 use crate::admin::listener::cannot_bind;
@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_secs(5);
 /// The xDS part before anything is bound.
 pub struct Xds {
     tls: Option<Certificates>,
-    waker: Arc<Waker>,
+    later: Later,
 }
 
 /// A bound xDS address.
@@ -56,12 +56,12 @@ impl Xds {
     /// Reads certificates.
     pub fn build(config: &Config) -> Result<Self, Failure> {
         let tls = config.xds.tls.clone().map(Certificates::read).transpose()?;
-        Ok(Self { tls, waker: Arc::default() })
+        Ok(Self { tls, later: Later::default() })
     }
     /// Wakes the sessions of the server that is started later; until then there are none.
     #[must_use]
     pub fn fanout(&self) -> Arc<dyn Fanout> {
-        Arc::<Waker>::clone(&self.waker)
+        Arc::new(Woken(self.later.clone()))
     }
     /// Serves the bound address. `epoch` is when the process's clock began.
     pub fn start(
@@ -78,7 +78,7 @@ impl Xds {
             .seed(u64::from(std::process::id()))
             .build();
         // Set before the listener is served, so that no session misses a generation.
-        let _ = self.waker.0.set(server.clone());
+        self.later.set(&server);
         let tls = self.tls.as_ref().map(|certificates| Arc::clone(&certificates.tls));
         server.listen(bound.listener, tls);
         let sessions = Arc::new(Sessions {
@@ -141,17 +141,14 @@ impl CatalogSource for Source {
 }
 
 /// What the runtime sees of sessions.
-#[derive(Default)]
-struct Waker(OnceLock<XdsServer>);
+struct Woken(Later);
 
-impl Fanout for Waker {
+impl Fanout for Woken {
     fn published(&self, catalog: &Arc<Catalog>, changed: &Changed, observed: Observed) {
-        if let Some(server) = self.0.get() {
-            server.published(catalog, changed, observed);
-        }
+        self.0.published(catalog, changed, observed);
     }
     fn is_writing(&self) -> bool {
-        self.0.get().is_some_and(XdsServer::is_writing)
+        self.0.is_writing()
     }
 }
 

@@ -50,7 +50,7 @@ pub enum Command {
 /// Flags of `serve`. Each goes over its variable, its field in the file and its default.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ServeArgs {
-    /// A source, as KIND[=WHERE]: kubernetes, file=DIR. Repeat for several; replaces the file's `registries`
+    /// A source, as KIND[=WHERE]: kubernetes, consul=URL, file=DIR. Repeat for several; replaces the file's `registries`
     #[arg(long = "registry", value_name = "KIND[=WHERE]", value_parser = parse_registry)]
     pub registries: Vec<RegistryConfig>,
     /// Kinds of sources, as istiod takes them: Kubernetes,Consul. The same as one --registry for each
@@ -327,7 +327,8 @@ mod tests {
     #[test]
     fn what_cannot_be_is_a_usage_error_that_says_why() {
         for (words, says) in [
-            (&["serve", "--registry", "consul"][..], "TRB0106 registry kind `consul` is not built into"),
+            (&["serve", "--registry", "nacos"][..], "TRB0106 there is no registry kind `nacos`"),
+            (&["serve", "--registry", "consul=ftp://x"], "has a scheme other than http"),
             (&["serve", "--registry", "file"], "TRB0111 `--registry file` needs a directory"),
             (&["serve", "--registry", "kubernetes=here"], "TRB0111 `--registry kubernetes` takes no place"),
             (&["serve", "--registries", "Kubernetes,File"], "TRB0111 `--registry file` needs a directory"),

@@ -6,6 +6,7 @@
 
 pub mod change;
 pub mod check;
+pub mod consul;
 pub mod facts;
 pub mod file;
 pub mod kind;

@@ -12,6 +12,7 @@ use crate::exit::Failure;
 use crate::overlay;
 use crate::telemetry::{self, LogLevel};
 use crate::wiring::App;
+use crate::wiring::factories::Factories;
 
 /// The configuration of all layers; one without a registry is a mistake.
 pub fn load(args: &ServeArgs, env: &Environment) -> Result<Loaded, Failure> {
@@ -37,9 +38,10 @@ pub fn log(loaded: &Loaded) -> Result<LogLevel, Failure> {
 pub fn build(args: &ServeArgs, env: &Environment, loaded: Loaded, log: LogLevel) -> Result<App, Failure> {
     let (args, env) = (args.clone(), env.clone());
     let path = file(&args, &env);
+    let factories = Factories::new(env.clone());
     let layers =
         move |file: &_| layer(Some(file), &env, &|config, origins| overlay::apply(&args, config, origins));
-    App::build(loaded, path, Box::new(layers), log)
+    App::build(loaded, path, Box::new(layers), factories, log)
 }
 
 fn file(args: &ServeArgs, env: &Environment) -> Option<std::path::PathBuf> {

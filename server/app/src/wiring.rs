@@ -4,7 +4,9 @@
 //! so nothing can be served before everything that can be wrong has been looked at.
 
 pub mod config_source;
+pub mod consul;
 pub mod explain;
+pub mod factories;
 pub mod guard;
 pub mod inside;
 pub mod registries;
@@ -32,6 +34,7 @@ use crate::exit::{Exit, Failure};
 use crate::reload::{Layers, Reloader, Running};
 use crate::telemetry::LogLevel;
 use config_source::ConfigSource;
+use factories::Factories;
 use inside::Live;
 use registries::Registries;
 use xds::{BoundXds, Xds};
@@ -41,6 +44,7 @@ pub struct App {
     loaded: Loaded,
     file: Option<PathBuf>,
     layers: Layers,
+    factories: Factories,
     log: LogLevel,
     xds: Xds,
 }
@@ -81,13 +85,14 @@ impl App {
         loaded: Loaded,
         file: Option<PathBuf>,
         layers: Layers,
+        factories: Factories,
         log: LogLevel,
     ) -> Result<Self, Failure> {
         for registry in &loaded.config.registries {
-            registries::factories(registry, &loaded.config)?;
+            factories.of(registry, &loaded.config)?;
         }
         let xds = Xds::build(&loaded.config)?;
-        Ok(Self { loaded, file, layers, log, xds })
+        Ok(Self { loaded, file, layers, factories, log, xds })
     }
     /// Takes every port or none.
     pub async fn bind(self) -> Result<Bound, Failure> {
@@ -138,7 +143,7 @@ impl Bound {
             tasks.spawn(listener.serve(router(shared), stop.clone()));
         }
         let source = ConfigSource::start(&handle, &config).await?;
-        let registries = Registries::new(handle, source, self.app.log);
+        let registries = Registries::new(handle, source, self.app.factories, self.app.log);
         registries.join_all(&config).await?;
         if let Some(path) = self.app.file {
             let reloader = Reloader { path, layers: self.app.layers, running, apply: Arc::new(registries) };

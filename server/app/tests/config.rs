@@ -64,8 +64,8 @@ fn errors_name_file_line_and_field() {
             "TRB0102 t.yaml:4:21: start.firstSyncTimeout: `soon` is no length",
         ),
         (
-            "registries:\n- kind: consul\n",
-            "TRB0106 t.yaml:4:9: registries[0].kind: registry kind `consul` is not built",
+            "registries:\n- kind: nacos\n",
+            "TRB0106 t.yaml:4:9: registries[0].kind: there is no registry kind `nacos`",
         ),
         (
             "registries:\n- kind: flie\n",
@@ -100,6 +100,22 @@ fn errors_name_file_line_and_field() {
         (
             "registries:\n- {kind: kubernetes}\n- {kind: kubernetes, context: b}\n",
             "TRB0102 t.yaml:5:3: registries[1].clusterId: `Kubernetes` is the cluster of registry `kubernetes` too",
+        ),
+        (
+            "registries:\n- {kind: consul, addresses: ['http://u:hunter2@c']}\n",
+            "TRB0102 t.yaml:4:18: registries[0].addresses: the address of a consul holds a user or password",
+        ),
+        (
+            "registries:\n- {kind: consul, tokenFile: a, login: {method: b}}\n",
+            "TRB0102 t.yaml:4:32: registries[0].login: `tokenFile` is set too",
+        ),
+        (
+            "registries:\n- {kind: consul, places: {dc1: {network: 'a b'}}}\n",
+            "TRB0102 t.yaml:4:3: registries[0].network: ",
+        ),
+        (
+            "registries:\n- {kind: consul, mode: fast}\n",
+            "TRB0102 t.yaml:4:24: registries[0].mode: `fast` is not one of",
         ),
         ("writes: [services]\n", "TRB0102 t.yaml:3:10: writes[0]: `services` is not one of: addresses, "),
         ("systemNamespace: a/b\n", "TRB0102 t.yaml:3:1: systemNamespace: "),

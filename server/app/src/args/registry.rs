@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tributary_consul::config::Address;
 use tributary_model::Code;
 
 use crate::config::RegistryKind;
@@ -21,6 +22,16 @@ pub(super) fn parse_registry(text: &str) -> Result<RegistryConfig, Failure> {
             Ok(RegistryConfig { path: Some(PathBuf::from(place)), ..RegistryConfig::of_kind(kind) })
         }
         (RegistryKind::File, _) => wrong("`--registry file` needs a directory: file=DIR"),
+        (RegistryKind::Consul, None) => Ok(RegistryConfig::of_kind(kind)),
+        (RegistryKind::Consul, Some(place)) => {
+            let addresses: Vec<String> = place.split(',').map(|one| one.trim().to_owned()).collect();
+            for address in &addresses {
+                // The text may hold a password and is not repeated.
+                Address::parse(address)
+                    .map_err(|e| Failure::new(Exit::Usage, Code::FLAG_INVALID, e.to_string()))?;
+            }
+            Ok(RegistryConfig { addresses: Some(addresses), ..RegistryConfig::of_kind(kind) })
+        }
         (RegistryKind::Kubernetes, None) => Ok(RegistryConfig::of_kind(kind)),
         (RegistryKind::Kubernetes, Some(_)) => {
             wrong("`--registry kubernetes` takes no place; see --kubeconfig and --context")

@@ -1,4 +1,4 @@
-//! The kinds of registry: those that this version is built with, and those that it only knows of.
+//! The kinds of registry that this version is built with.
 
 use std::str::FromStr;
 
@@ -18,13 +18,13 @@ pub enum RegistryKind {
     /// A Kubernetes cluster: its Services and what they lead to, and its ServiceEntries,
     /// WorkloadEntries and WorkloadGroups where it has these kinds.
     Kubernetes,
+    /// A Consul: the services of its catalog and their instances.
+    Consul,
 }
 
 impl RegistryKind {
     /// All that this version is built with.
-    pub const ALL: &'static [Self] = &[Self::File, Self::Kubernetes];
-    /// Kinds that have a name and no code yet: asking for one is not a typing error.
-    pub const LATER: &'static [&'static str] = &["consul"];
+    pub const ALL: &'static [Self] = &[Self::File, Self::Kubernetes, Self::Consul];
 
     /// Its name in flags and files.
     #[must_use]
@@ -32,6 +32,7 @@ impl RegistryKind {
         match self {
             Self::File => "file",
             Self::Kubernetes => "kubernetes",
+            Self::Consul => "consul",
         }
     }
 }
@@ -48,11 +49,7 @@ impl FromStr for RegistryKind {
             return Ok(*kind);
         }
         let shown: String = text.chars().take(40).collect();
-        let message = if Self::LATER.iter().any(|later| later.eq_ignore_ascii_case(text)) {
-            format!("registry kind `{shown}` is not built into this version, which has: {}", built_in())
-        } else {
-            format!("there is no registry kind `{shown}`; this version has: {}", built_in())
-        };
+        let message = format!("there is no registry kind `{shown}`; this version has: {}", built_in());
         Err(Failure::new(Exit::Usage, Code::UNKNOWN_REGISTRY_KIND, message))
     }
 }
@@ -73,15 +70,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_that_comes_later_is_told_from_a_typing_error() {
-        let later = "consul".parse::<RegistryKind>().unwrap_err();
-        assert_eq!(later.code, Some(Code::UNKNOWN_REGISTRY_KIND));
-        assert_eq!(
-            later.message,
-            "registry kind `consul` is not built into this version, which has: file, kubernetes"
-        );
+    fn a_kind_is_told_from_a_typing_error() {
         let wrong = "files".parse::<RegistryKind>().unwrap_err();
-        assert_eq!(wrong.message, "there is no registry kind `files`; this version has: file, kubernetes");
+        assert_eq!(wrong.code, Some(Code::UNKNOWN_REGISTRY_KIND));
+        assert_eq!(
+            wrong.message,
+            "there is no registry kind `files`; this version has: file, kubernetes, consul"
+        );
         assert_eq!("file".parse::<RegistryKind>(), Ok(RegistryKind::File));
         assert_eq!("Kubernetes".parse::<RegistryKind>(), Ok(RegistryKind::Kubernetes), "as Istio writes it");
     }

@@ -24,6 +24,13 @@ pub const OTHER_VARIABLES: &[(&str, &str)] = &[
     ("CLUSTER_ID", "`clusterId`, where `TRIBUTARY_CLUSTER_ID` is not set"),
     ("POD_NAMESPACE", "`systemNamespace`, where `TRIBUTARY_SYSTEM_NAMESPACE` is not set"),
     ("KUBECONFIG", "kubeconfig files, merged, for a Kubernetes registry that names none"),
+    (
+        "CONSUL_HTTP_ADDR",
+        "the addresses of a Consul registry that names none; as are `CONSUL_HTTP_TOKEN`, \
+         `CONSUL_HTTP_TOKEN_FILE`, `CONSUL_HTTP_AUTH`, `CONSUL_HTTP_SSL`, `CONSUL_HTTP_SSL_VERIFY`, \
+         `CONSUL_CACERT`, `CONSUL_CAPATH`, `CONSUL_CLIENT_CERT`, `CONSUL_CLIENT_KEY`, \
+         `CONSUL_TLS_SERVER_NAME`, `CONSUL_NAMESPACE` and `CONSUL_PARTITION` for what it leaves out",
+    ),
 ];
 
 /// A field that a variable sets.

@@ -1,60 +1,31 @@
-//! From the configuration's registries to factories, at start and when the file changes.
-
-use std::sync::Arc;
+//! Keeps the running registries as the configuration lists them, at start and when the file changes.
 
 use async_trait::async_trait;
-use tributary_model::{ClusterId, Code, RegistryName};
-use tributary_registry_api::RegistryFactory;
+use tributary_model::{Code, RegistryName};
 use tributary_runtime::Handle;
-use tributary_service_entry::FileFactory;
 
 use super::config_source::ConfigSource;
+use super::factories::Factories;
+use crate::config::Config;
 use crate::config::change::Change;
 use crate::config::model::RegistryConfig;
-use crate::config::{Config, RegistryKind};
 use crate::exit::{Exit, Failure};
 use crate::reload::Apply;
 use crate::telemetry::LogLevel;
-
-/// The factories of one configured registry, which come and go together: a Kubernetes cluster is
-/// two registries. A source that is down is no error here: it is waited for.
-pub fn factories(
-    registry: &RegistryConfig,
-    config: &Config,
-) -> Result<Vec<Arc<dyn RegistryFactory>>, Failure> {
-    let name = registry.name.as_deref().unwrap_or_else(|| registry.kind.as_str());
-    let wrong = |e: tributary_model::InvalidName| Failure::config(format!("registry `{name}`: {e}"));
-    let name = RegistryName::new(name).map_err(wrong)?;
-    let cluster = registry.cluster_id.as_ref().unwrap_or(&config.cluster_id);
-    let cluster = ClusterId::new(cluster).map_err(wrong)?;
-    match registry.kind {
-        RegistryKind::File => {
-            let path = registry.path.clone().unwrap_or_default();
-            let files = FileFactory::new(name, cluster, vec![path]);
-            let domain = config.settings.trust_domain.as_deref();
-            Ok(vec![Arc::new(match domain {
-                Some(domain) => files.trust_domain(domain),
-                None => files,
-            })])
-        }
-        RegistryKind::Kubernetes => {
-            Err(Failure::config(format!("registry `{name}`: the cluster's registry is not wired yet")))
-        }
-    }
-}
 
 /// Joins, rotates and removes registries as the configuration says.
 pub struct Registries {
     handle: Handle,
     source: ConfigSource,
+    factories: Factories,
     log: LogLevel,
 }
 
 impl Registries {
     /// Over a running server.
     #[must_use]
-    pub const fn new(handle: Handle, source: ConfigSource, log: LogLevel) -> Self {
-        Self { handle, source, log }
+    pub const fn new(handle: Handle, source: ConfigSource, factories: Factories, log: LogLevel) -> Self {
+        Self { handle, source, factories, log }
     }
     /// Joins every registry of the configuration.
     pub async fn join_all(&self, config: &Config) -> Result<(), Failure> {
@@ -66,7 +37,7 @@ impl Registries {
     /// All of a registry's parts or none of them.
     async fn join(&self, registry: &RegistryConfig, config: &Config) -> Result<(), Failure> {
         let mut joined = Vec::new();
-        for factory in factories(registry, config)? {
+        for factory in self.factories.of(registry, config)? {
             let name = factory.spec().id.name.clone();
             if let Err(e) = self.handle.join(factory).await {
                 for name in joined {
@@ -80,7 +51,7 @@ impl Registries {
         Ok(())
     }
     async fn rotate(&self, registry: &RegistryConfig, config: &Config) -> Result<(), Failure> {
-        for factory in factories(registry, config)? {
+        for factory in self.factories.of(registry, config)? {
             let name = factory.spec().id.name.clone();
             self.handle.rotate(factory).await.map_err(|e| failed(name.as_str(), &e))?;
         }

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_model::{Code, Namespace, RegistryName};
+use tributary_consul::config::Address;
+use tributary_model::{Code, Namespace, NetworkId, RegistryName};
 
 use super::Rules;
 use crate::config::RegistryKind;
@@ -41,16 +42,14 @@ impl Rules<'_> {
     }
     fn registry(&self, i: usize, registry: &RegistryConfig) -> Result<(), Failure> {
         let field = |name: &str| format!("registries[{i}].{name}");
-        for (name, kind) in registry.fields_of_a_kind() {
-            if kind != registry.kind {
-                let why =
-                    format!("belongs to `kind: {}`, this one is {}", kind.as_str(), registry.kind.as_str());
-                return Err(self.invalid(&field(name), why));
-            }
+        if let Some((name, kind)) = registry.strangers().first() {
+            let why = format!("belongs to `kind: {}`, this one is {}", kind.as_str(), registry.kind.as_str());
+            return Err(self.invalid(&field(name), why));
         }
         match registry.kind {
             RegistryKind::File => self.file(&field("path"), registry)?,
             RegistryKind::Kubernetes => self.kubernetes(&field, registry)?,
+            RegistryKind::Consul => self.consul(&field, registry)?,
         }
         if let Some(name) = &registry.name {
             self.name(&field("name"), name, registry)?;
@@ -104,6 +103,39 @@ impl Rules<'_> {
         }
         for namespace in namespaces {
             Namespace::new(namespace).map_err(|e| self.invalid(field, e))?;
+        }
+        Ok(())
+    }
+    fn consul(&self, field: &dyn Fn(&str) -> String, registry: &RegistryConfig) -> Result<(), Failure> {
+        let own = registry.addresses.iter().map(|all| ("addresses", all));
+        let apart = registry.datacenter_addresses.iter().flat_map(BTreeMap::values);
+        for (name, addresses) in own.chain(apart.map(|all| ("datacenterAddresses", all))) {
+            if addresses.is_empty() {
+                return Err(self.invalid(&field(name), "names no address"));
+            }
+            for address in addresses {
+                Address::parse(address).map_err(|e| self.invalid(&field(name), e))?;
+            }
+        }
+        if registry.token_file.is_some() && registry.login.is_some() {
+            return Err(self.invalid(&field("login"), "`tokenFile` is set too; keep one of them"));
+        }
+        if registry.datacenters.as_ref().is_some_and(Vec::is_empty) {
+            return Err(self.invalid(&field("datacenters"), "names none; leave it out for the agent's own"));
+        }
+        let tls = registry.tls.as_ref();
+        if tls.is_some_and(|tls| tls.cert_file.is_some() != tls.key_file.is_some()) {
+            return Err(self.invalid(&field("tls"), "certFile and keyFile need each other"));
+        }
+        if registry.rate == Some(0) || registry.connections == Some(0) || registry.service_port == Some(0) {
+            return Err(self.invalid(&field("rate"), "rate, connections and servicePort must be more than 0"));
+        }
+        if let Some(namespace) = &registry.mesh_namespace {
+            Namespace::new(namespace).map_err(|e| self.invalid(&field("meshNamespace"), e))?;
+        }
+        let networks = registry.places.iter().flat_map(BTreeMap::values).filter_map(|p| p.network.as_ref());
+        for network in registry.network.iter().chain(networks) {
+            NetworkId::new(network).map_err(|e| self.invalid(&field("network"), e))?;
         }
         Ok(())
     }

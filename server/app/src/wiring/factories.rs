@@ -1,0 +1,75 @@
+//! From one configured registry to the factories of its runs.
+//!
+//! Nothing is opened here: a mistake is found before anything starts, and a source that is down is
+//! no mistake. It is waited for, by the run that finds it down.
+
+use std::sync::Arc;
+
+use tributary_model::{ClusterId, RegistryName};
+use tributary_registry_api::RegistryFactory;
+use tributary_service_entry::FileFactory;
+
+use super::consul;
+use crate::config::model::RegistryConfig;
+use crate::config::{Config, RegistryKind};
+use crate::environment::Environment;
+use crate::exit::Failure;
+
+/// Makes factories; holds what no file says.
+#[derive(Debug, Clone)]
+pub struct Factories {
+    env: Environment,
+}
+
+/// What every factory is told.
+struct Told<'a> {
+    name: RegistryName,
+    cluster: ClusterId,
+    registry: &'a RegistryConfig,
+    config: &'a Config,
+}
+
+impl Factories {
+    /// With the environment of the process.
+    #[must_use]
+    pub const fn new(env: Environment) -> Self {
+        Self { env }
+    }
+    /// The factories of one registry, which come and go together: a cluster is two registries.
+    pub fn of(
+        &self,
+        registry: &RegistryConfig,
+        config: &Config,
+    ) -> Result<Vec<Arc<dyn RegistryFactory>>, Failure> {
+        let told = Told::new(registry, config)?;
+        match registry.kind {
+            RegistryKind::File => Ok(vec![files(told)]),
+            RegistryKind::Kubernetes => {
+                Err(Failure::config(format!("registry `{}`: clusters are not wired yet", told.name)))
+            }
+            RegistryKind::Consul => {
+                consul::config(registry, config, &self.env)?;
+                Err(Failure::config(format!("registry `{}`: Consul is not wired yet", told.name)))
+            }
+        }
+    }
+}
+
+impl<'a> Told<'a> {
+    fn new(registry: &'a RegistryConfig, config: &'a Config) -> Result<Self, Failure> {
+        let name = registry.name.as_deref().unwrap_or_else(|| registry.kind.as_str());
+        let wrong = |e: tributary_model::InvalidName| Failure::config(format!("registry `{name}`: {e}"));
+        let cluster = registry.cluster_id.as_ref().unwrap_or(&config.cluster_id);
+        let cluster = ClusterId::new(cluster).map_err(wrong)?;
+        Ok(Self { name: RegistryName::new(name).map_err(wrong)?, cluster, registry, config })
+    }
+}
+
+fn files(told: Told<'_>) -> Arc<dyn RegistryFactory> {
+    let path = told.registry.path.clone().unwrap_or_default();
+    let files = FileFactory::new(told.name, told.cluster, vec![path]);
+    match told.config.settings.trust_domain.as_deref() {
+        Some(domain) => Arc::new(files.trust_domain(domain)),
+        None => Arc::new(files),
+    }
+}

@@ -67,8 +67,9 @@ impl Protocol {
         }
         match app_protocol {
             Some("kubernetes.io/h2c") => return Self::Http2,
-            // The reference says HTTP for both: a proxy sees the upgrade, not the TLS inside it.
-            Some("kubernetes.io/ws" | "kubernetes.io/wss") => return Self::Http,
+            Some("kubernetes.io/ws") => return Self::Http,
+            // The client's own TLS: a proxy sees no request in it.
+            Some("kubernetes.io/wss") => return Self::Https,
             _ => {}
         }
         Self::from_candidate(app_protocol.unwrap_or(name), number)
@@ -132,7 +133,7 @@ mod tests {
             ("UDP", Some("http"), "http", 80, Protocol::Udp),
             ("TCP", Some("kubernetes.io/h2c"), "x", 80, Protocol::Http2),
             ("TCP", Some("kubernetes.io/ws"), "x", 80, Protocol::Http),
-            ("TCP", Some("kubernetes.io/wss"), "x", 80, Protocol::Http),
+            ("TCP", Some("kubernetes.io/wss"), "x", 80, Protocol::Https),
             ("TCP", Some("grpc"), "http", 80, Protocol::Grpc),
             ("TCP", None, "grpc-web-x", 80, Protocol::GrpcWeb),
             ("TCP", None, "GRPC-web", 80, Protocol::GrpcWeb),

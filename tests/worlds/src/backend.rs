@@ -5,17 +5,23 @@ use std::future::Future;
 
 use anyhow::Result;
 
+use crate::cluster::ObjectName;
 use crate::row::Row;
-use crate::schema::ClientSpec;
+use crate::schema::{ServiceFound, Stage};
 
 /// A system under a world. One case, one backend.
 pub trait Backend {
-    /// Starts with these registries (name, cluster) over empty sources, and these clients.
-    fn begin(
-        &mut self,
-        registries: &BTreeMap<String, String>,
-        clients: &BTreeMap<String, ClientSpec>,
-    ) -> impl Future<Output = Result<()>>;
+    /// Starts over empty sources.
+    fn begin(&mut self, stage: &Stage) -> impl Future<Output = Result<()>>;
+
+    /// Objects of the Kubernetes cluster are now so.
+    fn apply(&mut self, documents: &[serde_json::Value]) -> impl Future<Output = Result<()>>;
+
+    /// Objects of the Kubernetes cluster are gone.
+    fn remove(&mut self, objects: &[ObjectName]) -> impl Future<Output = Result<()>>;
+
+    /// What is said of the service that serves a host first.
+    fn service(&mut self, host: &str) -> impl Future<Output = Result<Option<ServiceFound>>>;
 
     /// A file of a registry now holds this.
     fn write(&mut self, registry: &str, file: &str, text: &str) -> impl Future<Output = Result<()>>;

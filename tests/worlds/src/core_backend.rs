@@ -11,106 +11,32 @@ use tributary_answer::{
 };
 use tributary_core::{Core, CoreConfig};
 use tributary_model::{
-    Basis, Catalog, ClientKind, ClusterId, Collection, CollectionKind, Completeness, Delta, Evidence, Fact,
-    Generation, Hostname, Key, Locality, Mono, Namespace, NetworkId, NodeName, ObjectRef, PortNumber,
-    Provider, RegistryId, RegistryName, RegistrySpec, Scope, SourceState, SourceStatus, Stamped, Trace,
+    Basis, Catalog, ClientKind, ClusterId, Collection, CollectionKind, Completeness, DeclarationView, Delta,
+    Fact, Generation, Hostname, Locality, Mono, Namespace, NetworkId, NodeName, PortNumber, PortView,
+    Provider, RegistryId, RegistryName, RegistrySpec, Resolution, Scope, ServiceView, Settings, SourceState,
+    SourceStatus, Stamped, Trace,
 };
-use tributary_service_entry::{Context as Conversion, convert, load_str};
+
+use files::Registry;
+use kube::{Cluster, Said};
 
 use crate::backend::Backend;
+use crate::cluster::{ClusterSpec, ObjectName};
 use crate::row::Row;
-use crate::schema::ClientSpec;
+use crate::schema::{ClientSpec, ServiceFound, Stage};
 
-const KINDS: [CollectionKind; 3] =
-    [CollectionKind::Services, CollectionKind::Groups, CollectionKind::Workloads];
+mod files;
+mod kube;
 
-/// The core with file registries that live in memory.
+/// The core with file registries, and a Kubernetes cluster, that live in memory.
 #[derive(Default)]
 pub struct CoreBackend {
     core: Option<Core>,
     catalog: Arc<Catalog>,
     registries: BTreeMap<String, Registry>,
+    cluster: Option<Cluster>,
     clients: BTreeMap<String, Client>,
     now: u64,
-}
-
-struct Registry {
-    name: RegistryName,
-    scope: Scope,
-    context: Conversion,
-    files: BTreeMap<String, File>,
-}
-
-/// What a file has said: its facts by their keys, and its bad objects.
-#[derive(Default)]
-struct File {
-    facts: BTreeMap<Key, Fact>,
-    problems: Vec<ObjectRef>,
-}
-
-impl Registry {
-    fn new(name: &str, cluster: &str) -> Result<Self> {
-        Ok(Self {
-            name: RegistryName::new(name)?,
-            scope: Scope::new(format!("dir:{name}"))?,
-            context: Conversion::new(ClusterId::new(cluster)?),
-            files: BTreeMap::new(),
-        })
-    }
-    fn collections(&self) -> impl Iterator<Item = Collection> + '_ {
-        KINDS.into_iter().map(|kind| Collection { scope: self.scope.clone(), kind })
-    }
-    /// What a file registry says when it has listed an empty directory.
-    fn first_words(&self) -> Vec<Delta> {
-        let required = Delta::Required(self.collections().collect());
-        let restarts = self.collections().map(Delta::Restart);
-        let synced = self.collections().map(|c| Delta::Synced(c, Completeness::Complete));
-        std::iter::once(required).chain(restarts).chain(synced).collect()
-    }
-    /// What a new text of a file says: what it no longer states goes, unless its object is bad, in
-    /// which case its last good version stays.
-    fn read(&mut self, file: &str, text: &str) -> Vec<Delta> {
-        let load = load_str(text, file);
-        let refused: Vec<_> = load.problems.iter().filter(|p| p.is_refused()).collect();
-        let old = self.files.remove(file).unwrap_or_default();
-        let mut new = File { facts: BTreeMap::new(), problems: Vec::new() };
-        let mut out = Vec::new();
-        for fact in load.documents.iter().flat_map(|object| convert(object, &self.context)) {
-            let key = Key { scope: self.scope.clone(), item: fact.item() };
-            if old.facts.get(&key) != Some(&fact) {
-                out.push(Delta::Put(self.scope.clone(), fact.clone(), Basis::Authoritative));
-            }
-            new.facts.insert(key, fact);
-        }
-        for (key, fact) in old.facts {
-            let object = fact.object().cloned();
-            let is_bad = |id: &_| refused.iter().any(|p| p.object.id == *id);
-            match object {
-                Some(id) if is_bad(&id) => drop(new.facts.entry(key).or_insert(fact)),
-                Some(id) if !new.facts.contains_key(&key) => {
-                    out.push(Delta::Drop(key, Evidence::Changed(ObjectRef::new(id))));
-                }
-                _ => {}
-            }
-        }
-        let good = old.problems.into_iter().filter(|o| !refused.iter().any(|p| p.object.id == o.id));
-        out.extend(good.map(|object| Delta::Problem(object, None)));
-        for problem in refused {
-            new.problems.push(problem.object.clone());
-            out.push(Delta::Problem(problem.object.clone(), Some(problem.problem.clone())));
-        }
-        self.files.insert(file.to_owned(), new);
-        out
-    }
-    fn forget(&mut self, file: &str) -> Vec<Delta> {
-        let old = self.files.remove(file).unwrap_or_default();
-        let gone = |(key, fact): (Key, Fact)| {
-            let object = fact.object().cloned().map(ObjectRef::new)?;
-            Some(Delta::Drop(key, Evidence::Deleted(object)))
-        };
-        let drops: Vec<Delta> = old.facts.into_iter().filter_map(gone).collect();
-        drops.into_iter().chain(old.problems.into_iter().map(|o| Delta::Problem(o, None))).collect()
-    }
 }
 
 impl CoreBackend {
@@ -121,14 +47,74 @@ impl CoreBackend {
     }
     fn tell(&mut self, registry: &str, say: impl FnOnce(&mut Registry) -> Vec<Delta>) -> Result<()> {
         let registry = self.registries.get_mut(registry).context("no such registry")?;
+        let (name, deltas) = (registry.name.clone(), say(registry));
+        self.said(&name, deltas)
+    }
+    fn tell_cluster(&mut self, say: impl FnOnce(&mut Cluster) -> Result<Vec<Said>>) -> Result<()> {
+        let cluster = self.cluster.as_mut().context("the case has no cluster")?;
+        let (own, entries) = (cluster.name.clone(), cluster.entries.name.clone());
+        for said in say(cluster)? {
+            match said {
+                Said::Cluster(deltas) => self.said(&own, deltas)?,
+                Said::Entries(deltas) => self.said(&entries, deltas)?,
+            }
+        }
+        Ok(())
+    }
+    fn said(&mut self, name: &RegistryName, deltas: Vec<Delta>) -> Result<()> {
         self.now += 1;
-        let (name, at) = (registry.name.clone(), Mono(self.now));
+        let at = Mono(self.now);
         let stamp = |value| Stamped { registry: name.clone(), generation: Generation(1), at, value };
-        let deltas = say(registry).into_iter().map(stamp).collect();
         let core = self.core.as_mut().context("not begun")?;
-        core.apply(at, deltas);
+        core.apply(at, deltas.into_iter().map(stamp).collect());
         self.catalog = core.publish();
         Ok(())
+    }
+    fn join(
+        &mut self,
+        name: &RegistryName,
+        provider: Provider,
+        cluster: &ClusterId,
+        rank: u16,
+    ) -> Result<()> {
+        let id = RegistryId { name: name.clone(), provider, cluster: cluster.clone() };
+        let core = self.core.as_mut().context("not begun")?;
+        core.join(&RegistrySpec { id: Arc::new(id), rank, can_confirm: false })?;
+        core.restart(Mono(0), name, Generation(1));
+        Ok(())
+    }
+    fn begin_files(&mut self, files: &BTreeMap<String, String>) -> Result<()> {
+        for (name, cluster) in files {
+            let registry = Registry::new(name, cluster)?;
+            self.join(&registry.name, Provider::ServiceEntry, &registry.context.cluster, 1)?;
+            self.registries.insert(name.clone(), registry);
+            self.tell(name, |registry| registry.first_words())?;
+        }
+        Ok(())
+    }
+    fn begin_cluster(&mut self, spec: &ClusterSpec) -> Result<()> {
+        let cluster = Cluster::new(spec)?;
+        self.join(&cluster.name, Provider::Kubernetes, &cluster.id, 0)?;
+        self.join(&cluster.entries.name, Provider::ServiceEntry, &cluster.id, 0)?;
+        self.cluster = Some(cluster);
+        self.settings(spec)?;
+        self.tell_cluster(|cluster| {
+            Ok(vec![Said::Cluster(cluster.first_words()), Said::Entries(cluster.entries.first_words())])
+        })
+    }
+    /// What the configuration file of such a server says.
+    fn settings(&mut self, spec: &ClusterSpec) -> Result<()> {
+        let (name, scope) = (RegistryName::new("config")?, Scope::new("file")?);
+        self.join(&name, Provider::Config, &ClusterId::new(&spec.cluster)?, 0)?;
+        let direct = spec.cross_network.as_deref().map(|value| value == "direct");
+        let settings = Settings { cross_network_direct: direct, ..Settings::default() };
+        let collection = Collection { scope: scope.clone(), kind: CollectionKind::Settings };
+        let words = vec![
+            Delta::Required(vec![collection.clone()]),
+            Delta::Put(scope, Fact::Settings(Arc::new(settings)), Basis::Authoritative),
+            Delta::Synced(collection, Completeness::Complete),
+        ];
+        self.said(&name, words)
     }
     fn client(&self, name: &str) -> Result<&Client> {
         self.clients.get(name).with_context(|| format!("no client is called {name:?}"))
@@ -162,6 +148,29 @@ pub fn host_and_port(text: &str) -> Result<(Hostname, PortNumber)> {
     Ok((Hostname::new(host)?, PortNumber::new(port.parse()?)?))
 }
 
+fn found(view: &ServiceView) -> ServiceFound {
+    let addresses = view.declarations.iter().flat_map(|d| d.declaration.addresses.iter());
+    let addresses: BTreeSet<String> = addresses
+        .map(|a| if a.is_host() { a.ip.to_string() } else { format!("{}/{}", a.ip, a.prefix) })
+        .collect();
+    let port = |port: &PortView| {
+        format!("{} {} {}", port.number, port.name.as_str(), format!("{:?}", port.protocol).to_uppercase())
+    };
+    let declaration =
+        |view: &DeclarationView| format!("{} {}", view.shard.registry.name, view.declaration.source.object);
+    ServiceFound {
+        resolution: match view.first().map(|first| &first.declaration.resolution) {
+            Some(Resolution::Alias(host)) => format!("Alias({host})"),
+            Some(other) => format!("{other:?}"),
+            None => String::new(),
+        },
+        addresses: addresses.into_iter().collect(),
+        ports: view.ports.iter().map(port).collect(),
+        declarations: view.declarations.iter().map(declaration).collect(),
+        aliases: view.aliases.iter().map(ToString::to_string).collect(),
+    }
+}
+
 const fn type_of(discovery: &Discovery<'_>) -> &'static str {
     match discovery {
         Discovery::Eds => "EDS",
@@ -173,28 +182,25 @@ const fn type_of(discovery: &Discovery<'_>) -> &'static str {
 }
 
 impl Backend for CoreBackend {
-    async fn begin(
-        &mut self,
-        registries: &BTreeMap<String, String>,
-        clients: &BTreeMap<String, ClientSpec>,
-    ) -> Result<()> {
-        let mut core = Core::new(CoreConfig::default());
-        for (name, cluster) in registries {
-            let registry = Registry::new(name, cluster)?;
-            let id = RegistryId {
-                name: registry.name.clone(),
-                provider: Provider::ServiceEntry,
-                cluster: registry.context.cluster.clone(),
-            };
-            core.join(&RegistrySpec { id: Arc::new(id), rank: 1, can_confirm: false })?;
-            core.restart(Mono(0), &registry.name, Generation(1));
-            self.registries.insert(name.clone(), registry);
-        }
-        self.core = Some(core);
-        for (name, spec) in clients {
+    async fn begin(&mut self, stage: &Stage) -> Result<()> {
+        self.core = Some(Core::new(CoreConfig::default()));
+        for (name, spec) in &stage.clients {
             self.clients.insert(name.clone(), client(name, spec)?);
         }
-        registries.keys().try_for_each(|name| self.tell(name, |r| r.first_words()))
+        if let Some(spec) = &stage.kubernetes {
+            self.begin_cluster(spec)?;
+        }
+        self.begin_files(&stage.files)
+    }
+    async fn apply(&mut self, documents: &[serde_json::Value]) -> Result<()> {
+        self.tell_cluster(|cluster| cluster.apply(documents))
+    }
+    async fn remove(&mut self, objects: &[ObjectName]) -> Result<()> {
+        self.tell_cluster(|cluster| cluster.remove(objects))
+    }
+    async fn service(&mut self, host: &str) -> Result<Option<ServiceFound>> {
+        let entry = self.catalog.hosts.get(host);
+        Ok(entry.and_then(|entry| entry.claimants.first()).map(|view| found(view)))
     }
     async fn write(&mut self, registry: &str, file: &str, text: &str) -> Result<()> {
         self.tell(registry, |r| r.read(file, text))

@@ -7,8 +7,9 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::backend::Backend;
+use crate::cluster::{ObjectName, documents};
 use crate::row::Row;
-use crate::schema::{Case, ClientSpec, Expect, Explained, Step, World};
+use crate::schema::{Case, ClientSpec, Expect, Explained, ServiceExpect, ServiceFound, Step, World};
 
 /// Every world, by the name of its file, in order.
 pub fn worlds() -> Result<Vec<(String, World)>> {
@@ -29,21 +30,51 @@ fn read(path: &Path) -> Result<World> {
     Ok(world)
 }
 
+/// In which order the documents of one step are said: what holds after it must not depend on that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// As they are written.
+    Written,
+    /// The last one first.
+    Reversed,
+}
+
 /// Runs one case of a world on a fresh backend. An error tells the step, and all that differs.
 pub async fn run<B: Backend>(world: &World, case: &Case, backend: &mut B) -> Result<()> {
-    let mut clients = world.clients.clone();
-    clients.extend(case.clients.clone());
-    let registries = case.registries();
-    backend.begin(&registries, &clients).await?;
+    run_in(Order::Written, world, case, backend).await
+}
+
+/// [`run`], with the documents of each step in this order.
+pub async fn run_in<B: Backend>(order: Order, world: &World, case: &Case, backend: &mut B) -> Result<()> {
+    let stage = world.stage(case);
+    backend.begin(&stage).await.with_context(|| format!("{:?}: begin", case.case))?;
     for (at, step) in case.steps.iter().enumerate() {
         let about = || format!("{:?}, step {} {}", case.case, at + 1, step.step);
-        say(step, &registries, backend).await.with_context(about)?;
-        check(&step.expect, &clients, backend).await.with_context(about)?;
+        say(step, order, &stage.files, backend).await.with_context(about)?;
+        check(&step.expect, &stage.clients, backend).await.with_context(about)?;
     }
     Ok(())
 }
 
-async fn say<B: Backend>(step: &Step, registries: &BTreeMap<String, String>, backend: &mut B) -> Result<()> {
+async fn say<B: Backend>(
+    step: &Step,
+    order: Order,
+    registries: &BTreeMap<String, String>,
+    backend: &mut B,
+) -> Result<()> {
+    let mut documents = documents(&step.apply)?;
+    let mut gone: Vec<ObjectName> =
+        step.remove.iter().map(|name| ObjectName::parse(name)).collect::<Result<_>>()?;
+    if order == Order::Reversed {
+        documents.reverse();
+        gone.reverse();
+    }
+    if !gone.is_empty() {
+        backend.remove(&gone).await?;
+    }
+    if !documents.is_empty() {
+        backend.apply(&documents).await?;
+    }
     for (path, text) in &step.write {
         let (registry, file) = place(path, registries)?;
         backend.write(&registry, file, text).await?;
@@ -107,6 +138,10 @@ async fn faults<B: Backend>(
         known(client, clients)?;
         faults.compare(&format!("{client}'s xDS clusters"), want, &backend.clusters(client).await?);
     }
+    for (host, want) in &expect.services {
+        let found = backend.service(host).await?;
+        faults.service(host, want.as_ref(), found);
+    }
     for (host, want) in &expect.conditions {
         let mut want = want.clone();
         want.sort();
@@ -141,6 +176,25 @@ impl Faults {
     fn compare<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, want: T, got: T) {
         if want != got {
             self.0.push(format!("{what}: wanted {want:?}, got {got:?}"));
+        }
+    }
+    fn service(&mut self, host: &str, want: Option<&ServiceExpect>, found: Option<ServiceFound>) {
+        let (want, found) = match (want, found) {
+            (Some(want), Some(found)) => (want, found),
+            (None, None) => return,
+            (want, found) => {
+                return self.compare(&format!("{host} is there"), want.is_some(), found.is_some());
+            }
+        };
+        self.part(host, "resolution", want.resolution.as_ref(), found.resolution);
+        self.part(host, "addresses", want.addresses.as_ref(), found.addresses);
+        self.part(host, "ports", want.ports.as_ref(), found.ports);
+        self.part(host, "declarations", want.declarations.as_ref(), found.declarations);
+        self.part(host, "aliases", want.aliases.as_ref(), found.aliases);
+    }
+    fn part<T: PartialEq + std::fmt::Debug>(&mut self, host: &str, part: &str, want: Option<&T>, got: T) {
+        if let Some(want) = want {
+            self.compare(&format!("{part} of {host}"), want, &got);
         }
     }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::cluster::ClusterSpec;
+
 /// A file of cases about one group of rules.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -13,6 +15,9 @@ pub struct World {
     /// Clients that every case has.
     #[serde(default)]
     pub clients: BTreeMap<String, ClientSpec>,
+    /// The Kubernetes cluster that every case has, unless it has one of its own.
+    #[serde(default)]
+    pub kubernetes: Option<ClusterSpec>,
     /// The cases; each starts from nothing.
     pub cases: Vec<Case>,
 }
@@ -23,9 +28,13 @@ pub struct World {
 pub struct Case {
     /// What it shows, as a sentence.
     pub case: String,
-    /// The file registries, in order, with their clusters; one named `file` where none is said.
+    /// The file registries, in order, with their clusters; one named `file` where none is said and there is no
+    /// Kubernetes cluster.
     #[serde(default)]
     pub registries: BTreeMap<String, String>,
+    /// The Kubernetes cluster of this case.
+    #[serde(default)]
+    pub kubernetes: Option<ClusterSpec>,
     /// Clients of this case.
     #[serde(default)]
     pub clients: BTreeMap<String, ClientSpec>,
@@ -33,14 +42,34 @@ pub struct Case {
     pub steps: Vec<Step>,
 }
 
-impl Case {
-    /// The registries with their clusters.
+/// Over what a case is played.
+#[derive(Debug, Clone, Default)]
+pub struct Stage {
+    /// The file registries by name, with their clusters.
+    pub files: BTreeMap<String, String>,
+    /// The Kubernetes cluster, if there is one.
+    pub kubernetes: Option<ClusterSpec>,
+    /// The clients.
+    pub clients: BTreeMap<String, ClientSpec>,
+}
+
+impl World {
+    /// Over what one of its cases is played.
     #[must_use]
-    pub fn registries(&self) -> BTreeMap<String, String> {
-        if self.registries.is_empty() {
-            return BTreeMap::from([("file".to_owned(), "cluster-1".to_owned())]);
+    pub fn stage(&self, case: &Case) -> Stage {
+        let mut clients = self.clients.clone();
+        clients.extend(case.clients.clone());
+        let kubernetes = case.kubernetes.clone().or_else(|| self.kubernetes.clone());
+        let mut files = case.registries.clone();
+        if files.is_empty() && kubernetes.is_none() {
+            files.insert("file".to_owned(), "cluster-1".to_owned());
         }
-        self.registries.clone()
+        Stage { files, kubernetes, clients }
+    }
+    /// Whether any of its cases has a Kubernetes cluster.
+    #[must_use]
+    pub fn has_cluster(&self) -> bool {
+        self.kubernetes.is_some() || self.cases.iter().any(|case| case.kubernetes.is_some())
     }
 }
 
@@ -74,6 +103,11 @@ pub struct Step {
     pub write: BTreeMap<String, String>,
     /// Files that go.
     pub delete: Vec<String>,
+    /// Objects of the Kubernetes cluster that go, as `Kind namespace/name`, or `Kind name` where the kind has no
+    /// namespaces.
+    pub remove: Vec<String>,
+    /// Objects of the Kubernetes cluster, as documents of YAML; each is put in place of the one of its name.
+    pub apply: String,
     /// Registries whose source can (`up`) or cannot (`down`) be read any more.
     pub source: BTreeMap<String, String>,
     /// What holds.
@@ -88,6 +122,8 @@ pub struct Expect {
     pub endpoints: BTreeMap<String, BTreeMap<String, Vec<String>>>,
     /// By client: all outbound xDS clusters by `host:port`, each with its type.
     pub clusters: BTreeMap<String, BTreeMap<String, String>>,
+    /// By host: what is said of the service that serves it first; null where there must be none.
+    pub services: BTreeMap<String, Option<ServiceExpect>>,
     /// By host: the codes of its conditions, over all claimants.
     pub conditions: BTreeMap<String, Vec<String>>,
     /// Objects that are bad, as `Kind namespace/name`, with their codes.
@@ -96,6 +132,37 @@ pub struct Expect {
     pub explain: Vec<Explained>,
     /// By client, by host: the codes that left something out.
     pub why_not: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+}
+
+/// What is said of a service. What is left out is not looked at.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServiceExpect {
+    /// `ClientSide`, `Passthrough`, `Alias(host)`, …
+    pub resolution: Option<String>,
+    /// Its virtual addresses, in order.
+    pub addresses: Option<Vec<String>>,
+    /// Its ports as `80 http HTTP`, in order of their numbers.
+    pub ports: Option<Vec<String>>,
+    /// Who declares it, as `kubernetes Service shop/pay`, in order of precedence.
+    pub declarations: Option<Vec<String>>,
+    /// Hosts that lead to it.
+    pub aliases: Option<Vec<String>>,
+}
+
+/// A service as it is found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServiceFound {
+    /// See [`ServiceExpect::resolution`].
+    pub resolution: String,
+    /// See [`ServiceExpect::addresses`].
+    pub addresses: Vec<String>,
+    /// See [`ServiceExpect::ports`].
+    pub ports: Vec<String>,
+    /// See [`ServiceExpect::declarations`].
+    pub declarations: Vec<String>,
+    /// See [`ServiceExpect::aliases`].
+    pub aliases: Vec<String>,
 }
 
 /// One explanation.

@@ -1,16 +1,19 @@
 //! Every world, on the core.
 
 use anyhow::{Context, Result, ensure};
-use tributary_worlds::{CoreBackend, run, worlds};
+use tributary_worlds::{CoreBackend, Order, run_in, worlds};
 
-/// Runs all cases of a world and tells all that fail, so that one broken rule does not hide others.
+/// Runs all cases of a world, each with the documents of a step in both orders, and tells all that fail, so that
+/// one broken rule does not hide others.
 async fn hold(name: &str) -> Result<()> {
     let found = worlds()?.into_iter().find(|(file, _)| file == name);
     let (_, world) = found.with_context(|| format!("no world {name}"))?;
     let mut faults = Vec::new();
     for case in &world.cases {
-        if let Err(error) = run(&world, case, &mut CoreBackend::default()).await {
-            faults.push(format!("{error:#}"));
+        for order in [Order::Written, Order::Reversed] {
+            if let Err(error) = run_in(order, &world, case, &mut CoreBackend::default()).await {
+                faults.push(format!("{order:?}: {error:#}"));
+            }
         }
     }
     ensure!(faults.is_empty(), "{name}:\n{}", faults.join("\n"));
@@ -42,4 +45,8 @@ on_the_core! {
     validation "validation.yaml";
     claims "claims.yaml";
     explain "explain.yaml";
+    kube_services "kube_services.yaml";
+    kube_endpoints "kube_endpoints.yaml";
+    kube_pods "kube_pods.yaml";
+    kube_entries "kube_entries.yaml";
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use tributary_worlds::{Backend, CoreBackend};
+use tributary_worlds::{Backend, CoreBackend, Stage};
 
 fn mk_entry(name: &str, account: &str) -> String {
     format!(
@@ -30,8 +30,8 @@ fn identities(backend: &CoreBackend) -> Result<Vec<String>> {
 #[tokio::test]
 async fn identities_are_those_of_what_is_there() -> Result<()> {
     let mut backend = CoreBackend::default();
-    let registries = BTreeMap::from([("a".to_owned(), "c1".to_owned()), ("b".to_owned(), "c2".to_owned())]);
-    backend.begin(&registries, &BTreeMap::new()).await?;
+    let files = BTreeMap::from([("a".to_owned(), "c1".to_owned()), ("b".to_owned(), "c2".to_owned())]);
+    backend.begin(&Stage { files, ..Stage::default() }).await?;
     backend.write("a", "pay.yaml", &mk_entry("one", "till")).await?;
     backend.write("b", "pay.yaml", &mk_entry("two", "safe")).await?;
     let of_two = ["spiffe://cluster.local/ns/shop/sa/safe", "spiffe://cluster.local/ns/shop/sa/till"];

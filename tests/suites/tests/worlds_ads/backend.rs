@@ -1,5 +1,6 @@
-//! A world's backend: the real binary over folders, a raw client for each client of the world. After each word a
-//! mark is written to the same folder and waited for, so that a check sees the word and not the time before it.
+//! A world's backend: the real binary over folders, and over a real API server where the world has a cluster, with
+//! a raw client for each client of the world. After each word a mark is written to the same place and waited for, so
+//! that a check sees the word and not the time before it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -14,8 +15,9 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 use tributary_suites::ads::{CDS, EDS, node};
 use tributary_suites::{Entry, Follower, ServerOptions, TestServer, Variant, nowhere, outbound};
-use tributary_worlds::{Backend, ClientSpec, Row};
+use tributary_worlds::{Backend, ClientSpec, ObjectName, Row, ServiceFound, Stage};
 
+use crate::cluster::Cluster as KubeCluster;
 use crate::read;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -37,6 +39,7 @@ pub(crate) struct AdsBackend {
     server: Option<TestServer>,
     place: Option<TempDir>,
     folders: BTreeMap<String, Folder>,
+    cluster: Option<KubeCluster>,
     ids: BTreeMap<String, String>,
     clients: BTreeMap<String, Follower>,
     watcher: Option<Follower>,
@@ -83,6 +86,13 @@ impl AdsBackend {
     }
 }
 
+/// A mark, or the API server's own Service.
+fn is_not_the_worlds(host: &str) -> bool {
+    host.ends_with("mark.invalid")
+        || host == "mark.marks.svc.cluster.local"
+        || host == "kubernetes.default.svc.cluster.local"
+}
+
 fn mark_of(registry: &str) -> Entry {
     Entry::http(&format!("{registry}.mark.invalid"), 1)
 }
@@ -121,13 +131,10 @@ fn node_of(name: &str, number: usize, spec: &ClientSpec) -> Node {
 }
 
 impl Backend for AdsBackend {
-    async fn begin(
-        &mut self,
-        registries: &BTreeMap<String, String>,
-        clients: &BTreeMap<String, ClientSpec>,
-    ) -> Result<()> {
+    async fn begin(&mut self, stage: &Stage) -> Result<()> {
+        let (registries, clients) = (&stage.files, &stage.clients);
         let place = tempfile::tempdir()?;
-        let mut config = "apiVersion: tributary.dev/v1alpha1\nkind: Config\nregistries:\n".to_owned();
+        let mut config = "registries:\n".to_owned();
         for (name, cluster) in registries {
             let path = place.path().join(name);
             std::fs::create_dir(&path)?;
@@ -137,8 +144,14 @@ impl Backend for AdsBackend {
             ));
             self.folders.insert(name.clone(), Folder { path, readable: true, marks: 0 });
         }
+        if let Some(spec) = &stage.kubernetes {
+            let cluster = KubeCluster::begin().await?;
+            let (registry, more) = cluster.config(spec)?;
+            config = format!("{more}{config}{registry}");
+            self.cluster = Some(cluster);
+        }
         let file = place.path().join("config.yaml");
-        std::fs::write(&file, config)?;
+        std::fs::write(&file, format!("apiVersion: tributary.dev/v1alpha1\nkind: Config\n{config}"))?;
         let server = TestServer::start(ServerOptions::default().config(&file)).await?;
         for (number, (name, spec)) in clients.iter().enumerate() {
             let node = node_of(name, number, spec);
@@ -148,9 +161,32 @@ impl Backend for AdsBackend {
         }
         let mut watcher = Follower::connect(server.xds(), Variant::Delta, node("marks")).await?;
         let marks: Vec<String> = registries.keys().map(|name| mark_of(name).cluster()).collect();
-        watcher.subscribe(EDS, &marks.iter().map(String::as_str).collect::<Vec<_>>())?;
+        if !marks.is_empty() {
+            watcher.subscribe(EDS, &marks.iter().map(String::as_str).collect::<Vec<_>>())?;
+        }
+        if let Some(cluster) = &mut self.cluster {
+            cluster.watch(server.xds()).await?;
+        }
         (self.server, self.watcher, self.place) = (Some(server), Some(watcher), Some(place));
         self.take().await
+    }
+    async fn apply(&mut self, documents: &[serde_json::Value]) -> Result<()> {
+        let cluster = self.cluster.as_mut().context("the case has no cluster")?;
+        cluster.apply(documents).await?;
+        cluster.mark().await?;
+        self.deadline = Some(Instant::now() + PATIENCE);
+        self.take().await
+    }
+    async fn remove(&mut self, objects: &[ObjectName]) -> Result<()> {
+        let cluster = self.cluster.as_mut().context("the case has no cluster")?;
+        cluster.remove(objects).await?;
+        cluster.mark().await?;
+        self.deadline = Some(Instant::now() + PATIENCE);
+        self.take().await
+    }
+    async fn service(&mut self, host: &str) -> Result<Option<ServiceFound>> {
+        let services = self.server()?.items(&format!("services?host={host}")).await?;
+        services.iter().find(|service| service["claim"] == 0).map(read::service).transpose()
     }
     async fn write(&mut self, registry: &str, file: &str, text: &str) -> Result<()> {
         put(self.folder(registry)?, file, text)?;
@@ -185,7 +221,7 @@ impl Backend for AdsBackend {
             else {
                 continue;
             };
-            if !host.ends_with("mark.invalid") {
+            if !is_not_the_worlds(host) {
                 let cluster: Cluster = held.decode(CDS, &name)?;
                 out.insert(format!("{host}:{port}"), read::type_of(&cluster).to_owned());
             }

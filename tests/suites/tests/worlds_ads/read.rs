@@ -11,7 +11,7 @@ use envoy_types::pb::envoy::config::endpoint::v3::{ClusterLoadAssignment, LbEndp
 use tributary_model::Locality;
 use tributary_suites::Follower;
 use tributary_suites::ads::{CDS, EDS};
-use tributary_worlds::Row;
+use tributary_worlds::{Row, ServiceFound};
 
 /// The endpoints of an xDS cluster: by EDS or inside it; none where there is no such cluster.
 pub(crate) fn rows(held: &Follower, name: &str) -> Result<Vec<Row>> {
@@ -92,4 +92,24 @@ pub(crate) fn problem(problem: &serde_json::Value) -> Result<(String, String)> {
     let name = part("name")?;
     let name = format!("{} {namespace}{}", part("kind")?, name.rsplit('/').next().unwrap_or(&name));
     Ok((name, text(&problem["code"]).with_context(|| format!("no code in {problem}"))?))
+}
+
+/// A service of `/debug/services` in the words of a world.
+pub(crate) fn service(item: &serde_json::Value) -> Result<ServiceFound> {
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let list = |name: &str| item[name].as_array().cloned().unwrap_or_default();
+    let port = |port: &serde_json::Value| {
+        format!("{} {} {}", port["number"], text(&port["name"]), text(&port["protocol"]))
+    };
+    let declaration = |declaration: &serde_json::Value| {
+        let (object, _) = problem(&serde_json::json!({"object": declaration["object"], "code": "-"}))?;
+        Ok(format!("{} {object}", text(&declaration["registry"])))
+    };
+    Ok(ServiceFound {
+        resolution: text(&item["resolution"]),
+        addresses: list("addresses").iter().map(text).collect(),
+        ports: list("ports").iter().map(port).collect(),
+        declarations: list("declarations").iter().map(declaration).collect::<Result<_>>()?,
+        aliases: list("aliases").iter().map(text).collect(),
+    })
 }

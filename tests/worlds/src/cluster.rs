@@ -1,0 +1,140 @@
+//! A Kubernetes cluster in a world: how it is read, and the documents that are applied to it.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// How the cluster is read.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub struct ClusterSpec {
+    /// Its name.
+    pub cluster: String,
+    /// Where the network's label and the mesh configuration are.
+    pub system_namespace: String,
+    /// The revision that is served.
+    pub revision: Option<String>,
+    /// The only namespaces that are read.
+    pub namespaces: Vec<String>,
+    /// `direct` where networks are flat.
+    pub cross_network: Option<String>,
+}
+
+impl Default for ClusterSpec {
+    fn default() -> Self {
+        Self {
+            cluster: "Kubernetes".to_owned(),
+            system_namespace: "tributary-system".to_owned(),
+            revision: None,
+            namespaces: Vec::new(),
+            cross_network: None,
+        }
+    }
+}
+
+/// The name of an object of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectName {
+    /// `Service`.
+    pub kind: String,
+    /// Its namespace; nothing where the kind has none.
+    pub namespace: Option<String>,
+    /// Its own name.
+    pub name: String,
+}
+
+impl ObjectName {
+    /// From `Kind namespace/name` or `Kind name`.
+    pub fn parse(text: &str) -> Result<Self> {
+        let (kind, name) = text.split_once(' ').with_context(|| format!("{text:?} is not KIND NAME"))?;
+        let (namespace, name) = match name.split_once('/') {
+            Some((namespace, name)) => (Some(namespace.to_owned()), name),
+            None => (None, name),
+        };
+        Ok(Self { kind: kind.to_owned(), namespace, name: name.to_owned() })
+    }
+    /// The name of a document.
+    pub fn of(document: &Value) -> Result<Self> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let kind = text(&document["kind"]).with_context(|| format!("no kind in {document}"))?;
+        let meta = &document["metadata"];
+        let name = text(&meta["name"]).with_context(|| format!("no name in {document}"))?;
+        Ok(Self { kind, namespace: text(&meta["namespace"]), name })
+    }
+    /// The `apiVersion` of the kind.
+    #[must_use]
+    pub fn api_version(&self) -> &'static str {
+        match self.kind.as_str() {
+            "EndpointSlice" => "discovery.k8s.io/v1",
+            "ServiceEntry" | "WorkloadEntry" | "WorkloadGroup" => "networking.istio.io/v1",
+            "Gateway" => "gateway.networking.k8s.io/v1",
+            "ServiceExport" | "ServiceImport" => "multicluster.x-k8s.io/v1alpha1",
+            _ => "v1",
+        }
+    }
+}
+
+/// The documents of a YAML text.
+pub fn documents(text: &str) -> Result<Vec<Value>> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).context("read documents")?;
+    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
+}
+
+/// Which namespaces a cluster has, so that a world need name only those of which something is to be said.
+#[derive(Debug, Default)]
+pub struct Namespaces(BTreeSet<String>);
+
+impl Namespaces {
+    /// The namespaces that these documents want and that are not there yet, as documents.
+    pub fn wanted(&mut self, documents: &[Value]) -> Vec<Value> {
+        let own = documents.iter().filter(|document| document["kind"] == "Namespace");
+        self.0.extend(own.filter_map(|document| document["metadata"]["name"].as_str().map(str::to_owned)));
+        let named = documents.iter().filter_map(|document| document["metadata"]["namespace"].as_str());
+        let fresh: Vec<&str> = named.filter(|name| self.0.insert((*name).to_owned())).collect();
+        fresh
+            .into_iter()
+            .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
+            .collect()
+    }
+    /// This object is gone.
+    pub fn gone(&mut self, object: &ObjectName) {
+        if object.kind == "Namespace" {
+            self.0.remove(&object.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespaces_come_before_what_is_in_them_and_once() {
+        let text = "{kind: Pod, metadata: {namespace: a, name: p}}\n---\n{kind: Pod, metadata: {namespace: b, name: p}}\n\
+                    ---\n{kind: Namespace, metadata: {name: b, labels: {x: y}}}\n---\n";
+        let read = documents(text).unwrap();
+        assert_eq!(read.len(), 3, "an empty document is none");
+        let mut known = Namespaces::default();
+        let wanted: Vec<Value> = known.wanted(&read);
+        assert_eq!(wanted.len(), 1);
+        assert_eq!(wanted[0]["metadata"]["name"], "a");
+        assert!(known.wanted(&read).is_empty());
+        known.gone(&ObjectName::parse("Namespace a").unwrap());
+        assert_eq!(known.wanted(&read).len(), 1);
+    }
+
+    #[test]
+    fn a_name_is_read_from_text_and_documents() {
+        let name = ObjectName::parse("EndpointSlice shop/pay-1").unwrap();
+        assert_eq!((name.namespace.as_deref(), name.name.as_str()), (Some("shop"), "pay-1"));
+        assert_eq!(name.api_version(), "discovery.k8s.io/v1");
+        let document = json!({"kind": "EndpointSlice", "metadata": {"namespace": "shop", "name": "pay-1"}});
+        assert_eq!(ObjectName::of(&document).unwrap(), name);
+        assert!(ObjectName::parse("Service").is_err());
+    }
+}

@@ -1,0 +1,94 @@
+//! A file registry that lives in memory: what a directory of documents says when one of them changes. Custom
+//! resources of a cluster are such files too, one object each.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use tributary_model::{
+    Basis, ClusterId, Collection, CollectionKind, Completeness, Delta, Evidence, Fact, Key, ObjectRef,
+    RegistryName, Scope,
+};
+use tributary_service_entry::{Context as Conversion, convert, load_str};
+
+const KINDS: [CollectionKind; 3] =
+    [CollectionKind::Services, CollectionKind::Groups, CollectionKind::Workloads];
+
+/// The registry.
+pub(super) struct Registry {
+    pub(super) name: RegistryName,
+    pub(super) scope: Scope,
+    pub(super) context: Conversion,
+    files: BTreeMap<String, File>,
+}
+
+/// What a file has said: its facts by their keys, and its bad objects.
+#[derive(Default)]
+struct File {
+    facts: BTreeMap<Key, Fact>,
+    problems: Vec<ObjectRef>,
+}
+
+impl Registry {
+    pub(super) fn new(name: &str, cluster: &str) -> Result<Self> {
+        Ok(Self {
+            name: RegistryName::new(name)?,
+            scope: Scope::new(format!("dir:{name}"))?,
+            context: Conversion::new(ClusterId::new(cluster)?),
+            files: BTreeMap::new(),
+        })
+    }
+    fn collections(&self) -> impl Iterator<Item = Collection> + '_ {
+        KINDS.into_iter().map(|kind| Collection { scope: self.scope.clone(), kind })
+    }
+    /// What a file registry says when it has listed an empty directory.
+    pub(super) fn first_words(&self) -> Vec<Delta> {
+        let required = Delta::Required(self.collections().collect());
+        let restarts = self.collections().map(Delta::Restart);
+        let synced = self.collections().map(|c| Delta::Synced(c, Completeness::Complete));
+        std::iter::once(required).chain(restarts).chain(synced).collect()
+    }
+    /// What a new text of a file says: what it no longer states goes, unless its object is bad, in
+    /// which case its last good version stays.
+    pub(super) fn read(&mut self, file: &str, text: &str) -> Vec<Delta> {
+        let load = load_str(text, file);
+        let refused: Vec<_> = load.problems.iter().filter(|p| p.is_refused()).collect();
+        let old = self.files.remove(file).unwrap_or_default();
+        let mut new = File { facts: BTreeMap::new(), problems: Vec::new() };
+        let mut out = Vec::new();
+        for fact in load.documents.iter().flat_map(|object| convert(object, &self.context)) {
+            let key = Key { scope: self.scope.clone(), item: fact.item() };
+            if old.facts.get(&key) != Some(&fact) {
+                out.push(Delta::Put(self.scope.clone(), fact.clone(), Basis::Authoritative));
+            }
+            new.facts.insert(key, fact);
+        }
+        for (key, fact) in old.facts {
+            let object = fact.object().cloned();
+            let is_bad = |id: &_| refused.iter().any(|p| p.object.id == *id);
+            match object {
+                Some(id) if is_bad(&id) => drop(new.facts.entry(key).or_insert(fact)),
+                Some(id) if !new.facts.contains_key(&key) => {
+                    out.push(Delta::Drop(key, Evidence::Changed(ObjectRef::new(id))));
+                }
+                _ => {}
+            }
+        }
+        let good = old.problems.into_iter().filter(|o| !refused.iter().any(|p| p.object.id == o.id));
+        out.extend(good.map(|object| Delta::Problem(object, None)));
+        for problem in refused {
+            new.problems.push(problem.object.clone());
+            out.push(Delta::Problem(problem.object.clone(), Some(problem.problem.clone())));
+        }
+        self.files.insert(file.to_owned(), new);
+        out
+    }
+    pub(super) fn forget(&mut self, file: &str) -> Vec<Delta> {
+        let old = self.files.remove(file).unwrap_or_default();
+        let gone = |(key, fact): (Key, Fact)| {
+            let object = fact.object().cloned().map(ObjectRef::new)?;
+            Some(Delta::Drop(key, Evidence::Deleted(object)))
+        };
+        let drops: Vec<Delta> = old.facts.into_iter().filter_map(gone).collect();
+        drops.into_iter().chain(old.problems.into_iter().map(|o| Delta::Problem(o, None))).collect()
+    }
+}

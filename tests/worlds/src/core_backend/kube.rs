@@ -1,0 +1,120 @@
+//! A Kubernetes cluster that lives in memory: objects go through the registry's own projections into its index,
+//! one at a time, as watches would bring them; custom resources go to the registry beside it.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use tributary_kubernetes::project::{Namespace, Node, Pod, Service, Slice};
+use tributary_kubernetes::{Index, Input, Kind, Name, Object, Options};
+use tributary_model::{ClusterId, Delta, Namespace as NamespaceName, RegistryName};
+
+use super::files::Registry;
+use crate::cluster::{ClusterSpec, Namespaces, ObjectName};
+
+/// The two registries of a cluster.
+pub(super) struct Cluster {
+    pub(super) name: RegistryName,
+    pub(super) id: ClusterId,
+    pub(super) entries: Registry,
+    index: Index,
+    namespaces: Namespaces,
+}
+
+/// Which of the two said it.
+pub(super) enum Said {
+    Cluster(Vec<Delta>),
+    Entries(Vec<Delta>),
+}
+
+impl Cluster {
+    pub(super) fn new(spec: &ClusterSpec) -> Result<Self> {
+        let id = ClusterId::new(&spec.cluster)?;
+        let mut options = Options::new(id.clone())?;
+        options.system_namespace = NamespaceName::new(&spec.system_namespace)?;
+        options.revision = spec.revision.as_deref().map(Into::into);
+        options.namespaces = spec.namespaces.iter().map(NamespaceName::new).collect::<Result<_, _>>()?;
+        Ok(Self {
+            name: RegistryName::new("kubernetes")?,
+            entries: Registry::new("kubernetes-entries", &spec.cluster)?,
+            index: Index::new(options),
+            namespaces: Namespaces::default(),
+            id,
+        })
+    }
+    /// What it says of an empty cluster: every kind has listed nothing.
+    pub(super) fn first_words(&mut self) -> Vec<Delta> {
+        for feed in self.index.inputs().options.feeds() {
+            self.index.apply(Input::Restart(feed.clone()));
+            self.index.apply(Input::Listed(feed));
+        }
+        self.index.flush()
+    }
+    /// What is said when these objects come one after the other.
+    pub(super) fn apply(&mut self, documents: &[Value]) -> Result<Vec<Said>> {
+        let wanted = self.namespaces.wanted(documents);
+        wanted.iter().chain(documents).map(|document| self.put(document)).collect()
+    }
+    fn put(&mut self, document: &Value) -> Result<Said> {
+        let name = ObjectName::of(document)?;
+        if is_entry(&name) {
+            return Ok(Said::Entries(self.entries.read(&file(&name), &document.to_string())));
+        }
+        let input = match object(&name, &document.to_string()) {
+            Ok(object) => Input::Put(object),
+            Err(Bad::Unread(why)) => Input::Bad(kind(&name)?, key(&name), why.into()),
+            Err(Bad::Unknown(error)) => return Err(error),
+        };
+        Ok(self.take(input))
+    }
+    /// What is said when these objects go one after the other.
+    pub(super) fn remove(&mut self, names: &[ObjectName]) -> Result<Vec<Said>> {
+        names.iter().map(|name| self.gone(name)).collect()
+    }
+    fn gone(&mut self, name: &ObjectName) -> Result<Said> {
+        self.namespaces.gone(name);
+        if is_entry(name) {
+            return Ok(Said::Entries(self.entries.forget(&file(name))));
+        }
+        Ok(self.take(Input::Gone(kind(name)?, key(name))))
+    }
+    fn take(&mut self, input: Input) -> Said {
+        self.index.apply(input);
+        Said::Cluster(self.index.flush())
+    }
+}
+
+/// Why a document is not an object.
+enum Bad {
+    /// As a watch tells it: this one alone cannot be read.
+    Unread(String),
+    /// The world is wrong.
+    Unknown(anyhow::Error),
+}
+
+fn object(name: &ObjectName, json: &str) -> Result<Object, Bad> {
+    let read = match kind(name).map_err(Bad::Unknown)? {
+        Kind::Namespace => Namespace::parse(json).map(Object::from),
+        Kind::Service => Service::parse(json).map(Object::from),
+        Kind::Slice => Slice::parse(json).map(Object::from),
+        Kind::Pod => Pod::parse(json).map(Object::from),
+        Kind::Node => Node::parse(json).map(Object::from),
+        other => return Err(Bad::Unknown(anyhow::anyhow!("no projection of {other:?}"))),
+    };
+    read.map_err(Bad::Unread)
+}
+
+fn kind(name: &ObjectName) -> Result<Kind> {
+    let found = Kind::ALL.into_iter().find(|kind| kind.as_str() == name.kind);
+    found.with_context(|| format!("a cluster has no kind {}", name.kind))
+}
+
+fn key(name: &ObjectName) -> Name {
+    Name::new(name.namespace.as_deref().unwrap_or_default(), &name.name)
+}
+
+fn is_entry(name: &ObjectName) -> bool {
+    matches!(name.kind.as_str(), "ServiceEntry" | "WorkloadEntry" | "WorkloadGroup")
+}
+
+fn file(name: &ObjectName) -> String {
+    format!("{}/{}/{}", name.kind, name.namespace.as_deref().unwrap_or_default(), name.name)
+}

@@ -17,10 +17,13 @@
 
 mod allocator;
 mod claim;
+mod patch;
 mod plan;
 mod range;
+mod writer;
 
-pub(crate) use allocator::Allocator;
 pub(crate) use claim::Claim;
+pub(crate) use patch::operations;
 pub(crate) use plan::Write;
 pub use range::{Range, RangeError, Ranges};
+pub(crate) use writer::{Outcome, Sends, Writer};

@@ -8,9 +8,10 @@
 mod factory;
 mod fetched;
 mod kinds;
+mod send;
 mod source;
 mod table;
 
-pub use factory::{CrdFactory, CrdOptions};
+pub use factory::{Addresses, CrdFactory, CrdOptions};
 pub use kinds::Kinds;
 pub use source::CrdSource;

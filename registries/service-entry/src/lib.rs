@@ -21,9 +21,10 @@ pub mod registry;
 mod validate;
 mod yaml;
 
+pub use allocate::{Range, RangeError, Ranges};
 pub use config::{Change, ConfigEvent, ConfigSource, deltas};
 pub use convert::{Context, convert};
-pub use crd::{CrdFactory, CrdOptions, CrdSource, Kinds};
+pub use crd::{Addresses, CrdFactory, CrdOptions, CrdSource, Kinds};
 pub use document::{Body, Document, Object};
 pub use fault::{Fault, Pos, Severity};
 pub use files::{Directory, Timing};

@@ -22,7 +22,7 @@ pub(crate) struct Allocator {
     claims: BTreeMap<ObjectName, Arc<Claim>>,
     flying: BTreeMap<ObjectName, Flight>,
     /// Entries that could not be written, in this version of them.
-    refused: BTreeMap<ObjectName, (Arc<str>, Problem)>,
+    refused: BTreeMap<ObjectName, (Arc<str>, Option<Problem>)>,
     /// Entries for which nothing is left.
     short: BTreeMap<ObjectName, Problem>,
     cursors: Cursors,
@@ -84,8 +84,8 @@ impl Allocator {
         writes
     }
     /// A write was not made: its addresses are free, and the entry is not written again in this
-    /// version before [`Allocator::retry`].
-    pub(crate) fn failed(&mut self, write: &Write, problem: Problem) {
+    /// version before [`Allocator::retry`]. One that was merely overtaken is no problem.
+    pub(crate) fn failed(&mut self, write: &Write, problem: Option<Problem>) {
         self.flying.retain(|name, flight| *name != write.name || flight.version != write.was.version);
         let now = self.claims.get(&write.name);
         if now.is_some_and(|claim| claim.version == write.was.version) {
@@ -108,7 +108,7 @@ impl Allocator {
     }
     /// What is wrong with which entries.
     pub(crate) fn problems(&self) -> BTreeMap<&ObjectName, &Problem> {
-        let refused = self.refused.iter().map(|(name, (_, problem))| (name, problem));
+        let refused = self.refused.iter().filter_map(|(name, (_, problem))| Some((name, problem.as_ref()?)));
         self.short.iter().chain(refused).collect()
     }
 }

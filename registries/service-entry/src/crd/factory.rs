@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use tokio::sync::watch;
 use tributary_kube_client::{Connection, Resource, Timing, WatchSpec};
 use tributary_model::{ClusterId, Provider, RegistryId, RegistryName, RegistrySpec, Version};
 use tributary_registry_api::{Registry, RegistryError, RegistryFactory, SplitMix, SurroundingsReceiver};
 
 use super::kinds::Kinds;
 use super::source::CrdSource;
+use crate::allocate::Ranges;
 use crate::convert::Context;
 use crate::registry::ServiceEntryRegistry;
 
@@ -23,10 +25,22 @@ pub struct CrdOptions {
     /// What holds around the objects, as the cluster's other registry tells it. Until its first word
     /// nothing is said. Without it all namespaces count and no network is known.
     pub surroundings: Option<SurroundingsReceiver>,
+    /// Addresses are given to hosts that have none, and written into their objects; nothing is written
+    /// without this.
+    pub addresses: Option<Addresses>,
     /// How often and how long is watched.
     pub timing: Timing,
     /// The seed of what is left to chance: pauses and audits.
     pub seed: u64,
+}
+
+/// How addresses are given.
+#[derive(Debug, Clone)]
+pub struct Addresses {
+    /// The ranges they are given from.
+    pub ranges: Ranges,
+    /// Whether this replica is the one that writes, as its Lease says.
+    pub leads: watch::Receiver<bool>,
 }
 
 impl CrdOptions {

@@ -7,6 +7,7 @@ use tributary_kube_client::{ObjectName, Projection};
 use tributary_model::Problem;
 
 use crate::convert::ANNOTATIONS;
+use crate::decode::VERSIONS;
 use crate::document::Document;
 use crate::fault::{self, Faults};
 use crate::node::Node;
@@ -19,6 +20,8 @@ pub(crate) struct Fetched {
     pub(crate) name: ObjectName,
     /// The server's version of it.
     pub(crate) version: Arc<str>,
+    /// The version of its kind in which the server wrote it.
+    pub(crate) api: &'static str,
     /// What it says, good or not, as far as it could be decoded.
     pub(crate) draft: Option<Arc<Document>>,
     /// Whether it may be served.
@@ -34,10 +37,13 @@ impl Projection for Fetched {
         let text = |name: &str| metadata.get(name).and_then(Node::text).unwrap_or_default();
         let name = ObjectName::new(text("namespace"), text("name"));
         let version: Arc<str> = text("resourceVersion").into();
+        let api = node.get("apiVersion").and_then(Node::text).unwrap_or_default();
+        let known = VERSIONS.into_iter().find(|known| api.split('/').nth(1) == Some(known));
+        let api = known.unwrap_or_default();
         let examined = load::examine(&node, Faults::lenient());
         let good = examined.is_good();
         let problem = fault::problem(&examined.faults, "", 1);
-        Ok(Self { name, version, draft: examined.draft.map(compact), good, problem })
+        Ok(Self { name, version, api, draft: examined.draft.map(compact), good, problem })
     }
 }
 

@@ -1,4 +1,5 @@
-//! A cluster's custom resources as a [`ConfigSource`]: one watch and one table for each kind.
+//! A cluster's custom resources as a [`ConfigSource`]: one watch and one table for each kind, and the
+//! writer of addresses beside them.
 
 use std::sync::Arc;
 
@@ -6,24 +7,30 @@ use async_trait::async_trait;
 use futures::future::select_all;
 use tributary_kube_client::{Event, Watch};
 use tributary_model::{InvalidName, Scope};
-use tributary_registry_api::{RegistryError, Surroundings, SurroundingsReceiver};
+use tributary_registry_api::{RegistryError, SplitMix, Surroundings, SurroundingsReceiver};
 
 use super::factory::CrdOptions;
 use super::fetched::Fetched;
-use super::kinds;
+use super::kinds::{self, Kinds};
+use super::send;
 use super::table::Table;
+use crate::allocate::Writer;
 use crate::config::{ConfigEvent, ConfigSource};
 
 /// The custom resources of one cluster.
 pub struct CrdSource {
     kinds: Vec<Followed>,
     around: Option<SurroundingsReceiver>,
+    /// Gives addresses to ServiceEntries, where that is asked for.
+    writer: Option<Writer>,
 }
 
 struct Followed {
     scope: Scope,
     watch: Watch<Fetched>,
     table: Table,
+    /// Whether addresses may be written into its objects.
+    writable: bool,
 }
 
 /// What woke the source.
@@ -32,6 +39,8 @@ enum Heard {
     Watch(usize, Vec<Event<Fetched>>),
     /// Other surroundings.
     Around(Arc<Surroundings>),
+    /// The writer has worked.
+    Written,
 }
 
 impl CrdSource {
@@ -44,20 +53,53 @@ impl CrdSource {
         };
         let follow = |resource: &_| options.follow(client, resource, known.clone());
         let kinds = options.kinds.resources().iter().map(follow).collect::<Result<_, _>>()?;
-        Ok(Self { kinds, around })
+        let writer = options.addresses.clone().filter(|_| options.kinds == Kinds::All);
+        let writer = writer.map(|addresses| {
+            let chance = SplitMix::seeded(options.seed);
+            Writer::new(addresses.ranges, addresses.leads, send::sends(client.clone()), chance)
+        });
+        Ok(Self { kinds, around, writer })
     }
 
     async fn hear(&mut self) -> Heard {
-        let Self { kinds, around } = self;
+        let Self { kinds, around, writer } = self;
+        let listed = kinds.iter().any(|kind| kind.writable && kind.table.is_listed());
         let watches = kinds.iter_mut().map(|kind| Box::pin(kind.watch.next()));
         tokio::select! {
             (events, index, _) = select_all(watches) => Heard::Watch(index, events),
             known = surrounded(around) => Heard::Around(known),
+            () = written(writer, listed) => Heard::Written,
         }
     }
 
     fn take(&mut self, heard: Heard) -> Vec<ConfigEvent> {
+        let mut events = self.table(heard);
+        self.tell_writer();
+        events.extend(self.ask_writer());
+        events
+    }
+
+    /// The writer hears of every object that changed.
+    fn tell_writer(&mut self) {
+        for kind in &mut self.kinds {
+            let touched = kind.table.touched();
+            let writer = self.writer.as_mut().filter(|_| kind.writable);
+            if let Some(writer) = writer {
+                touched.iter().for_each(|name| writer.claim(name, kind.table.claim(name)));
+            }
+        }
+    }
+
+    /// What the writer finds wrong is shown with the objects.
+    fn ask_writer(&mut self) -> Vec<ConfigEvent> {
+        let news = self.writer.as_mut().map(Writer::news).unwrap_or_default();
+        let Some(kind) = self.kinds.iter_mut().find(|kind| kind.writable) else { return Vec::new() };
+        news.into_iter().flat_map(|(name, problem)| kind.table.remark(&name, problem)).collect()
+    }
+
+    fn table(&mut self, heard: Heard) -> Vec<ConfigEvent> {
         match heard {
+            Heard::Written => Vec::new(),
             Heard::Watch(index, events) => {
                 let Some(kind) = self.kinds.get_mut(index) else { return Vec::new() };
                 events.into_iter().flat_map(|event| kind.table.take(event)).collect()
@@ -79,7 +121,7 @@ impl CrdOptions {
         let scope = kinds::scope(resource)?;
         let table = Table::new(scope.clone(), resource.kind, self.revision.clone(), around);
         let watch = Watch::new(client.clone(), self.watch(resource), self.chance(resource));
-        Ok(Followed { scope, watch, table })
+        Ok(Followed { scope, watch, table, writable: *resource == kinds::SERVICE_ENTRIES })
     }
 }
 
@@ -93,6 +135,14 @@ async fn surrounded(around: &mut Option<SurroundingsReceiver>) -> Arc<Surroundin
     }
     // Whoever spoke has ended: its last word stays.
     std::future::pending().await
+}
+
+/// Lets the writer work; for ever where there is none.
+async fn written(writer: &mut Option<Writer>, listed: bool) {
+    match writer {
+        Some(writer) => writer.work(listed).await,
+        None => std::future::pending().await,
+    }
 }
 
 #[async_trait]

@@ -5,7 +5,7 @@
 //! Nothing is said before the surroundings are known, because what they leave out would have to be
 //! taken back. A list is compared here, so that only what differs is said again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_kube_client::{Event, ObjectName};
@@ -20,6 +20,7 @@ use tributary_model::{
 use tributary_registry_api::Surroundings;
 
 use super::fetched::Fetched;
+use crate::allocate::Claim;
 use crate::config::{Change, ConfigEvent};
 use crate::document::{Document, Object};
 
@@ -38,6 +39,7 @@ pub(crate) struct Table {
     left_out: BTreeMap<ObjectName, LeftOut>,
     /// Whether what is left out differs from what has been said of it.
     unsaid: bool,
+    touched: BTreeSet<ObjectName>,
 }
 
 /// How far the list of this run has been said.
@@ -53,15 +55,18 @@ enum Phase {
 
 /// One object.
 #[derive(Debug, Default)]
-pub(crate) struct Row {
+struct Row {
     /// Its last good version and the server's word for it.
     good: Option<(Arc<Document>, Arc<str>)>,
     /// What its latest version says, good or not.
-    pub(crate) latest: Option<Arc<Document>>,
-    /// The server's word for the latest version.
-    pub(crate) version: Arc<str>,
+    latest: Option<Arc<Document>>,
+    /// The server's word for the latest version, and the API version it was read in.
+    version: Arc<str>,
+    api: &'static str,
     /// What is wrong with the latest version.
     problem: Option<Problem>,
+    /// What else is wrong with the object.
+    remark: Option<Problem>,
     /// What is served.
     served: Option<Object>,
     /// What has been said to be wrong.
@@ -87,19 +92,31 @@ impl Table {
             phase: Phase::Unsaid,
             left_out: BTreeMap::new(),
             unsaid: false,
+            touched: BTreeSet::new(),
         }
     }
     /// Whether all objects are known.
     pub(crate) const fn is_listed(&self) -> bool {
         self.listed
     }
-    /// All objects, those that are not served as well.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = (&ObjectName, &Row)> {
-        self.rows.iter()
+    /// The objects about which something new is known since this was asked last.
+    pub(crate) fn touched(&mut self) -> BTreeSet<ObjectName> {
+        std::mem::take(&mut self.touched)
     }
-    /// One object.
-    pub(crate) fn row(&self, name: &ObjectName) -> Option<&Row> {
-        self.rows.get(name)
+    /// What an object claims of addresses. One that is not served keeps what it has.
+    pub(crate) fn claim(&self, name: &ObjectName) -> Option<Claim> {
+        let row = self.rows.get(name)?;
+        let good = row.good.as_ref().map(|(document, _)| document);
+        let document = row.latest.as_ref().or(good)?;
+        let served = row.served.as_ref().is_some_and(|served| Arc::ptr_eq(&served.document, document));
+        Claim::of(document, row.version.clone(), row.api, served)
+    }
+    /// Something that is wrong with an object beside what its latest version says.
+    pub(crate) fn remark(&mut self, name: &ObjectName, remark: Option<Problem>) -> Vec<ConfigEvent> {
+        if let Some(row) = self.rows.get_mut(name) {
+            row.remark = remark;
+        }
+        self.settled(name)
     }
     /// The object as the rest of Tributary names it.
     pub(crate) fn reference(&self, name: &ObjectName) -> ObjectRef {
@@ -157,10 +174,10 @@ impl Table {
     }
 
     fn put(&mut self, fetched: Fetched) -> Vec<ConfigEvent> {
-        let Fetched { name, version, draft, good, problem } = fetched;
+        let Fetched { name, version, api, draft, good, problem } = fetched;
         self.sweep.see(&name);
         let row = self.rows.entry(name.clone()).or_default();
-        (row.version, row.problem) = (version.clone(), problem);
+        (row.version, row.api, row.problem) = (version.clone(), api, problem);
         if row.latest != draft {
             row.latest = draft;
         }
@@ -194,6 +211,7 @@ impl Table {
 
     fn forget(&mut self, name: &ObjectName, evidence: &Evidence, events: &mut Vec<ConfigEvent>) {
         let Some(row) = self.rows.remove(name) else { return };
+        self.touched.insert(name.clone());
         self.unsaid |= self.left_out.remove(name).is_some();
         if let Some(old) = row.served {
             let gone = Change::Gone { old, evidence: evidence.clone() };
@@ -243,6 +261,7 @@ impl Table {
         let Some(around) = self.around.clone() else { return };
         let object = self.reference(name);
         let Some(row) = self.rows.get_mut(name) else { return };
+        self.touched.insert(name.clone());
         let good = row.good.clone();
         let why =
             good.as_ref().and_then(|(document, _)| left_out(document, &around, self.revision.as_deref()));
@@ -255,9 +274,10 @@ impl Table {
         if let Some(change) = row.serve(new) {
             events.push(ConfigEvent::Changed(self.scope.clone(), change));
         }
-        if row.told != row.problem {
-            row.told.clone_from(&row.problem);
-            events.push(ConfigEvent::Problem(object, row.problem.clone()));
+        let wrong = row.wrong();
+        if row.told != wrong {
+            row.told.clone_from(&wrong);
+            events.push(ConfigEvent::Problem(object, wrong));
         }
         self.note(name, why);
     }
@@ -276,12 +296,22 @@ impl Table {
 }
 
 impl Row {
+    /// All that is wrong with it, as one problem.
+    fn wrong(&self) -> Option<Problem> {
+        match (&self.problem, &self.remark) {
+            (Some(first), Some(second)) => {
+                let message = format!("{}; {}", first.message, second.message).into();
+                Some(Problem { code: first.code, message })
+            }
+            (first, second) => first.as_ref().or(second.as_ref()).cloned(),
+        }
+    }
     /// Serves this from now on; what differs from what was served.
     fn serve(&mut self, new: Option<Object>) -> Option<Change> {
         let same = |old: &Object, new: &Object| old.document == new.document && old.around == new.around;
         match (self.served.take(), new) {
             (Some(old), Some(new)) if same(&old, &new) => {
-                self.served = Some(old);
+                self.served = Some(new);
                 None
             }
             (old, Some(new)) => {

@@ -110,8 +110,8 @@ impl Server {
     }
 }
 
-fn refused() -> Problem {
-    Problem { code: Code::NOT_WRITTEN, message: "refused".into() }
+fn refused() -> Option<Problem> {
+    Some(Problem { code: Code::NOT_WRITTEN, message: "refused".into() })
 }
 
 #[derive(Debug, Clone)]

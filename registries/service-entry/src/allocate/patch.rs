@@ -1,0 +1,66 @@
+//! A planned write as a JSON patch.
+//!
+//! Bound to the version that it was planned from: whoever changed the object meanwhile, its `spec` or
+//! the addresses in its `status`, ends the write, and it is planned anew from what the watch then
+//! shows. Which operation it takes depends on what stands there, because a patch cannot replace what
+//! is not there.
+
+use serde_json::{Value, json};
+
+use super::plan::Write;
+
+/// The operations, in order.
+pub(crate) fn operations(write: &Write) -> Value {
+    let value = |(host, ip): &(std::sync::Arc<str>, std::net::IpAddr)| json!({ "value": ip, "host": **host });
+    let addresses: Vec<Value> = write.addresses.iter().map(value).collect();
+    let guard = json!({ "op": "test", "path": "/metadata/resourceVersion", "value": *write.was.version });
+    let change = match (addresses.is_empty(), write.was.given.is_empty()) {
+        (true, _) => json!({ "op": "remove", "path": "/status/addresses" }),
+        (false, false) => json!({ "op": "replace", "path": "/status/addresses", "value": addresses }),
+        (false, true) if write.was.has_status => {
+            json!({ "op": "add", "path": "/status/addresses", "value": addresses })
+        }
+        (false, true) => json!({ "op": "add", "path": "/status", "value": { "addresses": addresses } }),
+    };
+    json!([guard, change])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tributary_kube_client::ObjectName;
+
+    use super::*;
+    use crate::allocate::Claim;
+
+    fn change(given: &[&str], has_status: bool, addresses: &[&str]) -> Value {
+        let given = given.iter().map(|value| ("a.b".into(), Arc::from(*value))).collect();
+        let was = Claim { version: "7".into(), given, has_status, ..Claim::default() };
+        let addresses = addresses.iter().map(|ip| ("a.b".into(), ip.parse().unwrap())).collect();
+        let made = operations(&Write { name: ObjectName::new("shop", "a"), was: Arc::new(was), addresses });
+        assert_eq!(made[0], json!({ "op": "test", "path": "/metadata/resourceVersion", "value": "7" }));
+        made[1].clone()
+    }
+
+    #[test]
+    fn each_state_of_the_status_has_its_own_operation() {
+        let list = json!([{ "value": "240.240.0.1", "host": "a.b" }]);
+        assert_eq!(
+            change(&[], false, &["240.240.0.1"]),
+            json!({ "op": "add", "path": "/status", "value": { "addresses": list } })
+        );
+        assert_eq!(
+            change(&[], true, &["240.240.0.1"]),
+            json!({ "op": "add", "path": "/status/addresses", "value": list })
+        );
+        assert_eq!(
+            change(&["240.240.0.9"], true, &["240.240.0.1"]),
+            json!({ "op": "replace", "path": "/status/addresses", "value": list })
+        );
+        assert_eq!(
+            change(&["240.240.0.9"], true, &[]),
+            json!({ "op": "remove", "path": "/status/addresses" })
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! The writer at work, under a paused clock, over a server that answers as it is told.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::sync::mpsc;
+
+use super::*;
+
+/// What was sent, and a way to answer it.
+struct Sent {
+    write: Write,
+    answer: tokio::sync::oneshot::Sender<Outcome>,
+}
+
+struct Stage {
+    writer: Writer,
+    leads: watch::Sender<bool>,
+    sent: mpsc::Receiver<Sent>,
+    open: Vec<Sent>,
+}
+
+fn mk_stage(leads: bool) -> Stage {
+    let (says, heard) = watch::channel(leads);
+    let (out, sent) = mpsc::channel(1_000);
+    let send: Sends = Box::new(move |write| {
+        let (answer, told) = tokio::sync::oneshot::channel();
+        out.try_send(Sent { write: write.clone(), answer }).ok().unwrap();
+        async move { told.await.unwrap_or(Outcome::Refused("never answered".into())) }.boxed()
+    });
+    let writer = Writer::new(Ranges::default(), heard, send, SplitMix::seeded(1));
+    Stage { writer, leads: says, sent, open: Vec::new() }
+}
+
+fn name(n: usize) -> ObjectName {
+    ObjectName::new("shop", &format!("e{n:03}"))
+}
+
+impl Stage {
+    fn claim(&mut self, n: usize, version: &str) {
+        let hosts = vec![format!("h{n}.b").into()];
+        let claim = Claim { version: version.into(), ours: true, hosts, ..Claim::default() };
+        self.writer.claim(&name(n), Some(claim));
+    }
+    /// Lets it work for so long; how many writes are open then.
+    async fn pass(&mut self, time: Duration, listed: bool) -> usize {
+        let until = Instant::now() + time;
+        while tokio::time::timeout_at(until, self.writer.work(listed)).await.is_ok() {}
+        while let Ok(sent) = self.sent.try_recv() {
+            self.open.push(sent);
+        }
+        self.open.len()
+    }
+    async fn second(&mut self) -> usize {
+        self.pass(Duration::from_secs(1), true).await
+    }
+    fn answer(&mut self, outcome: &Outcome) {
+        for sent in self.open.drain(..) {
+            sent.answer.send(outcome.clone()).ok().unwrap();
+        }
+    }
+    fn news(&mut self) -> Vec<String> {
+        let show = |(name, problem): (ObjectName, Option<Problem>)| match problem {
+            Some(problem) => format!("{} {} {}", name.name, problem.code, problem.message),
+            None => format!("{} good", name.name),
+        };
+        self.writer.news().into_iter().map(show).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_before_all_is_known_and_while_another_leads() {
+    let mut stage = mk_stage(false);
+    stage.claim(1, "1");
+    assert_eq!(stage.second().await, 0);
+    stage.leads.send_replace(true);
+    assert_eq!(stage.pass(Duration::from_secs(9), false).await, 0);
+    assert_eq!(stage.second().await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_few_are_written_at_once_and_all_in_the_end() {
+    let mut stage = mk_stage(true);
+    (0..300).for_each(|n| stage.claim(n, "1"));
+    let mut written = BTreeMap::new();
+    for _ in 0..300 {
+        assert!(stage.second().await <= AT_ONCE);
+        for sent in &stage.open {
+            assert_eq!(written.insert(sent.write.name.clone(), sent.write.addresses.clone()), None);
+        }
+        let made: Vec<ObjectName> = stage.open.iter().map(|sent| sent.write.name.clone()).collect();
+        stage.answer(&Outcome::Made);
+        for name in made {
+            // the object shows it, in another version
+            let given =
+                written[&name].iter().map(|(host, ip)| (host.clone(), ip.to_string().into())).collect();
+            let hosts = vec![written[&name][0].0.clone()];
+            let claim = Claim { version: "2".into(), ours: true, hosts, given, ..Claim::default() };
+            stage.writer.claim(&name, Some(claim));
+        }
+    }
+    assert_eq!(written.len(), 300);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_is_shown_and_tried_again_and_good_when_it_is_made() {
+    let mut stage = mk_stage(true);
+    stage.claim(1, "1");
+    assert_eq!(stage.second().await, 1);
+    stage.answer(&Outcome::Refused("403 no right to patch".into()));
+    stage.pass(Duration::from_millis(10), true).await;
+    assert_eq!(
+        stage.news(),
+        ["e001 TRB0323 its addresses could not be written: 403 no right to patch; it is tried again"]
+    );
+    assert!(stage.news().is_empty(), "it is said once");
+    assert_eq!(stage.pass(Duration::from_secs(2), true).await, 1, "it is tried again");
+    stage.answer(&Outcome::Made);
+    stage.second().await;
+    assert_eq!(stage.news(), ["e001 good"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_be_overtaken_is_no_problem_unless_nothing_has_overtaken() {
+    let mut stage = mk_stage(true);
+    stage.claim(1, "1");
+    stage.second().await;
+    stage.answer(&Outcome::Overtaken("422 the test failed".into()));
+    stage.pass(Duration::from_millis(100), true).await;
+    assert!(stage.news().is_empty());
+    stage.claim(1, "2");
+    assert_eq!(stage.pass(Duration::from_millis(100), true).await, 1, "at once, for the new version");
+    stage.answer(&Outcome::Overtaken("422 the test failed".into()));
+    assert_eq!(stage.pass(Duration::from_secs(3), true).await, 1);
+    stage.answer(&Outcome::Overtaken("422 the test failed".into()));
+    stage.pass(Duration::from_millis(10), true).await;
+    assert_eq!(stage.news().len(), 1, "version 2 was overtaken twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_loses_the_lead_stops_and_who_gets_it_back_plans_anew() {
+    let mut stage = mk_stage(true);
+    (0..20).for_each(|n| stage.claim(n, "1"));
+    assert_eq!(stage.second().await, AT_ONCE);
+    stage.leads.send_replace(false);
+    stage.pass(Duration::from_secs(60), true).await;
+    stage.open.clear();
+    assert_eq!(stage.second().await, 0);
+    stage.leads.send_replace(true);
+    assert_eq!(stage.second().await, AT_ONCE);
+    assert_eq!(stage.open[0].write.addresses[0].1.to_string(), "240.240.0.21", "the search goes on");
+}

@@ -57,10 +57,10 @@ impl Failure {
     }
     /// From what the client says, with its causes.
     pub(crate) fn of_client(error: &kube::Error) -> Self {
-        let text = causes(error);
         match error {
-            kube::Error::Auth(_) => Self::Unauthorized(text),
-            _ => Self::Unreachable(text),
+            kube::Error::Auth(why) => Self::Unauthorized(causes(why)),
+            kube::Error::Service(why) => Self::Unreachable(causes(why.as_ref())),
+            other => Self::Unreachable(causes(other)),
         }
     }
     /// What it says of the source.

@@ -57,11 +57,18 @@ impl Health {
     pub(crate) fn failed(&mut self, trouble: Trouble) {
         self.trouble = Some(trouble);
     }
-    /// The server answered the main request well.
+    /// The server took up a watch.
     pub(crate) fn answered(&mut self) {
         self.probe = None;
-        self.absent = None;
         self.trouble.take_if(|trouble| !trouble.until_heard);
+    }
+    /// The server began a list: one that is read again ends no trouble before it is complete.
+    pub(crate) fn lists(&mut self) {
+        self.probe = None;
+        self.absent = None;
+        if !self.listed {
+            self.trouble = None;
+        }
     }
     /// An event, a bookmark, a complete list or a clean audit came.
     pub(crate) fn heard(&mut self) {

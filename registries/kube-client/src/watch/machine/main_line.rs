@@ -62,7 +62,7 @@ impl Machine {
     }
 
     fn list_begins(&mut self, out: &mut Vec<Action>) {
-        self.health.answered();
+        self.health.lists();
         self.absent = false;
         self.table.open();
         out.push(Action::Say(Say::Restart));

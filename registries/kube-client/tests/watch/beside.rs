@@ -1,0 +1,104 @@
+//! What runs beside a watch: the small authenticated list, and the audit.
+
+use tributary_kube_client::Timing;
+use tributary_model::SourceState;
+use tributary_scripted_api::{Answer, ApiServer, Verb};
+
+use crate::fixture::{Fixture, POD_KIND, PODS, pod, secs, timing};
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_credential_shows_within_a_minute_while_the_watch_runs() {
+    let mut fixture = Fixture::pods(&["a"]);
+    fixture.live().await;
+    fixture.pass(secs(31)).await;
+    let lost = fixture.elapsed();
+    fixture.server.answer("pods", Some(Verb::Probe), usize::MAX, Answer::Status(401, "revoked"));
+    fixture.until("told", |fixture| fixture.state() == SourceState::AuthFailed).await;
+    assert!(fixture.elapsed() - lost <= secs(60), "{:?}", fixture.elapsed() - lost);
+    // the watch goes on
+    fixture.server.put("pods", pod("b", "10.0.0.2"));
+    fixture.until("b", |fixture| fixture.names() == ["a", "b"]).await;
+    assert_eq!((fixture.state(), fixture.listed), (SourceState::AuthFailed, 1));
+    fixture.server.heal();
+    fixture.live().await;
+    assert_eq!(fixture.listed, 1, "nothing had to be read again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_right_and_a_silent_server_show_too() {
+    for (answer, state) in [
+        (Answer::Status(403, "no list"), SourceState::Forbidden),
+        (Answer::Silence, SourceState::Unreachable),
+        (Answer::Status(503, "etcd is away"), SourceState::Unreachable),
+    ] {
+        let mut fixture = Fixture::pods(&["a"]);
+        fixture.live().await;
+        fixture.pass(secs(31)).await;
+        let lost = fixture.elapsed();
+        fixture.server.answer("pods", Some(Verb::Probe), 1, answer);
+        fixture.until("told", |fixture| fixture.state() == state).await;
+        assert!(fixture.elapsed() - lost <= secs(60), "{state:?}: {:?}", fixture.elapsed() - lost);
+        fixture.live().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_server_says_nothing_of_a_credential() {
+    let mut fixture = Fixture::pods(&["a"]);
+    fixture.live().await;
+    let said = fixture.said.len();
+    fixture.server.answer("pods", Some(Verb::Probe), 1, Answer::Busy(secs(90)));
+    fixture.pass(secs(200)).await;
+    assert_eq!(fixture.said.len(), said, "{:?}", fixture.said);
+    let probes = fixture.server.asked().iter().filter(|one| one.verb == Verb::Probe).count();
+    assert!((3..=5).contains(&probes), "one was put off by 90 s: {probes}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_watch_event_healed_by_audit() {
+    let mut fixture = Fixture::pods(&["a", "b", "c"]);
+    fixture.live().await;
+    fixture.pass(secs(5)).await;
+    fixture.server.delete_untold("pods", "shop", "a");
+    fixture.server.put_untold("pods", pod("b", "10.0.0.9"));
+    fixture.server.put_untold("pods", pod("d", "10.0.0.4"));
+    fixture.until("healed", |fixture| fixture.names() == ["b", "c", "d"]).await;
+    assert_eq!((fixture.healed, fixture.held["shop/b"].as_str()), (3, "10.0.0.9"));
+    assert_eq!(fixture.puts, 5, "c was not decoded again");
+    assert!(fixture.elapsed() <= secs(600 * 5 / 4 + 90), "{:?}", fixture.elapsed());
+    assert_eq!(fixture.state(), SourceState::Live);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_audit_that_finds_nothing_costs_nothing() {
+    let mut fixture = Fixture::pods(&["a", "b", "c"]);
+    fixture.live().await;
+    let _ = fixture.server.asked();
+    fixture.pass(secs(3_600)).await;
+    let audits = fixture.server.asked().iter().filter(|one| one.verb == Verb::Get).count();
+    assert!(audits >= 4, "audits ran: {audits}");
+    assert_eq!((fixture.puts, fixture.listed, fixture.healed), (3, 1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_audit_under_churn_heals_nothing() {
+    let server = ApiServer::new(&[PODS]);
+    for number in 0..20 {
+        server.put("pods", pod(&format!("p{number}"), "10.0.0.1"));
+    }
+    let often = Timing { audit: secs(4), ..timing() };
+    let mut fixture = Fixture::over(server, POD_KIND, often);
+    fixture.live().await;
+    for round in 0..300_u64 {
+        let name = format!("p{}", round % 23);
+        if round % 5 == 0 {
+            fixture.server.delete("pods", "shop", &name);
+        } else {
+            fixture.server.put("pods", pod(&name, &format!("10.0.1.{}", round % 250)));
+        }
+        fixture.pass(std::time::Duration::from_millis(230)).await;
+    }
+    assert_eq!((fixture.healed, fixture.listed), (0, 1));
+    let audits = fixture.server.asked().iter().filter(|one| one.verb == Verb::Get).count();
+    assert!(audits > 5, "audits ran: {audits}");
+}

@@ -1,0 +1,133 @@
+//! Kinds that are absent, appear, are served in another version, are forbidden, or vanish.
+
+use tributary_kube_client::Resource;
+use tributary_model::SourceState;
+use tributary_scripted_api::{Answer, ApiServer, Kind, Verb};
+
+use crate::fixture::{Fixture, POD_KIND, PODS, THING_KIND, THINGS, pod, secs, timing};
+
+fn things(kinds: &[Kind]) -> Fixture {
+    Fixture::over(ApiServer::new(kinds), THING_KIND, timing())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_absent_kind_counts_as_listed_and_is_picked_up_when_it_appears() {
+    let mut fixture = things(&[PODS]);
+    fixture.until("absent", |fixture| fixture.absent == 1).await;
+    fixture.pass(secs(100)).await;
+    assert_eq!((fixture.absent, fixture.listed), (1, 0), "said once");
+    assert!(fixture.reason().contains("things.test has no things in v1, v1beta1"), "{}", fixture.reason());
+    fixture.server.install(THINGS);
+    fixture.server.put("things", pod("a", "10.0.0.1"));
+    let installed = fixture.elapsed();
+    fixture.until("picked up", |fixture| fixture.names() == ["a"]).await;
+    assert!(fixture.elapsed() - installed <= secs(30), "{:?}", fixture.elapsed() - installed);
+    fixture.live().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_version_is_read_where_only_it_is_served() {
+    let mut fixture = things(&[Kind { version: "v1beta1", ..THINGS }]);
+    fixture.server.put("things", pod("a", "10.0.0.1"));
+    fixture.live().await;
+    assert_eq!((fixture.names(), fixture.absent), (vec!["a"], 0));
+    assert!(fixture.elapsed() < secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_in_unknown_versions_only_is_absent() {
+    let mut fixture = things(&[Kind { version: "v9", ..THINGS }]);
+    fixture.until("absent", |fixture| fixture.absent == 1).await;
+    assert_eq!(fixture.state(), SourceState::Live, "that it is not there is no trouble");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_removed_takes_its_objects_along() {
+    let mut fixture = things(&[PODS, THINGS]);
+    fixture.server.put("things", pod("a", "10.0.0.1"));
+    fixture.live().await;
+    fixture.pass(secs(5)).await;
+    fixture.server.uninstall("things");
+    fixture.until("gone", |fixture| fixture.absent == 1 && fixture.held.is_empty()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_path_alone_removes_nothing() {
+    let mut fixture = things(&[PODS, THINGS]);
+    fixture.server.put("things", pod("a", "10.0.0.1"));
+    fixture.live().await;
+    fixture.pass(secs(5)).await;
+    // a proxy in front that has lost its way: everything is 404, the list of groups too
+    fixture.server.answer("/apis", None, 6, Answer::Status(404, "nothing here"));
+    fixture.server.end("things");
+    fixture.until("told", |fixture| fixture.state() == SourceState::Broken).await;
+    assert_eq!((fixture.absent, fixture.names()), (0, vec!["a"]), "an error is never a deletion");
+    fixture.live().await;
+    assert_eq!((fixture.absent, fixture.names()), (0, vec!["a"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_path_that_is_not_found_although_served_is_tried_with_pauses() {
+    let mut fixture = things(&[PODS, THINGS]);
+    fixture.server.answer("v1/things", None, usize::MAX, Answer::Status(404, "not yet"));
+    fixture.pass(secs(120)).await;
+    let asked = fixture.server.asked().len();
+    assert!(asked < 60, "{asked} requests in two minutes");
+    assert_eq!((fixture.listed, fixture.absent), (0, 0));
+    fixture.server.heal();
+    fixture.live().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_required_kind_is_never_absent() {
+    let required = Resource { optional: false, ..THING_KIND };
+    let mut fixture = Fixture::over(ApiServer::new(&[PODS]), required, timing());
+    fixture.until("told", |fixture| fixture.state() == SourceState::Broken).await;
+    fixture.pass(secs(100)).await;
+    assert_eq!((fixture.absent, fixture.withheld, fixture.listed), (0, 0, 0));
+    fixture.server.install(THINGS);
+    fixture.live().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_optional_kind_that_is_forbidden_is_not_waited_for_and_recovers() {
+    let mut fixture = things(&[PODS, THINGS]);
+    fixture.server.put("things", pod("a", "10.0.0.1"));
+    fixture.server.answer("v1/things", None, usize::MAX, Answer::Status(403, "no watch"));
+    fixture.until("withheld", |fixture| fixture.withheld == 1).await;
+    assert!(fixture.elapsed() < secs(1));
+    fixture.pass(secs(100)).await;
+    assert_eq!((fixture.withheld, fixture.absent, fixture.state()), (1, 0, SourceState::Forbidden));
+    fixture.server.heal();
+    let restored = fixture.elapsed();
+    fixture.live().await;
+    assert!(fixture.elapsed() - restored <= secs(31), "{:?}", fixture.elapsed() - restored);
+    assert_eq!(fixture.names(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_required_kind_that_is_forbidden_is_waited_for_and_recovers() {
+    let server = ApiServer::new(&[PODS]);
+    server.put("pods", pod("a", "10.0.0.1"));
+    server.answer("pods", None, usize::MAX, Answer::Status(403, "no list"));
+    let mut fixture = Fixture::over(server, POD_KIND, timing());
+    fixture.pass(secs(100)).await;
+    assert_eq!((fixture.withheld, fixture.listed, fixture.state()), (0, 0, SourceState::Forbidden));
+    fixture.server.heal();
+    fixture.live().await;
+    assert_eq!(fixture.names(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_optional_kind_that_keeps_failing_alone_is_not_waited_for() {
+    let mut fixture = things(&[PODS, THINGS]);
+    fixture.server.answer(
+        "/things",
+        Some(Verb::Watch),
+        usize::MAX,
+        Answer::Status(500, "conversion webhook"),
+    );
+    fixture.until("withheld", |fixture| fixture.withheld == 1).await;
+    assert!(fixture.elapsed() < secs(10), "{:?}", fixture.elapsed());
+    assert_eq!((fixture.state(), fixture.absent), (SourceState::Unreachable, 0));
+}

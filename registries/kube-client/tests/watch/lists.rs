@@ -1,0 +1,132 @@
+//! Lists: streamed and paged, refused, torn, interrupted, repeated.
+
+use serde_json::json;
+use tributary_model::SourceState;
+use tributary_scripted_api::{Answer, Verb};
+
+use crate::fixture::{Fixture, pod, secs};
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_streamed_where_the_server_can() {
+    let mut fixture = Fixture::pods(&["a", "b", "c"]);
+    fixture.live().await;
+    assert_eq!(fixture.names(), ["a", "b", "c"]);
+    let asked = fixture.server.asked();
+    assert_eq!(asked.len(), 1, "one request both lists and watches: {asked:?}");
+    assert_eq!(asked[0].query["resourceVersionMatch"], "NotOlderThan");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_stream_falls_back_to_pages_at_once() {
+    let mut fixture = Fixture::pods(&["a", "b", "c", "d", "e"]);
+    fixture.server.streams(false);
+    fixture.live().await;
+    assert_eq!(fixture.names(), ["a", "b", "c", "d", "e"]);
+    assert!(fixture.elapsed() < secs(1), "no pause: {:?}", fixture.elapsed());
+    assert_eq!(fixture.listed, 1);
+    fixture.pass(secs(1)).await;
+    let asked = fixture.server.asked();
+    let verbs: Vec<Verb> = asked.iter().map(|one| one.verb).collect();
+    assert_eq!(verbs, [Verb::Watch, Verb::Get, Verb::Get, Verb::Get, Verb::Watch], "pages of two");
+    assert!(asked[1..4].iter().all(|one| one.query["limit"] == "2"));
+    assert!(fixture.said.iter().all(|part| part.state != SourceState::Broken), "{:?}", fixture.said);
+    // and what changes then is told
+    fixture.server.delete("pods", "shop", "b");
+    fixture.until("b is gone", |fixture| fixture.names() == ["a", "c", "d", "e"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_error_is_unknown_not_empty() {
+    let mut fixture = Fixture::pods(&["a"]);
+    fixture.server.answer("pods", None, 2, Answer::Status(401, "the token has expired"));
+    fixture.until("refused", |fixture| fixture.state() == SourceState::AuthFailed).await;
+    assert_eq!((fixture.listed, fixture.held.len()), (0, 0));
+    let part = fixture.said.last().unwrap();
+    assert!(part.reason.contains("401") && part.reason.contains("the token has expired"), "{part:?}");
+    assert!(part.retry_in.is_some_and(|pause| pause <= secs(1)), "the first retry is soon: {part:?}");
+    fixture.live().await;
+    assert_eq!((fixture.names(), fixture.listed), (vec!["a"], 1));
+    assert_eq!(fixture.server.asked().len(), 3, "two refusals, then the list");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_torn_page_is_not_a_list() {
+    let mut fixture = Fixture::pods(&["a", "b", "c"]);
+    fixture.server.streams(false);
+    fixture.server.answer("pods", Some(Verb::Get), 1, Answer::Torn(60));
+    fixture.until("torn", |fixture| fixture.reason().contains("broke off")).await;
+    assert_eq!((fixture.listed, fixture.state()), (0, SourceState::Unreachable));
+    fixture.live().await;
+    assert_eq!((fixture.names(), fixture.listed), (vec!["a", "b", "c"], 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_torn_stream_is_not_a_list_and_what_came_is_not_decoded_again() {
+    let mut fixture = Fixture::pods(&["a", "b", "c"]);
+    fixture.server.answer("pods", Some(Verb::Watch), 1, Answer::Torn(180));
+    fixture.until("torn", |fixture| fixture.reason().contains("broke off")).await;
+    assert_eq!((fixture.listed, fixture.puts), (0, 1), "one whole object had come");
+    // what the first list showed is gone before the second
+    fixture.server.delete("pods", "shop", "a");
+    fixture.live().await;
+    assert_eq!((fixture.names(), fixture.listed, fixture.puts), (vec!["b", "c"], 1, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_lost_in_the_middle_of_a_relist_begins_it_again() {
+    let mut fixture = Fixture::pods(&["a", "b", "c", "d", "e"]);
+    fixture.server.streams(false);
+    fixture.live().await;
+    // the watch is cut, its version is forgotten, and the new list loses its version at its second page
+    fixture.server.answer("continue", None, 1, Answer::Status(410, "not by path"));
+    fixture.server.heal();
+    fixture.server.compact();
+    fixture.server.end("pods");
+    fixture.server.answer("pods", Some(Verb::Watch), 1, Answer::Status(410, "too old"));
+    fixture.until("listing again", |fixture| fixture.puts == 5).await;
+    fixture.server.delete("pods", "shop", "a");
+    fixture.server.delete("pods", "shop", "e");
+    fixture.until("listed again", |fixture| fixture.names() == ["b", "c", "d"]).await;
+    assert_eq!(fixture.puts, 5, "what had not changed was not decoded again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_object_that_is_not_understood_is_one_objects_problem() {
+    let mut fixture = Fixture::pods(&["a", "c"]);
+    fixture.server.put("pods", json!({"metadata": {"namespace": "shop", "name": "b"}, "ip": 7}));
+    fixture.live().await;
+    assert_eq!(fixture.names(), ["a", "c"]);
+    assert_eq!(fixture.bad["shop/b"], "ip is not a text");
+    fixture.server.put("pods", pod("b", "10.0.0.2"));
+    fixture.until("b is well", |fixture| fixture.names() == ["a", "b", "c"]).await;
+    assert!(fixture.bad.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_the_server_asks_for_is_kept() {
+    let mut fixture = Fixture::pods(&["a"]);
+    fixture.server.answer("pods", None, 1, Answer::Busy(secs(17)));
+    fixture.until("busy", |fixture| fixture.reason().contains("429")).await;
+    fixture.live().await;
+    assert!(fixture.elapsed() >= secs(17) && fixture.elapsed() < secs(19), "{:?}", fixture.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_answer_is_given_up_in_time() {
+    let mut fixture = Fixture::pods(&["a"]);
+    fixture.server.answer("pods", None, 1, Answer::Silence);
+    fixture.until("given up", |fixture| fixture.state() == SourceState::Unreachable).await;
+    assert!(fixture.elapsed() >= secs(30) && fixture.elapsed() < secs(31), "{:?}", fixture.elapsed());
+    fixture.live().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_api_server_is_not_empty() {
+    let mut fixture = Fixture::pods(&["a"]);
+    fixture.server.streams(false);
+    fixture.server.answer("pods", Some(Verb::Get), 1, Answer::Text("<html>a login page</html>".to_owned()));
+    fixture.until("garbled", |fixture| fixture.state() == SourceState::Broken).await;
+    assert_eq!(fixture.listed, 0);
+    fixture.live().await;
+    assert_eq!(fixture.names(), ["a"]);
+}

@@ -1,0 +1,14 @@
+//! The watch against a scripted API server, under a paused clock.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test: what goes wrong here is a failed test"
+)]
+
+mod beside;
+mod fixture;
+mod kinds;
+mod lists;
+mod streams;

@@ -1,0 +1,57 @@
+//! A request as the server understands it.
+
+use std::collections::BTreeMap;
+
+use axum::http::{Method, Uri};
+
+use crate::fault::Verb;
+
+/// One request that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// What it wants of the kind.
+    pub verb: Verb,
+    /// The path, without its query.
+    pub path: String,
+    /// The query.
+    pub query: BTreeMap<String, String>,
+}
+
+impl Asked {
+    pub(crate) fn read(method: &Method, uri: &Uri) -> Self {
+        let query: BTreeMap<String, String> = uri
+            .query()
+            .unwrap_or_default()
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .map(|(name, value)| (name.to_owned(), decoded(value)))
+            .collect();
+        let verb = match *method {
+            Method::GET if query.get("watch").is_some_and(|on| on == "true") => Verb::Watch,
+            Method::GET if query.get("limit").is_some_and(|limit| limit == "1") => Verb::Probe,
+            Method::GET => Verb::Get,
+            _ => Verb::Write,
+        };
+        Self { verb, path: uri.path().to_owned(), query }
+    }
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        self.query.get(name)?.parse().ok()
+    }
+    pub(crate) fn is_streamed_list(&self) -> bool {
+        self.query.get("sendInitialEvents").is_some_and(|on| on == "true")
+    }
+}
+
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let hex: Vec<u8> = rest.by_ref().take(2).collect();
+            bytes.push(u8::from_str_radix(std::str::from_utf8(&hex).unwrap(), 16).unwrap());
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).unwrap()
+}

@@ -1,0 +1,151 @@
+//! Watches: a streamed list where it is asked for, then what changes, bookmarks, and the end.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::Response;
+use bytes::Bytes;
+use futures::stream;
+use serde_json::{Value, json};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
+
+use crate::answer::json_of;
+use crate::query::Asked;
+use crate::server::{ApiServer, Told, status};
+use crate::store::{Kind, name_of};
+
+const BOOKMARKS_EVERY: Duration = Duration::from_secs(60);
+
+struct Watch {
+    server: ApiServer,
+    kind: Kind,
+    namespace: Option<String>,
+    told: Receiver<Told>,
+    /// What has been sent, up to this version.
+    at: u64,
+    ends: Instant,
+    bookmark: Instant,
+    /// Lines to send before anything else.
+    first: Vec<String>,
+    over: bool,
+}
+
+/// Answers a watch.
+pub(crate) fn begin(
+    server: &ApiServer,
+    asked: &Asked,
+    kind: Kind,
+    namespace: Option<String>,
+) -> Response<Body> {
+    let told = server.0.told.subscribe();
+    let state = server.0.state.lock();
+    let streamed = asked.is_streamed_list();
+    if streamed && !state.streams {
+        let message = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+        return json_of(422, &status(422, message));
+    }
+    let from = asked.number("resourceVersion");
+    let (mut first, mut over) = (Vec::new(), false);
+    if streamed {
+        let objects = state.store.list(kind.plural, namespace.as_deref());
+        first.extend(objects.into_iter().map(|(_, object)| line("ADDED", &object)));
+        first.push(bookmark(state.store.version, true));
+    } else if from.is_some_and(|from| from < state.store.compacted) {
+        first.push(line("ERROR", &status(410, "too old resource version")));
+        over = true;
+    }
+    let at = if streamed { state.store.version } else { from.unwrap_or(state.store.version) };
+    drop(state);
+    let lasting = Duration::from_secs(asked.number("timeoutSeconds").unwrap_or(1_800));
+    let now = Instant::now();
+    let (ends, bookmark) = (now + lasting, now + BOOKMARKS_EVERY);
+    let watch = Watch { server: server.clone(), kind, namespace, told, at, ends, bookmark, first, over };
+    Response::new(Body::from_stream(stream::unfold(watch, next)))
+}
+
+type Piece = Result<Bytes, std::io::Error>;
+
+fn piece(text: String) -> Option<Piece> {
+    Some(Ok(Bytes::from(text)))
+}
+
+async fn next(mut watch: Watch) -> Option<(Piece, Watch)> {
+    loop {
+        if !watch.first.is_empty() {
+            let lines: String = watch.first.drain(..).map(|line| line + "\n").collect();
+            return piece(lines).map(|piece| (piece, watch));
+        }
+        watch.first = watch.news();
+        if !watch.first.is_empty() {
+            continue;
+        }
+        if watch.over {
+            return None;
+        }
+        if let Some(said) = watch.wait().await {
+            return Some((said, watch));
+        }
+    }
+}
+
+impl Watch {
+    /// What has changed since it was last told.
+    fn news(&mut self) -> Vec<String> {
+        let state = self.server.0.state.lock();
+        let changes = state.store.since(self.kind.plural, self.at);
+        self.at = changes.last().map_or(self.at, |change| change.version);
+        let ours = |object: &Value| self.namespace.as_ref().is_none_or(|of| name_of(object).0 == *of);
+        changes.iter().filter(|c| ours(&c.object)).map(|c| line(c.word, &c.object)).collect()
+    }
+    /// Waits for something to happen; what is to be said of it.
+    async fn wait(&mut self) -> Option<Piece> {
+        tokio::select! {
+            told = self.told.recv() => self.hear(told),
+            () = tokio::time::sleep_until(self.bookmark) => {
+                self.bookmark = Instant::now() + BOOKMARKS_EVERY;
+                let sends = self.server.0.state.lock().bookmarks;
+                sends.then(|| self.mark())
+            }
+            () = tokio::time::sleep_until(self.ends) => {
+                self.over = true;
+                None
+            }
+        }
+    }
+    fn hear(&mut self, told: Result<Told, RecvError>) -> Option<Piece> {
+        let plural = self.kind.plural;
+        match told {
+            Ok(Told::Bookmark(of)) if of == plural => Some(self.mark()),
+            Ok(Told::Line(of, text)) if of == plural => piece(text + "\n"),
+            Ok(Told::End(of)) if of == plural => {
+                self.over = true;
+                None
+            }
+            Ok(Told::Tear(of)) if of == plural => {
+                self.over = true;
+                piece(r#"{"type":"ADDED","object":{"metadata":{"na"#.to_owned())
+            }
+            Err(RecvError::Closed) => {
+                self.over = true;
+                None
+            }
+            Ok(_) | Err(RecvError::Lagged(_)) => None,
+        }
+    }
+    fn mark(&self) -> Piece {
+        let version = self.server.0.state.lock().store.version;
+        Ok(Bytes::from(bookmark(version, false) + "\n"))
+    }
+}
+
+fn line(word: &str, object: &Value) -> String {
+    json!({"type": word, "object": object}).to_string()
+}
+
+fn bookmark(version: u64, complete: bool) -> String {
+    let end = if complete { json!({"k8s.io/initial-events-end": "true"}) } else { json!({}) };
+    let metadata = json!({"resourceVersion": version.to_string(), "annotations": end});
+    line("BOOKMARK", &json!({"metadata": metadata}))
+}

@@ -10,6 +10,11 @@ the examples, with free ports in the environment:
     ```sh skip=reason   is not run; the reason is printed
     ```text             right after a command: its lines must appear in the output, in order;
                         `…` stands for anything
+    <!-- run            runs like ```sh, unseen by readers, until a line `-->`: what a cluster's
+                        controllers would do, or a reader in another window
+
+A document that wants servers says so in a line `<!-- needs: kubernetes consul -->`: each is started for it alone,
+with KUBECONFIG, kubectl and CONSUL_HTTP_ADDR in place. 192.0.2.10 is this machine's own address in all documents.
 
 Order within a file is promised; files do not see each other.
 """
@@ -18,17 +23,21 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from servers import Consul, Kubernetes, free_ports, own_address
+
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^(```+)(\S*)\s*(.*)$")
 # Ports that documents and examples name; each document gets free ones in their place.
-NAMED = ["15010", "15014", "10000", "9901", "8081", "8082"]
+NAMED = ["15010", "15014", "10000", "9901", "8081", "8082", "8500"]
+# The address of this machine in documents and examples.
+HERE = "192.0.2.10"
+NEEDS = re.compile(r"^<!-- needs: (.*) -->$", re.MULTILINE)
 LIMIT = float(os.environ.get("TRIBUTARY_DOCS_LIMIT", "30"))
 
 
@@ -38,6 +47,12 @@ def blocks(path):
     i = 0
     while i < len(lines):
         opened = FENCE.match(lines[i].strip())
+        if lines[i].strip() == "<!-- run":
+            start, i, body = i, i + 1, []
+            while i < len(lines) and lines[i].strip() != "-->":
+                body.append(lines[i])
+                i += 1
+            yield start + 1, "sh", "", "\n".join(body)
         if not opened:
             i += 1
             continue
@@ -48,17 +63,6 @@ def blocks(path):
             i += 1
         yield start + 1, opened[2], opened[3], "\n".join(body)
         i += 1
-
-
-def free_ports(count):
-    """Ports that were free a moment ago."""
-    held = [socket.socket() for _ in range(count)]
-    for s in held:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in held]
-    for s in held:
-        s.close()
-    return ports
 
 
 class Reader:
@@ -82,9 +86,25 @@ class Reader:
             TRIBUTARY_SERVER=f"http://127.0.0.1:{self.admin}",
             NO_COLOR="1",
         )
+        self.servers = []
+        for server in self.wanted():
+            self.servers.append(server)
+            self.env.update(server.env())
+
+    def wanted(self):
+        """The servers that the document asks for, started one by one."""
+        needs = NEEDS.search(self.path.read_text())
+        for name in needs[1].split() if needs else []:
+            if name == "kubernetes":
+                yield Kubernetes(self.home)
+            elif name == "consul":
+                yield Consul(self.home, self.ports["8500"])
+            else:
+                sys.exit(f"{self.path}: no server is called {name}")
 
     def with_ports(self, text):
-        """The ports that documents name, exchanged for free ones."""
+        """The ports and the address that documents name, exchanged for free ones and for our own."""
+        text = text.replace(HERE, own_address()) if HERE in text else text
         return re.sub(rf"\b({'|'.join(NAMED)})\b", lambda m: str(self.ports[m[1]]), text)
 
     def start(self, command):
@@ -131,6 +151,8 @@ class Reader:
                 pass
             except subprocess.TimeoutExpired:
                 os.killpg(child.pid, signal.SIGKILL)
+        for server in self.servers:
+            server.close()
         logs = "".join(f.read_text() for f in sorted(self.home.glob("background-*.log")))
         shutil.rmtree(self.home, ignore_errors=True)
         return logs

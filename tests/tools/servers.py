@@ -1,0 +1,145 @@
+"""Servers that a document needs: a Kubernetes API server over etcd, and Consul, each on free ports.
+
+Called by docs.py for documents that say so. They run in the document's own folder and end with it. No
+controller runs in the cluster: what controllers would make, a document makes in a hidden block.
+"""
+
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+TOOLS = Path(__file__).resolve().parent
+LIMIT = 60
+
+
+def free_ports(count):
+    """Ports that were free a moment ago."""
+    held = [socket.socket() for _ in range(count)]
+    for s in held:
+        s.bind(("127.0.0.1", 0))
+    ports = [s.getsockname()[1] for s in held]
+    for s in held:
+        s.close()
+    return ports
+
+
+def own_address():
+    """An address of this machine that is not loopback, which no EndpointSlice may hold."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.connect(("192.0.2.1", 9))  # nothing is sent
+        return s.getsockname()[0]
+
+
+class Server:
+    """Processes that end together."""
+
+    def __init__(self, home):
+        self.home, self.children = home, []
+
+    def spawn(self, name, *args):
+        out = open(self.home / f"{name}.log", "w")
+        self.children.append(
+            subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                             start_new_session=True))
+
+    def wait(self, what, probe):
+        deadline = time.monotonic() + LIMIT
+        while time.monotonic() < deadline:
+            if any(child.poll() is not None for child in self.children):
+                break
+            try:
+                if probe():
+                    return
+            except (OSError, urllib.error.URLError, ValueError):
+                pass
+            time.sleep(0.05)  # the condition is another process's; there is nothing to wait on but time
+        self.close()
+        logs = "".join(f.read_text()[-1500:] for f in sorted(self.home.glob("*.log")))
+        raise RuntimeError(f"{what} did not start:\n{logs}")
+
+    def close(self):
+        for child in self.children:
+            try:
+                os.killpg(child.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            child.wait(10)
+
+
+class Kubernetes(Server):
+    """An API server and its etcd; KUBECONFIG names its administrator, and kubectl is a small stand-in."""
+
+    def __init__(self, home):
+        super().__init__(home / "cluster")
+        self.home.mkdir()
+        client, peer, port = free_ports(3)
+        etcd = f"http://127.0.0.1:{client}"
+        peers = f"http://127.0.0.1:{peer}"
+        self.spawn("etcd", os.environ["TRIBUTARY_ETCD"], "--name", "e", "--data-dir", str(self.home / "etcd"),
+                   "--listen-client-urls", etcd, "--advertise-client-urls", etcd, "--listen-peer-urls", peers,
+                   "--initial-advertise-peer-urls", peers, "--initial-cluster", f"e={peers}",
+                   "--unsafe-no-fsync", "--log-level", "warn")
+        self.wait("etcd", lambda: urllib.request.urlopen(f"{etcd}/health", timeout=5).status == 200)
+        self.make_key()
+        (self.home / "tokens.csv").write_text('admin-token,admin,admin,"system:masters"\n')
+        self.spawn("apiserver", os.environ["TRIBUTARY_KUBE_APISERVER"], f"--etcd-servers={etcd}",
+                   f"--secure-port={port}", "--bind-address=127.0.0.1", f"--cert-dir={self.home}/certs",
+                   "--service-account-issuer=https://kubernetes.default.svc",
+                   f"--service-account-key-file={self.home}/sa.pub",
+                   f"--service-account-signing-key-file={self.home}/sa.key",
+                   "--service-cluster-ip-range=10.0.0.0/16", "--authorization-mode=RBAC",
+                   f"--token-auth-file={self.home}/tokens.csv",
+                   "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none")
+        self.url = f"https://127.0.0.1:{port}"
+        self.wait("the API server", self.is_ready)
+        self.kubeconfig = self.home / "kubeconfig"
+        self.kubeconfig.write_text(json.dumps(self.config()))
+
+    def make_key(self):
+        key, public = self.home / "sa.key", self.home / "sa.pub"
+        quiet = {"check": True, "capture_output": True}
+        subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key], **quiet)
+        subprocess.run(["openssl", "ec", "-in", key, "-pubout", "-out", public], **quiet)
+
+    def is_ready(self):
+        authority = ssl.create_default_context(cafile=str(self.home / "certs" / "apiserver.crt"))
+        asked = urllib.request.Request(f"{self.url}/readyz", headers={"authorization": "Bearer admin-token"})
+        return urllib.request.urlopen(asked, context=authority, timeout=5).status == 200
+
+    def config(self):
+        authority = str(self.home / "certs" / "apiserver.crt")
+        return {
+            "apiVersion": "v1", "kind": "Config", "current-context": "docs",
+            "clusters": [{"name": "docs", "cluster": {"server": self.url, "certificate-authority": authority}}],
+            "users": [{"name": "docs", "user": {"token": "admin-token"}}],
+            "contexts": [{"name": "docs", "context": {"cluster": "docs", "user": "docs"}}],
+        }
+
+    def env(self):
+        return {"KUBECONFIG": str(self.kubeconfig), "PATH": f"{TOOLS / 'bin'}:{os.environ['PATH']}"}
+
+
+class Consul(Server):
+    """A dev agent; CONSUL_HTTP_ADDR names it."""
+
+    def __init__(self, home, port):
+        super().__init__(home / "consul")
+        self.home.mkdir()
+        self.port = port
+        serf, rpc = free_ports(2)
+        self.spawn("consul", os.environ["TRIBUTARY_CONSUL"], "agent", "-dev", "-bind", "127.0.0.1", "-node", "docs",
+                   "-http-port", str(port), "-grpc-port", "-1", "-grpc-tls-port", "-1", "-dns-port", "-1",
+                   "-serf-lan-port", str(serf), "-serf-wan-port", "-1", "-server-port", str(rpc),
+                   "-disable-host-node-id", "-log-level", "warn")
+        leader = f"http://127.0.0.1:{port}/v1/status/leader"
+        self.wait("Consul", lambda: len(urllib.request.urlopen(leader, timeout=5).read()) > 4)
+
+    def env(self):
+        return {"CONSUL_HTTP_ADDR": f"http://127.0.0.1:{self.port}"}

@@ -6,10 +6,11 @@
 //! is sorted, so that equal facts give equal assignments.
 //!
 //! The way of a candidate: `select` (may this client have it?), `dedup` (is it the same as another?),
-//! health, `priority`, `assemble` (localities and weights). Each refusal and each passing is a step.
+//! health, `joined` (what an alias says), `priority`, `assemble` (localities and weights). Each refusal and each passing is a step.
 
 mod assemble;
 mod dedup;
+mod joined;
 mod priority;
 mod select;
 
@@ -75,6 +76,12 @@ pub struct Endpoint<'a> {
 }
 
 impl Endpoint<'_> {
+    /// A label of it: its own, or what its alias labels it with.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let joined = self.source.joined.as_ref().and_then(|joined| joined.labels.get(key));
+        joined.or_else(|| self.address.labels.get(key))
+    }
     /// `name;namespace;canonical name;canonical revision;cluster` (`xds.md` 4.3), where the
     /// workload is known. The revision "latest" is left out, and so are empty ends.
     #[must_use]
@@ -166,6 +173,7 @@ fn assign<'a, R: Recorder>(
     let mut candidates = select::select(facts, client, names, r);
     dedup::dedup(facts, &mut candidates, client, r);
     candidates.retain(|c| admit_health(c, r));
+    joined::admit(&mut candidates, r);
     if names == Names::Taken && takes_one(facts, client) {
         keep_first(&mut candidates, r);
     }

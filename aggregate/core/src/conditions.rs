@@ -31,6 +31,10 @@ impl Conditions {
         self.list.push(Condition { code, objects: objects.into(), message: message.into() });
         &self.list[self.list.len() - 1]
     }
+    /// Anything else that is odd.
+    pub(crate) fn push(&mut self, code: Code, objects: Vec<ObjectRef>, message: String) -> &Condition {
+        self.add(code, objects, message)
+    }
     /// A port's name or protocol differs from the one that is served.
     pub(crate) fn port_conflict(
         &mut self,

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::{
-    Alias, Ask, Catalog, Changed, Code, Delta, Evidence, Generation, Hostname, Key, Mono, Record, Recorder,
-    RegistryName, RegistrySpec, ServiceKey, Stamped, Standing,
+    Ask, Catalog, Changed, Code, Delta, Evidence, Generation, Key, Mono, Record, Recorder, RegistryName,
+    RegistrySpec, ServiceKey, Stamped, Standing,
 };
 
 use crate::counters::Counters;
 use crate::gate::Gate;
 use crate::intake::restarting;
+use crate::joins::Joins;
 use crate::merge::{World, merge};
 use crate::precedence::RESTORED;
 use crate::publish::Dirty;
@@ -80,8 +81,8 @@ pub struct Core {
     pub(crate) membership_known: bool,
     pub(crate) world: World,
     pub(crate) hosts: Hosts,
-    /// Joined names (the config file's aliases): kept and journalled, not served yet.
-    pub(crate) joined: BTreeMap<(ShardId, Hostname), Arc<Alias>>,
+    /// Names that join services of several registries.
+    pub(crate) joins: Joins,
     pub(crate) gate: Gate,
     /// Keys of objects that became good in this turn and have not named them again.
     pub(crate) unsaid: BTreeSet<(RegistryName, Key)>,
@@ -112,7 +113,7 @@ impl Core {
             membership_known: true,
             world: World::default(),
             hosts: Hosts::default(),
-            joined: BTreeMap::new(),
+            joins: Joins::default(),
             gate: Gate::default(),
             unsaid: BTreeSet::new(),
             waiting: BTreeMap::new(),
@@ -296,7 +297,7 @@ impl Core {
     /// Merges a service again, for explain: the very function that serves, with a recorder.
     pub fn trace<R: Recorder>(&self, key: &ServiceKey, rec: &mut R) {
         if let Some(service) = self.hosts.get(key) {
-            merge(&self.world, service, rec);
+            merge(&self.world, &self.hosts, service, rec);
         }
     }
 }
@@ -331,7 +332,7 @@ impl Core {
     /// Whether no index holds anything: what leaves must leave nothing behind.
     pub(crate) fn is_empty(&self) -> bool {
         self.hosts.iter().next().is_none()
-            && self.joined.is_empty()
+            && self.joins.is_empty()
             && self.waiting.is_empty()
             && self.gate.holds().next().is_none()
             && self.world.workloads.iter().next().is_none()

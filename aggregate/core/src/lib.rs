@@ -17,6 +17,7 @@ mod dims;
 mod gate;
 mod gateways;
 mod intake;
+mod joins;
 mod merge;
 mod precedence;
 mod publish;

@@ -3,7 +3,10 @@
 //! Called by publication with `()` and by explain with a trace (law 12); there is no second merge.
 //! The service has the union of its shards' port numbers; a number's name and protocol come from
 //! the first shard in precedence that declares it; a shard's endpoints stand only behind numbers
-//! that the shard itself declares, its port names resolved by its own declaration.
+//! that the shard itself declares, its port names resolved by its own declaration. A host that the
+//! configuration makes an alias is merged by [`join`] instead.
+
+mod join;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +23,7 @@ use crate::conditions::Conditions;
 use crate::gateways::Gateways;
 use crate::precedence::{Ranked, ranked};
 use crate::select::Selection;
-use crate::service::{Decl, Service};
+use crate::service::{Decl, Hosts, Service};
 use crate::settings::SettingsTable;
 use crate::shards::Shards;
 use crate::workloads::{WorkloadSlot, Workloads};
@@ -61,6 +64,8 @@ pub(crate) struct Merged {
     pub(crate) aliases: Vec<Hostname>,
     /// How many endpoints' addresses it has.
     pub(crate) size: u32,
+    /// Whether it is an alias that joins others.
+    pub(crate) is_join: bool,
 }
 
 /// A port, merged.
@@ -76,6 +81,12 @@ pub(crate) struct MergedPort {
     pub(crate) sources: Vec<EndpointSource>,
 }
 
+impl MergedPort {
+    fn new(port: &ServicePort, by: ObjectRef) -> Self {
+        Self { name: port.name.clone(), protocol: port.protocol, by, sources: Vec::new() }
+    }
+}
+
 /// A group that stands behind a declaration, listed or made by selection.
 struct Behind<'a> {
     group: &'a Arc<Group>,
@@ -86,7 +97,16 @@ struct Behind<'a> {
 }
 
 /// Merges what is said about a service. `None` when nothing declares it.
-pub(crate) fn merge<R: Recorder>(world: &World, service: &Service, rec: &mut R) -> Option<Merged> {
+pub(crate) fn merge<R: Recorder>(
+    world: &World,
+    hosts: &Hosts,
+    service: &Service,
+    rec: &mut R,
+) -> Option<Merged> {
+    let alias = service.alias.as_ref();
+    if let Some(joined) = alias.and_then(|alias| join::join(world, hosts, service, alias, rec)) {
+        return Some(joined);
+    }
     let shards = ranked(&world.shards, service);
     let first = shards.first()?.declarations.first()?;
     let mut out = Merged::default();
@@ -136,14 +156,7 @@ fn merge_declaration<R: Recorder>(
         out.conditions.held_declaration(own);
     }
     let groups = groups_behind(world, shard, decl);
-    for behind in &groups {
-        out.size = out.size.saturating_add(u32::try_from(behind.group.addresses.len()).unwrap_or(u32::MAX));
-        out.identities.extend(behind.group.summary.identities.iter().cloned());
-        out.networks.extend(behind.group.summary.networks.iter().cloned());
-        if let Some(held) = behind.held {
-            out.conditions.held_addresses(&behind.group.source, held.len());
-        }
-    }
+    groups.iter().for_each(|behind| note_group(behind, out));
     out.identities.extend(own.attributes.identities.iter().cloned());
     out.addresses.extend(own.addresses.iter().cloned());
     let workloads = if rec.is_on() { workloads_confirmed(world, decl) } else { BTreeMap::new() };
@@ -162,6 +175,16 @@ fn merge_declaration<R: Recorder>(
         rank: shard.info.rank,
         visibility,
     });
+}
+
+/// What a group adds to the service as a whole.
+fn note_group(behind: &Behind<'_>, out: &mut Merged) {
+    out.size = out.size.saturating_add(u32::try_from(behind.group.addresses.len()).unwrap_or(u32::MAX));
+    out.identities.extend(behind.group.summary.identities.iter().cloned());
+    out.networks.extend(behind.group.summary.networks.iter().cloned());
+    if let Some(held) = behind.held {
+        out.conditions.held_addresses(&behind.group.source, held.len());
+    }
 }
 
 /// A declaration with what its sources have in common.
@@ -188,12 +211,7 @@ fn merge_port<R: Recorder>(
     rec: &mut R,
 ) {
     let by = || with.declaration.source.reference();
-    let merged = out.ports.entry(port.number).or_insert_with(|| MergedPort {
-        name: port.name.clone(),
-        protocol: port.protocol,
-        by: by(),
-        sources: Vec::new(),
-    });
+    let merged = out.ports.entry(port.number).or_insert_with(|| MergedPort::new(port, by()));
     if merged.name != port.name || merged.protocol != port.protocol {
         let served = (&merged.name, merged.protocol, &merged.by);
         let condition = out.conditions.port_conflict(port, served, by());

@@ -30,16 +30,19 @@ impl<'a> Ranked<'a> {
         declarations.sort_by(|a, b| claim(info, a).order(&claim(info, b)));
         (!declarations.is_empty()).then_some(Self { info, said, declarations })
     }
-    fn first(&self) -> Option<Claim<'a>> {
+    /// The claim of its first declaration.
+    pub(crate) fn first(&self) -> Option<Claim<'a>> {
         self.declarations.first().map(|d| claim(self.info, d))
     }
 }
 
-fn claim<'a>(info: &'a ShardInfo, decl: &'a Decl) -> Claim<'a> {
+/// The claim of a declaration.
+pub(crate) fn claim<'a>(info: &'a ShardInfo, decl: &'a Decl) -> Claim<'a> {
     info.claim(decl.declaration.created, &decl.object)
 }
 
-fn compare(a: Option<Claim<'_>>, b: Option<Claim<'_>>) -> Ordering {
+/// The first in precedence first; nothing comes last.
+pub(crate) fn compare(a: Option<Claim<'_>>, b: Option<Claim<'_>>) -> Ordering {
     match (a, b) {
         (Some(a), Some(b)) => a.order(&b),
         (a, b) => b.is_some().cmp(&a.is_some()),
@@ -54,8 +57,11 @@ pub(crate) fn ranked<'a>(shards: &'a Shards, service: &'a Service) -> Vec<Ranked
     out
 }
 
-/// The declared services of a host, the first in precedence first.
+/// The declared services of a host, the first in precedence first. An alias that joins others is the only one.
 pub(crate) fn claimants<'a>(shards: &'a Shards, services: &'a [Service]) -> Vec<&'a Service> {
+    if let Some(alias) = services.iter().find(|s| s.is_join && s.view.is_some()) {
+        return vec![alias];
+    }
     let mut out: Vec<&Service> = services.iter().filter(|s| s.view.is_some()).collect();
     if out.len() > 1 {
         out.sort_by(|a, b| {

@@ -48,7 +48,11 @@ impl Core {
         self.dirty.urgent |= built.urgent;
         self.dirty.services.extend(built.services);
         let before = self.draft.clone();
-        let services = std::mem::take(&mut self.dirty.services);
+        let mut services = std::mem::take(&mut self.dirty.services);
+        // An alias reads its members as they are said, so that one pass builds both
+        let joining = services.iter().flat_map(|key| self.joins.reading(&key.host));
+        let joining: Vec<ServiceKey> = joining.cloned().collect();
+        services.extend(joining);
         let hosts = self.build_services(services, &mut changed);
         let again = self.world.aliases.update(&hosts, &before, &self.draft);
         let led = again.iter().flat_map(|host| self.hosts.of(host)).map(|s| s.key.clone()).collect();
@@ -85,15 +89,19 @@ impl Core {
 
     fn build_service(&mut self, key: &ServiceKey) {
         let Some(service) = self.hosts.get(key) else { return };
-        let merged = merge(&self.world, service, &mut ());
+        let merged = merge(&self.world, &self.hosts, service, &mut ());
+        let is_join = merged.as_ref().is_some_and(|m| m.is_join);
         let networks = merged.as_ref().map(|m| m.networks.clone()).unwrap_or_default();
         let old = service.view.as_ref();
         let view = merged.and_then(|m| assemble(&self.world, key, m, old, &mut self.counters));
         self.world.gateways.index(key, &service.networks, &networks);
         self.wait(key);
-        if let Some(service) = self.hosts.get_mut(key) {
-            service.view = view;
-            service.networks = networks;
+        let Some(service) = self.hosts.get_mut(key) else { return };
+        (service.view, service.networks) = (view, networks);
+        if std::mem::replace(&mut service.is_join, is_join) != is_join || service.alias.is_some() && !is_join
+        {
+            let owner = self.joins.of_host(&key.host).and_then(|(shard, _)| self.place_of(shard));
+            self.dirty.registries.extend(owner.map(|(registry, _)| registry));
         }
     }
 
@@ -115,7 +123,8 @@ impl Core {
     fn build_host(&mut self, host: &Hostname) -> bool {
         let services = self.hosts.of(host);
         let ordered = claimants(&self.world.shards, services);
-        let conflict = contested(&ordered)
+        let is_join = ordered.first().is_some_and(|s| s.is_join);
+        let conflict = (!is_join && contested(&ordered))
             .then(|| host_conflict(host, ordered.iter().filter_map(|s| first_object(s)).collect()));
         let views: Vec<(ServiceKey, Arc<ServiceView>)> = ordered
             .iter()

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    DeclKey, Declaration, Group, GroupKey, Hostname, Mono, NetworkId, ObjectId, ServiceKey, ServiceView,
+    Alias, DeclKey, Declaration, Group, GroupKey, Hostname, Mono, NetworkId, ObjectId, ServiceKey,
+    ServiceView,
 };
 
 use crate::select::SelectorId;
@@ -93,11 +94,16 @@ pub(crate) struct Service {
     pub(crate) networks: Vec<NetworkId>,
     /// The shards in which groups of it wait for a declaration.
     pub(crate) waiting: Vec<ShardId>,
+    /// What the configuration joins under it.
+    pub(crate) alias: Option<Arc<Alias>>,
+    /// Whether its view is of that alias.
+    pub(crate) is_join: bool,
 }
 
 impl Service {
     fn new(key: ServiceKey) -> Self {
-        Self { key, shards: Vec::new(), view: None, networks: Vec::new(), waiting: Vec::new() }
+        let (shards, networks, waiting) = (Vec::new(), Vec::new(), Vec::new());
+        Self { key, shards, view: None, networks, waiting, alias: None, is_join: false }
     }
     /// What a shard says.
     pub(crate) fn shard(&self, id: ShardId) -> Option<&ServiceShard> {
@@ -208,7 +214,7 @@ impl Hosts {
     /// Forgets services of a host of which nobody says anything any more.
     pub(crate) fn prune(&mut self, host: &Hostname) {
         let Some(services) = self.map.get_mut(host) else { return };
-        services.retain(|s| !s.shards.is_empty() || s.view.is_some());
+        services.retain(|s| !s.shards.is_empty() || s.view.is_some() || s.alias.is_some());
         if services.is_empty() {
             self.map.remove(host);
         }

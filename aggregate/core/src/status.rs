@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    Code, Collection, Completeness, Condition, Freshness, Generation, GroupKey, Key, ObjectRef, Problem,
-    RegistryId, RegistryName, Scope, ServiceKey, SourceStatus, Standing,
+    Code, Collection, Completeness, Condition, Freshness, Generation, GroupKey, Key, ObjectId, ObjectRef,
+    Problem, RegistryId, RegistryName, Scope, ServiceKey, SourceStatus, Standing,
 };
 
 use crate::core::Core;
@@ -195,9 +195,10 @@ impl Core {
     pub(crate) fn registry_conditions(&self, name: &RegistryName) -> Vec<Condition> {
         const NAMED: usize = 16;
         let shards = self.world.shards.of(name);
+        let mut out = self.empty_aliases(&shards);
         let count: usize = shards.iter().map(|(_, id)| self.waiting_in(*id)).sum();
         if count == 0 {
-            return Vec::new();
+            return out;
         }
         let waiting = shards.iter().flat_map(|(_, id)| {
             let keys = self.waiting.get(id).into_iter().flat_map(BTreeMap::keys);
@@ -206,7 +207,24 @@ impl Core {
         let objects: Vec<ObjectRef> = waiting.take(NAMED).map(|g| ObjectRef::new(g.key.object)).collect();
         let message = format!("the endpoints of {count} objects wait for their declaration");
         let code = Code::GROUP_WITHOUT_DECLARATION;
-        vec![Condition { code, objects: objects.into(), message: message.into() }]
+        out.push(Condition { code, objects: objects.into(), message: message.into() });
+        out
+    }
+
+    /// The aliases none of whose members can be joined: they have no view that could say so.
+    fn empty_aliases(&self, shards: &[(Scope, ShardId)]) -> Vec<Condition> {
+        const NAMED: usize = 16;
+        let held = shards.iter().flat_map(|(_, id)| self.joins.held_by(*id));
+        let empty = |key: &&ServiceKey| self.hosts.get(key).is_none_or(|service| !service.is_join);
+        let empty: Vec<&ServiceKey> = held.filter(empty).collect();
+        if empty.is_empty() {
+            return Vec::new();
+        }
+        let object = |key: &&ServiceKey| ObjectId::new("Alias", key.namespace.as_str(), key.host.as_str());
+        let objects = empty.iter().take(NAMED).map(|key| ObjectRef::new(object(key))).collect();
+        let message =
+            format!("no member of {} aliases can be joined, so that they are not served", empty.len());
+        vec![Condition { code: Code::ALIAS_MEMBER_MISSING, objects, message: message.into() }]
     }
 }
 

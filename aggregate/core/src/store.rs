@@ -13,6 +13,7 @@ use tributary_model::{
 
 use crate::core::Core;
 use crate::gateways::GatewayFact;
+use crate::joins::Moved;
 use crate::service::{Decl, GroupFact, decl_key, group_key};
 use crate::shards::ShardId;
 use crate::unsure::loses;
@@ -209,13 +210,37 @@ impl Core {
     }
 
     fn put_alias(&mut self, shard: ShardId, host: Hostname, value: Arc<Alias>) {
-        let key = (shard, host.clone());
-        if self.joined.get(&key) == Some(&value) {
+        if self.joins.get(shard, &host) == Some(&value) {
             self.counters.unchanged += 1;
             return;
         }
-        self.joined.insert(key, Arc::clone(&value));
+        let moved = self.joins.say(shard, &host, Some(Arc::clone(&value)), &self.world.shards);
+        self.move_alias(shard, &host, moved);
         self.note_put(shard, Fact::Alias(host, value));
+    }
+
+    fn remove_alias(&mut self, shard: ShardId, host: &Hostname) -> bool {
+        if self.joins.get(shard, host).is_none() {
+            return false;
+        }
+        let moved = self.joins.say(shard, host, None, &self.world.shards);
+        self.move_alias(shard, host, moved);
+        true
+    }
+
+    /// Another service of the host is its alias now; what else claims the host is served or not by that.
+    fn move_alias(&mut self, shard: ShardId, host: &Hostname, moved: Moved) {
+        self.dirty.urgent = true;
+        if let Some(service) = moved.from.as_ref().and_then(|key| self.hosts.get_mut(key)) {
+            service.alias = None;
+        }
+        if let Some((key, alias)) = moved.to {
+            self.hosts.get_or_new(&key).alias = Some(alias);
+        }
+        self.dirty.services.extend(self.hosts.of(host).iter().map(|service| service.key.clone()));
+        if let Some((registry, _)) = self.place_of(shard) {
+            self.dirty.registries.insert(registry);
+        }
     }
 
     /// This is no more; whether it was.
@@ -229,7 +254,7 @@ impl Core {
             Item::Workload(key) => self.remove_workload(shard, key),
             Item::Gateway(key) => self.remove_gateway(shard, key),
             Item::Settings => self.world.settings.remove(shard).is_some(),
-            Item::Alias(host) => self.joined.remove(&(shard, host.clone())).is_some(),
+            Item::Alias(host) => self.remove_alias(shard, host),
         };
         if !was {
             return false;
@@ -312,8 +337,8 @@ impl Core {
             }
             CollectionKind::Settings => {
                 let settings = self.world.settings.get(shard).map(|_| Item::Settings);
-                let aliases = self.joined.keys().filter(|(s, _)| *s == shard);
-                settings.into_iter().chain(aliases.map(|(_, host)| Item::Alias(host.clone()))).collect()
+                let aliases = self.joins.said_by(shard).map(|host| Item::Alias(host.clone()));
+                settings.into_iter().chain(aliases).collect()
             }
         }
     }

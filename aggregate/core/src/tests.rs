@@ -5,6 +5,7 @@ mod costs;
 mod explain;
 mod gate;
 mod generations;
+mod joins;
 mod merge;
 mod mk;
 mod naive;

@@ -42,9 +42,14 @@ impl Core {
                 Item::Service(key) => drop(out.insert(key.service.host)),
                 Item::Group(key) => drop(out.insert(key.service.host)),
                 Item::Workload(key) => out.extend(self.selecting(&key)),
-                Item::Gateway(_) | Item::Settings | Item::Alias(_) => {}
+                Item::Alias(host) => drop(out.insert(host)),
+                Item::Gateway(_) | Item::Settings => {}
             }
         }
+        // What explains a member explains its aliases
+        let joining = out.iter().flat_map(|host| self.joins.reading(host));
+        let joining: Vec<Hostname> = joining.map(|key| key.host.clone()).collect();
+        out.extend(joining);
         out
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tributary_model::{Code, EndpointFacts, Locality, Projection, Recorder, Stage, Standing, Verdict};
 
 use super::select::Candidate;
-use super::{Assignment, Endpoint, LocalityEndpoints, priority};
+use super::{Assignment, Endpoint, LocalityEndpoints, joined, priority};
 
 /// Clients refuse a sum of weights over 32 bits; half of that leaves room for rounding up to 1.
 const MAX_SUM: u64 = 1 << 31;
@@ -16,11 +16,12 @@ type Bins<'a> = BTreeMap<(u32, &'a Locality), Vec<Candidate<'a>>>;
 pub(super) fn assemble<'a, R: Recorder>(
     facts: &'a EndpointFacts,
     client: &Projection,
-    candidates: Vec<Candidate<'a>>,
+    mut candidates: Vec<Candidate<'a>>,
     r: &mut R,
 ) -> Assignment<'a> {
     let raw: Vec<u32> = candidates.iter().map(|c| priority::raw(facts, client, c)).collect();
     let distinct: Vec<u32> = raw.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+    joined::split(&mut candidates, &raw);
     let mut bins = Bins::new();
     for (candidate, raw) in candidates.into_iter().zip(raw) {
         let compact = distinct.partition_point(|&p| p < raw);
@@ -39,7 +40,7 @@ pub(super) fn assemble<'a, R: Recorder>(
 fn scales(bins: &Bins<'_>) -> BTreeMap<u32, u64> {
     let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
     for ((priority, _), members) in bins {
-        let sum: u64 = members.iter().map(|c| u64::from(c.address.weight.max(1))).sum();
+        let sum: u64 = members.iter().fold(0, |sum, c| sum.saturating_add(c.weight));
         let total = sums.entry(*priority).or_default();
         *total = total.saturating_add(sum);
     }
@@ -57,7 +58,7 @@ fn locality_endpoints<'a, R: Recorder>(
     let endpoints: Vec<Endpoint<'a>> = members
         .into_iter()
         .map(|candidate| {
-            let weight = u64::from(candidate.address.weight.max(1)) / scale;
+            let weight = candidate.weight / scale;
             let weight = u32::try_from(weight).unwrap_or(u32::MAX).max(1);
             record(&candidate, priority, locality, weight, r);
             let Candidate { target, source, address, health, .. } = candidate;

@@ -36,6 +36,7 @@ pub(super) fn dedup<R: Recorder>(
             Some(owner) => {
                 // The first word of each shard is its best; only it counts against the owner.
                 let same_thing = owner.network() == candidate.network();
+                owner.standby &= candidate.standby || !same_thing;
                 if same_thing && candidate.shard != last_shard {
                     owner.health = owner.health.max(candidate.health);
                     last_shard = candidate.shard;

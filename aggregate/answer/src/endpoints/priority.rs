@@ -4,6 +4,7 @@
 
 use tributary_model::{EndpointFacts, Place, Projection, Standing, TrafficDistribution};
 
+use super::joined::lowered;
 use super::select::Candidate;
 
 /// Where a client is, as far as it is known.
@@ -45,7 +46,7 @@ impl<'p> Position<'p> {
 /// The priority of a candidate before gaps are closed.
 pub(super) fn raw(facts: &EndpointFacts, client: &Projection, candidate: &Candidate<'_>) -> u32 {
     let demoted = u32::from(candidate.source.standing == Standing::Demoted);
-    distance(facts.traffic, client, &candidate.address.place) + demoted
+    distance(facts.traffic, client, &candidate.address.place) + demoted + lowered(candidate)
 }
 
 fn distance(traffic: TrafficDistribution, client: &Projection, place: &Place) -> u32 {

@@ -21,6 +21,10 @@ pub(super) struct Candidate<'a> {
     pub(super) index: usize,
     /// Its source's word; after dedup, the worst of all shards'.
     pub(super) health: Health,
+    /// Whether it waits in an alias for others to fail; after dedup, whether all who list it do.
+    pub(super) standby: bool,
+    /// Its share of traffic beside the others of its priority, at least 1.
+    pub(super) weight: u64,
 }
 
 /// The one order in which candidates precede each other: shard, then the declaration's age and
@@ -66,6 +70,9 @@ pub(super) enum Refusal<'a> {
     UnixForGrpc,
     Duplicate(&'a EndpointSource),
     OnlyOne,
+    NoShare,
+    /// So many are healthy, and so many are enough.
+    Waiting(usize, usize),
 }
 
 impl Refusal<'_> {
@@ -76,6 +83,7 @@ impl Refusal<'_> {
             Self::NoPort | Self::NotAnIp | Self::UnixForGrpc | Self::Duplicate(_) | Self::OnlyOne => {
                 Stage::Merge
             }
+            Self::NoShare | Self::Waiting(..) => Stage::Weight,
         }
     }
     pub(super) const fn code(&self) -> Code {
@@ -89,6 +97,8 @@ impl Refusal<'_> {
             Self::UnixForGrpc => Code::UNIX_NOT_FOR_GRPC,
             Self::Duplicate(_) => Code::DUPLICATE_ADDRESS,
             Self::OnlyOne => Code::DNS_RESOLVED,
+            Self::NoShare => Code::ALIASED,
+            Self::Waiting(..) => Code::STANDBY,
         }
     }
     pub(super) fn detail(&self, candidate: &Candidate<'_>) -> String {
@@ -115,6 +125,10 @@ impl Refusal<'_> {
             Self::UnixForGrpc => "gRPC is not given unix paths".into(),
             Self::Duplicate(owner) => {
                 format!("already served by {} of {}", owner.group.source.object, owner.shard.registry)
+            }
+            Self::NoShare => "its member of the alias has a share of 0".into(),
+            Self::Waiting(healthy, enough) => {
+                format!("standby: {healthy} active endpoints are healthy, and {enough} are enough")
             }
             Self::OnlyOne => "this DNS type has one endpoint, and another precedes this one".into(),
         }
@@ -160,7 +174,9 @@ fn candidate<'a>(
     // What has no port is refused at once, so that the service's number is only ever shown.
     let target =
         Destination::of(&source.group, address, number.or(Some(facts.port))).unwrap_or(Destination::Pipe(""));
-    Candidate { target, source, address, shard, index, health: health(address) }
+    let standby = source.joined.as_ref().is_some_and(|joined| joined.standby);
+    let weight = u64::from(address.weight.max(1));
+    Candidate { target, source, address, shard, index, health: health(address), standby, weight }
 }
 
 /// The label takes a workload out of rotation, whatever its source says of its health

@@ -5,6 +5,7 @@ use tributary_model::*;
 use super::*;
 use crate::mk::*;
 
+mod joined;
 mod properties;
 
 fn assign_all(facts: &EndpointFacts) -> Vec<String> {

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use tributary_model::{
-    Catalog, Completeness, Condition, Declaration, Delta, ExportTo, Fact, Health, Labels, PortName, Provider,
-    RegistrySpec, Resolution, Selector, ServiceKey, Settings, Timestamp, Visibility, Workload,
+    AliasMember, Catalog, Completeness, Condition, Declaration, Delta, ExportTo, Fact, Health, Labels,
+    PortName, Provider, RegistrySpec, Resolution, Selector, ServiceKey, Settings, Timestamp, Visibility,
+    Workload,
 };
 
+use super::joins::mk_alias;
 use super::mk::*;
 use super::naive::{Facts, answer, read};
 
@@ -121,6 +123,35 @@ fn any_history() -> impl Strategy<Value = Vec<Word>> {
     ];
     let word = (word, 0..10_u8).prop_map(|((registry, fact, put), n)| (registry, fact, put || n > 2));
     proptest::collection::vec(word, 1..40)
+}
+
+/// Aliases of hosts that are declared, and of one that is not, by one registry.
+fn any_alias() -> impl Strategy<Value = Fact> {
+    let host = select(&["pay.shop", "cart.shop", "all.mesh"][..]);
+    let member = select(&["pay.shop", "cart.shop", "east:go.shop", "west:pay.shop", "all.mesh"][..]);
+    let namespace = select(&["shop", "default"][..]);
+    let members = proptest::collection::vec(member, 1..4);
+    (host, members, namespace, any_export(), any::<bool>()).prop_map(
+        |(host, members, namespace, export, standby)| {
+            mk_alias(host, &members.join(" "), |alias| {
+                (alias.namespace, alias.export) = (mk_ns(namespace), export);
+                alias.active_until_healthy_below = Some(2);
+                alias.members = alias.members.iter().cloned().map(|m| AliasMember { standby, ..m }).collect();
+            })
+        },
+    )
+}
+
+fn any_joining_history() -> impl Strategy<Value = Vec<Word>> {
+    let words = proptest::collection::vec((any_alias(), 0..10_u8), 1..8);
+    let place = proptest::collection::vec(any::<Index>(), 8);
+    (any_history(), words, place).prop_map(|(mut history, words, place)| {
+        history.truncate(32);
+        for ((fact, n), at) in words.into_iter().zip(place) {
+            history.insert(at.index(history.len() + 1), (0, fact, n > 2));
+        }
+        history
+    })
 }
 
 fn final_facts(history: &[Word]) -> Facts {
@@ -291,7 +322,22 @@ proptest! {
     }
 
     #[test]
-    fn what_goes_away_again_leaves_nothing_behind(history in any_history()) {
+    fn every_way_with_aliases_ends_in_a_fresh_build(history in any_joining_history(), way in any_way()) {
+        let (walked, fresh) = (walk(&history, &way), fresh(&final_facts(&history)));
+        prop_assert_eq!(read(&walked), read(&fresh));
+        prop_assert_eq!(conditions(&walked), conditions(&fresh));
+        let odd = |c: &Catalog| c.registries.values().map(|r| r.conditions.to_vec()).collect::<Vec<_>>();
+        prop_assert_eq!(odd(&walked), odd(&fresh));
+        for (a, b) in walked.services().zip(fresh.services()) {
+            for (a, b) in a.ports.iter().zip(b.ports.iter()) {
+                prop_assert_eq!(&a.endpoints.facts, &b.endpoints.facts);
+                prop_assert_eq!(&a.listener.facts.addresses, &b.listener.facts.addresses);
+            }
+        }
+    }
+
+    #[test]
+    fn what_goes_away_again_leaves_nothing_behind(history in any_joining_history()) {
         let mut world = mk_world();
         for word in &history {
             say(&mut world, word);

@@ -1,0 +1,147 @@
+//! Members of an alias: shares, standby members, endpoints that two members list.
+
+use std::sync::Arc;
+
+use super::*;
+
+/// A member's endpoints as `10.0.0.1`, `!` for unhealthy.
+fn mk_member(at: u16, registry: &str, endpoints: &str, change: impl FnOnce(&mut Joined)) -> EndpointSource {
+    let address = |text: &str| match text.strip_suffix('!') {
+        Some(ip) => with_health(ip, Health::Unhealthy),
+        None => mk_address(text),
+    };
+    let group = mk_group("g", &[], endpoints.split_whitespace().map(address).collect());
+    let mut joined = Joined {
+        member: at,
+        host: mk_host("pay.shop"),
+        share: None,
+        standby: false,
+        enough: None,
+        labels: Labels::from_iter([(labels::REGISTRY, registry)]),
+    };
+    change(&mut joined);
+    EndpointSource { joined: Some(Arc::new(joined)), ..mk_source(registry, group) }
+}
+fn share(n: u32) -> impl FnOnce(&mut Joined) {
+    move |joined| joined.share = Some(n)
+}
+fn active(enough: Option<u32>) -> impl FnOnce(&mut Joined) {
+    move |joined| joined.enough = enough
+}
+fn standby(enough: Option<u32>) -> impl FnOnce(&mut Joined) {
+    move |joined| (joined.standby, joined.enough) = (true, enough)
+}
+
+#[test]
+fn without_shares_every_endpoint_counts_alike_whoever_lists_it() {
+    let both = [mk_member(0, "east", "10.0.0.1 10.0.0.2", |_| ()), mk_member(1, "vms", "10.0.1.1", |_| ())];
+    let both = mk_facts(both.to_vec());
+    assert_eq!(assign_all(&both), ["0 10.0.0.1:8080 1", "0 10.0.0.2:8080 1", "0 10.0.1.1:8080 1"]);
+    let assignment = endpoints(&both, &Projection::default(), &mut ());
+    let registries: Vec<_> = assignment.endpoints().map(|e| e.label(labels::REGISTRY)).collect();
+    assert_eq!(registries, [Some("east"), Some("east"), Some("vms")]);
+}
+
+#[test]
+fn a_share_is_divided_among_a_members_healthy_endpoints() {
+    let sums = |east: &str, vms: &str| {
+        let facts = mk_facts(vec![mk_member(0, "east", east, share(9)), mk_member(1, "vms", vms, share(1))]);
+        let assignment = endpoints(&facts, &Projection::default(), &mut ());
+        let healthy = |registry: &str| -> u32 {
+            let of = assignment.endpoints().filter(|e| e.label(labels::REGISTRY) == Some(registry));
+            of.filter(|e| e.health == Health::Healthy).map(|e| e.weight).sum()
+        };
+        (healthy("east"), healthy("vms"))
+    };
+    assert_eq!(sums("10.0.0.1", "10.0.1.1"), (90_000, 10_000));
+    assert_eq!(sums("10.0.0.1 10.0.0.2", "10.0.1.1 10.0.1.2 10.0.1.3 10.0.1.4"), (90_000, 10_000));
+    assert_eq!(sums("10.0.0.1 10.0.0.2!", "10.0.1.1"), (90_000, 10_000), "its healthy ones take it all");
+}
+
+#[test]
+fn a_share_of_nothing_takes_nothing() {
+    let facts =
+        mk_facts(vec![mk_member(0, "east", "10.0.0.1", share(1)), mk_member(1, "vms", "10.0.1.1", share(0))]);
+    assert_eq!(assign_all(&facts), ["0 10.0.0.1:8080 10000"]);
+    assert_eq!(codes(&facts, &Projection::default())[0].2, Code::ALIASED.number());
+}
+
+#[test]
+fn what_is_near_goes_before_shares() {
+    let near = |mut source: EndpointSource, region: &str| {
+        let mut group = Group::clone(&source.group);
+        let place = mk_place("", region, "");
+        let moved = |a: &Address| Address { place: Arc::clone(&place), ..a.clone() };
+        group.addresses = group.addresses.iter().map(moved).collect();
+        source.group = Arc::new(group);
+        source
+    };
+    let mut facts = mk_facts(vec![
+        near(mk_member(0, "east", "10.0.0.1", share(1)), "r1"),
+        near(mk_member(1, "vms", "10.0.1.1", share(99)), "r2"),
+    ]);
+    facts.traffic = TrafficDistribution::SameZone;
+    let client = Projection { locality: Some(Locality::parse("r1")), ..Projection::default() };
+    assert_eq!(
+        shown(&endpoints(&facts, &client, &mut ())),
+        ["0 10.0.0.1:8080 10000", "1 10.0.1.1:8080 990000"]
+    );
+}
+
+#[test]
+fn standby_endpoints_wait_until_too_few_active_ones_are_healthy() {
+    let served = |active_ones: &str| {
+        let facts = mk_facts(vec![
+            mk_member(0, "east", active_ones, active(Some(2))),
+            mk_member(1, "vms", "10.0.1.1", standby(Some(2))),
+        ]);
+        assign_all(&facts)
+    };
+    assert_eq!(served("10.0.0.1 10.0.0.2"), ["0 10.0.0.1:8080 1", "0 10.0.0.2:8080 1"]);
+    let two = ["0 10.0.0.1:8080 1", "0 10.0.0.2:8080 1", "0 10.0.1.1:8080 1"];
+    assert_eq!(served("10.0.0.1 10.0.0.2!"), two);
+    assert_eq!(served(""), ["0 10.0.1.1:8080 1"]);
+    let waits = mk_facts(vec![
+        mk_member(0, "east", "10.0.0.1", active(Some(1))),
+        mk_member(1, "vms", "10.0.1.1", standby(Some(1))),
+    ]);
+    let refused = codes(&waits, &Projection::default());
+    assert_eq!(refused, [(Stage::Weight, Verdict::Drop, 529, "10.0.1.1:8080".into())]);
+}
+
+#[test]
+fn without_a_number_clients_decide_by_priority() {
+    let mut facts =
+        vec![mk_member(0, "east", "10.0.0.1!", active(None)), mk_member(1, "vms", "10.0.1.1", standby(None))];
+    assert_eq!(assign_all(&mk_facts(facts.clone())), ["0 10.0.0.1:8080 1", "1 10.0.1.1:8080 1"]);
+    facts[0].standing = Standing::Demoted;
+    let demoted = mk_facts(facts);
+    assert_eq!(assign_all(&demoted), ["0 10.0.0.1:8080 1", "1 10.0.1.1:8080 1"], "still before its standby");
+}
+
+#[test]
+fn what_its_operator_demoted_keeps_no_standby_out() {
+    let mut sources = vec![
+        mk_member(0, "east", "10.0.0.1", active(Some(1))),
+        mk_member(1, "vms", "10.0.1.1", standby(Some(1))),
+    ];
+    sources[0].standing = Standing::Demoted;
+    let served = ["0 10.0.1.1:8080 1", "1 10.0.0.1:8080 1"];
+    assert_eq!(assign_all(&mk_facts(sources)), served, "the demoted one is last resort");
+}
+
+#[test]
+fn one_endpoint_of_two_members_is_one_and_active_where_either_says_so() {
+    let facts = mk_facts(vec![
+        mk_member(0, "east", "10.0.0.1", standby(Some(1))),
+        mk_member(1, "vms", "10.0.0.1!", active(Some(1))),
+    ]);
+    let assignment = endpoints(&facts, &Projection::default(), &mut ());
+    let served: Vec<_> = assignment.endpoints().map(|e| (e.label(labels::REGISTRY), e.health)).collect();
+    assert_eq!(served, [(Some("east"), Health::Unhealthy)], "the first owns it, the worst health stands");
+    let healthy = mk_facts(vec![
+        mk_member(0, "east", "10.0.0.1", standby(Some(1))),
+        mk_member(1, "vms", "10.0.0.1", active(Some(1))),
+    ]);
+    assert_eq!(assign_all(&healthy), ["0 10.0.0.1:8080 1"], "it is active, and keeps no standby");
+}

@@ -1,0 +1,376 @@
+//! The merge of an alias: several services under one host, by explicit configuration.
+//!
+//! Ports are those that every joined member has, by its port map; names and protocols, virtual addresses and
+//! everything else come from the first owner in precedence (Kubernetes, ServiceEntry, Consul). Members are read as
+//! they are said, never as they are served: an alias may have the host of one of its members, and none joins another.
+//! What keeps a member out, or a port, is a condition.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tributary_model::{
+    Address, Alias, AliasMember, Code, Condition, DeclarationView, EndpointSource, ExportTo, Health,
+    Hostname, Joined, Labels, ObjectId, ObjectRef, PortNumber, Provider, Recorder, Resolution, ServiceKey,
+    ServicePort, Stage, Standing, Step, Verdict, Visibility, labels,
+};
+
+use super::{
+    Behind, Merged, MergedPort, NONE_HELD, With, World, declared, effective, groups_behind, note_group,
+    ports_behind, sort, trace_source, workloads_confirmed,
+};
+use crate::precedence::{Ranked, claim, ranked};
+use crate::service::{Decl, Hosts, Service};
+
+/// A member that is declared, and who declares it.
+struct Found<'a> {
+    at: u16,
+    member: &'a AliasMember,
+    service: &'a Service,
+    shards: Vec<Ranked<'a>>,
+}
+
+/// One declaration of a member, with the ports that it has by the alias's numbers.
+struct Part<'a> {
+    found: &'a Found<'a>,
+    shard: &'a Ranked<'a>,
+    decl: &'a Decl,
+    own: Arc<tributary_model::Declaration>,
+    ports: BTreeMap<PortNumber, ServicePort>,
+}
+
+/// Merges an alias. `None` when none of its members can be joined.
+pub(crate) fn join<R: Recorder>(
+    world: &World,
+    hosts: &Hosts,
+    service: &Service,
+    alias: &Alias,
+    rec: &mut R,
+) -> Option<Merged> {
+    let mut out = Merged { is_join: true, ..Merged::default() };
+    let object = object(&service.key);
+    let found = find(world, hosts, alias, &object, &mut out);
+    let parts = parts(world, &found, &object, &mut out, rec);
+    let ports = common_ports(&parts, &object, &mut out);
+    out.declarations.reserve_exact(parts.len());
+    let visibility = visibility(world, &service.key, &alias.export);
+    let weighted = alias.members.iter().any(|member| member.weight.is_some());
+    for part in &parts {
+        let joined = Arc::new(joined(alias, part, weighted));
+        add(world, part, &ports, &visibility, &joined, &mut out, rec);
+    }
+    addresses(&parts, &mut out);
+    standby(alias, &object, &mut out);
+    shadowed(world, hosts, service, &found, &mut out);
+    out.aliases = world.aliases.leading_to(&service.key.host);
+    sort(&mut out.identities);
+    sort(&mut out.networks);
+    sort(&mut out.addresses);
+    (!out.declarations.is_empty()).then_some(out)
+}
+
+fn object(key: &ServiceKey) -> ObjectRef {
+    ObjectRef::new(ObjectId::new("Alias", key.namespace.as_str(), key.host.as_str()))
+}
+
+fn find<'a>(
+    world: &'a World,
+    hosts: &'a Hosts,
+    alias: &'a Alias,
+    object: &ObjectRef,
+    out: &mut Merged,
+) -> Vec<Found<'a>> {
+    let mut found = Vec::new();
+    for (at, member) in (0_u16..).zip(alias.members.iter().take(Alias::MAX_MEMBERS)) {
+        match find_one(world, hosts, member) {
+            Some((service, shards)) => found.push(Found { at, member, service, shards }),
+            None => {
+                let by = member.registry.as_ref().map(|r| format!(" by registry {r}")).unwrap_or_default();
+                let message = format!("{} is not declared{by}", member.host);
+                out.conditions.push(Code::ALIAS_MEMBER_MISSING, vec![object.clone()], message);
+            }
+        }
+    }
+    found
+}
+
+/// The first claimant of the host that the member may mean, and who of those that are meant declares it.
+fn find_one<'a>(
+    world: &'a World,
+    hosts: &'a Hosts,
+    member: &AliasMember,
+) -> Option<(&'a Service, Vec<Ranked<'a>>)> {
+    let named = |service: &&Service| member.namespace.as_ref().is_none_or(|n| *n == service.key.namespace);
+    let meant = |shard: &Ranked<'_>| {
+        member.registry.as_ref().is_none_or(|name| shard.info.shard.registry.name == *name)
+    };
+    let mut all: Vec<(&Service, Vec<Ranked<'_>>)> = Vec::new();
+    for service in hosts.of(&member.host).iter().filter(named) {
+        let mut shards = ranked(&world.shards, service);
+        shards.retain(meant);
+        if !shards.is_empty() {
+            all.push((service, shards));
+        }
+    }
+    all.into_iter().min_by(|(a, of_a), (b, of_b)| {
+        let (first, other) = (of_a.first(), of_b.first());
+        crate::precedence::compare(first.and_then(Ranked::first), other.and_then(Ranked::first))
+            .then_with(|| a.key.cmp(&b.key))
+    })
+}
+
+/// The declarations that can be joined, the first in precedence first.
+fn parts<'a, R: Recorder>(
+    world: &World,
+    found: &'a [Found<'a>],
+    object: &ObjectRef,
+    out: &mut Merged,
+    rec: &mut R,
+) -> Vec<Part<'a>> {
+    let mut parts = Vec::new();
+    for found in found {
+        for shard in &found.shards {
+            for decl in &shard.declarations {
+                let own = effective(world, found.service, &decl.declaration);
+                if let Some(why) = refusal(&own) {
+                    let by = own.source.reference();
+                    let message = format!("{} ({by}) {why}", found.member.host);
+                    let condition =
+                        out.conditions.push(Code::ALIAS_MEMBER_REFUSED, vec![object.clone(), by], message);
+                    rec.step(|| refused(shard, condition));
+                    continue;
+                }
+                let ports = offered(found.member, &own.ports);
+                parts.push(Part { found, shard, decl, own, ports });
+            }
+        }
+    }
+    parts.sort_by(|a, b| {
+        claim(a.shard.info, a.decl).order(&claim(b.shard.info, b.decl)).then(a.found.at.cmp(&b.found.at))
+    });
+    parts
+}
+
+/// Why a declaration cannot be joined.
+fn refusal(declaration: &tributary_model::Declaration) -> Option<&'static str> {
+    match declaration.resolution {
+        Resolution::ClientSide if declaration.ports.is_empty() => Some("has no port"),
+        Resolution::ClientSide => None,
+        Resolution::Alias(_) => Some("leads to another name; join that one"),
+        _ => Some("has no endpoints that are told one by one"),
+    }
+}
+
+/// A declaration's ports by the alias's numbers.
+fn offered(member: &AliasMember, ports: &[ServicePort]) -> BTreeMap<PortNumber, ServicePort> {
+    let mapped = member.ports.iter().filter_map(|(number, own)| {
+        let port = ports.iter().find(|port| port.number == *own)?;
+        Some((*number, port.clone()))
+    });
+    let named = |port: &&ServicePort| {
+        !member.ports.iter().any(|(number, own)| *own == port.number || *number == port.number)
+    };
+    let as_they_are = ports.iter().filter(named).map(|port| (port.number, port.clone()));
+    as_they_are.chain(mapped).collect()
+}
+
+/// The numbers that every joined member has; each of the others is a condition.
+fn common_ports(parts: &[Part<'_>], object: &ObjectRef, out: &mut Merged) -> BTreeSet<PortNumber> {
+    let mut by_member: BTreeMap<u16, (&Hostname, BTreeSet<PortNumber>)> = BTreeMap::new();
+    for part in parts {
+        let of = by_member.entry(part.found.at).or_insert_with(|| (&part.found.member.host, BTreeSet::new()));
+        of.1.extend(part.ports.keys().copied());
+    }
+    let all: BTreeSet<PortNumber> = by_member.values().flat_map(|(_, ports)| ports.iter().copied()).collect();
+    let mut common = BTreeSet::new();
+    for number in all {
+        let without: Vec<String> = by_member
+            .values()
+            .filter(|(_, ports)| !ports.contains(&number))
+            .map(|(host, _)| host.to_string())
+            .collect();
+        if without.is_empty() {
+            common.insert(number);
+        } else {
+            let message = format!("port {number} is not served: {} has none for it", without.join(", "));
+            out.conditions.push(Code::ALIAS_PORT, vec![object.clone()], message);
+        }
+    }
+    common
+}
+
+fn visibility(world: &World, key: &ServiceKey, export: &ExportTo) -> Visibility {
+    match export.resolve(&world.settings.effective.default_export()) {
+        Visibility::Own => Visibility::Namespaces(Arc::from([key.namespace.clone()])),
+        other => other,
+    }
+}
+
+fn joined(alias: &Alias, part: &Part<'_>, weighted: bool) -> Joined {
+    let member = part.found.member;
+    let registry = part.shard.info.shard.registry.name.as_str();
+    Joined {
+        member: part.found.at,
+        host: member.host.clone(),
+        share: weighted.then(|| member.weight.unwrap_or(1)),
+        standby: member.standby,
+        enough: alias.active_until_healthy_below,
+        labels: Labels::from_iter([(labels::REGISTRY, registry)]),
+    }
+}
+
+/// Adds a member's declaration and what stands behind its ports.
+fn add<R: Recorder>(
+    world: &World,
+    part: &Part<'_>,
+    ports: &BTreeSet<PortNumber>,
+    visibility: &Visibility,
+    joined: &Arc<Joined>,
+    out: &mut Merged,
+    rec: &mut R,
+) {
+    rec.step(|| declared(part.shard, part.decl));
+    rec.step(|| aliased(part, joined));
+    out.conditions.remarks(&part.own);
+    if part.decl.held {
+        out.conditions.held_declaration(&part.own);
+    }
+    let groups = groups_behind(world, part.shard, part.decl);
+    groups.iter().for_each(|behind| note_group(behind, out));
+    out.identities.extend(part.own.attributes.identities.iter().cloned());
+    let workloads = if rec.is_on() { workloads_confirmed(world, part.decl) } else { BTreeMap::new() };
+    let with = With { shard: part.shard, declaration: &part.own, visibility, workloads };
+    for (number, port) in part.ports.iter().filter(|(number, _)| ports.contains(number)) {
+        add_port(&with, *number, port, &groups, joined, out, rec);
+    }
+    out.declarations.push(DeclarationView {
+        shard: Arc::clone(&part.shard.info.shard),
+        declaration: Arc::clone(&part.own),
+        rank: part.shard.info.rank,
+        visibility: visibility.clone(),
+    });
+}
+
+fn add_port<R: Recorder>(
+    with: &With<'_>,
+    number: PortNumber,
+    port: &ServicePort,
+    groups: &[Behind<'_>],
+    joined: &Arc<Joined>,
+    out: &mut Merged,
+    rec: &mut R,
+) {
+    let by = || with.declaration.source.reference();
+    let merged = out.ports.entry(number).or_insert_with(|| MergedPort::new(port, by()));
+    if merged.protocol != port.protocol {
+        let message = format!(
+            "port {number} speaks {} by {} and {} by {}",
+            merged.protocol.as_str(),
+            merged.by,
+            port.protocol.as_str(),
+            by()
+        );
+        out.conditions.push(Code::ALIAS_PROTOCOL, vec![merged.by.clone(), by()], message);
+    }
+    for behind in groups {
+        let ports = ports_behind(with.declaration, port, behind.group);
+        if ports.iter().all(Option::is_none) {
+            continue;
+        }
+        let source = EndpointSource {
+            shard: Arc::clone(&with.shard.info.shard),
+            standing: behind.standing,
+            declaration: Arc::clone(with.declaration),
+            visibility: with.visibility.clone(),
+            group: Arc::clone(behind.group),
+            ports,
+            held: behind.held.map_or_else(|| Arc::clone(&NONE_HELD), Arc::clone),
+            joined: Some(Arc::clone(joined)),
+        };
+        if rec.is_on() {
+            trace_source(with, &source, behind.confirmed, rec);
+        }
+        merged.sources.push(source);
+    }
+}
+
+/// Virtual addresses come from the first provider that has any: two registries' addresses lead to two places.
+fn addresses(parts: &[Part<'_>], out: &mut Merged) {
+    let having = |part: &&Part<'_>| !part.own.addresses.is_empty();
+    let provider = |part: &Part<'_>| part.shard.info.shard.registry.provider;
+    let Some(first): Option<Provider> = parts.iter().find(having).map(provider) else { return };
+    let of_first = parts.iter().filter(|part| provider(part) == first);
+    out.addresses.extend(of_first.flat_map(|part| part.own.addresses.iter().cloned()));
+}
+
+/// Says when standby members are in use.
+fn standby(alias: &Alias, object: &ObjectRef, out: &mut Merged) {
+    let Some(enough) = alias.active_until_healthy_below else { return };
+    for (number, port) in &out.ports {
+        let waiting = |s: &EndpointSource| s.joined.as_ref().is_some_and(|joined| joined.standby);
+        if !port.sources.iter().any(waiting) {
+            continue;
+        }
+        let active = port.sources.iter().filter(|s| !waiting(s) && s.standing == Standing::Normal);
+        let healthy: BTreeSet<_> = active.flat_map(healthy).collect();
+        if healthy.len() < usize::try_from(enough).unwrap_or(usize::MAX) {
+            let message = format!("fewer than {enough} active endpoints of port {number} are healthy");
+            out.conditions.push(Code::ALIAS_STANDBY, vec![object.clone()], message);
+        }
+    }
+}
+
+fn healthy(source: &EndpointSource) -> impl Iterator<Item = (Option<std::net::IpAddr>, Option<PortNumber>)> {
+    let behind = |address: &Address| {
+        let port = (*source.ports.get(usize::from(address.port_set))?)?;
+        let number = source.group.ports(address).get(usize::from(port))?.number;
+        (address.health == Health::Healthy).then(|| (address.ip(), number))
+    };
+    source.group.addresses.iter().filter_map(behind)
+}
+
+/// Says which declarations of the alias's own host are not served because of it.
+fn shadowed(world: &World, hosts: &Hosts, service: &Service, found: &[Found<'_>], out: &mut Merged) {
+    let host = &service.key.host;
+    let mut objects = Vec::new();
+    for other in hosts.of(host) {
+        for shard in ranked(&world.shards, other) {
+            let joins = |f: &Found<'_>| {
+                f.service.key == other.key
+                    && f.shards.iter().any(|s| Arc::ptr_eq(&s.info.shard, &shard.info.shard))
+            };
+            if !found.iter().any(joins) {
+                objects.extend(shard.declarations.first().map(|d| d.declaration.source.reference()));
+            }
+        }
+    }
+    if !objects.is_empty() {
+        let message = format!("{host} is an alias; what {} declares is not served", objects[0]);
+        out.conditions.push(Code::ALIAS_SHADOWED, objects, message);
+    }
+}
+
+fn aliased(part: &Part<'_>, joined: &Joined) -> Step {
+    let share = joined.share.map(|share| format!(", share {share}")).unwrap_or_default();
+    let standby = if joined.standby { ", standby" } else { "" };
+    Step {
+        stage: Stage::Merge,
+        verdict: Verdict::Pass,
+        code: Code::ALIASED,
+        registry: Some(part.shard.info.shard.registry.name.clone()),
+        object: Some(part.own.source.reference()),
+        endpoint: String::new(),
+        detail: format!("joined as {} by the alias{share}{standby}", part.found.service.key),
+    }
+}
+
+fn refused(shard: &Ranked<'_>, condition: &Condition) -> Step {
+    Step {
+        stage: Stage::Merge,
+        verdict: Verdict::Drop,
+        code: condition.code,
+        registry: Some(shard.info.shard.registry.name.clone()),
+        object: condition.objects.last().cloned(),
+        endpoint: String::new(),
+        detail: condition.message.to_string(),
+    }
+}

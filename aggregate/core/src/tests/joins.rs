@@ -1,0 +1,229 @@
+//! Aliases: services of several registries under one host.
+
+use std::sync::Arc;
+
+use super::mk::*;
+use tributary_model::{
+    Alias, AliasMember, Code, Declaration, ExportTo, Fact, Provider, RegistrySpec, Resolution,
+    ServiceAddress, Trace, Visibility,
+};
+
+fn mk_world() -> World {
+    World::with(&[
+        mk_spec("config", Provider::Config),
+        mk_spec("east", Provider::Kubernetes),
+        mk_spec("vms", Provider::Consul),
+    ])
+}
+/// Members as `vms:pay.vms`, separated by blanks.
+pub(super) fn mk_alias(host: &str, members: &str, change: impl FnOnce(&mut Alias)) -> Fact {
+    let member = |text: &str| {
+        let (registry, host) = text.split_once(':').unwrap_or(("", text));
+        let registry = (!registry.is_empty()).then(|| mk_name(registry));
+        AliasMember { registry, ..AliasMember::new(mk_host(host)) }
+    };
+    let mut alias = Alias {
+        namespace: mk_ns("default"),
+        export: ExportTo::Default,
+        members: members.split_whitespace().map(member).collect(),
+        active_until_healthy_below: None,
+    };
+    change(&mut alias);
+    Fact::Alias(mk_host(host), Arc::new(alias))
+}
+fn members(alias: &mut Alias, change: impl Fn(usize, &mut AliasMember)) {
+    let mut all = alias.members.to_vec();
+    all.iter_mut().enumerate().for_each(|(at, member)| change(at, member));
+    alias.members = all.into();
+}
+fn service(world: &mut World, registry: &str, host: &str, ports: &str, endpoints: &str) {
+    let key = format!("shop/{host}");
+    let declared = mk_service(&key, mk_decl(host, ports));
+    world.puts(registry, [declared, mk_group(&key, host, "g", endpoints)]);
+}
+fn pair(world: &mut World) {
+    service(world, "east", "pay.east", "80 http", "10.0.0.1:http=8080");
+    service(world, "vms", "pay.vms", "8000 default", "10.1.0.1:default=8000");
+}
+fn mapped(alias: &mut Alias) {
+    members(alias, |at, member| {
+        if at == 1 {
+            member.ports = [(mk_port_number(80), mk_port_number(8000))].into();
+        }
+    });
+}
+
+#[test]
+fn an_alias_serves_what_its_members_have_by_their_port_maps() {
+    let mut world = mk_world();
+    pair(&mut world);
+    let turn = world.puts("config", [mk_alias("pay.mesh", "pay.east pay.vms", mapped)]);
+    assert_eq!(turn.changed.hosts.len(), 1, "the members are served as before");
+    assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.1:8080", "10.1.0.1:8000"]);
+    assert!(world.codes("default/pay.mesh").is_empty());
+    assert_eq!(world.served("shop/pay.vms", 8000), ["10.1.0.1:8000"]);
+    let view = world.view("default/pay.mesh").unwrap();
+    let declared: Vec<Provider> = view.declarations.iter().map(|d| d.shard.registry.provider).collect();
+    assert_eq!(declared, [Provider::Kubernetes, Provider::Consul], "in order of precedence");
+}
+
+#[test]
+fn ports_that_a_member_lacks_are_not_served_and_shown() {
+    let mut world = mk_world();
+    service(&mut world, "east", "pay.east", "80 http, 81 admin", "10.0.0.1:http=8080+admin=9");
+    service(&mut world, "vms", "pay.vms", "80 default http", "10.1.0.1:default=8000");
+    world.puts("config", [mk_alias("pay.mesh", "pay.east pay.vms", |_| ())]);
+    let view = world.view("default/pay.mesh").unwrap();
+    assert_eq!(view.ports.iter().map(|p| p.number.get()).collect::<Vec<_>>(), [80]);
+    assert_eq!(world.codes("default/pay.mesh"), [Code::ALIAS_PORT]);
+    assert!(view.conditions[0].message.contains("port 81") && view.conditions[0].message.contains("pay.vms"));
+}
+
+#[test]
+fn the_first_owner_says_what_a_port_speaks_and_where_its_virtual_address_is() {
+    let mut world = mk_world();
+    let address = |ip: &str| {
+        Arc::from([ServiceAddress { cluster: None, ip: ip.parse().unwrap(), prefix: 32, allocated: false }])
+    };
+    let own = |name: &str, ports: &str, ip: &str| {
+        mk_service(&format!("shop/{name}"), Declaration { addresses: address(ip), ..mk_decl(name, ports) })
+    };
+    world.puts("vms", [own("pay.vms", "80 a tcp", "240.0.0.1")]);
+    world.puts("east", [own("pay.east", "80 b http", "10.96.0.1")]);
+    world.puts("config", [mk_alias("pay.mesh", "pay.vms pay.east", |_| ())]);
+    let view = world.view("default/pay.mesh").unwrap();
+    assert_eq!(view.ports[0].protocol.as_str(), "HTTP", "Kubernetes goes before Consul");
+    let addresses = &view.ports[0].listener.facts.addresses;
+    assert_eq!(addresses.iter().map(|a| a.ip.to_string()).collect::<Vec<_>>(), ["10.96.0.1"]);
+    assert_eq!(world.codes("default/pay.mesh"), [Code::ALIAS_PROTOCOL]);
+}
+
+#[test]
+fn a_member_that_is_missing_or_cannot_be_joined_does_not_hinder_the_others() {
+    let mut world = mk_world();
+    pair(&mut world);
+    let dns = Declaration { resolution: Resolution::DnsStrict, ..mk_decl("db.shop", "80 http") };
+    world.puts("east", [mk_service("shop/db.shop", dns)]);
+    world.puts("config", [mk_alias("pay.mesh", "pay.east db.shop gone.shop vms:pay.east", |_| ())]);
+    assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.1:8080"]);
+    let codes = [Code::ALIAS_MEMBER_MISSING, Code::ALIAS_MEMBER_REFUSED];
+    assert_eq!(world.codes("default/pay.mesh"), codes);
+    let view = world.view("default/pay.mesh").unwrap();
+    assert_eq!(view.conditions.iter().filter(|c| c.code == codes[0]).count(), 2, "the registry counts");
+}
+
+#[test]
+fn an_alias_without_members_is_shown_at_its_registry_until_one_comes() {
+    let mut world = mk_world();
+    world.puts("config", [mk_alias("pay.mesh", "pay.east pay.vms", |_| ())]);
+    assert!(world.view("default/pay.mesh").is_none());
+    let odd = |world: &mut World| {
+        let catalog = world.catalog();
+        let view = catalog.registries.get(&mk_name("config")).unwrap();
+        view.conditions.iter().map(|c| c.code).collect::<Vec<_>>()
+    };
+    assert_eq!(odd(&mut world), [Code::ALIAS_MEMBER_MISSING]);
+    pair(&mut world);
+    assert!(odd(&mut world).is_empty());
+    assert!(world.view("default/pay.mesh").is_some());
+}
+
+#[test]
+fn an_alias_may_have_the_host_of_a_member_and_hides_who_else_claims_it() {
+    let mut world = mk_world();
+    pair(&mut world);
+    service(&mut world, "vms", "pay.east", "80 http", "10.9.0.1:http=1");
+    let alias = |alias: &mut Alias| {
+        alias.namespace = mk_ns("shop");
+        mapped(alias);
+    };
+    world.puts("config", [mk_alias("pay.east", "east:pay.east pay.vms", alias)]);
+    assert_eq!(world.served("shop/pay.east", 80), ["10.0.0.1:8080", "10.1.0.1:8000"]);
+    assert_eq!(world.codes("shop/pay.east"), [Code::ALIAS_SHADOWED]);
+    let other = mk_alias("pay.east", "east:pay.east pay.vms", mapped);
+    world.puts("config", [other.clone()]);
+    let catalog = world.catalog();
+    let claimants = &catalog.hosts.get(&mk_host("pay.east")).unwrap().claimants;
+    assert_eq!(claimants.iter().map(|v| v.key.to_string()).collect::<Vec<_>>(), ["default/pay.east"]);
+    world.says("config", [mk_deleted(&other)]);
+    assert_eq!(world.served("shop/pay.east", 80), ["10.0.0.1:8080", "10.9.0.1:1"], "as it was before");
+    assert_eq!(world.codes("shop/pay.east"), [Code::HOST_CONFLICT]);
+}
+
+#[test]
+fn an_alias_is_built_again_exactly_when_a_member_changes() {
+    let mut world = mk_world();
+    pair(&mut world);
+    service(&mut world, "vms", "cart.vms", "80 http", "10.2.0.1:http=80");
+    world.puts("config", [mk_alias("pay.mesh", "pay.east pay.vms", mapped)]);
+    let before = world.core.counters().views;
+    world.puts("vms", [mk_group("shop/cart.vms", "cart.vms", "g", "10.2.0.2:http=80")]);
+    assert_eq!(world.core.counters().views, before + 1, "not a member");
+    let turn = world.puts("vms", [mk_group("shop/pay.vms", "pay.vms", "g", "10.1.0.2:default=8000")]);
+    assert_eq!(world.core.counters().views, before + 3, "the member and the alias");
+    assert!(turn.changed.hosts.contains(&mk_host("pay.mesh")));
+    assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.1:8080", "10.1.0.2:8000"]);
+}
+
+#[test]
+fn a_registry_that_falls_silent_keeps_its_place_and_one_that_leaves_takes_its_own() {
+    let mut world = mk_world();
+    pair(&mut world);
+    world.puts("config", [mk_alias("pay.mesh", "pay.east pay.vms", mapped)]);
+    let served = world.view("default/pay.mesh").unwrap();
+    world.core.fail(tributary_model::Mono(world.now), &mk_name("vms"), &"killed".into());
+    let after = world.view("default/pay.mesh").unwrap();
+    assert!(Arc::ptr_eq(&served, &after), "losing the feed is not losing the endpoints");
+    world.core.leave(&mk_name("vms"), &tributary_model::Evidence::Operator);
+    assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.1:8080"]);
+    assert_eq!(world.codes("default/pay.mesh"), [Code::ALIAS_MEMBER_MISSING]);
+    assert_eq!(world.core.counters().unexplained_empty, 0);
+}
+
+#[test]
+fn standby_members_in_use_are_shown() {
+    let mut world = mk_world();
+    pair(&mut world);
+    let waiting = |alias: &mut Alias| {
+        mapped(alias);
+        members(alias, |at, member| member.standby = at == 1);
+        alias.active_until_healthy_below = Some(1);
+    };
+    world.puts("config", [mk_alias("pay.mesh", "pay.east pay.vms", waiting)]);
+    assert!(world.codes("default/pay.mesh").is_empty());
+    world.puts("east", [mk_group("shop/pay.east", "pay.east", "g", "10.0.0.1:http=8080!")]);
+    assert_eq!(world.codes("default/pay.mesh"), [Code::ALIAS_STANDBY]);
+}
+
+#[test]
+fn an_alias_is_seen_by_whom_it_says_and_explained() {
+    let mut world = mk_world();
+    pair(&mut world);
+    let own = |alias: &mut Alias| alias.export = ExportTo::Set(Visibility::Namespaces([mk_ns("web")].into()));
+    world.puts("config", [mk_alias("pay.mesh", "pay.east", own)]);
+    let catalog = world.catalog();
+    let view = catalog.service(&mk_key("default/pay.mesh")).unwrap();
+    assert_eq!(view.declarations[0].visibility, Visibility::Namespaces([mk_ns("web")].into()));
+    assert!(catalog.scoped.get(&mk_ns("web")).is_some_and(|hosts| hosts.contains(&mk_host("pay.mesh"))));
+    let mut trace = Trace::default();
+    world.core.trace(&mk_key("default/pay.mesh"), &mut trace);
+    let step = trace.steps.iter().find(|s| s.code == Code::ALIASED).unwrap();
+    assert_eq!(step.detail, "joined as shop/pay.east by the alias");
+    assert!(trace.steps.iter().any(|s| s.endpoint == "10.0.0.1:8080"));
+}
+
+#[test]
+fn of_two_words_about_one_alias_the_first_in_precedence_holds() {
+    let second = RegistrySpec { rank: 2, ..mk_spec("other", Provider::Config) };
+    let mut world =
+        World::with(&[second, mk_spec("config", Provider::Config), mk_spec("east", Provider::Kubernetes)]);
+    service(&mut world, "east", "a.shop", "80 http", "10.0.0.1:http=80");
+    service(&mut world, "east", "b.shop", "80 http", "10.0.0.2:http=80");
+    world.puts("other", [mk_alias("pay.mesh", "b.shop", |_| ())]);
+    assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.2:80"]);
+    let first = mk_alias("pay.mesh", "a.shop", |_| ());
+    world.puts("config", [first.clone()]);
+    assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.1:80"]);
+    world.says("config", [mk_deleted(&first)]);
+    assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.2:80"]);
+}

@@ -24,6 +24,19 @@ use crate::touch::{self, Change, Marks};
 use said::Said;
 use sync::Sync;
 
+/// What an index has done, for people and for tests of cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Objects that were put.
+    pub put: u64,
+    /// Of these, those that said nothing new.
+    pub unchanged: u64,
+    /// Outputs that were derived.
+    pub derived: u64,
+    /// Facts that were said.
+    pub said: u64,
+}
+
 /// Inputs, marks and what was said.
 #[derive(Debug)]
 pub struct Index {
@@ -33,6 +46,7 @@ pub struct Index {
     said: Said,
     sync: Sync,
     sweeps: BTreeMap<Feed, Sweep<Name>>,
+    counts: Counts,
 }
 
 impl Index {
@@ -46,12 +60,19 @@ impl Index {
             shared: Shared::default(),
             marks: Marks::new(),
             sweeps: BTreeMap::new(),
+            counts: Counts::default(),
         }
     }
     /// What is known of the cluster.
     #[must_use]
     pub const fn inputs(&self) -> &Inputs {
         &self.inputs
+    }
+
+    /// What it has done.
+    #[must_use]
+    pub const fn counts(&self) -> Counts {
+        Counts { said: self.said.count(), ..self.counts }
     }
 
     /// Takes one input. Nothing is said before [`Index::flush`].
@@ -89,7 +110,9 @@ impl Index {
         let (kind, name) = (object.kind(), object.name().clone());
         self.see(kind, &name);
         self.said.good(kind, &name);
+        self.counts.put += 1;
         if self.inputs.get(kind, &name).is_some_and(|known| known == object) {
+            self.counts.unchanged += 1;
             return;
         }
         share(&mut object, &mut self.shared);
@@ -150,6 +173,7 @@ impl Index {
                 waiting.insert(output, evidence);
                 continue;
             }
+            self.counts.derived += 1;
             let derived = derive(&self.inputs, &mut self.shared, &output);
             self.said.say(output, derived, &evidence);
         }

@@ -37,7 +37,7 @@ pub mod touch;
 #[cfg(test)]
 mod mk;
 
-pub use index::{Index, Output};
+pub use index::{Counts, Index, Output};
 pub use input::{Feed, Input, Kind, Name, Object};
 pub use inputs::Inputs;
 pub use options::{Mcs, Options};

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tributary_model::*;
 
-use crate::input::{Feed, Input, Kind, Name, Object};
+use crate::input::{Input, Name, Object};
 use crate::options::Options;
 use crate::project::{Namespace as Ns, Node, Pod, Service, Slice};
 use crate::{Index, Inputs, Shared};

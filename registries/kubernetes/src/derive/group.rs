@@ -96,3 +96,6 @@ const fn health(state: State, sessions: bool) -> Health {
         State::Leaving | State::Left => Health::Terminating,
     }
 }
+
+#[cfg(test)]
+mod tests;

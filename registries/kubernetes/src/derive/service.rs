@@ -141,3 +141,6 @@ fn identities(inputs: &Inputs, shared: &mut Shared, service: &Service) -> Arc<[I
     all.dedup();
     all.into()
 }
+
+#[cfg(test)]
+mod tests;

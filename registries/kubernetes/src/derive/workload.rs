@@ -64,3 +64,6 @@ const fn health(phase: Phase) -> Health {
         Phase::Leaving | Phase::Ended => Health::Terminating,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,7 @@ pub(super) struct Said {
     puts: Vec<Delta>,
     drops: Vec<Delta>,
     problems: Vec<Delta>,
+    count: u64,
 }
 
 impl Said {
@@ -33,6 +34,7 @@ impl Said {
             puts: Vec::new(),
             drops: Vec::new(),
             problems: Vec::new(),
+            count: 0,
         }
     }
 
@@ -107,14 +109,14 @@ impl Said {
     /// that what moves is never without both.
     pub(super) fn take(&mut self) -> Vec<Delta> {
         let mut out = std::mem::take(&mut self.problems);
+        self.count += self.puts.len() as u64;
         out.append(&mut self.puts);
         out.append(&mut self.drops);
         out
     }
-    /// What stands said.
-    #[cfg(test)]
-    pub(super) fn facts(&self) -> impl Iterator<Item = &Fact> {
-        self.facts.values().flatten()
+    /// How many facts were said.
+    pub(super) const fn count(&self) -> u64 {
+        self.count
     }
 }
 

@@ -59,3 +59,238 @@ fn a_service_is_said_once_all_that_it_joins_has_listed() {
     assert_eq!(said(&mut index), ["put Service shop/pay", "synced Services", "synced Settings"]);
     assert!(said(&mut index).is_empty());
 }
+
+mod naive;
+mod properties;
+
+fn mk_pay(endpoints: serde_json::Value) -> Object {
+    mk_slice("pay-1", "pay", endpoints, json!({}))
+}
+fn put(index: &mut Index, object: Object) -> Vec<String> {
+    index.apply(Input::Put(object));
+    said(index)
+}
+/// The addresses of a slice's group, as it was said last.
+fn addresses(index: &mut Index, object: Object) -> Option<Vec<String>> {
+    index.apply(Input::Put(object));
+    index.flush().iter().find_map(|delta| match delta {
+        Delta::Put(_, Fact::Group(_, group), _) => Some(
+            group.addresses.iter().map(|a| format!("{} {}", a.ip().unwrap(), a.health.as_str())).collect(),
+        ),
+        _ => None,
+    })
+}
+
+#[test]
+fn an_endpoint_is_released_on_first_sight_of_its_pod_and_not_when_it_is_ready() {
+    let mut index = mk_synced(vec![mk_pay(json!([of("10.0.0.1", "web"), at("10.0.0.2")]))]);
+    let unready = mk_pod("web", "10.0.0.1", json!({"status": {"phase": "Pending", "conditions": []}}));
+    assert_eq!(addresses(&mut index, unready).unwrap(), ["10.0.0.1 HEALTHY", "10.0.0.2 HEALTHY"]);
+    assert_eq!(
+        addresses(&mut index, mk_pod("web", "10.0.0.1", json!({}))),
+        None,
+        "ready says nothing new of the slice"
+    );
+}
+
+#[test]
+fn a_late_node_and_changed_node_labels_move_its_pods_and_bare_endpoints() {
+    let bare = json!({"addresses": ["10.0.0.2"], "nodeName": "n1"});
+    let objects = vec![
+        mk_pay(json!([of("10.0.0.1", "web")])),
+        mk_slice("cart-1", "cart", json!([bare]), json!({})),
+        mk_slice("till-1", "till", json!([at("10.0.0.3")]), json!({})),
+        mk_pod("web", "10.0.0.1", json!({})),
+    ];
+    let mut index = mk_synced(objects);
+    let moved = ["put Workload web", "put EndpointSlice shop/cart-1", "put EndpointSlice shop/pay-1"];
+    assert_eq!(put(&mut index, mk_node("n1", "a")), moved);
+    assert_eq!(put(&mut index, mk_node("n1", "b")), moved);
+    assert!(put(&mut index, mk_node("n2", "b")).is_empty());
+    index.apply(Input::Gone(Kind::Node, Name::new("", "n1")));
+    assert_eq!(said(&mut index), moved);
+}
+
+#[test]
+fn a_service_that_begins_to_keep_sessions_changes_endpoints_that_leave() {
+    let mut leaving = at("10.0.0.1");
+    leaving["conditions"] = json!({"ready": false, "terminating": true});
+    let mut index = mk_synced(vec![mk_service("pay", json!({})), mk_pay(json!([leaving]))]);
+    let bound = mk_service("pay", json!({"metadata": {"labels": {"istio.io/persistent-session": "c"}}}));
+    assert_eq!(addresses(&mut index, bound).unwrap(), ["10.0.0.1 DRAINING"]);
+    index.apply(Input::Gone(Kind::Service, shop("pay")));
+    let gone = ["put EndpointSlice shop/pay-1", "drop Service shop/pay: deleted Service shop/pay"];
+    assert_eq!(said(&mut index), gone, "what drains is no more bound, and the slice is still there");
+}
+
+#[test]
+fn an_evicted_pod_that_loses_its_address_is_no_workload_any_more() {
+    let mut index = mk_synced(vec![mk_pod("web", "10.0.0.1", json!({}))]);
+    let evicted = mk_pod("web", "", json!({"status": {"phase": "Failed", "podIP": null}}));
+    assert_eq!(put(&mut index, evicted), ["drop Workload web: changed Pod shop/web"]);
+    assert!(
+        put(&mut index, mk_pod("web", "", json!({"status": {"phase": "Failed", "podIP": null, "x": 1}})))
+            .is_empty()
+    );
+}
+
+#[test]
+fn an_address_that_is_used_again_is_the_new_pods() {
+    let mut index = mk_synced(vec![
+        mk_pay(json!([at("10.0.0.1")])),
+        mk_pod("old", "10.0.0.1", json!({"spec": {"serviceAccountName": "a"}})),
+    ]);
+    let both = put(&mut index, mk_pod("new", "10.0.0.1", json!({"spec": {"serviceAccountName": "b"}})));
+    assert_eq!(
+        both,
+        ["put Workload new", "put Workload old", "put EndpointSlice shop/pay-1"],
+        "two claim it: nobody's"
+    );
+    index.apply(Input::Gone(Kind::Pod, shop("old")));
+    let after =
+        ["put Workload new", "put EndpointSlice shop/pay-1", "drop Workload old: deleted Pod shop/old"];
+    assert_eq!(said(&mut index), after);
+    index.apply(Input::Gone(Kind::Pod, shop("old")));
+    assert!(said(&mut index).is_empty(), "a late word about the old pod is not about the new one");
+}
+
+#[test]
+fn a_slice_of_another_service_leaves_the_first_after_it_has_come() {
+    let mut index = mk_synced(vec![mk_pay(json!([at("10.0.0.1")]))]);
+    let moved = mk_slice("pay-1", "cart", json!([at("10.0.0.1")]), json!({}));
+    let want =
+        ["put EndpointSlice shop/pay-1", "drop EndpointSlice shop/pay-1: changed EndpointSlice shop/pay-1"];
+    assert_eq!(put(&mut index, moved), want);
+}
+
+#[test]
+fn a_relist_of_what_has_not_changed_says_nothing_and_derives_nothing() {
+    let objects = vec![
+        mk_service("pay", json!({})),
+        mk_pay(json!([of("10.0.0.1", "web")])),
+        mk_pod("web", "10.0.0.1", json!({})),
+    ];
+    let mut index = mk_synced(objects.clone());
+    let before = index.counts();
+    for kind in [Kind::Service, Kind::Slice, Kind::Pod] {
+        index.apply(Input::Restart(Feed::all(kind)));
+    }
+    index.apply(Input::Seen(Kind::Pod, shop("web")));
+    objects.into_iter().take(2).for_each(|object| index.apply(Input::Put(object)));
+    list_all(&mut index);
+    assert!(said(&mut index).is_empty());
+    let after = index.counts();
+    assert_eq!((after.derived, after.unchanged), (before.derived, before.unchanged + 2));
+}
+
+#[test]
+fn what_a_complete_list_does_not_hold_is_gone_and_what_an_interrupted_one_lacks_is_not() {
+    let mut index = mk_synced(vec![mk_service("pay", json!({})), mk_service("cart", json!({}))]);
+    let services = || Feed::all(Kind::Service);
+    index.apply(Input::Restart(services()));
+    index.apply(Input::Seen(Kind::Service, shop("pay")));
+    assert!(said(&mut index).is_empty());
+    index.apply(Input::Restart(services()));
+    index.apply(Input::Seen(Kind::Service, shop("cart")));
+    index.apply(Input::Listed(services()));
+    assert_eq!(said(&mut index), ["drop Service shop/pay: AbsentFromList"]);
+    index.apply(Input::Withheld(services()));
+    assert!(said(&mut index).is_empty(), "a kind that cannot be read is not gone");
+    index.apply(Input::Absent(services()));
+    assert_eq!(said(&mut index), ["drop Service shop/cart: AbsentFromList"]);
+}
+
+#[test]
+fn a_list_of_one_namespace_says_nothing_of_another() {
+    let mut options = mk_options();
+    options.namespaces = vec![Namespace::new("shop").unwrap(), Namespace::new("web").unwrap()];
+    let feeds = options.feeds();
+    let mut index = Index::new(options);
+    index.apply(Input::Put(mk_service("pay", json!({}))));
+    feeds.iter().for_each(|feed| index.apply(Input::Listed(feed.clone())));
+    said(&mut index);
+    let web = Feed { kind: Kind::Service, namespace: Some(Namespace::new("web").unwrap()) };
+    index.apply(Input::Restart(web.clone()));
+    index.apply(Input::Listed(web));
+    assert!(said(&mut index).is_empty());
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_shown_and_its_last_good_version_stays() {
+    let mut index = mk_synced(vec![mk_service("pay", json!({}))]);
+    let bad = || Input::Bad(Kind::Service, shop("pay"), "spec.ports: no".into());
+    index.apply(bad());
+    assert_eq!(said(&mut index), ["problem Service shop/pay: TRB0321 spec.ports: no"]);
+    index.apply(Input::Restart(Feed::all(Kind::Service)));
+    index.apply(bad());
+    index.apply(Input::Listed(Feed::all(Kind::Service)));
+    assert!(said(&mut index).is_empty(), "it is in the list, and bad as before");
+    assert_eq!(put(&mut index, mk_service("pay", json!({}))), ["good Service shop/pay"]);
+    index.apply(Input::Bad(Kind::Service, shop("new"), "no".into()));
+    said(&mut index);
+    index.apply(Input::Restart(Feed::all(Kind::Service)));
+    index.apply(Input::Seen(Kind::Service, shop("pay")));
+    index.apply(Input::Listed(Feed::all(Kind::Service)));
+    assert_eq!(said(&mut index), ["good Service shop/new"], "what is gone is not bad");
+}
+
+#[test]
+fn a_slice_of_names_is_a_problem_until_it_goes() {
+    let names = mk_slice("pay-1", "pay", json!([]), json!({"addressType": "FQDN"}));
+    let mut index = mk_synced(vec![]);
+    assert!(put(&mut index, names)[0].starts_with("problem EndpointSlice shop/pay-1: TRB0308"));
+    index.apply(Input::Gone(Kind::Slice, shop("pay-1")));
+    assert_eq!(said(&mut index), ["good EndpointSlice shop/pay-1"]);
+}
+
+#[test]
+fn a_namespaces_annotation_touches_its_services_alone() {
+    let mut index = mk_synced(vec![
+        mk_service("pay", json!({})),
+        mk_pay(json!([at("10.0.0.1")])),
+        mk_namespace("shop", json!({})),
+    ]);
+    let before = index.counts().derived;
+    let annotated =
+        json!({"metadata": {"annotations": {"networking.istio.io/traffic-distribution": "PreferClose"}}});
+    assert_eq!(put(&mut index, mk_namespace("shop", annotated)), ["put Service shop/pay"]);
+    assert_eq!(index.counts().derived, before + 1);
+}
+
+#[test]
+fn a_pods_change_derives_the_pod_and_its_slices_alone() {
+    let mut objects: Vec<Object> = (0..20)
+        .map(|i| {
+            mk_slice(
+                &format!("s-{i}"),
+                &format!("s{i}"),
+                json!([of("10.0.0.1", &format!("p{i}"))]),
+                json!({}),
+            )
+        })
+        .collect();
+    objects.extend((0..20).map(|i| mk_pod(&format!("p{i}"), &format!("10.0.1.{i}"), json!({}))));
+    let mut index = mk_synced(objects);
+    let before = index.counts().derived;
+    let changed = mk_pod("p7", "10.0.1.7", json!({"metadata": {"labels": {"v": "2"}}}));
+    assert_eq!(put(&mut index, changed), ["put Workload p7", "put EndpointSlice shop/s-7"]);
+    assert_eq!(index.counts().derived, before + 2);
+}
+
+#[test]
+fn losing_all_endpoints_is_an_empty_group_and_not_a_lost_service() {
+    let mut index = mk_synced(vec![mk_service("pay", json!({})), mk_pay(json!([at("10.0.0.1")]))]);
+    assert_eq!(addresses(&mut index, mk_pay(json!([]))), Some(Vec::new()));
+}
+
+#[test]
+fn confirmation_of_every_feed_confirms_the_collections_once() {
+    let mut index = mk_synced(vec![]);
+    let mut feeds = index.inputs().options.feeds();
+    let last = feeds.pop().unwrap();
+    feeds.into_iter().for_each(|feed| index.apply(Input::Confirmed(feed)));
+    assert!(index.flush().is_empty(), "one is still to be heard of");
+    index.apply(Input::Confirmed(last));
+    assert_eq!(index.flush().len(), 5);
+    assert!(index.flush().is_empty());
+}

@@ -233,3 +233,6 @@ fn cron(job: &str) -> Option<&str> {
     let fits = matches!(minute.len(), 8..=10) && minute.bytes().all(|b| b.is_ascii_digit());
     fits.then_some(name)
 }
+
+#[cfg(test)]
+mod tests;

@@ -218,11 +218,4 @@ fn ports(list: Vec<RawPort<'_>>) -> Result<PortSet, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_entry_fits_its_budget() {
-        assert!(size_of::<Entry>() <= 40, "{} bytes", size_of::<Entry>());
-    }
-}
+mod tests;

@@ -1,0 +1,255 @@
+//! Any order of events ends in the facts of a fresh build, and these are what a naive reading gives.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tributary_kube_client::Projection;
+use tributary_model::{Delta, Fact, Item};
+
+use super::naive::{Texts, World, expected, shown};
+use crate::index::Index;
+use crate::input::{Feed, Input, Kind, Name, Object};
+use crate::mk::mk_options;
+use crate::project::{Namespace, Node, Pod, Service, Slice};
+
+const IPS: [&str; 3] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
+const KINDS: [Kind; 5] = [Kind::Namespace, Kind::Service, Kind::Slice, Kind::Pod, Kind::Node];
+
+#[derive(Debug, Clone)]
+enum Op {
+    Put(Kind, &'static str, Value),
+    Gone(Kind, &'static str),
+    Bad(Kind, &'static str),
+    /// A list of a kind; events that fell into a gap of the watch are found by it.
+    Relist(Kind, Vec<(&'static str, Option<Value>)>),
+    Interrupted(Kind),
+    Flush,
+}
+
+fn names(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Namespace => &["shop"],
+        Kind::Service => &["pay", "cart"],
+        Kind::Slice => &["s0", "s1", "s2"],
+        Kind::Pod => &["p0", "p1", "p2"],
+        _ => &["n0", "n1"],
+    }
+}
+
+fn any_kind() -> impl Strategy<Value = Kind> {
+    prop::sample::select(KINDS.to_vec())
+}
+fn any_name(kind: Kind) -> impl Strategy<Value = &'static str> {
+    prop::sample::select(names(kind).to_vec())
+}
+fn any_word(words: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
+    prop::sample::select(words.to_vec())
+}
+
+fn any_body(kind: Kind) -> BoxedStrategy<Value> {
+    let annotation = |word: &str| {
+        if word.is_empty() { json!({}) } else { json!({"networking.istio.io/traffic-distribution": word}) }
+    };
+    match kind {
+        Kind::Namespace => any_word(&["", "PreferClose"])
+            .prop_map(move |word| json!({"metadata": {"annotations": annotation(word)}}))
+            .boxed(),
+        Kind::Service => (any_word(&["", "PreferClose", "odd"]), any_word(&["", "c"]))
+            .prop_map(move |(word, session)| {
+                json!({"metadata": {"annotations": annotation(word), "labels": {"istio.io/persistent-session": session}}, "spec": {"clusterIP": "10.1.0.1"}})
+            })
+            .boxed(),
+        Kind::Slice => any_slice().boxed(),
+        Kind::Pod => any_pod().boxed(),
+        _ => any_word(&["a", "b"]).prop_map(|zone| json!({"metadata": {"labels": {"topology.kubernetes.io/zone": zone}}})).boxed(),
+    }
+}
+
+fn any_slice() -> impl Strategy<Value = Value> {
+    let service = any_word(&["pay", "pay", "cart", ""]);
+    let kind = any_word(&["IPv4", "IPv4", "IPv4", "FQDN"]);
+    (service, kind, prop::collection::vec(any_endpoint(), 0..3)).prop_map(|(service, kind, endpoints)| {
+        let endpoints = if kind == "FQDN" { Vec::new() } else { endpoints };
+        json!({
+            "metadata": {"labels": {"kubernetes.io/service-name": service}},
+            "addressType": kind, "ports": [{"name": "http", "port": 80}], "endpoints": endpoints,
+        })
+    })
+}
+fn any_endpoint() -> impl Strategy<Value = Value> {
+    let condition = || prop::option::of(any::<bool>());
+    let target = any_word(&["", "p0", "p1", "p2"]);
+    let spot = (any_word(&["", "n0", "n1"]), any_word(&["", "z"]));
+    (prop::sample::select(IPS.to_vec()), target, spot, (condition(), condition(), condition())).prop_map(
+        |(ip, target, (node, zone), (ready, serving, terminating))| {
+            let mut endpoint = json!({
+                "addresses": [ip], "nodeName": node, "zone": zone,
+                "conditions": {"ready": ready, "serving": serving, "terminating": terminating},
+            });
+            if !target.is_empty() {
+                endpoint["targetRef"] = json!({"kind": "Pod", "name": target});
+            }
+            endpoint
+        },
+    )
+}
+fn any_pod() -> impl Strategy<Value = Value> {
+    let ip = any_word(&["10.0.0.1", "10.0.0.2", "10.0.0.3", ""]);
+    let life = (
+        any_word(&["Running", "Running", "Failed"]),
+        any_word(&["True", "False"]),
+        prop::option::weighted(0.2, Just("2026-01-01T00:00:00Z")),
+    );
+    (
+        ip,
+        life,
+        any_word(&["n0", "n1", ""]),
+        any_word(&["a", "b"]),
+        any_word(&["x", "y"]),
+        prop::bool::weighted(0.2),
+    )
+        .prop_map(|(ip, (phase, ready, deleted), node, account, app, host)| {
+            json!({
+                "metadata": {"labels": {"app": app}, "deletionTimestamp": deleted},
+                "spec": {"nodeName": node, "serviceAccountName": account, "hostNetwork": host},
+                "status": {"phase": phase, "podIP": ip, "conditions": [{"type": "Ready", "status": ready}]},
+            })
+        })
+}
+
+fn any_op() -> impl Strategy<Value = Op> {
+    let put = any_kind()
+        .prop_flat_map(|kind| (Just(kind), any_name(kind), any_body(kind)))
+        .prop_map(|(k, n, b)| Op::Put(k, n, b));
+    let gone =
+        any_kind().prop_flat_map(|kind| (Just(kind), any_name(kind))).prop_map(|(k, n)| Op::Gone(k, n));
+    let bad = any_kind().prop_flat_map(|kind| (Just(kind), any_name(kind))).prop_map(|(k, n)| Op::Bad(k, n));
+    let relist = any_kind().prop_flat_map(|kind| {
+        let item = (any_name(kind), prop::option::of(any_body(kind)));
+        (Just(kind), prop::collection::vec(item, 0..3))
+    });
+    prop_oneof![
+        8 => put,
+        3 => gone,
+        1 => bad,
+        2 => relist.prop_map(|(kind, lost)| Op::Relist(kind, lost)),
+        1 => any_kind().prop_map(Op::Interrupted),
+        2 => Just(Op::Flush),
+    ]
+}
+
+fn full(kind: Kind, name: &str, body: &Value) -> Value {
+    let mut object = body.clone();
+    object["metadata"]["name"] = json!(name);
+    if kind.is_namespaced() {
+        object["metadata"]["namespace"] = json!("shop");
+    }
+    object
+}
+fn read(kind: Kind, object: &Value) -> Object {
+    let raw = serde_json::value::to_raw_value(object).unwrap();
+    match kind {
+        Kind::Namespace => Namespace::decode(&raw).unwrap().into(),
+        Kind::Service => Service::decode(&raw).unwrap().into(),
+        Kind::Slice => Slice::decode(&raw).unwrap().into(),
+        Kind::Pod => Pod::decode(&raw).unwrap().into(),
+        _ => Node::decode(&raw).unwrap().into(),
+    }
+}
+fn name_of(kind: Kind, name: &str) -> Name {
+    Name::new(if kind.is_namespaced() { "shop" } else { "" }, name)
+}
+
+/// An index, the cluster that it follows, and what a core that hears it holds.
+struct Stage {
+    index: Index,
+    world: World,
+    heard: BTreeMap<Item, Fact>,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self { index: Index::new(mk_options()), world: World::new(), heard: BTreeMap::new() }
+    }
+    fn run(&mut self, op: &Op) {
+        match op {
+            Op::Put(kind, name, body) => {
+                let object = full(*kind, name, body);
+                self.index.apply(Input::Put(read(*kind, &object)));
+                self.world.insert((kind.as_str(), (*name).to_owned()), object);
+            }
+            Op::Gone(kind, name) => {
+                self.index.apply(Input::Gone(*kind, name_of(*kind, name)));
+                self.world.remove(&(kind.as_str(), (*name).to_owned()));
+            }
+            Op::Bad(kind, name) => self.index.apply(Input::Bad(*kind, name_of(*kind, name), "no".into())),
+            Op::Relist(kind, lost) => self.relist(*kind, lost),
+            Op::Interrupted(kind) => {
+                self.index.apply(Input::Restart(Feed::all(*kind)));
+                self.relist(*kind, &[]);
+            }
+            Op::Flush => self.flush(),
+        }
+    }
+    /// Changes that no watch told, then a list that holds them.
+    fn relist(&mut self, kind: Kind, lost: &[(&'static str, Option<Value>)]) {
+        for (name, body) in lost {
+            let key = (kind.as_str(), (*name).to_owned());
+            match body {
+                Some(body) => drop(self.world.insert(key, full(kind, name, body))),
+                None => drop(self.world.remove(&key)),
+            }
+        }
+        self.list(kind);
+    }
+    fn list(&mut self, kind: Kind) {
+        self.index.apply(Input::Restart(Feed::all(kind)));
+        for ((_, _), object) in self.world.iter().filter(|((k, _), _)| *k == kind.as_str()) {
+            self.index.apply(Input::Put(read(kind, object)));
+        }
+        self.index.apply(Input::Listed(Feed::all(kind)));
+    }
+    /// The other kinds are not served by this cluster.
+    fn finish(&mut self) {
+        let others =
+            self.index.inputs().options.feeds().into_iter().filter(|feed| !KINDS.contains(&feed.kind));
+        others.for_each(|feed| self.index.apply(Input::Absent(feed)));
+    }
+    fn flush(&mut self) {
+        for delta in self.index.flush() {
+            match delta {
+                Delta::Put(_, fact, _) => {
+                    let known = self.heard.insert(fact.item(), fact.clone());
+                    assert_ne!(known.as_ref(), Some(&fact), "said again: {fact:?}");
+                }
+                Delta::Drop(key, _) => assert!(self.heard.remove(&key.item).is_some(), "never said: {key:?}"),
+                _ => {}
+            }
+        }
+    }
+    fn texts(&self) -> Texts {
+        self.heard.values().map(shown).collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn any_order_of_events_ends_in_the_facts_of_a_fresh_build(before in prop::collection::vec(any_op(), 0..12), after in prop::collection::vec(any_op(), 0..25)) {
+        let mut stage = Stage::new();
+        before.iter().for_each(|op| stage.run(op));
+        KINDS.into_iter().for_each(|kind| stage.list(kind));
+        stage.finish();
+        after.iter().for_each(|op| stage.run(op));
+        stage.flush();
+        prop_assert_eq!(stage.texts(), expected(&stage.world));
+
+        let mut fresh = Stage::new();
+        fresh.world = stage.world.clone();
+        KINDS.into_iter().rev().for_each(|kind| fresh.list(kind));
+        fresh.finish();
+        fresh.flush();
+        prop_assert_eq!(&fresh.heard, &stage.heard);
+    }
+}

@@ -22,6 +22,7 @@
 //! 4. the inputs that touch it, in `touch.rs`.
 
 pub mod derive;
+pub mod factory;
 pub mod index;
 pub mod input;
 pub mod inputs;
@@ -30,6 +31,8 @@ pub mod network;
 pub mod options;
 pub mod plan;
 pub mod project;
+pub mod registry;
+mod rim;
 pub mod scope;
 pub mod shared;
 pub mod touch;
@@ -37,9 +40,11 @@ pub mod touch;
 #[cfg(test)]
 mod mk;
 
+pub use factory::KubernetesFactory;
 pub use index::{Counts, Index, Output};
 pub use input::{Feed, Input, Kind, Name, Object};
 pub use inputs::Inputs;
 pub use options::{Mcs, Options};
 pub use plan::{Planned, watch_plan};
+pub use registry::KubernetesRegistry;
 pub use shared::Shared;

@@ -5,8 +5,8 @@
 //! are selected by label, which Services are gateways) is chosen here, because a server cannot join.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use tributary_kube_client::Resource;
 
 use crate::input::{Feed, Kind};
@@ -82,7 +82,7 @@ fn constant(group: &str) -> &'static str {
     if group == crate::options::Mcs::GROUP {
         return crate::options::Mcs::GROUP;
     }
-    let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut known = KNOWN.lock();
     if let Some(constant) = known.get(group) {
         return constant;
     }

@@ -1,0 +1,56 @@
+//! Builds runs over one cluster.
+
+use std::sync::Arc;
+
+use tributary_kube_client::{Connection, Timing};
+use tributary_model::{Provider, RegistryId, RegistryName, RegistrySpec};
+use tributary_registry_api::{Registry, RegistryError, RegistryFactory};
+
+use crate::index::Index;
+use crate::options::Options;
+use crate::registry::KubernetesRegistry;
+use crate::rim::{Feeds, Rim};
+
+/// Builds runs of `--registry kubernetes`. Every run begins with nothing known; the connection is shared.
+#[derive(Debug, Clone)]
+pub struct KubernetesFactory {
+    id: Arc<RegistryId>,
+    connection: Connection,
+    options: Options,
+    timing: Timing,
+    seed: u64,
+}
+
+impl KubernetesFactory {
+    /// A registry of that name over a cluster.
+    #[must_use]
+    pub fn new(name: RegistryName, connection: Connection, options: Options) -> Self {
+        let cluster = options.cluster.clone();
+        let id = Arc::new(RegistryId { name, provider: Provider::Kubernetes, cluster });
+        Self { id, connection, options, timing: Timing::default(), seed: 0 }
+    }
+    /// With other times; for tests.
+    #[must_use]
+    pub const fn timing(mut self, timing: Timing) -> Self {
+        self.timing = timing;
+        self
+    }
+    /// With the seed of what is left to chance: pauses and audits. Replicas should differ in it.
+    #[must_use]
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+}
+
+impl RegistryFactory for KubernetesFactory {
+    fn spec(&self) -> RegistrySpec {
+        let rank = u16::from(!self.options.is_config);
+        RegistrySpec { id: self.id.clone(), rank, can_confirm: false }
+    }
+    fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
+        let feeds = Feeds::new(&self.connection, &self.options, self.timing, self.seed);
+        let index = Index::new(self.options.clone());
+        Ok(Box::new(KubernetesRegistry::new(Rim::new(index, feeds))))
+    }
+}

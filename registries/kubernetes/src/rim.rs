@@ -1,0 +1,111 @@
+//! The rim: the watches of one run, the index that they feed, and the inlet that takes what it says.
+//!
+//! One task. Whatever watch has something is heard, its inputs are applied in order, and when no more are at
+//! hand the index is flushed: what belongs together reaches the core in one turn. Until every first list is
+//! complete the index is flushed only when a list ends, since nothing can be said before.
+
+mod feed;
+mod status;
+
+use std::pin::Pin;
+
+use futures::stream::{FuturesUnordered, StreamExt};
+use futures::{Future, FutureExt};
+use tributary_model::{Delta, SourceStatus};
+use tributary_registry_api::Inlet;
+
+use crate::index::Index;
+use crate::input::Input;
+use feed::{Source, Word};
+use status::Standing;
+
+pub(crate) use feed::Feeds;
+
+/// So many batches of words are applied before the core is told, however many more are at hand.
+const MOST_BATCHES: usize = 64;
+
+type Heard = Pin<Box<dyn Future<Output = (Box<dyn Source>, Vec<Word>)> + Send>>;
+
+/// A run at work.
+pub(crate) struct Rim {
+    index: Index,
+    standing: Standing,
+    watches: FuturesUnordered<Heard>,
+    told: Option<SourceStatus>,
+    /// Whether a first list ended since the index was last flushed, or all have.
+    ripe: bool,
+    waiting: usize,
+}
+
+impl Rim {
+    /// Over an index that knows nothing, with the watches that feed it.
+    pub(crate) fn new(index: Index, feeds: Feeds) -> Self {
+        let standing = Standing::new(&feeds);
+        let watches: FuturesUnordered<Heard> = feeds.sources.into_iter().map(heard).collect();
+        let waiting = watches.len();
+        Self { index, standing, watches, told: None, ripe: true, waiting }
+    }
+
+    /// Runs until nobody listens.
+    pub(crate) async fn run(mut self, out: &Inlet) {
+        while self.flush(out) {
+            let Some(first) = self.watches.next().await else { return };
+            self.take(first);
+            for _ in 1..MOST_BATCHES {
+                match self.watches.next().now_or_never() {
+                    Some(Some(more)) => self.take(more),
+                    _ => break,
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, (source, words): (Box<dyn Source>, Vec<Word>)) {
+        let feed = source.feed().clone();
+        self.watches.push(heard(source));
+        for word in words {
+            match word {
+                Word::Input(input) => self.apply(input),
+                Word::Status(part) => self.standing.say(&feed, part),
+                Word::Healed(lost) => {
+                    tracing::warn!(
+                        kind = feed.kind.as_str(),
+                        lost,
+                        "an audit healed events that a watch had lost"
+                    );
+                    self.standing.healed(lost);
+                }
+            }
+        }
+    }
+
+    fn apply(&mut self, input: Input) {
+        if matches!(input, Input::Listed(_) | Input::Absent(_) | Input::Withheld(_)) {
+            self.waiting = self.waiting.saturating_sub(1);
+            self.ripe = true;
+        }
+        self.index.apply(input);
+    }
+
+    /// Tells the core what there is to tell; false when nobody listens.
+    fn flush(&mut self, out: &Inlet) -> bool {
+        let mut deltas = Vec::new();
+        if self.ripe {
+            deltas = self.index.flush();
+            self.ripe = self.waiting == 0;
+        }
+        let status = self.standing.status();
+        if self.told.as_ref() != Some(&status) {
+            deltas.push(Delta::Status(self.index.inputs().options.scope.clone(), status.clone()));
+            self.told = Some(status);
+        }
+        if deltas.is_empty() { !out.is_closed() } else { out.send_all(deltas) }
+    }
+}
+
+fn heard(mut source: Box<dyn Source>) -> Heard {
+    Box::pin(async move {
+        let words = source.next().await;
+        (source, words)
+    })
+}

@@ -1,0 +1,120 @@
+//! The watches of a run: one per planned feed, each speaking in inputs.
+
+use async_trait::async_trait;
+use tributary_kube_client::{Connection, Event, Projection, Timing, Watch, WatchSpec};
+use tributary_model::{SourcePart, Version};
+use tributary_registry_api::SplitMix;
+
+use crate::input::{Feed, Input, Kind, Object};
+use crate::options::Options;
+use crate::plan::{Planned, watch_plan};
+use crate::project::{Namespace, Node, Pod, Service, Slice};
+
+/// What a watch says: to the index, or of itself.
+pub(crate) enum Word {
+    Input(Input),
+    Status(SourcePart),
+    Healed(u64),
+}
+
+/// A watch of any kind.
+#[async_trait]
+pub(crate) trait Source: Send {
+    fn feed(&self) -> &Feed;
+    async fn next(&mut self) -> Vec<Word>;
+}
+
+/// The watches of a run.
+pub(crate) struct Feeds {
+    pub(crate) sources: Vec<Box<dyn Source>>,
+    pub(crate) planned: Vec<Planned>,
+    /// What is told of the source beside how it fares.
+    pub(crate) credential: String,
+    pub(crate) server: String,
+}
+
+impl Feeds {
+    /// A watch for each feed that the options ask for; none has begun.
+    pub(crate) fn new(connection: &Connection, options: &Options, timing: Timing, seed: u64) -> Self {
+        let planned = watch_plan(options);
+        let source = |planned: &Planned| source(connection.client(), planned, timing, seed);
+        Self {
+            sources: planned.iter().map(source).collect(),
+            credential: connection.described().to_owned(),
+            server: connection.server().to_owned(),
+            planned,
+        }
+    }
+}
+
+fn source(client: kube::Client, planned: &Planned, timing: Timing, seed: u64) -> Box<dyn Source> {
+    match planned.feed.kind {
+        Kind::Namespace => watch::<Namespace>(client, planned, timing, seed),
+        Kind::Service => watch::<Service>(client, planned, timing, seed),
+        Kind::Slice => watch::<Slice>(client, planned, timing, seed),
+        Kind::Pod => watch::<Pod>(client, planned, timing, seed),
+        Kind::Node => watch::<Node>(client, planned, timing, seed),
+        Kind::Export | Kind::Import | Kind::Gateway | Kind::MeshConfig => {
+            Box::new(Unread { feed: planned.feed.clone(), said: false })
+        }
+    }
+}
+
+fn watch<P: Projection + Into<Object>>(
+    client: kube::Client,
+    planned: &Planned,
+    timing: Timing,
+    seed: u64,
+) -> Box<dyn Source> {
+    let feed = planned.feed.clone();
+    let spec = WatchSpec {
+        namespace: feed.namespace.as_ref().map(ToString::to_string),
+        label_selector: planned.label_selector.clone(),
+        field_selector: planned.field_selector.clone(),
+        ..WatchSpec::all(planned.resource.clone(), timing)
+    };
+    // watches of one seed do not pause in step
+    let own = format!("{}/{}", planned.resource.plural, spec.namespace.as_deref().unwrap_or_default());
+    let chance = SplitMix::seeded(seed ^ Version::of(own.as_bytes()).0);
+    Box::new(Typed::<P> { watch: Watch::new(client, spec, chance), feed })
+}
+
+struct Typed<P> {
+    feed: Feed,
+    watch: Watch<P>,
+}
+
+#[async_trait]
+impl<P: Projection + Into<Object>> Source for Typed<P> {
+    fn feed(&self) -> &Feed {
+        &self.feed
+    }
+    async fn next(&mut self) -> Vec<Word> {
+        let events = self.watch.next().await;
+        let word = |event: Event<P>| match event {
+            Event::Status(part) => Some(Word::Status(part)),
+            Event::Healed(lost) => Some(Word::Healed(lost)),
+            event => Input::of(&self.feed, event).map(Word::Input),
+        };
+        events.into_iter().filter_map(word).collect()
+    }
+}
+
+/// A kind whose objects have no projection yet: there is nothing of it.
+struct Unread {
+    feed: Feed,
+    said: bool,
+}
+
+#[async_trait]
+impl Source for Unread {
+    fn feed(&self) -> &Feed {
+        &self.feed
+    }
+    async fn next(&mut self) -> Vec<Word> {
+        if std::mem::replace(&mut self.said, true) {
+            return std::future::pending().await;
+        }
+        vec![Word::Input(Input::Absent(self.feed.clone()))]
+    }
+}

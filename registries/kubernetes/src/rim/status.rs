@@ -1,0 +1,172 @@
+//! How the whole source is doing, from how each of its kinds is: the worst of those that everything waits for.
+//!
+//! An optional kind that is refused or fails degrades alone: it shows as a part, and in the reason of a source
+//! that is otherwise live.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tributary_model::{SourcePart, SourceState, SourceStatus};
+
+use super::feed::Feeds;
+use crate::input::{Feed, Kind};
+
+/// What each feed said of itself last.
+pub(super) struct Standing {
+    parts: BTreeMap<Feed, SourcePart>,
+    optional: BTreeMap<Kind, bool>,
+    server: Arc<str>,
+    credential: Arc<str>,
+    healed: u64,
+}
+
+impl Standing {
+    pub(super) fn new(feeds: &Feeds) -> Self {
+        let part = |plural: &str| SourcePart { name: plural.into(), ..SourcePart::default() };
+        Self {
+            parts: feeds.planned.iter().map(|p| (p.feed.clone(), part(p.resource.plural))).collect(),
+            optional: feeds.planned.iter().map(|p| (p.feed.kind, p.resource.optional)).collect(),
+            server: feeds.server.as_str().into(),
+            credential: feeds.credential.as_str().into(),
+            healed: 0,
+        }
+    }
+    /// A feed said how it is doing.
+    pub(super) fn say(&mut self, feed: &Feed, part: SourcePart) {
+        self.parts.insert(feed.clone(), part);
+    }
+    /// An audit found lost events.
+    pub(super) const fn healed(&mut self, lost: u64) {
+        self.healed = self.healed.saturating_add(lost);
+    }
+    /// The whole.
+    pub(super) fn status(&self) -> SourceStatus {
+        let kinds = self.kinds();
+        let is_optional = |kind: &Kind| self.optional.get(kind).copied().unwrap_or_default();
+        let required = kinds.iter().filter(|(kind, _)| !is_optional(kind)).map(|(_, part)| part);
+        let worst = required.max_by_key(|part| rank(part.state));
+        let optional = kinds.iter().filter(|(kind, part)| is_optional(kind) && is_trouble(part));
+        let mut status = worst.map_or_else(SourceStatus::default, |worst| SourceStatus {
+            retry_in: worst.retry_in,
+            ..SourceStatus::new(worst.state, Arc::clone(&worst.reason))
+        });
+        if status.state == SourceState::Live {
+            let without: Vec<&str> = optional.map(|(_, part)| part.reason.as_ref()).collect();
+            status.reason = without.join("; ").into();
+        }
+        status.parts = kinds.into_values().collect();
+        status.details = self.details();
+        status
+    }
+
+    fn details(&self) -> Arc<[(Arc<str>, Arc<str>)]> {
+        let mut details: Vec<(Arc<str>, Arc<str>)> = vec![
+            ("server".into(), Arc::clone(&self.server)),
+            ("credential".into(), Arc::clone(&self.credential)),
+        ];
+        if self.healed > 0 {
+            details.push(("healed".into(), self.healed.to_string().into()));
+        }
+        details.into()
+    }
+
+    /// A part per kind: the worst of its feeds, which says where it is where it is one of several.
+    fn kinds(&self) -> BTreeMap<Kind, SourcePart> {
+        let mut kinds: BTreeMap<Kind, SourcePart> = BTreeMap::new();
+        for (feed, part) in &self.parts {
+            let named = || match (&feed.namespace, is_trouble(part)) {
+                (Some(namespace), true) => {
+                    let reason = format!("{} (in {namespace})", part.reason).into();
+                    SourcePart { reason, ..part.clone() }
+                }
+                _ => part.clone(),
+            };
+            match kinds.get_mut(&feed.kind) {
+                Some(held) if rank(held.state) >= rank(part.state) => {}
+                Some(held) => *held = named(),
+                None => drop(kinds.insert(feed.kind, named())),
+            }
+        }
+        kinds
+    }
+}
+
+const fn is_trouble(part: &SourcePart) -> bool {
+    !matches!(part.state, SourceState::Live | SourceState::Syncing)
+}
+
+/// How bad a state is.
+const fn rank(state: SourceState) -> u8 {
+    match state {
+        SourceState::Live => 0,
+        SourceState::Syncing => 1,
+        SourceState::Unreachable => 2,
+        SourceState::Broken => 3,
+        SourceState::Forbidden => 4,
+        SourceState::AuthFailed => 5,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tributary_model::Namespace;
+
+    fn mk_standing(feeds: &[(Feed, bool)]) -> Standing {
+        Standing {
+            parts: BTreeMap::new(),
+            optional: feeds.iter().map(|(feed, optional)| (feed.kind, *optional)).collect(),
+            server: "https://api".into(),
+            credential: "a token".into(),
+            healed: 0,
+        }
+    }
+
+    fn mk_part(name: &str, state: SourceState, reason: &str) -> SourcePart {
+        SourcePart { name: name.into(), state, reason: reason.into(), ..SourcePart::default() }
+    }
+
+    #[test]
+    fn the_worst_required_kind_speaks_for_all() {
+        let (pods, services) = (Feed::all(Kind::Pod), Feed::all(Kind::Service));
+        let mut standing = mk_standing(&[(pods.clone(), false), (services.clone(), false)]);
+        standing.say(&pods, mk_part("pods", SourceState::Unreachable, "away"));
+        standing.say(&services, mk_part("services", SourceState::AuthFailed, "401"));
+        let status = standing.status();
+        assert_eq!((status.state, &*status.reason), (SourceState::AuthFailed, "401"));
+        assert_eq!(status.parts.len(), 2);
+    }
+
+    #[test]
+    fn an_optional_kind_degrades_alone() {
+        let (pods, gateways) = (Feed::all(Kind::Pod), Feed::all(Kind::Gateway));
+        let mut standing = mk_standing(&[(pods.clone(), false), (gateways.clone(), true)]);
+        standing.say(&pods, mk_part("pods", SourceState::Live, ""));
+        standing.say(&gateways, mk_part("gateways", SourceState::Forbidden, "list of gateways: 403"));
+        let status = standing.status();
+        assert_eq!((status.state, &*status.reason), (SourceState::Live, "list of gateways: 403"));
+        standing.say(&gateways, mk_part("gateways", SourceState::Live, "not served"));
+        assert_eq!(&*standing.status().reason, "", "that it is not served is no trouble");
+    }
+
+    #[test]
+    fn the_worst_namespace_speaks_for_its_kind_and_is_named() {
+        let of = |name: &str| Feed { kind: Kind::Pod, namespace: Some(Namespace::new(name).unwrap()) };
+        let mut standing = mk_standing(&[(of("a"), false)]);
+        for (name, state) in
+            [("a", SourceState::Live), ("b", SourceState::Forbidden), ("c", SourceState::Live)]
+        {
+            standing.say(&of(name), mk_part("pods", state, "403"));
+        }
+        let status = standing.status();
+        assert_eq!((status.parts.len(), &*status.reason), (1, "403 (in b)"));
+    }
+
+    #[test]
+    fn what_an_audit_healed_is_told() {
+        let mut standing = mk_standing(&[]);
+        standing.healed(2);
+        standing.healed(1);
+        assert!(standing.status().details.contains(&("healed".into(), "3".into())));
+    }
+}

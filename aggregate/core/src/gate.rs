@@ -4,7 +4,7 @@
 //! judges only what rests on absence (`AbsentFromList`, or endpoints missing from an `Unsure` Put)
 //! and only of registries that can confirm. It doubts an emptied host, a vanished service, and more
 //! than 30 % of a scope in one turn. What it doubts is held: served, shown, and asked about until
-//! the source answers.
+//! the source answers. Ports that lead to held endpoints stay declared with them.
 
 mod doubts;
 mod holds;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tributary_model::{Ask, Evidence, Group, Item, Key, Mono, RegistryName, Scope};
+use tributary_model::{Ask, Declaration, Evidence, Group, Item, Key, Mono, RegistryName, Scope};
 
 use crate::core::Core;
 use crate::shards::ShardId;
@@ -49,6 +49,8 @@ pub(crate) struct Gate {
     proposals: BTreeMap<HoldKey, Proposal>,
     holds: BTreeMap<HoldKey, Hold>,
     due: BTreeSet<(Mono, HoldKey)>,
+    /// Declarations that unsure answers gave fewer ports, until the groups behind them are judged.
+    redeclared: BTreeMap<HoldKey, (Arc<Declaration>, Mono)>,
 }
 
 impl Gate {
@@ -56,13 +58,18 @@ impl Gate {
     pub(crate) fn propose(&mut self, key: HoldKey, proposal: Proposal) {
         self.proposals.insert(key, proposal);
     }
+    /// An unsure answer declares fewer ports.
+    pub(crate) fn redeclare(&mut self, key: HoldKey, said: Arc<Declaration>, at: Mono) {
+        self.redeclared.insert(key, (said, at));
+    }
     /// Whether nothing is proposed or held, as nearly always.
     pub(crate) fn is_idle(&self) -> bool {
-        self.proposals.is_empty() && self.holds.is_empty()
+        self.proposals.is_empty() && self.redeclared.is_empty() && self.holds.is_empty()
     }
     /// Whatever was proposed or held of this is settled.
     pub(crate) fn end(&mut self, key: &HoldKey) {
         self.proposals.remove(key);
+        self.redeclared.remove(key);
         if let Some(hold) = self.holds.remove(key) {
             self.due.remove(&(hold.next, key.clone()));
         }
@@ -117,6 +124,13 @@ type Proposals = BTreeMap<HoldKey, Proposal>;
 impl Core {
     /// Decides what was proposed in this turn.
     pub(crate) fn judge(&mut self, now: Mono) {
+        self.judge_proposals(now);
+        for (key, (said, at)) in std::mem::take(&mut self.gate.redeclared) {
+            self.redeclare(key, &said, at);
+        }
+    }
+
+    fn judge_proposals(&mut self, now: Mono) {
         let proposals = std::mem::take(&mut self.gate.proposals);
         if proposals.is_empty() {
             return;

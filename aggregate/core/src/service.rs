@@ -21,6 +21,8 @@ pub(crate) struct Decl {
     pub(crate) object: ObjectId,
     /// What it says.
     pub(crate) declaration: Arc<Declaration>,
+    /// What it was said to be last, where ports beside that stay for endpoints that are held.
+    pub(crate) said: Option<Arc<Declaration>>,
     /// When it last said something new.
     pub(crate) changed: Mono,
     /// Whether its removal is held.

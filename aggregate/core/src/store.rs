@@ -40,12 +40,14 @@ impl Core {
         let Some(known) = service.declaration_mut(shard, &key.object) else {
             self.note_put(shard, Fact::Service(key.clone(), Arc::clone(&value)));
             let selector = self.select(&key, shard, &value);
-            let decl = Decl { object: key.object, declaration: value, changed: at, held: false, selector };
+            let object = key.object;
+            let decl = Decl { object, declaration: value, said: None, changed: at, held: false, selector };
             self.hosts.get_or_new(&key.service).add_declaration(shard, decl);
             self.dirty.services.insert(key.service);
             return;
         };
         let was_held = std::mem::take(&mut known.held);
+        known.said = None;
         if known.declaration == value {
             self.counters.unchanged += 1;
             if was_held {

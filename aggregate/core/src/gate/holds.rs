@@ -5,10 +5,13 @@
 
 use std::sync::Arc;
 
-use tributary_model::{Evidence, Fact, Group, GroupKey, Item, Key, Mono, RegistryName};
+use tributary_model::{
+    DeclKey, Declaration, Evidence, Fact, Group, GroupKey, Item, Key, Mono, RegistryName, ServicePort,
+};
 
 use super::{HoldKey, Proposal};
 use crate::core::{Core, Turn};
+use crate::service::{Decl, ServiceShard};
 use crate::shards::ShardId;
 use crate::unsure::{missing, with_kept};
 
@@ -78,7 +81,13 @@ impl Core {
 
     /// An unsure Put: applied at once unless something is missing from it.
     pub(crate) fn put_unsure(&mut self, shard: ShardId, fact: Fact, doubted: bool, at: Mono) {
-        let Fact::Group(key, said) = &fact else { return self.put(shard, fact, at) };
+        let (key, said) = match &fact {
+            Fact::Group(key, said) => (key, said),
+            Fact::Service(key, said) if self.lacks_ports(shard, key, said) => {
+                return self.gate.redeclare((shard, Item::Service(key.clone())), Arc::clone(said), at);
+            }
+            _ => return self.put(shard, fact, at),
+        };
         let known = self.hosts.get(&key.service).and_then(|s| s.group(shard, key));
         if known.is_none_or(|known| missing(&known.group, said).is_empty()) {
             return self.put(shard, fact, at);
@@ -86,6 +95,42 @@ impl Core {
         let key = (shard, Item::Group(key.clone()));
         let said = Arc::clone(said);
         self.gate.propose(key, Proposal::Fewer { said, at, doubted });
+    }
+
+    fn lacks_ports(&self, shard: ShardId, key: &DeclKey, said: &Declaration) -> bool {
+        let known = self.known_declaration(shard, key);
+        known.is_some_and(|known| known.declaration.ports.iter().any(|port| !declares(said, port)))
+    }
+
+    fn known_declaration(&self, shard: ShardId, key: &DeclKey) -> Option<&Decl> {
+        self.hosts.get(&key.service)?.shard(shard)?.declaration(&key.object)
+    }
+
+    /// Judged after the groups: while endpoints behind a declaration are held, the ports that it had stay.
+    pub(super) fn redeclare(&mut self, (shard, item): HoldKey, said: &Arc<Declaration>, at: Mono) {
+        let Item::Service(key) = item else { return };
+        let Some(known) = self.known_declaration(shard, &key) else { return };
+        let holds = |s: &ServiceShard| s.groups_of(&key.object).iter().any(|group| group.held.is_some());
+        let held = self.hosts.get(&key.service).and_then(|s| s.shard(shard)).is_some_and(holds);
+        if !held {
+            return self.put(shard, Fact::Service(key, Arc::clone(said)), at);
+        }
+        let kept = known.declaration.ports.iter().filter(|port| !declares(said, port));
+        let ports = said.ports.iter().chain(kept).cloned().collect();
+        let both = Declaration { ports, ..Declaration::clone(said) };
+        self.put(shard, Fact::Service(key.clone(), Arc::new(both)), at);
+        let service = self.hosts.get_mut(&key.service);
+        if let Some(decl) = service.and_then(|s| s.declaration_mut(shard, &key.object)) {
+            decl.said = Some(Arc::clone(said));
+        }
+    }
+
+    /// What a declaration was said to be goes for it, once nothing behind it is held.
+    fn settle_declaration(&mut self, shard: ShardId, group: &GroupKey, now: Mono) {
+        let key = DeclKey { service: group.service.clone(), object: group.declaration.clone() };
+        if let Some(said) = self.known_declaration(shard, &key).and_then(|decl| decl.said.clone()) {
+            self.redeclare((shard, Item::Service(key)), &said, now);
+        }
     }
 
     /// An operator lets a held removal happen; whether there was one.
@@ -97,7 +142,10 @@ impl Core {
         }
         self.begin(now);
         match &key.item {
-            Item::Group(group) => self.release_group(shard, group, now),
+            Item::Group(group) => {
+                self.release_group(shard, group, now);
+                self.settle_declaration(shard, group, now);
+            }
             item => {
                 self.remove(shard, item, Evidence::Operator);
             }
@@ -121,4 +169,8 @@ impl Core {
         let left = Group::new(group.source.clone(), group.port_sets.to_vec(), group.names.to_vec(), kept);
         self.put(shard, Fact::Group(key.clone(), Arc::new(left)), now);
     }
+}
+
+fn declares(declaration: &Declaration, port: &ServicePort) -> bool {
+    declaration.ports.iter().any(|own| own.number == port.number)
 }

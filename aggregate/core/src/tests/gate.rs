@@ -190,6 +190,73 @@ fn it_is_asked_again_with_growing_waits_until_it_is_answered() {
     assert_eq!(world.core.next_tick(), None);
 }
 
+/// Ten instances, half of them at another port, as a registry says them that knows instances only.
+fn instances(ids: std::ops::Range<u8>) -> [Fact; 2] {
+    let port = |i: u8| if i < 5 { 8080 } else { 9090 };
+    let endpoints: Vec<String> = ids.clone().map(|i| format!("10.0.0.{i}:default={}", port(i))).collect();
+    let ports: std::collections::BTreeSet<String> = ids.map(|i| format!("{} default", port(i))).collect();
+    let ports = ports.into_iter().collect::<Vec<_>>().join(", ");
+    let declared = mk_service("shop/pay.shop", mk_decl("pay", &ports));
+    [declared, group("all", &endpoints.join(" "))]
+}
+fn ports(world: &mut World) -> Vec<u16> {
+    world.view("shop/pay.shop").unwrap().ports.iter().map(|port| port.number.get()).collect()
+}
+
+#[test]
+fn ninety_percent_lost_falsely_are_held_with_their_ports_and_come_back() {
+    let mut world = mk_world(instances(0..10));
+    let turn = world.says("east", instances(0..1).map(mk_unsure));
+    assert_eq!(turn.asks.len(), 1);
+    assert_eq!(ports(&mut world), [8080, 9090], "ports stay for whom they lead to");
+    for port in [8080, 9090] {
+        assert_eq!(world.served("shop/pay.shop", port).len(), 10, "{port}");
+    }
+    assert_eq!(world.served("shop/pay.shop", 9090).iter().filter(|e| e.ends_with('?')).count(), 9);
+    world.says("east", instances(0..10).map(mk_unsure));
+    assert!(held(&world).is_empty());
+    assert_eq!(world.served("shop/pay.shop", 9090).iter().filter(|e| e.ends_with('?')).count(), 0);
+}
+
+#[test]
+fn ninety_percent_lost_truly_go_with_the_answer_that_confirms_it() {
+    let mut world = mk_world(instances(0..10));
+    world.says("east", instances(0..1).map(mk_unsure));
+    let turn = world.says("east", instances(0..1).map(mk_put));
+    assert!(turn.urgent && held(&world).is_empty());
+    assert_eq!(ports(&mut world), [8080]);
+    assert_eq!(world.served("shop/pay.shop", 8080), ["10.0.0.0:8080"]);
+}
+
+#[test]
+fn an_operators_release_takes_the_ports_too() {
+    let mut world = mk_world(instances(0..10));
+    world.says("east", instances(0..1).map(mk_unsure));
+    let key = held(&world).remove(0);
+    world.core.release(Mono(world.now), &mk_name("east"), &key).unwrap();
+    assert_eq!(ports(&mut world), [8080]);
+    assert_eq!(world.served("shop/pay.shop", 8080), ["10.0.0.0:8080"]);
+}
+
+#[test]
+fn a_port_that_nothing_held_needs_goes_with_an_unsure_answer() {
+    let mut world = mk_world(instances(2..6));
+    assert_eq!(ports(&mut world), [8080, 9090]);
+    world.says("east", instances(2..5).map(mk_unsure));
+    assert_eq!(ports(&mut world), [8080], "one of fourteen is no large part");
+    assert!(held(&world).is_empty());
+}
+
+#[test]
+fn a_flip_of_readiness_passes_with_an_unsure_answer_whatever_else_it_lacks() {
+    let mut world = mk_world(instances(0..10));
+    let flipped = group("all", "10.0.0.0:default=8080!");
+    world.says("east", [mk_unsure(flipped)]);
+    let served = world.served("shop/pay.shop", 8080);
+    assert_eq!(served[0], "10.0.0.0:8080!");
+    assert_eq!(served.iter().filter(|e| e.ends_with('?')).count(), 9);
+}
+
 #[test]
 fn an_operator_lets_a_held_removal_happen() {
     let six = format!("{FIVE} 10.0.0.6:http=80");

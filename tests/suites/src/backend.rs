@@ -3,7 +3,7 @@
 //! is what a removed endpoint must survive.
 
 use std::convert::Infallible;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,7 +32,12 @@ pub struct Backend {
 impl Backend {
     /// Starts on a free loopback port.
     pub async fn start(name: &str) -> Result<Self> {
-        Self::start_at(name, SocketAddr::from((Ipv4Addr::LOCALHOST, crate::ports::free_port()?))).await
+        Self::start_on(name, Ipv4Addr::LOCALHOST.into()).await
+    }
+
+    /// Starts on a free port of this address.
+    pub async fn start_on(name: &str, ip: IpAddr) -> Result<Self> {
+        Self::start_at(name, SocketAddr::new(ip, crate::ports::free_port()?)).await
     }
 
     /// Starts on the given address.

@@ -4,10 +4,32 @@
 
 pub mod api;
 pub mod credentials;
+pub mod marks;
 pub mod objects;
 pub mod server;
 
 pub use api::{KubeApi, Named};
 pub use credentials::{Login, Signer};
-pub use objects::{With, mk_namespace, mk_node, mk_pod, mk_service, mk_slice};
+pub use marks::Marks;
+pub use objects::{With, mk_namespace, mk_node, mk_pod, mk_service, mk_slice, mk_slices};
 pub use server::{ApiServer, ApiServerOptions};
+
+/// The definitions of the custom resources that Tributary reads, small stand-ins of ours.
+pub const CRDS: [&str; 6] = [
+    include_str!("../crds/serviceentries.yaml"),
+    include_str!("../crds/workloadentries.yaml"),
+    include_str!("../crds/workloadgroups.yaml"),
+    include_str!("../crds/serviceexports.yaml"),
+    include_str!("../crds/serviceimports.yaml"),
+    include_str!("../crds/gateways.yaml"),
+];
+
+/// The kinds that [`CRDS`] define.
+pub const CUSTOM_KINDS: [(&str, &str); 6] = [
+    ("networking.istio.io/v1", "ServiceEntry"),
+    ("networking.istio.io/v1", "WorkloadEntry"),
+    ("networking.istio.io/v1", "WorkloadGroup"),
+    ("multicluster.x-k8s.io/v1alpha1", "ServiceExport"),
+    ("multicluster.x-k8s.io/v1alpha1", "ServiceImport"),
+    ("gateway.networking.k8s.io/v1", "Gateway"),
+];

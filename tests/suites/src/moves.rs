@@ -67,7 +67,7 @@ where
     load.reaches(first.name(), ENOUGH, STEP_WITHIN).await?;
     let (mut old, mut seen_after) = (first, Vec::new());
     for turn in 1..=turns {
-        let new = Backend::start(&format!("moved-{turn}")).await?;
+        let new = Backend::start_on(&format!("moved-{turn}"), old.addr().ip()).await?;
         for hosts in [&[old.addr(), new.addr()][..], &[new.addr()][..]] {
             let began = Instant::now();
             set(hosts).await.with_context(|| format!("set the endpoints of move {turn}"))?;
@@ -101,7 +101,7 @@ where
     client.reaches(first.name(), ENOUGH, STEP_WITHIN).await?;
     let (mut old, mut seen_after) = (first, Vec::new());
     for turn in 1..=turns {
-        let new = Backend::start(&format!("moved-{turn}")).await?;
+        let new = Backend::start_on(&format!("moved-{turn}"), old.addr().ip()).await?;
         let began = Instant::now();
         set(&[old.addr(), new.addr()]).await.with_context(|| format!("set the endpoints of move {turn}"))?;
         client.reaches(new.name(), ENOUGH, STEP_WITHIN).await.with_context(|| format!("move {turn}"))?;

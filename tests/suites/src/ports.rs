@@ -3,7 +3,7 @@
 //! and connections going out, never take a port between its choice and its use.
 
 use std::fs::{File, OpenOptions};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
@@ -41,6 +41,14 @@ pub fn free_port() -> Result<u16> {
 /// [`free_port`] as an address.
 pub fn free_addr() -> Result<SocketAddr> {
     Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?)))
+}
+
+/// An address of this machine that is not loopback: EndpointSlices may hold no other.
+pub fn own_ip() -> Result<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).context("open a socket")?;
+    // Nothing is sent: the kernel says from where it would be.
+    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).context("this machine has no address but loopback")?;
+    Ok(socket.local_addr()?.ip())
 }
 
 /// Tried by a connection, not by listening: a child that starts at that moment would hold the listener open

@@ -182,6 +182,22 @@ impl KubeApi {
         }
     }
 
+    /// Makes these all the slices that a Service has, adding before removing, as its controller would.
+    pub async fn set_slices(&self, namespace: &str, service: &str, slices: &[Value]) -> Result<()> {
+        self.apply_all(slices).await?;
+        let wanted = slices.iter().map(Named::of).collect::<Result<Vec<_>>>()?;
+        for slice in self.list("discovery.k8s.io/v1", "EndpointSlice").await? {
+            let metadata = &slice["metadata"];
+            let own = metadata["namespace"] == namespace
+                && metadata["labels"]["kubernetes.io/service-name"] == service;
+            let named = Named::of(&slice)?;
+            if own && !wanted.contains(&named) {
+                self.remove(&named).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Lets a user do `verbs` to `resources` (`services`, `discovery.k8s.io/endpointslices`) of every namespace, and
     /// nothing else: what it was let do before is forgotten.
     pub async fn allow(&self, user: &str, verbs: &[&str], resources: &[&str]) -> Result<()> {
@@ -231,6 +247,17 @@ impl KubeApi {
         let ours = namespaces.iter().map(Named::of).collect::<Result<Vec<_>>>()?;
         let ours = ours.iter().filter(|named| named.name != "default" && !named.name.starts_with("kube-"));
         futures::future::try_join_all(ours.map(|named| self.remove(named))).await?;
+        Ok(())
+    }
+
+    /// Defines all custom resources that Tributary reads, and waits until the server knows them.
+    pub async fn define(&self) -> Result<()> {
+        for crd in super::CRDS {
+            self.apply_yaml(crd).await?;
+        }
+        for (version, kind) in super::CUSTOM_KINDS {
+            self.knows(version, kind).await?;
+        }
         Ok(())
     }
 

@@ -1,5 +1,8 @@
 //! Kubernetes objects as suites write them: builders that say only what a test is about, and [`With`] for the rest.
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
 use serde_json::{Map, Value, json};
 
 /// More of an object.
@@ -72,6 +75,19 @@ pub fn mk_slice(
         "endpoints": addresses.iter().map(endpoint).collect::<Vec<_>>(),
         "ports": ports.iter().map(port).collect::<Vec<_>>(),
     })
+}
+
+/// Slices of a Service with these endpoints, one for each port that they listen on.
+pub fn mk_slices(namespace: &str, service: &str, port: &str, hosts: &[SocketAddr]) -> Vec<Value> {
+    let mut by_port: BTreeMap<u16, Vec<String>> = BTreeMap::new();
+    for host in hosts {
+        by_port.entry(host.port()).or_default().push(host.ip().to_string());
+    }
+    let slice = |(number, addresses): (u16, Vec<String>)| {
+        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        mk_slice(namespace, service, &format!("{service}-{number}"), &addresses, &[(port, number)])
+    };
+    by_port.into_iter().map(slice).collect()
 }
 
 /// A ready pod with this address on this node.

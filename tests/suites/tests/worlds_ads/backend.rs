@@ -14,6 +14,7 @@ use envoy_types::pb::google::protobuf::{Struct, Value, value::Kind};
 use tempfile::TempDir;
 use tokio::time::Instant;
 use tributary_suites::ads::{CDS, EDS, node};
+use tributary_suites::kube::marks::is_not_the_tests;
 use tributary_suites::{Entry, Follower, ServerOptions, TestServer, Variant, nowhere, outbound};
 use tributary_worlds::{Backend, ClientSpec, ObjectName, Row, ServiceFound, Stage};
 
@@ -84,13 +85,6 @@ impl AdsBackend {
         }
         Ok(())
     }
-}
-
-/// A mark, or the API server's own Service.
-fn is_not_the_worlds(host: &str) -> bool {
-    host.ends_with("mark.invalid")
-        || host == "mark.marks.svc.cluster.local"
-        || host == "kubernetes.default.svc.cluster.local"
 }
 
 fn mark_of(registry: &str) -> Entry {
@@ -221,7 +215,7 @@ impl Backend for AdsBackend {
             else {
                 continue;
             };
-            if !is_not_the_worlds(host) {
+            if !is_not_the_tests(host) {
                 let cluster: Cluster = held.decode(CDS, &name)?;
                 out.insert(format!("{host}:{port}"), read::type_of(&cluster).to_owned());
             }

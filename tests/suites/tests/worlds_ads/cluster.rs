@@ -3,43 +3,21 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use serde_json::{Value, json};
-use tributary_suites::ads::{EDS, node};
-use tributary_suites::kube::{Named, With, mk_namespace, mk_node, mk_pod, mk_service, mk_slice};
-use tributary_suites::{ApiServer, Entry, Follower, Variant, eventually, kube, outbound};
+use anyhow::{Context, Result};
+use serde_json::Value;
+use tributary_suites::ads::node;
+use tributary_suites::kube::marks::NAMESPACE;
+use tributary_suites::kube::{CUSTOM_KINDS, Marks, Named};
+use tributary_suites::{ApiServer, Follower, Variant};
 use tributary_worlds::{ClusterSpec, Namespaces, ObjectName};
-
-use crate::read;
-
-const SOON: Duration = Duration::from_secs(20);
-const CRDS: [&str; 6] = [
-    include_str!("../../crds/serviceentries.yaml"),
-    include_str!("../../crds/workloadentries.yaml"),
-    include_str!("../../crds/workloadgroups.yaml"),
-    include_str!("../../crds/serviceexports.yaml"),
-    include_str!("../../crds/serviceimports.yaml"),
-    include_str!("../../crds/gateways.yaml"),
-];
-/// The kinds that those define.
-const KINDS: [(&str, &str); 6] = [
-    ("networking.istio.io/v1", "ServiceEntry"),
-    ("networking.istio.io/v1", "WorkloadEntry"),
-    ("networking.istio.io/v1", "WorkloadGroup"),
-    ("multicluster.x-k8s.io/v1alpha1", "ServiceExport"),
-    ("multicluster.x-k8s.io/v1alpha1", "ServiceImport"),
-    ("gateway.networking.k8s.io/v1", "Gateway"),
-];
-const MARKS: &str = "marks";
 
 /// The cluster of one case.
 pub(crate) struct Cluster {
     server: Arc<ApiServer>,
     namespaces: Namespaces,
+    marks: Marks,
     watcher: Option<Follower>,
-    marks: u16,
 }
 
 impl Cluster {
@@ -47,24 +25,17 @@ impl Cluster {
     pub(crate) async fn begin() -> Result<Self> {
         let server = ApiServer::shared().await?;
         let api = server.api();
-        for crd in CRDS {
-            api.apply_yaml(crd).await?;
-        }
-        for (version, kind) in KINDS {
-            api.knows(version, kind).await?;
-        }
-        api.clear(&KINDS).await?;
-        // A world's discovery selectors ask for this label.
-        let labels = json!({"metadata": {"labels": {"discovery": "enabled"}}});
-        api.apply(&mk_namespace(MARKS).with(labels)).await?;
-        Ok(Self { server, namespaces: Namespaces::default(), watcher: None, marks: 0 })
+        api.define().await?;
+        api.clear(&CUSTOM_KINDS).await?;
+        let marks = Marks::new(api, true).await?;
+        Ok(Self { namespaces: Namespaces::default(), marks, watcher: None, server })
     }
     /// The registry in the server's configuration, and what else the configuration says for it.
     pub(crate) fn config(&self, spec: &ClusterSpec) -> Result<(String, String)> {
         let kubeconfig: PathBuf = self.server.admin_kubeconfig()?;
         let namespaces = match spec.namespaces.as_slice() {
             [] => String::new(),
-            some => format!(", namespaces: [{MARKS}, {}, {}]", spec.system_namespace, some.join(", ")),
+            some => format!(", namespaces: [{NAMESPACE}, {}, {}]", spec.system_namespace, some.join(", ")),
         };
         let registry = format!(
             "- {{kind: kubernetes, name: kubernetes, kubeconfig: {}, probeInterval: 2s{namespaces}}}\n",
@@ -95,29 +66,10 @@ impl Cluster {
         }
         Ok(())
     }
-    /// Applies marks and waits until all of them have come through: what was said before has too.
+    /// Puts a mark and waits until it has come through: what was said before has too.
     pub(crate) async fn mark(&mut self) -> Result<()> {
-        self.marks += 1;
-        self.server.api().apply_all(&marks(self.marks)?).await?;
-        let number = self.marks;
-        let want = [format!("10.255.255.1:{number} {number}"), format!("10.255.255.2:{number} eu/{number}")];
-        let (host, entry) = ("mark.marks.svc.cluster.local", mark_of_entries(number).cluster());
-        let Some(watcher) = &mut self.watcher else { return Ok(()) };
-        let deadline = tokio::time::Instant::now() + SOON;
-        loop {
-            watcher.settle(Duration::from_millis(20)).await?;
-            let rows: Vec<String> =
-                read::rows(watcher, &outbound(number, host))?.iter().map(ToString::to_string).collect();
-            let entries = read::rows(watcher, &entry)?;
-            let seen = want.iter().all(|row| rows.contains(row)) && entries.len() == 1;
-            if seen {
-                return Ok(());
-            }
-            ensure!(
-                tokio::time::Instant::now() < deadline,
-                "mark {number} did not come through: {rows:?}, wanted {want:?}; entries {entries:?}"
-            );
-        }
+        let watcher = self.watcher.as_mut().context("nobody watches yet")?;
+        self.marks.through(&mut [watcher]).await
     }
 }
 
@@ -128,30 +80,4 @@ fn named(object: &ObjectName) -> Named {
         namespace: object.namespace.clone(),
         name: object.name.clone(),
     }
-}
-
-/// One object per watch, each of which shows its number in an endpoint: the Service its port, the slice the
-/// endpoints' port, the node and the pod a locality each.
-fn marks(number: u16) -> Result<Vec<Value>> {
-    let text = number.to_string();
-    let endpoints = json!([
-        {"addresses": ["10.255.255.1"], "nodeName": "mark"},
-        {"addresses": ["10.255.255.2"], "targetRef": {"kind": "Pod", "namespace": MARKS, "name": "mark"}},
-    ]);
-    let label = json!({"metadata": {"labels": {"topology.istio.io/locality": format!("eu.{text}")}}});
-    let node = mk_node("mark", "eu", &text).with(json!({"metadata": {"labels": {
-        "topology.kubernetes.io/region": text, "topology.kubernetes.io/zone": null}}}));
-    let mut all = vec![
-        node,
-        mk_pod(MARKS, "mark", "10.255.255.2", "none", &[]).with(label),
-        mk_service(MARKS, "mark", &[("tcp", number, number)]),
-        mk_slice(MARKS, "mark", "mark", &[], &[("tcp", number)]).with(json!({"endpoints": endpoints})),
-    ];
-    let entry = mark_of_entries(number).yaml().replace("namespace: default", "namespace: marks");
-    all.extend(kube::api::documents(&entry)?);
-    Ok(all)
-}
-
-fn mark_of_entries(number: u16) -> Entry {
-    Entry::http("entries.mark.invalid", number).at(std::net::SocketAddr::from(([127, 0, 0, 1], 9)))
 }

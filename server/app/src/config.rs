@@ -9,6 +9,7 @@ pub mod check;
 pub mod consul;
 pub mod facts;
 pub mod file;
+pub mod istio;
 pub mod kind;
 pub mod layers;
 pub mod model;
@@ -40,6 +41,8 @@ pub struct Loaded {
     pub strangers: Vec<String>,
     /// What is odd and was put right: said once at start, or when the file changes.
     pub warnings: Vec<String>,
+    /// Variables of an istiod that are set, and what becomes of them.
+    pub istio: Vec<istio::Heard>,
 }
 
 /// What flags put over everything else, with the name of the flag.
@@ -64,6 +67,7 @@ pub fn layer(file: Option<&ConfigFile>, env: &Environment, flags: Flags<'_>) -> 
     };
     let (mut config, strangers) = layers::environment(&base, env, &mut origins)?;
     flags(&mut config, &mut origins)?;
+    let istio = istio::apply(&mut config, env, &mut origins);
     let warnings = check::check(&mut config, &origins)?;
-    Ok(Loaded { config, origins, strangers, warnings })
+    Ok(Loaded { config, origins, strangers, warnings, istio })
 }

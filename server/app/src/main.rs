@@ -13,6 +13,7 @@ use tributary_app::{cli, serve};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
+    tributary_app::serve::install_crypto();
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
         Err(told) => {

@@ -36,6 +36,7 @@ pub fn log(loaded: &Loaded) -> Result<LogLevel, Failure> {
 
 /// Puts the parts together; reads certificates, binds nothing.
 pub fn build(args: &ServeArgs, env: &Environment, loaded: Loaded, log: LogLevel) -> Result<App, Failure> {
+    install_crypto();
     let (args, env) = (args.clone(), env.clone());
     let path = file(&args, &env);
     let factories = Factories::new(env.clone());
@@ -46,6 +47,12 @@ pub fn build(args: &ServeArgs, env: &Environment, loaded: Loaded, log: LogLevel)
 
 fn file(args: &ServeArgs, env: &Environment) -> Option<std::path::PathBuf> {
     args.config.clone().or_else(|| env.get("TRIBUTARY_CONFIG").map(Into::into))
+}
+
+/// Names the one provider of cryptography, before anything makes a TLS configuration: clients that
+/// are built with defaults would otherwise not know which to take. Saying it twice changes nothing.
+pub fn install_crypto() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 /// Waits for SIGTERM or Ctrl-C. A process that cannot listen for signals runs until it is killed.

@@ -13,6 +13,24 @@ use super::consul::{ClientTlsConfig, FamilyConfig, LoginConfig, ModeConfig, Plac
 use super::kind::RegistryKind;
 use super::span::Span;
 
+/// Multi-cluster services of a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct McsConfig {
+    /// Whether a Service without a ServiceExport is found in its own cluster only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discovery: Option<bool>,
+    /// Whether a Service's own host is found in its own cluster only, exported or not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_local: Option<bool>,
+    /// Whether ServiceImports make hosts of `clusterset.local`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<bool>,
+    /// The API group of ServiceExport and ServiceImport; `multicluster.x-k8s.io` when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
 /// One source.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -39,6 +57,9 @@ pub struct RegistryConfig {
     /// when left out. `consul`: namespaces (Enterprise).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespaces: Option<Vec<String>>,
+    /// `kubernetes`: multi-cluster services; all of it is off when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcs: Option<McsConfig>,
     /// `kubernetes`: how often a small list of every watched kind proves that the credential and
     /// its rights still hold; `30s` when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,6 +170,10 @@ impl RegistryConfig {
     pub fn of_kind(kind: RegistryKind) -> Self {
         Self { kind, ..Self::default() }
     }
+    /// Its multi-cluster services, to set a part of them.
+    pub fn mcs_mut(&mut self) -> &mut McsConfig {
+        self.mcs.get_or_insert_with(McsConfig::default)
+    }
     /// The names under which it speaks: a Kubernetes cluster is two registries that come and go
     /// together.
     #[must_use]
@@ -167,6 +192,7 @@ impl RegistryConfig {
             ("path", File, self.path.is_some()),
             ("kubeconfig", Kubernetes, self.kubeconfig.is_some()),
             ("context", Kubernetes, self.context.is_some()),
+            ("mcs", Kubernetes, self.mcs.is_some()),
             ("probeInterval", Kubernetes, self.probe_interval.is_some()),
             ("liveFor", Kubernetes, self.live_for.is_some()),
             ("auditInterval", Kubernetes, self.audit_interval.is_some()),

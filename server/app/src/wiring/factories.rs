@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use tributary_consul::ConsulFactory;
 use tributary_model::{ClusterId, RegistryName};
 use tributary_registry_api::RegistryFactory;
 use tributary_service_entry::FileFactory;
@@ -48,8 +49,10 @@ impl Factories {
                 Err(Failure::config(format!("registry `{}`: clusters are not wired yet", told.name)))
             }
             RegistryKind::Consul => {
-                consul::config(registry, config, &self.env)?;
-                Err(Failure::config(format!("registry `{}`: Consul is not wired yet", told.name)))
+                let consul = consul::config(registry, config, &self.env)?;
+                let wrong = |e| Failure::config(format!("registry `{}`: {e}", told.name));
+                let factory = ConsulFactory::new(told.name.clone(), told.cluster, consul).map_err(wrong)?;
+                Ok(vec![Arc::new(factory)])
             }
         }
     }

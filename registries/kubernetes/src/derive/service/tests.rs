@@ -143,7 +143,7 @@ fn traffic_distribution_is_the_specs_then_the_services_then_the_namespaces() {
     };
     let (none, zone, node) = (json!(null), json!("PreferSameZone"), json!("PreferSameNode"));
     assert_eq!(by(none.clone(), none.clone(), none.clone()), Any);
-    assert_eq!(by(zone.clone(), node.clone(), node.clone()), SameZone);
+    assert_eq!(by(zone.clone(), node.clone(), node), SameZone);
     assert_eq!(by(json!("PreferClose"), none.clone(), none.clone()), SameZone);
     assert_eq!(by(none.clone(), json!("prefersamenode"), zone.clone()), SameNode);
     assert_eq!(by(none.clone(), none.clone(), zone.clone()), SameZone);

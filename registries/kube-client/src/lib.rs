@@ -6,10 +6,14 @@
 
 pub mod connection;
 pub mod event;
+pub mod lease;
 pub mod resource;
 pub mod watch;
+pub mod write;
 
 pub use connection::{ConnectError, ConnectOptions, Connection, Env};
 pub use event::{Event, Projection};
+pub use lease::{Held, Leadership, LeaseTiming};
 pub use resource::{ObjectName, Resource};
 pub use watch::{Failure, Timing, Watch, WatchSpec};
+pub use write::{Right, Step, Writer};

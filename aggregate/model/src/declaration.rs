@@ -154,6 +154,22 @@ pub struct Attributes {
     pub headless: bool,
     /// What its adapter has to say of it to people, sorted; each becomes a condition of the service.
     pub remarks: Arc<[Remark]>,
+    /// How much of a service it is.
+    pub part: Part,
+}
+
+/// How much of a service a declaration is. A multi-cluster service is declared in two parts, by different
+/// clusters as a rule: it is there while each part has somebody who declares it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize)]
+pub enum Part {
+    /// All of it.
+    #[default]
+    Whole,
+    /// What is offered: ports and endpoints. Nobody reaches it before somebody imports it.
+    Offer,
+    /// What is imported: virtual addresses. It has no ports of its own; those that it names are only
+    /// compared with what is offered.
+    Import,
 }
 
 /// Something that an adapter noticed about a declaration that stands all the same.

@@ -40,7 +40,7 @@ pub use address::{Address, At, Origin, Place};
 pub use catalog::{Catalog, Changed, HostEntry, Observed, RegistryView, WorkloadView};
 pub use code::Code;
 pub use declaration::{
-    Attributes, DeclKey, Declaration, Remark, Resolution, Selector, ServiceAddress, ServiceKey,
+    Attributes, DeclKey, Declaration, Part, Remark, Resolution, Selector, ServiceAddress, ServiceKey,
     TrafficDistribution,
 };
 pub use delta::{

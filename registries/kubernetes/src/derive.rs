@@ -4,9 +4,12 @@
 //! values is held ([`Shared`]), and depend on nothing but the inputs, so any order of events ends in the facts
 //! of a fresh build.
 
+pub mod gateway;
 pub mod ground;
 pub mod group;
+pub mod mcs;
 pub mod service;
+pub mod settings;
 pub mod workload;
 
 use std::sync::Arc;
@@ -47,6 +50,12 @@ pub fn derive(inputs: &Inputs, shared: &mut Shared, output: &Output) -> Derived 
     match output {
         Output::Service(name) => service::derive(inputs, shared, name),
         Output::Group(name) => group::derive(inputs, shared, name),
+        Output::Import(name) => mcs::import(inputs, shared, name),
+        Output::ServiceGateways(name) => gateway::of_service(inputs, name),
+        Output::Gateways(name) => gateway::of_gateway(inputs, name),
+        Output::MeshGateways(_) => gateway::of_mesh(inputs),
+        Output::Settings(_) => settings::derive(inputs),
+        Output::Contested(_) => settings::contested(inputs),
         Output::Workload(name) => workload::derive(inputs, shared, name),
     }
 }

@@ -11,7 +11,7 @@ pub mod sync;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tributary_model::{Delta, Evidence, ObjectRef, Sweep};
+use tributary_model::{CollectionKind, Delta, Evidence, LeftOut, ObjectRef, Sweep};
 
 pub use output::Output;
 
@@ -19,6 +19,7 @@ use crate::derive::derive;
 use crate::input::{Feed, Input, Kind, Name, Object};
 use crate::inputs::Inputs;
 use crate::options::Options;
+use crate::scope;
 use crate::shared::Shared;
 use crate::touch::{self, Change, Marks};
 use said::Said;
@@ -47,20 +48,33 @@ pub struct Index {
     sync: Sync,
     sweeps: BTreeMap<Feed, Sweep<Name>>,
     counts: Counts,
+    left_out: Saying<Arc<[LeftOut]>>,
+}
+
+/// A value that is said whole, and whether it may differ from what was said.
+#[derive(Debug)]
+struct Saying<T> {
+    said: T,
+    stale: bool,
 }
 
 impl Index {
     /// Knows nothing and has said nothing.
     #[must_use]
     pub fn new(options: Options) -> Self {
+        let (sync, said) = (Sync::new(&options), Said::new(options.scope.clone()));
+        let inputs = Inputs::new(options);
+        // what is derived from a mesh configuration stands also where there is none
+        let marks = touch::mesh_outputs(&inputs).map(|output| (output, Evidence::AbsentFromList)).collect();
         Self {
-            sync: Sync::new(&options),
-            said: Said::new(options.scope.clone()),
-            inputs: Inputs::new(options),
+            inputs,
             shared: Shared::default(),
-            marks: Marks::new(),
+            marks,
+            said,
+            sync,
             sweeps: BTreeMap::new(),
             counts: Counts::default(),
+            left_out: Saying { said: Arc::from([]), stale: true },
         }
     }
     /// What is known of the cluster.
@@ -116,19 +130,27 @@ impl Index {
             return;
         }
         share(&mut object, &mut self.shared);
-        let old = self.inputs.put(object.clone());
+        let changes = self.inputs.changes();
+        let old = self.inputs.put(object);
+        // it may have inherited from what it was
+        let new = self.inputs.get(kind, &name);
         let evidence = Evidence::Changed(ObjectRef::new(name.object(kind)));
-        self.changed(Change { old, new: Some(object), evidence });
+        self.changed(Change { old, new, evidence }, kind, changes);
     }
     fn gone(&mut self, kind: Kind, name: &Name, evidence: Evidence) {
         self.see(kind, name);
         self.said.good(kind, name);
+        let changes = self.inputs.changes();
         let old = self.inputs.remove(kind, name);
         if old.is_some() {
-            self.changed(Change { old, new: None, evidence });
+            self.changed(Change { old, new: None, evidence }, kind, changes);
         }
     }
-    fn changed(&mut self, change: Change) {
+    fn changed(&mut self, change: Change, kind: Kind, changes: u64) {
+        self.left_out.stale |= matches!(kind, Kind::Namespace | Kind::MeshConfig);
+        if self.inputs.changes() != changes {
+            self.touch_all(&change.evidence);
+        }
         touch::change(&self.inputs, &change, &mut self.marks);
     }
     fn see(&mut self, kind: Kind, name: &Name) {
@@ -157,6 +179,30 @@ impl Index {
         touch::all(&self.inputs, evidence, &mut self.marks);
     }
 
+    /// What is left out on purpose, where that is something else.
+    fn leave_out(&mut self) -> Option<Delta> {
+        if !self.left_out.stale || !self.sync.is_ready(CollectionKind::Services) {
+            return None;
+        }
+        self.left_out.stale = false;
+        let now = scope::left_out(&self.inputs);
+        if now == self.left_out.said {
+            return None;
+        }
+        self.left_out.said = Arc::clone(&now);
+        Some(Delta::LeftOut(self.inputs.options.scope.clone(), now))
+    }
+    /// What a person may ask of the cluster, as name and value, for its status.
+    #[must_use]
+    pub fn details(&self) -> Vec<(Arc<str>, Arc<str>)> {
+        let network = self.inputs.networks().own();
+        let network = network.map(|said| format!("{} ({})", said.network, said.place).into());
+        let mesh = self.inputs.mesh();
+        let ignored = (!mesh.ignored.is_empty()).then(|| mesh.ignored.join(", ").into());
+        let named = [("network", network), ("mesh configuration that is not honoured", ignored)];
+        named.into_iter().filter_map(|(name, value)| Some((Arc::from(name), value?))).collect()
+    }
+
     /// Derives what was touched and says what differs, in an order that may be applied: what begins the run,
     /// what is so, what is no more, which collections are synced.
     pub fn flush(&mut self) -> Vec<Delta> {
@@ -180,6 +226,7 @@ impl Index {
         self.marks = waiting;
         self.shared.bare.clear();
         out.extend(self.said.take());
+        out.extend(self.leave_out());
         out.extend(self.sync.end());
         out
     }
@@ -192,6 +239,10 @@ fn share(object: &mut Object, shared: &mut Shared) {
         Object::Slice(object) => Arc::make_mut(object).share(shared),
         Object::Pod(object) => Arc::make_mut(object).share(shared),
         Object::Node(object) => Arc::make_mut(object).share(shared),
+        Object::Export(object) => Arc::make_mut(object).share(shared),
+        Object::Import(object) => Arc::make_mut(object).share(shared),
+        Object::Gateway(object) => Arc::make_mut(object).share(shared),
+        Object::MeshConfig(object) => Arc::make_mut(object).share(shared),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tributary_kube_client::{Event, ObjectName};
 use tributary_model::{Namespace as NamespaceName, ObjectId};
 
-use crate::project::{Namespace, Node, Pod, Service, Slice};
+use crate::project::{Export, Gateway, Import, MeshConfig, Namespace, Node, Pod, Service, Slice};
 
 /// A kind of input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -160,6 +160,10 @@ objects! {
     Slice(Slice);
     Pod(Pod);
     Node(Node);
+    Export(Export);
+    Import(Import);
+    Gateway(Gateway);
+    MeshConfig(MeshConfig);
 }
 
 /// What the index is told.

@@ -3,6 +3,7 @@
 //! Owned by the index, which alone changes it; derive functions read it. What other parts of the cluster
 //! decide for many outputs (scope, networks, revisions, mesh values) is asked here, in one place each.
 
+mod around;
 pub mod links;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,9 +14,11 @@ use std::sync::Arc;
 use tributary_model::{Hostname, Labels, NetworkId, TrafficDistribution};
 
 use crate::input::{Feed, Kind, Name, Object};
+use crate::inputs::around::Around;
 use crate::inputs::links::Links;
 use crate::options::Options;
-use crate::project::{Namespace, Node, Pod, Service, Slice};
+use crate::project::{Export, Gateway, Import, MeshConfig, Namespace, Node, Pod, Service, Slice};
+use crate::scope;
 
 /// One table.
 pub type Table<T> = BTreeMap<Name, Arc<T>>;
@@ -30,12 +33,16 @@ macro_rules! tables {
             $($(#[$doc])* pub $field: Table<$type>,)*
             /// Which objects name which.
             pub links: Links,
+            around: Around,
         }
         impl Inputs {
             /// Nothing is known yet.
             #[must_use]
             pub fn new(options: Options) -> Self {
-                Self { options, $($field: Table::new(),)* links: Links::default() }
+                let around = Around::new(&options);
+                let mut new = Self { options, $($field: Table::new(),)* links: Links::default(), around };
+                new.settle(Kind::MeshConfig);
+                new
             }
             fn insert(&mut self, object: Object) -> Option<Object> {
                 match object {
@@ -47,7 +54,6 @@ macro_rules! tables {
             fn take(&mut self, kind: Kind, name: &Name) -> Option<Object> {
                 match kind {
                     $(Kind::$variant => self.$field.remove(name).map(Object::$variant),)*
-                    _ => None,
                 }
             }
             /// An object.
@@ -55,7 +61,6 @@ macro_rules! tables {
             pub fn get(&self, kind: Kind, name: &Name) -> Option<Object> {
                 match kind {
                     $(Kind::$variant => self.$field.get(name).cloned().map(Object::$variant),)*
-                    _ => None,
                 }
             }
             /// The names that a feed's kind has now, as far as the feed covers them.
@@ -63,7 +68,6 @@ macro_rules! tables {
             pub fn names(&self, feed: &Feed) -> Vec<Name> {
                 match feed.kind {
                     $(Kind::$variant => self.$field.keys().filter(|name| feed.covers(name)).cloned().collect(),)*
-                    _ => Vec::new(),
                 }
             }
         }
@@ -81,19 +85,30 @@ tables! {
     pods: Pod(Pod);
     /// Nodes.
     nodes: Node(Node);
+    /// ServiceExports.
+    exports: Export(Export);
+    /// ServiceImports.
+    imports: Import(Import);
+    /// Gateways of gateway-api.
+    gateways: Gateway(Gateway);
+    /// ConfigMaps of mesh configuration.
+    mesh_configs: MeshConfig(MeshConfig);
 }
 
 impl Inputs {
     /// Takes an object in; returns what it was before.
     pub(crate) fn put(&mut self, object: Object) -> Option<Object> {
+        let object = self.with_last_good(object);
         let old = self.insert(object.clone());
         self.links.change(old.as_ref(), Some(&object));
+        self.settle(object.kind());
         old
     }
     /// Takes an object out.
     pub(crate) fn remove(&mut self, kind: Kind, name: &Name) -> Option<Object> {
         let old = self.take(kind, name);
         self.links.change(old.as_ref(), None);
+        self.settle(kind);
         old
     }
 
@@ -137,35 +152,15 @@ impl Inputs {
         self.namespace(namespace)?.traffic
     }
 
-    /// Whether objects of a namespace are in scope (discovery selectors).
+    /// Whether objects of a namespace are in scope.
     #[must_use]
-    pub fn selected(&self, _namespace: &str) -> bool {
-        true
-    }
-    /// Whether objects of these labels are for this revision.
-    #[must_use]
-    pub fn visible_revision(&self, _labels: &Labels) -> bool {
-        true
+    pub fn selected(&self, namespace: &str) -> bool {
+        scope::unselected(self, namespace).is_none()
     }
     /// The network of an endpoint with these labels at this address.
     #[must_use]
-    pub fn network(&self, labels: &Labels, _ip: Option<IpAddr>) -> Option<NetworkId> {
-        labels.get(tributary_model::labels::NETWORK).and_then(|network| NetworkId::new(network).ok())
-    }
-    /// The domain of identities.
-    #[must_use]
-    pub fn trust_domain(&self) -> &str {
-        self.options.trust_domain.as_deref().unwrap_or("cluster.local")
-    }
-    /// Whether endpoints of other clusters are left out for a host.
-    #[must_use]
-    pub fn cluster_local(&self, _host: &Hostname) -> bool {
-        false
-    }
-    /// Whether a Service's endpoints are for its own cluster only (MCS without export).
-    #[must_use]
-    pub fn own_cluster_only(&self, _service: &Name) -> bool {
-        false
+    pub fn network(&self, labels: &Labels, ip: Option<IpAddr>) -> Option<NetworkId> {
+        self.around.networks.of(labels, ip)
     }
     /// The host of a Service.
     pub fn host(&self, service: &Name) -> Result<Hostname, String> {

@@ -15,6 +15,7 @@ use tributary_model::{HostPattern, Hostname, Visibility};
 
 use crate::scope::Selectors;
 
+pub(crate) use networks::address_of;
 pub use networks::{MeshGateway, MeshNetwork, MeshNetworks, Way};
 pub use visibility::VisibilityPolicy;
 

@@ -78,7 +78,7 @@ pub fn resource(kind: Kind, options: &Options) -> Resource {
 
 /// A group that flags name, as a constant. Each is kept once for the life of the process, and flags are few.
 fn constant(group: &str) -> &'static str {
-    static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    static KNOWN: Mutex<BTreeSet<&'static str>> = parking_lot::const_mutex(BTreeSet::new());
     if group == crate::options::Mcs::GROUP {
         return crate::options::Mcs::GROUP;
     }

@@ -4,6 +4,9 @@
 //! (a port over 65535, an address that is none), so that a bad object is quarantined alone and its last good
 //! version stays. A missing list and `null` are the same. All collections are bounded.
 
+pub mod configmap;
+pub mod gateway;
+pub mod mcs;
 pub mod meta;
 pub mod namespace;
 pub mod node;
@@ -12,6 +15,9 @@ pub mod service;
 pub mod slice;
 mod text;
 
+pub use configmap::MeshConfig;
+pub use gateway::Gateway;
+pub use mcs::{Export, Import};
 pub use meta::Meta;
 pub use namespace::Namespace;
 pub use node::Node;
@@ -43,4 +49,4 @@ macro_rules! projection {
         }
     )*};
 }
-projection!(Namespace, Node, Pod, Service, Slice);
+projection!(Export, Gateway, Import, MeshConfig, Namespace, Node, Pod, Service, Slice);

@@ -7,7 +7,10 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use tributary_model::Labels;
+use tributary_model::{Code, HostPattern, Labels, LeftOut, ObjectRef};
+
+use crate::input::{Kind, Name};
+use crate::inputs::Inputs;
 
 /// Bounds on what selectors may hold.
 const MOST_SELECTORS: usize = 256;
@@ -98,6 +101,39 @@ impl Selectors {
     #[must_use]
     pub fn admit(&self, labels: &Labels) -> bool {
         self.is_empty() || self.0.iter().any(|selector| selector.matches(labels))
+    }
+}
+
+/// Why objects of a namespace are not in scope; `None` where they are.
+#[must_use]
+pub fn unselected(inputs: &Inputs, namespace: &str) -> Option<&'static str> {
+    let named = &inputs.options.namespaces;
+    if !named.is_empty() && !named.iter().any(|own| own.as_str() == namespace) {
+        return Some("it is not among the `namespaces` that are read");
+    }
+    let discovery = &inputs.mesh().discovery;
+    let admitted = || inputs.namespace(namespace).is_some_and(|ns| discovery.admit(&ns.meta.labels));
+    if discovery.is_empty() || admitted() {
+        return None;
+    }
+    Some("none of meshConfig.discoverySelectors matches its labels")
+}
+
+/// The namespaces that are there and not in scope, with the hosts that are missing for it.
+#[must_use]
+pub fn left_out(inputs: &Inputs) -> Arc<[LeftOut]> {
+    let all = inputs.namespaces.keys();
+    let unselected = all.filter_map(|name| Some((name, unselected(inputs, &name.name)?)));
+    unselected.take(LeftOut::MAX).map(|(name, why)| one(inputs, name, why)).collect()
+}
+
+fn one(inputs: &Inputs, name: &Name, why: &str) -> LeftOut {
+    let hosts = HostPattern::new(format!("*.{}.svc.{}", name.name, inputs.options.domain));
+    LeftOut {
+        object: ObjectRef::new(name.object(Kind::Namespace)),
+        code: Code::NAMESPACE_NOT_SELECTED,
+        message: format!("namespace {} is not selected: {why}", name.name).into(),
+        hosts: hosts.into_iter().collect(),
     }
 }
 

@@ -9,12 +9,14 @@ use std::net::IpAddr;
 
 use tributary_model::Evidence;
 
+use crate::derive::gateway;
 use crate::derive::service::keeps_sessions;
 use crate::index::Output;
 use crate::input::{Name, Object};
 use crate::inputs::{Inputs, within};
+use crate::mesh::Mesh;
 use crate::project::slice::Entry;
-use crate::project::{Namespace, Node, Pod, Service, Slice};
+use crate::project::{Export, MeshConfig, Namespace, Node, Pod, Service, Slice};
 
 /// One object's change. Both sides are of one kind and name; one of them may be missing.
 #[derive(Debug, Clone)]
@@ -42,6 +44,16 @@ pub fn change(inputs: &Inputs, change: &Change, marks: &mut Marks) {
         Object::Pod(_) => {
             [pod(old.as_ref()), pod(new.as_ref())].into_iter().flatten().for_each(|pod| mark.pod(pod))
         }
+        Object::Export(_) => {
+            [export(old.as_ref()), export(new.as_ref())]
+                .into_iter()
+                .flatten()
+                .take(1)
+                .for_each(|one| mark.export(one));
+        }
+        Object::Import(import) => mark.output(Output::Import(import.meta.name.clone())),
+        Object::Gateway(gateway) => mark.output(Output::Gateways(gateway.meta.name.clone())),
+        Object::MeshConfig(_) => mark.mesh(mesh_config(old.as_ref()), mesh_config(new.as_ref())),
         Object::Node(_) => {
             [node(old.as_ref()), node(new.as_ref())].into_iter().flatten().for_each(|node| mark.node(node))
         }
@@ -64,6 +76,8 @@ sides! {
     slice: Slice(Slice);
     pod: Pod(Pod);
     node: Node(Node);
+    export: Export(Export);
+    mesh_config: MeshConfig(MeshConfig);
 }
 
 /// Marks in the making, for one change.
@@ -91,15 +105,60 @@ impl Marking<'_> {
         for (service, _) in within(&inputs.services, &name) {
             self.output(Output::Service(service.clone()));
         }
+        if inputs.mesh().entries.is_some() {
+            self.output(Output::Settings(inputs.mesh_name().clone()));
+        }
         if old.map(|old| &old.meta.labels) != new.map(|new| &new.meta.labels) {
-            self.groups(within(&inputs.slices, &name).map(|(name, _)| name));
-            self.workloads(within(&inputs.pods, &name).map(|(name, _)| name));
+            self.of_namespace(&name);
+        }
+    }
+    /// All that a namespace holds, once its scope may be another.
+    fn of_namespace(&mut self, namespace: &str) {
+        let inputs = self.inputs;
+        for (name, service) in within(&inputs.services, namespace) {
+            self.output(Output::Service(name.clone()));
+            if gateway::may_be(inputs, service) {
+                self.output(Output::ServiceGateways(name.clone()));
+            }
+        }
+        self.groups(within(&inputs.slices, namespace).map(|(name, _)| name));
+        self.workloads(within(&inputs.pods, namespace).map(|(name, _)| name));
+        within(&inputs.imports, namespace).for_each(|(name, _)| self.output(Output::Import(name.clone())));
+        within(&inputs.gateways, namespace).for_each(|(name, _)| self.output(Output::Gateways(name.clone())));
+    }
+    /// Whether a Service is offered to other clusters decides over its declarations and its endpoints' groups.
+    fn export(&mut self, export: &Export) {
+        let name = &export.meta.name;
+        self.output(Output::Service(name.clone()));
+        self.groups(self.inputs.links.slices_of(name));
+    }
+    /// What a mesh configuration says beside what surrounds all objects ([`Inputs::changes`]).
+    fn mesh(&mut self, old: Option<&MeshConfig>, new: Option<&MeshConfig>) {
+        let inputs = self.inputs;
+        mesh_outputs(inputs).for_each(|output| self.output(output));
+        let nothing = Mesh::default();
+        let old = old.map_or(&nothing, |config| &config.mesh);
+        let new = new.map_or(&nothing, |config| &config.mesh);
+        if old.networks != new.networks {
+            inputs.services.keys().for_each(|name| self.output(Output::ServiceGateways(name.clone())));
+        }
+        if old.discovery.is_empty() != new.discovery.is_empty() {
+            return all(inputs, self.evidence, self.marks);
+        }
+        for (name, namespace) in &inputs.namespaces {
+            let labels = &namespace.meta.labels;
+            if old.discovery.admit(labels) != new.discovery.admit(labels) {
+                self.of_namespace(&name.name);
+            }
         }
     }
     /// Slices read one thing of their Service: whether its endpoints drain.
     fn service(&mut self, old: Option<&Service>, new: Option<&Service>) {
         let Some(name) = old.or(new).map(|service| service.meta.name.clone()) else { return };
         self.output(Output::Service(name.clone()));
+        if old.into_iter().chain(new).any(|service| gateway::may_be(self.inputs, service)) {
+            self.output(Output::ServiceGateways(name.clone()));
+        }
         if old.is_some_and(keeps_sessions) != new.is_some_and(keeps_sessions) {
             self.groups(self.inputs.links.slices_of(&name));
         }
@@ -137,6 +196,9 @@ impl Marking<'_> {
     fn node(&mut self, node: &Node) {
         let name = &node.meta.name.name;
         let inputs = self.inputs;
+        for service in inputs.links.services_on_nodes() {
+            self.output(Output::ServiceGateways(service.clone()));
+        }
         for pod in inputs.links.pods_on(name).filter_map(|pod| inputs.pods.get(pod)) {
             self.pod(pod);
         }
@@ -167,5 +229,16 @@ pub fn all(inputs: &Inputs, evidence: &Evidence, marks: &mut Marks) {
     let services = inputs.services.keys().cloned().map(Output::Service);
     let groups = inputs.slices.keys().cloned().map(Output::Group);
     let workloads = inputs.pods.keys().cloned().map(Output::Workload);
-    marks.extend(services.chain(groups).chain(workloads).map(|output| (output, evidence.clone())));
+    let imports = inputs.imports.keys().cloned().map(Output::Import);
+    let gateways = inputs.gateways.keys().cloned().map(Output::Gateways);
+    let of_services = inputs.services.keys().cloned().map(Output::ServiceGateways);
+    let objects = services.chain(groups).chain(workloads).chain(imports).chain(gateways).chain(of_services);
+    marks.extend(objects.chain(mesh_outputs(inputs)).map(|output| (output, evidence.clone())));
+}
+
+/// What is derived from the mesh configuration alone; it is there whether or not the object is.
+pub fn mesh_outputs(inputs: &Inputs) -> impl Iterator<Item = Output> {
+    let name = inputs.mesh_name();
+    let outputs: [fn(Name) -> Output; 3] = [Output::MeshGateways, Output::Settings, Output::Contested];
+    outputs.into_iter().map(|output| output(name.clone()))
 }

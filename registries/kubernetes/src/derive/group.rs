@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tributary_model::{Address, At, Code, Fact, Group, GroupKey, Health, Locality, Place};
 
-use super::{Derived, ground, service};
+use super::{Derived, ground, mcs, service};
 use crate::input::{Kind, Name};
 use crate::inputs::Inputs;
 use crate::project::Slice;
@@ -35,7 +35,10 @@ pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
     };
     let addresses = addresses(inputs, shared, slice, &owner);
     let group = Group::new(slice.meta.source(Kind::Slice), vec![slice.ports.clone()], Vec::new(), addresses);
-    Derived::one(Fact::Group(key, Arc::new(group)))
+    let group = Arc::new(group);
+    let offered = mcs::offered(inputs, shared, &owner, &key, &group);
+    let own = Fact::Group(key, group);
+    Derived { facts: std::iter::once(own).chain(offered).collect(), problem: None }
 }
 
 fn addresses(inputs: &Inputs, shared: &mut Shared, slice: &Slice, owner: &Name) -> Vec<Address> {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Attributes, Code, DeclKey, Declaration, ExportTo, Fact, Hostname, Identity, Resolution, Selector,
+    Attributes, Code, DeclKey, Declaration, ExportTo, Fact, Hostname, Identity, Part, Resolution, Selector,
     ServiceAddress, ServiceKey, WorkloadKind,
 };
 
-use super::{Derived, ground};
+use super::{Derived, ground, mcs};
 use crate::input::{Kind, Name};
 use crate::inputs::Inputs;
 use crate::project::Service;
@@ -32,8 +32,10 @@ pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
         Err(why) => return Derived::refused(Code::INVALID_HOST, why),
     };
     let declaration = declaration(inputs, shared, service, &key, resolution);
+    let offer = mcs::offer(inputs, shared, name, &declaration);
     let key = DeclKey { service: key, object: name.object(Kind::Service) };
-    Derived::one(Fact::Service(key, Arc::new(declaration)))
+    let own = Fact::Service(key, Arc::new(declaration));
+    Derived { facts: std::iter::once(own).chain(offer).collect(), problem: None }
 }
 
 /// The service that a Service declares.
@@ -78,7 +80,7 @@ fn declaration(
             .as_ref()
             .map(|words| ExportTo::parse(words.split(','), &key.namespace))
             .unwrap_or_default(),
-        attributes: attributes(inputs, shared, service, key),
+        attributes: attributes(inputs, shared, service),
         resolution,
     }
 }
@@ -111,21 +113,23 @@ fn selector(inputs: &Inputs, service: &Service) -> Option<Selector> {
     })
 }
 
-fn attributes(inputs: &Inputs, shared: &mut Shared, service: &Service, key: &ServiceKey) -> Attributes {
+fn attributes(inputs: &Inputs, shared: &mut Shared, service: &Service) -> Attributes {
     let name = &service.meta.name;
     let near = service.traffic.or_else(|| inputs.namespace_traffic(&name.namespace));
     Attributes {
         labels: service.meta.labels.clone(),
         mesh_external: matches!(service.address, ServiceKind::External(_)),
         node_local: service.node_local,
-        cluster_local: inputs.cluster_local(&key.host),
-        own_cluster_only: inputs.own_cluster_only(name),
+        // by host, from the settings, in the core
+        cluster_local: false,
+        own_cluster_only: mcs::own_cluster_only(inputs, name),
         traffic: near.unwrap_or_default(),
         publish_not_ready: service.publish_not_ready,
         persistent_sessions: keeps_sessions(service),
         identities: identities(inputs, shared, service),
         race_connect: false,
         remarks: Arc::from([]),
+        part: Part::Whole,
         headless: matches!(service.address, ServiceKind::Headless),
     }
 }

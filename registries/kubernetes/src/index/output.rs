@@ -13,6 +13,18 @@ pub enum Output {
     Workload(Name),
     /// A slice's groups.
     Group(Name),
+    /// What a ServiceImport says of a host of the set.
+    Import(Name),
+    /// The gateways that a Service is.
+    ServiceGateways(Name),
+    /// The gateways that a Gateway of gateway-api is.
+    Gateways(Name),
+    /// The gateways that mesh networks name by address.
+    MeshGateways(Name),
+    /// Mesh-wide values.
+    Settings(Name),
+    /// What several mesh networks claim.
+    Contested(Name),
 }
 
 impl Output {
@@ -20,18 +32,26 @@ impl Output {
     #[must_use]
     pub const fn collection(&self) -> CollectionKind {
         match self {
-            Self::Service(_) => CollectionKind::Services,
+            Self::Service(_) | Self::Import(_) => CollectionKind::Services,
             Self::Workload(_) => CollectionKind::Workloads,
             Self::Group(_) => CollectionKind::Groups,
+            Self::ServiceGateways(_) | Self::Gateways(_) | Self::MeshGateways(_) => CollectionKind::Gateways,
+            Self::Settings(_) | Self::Contested(_) => CollectionKind::Settings,
         }
     }
-    /// The object that it is about, to which its problems belong.
+    /// The object to which its problems belong; `None` where it never has any.
     #[must_use]
-    pub fn object(&self) -> ObjectId {
+    pub fn object(&self) -> Option<ObjectId> {
         match self {
-            Self::Service(name) => name.object(Kind::Service),
-            Self::Workload(name) => name.object(Kind::Pod),
-            Self::Group(name) => name.object(Kind::Slice),
+            Self::Service(name) => Some(name.object(Kind::Service)),
+            Self::Workload(name) => Some(name.object(Kind::Pod)),
+            Self::Group(name) => Some(name.object(Kind::Slice)),
+            Self::Settings(name) => Some(name.object(Kind::MeshConfig)),
+            Self::Contested(name) => {
+                let part = format!("{}#meshNetworks", name.name);
+                Some(Name::new(&name.namespace, part).object(Kind::MeshConfig))
+            }
+            Self::Import(_) | Self::ServiceGateways(_) | Self::Gateways(_) | Self::MeshGateways(_) => None,
         }
     }
 }

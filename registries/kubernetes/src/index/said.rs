@@ -91,7 +91,7 @@ impl Said {
         Key { scope: self.scope.clone(), item }
     }
     fn refuse(&mut self, output: &Output, problem: Option<Problem>) {
-        let object = output.object();
+        let Some(object) = output.object() else { return };
         if self.refused.get(&object) == problem.as_ref() {
             return;
         }

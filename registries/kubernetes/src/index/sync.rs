@@ -41,7 +41,7 @@ pub const fn joined(collection: CollectionKind) -> &'static [Kind] {
         CollectionKind::Gateways => {
             &[Kind::Namespace, Kind::Service, Kind::Node, Kind::Gateway, Kind::MeshConfig]
         }
-        CollectionKind::Settings => &[Kind::MeshConfig],
+        CollectionKind::Settings => &[Kind::Namespace, Kind::MeshConfig],
     }
 }
 

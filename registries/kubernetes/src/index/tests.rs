@@ -56,7 +56,10 @@ fn a_service_is_said_once_all_that_it_joins_has_listed() {
     for feed in others.filter(|feed| matches!(feed.kind, Kind::Namespace | Kind::MeshConfig)) {
         index.apply(Input::Listed(feed));
     }
-    assert_eq!(said(&mut index), ["put Service shop/pay", "synced Services", "synced Settings"]);
+    assert_eq!(
+        said(&mut index),
+        ["put Service shop/pay", "put Settings", "synced Services", "synced Settings"]
+    );
     assert!(said(&mut index).is_empty());
 }
 

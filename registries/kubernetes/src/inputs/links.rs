@@ -30,6 +30,8 @@ pub struct Links {
     pods_on: BTreeSet<(Arc<str>, Name)>,
     /// (address, pod), for pods whose address is their own now.
     pods_at: BTreeSet<(IpAddr, Name)>,
+    /// Services that are reached through nodes.
+    on_nodes: BTreeSet<Name>,
 }
 
 impl Links {
@@ -39,6 +41,9 @@ impl Links {
             match object {
                 Some(Object::Slice(slice)) => self.slice(slice, on),
                 Some(Object::Pod(pod)) => self.pod(pod, on),
+                Some(Object::Service(service)) if service.node_selector.is_some() => {
+                    turn(&mut self.on_nodes, service.meta.name.clone(), on);
+                }
                 _ => {}
             }
         }
@@ -94,6 +99,10 @@ impl Links {
     }
     fn hashed<'l>(&'l self, index: &'l BTreeSet<(u32, u32)>, hash: u32) -> impl Iterator<Item = &'l Name> {
         index.range((hash, 0)..=(hash, u32::MAX)).filter_map(|(_, id)| self.numbers.name(*id))
+    }
+    /// The Services that are reached through nodes.
+    pub fn services_on_nodes(&self) -> impl Iterator<Item = &Name> {
+        self.on_nodes.iter()
     }
     /// The pods that are bound to a node.
     pub fn pods_on(&self, node: &str) -> impl Iterator<Item = &Name> {

@@ -73,6 +73,13 @@ impl MeshNetworks {
     pub fn ranges(&self) -> impl Iterator<Item = (&NetworkId, &IpNet)> {
         self.iter().flat_map(|network| network.ranges.iter().map(|range| (&network.id, range)))
     }
+    /// Whether any gateway is named as a Service.
+    #[must_use]
+    pub fn names_services(&self) -> bool {
+        self.iter()
+            .flat_map(|network| network.gateways.iter())
+            .any(|gateway| matches!(gateway.at, Way::Service(_)))
+    }
     /// What several networks claim, in words; the first of each has it.
     #[must_use]
     pub fn contested(&self) -> Vec<String> {

@@ -164,7 +164,10 @@ impl Service {
             identities: listed(CANONICAL_ACCOUNTS),
             accounts: listed(KUBERNETES_ACCOUNTS),
             external: external(&spec, status)?,
-            node_selector: metadata.annotation(NODE_SELECTOR).and_then(node_selector),
+            node_selector: metadata
+                .annotation(NODE_SELECTOR)
+                .filter(|_| spec.kind.as_deref() == Some("NodePort"))
+                .and_then(node_selector),
             selector: spec.selector.as_ref().map(Pairs::labels).unwrap_or_default(),
             meta: metadata.meta(Kind::Service)?,
         })

@@ -238,11 +238,11 @@ fn what_is_outside_is_read_for_gateways_and_is_no_virtual_address() {
     let external: Vec<&str> = service.external.iter().map(|text| &**text).collect();
     assert_eq!(external, ["34.0.0.1", "lb.example", "34.0.0.9"], "external IPs are appended");
     assert_eq!(service.ports[0].node.map(|n| n.get()), Some(30080));
-    assert_eq!(service.node_selector, Some([("zone", "a")].into_iter().collect()));
+    assert_eq!(service.node_selector, None, "a balanced Service is not reached through nodes");
     assert_eq!(ips(&declared(balanced)), ["10.1.0.1/32"]);
     let not = mk_service(
         "pay",
-        json!({"status": {"loadBalancer": {"ingress": [{"ip": "34.0.0.1"}]}}, "metadata": {"annotations": {"traffic.istio.io/nodeSelector": "{}"}}}),
+        json!({"spec": {"type": "NodePort"}, "status": {"loadBalancer": {"ingress": [{"ip": "34.0.0.1"}]}}, "metadata": {"annotations": {"traffic.istio.io/nodeSelector": "{}"}}}),
     );
     let crate::Object::Service(service) = &not else { panic!() };
     assert!(service.external.is_empty());

@@ -231,7 +231,9 @@ impl Stage {
         }
     }
     fn texts(&self) -> Texts {
-        self.heard.values().map(shown).collect()
+        // what is mesh-wide has its own property
+        let facts = self.heard.values().filter(|fact| !matches!(fact, Fact::Settings(_)));
+        facts.map(shown).collect()
     }
 }
 

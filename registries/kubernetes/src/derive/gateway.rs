@@ -1,0 +1,183 @@
+//! The ways into networks: from Services, from Gateways of gateway-api, from mesh networks (`registries.md` 3.6).
+//!
+//! All of it is derived from what is known now, node addresses included: nothing that was computed once is kept
+//! beside its object, so that nothing is left when a node loses an address, an object its label, or when the
+//! networks are read again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tributary_model::{
+    Fact, Gateway, GatewayAddress, GatewayKey, Labels, NetworkId, PortNumber, Source, labels,
+};
+
+use super::Derived;
+use crate::input::{Kind, Name};
+use crate::inputs::Inputs;
+use crate::mesh::{Way, address_of};
+use crate::network;
+use crate::project::Service;
+
+/// On which port connections pass by the name that they ask for, by label.
+const PORT_LABEL: &str = "networking.istio.io/gatewayPort";
+const PORT: u32 = 15443;
+const HBONE_PORT: u32 = 15008;
+/// The class of a Gateway that stands for one of another cluster.
+const REMOTE_CLASS: &str = "istio-remote";
+/// How many addresses one object has at most.
+const MOST: usize = 4096;
+
+/// The ports by which a network is entered at one address.
+type Ports = (Option<PortNumber>, Option<PortNumber>);
+
+/// The gateways that a Service is: of the network that its label names, and of every network of this registry
+/// that names it.
+#[must_use]
+pub fn of_service(inputs: &Inputs, name: &Name) -> Derived {
+    let Some(service) = inputs.services.get(name).filter(|_| inputs.selected(&name.namespace)) else {
+        return Derived::default();
+    };
+    let mut out = Gateways::new(inputs, service.meta.source(Kind::Service));
+    let labels = &service.meta.labels;
+    if let Some(network) = network::label(labels) {
+        let hbone = PortNumber::new(HBONE_PORT).ok();
+        add_service(&mut out, service, &network, (passing_port(labels), hbone));
+    }
+    for (network, port) in named(inputs, name) {
+        add_service(&mut out, service, &network, (Some(port), None));
+    }
+    out.finish()
+}
+
+/// The networks that name this Service as their gateway, with its port there.
+fn named(inputs: &Inputs, name: &Name) -> Vec<(NetworkId, PortNumber)> {
+    let networks = inputs.mesh().networks.iter().filter(|n| n.claims(inputs.options.cluster.as_str()));
+    let mut ways = networks.flat_map(|n| n.gateways.iter().map(move |gateway| (n, gateway))).peekable();
+    if ways.peek().is_none() {
+        return Vec::new();
+    }
+    let Ok(host) = inputs.host(name) else { return Vec::new() };
+    let ours = ways.filter(|(_, gateway)| matches!(&gateway.at, Way::Service(named) if *named == host));
+    ours.map(|(network, gateway)| (network.id.clone(), gateway.port)).collect()
+}
+
+/// A port that the Service does not expose is none; without any it is no gateway.
+fn add_service(out: &mut Gateways<'_>, service: &Service, network: &NetworkId, (passing, hbone): Ports) {
+    let (addresses, ports) = match &service.node_selector {
+        Some(selector) => {
+            let on_nodes = |port: Option<PortNumber>| port.and_then(|port| exposed(service, port)?.node);
+            (node_addresses(out.inputs, selector), (on_nodes(passing), on_nodes(hbone)))
+        }
+        None => {
+            let own = |port: Option<PortNumber>| port.filter(|port| exposed(service, *port).is_some());
+            let addresses = service.external.iter().filter_map(|text| address_of(text).ok());
+            (addresses.collect(), (own(passing), own(hbone)))
+        }
+    };
+    for address in addresses {
+        out.add(network, address, ports);
+    }
+}
+
+fn exposed(service: &Service, port: PortNumber) -> Option<&crate::project::service::Port> {
+    service.ports.iter().find(|exposed| exposed.service.number == port)
+}
+
+/// A value that is no port means the usual one.
+fn passing_port(labels: &Labels) -> Option<PortNumber> {
+    let said = labels.get(PORT_LABEL).and_then(|text| text.parse().ok());
+    said.and_then(|number| PortNumber::new(number).ok()).or_else(|| PortNumber::new(PORT).ok())
+}
+
+/// The external addresses of the nodes that have these labels, as they are now.
+fn node_addresses(inputs: &Inputs, selector: &Labels) -> BTreeSet<GatewayAddress> {
+    let nodes = inputs.nodes.values().filter(|node| selector.is_subset_of(&node.meta.labels));
+    nodes.flat_map(|node| node.external.iter().copied().map(GatewayAddress::Ip)).take(MOST).collect()
+}
+
+/// The gateways that a Gateway of gateway-api is: each of its addresses with each of its listeners.
+#[must_use]
+pub fn of_gateway(inputs: &Inputs, name: &Name) -> Derived {
+    let Some(gateway) = inputs.gateways.get(name).filter(|_| inputs.selected(&name.namespace)) else {
+        return Derived::default();
+    };
+    let Some(network) = network::label(&gateway.meta.labels) else { return Derived::default() };
+    let elsewhere = &*gateway.class == REMOTE_CLASS && !inputs.options.is_config;
+    if gateway.is_waypoint() || elsewhere {
+        return Derived::default();
+    }
+    let usual = passing_port(&gateway.meta.labels);
+    let ports = |is: &dyn Fn(&crate::project::gateway::Listener) -> bool| {
+        gateway.listeners.iter().filter(|l| is(l)).map(|l| l.port).collect::<BTreeSet<_>>().into_iter()
+    };
+    let mut passing = ports(&|l| !l.hbone && (l.passes || Some(l.port) == usual));
+    let mut hbone = ports(&|l| l.hbone);
+    let mut out = Gateways::new(inputs, gateway.meta.source(Kind::Gateway));
+    loop {
+        let pair = (passing.next(), hbone.next());
+        if pair == (None, None) {
+            return out.finish();
+        }
+        for address in &gateway.addresses {
+            out.add(&network, address.clone(), pair);
+        }
+    }
+}
+
+/// The gateways that mesh networks name by address. They belong to no cluster; the model says of the one that
+/// names them.
+#[must_use]
+pub fn of_mesh(inputs: &Inputs) -> Derived {
+    let Some(config) = inputs.mesh_config().filter(|_| inputs.options.is_config) else {
+        return Derived::default();
+    };
+    let mut out = Gateways::new(inputs, config.meta.source(Kind::MeshConfig));
+    for network in config.mesh.networks.iter() {
+        for gateway in network.gateways.iter() {
+            if let Way::Address(address) = &gateway.at {
+                out.add(&network.id, address.clone(), (Some(gateway.port), None));
+            }
+        }
+    }
+    out.finish()
+}
+
+/// Gateways of one object in the making; sorted, so that equal inputs number them alike.
+struct Gateways<'a> {
+    inputs: &'a Inputs,
+    source: Source,
+    all: BTreeSet<(NetworkId, GatewayAddress, Ports)>,
+}
+
+impl<'a> Gateways<'a> {
+    const fn new(inputs: &'a Inputs, source: Source) -> Self {
+        Self { inputs, source, all: BTreeSet::new() }
+    }
+    fn add(&mut self, network: &NetworkId, address: GatewayAddress, ports: Ports) {
+        if ports != (None, None) && self.all.len() < MOST {
+            self.all.insert((network.clone(), address, ports));
+        }
+    }
+    fn finish(self) -> Derived {
+        let Self { inputs, source, all } = self;
+        let fact = |(index, (network, address, (mtls_port, hbone_port)))| {
+            let key = GatewayKey {
+                network,
+                cluster: inputs.options.cluster.clone(),
+                object: source.object.clone(),
+                index,
+            };
+            Fact::Gateway(key, Arc::new(Gateway { source: source.clone(), address, mtls_port, hbone_port }))
+        };
+        Derived { facts: (0..).zip(all).map(fact).collect(), problem: None }
+    }
+}
+
+/// Whether a Service may be a gateway, so that somebody has to look.
+#[must_use]
+pub fn may_be(inputs: &Inputs, service: &Service) -> bool {
+    service.meta.labels.get(labels::NETWORK).is_some() || inputs.mesh().networks.names_services()
+}
+
+#[cfg(test)]
+mod tests;

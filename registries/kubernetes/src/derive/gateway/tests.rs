@@ -1,0 +1,289 @@
+//! Every rule and every trap of gateways (`registries.md` 3.6), on an index that follows changes.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use tributary_model::*;
+
+use crate::Index;
+use crate::input::{Feed, Input, Kind, Name, Object};
+use crate::mk::*;
+use crate::options::Options;
+use crate::project::{Gateway as GatewayObject, MeshConfig, Node, Service};
+
+const SELECTOR: &str = "traffic.istio.io/nodeSelector";
+
+fn mk_east_west(over: Value) -> Object {
+    let mut base = json!({
+        "metadata": {"labels": {"topology.istio.io/network": "n2"}},
+        "spec": {"type": "LoadBalancer", "ports": [{"name": "tls", "port": 15443}, {"name": "hbone", "port": 15008}]},
+        "status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.9"}]}},
+    });
+    merge(&mut base, &over);
+    mk_service("eastwest", base)
+}
+fn mk_on_nodes(selector: &str) -> Object {
+    let ports = json!([{"name": "tls", "port": 15443, "nodePort": 31443}, {"name": "hbone", "port": 15008}]);
+    mk_east_west(json!({
+        "metadata": {"annotations": {SELECTOR: selector}},
+        "spec": {"type": "NodePort", "ports": ports},
+        "status": null,
+    }))
+}
+fn mk_outer_node(name: &str, role: &str, external: &[&str]) -> Object {
+    let addresses: Vec<Value> =
+        external.iter().map(|ip| json!({"type": "ExternalIP", "address": ip})).collect();
+    let mut addresses = addresses;
+    addresses.push(json!({"type": "InternalIP", "address": "10.9.9.9"}));
+    let object =
+        json!({"metadata": {"name": name, "labels": {"role": role}}, "status": {"addresses": addresses}});
+    Node::parse(&object.to_string()).unwrap().into()
+}
+fn mk_gateway(over: Value) -> Object {
+    let mut base = json!({
+        "metadata": {"name": "eastwest", "namespace": "shop", "labels": {"topology.istio.io/network": "n2"}},
+        "spec": {
+            "gatewayClassName": "istio-remote",
+            "addresses": [{"value": "203.0.113.9"}, {"type": "Hostname", "value": "gw.test"}],
+            "listeners": [
+                {"name": "pass", "port": 15443, "protocol": "TLS", "tls": {"options": {"gateway.istio.io/listener-protocol": "auto-passthrough"}}},
+                {"name": "mesh", "port": 15008, "protocol": "HBONE"},
+                {"name": "web", "port": 80, "protocol": "HTTP"},
+            ],
+        },
+    });
+    merge(&mut base, &over);
+    GatewayObject::parse(&base.to_string()).unwrap().into()
+}
+pub(crate) fn mk_mesh(mesh: &str, networks: &str) -> Object {
+    let object = json!({"metadata": {"name": "istio", "namespace": "tributary-system"}, "data": {"mesh": mesh, "meshNetworks": networks}});
+    MeshConfig::parse(&object.to_string()).unwrap().into()
+}
+
+/// The gateways that the deltas leave, in words.
+#[derive(Default)]
+struct Follower(BTreeSet<(GatewayKey, String)>);
+
+impl Follower {
+    fn hear(&mut self, deltas: Vec<Delta>) -> Vec<String> {
+        for delta in deltas {
+            match delta {
+                Delta::Put(_, Fact::Gateway(key, gateway), _) => {
+                    self.0.retain(|(known, _)| *known != key);
+                    let port =
+                        |port: Option<PortNumber>| port.map_or_else(|| "-".into(), |port| port.to_string());
+                    let address = match &gateway.address {
+                        GatewayAddress::Ip(ip) => ip.to_string(),
+                        GatewayAddress::Name(name) => name.to_string(),
+                    };
+                    let ports = format!("{}/{}", port(gateway.mtls_port), port(gateway.hbone_port));
+                    self.0.insert((key.clone(), format!("{} {address} {ports}", key.network)));
+                }
+                Delta::Drop(Key { item: Item::Gateway(key), .. }, _) => {
+                    self.0.retain(|(known, _)| *known != key)
+                }
+                _ => {}
+            }
+        }
+        let words: BTreeSet<&String> = self.0.iter().map(|(_, words)| words).collect();
+        words.into_iter().cloned().collect()
+    }
+}
+
+/// What an index of these objects says, from nothing.
+fn said(options: Options, objects: Vec<Object>) -> Vec<String> {
+    let mut index = Index::new(options);
+    objects.into_iter().for_each(|object| index.apply(Input::Put(object)));
+    list_all(&mut index);
+    Follower::default().hear(index.flush())
+}
+fn of(objects: Vec<Object>) -> Vec<String> {
+    said(mk_options(), objects)
+}
+fn no(name: &str) -> [&str; 0] {
+    assert!(!name.is_empty());
+    []
+}
+
+#[test]
+fn a_service_leads_into_the_network_of_its_label_at_its_external_addresses() {
+    assert_eq!(of(vec![mk_east_west(json!({}))]), ["n2 203.0.113.9 15443/15008"]);
+    let more = json!({
+        "spec": {"externalIPs": ["198.51.100.7"]},
+        "status": {"loadBalancer": {"ingress": [{"hostname": "gw.test"}, {"ip": "203.0.113.9"}]}},
+    });
+    let want = ["n2 198.51.100.7 15443/15008", "n2 203.0.113.9 15443/15008", "n2 gw.test 15443/15008"];
+    assert_eq!(of(vec![mk_east_west(more)]), want);
+    let unlabelled = mk_east_west(json!({"metadata": {"labels": {"topology.istio.io/network": ""}}}));
+    assert_eq!(of(vec![unlabelled]), no("an empty label names no network"));
+}
+
+#[test]
+fn only_ports_that_the_service_exposes_lead_in() {
+    let ports = |ports: Value, label: Option<&str>| {
+        let mut over = json!({"spec": {"ports": ports}});
+        if let Some(label) = label {
+            over["metadata"] = json!({"labels": {"networking.istio.io/gatewayPort": label}});
+        }
+        of(vec![mk_east_west(over)])
+    };
+    let web = json!([{"name": "web", "port": 80}, {"name": "tls", "port": 443}]);
+    assert_eq!(ports(web.clone(), None), no("neither port is there"));
+    assert_eq!(ports(web.clone(), Some("443")), ["n2 203.0.113.9 443/-"]);
+    assert_eq!(ports(web, Some("444")), no("the labelled port is not exposed"));
+    let usual = json!([{"name": "tls", "port": 15443}]);
+    for bad in ["0", "x", "70000", ""] {
+        assert_eq!(
+            ports(usual.clone(), Some(bad)),
+            ["n2 203.0.113.9 15443/-"],
+            "{bad:?} means the usual port"
+        );
+    }
+    assert_eq!(ports(json!([{"name": "hbone", "port": 15008}]), None), ["n2 203.0.113.9 -/15008"]);
+}
+
+#[test]
+fn a_node_port_gateway_is_at_the_external_addresses_of_its_nodes() {
+    let nodes = || {
+        vec![
+            mk_outer_node("a", "edge", &["198.51.100.1", "2001:db8::1"]),
+            mk_outer_node("b", "edge", &[]),
+            mk_outer_node("c", "inner", &["198.51.100.3"]),
+        ]
+    };
+    let among = |selector| of(nodes().into_iter().chain([mk_on_nodes(selector)]).collect());
+    let edge = ["n2 198.51.100.1 31443/-", "n2 2001:db8::1 31443/-"];
+    assert_eq!(among(r#"{"role":"edge"}"#), edge, "a port without a node port does not lead in");
+    assert_eq!(among("{}").len(), 3, "no pairs select every node");
+    assert_eq!(among(r#"{"role":"none"}"#), no("no node"));
+    let cluster_ip = mk_on_nodes("{}");
+    let Object::Service(service) = &cluster_ip else { panic!() };
+    let balanced = Service { node_selector: None, ..Service::clone(service) };
+    assert_eq!(
+        of(nodes().into_iter().chain([balanced.into()]).collect()),
+        no("it has no address of its own")
+    );
+}
+
+#[test]
+fn nodes_that_come_change_and_go_move_their_gateways() {
+    let mut index = mk_synced(vec![mk_on_nodes(r#"{"role":"edge"}"#)]);
+    let mut heard = Follower::default();
+    assert_eq!(heard.hear(index.flush()), no("no node yet"));
+    let mut put = |index: &mut Index, node: Object| {
+        index.apply(Input::Put(node));
+        heard.hear(index.flush())
+    };
+    assert_eq!(put(&mut index, mk_outer_node("a", "edge", &["198.51.100.1"])), ["n2 198.51.100.1 31443/-"]);
+    let both = put(&mut index, mk_outer_node("b", "edge", &["198.51.100.2"]));
+    assert_eq!(both, ["n2 198.51.100.1 31443/-", "n2 198.51.100.2 31443/-"]);
+    // trap (a): the address must go with the node's word, not with the next other event
+    assert_eq!(put(&mut index, mk_outer_node("a", "edge", &[])), ["n2 198.51.100.2 31443/-"]);
+    assert_eq!(
+        put(&mut index, mk_outer_node("b", "inner", &["198.51.100.2"])),
+        no("it is not selected any more")
+    );
+    put(&mut index, mk_outer_node("a", "edge", &["198.51.100.1"]));
+    // trap (b): what is computed from nodes survives another reading of the networks
+    assert_eq!(put(&mut index, mk_mesh("", "networks: {n9: {}}")), ["n2 198.51.100.1 31443/-"]);
+    index.apply(Input::Gone(Kind::Node, Name::new("", "a")));
+    assert_eq!(heard.hear(index.flush()), no("the node is gone"));
+}
+
+#[test]
+fn a_label_that_goes_takes_the_gateway_along() {
+    let unlabelled = json!({"metadata": {"labels": null}});
+    for (labelled, unlabelled) in [
+        (mk_east_west(json!({})), mk_east_west(unlabelled.clone())),
+        (mk_gateway(json!({})), mk_gateway(unlabelled)),
+    ] {
+        let mut index = Index::new(mk_options());
+        let mut heard = Follower::default();
+        list_all(&mut index);
+        index.apply(Input::Put(labelled));
+        assert!(!heard.hear(index.flush()).is_empty());
+        index.apply(Input::Put(unlabelled));
+        assert_eq!(heard.hear(index.flush()), no("trap (c)"));
+    }
+}
+
+#[test]
+fn a_gateway_object_leads_in_by_each_address_and_each_fitting_listener() {
+    let want = ["n2 203.0.113.9 15443/15008", "n2 gw.test 15443/15008"];
+    assert_eq!(of(vec![mk_gateway(json!({}))]), want);
+    let by_port = json!([{"name": "a", "port": 15443, "protocol": "TLS"}, {"name": "b", "port": 443, "protocol": "TLS"}]);
+    let by_port =
+        mk_gateway(json!({"spec": {"addresses": [{"value": "203.0.113.9"}], "listeners": by_port}}));
+    assert_eq!(of(vec![by_port]), ["n2 203.0.113.9 15443/-"], "the usual port passes without saying so");
+    let labelled = json!({"metadata": {"labels": {"networking.istio.io/gatewayPort": "443"}}, "spec": {"addresses": [{"value": "203.0.113.9"}], "listeners": [{"name": "b", "port": 443, "protocol": "TLS"}]}});
+    assert_eq!(of(vec![mk_gateway(labelled)]), ["n2 203.0.113.9 443/-"]);
+    let none = json!({"spec": {"listeners": [{"name": "web", "port": 80, "protocol": "HTTP"}]}});
+    assert_eq!(of(vec![mk_gateway(none)]), no("no listener leads in"));
+}
+
+#[test]
+fn a_waypoint_leads_into_no_network() {
+    // trap (d)
+    let class = mk_gateway(json!({"spec": {"gatewayClassName": "istio-waypoint"}}));
+    let label = mk_gateway(json!({"metadata": {"labels": {"istio.io/waypoint-for": "all"}}}));
+    assert_eq!(of(vec![class]), no("by class"));
+    assert_eq!(of(vec![label]), no("by label"));
+}
+
+#[test]
+fn a_stand_in_for_another_cluster_is_read_in_the_config_cluster_only() {
+    let remote = Options { is_config: false, ..mk_options() };
+    assert_eq!(said(remote.clone(), vec![mk_gateway(json!({}))]), no("a remote"));
+    let own = mk_gateway(json!({"spec": {"gatewayClassName": "istio"}}));
+    assert_eq!(said(remote, vec![own]).len(), 2, "its own gateways are read everywhere");
+}
+
+#[test]
+fn mesh_networks_name_gateways_by_address_and_by_service() {
+    let networks = "
+networks:
+  n3:
+    endpoints: [{fromRegistry: c1}]
+    gateways: [{address: 192.0.2.1, port: 15443}, {registryServiceName: web.shop.svc.cluster.local, port: 443}]
+  n4:
+    endpoints: [{fromRegistry: other}]
+    gateways: [{address: gw.test, port: 443}, {registryServiceName: web.shop.svc.cluster.local, port: 443}]
+";
+    let web = |port: u32| {
+        mk_service(
+            "web",
+            json!({
+                "spec": {"type": "LoadBalancer", "ports": [{"name": "tls", "port": port}]},
+                "status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.5"}]}},
+            }),
+        )
+    };
+    let addresses = ["n3 192.0.2.1 15443/-", "n4 gw.test 443/-"];
+    let all = ["n3 192.0.2.1 15443/-", "n3 203.0.113.5 443/-", "n4 gw.test 443/-"];
+    assert_eq!(of(vec![web(443), mk_mesh("", networks)]), all, "n4 does not claim this cluster");
+    assert_eq!(of(vec![web(80), mk_mesh("", networks)]), addresses, "the port is not exposed");
+    let mut index = mk_synced(vec![web(443)]);
+    let mut heard = Follower::default();
+    index.apply(Input::Put(mk_mesh("", networks)));
+    assert_eq!(heard.hear(index.flush()), all, "the configuration may come last");
+    index.apply(Input::Put(mk_mesh("", "networks: []")));
+    assert_eq!(heard.hear(index.flush()), all, "what is not valid changes nothing");
+    index.apply(Input::Gone(Kind::MeshConfig, Name::new("tributary-system", "istio")));
+    assert_eq!(heard.hear(index.flush()), no("nothing names any"));
+}
+
+#[test]
+fn gateways_of_a_namespace_that_is_not_selected_are_none() {
+    let mesh = mk_mesh("discoverySelectors: [{matchLabels: {team: shop}}]", "");
+    let objects = || {
+        vec![mk_east_west(json!({})), mk_gateway(json!({})), mesh.clone(), mk_namespace("shop", json!({}))]
+    };
+    assert_eq!(of(objects()), no("not selected"));
+    let mut index = mk_synced(objects());
+    let mut heard = Follower::default();
+    index.apply(Input::Put(mk_namespace("shop", json!({"metadata": {"labels": {"team": "shop"}}}))));
+    assert_eq!(heard.hear(index.flush()).len(), 2, "they come with their namespace");
+    index.apply(Input::Restart(Feed::all(Kind::Namespace)));
+    index.apply(Input::Listed(Feed::all(Kind::Namespace)));
+    assert_eq!(heard.hear(index.flush()), no("a namespace that is gone is not selected"));
+}

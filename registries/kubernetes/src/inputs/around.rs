@@ -1,0 +1,113 @@
+//! What surrounds all objects: the mesh configuration, the cluster's networks, the domain of identities.
+//!
+//! Made again whenever a namespace or the mesh configuration changes. A change of it counts, and whoever has
+//! derived anything from it derives all again: a change that all objects read is one change, not many.
+
+use std::sync::{Arc, LazyLock};
+
+use crate::input::{Kind, Name, Object};
+use crate::inputs::Inputs;
+use crate::mesh::Mesh;
+use crate::network::{self, Networks, Said};
+use crate::options::Options;
+use crate::project::MeshConfig;
+
+/// Where Istio has its own objects.
+const ISTIO_SYSTEM: &str = "istio-system";
+
+/// What surrounds all objects.
+#[derive(Debug, Clone)]
+pub(super) struct Around {
+    mesh_name: Name,
+    pub(super) networks: Networks,
+    trust_domain: Arc<str>,
+    changes: u64,
+}
+
+impl Around {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            mesh_name: Name::new(options.system_namespace.as_str(), options.mesh_config()),
+            networks: Networks::default(),
+            trust_domain: "".into(),
+            changes: 0,
+        }
+    }
+}
+
+impl Inputs {
+    /// The mesh configuration, where there is one.
+    #[must_use]
+    pub fn mesh_config(&self) -> Option<&Arc<MeshConfig>> {
+        self.mesh_configs.get(&self.around.mesh_name)
+    }
+    /// The name of the object of the mesh configuration, whether or not it is there.
+    #[must_use]
+    pub const fn mesh_name(&self) -> &Name {
+        &self.around.mesh_name
+    }
+    /// What the mesh configuration says; nothing where there is none.
+    #[must_use]
+    pub fn mesh(&self) -> &Mesh {
+        static NOTHING: LazyLock<Mesh> = LazyLock::new(Mesh::default);
+        self.mesh_config().map_or(&NOTHING, |config| &config.mesh)
+    }
+    /// In which networks this cluster's addresses lie.
+    #[must_use]
+    pub const fn networks(&self) -> &Networks {
+        &self.around.networks
+    }
+    /// The domain of identities: the configuration file's word, then the cluster's.
+    #[must_use]
+    pub fn trust_domain(&self) -> &str {
+        &self.around.trust_domain
+    }
+    /// How often what surrounds all objects has changed.
+    #[must_use]
+    pub(crate) const fn changes(&self) -> u64 {
+        self.around.changes
+    }
+
+    /// What is not valid of a mesh configuration keeps its last good value.
+    pub(super) fn with_last_good(&self, object: Object) -> Object {
+        let Object::MeshConfig(mut config) = object else { return object };
+        if let Some(last) = self.mesh_configs.get(&config.meta.name)
+            && !config.mesh.faults.is_empty()
+        {
+            Arc::make_mut(&mut config).mesh.inherit(&last.mesh);
+        }
+        Object::MeshConfig(config)
+    }
+    /// An object of this kind has changed.
+    pub(super) fn settle(&mut self, kind: Kind) {
+        if !matches!(kind, Kind::Namespace | Kind::MeshConfig) {
+            return;
+        }
+        let networks = self.find_networks();
+        let said = self.options.trust_domain.as_deref().or_else(|| self.mesh().trust_domain.as_deref());
+        let trust_domain: Arc<str> = said.unwrap_or("cluster.local").into();
+        let around = &mut self.around;
+        if around.networks != networks || around.trust_domain != trust_domain {
+            around.changes += 1;
+            (around.networks, around.trust_domain) = (networks, trust_domain);
+        }
+    }
+    /// The system namespace's label, else that of Istio's own; then the mesh networks that claim this cluster,
+    /// and the ranges of the configuration file before those of the mesh networks.
+    fn find_networks(&self) -> Networks {
+        let system = [self.options.system_namespace.as_str(), ISTIO_SYSTEM];
+        let label = system.into_iter().find_map(|namespace| {
+            let network = network::label(&self.namespace(namespace)?.meta.labels)?;
+            let place = format!("label {} of namespace {namespace}", tributary_model::labels::NETWORK);
+            Some(Said { network, place: place.into() })
+        });
+        let mesh = &self.mesh().networks;
+        let claimed = mesh.of_registry(self.options.cluster.as_str()).map(|network| {
+            let place = format!("meshNetworks of ConfigMap {}", self.around.mesh_name);
+            Said { network: network.clone(), place: place.into() }
+        });
+        let own = self.options.networks.iter();
+        let own = own.flat_map(|(network, ranges)| ranges.iter().map(move |range| (network, range)));
+        Networks::new(label, claimed, own.chain(mesh.ranges()))
+    }
+}

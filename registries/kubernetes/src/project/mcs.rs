@@ -1,0 +1,128 @@
+//! ServiceExport and ServiceImport of the multi-cluster services API, in each of its versions.
+
+use std::net::IpAddr;
+
+use serde::Deserialize;
+use tributary_model::PortNumber;
+
+use super::meta::{Meta, RawMeta};
+use super::text::Text;
+use crate::input::Kind;
+use crate::shared::Shared;
+
+const MOST: usize = 1024;
+
+/// A Service of the same name is offered to other clusters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Export {
+    /// Its metadata.
+    pub meta: Meta,
+}
+
+/// A multi-cluster service is used in this cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Import {
+    /// Its metadata.
+    pub meta: Meta,
+    /// Its virtual addresses in this cluster, sorted; a headless one has none.
+    pub ips: Box<[IpAddr]>,
+    /// Its ports as the importer sees them, sorted.
+    pub ports: Box<[PortNumber]>,
+}
+
+#[derive(Deserialize)]
+struct RawExport<'a> {
+    #[serde(borrow)]
+    metadata: RawMeta<'a>,
+}
+
+#[derive(Deserialize)]
+struct RawImport<'a> {
+    #[serde(borrow)]
+    metadata: RawMeta<'a>,
+    #[serde(borrow, default)]
+    spec: Option<RawFields<'a>>,
+    /// Later versions have the fields at the top.
+    #[serde(borrow, flatten)]
+    top: RawFields<'a>,
+}
+
+#[derive(Deserialize, Default)]
+struct RawFields<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    ips: Option<Vec<Text<'a>>>,
+    #[serde(default)]
+    ports: Option<Vec<RawPort>>,
+}
+
+#[derive(Deserialize)]
+struct RawPort {
+    port: u32,
+}
+
+impl Export {
+    /// From the object's JSON.
+    pub fn parse(json: &str) -> Result<Self, String> {
+        let RawExport { metadata } = super::read(json)?;
+        Ok(Self { meta: metadata.meta(Kind::Export)? })
+    }
+    /// Exchanges what others have too for the shared copy.
+    pub fn share(&mut self, shared: &mut Shared) {
+        self.meta.share(shared);
+    }
+}
+
+impl Import {
+    /// From the object's JSON. An address that is none is left out.
+    pub fn parse(json: &str) -> Result<Self, String> {
+        let RawImport { metadata, spec, top } = super::read(json)?;
+        let spec = spec.unwrap_or_default();
+        let kind = spec.kind.or(top.kind);
+        let ips = spec.ips.or(top.ips).filter(|_| kind.as_deref() != Some("Headless")).unwrap_or_default();
+        let ports = spec.ports.or(top.ports).unwrap_or_default();
+        super::bounded("ips", &ips, MOST)?;
+        super::bounded("ports", &ports, MOST)?;
+        let mut ips: Vec<IpAddr> = ips.iter().filter_map(|ip| ip.parse().ok()).collect();
+        let mut ports: Vec<PortNumber> =
+            ports.iter().filter_map(|port| PortNumber::new(port.port).ok()).collect();
+        ips.sort_unstable();
+        ips.dedup();
+        ports.sort_unstable();
+        ports.dedup();
+        Ok(Self { meta: metadata.meta(Kind::Import)?, ips: ips.into(), ports: ports.into() })
+    }
+    /// Exchanges what others have too for the shared copy.
+    pub fn share(&mut self, shared: &mut Shared) {
+        self.meta.share(shared);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk(fields: &str) -> Import {
+        let json = format!(r#"{{"apiVersion":"x","metadata":{{"name":"pay","namespace":"shop"}},{fields}}}"#);
+        Import::parse(&json).unwrap()
+    }
+
+    #[test]
+    fn the_fields_are_read_in_the_place_of_each_version() {
+        let fields = r#"{"type":"ClusterSetIP","ips":["10.9.0.2","junk","10.9.0.1"],"ports":[{"port":443},{"port":80,"name":"http"}]}"#;
+        let inner = mk(&format!(r#""spec":{fields}"#));
+        let ips: Vec<String> = inner.ips.iter().map(ToString::to_string).collect();
+        assert_eq!(ips, ["10.9.0.1", "10.9.0.2"], "sorted, and only what is an address");
+        assert_eq!(inner.ports.iter().map(|p| p.get()).collect::<Vec<_>>(), [80, 443]);
+        let top = mk(&fields[1..fields.len() - 1]);
+        assert_eq!(top, inner);
+    }
+
+    #[test]
+    fn a_headless_import_has_no_address_whatever_it_lists() {
+        assert!(mk(r#""spec":{"type":"Headless","ips":["10.9.0.1"]}"#).ips.is_empty());
+        assert!(mk(r#""spec":{"type":"ClusterSetIP"}"#).ips.is_empty());
+        assert!(mk(r#""status":{}"#).ips.is_empty());
+    }
+}

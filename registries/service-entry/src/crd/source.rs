@@ -74,6 +74,8 @@ impl CrdSource {
 
     fn take(&mut self, heard: Heard) -> Vec<ConfigEvent> {
         let mut events = self.table(heard);
+        let listed = self.kinds.iter().any(|kind| kind.table.is_listed());
+        events.extend(self.kinds.iter_mut().filter_map(|kind| kind.table.give_up(listed)));
         self.tell_writer();
         events.extend(self.ask_writer());
         events

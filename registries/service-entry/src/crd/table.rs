@@ -15,7 +15,7 @@ use tributary_model::left_out::of_revision;
 use tributary_model::sweep::Sweep;
 use tributary_model::{
     Code, Completeness, Evidence, LeftOut, Namespace, ObjectId, ObjectRef, Problem, Scope, SourcePart,
-    SourceStatus,
+    SourceState, SourceStatus,
 };
 use tributary_registry_api::Surroundings;
 
@@ -36,6 +36,10 @@ pub(crate) struct Table {
     /// Whether the watch has shown a complete list.
     listed: bool,
     phase: Phase,
+    /// The watch cannot read the kind, and says that nobody is to wait for it.
+    withheld: bool,
+    /// The server refuses to show it.
+    refused: bool,
     left_out: BTreeMap<ObjectName, LeftOut>,
     /// Whether what is left out differs from what has been said of it.
     unsaid: bool,
@@ -90,6 +94,8 @@ impl Table {
             sweep: Sweep::closed(),
             listed: false,
             phase: Phase::Unsaid,
+            withheld: false,
+            refused: false,
             left_out: BTreeMap::new(),
             unsaid: false,
             touched: BTreeSet::new(),
@@ -146,11 +152,28 @@ impl Table {
             Event::Confirmed if self.phase == Phase::Ended => {
                 vec![ConfigEvent::Confirmed(self.scope.clone())]
             }
-            // What was listed once stays, and its status says that it is not followed.
-            Event::Withheld if self.phase != Phase::Ended => vec![ConfigEvent::Withheld(self.scope.clone())],
-            Event::Status(part) => vec![ConfigEvent::Status(self.scope.clone(), status(part))],
-            Event::Confirmed | Event::Withheld | Event::Healed(_) => Vec::new(),
+            Event::Withheld => {
+                self.withheld = true;
+                Vec::new()
+            }
+            Event::Status(part) => {
+                self.refused = part.state == SourceState::Forbidden;
+                vec![ConfigEvent::Status(self.scope.clone(), status(part))]
+            }
+            Event::Confirmed | Event::Healed(_) => Vec::new(),
         }
+    }
+
+    /// Whether nobody is to wait for this kind any more: it is refused, or it fails although others
+    /// of the same server do not. That all fail says that the server does, and nothing of what it has.
+    /// What was listed once stays, and its status says that it is not followed.
+    pub(crate) fn give_up(&mut self, others: bool) -> Option<ConfigEvent> {
+        if !self.withheld || self.phase == Phase::Ended || !(self.refused || others) {
+            return None;
+        }
+        self.withheld = false;
+        self.phase = Phase::Unsaid;
+        Some(ConfigEvent::Withheld(self.scope.clone()))
     }
 
     /// Takes other surroundings in.
@@ -242,6 +265,7 @@ impl Table {
             return Vec::new();
         }
         self.phase = Phase::Begun;
+        self.withheld = false;
         vec![ConfigEvent::Restart(self.scope.clone())]
     }
 

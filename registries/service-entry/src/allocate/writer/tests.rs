@@ -26,7 +26,7 @@ fn mk_stage(leads: bool) -> Stage {
     let send: Sends = Box::new(move |write| {
         let (answer, told) = tokio::sync::oneshot::channel();
         out.try_send(Sent { write: write.clone(), answer }).ok().unwrap();
-        async move { told.await.unwrap_or(Outcome::Refused("never answered".into())) }.boxed()
+        async move { told.await.unwrap_or_else(|_| Outcome::Refused("never answered".into())) }.boxed()
     });
     let writer = Writer::new(Ranges::default(), heard, send, SplitMix::seeded(1));
     Stage { writer, leads: says, sent, open: Vec::new() }

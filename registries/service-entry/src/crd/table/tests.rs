@@ -135,17 +135,32 @@ fn a_kind_that_is_absent_is_a_complete_list_of_nothing_and_appears_later() {
     assert_eq!(table.say([Event::Absent]), ["gone a Confirmed", "confirmed"]);
 }
 
+fn part(state: SourceState) -> Event<Fetched> {
+    Event::Status(SourcePart { state, ..SourcePart::default() })
+}
+
 #[test]
-fn nobody_waits_for_a_kind_that_is_withheld_and_what_was_listed_stays() {
+fn nobody_waits_for_a_kind_that_is_refused_and_what_was_listed_stays() {
     let mut table = mk_table(None);
-    let forbidden = SourcePart { state: SourceState::Forbidden, ..SourcePart::default() };
-    assert_eq!(table.say([Event::Status(forbidden.clone()), Event::Withheld]), ["Forbidden", "withheld"]);
+    assert_eq!(table.say([Event::Withheld, part(SourceState::Forbidden)]), ["Forbidden"]);
+    assert_eq!(shown(table.give_up(false).into_iter().collect()), ["withheld"]);
+    assert_eq!(table.give_up(false), None, "it is said once");
     assert_eq!(
         table.say([Event::Restart, put("a", "1.1.1.1"), Event::Listed]),
         ["restart", "new a", "Complete"]
     );
-    assert_eq!(table.say([Event::Status(forbidden), Event::Withheld]), ["Forbidden"]);
+    table.say([Event::Withheld, part(SourceState::Forbidden)]);
+    assert_eq!(table.give_up(true), None);
     assert_eq!(table.served(), "a=1.1.1.1");
+}
+
+#[test]
+fn a_kind_that_fails_is_given_up_only_where_another_does_not() {
+    let mut table = mk_table(None);
+    table.say([Event::Restart, part(SourceState::Unreachable), Event::Withheld]);
+    assert_eq!(table.give_up(false), None, "the server fails, which says nothing of what it has");
+    assert_eq!(shown(table.give_up(true).into_iter().collect()), ["withheld"]);
+    assert_eq!(table.say([Event::Restart, Event::Listed]), ["restart", "Complete"], "it is waited for again");
 }
 
 #[test]

@@ -1,0 +1,150 @@
+//! Addresses written into objects, and what comes back of them.
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tributary_scripted_api::{Answer, ApiServer, Verb};
+use tributary_service_entry::{Addresses, CrdOptions, Ranges};
+
+use crate::fixture::{ENTRIES, Fixture, entry, secs, server};
+
+fn writing(server: ApiServer, ranges: Ranges) -> (Fixture, watch::Sender<bool>) {
+    let (says, leads) = watch::channel(true);
+    let options = CrdOptions { addresses: Some(Addresses { ranges, leads }), ..CrdOptions::default() };
+    (Fixture::new(server, &options), says)
+}
+
+fn status(server: &ApiServer, name: &str) -> Value {
+    server.get(ENTRIES, "shop", name).unwrap()["status"].clone()
+}
+
+fn writes(server: &ApiServer) -> usize {
+    server.asked().iter().filter(|asked| asked.verb == Verb::Write).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn addresses_are_written_to_the_status_and_come_back_through_the_watch() {
+    let (mut fixture, _says) = writing(server(), Ranges::default());
+    fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
+    let mut with_status = entry("cart", "cart.example.com");
+    with_status["status"] = json!({ "conditions": [] });
+    fixture.server.put(ENTRIES, with_status);
+    fixture.until("pay", |f| f.vips("pay.example.com") == "240.240.0.2* 2001:2::2*").await;
+    assert_eq!(fixture.vips("cart.example.com"), "240.240.0.1* 2001:2::1*");
+    assert_eq!(
+        status(&fixture.server, "cart"),
+        json!({ "conditions": [], "addresses": [
+            { "value": "240.240.0.1", "host": "cart.example.com" },
+            { "value": "2001:2::1", "host": "cart.example.com" },
+        ] })
+    );
+    assert_eq!(writes(&fixture.server), 2);
+    let paths = format!("{:?}", fixture.server.get(ENTRIES, "shop", "pay").unwrap()["spec"]);
+    assert!(!paths.contains("240.240"), "nothing but the status is written");
+    fixture.pass(secs(600)).await;
+    assert_eq!(writes(&fixture.server), 0, "what stands is not written again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_unless_it_is_asked_for_and_by_who_leads() {
+    let mut reader = Fixture::all(server());
+    reader.server.put(ENTRIES, entry("pay", "pay.example.com"));
+    reader.pass(secs(600)).await;
+    assert_eq!(writes(&reader.server), 0);
+    let (mut follower, says) = writing(server(), Ranges::default());
+    says.send_replace(false);
+    follower.server.put(ENTRIES, entry("pay", "pay.example.com"));
+    follower.pass(secs(600)).await;
+    assert_eq!(writes(&follower.server), 0);
+    says.send_replace(true);
+    follower.until("written", |f| f.vips("pay.example.com").contains("240.240.0.1*")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_istio_gave_is_kept_and_counted_and_a_deleted_entrys_address_is_given_again() {
+    let two = Ranges::parse("10.0.0.0/30", "").unwrap();
+    let (mut fixture, _says) = writing(server(), two);
+    let mut istios = entry("old", "old.example.com");
+    istios["status"] = json!({ "addresses": [{ "value": "10.0.0.2", "host": "old.example.com" }] });
+    fixture.server.put(ENTRIES, istios);
+    fixture.server.put(ENTRIES, entry("new", "new.example.com"));
+    fixture.until("new", |f| f.vips("new.example.com") == "10.0.0.1*").await;
+    fixture.server.put(ENTRIES, entry("third", "third.example.com"));
+    fixture.until("full", |f| f.problems.contains_key("ServiceEntry shop/third")).await;
+    let problem = &fixture.problems["ServiceEntry shop/third"];
+    assert!(problem.starts_with("no address of 10.0.0.0/30 is left for host third.example.com"), "{problem}");
+    assert_eq!(fixture.vips("third.example.com"), "", "it is served without");
+    fixture.server.delete(ENTRIES, "shop", "old");
+    fixture.until("freed", |f| f.vips("third.example.com") == "10.0.0.2*").await;
+    assert!(fixture.problems.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_with_addresses_of_its_own_is_cleared() {
+    let (mut fixture, _says) = writing(server(), Ranges::default());
+    fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
+    fixture.until("given", |f| f.vips("pay.example.com").contains('*')).await;
+    let mut own = fixture.server.get(ENTRIES, "shop", "pay").unwrap();
+    own["spec"]["addresses"] = json!(["10.9.0.1"]);
+    fixture.server.put(ENTRIES, own);
+    fixture.until("its own", |f| f.vips("pay.example.com") == "10.9.0.1").await;
+    fixture.pass(secs(5)).await;
+    assert_eq!(status(&fixture.server, "pay"), json!({}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_overtaken_changes_nothing_and_is_planned_anew() {
+    let (mut fixture, says) = writing(server(), Ranges::default());
+    says.send_replace(false);
+    fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
+    fixture.until_listed(&[ENTRIES]).await;
+    // somebody else changes it, and the watch has not told
+    let mut theirs = entry("pay", "pay.example.com");
+    theirs["spec"]["addresses"] = json!(["10.9.0.1"]);
+    fixture.server.put_untold(ENTRIES, theirs.clone());
+    says.send_replace(true);
+    fixture.pass(secs(5)).await;
+    assert!(writes(&fixture.server) >= 1, "it was tried");
+    assert_eq!(status(&fixture.server, "pay"), Value::Null);
+    fixture.server.put(ENTRIES, theirs);
+    fixture.until("theirs", |f| f.vips("pay.example.com") == "10.9.0.1").await;
+    fixture.pass(secs(600)).await;
+    assert_eq!((status(&fixture.server, "pay"), fixture.problems.len()), (Value::Null, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_right_to_write_that_is_missing_is_shown_with_the_object_until_it_is_there() {
+    let (mut fixture, _says) = writing(server(), Ranges::default());
+    fixture.server.answer(ENTRIES, Some(Verb::Write), usize::MAX, Answer::Status(403, "cannot patch"));
+    fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
+    fixture.until("shown", |f| !f.problems.is_empty()).await;
+    assert_eq!(
+        fixture.problems["ServiceEntry shop/pay"],
+        "its addresses could not be written: 403 cannot patch; it is tried again"
+    );
+    assert_eq!(fixture.shown(), "pay.example.com", "and it is served");
+    fixture.pass(secs(600)).await;
+    assert!(writes(&fixture.server) < 30, "with pauses");
+    fixture.server.heal();
+    fixture.until("given", |f| f.vips("pay.example.com").contains('*')).await;
+    fixture.until("good", |f| f.problems.is_empty()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_who_both_believe_to_lead_end_with_different_addresses() {
+    let server = server();
+    let (mut one, _one) = writing(server.clone(), Ranges::default());
+    let (mut two, _two) = writing(server.clone(), Ranges::default());
+    for n in 0..20 {
+        server.put(ENTRIES, entry(&format!("e{n}"), &format!("h{n}.example.com")));
+    }
+    for _ in 0..40 {
+        one.pass(std::time::Duration::from_millis(70)).await;
+        two.pass(std::time::Duration::from_millis(70)).await;
+    }
+    one.pass(secs(200)).await;
+    two.pass(secs(200)).await;
+    let given: std::collections::BTreeSet<String> =
+        (0..20).map(|n| one.vips(&format!("h{n}.example.com"))).collect();
+    assert_eq!(given.len(), 20, "{given:?}");
+    assert!(given.iter().all(|vips| vips.matches('*').count() == 2), "{given:?}");
+}

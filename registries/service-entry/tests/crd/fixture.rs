@@ -1,0 +1,168 @@
+//! A source at work, and a listener that remembers what it said.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tributary_model::{ClusterId, Delta, Evidence, Fact, Item, Key, SourceState};
+use tributary_scripted_api::{ApiServer, Kind};
+use tributary_service_entry::{ConfigEvent, ConfigSource, Context, CrdOptions, CrdSource, deltas};
+
+pub(crate) const ENTRIES: &str = "serviceentries";
+pub(crate) const WORKLOADS: &str = "workloadentries";
+pub(crate) const GROUPS: &str = "workloadgroups";
+
+pub(crate) fn kind(plural: &'static str) -> Kind {
+    served(plural, "v1")
+}
+
+pub(crate) fn served(plural: &'static str, version: &'static str) -> Kind {
+    let kind = match plural {
+        ENTRIES => "ServiceEntry",
+        WORKLOADS => "WorkloadEntry",
+        _ => "WorkloadGroup",
+    };
+    Kind { group: "networking.istio.io", version, plural, kind, namespaced: true }
+}
+
+pub(crate) fn object(kind: &str, name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "networking.istio.io/v1",
+        "kind": kind,
+        "metadata": { "name": name, "namespace": "shop", "creationTimestamp": "2026-01-02T03:04:05Z" },
+        "spec": spec,
+    })
+}
+
+pub(crate) fn entry(name: &str, host: &str) -> Value {
+    let ports = json!([{ "number": 80, "name": "http", "protocol": "HTTP" }]);
+    let endpoints = json!([{ "address": "10.0.0.1" }]);
+    let spec = json!({ "hosts": [host], "ports": ports, "resolution": "STATIC", "endpoints": endpoints });
+    object("ServiceEntry", name, spec)
+}
+
+pub(crate) fn workload(name: &str, address: &str) -> Value {
+    object("WorkloadEntry", name, json!({ "address": address }))
+}
+
+pub(crate) fn server() -> ApiServer {
+    ApiServer::new(&[kind(ENTRIES), kind(WORKLOADS), kind(GROUPS)])
+}
+
+pub(crate) const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// What has been said up to now.
+pub(crate) struct Fixture {
+    pub(crate) server: ApiServer,
+    source: CrdSource,
+    context: Context,
+    pub(crate) facts: BTreeMap<Item, Fact>,
+    pub(crate) evidence: Vec<Evidence>,
+    pub(crate) problems: BTreeMap<String, String>,
+    pub(crate) left_out: BTreeMap<String, String>,
+    pub(crate) listed: BTreeSet<String>,
+    pub(crate) withheld: BTreeSet<String>,
+    pub(crate) states: BTreeMap<String, SourceState>,
+    /// Facts that were said, again or anew.
+    pub(crate) puts: usize,
+}
+
+impl Fixture {
+    pub(crate) fn new(server: ApiServer, options: &CrdOptions) -> Self {
+        Self {
+            source: CrdSource::new(&server.client(), options).unwrap(),
+            context: Context::new(ClusterId::new("c1").unwrap()),
+            server,
+            facts: BTreeMap::new(),
+            evidence: Vec::new(),
+            problems: BTreeMap::new(),
+            left_out: BTreeMap::new(),
+            listed: BTreeSet::new(),
+            withheld: BTreeSet::new(),
+            states: BTreeMap::new(),
+            puts: 0,
+        }
+    }
+    pub(crate) fn all(server: ApiServer) -> Self {
+        Self::new(server, &CrdOptions::default())
+    }
+    /// Listens until this is so.
+    pub(crate) async fn until(&mut self, what: &str, so: impl Fn(&Self) -> bool) {
+        let until = Instant::now() + secs(3_600);
+        while !so(self) {
+            let heard = tokio::time::timeout_at(until, self.source.next()).await;
+            let Ok(events) = heard else { panic!("{what}: did not come; {}", self.shown()) };
+            events.unwrap().into_iter().for_each(|event| self.hear(event));
+        }
+    }
+    /// Listens for so long.
+    pub(crate) async fn pass(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        while let Ok(events) = tokio::time::timeout_at(until, self.source.next()).await {
+            events.unwrap().into_iter().for_each(|event| self.hear(event));
+        }
+    }
+    pub(crate) async fn until_listed(&mut self, scopes: &[&str]) {
+        self.until("listed", |f| scopes.iter().all(|scope| f.listed.contains(*scope))).await;
+    }
+    fn hear(&mut self, event: ConfigEvent) {
+        if let ConfigEvent::Withheld(scope) = &event {
+            self.withheld.insert(scope.to_string());
+        }
+        for delta in deltas(event, &self.context) {
+            self.apply(delta);
+        }
+    }
+    fn apply(&mut self, delta: Delta) {
+        match delta {
+            Delta::Put(_, fact, _) => {
+                self.puts += 1;
+                self.facts.insert(fact.item(), fact);
+            }
+            Delta::Drop(Key { item, .. }, evidence) => {
+                self.facts.remove(&item);
+                self.evidence.push(evidence);
+            }
+            Delta::Restart(collection) => drop(self.withheld.remove(collection.scope.as_str())),
+            Delta::Synced(collection, _) => drop(self.listed.insert(collection.scope.to_string())),
+            Delta::Problem(object, Some(problem)) => {
+                self.problems.insert(object.id.to_string(), problem.message.to_string());
+            }
+            Delta::Problem(object, None) => drop(self.problems.remove(&object.id.to_string())),
+            Delta::Status(scope, status) => drop(self.states.insert(scope.to_string(), status.state)),
+            Delta::LeftOut(_, list) => {
+                self.left_out = list
+                    .iter()
+                    .map(|left| (left.object.id.name.to_string(), left.message.to_string()))
+                    .collect();
+            }
+            Delta::Required(_) | Delta::Progress(_) => {}
+        }
+    }
+    /// Hosts and workloads that are said to be there.
+    pub(crate) fn shown(&self) -> String {
+        let show = |fact: &Fact| match fact {
+            Fact::Service(key, _) => Some(key.service.host.to_string()),
+            Fact::Workload(key, _) => Some(key.name.to_string()),
+            _ => None,
+        };
+        self.facts.values().filter_map(show).collect::<Vec<_>>().join(" ")
+    }
+    pub(crate) async fn until_shown(&mut self, expected: &str) {
+        self.until(expected, |f| f.shown() == expected).await;
+    }
+    /// The addresses of a host, with a star where an allocator gave them.
+    pub(crate) fn vips(&self, host: &str) -> String {
+        let of = |fact: &Fact| match fact {
+            Fact::Service(key, declaration) if key.service.host.as_str() == host => Some(declaration.clone()),
+            _ => None,
+        };
+        let Some(declaration) = self.facts.values().find_map(of) else { return "none".into() };
+        let show =
+            |a: &tributary_model::ServiceAddress| format!("{}{}", a.ip, if a.allocated { "*" } else { "" });
+        declaration.addresses.iter().map(show).collect::<Vec<_>>().join(" ")
+    }
+}

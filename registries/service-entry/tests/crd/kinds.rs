@@ -1,0 +1,96 @@
+//! Each kind by itself: absent, appearing, refused, removed, of an older version.
+
+use tributary_model::{Evidence, SourceState};
+use tributary_scripted_api::{Answer, ApiServer};
+use tributary_service_entry::{CrdOptions, Kinds};
+
+use crate::fixture::{ENTRIES, Fixture, GROUPS, WORKLOADS, entry, kind, secs, served, server, workload};
+
+const ALL: [&str; 3] = [ENTRIES, WORKLOADS, GROUPS];
+
+#[tokio::test(start_paused = true)]
+async fn kinds_that_are_absent_count_as_empty_and_are_served_once_they_appear() {
+    let mut fixture = Fixture::all(ApiServer::new(&[kind(WORKLOADS)]));
+    fixture.server.put(WORKLOADS, workload("w", "10.0.0.1"));
+    fixture.until_listed(&ALL).await;
+    assert_eq!(fixture.shown(), "w");
+    fixture.pass(secs(60)).await;
+    fixture.server.install(kind(ENTRIES));
+    fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
+    fixture.until_shown("pay.example.com w").await;
+    assert_eq!(fixture.states[ENTRIES], SourceState::Live);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_removed_while_running_takes_its_objects_along_and_no_others() {
+    let mut fixture = Fixture::all(server());
+    fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
+    fixture.server.put(WORKLOADS, workload("w", "10.0.0.1"));
+    fixture.until_shown("pay.example.com w").await;
+    fixture.server.uninstall(ENTRIES);
+    fixture.until_shown("w").await;
+    assert!(
+        fixture.evidence.iter().all(|evidence| *evidence == Evidence::Confirmed),
+        "{:?}",
+        fixture.evidence
+    );
+    fixture.server.install(kind(ENTRIES));
+    fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
+    fixture.until_shown("pay.example.com w").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_refused_holds_up_no_other_and_is_read_once_it_may_be() {
+    let mut fixture = Fixture::all(server());
+    fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
+    fixture.server.put(WORKLOADS, workload("w", "10.0.0.1"));
+    fixture.server.answer(WORKLOADS, None, usize::MAX, Answer::Status(403, "no right to list"));
+    fixture.until_listed(&[ENTRIES, GROUPS]).await;
+    fixture.until("given up", |f| f.withheld.contains(WORKLOADS)).await;
+    assert_eq!(fixture.states[WORKLOADS], SourceState::Forbidden);
+    assert_eq!(fixture.states[ENTRIES], SourceState::Live);
+    assert_eq!((fixture.shown().as_str(), fixture.listed.contains(WORKLOADS)), ("pay.example.com", false));
+    fixture.server.heal();
+    fixture.until_shown("pay.example.com w").await;
+    assert!(fixture.withheld.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_right_that_is_taken_away_while_running_shows_and_removes_nothing() {
+    let mut fixture = Fixture::all(server());
+    fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
+    fixture.until_shown("pay.example.com").await;
+    fixture.server.answer(ENTRIES, None, usize::MAX, Answer::Status(403, "no right to list"));
+    fixture.until("told", |f| f.states[ENTRIES] == SourceState::Forbidden).await;
+    fixture.server.end(ENTRIES);
+    fixture.pass(secs(600)).await;
+    assert_eq!(fixture.shown(), "pay.example.com");
+    assert!(!fixture.withheld.contains(ENTRIES));
+    fixture.server.heal();
+    fixture.until("live", |f| f.states[ENTRIES] == SourceState::Live).await;
+    assert_eq!(fixture.puts, 2, "a service and its group, once each");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_version_of_a_kind_is_read() {
+    for version in ["v1beta1", "v1alpha3"] {
+        let mut fixture = Fixture::all(ApiServer::new(&[served(ENTRIES, version)]));
+        let mut old = entry("pay", "pay.example.com");
+        old["apiVersion"] = format!("networking.istio.io/{version}").into();
+        fixture.server.put(ENTRIES, old);
+        fixture.until_shown("pay.example.com").await;
+        fixture.until_listed(&ALL).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_remote_cluster_only_workloads_are_asked_for() {
+    let options = CrdOptions { kinds: Kinds::WorkloadEntries, ..CrdOptions::default() };
+    let mut fixture = Fixture::new(server(), &options);
+    fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
+    fixture.server.put(WORKLOADS, workload("w", "10.0.0.1"));
+    fixture.until_listed(&[WORKLOADS]).await;
+    fixture.pass(secs(120)).await;
+    assert_eq!(fixture.shown(), "w");
+    assert!(fixture.server.asked().iter().all(|asked| asked.path.contains(WORKLOADS)));
+}

@@ -1,0 +1,116 @@
+//! The conformance suite over custom resources, on a scripted API server and a paused clock.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test: what goes wrong here is a failed test"
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use tributary_conformance::{Ability, Act, Harness, Script, Service, conformance_tests};
+use tributary_kube_client::Connection;
+use tributary_model::{ClusterId, Hostname, RegistryName};
+use tributary_registry_api::RegistryFactory;
+use tributary_scripted_api::{Answer, ApiServer, Kind, Verb};
+use tributary_service_entry::{CrdFactory, CrdOptions};
+
+conformance_tests!(paused, CrdHarness);
+
+const ENTRIES: &str = "serviceentries";
+
+struct CrdHarness;
+
+const fn kind(plural: &'static str, kind: &'static str) -> Kind {
+    Kind { group: "networking.istio.io", version: "v1", plural, kind, namespaced: true }
+}
+
+#[async_trait]
+impl Harness for CrdHarness {
+    async fn script(&self) -> Box<dyn Script> {
+        let server = ApiServer::new(&[
+            kind(ENTRIES, "ServiceEntry"),
+            kind("workloadentries", "WorkloadEntry"),
+            kind("workloadgroups", "WorkloadGroup"),
+        ]);
+        Box::new(CrdScript { server, twice: false })
+    }
+    fn declines(&self, ability: Ability) -> Option<&'static str> {
+        match ability {
+            Ability::LieEmpty => Some(
+                "a list of an API server is read from a majority of its store; what it does not hold is gone",
+            ),
+            Ability::Parts => Some("all ServiceEntries of a cluster are listed as one"),
+            Ability::Reorder => {
+                Some("an API server tells the words of a kind in the order of their versions")
+            }
+            _ => None,
+        }
+    }
+    fn patience(&self) -> Duration {
+        Duration::from_secs(120)
+    }
+}
+
+struct CrdScript {
+    server: ApiServer,
+    twice: bool,
+}
+
+fn entry(name: &str, endpoints: &[Value], resolution: &str) -> Value {
+    json!({
+        "apiVersion": "networking.istio.io/v1",
+        "kind": "ServiceEntry",
+        "metadata": { "name": name, "namespace": "shop" },
+        "spec": {
+            "hosts": [format!("{name}.example.com")],
+            "ports": [{ "number": 5432, "name": "tcp", "protocol": "TCP" }],
+            "resolution": resolution,
+            "endpoints": endpoints,
+        },
+    })
+}
+
+#[async_trait]
+impl Script for CrdScript {
+    fn factory(&self) -> Arc<dyn RegistryFactory> {
+        let connection = Connection::over(self.server.client(), "none", "in this process");
+        let (name, cluster) = (RegistryName::new("entries").unwrap(), ClusterId::new("c1").unwrap());
+        Arc::new(CrdFactory::new(name, cluster, connection, CrdOptions::default()))
+    }
+    fn host(&self, service: &str) -> Hostname {
+        Hostname::new(format!("{service}.example.com")).unwrap()
+    }
+    async fn set(&mut self, _: usize, service: &Service) {
+        let endpoints: Vec<Value> = service.endpoints.iter().map(|ip| json!({ "address": ip })).collect();
+        for _ in 0..=usize::from(self.twice) {
+            self.server.put(ENTRIES, entry(&service.name, &endpoints, "STATIC"));
+        }
+    }
+    async fn delete(&mut self, service: &str) {
+        self.server.delete(ENTRIES, "shop", service);
+    }
+    async fn act(&mut self, act: Act) {
+        match act {
+            Act::Fail(_) => {
+                self.server.answer("/", None, usize::MAX, Answer::Status(503, "etcd is away"));
+                self.server.end(ENTRIES);
+            }
+            Act::Recover => self.server.heal(),
+            Act::Corrupt(name) => self.server.put(ENTRIES, entry(&name, &[], "SOMEHOW")),
+            Act::Relist => {
+                self.server.compact();
+                self.server.end(ENTRIES);
+            }
+            Act::Tear(times) => {
+                self.server.answer(ENTRIES, Some(Verb::Watch), times as usize, Answer::Torn(700));
+            }
+            Act::Duplicate => self.twice = true,
+            Act::LieEmpty | Act::Reorder => panic!("{act:?} was declined"),
+        }
+    }
+}

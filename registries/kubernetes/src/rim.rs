@@ -94,7 +94,7 @@ impl Rim {
             deltas = self.index.flush();
             self.ripe = self.waiting == 0;
         }
-        let status = self.standing.status();
+        let status = self.standing.status(self.index.details());
         if self.told.as_ref() != Some(&status) {
             deltas.push(Delta::Status(self.index.inputs().options.scope.clone(), status.clone()));
             self.told = Some(status);

@@ -8,7 +8,7 @@ use tributary_registry_api::SplitMix;
 use crate::input::{Feed, Input, Kind, Object};
 use crate::options::Options;
 use crate::plan::{Planned, watch_plan};
-use crate::project::{Namespace, Node, Pod, Service, Slice};
+use crate::project::{Export, Gateway, Import, MeshConfig, Namespace, Node, Pod, Service, Slice};
 
 /// What a watch says: to the index, or of itself.
 pub(crate) enum Word {
@@ -54,9 +54,10 @@ fn source(client: kube::Client, planned: &Planned, timing: Timing, seed: u64) ->
         Kind::Slice => watch::<Slice>(client, planned, timing, seed),
         Kind::Pod => watch::<Pod>(client, planned, timing, seed),
         Kind::Node => watch::<Node>(client, planned, timing, seed),
-        Kind::Export | Kind::Import | Kind::Gateway | Kind::MeshConfig => {
-            Box::new(Unread { feed: planned.feed.clone(), said: false })
-        }
+        Kind::Export => watch::<Export>(client, planned, timing, seed),
+        Kind::Import => watch::<Import>(client, planned, timing, seed),
+        Kind::Gateway => watch::<Gateway>(client, planned, timing, seed),
+        Kind::MeshConfig => watch::<MeshConfig>(client, planned, timing, seed),
     }
 }
 
@@ -97,24 +98,5 @@ impl<P: Projection + Into<Object>> Source for Typed<P> {
             event => Input::of(&self.feed, event).map(Word::Input),
         };
         events.into_iter().filter_map(word).collect()
-    }
-}
-
-/// A kind whose objects have no projection yet: there is nothing of it.
-struct Unread {
-    feed: Feed,
-    said: bool,
-}
-
-#[async_trait]
-impl Source for Unread {
-    fn feed(&self) -> &Feed {
-        &self.feed
-    }
-    async fn next(&mut self) -> Vec<Word> {
-        if std::mem::replace(&mut self.said, true) {
-            return std::future::pending().await;
-        }
-        vec![Word::Input(Input::Absent(self.feed.clone()))]
     }
 }

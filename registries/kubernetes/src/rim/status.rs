@@ -39,8 +39,8 @@ impl Standing {
     pub(super) const fn healed(&mut self, lost: u64) {
         self.healed = self.healed.saturating_add(lost);
     }
-    /// The whole.
-    pub(super) fn status(&self) -> SourceStatus {
+    /// The whole, with what else is told of the cluster.
+    pub(super) fn status(&self, of_cluster: Vec<(Arc<str>, Arc<str>)>) -> SourceStatus {
         let kinds = self.kinds();
         let is_optional = |kind: &Kind| self.optional.get(kind).copied().unwrap_or_default();
         let required = kinds.iter().filter(|(kind, _)| !is_optional(kind)).map(|(_, part)| part);
@@ -55,11 +55,11 @@ impl Standing {
             status.reason = without.join("; ").into();
         }
         status.parts = kinds.into_values().collect();
-        status.details = self.details();
+        status.details = self.details().into_iter().chain(of_cluster).collect();
         status
     }
 
-    fn details(&self) -> Arc<[(Arc<str>, Arc<str>)]> {
+    fn details(&self) -> Vec<(Arc<str>, Arc<str>)> {
         let mut details: Vec<(Arc<str>, Arc<str>)> = vec![
             ("server".into(), Arc::clone(&self.server)),
             ("credential".into(), Arc::clone(&self.credential)),
@@ -67,7 +67,7 @@ impl Standing {
         if self.healed > 0 {
             details.push(("healed".into(), self.healed.to_string().into()));
         }
-        details.into()
+        details
     }
 
     /// A part per kind: the worst of its feeds, which says where it is where it is one of several.
@@ -132,7 +132,7 @@ mod tests {
         let mut standing = mk_standing(&[(pods.clone(), false), (services.clone(), false)]);
         standing.say(&pods, mk_part("pods", SourceState::Unreachable, "away"));
         standing.say(&services, mk_part("services", SourceState::AuthFailed, "401"));
-        let status = standing.status();
+        let status = standing.status(Vec::new());
         assert_eq!((status.state, &*status.reason), (SourceState::AuthFailed, "401"));
         assert_eq!(status.parts.len(), 2);
     }
@@ -143,10 +143,10 @@ mod tests {
         let mut standing = mk_standing(&[(pods.clone(), false), (gateways.clone(), true)]);
         standing.say(&pods, mk_part("pods", SourceState::Live, ""));
         standing.say(&gateways, mk_part("gateways", SourceState::Forbidden, "list of gateways: 403"));
-        let status = standing.status();
+        let status = standing.status(Vec::new());
         assert_eq!((status.state, &*status.reason), (SourceState::Live, "list of gateways: 403"));
         standing.say(&gateways, mk_part("gateways", SourceState::Live, "not served"));
-        assert_eq!(&*standing.status().reason, "", "that it is not served is no trouble");
+        assert_eq!(&*standing.status(Vec::new()).reason, "", "that it is not served is no trouble");
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
         {
             standing.say(&of(name), mk_part("pods", state, "403"));
         }
-        let status = standing.status();
+        let status = standing.status(Vec::new());
         assert_eq!((status.parts.len(), &*status.reason), (1, "403 (in b)"));
     }
 
@@ -167,6 +167,6 @@ mod tests {
         let mut standing = mk_standing(&[]);
         standing.healed(2);
         standing.healed(1);
-        assert!(standing.status().details.contains(&("healed".into(), "3".into())));
+        assert!(standing.status(Vec::new()).details.contains(&("healed".into(), "3".into())));
     }
 }

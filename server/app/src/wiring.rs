@@ -3,6 +3,7 @@
 //! [`App`] is built, [`Bound`] has its ports, [`Server`] runs. Each step consumes the one before,
 //! so nothing can be served before everything that can be wrong has been looked at.
 
+pub mod cluster;
 pub mod config_source;
 pub mod consul;
 pub mod explain;

@@ -10,6 +10,7 @@ use tributary_model::{ClusterId, RegistryName};
 use tributary_registry_api::RegistryFactory;
 use tributary_service_entry::FileFactory;
 
+use super::cluster::Cluster;
 use super::consul;
 use crate::config::model::RegistryConfig;
 use crate::config::{Config, RegistryKind};
@@ -46,7 +47,10 @@ impl Factories {
         match registry.kind {
             RegistryKind::File => Ok(vec![files(told)]),
             RegistryKind::Kubernetes => {
-                Err(Failure::config(format!("registry `{}`: clusters are not wired yet", told.name)))
+                let wrong = |e| Failure::config(format!("registry `{}`: {e}", told.name));
+                let entries = format!("{}{}", told.name, RegistryConfig::ENTRIES);
+                let entries = RegistryName::new(entries).map_err(wrong)?;
+                told.cluster(&self.env).and_then(|cluster| cluster.factories(entries)).map_err(wrong)
             }
             RegistryKind::Consul => {
                 let consul = consul::config(registry, config, &self.env)?;
@@ -65,6 +69,9 @@ impl<'a> Told<'a> {
         let cluster = registry.cluster_id.as_ref().unwrap_or(&config.cluster_id);
         let cluster = ClusterId::new(cluster).map_err(wrong)?;
         Ok(Self { name: RegistryName::new(name).map_err(wrong)?, cluster, registry, config })
+    }
+    fn cluster(&self, env: &Environment) -> Result<Cluster, tributary_model::InvalidName> {
+        Cluster::new(self.name.clone(), self.cluster.clone(), (self.registry, self.config), env)
     }
 }
 

@@ -1,0 +1,297 @@
+//! A Kubernetes cluster as two registries of one membership: its own objects, and its custom
+//! resources (ServiceEntry, WorkloadEntry, WorkloadGroup).
+//!
+//! Each run opens its own connection, so that a credential that was put right is read anew. What
+//! stands in the way of a connection (no kubeconfig yet, a context that is not there) is the
+//! status of a run that tries again, not an end of the start.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tributary_kube_client::{ConnectError, ConnectOptions, Connection, Env, Timing};
+use tributary_kubernetes::{KubernetesFactory, Mcs, Options};
+use tributary_model::{
+    ClusterId, Delta, InvalidName, Namespace, Provider, RegistryId, RegistryName, RegistrySpec, Scope,
+    SourceState, SourceStatus,
+};
+use tributary_registry_api::{
+    Backoff, BackoffPolicy, CancellationToken, Reason, Registry, RegistryError, RegistryFactory, RegistryIo,
+    SplitMix, Surroundings, surroundings,
+};
+use tributary_service_entry::{CrdFactory, CrdOptions, Kinds};
+
+use crate::config::model::{RegistryConfig, Write};
+use crate::config::{Config, facts};
+use crate::environment::Environment;
+
+/// One configured cluster.
+#[derive(Clone)]
+pub struct Cluster {
+    /// The registry's own name.
+    pub name: RegistryName,
+    /// What the index of the cluster is told.
+    pub options: Options,
+    /// How often and how long its watches ask.
+    pub timing: Timing,
+    /// The credential.
+    pub connect: ConnectOptions,
+    env: Environment,
+    said: Arc<Mutex<Option<String>>>,
+}
+
+impl Cluster {
+    /// As the configuration says; its values have been checked.
+    pub fn new(
+        name: RegistryName,
+        cluster: ClusterId,
+        (registry, config): (&RegistryConfig, &Config),
+        env: &Environment,
+    ) -> Result<Self, InvalidName> {
+        let connect =
+            ConnectOptions { kubeconfig: registry.kubeconfig.clone(), context: registry.context.clone() };
+        Ok(Self {
+            name,
+            options: options(cluster, registry, config)?,
+            timing: timing(registry),
+            connect,
+            env: env.clone(),
+            said: Arc::default(),
+        })
+    }
+    /// The factories of both registries.
+    pub fn factories(&self, entries: RegistryName) -> Result<Vec<Arc<dyn RegistryFactory>>, InvalidName> {
+        let own = self.clone();
+        let objects = Part {
+            spec: self.spec(self.name.clone(), Provider::Kubernetes),
+            scope: self.options.scope.clone(),
+            cluster: self.clone(),
+            make: Box::new(move |connection| own.objects(connection).build()),
+        };
+        let (own, name) = (self.clone(), entries.clone());
+        let entries = Part {
+            spec: self.spec(entries, Provider::ServiceEntry),
+            scope: Scope::new("workloadentries")?,
+            cluster: self.clone(),
+            make: Box::new(move |connection| own.entries(&name, connection).build()),
+        };
+        Ok(vec![Arc::new(PartFactory(Arc::new(objects))), Arc::new(PartFactory(Arc::new(entries)))])
+    }
+    fn spec(&self, name: RegistryName, provider: Provider) -> RegistrySpec {
+        let id = RegistryId { name, provider, cluster: self.options.cluster.clone() };
+        RegistrySpec { id: Arc::new(id), rank: u16::from(!self.options.is_config), can_confirm: false }
+    }
+    fn objects(&self, connection: Connection) -> KubernetesFactory {
+        let factory = KubernetesFactory::new(self.name.clone(), connection, self.options.clone());
+        factory.timing(self.timing).seed(seed())
+    }
+    fn entries(&self, name: &RegistryName, connection: Connection) -> CrdFactory {
+        let options = CrdOptions {
+            kinds: if self.options.is_config { Kinds::All } else { Kinds::WorkloadEntries },
+            revision: self.options.revision.clone(),
+            surroundings: self.selected(),
+            timing: self.timing,
+            seed: seed(),
+            ..CrdOptions::default()
+        };
+        let factory = CrdFactory::new(name.clone(), self.options.cluster.clone(), connection, options);
+        let factory = factory.rank(u16::from(!self.options.is_config));
+        match &self.options.trust_domain {
+            Some(domain) => factory.trust_domain(domain),
+            None => factory,
+        }
+    }
+    /// The namespaces that count, where the configuration names them.
+    fn selected(&self) -> Option<tributary_registry_api::SurroundingsReceiver> {
+        if self.options.namespaces.is_empty() {
+            return None;
+        }
+        let (say, hear) = surroundings();
+        say.send_replace(Some(Arc::new(Surroundings {
+            selected: Some(self.options.namespaces.iter().cloned().collect()),
+            trust_domain: self.options.trust_domain.clone(),
+            networks: Arc::clone(&self.options.networks),
+            ..Surroundings::default()
+        })));
+        Some(hear)
+    }
+    /// Opens a connection. May run a credential plugin, so it is called where waiting hurts nobody.
+    pub fn open(&self) -> Result<Connection, ConnectError> {
+        let get = |name: &str| self.env.get(name).map(ToOwned::to_owned);
+        Connection::open(&self.connect, Env::new(&get))
+    }
+    /// Says which credential is used, once for each that is.
+    fn tell(&self, connection: &Connection) {
+        let now = format!("{} {}", connection.server(), connection.described());
+        let mut said = self.said.lock();
+        if said.as_ref() != Some(&now) {
+            tracing::info!(
+                registry = %self.name,
+                server = connection.server(),
+                credential = connection.described(),
+                "speaks to a cluster"
+            );
+            *said = Some(now);
+        }
+    }
+}
+
+/// Replicas that fail together should not come back together.
+fn seed() -> u64 {
+    u64::from(std::process::id())
+}
+
+fn options(cluster: ClusterId, registry: &RegistryConfig, config: &Config) -> Result<Options, InvalidName> {
+    let settings = facts::settings(&config.settings);
+    let namespaces = registry.namespaces.iter().flatten().map(Namespace::new);
+    let mcs = registry.mcs.clone().unwrap_or_default();
+    Ok(Options {
+        domain: settings.domain().into(),
+        trust_domain: settings.trust_domain.clone(),
+        system_namespace: Namespace::new(&config.system_namespace)?,
+        revision: config.revision.as_deref().map(Arc::from),
+        namespaces: namespaces.collect::<Result<_, _>>()?,
+        is_config: cluster.as_str() == config.cluster_id,
+        networks: settings.networks.clone().unwrap_or_default(),
+        mcs: Mcs {
+            discovery: mcs.discovery.unwrap_or_default(),
+            cluster_local: mcs.cluster_local.unwrap_or_default(),
+            host: mcs.host.unwrap_or_default(),
+            auto_export: config.writes.contains(&Write::ServiceExports),
+            group: mcs.group.as_deref().unwrap_or(Mcs::GROUP).into(),
+        },
+        ..Options::new(cluster)?
+    })
+}
+
+fn timing(registry: &RegistryConfig) -> Timing {
+    let usual = Timing::default();
+    Timing {
+        probe: registry.probe_interval.map_or(usual.probe, crate::config::Span::get),
+        live: registry.live_for.map_or(usual.live, crate::config::Span::get),
+        audit: registry.audit_interval.map_or(usual.audit, crate::config::Span::get),
+        ..usual
+    }
+}
+
+type Make = Box<dyn Fn(Connection) -> Result<Box<dyn Registry>, RegistryError> + Send + Sync>;
+
+/// One of the two registries.
+struct Part {
+    spec: RegistrySpec,
+    /// The scope that its status is said of while there is no connection.
+    scope: Scope,
+    cluster: Cluster,
+    make: Make,
+}
+
+struct PartFactory(Arc<Part>);
+
+impl RegistryFactory for PartFactory {
+    fn spec(&self) -> RegistrySpec {
+        self.0.spec.clone()
+    }
+    fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
+        Ok(Box::new(Connecting(Arc::clone(&self.0))))
+    }
+}
+
+/// A run that has no connection yet.
+struct Connecting(Arc<Part>);
+
+#[async_trait]
+impl Registry for Connecting {
+    async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
+        let connection = tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            connection = self.0.connect(&io) => connection,
+        };
+        (self.0.make)(connection)?.run(io, stop).await
+    }
+}
+
+impl Part {
+    /// Tries until it works; what stands in the way is the registry's status.
+    async fn connect(&self, io: &RegistryIo) -> Connection {
+        let mut backoff = Backoff::new(BackoffPolicy::default());
+        let mut chance = SplitMix::seeded(seed());
+        loop {
+            let why = match self.open().await {
+                Ok(connection) => {
+                    let syncing = SourceStatus::new(SourceState::Syncing, "");
+                    io.out.send(Delta::Status(self.scope.clone(), syncing));
+                    self.cluster.tell(&connection);
+                    return connection;
+                }
+                Err(why) => why,
+            };
+            let pause = backoff.next(&mut chance);
+            let status = SourceStatus {
+                retry_in: Some(pause),
+                ..SourceStatus::new(SourceState::Unreachable, why.shared())
+            };
+            io.out.send(Delta::Status(self.scope.clone(), status));
+            tokio::time::sleep(pause).await;
+        }
+    }
+    async fn open(&self) -> Result<Connection, Reason> {
+        let cluster = self.cluster.clone();
+        let opened = tokio::task::spawn_blocking(move || cluster.open()).await;
+        opened.map_err(|e| Reason::new(e))?.map_err(|e| Reason::new(e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk(text: &str) -> Cluster {
+        let config: Config = serde_saphyr::from_str(text).unwrap();
+        let (name, id) = (RegistryName::new("k").unwrap(), ClusterId::new("Kubernetes").unwrap());
+        let registry = config.registries.first().cloned().unwrap();
+        Cluster::new(name, id, (&registry, &config), &Environment::default()).unwrap()
+    }
+
+    #[test]
+    fn every_field_arrives() {
+        let cluster =
+            mk("{clusterId: other, systemNamespace: mesh, revision: canary, writes: [serviceExports], \
+             settings: {domain: corp, trustDomain: prod, networks: {n: [10.0.0.0/8]}}, \
+             registries: [{kind: kubernetes, kubeconfig: a, context: b, namespaces: [shop], \
+             mcs: {discovery: true, clusterLocal: true, host: true, group: x.test}, \
+             probeInterval: 1s, liveFor: 2s, auditInterval: 3s}]}");
+        let options = &cluster.options;
+        assert_eq!((&*options.domain, options.trust_domain.as_deref()), ("corp", Some("prod")));
+        assert_eq!(
+            (options.system_namespace.as_str(), options.revision.as_deref()),
+            ("mesh", Some("canary"))
+        );
+        assert_eq!((options.namespaces[0].as_str(), options.networks[0].0.as_str()), ("shop", "n"));
+        let Mcs { discovery, cluster_local, host, auto_export, group } = &options.mcs;
+        assert!(*discovery && *cluster_local && *host && *auto_export && &**group == "x.test");
+        assert!(!options.is_config, "the config cluster is the one of the server");
+        let seconds = [cluster.timing.probe, cluster.timing.live, cluster.timing.audit].map(|t| t.as_secs());
+        assert_eq!(seconds, [1, 2, 3]);
+        assert_eq!(cluster.connect.context.as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn with_nothing_said_it_is_the_config_cluster_and_nothing_is_written() {
+        let cluster = mk("{registries: [{kind: kubernetes}]}");
+        assert!(cluster.options.is_config && cluster.options.namespaces.is_empty());
+        assert_eq!(cluster.options.mcs, Mcs::default());
+        assert_eq!(cluster.timing, Timing::default());
+    }
+
+    #[test]
+    fn both_registries_speak_for_the_cluster_and_the_objects_go_first() {
+        let specs: Vec<RegistrySpec> = mk("{registries: [{kind: kubernetes}]}")
+            .factories(RegistryName::new("k-entries").unwrap())
+            .unwrap()
+            .iter()
+            .map(|factory| factory.spec())
+            .collect();
+        let told: Vec<String> = specs.iter().map(|s| format!("{} {} {}", s.id.name, s.id, s.rank)).collect();
+        assert_eq!(told, ["k Kubernetes/Kubernetes 0", "k-entries ServiceEntry/Kubernetes 0"]);
+    }
+}

@@ -1,0 +1,39 @@
+//! A Kubernetes registry as people meet it before there is a cluster: what stands in the way is told.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
+
+use tributary_app::exit::Exit;
+use world::{World, mk_bound, mk_folder, put};
+
+#[path = "support/world.rs"]
+mod world;
+
+/// Of a server that nobody runs: port 1 of this machine refuses.
+const NOBODY: &str = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+    clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n\
+    users: [{name: u, user: {token: hunter2}}]\n\
+    contexts: [{name: c, context: {cluster: c, user: u}}]\n";
+
+#[tokio::test]
+async fn a_cluster_that_cannot_be_reached_is_waited_for_and_told() {
+    let dir = mk_folder(&[]);
+    let path = dir.path().join("kubeconfig");
+    let words = ["--registry", "kubernetes", "--kubeconfig", path.to_str().unwrap()];
+    let world = World { server: mk_bound(&words).await.unwrap().start().await.unwrap() };
+    let told = world.until("get registries", "cannot be read").await;
+    let states = told.lines().skip(1).map(|line| line.split_whitespace().take(3).collect::<Vec<_>>());
+    let states: Vec<_> = states.collect();
+    assert_eq!(
+        states,
+        [["kubernetes", "kubernetes", "Unreachable"], ["kubernetes-entries", "kubernetes", "Unreachable"]],
+        "{told}"
+    );
+    assert_eq!(
+        world.run("get services").await.exit,
+        Ok(Exit::Partial),
+        "nothing is known, so nothing is gone"
+    );
+    put(dir.path(), "kubeconfig", NOBODY);
+    let told = world.until("get registries -o wide", "Connection refused").await;
+    assert!(!told.contains("hunter2"), "{told}");
+    world.server.stop().await;
+}

@@ -263,7 +263,7 @@ impl Core {
 
     pub(crate) fn begin(&mut self, now: Mono) {
         self.now = self.now.max(now);
-        self.world.shards.begin_turn();
+        self.world.shards.begin_turn(now);
     }
 
     pub(crate) fn finish(&mut self, now: Mono) -> Turn {

@@ -3,8 +3,8 @@
 //! Intake proposes, [`Core::judge`] decides once per turn, when all of the turn is known. The gate
 //! judges only what rests on absence (`AbsentFromList`, or endpoints missing from an `Unsure` Put)
 //! and only of registries that can confirm. It doubts an emptied host, a vanished service, and more
-//! than 30 % of a scope in one turn. What it doubts is held: served, shown, and asked about until
-//! the source answers. Ports that lead to held endpoints stay declared with them.
+//! than 30 % of a scope within ten seconds. What it doubts is held: served, shown, and asked about
+//! until the source answers. Ports that lead to held endpoints stay declared with them.
 
 mod doubts;
 mod holds;
@@ -138,6 +138,10 @@ impl Core {
         let doubts = self.doubts(&proposals);
         for (key, proposal) in proposals {
             let reason = self.reason(&doubts, &key);
+            if reason.is_none() {
+                let lost = self.weight(&key, &proposal);
+                self.world.shards.lose(key.0, lost);
+            }
             match proposal {
                 Proposal::Fewer { said, at, doubted } => {
                     let short = "the source's answer was short or old";

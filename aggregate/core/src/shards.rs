@@ -5,10 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tributary_model::{
     Claim, CollectionKind, Mono, ObjectId, RegistryId, RegistryName, Scope, ShardRef, Standing, Timestamp,
 };
+
+/// Within what time the losses of a scope count together.
+const WINDOW: Duration = Duration::from_secs(10);
 
 /// A shard's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,8 +29,11 @@ pub(crate) struct ShardInfo {
     pub(crate) standing: Standing,
     /// How many addresses, workloads and gateways it has.
     pub(crate) weight: u64,
-    /// The same when the turn began.
+    /// The same when the gate's window began, or later where it was more then.
     pub(crate) weight_before: u64,
+    /// How much has gone on absence alone since then.
+    pub(crate) lost: u64,
+    window_ends: Mono,
     /// When the source last confirmed each collection: lies outside what is compared, so that an
     /// unchanged list touches one number per collection.
     confirmed: BTreeMap<CollectionKind, Mono>,
@@ -75,8 +82,16 @@ impl Shards {
             return None;
         }
         let shard = Arc::new(ShardRef { registry: Arc::clone(id), scope: scope.clone() });
-        let info =
-            ShardInfo { shard, rank, standing, weight: 0, weight_before: 0, confirmed: BTreeMap::new() };
+        let info = ShardInfo {
+            shard,
+            rank,
+            standing,
+            weight: 0,
+            weight_before: 0,
+            lost: 0,
+            window_ends: Mono(0),
+            confirmed: BTreeMap::new(),
+        };
         let at = match self.free.pop() {
             Some(at) => at,
             None => {
@@ -120,10 +135,21 @@ impl Shards {
             info.weight = (info.weight + more as u64).saturating_sub(less as u64);
         }
     }
-    /// Remembers what each shard has, for the gate's judgement of this turn.
-    pub(crate) fn begin_turn(&mut self) {
+    /// Remembers what each shard has, for the gate's judgement: a source that is asked service by service loses a
+    /// scope in many small turns.
+    pub(crate) fn begin_turn(&mut self, now: Mono) {
         for info in self.slots.iter_mut().flatten() {
-            info.weight_before = info.weight;
+            if now >= info.window_ends {
+                (info.weight_before, info.lost) = (0, 0);
+                info.window_ends = now.plus(WINDOW);
+            }
+            info.weight_before = info.weight_before.max(info.weight);
+        }
+    }
+    /// So much has gone on absence alone.
+    pub(crate) fn lose(&mut self, id: ShardId, lost: u64) {
+        if let Some(info) = self.get_mut(id) {
+            info.lost += lost;
         }
     }
 }

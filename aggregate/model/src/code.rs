@@ -55,6 +55,7 @@ codes! {
     207 REGISTRY_FAILED "a registry's run failed and is being restarted" => "see its reason with `tributary get registries -o wide`";
     208 NAMESPACE_NOT_SELECTED "a namespace is not selected for discovery" => "label it as `meshConfig.discoverySelectors` asks, or add it to `namespaces`";
     209 OTHER_REVISION "an object is meant for another revision" => "correct its `istio.io/rev` label or `--revision`";
+    210 ANSWER_UNREADABLE "a source's answer about one object cannot be read" => "correct the object at its source; what it last said stays served";
 
     // 03xx: documents
     301 YAML_SYNTAX "the document is not YAML" => "correct the named line";

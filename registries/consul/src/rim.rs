@@ -26,11 +26,11 @@ use tributary_registry_api::{
 use crate::client::{Client, Fault};
 use crate::config::{ConsulConfig, Datacenters};
 use crate::map::Pool;
-use crate::modes::{Answer, Input, Output, Request};
+use crate::modes::{Answer, Input, Output, Request, What};
 use crate::token::Token;
 use discover::Discovered;
 use fetch::Fetch;
-use place::Place;
+use place::{Begun, Place};
 
 /// How often a scope's status is told at least, and what changes slowly at most.
 const STATUS: Duration = Duration::from_secs(5);
@@ -149,7 +149,14 @@ impl Rim {
 
     fn replied(&mut self, place: usize, number: u64, reply: Result<Answer, Fault>) {
         let Some(known) = self.places.get_mut(place) else { return };
-        known.under_way.remove(&number);
+        let begun = known.under_way.remove(&number);
+        if let Some(name) = begun.and_then(|begun| begun.service) {
+            let mut said = Vec::new();
+            known.note_answer(&name, reply.as_ref().err(), &mut said);
+            if !said.is_empty() {
+                self.out.send_all(said);
+            }
+        }
         let reply = match reply {
             Ok(answer) => {
                 known.fault = None;
@@ -184,8 +191,8 @@ impl Rim {
             match output {
                 Output::Send(request) => send(&mut self.tasks, known, place, request),
                 Output::Cancel(number) => {
-                    if let Some(task) = known.under_way.remove(&number) {
-                        task.abort();
+                    if let Some(begun) = known.under_way.remove(&number) {
+                        begun.task.abort();
                     }
                 }
                 Output::RereadToken => reread = true,
@@ -283,6 +290,10 @@ impl Rim {
 
 fn send(tasks: &mut JoinSet<Done>, place: &mut Place, at: usize, request: Request) {
     let (fetch, number): (Fetch, u64) = (place.fetch.clone(), request.number);
+    let service = match &request.what {
+        What::Service(name) => Some(Arc::clone(name)),
+        What::Names | What::Checks | What::Token => None,
+    };
     let task = tasks.spawn(async move { Done::Reply(at, number, fetch.run(request).await) });
-    place.under_way.insert(number, task);
+    place.under_way.insert(number, Begun { task, service });
 }

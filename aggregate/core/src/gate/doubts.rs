@@ -77,12 +77,13 @@ impl Core {
     }
 
     fn is_heavy(&self, shard: ShardId, lost: u64) -> bool {
-        let before = self.world.shards.get(shard).map_or(0, |info| info.weight_before);
-        lost.saturating_mul(10) > before.saturating_mul(3)
+        let (before, gone) =
+            self.world.shards.get(shard).map_or((0, 0), |info| (info.weight_before, info.lost));
+        (lost + gone).saturating_mul(10) > before.saturating_mul(3)
     }
 
     /// How many addresses, workloads and gateways would go, beyond those that are held already.
-    fn weight(&self, (shard, item): &HoldKey, proposal: &Proposal) -> u64 {
+    pub(super) fn weight(&self, (shard, item): &HoldKey, proposal: &Proposal) -> u64 {
         let workloads = &self.world.workloads;
         let count = match item {
             Item::Group(key) => {

@@ -131,6 +131,24 @@ fn of_a_doubted_answer_nothing_that_it_lacks_is_believed() {
 }
 
 #[test]
+fn a_scope_is_not_lost_in_many_small_turns() {
+    let services: Vec<String> = (0..10).map(|i| format!("shop/s{i}.shop")).collect();
+    let mut world = World::confirming();
+    let group = |at: usize, endpoints: usize| {
+        let endpoints: Vec<String> = (0..endpoints).map(|i| format!("10.{at}.0.{i}:http=80")).collect();
+        mk_group(&services[at], "s", "g", &endpoints.join(" "))
+    };
+    for (at, service) in services.iter().enumerate() {
+        world.puts("east", [mk_service(service, mk_decl("s", "80 http")), group(at, 10)]);
+    }
+    for at in 0..10 {
+        world.says("east", [mk_unsure(group(at, 1))]);
+    }
+    let left: usize = services.iter().map(|service| world.served(service, 80).len()).sum();
+    assert_eq!((left, held(&world).len()), (73, 7), "three of ten may lose nine of ten each");
+}
+
+#[test]
 fn an_unsure_answer_takes_little_and_is_doubted_for_much() {
     let mut world = mk_world([decl(), group("a", FIVE)]);
     let four = FIVE.rsplit_once(' ').unwrap().0;

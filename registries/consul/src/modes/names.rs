@@ -87,6 +87,7 @@ impl Machine {
                 Some(slot) => {
                     let slot = *slot;
                     self.slots.entry(slot).and_modify(|slot| slot.listed = true);
+                    self.drive_service(slot, Event::Follow(self.follow()), turn);
                     if before.get(name).is_some_and(|before| before != tags) {
                         self.doorbell.ring(turn.now, slot, &self.settings.timing);
                     }

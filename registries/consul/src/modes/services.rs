@@ -64,14 +64,15 @@ impl Machine {
         slot.nodes = nodes;
         let name = Arc::clone(&slot.name);
         let empty = instances.entries.is_empty();
-        if word == Word::Confirmed && !slot.listed {
-            // what the leader has, the next list of names has or will lack
-            slot.listed = !empty;
-            if empty {
-                self.close(id, turn);
-            }
-        }
+        let unlisted = word == Word::Confirmed && !slot.listed;
+        slot.listed |= unlisted && !empty;
         turn.out.push(Output::Say(name, instances, word));
+        if unlisted && empty {
+            self.close(id, turn);
+        } else if unlisted {
+            // the leader has what the list of names lacked: the list was not true, and may look the same when it is
+            self.drive_names(Event::Asked, turn);
+        }
     }
 
     /// A question about a service, whether or not it is followed.

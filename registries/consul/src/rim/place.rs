@@ -5,28 +5,40 @@ use std::sync::Arc;
 
 use tokio::task::AbortHandle;
 use tributary_model::{
-    Basis, Collection, CollectionKind, Completeness, Delta, Evidence, Fact, ObjectRef, Scope, SourceStatus,
+    Basis, Code, Collection, CollectionKind, Completeness, Delta, Evidence, Fact, ObjectRef, Problem, Scope,
+    SourceStatus,
 };
 use tributary_registry_api::Reason;
 
 use super::fetch::Fetch;
+use crate::answer::Failure;
+use crate::client::Fault;
 use crate::content::Instances;
 use crate::map::name::Part;
-use crate::map::{Area, MapConfig, Pool, facts, keys, read};
+use crate::map::{Area, MapConfig, Pool, facts, keys, object, read};
 use crate::modes::{Machine, Output, Settings};
 use crate::watch::Word;
+
+/// A request under way.
+pub(super) struct Begun {
+    pub(super) task: AbortHandle,
+    /// The service that it asks about.
+    pub(super) service: Option<Arc<str>>,
+}
 
 /// One scope.
 pub(super) struct Place {
     pub(super) area: Area,
     pub(super) fetch: Fetch,
     pub(super) machine: Machine,
-    pub(super) under_way: BTreeMap<u64, AbortHandle>,
+    pub(super) under_way: BTreeMap<u64, Begun>,
     /// Why the last request that came to nothing did, until one does not.
     pub(super) fault: Option<Reason>,
     pub(super) told: Option<SourceStatus>,
     /// Services whose declarations have been said.
     declared: BTreeSet<Arc<str>>,
+    /// Services whose last answer could not be read.
+    unread: BTreeSet<Arc<str>>,
     /// Which objects of a service have been said to be bad.
     problems: BTreeMap<Arc<str>, Vec<ObjectRef>>,
 }
@@ -46,6 +58,7 @@ impl Place {
             fault: None,
             told: None,
             declared: BTreeSet::new(),
+            unread: BTreeSet::new(),
             problems: BTreeMap::new(),
         }
     }
@@ -97,10 +110,24 @@ impl Place {
         self.replace_problems(name, bad, out);
     }
 
+    /// A service whose answer cannot be read is bad alone; it is good again when one can be.
+    pub(super) fn note_answer(&mut self, name: &Arc<str>, fault: Option<&Fault>, out: &mut Vec<Delta>) {
+        let object = ObjectRef::new(object(&self.area, name));
+        match fault.filter(|fault| fault.failure == Failure::Broken) {
+            Some(fault) if self.unread.insert(Arc::clone(name)) => {
+                let problem = Problem { code: Code::ANSWER_UNREADABLE, message: fault.reason.shared() };
+                out.push(Delta::Problem(object, Some(problem)));
+            }
+            None if fault.is_none() && self.unread.remove(name) => out.push(Delta::Problem(object, None)),
+            _ => {}
+        }
+    }
+
     fn withdraw(&mut self, name: &Arc<str>, config: &MapConfig, evidence: &Evidence, out: &mut Vec<Delta>) {
         let keys = keys(&self.area, name, config);
         out.extend(keys.into_iter().map(|key| Delta::Drop(key, evidence.clone())));
         self.declared.remove(name);
+        self.note_answer(name, None, out);
         self.replace_problems(name, Vec::new(), out);
     }
 

@@ -1,0 +1,202 @@
+//! What answers are worth, before a real core: nothing goes that was not confirmed gone, and the truth is served once
+//! it is told.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tributary_conformance::Stage;
+
+use crate::fake::{Fake, Spoil, mk_entries, mk_entry};
+use crate::stage::{addresses, detail, eventually, following, held, mk_config, open, until_served};
+
+const WEB: &str = "/v1/health/service/web";
+const FOUR: [&str; 4] = ["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4"];
+
+async fn with_web() -> (Fake, Stage) {
+    let fake = Fake::start(&["dc1"]).await;
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
+    fake.set("dc1", "other", mk_entries("other", 2, 1..=30));
+    let stage = following(&fake).await;
+    until_served(&stage, "web", &FOUR).await;
+    fake.take_seen();
+    (fake, stage)
+}
+
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(400)).await;
+}
+
+/// Signs that an answer is short or old, whoever gives it.
+const DOUBTS: [(&str, &str); 5] = [
+    ("x-consul-knownleader", "false"),
+    ("x-consul-lastcontact", "10001"),
+    ("age", "3"),
+    ("x-consul-results-filtered-by-acls", "true"),
+    ("x-consul-default-acl-policy", "deny"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_doubtful_answer_lacks_stays_until_an_answer_is_beyond_doubt() {
+    for (name, value) in DOUBTS {
+        let (fake, stage) = with_web().await;
+        fake.spoil(WEB, usize::MAX, Spoil::Header(name, value));
+        let mut entries = mk_entries("web", 1, 2..=4);
+        entries.push(mk_entry("web", "10.1.0.9"));
+        fake.set("dc1", "web", entries);
+        let with_new = [FOUR.as_slice(), &["10.1.0.9"]].concat();
+        until_served(&stage, "web", &with_new).await;
+        settle().await;
+        // its short and its full host
+        assert_eq!((addresses(&stage, "web").len(), held(&stage).await), (5, 2), "{name}: {value}");
+        fake.heal();
+        until_served(&stage, "web", &with_new[1..]).await;
+        assert_eq!(held(&stage).await, 0, "{name}: {value}");
+        stage.drop_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_leader_settles_what_any_server_doubts() {
+    for (name, value) in [("x-consul-knownleader", "false"), ("x-consul-lastcontact", "10001"), ("age", "3")]
+    {
+        let (fake, stage) = with_web().await;
+        fake.spoil_stale(WEB, Spoil::Header(name, value));
+        fake.set("dc1", "web", mk_entries("web", 1, 2..=4));
+        until_served(&stage, "web", &FOUR[1..]).await;
+        assert!(fake.take_seen().iter().any(crate::fake::Seen::asks_leader), "{name}: {value}");
+        stage.drop_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_none_takes_nothing_away() {
+    let spoils: [(&str, Spoil); 9] = [
+        ("no index", Spoil::NoIndex),
+        ("a web page", Spoil::Body("text/html", b"<html>log in</html>".to_vec())),
+        ("an empty list of another kind", Spoil::Body("text/html", b"[]".to_vec())),
+        ("half an answer", Spoil::Truncated),
+        ("null", Spoil::Body("application/json", b"null".to_vec())),
+        ("a redirect", Spoil::Redirect("http://192.0.2.1/".to_owned())),
+        ("no leader", Spoil::Status(500, "No cluster leader")),
+        ("a limit", Spoil::Status(503, "rate limit exceeded")),
+        ("a bomb", Spoil::Bomb(80)),
+    ];
+    for (what, spoil) in spoils {
+        let (fake, stage) = with_web().await;
+        fake.spoil(WEB, usize::MAX, spoil);
+        fake.set("dc1", "web", mk_entries("web", 1, 1..=1));
+        settle().await;
+        assert_eq!(addresses(&stage, "web"), FOUR, "{what}");
+        fake.heal();
+        until_served(&stage, "web", &FOUR[..1]).await;
+        stage.drop_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_too_slow_is_given_up_and_takes_nothing_away() {
+    let fake = Fake::start(&["dc1"]).await;
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
+    let mut config = mk_config(&[&fake.url]);
+    (config.timing.wait, config.timing.grace) = (Duration::from_millis(1_000), Duration::from_millis(200));
+    let stage = open(config).await;
+    until_served(&stage, "web", &FOUR).await;
+    fake.spoil(WEB, usize::MAX, Spoil::Slow(Duration::from_millis(2_000)));
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=1));
+    eventually("it fails", async || detail(&stage, "dc1", "failing").await == "1").await;
+    assert_eq!(addresses(&stage, "web"), FOUR);
+    fake.heal();
+    until_served(&stage, "web", &FOUR[..1]).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_list_that_is_not_true_is_held_and_forgotten() {
+    let (fake, stage) = with_web().await;
+    fake.spoil(WEB, 1, Spoil::Body("application/json", b"[]".to_vec()));
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=5));
+    until_served(&stage, "web", &[FOUR.as_slice(), &["10.1.0.5"]].concat()).await;
+    assert_eq!(held(&stage).await, 0);
+    stage.drop_now().await;
+}
+
+/// An index of 0 is one of 1; one that goes back, with nothing in it, is what a revoked token once got.
+#[tokio::test(flavor = "multi_thread")]
+async fn indexes_that_go_back_take_nothing_away_by_themselves() {
+    for index in [0, 1] {
+        let (fake, stage) = with_web().await;
+        fake.spoil_stale(WEB, Spoil::Index(index));
+        fake.spoil_stale(WEB, Spoil::Body("application/json", b"[]".to_vec()));
+        fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
+        settle().await;
+        assert_eq!(addresses(&stage, "web"), FOUR, "index {index}");
+        let asked = fake.take_seen().len();
+        assert!(asked < 250, "index {index}: {asked} requests, a busy loop");
+        fake.heal();
+        fake.set("dc1", "web", mk_entries("web", 1, 2..=4));
+        until_served(&stage, "web", &FOUR[1..]).await;
+        stage.drop_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_snapshot_is_followed_from_its_own_indexes() {
+    let (fake, stage) = with_web().await;
+    fake.restore();
+    settle().await;
+    assert_eq!(addresses(&stage, "web"), FOUR);
+    fake.set("dc1", "web", mk_entries("web", 1, 3..=5));
+    until_served(&stage, "web", &["10.1.0.3", "10.1.0.4", "10.1.0.5"]).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nine_tenths_lost_falsely_are_held_and_lost_truly_are_gone() {
+    let fake = Fake::start(&["dc1"]).await;
+    for service in 0..10_u8 {
+        let name = format!("s{service}");
+        fake.set("dc1", &name, mk_entries(&name, service, 1..=10));
+    }
+    let stage = following(&fake).await;
+    let one = |service: u8| json!([mk_entry(&format!("s{service}"), &format!("10.{service}.0.1"))]);
+    for service in 0..10_u8 {
+        let path: &'static str = Box::leak(format!("/v1/health/service/s{service}").into_boxed_str());
+        fake.spoil_stale(path, Spoil::Body("application/json", one(service).to_string().into_bytes()));
+    }
+    let again = |hosts: std::ops::RangeInclusive<u8>| {
+        for service in 0..10_u8 {
+            let name = format!("s{service}");
+            fake.set("dc1", &name, mk_entries(&name, service, hosts.clone()));
+        }
+    };
+    again(1..=10);
+    settle().await;
+    let left: usize = (0..10).map(|service| addresses(&stage, &format!("s{service}")).len()).sum();
+    assert!(left >= 70, "{left} of 100: less than a third may go on the word of any server");
+    assert!(fake.take_seen().iter().any(crate::fake::Seen::asks_leader));
+    again(1..=1);
+    for service in 0..10_u8 {
+        until_served(&stage, &format!("s{service}"), &[&format!("10.{service}.0.1")]).await;
+    }
+    eventually("nothing is held any more", async || held(&stage).await == 0).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_all_critical_is_served_as_unhealthy_and_not_as_gone() {
+    let (fake, stage) = with_web().await;
+    for at in 0..4 {
+        fake.flip("dc1", "web", at, "critical");
+    }
+    let unhealthy = |catalog: &tributary_model::Catalog| {
+        let view = catalog.services().find(|view| view.key.host.as_str() == "web.service.consul");
+        let sources = view
+            .into_iter()
+            .flat_map(|view| view.ports.iter().flat_map(|p| p.endpoints.facts.sources.iter()));
+        let health: Vec<_> = sources.flat_map(|s| s.group.addresses.iter().map(|a| a.health)).collect();
+        health.len() == 4 && health.iter().all(|health| *health == tributary_model::Health::Unhealthy)
+    };
+    stage.until("all are unhealthy", unhealthy).await;
+    assert_eq!((addresses(&stage, "web").len(), held(&stage).await), (4, 0));
+    stage.drop_now().await;
+}

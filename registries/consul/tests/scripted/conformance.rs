@@ -1,0 +1,131 @@
+//! The conformance suite over the scripted Consul: two datacenters, neither the agent's own, so that each service has
+//! one host.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tributary_conformance::{Ability, Act, Harness, Script, Service, conformance_tests};
+use tributary_consul::config::{Datacenters, ModeChoice};
+use tributary_model::Hostname;
+use tributary_registry_api::RegistryFactory;
+
+use crate::fake::{Fake, Spoil, mk_entry};
+use crate::stage::{mk_config, mk_factory};
+
+const PARTS: [&str; 2] = ["dc1", "dc2"];
+
+struct ConsulHarness(ModeChoice);
+
+#[async_trait]
+impl Harness for ConsulHarness {
+    async fn script(&self) -> Box<dyn Script> {
+        let fake = Fake::start(&["dc0", "dc1", "dc2"]).await;
+        Box::new(ConsulScript { fake, mode: self.0, last: Mutex::default() })
+    }
+    fn declines(&self, _: Ability) -> Option<&'static str> {
+        None
+    }
+    fn patience(&self) -> Duration {
+        Duration::from_millis(2_500)
+    }
+}
+
+struct ConsulScript {
+    fake: Fake,
+    mode: ModeChoice,
+    /// What services held last, to say it again.
+    last: Mutex<BTreeMap<String, Vec<Value>>>,
+}
+
+/// Services whose names begin like this are in the second part.
+fn part_of(service: &str) -> usize {
+    usize::from(service.starts_with("far"))
+}
+
+#[async_trait]
+impl Script for ConsulScript {
+    fn factory(&self) -> Arc<dyn RegistryFactory> {
+        let mut config = mk_config(&[&self.fake.url]);
+        config.datacenters = Datacenters::Listed(PARTS.map(str::to_owned).to_vec());
+        config.mode = self.mode;
+        mk_factory(config)
+    }
+    fn host(&self, service: &str) -> Hostname {
+        Hostname::new(format!("{service}.service.{}.dc.consul", PARTS[part_of(service)])).unwrap()
+    }
+    async fn set(&mut self, part: usize, service: &Service) {
+        assert_eq!(part, part_of(&service.name), "the suite names its far services so");
+        let ips = service.endpoints.iter();
+        let mut entries: Vec<Value> = ips.map(|ip| mk_entry(&service.name, &ip.to_string())).collect();
+        if entries.is_empty() {
+            // Consul has no service without instances: one that is left out has none to serve
+            let mut mirror = mk_entry(&service.name, "10.99.0.1");
+            mirror["Service"]["Meta"] = json!({"external-source": "kubernetes"});
+            entries.push(mirror);
+        }
+        self.last.lock().insert(service.name.clone(), entries.clone());
+        self.fake.change(|state| {
+            let path = format!("/v1/health/service/{}", service.name);
+            state.rules.retain(|rule| !path.ends_with(rule.path));
+        });
+        self.fake.set(PARTS[part], &service.name, entries);
+    }
+    async fn delete(&mut self, service: &str) {
+        self.last.lock().remove(service);
+        let path = format!("/v1/health/service/{service}");
+        self.fake.change(|state| state.rules.retain(|rule| !path.ends_with(rule.path)));
+        for part in PARTS {
+            if self.fake.state.lock().datacenters[part].services.contains_key(service) {
+                self.fake.set(part, service, Vec::new());
+            }
+        }
+    }
+    async fn act(&mut self, act: Act) {
+        match act {
+            Act::Fail(part) => self.fake.change(|state| {
+                let all = state.datacenters.keys().cloned().collect();
+                let failing = part.map_or(all, |part| vec![PARTS[part].to_owned()]);
+                for name in &failing {
+                    state.datacenters.get_mut(name).unwrap().fails = Some((500, "No cluster leader"));
+                }
+            }),
+            Act::Recover => self.fake.heal(),
+            Act::Corrupt(name) => {
+                let path: &'static str = Box::leak(format!("/v1/health/service/{name}").into_boxed_str());
+                self.fake.spoil(path, usize::MAX, Spoil::Body("application/json", b"[{}]".to_vec()));
+                let entries = self.last.lock()[&name].clone();
+                self.fake.set(PARTS[part_of(&name)], &name, entries);
+            }
+            Act::Relist => {
+                let last = self.last.lock().clone();
+                for (name, entries) in last {
+                    self.fake.set(PARTS[part_of(&name)], &name, entries);
+                }
+            }
+            Act::Tear(times) => {
+                let rule = |_| self.fake.spoil("/v1/catalog/services", times as usize, Spoil::Truncated);
+                PARTS.iter().for_each(rule);
+            }
+            Act::LieEmpty => {
+                let empty = || Spoil::Body("application/json", b"{}".to_vec());
+                PARTS.iter().for_each(|_| self.fake.spoil("/v1/catalog/services", 1, empty()));
+            }
+            Act::Duplicate => self.fake.change(|state| state.twice = true),
+            Act::Reorder => self.fake.change(|state| state.shuffled = true),
+        }
+    }
+}
+
+mod precise {
+    use super::*;
+    conformance_tests!(real, ConsulHarness(ModeChoice::Precise));
+}
+
+mod doorbell {
+    use super::*;
+    conformance_tests!(real, ConsulHarness(ModeChoice::Doorbell));
+}

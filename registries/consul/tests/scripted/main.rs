@@ -1,0 +1,15 @@
+//! The registry before a Consul that does what a test tells it, over real sockets.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test: what goes wrong here is a failed test"
+)]
+
+mod answers;
+mod conformance;
+mod fake;
+mod manners;
+mod serve;
+mod stage;

@@ -1,0 +1,279 @@
+//! How Consul is asked: whom, how often, with what, and what is never sent.
+
+use std::time::Duration;
+
+use tributary_consul::config::{ModeChoice, TokenSource};
+
+use crate::fake::{Fake, Seen, Spoil, mk_entries, mk_entry};
+use crate::stage::{addresses, detail, eventually, following, mk_config, open, until_served};
+
+const FOUR: [&str; 4] = ["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4"];
+
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(400)).await;
+}
+
+fn of_services(seen: &[Seen]) -> usize {
+    seen.iter().filter(|seen| seen.path.starts_with("/v1/health/service/")).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_sent_that_hides_reorders_or_leaks() {
+    let fake = Fake::start(&["dc1", "dc2"]).await;
+    fake.know("hunter2", "me");
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
+    let mut config = mk_config(&[&fake.url]);
+    config.auth.token = TokenSource::Value("hunter2".into());
+    let stage = open(config).await;
+    until_served(&stage, "web", &FOUR).await;
+    settle().await;
+    let seen = fake.take_seen();
+    assert!(seen.iter().all(|seen| seen.token.as_deref() == Some("hunter2")));
+    for seen in &seen {
+        for never in ["near", "passing", "token", "cached", "consistent", "ns", "partition", "peer", "dc"] {
+            assert!(!seen.query.contains_key(never), "{seen:?} has {never}");
+        }
+    }
+    let firsts = seen.iter().filter(|seen| seen.path.ends_with("/web"));
+    let indexes: Vec<bool> = firsts.map(|seen| seen.query.contains_key("index")).collect();
+    assert!(
+        !indexes[0] && indexes[1..].iter().all(|has| *has),
+        "only the first read has no index: {indexes:?}"
+    );
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_name_can_be_followed() {
+    let fake = Fake::start(&["dc1"]).await;
+    let odd = "a/b #c?d%2f \u{fc}";
+    fake.set("dc1", odd, mk_entries(odd, 1, 1..=2));
+    let stage = following(&fake).await;
+    let host = |catalog: &tributary_model::Catalog| {
+        catalog.services().any(|view| view.key.host.as_str().starts_with("a_2fb_20_23c_3fd_252f_20"))
+    };
+    stage.until("the odd name is served", host).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_change_costs_at_most_three_requests() {
+    for mode in [ModeChoice::Precise, ModeChoice::Doorbell] {
+        let fake = Fake::start(&["dc1"]).await;
+        for service in 0..30_u8 {
+            let name = format!("s{service}");
+            fake.set("dc1", &name, mk_entries(&name, service, 1..=2));
+        }
+        let mut config = mk_config(&[&fake.url]);
+        config.mode = mode;
+        (config.timing.wait, config.timing.sweep) = (Duration::from_secs(60), Duration::from_secs(3_600));
+        let stage = open(config).await;
+        stage.until_live().await;
+        settle().await;
+        eventually("the first sweep is over", async || {
+            fake.take_seen();
+            settle().await;
+            fake.take_seen().is_empty()
+        })
+        .await;
+        fake.flip("dc1", "s7", 0, "critical");
+        settle().await;
+        let seen = fake.take_seen();
+        assert!((1..=3).contains(&seen.len()), "{mode:?}: {seen:#?}");
+        assert!(of_services(&seen) >= 1, "{mode:?}: {seen:#?}");
+        stage.drop_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_is_gone_is_not_watched_on() {
+    let fake = Fake::start(&["dc1"]).await;
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
+    fake.set("dc1", "other", mk_entries("other", 2, 1..=9));
+    let stage = following(&fake).await;
+    fake.set("dc1", "web", Vec::new());
+    stage
+        .until("web is gone", |catalog| {
+            catalog.services().all(|view| view.key.host.as_str() != "web.service.consul")
+        })
+        .await;
+    settle().await;
+    fake.take_seen();
+    fake.set("dc1", "third", mk_entries("third", 3, 1..=1));
+    fake.set("dc1", "third", Vec::new());
+    settle().await;
+    let seen = fake.take_seen();
+    assert!(seen.iter().all(|seen| !seen.path.ends_with("/web")), "{seen:#?}");
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=2));
+    until_served(&stage, "web", &FOUR[..2]).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_a_scope_cannot_be_reached_one_probe_is_made_and_not_one_per_service() {
+    let fake = Fake::start(&["dc1"]).await;
+    for service in 0..40_u8 {
+        let name = format!("s{service}");
+        fake.set("dc1", &name, mk_entries(&name, service, 1..=2));
+    }
+    let stage = following(&fake).await;
+    settle().await;
+    fake.take_seen();
+    fake.change(|state| state.datacenters.get_mut("dc1").unwrap().fails = Some((500, "No cluster leader")));
+    stage.until_stale().await;
+    settle().await;
+    fake.take_seen();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let seen = fake.take_seen();
+    assert_eq!(of_services(&seen), 0, "{seen:#?}");
+    assert!((2..=40).contains(&seen.len()), "{} probes in a second", seen.len());
+    fake.heal();
+    stage.until_live().await;
+    fake.set("dc1", "s3", mk_entries("s3", 3, 1..=5));
+    until_served(&stage, "s3", &["10.3.0.1", "10.3.0.2", "10.3.0.3", "10.3.0.4", "10.3.0.5"]).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_long_polls_become_a_doorbell() {
+    let fake = Fake::start(&["dc1"]).await;
+    for service in 0..20_u8 {
+        let name = format!("s{service}");
+        fake.set("dc1", &name, mk_entries(&name, service, 1..=2));
+    }
+    fake.change(|state| state.most_polls = Some(5));
+    let stage = following(&fake).await;
+    eventually("the doorbell is used", async || detail(&stage, "dc1", "mode").await.starts_with("doorbell"))
+        .await;
+    assert!(detail(&stage, "dc1", "mode").await.contains("too many requests"));
+    fake.set("dc1", "s4", mk_entries("s4", 4, 1..=3));
+    until_served(&stage, "s4", &["10.4.0.1", "10.4.0.2", "10.4.0.3"]).await;
+    fake.set("dc1", "s5", mk_entries("s5", 5, 2..=2));
+    until_served(&stage, "s5", &["10.5.0.2"]).await;
+    eventually("only the doorbells are waited at", async || fake.state.lock().polls <= 2).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_services_than_connections_are_followed_by_doorbell() {
+    let fake = Fake::start(&["dc1"]).await;
+    for service in 0..40_u8 {
+        let name = format!("s{service}");
+        fake.set("dc1", &name, mk_entries(&name, service, 1..=2));
+    }
+    let mut config = mk_config(&[&fake.url]);
+    (config.limits.connections, config.limits.concurrency) = (20, 4);
+    let stage = open(config).await;
+    stage.until_live().await;
+    eventually("it says so", async || {
+        detail(&stage, "dc1", "mode").await == "doorbell: more services than connections allow"
+    })
+    .await;
+    let most = fake.state.lock().most_at_once;
+    assert!(most <= 20, "{most} requests at once");
+    fake.flip("dc1", "s9", 0, "critical");
+    fake.set("dc1", "s9", mk_entries("s9", 9, 1..=4));
+    until_served(&stage, "s9", &["10.9.0.1", "10.9.0.2", "10.9.0.3", "10.9.0.4"]).await;
+    stage.drop_now().await;
+}
+
+/// The doorbell says nothing of an instance without checks: the sweep finds it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_doorbell_does_not_hear_is_found_soon() {
+    let fake = Fake::start(&["dc1"]).await;
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=1));
+    fake.set("dc1", "other", mk_entries("other", 2, 1..=9));
+    let mut config = mk_config(&[&fake.url]);
+    (config.mode, config.timing.sweep) = (ModeChoice::Doorbell, Duration::from_secs(3_600));
+    let stage = open(config).await;
+    stage.until_live().await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut entry = mk_entry("web", "10.1.0.7");
+    entry["Checks"] = serde_json::json!([]);
+    let mut entries = mk_entries("web", 1, 1..=1);
+    entries.push(entry);
+    fake.set("dc1", "web", entries);
+    until_served(&stage, "web", &["10.1.0.1", "10.1.0.7"]).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_server_is_asked_without_an_index() {
+    let (one, two) = (Fake::start(&["dc1"]).await, Fake::start(&["dc1"]).await);
+    for fake in [&one, &two] {
+        fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
+    }
+    two.set("dc1", "web", mk_entries("web", 1, 1..=3));
+    let stage = open(mk_config(&[&one.url, &two.url])).await;
+    until_served(&stage, "web", &FOUR).await;
+    assert!(two.take_seen().is_empty(), "the first address is asked while it answers");
+    one.change(|state| state.datacenters.get_mut("dc1").unwrap().fails = Some((500, "rpc error")));
+    until_served(&stage, "web", &FOUR[..3]).await;
+    let seen = two.take_seen();
+    let web: Vec<_> = seen.iter().filter(|seen| seen.path.ends_with("/web")).collect();
+    assert!(!web[0].query.contains_key("index"), "{web:#?}");
+    eventually("the address is shown", async || detail(&stage, "dc1", "address").await == two.url).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_file_is_read_again_when_it_changes_and_when_the_token_is_refused() {
+    let fake = Fake::start(&["dc1"]).await;
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
+    fake.know("first", "me");
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("token");
+    std::fs::write(&file, "first\n").unwrap();
+    let mut config = mk_config(&[&fake.url]);
+    config.auth.token = TokenSource::File(file.clone());
+    let stage = open(config).await;
+    until_served(&stage, "web", &FOUR).await;
+    fake.change(|state| state.tokens = [("second".to_owned(), "me")].into());
+    stage.until_stale().await;
+    assert_eq!(addresses(&stage, "web"), FOUR, "a refused token takes nothing away");
+    std::fs::write(&file, "second\n").unwrap();
+    stage.until_live().await;
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=3));
+    until_served(&stage, "web", &FOUR[..3]).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_is_not_followed() {
+    let (fake, other) = (Fake::start(&["dc1"]).await, Fake::start(&["dc1"]).await);
+    fake.know("hunter2", "me");
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
+    other.set("dc1", "web", mk_entries("web", 9, 1..=4));
+    let mut config = mk_config(&[&fake.url]);
+    config.auth.token = TokenSource::Value("hunter2".into());
+    let stage = open(config).await;
+    until_served(&stage, "web", &FOUR).await;
+    fake.spoil("/v1/", usize::MAX, Spoil::Redirect(format!("{}/v1/catalog/services", other.url)));
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=2));
+    stage.until_stale().await;
+    assert_eq!(addresses(&stage, "web"), FOUR);
+    assert!(other.take_seen().is_empty(), "the token went to somebody else");
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_never_saw_all_is_shown_and_trusted_while_it_is_the_same() {
+    let fake = Fake::start(&["dc1"]).await;
+    fake.know("least", "me");
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
+    fake.spoil("/v1/", usize::MAX, Spoil::Header("x-consul-results-filtered-by-acls", "true"));
+    let mut config = mk_config(&[&fake.url]);
+    config.auth.token = TokenSource::Value("least".into());
+    let stage = open(config).await;
+    until_served(&stage, "web", &FOUR).await;
+    eventually("the view is shown", async || detail(&stage, "dc1", "ACL view").await == "filtered by ACLs")
+        .await;
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=1));
+    until_served(&stage, "web", &FOUR[..1]).await;
+    fake.know("least", "me with fewer policies");
+    fake.set("dc1", "web", mk_entries("web", 1, 2..=2));
+    until_served(&stage, "web", &FOUR[..2]).await;
+    settle().await;
+    assert_eq!(addresses(&stage, "web"), FOUR[..2], "another token's view removes nothing");
+    stage.drop_now().await;
+}

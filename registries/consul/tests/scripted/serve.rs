@@ -1,0 +1,261 @@
+//! What the scripted Consul answers: the paths, long polls and headers of the real one.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::response::Response;
+use bytes::Bytes;
+use futures::stream;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use crate::fake::{Datacenter, Seen, Spoil, State};
+
+type Shared = Arc<Mutex<State>>;
+
+pub(crate) fn router(state: Shared, moved: watch::Sender<u64>) -> Router {
+    Router::new().fallback(move |request: Request| {
+        let (state, moved) = (Arc::clone(&state), moved.clone());
+        async move {
+            state.lock().at_once += 1;
+            let most = state.lock().at_once;
+            let before = state.lock().most_at_once;
+            state.lock().most_at_once = before.max(most);
+            let _guard = Guard(Arc::clone(&state));
+            let (parts, _) = request.into_parts();
+            answer(&state, &moved, &parts).await
+        }
+    })
+}
+
+struct Guard(Shared);
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.lock().at_once -= 1;
+    }
+}
+
+struct Poll(Shared);
+impl Drop for Poll {
+    fn drop(&mut self) {
+        self.0.lock().polls -= 1;
+    }
+}
+
+/// A plain answer before it is spoilt.
+struct Plain {
+    index: u64,
+    body: Value,
+}
+
+async fn answer(state: &Shared, moved: &watch::Sender<u64>, request: &Parts) -> Response {
+    let query = query(request.uri.query().unwrap_or_default());
+    let path = decode(request.uri.path());
+    let token = request.headers.get("x-consul-token").map(|value| value.to_str().unwrap().to_owned());
+    state.lock().seen.push(Seen { path: path.clone(), query: query.clone(), token: token.clone() });
+    let mut waits = moved.subscribe();
+    let index: Option<u64> = query.get("index").map(|index| index.parse().unwrap());
+    let until = Instant::now() + wait(query.get("wait"));
+    let mut poll = None;
+    loop {
+        waits.borrow_and_update();
+        if let Some(refused) = refused(state, &path, &query, token.as_deref()) {
+            return refused;
+        }
+        let plain = plain(&state.lock(), &path, &query, token.as_deref());
+        let Some(plain) = plain else { return status(404, "no such path") };
+        let late = Instant::now() >= until;
+        if index.is_none_or(|index| plain.index != index) || late {
+            return spoilt(state, &path, &query, plain).await;
+        }
+        if poll.is_none() {
+            let mut locked = state.lock();
+            if locked.most_polls.is_some_and(|most| locked.polls >= most) {
+                return status(429, "Your IP is issuing too many concurrent connections");
+            }
+            locked.polls += 1;
+            locked.most_seen = locked.most_seen.max(locked.polls);
+            drop(locked);
+            poll = Some(Poll(Arc::clone(state)));
+        }
+        let _ = timeout_at(until, waits.changed()).await;
+    }
+}
+
+fn dc<'a>(state: &'a State, query: &BTreeMap<String, String>) -> Option<&'a Datacenter> {
+    state.datacenters.get(query.get("dc").unwrap_or(&state.own))
+}
+
+fn refused(
+    state: &Shared,
+    path: &str,
+    query: &BTreeMap<String, String>,
+    token: Option<&str>,
+) -> Option<Response> {
+    let state = state.lock();
+    let known = state.tokens.is_empty() || token.is_some_and(|token| state.tokens.contains_key(token));
+    if !known {
+        return Some(status(403, "ACL not found"));
+    }
+    let Some(dc) = dc(&state, query) else { return Some(status(500, "No path to datacenter")) };
+    if path == "/v1/catalog/datacenters"
+        && query.is_empty()
+        && state.datacenters.values().any(|dc| dc.fails.is_none())
+    {
+        return None;
+    }
+    dc.fails.map(|(code, body)| status(code, body))
+}
+
+fn plain(state: &State, path: &str, query: &BTreeMap<String, String>, token: Option<&str>) -> Option<Plain> {
+    let dc = dc(state, query)?;
+    let mut names: Vec<&String> = state.datacenters.keys().collect();
+    names.sort_by_key(|name| **name != state.own);
+    let plain = match path {
+        "/v1/catalog/datacenters" => Plain { index: 1, body: json!(names) },
+        "/v1/agent/self" => Plain { index: 1, body: json!({"Config": {"Datacenter": state.own}}) },
+        "/v1/acl/token/self" => {
+            let who = token.and_then(|token| state.tokens.get(token)).copied().unwrap_or("anonymous");
+            Plain { index: 1, body: json!({"AccessorID": who, "Policies": []}) }
+        }
+        "/v1/catalog/services" => {
+            let names = dc.services.keys().map(|name| (name.clone(), json!([])));
+            let consul = [("consul".to_owned(), json!([]))];
+            Plain { index: dc.catalog, body: Value::Object(names.chain(consul).collect()) }
+        }
+        "/v1/health/state/any" => {
+            let checks = dc.services.values().flat_map(|service| &service.entries);
+            let checks = checks.flat_map(|entry| entry["Checks"].as_array().unwrap().clone());
+            Plain { index: dc.checks, body: Value::Array(checks.collect()) }
+        }
+        _ => {
+            let name = path.strip_prefix("/v1/health/service/")?;
+            match dc.services.get(name) {
+                Some(service) => {
+                    let mut entries = service.entries.clone();
+                    if state.shuffled {
+                        entries.reverse();
+                    }
+                    Plain { index: service.index, body: Value::Array(entries) }
+                }
+                None => Plain { index: dc.extinction, body: json!([]) },
+            }
+        }
+    };
+    Some(plain)
+}
+
+async fn spoilt(state: &Shared, path: &str, query: &BTreeMap<String, String>, plain: Plain) -> Response {
+    let spoils = take_rules(state, path, query);
+    let mut headers: BTreeMap<&str, String> = BTreeMap::new();
+    headers.insert("content-type", "application/json".to_owned());
+    headers.insert("x-consul-index", plain.index.to_string());
+    headers.insert("x-consul-knownleader", "true".to_owned());
+    headers.insert("x-consul-lastcontact", "0".to_owned());
+    let mut body = serde_json::to_vec(&plain.body).unwrap();
+    let mut truncated = false;
+    let mut slow = Duration::ZERO;
+    for spoil in spoils {
+        match spoil {
+            Spoil::Status(code, text) => return status(code, text),
+            Spoil::Header(name, "") => drop(headers.remove(name)),
+            Spoil::Header(name, value) => drop(headers.insert(name, value.to_owned())),
+            Spoil::NoIndex => drop(headers.remove("x-consul-index")),
+            Spoil::Index(index) => drop(headers.insert("x-consul-index", index.to_string())),
+            Spoil::Body(kind, other) => {
+                headers.insert("content-type", kind.to_owned());
+                body = other;
+            }
+            Spoil::Truncated => truncated = true,
+            Spoil::Slow(by) => slow = by,
+            Spoil::Redirect(to) => {
+                return Response::builder().status(302).header("location", to).body(Body::empty()).unwrap();
+            }
+            Spoil::Bomb(megabytes) => {
+                headers.insert("content-encoding", "gzip".to_owned());
+                body = bomb(megabytes);
+            }
+        }
+    }
+    let mut response = Response::builder().status(200);
+    for (name, value) in headers {
+        response = response.header(name, value);
+    }
+    if truncated {
+        response = response.header("content-length", body.len());
+        body.truncate(body.len() / 2);
+        let chunks = [Ok(Bytes::from(body)), Err(std::io::Error::other("broken off"))];
+        return response.body(Body::from_stream(stream::iter(chunks))).unwrap();
+    }
+    tokio::time::sleep(slow).await;
+    response.body(Body::from(body)).unwrap()
+}
+
+fn take_rules(state: &Shared, path: &str, query: &BTreeMap<String, String>) -> Vec<Spoil> {
+    let mut state = state.lock();
+    let leader = !query.contains_key("stale");
+    let mut out = Vec::new();
+    for rule in &mut state.rules {
+        if rule.left > 0 && !(leader && rule.spares_leader) && path.starts_with(rule.path) {
+            rule.left -= 1;
+            out.push(rule.spoil.clone());
+        }
+    }
+    out
+}
+
+/// So many megabytes of spaces in a JSON list, in stored and repeated gzip members: small on the wire.
+fn bomb(megabytes: usize) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    let spaces = vec![b' '; 1 << 20];
+    encoder.write_all(b"[").unwrap();
+    for _ in 0..megabytes {
+        encoder.write_all(&spaces).unwrap();
+    }
+    encoder.write_all(b"]").unwrap();
+    encoder.finish().unwrap()
+}
+
+fn status(code: u16, body: &'static str) -> Response {
+    Response::builder().status(code).body(Body::from(body)).unwrap()
+}
+
+fn wait(text: Option<&String>) -> Duration {
+    let Some(text) = text else { return Duration::ZERO };
+    let wait = Duration::from_millis(text.strip_suffix("ms").unwrap().parse().unwrap());
+    wait + wait / 16
+}
+
+fn query(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(name), decode(value))
+        })
+        .collect()
+}
+
+fn decode(text: &str) -> String {
+    let mut out = Vec::new();
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'%' => {
+                let hex = [bytes.next().unwrap(), bytes.next().unwrap()];
+                out.push(u8::from_str_radix(std::str::from_utf8(&hex).unwrap(), 16).unwrap());
+            }
+            b'+' => out.push(b' '),
+            other => out.push(other),
+        }
+    }
+    String::from_utf8(out).unwrap()
+}

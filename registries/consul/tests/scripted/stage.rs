@@ -1,0 +1,125 @@
+//! A registry over the scripted Consul on a real core and pump, with times that suit a test.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tributary_conformance::{Act, Harness, Script, Service, Stage, served};
+use tributary_consul::config::{Address, Datacenters};
+use tributary_consul::{ConsulConfig, ConsulFactory};
+use tributary_model::{ClusterId, Hostname, RegistryName};
+use tributary_registry_api::RegistryFactory;
+
+use crate::fake::Fake;
+
+/// Waits and pauses that are a hundredth of the real ones.
+pub(crate) fn mk_config(urls: &[&str]) -> ConsulConfig {
+    let mut config =
+        ConsulConfig::new(urls.iter().map(|url| Address::parse(url).unwrap()).collect()).unwrap();
+    let millis = Duration::from_millis;
+    let timing = &mut config.timing;
+    (timing.wait, timing.grace) = (millis(2_000), millis(1_000));
+    (timing.pause_first, timing.pause_most) = (millis(50), millis(200));
+    (timing.pause_auth, timing.pause_config) = (millis(100), millis(100));
+    (timing.burst, timing.refill) = (100, millis(10));
+    (timing.coalesce, timing.sweep) = (millis(20), millis(2_000));
+    (timing.poll, timing.files) = (millis(100), millis(50));
+    config.datacenters = Datacenters::Local;
+    config.mapping.direct.all = true;
+    config
+}
+
+/// One registry over this Consul.
+pub(crate) struct One {
+    pub(crate) config: ConsulConfig,
+}
+
+#[async_trait]
+impl Harness for One {
+    async fn script(&self) -> Box<dyn Script> {
+        Box::new(Given { config: self.config.clone() })
+    }
+    fn patience(&self) -> Duration {
+        Duration::from_secs(3)
+    }
+}
+
+struct Given {
+    config: ConsulConfig,
+}
+
+#[async_trait]
+impl Script for Given {
+    fn factory(&self) -> Arc<dyn RegistryFactory> {
+        mk_factory(self.config.clone())
+    }
+    fn host(&self, service: &str) -> Hostname {
+        Hostname::new(format!("{service}.service.consul")).unwrap()
+    }
+    async fn set(&mut self, _: usize, _: &Service) {}
+    async fn delete(&mut self, _: &str) {}
+    async fn act(&mut self, _: Act) {}
+}
+
+pub(crate) fn mk_factory(config: ConsulConfig) -> Arc<dyn RegistryFactory> {
+    let name = RegistryName::new("consul").unwrap();
+    Arc::new(ConsulFactory::new(name, ClusterId::new("consul").unwrap(), config).unwrap().seeded(7))
+}
+
+/// A registry that has begun.
+pub(crate) async fn open(config: ConsulConfig) -> Stage {
+    let stage = Stage::prepare(&One { config }, &[]).await;
+    stage.open().await;
+    stage
+}
+
+/// A registry that follows all that this Consul has.
+pub(crate) async fn following(fake: &Fake) -> Stage {
+    let stage = open(mk_config(&[&fake.url])).await;
+    stage.until_live().await;
+    stage
+}
+
+/// Which addresses of a service are served.
+pub(crate) fn addresses(stage: &Stage, service: &str) -> Vec<String> {
+    let host = Hostname::new(format!("{service}.service.consul")).unwrap();
+    let found: BTreeSet<IpAddr> = served(&stage.handle.catalog()).remove(&host).unwrap_or_default();
+    found.into_iter().map(|ip| ip.to_string()).collect()
+}
+
+/// Waits until exactly these are served.
+pub(crate) async fn until_served(stage: &Stage, service: &str, want: &[&str]) {
+    let host = Hostname::new(format!("{service}.service.consul")).unwrap();
+    let want: BTreeSet<IpAddr> = want.iter().map(|ip| ip.parse().unwrap()).collect();
+    let what = format!("{service} at {want:?}");
+    stage.until(&what, |catalog| served(catalog).remove(&host).unwrap_or_default() == want).await;
+}
+
+/// How many removals are held.
+pub(crate) async fn held(stage: &Stage) -> usize {
+    stage.handle.inspect(|core| core.held().count()).await.unwrap()
+}
+
+/// A detail of a scope's status.
+pub(crate) async fn detail(stage: &Stage, scope: &str, name: &str) -> String {
+    let (scope, name) = (scope.to_owned(), name.to_owned());
+    let find = move |core: &tributary_core::Core| {
+        let registry = core.status().remove(0);
+        let source = registry.sources.into_iter().find(|(own, _)| own.as_str() == scope);
+        let details = source.map(|(_, view)| view.status.details);
+        details.and_then(|all| all.iter().find(|(own, _)| **own == *name).map(|(_, value)| value.to_string()))
+    };
+    stage.handle.inspect(find).await.unwrap().unwrap_or_default()
+}
+
+/// Waits until something holds that no catalog tells.
+pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(12), waiting).await.is_ok(), "{what}: did not come");
+}

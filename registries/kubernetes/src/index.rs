@@ -115,7 +115,7 @@ impl Index {
             }
             Input::Withheld(feed) => {
                 self.sweeps.remove(&feed);
-                self.sync.listed(&feed);
+                self.sync.withheld(&feed);
             }
         }
     }

@@ -7,15 +7,16 @@
 mod feed;
 mod status;
 
+use std::collections::BTreeSet;
 use std::pin::Pin;
 
 use futures::stream::{FuturesUnordered, StreamExt};
 use futures::{Future, FutureExt};
-use tributary_model::{Delta, SourceStatus};
+use tributary_model::{Delta, SourceState, SourceStatus};
 use tributary_registry_api::Inlet;
 
 use crate::index::Index;
-use crate::input::Input;
+use crate::input::{Feed, Input};
 use feed::{Source, Word};
 use status::Standing;
 
@@ -34,15 +35,16 @@ pub(crate) struct Rim {
     told: Option<SourceStatus>,
     /// Whether a first list ended since the index was last flushed, or all have.
     ripe: bool,
-    waiting: usize,
+    /// Feeds whose first list has not ended.
+    waiting: BTreeSet<Feed>,
 }
 
 impl Rim {
     /// Over an index that knows nothing, with the watches that feed it.
     pub(crate) fn new(index: Index, feeds: Feeds) -> Self {
         let standing = Standing::new(&feeds);
+        let waiting = feeds.planned.iter().map(|planned| planned.feed.clone()).collect();
         let watches: FuturesUnordered<Heard> = feeds.sources.into_iter().map(heard).collect();
-        let waiting = watches.len();
         Self { index, standing, watches, told: None, ripe: true, waiting }
     }
 
@@ -80,8 +82,8 @@ impl Rim {
     }
 
     fn apply(&mut self, input: Input) {
-        if matches!(input, Input::Listed(_) | Input::Absent(_) | Input::Withheld(_)) {
-            self.waiting = self.waiting.saturating_sub(1);
+        if let Input::Listed(feed) | Input::Absent(feed) | Input::Withheld(feed) = &input {
+            self.waiting.remove(feed);
             self.ripe = true;
         }
         self.index.apply(input);
@@ -92,9 +94,13 @@ impl Rim {
         let mut deltas = Vec::new();
         if self.ripe {
             deltas = self.index.flush();
-            self.ripe = self.waiting == 0;
+            self.ripe = self.waiting.is_empty();
         }
         let status = self.standing.status(self.index.details());
+        if status.state != SourceState::Live {
+            // watches that go on do not make up for a credential or a right that was lost
+            deltas.retain(|delta| !matches!(delta, Delta::Progress(_)));
+        }
         if self.told.as_ref() != Some(&status) {
             deltas.push(Delta::Status(self.index.inputs().options.scope.clone(), status.clone()));
             self.told = Some(status);

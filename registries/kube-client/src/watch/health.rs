@@ -25,8 +25,8 @@ pub(crate) struct Health {
     trouble: Option<Trouble>,
     /// What is wrong with the small list beside it.
     probe: Option<Trouble>,
-    /// What to say of a kind that is not there.
-    absent: Option<Trouble>,
+    /// What to say of a kind that is not there, which is no trouble.
+    absent: Option<Arc<str>>,
     /// The watch has been silent for too long, since it was last heard.
     silent: Option<(Arc<str>, Mono)>,
     /// A list has been completed.
@@ -85,11 +85,11 @@ impl Health {
         self.probe = found;
     }
     /// The kind is not served.
-    pub(crate) fn absent(&mut self, looked_for: Trouble) {
+    pub(crate) fn absent(&mut self, reason: Arc<str>) {
         self.listed = false;
         self.trouble = None;
         self.probe = None;
-        self.absent = Some(looked_for);
+        self.absent = Some(reason);
     }
     /// The watch has brought nothing for this long.
     pub(crate) fn silent(&mut self, lasted: Duration, retry: Mono) {
@@ -127,9 +127,11 @@ impl Health {
 
     fn current(&self) -> (SourceState, Arc<str>, Option<Mono>) {
         let of = |trouble: &Trouble| (trouble.state, Arc::clone(&trouble.reason), Some(trouble.retry));
-        let wrong = self.trouble.as_ref().or(self.absent.as_ref());
-        if let Some(trouble) = wrong {
+        if let Some(trouble) = &self.trouble {
             return of(trouble);
+        }
+        if let Some(reason) = &self.absent {
+            return (SourceState::Live, Arc::clone(reason), None);
         }
         if !self.listed {
             return (SourceState::Syncing, Arc::clone(&self.syncing), None);

@@ -6,6 +6,8 @@
 
 mod beside;
 mod main_line;
+#[cfg(test)]
+mod properties;
 
 use std::time::Duration;
 

@@ -16,6 +16,7 @@ async fn an_absent_kind_counts_as_listed_and_is_picked_up_when_it_appears() {
     fixture.until("absent", |fixture| fixture.absent == 1).await;
     fixture.pass(secs(100)).await;
     assert_eq!((fixture.absent, fixture.listed), (1, 0), "said once");
+    assert_eq!(fixture.confirmed, 3, "and confirmed with every look");
     assert!(fixture.reason().contains("things.test has no things in v1, v1beta1"), "{}", fixture.reason());
     fixture.server.install(THINGS);
     fixture.server.put("things", pod("a", "10.0.0.1"));

@@ -45,6 +45,16 @@ pub const fn joined(collection: CollectionKind) -> &'static [Kind] {
     }
 }
 
+/// The optional kinds that are not only joined by a collection's facts, but become facts of it.
+const fn made_of(collection: CollectionKind) -> &'static [Kind] {
+    match collection {
+        CollectionKind::Services | CollectionKind::Groups => &[Kind::Import],
+        CollectionKind::Gateways => &[Kind::Gateway],
+        CollectionKind::Settings => &[Kind::MeshConfig],
+        CollectionKind::Workloads => &[],
+    }
+}
+
 /// What is known of the feeds, and what follows for the collections.
 #[derive(Debug)]
 pub(super) struct Sync {
@@ -52,7 +62,9 @@ pub(super) struct Sync {
     feeds: BTreeSet<Feed>,
     listed: BTreeSet<Feed>,
     confirmed: BTreeSet<Feed>,
-    synced: BTreeMap<CollectionKind, bool>,
+    /// Optional feeds that cannot be read now.
+    withheld: BTreeSet<Feed>,
+    synced: BTreeMap<CollectionKind, Completeness>,
     started: bool,
 }
 
@@ -63,17 +75,24 @@ impl Sync {
             feeds: options.feeds().into_iter().collect(),
             listed: BTreeSet::new(),
             confirmed: BTreeSet::new(),
-            synced: COLLECTIONS.into_iter().map(|kind| (kind, false)).collect(),
+            withheld: BTreeSet::new(),
+            synced: BTreeMap::new(),
             started: false,
         }
     }
     fn collection(&self, kind: CollectionKind) -> Collection {
         Collection { scope: self.scope.clone(), kind }
     }
-    /// A feed has listed, or need not be waited for.
+    /// A feed has listed.
     pub(super) fn listed(&mut self, feed: &Feed) {
+        self.withheld.remove(feed);
         self.listed.insert(feed.clone());
         self.confirmed.insert(feed.clone());
+    }
+    /// A feed need not be waited for, and says nothing of what is gone.
+    pub(super) fn withheld(&mut self, feed: &Feed) {
+        self.withheld.insert(feed.clone());
+        self.listed.insert(feed.clone());
     }
     /// A feed is followed up to now.
     pub(super) fn confirmed(&mut self, feed: &Feed) {
@@ -85,6 +104,12 @@ impl Sync {
     }
     fn all_in(&self, kind: CollectionKind, known: &BTreeSet<Feed>) -> bool {
         self.feeds.iter().filter(|feed| joined(kind).contains(&feed.kind)).all(|feed| known.contains(feed))
+    }
+    /// A collection whose facts are made of objects that cannot be read is not all there: what an earlier run
+    /// said of them stays.
+    fn completeness(&self, kind: CollectionKind) -> Completeness {
+        let lacks = self.withheld.iter().any(|feed| made_of(kind).contains(&feed.kind));
+        if lacks { Completeness::Partial } else { Completeness::Complete }
     }
     /// The run's first words: what is required, and that nothing of it has been kept from another run.
     pub(super) fn begin(&mut self) -> Vec<Delta> {
@@ -98,16 +123,66 @@ impl Sync {
     pub(super) fn end(&mut self) -> Vec<Delta> {
         let mut out = Vec::new();
         for kind in COLLECTIONS {
-            let before = self.synced.get(&kind).copied().unwrap_or_default();
-            if !before && self.is_ready(kind) {
-                self.synced.insert(kind, true);
-                out.push(Delta::Synced(self.collection(kind), Completeness::Complete));
+            let how = self.completeness(kind);
+            let before = self.synced.get(&kind).copied();
+            let news =
+                before.is_none() || before == Some(Completeness::Partial) && how == Completeness::Complete;
+            if news && self.is_ready(kind) {
+                self.synced.insert(kind, how);
+                out.push(Delta::Synced(self.collection(kind), how));
             }
         }
-        if !self.confirmed.is_empty() && self.feeds.iter().all(|feed| self.confirmed.contains(feed)) {
+        let quiet = |feed: &Feed| self.confirmed.contains(feed) || self.withheld.contains(feed);
+        if !self.confirmed.is_empty() && self.feeds.iter().all(quiet) {
             self.confirmed.clear();
             out.extend(COLLECTIONS.iter().map(|kind| Delta::Progress(self.collection(*kind))));
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mk::mk_options;
+
+    fn synced(sync: &mut Sync, of: CollectionKind) -> Vec<Completeness> {
+        let said = |delta: Delta| match delta {
+            Delta::Synced(collection, how) if collection.kind == of => Some(how),
+            _ => None,
+        };
+        sync.end().into_iter().filter_map(said).collect()
+    }
+
+    #[test]
+    fn what_cannot_be_read_sweeps_nothing_until_it_can() {
+        let options = mk_options();
+        let mut sync = Sync::new(&options);
+        for feed in options.feeds().iter().filter(|feed| feed.kind != Kind::Gateway) {
+            sync.listed(feed);
+        }
+        assert!(synced(&mut sync, CollectionKind::Gateways).is_empty(), "waited for");
+        sync.withheld(&Feed::all(Kind::Gateway));
+        assert_eq!(synced(&mut sync, CollectionKind::Gateways), [Completeness::Partial]);
+        assert!(synced(&mut sync, CollectionKind::Gateways).is_empty(), "said once");
+        sync.listed(&Feed::all(Kind::Gateway));
+        assert_eq!(synced(&mut sync, CollectionKind::Gateways), [Completeness::Complete]);
+    }
+
+    #[test]
+    fn a_kind_that_cannot_be_read_does_not_keep_the_others_from_being_confirmed() {
+        let options = mk_options();
+        let mut sync = Sync::new(&options);
+        let is_progress = |delta: &Delta| matches!(delta, Delta::Progress(_));
+        for feed in options.feeds() {
+            sync.listed(&feed);
+        }
+        sync.withheld(&Feed::all(Kind::Gateway));
+        sync.end();
+        for feed in options.feeds().iter().filter(|feed| feed.kind != Kind::Gateway) {
+            assert!(!sync.end().iter().any(is_progress), "{feed:?} is not confirmed yet");
+            sync.confirmed(feed);
+        }
+        assert_eq!(sync.end().iter().filter(|delta| is_progress(delta)).count(), COLLECTIONS.len());
     }
 }

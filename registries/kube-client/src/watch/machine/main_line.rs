@@ -1,10 +1,9 @@
 //! The main line: list, watch, resume, and what to do when one of them fails.
 
-use tributary_model::{Mono, SourceState};
+use tributary_model::Mono;
 
 use super::super::failure::Failure;
 use super::super::head::Head;
-use super::super::health::Trouble;
 use super::super::words::{Action, Ask, Say};
 use super::{Machine, Phase, Then};
 
@@ -264,17 +263,14 @@ impl Machine {
             let failure = Failure::NotFound(reason);
             return self.health.failed(self.trouble("list", &failure, until, false));
         }
-        self.health.absent(Trouble {
-            state: SourceState::Live,
-            reason: reason.into(),
-            retry: until,
-            until_heard: false,
-        });
-        if !std::mem::replace(&mut self.absent, true) {
-            self.awaited = false;
-            self.table.clear();
-            out.push(Action::Say(Say::Absent));
+        let every = self.timing.probe.as_secs();
+        self.health.absent(format!("{reason}; looked for every {every} s").into());
+        if std::mem::replace(&mut self.absent, true) {
+            return out.push(Action::Say(Say::Confirmed));
         }
+        self.awaited = false;
+        self.table.clear();
+        out.push(Action::Say(Say::Absent));
     }
 
     /// The watch has brought nothing for too long: it is opened again, and an audit says what it kept back.

@@ -1,0 +1,182 @@
+//! A cluster with what the registry reads, and one run over it whose words are kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tributary_kube_client::Connection;
+use tributary_kubernetes::{KubernetesFactory, Options};
+use tributary_model::{
+    ClusterId, Collection, CollectionKind, Completeness, Delta, Fact, Generation, Item, Key, ObjectRef,
+    Problem, RegistryName, SourceState, SourceStatus,
+};
+use tributary_registry_api::{
+    AskSender, CancellationToken, Outlet, ProcessClock, RegistryError, RegistryFactory, RegistryIo, Run,
+    asks, inlet,
+};
+use tributary_scripted_api::{ApiServer, Kind};
+
+const fn core(plural: &'static str, kind: &'static str, namespaced: bool) -> Kind {
+    Kind { group: "", version: "v1", plural, kind, namespaced }
+}
+const fn of(group: &'static str, plural: &'static str, kind: &'static str) -> Kind {
+    Kind { group, version: "v1", plural, kind, namespaced: true }
+}
+
+/// What every cluster serves.
+pub(crate) const KINDS: [Kind; 6] = [
+    core("namespaces", "Namespace", false),
+    core("services", "Service", true),
+    core("pods", "Pod", true),
+    core("nodes", "Node", false),
+    core("configmaps", "ConfigMap", true),
+    of("discovery.k8s.io", "endpointslices", "EndpointSlice"),
+];
+/// What only some serve.
+pub(crate) const GATEWAYS: Kind = of("gateway.networking.k8s.io", "gateways", "Gateway");
+
+/// A server with the namespace `shop`.
+pub(crate) fn serve() -> ApiServer {
+    let server = ApiServer::new(&KINDS);
+    server.put("namespaces", json!({"metadata": {"name": "shop"}}));
+    server
+}
+
+pub(crate) fn service(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": "shop", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"clusterIP": "10.96.0.1", "type": "ClusterIP", "ports": [{"name": "tcp", "port": 80, "protocol": "TCP"}]},
+    })
+}
+
+pub(crate) fn slice(name: &str, service: &str, ips: &[String]) -> Value {
+    let endpoint = |ip: &String| json!({"addresses": [ip], "conditions": {"ready": true}});
+    json!({
+        "metadata": {"name": name, "namespace": "shop", "labels": {"kubernetes.io/service-name": service}},
+        "addressType": "IPv4",
+        "ports": [{"name": "tcp", "port": 8080, "protocol": "TCP"}],
+        "endpoints": ips.iter().map(endpoint).collect::<Vec<_>>(),
+    })
+}
+
+pub(crate) fn factory(server: &ApiServer) -> KubernetesFactory {
+    let options = Options::new(ClusterId::new("Kubernetes").unwrap()).unwrap();
+    let connection = Connection::over(server.client(), "a script", "https://scripted");
+    KubernetesFactory::new(RegistryName::new("kubernetes").unwrap(), connection, options).seed(7)
+}
+
+/// A run, and what it has said.
+pub(crate) struct RunOf {
+    pub(crate) server: ApiServer,
+    outlet: Outlet,
+    _asks: AskSender,
+    stop: CancellationToken,
+    pub(crate) task: JoinHandle<Result<(), RegistryError>>,
+    pub(crate) facts: BTreeMap<Key, Fact>,
+    pub(crate) synced: BTreeMap<CollectionKind, Completeness>,
+    required: Vec<Collection>,
+    pub(crate) problems: BTreeMap<ObjectRef, Problem>,
+    pub(crate) statuses: Vec<SourceStatus>,
+    pub(crate) progress: usize,
+    pub(crate) words: usize,
+}
+
+impl RunOf {
+    pub(crate) fn start(server: &ApiServer) -> Self {
+        let run = Run { registry: RegistryName::new("kubernetes").unwrap(), generation: Generation(1) };
+        let clock = Arc::new(ProcessClock::starting_now());
+        let (out, outlet) = inlet(run, clock, Arc::new(Notify::new()));
+        let (asker, asked) = asks();
+        let registry = factory(server).build().unwrap();
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(registry.run(RegistryIo { out, asks: asked }, stop.clone()));
+        Self {
+            server: server.clone(),
+            outlet,
+            _asks: asker,
+            stop,
+            task,
+            facts: BTreeMap::new(),
+            synced: BTreeMap::new(),
+            required: Vec::new(),
+            problems: BTreeMap::new(),
+            statuses: Vec::new(),
+            progress: 0,
+            words: 0,
+        }
+    }
+    /// Lets so much time pass, and takes what was said.
+    pub(crate) async fn pass(&mut self, time: Duration) {
+        tokio::time::sleep(time).await;
+        for word in self.outlet.take() {
+            self.words += 1;
+            self.apply(word.value);
+        }
+    }
+    pub(crate) async fn until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) {
+        for _ in 0..36_000 {
+            if holds(self) {
+                return;
+            }
+            self.pass(Duration::from_millis(100)).await;
+        }
+        panic!("never {what}; said {:?}", self.statuses);
+    }
+    pub(crate) async fn live(&mut self) {
+        self.until("live", |run| run.state() == SourceState::Live).await;
+    }
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+    pub(crate) fn status(&self) -> SourceStatus {
+        self.statuses.last().cloned().unwrap_or_default()
+    }
+    pub(crate) fn state(&self) -> SourceState {
+        self.status().state
+    }
+    pub(crate) fn part(&self, name: &str) -> SourceState {
+        let status = self.status();
+        status.parts.iter().find(|part| &*part.name == name).expect("a part of that name").state
+    }
+    /// Whether everything that was said to be required is synced.
+    pub(crate) fn is_synced(&self) -> bool {
+        !self.required.is_empty() && self.required.iter().all(|one| self.synced.contains_key(&one.kind))
+    }
+    /// The names of the objects that declare services.
+    pub(crate) fn services(&self) -> Vec<String> {
+        let name = |key: &Key| match &key.item {
+            Item::Service(key) => Some(key.object.name.to_string()),
+            _ => None,
+        };
+        self.facts.keys().filter_map(name).collect()
+    }
+    /// How many addresses the groups have together.
+    pub(crate) fn addresses(&self) -> usize {
+        let count = |fact: &Fact| match fact {
+            Fact::Group(_, group) => group.addresses.len(),
+            _ => 0,
+        };
+        self.facts.values().map(count).sum()
+    }
+    fn apply(&mut self, delta: Delta) {
+        match delta {
+            Delta::Required(all) => self.required = all,
+            Delta::Put(scope, fact, _) => {
+                drop(self.facts.insert(Key { scope, item: fact.item() }, fact));
+            }
+            Delta::Drop(key, _) => drop(self.facts.remove(&key)),
+            Delta::Synced(collection, completeness) => {
+                self.synced.insert(collection.kind, completeness);
+            }
+            Delta::Problem(object, Some(problem)) => drop(self.problems.insert(object, problem)),
+            Delta::Problem(object, None) => drop(self.problems.remove(&object)),
+            Delta::Status(_, status) => self.statuses.push(status),
+            Delta::Progress(_) => self.progress += 1,
+            Delta::Restart(_) | Delta::LeftOut(..) => {}
+        }
+    }
+}

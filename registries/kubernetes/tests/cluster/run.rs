@@ -1,0 +1,165 @@
+//! One run: when it is synced, how it degrades, what it says of itself.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tributary_model::{CollectionKind, Completeness, SourceState};
+use tributary_scripted_api::{Answer, ApiServer, Verb};
+
+use crate::fixture::{GATEWAYS, RunOf, serve, service, slice};
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn shop() -> ApiServer {
+    let server = serve();
+    for name in ["cart", "pay"] {
+        server.put("services", service(name));
+        server.put("endpointslices", slice(name, name, &["10.0.0.1".to_owned(), "10.0.0.2".to_owned()]));
+    }
+    server
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_says_what_the_cluster_holds_and_follows_it() {
+    let mut run = RunOf::start(&shop());
+    run.live().await;
+    assert_eq!((run.services(), run.addresses()), (vec!["cart".to_owned(), "pay".to_owned()], 4));
+    assert!(run.is_synced(), "{:?}", run.synced);
+    run.server.put("endpointslices", slice("pay", "pay", &["10.0.0.3".to_owned()]));
+    run.until("one address fewer", |run| run.addresses() == 3).await;
+    run.server.delete("services", "shop", "cart");
+    run.until("cart is gone", |run| run.services() == ["pay"]).await;
+    let details = run.status().details;
+    assert!(details.contains(&("credential".into(), "a script".into())), "{details:?}");
+    run.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_said_of_a_collection_before_all_that_it_joins_has_listed() {
+    let server = shop();
+    server.answer("/pods", None, 1, Answer::Busy(secs(20)));
+    let mut run = RunOf::start(&server);
+    run.pass(secs(10)).await;
+    assert!(run.synced.contains_key(&CollectionKind::Services), "services do not join pods");
+    assert!(!run.synced.contains_key(&CollectionKind::Groups) && run.addresses() == 0);
+    assert_ne!(run.state(), SourceState::Live);
+    run.live().await;
+    assert_eq!(run.addresses(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forbidden_required_kind_is_told_and_waited_for() {
+    let server = shop();
+    server.answer("/endpointslices", None, usize::MAX, Answer::Status(403, "no list"));
+    let mut run = RunOf::start(&server);
+    run.pass(secs(60)).await;
+    assert_eq!((run.state(), run.part("services")), (SourceState::Forbidden, SourceState::Live));
+    assert!(run.status().reason.contains("endpointslices"), "{}", run.status().reason);
+    assert!(!run.synced.contains_key(&CollectionKind::Groups));
+    server.heal();
+    run.live().await;
+    assert!(run.is_synced() && run.addresses() == 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forbidden_optional_kind_degrades_alone_and_recovers() {
+    let server = shop();
+    server.install(GATEWAYS);
+    server.answer("/gateways", None, usize::MAX, Answer::Status(403, "no list"));
+    let mut run = RunOf::start(&server);
+    run.live().await;
+    assert!(run.is_synced(), "nobody waits for it: {:?}", run.synced);
+    assert_eq!(run.part("gateways"), SourceState::Forbidden);
+    assert_eq!(run.synced[&CollectionKind::Gateways], Completeness::Partial, "nothing is known to be gone");
+    assert_eq!(run.synced[&CollectionKind::Groups], Completeness::Complete);
+    assert!(run.status().reason.contains("gateways"), "it is told beside: {}", run.status().reason);
+    server.heal();
+    run.until("restored", |run| run.part("gateways") == SourceState::Live).await;
+    assert_eq!(&*run.status().reason, "");
+    assert_eq!(run.synced[&CollectionKind::Gateways], Completeness::Complete);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_credential_is_told_within_a_minute_and_nothing_is_withdrawn() {
+    let mut run = RunOf::start(&shop());
+    run.live().await;
+    run.pass(secs(45)).await;
+    let said = run.statuses.len();
+    run.server.answer("", Some(Verb::Probe), usize::MAX, Answer::Status(401, "revoked"));
+    run.pass(secs(60)).await;
+    assert!(run.statuses.len() > said && run.state() == SourceState::AuthFailed, "{:?}", run.status());
+    let progress = run.progress;
+    run.pass(secs(200)).await;
+    assert_eq!(run.progress, progress, "bookmarks do not make up for a lost credential");
+    assert_eq!((run.services().len(), run.addresses()), (2, 4));
+    run.server.put("services", service("late"));
+    run.until("late", |run| run.services().len() == 3).await;
+    assert_eq!(run.state(), SourceState::AuthFailed, "the watches still run");
+    run.server.heal();
+    run.live().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_goes_away_and_comes_back_changes_no_fact() {
+    let mut run = RunOf::start(&shop());
+    run.live().await;
+    let before = run.facts.clone();
+    run.server.answer("", None, usize::MAX, Answer::Status(503, "down"));
+    for plural in ["services", "endpointslices", "pods", "nodes", "namespaces"] {
+        run.server.end(plural);
+    }
+    run.pass(secs(300)).await;
+    assert_eq!((run.state(), &run.facts), (SourceState::Unreachable, &before));
+    run.server.heal();
+    let words = run.words;
+    run.live().await;
+    assert_eq!(run.facts, before);
+    assert!(run.words - words < 40, "statuses and progress only: {}", run.words - words);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_object_that_cannot_be_read_is_a_problem_and_keeps_its_last_word() {
+    let mut run = RunOf::start(&shop());
+    run.live().await;
+    let mut bad = service("pay");
+    bad["spec"]["ports"] = json!([{"port": "eighty"}]);
+    run.server.put("services", bad);
+    run.until("told", |run| run.problems.len() == 1).await;
+    assert_eq!(run.services(), ["cart", "pay"]);
+    run.server.put("services", service("pay"));
+    run.until("well again", |run| run.problems.is_empty()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_event_is_healed_and_counted() {
+    let mut run = RunOf::start(&shop());
+    run.live().await;
+    run.server.delete_untold("endpointslices", "shop", "pay");
+    run.until("healed", |run| run.addresses() == 2).await;
+    let details = run.status().details;
+    assert!(details.contains(&("healed".into(), "1".into())), "{details:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_cluster_is_confirmed_again_and_again() {
+    let mut run = RunOf::start(&shop());
+    run.live().await;
+    let (said, progress, puts) = (run.statuses.len(), run.progress, run.facts.clone());
+    run.pass(secs(60)).await;
+    run.pass(secs(240)).await;
+    assert_eq!((run.statuses.len(), &run.facts), (said, &puts), "{:?}", run.status());
+    assert!(run.progress > progress, "bookmarks confirm every collection");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_ends_leaves_no_watch_behind() {
+    let server = shop();
+    let mut run = RunOf::start(&server);
+    run.live().await;
+    assert!(server.watches() >= 5, "{}", server.watches());
+    run.stop().await;
+    tokio::time::sleep(secs(1)).await;
+    assert_eq!(server.watches(), 0);
+}

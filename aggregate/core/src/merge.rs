@@ -21,6 +21,7 @@ use tributary_model::{
 use crate::alias::Aliases;
 use crate::conditions::Conditions;
 use crate::gateways::Gateways;
+use crate::parts;
 use crate::precedence::{Ranked, ranked};
 use crate::select::Selection;
 use crate::service::{Decl, Hosts, Service};
@@ -108,13 +109,19 @@ pub(crate) fn merge<R: Recorder>(
         return Some(joined);
     }
     let shards = ranked(&world.shards, service);
-    let first = shards.first()?.declarations.first()?;
-    let mut out = Merged::default();
+    let first = parts::deciding(&shards)?;
+    let (mut out, mut imports) = (Merged::default(), Vec::new());
     for shard in &shards {
         for decl in &shard.declarations {
-            merge_declaration(world, service, shard, decl, first, &mut out, rec);
+            if parts::is_import(decl) {
+                rec.step(|| declared(shard, decl));
+                imports.push(parts::import(shard, decl));
+            } else {
+                merge_declaration(world, service, shard, decl, first, &mut out, rec);
+            }
         }
     }
+    parts::add_imports(imports, &mut out);
     note_waiting(world, service, &mut out, rec);
     if let Resolution::Alias(target) = &first.declaration.resolution {
         out.conditions.alias(

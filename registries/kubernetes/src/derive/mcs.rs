@@ -105,3 +105,6 @@ fn address(inputs: &Inputs, ip: IpAddr) -> ServiceAddress {
     let prefix = if ip.is_ipv4() { 32 } else { 128 };
     ServiceAddress { cluster: Some(inputs.options.cluster.clone()), ip, prefix, allocated: false }
 }
+
+#[cfg(test)]
+mod tests;

@@ -63,6 +63,7 @@ fn a_service_is_said_once_all_that_it_joins_has_listed() {
     assert!(said(&mut index).is_empty());
 }
 
+mod around;
 mod naive;
 mod properties;
 

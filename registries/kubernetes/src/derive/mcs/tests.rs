@@ -1,0 +1,172 @@
+//! Exports, imports and the two hosts of a Service, on an index that follows changes.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use tributary_model::*;
+
+use crate::Index;
+use crate::input::{Feed, Input, Kind, Object};
+use crate::mk::*;
+use crate::options::{Mcs, Options};
+use crate::project::{Export, Import};
+
+fn mk_export(name: &str) -> Object {
+    let object = json!({"metadata": {"name": name, "namespace": "shop"}});
+    Export::parse(&object.to_string()).unwrap().into()
+}
+fn mk_import(name: &str, ips: &[&str]) -> Object {
+    let object = json!({"metadata": {"name": name, "namespace": "shop"}, "spec": {"type": "ClusterSetIP", "ips": ips, "ports": [{"port": 80}]}});
+    Import::parse(&object.to_string()).unwrap().into()
+}
+
+/// What a core that hears the index holds.
+struct Stage {
+    index: Index,
+    heard: BTreeMap<Item, Fact>,
+}
+
+impl Stage {
+    fn new(mcs: Mcs, objects: Vec<Object>) -> Self {
+        let mut index = Index::new(Options { mcs, ..mk_options() });
+        objects.into_iter().for_each(|object| index.apply(Input::Put(object)));
+        list_all(&mut index);
+        let mut stage = Self { index, heard: BTreeMap::new() };
+        stage.flush();
+        stage
+    }
+    fn put(&mut self, object: Object) {
+        self.index.apply(Input::Put(object));
+        self.flush();
+    }
+    fn gone(&mut self, kind: Kind, name: &str) {
+        self.index.apply(Input::Gone(kind, shop(name)));
+        self.flush();
+    }
+    fn flush(&mut self) {
+        for delta in self.index.flush() {
+            match delta {
+                Delta::Put(_, fact, _) => drop(self.heard.insert(fact.item(), fact)),
+                Delta::Drop(key, _) => drop(self.heard.remove(&key.item)),
+                _ => {}
+            }
+        }
+    }
+    /// Declarations and groups as `what host (part, whether for the own cluster only) addresses`.
+    fn words(&self) -> Vec<String> {
+        let host = |host: &Hostname| host.as_str().replace("pay.shop.svc.", "");
+        let word = |fact: &Fact| match fact {
+            Fact::Service(key, declaration) => {
+                let attributes = &declaration.attributes;
+                let own = if attributes.own_cluster_only { " own cluster" } else { "" };
+                let ips: Vec<String> = declaration.addresses.iter().map(|a| a.ip.to_string()).collect();
+                Some(format!("{} {:?}{own} {}", host(&key.service.host), attributes.part, ips.join(",")))
+            }
+            Fact::Group(key, group) => {
+                Some(format!("{} group {}", host(&key.service.host), group.addresses.len()))
+            }
+            _ => None,
+        };
+        let mut words: Vec<String> =
+            self.heard.values().filter_map(word).map(|w| w.trim_end().to_owned()).collect();
+        words.sort();
+        words
+    }
+}
+
+fn mk_objects() -> Vec<Object> {
+    vec![mk_service("pay", json!({})), mk_slice("s1", "pay", json!([at("10.0.0.1")]), json!({}))]
+}
+fn discovery() -> Mcs {
+    Mcs { discovery: true, ..Mcs::default() }
+}
+
+#[test]
+fn nothing_changes_where_no_flag_is_on() {
+    let mut stage = Stage::new(Mcs::default(), mk_objects());
+    let plain = ["cluster.local Whole 10.1.0.1", "cluster.local group 1"];
+    assert_eq!(stage.words(), plain);
+    stage.put(mk_export("pay"));
+    stage.put(mk_import("pay", &["10.9.0.1"]));
+    assert_eq!(stage.words(), plain);
+}
+
+#[test]
+fn an_export_decides_whether_other_clusters_find_a_service() {
+    let mut stage = Stage::new(discovery(), mk_objects());
+    assert_eq!(stage.words()[0], "cluster.local Whole own cluster 10.1.0.1");
+    stage.put(mk_export("pay"));
+    assert_eq!(stage.words()[0], "cluster.local Whole 10.1.0.1");
+    stage.put(mk_export("other"));
+    stage.gone(Kind::Export, "pay");
+    assert_eq!(
+        stage.words()[0],
+        "cluster.local Whole own cluster 10.1.0.1",
+        "another's export is not its own"
+    );
+}
+
+#[test]
+fn the_own_host_may_be_for_its_cluster_whatever_is_exported() {
+    let local = Mcs { cluster_local: true, ..discovery() };
+    let stage = Stage::new(local, mk_objects().into_iter().chain([mk_export("pay")]).collect());
+    assert_eq!(stage.words()[0], "cluster.local Whole own cluster 10.1.0.1");
+}
+
+#[test]
+fn an_exported_service_is_offered_with_its_endpoints_to_the_set() {
+    let mcs = Mcs { host: true, cluster_local: true, ..discovery() };
+    let mut stage = Stage::new(mcs, mk_objects());
+    let own = ["cluster.local Whole own cluster 10.1.0.1", "cluster.local group 1"];
+    assert_eq!(stage.words(), own, "not exported");
+    stage.put(mk_export("pay"));
+    let offered = [own[0], own[1], "clusterset.local Offer", "clusterset.local group 1"];
+    assert_eq!(stage.words(), offered, "found by every cluster, by no address yet");
+    stage.gone(Kind::Slice, "s1");
+    stage.gone(Kind::Service, "pay");
+    assert_eq!(stage.words(), [""; 0]);
+    stage.put(mk_service("pay", json!({"spec": {"type": "ExternalName", "externalName": "pay.test"}})));
+    assert_eq!(stage.words(), ["cluster.local Whole own cluster"], "a name for another host is not offered");
+}
+
+#[test]
+fn all_services_are_offered_where_discovery_asks_for_no_export() {
+    let stage = Stage::new(Mcs { host: true, ..Mcs::default() }, mk_objects());
+    assert_eq!(stage.words()[2..], ["clusterset.local Offer", "clusterset.local group 1"]);
+}
+
+#[test]
+fn an_import_says_by_which_addresses_its_own_cluster_reaches_the_host() {
+    let mcs = || Mcs { host: true, ..discovery() };
+    let mut stage = Stage::new(mcs(), vec![mk_import("pay", &["10.9.0.2", "10.9.0.1"])]);
+    assert_eq!(stage.words(), ["clusterset.local Import 10.9.0.1,10.9.0.2"]);
+    let Some(Fact::Service(_, import)) = stage.heard.values().find(|f| matches!(f, Fact::Service(..))) else {
+        panic!()
+    };
+    assert!(import.addresses.iter().all(|a| a.cluster == ClusterId::new("c1").ok()));
+    stage.put(mk_import("pay", &[]));
+    assert_eq!(stage.words(), [""; 0], "a headless import is none");
+    stage.put(mk_import("pay", &["10.9.0.3"]));
+    assert_eq!(stage.words(), ["clusterset.local Import 10.9.0.3"]);
+    stage.gone(Kind::Import, "pay");
+    assert_eq!(stage.words(), [""; 0]);
+}
+
+#[test]
+fn kinds_that_are_absent_hold_nothing_up_and_export_nothing() {
+    let mut index = Index::new(Options { mcs: Mcs { host: true, ..discovery() }, ..mk_options() });
+    index.apply(Input::Put(mk_service("pay", json!({}))));
+    for feed in index.inputs().options.feeds() {
+        let absent = matches!(feed.kind, Kind::Export | Kind::Import);
+        index.apply(if absent { Input::Absent(feed) } else { Input::Listed(feed) });
+    }
+    let mut stage = Stage { index, heard: BTreeMap::new() };
+    stage.flush();
+    assert_eq!(stage.words(), ["cluster.local Whole own cluster 10.1.0.1"]);
+    // the kinds are installed while running
+    stage.index.apply(Input::Restart(Feed::all(Kind::Export)));
+    stage.index.apply(Input::Put(mk_export("pay")));
+    stage.index.apply(Input::Listed(Feed::all(Kind::Export)));
+    stage.flush();
+    assert_eq!(stage.words(), ["cluster.local Whole 10.1.0.1", "clusterset.local Offer"]);
+}

@@ -1,0 +1,428 @@
+//! What surrounds all objects: scope, networks, mesh values; alone, and in any order with all else.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tributary_model::*;
+
+use super::words;
+use crate::Index;
+use crate::input::{Feed, Input, Kind, Name, Object};
+use crate::mk::*;
+use crate::options::{Mcs, Options};
+use crate::project::{Export, Gateway as GatewayObject, Import, MeshConfig};
+
+fn mk_mesh(mesh: &str, networks: &str) -> Object {
+    let object = json!({"metadata": {"name": "istio", "namespace": "tributary-system"}, "data": {"mesh": mesh, "meshNetworks": networks}});
+    MeshConfig::parse(&object.to_string()).unwrap().into()
+}
+fn labelled(name: &str, labels: Value) -> Object {
+    mk_namespace(name, json!({"metadata": {"labels": labels}}))
+}
+fn team(name: &str) -> Object {
+    labelled("shop", json!({"team": name}))
+}
+const SHOP_ONLY: &str = "discoverySelectors: [{matchLabels: {team: shop}}]";
+
+fn said(index: &mut Index) -> Vec<String> {
+    let mut words = words(&index.flush());
+    words.retain(|word| !word.starts_with("progress") && word != "put Settings");
+    words
+}
+fn mk_shop() -> Vec<Object> {
+    let slice = mk_slice("s1", "pay", json!([of("10.0.0.1", "p1")]), json!({}));
+    vec![team("shop"), mk_service("pay", json!({})), slice, mk_pod("p1", "10.0.0.1", json!({}))]
+}
+
+#[test]
+fn a_namespace_is_deselected_and_selected_while_running() {
+    let mut index = mk_synced(mk_shop());
+    index.apply(Input::Put(mk_mesh(SHOP_ONLY, "")));
+    assert_eq!(said(&mut index), [""; 0], "it is selected, and the rest of the cluster is empty");
+    index.apply(Input::Put(team("web")));
+    let by = "changed Namespace shop";
+    let gone = [
+        format!("drop Service shop/pay: {by}"),
+        format!("drop Workload p1: {by}"),
+        format!("drop EndpointSlice shop/s1: {by}"),
+        "left out 1".to_owned(),
+    ];
+    assert_eq!(said(&mut index), gone);
+    // what changes meanwhile is what it is when it comes back
+    index.apply(Input::Put(mk_service("cart", json!({}))));
+    index.apply(Input::Gone(Kind::Slice, shop("s1")));
+    assert_eq!(said(&mut index), [""; 0]);
+    index.apply(Input::Put(team("shop")));
+    let back = ["put Service shop/cart", "put Service shop/pay", "put Workload p1", "left out 0"];
+    assert_eq!(said(&mut index), back);
+}
+
+#[test]
+fn selectors_that_change_move_only_what_they_select_otherwise() {
+    let mut index = mk_synced(mk_shop());
+    index.apply(Input::Put(mk_mesh("discoverySelectors: [{matchLabels: {team: web}}]", "")));
+    let words = said(&mut index);
+    assert_eq!(
+        words.iter().filter(|word| word.contains("changed ConfigMap tributary-system/istio")).count(),
+        3
+    );
+    index.apply(Input::Put(mk_mesh("discoverySelectors: [{matchLabels: {team: [web]}}]", "")));
+    let words = said(&mut index);
+    assert_eq!(words.len(), 1, "an invalid selector keeps what was selected: {words:?}");
+    assert!(words[0].starts_with("problem ConfigMap tributary-system/istio: TRB0319"), "{words:?}");
+    index.apply(Input::Gone(Kind::MeshConfig, Name::new("tributary-system", "istio")));
+    assert_eq!(said(&mut index).iter().filter(|word| word.starts_with("put")).count(), 3);
+}
+
+#[test]
+fn a_namespace_that_is_gone_takes_its_objects_out_of_scope() {
+    let objects = mk_shop().into_iter().chain([mk_mesh(SHOP_ONLY, "")]).collect();
+    let mut index = mk_synced(objects);
+    index.apply(Input::Gone(Kind::Namespace, Name::new("", "shop")));
+    let words = said(&mut index);
+    assert_eq!(words.len(), 3, "{words:?}");
+    assert!(words.iter().all(|word| word.ends_with("deleted Namespace shop")), "{words:?}");
+}
+
+#[test]
+fn namespaces_that_are_not_named_are_left_out_with_the_reason() {
+    let options = Options { namespaces: vec![Namespace::new("web").unwrap()], ..mk_options() };
+    let mut index = Index::new(options);
+    mk_shop().into_iter().for_each(|object| index.apply(Input::Put(object)));
+    index.apply(Input::Put(labelled("web", json!({}))));
+    list_all(&mut index);
+    let left_out = index.flush().into_iter().find_map(|delta| match delta {
+        Delta::LeftOut(_, list) => Some(list),
+        _ => None,
+    });
+    let list = left_out.unwrap();
+    assert_eq!(list.len(), 1);
+    assert_eq!((list[0].code, &*list[0].object.id.name), (Code::NAMESPACE_NOT_SELECTED, "shop"));
+    assert!(list[0].explains(&Hostname::new("pay.shop.svc.cluster.local").unwrap()));
+    assert!(!list[0].explains(&Hostname::new("pay.web.svc.cluster.local").unwrap()));
+}
+
+fn network(index: &Index) -> (String, String) {
+    let own = index.inputs().networks().own();
+    own.map(|said| (said.network.to_string(), said.place.to_string())).unwrap_or_default()
+}
+
+#[test]
+fn the_clusters_network_is_read_where_it_is_said_first() {
+    let mut index = mk_synced(Vec::new());
+    let net = |name: &str| json!({"topology.istio.io/network": name});
+    assert_eq!(network(&index).0, "");
+    index.apply(Input::Put(mk_mesh("", "networks: {of-mesh: {endpoints: [{fromRegistry: c1}]}}")));
+    assert_eq!(
+        network(&index),
+        ("of-mesh".into(), "meshNetworks of ConfigMap tributary-system/istio".into())
+    );
+    index.apply(Input::Put(labelled("istio-system", net("of-istio"))));
+    assert_eq!(network(&index).0, "of-istio");
+    index.apply(Input::Put(labelled("tributary-system", net("of-own"))));
+    let place = "label topology.istio.io/network of namespace tributary-system";
+    assert_eq!(network(&index), ("of-own".into(), place.into()));
+    let details = index.details();
+    assert_eq!(details, [("network".into(), format!("of-own ({place})").into())]);
+    index.apply(Input::Put(labelled("tributary-system", net(""))));
+    assert_eq!(network(&index).0, "of-istio", "an empty label says nothing");
+}
+
+/// The networks of all endpoints and workloads that the deltas put.
+fn networks(deltas: &[Delta]) -> Vec<String> {
+    let place = |place: &Place| place.network.as_ref().map_or("-", |n| n.as_str()).to_owned();
+    let of = |delta: &Delta| match delta {
+        Delta::Put(_, Fact::Group(_, group), _) => group.addresses.iter().map(|a| place(&a.place)).collect(),
+        Delta::Put(_, Fact::Workload(_, workload), _) => vec![format!("w {}", place(&workload.place))],
+        _ => Vec::new(),
+    };
+    deltas.iter().flat_map(of).collect()
+}
+
+#[test]
+fn a_network_that_changes_changes_everything_in_one_flush() {
+    let bare = mk_slice("s2", "pay", json!([at("10.7.0.1")]), json!({}));
+    let own =
+        mk_pod("p2", "10.0.0.2", json!({"metadata": {"labels": {"topology.istio.io/network": "of-pod"}}}));
+    let mut index = mk_synced(mk_shop().into_iter().chain([bare, own]).collect());
+    index.apply(Input::Put(labelled("istio-system", json!({"topology.istio.io/network": "n1"}))));
+    assert_eq!(networks(&index.flush()), ["w n1", "n1", "n1"], "what has a label of its own stays");
+    index.apply(Input::Gone(Kind::Namespace, Name::new("", "istio-system")));
+    assert_eq!(networks(&index.flush()), ["w -", "-", "-"]);
+    index.apply(Input::Put(mk_mesh(
+        "",
+        "networks: {n7: {endpoints: [{fromCidr: 10.7.0.0/16}]}, n0: {endpoints: [{fromCidr: 10.0.0.0/8}]}}",
+    )));
+    assert_eq!(networks(&index.flush()), ["w n0", "n0", "n7"], "the longest prefix wins");
+}
+
+#[test]
+fn ranges_of_the_configuration_file_count_and_go_first() {
+    let range = |text: &str| text.parse().unwrap();
+    let named = |name: &str, text: &str| (NetworkId::new(name).unwrap(), [range(text)].into());
+    let options = Options { networks: [named("file", "10.7.0.0/16")].into(), ..mk_options() };
+    let mut index = Index::new(options);
+    index.apply(Input::Put(mk_mesh(
+        "",
+        "networks: {mesh: {endpoints: [{fromCidr: 10.7.0.0/16}, {fromCidr: 10.7.1.0/24}]}}",
+    )));
+    let at = |index: &Index, ip: &str| {
+        index.inputs().network(&Labels::default(), ip.parse().ok()).map(|n| n.to_string())
+    };
+    assert_eq!(at(&index, "10.7.0.1").as_deref(), Some("file"));
+    assert_eq!(at(&index, "10.7.1.1").as_deref(), Some("mesh"), "a longer prefix is a longer prefix");
+}
+
+#[test]
+fn claims_on_one_registry_are_told_and_hold_nothing_back() {
+    let mut index = mk_synced(Vec::new());
+    index.apply(Input::Put(mk_mesh(
+        "",
+        "networks: {b: {endpoints: [{fromRegistry: c1}]}, a: {endpoints: [{fromRegistry: c1}]}}",
+    )));
+    assert_eq!(network(&index).0, "a");
+    let words = said(&mut index);
+    assert!(
+        words[0].starts_with("problem ConfigMap tributary-system/istio#meshNetworks: TRB0320 registry c1"),
+        "{words:?}"
+    );
+    index.apply(Input::Put(mk_mesh("", "networks: {b: {endpoints: [{fromRegistry: c1}]}}")));
+    assert_eq!(said(&mut index), ["good ConfigMap tributary-system/istio#meshNetworks"]);
+    assert_eq!(network(&index).0, "b");
+}
+
+fn settings(index: &mut Index) -> Option<Settings> {
+    index.flush().into_iter().find_map(|delta| match delta {
+        Delta::Put(_, Fact::Settings(settings), _) => Some(Settings::clone(&settings)),
+        _ => None,
+    })
+}
+
+#[test]
+fn mesh_values_become_settings_with_the_usual_local_hosts_under_them() {
+    let mut index = Index::new(mk_options());
+    list_all(&mut index);
+    let local = |settings: &Settings, host: &str| settings.is_cluster_local(&Hostname::new(host).unwrap());
+    let usual = settings(&mut index).unwrap();
+    assert_eq!(local(&usual, "dns.kube-system.svc.cluster.local"), Some(true));
+    assert_eq!(local(&usual, "kubernetes.default.svc.cluster.local"), Some(true));
+    assert_eq!(local(&usual, "pay.shop.svc.cluster.local"), None);
+    let mesh = "
+trustDomain: a.test
+connectTimeout: 3s
+serviceSettings:
+- {settings: {clusterLocal: true}, hosts: ['*.shop.svc.cluster.local']}
+- {settings: {clusterLocal: false}, hosts: ['*.kube-system.svc.cluster.local']}
+serviceEntryVisibility:
+  applyToSidecars: true
+  defaultVisibility: NAMESPACE
+  policies: [{visibility: PUBLIC, matchingRules: [{namespaceSelector: {matchLabels: {team: shop}}}]}]
+";
+    index.apply(Input::Put(mk_mesh(mesh, "")));
+    let said = settings(&mut index).unwrap();
+    assert_eq!((said.trust_domain(), said.connect_timeout().as_secs()), ("a.test", 3));
+    assert_eq!(
+        local(&said, "dns.kube-system.svc.cluster.local"),
+        Some(false),
+        "the mesh's word on a pattern stands"
+    );
+    assert_eq!(local(&said, "pay.shop.svc.cluster.local"), Some(true));
+    assert_eq!(said.entry_visibility.as_ref().unwrap().default, Visibility::Own);
+    index.apply(Input::Put(team("shop")));
+    let caps = settings(&mut index).unwrap().entry_visibility.unwrap();
+    assert_eq!(
+        caps.of(&Namespace::new("shop").unwrap()),
+        &Visibility::Public,
+        "by the labels of the namespace"
+    );
+    index.apply(Input::Put(labelled("other", json!({}))));
+    assert_eq!(settings(&mut index), None, "equal values are not said again");
+}
+
+#[test]
+fn identities_follow_the_meshs_trust_domain_unless_the_file_names_one() {
+    for (file, want) in [
+        (None, "spiffe://mesh.test/ns/shop/sa/pay"),
+        (Some("file.test"), "spiffe://file.test/ns/shop/sa/pay"),
+    ] {
+        let mut index = Index::new(Options { trust_domain: file.map(Into::into), ..mk_options() });
+        mk_shop().into_iter().for_each(|object| index.apply(Input::Put(object)));
+        list_all(&mut index);
+        index.flush();
+        index.apply(Input::Put(mk_mesh("trustDomain: mesh.test", "")));
+        let identity = index.inputs().trust_domain().to_owned();
+        let put = index.flush().into_iter().find_map(|delta| match delta {
+            Delta::Put(_, Fact::Group(_, group), _) => group.addresses[0].identity.clone(),
+            _ => None,
+        });
+        assert_eq!(put.map(|i| i.to_string()), file.is_none().then(|| want.to_owned()), "of {identity}");
+        assert!(want.contains(&identity));
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Put(Object),
+    Gone(Kind, Name),
+    Flush,
+}
+
+fn any_of(words: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
+    prop::sample::select(words.to_vec())
+}
+fn any_namespace() -> impl Strategy<Value = Object> {
+    let name = any_of(&["shop", "tributary-system", "istio-system"]);
+    (name, any_of(&["", "n1", "n2"]), any_of(&["shop", "web"])).prop_map(|(name, network, team)| {
+        labelled(name, json!({"topology.istio.io/network": network, "team": team}))
+    })
+}
+fn any_mesh() -> impl Strategy<Value = Object> {
+    let mesh = any_of(&[
+        "",
+        SHOP_ONLY,
+        "trustDomain: b.test",
+        "discoverySelectors: [{matchLabels: {team: web}}]\nconnectTimeout: 2s",
+    ]);
+    let networks = any_of(&[
+        "",
+        "networks: {n1: {endpoints: [{fromRegistry: c1}]}, n3: {endpoints: [{fromCidr: 10.0.0.0/8}], gateways: [{address: 192.0.2.1, port: 443}]}}",
+        "networks: {n4: {endpoints: [{fromRegistry: c1}], gateways: [{registryServiceName: web.shop.svc.cluster.local, port: 80}]}}",
+    ]);
+    (mesh, networks).prop_map(|(mesh, networks)| mk_mesh(mesh, networks))
+}
+fn any_service() -> impl Strategy<Value = Object> {
+    let parts = (any_of(&["pay", "web"]), any_of(&["", "n2"]), any::<bool>());
+    parts.prop_map(|(name, network, on_nodes)| {
+        let over = json!({
+            "metadata": {"labels": {"topology.istio.io/network": network, "networking.istio.io/gatewayPort": "80"}, "annotations": {"traffic.istio.io/nodeSelector": "{\"zone\":\"a\"}"}},
+            "spec": {"type": if on_nodes { "NodePort" } else { "LoadBalancer" }, "ports": [{"name": "http", "port": 80, "nodePort": 30080}]},
+            "status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.9"}]}},
+        });
+        mk_service(name, over)
+    })
+}
+fn any_node() -> impl Strategy<Value = Object> {
+    (any_of(&["a", "b"]), any_of(&["198.51.100.1", "198.51.100.2", "junk"])).prop_map(|(zone, ip)| {
+        let object = json!({"metadata": {"name": "n1", "labels": {"zone": zone}}, "status": {"addresses": [{"type": "ExternalIP", "address": ip}]}});
+        crate::project::Node::parse(&object.to_string()).unwrap().into()
+    })
+}
+fn any_mcs() -> impl Strategy<Value = Object> {
+    (any_of(&["pay", "web"]), any::<bool>(), any_of(&["10.9.0.1", "junk"])).prop_map(|(name, export, ip)| {
+        let meta = json!({"name": name, "namespace": "shop"});
+        if export {
+            return Export::parse(&json!({"metadata": meta}).to_string()).unwrap().into();
+        }
+        Import::parse(&json!({"metadata": meta, "spec": {"ips": [ip]}}).to_string()).unwrap().into()
+    })
+}
+fn any_gateway() -> impl Strategy<Value = Object> {
+    (any_of(&["", "n2", "n5"]), any_of(&["istio", "istio-waypoint"])).prop_map(|(network, class)| {
+        let object = json!({
+            "metadata": {"name": "gw", "namespace": "shop", "labels": {"topology.istio.io/network": network}},
+            "spec": {"gatewayClassName": class, "addresses": [{"value": "192.0.2.9"}], "listeners": [{"port": 15443}, {"port": 15008, "protocol": "HBONE"}]},
+        });
+        GatewayObject::parse(&object.to_string()).unwrap().into()
+    })
+}
+fn any_pod() -> impl Strategy<Value = Object> {
+    (any_of(&["10.0.0.1", "10.0.0.2"]), any_of(&["", "n6"])).prop_map(|(ip, network)| {
+        mk_pod("p1", ip, json!({"metadata": {"labels": {"topology.istio.io/network": network}}}))
+    })
+}
+fn any_slice() -> impl Strategy<Value = Object> {
+    (any_of(&["pay", "web"]), any::<bool>()).prop_map(|(service, bare)| {
+        let endpoint = if bare { at("10.7.0.1") } else { of("10.0.0.1", "p1") };
+        mk_slice("s1", service, json!([endpoint]), json!({}))
+    })
+}
+fn any_object() -> impl Strategy<Value = Object> {
+    prop_oneof![
+        3 => any_namespace(),
+        3 => any_mesh(),
+        2 => any_service(),
+        2 => any_node(),
+        2 => any_mcs(),
+        2 => any_gateway(),
+        1 => any_pod(),
+        1 => any_slice(),
+    ]
+}
+fn any_op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => any_object().prop_map(Op::Put),
+        2 => any_object().prop_map(|object| Op::Gone(object.kind(), object.name().clone())),
+        1 => Just(Op::Flush),
+    ]
+}
+
+/// Facts, what is left out and problems, as a core that hears an index holds them.
+#[derive(Default, Debug, PartialEq)]
+struct Held {
+    facts: BTreeMap<Item, Fact>,
+    left_out: Vec<LeftOut>,
+    problems: BTreeMap<ObjectRef, Problem>,
+}
+
+impl Held {
+    fn hear(&mut self, deltas: Vec<Delta>) {
+        for delta in deltas {
+            match delta {
+                Delta::Put(_, fact, _) => {
+                    let known = self.facts.insert(fact.item(), fact.clone());
+                    assert_ne!(known.as_ref(), Some(&fact), "said again");
+                }
+                Delta::Drop(key, _) => assert!(self.facts.remove(&key.item).is_some(), "never said: {key:?}"),
+                Delta::LeftOut(_, list) => self.left_out = list.to_vec(),
+                Delta::Problem(object, Some(problem)) => drop(self.problems.insert(object, problem)),
+                Delta::Problem(object, None) => drop(self.problems.remove(&object)),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn mk_index() -> Index {
+    let mcs = Mcs { discovery: true, host: true, ..Mcs::default() };
+    Index::new(Options { mcs, ..mk_options() })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn any_order_of_events_ends_in_the_facts_of_a_fresh_build(before in prop::collection::vec(any_op(), 0..10), after in prop::collection::vec(any_op(), 0..25)) {
+        let (mut index, mut held) = (mk_index(), Held::default());
+        let mut world: BTreeMap<(Kind, Name), Object> = BTreeMap::new();
+        let mut run = |index: &mut Index, held: &mut Held, op: &Op| match op {
+            Op::Put(object) => {
+                index.apply(Input::Put(object.clone()));
+                world.insert((object.kind(), object.name().clone()), object.clone());
+            }
+            Op::Gone(kind, name) => {
+                index.apply(Input::Gone(*kind, name.clone()));
+                world.remove(&(*kind, name.clone()));
+            }
+            Op::Flush => held.hear(index.flush()),
+        };
+        before.iter().for_each(|op| run(&mut index, &mut held, op));
+        list_all(&mut index);
+        after.iter().for_each(|op| run(&mut index, &mut held, op));
+        held.hear(index.flush());
+
+        let (mut fresh, mut want) = (mk_index(), Held::default());
+        world.values().rev().for_each(|object| fresh.apply(Input::Put(object.clone())));
+        list_all(&mut fresh);
+        want.hear(fresh.flush());
+        prop_assert_eq!(held, want);
+    }
+}
+
+#[test]
+fn a_list_without_the_configuration_ends_what_it_said() {
+    let mut index = mk_synced(vec![mk_mesh("connectTimeout: 2s", "")]);
+    let feed = Feed { kind: Kind::MeshConfig, namespace: Namespace::new("tributary-system").ok() };
+    index.apply(Input::Restart(feed.clone()));
+    index.apply(Input::Listed(feed));
+    assert_eq!(settings(&mut index).unwrap().connect_timeout, None);
+}

@@ -7,12 +7,14 @@ pub mod credentials;
 pub mod marks;
 pub mod objects;
 pub mod server;
+pub mod watched;
 
 pub use api::{KubeApi, Named};
 pub use credentials::{Login, Signer};
 pub use marks::Marks;
 pub use objects::{With, mk_namespace, mk_node, mk_pod, mk_service, mk_slice, mk_slices};
 pub use server::{ApiServer, ApiServerOptions};
+pub use watched::Watched;
 
 /// The definitions of the custom resources that Tributary reads, small stand-ins of ours.
 pub const CRDS: [&str; 6] = [

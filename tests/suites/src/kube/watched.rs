@@ -1,0 +1,106 @@
+//! A Tributary that watches an API server of the tests, with its times shortened, and what it says of its watches.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{ApiServer, Login};
+use crate::{ServerOptions, TestServer};
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// How to start it.
+#[derive(Debug, Clone)]
+pub struct Watched {
+    kubeconfig: std::path::PathBuf,
+    registry: String,
+    more: String,
+    args: Vec<String>,
+}
+
+impl Watched {
+    /// With the administrator's rights.
+    pub fn by_admin(server: &ApiServer) -> Result<Self> {
+        Self::by(server, &Login::user("admin"))
+    }
+
+    /// With this login.
+    pub fn by(server: &ApiServer, login: &Login) -> Result<Self> {
+        Ok(Self {
+            kubeconfig: server.kubeconfig(login)?,
+            registry: String::new(),
+            more: String::new(),
+            args: Vec::new(),
+        })
+    }
+
+    /// With a further field of the registry in the configuration, such as `namespaces: [shop]`.
+    pub fn registry(mut self, field: &str) -> Self {
+        self.registry.push_str(&format!("  {field}\n"));
+        self
+    }
+
+    /// With further lines of the configuration.
+    pub fn config(mut self, lines: &str) -> Self {
+        self.more.push_str(lines);
+        self.more.push('\n');
+        self
+    }
+
+    /// With a further argument.
+    pub fn arg(mut self, arg: &str) -> Self {
+        self.args.push(arg.to_owned());
+        self
+    }
+
+    /// Starts it and waits until it is ready. The folder holds its configuration and must live as long.
+    pub async fn start(&self) -> Result<(TestServer, TempDir)> {
+        let (mut server, folder) = self.launch()?;
+        server.ready(SOON).await?;
+        Ok((server, folder))
+    }
+
+    /// Starts it and does not wait.
+    pub fn launch(&self) -> Result<(TestServer, TempDir)> {
+        let folder = tempfile::tempdir().context("make a folder for the configuration")?;
+        let file = folder.path().join("config.yaml");
+        std::fs::write(&file, self.text()).with_context(|| format!("write {}", file.display()))?;
+        Ok((TestServer::launch(self.options(&file))?, folder))
+    }
+
+    fn options(&self, file: &Path) -> ServerOptions {
+        self.args.iter().fold(ServerOptions::default().config(file), |options, arg| options.arg(arg))
+    }
+
+    fn text(&self) -> String {
+        let Self { kubeconfig, registry, more, .. } = self;
+        let kubeconfig = kubeconfig.display();
+        format!(
+            "apiVersion: tributary.dev/v1alpha1\nkind: Config\n{more}registries:\n- kind: kubernetes\n  \
+             kubeconfig: {kubeconfig}\n  probeInterval: 1s\n  liveFor: 5s\n{registry}"
+        )
+    }
+}
+
+impl TestServer {
+    /// The registry `kubernetes` as `/debug/registries` shows it.
+    pub async fn kubernetes(&self) -> Result<Value> {
+        let found = self.items("registries").await?.into_iter().find(|one| one["name"] == "kubernetes");
+        found.context("no registry is called kubernetes")
+    }
+
+    /// Waits until the registry `kubernetes` is in this state, and says these words about it.
+    pub async fn kubernetes_is(&self, state: &str, words: &[&str], within: Duration) -> Result<Value> {
+        crate::eventually(&format!("kubernetes to be {state}"), within, || async {
+            let registry = self.kubernetes().await?;
+            let said = registry.to_string();
+            ensure!(registry["state"] == state, "it is {said}");
+            ensure!(words.iter().all(|word| said.contains(word)), "it says {said}, not {words:?}");
+            Ok(registry)
+        })
+        .await
+    }
+}

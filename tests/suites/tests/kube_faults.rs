@@ -1,0 +1,173 @@
+//! What becomes of a cluster's endpoints when its API server refuses, forgets or falls silent: nothing is lost, the
+//! status says what is wrong, and it mends by itself. Each test has a cluster of its own on one etcd.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use jiff::SignedDuration;
+use serde_json::json;
+use tributary_suites::ads::node;
+use tributary_suites::kube::api::documents;
+use tributary_suites::kube::{ApiServerOptions, Login, Named, Watched, mk_namespace, mk_service, mk_slice};
+use tributary_suites::{ApiServer, Etcd, Follower, TestServer, Variant, outbound};
+
+/// Probes go out every second here: whatever they find must show soon after.
+const SHOWN: Duration = Duration::from_secs(15);
+const VERBS: [&str; 3] = ["get", "list", "watch"];
+const ALL: [&str; 11] = [
+    "namespaces",
+    "services",
+    "discovery.k8s.io/endpointslices",
+    "pods",
+    "nodes",
+    "configmaps",
+    "networking.istio.io/serviceentries",
+    "networking.istio.io/workloadentries",
+    "networking.istio.io/workloadgroups",
+    "multicluster.x-k8s.io/serviceexports",
+    "multicluster.x-k8s.io/serviceimports",
+];
+
+async fn cluster(etcd: &Arc<Etcd>, prefix: &str) -> Result<ApiServer> {
+    let cluster = ApiServer::start_with(ApiServerOptions::default().on(etcd, prefix)).await?;
+    cluster.api().apply_all(&[mk_namespace("shop"), mk_service("shop", "pay", &[("http", 80, 80)])]).await?;
+    put(&cluster, &["10.1.0.1", "10.1.0.2"]).await?;
+    Ok(cluster)
+}
+
+async fn put(cluster: &ApiServer, addresses: &[&str]) -> Result<()> {
+    cluster.api().apply(&mk_slice("shop", "pay", "pay-1", addresses, &[("http", 80)])).await.map(drop)
+}
+
+/// A client that follows everything.
+async fn client(server: &TestServer) -> Result<Follower> {
+    Follower::like_envoy(server.xds(), Variant::Delta, node("follower")).await
+}
+
+async fn told(client: &mut Follower, addresses: &[&str]) -> Result<()> {
+    let want: Vec<_> =
+        addresses.iter().map(|ip| Ok((ip.parse::<std::net::IpAddr>()?, 80).into())).collect::<Result<_>>()?;
+    client.has_endpoints(&outbound(80, "pay.shop.svc.cluster.local"), &want, SHOWN).await
+}
+
+/// Nothing was taken from the client since it was told these.
+async fn still(client: &mut Follower, addresses: &[&str]) -> Result<()> {
+    client.settle(Duration::from_millis(100)).await?;
+    let held = client.endpoints(&outbound(80, "pay.shop.svc.cluster.local"))?;
+    let want = addresses.iter().map(|ip| format!("{ip}:80")).collect();
+    ensure!(held == want, "it holds {held:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_right_that_is_taken_shows_and_takes_nothing_and_comes_back() -> Result<()> {
+    let etcd = Arc::new(Etcd::start().await?);
+    let cluster = cluster(&etcd, "rights").await?;
+    cluster.api().allow("reader", &VERBS, &ALL).await?;
+    let (server, _config) = Watched::by(&cluster, &Login::user("reader"))?.start().await?;
+    let mut client = client(&server).await?;
+    told(&mut client, &["10.1.0.1", "10.1.0.2"]).await?;
+
+    let without: Vec<&str> = ALL.into_iter().filter(|kind| !kind.contains("endpointslices")).collect();
+    cluster.api().allow("reader", &VERBS, &without).await?;
+    server.kubernetes_is("Forbidden", &["EndpointSlice", "403"], SHOWN).await?;
+    still(&mut client, &["10.1.0.1", "10.1.0.2"]).await?;
+
+    cluster.api().allow("reader", &VERBS, &ALL).await?;
+    server.kubernetes_is("Live", &[], SHOWN).await?;
+    put(&cluster, &["10.1.0.3"]).await?;
+    told(&mut client, &["10.1.0.3"]).await
+}
+
+/// A server that starts without a right knows that it does not know: it is not ready, and says why.
+#[tokio::test]
+async fn a_right_that_was_never_there_is_unknown_and_not_empty() -> Result<()> {
+    let etcd = Arc::new(Etcd::start().await?);
+    let cluster = cluster(&etcd, "never").await?;
+    let without: Vec<&str> = ALL.into_iter().filter(|kind| !kind.contains("endpointslices")).collect();
+    cluster.api().allow("reader", &VERBS, &without).await?;
+    let (mut server, _config) = Watched::by(&cluster, &Login::user("reader"))?.launch()?;
+    tributary_suites::eventually("the admin port", SHOWN, || async { server.is_ready().await.map(drop) })
+        .await?;
+    server.kubernetes_is("Forbidden", &["EndpointSlice", "403"], SHOWN).await?;
+    ensure!(!server.is_ready().await?, "it is ready without having seen an endpoint");
+    cluster.api().allow("reader", &VERBS, &ALL).await?;
+    server.ready(SHOWN).await?;
+    told(&mut client(&server).await?, &["10.1.0.1", "10.1.0.2"]).await
+}
+
+/// The service account of a token, with all rights.
+async fn account(cluster: &ApiServer) -> Result<String> {
+    let text = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: trib, namespace: default}}";
+    let account = cluster.api().apply(&documents(text)?[0]).await?;
+    cluster.api().allow("default:trib", &VERBS, &ALL).await?;
+    Ok(account["metadata"]["uid"].as_str().context("no uid")?.to_owned())
+}
+
+fn renew(cluster: &ApiServer, file: &Path, uid: &str, lasts: SignedDuration) -> Result<()> {
+    let fresh = file.with_extension("new");
+    std::fs::write(&fresh, cluster.signer().token("default", "trib", uid, lasts)?)?;
+    Ok(std::fs::rename(&fresh, file)?)
+}
+
+#[tokio::test]
+async fn a_credential_that_is_revoked_shows_and_its_renewal_is_taken_up() -> Result<()> {
+    let etcd = Arc::new(Etcd::start().await?);
+    let cluster = cluster(&etcd, "token").await?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("token");
+    let uid = account(&cluster).await?;
+    renew(&cluster, &file, &uid, SignedDuration::from_hours(1))?;
+    let (server, _config) = Watched::by(&cluster, &Login::TokenFile(file.clone()))?.start().await?;
+    let mut client = client(&server).await?;
+    told(&mut client, &["10.1.0.1", "10.1.0.2"]).await?;
+
+    // Its success is remembered by the API server for ten seconds.
+    let account_name = Named::of(&json!({"apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"namespace": "default", "name": "trib"}}))?;
+    cluster.api().remove(&account_name).await?;
+    server.kubernetes_is("AuthFailed", &["401"], SHOWN + Duration::from_secs(15)).await?;
+    still(&mut client, &["10.1.0.1", "10.1.0.2"]).await?;
+
+    let uid = account(&cluster).await?;
+    renew(&cluster, &file, &uid, SignedDuration::from_hours(1))?;
+    // A token file is read again within a minute by itself, and at once after a refusal.
+    server.kubernetes_is("Live", &[], Duration::from_secs(75)).await?;
+    put(&cluster, &["10.1.0.3"]).await?;
+    told(&mut client, &["10.1.0.3"]).await
+}
+
+#[tokio::test]
+async fn an_api_server_that_dies_stalls_or_forgets_loses_nothing() -> Result<()> {
+    let etcd = Arc::new(Etcd::start().await?);
+    let cluster = cluster(&etcd, "outage").await?;
+    let (server, _config) = Watched::by_admin(&cluster)?.start().await?;
+    let mut client = client(&server).await?;
+    told(&mut client, &["10.1.0.1", "10.1.0.2"]).await?;
+
+    cluster.daemon().kill();
+    server.kubernetes_is("Unreachable", &[], SHOWN).await?;
+    still(&mut client, &["10.1.0.1", "10.1.0.2"]).await?;
+    // While it is away all history goes: no watch can be resumed from where it was.
+    let other = ApiServer::start_with(ApiServerOptions::default().on(&etcd, "outage")).await?;
+    put(&other, &["10.1.0.2", "10.1.0.4"]).await?;
+    drop(other);
+    etcd.compact().await?;
+    cluster.restart().await?;
+    told(&mut client, &["10.1.0.2", "10.1.0.4"]).await?;
+    server.kubernetes_is("Live", &[], SHOWN).await?;
+
+    cluster.daemon().pause()?;
+    server.kubernetes_is("Unreachable", &[], SHOWN).await?;
+    still(&mut client, &["10.1.0.2", "10.1.0.4"]).await?;
+    cluster.daemon().resume()?;
+    server.kubernetes_is("Live", &[], SHOWN).await?;
+    put(&cluster, &["10.1.0.5"]).await?;
+    told(&mut client, &["10.1.0.5"]).await?;
+    // No assignment was ever empty in between, whatever was heard.
+    let name = outbound(80, "pay.shop.svc.cluster.local");
+    ensure!(client.endpoints(&name)?.len() == 1);
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! A cluster that changes under a running server: kinds that are defined later, namespaces that become selected and
+//! deselected, and the command line that is enough.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use tributary_suites::ads::{CDS, node};
+use tributary_suites::kube::api::documents;
+use tributary_suites::kube::marks::is_not_the_tests;
+use tributary_suites::kube::{Marks, Watched, With, mk_namespace, mk_service, mk_slice};
+use tributary_suites::{ApiServer, Follower, ServerOptions, TestServer, Variant, outbound};
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// The hosts of the xDS clusters that a client holds.
+fn hosts(client: &Follower) -> BTreeSet<String> {
+    let names = client.names(CDS);
+    let hosts = names.iter().filter_map(|name| name.rsplit_once("||").map(|(_, host)| host.to_owned()));
+    hosts.filter(|host| !is_not_the_tests(host)).collect()
+}
+
+fn set(hosts: &[&str]) -> BTreeSet<String> {
+    hosts.iter().map(|host| format!("{host}.svc.cluster.local")).collect()
+}
+
+async fn client(server: &TestServer) -> Result<Follower> {
+    Follower::like_envoy(server.xds(), Variant::Delta, node("follower")).await
+}
+
+/// `tributary serve --registry kubernetes` and a kubeconfig are enough.
+#[tokio::test]
+async fn one_flag_and_a_kubeconfig_serve_a_cluster() -> Result<()> {
+    let cluster = ApiServer::start().await?;
+    cluster
+        .api()
+        .apply_all(&[
+            mk_namespace("shop"),
+            mk_service("shop", "pay", &[("http", 80, 8080)]),
+            mk_slice("shop", "pay", "pay-1", &["10.1.0.1"], &[("http", 8080)]),
+        ])
+        .await?;
+    let kubeconfig = cluster.admin_kubeconfig()?.display().to_string();
+    let flags = ServerOptions::default().arg("--registry").arg("kubernetes");
+    let server = TestServer::start(flags.clone().arg("--kubeconfig").arg(&kubeconfig)).await?;
+    let mut first = client(&server).await?;
+    let name = outbound(80, "pay.shop.svc.cluster.local");
+    first.has_endpoints(&name, &["10.1.0.1:8080".parse()?], SOON).await?;
+    // The variable says the same as the flag.
+    let other = TestServer::start(flags.env("KUBECONFIG", &kubeconfig)).await?;
+    let mut second = client(&other).await?;
+    second.has_endpoints(&name, &["10.1.0.1:8080".parse()?], SOON).await?;
+    assert_eq!(first.versions(CDS), second.versions(CDS), "two ways in, one answer");
+    let (status, out, _) = server.command(&["get", "services"]).await?;
+    ensure!(status.success() && out.contains("pay.shop.svc.cluster.local"), "{out}");
+    Ok(())
+}
+
+const ENTRY: &str = "{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: far, namespace: shop}, \
+    spec: {hosts: [far.example.com], ports: [{number: 80, name: http, protocol: HTTP}], resolution: STATIC, \
+    endpoints: [{address: 10.9.0.1}]}}";
+
+/// A cluster without custom resources is complete; when they are defined, they are followed without a restart.
+#[tokio::test]
+async fn kinds_that_are_defined_later_are_followed() -> Result<()> {
+    let cluster = ApiServer::start().await?;
+    let api = cluster.api();
+    api.apply_all(&[mk_namespace("shop"), mk_service("shop", "pay", &[("http", 80, 80)])]).await?;
+    let (server, _config) = Watched::by_admin(&cluster)?.start().await?;
+    let mut follower = client(&server).await?;
+    follower.until("the Service", SOON, |now| (hosts(now) == set(&["pay.shop"])).then_some(())).await?;
+    server.kubernetes_is("Live", &[], SOON).await?;
+
+    api.define().await?;
+    api.apply(&documents(ENTRY)?[0]).await?;
+    follower.has_endpoints(&outbound(80, "far.example.com"), &["10.9.0.1:80".parse()?], SOON).await?;
+    let exported = documents(
+        "{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceExport, metadata: {name: pay, namespace: shop}}",
+    )?;
+    api.apply(&exported[0]).await?;
+    server.kubernetes_is("Live", &[], SOON).await.map(drop)
+}
+
+/// What a namespace has comes and goes with its selection, and a file registry beside it is left alone.
+#[tokio::test]
+async fn namespaces_are_selected_and_deselected_while_running() -> Result<()> {
+    let cluster = ApiServer::start().await?;
+    let api = cluster.api();
+    let mesh = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"namespace": "tributary-system", "name": "istio"},
+        "data": {"mesh": "discoverySelectors:\n- matchLabels: {discovery: enabled}\n"},
+    });
+    api.apply_all(&[mk_namespace("tributary-system"), mesh.clone()]).await?;
+    let selected = json!({"metadata": {"labels": {"discovery": "enabled"}}});
+    for (namespace, labels) in [("shop", selected.clone()), ("web", json!({}))] {
+        api.apply(&mk_namespace(namespace).with(labels)).await?;
+        api.apply(&mk_service(namespace, "pay", &[("http", 80, 80)])).await?;
+        api.apply(&mk_slice(namespace, "pay", "pay-1", &["10.1.0.1"], &[("http", 80)])).await?;
+    }
+    let mut marks = Marks::new(api, false).await?;
+    let (server, _config) = Watched::by_admin(&cluster)?.start().await?;
+    let mut follower = client(&server).await?;
+    marks.through(&mut [&mut follower]).await?;
+    assert_eq!(hosts(&follower), set(&["pay.shop"]));
+
+    api.apply(&mk_namespace("web").with(selected)).await?;
+    follower.until("web", SOON, |now| (hosts(now) == set(&["pay.shop", "pay.web"])).then_some(())).await?;
+    let name = outbound(80, "pay.web.svc.cluster.local");
+    follower.has_endpoints(&name, &["10.1.0.1:80".parse()?], SOON).await?;
+    // What changes while it is deselected is what it comes back with.
+    api.apply(&mk_namespace("shop")).await?;
+    follower.until("web alone", SOON, |now| (hosts(now) == set(&["pay.web"])).then_some(())).await?;
+    api.apply(&mk_slice("shop", "pay", "pay-1", &["10.1.0.2"], &[("http", 80)])).await?;
+    // Without the configuration everything counts.
+    api.apply(&mesh.with(json!({"data": {"mesh": "{}"}}))).await?;
+    let name = outbound(80, "pay.shop.svc.cluster.local");
+    follower.has_endpoints(&name, &["10.1.0.2:80".parse()?], SOON).await?;
+    follower.settle(Duration::from_millis(100)).await?;
+    ensure!(set(&["pay.shop", "pay.web"]).is_subset(&hosts(&follower)), "{:?}", hosts(&follower));
+    Ok(())
+}

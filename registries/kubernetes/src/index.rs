@@ -8,7 +8,7 @@ mod output;
 mod said;
 pub mod sync;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tributary_model::{CollectionKind, Delta, Evidence, LeftOut, ObjectRef, Sweep};
@@ -46,6 +46,8 @@ pub struct Index {
     marks: Marks,
     said: Said,
     sync: Sync,
+    /// Outputs of collections that may be said since a moment ago.
+    backlog: VecDeque<Output>,
     sweeps: BTreeMap<Feed, Sweep<Name>>,
     counts: Counts,
     left_out: Saying<Arc<[LeftOut]>>,
@@ -59,19 +61,22 @@ struct Saying<T> {
 }
 
 impl Index {
+    /// How many outputs one flush derives at most, so that a first list neither holds up the watches nor
+    /// stands in memory twice.
+    pub const PART: usize = 4096;
+
     /// Knows nothing and has said nothing.
     #[must_use]
     pub fn new(options: Options) -> Self {
         let (sync, said) = (Sync::new(&options), Said::new(options.scope.clone()));
         let inputs = Inputs::new(options);
-        // what is derived from a mesh configuration stands also where there is none
-        let marks = touch::mesh_outputs(&inputs).map(|output| (output, Evidence::AbsentFromList)).collect();
         Self {
             inputs,
             shared: Shared::default(),
-            marks,
+            marks: Marks::new(),
             said,
             sync,
+            backlog: VecDeque::new(),
             sweeps: BTreeMap::new(),
             counts: Counts::default(),
             left_out: Saying { said: Arc::from([]), stale: true },
@@ -151,7 +156,9 @@ impl Index {
         if self.inputs.changes() != changes {
             self.touch_all(&change.evidence);
         }
-        touch::change(&self.inputs, &change, &mut self.marks);
+        if self.sync.has_begun() {
+            touch::change(&self.inputs, &change, &mut self.marks);
+        }
     }
     fn see(&mut self, kind: Kind, name: &Name) {
         for (feed, sweep) in &mut self.sweeps {
@@ -204,31 +211,48 @@ impl Index {
     }
 
     /// Derives what was touched and says what differs, in an order that may be applied: what begins the run,
-    /// what is so, what is no more, which collections are synced.
+    /// what is so, what is no more, which collections are synced. Of very much it says the first part only:
+    /// flush again while the index [is behind](Index::is_behind).
     pub fn flush(&mut self) -> Vec<Delta> {
         let mut out = self.sync.begin();
+        self.queue();
         self.shared.bare.clear();
-        for output in self.marks.keys() {
-            if let Output::Workload(pod) = output {
+        for _ in 0..Self::PART {
+            let Some((output, evidence)) = self.next() else { break };
+            if let Output::Workload(pod) = &output {
                 self.shared.grounds.remove(pod);
             }
-        }
-        let mut waiting = Marks::new();
-        for (output, evidence) in std::mem::take(&mut self.marks) {
-            if !self.sync.is_ready(output.collection()) {
-                waiting.insert(output, evidence);
-                continue;
+            if self.sync.is_ready(output.collection()) {
+                self.counts.derived += 1;
+                let derived = derive(&self.inputs, &mut self.shared, &output);
+                self.said.say(&self.inputs.options, output, derived, &evidence);
             }
-            self.counts.derived += 1;
-            let derived = derive(&self.inputs, &mut self.shared, &output);
-            self.said.say(output, derived, &evidence);
         }
-        self.marks = waiting;
         self.shared.bare.clear();
         out.extend(self.said.take());
-        out.extend(self.leave_out());
-        out.extend(self.sync.end());
+        if !self.is_behind() {
+            out.extend(self.leave_out());
+            out.extend(self.sync.end());
+        }
         out
+    }
+    /// Whether there is more to say than one flush did.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        !self.marks.is_empty() || !self.backlog.is_empty()
+    }
+    /// Pods' outputs precede those of groups, so that no group is derived from ground that is old.
+    fn next(&mut self) -> Option<(Output, Evidence)> {
+        self.marks.pop_first().or_else(|| Some((self.backlog.pop_front()?, Evidence::AbsentFromList)))
+    }
+    /// What was marked before its collection could be said is forgotten: then all of it is derived.
+    fn queue(&mut self) {
+        let ready: Vec<CollectionKind> = self.sync.begun();
+        if !ready.is_empty() {
+            let outputs = touch::outputs(&self.inputs).filter(|output| ready.contains(&output.collection()));
+            self.backlog.extend(outputs);
+            self.marks.retain(|output, _| !ready.contains(&output.collection()));
+        }
     }
 }
 

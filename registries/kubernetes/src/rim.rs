@@ -51,6 +51,10 @@ impl Rim {
     /// Runs until nobody listens.
     pub(crate) async fn run(mut self, out: &Inlet) {
         while self.flush(out) {
+            if self.index.is_behind() {
+                tokio::task::yield_now().await;
+                continue;
+            }
             let Some(first) = self.watches.next().await else { return };
             self.take(first);
             for _ in 1..MOST_BATCHES {
@@ -94,7 +98,7 @@ impl Rim {
         let mut deltas = Vec::new();
         if self.ripe {
             deltas = self.index.flush();
-            self.ripe = self.waiting.is_empty();
+            self.ripe = self.waiting.is_empty() || self.index.is_behind();
         }
         let status = self.standing.status(self.index.details());
         if status.state != SourceState::Live {

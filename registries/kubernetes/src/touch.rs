@@ -224,8 +224,13 @@ fn listed(slice: Option<&Slice>) -> BTreeSet<Listed<'_>> {
     entries.iter().map(Listed::by).collect()
 }
 
-/// Every output of every object, after a change that all may read.
+/// Marks every output, after a change that all may read.
 pub fn all(inputs: &Inputs, evidence: &Evidence, marks: &mut Marks) {
+    marks.extend(outputs(inputs).map(|output| (output, evidence.clone())));
+}
+
+/// Every output of every object.
+pub fn outputs(inputs: &Inputs) -> impl Iterator<Item = Output> {
     let services = inputs.services.keys().cloned().map(Output::Service);
     let groups = inputs.slices.keys().cloned().map(Output::Group);
     let workloads = inputs.pods.keys().cloned().map(Output::Workload);
@@ -233,7 +238,7 @@ pub fn all(inputs: &Inputs, evidence: &Evidence, marks: &mut Marks) {
     let gateways = inputs.gateways.keys().cloned().map(Output::Gateways);
     let of_services = inputs.services.keys().cloned().map(Output::ServiceGateways);
     let objects = services.chain(groups).chain(workloads).chain(imports).chain(gateways).chain(of_services);
-    marks.extend(objects.chain(mesh_outputs(inputs)).map(|output| (output, evidence.clone())));
+    objects.chain(mesh_outputs(inputs))
 }
 
 /// What is derived from the mesh configuration alone; it is there whether or not the object is.

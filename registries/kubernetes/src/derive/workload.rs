@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use tributary_model::{Fact, Health, ServiceKey, Workload, WorkloadAddress, WorkloadKey, WorkloadKind};
+use tributary_model::{
+    Fact, Health, Namespace, ServiceKey, Workload, WorkloadAddress, WorkloadKey, WorkloadKind,
+};
 
 use super::{Derived, ground, service};
 use crate::input::{Kind, Name};
 use crate::inputs::Inputs;
+use crate::options::Options;
 use crate::project::Pod;
 use crate::project::pod::Phase;
 use crate::shared::Shared;
@@ -39,13 +42,18 @@ pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
         name: pod.workload.clone(),
         listed: listed(inputs, shared, pod),
     };
-    let key = WorkloadKey {
-        namespace,
-        kind: WorkloadKind::Pod,
-        name: name.name.clone(),
-        cluster: inputs.options.cluster.clone(),
-    };
-    Derived::one(Fact::Workload(key, Arc::new(workload)))
+    Derived::one(Fact::Workload(keyed(&inputs.options, namespace, name), Arc::new(workload)))
+}
+
+/// The key of a pod's workload; `None` where its namespace is none.
+#[must_use]
+pub fn key(options: &Options, name: &Name) -> Option<WorkloadKey> {
+    Some(keyed(options, Namespace::new(&name.namespace).ok()?, name))
+}
+
+fn keyed(options: &Options, namespace: Namespace, name: &Name) -> WorkloadKey {
+    let cluster = options.cluster.clone();
+    WorkloadKey { namespace, kind: WorkloadKind::Pod, name: name.name.clone(), cluster }
 }
 
 /// The services whose slices list the pod: what a proxy beside it serves.

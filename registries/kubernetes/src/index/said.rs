@@ -3,17 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tributary_model::{Basis, Code, Delta, Evidence, Fact, Item, Key, ObjectId, ObjectRef, Problem, Scope};
+use tributary_model::{
+    Basis, Code, Delta, Evidence, Fact, Item, Key, ObjectId, ObjectRef, Problem, Scope, Workload,
+};
 
 use super::Output;
-use crate::derive::Derived;
+use crate::derive::{Derived, workload};
 use crate::input::{Feed, Kind, Name};
+use crate::options::Options;
 
 /// The facts and problems that the core was told.
 #[derive(Debug)]
 pub(super) struct Said {
     scope: Scope,
-    facts: BTreeMap<Output, Box<[Fact]>>,
+    facts: BTreeMap<Output, Kept>,
     /// Objects that cannot be read, in their last version.
     unreadable: BTreeMap<(Kind, Name), Arc<str>>,
     /// Objects that can be read and come to nothing.
@@ -22,6 +25,32 @@ pub(super) struct Said {
     drops: Vec<Delta>,
     problems: Vec<Delta>,
     count: u64,
+}
+
+/// The facts of one output. There may be a pod for every address, so its key, which its name tells, is not kept.
+#[derive(Debug)]
+enum Kept {
+    Workload(Arc<Workload>),
+    Facts(Box<[Fact]>),
+}
+
+impl Kept {
+    fn of(mut facts: Vec<Fact>) -> Self {
+        match facts.pop() {
+            Some(Fact::Workload(_, workload)) if facts.is_empty() => Self::Workload(workload),
+            last => Self::Facts(facts.into_iter().chain(last).collect()),
+        }
+    }
+    fn facts(self, options: &Options, output: &Output) -> Vec<Fact> {
+        match (self, output) {
+            (Self::Facts(facts), _) => facts.into_vec(),
+            (Self::Workload(workload), Output::Workload(name)) => {
+                let key = workload::key(options, name);
+                key.map(|key| Fact::Workload(key, workload)).into_iter().collect()
+            }
+            (Self::Workload(_), _) => Vec::new(),
+        }
+    }
 }
 
 impl Said {
@@ -62,10 +91,10 @@ impl Said {
     }
 
     /// An output comes to this now.
-    pub(super) fn say(&mut self, output: Output, derived: Derived, evidence: &Evidence) {
+    pub(super) fn say(&mut self, options: &Options, output: Output, derived: Derived, evidence: &Evidence) {
         let Derived { facts, problem } = derived;
         self.refuse(&output, problem);
-        let old = self.facts.remove(&output).unwrap_or_default();
+        let old = self.facts.remove(&output).map(|kept| kept.facts(options, &output)).unwrap_or_default();
         for fact in &old {
             let item = fact.item();
             if !facts.iter().any(|new| new.item() == item) {
@@ -84,7 +113,7 @@ impl Said {
             }
         }
         if !kept.is_empty() {
-            self.facts.insert(output, kept.into());
+            self.facts.insert(output, Kept::of(kept));
         }
     }
     fn key(&self, item: Item) -> Key {

@@ -66,6 +66,8 @@ pub(super) struct Sync {
     withheld: BTreeSet<Feed>,
     synced: BTreeMap<CollectionKind, Completeness>,
     started: bool,
+    /// Collections that are being said.
+    begun: BTreeSet<CollectionKind>,
 }
 
 impl Sync {
@@ -78,6 +80,7 @@ impl Sync {
             withheld: BTreeSet::new(),
             synced: BTreeMap::new(),
             started: false,
+            begun: BTreeSet::new(),
         }
     }
     fn collection(&self, kind: CollectionKind) -> Collection {
@@ -110,6 +113,17 @@ impl Sync {
     fn completeness(&self, kind: CollectionKind) -> Completeness {
         let lacks = self.withheld.iter().any(|feed| made_of(kind).contains(&feed.kind));
         if lacks { Completeness::Partial } else { Completeness::Complete }
+    }
+    /// The collections that are ready since this was last asked.
+    pub(super) fn begun(&mut self) -> Vec<CollectionKind> {
+        let new = |kind: &CollectionKind| !self.begun.contains(kind) && self.is_ready(*kind);
+        let new: Vec<CollectionKind> = COLLECTIONS.into_iter().filter(new).collect();
+        self.begun.extend(&new);
+        new
+    }
+    /// Whether anything is being said: before that nothing need be marked.
+    pub(super) fn has_begun(&self) -> bool {
+        !self.begun.is_empty()
     }
     /// The run's first words: what is required, and that nothing of it has been kept from another run.
     pub(super) fn begin(&mut self) -> Vec<Delta> {

@@ -298,3 +298,26 @@ fn confirmation_of_every_feed_confirms_the_collections_once() {
     assert_eq!(index.flush().len(), 5);
     assert!(index.flush().is_empty());
 }
+
+#[test]
+fn a_large_first_list_is_said_in_parts_and_is_synced_with_the_last() {
+    let mut index = Index::new(mk_options());
+    let names = || (0..Index::PART + 10).map(|i| format!("s{i}"));
+    names().for_each(|name| index.apply(Input::Put(mk_service(&name, json!({})))));
+    list_all(&mut index);
+    let first = index.flush();
+    assert!(index.is_behind());
+    assert!(!first.iter().any(|delta| matches!(delta, Delta::Synced(..))));
+    index.apply(Input::Gone(Kind::Service, shop("s999"))); // the last in order
+    let mut rest = Vec::new();
+    while index.is_behind() {
+        rest.extend(index.flush());
+    }
+    let puts = first
+        .iter()
+        .chain(&rest)
+        .filter(|delta| matches!(delta, Delta::Put(_, Fact::Service(..), _)))
+        .count();
+    assert_eq!(puts, Index::PART + 9, "what went meanwhile was never said");
+    assert_eq!(rest.iter().filter(|delta| matches!(delta, Delta::Synced(..))).count(), 5);
+}

@@ -60,6 +60,8 @@ pub struct Right {
     pub resource: String,
     /// In one namespace; in all of them where it is none.
     pub namespace: Option<String>,
+    /// On the object of this name alone; on all of them where it is none.
+    pub name: Option<String>,
 }
 
 /// Writes objects of one version of one kind.
@@ -138,6 +140,7 @@ impl Writer {
         let attributes = json!({
             "verb": right.verb, "group": right.group, "resource": resource, "subresource": subresource,
             "namespace": right.namespace.as_deref().unwrap_or_default(),
+            "name": right.name.as_deref().unwrap_or_default(),
         });
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",

@@ -189,6 +189,7 @@ async fn a_right_is_what_the_server_says_it_is() {
         group: "entries.test".to_owned(),
         resource: resource.to_owned(),
         namespace: None,
+        name: None,
     };
     server.answer("secrets", None, usize::MAX, Answer::Status(403, "no"));
     assert!(writer.review(&right("entries/status")).await.unwrap());

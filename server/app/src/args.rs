@@ -39,6 +39,9 @@ pub enum Command {
     /// See removals that are held until they are confirmed, and let one happen
     #[command(subcommand)]
     Guard(GuardCommand),
+    /// Print or check the rights that `serve` needs in a cluster, with the same flags
+    #[command(subcommand)]
+    Rbac(RbacCommand),
     /// Work with the configuration file
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -265,6 +268,26 @@ pub struct GuardReleaseArgs {
     /// Where the server is.
     #[command(flatten)]
     pub server: ServerArgs,
+}
+
+/// What can be done with rights.
+#[derive(Debug, Clone, Subcommand)]
+pub enum RbacCommand {
+    /// Print the smallest roles for the features that are on, as YAML for kubectl
+    Print(Box<RbacPrintArgs>),
+    /// Ask the cluster which rights the credential has, and tell missing and needless ones
+    Verify(Box<ServeArgs>),
+}
+
+/// Flags of `rbac print`.
+#[derive(Debug, Clone, Args)]
+pub struct RbacPrintArgs {
+    /// The service account that is bound, in the system namespace
+    #[arg(long, value_name = "NAME", default_value = "tributary")]
+    pub account: String,
+    /// What `serve` is started with.
+    #[command(flatten)]
+    pub serve: ServeArgs,
 }
 
 /// What can be done with the configuration.

@@ -9,6 +9,8 @@ pub mod explain;
 pub mod get;
 pub mod guard;
 pub mod http;
+pub mod rbac;
+pub mod registries;
 pub mod table;
 pub mod watch;
 
@@ -37,6 +39,7 @@ pub async fn run(command: Command, env: &Environment, console: &mut Console<'_>)
         Command::Get(args) => get::run(&args, env, console).await,
         Command::Explain(args) => explain::explain(&args, env, console).await,
         Command::WhyNot(args) => explain::why_not(&args, env, console).await,
+        Command::Rbac(command) => rbac::run(&command, env, console).await,
         Command::Guard(command) => guard::run(&command, env, console).await,
         Command::Config(command) => config::run(&command, env, console),
         Command::Reference(args) => {

@@ -33,8 +33,14 @@ impl LogLevel {
     }
 }
 
+/// What this target says at each failed request is told once, as the status of a registry.
+const TOLD_ELSEWHERE: &str = "kube_client::client::builder";
+
 fn parse(filter: &str) -> Result<EnvFilter, Failure> {
-    let parsed = EnvFilter::builder().parse(filter);
+    let quiet = format!("{TOLD_ELSEWHERE}=off,{filter}");
+    // A filter that names the target itself decides.
+    let whole = if filter.contains("kube_client") { filter } else { &quiet };
+    let parsed = EnvFilter::builder().parse(whole);
     parsed.map_err(|e| Failure::config(format!("log.level: `{filter}`: {e}")))
 }
 

@@ -12,8 +12,10 @@ pub mod guard;
 pub mod inside;
 pub mod registries;
 pub mod report;
+pub mod rights;
 pub mod samples;
 pub mod sessions;
+pub mod summary;
 pub mod xds;
 
 use std::collections::BTreeSet;
@@ -129,6 +131,7 @@ impl Bound {
             Runtime::start(runtime_config(&config), Arc::clone(&clock), fanout, Box::new(DropRecords));
         let handle = runtime.handle();
         let (xds, sessions) = self.app.xds.start(self.xds, (&handle, &clock, epoch), &config);
+        let heard = self.app.loaded.istio.clone();
         let running = Arc::new(Running::new(self.app.loaded, self.app.file.clone()));
         let live = Arc::new(Live {
             name: host_name(),
@@ -144,13 +147,14 @@ impl Bound {
             tasks.spawn(listener.serve(router(shared), stop.clone()));
         }
         let source = ConfigSource::start(&handle, &config).await?;
-        let registries = Registries::new(handle, source, self.app.factories, self.app.log);
+        let registries = Registries::new(handle.clone(), source, self.app.factories, self.app.log);
         registries.join_all(&config).await?;
         if let Some(path) = self.app.file {
             let reloader = Reloader { path, layers: self.app.layers, running, apply: Arc::new(registries) };
             tasks.spawn(reloader.run(stop.clone()));
         }
-        summary(&config, &addresses);
+        summary::at_start(&config, &addresses, &heard);
+        tasks.spawn(summary::when_ready(handle, stop.clone()));
         Ok(Server { runtime, live, xds, tasks, stop, addresses, drain: config.drain.timeout.get() })
     }
 }
@@ -210,29 +214,4 @@ fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
     if name.is_empty() { "tributary".to_owned() } else { name.to_owned() }
-}
-
-fn summary(config: &Config, addresses: &Addresses) {
-    let tls = match &config.xds.tls {
-        None => "plaintext",
-        Some(tls) if tls.client_ca_file.is_some() => "mutual TLS",
-        Some(_) => "TLS",
-    };
-    tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        xds = %addresses.xds,
-        tls,
-        admin = %addresses.admin,
-        health = addresses.health.map(|address| address.to_string()).unwrap_or_default(),
-        cluster = config.cluster_id,
-        "tributary serves"
-    );
-    for registry in &config.registries {
-        tracing::info!(
-            registry = registry.name.as_deref().unwrap_or_default(),
-            kind = registry.kind.as_str(),
-            path = registry.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default(),
-            "registry"
-        );
-    }
 }

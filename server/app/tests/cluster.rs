@@ -19,7 +19,10 @@ async fn a_cluster_that_cannot_be_reached_is_waited_for_and_told() {
     let path = dir.path().join("kubeconfig");
     let words = ["--registry", "kubernetes", "--kubeconfig", path.to_str().unwrap()];
     let world = World { server: mk_bound(&words).await.unwrap().start().await.unwrap() };
-    let told = world.until("get registries", "cannot be read").await;
+    for name in ["kubernetes", "kubernetes-entries"] {
+        world.until(&format!("get registries {name}"), "cannot be read").await;
+    }
+    let told = world.run("get registries").await.out;
     let states = told.lines().skip(1).map(|line| line.split_whitespace().take(3).collect::<Vec<_>>());
     let states: Vec<_> = states.collect();
     assert_eq!(

@@ -4,9 +4,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::table::{Cell, Table, Tone, age};
-use super::{Console, Server, watch};
+use super::{Console, Server, registries, watch};
 use crate::args::{GetArgs, Output, Resource};
-use crate::document::{ClientItem, EndpointItem, List, RegistryItem, ServiceItem};
+use crate::document::{ClientItem, EndpointItem, List, ServiceItem};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
 use tributary_model::Code;
@@ -74,7 +74,11 @@ pub fn render(args: &GetArgs, list: &List<Value>, color: bool) -> Result<String,
     match args.output {
         Output::Table | Output::Wide => {
             let wide = args.output == Output::Wide;
-            Ok(table(args.what, list, wide)?.render(!args.no_headers, color))
+            let mut text = table(args.what, list, wide)?.render(!args.no_headers, color);
+            if wide && args.what == Resource::Registries {
+                text.push_str(&registries::more(&items(list)?, !args.no_headers, color));
+            }
+            Ok(text)
         }
         Output::Name => {
             let names =
@@ -111,7 +115,7 @@ fn table(what: Resource, list: &List<Value>, wide: bool) -> Result<Table, Failur
         Resource::Services => services(&items(list)?, wide),
         Resource::Endpoints => endpoints(&items(list)?, wide),
         Resource::Clients => clients(&items(list)?, wide),
-        Resource::Registries => registries(&items(list)?, wide),
+        Resource::Registries => registries::table(&items(list)?, wide),
     })
 }
 
@@ -219,39 +223,6 @@ fn clients(items: &[ClientItem], wide: bool) -> Table {
             each(&|t| format!("{} {}", t.kind, t.sent)),
             each(&|t| format!("{} {}", t.kind, t.acked)),
             each(&|t| if t.nack.is_empty() { String::new() } else { format!("{} {}", t.kind, t.nack) }),
-        ]);
-    }
-    table
-}
-
-fn registries(items: &[RegistryItem], wide: bool) -> Table {
-    let heads = ["NAME", "KIND", "STATE", "CONFIRMED", "SERVICES", "ENDPOINTS", "PROBLEMS", "REASON"];
-    let more = ["CLUSTER", "GENERATION", "FAILURES", "HELD", "FIRST PROBLEM"];
-    let mut table = Table::new(&heads, &more, wide);
-    for item in items {
-        let tone = match item.state.as_str() {
-            "Live" => Tone::Plain,
-            "Syncing" => Tone::Warn,
-            _ => Tone::Bad,
-        };
-        let first = item.problems.first().map(|p| format!("{} {}", p.code, p.message));
-        table.row(vec![
-            item.name.clone().into(),
-            item.kind.clone().into(),
-            Cell(item.state.clone(), tone),
-            item.confirmed_millis_ago.map(age).unwrap_or_default().into(),
-            item.services.into(),
-            item.endpoints.into(),
-            Cell(
-                item.problems.len().to_string(),
-                if item.problems.is_empty() { Tone::Plain } else { Tone::Warn },
-            ),
-            item.reason.clone().into(),
-            item.cluster.clone().into(),
-            item.generation.into(),
-            item.failures.into(),
-            item.held.len().into(),
-            first.unwrap_or_default().into(),
         ]);
     }
     table

@@ -36,6 +36,9 @@ pub struct RegistryItem {
     pub endpoints: u64,
     /// Per part and kind of fact.
     pub collections: Vec<CollectionItem>,
+    /// How each part of its source is doing, in the source's own words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceItem>,
     /// Removals that are held until they are confirmed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldItem>,
@@ -56,6 +59,57 @@ pub struct CollectionItem {
     pub kind: String,
     /// `Live`, `Stale: why`, `Syncing`, `Unknown`.
     pub freshness: String,
+}
+
+/// A part of a registry that fails as one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceItem {
+    /// The part.
+    pub scope: String,
+    /// `Live`, `Syncing`, `Unreachable`, `AuthFailed`, `Forbidden` or `Broken`.
+    pub state: String,
+    /// Why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// How long ago it was said, in milliseconds.
+    pub said_millis_ago: u64,
+    /// In how many milliseconds it is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_in_millis: Option<u64>,
+    /// What fares apart within it: the watched kinds of a cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartItem>,
+    /// More about it, in the source's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<DetailItem>,
+}
+
+/// One part of a source.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PartItem {
+    /// Which.
+    pub name: String,
+    /// Its state.
+    pub state: String,
+    /// Why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// For how long, in milliseconds.
+    pub since_millis_ago: u64,
+    /// In how many milliseconds it is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_in_millis: Option<u64>,
+}
+
+/// One thing that a source tells of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DetailItem {
+    /// What.
+    pub name: String,
+    /// Its value.
+    pub value: String,
 }
 
 /// One quarantined object.

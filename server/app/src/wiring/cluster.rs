@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use tributary_kube_client::{ConnectError, ConnectOptions, Connection, Env, Timing};
+use tributary_kube_client::{
+    ConnectError, ConnectOptions, Connection, Env, Leadership, LeaseTiming, ObjectName, Timing,
+};
 use tributary_kubernetes::{KubernetesFactory, Mcs, Options};
 use tributary_model::{
     ClusterId, Delta, InvalidName, Namespace, Provider, RegistryId, RegistryName, RegistrySpec, Scope,
@@ -19,11 +21,14 @@ use tributary_registry_api::{
     Backoff, BackoffPolicy, CancellationToken, Reason, Registry, RegistryError, RegistryFactory, RegistryIo,
     SplitMix, Surroundings, surroundings,
 };
-use tributary_service_entry::{CrdFactory, CrdOptions, Kinds};
+use tributary_service_entry::{Addresses, CrdFactory, CrdOptions, Kinds, Ranges};
 
 use crate::config::model::{RegistryConfig, Write};
 use crate::config::{Config, facts};
 use crate::environment::Environment;
+
+/// The Lease under which addresses are given.
+const ADDRESSES: &str = "tributary-addresses";
 
 /// One configured cluster.
 #[derive(Clone)]
@@ -36,6 +41,8 @@ pub struct Cluster {
     pub timing: Timing,
     /// The credential.
     pub connect: ConnectOptions,
+    /// Whether hosts of ServiceEntries are given addresses.
+    allocates: bool,
     env: Environment,
     said: Arc<Mutex<Option<String>>>,
 }
@@ -55,6 +62,7 @@ impl Cluster {
             options: options(cluster, registry, config)?,
             timing: timing(registry),
             connect,
+            allocates: config.writes.contains(&Write::Addresses),
             env: env.clone(),
             said: Arc::default(),
         })
@@ -73,9 +81,18 @@ impl Cluster {
             spec: self.spec(entries, Provider::ServiceEntry),
             scope: Scope::new("workloadentries")?,
             cluster: self.clone(),
-            make: Box::new(move |connection| own.entries(&name, connection).build()),
+            make: Box::new(move |connection| own.entries(&name, connection)),
         };
         Ok(vec![Arc::new(PartFactory(Arc::new(objects))), Arc::new(PartFactory(Arc::new(entries)))])
+    }
+    /// The namespaces whose custom resources are read; all of them where there is none.
+    #[must_use]
+    pub fn entry_namespaces(&self) -> Vec<Option<String>> {
+        match self.options.namespaces.as_slice() {
+            // Several are read with one list of all, and told apart here.
+            [one] => vec![Some(one.to_string())],
+            _ => vec![None],
+        }
     }
     fn spec(&self, name: RegistryName, provider: Provider) -> RegistrySpec {
         let id = RegistryId { name, provider, cluster: self.options.cluster.clone() };
@@ -85,21 +102,44 @@ impl Cluster {
         let factory = KubernetesFactory::new(self.name.clone(), connection, self.options.clone());
         factory.timing(self.timing).seed(seed())
     }
-    fn entries(&self, name: &RegistryName, connection: Connection) -> CrdFactory {
+    fn entries(
+        &self,
+        name: &RegistryName,
+        connection: Connection,
+    ) -> Result<Box<dyn Registry>, RegistryError> {
+        let leadership = self.allocates.then(|| self.leadership(&connection, ADDRESSES));
+        let leads = leadership.as_ref().map(Leadership::leads);
         let options = CrdOptions {
             kinds: if self.options.is_config { Kinds::All } else { Kinds::WorkloadEntries },
             revision: self.options.revision.clone(),
+            namespace: self.entry_namespaces().into_iter().next().flatten(),
             surroundings: self.selected(),
+            addresses: leads.map(|leads| Addresses { ranges: Ranges::default(), leads }),
             timing: self.timing,
             seed: seed(),
-            ..CrdOptions::default()
         };
         let factory = CrdFactory::new(name.clone(), self.options.cluster.clone(), connection, options);
         let factory = factory.rank(u16::from(!self.options.is_config));
-        match &self.options.trust_domain {
+        let factory = match &self.options.trust_domain {
             Some(domain) => factory.trust_domain(domain),
             None => factory,
-        }
+        };
+        let run = factory.build()?;
+        Ok(match leadership {
+            Some(leadership) => Box::new(Led { run, leadership }),
+            None => run,
+        })
+    }
+    /// A candidate for what only one replica of a revision may do.
+    fn leadership(&self, connection: &Connection, what: &str) -> Leadership {
+        let revision = self.options.revision.as_deref().map(|revision| format!("-{revision}"));
+        let name = ObjectName {
+            namespace: Some(self.options.system_namespace.to_string()),
+            name: format!("{what}{}", revision.unwrap_or_default()),
+        };
+        let identity = format!("{}-{}", super::host_name(), std::process::id());
+        let chance = SplitMix::seeded(seed());
+        Leadership::new(connection.client(), name, &identity, LeaseTiming::default(), chance)
     }
     /// The namespaces that count, where the configuration names them.
     fn selected(&self) -> Option<tributary_registry_api::SurroundingsReceiver> {
@@ -175,6 +215,29 @@ fn timing(registry: &RegistryConfig) -> Timing {
 }
 
 type Make = Box<dyn Fn(Connection) -> Result<Box<dyn Registry>, RegistryError> + Send + Sync>;
+
+/// A run that may write while its replica leads. The Lease is given up when the run ends, so that
+/// another replica takes it at once.
+struct Led {
+    run: Box<dyn Registry>,
+    leadership: Leadership,
+}
+
+#[async_trait]
+impl Registry for Led {
+    async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
+        let Self { run, leadership } = *self;
+        let ended = CancellationToken::new();
+        let run = async {
+            let done = run.run(io, stop).await;
+            ended.cancel();
+            done
+        };
+        let (done, leadership) = tokio::join!(run, leadership.until(ended.cancelled()));
+        leadership.resign().await;
+        done
+    }
+}
 
 /// One of the two registries.
 struct Part {

@@ -37,6 +37,16 @@ impl Factories {
     pub const fn new(env: Environment) -> Self {
         Self { env }
     }
+    /// The clusters that the configuration names.
+    pub fn clusters(&self, config: &Config) -> Result<Vec<Cluster>, Failure> {
+        let all = config.registries.iter().filter(|registry| registry.kind == RegistryKind::Kubernetes);
+        let cluster = |registry| {
+            let told = Told::new(registry, config)?;
+            let wrong = |e| Failure::config(format!("registry `{}`: {e}", told.name));
+            told.cluster(&self.env).map_err(wrong)
+        };
+        all.map(cluster).collect()
+    }
     /// The factories of one registry, which come and go together: a cluster is two registries.
     pub fn of(
         &self,

@@ -2,14 +2,16 @@
 //! of each, put together.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-use tributary_core::{CollectionStatus, HeldView, ProblemView, RegistryStatus};
-use tributary_model::{Catalog, Freshness, Mono, RegistryName, SourceState};
+use tributary_core::{CollectionStatus, HeldView, ProblemView, RegistryStatus, SourceView};
+use tributary_model::{Catalog, Freshness, Mono, RegistryName, Scope, SourcePart, SourceState};
 use tributary_runtime::{RunReport, RunState};
 
 use super::guard;
 use crate::document::endpoints::freshness_text;
-use crate::document::registries::{CollectionItem, ProblemItem};
+use crate::document::registries::{CollectionItem, DetailItem, PartItem, ProblemItem, SourceItem};
 use crate::document::{ConditionItem, HeldItem, ObjectItem, RegistryItem, endpoints, services};
 
 /// The states that a registry may be in, for metrics.
@@ -82,11 +84,37 @@ impl Report<'_> {
             services: 0,
             endpoints: 0,
             collections: status.collections.iter().map(collection).collect(),
+            sources: status.sources.iter().map(|(scope, view)| self.source(scope, view)).collect(),
             held: self.held(name),
             problems: self.problems(name),
             conditions: view
                 .map(|v| v.conditions.iter().map(ConditionItem::from).collect())
                 .unwrap_or_default(),
+        }
+    }
+    fn source(&self, scope: &Scope, SourceView { status, at }: &SourceView) -> SourceItem {
+        let said = self.ago(*at);
+        // What was to happen in a while when this was said happens that much sooner by now.
+        let left = |span: Option<Duration>| span.map(|span| millis(span).saturating_sub(said));
+        let part = |part: &SourcePart| PartItem {
+            name: part.name.to_string(),
+            state: source_word(&part.state).to_owned(),
+            reason: part.reason.to_string(),
+            since_millis_ago: millis(part.lasted).saturating_add(said),
+            retry_in_millis: left(part.retry_in),
+        };
+        let detail = |(name, value): &(Arc<str>, Arc<str>)| DetailItem {
+            name: name.to_string(),
+            value: value.to_string(),
+        };
+        SourceItem {
+            scope: scope.to_string(),
+            state: source_word(&status.state).to_owned(),
+            reason: status.reason.to_string(),
+            said_millis_ago: said,
+            retry_in_millis: left(status.retry_in),
+            parts: status.parts.iter().map(part).collect(),
+            details: status.details.iter().map(detail).collect(),
         }
     }
     fn held(&self, name: &RegistryName) -> Vec<HeldItem> {
@@ -105,6 +133,10 @@ impl Report<'_> {
     fn ago(&self, at: u64) -> u64 {
         self.now.0.saturating_sub(at)
     }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// In one word, and why: what is worst decides.

@@ -1,0 +1,153 @@
+//! `tributary rbac`: the rights that `serve` with the same flags needs in a cluster, printed as
+//! roles or checked with the cluster itself.
+
+use std::collections::BTreeSet;
+
+use tributary_kube_client::{Right, Writer};
+use tributary_model::Code;
+
+use super::Console;
+use super::table::{Cell, Table, Tone};
+use crate::args::{RbacCommand, RbacPrintArgs, ServeArgs};
+use crate::config::model::{Config, RegistryConfig};
+use crate::config::{RegistryKind, load};
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure};
+use crate::wiring::cluster::Cluster;
+use crate::wiring::factories::Factories;
+use crate::wiring::rights::{Rules, needed, needless, roles};
+use crate::{overlay, serve};
+
+/// Carries the command out.
+pub async fn run(
+    command: &RbacCommand,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    match command {
+        RbacCommand::Print(args) => print(args, env, console),
+        RbacCommand::Verify(args) => verify(args, env, console).await,
+    }
+}
+
+/// The configuration that `serve` would run with; a cluster where no registry is named.
+fn configured(args: &ServeArgs, env: &Environment) -> Result<(Config, Vec<Cluster>), Failure> {
+    let mut args = args.clone();
+    let file = args.config.clone().or_else(|| env.get("TRIBUTARY_CONFIG").map(Into::into));
+    if file.is_none() && args.registries.is_empty() && args.kinds.is_empty() {
+        args.registries.push(RegistryConfig::of_kind(RegistryKind::Kubernetes));
+    }
+    let loaded = load(file.as_deref(), env, &|config, origins| overlay::apply(&args, config, origins))?;
+    let clusters = Factories::new(env.clone()).clusters(&loaded.config)?;
+    if clusters.is_empty() {
+        return Err(Failure::new(Exit::Usage, Code::NO_REGISTRY, "no Kubernetes registry is configured")
+            .next("add `--registry kubernetes`"));
+    }
+    Ok((loaded.config, clusters))
+}
+
+fn print(args: &RbacPrintArgs, env: &Environment, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    let (config, clusters) = configured(&args.serve, env)?;
+    let several = clusters.len() > 1;
+    for cluster in &clusters {
+        if several {
+            console.data(&format!("# cluster {}\n", cluster.options.cluster))?;
+        }
+        for (namespace, rules) in &roles(&needed(cluster, &config.writes)) {
+            let system = cluster.options.system_namespace.as_str();
+            console.data(&role(namespace.as_deref(), rules, &args.account, system))?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// A role and its binding, as YAML.
+fn role(namespace: Option<&str>, rules: &Rules, account: &str, system: &str) -> String {
+    let prefix = if namespace.is_some() { "" } else { "Cluster" };
+    let place = namespace.map(|ns| format!(", namespace: {ns}")).unwrap_or_default();
+    let mut out = format!(
+        "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: {prefix}Role\nmetadata: {{name: tributary{place}}}\nrules:\n"
+    );
+    for ((group, resource, name), verbs) in rules {
+        let verbs: Vec<&str> = verbs.iter().map(String::as_str).collect();
+        let names = name.as_ref().map(|name| format!(", resourceNames: [{name}]")).unwrap_or_default();
+        out.push_str(&format!(
+            "- {{apiGroups: ['{group}'], resources: [{resource}]{names}, verbs: [{}]}}\n",
+            verbs.join(", ")
+        ));
+    }
+    out.push_str(&format!(
+        "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: {prefix}RoleBinding\nmetadata: {{name: tributary{place}}}\n\
+         roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: {prefix}Role, name: tributary}}\n\
+         subjects:\n- {{kind: ServiceAccount, name: {account}, namespace: {system}}}\n"
+    ));
+    out
+}
+
+/// Exit 3 when a right is missing, 0 otherwise: needless rights are told and do no harm to serving.
+async fn verify(args: &ServeArgs, env: &Environment, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    serve::install_crypto();
+    let (config, clusters) = configured(args, env)?;
+    let (mut table, mut missing, mut excess) =
+        (Table::new(&["VERB", "RESOURCE", "NAMESPACE", "NEEDED", "ALLOWED"], &[], true), 0, 0);
+    for cluster in &clusters {
+        let connection = cluster.open().map_err(|e| Failure::plain(e.to_string()))?;
+        console.say(&format!("{} at {}", connection.described(), connection.server()));
+        let writer = Writer::new(connection.client());
+        let wanted = needed(cluster, &config.writes);
+        missing += ask(&writer, &wanted, true, &mut table).await?;
+        let not: BTreeSet<Right> = needless(&wanted).into_iter().collect();
+        excess += ask(&writer, &not, false, &mut table).await?;
+    }
+    console.data(&table.render(true, console.color))?;
+    console.say(&match (missing, excess) {
+        (0, 0) => "all rights that are needed, and none of those that are not".to_owned(),
+        (missing, excess) => format!("{missing} rights are missing, {excess} are allowed and not needed"),
+    });
+    if missing > 0 {
+        console.say("next: `tributary rbac print` with the same flags prints the roles");
+        return Ok(Exit::No);
+    }
+    Ok(Exit::Ok)
+}
+
+/// Asks for each right; how many answers are not as they should be. A right that is rightly not
+/// there is no row.
+async fn ask(
+    writer: &Writer,
+    rights: &BTreeSet<Right>,
+    need: bool,
+    table: &mut Table,
+) -> Result<usize, Failure> {
+    let mut odd = 0;
+    for right in rights {
+        let allowed = writer.review(right).await;
+        let allowed = allowed
+            .map_err(|e| Failure::plain(format!("the cluster does not say which rights there are: {e}")))?;
+        if allowed != need {
+            odd += 1;
+        }
+        if need || allowed {
+            table.row(row(right, need, allowed));
+        }
+    }
+    Ok(odd)
+}
+
+fn row(right: &Right, need: bool, allowed: bool) -> Vec<Cell> {
+    let group = if right.group.is_empty() { String::new() } else { format!(".{}", right.group) };
+    let name = right.name.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
+    let tone = match (need, allowed) {
+        (true, false) => Tone::Bad,
+        (false, true) => Tone::Warn,
+        _ => Tone::Plain,
+    };
+    let yes = |is: bool| if is { "yes" } else { "no" };
+    vec![
+        right.verb.clone().into(),
+        format!("{}{group}{name}", right.resource).into(),
+        right.namespace.clone().unwrap_or_else(|| "*".to_owned()).into(),
+        yes(need).into(),
+        Cell(yes(allowed).to_owned(), tone),
+    ]
+}

@@ -1,0 +1,200 @@
+//! Which rights a cluster's registries need: the smallest for the features that are on.
+//!
+//! Made of the very watches that a run opens and of what the configuration allows to be written, so
+//! that neither can be asked for without being needed. Used by `tributary rbac`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tributary_kube_client::Right;
+use tributary_kubernetes::watch_plan;
+
+use super::cluster::Cluster;
+use crate::config::model::Write;
+
+/// The custom resources that the registry of entries reads: group and plurals.
+const ENTRIES: (&str, [&str; 3]) =
+    ("networking.istio.io", ["serviceentries", "workloadentries", "workloadgroups"]);
+/// What a watch does: it lists, and follows.
+const READ: [&str; 2] = ["list", "watch"];
+
+/// The rights that a cluster's two registries need.
+#[must_use]
+pub fn needed(cluster: &Cluster, writes: &BTreeSet<Write>) -> BTreeSet<Right> {
+    let mut out = BTreeSet::new();
+    for planned in watch_plan(&cluster.options) {
+        let fields = planned.field_selector.as_deref().unwrap_or_default();
+        let name = fields.strip_prefix("metadata.name=").map(ToOwned::to_owned);
+        let namespace = planned.feed.namespace.as_ref().map(ToString::to_string);
+        let resource = (planned.resource.group, planned.resource.plural);
+        out.extend(READ.map(|verb| right(verb, resource, namespace.clone(), name.clone())));
+    }
+    let (group, all) = ENTRIES;
+    let plurals = if cluster.options.is_config { &all[..] } else { &all[1..2] };
+    for namespace in cluster.entry_namespaces() {
+        for plural in plurals {
+            out.extend(READ.map(|verb| right(verb, (group, plural), namespace.clone(), None)));
+        }
+    }
+    for write in writes {
+        out.extend(written(cluster, *write));
+    }
+    out
+}
+
+fn written(cluster: &Cluster, write: Write) -> Vec<Right> {
+    let system = Some(cluster.options.system_namespace.to_string());
+    let lease = |verb: &str| right(verb, ("coordination.k8s.io", "leases"), system.clone(), None);
+    let mut out: Vec<Right> = match write {
+        Write::Addresses => cluster
+            .entry_namespaces()
+            .into_iter()
+            .map(|namespace| right("patch", (ENTRIES.0, "serviceentries/status"), namespace, None))
+            .collect(),
+        Write::ServiceExports => {
+            let group = cluster.options.mcs.group.to_string();
+            let every = cluster.entry_namespaces().into_iter();
+            every
+                .flat_map(|namespace| {
+                    ["create", "delete"]
+                        .map(|verb| right(verb, (&group, "serviceexports"), namespace.clone(), None))
+                })
+                .collect()
+        }
+        Write::WorkloadEntries | Write::Credentials | Write::Status => return Vec::new(),
+    };
+    out.extend(["get", "create", "update"].map(lease));
+    out
+}
+
+fn right(
+    verb: &str,
+    (group, resource): (&str, &str),
+    namespace: Option<String>,
+    name: Option<String>,
+) -> Right {
+    Right { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned(), namespace, name }
+}
+
+/// Rights that no feature needs and that a credential should therefore not have: what would let
+/// whoever takes it over read secrets, act as others, or change what is read here.
+#[must_use]
+pub fn needless(needed: &BTreeSet<Right>) -> Vec<Right> {
+    let everywhere = |verb: &str, group: &str, resource: &str| right(verb, (group, resource), None, None);
+    let mut all = vec![
+        everywhere("*", "*", "*"),
+        everywhere("list", "", "secrets"),
+        everywhere("get", "", "secrets"),
+        everywhere("create", "", "pods/exec"),
+        everywhere("create", "", "serviceaccounts/token"),
+        everywhere("impersonate", "", "users"),
+        everywhere("create", "rbac.authorization.k8s.io", "clusterrolebindings"),
+    ];
+    let read: BTreeSet<(&str, &str)> =
+        needed.iter().map(|r| (r.group.as_str(), r.resource.as_str())).collect();
+    for (group, resource) in read.into_iter().filter(|(_, resource)| *resource != "leases") {
+        all.extend(["create", "update", "patch", "delete"].map(|verb| everywhere(verb, group, resource)));
+    }
+    all.push(everywhere("patch", ENTRIES.0, "serviceentries/status"));
+    all.retain(|right| !needed.contains(right));
+    all
+}
+
+/// Rights of one place, by group, resource and names: the rules of one role.
+pub type Rules = BTreeMap<(String, String, Option<String>), BTreeSet<String>>;
+
+/// The rights by place: those of the whole cluster first, then those of each namespace.
+#[must_use]
+pub fn roles(rights: &BTreeSet<Right>) -> BTreeMap<Option<String>, Rules> {
+    let mut out: BTreeMap<Option<String>, Rules> = BTreeMap::new();
+    for right in rights {
+        let rules = out.entry(right.namespace.clone()).or_default();
+        let key = (right.group.clone(), right.resource.clone(), right.name.clone());
+        rules.entry(key).or_default().insert(right.verb.clone());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::environment::Environment;
+    use tributary_model::{ClusterId, RegistryName};
+
+    fn mk(text: &str) -> BTreeSet<Right> {
+        let config: Config = serde_saphyr::from_str(text).unwrap();
+        let (name, id) = (RegistryName::new("k").unwrap(), ClusterId::new(&config.cluster_id).unwrap());
+        let registry = config.registries[0].clone();
+        let cluster = Cluster::new(name, id, (&registry, &config), &Environment::default()).unwrap();
+        needed(&cluster, &config.writes)
+    }
+
+    fn told(rights: &BTreeSet<Right>) -> Vec<String> {
+        let place = |r: &Right| r.namespace.clone().unwrap_or_else(|| "*".to_owned());
+        let all = rights.iter().map(|r| format!("{} {} {}", r.verb, r.resource, place(r)));
+        all.collect()
+    }
+
+    #[test]
+    fn reading_is_all_that_is_needed_while_nothing_is_written() {
+        let rights = mk("{registries: [{kind: kubernetes}]}");
+        let verbs: BTreeSet<&str> = rights.iter().map(|r| r.verb.as_str()).collect();
+        assert_eq!(verbs.into_iter().collect::<Vec<_>>(), ["list", "watch"]);
+        let resources: BTreeSet<&str> = rights.iter().map(|r| r.resource.as_str()).collect();
+        for resource in ["pods", "services", "endpointslices", "nodes", "namespaces", "serviceentries"] {
+            assert!(resources.contains(resource), "{resource} is not in {resources:?}");
+        }
+        for resource in ["secrets", "serviceexports", "serviceimports", "leases", "serviceentries/status"] {
+            assert!(!resources.contains(resource), "{resource} is asked for and not needed");
+        }
+        let maps: Vec<&Right> = rights.iter().filter(|r| r.resource == "configmaps").collect();
+        assert!(!maps.is_empty());
+        for right in maps {
+            let place = (right.namespace.as_deref(), right.name.as_deref());
+            assert_eq!(place, (Some("tributary-system"), Some("istio")), "no other ConfigMap is read");
+        }
+    }
+
+    #[test]
+    fn what_is_turned_on_adds_its_own_rights_alone() {
+        let base = mk("{registries: [{kind: kubernetes}]}");
+        let added = |text: &str| told(&mk(text).difference(&base).cloned().collect());
+        let writes = added("{writes: [addresses], registries: [{kind: kubernetes}]}");
+        let leases = ["create leases tributary-system", "get leases tributary-system"];
+        assert_eq!(writes[..2], leases);
+        assert!(
+            writes.contains(&"patch serviceentries/status *".to_owned()) && writes.len() == 4,
+            "{writes:?}"
+        );
+        let mcs = added("{registries: [{kind: kubernetes, mcs: {host: true}}]}");
+        assert!(mcs.contains(&"list serviceimports *".to_owned()), "{mcs:?}");
+        assert!(
+            mcs.iter().all(|right| right.contains("serviceexports") || right.contains("serviceimports")),
+            "{mcs:?}"
+        );
+    }
+
+    #[test]
+    fn named_namespaces_need_roles_there_and_not_everywhere() {
+        let rights = mk("{registries: [{kind: kubernetes, namespaces: [shop]}]}");
+        let roles = roles(&rights);
+        let everywhere: BTreeSet<&str> =
+            roles[&None].keys().map(|(_, resource, _)| resource.as_str()).collect();
+        assert!(!everywhere.contains("pods") && !everywhere.contains("serviceentries"), "{everywhere:?}");
+        let shop = &roles[&Some("shop".to_owned())];
+        assert!(shop.contains_key(&(String::new(), "pods".to_owned(), None)), "{shop:?}");
+    }
+
+    #[test]
+    fn a_right_is_never_both_needed_and_needless() {
+        let rights =
+            mk("{writes: [addresses, serviceExports], registries: [{kind: kubernetes, mcs: {host: true}}]}");
+        let not = needless(&rights);
+        assert!(not.iter().all(|right| !rights.contains(right)));
+        let told: Vec<String> = told(&not.into_iter().collect());
+        for right in ["list secrets *", "delete pods *", "create pods/exec *"] {
+            assert!(told.contains(&right.to_owned()), "{right} is not in {told:?}");
+        }
+        assert!(!told.contains(&"patch serviceentries/status *".to_owned()), "it is needed: {told:?}");
+    }
+}

@@ -1,0 +1,131 @@
+//! What a server says of itself when it starts: where it serves, from what, what it does not write,
+//! and, once it has seen everything, what it leaves out.
+
+use std::collections::BTreeMap;
+
+use tokio_util::sync::CancellationToken;
+use tributary_model::{Catalog, NetworkId};
+use tributary_runtime::Handle;
+
+use super::Addresses;
+use crate::config::istio::Heard;
+use crate::config::model::{RegistryConfig, Write};
+use crate::config::{Config, RegistryKind};
+
+/// Said when everything runs.
+pub fn at_start(config: &Config, addresses: &Addresses, istio: &[Heard]) {
+    let tls = match &config.xds.tls {
+        None => "plaintext",
+        Some(tls) if tls.client_ca_file.is_some() => "mutual TLS",
+        Some(_) => "TLS",
+    };
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        xds = %addresses.xds,
+        tls,
+        admin = %addresses.admin,
+        health = addresses.health.map(|address| address.to_string()).unwrap_or_default(),
+        cluster = config.cluster_id,
+        "tributary serves"
+    );
+    for registry in &config.registries {
+        tracing::info!(
+            registry = registry.name.as_deref().unwrap_or_default(),
+            kind = registry.kind.as_str(),
+            from = from(registry),
+            "registry"
+        );
+    }
+    if config.registries.iter().any(|registry| registry.kind == RegistryKind::Kubernetes) {
+        for (write, without) in unwritten(config) {
+            tracing::info!(write, "not written, as `writes` does not name it: {without}");
+        }
+    }
+    for Heard { name, honoured, how } in istio {
+        if *honoured {
+            tracing::info!(variable = name, "a variable of an istiod is honoured: {how}");
+        } else {
+            tracing::warn!(variable = name, "a variable of an istiod is ignored: {how}");
+        }
+    }
+}
+
+/// Where a registry reads, as far as the configuration says it.
+fn from(registry: &RegistryConfig) -> String {
+    match registry.kind {
+        RegistryKind::File => registry.path.as_ref().map(|path| path.display().to_string()),
+        RegistryKind::Kubernetes => registry.context.as_ref().map(|context| format!("context {context}")),
+        RegistryKind::Consul => registry.addresses.as_ref().map(|all| all.join(",")),
+    }
+    .unwrap_or_default()
+}
+
+/// What is not written, and what is therefore not done.
+fn unwritten(config: &Config) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let off = Write::ALL.into_iter().filter(|write| !config.writes.contains(write));
+    off.map(|write| (write.as_str(), write.without()))
+}
+
+/// Said once the server answers: until then a count would be of what happens to be there.
+pub async fn when_ready(handle: Handle, stop: CancellationToken) {
+    let mut readiness = handle.readiness();
+    let ready = tokio::select! {
+        () = stop.cancelled() => return,
+        ready = readiness.wait_for(|start| start.is_ready()) => ready.is_ok(),
+    };
+    if !ready {
+        return;
+    }
+    let counts = tokio::task::spawn_blocking(move || behind_gateways(&handle.catalog()));
+    for (network, count) in counts.await.unwrap_or_default() {
+        tracing::info!(
+            network = network.as_str(),
+            endpoints = count,
+            "endpoints lie behind the gateways of their network and are left out for clients of others \
+             (OtherNetwork); `crossNetwork: direct` serves them where networks are flat"
+        );
+    }
+}
+
+/// How many endpoints clients of other networks do not get, by network.
+#[must_use]
+pub fn behind_gateways(catalog: &Catalog) -> BTreeMap<NetworkId, usize> {
+    let mut out: BTreeMap<NetworkId, usize> = BTreeMap::new();
+    for port in catalog.services().flat_map(|view| view.ports.iter()) {
+        let facts = &port.endpoints.facts;
+        if facts.gated.is_empty() {
+            continue;
+        }
+        for source in facts.sources.iter() {
+            let stands = |set: u16| source.ports.get(usize::from(set)).is_some_and(Option::is_some);
+            for address in source.group.addresses.iter().filter(|address| stands(address.port_set)) {
+                let gated = address.place.network.as_ref().filter(|n| facts.gated.binary_search(n).is_ok());
+                if let Some(network) = gated {
+                    *out.entry(network.clone()).or_default() += 1;
+                }
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_written_is_told_with_what_is_not_done() {
+        let config = Config { writes: [Write::Addresses].into(), ..Config::default() };
+        let off: Vec<&str> = unwritten(&config).map(|(write, _)| write).collect();
+        assert_eq!(off, ["workloadEntries", "serviceExports", "credentials", "status"]);
+        assert_eq!(unwritten(&Config::default()).count(), Write::ALL.len(), "by default nothing is written");
+    }
+
+    #[test]
+    fn a_registry_says_where_it_reads() {
+        let read = |text: &str| from(&serde_saphyr::from_str(text).unwrap());
+        assert_eq!(read("{kind: file, path: a}"), "a");
+        assert_eq!(read("{kind: kubernetes, context: b}"), "context b");
+        assert_eq!(read("{kind: consul, addresses: ['c:1', 'd:2']}"), "c:1,d:2");
+    }
+}

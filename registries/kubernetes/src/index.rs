@@ -158,6 +158,7 @@ impl Index {
         }
         if self.sync.has_begun() {
             touch::change(&self.inputs, &change, &mut self.marks);
+            self.sync.forget(&mut self.marks);
         }
     }
     fn see(&mut self, kind: Kind, name: &Name) {

@@ -10,6 +10,7 @@ use tributary_model::{Collection, CollectionKind, Completeness, Delta, Scope};
 
 use crate::input::{Feed, Kind};
 use crate::options::Options;
+use crate::touch::Marks;
 
 /// The collections of this registry.
 pub const COLLECTIONS: [CollectionKind; 5] = [
@@ -124,6 +125,12 @@ impl Sync {
     /// Whether anything is being said: before that nothing need be marked.
     pub(super) fn has_begun(&self) -> bool {
         !self.begun.is_empty()
+    }
+    /// Forgets marks of what is not being said yet: all of it is derived once it is.
+    pub(super) fn forget(&self, marks: &mut Marks) {
+        if self.begun.len() < COLLECTIONS.len() {
+            marks.retain(|output, _| self.begun.contains(&output.collection()));
+        }
     }
     /// The run's first words: what is required, and that nothing of it has been kept from another run.
     pub(super) fn begin(&mut self) -> Vec<Delta> {

@@ -22,7 +22,7 @@ impl Registry for KubernetesRegistry {
         // a watch deletes by its own word and a list by being complete, so that nothing is ever asked
         tokio::select! {
             () = stop.cancelled() => Ok(()),
-            () = self.rim.run(&io.out) => Ok(()),
+            ended = self.rim.run(&io.out) => ended,
         }
     }
 }

@@ -13,12 +13,12 @@ use std::pin::Pin;
 use futures::stream::{FuturesUnordered, StreamExt};
 use futures::{Future, FutureExt};
 use tributary_model::{Delta, SourceState, SourceStatus};
-use tributary_registry_api::Inlet;
+use tributary_registry_api::{Inlet, RegistryError};
 
 use crate::index::Index;
 use crate::input::{Feed, Input};
 use feed::{Source, Word};
-use status::Standing;
+use status::{Refused, Standing};
 
 pub(crate) use feed::Feeds;
 
@@ -33,6 +33,7 @@ pub(crate) struct Rim {
     standing: Standing,
     watches: FuturesUnordered<Heard>,
     told: Option<SourceStatus>,
+    refused: Refused,
     /// Whether a first list ended since the index was last flushed, or all have.
     ripe: bool,
     /// Feeds whose first list has not ended.
@@ -45,17 +46,19 @@ impl Rim {
         let standing = Standing::new(&feeds);
         let waiting = feeds.planned.iter().map(|planned| planned.feed.clone()).collect();
         let watches: FuturesUnordered<Heard> = feeds.sources.into_iter().map(heard).collect();
-        Self { index, standing, watches, told: None, ripe: true, waiting }
+        Self { index, standing, watches, told: None, refused: Refused::default(), ripe: true, waiting }
     }
 
-    /// Runs until nobody listens.
-    pub(crate) async fn run(mut self, out: &Inlet) {
+    /// Runs until nobody listens, or until the credential has been refused for so long that it is read anew: what
+    /// stands in a file may have been put right.
+    pub(crate) async fn run(mut self, out: &Inlet) -> Result<(), RegistryError> {
         while self.flush(out) {
+            self.refused.check(self.told.as_ref())?;
             if self.index.is_behind() {
                 tokio::task::yield_now().await;
                 continue;
             }
-            let Some(first) = self.watches.next().await else { return };
+            let Some(first) = self.watches.next().await else { return Ok(()) };
             self.take(first);
             for _ in 1..MOST_BATCHES {
                 match self.watches.next().now_or_never() {
@@ -64,6 +67,7 @@ impl Rim {
                 }
             }
         }
+        Ok(())
     }
 
     fn take(&mut self, (source, words): (Box<dyn Source>, Vec<Word>)) {

@@ -1,5 +1,6 @@
 //! What runs beside a watch: the small authenticated list, and the audit.
 
+use serde_json::json;
 use tributary_kube_client::Timing;
 use tributary_model::SourceState;
 use tributary_scripted_api::{Answer, ApiServer, Verb};
@@ -101,4 +102,20 @@ async fn an_audit_under_churn_heals_nothing() {
     assert_eq!((fixture.healed, fixture.listed), (0, 1));
     let audits = fixture.server.asked().iter().filter(|one| one.verb == Verb::Get).count();
     assert!(audits > 5, "audits ran: {audits}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_that_is_stuck_keeps_a_kind_live_and_hides_nothing_for_long() {
+    let mut fixture = Fixture::pods(&["a"]);
+    fixture.server.bookmarks(false);
+    fixture.live().await;
+    fixture.server.put_untold("pods", pod("b", "10.0.0.2"));
+    // the same old version, every minute: the server has ceased to follow its own store
+    let old = json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "101"}}});
+    while fixture.healed == 0 {
+        fixture.server.line("pods", &old);
+        fixture.pass(secs(60)).await;
+        assert!(fixture.elapsed() < secs(900), "never healed: {:?}", fixture.said);
+    }
+    assert_eq!((fixture.healed, fixture.names()), (1, vec!["a", "b"]));
 }

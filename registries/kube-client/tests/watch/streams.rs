@@ -134,3 +134,16 @@ async fn a_line_that_is_no_event_is_not_read_past() {
     fixture.live().await;
     assert_eq!((fixture.listed, fixture.puts), (2, 1), "read again, since it cannot be read past");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_restored_to_an_older_state_is_listed_again() {
+    let mut fixture = Fixture::pods(&["a"]);
+    fixture.server.streams(false);
+    fixture.live().await;
+    fixture.pass(secs(5)).await;
+    fixture.server.answer("pods", Some(Verb::Watch), 6, Answer::Status(504, "Too large resource version"));
+    fixture.server.end("pods");
+    fixture.until("listed again", |fixture| fixture.listed == 2).await;
+    fixture.live().await;
+    assert_eq!((fixture.names(), fixture.puts), (vec!["a"], 1));
+}

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tributary_model::{CollectionKind, Completeness, SourceState};
+use tributary_registry_api::RegistryError;
 use tributary_scripted_api::{Answer, ApiServer, Verb};
 
 use crate::fixture::{GATEWAYS, RunOf, serve, service, slice};
@@ -91,7 +92,7 @@ async fn a_lost_credential_is_told_within_a_minute_and_nothing_is_withdrawn() {
     run.pass(secs(60)).await;
     assert!(run.statuses.len() > said && run.state() == SourceState::AuthFailed, "{:?}", run.status());
     let progress = run.progress;
-    run.pass(secs(200)).await;
+    run.pass(secs(130)).await;
     assert_eq!(run.progress, progress, "bookmarks do not make up for a lost credential");
     assert_eq!((run.services().len(), run.addresses()), (2, 4));
     run.server.put("services", service("late"));
@@ -99,6 +100,18 @@ async fn a_lost_credential_is_told_within_a_minute_and_nothing_is_withdrawn() {
     assert_eq!(run.state(), SourceState::AuthFailed, "the watches still run");
     run.server.heal();
     run.live().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_credential_that_stays_refused_is_read_anew_by_the_next_run() {
+    let mut run = RunOf::start(&shop());
+    run.live().await;
+    run.server.answer("", None, usize::MAX, Answer::Status(401, "revoked"));
+    run.pass(secs(240)).await;
+    assert!(!run.task.is_finished(), "a file may be read again by then");
+    run.pass(secs(200)).await;
+    let ended = run.task.await.unwrap().unwrap_err();
+    assert!(matches!(&ended, RegistryError::Retryable(why) if why.as_str().contains("401")), "{ended:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tributary_kube_client::{Connection, Timing};
 use tributary_model::{Provider, RegistryId, RegistryName, RegistrySpec};
-use tributary_registry_api::{Registry, RegistryError, RegistryFactory};
+use tributary_registry_api::{Registry, RegistryError, RegistryFactory, SurroundingsSender};
 
 use crate::index::Index;
 use crate::options::Options;
@@ -19,6 +19,7 @@ pub struct KubernetesFactory {
     options: Options,
     timing: Timing,
     seed: u64,
+    surroundings: Option<Arc<SurroundingsSender>>,
 }
 
 impl KubernetesFactory {
@@ -27,12 +28,18 @@ impl KubernetesFactory {
     pub fn new(name: RegistryName, connection: Connection, options: Options) -> Self {
         let cluster = options.cluster.clone();
         let id = Arc::new(RegistryId { name, provider: Provider::Kubernetes, cluster });
-        Self { id, connection, options, timing: Timing::default(), seed: 0 }
+        Self { id, connection, options, timing: Timing::default(), seed: 0, surroundings: None }
     }
     /// With other times; for tests.
     #[must_use]
     pub const fn timing(mut self, timing: Timing) -> Self {
         self.timing = timing;
+        self
+    }
+    /// Telling other registries of this cluster what surrounds its objects.
+    #[must_use]
+    pub fn surroundings(mut self, say: Arc<SurroundingsSender>) -> Self {
+        self.surroundings = Some(say);
         self
     }
     /// With the seed of what is left to chance: pauses and audits. Replicas should differ in it.
@@ -51,6 +58,6 @@ impl RegistryFactory for KubernetesFactory {
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         let feeds = Feeds::new(&self.connection, &self.options, self.timing, self.seed);
         let index = Index::new(self.options.clone());
-        Ok(Box::new(KubernetesRegistry::new(Rim::new(index, feeds))))
+        Ok(Box::new(KubernetesRegistry::new(Rim::new(index, feeds, self.surroundings.clone()))))
     }
 }

@@ -15,6 +15,8 @@ use tributary_model::{CollectionKind, Delta, Evidence, LeftOut, ObjectRef, Sweep
 
 pub use output::Output;
 
+use tributary_registry_api::Surroundings;
+
 use crate::derive::derive;
 use crate::input::{Feed, Input, Kind, Name, Object};
 use crate::inputs::Inputs;
@@ -51,6 +53,8 @@ pub struct Index {
     sweeps: BTreeMap<Feed, Sweep<Name>>,
     counts: Counts,
     left_out: Saying<Arc<[LeftOut]>>,
+    /// Whether what surrounds this cluster's objects may have changed since it was last asked for.
+    around_stale: bool,
 }
 
 /// A value that is said whole, and whether it may differ from what was said.
@@ -80,6 +84,7 @@ impl Index {
             sweeps: BTreeMap::new(),
             counts: Counts::default(),
             left_out: Saying { said: Arc::from([]), stale: true },
+            around_stale: true,
         }
     }
     /// What is known of the cluster.
@@ -152,7 +157,9 @@ impl Index {
         }
     }
     fn changed(&mut self, change: Change, kind: Kind, changes: u64) {
-        self.left_out.stale |= matches!(kind, Kind::Namespace | Kind::MeshConfig);
+        let around = matches!(kind, Kind::Namespace | Kind::MeshConfig);
+        self.left_out.stale |= around;
+        self.around_stale |= around;
         if self.inputs.changes() != changes {
             self.touch_all(&change.evidence);
         }
@@ -199,6 +206,15 @@ impl Index {
         }
         self.left_out.said = Arc::clone(&now);
         Some(Delta::LeftOut(self.inputs.options.scope.clone(), now))
+    }
+    /// What other registries of this cluster need to know, once it is known and where it may be something else
+    /// than when it was last asked for.
+    pub fn surroundings(&mut self) -> Option<Surroundings> {
+        if !self.around_stale || !self.sync.is_ready(CollectionKind::Settings) {
+            return None;
+        }
+        self.around_stale = false;
+        Some(self.inputs.surroundings())
     }
     /// What a person may ask of the cluster, as name and value, for its status.
     #[must_use]

@@ -9,11 +9,12 @@ mod status;
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use futures::stream::{FuturesUnordered, StreamExt};
 use futures::{Future, FutureExt};
 use tributary_model::{Delta, SourceState, SourceStatus};
-use tributary_registry_api::{Inlet, RegistryError};
+use tributary_registry_api::{Inlet, RegistryError, SurroundingsSender};
 
 use crate::index::Index;
 use crate::input::{Feed, Input};
@@ -38,15 +39,26 @@ pub(crate) struct Rim {
     ripe: bool,
     /// Feeds whose first list has not ended.
     waiting: BTreeSet<Feed>,
+    /// Where other registries of the cluster listen.
+    surroundings: Option<Arc<SurroundingsSender>>,
 }
 
 impl Rim {
     /// Over an index that knows nothing, with the watches that feed it.
-    pub(crate) fn new(index: Index, feeds: Feeds) -> Self {
+    pub(crate) fn new(index: Index, feeds: Feeds, surroundings: Option<Arc<SurroundingsSender>>) -> Self {
         let standing = Standing::new(&feeds);
         let waiting = feeds.planned.iter().map(|planned| planned.feed.clone()).collect();
         let watches: FuturesUnordered<Heard> = feeds.sources.into_iter().map(heard).collect();
-        Self { index, standing, watches, told: None, refused: Refused::default(), ripe: true, waiting }
+        Self {
+            index,
+            standing,
+            watches,
+            told: None,
+            refused: Refused::default(),
+            ripe: true,
+            waiting,
+            surroundings,
+        }
     }
 
     /// Runs until nobody listens, or until the credential has been refused for so long that it is read anew: what
@@ -97,12 +109,24 @@ impl Rim {
         self.index.apply(input);
     }
 
+    /// Tells other registries of this cluster what surrounds its objects, where that is something else.
+    fn surround(&mut self) {
+        let Some(say) = &self.surroundings else { return };
+        let Some(around) = self.index.surroundings().map(Arc::new) else { return };
+        say.send_if_modified(|known| {
+            let other = known.as_ref() != Some(&around);
+            *known = Some(around);
+            other
+        });
+    }
+
     /// Tells the core what there is to tell; false when nobody listens.
     fn flush(&mut self, out: &Inlet) -> bool {
         let mut deltas = Vec::new();
         if self.ripe {
             deltas = self.index.flush();
             self.ripe = self.waiting.is_empty() || self.index.is_behind();
+            self.surround();
         }
         let status = self.standing.status(self.index.details());
         if status.state != SourceState::Live {

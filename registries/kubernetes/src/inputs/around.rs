@@ -3,7 +3,12 @@
 //! Made again whenever a namespace or the mesh configuration changes. A change of it counts, and whoever has
 //! derived anything from it derives all again: a change that all objects read is one change, not many.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
+
+use tributary_model::settings::Cidrs;
+use tributary_model::{Namespace, NetworkId};
+use tributary_registry_api::Surroundings;
 
 use crate::input::{Kind, Name, Object};
 use crate::inputs::Inputs;
@@ -66,6 +71,39 @@ impl Inputs {
     #[must_use]
     pub(crate) const fn changes(&self) -> u64 {
         self.around.changes
+    }
+
+    /// What other registries of this cluster need to know of it.
+    #[must_use]
+    pub fn surroundings(&self) -> Surroundings {
+        let of_namespaces =
+            || self.namespaces.values().filter_map(|ns| Some((Namespace::new(&ns.meta.name.name).ok()?, ns)));
+        Surroundings {
+            selected: self.selected_namespaces(),
+            traffic: of_namespaces().filter_map(|(name, ns)| Some((name, ns.traffic?))).collect(),
+            network: self.networks().own().map(|said| said.network.clone()),
+            networks: self.ranges(),
+            trust_domain: Some(Arc::clone(&self.around.trust_domain)),
+        }
+    }
+    fn selected_namespaces(&self) -> Option<BTreeSet<Namespace>> {
+        let named = &self.options.namespaces;
+        if self.mesh().discovery.is_empty() {
+            return (!named.is_empty()).then(|| named.iter().cloned().collect());
+        }
+        let all = self.namespaces.keys().filter(|name| self.selected(&name.name));
+        Some(all.filter_map(|name| Namespace::new(&name.name).ok()).collect())
+    }
+    /// Ranges of networks; one that the configuration file gives away is not the mesh networks' to give.
+    fn ranges(&self) -> Arc<[(NetworkId, Cidrs)]> {
+        let own = &self.options.networks;
+        let taken: BTreeSet<_> =
+            own.iter().flat_map(|(_, ranges)| ranges.iter().map(ipnet::IpNet::trunc)).collect();
+        let left = self.mesh().networks.iter().map(|network| {
+            let ranges = network.ranges.iter().filter(|range| !taken.contains(&range.trunc()));
+            (network.id.clone(), ranges.copied().collect::<Cidrs>())
+        });
+        own.iter().cloned().chain(left.filter(|(_, ranges)| !ranges.is_empty())).collect()
     }
 
     /// What is not valid of a mesh configuration keeps its last good value.

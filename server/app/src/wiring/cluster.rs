@@ -19,7 +19,7 @@ use tributary_model::{
 };
 use tributary_registry_api::{
     Backoff, BackoffPolicy, CancellationToken, Reason, Registry, RegistryError, RegistryFactory, RegistryIo,
-    SplitMix, Surroundings, surroundings,
+    SplitMix, SurroundingsReceiver, surroundings,
 };
 use tributary_service_entry::{Addresses, CrdFactory, CrdOptions, Kinds, Ranges};
 
@@ -69,19 +69,22 @@ impl Cluster {
     }
     /// The factories of both registries.
     pub fn factories(&self, entries: RegistryName) -> Result<Vec<Arc<dyn RegistryFactory>>, InvalidName> {
+        // what the one reads of namespaces and mesh configuration holds for the other's objects
+        let (say, hear) = surroundings();
+        let say = Arc::new(say);
         let own = self.clone();
         let objects = Part {
             spec: self.spec(self.name.clone(), Provider::Kubernetes),
             scope: self.options.scope.clone(),
             cluster: self.clone(),
-            make: Box::new(move |connection| own.objects(connection).build()),
+            make: Box::new(move |connection| own.objects(connection).surroundings(Arc::clone(&say)).build()),
         };
         let (own, name) = (self.clone(), entries.clone());
         let entries = Part {
             spec: self.spec(entries, Provider::ServiceEntry),
             scope: Scope::new("workloadentries")?,
             cluster: self.clone(),
-            make: Box::new(move |connection| own.entries(&name, connection)),
+            make: Box::new(move |connection| own.entries(&name, connection, hear.clone())),
         };
         Ok(vec![Arc::new(PartFactory(Arc::new(objects))), Arc::new(PartFactory(Arc::new(entries)))])
     }
@@ -106,6 +109,7 @@ impl Cluster {
         &self,
         name: &RegistryName,
         connection: Connection,
+        hear: SurroundingsReceiver,
     ) -> Result<Box<dyn Registry>, RegistryError> {
         let leadership = self.allocates.then(|| self.leadership(&connection, ADDRESSES));
         let leads = leadership.as_ref().map(Leadership::leads);
@@ -113,7 +117,7 @@ impl Cluster {
             kinds: if self.options.is_config { Kinds::All } else { Kinds::WorkloadEntries },
             revision: self.options.revision.clone(),
             namespace: self.entry_namespaces().into_iter().next().flatten(),
-            surroundings: self.selected(),
+            surroundings: Some(hear),
             addresses: leads.map(|leads| Addresses { ranges: Ranges::default(), leads }),
             timing: self.timing,
             seed: seed(),
@@ -140,20 +144,6 @@ impl Cluster {
         let identity = format!("{}-{}", super::host_name(), std::process::id());
         let chance = SplitMix::seeded(seed());
         Leadership::new(connection.client(), name, &identity, LeaseTiming::default(), chance)
-    }
-    /// The namespaces that count, where the configuration names them.
-    fn selected(&self) -> Option<tributary_registry_api::SurroundingsReceiver> {
-        if self.options.namespaces.is_empty() {
-            return None;
-        }
-        let (say, hear) = surroundings();
-        say.send_replace(Some(Arc::new(Surroundings {
-            selected: Some(self.options.namespaces.iter().cloned().collect()),
-            trust_domain: self.options.trust_domain.clone(),
-            networks: Arc::clone(&self.options.networks),
-            ..Surroundings::default()
-        })));
-        Some(hear)
     }
     /// Opens a connection. May run a credential plugin, so it is called where waiting hurts nobody.
     pub fn open(&self) -> Result<Connection, ConnectError> {
@@ -300,7 +290,7 @@ impl Part {
     async fn open(&self) -> Result<Connection, Reason> {
         let cluster = self.cluster.clone();
         let opened = tokio::task::spawn_blocking(move || cluster.open()).await;
-        opened.map_err(|e| Reason::new(e))?.map_err(|e| Reason::new(e))
+        opened.map_err(Reason::new)?.map_err(Reason::new)
     }
 }
 

@@ -426,3 +426,35 @@ fn a_list_without_the_configuration_ends_what_it_said() {
     index.apply(Input::Listed(feed));
     assert_eq!(settings(&mut index).unwrap().connect_timeout, None);
 }
+
+#[test]
+fn other_registries_learn_what_surrounds_the_objects_once_it_is_known_and_when_it_changes() {
+    let range = |text: &str| -> tributary_model::settings::Cidrs { [text.parse().unwrap()].into() };
+    let networks = [(NetworkId::new("file").unwrap(), range("10.7.0.0/16"))].into();
+    let mut index = Index::new(Options { networks, ..mk_options() });
+    let near = json!({"metadata": {"labels": {"team": "shop"}, "annotations": {"networking.istio.io/traffic-distribution": "PreferClose"}}});
+    index.apply(Input::Put(mk_namespace("shop", near)));
+    index.apply(Input::Put(labelled("web", json!({}))));
+    assert_eq!(index.surroundings(), None, "namespaces are not all known");
+    list_all(&mut index);
+    let around = index.surroundings().unwrap();
+    let shop = Namespace::new("shop").unwrap();
+    assert_eq!((around.selected, around.network), (None, None));
+    assert_eq!(around.traffic.get(&shop), Some(&TrafficDistribution::SameZone));
+    assert_eq!(index.surroundings(), None, "nothing has changed");
+    let claims = "networks: {mesh: {endpoints: [{fromCidr: 10.7.0.0/16}, {fromCidr: 10.8.0.0/16}]}, own: {endpoints: [{fromRegistry: c1}]}}";
+    index.apply(Input::Put(mk_mesh(&format!("{SHOP_ONLY}\ntrustDomain: a.test"), claims)));
+    let around = index.surroundings().unwrap();
+    assert_eq!(around.selected, Some([shop].into()));
+    assert_eq!(
+        (around.network, around.trust_domain.as_deref()),
+        (NetworkId::new("own").ok(), Some("a.test"))
+    );
+    let ranges: Vec<String> =
+        around.networks.iter().flat_map(|(n, r)| r.iter().map(move |r| format!("{n} {r}"))).collect();
+    assert_eq!(
+        ranges,
+        ["file 10.7.0.0/16", "mesh 10.8.0.0/16"],
+        "the file's range is not the mesh's to give"
+    );
+}

@@ -72,7 +72,7 @@ async fn a_right_that_is_taken_shows_and_takes_nothing_and_comes_back() -> Resul
 
     let without: Vec<&str> = ALL.into_iter().filter(|kind| !kind.contains("endpointslices")).collect();
     cluster.api().allow("reader", &VERBS, &without).await?;
-    server.kubernetes_is("Forbidden", &["EndpointSlice", "403"], SHOWN).await?;
+    server.kubernetes_is("Forbidden", &["endpointslices", "403"], SHOWN).await?;
     still(&mut client, &["10.1.0.1", "10.1.0.2"]).await?;
 
     cluster.api().allow("reader", &VERBS, &ALL).await?;
@@ -91,7 +91,7 @@ async fn a_right_that_was_never_there_is_unknown_and_not_empty() -> Result<()> {
     let (mut server, _config) = Watched::by(&cluster, &Login::user("reader"))?.launch()?;
     tributary_suites::eventually("the admin port", SHOWN, || async { server.is_ready().await.map(drop) })
         .await?;
-    server.kubernetes_is("Forbidden", &["EndpointSlice", "403"], SHOWN).await?;
+    server.kubernetes_is("Forbidden", &["endpointslices", "403"], SHOWN).await?;
     ensure!(!server.is_ready().await?, "it is ready without having seen an endpoint");
     cluster.api().allow("reader", &VERBS, &ALL).await?;
     server.ready(SHOWN).await?;

@@ -65,7 +65,7 @@ async fn grpc_follows_slices_under_load() -> Result<()> {
     let config = GrpcConfig::new(server.xds());
     let mut client = GrpcClient::start(Language::Python, &config).await?;
     let put = async |hosts: &[SocketAddr]| set(&cluster, "grpc", hosts).await;
-    let target = format!("xds:///{HOST}:{port}");
+    let target = format!("{HOST}:{port}");
     let moved = moves::through_grpc(&mut client, &target, first, 10, put).await?;
     moved.tally.check_clean()
 }

@@ -87,11 +87,15 @@ fn held(client: &Follower) -> Result<Answers> {
     Ok(answers)
 }
 
-fn same(who: &str, told: &Answers, want: &Answers) -> Result<()> {
+fn same(who: &str, told: &Answers, cluster: &Cluster) -> Result<()> {
+    let want = cluster.answers()?;
     let names: std::collections::BTreeSet<_> = told.keys().chain(want.keys()).collect();
     let differ = names.into_iter().filter(|name| told.get(*name) != want.get(*name));
     let words: Vec<String> = differ
-        .map(|name| format!("{name}\n    told   {:?}\n    wanted {:?}", told.get(name), want.get(name)))
+        .map(|name| {
+            let (told, want) = (told.get(name), want.get(name));
+            format!("{name}\n    told   {told:?}\n    wanted {want:?}\n    {}", cluster.about(name))
+        })
         .collect();
     ensure!(words.is_empty(), "seed {SEED:#x}, {who}: {} differ:\n  {}", words.len(), words.join("\n  "));
     Ok(())
@@ -113,8 +117,7 @@ async fn random_operations_end_in_what_a_fresh_reading_says_on_every_replica() -
     let mut chance = Chance::new(SEED);
     play(api, &mut chance, OPERATIONS / 2).await?;
     marks.through(&mut [&mut sotw, &mut delta]).await?;
-    let want = Cluster::read(api).await?.answers()?;
-    same("half way", &held(&delta)?, &want)?;
+    same("half way", &held(&delta)?, &Cluster::read(api).await?)?;
     // A second replica starts amid the rest.
     let (started, played) = tokio::join!(watched.start(), play(api, &mut chance, OPERATIONS / 2));
     let ((second, _two), ()) = (started?, played?);
@@ -124,13 +127,14 @@ async fn random_operations_end_in_what_a_fresh_reading_says_on_every_replica() -
     let mut fresh = follow(&third, Variant::Delta, "fresh").await?;
     marks.seen_by(&mut fresh).await?;
 
-    let want = Cluster::read(api).await?.answers()?;
+    let now = Cluster::read(api).await?;
+    let want = now.answers()?;
     ensure!(
         want.len() > 10 && want.values().any(|rows| rows.len() > 2),
         "the cluster is too bare to show anything"
     );
     for (who, client) in [("sotw", &sotw), ("delta", &delta), ("late", &late), ("fresh", &fresh)] {
-        same(who, &held(client)?, &want)?;
+        same(who, &held(client)?, &now)?;
     }
     for kind in [CDS, EDS] {
         let wanted: Vec<String> = fresh.names(CDS).into_iter().collect();

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use tributary_suites::kube::KubeApi;
+use tributary_suites::kube::marks::NAMESPACE;
 
 /// By xDS cluster: its endpoints as `address:port wN locality HEALTH`.
 pub(crate) type Answers = BTreeMap<String, BTreeSet<String>>;
@@ -53,10 +54,8 @@ impl Cluster {
     /// What the client must be told.
     pub(crate) fn answers(&self) -> Result<Answers> {
         let mut answers = Answers::new();
-        for service in self.services.iter().filter(|service| self.is_selected(service)) {
-            if !is_seen(service) {
-                continue;
-            }
+        let ours = |object: &&Value| self.is_selected(object) && namespace(object) != NAMESPACE;
+        for service in self.services.iter().filter(ours).filter(|service| is_seen(service)) {
             let host = format!("{}.{}.svc.cluster.local", name(service), namespace(service));
             let ports = list(&service["spec"]["ports"]);
             for port in ports {
@@ -64,7 +63,7 @@ impl Cluster {
                 answers.insert(format!("outbound|{}||{host}", port["port"]), best(rows));
             }
         }
-        for entry in self.entries.iter().filter(|entry| self.is_selected(entry)) {
+        for entry in self.entries.iter().filter(ours) {
             let spec = &entry["spec"];
             let rows = self.rows_of_entry(entry);
             for host in list(&spec["hosts"]) {
@@ -72,6 +71,33 @@ impl Cluster {
             }
         }
         Ok(answers)
+    }
+
+    /// What decides about an xDS cluster, for the message of a test that fails.
+    pub(crate) fn about(&self, cluster: &str) -> String {
+        let host = cluster.rsplit_once("||").map_or("", |(_, host)| host);
+        let mut parts = host.split('.');
+        let (service, of) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let label = "kubernetes.io/service-name";
+        let service = self.services.iter().filter(|one| name(one) == service && namespace(one) == of);
+        let slices = self.slices.iter().filter(|one| {
+            namespace(one) == of && host.starts_with(&format!("{}.", text(&one["metadata"]["labels"][label])))
+        });
+        let pods = self.pods.iter().filter(|one| namespace(one) == of);
+        let parts = |one: &Value| {
+            let labels = &one["metadata"]["labels"];
+            let status = (&one["status"]["phase"], &one["status"]["podIP"]);
+            format!(
+                "{} {} {labels} {:?} {} {} {}",
+                one["kind"],
+                one["metadata"]["name"],
+                status,
+                one["spec"]["ports"],
+                one["ports"],
+                one["endpoints"]
+            )
+        };
+        service.chain(slices).chain(pods).map(parts).collect::<Vec<_>>().join("\n    ")
     }
 
     fn is_selected(&self, object: &Value) -> bool {

@@ -1,6 +1,6 @@
 //! A Kubernetes cluster in a world: how it is read, and the documents that are applied to it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -20,6 +20,8 @@ pub struct ClusterSpec {
     pub namespaces: Vec<String>,
     /// `direct` where networks are flat.
     pub cross_network: Option<String>,
+    /// What of multi-cluster services is on: `discovery`, `clusterLocal`, `host`.
+    pub mcs: BTreeMap<String, bool>,
 }
 
 impl Default for ClusterSpec {
@@ -30,6 +32,7 @@ impl Default for ClusterSpec {
             revision: None,
             namespaces: Vec::new(),
             cross_network: None,
+            mcs: BTreeMap::new(),
         }
     }
 }

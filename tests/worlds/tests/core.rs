@@ -49,4 +49,7 @@ on_the_core! {
     kube_endpoints "kube_endpoints.yaml";
     kube_pods "kube_pods.yaml";
     kube_entries "kube_entries.yaml";
+    kube_scope "kube_scope.yaml";
+    kube_networks "kube_networks.yaml";
+    kube_mcs "kube_mcs.yaml";
 }

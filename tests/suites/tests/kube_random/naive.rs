@@ -43,8 +43,8 @@ impl Cluster {
             selected: namespaces.iter().filter(on).map(|one| text(&one["metadata"]["name"])).collect(),
             services: api.list("v1", "Service").await?,
             slices: api.list("discovery.k8s.io/v1", "EndpointSlice").await?,
-            // Failed ones are not asked for at all.
-            pods: pods.into_iter().filter(|pod| pod["status"]["phase"] != "Failed").collect(),
+            // Those that have ended are not asked for at all.
+            pods: pods.into_iter().filter(has_not_ended).collect(),
             nodes: api.list("v1", "Node").await?,
             workloads: api.list("networking.istio.io/v1", "WorkloadEntry").await?,
             entries: api.list("networking.istio.io/v1", "ServiceEntry").await?,
@@ -256,9 +256,12 @@ fn is_seen(service: &Value) -> bool {
     matches!(export.as_str(), "" | "*" | "watch")
 }
 
+fn has_not_ended(pod: &Value) -> bool {
+    pod["status"]["phase"] != "Succeeded" && pod["status"]["phase"] != "Failed"
+}
+
 fn is_alive(pod: &Value) -> bool {
-    let phase = &pod["status"]["phase"];
-    !text(&pod["status"]["podIP"]).is_empty() && *phase != "Succeeded" && *phase != "Failed"
+    !text(&pod["status"]["podIP"]).is_empty() && has_not_ended(pod)
 }
 
 fn has(labels: &Value, selector: &serde_json::Map<String, Value>) -> bool {

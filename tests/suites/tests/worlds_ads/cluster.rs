@@ -37,8 +37,10 @@ impl Cluster {
             [] => String::new(),
             some => format!(", namespaces: [{NAMESPACE}, {}, {}]", spec.system_namespace, some.join(", ")),
         };
+        let mcs: Vec<String> = spec.mcs.iter().map(|(what, on)| format!("{what}: {on}")).collect();
+        let mcs = if mcs.is_empty() { String::new() } else { format!(", mcs: {{{}}}", mcs.join(", ")) };
         let registry = format!(
-            "- {{kind: kubernetes, name: kubernetes, kubeconfig: {}, probeInterval: 2s{namespaces}}}\n",
+            "- {{kind: kubernetes, name: kubernetes, kubeconfig: {}, probeInterval: 2s{namespaces}{mcs}}}\n",
             kubeconfig.display()
         );
         let mut more = format!("clusterId: {}\nsystemNamespace: {}\n", spec.cluster, spec.system_namespace);

@@ -3,7 +3,9 @@
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use tributary_kubernetes::project::{Namespace, Node, Pod, Service, Slice};
+use tributary_kubernetes::project::{
+    Export, Gateway, Import, MeshConfig, Namespace, Node, Pod, Service, Slice,
+};
 use tributary_kubernetes::{Index, Input, Kind, Name, Object, Options};
 use tributary_model::{ClusterId, Delta, Namespace as NamespaceName, RegistryName};
 
@@ -32,6 +34,10 @@ impl Cluster {
         options.system_namespace = NamespaceName::new(&spec.system_namespace)?;
         options.revision = spec.revision.as_deref().map(Into::into);
         options.namespaces = spec.namespaces.iter().map(NamespaceName::new).collect::<Result<_, _>>()?;
+        let on = |what: &str| spec.mcs.get(what).copied().unwrap_or_default();
+        options.mcs.discovery = on("discovery");
+        options.mcs.cluster_local = on("clusterLocal");
+        options.mcs.host = on("host");
         Ok(Self {
             name: RegistryName::new("kubernetes")?,
             entries: Registry::new("kubernetes-entries", &spec.cluster)?,
@@ -97,7 +103,10 @@ fn object(name: &ObjectName, json: &str) -> Result<Object, Bad> {
         Kind::Slice => Slice::parse(json).map(Object::from),
         Kind::Pod => Pod::parse(json).map(Object::from),
         Kind::Node => Node::parse(json).map(Object::from),
-        other => return Err(Bad::Unknown(anyhow::anyhow!("no projection of {other:?}"))),
+        Kind::Export => Export::parse(json).map(Object::from),
+        Kind::Import => Import::parse(json).map(Object::from),
+        Kind::Gateway => Gateway::parse(json).map(Object::from),
+        Kind::MeshConfig => MeshConfig::parse(json).map(Object::from),
     };
     read.map_err(Bad::Unread)
 }

@@ -23,7 +23,7 @@ mod range;
 mod writer;
 
 pub(crate) use claim::Claim;
-pub(crate) use patch::operations;
+pub(crate) use patch::steps;
 pub(crate) use plan::Write;
 pub use range::{Range, RangeError, Ranges};
 pub(crate) use writer::{Outcome, Sends, Writer};

@@ -5,30 +5,34 @@
 //! shows. Which operation it takes depends on what stands there, because a patch cannot replace what
 //! is not there.
 
+use std::net::IpAddr;
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use tributary_kube_client::Step;
 
 use super::plan::Write;
 
-/// The operations, in order.
-pub(crate) fn operations(write: &Write) -> Value {
-    let value = |(host, ip): &(std::sync::Arc<str>, std::net::IpAddr)| json!({ "value": ip, "host": **host });
-    let addresses: Vec<Value> = write.addresses.iter().map(value).collect();
-    let guard = json!({ "op": "test", "path": "/metadata/resourceVersion", "value": *write.was.version });
-    let change = match (addresses.is_empty(), write.was.given.is_empty()) {
-        (true, _) => json!({ "op": "remove", "path": "/status/addresses" }),
-        (false, false) => json!({ "op": "replace", "path": "/status/addresses", "value": addresses }),
-        (false, true) if write.was.has_status => {
-            json!({ "op": "add", "path": "/status/addresses", "value": addresses })
-        }
-        (false, true) => json!({ "op": "add", "path": "/status", "value": { "addresses": addresses } }),
-    };
-    json!([guard, change])
+/// The steps, in order.
+pub(crate) fn steps(write: &Write) -> [Step; 2] {
+    let guard = Step::Test { path: "/metadata/resourceVersion".into(), value: json!(*write.was.version) };
+    [guard, change(write)]
+}
+
+fn change(write: &Write) -> Step {
+    const ADDRESSES: &str = "/status/addresses";
+    let value = |(host, ip): &(Arc<str>, IpAddr)| json!({ "value": ip, "host": **host });
+    let value: Value = write.addresses.iter().map(value).collect();
+    match (write.addresses.is_empty(), write.was.given.is_empty()) {
+        (true, _) => Step::Remove { path: ADDRESSES.into() },
+        (false, false) => Step::Replace { path: ADDRESSES.into(), value },
+        (false, true) if write.was.has_status => Step::Add { path: ADDRESSES.into(), value },
+        (false, true) => Step::Add { path: "/status".into(), value: json!({ "addresses": value }) },
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tributary_kube_client::ObjectName;
 
     use super::*;
@@ -38,7 +42,8 @@ mod tests {
         let given = given.iter().map(|value| ("a.b".into(), Arc::from(*value))).collect();
         let was = Claim { version: "7".into(), given, has_status, ..Claim::default() };
         let addresses = addresses.iter().map(|ip| ("a.b".into(), ip.parse().unwrap())).collect();
-        let made = operations(&Write { name: ObjectName::new("shop", "a"), was: Arc::new(was), addresses });
+        let name = ObjectName::new("shop", "a");
+        let made = json!(steps(&Write { name, was: Arc::new(was), addresses }));
         assert_eq!(made[0], json!({ "op": "test", "path": "/metadata/resourceVersion", "value": "7" }));
         made[1].clone()
     }

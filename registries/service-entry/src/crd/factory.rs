@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tributary_kube_client::{Connection, Resource, Timing, WatchSpec};
-use tributary_model::{ClusterId, Provider, RegistryId, RegistryName, RegistrySpec, Version};
+use tributary_model::{ClusterId, Namespace, Provider, RegistryId, RegistryName, RegistrySpec, Version};
 use tributary_registry_api::{Registry, RegistryError, RegistryFactory, SplitMix, SurroundingsReceiver};
 
 use super::kinds::Kinds;
@@ -20,8 +20,8 @@ pub struct CrdOptions {
     pub kinds: Kinds,
     /// Objects of another revision are left out.
     pub revision: Option<Arc<str>>,
-    /// Only this namespace; all of them where none is named.
-    pub namespace: Option<String>,
+    /// Only these namespaces, each watched by itself; all of them where none is named.
+    pub namespaces: Vec<Namespace>,
     /// What holds around the objects, as the cluster's other registry tells it. Until its first word
     /// nothing is said. Without it all namespaces count and no network is known.
     pub surroundings: Option<SurroundingsReceiver>,
@@ -44,12 +44,13 @@ pub struct Addresses {
 }
 
 impl CrdOptions {
-    pub(super) fn watch(&self, resource: &Resource) -> WatchSpec {
-        WatchSpec { namespace: self.namespace.clone(), ..WatchSpec::all(resource.clone(), self.timing) }
+    pub(super) fn watch(&self, resource: &Resource, namespace: Option<&Namespace>) -> WatchSpec {
+        let namespace = namespace.map(ToString::to_string);
+        WatchSpec { namespace, ..WatchSpec::all(resource.clone(), self.timing) }
     }
-    /// Kinds of one seed do not pause in step.
-    pub(super) fn chance(&self, resource: &Resource) -> SplitMix {
-        SplitMix::seeded(self.seed ^ Version::of(resource.plural.as_bytes()).0)
+    /// What has one seed does not pause in step.
+    pub(super) fn chance(&self, what: &str) -> SplitMix {
+        SplitMix::seeded(self.seed ^ Version::of(what.as_bytes()).0)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which kinds are watched in a cluster, as what.
 
 use tributary_kube_client::Resource;
-use tributary_model::{InvalidName, Scope};
+use tributary_model::{InvalidName, Namespace, Scope};
 
 use crate::document::{SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP};
 
@@ -43,8 +43,11 @@ impl Kinds {
     }
 }
 
-/// The scope of a kind: no fact joins objects of two kinds, so that one which cannot be read leaves
-/// the others whole.
-pub(crate) fn scope(resource: &Resource) -> Result<Scope, InvalidName> {
-    Scope::new(resource.plural)
+/// The scope of a kind, of one namespace where only that is read: no fact joins objects of two kinds,
+/// so that one which cannot be read leaves the others whole.
+pub(crate) fn scope(resource: &Resource, namespace: Option<&Namespace>) -> Result<Scope, InvalidName> {
+    match namespace {
+        Some(namespace) => Scope::new(format!("{}/{namespace}", resource.plural)),
+        None => Scope::new(resource.plural),
+    }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::future::select_all;
-use tributary_kube_client::{Event, Watch};
-use tributary_model::{InvalidName, Scope};
-use tributary_registry_api::{RegistryError, SplitMix, Surroundings, SurroundingsReceiver};
+use tributary_kube_client::{Event, Resource, Watch};
+use tributary_model::{InvalidName, Namespace, Scope};
+use tributary_registry_api::{RegistryError, Surroundings, SurroundingsReceiver};
 
-use super::factory::CrdOptions;
+use super::factory::{Addresses, CrdOptions};
 use super::fetched::Fetched;
 use super::kinds::{self, Kinds};
 use super::send;
@@ -51,19 +51,17 @@ impl CrdSource {
             Some(channel) => channel.borrow_and_update().clone(),
             None => Some(Arc::default()),
         };
-        let follow = |resource: &_| options.follow(client, resource, known.clone());
-        let kinds = options.kinds.resources().iter().map(follow).collect::<Result<_, _>>()?;
-        let writer = options.addresses.clone().filter(|_| options.kinds == Kinds::All);
-        let writer = writer.map(|addresses| {
-            let chance = SplitMix::seeded(options.seed);
-            Writer::new(addresses.ranges, addresses.leads, send::sends(client.clone()), chance)
+        let kinds = options.follow_all(client, known.as_ref())?;
+        let addresses = options.addresses.clone().filter(|_| options.kinds == Kinds::All);
+        let writer = addresses.map(|Addresses { ranges, leads }| {
+            Writer::new(ranges, leads, send::sends(client.clone()), options.chance("writer"))
         });
         Ok(Self { kinds, around, writer })
     }
 
     async fn hear(&mut self) -> Heard {
         let Self { kinds, around, writer } = self;
-        let listed = kinds.iter().any(|kind| kind.writable && kind.table.is_listed());
+        let listed = kinds.iter().filter(|kind| kind.writable).all(|kind| kind.table.is_listed());
         let watches = kinds.iter_mut().map(|kind| Box::pin(kind.watch.next()));
         tokio::select! {
             (events, index, _) = select_all(watches) => Heard::Watch(index, events),
@@ -95,8 +93,11 @@ impl CrdSource {
     /// What the writer finds wrong is shown with the objects.
     fn ask_writer(&mut self) -> Vec<ConfigEvent> {
         let news = self.writer.as_mut().map(Writer::news).unwrap_or_default();
-        let Some(kind) = self.kinds.iter_mut().find(|kind| kind.writable) else { return Vec::new() };
-        news.into_iter().flat_map(|(name, problem)| kind.table.remark(&name, problem)).collect()
+        let mut events = Vec::new();
+        for kind in self.kinds.iter_mut().filter(|kind| kind.writable) {
+            events.extend(news.iter().flat_map(|(name, problem)| kind.table.remark(name, problem.as_ref())));
+        }
+        events
     }
 
     fn table(&mut self, heard: Heard) -> Vec<ConfigEvent> {
@@ -114,15 +115,32 @@ impl CrdSource {
 }
 
 impl CrdOptions {
+    fn follow_all(
+        &self,
+        client: &kube::Client,
+        around: Option<&Arc<Surroundings>>,
+    ) -> Result<Vec<Followed>, InvalidName> {
+        let mut all = Vec::new();
+        for resource in self.kinds.resources() {
+            if self.namespaces.is_empty() {
+                all.push(self.follow(client, resource, None, around)?);
+            }
+            for namespace in &self.namespaces {
+                all.push(self.follow(client, resource, Some(namespace), around)?);
+            }
+        }
+        Ok(all)
+    }
     fn follow(
         &self,
         client: &kube::Client,
-        resource: &tributary_kube_client::Resource,
-        around: Option<Arc<Surroundings>>,
+        resource: &Resource,
+        namespace: Option<&Namespace>,
+        around: Option<&Arc<Surroundings>>,
     ) -> Result<Followed, InvalidName> {
-        let scope = kinds::scope(resource)?;
-        let table = Table::new(scope.clone(), resource.kind, self.revision.clone(), around);
-        let watch = Watch::new(client.clone(), self.watch(resource), self.chance(resource));
+        let scope = kinds::scope(resource, namespace)?;
+        let table = Table::new(scope.clone(), resource.kind, self.revision.clone(), around.cloned());
+        let watch = Watch::new(client.clone(), self.watch(resource, namespace), self.chance(scope.as_str()));
         Ok(Followed { scope, watch, table, writable: *resource == kinds::SERVICE_ENTRIES })
     }
 }

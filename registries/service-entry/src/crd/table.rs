@@ -118,10 +118,9 @@ impl Table {
         Claim::of(document, row.version.clone(), row.api, served)
     }
     /// Something that is wrong with an object beside what its latest version says.
-    pub(crate) fn remark(&mut self, name: &ObjectName, remark: Option<Problem>) -> Vec<ConfigEvent> {
-        if let Some(row) = self.rows.get_mut(name) {
-            row.remark = remark;
-        }
+    pub(crate) fn remark(&mut self, name: &ObjectName, remark: Option<&Problem>) -> Vec<ConfigEvent> {
+        let Some(row) = self.rows.get_mut(name) else { return Vec::new() };
+        row.remark = remark.cloned();
         self.settled(name)
     }
     /// The object as the rest of Tributary names it.

@@ -2,10 +2,12 @@
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tributary_scripted_api::{Answer, ApiServer, Verb};
+use tributary_kube_client::{Leadership, LeaseTiming, ObjectName};
+use tributary_registry_api::SplitMix;
+use tributary_scripted_api::{Answer, ApiServer, Kind, Verb};
 use tributary_service_entry::{Addresses, CrdOptions, Ranges};
 
-use crate::fixture::{ENTRIES, Fixture, entry, secs, server};
+use crate::fixture::{ENTRIES, Fixture, entry, kind, secs, server};
 
 fn writing(server: ApiServer, ranges: Ranges) -> (Fixture, watch::Sender<bool>) {
     let (says, leads) = watch::channel(true);
@@ -119,7 +121,7 @@ async fn a_right_to_write_that_is_missing_is_shown_with_the_object_until_it_is_t
     fixture.until("shown", |f| !f.problems.is_empty()).await;
     assert_eq!(
         fixture.problems["ServiceEntry shop/pay"],
-        "its addresses could not be written: 403 cannot patch; it is tried again"
+        "its addresses could not be written: the right is missing (403): cannot patch; it is tried again"
     );
     assert_eq!(fixture.shown(), "pay.example.com", "and it is served");
     fixture.pass(secs(600)).await;
@@ -147,4 +149,36 @@ async fn two_who_both_believe_to_lead_end_with_different_addresses() {
         (0..20).map(|n| one.vips(&format!("h{n}.example.com"))).collect();
     assert_eq!(given.len(), 20, "{given:?}");
     assert!(given.iter().all(|vips| vips.matches('*').count() == 2), "{given:?}");
+}
+
+const LEASE: &str = "tributary-addresses";
+
+/// A replica, with who competes for its Lease.
+fn replica(server: ApiServer, identity: &str) -> (Fixture, tokio::task::JoinHandle<()>) {
+    let timing = LeaseTiming { duration: secs(15), renew: secs(2) };
+    let name = ObjectName::new("mesh", LEASE);
+    let candidate = Leadership::new(server.client(), name, identity, timing, SplitMix::seeded(1));
+    let addresses = Addresses { ranges: Ranges::default(), leads: candidate.leads() };
+    let options = CrdOptions { addresses: Some(addresses), ..CrdOptions::default() };
+    (Fixture::new(server, &options), tokio::spawn(candidate.run()))
+}
+
+const LEASES: Kind =
+    Kind { group: "coordination.k8s.io", version: "v1", plural: "leases", kind: "Lease", namespaced: true };
+
+#[tokio::test(start_paused = true)]
+async fn the_holder_of_the_lease_writes_and_another_takes_over_when_it_is_gone() {
+    let server = ApiServer::new(&[kind(ENTRIES), LEASES]);
+    let (mut one, holds) = replica(server.clone(), "one");
+    server.put(ENTRIES, entry("a", "a.example.com"));
+    one.until("given", |f| f.vips("a.example.com").contains("240.240.0.1*")).await;
+    let (mut two, _candidate) = replica(server.clone(), "two");
+    holds.abort();
+    drop(one);
+    server.put(ENTRIES, entry("b", "b.example.com"));
+    two.pass(secs(30)).await;
+    assert_eq!(two.vips("b.example.com"), "240.240.0.2* 2001:2::2*");
+    assert_eq!(two.vips("a.example.com"), "240.240.0.1* 2001:2::1*", "what was given stays");
+    let lease = server.get("leases", "mesh", LEASE).unwrap();
+    assert_eq!(lease["spec"]["holderIdentity"], "two");
 }

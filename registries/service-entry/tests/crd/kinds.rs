@@ -1,6 +1,6 @@
 //! Each kind by itself: absent, appearing, refused, removed, of an older version.
 
-use tributary_model::{Evidence, SourceState};
+use tributary_model::{Evidence, Namespace, SourceState};
 use tributary_scripted_api::{Answer, ApiServer};
 use tributary_service_entry::{CrdOptions, Kinds};
 
@@ -93,4 +93,21 @@ async fn of_a_remote_cluster_only_workloads_are_asked_for() {
     fixture.pass(secs(120)).await;
     assert_eq!(fixture.shown(), "w");
     assert!(fixture.server.asked().iter().all(|asked| asked.path.contains(WORKLOADS)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_that_are_named_are_read_one_by_one_and_fail_apart() {
+    let namespaces = ["shop", "closed"].map(|name| Namespace::new(name).unwrap()).to_vec();
+    let options = CrdOptions { namespaces, ..CrdOptions::default() };
+    let mut fixture = Fixture::new(server(), &options);
+    let mut elsewhere = entry("far", "far.example.com");
+    elsewhere["metadata"]["namespace"] = "elsewhere".into();
+    fixture.server.put(ENTRIES, elsewhere);
+    fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
+    fixture.server.answer("namespaces/closed/", None, usize::MAX, Answer::Status(403, "no right to list"));
+    fixture.until_listed(&["serviceentries/shop", "workloadentries/shop"]).await;
+    fixture.until("given up", |f| f.withheld.contains("serviceentries/closed")).await;
+    assert_eq!(fixture.shown(), "pay.example.com");
+    let asked = fixture.server.asked();
+    assert!(asked.iter().all(|asked| asked.path.contains("/namespaces/")), "a Role is enough: {asked:?}");
 }

@@ -91,11 +91,10 @@ impl Cluster {
     /// The namespaces whose custom resources are read; all of them where there is none.
     #[must_use]
     pub fn entry_namespaces(&self) -> Vec<Option<String>> {
-        match self.options.namespaces.as_slice() {
-            // Several are read with one list of all, and told apart here.
-            [one] => vec![Some(one.to_string())],
-            _ => vec![None],
+        if self.options.namespaces.is_empty() {
+            return vec![None];
         }
+        self.options.namespaces.iter().map(|namespace| Some(namespace.to_string())).collect()
     }
     fn spec(&self, name: RegistryName, provider: Provider) -> RegistrySpec {
         let id = RegistryId { name, provider, cluster: self.options.cluster.clone() };
@@ -116,7 +115,7 @@ impl Cluster {
         let options = CrdOptions {
             kinds: if self.options.is_config { Kinds::All } else { Kinds::WorkloadEntries },
             revision: self.options.revision.clone(),
-            namespace: self.entry_namespaces().into_iter().next().flatten(),
+            namespaces: self.options.namespaces.clone(),
             surroundings: Some(hear),
             addresses: leads.map(|leads| Addresses { ranges: Ranges::default(), leads }),
             timing: self.timing,

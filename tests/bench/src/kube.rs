@@ -12,7 +12,7 @@ mod world;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use tributary_suites::kube::{ApiServer, KubeApi};
 use tributary_suites::{ServerOptions, TestServer};
 
@@ -134,9 +134,15 @@ async fn sustained(
 /// Waits until the mark is at this address.
 async fn served(server: &TestServer, mark: &str) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
-    while addresses(server.admin(), &world::mark_host()).await? != [mark] {
-        ensure!(Instant::now() < deadline, "the mark at {mark} was not served within {PATIENCE:?}");
+    loop {
+        let have = addresses(server.admin(), &world::mark_host()).await?;
+        if have == [mark] {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            let registries = server.debug("registries").await?;
+            bail!("the mark at {mark} was not served within {PATIENCE:?} but {have:?}: {registries:#}");
+        }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    Ok(())
 }

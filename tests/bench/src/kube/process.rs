@@ -59,5 +59,5 @@ pub(super) async fn views(admin: SocketAddr) -> Result<f64> {
 pub(super) async fn addresses(admin: SocketAddr, host: &str) -> Result<Vec<String>> {
     let list = http_client::get_json(admin, &format!("/debug/endpoints?host={host}")).await?;
     let items = list["items"].as_array().into_iter().flatten();
-    Ok(items.filter_map(|item| Some(item["address"].as_str()?.to_owned())).collect())
+    Ok(items.filter_map(|item| Some(item["endpoint"].as_str()?.rsplit_once(':')?.0.to_owned())).collect())
 }

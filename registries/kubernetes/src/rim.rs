@@ -66,7 +66,9 @@ impl Rim {
     pub(crate) async fn run(mut self, out: &Inlet) -> Result<(), RegistryError> {
         while self.flush(out) {
             self.refused.check(self.told.as_ref())?;
-            if self.index.is_behind() {
+            // what is marked while a first list is under way is said when a list ends, so that waiting for it
+            // to be said before a watch is heard again would be waiting for ever
+            if self.ripe && self.index.is_behind() {
                 tokio::task::yield_now().await;
                 continue;
             }

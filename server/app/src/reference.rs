@@ -122,6 +122,10 @@ fn config() -> Result<String, Failure> {
     for (name, is) in OTHER_VARIABLES {
         let _ = writeln!(out, "| `{name}` | {is} |");
     }
+    out.push_str("\n## Variables of an istiod\n\nThose that are set are told at start, as honoured or ignored; any `PILOT_` or `ISTIO_` variable that is not in this table is ignored.\n\n| variable | is |\n|---|---|\n");
+    for (name, is) in crate::config::istio::rows() {
+        let _ = writeln!(out, "| `{name}` | {is} |");
+    }
     let text = crate::cli::get::document(crate::args::Output::Yaml, &Config::default())?;
     let _ = write!(out, "\n## Defaults\n\n```yaml\n{}\n```\n", text.trim_end());
     Ok(out)

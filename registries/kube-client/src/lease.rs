@@ -35,6 +35,14 @@ impl Default for LeaseTiming {
     }
 }
 
+impl LeaseTiming {
+    /// With looks that are close enough for the Lease to pass in time.
+    fn bounded(self) -> Self {
+        let renew = self.renew.min(self.duration / 5).max(Duration::from_millis(1));
+        Self { renew, ..self }
+    }
+}
+
 /// What is known of the Lease.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Held {
@@ -77,6 +85,7 @@ impl Leadership {
         timing: LeaseTiming,
         chance: SplitMix,
     ) -> Self {
+        let timing = timing.bounded();
         Self {
             writer: Writer::new(client),
             claim: Claim::new(identity, timing),

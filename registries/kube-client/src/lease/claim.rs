@@ -66,10 +66,9 @@ pub(super) struct Claim {
 
 impl Claim {
     pub(super) fn new(identity: &str, timing: LeaseTiming) -> Self {
-        let renew = timing.renew.min(timing.duration / 5).max(Duration::from_millis(1));
         Self {
             identity: identity.to_owned(),
-            timing: LeaseTiming { renew, ..timing },
+            timing,
             record: Record::default(),
             seen: Mono(0),
             looked: false,

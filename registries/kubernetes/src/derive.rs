@@ -8,6 +8,7 @@ pub mod gateway;
 pub mod ground;
 pub mod group;
 pub mod mcs;
+pub mod mirror;
 pub mod service;
 pub mod settings;
 pub mod workload;

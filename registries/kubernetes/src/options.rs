@@ -28,6 +28,8 @@ pub struct Options {
     pub is_config: bool,
     /// Networks and the ranges that lie in them, as the configuration file says; they go before the cluster's.
     pub networks: Arc<[(NetworkId, Cidrs)]>,
+    /// The domains of Consuls that are read directly, so that their copies in the cluster are left out.
+    pub consul_domains: Arc<[Arc<str>]>,
     /// Multi-cluster services.
     pub mcs: Mcs,
     /// The kinds that are watched. A kind that is not watched counts as empty.
@@ -80,6 +82,7 @@ impl Options {
             namespaces: Vec::new(),
             is_config: true,
             networks: Arc::from([]),
+            consul_domains: Arc::from([]),
             mcs: Mcs::default(),
             kinds: Kind::ALL.to_vec(),
         })

@@ -7,6 +7,7 @@ use tributary_model::{
     ServiceAddress, ServiceKey, WorkloadKind,
 };
 
+use super::mirror::is_mirror;
 use super::{Derived, ground, mcs};
 use crate::input::{Kind, Name};
 use crate::inputs::Inputs;
@@ -23,6 +24,9 @@ pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
     let Some(service) = inputs.services.get(name).filter(|_| inputs.selected(&name.namespace)) else {
         return Derived::default();
     };
+    if is_mirror(service, &inputs.options.consul_domains) {
+        return Derived::default();
+    }
     let key = match key(inputs, shared, name) {
         Ok(key) => key,
         Err(why) => return Derived::refused(Code::INVALID_HOST, why),

@@ -12,6 +12,9 @@ use super::text::{Pairs, Text};
 use crate::input::Kind;
 use crate::shared::Shared;
 
+/// Whether a Service takes part in the synchronisation with a Consul.
+const CONSUL_SYNC: &str = "consul.hashicorp.com/service-sync";
+
 const EXPORT_TO: &str = "networking.istio.io/exportTo";
 const CANONICAL_ACCOUNTS: &str = "alpha.istio.io/canonical-serviceaccounts";
 const KUBERNETES_ACCOUNTS: &str = "alpha.istio.io/kubernetes-serviceaccounts";
@@ -46,6 +49,8 @@ pub struct Service {
     pub external: Box<[Arc<str>]>,
     /// The nodes whose external addresses lead to it, where an annotation selects them.
     pub node_selector: Option<Labels>,
+    /// An annotation keeps it out of the synchronisation with a Consul.
+    pub unsynced: bool,
 }
 
 /// How a Service is reached.
@@ -164,6 +169,7 @@ impl Service {
             identities: listed(CANONICAL_ACCOUNTS),
             accounts: listed(KUBERNETES_ACCOUNTS),
             external: external(&spec, status)?,
+            unsynced: metadata.annotation(CONSUL_SYNC) == Some("false"),
             node_selector: metadata
                 .annotation(NODE_SELECTOR)
                 .filter(|_| spec.kind.as_deref() == Some("NodePort"))

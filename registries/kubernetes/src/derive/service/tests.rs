@@ -53,6 +53,16 @@ fn each_type_has_its_resolution_and_addresses() {
 }
 
 #[test]
+fn a_copy_from_a_consul_that_is_read_declares_nothing() {
+    let copy = || mk_service("pay", json!({"metadata": {"labels": {"consul": "true"}}}));
+    assert_eq!(derive(&mk_inputs(vec![copy()]), &mut Shared::default(), &shop("pay")).facts.len(), 1);
+    let mut inputs =
+        Inputs::new(crate::Options { consul_domains: Arc::from(["consul".into()]), ..mk_options() });
+    inputs.put(copy());
+    assert_eq!(derive(&inputs, &mut Shared::default(), &shop("pay")), Derived::default());
+}
+
+#[test]
 fn an_external_name_that_is_no_host_is_a_problem_of_that_object() {
     let inputs = mk_inputs(vec![mk_service(
         "pay",

@@ -5,7 +5,9 @@
 pub mod agent;
 pub mod catalog;
 pub mod group;
+pub mod served;
 
 pub use agent::{Consul, ConsulOptions, MANAGEMENT};
 pub use catalog::{mk_check, mk_instance};
 pub use group::{Servers, join_wan};
+pub use served::{PORT, Served, mk_numbered};

@@ -1,0 +1,93 @@
+//! A server over a Consul, and traffic to what it serves: what the suites about Consul have in common.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{Consul, mk_instance};
+use crate::kube::With;
+use crate::{Envoy, EnvoyConfig, Load, LoadPlan, ServerOptions, TestServer, Variant, eventually, outbound};
+
+const SOON: Duration = Duration::from_secs(20);
+/// The number under which instances of [`mk_numbered`] are served, whatever their own.
+pub const PORT: u16 = 8080;
+
+/// [`mk_instance`] that is served under [`PORT`] and speaks HTTP. Its id is its address.
+pub fn mk_numbered(service: &str, node: &str, at: SocketAddr) -> Value {
+    let meta = json!({"service-port": PORT.to_string(), "protocol": "http"});
+    mk_instance(service, &at.to_string(), node, at).with(json!({"Service": {"Meta": meta}}))
+}
+
+impl Consul {
+    /// Makes these the instances of a service, all on one node; new ones first.
+    pub async fn set(&self, service: &str, node: &str, hosts: &[SocketAddr]) -> Result<()> {
+        for at in hosts {
+            self.register(&mk_numbered(service, node, *at)).await?;
+        }
+        let wanted: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+        let known = self.rest().get(&format!("/v1/health/service/{service}")).await?;
+        let ids = known.as_array().into_iter().flatten().map(|one| &one["Service"]["ID"]);
+        for id in ids.filter_map(Value::as_str).filter(|id| !wanted.iter().any(|wanted| wanted == id)) {
+            self.deregister(node, id).await?;
+        }
+        Ok(())
+    }
+}
+
+/// A server with a configuration file of its own, which goes with it.
+#[derive(Debug)]
+pub struct Served {
+    /// The server.
+    pub server: TestServer,
+    _config: TempDir,
+}
+
+impl Served {
+    /// With this configuration, as YAML.
+    pub async fn start(config: &Value) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("tributary.json");
+        let mut all = json!({"apiVersion": "tributary.dev/v1alpha1", "kind": "Config"});
+        for (key, value) in config.as_object().into_iter().flatten() {
+            all[key] = value.clone();
+        }
+        std::fs::write(&file, all.to_string())?;
+        let server = TestServer::start(ServerOptions::default().config(&file)).await?;
+        Ok(Self { server, _config: folder })
+    }
+    /// With one registry, `consul`, at these addresses.
+    pub async fn by(addresses: &[&str]) -> Result<Self> {
+        Self::start(&json!({"registries": [{"kind": "consul", "name": "consul", "addresses": addresses}]}))
+            .await
+    }
+    /// An Envoy with one listener that leads to a host's port, and steady traffic to it.
+    pub async fn traffic(&self, host: &str, port: u16) -> Result<(Envoy, Load)> {
+        let cluster = outbound(port, host);
+        let config = EnvoyConfig::new(self.server.xds(), Variant::Delta).listen_for(&cluster);
+        let envoy = Envoy::start(&config).await?;
+        envoy.live(SOON).await?;
+        let load = Load::start(&LoadPlan::to(envoy.listener(0)?));
+        Ok((envoy, load))
+    }
+    /// Waits until a registry is in this state, and says all of these words of itself.
+    pub async fn registry_is(
+        &self,
+        name: &str,
+        state: &str,
+        words: &[&str],
+        within: Duration,
+    ) -> Result<Value> {
+        eventually(&format!("{name} to be {state}"), within, || async {
+            let all = self.server.items("registries").await?;
+            let registry = all.into_iter().find(|item| item["name"] == name).unwrap_or_default();
+            let said = registry.to_string();
+            ensure!(registry["state"] == state, "it is {said}");
+            ensure!(words.iter().all(|word| said.contains(word)), "it says {said}, not {words:?}");
+            Ok(registry)
+        })
+        .await
+    }
+}

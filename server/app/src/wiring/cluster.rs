@@ -23,6 +23,7 @@ use tributary_registry_api::{
 };
 use tributary_service_entry::{Addresses, CrdFactory, CrdOptions, Kinds, Ranges};
 
+use crate::config::RegistryKind;
 use crate::config::model::{RegistryConfig, Write};
 use crate::config::{Config, facts};
 use crate::environment::Environment;
@@ -189,8 +190,15 @@ fn options(cluster: ClusterId, registry: &RegistryConfig, config: &Config) -> Re
             auto_export: config.writes.contains(&Write::ServiceExports),
             group: mcs.group.as_deref().unwrap_or(Mcs::GROUP).into(),
         },
+        consul_domains: consul_domains(config),
         ..Options::new(cluster)?
     })
+}
+
+/// The domains of the Consuls that are read beside the cluster: their copies in it are left out.
+fn consul_domains(config: &Config) -> Arc<[Arc<str>]> {
+    let consuls = config.registries.iter().filter(|registry| registry.kind == RegistryKind::Consul);
+    consuls.map(|registry| registry.domain.as_deref().unwrap_or("consul").into()).collect()
 }
 
 fn timing(registry: &RegistryConfig) -> Timing {

@@ -39,6 +39,8 @@ impl Marks {
     pub async fn put(&mut self) -> Result<()> {
         self.number += 1;
         let entry = of_entries(self.number).yaml().replace("namespace: default", "namespace: marks");
+        // Whatever the mesh says about those that say nothing.
+        let entry = entry.replace("  resolution:", "  exportTo: [\"*\"]\n  resolution:");
         let entries = if self.entries { super::api::documents(&entry)? } else { Vec::new() };
         self.api.apply_all(objects(self.number).iter().chain(&entries)).await
     }
@@ -102,11 +104,12 @@ fn objects(number: u16) -> Vec<Value> {
         {"addresses": ["10.255.255.1"], "nodeName": "mark"},
         {"addresses": ["10.255.255.2"], "targetRef": {"kind": "Pod", "namespace": NAMESPACE, "name": "mark"}},
     ]);
+    let exported = json!({"metadata": {"annotations": {"networking.istio.io/exportTo": "*"}}});
     let label = json!({"metadata": {"labels": {"topology.istio.io/locality": format!("eu.{text}")}}});
     vec![
         mk_node("mark", &text, ""),
         mk_pod(NAMESPACE, "mark", "10.255.255.2", "none", &[]).with(label),
-        mk_service(NAMESPACE, "mark", &[("tcp", number, number)]),
+        mk_service(NAMESPACE, "mark", &[("tcp", number, number)]).with(exported),
         mk_slice(NAMESPACE, "mark", "mark", &[], &[("tcp", number)]).with(json!({"endpoints": endpoints})),
     ]
 }

@@ -149,7 +149,8 @@ impl KubeApi {
     /// All objects of a kind, of every namespace; none where the server does not know the kind.
     pub async fn list(&self, api_version: &str, kind: &str) -> Result<Vec<Value>> {
         let Some(place) = self.place(api_version, kind).await? else { return Ok(Vec::new()) };
-        let list = self.rest.get(&format!("{}/{}", place.group, place.plural)).await?;
+        let path = format!("{}/{}", place.group, place.plural);
+        let list = self.get_at(&path).await?.with_context(|| format!("{path} is not there"))?;
         let items = list["items"].as_array().cloned().unwrap_or_default();
         // Items of a list do not say what they are.
         let named = items.into_iter().map(|mut item| {
@@ -314,7 +315,7 @@ impl KubeApi {
     }
 
     async fn get_at(&self, path: &str) -> Result<Option<Value>> {
-        match self.rest.send(Method::GET, path, None).await? {
+        match self.send(Method::GET, path, None).await? {
             (StatusCode::NOT_FOUND, _) => Ok(None),
             (status, object) if status.is_success() => Ok(Some(object)),
             (status, why) => bail!("{path}: {status}: {why}"),
@@ -322,7 +323,22 @@ impl KubeApi {
     }
 
     async fn json(&self, method: Method, path: &str, body: &Value) -> Result<(StatusCode, Value)> {
-        self.rest.send(method, path, Some(("application/json", body.to_string().into_bytes()))).await
+        self.send(method, path, Some(("application/json", body.to_string().into_bytes()))).await
+    }
+
+    /// What the server answers once it is ready for that kind: just after a kind was defined it asks for patience.
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<(&str, Vec<u8>)>,
+    ) -> Result<(StatusCode, Value)> {
+        eventually("the API server to be ready for a kind", SOON, || async {
+            let (status, answer) = self.rest.send(method.clone(), path, body.clone()).await?;
+            ensure!(status != StatusCode::TOO_MANY_REQUESTS, "{method} {path}: {answer}");
+            Ok((status, answer))
+        })
+        .await
     }
 }
 

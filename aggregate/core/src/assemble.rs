@@ -13,7 +13,7 @@ use tributary_model::{
 
 use crate::counters::Counters;
 use crate::dims;
-use crate::merge::{Merged, MergedPort, World};
+use crate::merge::{Merged, MergedPort, World, gated};
 
 /// What all ports of a service share, each part the old one where it is equal.
 struct Common {
@@ -119,7 +119,8 @@ fn assemble_port(
     old: Option<&PortView>,
     counters: &mut Counters,
 ) -> PortView {
-    let (protocol, gated) = (port.protocol, gated(world, &port.sources));
+    let (protocol, gated) =
+        (port.protocol, gated(world, port.sources.iter().flat_map(|s| s.group.summary.networks.iter())));
     let facts = endpoint_facts(key, number, port.sources, gated, common);
     let dims = dims::endpoints(&facts, common.one_audience);
     let endpoints = keep_facet(old.map(|p| &p.endpoints), facts, dims, counters);
@@ -179,18 +180,6 @@ fn endpoint_facts(
 
 fn has_listener_per_endpoint(common: &Common, protocol: Protocol) -> bool {
     common.attributes.headless && !protocol.is_http() && protocol != Protocol::Udp
-}
-
-/// The networks of the sources that are entered through gateways.
-fn gated(world: &World, sources: &[EndpointSource]) -> Vec<NetworkId> {
-    if world.settings.effective.cross_network_direct == Some(true) {
-        return Vec::new();
-    }
-    let networks = sources.iter().flat_map(|s| s.group.summary.networks.iter());
-    let mut out: Vec<NetworkId> = networks.filter(|n| world.gateways.has(n)).cloned().collect();
-    out.sort_unstable();
-    out.dedup();
-    out
 }
 
 /// The old facet, with the answers made from it, where its facts are equal.

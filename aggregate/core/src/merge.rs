@@ -135,7 +135,33 @@ pub(crate) fn merge<R: Recorder>(
     sort(&mut out.identities);
     sort(&mut out.networks);
     sort(&mut out.addresses);
+    note_networks(world, &mut out);
     Some(out)
+}
+
+/// A service in several networks, of which some are entered through gateways, is told in part to everybody.
+fn note_networks(world: &World, out: &mut Merged) {
+    let gated = gated(world, out.networks.iter());
+    if out.networks.len() < 2 || gated.is_empty() {
+        return;
+    }
+    let objects = out.declarations.first().map(|d| d.declaration.source.reference());
+    let networks: Vec<&str> = gated.iter().map(NetworkId::as_str).collect();
+    let message = format!(
+        "endpoints in {} are told to clients of their own network only: gateways are not used yet",
+        networks.join(", ")
+    );
+    out.conditions.push(Code::OTHER_NETWORK, objects.into_iter().collect(), message);
+}
+
+/// The networks among these that are entered through gateways, sorted.
+pub(crate) fn gated<'a>(world: &World, networks: impl Iterator<Item = &'a NetworkId>) -> Vec<NetworkId> {
+    if world.settings.effective.cross_network_direct == Some(true) {
+        return Vec::new();
+    }
+    let mut out: Vec<NetworkId> = networks.filter(|n| world.gateways.has(n)).cloned().collect();
+    sort(&mut out);
+    out
 }
 
 fn sort<T: Ord>(list: &mut Vec<T>) {

@@ -137,3 +137,34 @@ impl AliasMember {
         Self { host, registry: None, namespace: None, ports: Arc::default(), weight: None, standby: false }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_local(list: &[(&str, bool)]) -> Settings {
+        let list = list.iter().map(|(text, local)| (HostPattern::new(text).unwrap(), *local)).collect();
+        Settings { cluster_local: Some(list), ..Settings::default() }
+    }
+
+    #[test]
+    fn the_most_specific_pattern_decides() {
+        let settings = mk_local(&[("*", true), ("*.shop.svc", false), ("pay.shop.svc", true)]);
+        let cases = [("a.svc", true), ("a.shop.svc", false), ("pay.shop.svc", true), ("svc.org", true)];
+        for (host, want) in cases {
+            assert_eq!(settings.is_cluster_local(&Hostname::new(host).unwrap()), Some(want), "{host}");
+        }
+        assert_eq!(Settings::default().is_cluster_local(&Hostname::new("a.svc").unwrap()), None);
+    }
+
+    #[test]
+    fn patterns_of_two_sources_stand_beside_each_other() {
+        let over = mk_local(&[("*.kube-system.svc", false)]);
+        let under = mk_local(&[("*.kube-system.svc", true), ("kubernetes.default.svc", true)]);
+        let both = over.over(&under);
+        let is = |host: &str| both.is_cluster_local(&Hostname::new(host).unwrap());
+        assert_eq!(is("dns.kube-system.svc"), Some(false), "the first source's word stands");
+        assert_eq!(is("kubernetes.default.svc"), Some(true));
+        assert_eq!(under.over(&Settings::default()), under);
+    }
+}

@@ -219,6 +219,9 @@ pub struct Watch<C> {
     /// By what part the next long poll is cut short, so that many loops do not march in step.
     stagger: Option<f64>,
     again: Option<Look>,
+    now: Mono,
+    /// When content was looked at last, whatever the index said.
+    seen_at: Mono,
     bucket: Bucket,
     ticket: Ticket,
     pending: Pending<C>,
@@ -251,6 +254,8 @@ impl<C: Content> Watch<C> {
             retry: Backoff::new(pause(1.0)),
             stagger: None,
             again: None,
+            now: Mono(0),
+            seen_at: Mono(0),
             bucket: Bucket::new(burst, refill),
             ticket: Ticket(0),
             pending: Pending::Nothing,
@@ -284,6 +289,7 @@ impl<C: Content> Watch<C> {
     #[must_use]
     pub fn step(&mut self, now: Mono, chance: f64, event: Event<C>) -> Actions<C> {
         let mut out = Vec::new();
+        self.now = now;
         if self.state != State::Ended {
             self.on(now, chance.clamp(0.0, 1.0), event, &mut out);
         }
@@ -395,6 +401,8 @@ impl<C: Content> Watch<C> {
 
     fn failed(&mut self, now: Mono, chance: f64, failure: Failure, out: &mut Actions<C>) {
         self.pending = Pending::Nothing;
+        // who comes back may have begun anew: a read from a later index than its own would wait for nothing
+        self.index = None;
         if failure == Failure::Unsupported && self.policy.optional {
             self.become_state(State::Ended, out);
             return;
@@ -464,7 +472,9 @@ impl<C: Content> Watch<C> {
         let timeout = wait + wait / 16 + self.policy.timing.grace;
         let in_doubt = |told: &Told| matches!(told.word, Word::Doubted(_));
         let settled = self.doubt.is_none() && self.told.as_ref().is_some_and(|told| !in_doubt(told));
-        let skip = index.filter(|_| settled);
+        // an answer may have been short without showing it: now and then all is looked at again
+        let fresh = self.now.since(self.seen_at) < self.policy.timing.sweep;
+        let skip = index.filter(|_| settled && fresh);
         self.ticket = Ticket(self.ticket.0 + 1);
         self.pending = Pending::Read(mode);
         out.push(Action::Read(Read { ticket: self.ticket, after, mode, timeout, skip }));

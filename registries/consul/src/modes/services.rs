@@ -45,7 +45,9 @@ impl Machine {
 
     pub(super) fn drive_service(&mut self, id: u32, event: Event<Instances>, turn: &mut Turn) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        let actions = slot.watch.step(turn.now, turn.chance, event);
+        // many loops are driven in one step, and must not march in step
+        let chance = (turn.chance + f64::from(id) * 0.618_033_988_75).fract();
+        let actions = slot.watch.step(turn.now, chance, event);
         for (instances, word) in self.carry(LoopId::Service(id), actions, turn) {
             self.said_service(id, instances, word, turn);
         }

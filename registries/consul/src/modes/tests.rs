@@ -1,1 +1,268 @@
-//! placeholder
+//! A scope before a source that answers anything: by paused time, in both modes.
+
+mod world;
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tributary_model::Mono;
+
+use super::{LoopId, Mode, Output, What};
+use crate::answer::{Failure, Headers};
+use crate::config::ModeChoice;
+use crate::watch::Mode as ReadMode;
+use world::{Lie, World, mk_settings};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn modes() -> impl Strategy<Value = ModeChoice> {
+    prop::sample::select(vec![ModeChoice::Precise, ModeChoice::Doorbell, ModeChoice::Auto])
+}
+
+fn lies() -> impl Strategy<Value = Lie> {
+    let failure = prop::sample::select(vec![
+        Failure::Transient,
+        Failure::Overload,
+        Failure::Auth,
+        Failure::Config,
+        Failure::Broken,
+    ]);
+    prop_oneof![
+        4 => failure.prop_map(Lie::Fail),
+        3 => (0_usize..12).prop_map(Lie::Short),
+        1 => Just(Lie::Stale),
+        1 => Just(Lie::Filtered),
+        1 => Just(Lie::NoIndex),
+        1 => (1_u64..20).prop_map(Lie::Index),
+    ]
+}
+
+/// What happens in a scope, from one moment to the next.
+#[derive(Debug, Clone)]
+enum Move {
+    Put(u8, u8),
+    Take(u8, u8),
+    Vanish(u8),
+    Wait(u64),
+    Lie(Lie),
+    Truth,
+    Token,
+    Ask(u8),
+}
+
+fn moves() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        4 => (0_u8..4, 0_u8..4).prop_map(|(s, i)| Move::Put(s, i)),
+        3 => (0_u8..4, 0_u8..4).prop_map(|(s, i)| Move::Take(s, i)),
+        1 => (0_u8..4).prop_map(Move::Vanish),
+        6 => (1_u64..3_000).prop_map(Move::Wait),
+        4 => lies().prop_map(Move::Lie),
+        2 => Just(Move::Truth),
+        1 => Just(Move::Token),
+        1 => (0_u8..5).prop_map(Move::Ask),
+    ]
+}
+
+fn play(world: &mut World, one: &Move) {
+    match one {
+        Move::Put(service, instance) => world.put(*service, *instance),
+        Move::Take(service, instance) => world.take(*service, *instance),
+        Move::Vanish(service) => world.vanish(*service),
+        Move::Wait(millis) => world.run(Duration::from_millis(*millis)),
+        Move::Lie(lie) => world.lie = Some(lie.clone()),
+        Move::Truth => world.lie = None,
+        Move::Token => world.change_token(),
+        Move::Ask(service) => world.ask(*service),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// The world serves what it was told and takes away nothing but what the leader has confirmed; whenever the leader
+    /// answers, what it says is true.
+    #[test]
+    fn nothing_goes_that_is_still_there_and_the_truth_is_known_in_the_end(
+        mode in modes(),
+        seed: u64,
+        moves in prop::collection::vec(moves(), 1..50),
+    ) {
+        let mut world = World::new(mk_settings(mode), seed);
+        for one in &moves {
+            play(&mut world, one);
+            prop_assert_eq!(world.lost_falsely(), None, "after {:?}", one);
+        }
+        world.lie = None;
+        world.run(Duration::from_secs(1_500));
+        prop_assert_eq!(world.lost_falsely(), None);
+        prop_assert_eq!(world.served(), world.truth());
+        prop_assert!(world.synced, "it is ready in the end");
+    }
+}
+
+fn settled(mode: ModeChoice, services: u8) -> World {
+    let mut world = World::new(mk_settings(mode), 1);
+    for service in 0..services {
+        world.put(service, 0);
+        world.put(service, 1);
+    }
+    world.run(60 * SECOND);
+    assert_eq!(world.served(), world.truth());
+    world
+}
+
+#[test]
+fn a_scope_is_ready_after_one_pass_over_all_and_not_before() {
+    let mut world = World::new(mk_settings(ModeChoice::Auto), 1);
+    for service in 0..4 {
+        world.put(service, 0);
+    }
+    world.deaf_to = Some(What::Service("s3".into()));
+    world.run(SECOND);
+    assert!(!world.synced, "one has not been read");
+    world.deaf_to = None;
+    world.run(30 * SECOND);
+    assert!(world.synced);
+}
+
+#[test]
+fn an_outage_costs_one_probe_at_a_time() {
+    for mode in [ModeChoice::Precise, ModeChoice::Doorbell] {
+        let mut world = settled(mode, 40);
+        world.lie = Some(Lie::Fail(Failure::Transient));
+        world.break_all();
+        world.run(10 * SECOND);
+        let before = world.sent.len();
+        world.run(300 * SECOND);
+        let during = &world.sent[before..];
+        assert!(during.iter().all(|(what, _)| *what == What::Names), "{mode:?}: {during:?}");
+        assert!((5..60).contains(&during.len()), "{mode:?}: {} probes in five minutes", during.len());
+        world.lie = None;
+        world.put(3, 3);
+        world.run(130 * SECOND);
+        assert_eq!(world.served(), world.truth(), "{mode:?}");
+    }
+}
+
+#[test]
+fn what_comes_back_after_an_outage_comes_at_the_allowed_rate() {
+    let mut world = settled(ModeChoice::Precise, 90);
+    world.lie = Some(Lie::Fail(Failure::Transient));
+    world.break_all();
+    world.run(120 * SECOND);
+    world.lie = None;
+    let before = world.sent.len();
+    world.run(200 * SECOND);
+    let mut times: Vec<Mono> = world.sent[before..].iter().map(|(_, at)| *at).collect();
+    times.sort_unstable();
+    let rate = mk_settings(ModeChoice::Precise).limits.rate as usize;
+    let most =
+        times.iter().map(|from| times.iter().filter(|at| **at >= *from && at.since(*from) < SECOND).count());
+    let most = most.max().unwrap_or_default();
+    assert!(most <= 2 * rate + 4, "{most} requests within a second");
+}
+
+#[test]
+fn a_flip_is_known_within_the_promised_time() {
+    for (mode, within) in [(ModeChoice::Precise, 500), (ModeChoice::Doorbell, 2_000)] {
+        let mut world = settled(mode, 60);
+        for round in 0..40_u8 {
+            world.run(Duration::from_millis(700));
+            world.flip(round % 60);
+            let at = world.now();
+            world.run_until(2 * SECOND, World::is_true);
+            let took = world.now().since(at);
+            assert!(took <= Duration::from_millis(within), "{mode:?} round {round}: {took:?}");
+        }
+    }
+}
+
+#[test]
+fn a_flip_costs_at_most_three_requests() {
+    for mode in [ModeChoice::Precise, ModeChoice::Doorbell] {
+        let mut settings = mk_settings(mode);
+        (settings.timing.wait, settings.timing.sweep) = (3_600 * SECOND, 36_000 * SECOND);
+        let mut world = World::new(settings, 1);
+        (0..60).for_each(|service| world.put(service, 0));
+        world.run(1_000 * SECOND);
+        assert_eq!(world.served(), world.truth());
+        let before = world.sent_to_services();
+        world.flip(7);
+        world.run(Duration::from_millis(900));
+        let cost = world.sent_to_services() - before;
+        assert!((1..=3).contains(&cost), "{mode:?}: {cost}");
+    }
+}
+
+#[test]
+fn too_much_turns_long_polls_into_a_doorbell_and_back_after_a_while() {
+    let mut world = settled(ModeChoice::Auto, 20);
+    assert_eq!(world.machine.mode(), Mode::Precise);
+    world.lie = Some(Lie::Fail(Failure::Overload));
+    world.break_all();
+    world.run(SECOND);
+    world.lie = None;
+    world.run(60 * SECOND);
+    assert_eq!(world.machine.mode(), Mode::Doorbell);
+    assert!(world.long_polls() <= 2, "{} long polls", world.long_polls());
+    assert!(world.machine.report(world.now()).mode_reason.contains("too many requests"));
+    world.put(1, 3);
+    world.run(30 * SECOND);
+    assert_eq!(world.served(), world.truth());
+    world.run(700 * SECOND);
+    world.put(19, 3);
+    world.put(21, 1);
+    world.run(30 * SECOND);
+    assert_eq!((world.machine.mode(), world.served()), (Mode::Precise, world.truth()));
+}
+
+#[test]
+fn more_services_than_there_is_room_for_ring_a_doorbell() {
+    let mut settings = mk_settings(ModeChoice::Auto);
+    settings.polls = 10;
+    let mut world = World::new(settings, 1);
+    for service in 0..12 {
+        world.put(service, 0);
+    }
+    world.run(30 * SECOND);
+    assert_eq!((world.machine.mode(), world.served()), (Mode::Doorbell, world.truth()));
+    for service in 8..12 {
+        world.vanish(service);
+    }
+    world.run(60 * SECOND);
+    assert_eq!((world.machine.mode(), world.served()), (Mode::Precise, world.truth()));
+}
+
+#[test]
+fn answers_of_another_time_are_dropped() {
+    let mut world = settled(ModeChoice::Precise, 2);
+    let polls: Vec<u64> = world.open.keys().copied().collect();
+    world.change_token();
+    let cancelled: Vec<u64> = world.cancelled.clone();
+    assert!(polls.iter().all(|number| cancelled.contains(number)), "{polls:?} {cancelled:?}");
+    let late = world.answer_late(polls[0], Headers { index: Some(99), ..Headers::default() });
+    assert!(late.iter().all(|output| !matches!(output, Output::Say(..) | Output::Gone(..))), "{late:?}");
+}
+
+#[test]
+fn another_server_gets_no_index() {
+    let mut settings = mk_settings(ModeChoice::Precise);
+    settings.servers = 2;
+    let mut world = World::new(settings, 1);
+    world.put(0, 0);
+    world.run(10 * SECOND);
+    world.lie = Some(Lie::Fail(Failure::Transient));
+    world.break_all();
+    world.run(Duration::from_millis(10));
+    world.lie = None;
+    world.requests.clear();
+    world.run(20 * SECOND);
+    let first = world.requests.iter().find(|request| request.what == What::Service("s0".into())).unwrap();
+    assert_eq!((first.server, first.mode), (1, ReadMode::Any));
+    assert_eq!(world.served(), world.truth());
+}
+
+#[test]
+fn names_have_the_first_place() {
+    assert!(LoopId::Names < LoopId::Checks && LoopId::Checks < LoopId::Service(0));
+}

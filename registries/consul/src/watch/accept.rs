@@ -21,6 +21,9 @@ impl<C: Content> Watch<C> {
             return;
         };
         self.retry.reset();
+        if content.is_some() {
+            self.seen_at = now;
+        }
         let digest = content.as_ref().map(Content::digest);
         let loses = digest.as_ref().is_some_and(|digest| self.loses(digest));
         let doubt = headers.doubt(&self.known(loses));

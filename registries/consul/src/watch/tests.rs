@@ -126,9 +126,10 @@ fn the_first_long_poll_is_cut_short_by_chance_so_that_loops_do_not_march_in_step
     one.answer(mk_headers(11), &[1]);
     assert_eq!(one.read().1, blocking(11), "only the first one");
     one.fail(Failure::Transient);
+    one.answer(mk_headers(12), &[1]);
     assert_eq!(
         one.read().1,
-        Mode::Blocking { index: 11, wait: 45 * SECOND },
+        Mode::Blocking { index: 12, wait: 45 * SECOND },
         "and the first after a failure"
     );
 }
@@ -176,7 +177,7 @@ fn an_answer_without_index_is_an_error_and_keeps_all() {
     let mut one = Loop::following();
     one.answer(Headers { index: None, ..mk_headers(1) }, &[]);
     assert_eq!((one.said.len(), one.state()), (1, State::Failing(Failure::Broken)));
-    assert!(matches!(one.read().1, Mode::Blocking { index: 10, .. }));
+    assert_eq!(one.read().1, Mode::Any, "whoever comes back may have begun anew");
 }
 
 #[test]
@@ -418,6 +419,19 @@ fn an_unchanged_index_needs_no_content() {
     one.event(Event::Answered(one.ticket(), mk_headers(10), None));
     assert_eq!((one.said.len(), one.read().1), (1, blocking(10)));
     assert_eq!(one.state(), State::Live);
+}
+
+#[test]
+fn now_and_then_all_is_looked_at_whatever_the_index_says() {
+    let mut one = Loop::following();
+    one.now = Mono(299_000);
+    one.event(Event::Answered(one.ticket(), mk_headers(10), None));
+    assert!(matches!(one.asked.last(), Some(Action::Read(Read { skip: Some(10), .. }))), "{:?}", one.asked);
+    one.now = Mono(300_000);
+    one.event(Event::Answered(one.ticket(), mk_headers(10), None));
+    assert!(matches!(one.asked.last(), Some(Action::Read(Read { skip: None, .. }))), "{:?}", one.asked);
+    one.answer(mk_headers(10), &[1, 2, 3]);
+    assert_eq!(one.last_said().0, [1, 2, 3], "the answer at that index had been short");
 }
 
 #[test]

@@ -1,0 +1,87 @@
+//! What the suites on a real Consul share: its instances' addresses, and what the server says of them.
+
+#![allow(dead_code, reason = "each suite uses a part")]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tributary_suites::{TestServer, eventually};
+
+/// An instance's address.
+pub(crate) fn at(last: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, last], 8080))
+}
+
+/// The endpoints of a service of the local datacenter.
+pub(crate) async fn serves(server: &TestServer, service: &str) -> Result<Vec<Value>> {
+    server.items(&format!("endpoints?host={service}.service.consul")).await
+}
+
+/// Waits until exactly these addresses are served.
+pub(crate) async fn served(server: &TestServer, service: &str, last: &[u8], within: Duration) -> Result<()> {
+    let want: Vec<String> = last.iter().map(|last| at(*last).to_string()).collect();
+    eventually(&format!("{service} at {want:?}"), within, || async {
+        let have = addresses(server, service).await?;
+        ensure!(have == want, "it is at {have:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// Where a service is served now.
+pub(crate) async fn addresses(server: &TestServer, service: &str) -> Result<Vec<String>> {
+    let found = serves(server, service).await?;
+    let mut have: Vec<String> =
+        found.iter().filter_map(|one| Some(one["endpoint"].as_str()?.to_owned())).collect();
+    have.sort();
+    have.dedup();
+    Ok(have)
+}
+
+/// Waits until these addresses have this health.
+pub(crate) async fn states(
+    server: &TestServer,
+    service: &str,
+    want: &[(u8, &str)],
+    within: Duration,
+) -> Result<()> {
+    let want: BTreeMap<String, String> =
+        want.iter().map(|(last, health)| (at(*last).to_string(), (*health).to_lowercase())).collect();
+    eventually(&format!("{service} as {want:?}"), within, || async {
+        let text = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
+        let found = serves(server, service).await?;
+        let have: BTreeMap<String, String> =
+            found.iter().map(|one| (text(one, "endpoint"), text(one, "health").to_lowercase())).collect();
+        ensure!(have == want, "it is {have:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// What the server says of its one registry.
+pub(crate) async fn registry(server: &TestServer) -> Result<Value> {
+    server
+        .items("registries")
+        .await?
+        .into_iter()
+        .find(|one| one["provider"] == "Consul")
+        .context("no Consul registry")
+}
+
+/// How many removals are held.
+pub(crate) async fn held(server: &TestServer) -> Result<usize> {
+    Ok(registry(server).await?["held"].as_array().map_or(0, Vec::len))
+}
+
+/// Waits until what the server says of its registry has this text in it.
+pub(crate) async fn says(server: &TestServer, text: &str, within: Duration) -> Result<()> {
+    eventually(&format!("the registry to say {text:?}"), within, || async {
+        let said = registry(server).await?.to_string();
+        ensure!(said.contains(text), "{said}");
+        Ok(())
+    })
+    .await
+}

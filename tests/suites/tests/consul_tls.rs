@@ -1,0 +1,93 @@
+//! A real Consul behind TLS: its authority, a name for its certificate, a certificate of ours, and rotations.
+
+mod consul_support;
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use consul_support::{at, says, served};
+use tributary_suites::consul::{Consul, ConsulOptions};
+use tributary_suites::{Authority, ServerOptions, TestServer, eventually};
+
+const SOON: Duration = Duration::from_secs(30);
+
+fn over(consul: &Consul) -> ServerOptions {
+    ServerOptions::default().arg("--registry").arg(&format!("consul={}", consul.url()))
+}
+
+#[tokio::test]
+async fn an_authority_of_its_own_is_trusted_alone_and_rotations_go_unnoticed() -> Result<()> {
+    let authority = Authority::new()?;
+    let consul = Consul::start_with(ConsulOptions::default().tls(&authority)?).await?;
+    consul.instance("web", "web-1", "n1", at(1)).await?;
+    let ca = authority.file().display().to_string();
+    let server = TestServer::start(over(&consul).env("CONSUL_CACERT", &ca)).await?;
+    served(&server, "web", &[1], SOON).await?;
+
+    // another certificate of the same authority
+    authority.server("consul")?;
+    consul.reload().await?;
+    consul.instance("web", "web-2", "n2", at(2)).await?;
+    served(&server, "web", &[1, 2], SOON).await?;
+    consul.daemon().kill();
+    says(&server, "cannot be reached", SOON).await?;
+    served(&server, "web", &[1, 2], SOON).await?;
+    consul.restart().await?;
+    consul.instance("web", "web-3", "n3", at(3)).await?;
+    // a dev agent has forgotten the others, and its leader says so
+    served(&server, "web", &[3], Duration::from_secs(90)).await
+}
+
+#[tokio::test]
+async fn a_certificate_of_nobody_we_trust_is_refused() -> Result<()> {
+    let (authority, other) = (Authority::new()?, Authority::new()?);
+    let consul = Consul::start_with(ConsulOptions::default().tls(&authority)?).await?;
+    consul.instance("web", "web-1", "n1", at(1)).await?;
+    let ca = authority.path().join("trusted.pem");
+    std::fs::copy(other.file(), &ca)?;
+    let server = TestServer::launch(over(&consul).env("CONSUL_CACERT", &ca.display().to_string()))?;
+    says(&server, "certificate", SOON).await?;
+    ensure!(consul_support::addresses(&server, "web").await?.is_empty());
+    // the right authority in the same file is found without a restart
+    std::fs::copy(authority.file(), &ca)?;
+    served(&server, "web", &[1], SOON).await
+}
+
+#[tokio::test]
+async fn a_name_of_the_certificate_is_asked_for_when_it_is_not_the_addresss() -> Result<()> {
+    let authority = Authority::new()?;
+    let consul = Consul::start_with(ConsulOptions::default().tls(&authority)?).await?;
+    consul.instance("web", "web-1", "n1", at(1)).await?;
+    let ca = authority.file().display().to_string();
+    let options = || over(&consul).env("CONSUL_CACERT", &ca);
+    let wrong = TestServer::launch(options().env("CONSUL_TLS_SERVER_NAME", "server.dc9.consul"))?;
+    says(&wrong, "certificate", SOON).await?;
+    let right = TestServer::start(options().env("CONSUL_TLS_SERVER_NAME", "localhost")).await?;
+    served(&right, "web", &[1], SOON).await
+}
+
+#[tokio::test]
+async fn a_certificate_of_ours_is_shown_and_read_again_when_it_changes() -> Result<()> {
+    let authority = Authority::new()?;
+    let strict = "tls { https { verify_incoming = true } }";
+    let options = ConsulOptions::default().tls(&authority)?.hcl(strict);
+    let consul = Consul::launch(options)?;
+    let ours = authority.client("ours", "spiffe://tests/tributary")?;
+    let server = TestServer::launch(
+        over(&consul)
+            .env("CONSUL_CACERT", &authority.file().display().to_string())
+            .env("CONSUL_CLIENT_CERT", &ours.certificate_file.display().to_string())
+            .env("CONSUL_CLIENT_KEY", &ours.key_file.display().to_string()),
+    )?;
+    let ready = || {
+        eventually("it to be ready", SOON, || async {
+            ensure!(server.is_ready().await?, "not yet");
+            Ok(())
+        })
+    };
+    ready().await?;
+    says(&server, "precise", SOON).await?;
+    authority.client("ours", "spiffe://tests/tributary")?;
+    // connections are made anew with what the files hold now; a wrong pair would show as a failure here
+    says(&server, "Live", Duration::from_secs(30)).await
+}

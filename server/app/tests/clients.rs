@@ -1,6 +1,8 @@
 //! Connected clients as people see them: what each was sent, what it took, and why not.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test")]
 
+use envoy_types::pb::envoy::config::core::v3::Node;
+use envoy_types::pb::google::protobuf::{Struct, Value, value::Kind};
 use tributary_app::cli::http::Server;
 use tributary_app::exit::Exit;
 use tributary_suites::ads::node;
@@ -55,6 +57,24 @@ async fn what_a_client_took_is_told_down_to_the_version() {
         tokio::time::timeout(LONG, talk).await.expect("a client that went is still listed");
         world.server.stop().await;
     }
+}
+
+#[tokio::test]
+async fn a_client_of_a_cluster_that_nobody_knows_is_served_and_flagged() {
+    let (_dir, world) = mk_world().await;
+    for (cluster, flagged) in [("nowhere", true), ("Kubernetes", false)] {
+        let value = Value { kind: Some(Kind::StringValue(cluster.to_owned())) };
+        let metadata = Struct { fields: [("CLUSTER_ID".to_owned(), value)].into() };
+        let node = Node { metadata: Some(metadata), ..node(&format!("of-{cluster}")) };
+        let xds = world.server.addresses().xds;
+        let mut stream = AdsClient::connect(xds, Variant::Delta, node).await.unwrap();
+        stream.subscribe(EDS, &[PAY]).unwrap();
+        let served = stream.next(LONG).await.unwrap();
+        stream.ack(&served).unwrap();
+        let table = world.until(&format!("get clients of-{cluster}"), "SYNCED").await;
+        assert_eq!(table.contains("TRB0608"), flagged, "{table}");
+    }
+    world.server.stop().await;
 }
 
 #[tokio::test]

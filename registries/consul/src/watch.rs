@@ -18,11 +18,12 @@ mod tests;
 use std::time::Duration;
 
 use tributary_model::Mono;
-use tributary_registry_api::{Backoff, BackoffPolicy, Chance};
+use tributary_registry_api::{Backoff, BackoffPolicy};
 
 use crate::answer::{Doubt, Failure, Headers};
 use crate::bucket::Bucket;
 use crate::config::Timing;
+use accept::Given;
 pub use digest::{Content, Digest, Keys, key_of};
 
 /// Which read an event is about. Higher is later.
@@ -492,14 +493,5 @@ impl<C: Content> Watch<C> {
             self.state = state;
             out.push(Action::State(state));
         }
-    }
-}
-
-/// Chance that was passed in.
-struct Given(f64);
-
-impl Chance for Given {
-    fn unit(&mut self) -> f64 {
-        self.0
     }
 }

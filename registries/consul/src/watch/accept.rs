@@ -1,9 +1,10 @@
 //! What becomes of an answer: what is told of it, on which word, and what is asked next.
 
 use tributary_model::Mono;
+use tributary_registry_api::Chance;
 
 use super::digest::{lacks, union};
-use super::{Action, Actions, Content, Digest, Given, Mode, Pending, State, Told, Watch, Word};
+use super::{Action, Actions, Content, Digest, Mode, Pending, State, Told, Watch, Word};
 use crate::answer::{Doubt, Failure, Headers, Known};
 
 impl<C: Content> Watch<C> {
@@ -174,4 +175,13 @@ impl<C: Content> Watch<C> {
 /// Whether what came answers a question to the leader.
 const fn asked_leader<C>(pending: &Pending<C>) -> bool {
     matches!(pending, Pending::Token(_) | Pending::Read(Mode::Leader))
+}
+
+/// Chance that was passed in.
+pub(super) struct Given(pub(super) f64);
+
+impl Chance for Given {
+    fn unit(&mut self) -> f64 {
+        self.0
+    }
 }

@@ -127,11 +127,8 @@ fn the_first_long_poll_is_cut_short_by_chance_so_that_loops_do_not_march_in_step
     assert_eq!(one.read().1, blocking(11), "only the first one");
     one.fail(Failure::Transient);
     one.answer(mk_headers(12), &[1]);
-    assert_eq!(
-        one.read().1,
-        Mode::Blocking { index: 12, wait: 45 * SECOND },
-        "and the first after a failure"
-    );
+    let cut = Mode::Blocking { index: 12, wait: 45 * SECOND };
+    assert_eq!(one.read().1, cut, "and the first after a failure");
 }
 
 #[test]
@@ -498,6 +495,4 @@ fn a_look_cuts_a_long_poll_short() {
     one.event(Event::Look(Look::Again));
     assert_eq!(one.asked[0], Action::Cancel(ticket));
     assert_eq!(one.read().1, Mode::Any);
-    one.event(Event::Look(Look::Again));
-    assert_eq!(one.asked, [], "one look is enough");
 }

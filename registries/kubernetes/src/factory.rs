@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::sync::watch;
 use tributary_kube_client::{Connection, Timing};
 use tributary_model::{Provider, RegistryId, RegistryName, RegistrySpec};
 use tributary_registry_api::{Registry, RegistryError, RegistryFactory, SurroundingsSender};
@@ -9,7 +10,7 @@ use tributary_registry_api::{Registry, RegistryError, RegistryFactory, Surroundi
 use crate::index::Index;
 use crate::options::Options;
 use crate::registry::KubernetesRegistry;
-use crate::rim::{Feeds, Rim};
+use crate::rim::{Exporter, Feeds, Rim};
 
 /// Builds runs of `--registry kubernetes`. Every run begins with nothing known; the connection is shared.
 #[derive(Debug, Clone)]
@@ -20,6 +21,7 @@ pub struct KubernetesFactory {
     timing: Timing,
     seed: u64,
     surroundings: Option<Arc<SurroundingsSender>>,
+    exports: Option<watch::Receiver<bool>>,
 }
 
 impl KubernetesFactory {
@@ -28,7 +30,15 @@ impl KubernetesFactory {
     pub fn new(name: RegistryName, connection: Connection, options: Options) -> Self {
         let cluster = options.cluster.clone();
         let id = Arc::new(RegistryId { name, provider: Provider::Kubernetes, cluster });
-        Self { id, connection, options, timing: Timing::default(), seed: 0, surroundings: None }
+        Self {
+            id,
+            connection,
+            options,
+            timing: Timing::default(),
+            seed: 0,
+            surroundings: None,
+            exports: None,
+        }
     }
     /// With other times; for tests.
     #[must_use]
@@ -40,6 +50,12 @@ impl KubernetesFactory {
     #[must_use]
     pub fn surroundings(mut self, say: Arc<SurroundingsSender>) -> Self {
         self.surroundings = Some(say);
+        self
+    }
+    /// Exporting Services while this says that it leads; only where the options ask for it.
+    #[must_use]
+    pub fn exports(mut self, leads: watch::Receiver<bool>) -> Self {
+        self.exports = Some(leads);
         self
     }
     /// With the seed of what is left to chance: pauses and audits. Replicas should differ in it.
@@ -58,6 +74,9 @@ impl RegistryFactory for KubernetesFactory {
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         let feeds = Feeds::new(&self.connection, &self.options, self.timing, self.seed);
         let index = Index::new(self.options.clone());
-        Ok(Box::new(KubernetesRegistry::new(Rim::new(index, feeds, self.surroundings.clone()))))
+        let leads = self.exports.clone().filter(|_| self.options.mcs.auto_export);
+        let exporter = leads.map(|leads| Exporter::new(&self.connection, &self.options, leads, self.seed));
+        let rim = Rim::new(index, feeds, self.surroundings.clone()).exporting(exporter);
+        Ok(Box::new(KubernetesRegistry::new(rim)))
     }
 }

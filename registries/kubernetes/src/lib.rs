@@ -22,6 +22,7 @@
 //! 4. the inputs that touch it, in `touch.rs`.
 
 pub mod derive;
+pub mod export;
 pub mod factory;
 pub mod index;
 pub mod input;

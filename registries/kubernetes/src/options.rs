@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tributary_model::settings::Cidrs;
+use tributary_model::settings::{Cidrs, ClusterLocal};
 use tributary_model::{ClusterId, InvalidName, Namespace, NetworkId, Scope};
 
 use crate::input::{Feed, Kind};
@@ -28,6 +28,8 @@ pub struct Options {
     pub is_config: bool,
     /// Networks and the ranges that lie in them, as the configuration file says; they go before the cluster's.
     pub networks: Arc<[(NetworkId, Cidrs)]>,
+    /// Hosts that stay within their cluster, and their opposite, as the configuration file says.
+    pub cluster_local: Option<ClusterLocal>,
     /// The domains of Consuls that are read directly, so that their copies in the cluster are left out.
     pub consul_domains: Arc<[Arc<str>]>,
     /// Multi-cluster services.
@@ -65,7 +67,7 @@ impl Mcs {
     /// Whether it matters which Services are exported.
     #[must_use]
     pub const fn reads_exports(&self) -> bool {
-        self.discovery || self.host
+        self.discovery || self.host || self.auto_export
     }
 }
 
@@ -82,6 +84,7 @@ impl Options {
             namespaces: Vec::new(),
             is_config: true,
             networks: Arc::from([]),
+            cluster_local: None,
             consul_domains: Arc::from([]),
             mcs: Mcs::default(),
             kinds: Kind::ALL.to_vec(),

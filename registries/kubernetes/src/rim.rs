@@ -4,6 +4,7 @@
 //! hand the index is flushed: what belongs together reaches the core in one turn. Until every first list is
 //! complete the index is flushed only when a list ends, since nothing can be said before.
 
+mod exporter;
 mod feed;
 mod status;
 
@@ -21,6 +22,7 @@ use crate::input::{Feed, Input};
 use feed::{Source, Word};
 use status::{Refused, Standing};
 
+pub(crate) use exporter::Exporter;
 pub(crate) use feed::Feeds;
 
 /// So many batches of words are applied before the core is told, however many more are at hand.
@@ -41,6 +43,8 @@ pub(crate) struct Rim {
     waiting: BTreeSet<Feed>,
     /// Where other registries of the cluster listen.
     surroundings: Option<Arc<SurroundingsSender>>,
+    /// Writes exports, where that is asked for.
+    exporter: Option<Exporter>,
 }
 
 impl Rim {
@@ -58,7 +62,13 @@ impl Rim {
             ripe: true,
             waiting,
             surroundings,
+            exporter: None,
         }
+    }
+    /// Exporting Services while it leads.
+    pub(crate) fn exporting(mut self, exporter: Option<Exporter>) -> Self {
+        self.exporter = exporter;
+        self
     }
 
     /// Runs until nobody listens, or until the credential has been refused for so long that it is read anew: what
@@ -72,7 +82,11 @@ impl Rim {
                 tokio::task::yield_now().await;
                 continue;
             }
-            let Some(first) = self.watches.next().await else { return Ok(()) };
+            let first = tokio::select! {
+                first = self.watches.next() => first,
+                () = exporter::work(&mut self.exporter, self.index.inputs(), self.waiting.is_empty()) => continue,
+            };
+            let Some(first) = first else { return Ok(()) };
             self.take(first);
             for _ in 1..MOST_BATCHES {
                 match self.watches.next().now_or_never() {
@@ -108,6 +122,9 @@ impl Rim {
             self.waiting.remove(feed);
             self.ripe = true;
         }
+        if let Some(exporter) = &mut self.exporter {
+            exporter.hear(&input);
+        }
         self.index.apply(input);
     }
 
@@ -130,6 +147,7 @@ impl Rim {
             self.ripe = self.waiting.is_empty() || self.index.is_behind();
             self.surround();
         }
+        deltas.extend(self.exporter.iter_mut().flat_map(Exporter::news));
         let status = self.standing.status(self.index.details());
         if status.state != SourceState::Live {
             // watches that go on do not make up for a credential or a right that was lost

@@ -40,6 +40,14 @@ fn settings(inputs: &Inputs, mesh: &Mesh) -> Settings {
     }
 }
 
+/// Which hosts stay within their cluster, as this cluster and the configuration file say it.
+#[must_use]
+pub fn local_hosts(inputs: &Inputs) -> Settings {
+    let own = cluster_local(inputs.mesh(), &inputs.options.domain);
+    let said = Settings { cluster_local: inputs.options.cluster_local.clone(), ..Settings::default() };
+    said.over(&Settings { cluster_local: Some(own.into()), ..Settings::default() })
+}
+
 fn cluster_local(mesh: &Mesh, domain: &str) -> Vec<(HostPattern, bool)> {
     let said = |pattern: &HostPattern| mesh.cluster_local.iter().any(|(known, _)| known == pattern);
     let usual = mesh::usually_local(domain).into_iter().filter(|(pattern, _)| !said(pattern));

@@ -63,7 +63,10 @@ pub(crate) fn slice(name: &str, service: &str, ips: &[String]) -> Value {
 }
 
 pub(crate) fn factory(server: &ApiServer) -> KubernetesFactory {
-    let options = Options::new(ClusterId::new("Kubernetes").unwrap()).unwrap();
+    factory_with(server, Options::new(ClusterId::new("Kubernetes").unwrap()).unwrap())
+}
+
+pub(crate) fn factory_with(server: &ApiServer, options: Options) -> KubernetesFactory {
     let connection = Connection::over(server.client(), "a script", "https://scripted");
     KubernetesFactory::new(RegistryName::new("kubernetes").unwrap(), connection, options).seed(7)
 }
@@ -86,11 +89,15 @@ pub(crate) struct RunOf {
 
 impl RunOf {
     pub(crate) fn start(server: &ApiServer) -> Self {
+        Self::of(server, &factory(server))
+    }
+    /// A run that this factory builds.
+    pub(crate) fn of(server: &ApiServer, factory: &KubernetesFactory) -> Self {
         let run = Run { registry: RegistryName::new("kubernetes").unwrap(), generation: Generation(1) };
         let clock = Arc::new(ProcessClock::starting_now());
         let (out, outlet) = inlet(run, clock, Arc::new(Notify::new()));
         let (asker, asked) = asks();
-        let registry = factory(server).build().unwrap();
+        let registry = factory.build().unwrap();
         let stop = CancellationToken::new();
         let task = tokio::spawn(registry.run(RegistryIo { out, asks: asked }, stop.clone()));
         Self {

@@ -8,5 +8,6 @@
 )]
 
 mod conformance;
+mod exports;
 mod fixture;
 mod run;

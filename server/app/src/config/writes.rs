@@ -11,7 +11,7 @@ pub enum Write {
     Addresses,
     /// WorkloadEntries of connected workloads. No effect yet.
     WorkloadEntries,
-    /// ServiceExports of Services that are to be served in every cluster. No effect yet.
+    /// ServiceExports of Services that may be served in every cluster.
     ServiceExports,
     /// Credentials that are renewed. No effect yet.
     Credentials,
@@ -49,7 +49,7 @@ impl Write {
     /// Whether this version does anything with it.
     #[must_use]
     pub const fn has_effect(self) -> bool {
-        matches!(self, Self::Addresses)
+        matches!(self, Self::Addresses | Self::ServiceExports)
     }
 }
 

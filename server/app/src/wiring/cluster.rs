@@ -19,7 +19,7 @@ use tributary_model::{
 };
 use tributary_registry_api::{
     Backoff, BackoffPolicy, CancellationToken, Reason, Registry, RegistryError, RegistryFactory, RegistryIo,
-    SplitMix, SurroundingsReceiver, surroundings,
+    SplitMix, SurroundingsReceiver, SurroundingsSender, surroundings,
 };
 use tributary_service_entry::{Addresses, CrdFactory, CrdOptions, Kinds, Ranges};
 
@@ -30,6 +30,8 @@ use crate::environment::Environment;
 
 /// The Lease under which addresses are given.
 const ADDRESSES: &str = "tributary-addresses";
+/// The Lease under which Services are exported.
+const EXPORTS: &str = "tributary-exports";
 
 /// One configured cluster.
 #[derive(Clone)]
@@ -78,7 +80,7 @@ impl Cluster {
             spec: self.spec(self.name.clone(), Provider::Kubernetes),
             scope: self.options.scope.clone(),
             cluster: self.clone(),
-            make: Box::new(move |connection| own.objects(connection).surroundings(Arc::clone(&say)).build()),
+            make: Box::new(move |connection| own.objects(connection, Arc::clone(&say))),
         };
         let (own, name) = (self.clone(), entries.clone());
         let entries = Part {
@@ -101,9 +103,19 @@ impl Cluster {
         let id = RegistryId { name, provider, cluster: self.options.cluster.clone() };
         RegistrySpec { id: Arc::new(id), rank: u16::from(!self.options.is_config), can_confirm: false }
     }
-    fn objects(&self, connection: Connection) -> KubernetesFactory {
+    fn objects(
+        &self,
+        connection: Connection,
+        say: Arc<SurroundingsSender>,
+    ) -> Result<Box<dyn Registry>, RegistryError> {
+        let leadership = self.options.mcs.auto_export.then(|| self.leadership(&connection, EXPORTS));
         let factory = KubernetesFactory::new(self.name.clone(), connection, self.options.clone());
-        factory.timing(self.timing).seed(seed())
+        let factory = factory.timing(self.timing).seed(seed()).surroundings(say);
+        let factory = match leadership.as_ref().map(Leadership::leads) {
+            Some(leads) => factory.exports(leads),
+            None => factory,
+        };
+        Ok(led(factory.build()?, leadership))
     }
     fn entries(
         &self,
@@ -129,10 +141,7 @@ impl Cluster {
             None => factory,
         };
         let run = factory.build()?;
-        Ok(match leadership {
-            Some(leadership) => Box::new(Led { run, leadership }),
-            None => run,
-        })
+        Ok(led(run, leadership))
     }
     /// A candidate for what only one replica of a revision may do.
     fn leadership(&self, connection: &Connection, what: &str) -> Leadership {
@@ -183,6 +192,7 @@ fn options(cluster: ClusterId, registry: &RegistryConfig, config: &Config) -> Re
         namespaces: namespaces.collect::<Result<_, _>>()?,
         is_config: cluster.as_str() == config.cluster_id,
         networks: settings.networks.clone().unwrap_or_default(),
+        cluster_local: settings.cluster_local.clone(),
         mcs: Mcs {
             discovery: mcs.discovery.unwrap_or_default(),
             cluster_local: mcs.cluster_local.unwrap_or_default(),
@@ -212,6 +222,13 @@ fn timing(registry: &RegistryConfig) -> Timing {
 }
 
 type Make = Box<dyn Fn(Connection) -> Result<Box<dyn Registry>, RegistryError> + Send + Sync>;
+
+fn led(run: Box<dyn Registry>, leadership: Option<Leadership>) -> Box<dyn Registry> {
+    match leadership {
+        Some(leadership) => Box::new(Led { run, leadership }),
+        None => run,
+    }
+}
 
 /// A run that may write while its replica leads. The Lease is given up when the run ends, so that
 /// another replica takes it at once.

@@ -1,0 +1,338 @@
+//! Custom resources on a real API server: definitions that come and go while a source runs, and addresses that
+//! replicas write into ServiceEntries.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tributary_kube_client::{
+    ConnectOptions, Connection, Env, Failure, Leadership, LeaseTiming, ObjectName, Resource, Step, Timing,
+    Writer,
+};
+use tributary_model::{ClusterId, Delta, Fact, Item, Key};
+use tributary_registry_api::{BackoffPolicy, SplitMix};
+use tributary_service_entry::{Addresses, ConfigSource, Context, CrdOptions, CrdSource, Ranges, deltas};
+use tributary_suites::kube::{Login, Named, With, mk_namespace};
+use tributary_suites::{ApiServer, eventually};
+
+const SOON: Duration = Duration::from_secs(20);
+const LEASE: LeaseTiming =
+    LeaseTiming { duration: Duration::from_secs(3), renew: Duration::from_millis(500) };
+
+const LEASE_NAME: &str = "tributary-addresses";
+
+fn entry(name: &str) -> Value {
+    json!({
+        "apiVersion": "networking.istio.io/v1",
+        "kind": "ServiceEntry",
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {
+            "hosts": [format!("{name}.example.com")],
+            "ports": [{"number": 5432, "name": "tcp", "protocol": "TCP"}],
+            "resolution": "STATIC",
+            "endpoints": [{"address": "10.0.0.1"}],
+        },
+    })
+}
+
+fn workload(name: &str) -> Value {
+    json!({
+        "apiVersion": "networking.istio.io/v1beta1",
+        "kind": "WorkloadEntry",
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"address": "10.0.0.9", "labels": {"app": "pay"}},
+    })
+}
+
+/// What one replica has been told.
+#[derive(Default)]
+struct Heard {
+    facts: BTreeMap<Item, Fact>,
+    problems: BTreeMap<String, String>,
+    listed: BTreeSet<String>,
+}
+
+impl Heard {
+    fn hear(&mut self, delta: Delta) {
+        match delta {
+            Delta::Put(_, fact, _) => drop(self.facts.insert(fact.item(), fact)),
+            Delta::Drop(Key { item, .. }, _) => drop(self.facts.remove(&item)),
+            Delta::Problem(object, Some(problem)) => {
+                self.problems.insert(object.id.name.to_string(), problem.message.to_string());
+            }
+            Delta::Problem(object, None) => drop(self.problems.remove(&*object.id.name)),
+            Delta::Synced(collection, _) => drop(self.listed.insert(collection.scope.to_string())),
+            _ => {}
+        }
+    }
+    /// Hosts with the addresses that were given to them, and workloads.
+    fn shown(&self) -> BTreeMap<String, Vec<String>> {
+        let show = |fact: &Fact| match fact {
+            Fact::Service(key, declaration) => {
+                let given = declaration.addresses.iter().filter(|address| address.allocated);
+                Some((key.service.host.to_string(), given.map(|address| address.ip.to_string()).collect()))
+            }
+            Fact::Workload(key, _) => Some((key.name.to_string(), Vec::new())),
+            _ => None,
+        };
+        self.facts.values().filter_map(show).collect()
+    }
+}
+
+/// A source at work, as one replica of a server runs it.
+struct Replica {
+    heard: Arc<Mutex<Heard>>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+fn connection(server: &ApiServer, login: &Login) -> Result<Connection> {
+    let options = ConnectOptions { kubeconfig: Some(server.kubeconfig(login)?), context: None };
+    Connection::open(&options, Env::new(&|_| None)).context("open a connection")
+}
+
+impl Replica {
+    /// One that only reads.
+    fn reading(server: &ApiServer, login: &Login) -> Result<Self> {
+        Self::start(&connection(server, login)?, None)
+    }
+    /// One that gives addresses from these ranges while it holds the Lease.
+    fn giving(server: &ApiServer, identity: &str, ranges: Ranges) -> Result<Self> {
+        let connection = connection(server, &Login::user("admin"))?;
+        let name = ObjectName::new("shop", LEASE_NAME);
+        let chance = SplitMix::seeded(identity.len() as u64);
+        let candidate = Leadership::new(connection.client(), name, identity, LEASE, chance);
+        let addresses = Addresses { ranges, leads: candidate.leads() };
+        let mut replica = Self::start(&connection, Some(addresses))?;
+        replica.tasks.push(tokio::spawn(candidate.run()));
+        Ok(replica)
+    }
+    fn start(connection: &Connection, addresses: Option<Addresses>) -> Result<Self> {
+        let backoff = BackoffPolicy {
+            first: Duration::from_millis(100),
+            cap: Duration::from_secs(1),
+            ..BackoffPolicy::default()
+        };
+        let timing = Timing { probe: Duration::from_millis(500), backoff, ..Timing::default() };
+        let options = CrdOptions { addresses, timing, ..CrdOptions::default() };
+        let mut source = CrdSource::new(&connection.client(), &options)?;
+        let context = Context::new(ClusterId::new("c1")?);
+        let heard: Arc<Mutex<Heard>> = Arc::default();
+        let hears = Arc::clone(&heard);
+        let task = tokio::spawn(async move {
+            while let Ok(events) = source.next().await {
+                let mut heard = hears.lock();
+                let said = events.into_iter().flat_map(|event| deltas(event, &context));
+                said.for_each(|delta| heard.hear(delta));
+            }
+        });
+        Ok(Self { heard, tasks: vec![task] })
+    }
+    async fn until(&self, what: &str, so: impl Fn(&Heard) -> bool) -> Result<()> {
+        eventually(what, SOON, || async {
+            let heard = self.heard.lock();
+            ensure!(so(&heard), "{:?} {:?} {:?}", heard.shown(), heard.problems, heard.listed);
+            Ok(())
+        })
+        .await
+    }
+    /// Ends it between two words, without a word to anybody.
+    fn kill(&self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The addresses in the status of every entry, as the server keeps them.
+async fn given(server: &ApiServer) -> Result<BTreeMap<String, Vec<String>>> {
+    let all = server.api().list("networking.istio.io/v1", "ServiceEntry").await?;
+    let of = |object: &Value| {
+        let list = object["status"]["addresses"].as_array().cloned().unwrap_or_default();
+        let values = list.iter().map(|one| one["value"].as_str().unwrap_or_default().to_owned());
+        (object["metadata"]["name"].as_str().unwrap_or_default().to_owned(), values.collect())
+    };
+    Ok(all.iter().map(of).collect())
+}
+
+async fn until_all_are_given(server: &ApiServer, count: usize) -> Result<BTreeMap<String, Vec<String>>> {
+    eventually("every entry to be given addresses", SOON, || async {
+        let given = given(server).await?;
+        let whole = given.values().filter(|addresses| addresses.len() == 2).count();
+        ensure!(whole == count, "{whole} of {count}: {given:?}");
+        let all: BTreeSet<&String> = given.values().flatten().collect();
+        ensure!(all.len() == 2 * count, "an address was given twice: {given:?}");
+        Ok(given)
+    })
+    .await
+}
+
+async fn cluster() -> Result<ApiServer> {
+    let server = ApiServer::start().await?;
+    server.api().define().await?;
+    server.api().apply(&mk_namespace("shop")).await?;
+    Ok(server)
+}
+
+#[tokio::test]
+async fn definitions_that_come_while_a_source_runs_are_read_and_those_that_go_take_their_objects()
+-> Result<()> {
+    let server = ApiServer::start().await?;
+    server.api().apply(&mk_namespace("shop")).await?;
+    let replica = Replica::reading(&server, &Login::user("admin"))?;
+    replica.until("kinds that are absent to count as empty", |heard| heard.listed.len() == 3).await?;
+    server.api().define().await?;
+    server.api().apply_all(&[entry("pay"), workload("w")]).await?;
+    replica.until("the objects", |heard| heard.shown().keys().eq(["pay.example.com", "w"])).await?;
+    server.api().apply(&entry("pay").with(json!({"spec": {"resolution": "SOMEHOW"}}))).await?;
+    replica.until("the fault", |heard| heard.problems.contains_key("pay")).await?;
+    assert_eq!(replica.heard.lock().shown().len(), 2, "its last good version stays");
+    server
+        .api()
+        .remove(&Named {
+            api_version: "apiextensions.k8s.io/v1".into(),
+            kind: "CustomResourceDefinition".into(),
+            namespace: None,
+            name: "serviceentries.networking.istio.io".into(),
+        })
+        .await?;
+    replica.until("the entry to go", |heard| heard.shown().keys().eq(["w"])).await?;
+    replica.until("the fault to go with it", |heard| heard.problems.is_empty()).await
+}
+
+#[tokio::test]
+async fn the_holder_of_the_lease_gives_addresses_and_the_next_one_when_it_is_killed() -> Result<()> {
+    let server = cluster().await?;
+    let one = Replica::giving(&server, "one", Ranges::default())?;
+    let two = Replica::giving(&server, "second", Ranges::default())?;
+    for n in 0..12 {
+        server.api().apply(&entry(&format!("a{n}"))).await?;
+    }
+    let first = until_all_are_given(&server, 12).await?;
+    for replica in [&one, &two] {
+        replica
+            .until("both to serve what stands there", |heard| {
+                heard.shown().len() == 12 && heard.shown().values().all(|addresses| addresses.len() == 2)
+            })
+            .await?;
+    }
+    let lease = Named {
+        api_version: "coordination.k8s.io/v1".into(),
+        kind: "Lease".into(),
+        namespace: Some("shop".into()),
+        name: LEASE_NAME.into(),
+    };
+    let kept = server.api().find(&lease).await?.context("no lease")?;
+    if kept["spec"]["holderIdentity"] == "one" {
+        one.kill()
+    } else {
+        two.kill()
+    }
+    for n in 0..12 {
+        server.api().apply(&entry(&format!("b{n}"))).await?;
+    }
+    let second = until_all_are_given(&server, 24).await?;
+    for (name, addresses) in first {
+        assert_eq!(second.get(&name), Some(&addresses), "{name} keeps what it was given");
+    }
+    let passed = server.api().find(&lease).await?.context("no lease")?;
+    assert_ne!(passed["spec"]["holderIdentity"], kept["spec"]["holderIdentity"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_deleted_entrys_address_is_given_again_and_a_persons_is_not_taken() -> Result<()> {
+    let server = cluster().await?;
+    let two = Ranges::parse("10.99.0.0/30", "")?;
+    let replica = Replica::giving(&server, "one", two)?;
+    let user = entry("user").with(json!({"spec": {"addresses": ["10.99.0.1"]}}));
+    server.api().apply_all(&[user, entry("a")]).await?;
+    let has = |name: &'static str, ip: &'static str| {
+        move |heard: &Heard| heard.shown().get(&format!("{name}.example.com")).is_some_and(|all| all == &[ip])
+    };
+    replica.until("the address that is left", has("a", "10.99.0.2")).await?;
+    server.api().apply(&entry("b")).await?;
+    replica.until("that none is left", |heard| heard.problems.contains_key("b")).await?;
+    server.api().remove(&Named::of(&entry("a"))?).await?;
+    replica.until("the address that was freed", has("b", "10.99.0.2")).await?;
+    replica.until("nothing to be wrong", |heard| heard.problems.is_empty()).await
+}
+
+#[tokio::test]
+async fn a_write_from_an_older_version_changes_nothing() -> Result<()> {
+    const ENTRIES: Resource = Resource {
+        group: "networking.istio.io",
+        versions: &["v1"],
+        plural: "serviceentries",
+        kind: "ServiceEntry",
+        namespaced: true,
+        optional: true,
+    };
+    let server = cluster().await?;
+    let old = server.api().apply(&entry("a")).await?;
+    server.api().apply(&entry("a").with(json!({"metadata": {"labels": {"touched": "yes"}}}))).await?;
+    let writer = Writer::new(connection(&server, &Login::user("admin"))?.client());
+    let steps = |version: &Value| {
+        let value = json!({"addresses": [{"value": "240.240.0.1", "host": "a.example.com"}]});
+        [
+            Step::Test { path: "/metadata/resourceVersion".into(), value: version.clone() },
+            Step::Add { path: "/status".into(), value },
+        ]
+    };
+    let name = ObjectName::new("shop", "a");
+    let stale = steps(&old["metadata"]["resourceVersion"]);
+    let refused = writer.patch(&ENTRIES, "v1", &name, Some("status"), &stale).await;
+    assert!(matches!(refused, Err(Failure::Conflict(_))), "{refused:?}");
+    assert_eq!(given(&server).await?["a"], Vec::<String>::new());
+    let now = server.api().find(&Named::of(&entry("a"))?).await?.context("it is gone")?;
+    let fresh = steps(&now["metadata"]["resourceVersion"]);
+    writer.patch(&ENTRIES, "v1", &name, Some("status"), &fresh).await?;
+    assert_eq!(given(&server).await?["a"], ["240.240.0.1"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn addresses_are_given_while_others_keep_changing_the_entries() -> Result<()> {
+    let server = cluster().await?;
+    let _replica = Replica::giving(&server, "one", Ranges::default())?;
+    let names: Vec<String> = (0..6).map(|n| format!("a{n}")).collect();
+    for round in 0..25 {
+        for name in &names {
+            let touched = entry(name).with(json!({"metadata": {"labels": {"round": round.to_string()}}}));
+            server.api().apply(&touched).await?;
+        }
+    }
+    let first = until_all_are_given(&server, 6).await?;
+    for name in &names {
+        let kept = server.api().find(&Named::of(&entry(name))?).await?.context("it is gone")?;
+        assert_eq!(kept["metadata"]["labels"]["round"], "24", "nobody's change was lost");
+    }
+    assert_eq!(until_all_are_given(&server, 6).await?, first);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_right_that_is_missing_is_shown_and_its_coming_noticed() -> Result<()> {
+    const READ: [&str; 3] = ["serviceentries", "workloadentries", "workloadgroups"];
+    let server = cluster().await?;
+    let named =
+        |plurals: &[&str]| plurals.iter().map(|p| format!("networking.istio.io/{p}")).collect::<Vec<_>>();
+    let allow = async |verbs: &[&str], resources: &[String]| {
+        let resources: Vec<&str> = resources.iter().map(String::as_str).collect();
+        server.api().allow("reader", verbs, &resources).await
+    };
+    allow(&["list", "watch"], &named(&READ[..1])).await?;
+    server.api().apply_all(&[entry("a"), workload("w")]).await?;
+    let reader = Replica::reading(&server, &Login::user("reader"))?;
+    reader.until("what may be read", |heard| heard.shown().keys().eq(["a.example.com"])).await?;
+    assert!(!reader.heard.lock().listed.contains("workloadentries"));
+    allow(&["list", "watch"], &named(&READ)).await?;
+    reader.until("the rest", |heard| heard.shown().keys().eq(["a.example.com", "w"])).await
+}

@@ -14,6 +14,7 @@ use tributary_suites::{ApiServer, Envoy, EnvoyConfig, Follower, Switch, TestServ
 
 mod chance;
 mod naive;
+#[allow(dead_code, reason = "the worlds read more of it")]
 #[path = "../worlds_ads/read.rs"]
 mod read;
 

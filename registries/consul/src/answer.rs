@@ -52,7 +52,7 @@ pub const fn failure(status: u16) -> Option<Failure> {
 pub struct Headers {
     /// `X-Consul-Index`; `None` where it is missing or no number.
     pub index: Option<u64>,
-    /// `X-Consul-KnownLeader`; the streaming backend leaves it out, which says nothing.
+    /// `X-Consul-KnownLeader`; the streaming backend does not know it, and leaves it out or says `false`.
     pub known_leader: Option<bool>,
     /// `X-Consul-LastContact`: how long the server has not heard from its leader.
     pub last_contact: Duration,
@@ -71,9 +71,10 @@ impl Headers {
     pub fn read<'a>(header: impl Fn(&str) -> Option<&'a str>) -> Self {
         let flag = |name: &str| header(name).and_then(truth);
         let number = |name: &str| header(name).and_then(|text| text.trim().parse::<u64>().ok());
+        let streams = header("x-consul-query-backend").is_some_and(|backend| backend.trim() == "streaming");
         Self {
             index: number("x-consul-index").map(|index| index.max(1)),
-            known_leader: flag("x-consul-knownleader"),
+            known_leader: flag("x-consul-knownleader").filter(|known| *known || !streams),
             last_contact: Duration::from_millis(number("x-consul-lastcontact").unwrap_or(0)),
             age: Duration::from_secs(number("age").unwrap_or(0)),
             filtered: flag("x-consul-results-filtered-by-acls") == Some(true),
@@ -190,10 +191,10 @@ mod tests {
     fn a_leader_that_is_not_mentioned_is_not_a_lost_one() {
         let base = ("x-consul-index", "60");
         assert_eq!(mk_headers(&[base]).doubt(&mk_known()), None);
-        assert_eq!(
-            mk_headers(&[base, ("x-consul-knownleader", "false")]).doubt(&mk_known()),
-            Some(Doubt::Stale)
-        );
+        let lost = ("x-consul-knownleader", "false");
+        assert_eq!(mk_headers(&[base, lost]).doubt(&mk_known()), Some(Doubt::Stale));
+        let streaming = mk_headers(&[base, lost, ("x-consul-query-backend", "streaming")]);
+        assert_eq!((streaming.known_leader, streaming.doubt(&mk_known())), (None, None), "it never knows");
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl Core {
     pub(crate) fn put_unsure(&mut self, shard: ShardId, fact: Fact, doubted: bool, at: Mono) {
         let (key, said) = match &fact {
             Fact::Group(key, said) => (key, said),
-            Fact::Service(key, said) if self.lacks_ports(shard, key, said) => {
+            Fact::Service(key, said) if self.says_otherwise(shard, key, said) => {
                 return self.gate.redeclare((shard, Item::Service(key.clone())), Arc::clone(said), at);
             }
             _ => return self.put(shard, fact, at),
@@ -97,16 +97,16 @@ impl Core {
         self.gate.propose(key, Proposal::Fewer { said, at, doubted });
     }
 
-    fn lacks_ports(&self, shard: ShardId, key: &DeclKey, said: &Declaration) -> bool {
-        let known = self.known_declaration(shard, key);
-        known.is_some_and(|known| known.declaration.ports.iter().any(|port| !declares(said, port)))
+    fn says_otherwise(&self, shard: ShardId, key: &DeclKey, said: &Declaration) -> bool {
+        self.known_declaration(shard, key).is_some_and(|known| *known.declaration != *said)
     }
 
     fn known_declaration(&self, shard: ShardId, key: &DeclKey) -> Option<&Decl> {
         self.hosts.get(&key.service)?.shard(shard)?.declaration(&key.object)
     }
 
-    /// Judged after the groups: while endpoints behind a declaration are held, the ports that it had stay.
+    /// Judged after the groups: while endpoints behind a declaration are held, it stays as it was and only gains
+    /// ports. It was made of instances that the answer may lack.
     pub(super) fn redeclare(&mut self, (shard, item): HoldKey, said: &Arc<Declaration>, at: Mono) {
         let Item::Service(key) = item else { return };
         let Some(known) = self.known_declaration(shard, &key) else { return };
@@ -115,9 +115,10 @@ impl Core {
         if !held {
             return self.put(shard, Fact::Service(key, Arc::clone(said)), at);
         }
-        let kept = known.declaration.ports.iter().filter(|port| !declares(said, port));
-        let ports = said.ports.iter().chain(kept).cloned().collect();
-        let both = Declaration { ports, ..Declaration::clone(said) };
+        let known = Arc::clone(&known.declaration);
+        let more = said.ports.iter().filter(|port| !declares(&known, port));
+        let ports = known.ports.iter().chain(more).cloned().collect();
+        let both = Declaration { ports, ..Declaration::clone(&known) };
         self.put(shard, Fact::Service(key.clone(), Arc::new(both)), at);
         let service = self.hosts.get_mut(&key.service);
         if let Some(decl) = service.and_then(|s| s.declaration_mut(shard, &key.object)) {

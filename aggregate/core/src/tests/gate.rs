@@ -2,7 +2,7 @@
 
 use super::mk::*;
 use proptest::prelude::*;
-use tributary_model::{Code, Delta, Evidence, Fact, Key, Mono, Provider};
+use tributary_model::{Code, Declaration, Delta, Evidence, Fact, Key, Mono, Provider, Resolution};
 
 const A: &str = "10.0.0.1:http=80";
 const FIVE: &str = "10.0.0.1:http=80 10.0.0.2:http=80 10.0.0.3:http=80 10.0.0.4:http=80 10.0.0.5:http=80";
@@ -244,6 +244,26 @@ fn ninety_percent_lost_truly_go_with_the_answer_that_confirms_it() {
     assert!(turn.urgent && held(&world).is_empty());
     assert_eq!(ports(&mut world), [8080]);
     assert_eq!(world.served("shop/pay.shop", 8080), ["10.0.0.0:8080"]);
+}
+
+#[test]
+fn while_endpoints_are_held_a_declaration_only_gains() {
+    let mut world = mk_world(instances(0..10));
+    let other =
+        Declaration { resolution: Resolution::DnsStrict, ..mk_decl("pay", "8080 default, 7070 default") };
+    let few = group("all", "10.0.0.0:default=8080");
+    world.says("east", [mk_unsure(mk_service("shop/pay.shop", other.clone())), mk_unsure(few.clone())]);
+    assert_eq!(ports(&mut world), [7070, 8080, 9090]);
+    assert_eq!(
+        world.view("shop/pay.shop").unwrap().declarations[0].declaration.resolution,
+        Resolution::ClientSide
+    );
+    world.says("east", [mk_put(mk_service("shop/pay.shop", other)), mk_put(few)]);
+    assert_eq!(ports(&mut world), [7070, 8080]);
+    assert_eq!(
+        world.view("shop/pay.shop").unwrap().declarations[0].declaration.resolution,
+        Resolution::DnsStrict
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::task::AbortHandle;
 use tributary_model::{
-    Basis, Code, Collection, CollectionKind, Completeness, Delta, Evidence, Fact, ObjectRef, Problem, Scope,
+    Basis, Code, Collection, CollectionKind, Completeness, Delta, Evidence, ObjectRef, Problem, Scope,
     SourceStatus,
 };
 use tributary_registry_api::Reason;
@@ -35,8 +35,6 @@ pub(super) struct Place {
     /// Why the last request that came to nothing did, until one does not.
     pub(super) fault: Option<Reason>,
     pub(super) told: Option<SourceStatus>,
-    /// Services whose declarations have been said.
-    declared: BTreeSet<Arc<str>>,
     /// Services whose last answer could not be read.
     unread: BTreeSet<Arc<str>>,
     /// Which objects of a service have been said to be bad.
@@ -57,7 +55,6 @@ impl Place {
             under_way: BTreeMap::new(),
             fault: None,
             told: None,
-            declared: BTreeSet::new(),
             unread: BTreeSet::new(),
             problems: BTreeMap::new(),
         }
@@ -81,7 +78,8 @@ impl Place {
         }
     }
 
-    /// A short answer says what its instances are, but not what their service is: its ports follow from all of them.
+    /// What a service is follows from its instances, of which a short answer lacks some: the core keeps what it knew
+    /// of the declaration while it holds those.
     fn put(
         &mut self,
         name: &Arc<str>,
@@ -94,15 +92,8 @@ impl Place {
         let known = read(&instances.entries, &self.area, config, instances.translated, pool);
         let mapped = facts(&self.area, name, &known, config);
         let basis = basis(word);
-        let doubted = matches!(word, Word::Doubted(_)) && self.declared.contains(name);
-        for fact in mapped.facts {
-            if !(doubted && matches!(fact, Fact::Service(..))) {
-                out.push(Delta::Put(self.area.scope.clone(), fact, basis.clone()));
-            }
-        }
-        if !known.is_empty() {
-            self.declared.insert(Arc::clone(name));
-        }
+        let put = |fact| Delta::Put(self.area.scope.clone(), fact, basis.clone());
+        out.extend(mapped.facts.into_iter().map(put));
         let bad: Vec<ObjectRef> = mapped.problems.iter().map(|(object, _)| object.clone()).collect();
         out.extend(
             mapped.problems.into_iter().map(|(object, problem)| Delta::Problem(object, Some(problem))),
@@ -126,7 +117,6 @@ impl Place {
     fn withdraw(&mut self, name: &Arc<str>, config: &MapConfig, evidence: &Evidence, out: &mut Vec<Delta>) {
         let keys = keys(&self.area, name, config);
         out.extend(keys.into_iter().map(|key| Delta::Drop(key, evidence.clone())));
-        self.declared.remove(name);
         self.note_answer(name, None, out);
         self.replace_problems(name, Vec::new(), out);
     }

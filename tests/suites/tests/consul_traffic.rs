@@ -11,7 +11,7 @@ use tributary_suites::{
 };
 
 const SOON: Duration = Duration::from_secs(30);
-const MOVES: usize = 30;
+const MOVES: usize = 12;
 const HOST: &str = "pay.service.consul";
 
 async fn backend(name: &str) -> Result<Backend> {

@@ -11,6 +11,7 @@ mod children;
 mod client;
 mod floor;
 mod intake;
+mod join;
 mod kube;
 mod naive;
 mod report;
@@ -29,7 +30,7 @@ pub(crate) static ALLOCATOR: cap::Cap<tikv_jemallocator::Jemalloc> =
     cap::Cap::new(tikv_jemallocator::Jemalloc, usize::MAX);
 
 /// The benches by name.
-const BENCHES: [&str; 7] = ["intake", "storm", "fanout", "rolling", "relist", "slow", "kube"];
+const BENCHES: [&str; 8] = ["intake", "storm", "fanout", "rolling", "relist", "slow", "join", "kube"];
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -74,6 +75,8 @@ fn one(name: &str, full: bool, _run: &str) -> Result<()> {
         for pods in [false, true] {
             intake::run(Size { services, ports: 2, addresses: 100, pods }, &mut table)?;
         }
+    } else if name == "join" {
+        join::run(if full { 2_000 } else { 200 }, if full { 100 } else { 10 }, &mut table)?;
     } else {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         runtime.block_on(wired(name, full, &mut table))?;

@@ -48,7 +48,7 @@ pub fn serves(loaded: Loaded) -> Result<Loaded, Failure> {
     let examples = "say where services are declared, for example:\n    \
         tributary serve --registry file=./services\n    \
         tributary serve --registry kubernetes\n    \
-        tributary serve --registry file=/etc/tributary/services --xds-listen 127.0.0.1:15010\n    \
+        tributary serve --registry consul=http://127.0.0.1:8500\n    \
         tributary serve --config tributary.yaml";
     Err(Failure::new(Exit::Usage, Code::NO_REGISTRY, Code::NO_REGISTRY.info().title).next(examples))
 }

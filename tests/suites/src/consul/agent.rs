@@ -215,10 +215,14 @@ impl Consul {
 
     /// Goes back to that state: what came after it is gone, and so are its indexes.
     pub async fn restore(&self, snapshot: Vec<u8>) -> Result<()> {
-        let body = Some(("application/octet-stream", snapshot));
-        let (status, why) = self.rest.send(Method::PUT, "/v1/snapshot", body).await?;
-        ensure!(status == StatusCode::OK, "restore answered {status}: {why}");
-        Ok(())
+        // A server that was elected a moment ago refuses.
+        eventually("the snapshot to be taken", STARTS_WITHIN, || async {
+            let body = Some(("application/octet-stream", snapshot.clone()));
+            let (status, why) = self.rest.send(Method::PUT, "/v1/snapshot", body).await?;
+            ensure!(status == StatusCode::OK, "restore answered {status}: {why}");
+            Ok(())
+        })
+        .await
     }
 
     /// A new token that these rules allow; its accessor and the secret. The rules are in Consul's own words,

@@ -26,7 +26,7 @@ async fn without_a_registry_the_server_shows_how_to_name_one() -> Result<()> {
     assert_eq!(code, 2, "{output}");
     says(&output, &["TRB0101"])?;
     let examples = output.lines().filter(|line| line.trim().starts_with("tributary serve --")).count();
-    assert_eq!(examples, 3, "three example lines: {output}");
+    assert_eq!(examples, 4, "an example of each kind, and of a file: {output}");
     Ok(())
 }
 

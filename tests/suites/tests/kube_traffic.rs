@@ -77,6 +77,7 @@ async fn calls_outlive_the_api_server() -> Result<()> {
     let World { cluster, server, first, port, _config } = world("http").await?;
     let name = outbound(port, HOST);
     let envoy = Envoy::start(&EnvoyConfig::new(server.xds(), Variant::Sotw).listen_for(&name)).await?;
+    envoy.has_hosts(&name, &[first.addr()], SOON).await?;
     let load = Load::start(&LoadPlan::to(envoy.listener(0)?));
     load.reaches("first", 10, SOON).await?;
     cluster.daemon().kill();

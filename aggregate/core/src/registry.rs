@@ -24,6 +24,8 @@ pub(crate) struct CollectionState {
     pub(crate) confirmed: Option<Mono>,
     /// What a list that is under way has not named yet.
     pub(crate) sweep: Sweep<Item>,
+    /// Whether a list is under way. A list that was not complete leaves its sweep open and is over all the same.
+    pub(crate) listing: bool,
     /// Whether this run has said anything of it.
     pub(crate) heard: bool,
 }
@@ -34,7 +36,7 @@ impl CollectionState {
     }
     /// A list begins: what was followed is no more, until the list ends.
     pub(crate) fn restart(&mut self, at: Mono) {
-        self.heard = true;
+        (self.heard, self.listing) = (true, true);
         self.freshness = match std::mem::take(&mut self.freshness) {
             Freshness::Unknown => Freshness::Syncing,
             Freshness::Live => {
@@ -108,7 +110,7 @@ impl Run {
         self.left_out.clear();
         for state in self.collections.values_mut() {
             state.go_stale(now, why);
-            (state.synced, state.heard) = (None, false);
+            (state.synced, state.heard, state.listing) = (None, false, false);
         }
     }
     /// Marks what was live as stale; whether anything was.
@@ -145,7 +147,7 @@ impl Run {
     pub(crate) fn synced(&mut self, collection: &Collection, how: Completeness, at: Mono) {
         let restored = self.generation == RESTORED;
         let Some(state) = self.collection(collection) else { return };
-        state.heard = true;
+        (state.heard, state.listing) = (true, false);
         state.synced = Some(how);
         state.confirmed = Some(at);
         state.freshness = if restored { restored_at(at) } else { Freshness::Live };
@@ -221,7 +223,7 @@ fn restored_at(at: Mono) -> Freshness {
 }
 
 fn revive(state: &mut CollectionState) -> bool {
-    let was_listed = state.synced.is_some() && !state.sweep.is_open();
+    let was_listed = state.synced.is_some() && !state.listing;
     let stale = matches!(state.freshness, Freshness::Stale { .. });
     if was_listed && stale {
         state.freshness = Freshness::Live;

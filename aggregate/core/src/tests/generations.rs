@@ -76,6 +76,21 @@ fn a_source_that_cannot_be_reached_makes_its_scope_stale_until_it_is_followed_ag
 }
 
 #[test]
+fn a_list_that_was_not_complete_is_over_all_the_same() {
+    let mut world = World::of_files();
+    world.lists("file", pay("10.0.0.1:http=80"));
+    let collection = mk_collection(KINDS[0]);
+    let partial = Delta::Synced(collection.clone(), Completeness::Partial);
+    world.says("file", [Delta::Restart(collection.clone()), partial]);
+    let down = SourceStatus { state: SourceState::Unreachable, ..SourceStatus::default() };
+    world.says("file", [Delta::Status(mk_scope(SCOPE), down)]);
+    world.says("file", [Delta::Progress(collection.clone())]);
+    assert_eq!(freshness(&mut world, KINDS[0]), Freshness::Live, "its sweep is open, its list is not");
+    world.says("file", [Delta::Restart(collection.clone()), Delta::Progress(collection)]);
+    assert!(matches!(freshness(&mut world, KINDS[0]), Freshness::Stale { .. }), "a list is under way");
+}
+
+#[test]
 fn a_shadow_is_adopted_in_one_turn_when_all_that_it_requires_is_synced() {
     let mut world = World::of_files();
     world.lists("file", pay("10.0.0.1:http=80"));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use tributary_model::{
     Code, CollectionKind, Condition, Declaration, DeclarationView, EndpointSource, Group, GroupPort,
-    Hostname, Identity, Mono, NetworkId, ObjectId, ObjectRef, Origin, PortName, PortNumber, Protocol,
+    Hostname, Identity, Joined, Mono, NetworkId, ObjectId, ObjectRef, Origin, PortName, PortNumber, Protocol,
     Provider, Recorder, Resolution, ServiceAddress, ServiceKey, ServicePort, Settings, Stage, Standing, Step,
     Verdict, Visibility,
 };
@@ -250,6 +250,18 @@ fn merge_port<R: Recorder>(
         let condition = out.conditions.port_conflict(port, served, by());
         rec.step(|| conflicted(with.shard, condition));
     }
+    add_sources(with, port, groups, None, merged, rec);
+}
+
+/// The endpoints of a declaration's groups behind one port; `joined` where an alias brings them.
+fn add_sources<R: Recorder>(
+    with: &With<'_>,
+    port: &ServicePort,
+    groups: &[Behind<'_>],
+    joined: Option<&Arc<Joined>>,
+    merged: &mut MergedPort,
+    rec: &mut R,
+) {
     for behind in groups {
         let ports = ports_behind(with.declaration, port, behind.group);
         if ports.iter().all(Option::is_none) {
@@ -263,7 +275,7 @@ fn merge_port<R: Recorder>(
             group: Arc::clone(behind.group),
             ports,
             held: behind.held.map_or_else(|| Arc::clone(&NONE_HELD), Arc::clone),
-            joined: None,
+            joined: joined.cloned(),
         };
         if rec.is_on() {
             trace_source(with, &source, behind.confirmed, rec);

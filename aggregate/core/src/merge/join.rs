@@ -15,8 +15,8 @@ use tributary_model::{
 };
 
 use super::{
-    Behind, Merged, MergedPort, NONE_HELD, With, World, declared, effective, groups_behind, note_group,
-    ports_behind, sort, trace_source, workloads_confirmed,
+    Behind, Merged, MergedPort, With, World, add_sources, declared, effective, groups_behind, note_group,
+    sort, workloads_confirmed,
 };
 use crate::precedence::{Ranked, claim, ranked};
 use crate::service::{Decl, Hosts, Service};
@@ -271,26 +271,7 @@ fn add_port<R: Recorder>(
         );
         out.conditions.push(Code::ALIAS_PROTOCOL, vec![merged.by.clone(), by()], message);
     }
-    for behind in groups {
-        let ports = ports_behind(with.declaration, port, behind.group);
-        if ports.iter().all(Option::is_none) {
-            continue;
-        }
-        let source = EndpointSource {
-            shard: Arc::clone(&with.shard.info.shard),
-            standing: behind.standing,
-            declaration: Arc::clone(with.declaration),
-            visibility: with.visibility.clone(),
-            group: Arc::clone(behind.group),
-            ports,
-            held: behind.held.map_or_else(|| Arc::clone(&NONE_HELD), Arc::clone),
-            joined: Some(Arc::clone(joined)),
-        };
-        if rec.is_on() {
-            trace_source(with, &source, behind.confirmed, rec);
-        }
-        merged.sources.push(source);
-    }
+    add_sources(with, port, groups, Some(joined), merged, rec);
 }
 
 /// Virtual addresses come from the first provider that has any: two registries' addresses lead to two places.

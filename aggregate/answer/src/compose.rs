@@ -1,15 +1,16 @@
 //! Resources made of many services: a port's listeners and its route table.
 //!
 //! Names within them may be claimed by several services. All claimants are kept in order of
-//! precedence; the first serves, the rest are conditions, and step in when it goes (law 11). The
-//! outcome does not depend on the order in which the parts come.
+//! precedence; the first serves, the rest are conditions, and step in when it goes (law 11), unless
+//! they are the first under another of its hosts. The outcome does not depend on the order in which
+//! the parts come.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tributary_model::{Code, Condition, ObjectRef, ServiceKey, ServiceView};
+use tributary_model::{Code, Condition, ObjectRef, PortView, ServiceKey, ServiceView};
 
 use crate::listener::{ListenerPlan, Match, Serves, listener_name};
 use crate::route::VirtualHostPlan;
@@ -57,6 +58,22 @@ impl Conflict {
         let message = format!("{} is served by {first}; {} also claim it", self.name, rest.join(", "));
         Condition { code: self.code, objects: self.objects.clone().into(), message: message.into() }
     }
+}
+
+/// Whether two services are one object's word under two hosts (of a Consul service: the short one and the one with
+/// its datacenter) and lead to the same endpoints: then it is all one which of them serves a name. Of hosts without
+/// endpoints each may lead to wherever it resolves to.
+fn same_place(a: &ServiceView, b: &ServiceView) -> bool {
+    let (Some(first), Some(other)) = (a.first(), b.first()) else { return false };
+    let same_port = |(a, b): (&PortView, &PortView)| {
+        let (a_sources, b_sources) = (&a.endpoints.facts.sources, &b.endpoints.facts.sources);
+        a.number == b.number && !a_sources.is_empty() && a_sources == b_sources
+    };
+    first.shard == other.shard
+        && first.declaration.source.object == other.declaration.source.object
+        && !a.ports.is_empty()
+        && a.ports.len() == b.ports.len()
+        && a.ports.iter().zip(b.ports.iter()).all(same_port)
 }
 
 /// A listener with all its parts.
@@ -107,12 +124,14 @@ fn settle(
 ) -> Option<Serves> {
     claims.sort_by(|(a, _), (b, _)| precedence(a, b));
     let first = claims.first()?.1.clone();
-    let others = claims.iter().skip(1).filter(|(_, serves)| *serves != first);
+    let winner = claims.first()?.0;
+    let loses = |(view, serves): &&(&ServiceView, Serves)| *serves != first && !same_place(winner, view);
+    let others = claims.iter().skip(1).filter(loses);
     let losers: Vec<&ServiceView> = others.clone().map(|(view, _)| *view).collect();
     if !losers.is_empty() {
         let mixed = first == Serves::Routes || others.clone().any(|(_, s)| *s == Serves::Routes);
         let code = if mixed { Code::LISTENER_CONFLICT } else { Code::ADDRESS_CONFLICT };
-        let claimants: Vec<&ServiceView> = claims.iter().take(1).map(|c| c.0).chain(losers).collect();
+        let claimants: Vec<&ServiceView> = std::iter::once(winner).chain(losers).collect();
         conflicts.push(Conflict::new(code, name.to_owned(), &claimants));
     }
     Some(first)
@@ -131,11 +150,14 @@ pub fn compose_routes<'a>(
     for (view, plan) in &parts {
         plan.domains.iter().for_each(|d| owners.entry(d).or_default().push(view));
     }
-    let contested = owners.iter().filter(|(_, claimants)| claimants.len() > 1);
     let conflict = |(domain, claimants): (&&str, &Vec<&ServiceView>)| {
-        Conflict::new(Code::DOMAIN_CONFLICT, (*domain).to_owned(), claimants)
+        let (winner, rest) = claimants.split_first()?;
+        let losers = rest.iter().copied().filter(|view| !same_place(winner, view));
+        let claimants: Vec<&ServiceView> = std::iter::once(*winner).chain(losers).collect();
+        let contested = claimants.len() > 1;
+        contested.then(|| Conflict::new(Code::DOMAIN_CONFLICT, (*domain).to_owned(), &claimants))
     };
-    let conflicts: Vec<Conflict> = contested.map(conflict).collect();
+    let conflicts: Vec<Conflict> = owners.iter().filter_map(conflict).collect();
     let won = |view: &ServiceView, domain: &str| {
         owners
             .get(domain)
@@ -229,6 +251,39 @@ mod tests {
         let (listeners, conflicts) = compose_listeners(refs(&same));
         assert_eq!(listeners[0].parts, [(Match::default(), to("a.shop"))]);
         assert_eq!(conflicts[0].code, Code::ADDRESS_CONFLICT);
+    }
+
+    /// A service of the object `d0` with port 80, as one of its hosts has it.
+    fn mk_hosted(host: &str, ips: &[&str]) -> Arc<ServiceView> {
+        let facts = mk_one(ips.iter().map(|ip| mk_address(ip)).collect());
+        let view = Arc::into_inner(mk_view(host, "consul", &[Visibility::Public])).unwrap();
+        Arc::new(ServiceView { ports: [mk_port_view(facts)].into(), ..view })
+    }
+
+    #[test]
+    fn two_hosts_of_one_object_contest_nothing_unless_they_lead_elsewhere() {
+        let (short, long) = ("pay.service.consul", "pay.service.dc1.dc.consul");
+        let codes = |views: [(Arc<ServiceView>, &str); 2]| {
+            let plan = |host: &str| mk_part(host, "0.0.0.0", to(host)).1;
+            let parts: Vec<_> = views.iter().map(|(view, host)| (view, plan(host))).collect();
+            let (listeners, mut conflicts) = compose_listeners(parts);
+            assert_eq!(listeners[0].parts.len(), 1, "one of them serves all the same");
+            let vhosts = views.iter().map(|(view, host)| (view, mk_vhost(host, &["10.9.0.1"]).1));
+            conflicts.extend(compose_routes(vhosts).1);
+            conflicts.iter().map(|c| c.code).collect::<Vec<_>>()
+        };
+        let both = [Code::ADDRESS_CONFLICT, Code::DOMAIN_CONFLICT];
+        let at = |host: &str| mk_hosted(host, &["10.0.0.1"]);
+        assert_eq!(codes([(at(long), long), (at(short), short)]), []);
+        assert_eq!(codes([(mk_hosted(long, &["10.0.0.2"]), long), (at(short), short)]), both);
+        let mut other = Arc::into_inner(at(long)).unwrap();
+        other.declarations = mk_alias(long, "x").declarations.clone();
+        assert_eq!(codes([(other.into(), long), (at(short), short)]), both, "another object's endpoints");
+        let none = |host| {
+            let view = Arc::into_inner(at(host)).unwrap();
+            Arc::new(ServiceView { ports: [mk_port_view(mk_facts(vec![]))].into(), ..view })
+        };
+        assert_eq!(codes([(none(long), long), (none(short), short)]), both, "each resolves to its own");
     }
 
     fn some_parts() -> impl Strategy<Value = Vec<(Arc<ServiceView>, VirtualHostPlan)>> {

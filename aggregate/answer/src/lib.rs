@@ -21,7 +21,6 @@ pub mod members;
 pub mod names;
 pub mod resolve;
 pub mod route;
-pub mod same_name;
 pub mod vip;
 
 mod note;
@@ -38,7 +37,6 @@ pub use members::{Difference, differing, members, overlay};
 pub use names::{cluster_name, parse_cluster_name};
 pub use resolve::{concrete, resolve, visible};
 pub use route::{VirtualHostPlan, grpc_route, route};
-pub use same_name::{Obstacle, SameName, same_names};
 
 #[cfg(test)]
 mod mk;

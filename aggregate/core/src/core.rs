@@ -270,6 +270,7 @@ impl Core {
         let changed = self.build();
         self.unpublished |= !changed.is_empty();
         self.dirty.explained = None;
+        self.dirty.implied.clear();
         Turn {
             asks: self.take_asks(now),
             records: std::mem::take(&mut self.dirty.records),
@@ -333,6 +334,7 @@ impl Core {
     pub(crate) fn is_empty(&self) -> bool {
         self.hosts.iter().next().is_none()
             && self.joins.is_empty()
+            && self.world.names.is_empty()
             && self.waiting.is_empty()
             && self.gate.holds().next().is_none()
             && self.world.workloads.iter().next().is_none()

@@ -19,6 +19,7 @@ mod gateways;
 mod intake;
 mod joins;
 mod merge;
+mod names;
 mod parts;
 mod precedence;
 mod publish;

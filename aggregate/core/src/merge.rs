@@ -7,6 +7,7 @@
 //! configuration makes an alias is merged by [`join`] instead.
 
 mod join;
+mod name;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,9 +19,12 @@ use tributary_model::{
     Verdict, Visibility,
 };
 
+pub(crate) use join::refusal;
+
 use crate::alias::Aliases;
 use crate::conditions::Conditions;
 use crate::gateways::Gateways;
+use crate::names::Names;
 use crate::parts;
 use crate::precedence::{Ranked, ranked};
 use crate::select::Selection;
@@ -44,6 +48,8 @@ pub(crate) struct World {
     pub(crate) settings: SettingsTable,
     /// Which names lead where.
     pub(crate) aliases: Aliases,
+    /// Which services have one name.
+    pub(crate) names: Names,
 }
 
 /// A service, merged.
@@ -123,6 +129,7 @@ pub(crate) fn merge<R: Recorder>(
     }
     parts::add_imports(imports, &mut out);
     note_waiting(world, service, &mut out, rec);
+    name::note(world, &service.key, &mut out, rec);
     if let Resolution::Alias(target) = &first.declaration.resolution {
         out.conditions.alias(
             world.aliases.end_of(&service.key),

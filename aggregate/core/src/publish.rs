@@ -35,6 +35,8 @@ pub(crate) struct Dirty {
     pub(crate) urgent: bool,
     /// Accepted changes, for the journal.
     pub(crate) records: Vec<Record>,
+    /// Hosts that services of one name begin or cease to share, or share otherwise.
+    pub(crate) implied: BTreeSet<Hostname>,
     /// The hosts that the records speak of, once somebody had to know.
     pub(crate) explained: Option<BTreeSet<Hostname>>,
 }
@@ -47,6 +49,7 @@ impl Core {
         let built = self.world.selection.build(&self.world.workloads, &self.world.shards, &mut self.counters);
         self.dirty.urgent |= built.urgent;
         self.dirty.services.extend(built.services);
+        self.build_names();
         let before = self.draft.clone();
         let mut services = std::mem::take(&mut self.dirty.services);
         // An alias reads its members as they are said, so that one pass builds both
@@ -100,7 +103,7 @@ impl Core {
         (service.view, service.networks) = (view, networks);
         if std::mem::replace(&mut service.is_join, is_join) != is_join || service.alias.is_some() && !is_join
         {
-            let owner = self.joins.of_host(&key.host).and_then(|(shard, _)| self.place_of(shard));
+            let owner = self.joins.owner(&key.host).and_then(|shard| self.place_of(shard));
             self.dirty.registries.extend(owner.map(|(registry, _)| registry));
         }
     }
@@ -251,7 +254,7 @@ impl Core {
                 None => self.draft.registries.remove(&name),
             };
         }
-        let complete = self.membership_known && self.registries.values().all(|r| !r.run.is_unknown());
+        let complete = self.is_complete();
         changed.registries |= complete != self.draft.complete;
         self.draft.complete = complete;
     }

@@ -217,7 +217,8 @@ impl Core {
             return;
         }
         let moved = self.joins.say(shard, &host, Some(Arc::clone(&value)), &self.world.shards);
-        self.move_alias(shard, &host, moved);
+        self.move_alias(&host, moved);
+        self.touch_registry(shard);
         self.note_put(shard, Fact::Alias(host, value));
     }
 
@@ -226,12 +227,13 @@ impl Core {
             return false;
         }
         let moved = self.joins.say(shard, host, None, &self.world.shards);
-        self.move_alias(shard, host, moved);
+        self.move_alias(host, moved);
+        self.touch_registry(shard);
         true
     }
 
     /// Another service of the host is its alias now; what else claims the host is served or not by that.
-    fn move_alias(&mut self, shard: ShardId, host: &Hostname, moved: Moved) {
+    pub(crate) fn move_alias(&mut self, host: &Hostname, moved: Moved) {
         self.dirty.urgent = true;
         if let Some(service) = moved.from.as_ref().and_then(|key| self.hosts.get_mut(key)) {
             service.alias = None;
@@ -240,6 +242,10 @@ impl Core {
             self.hosts.get_or_new(&key).alias = Some(alias);
         }
         self.dirty.services.extend(self.hosts.of(host).iter().map(|service| service.key.clone()));
+    }
+
+    /// What is odd about the aliases of a registry may be something else.
+    fn touch_registry(&mut self, shard: ShardId) {
         if let Some((registry, _)) = self.place_of(shard) {
             self.dirty.registries.insert(registry);
         }

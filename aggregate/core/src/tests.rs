@@ -9,6 +9,7 @@ mod joins;
 mod merge;
 mod mk;
 mod naive;
+mod names;
 mod parts;
 mod properties;
 mod selection;

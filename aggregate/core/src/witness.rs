@@ -46,6 +46,7 @@ impl Core {
                 Item::Gateway(_) | Item::Settings => {}
             }
         }
+        out.extend(self.dirty.implied.iter().cloned());
         // What explains a member explains its aliases
         let joining = out.iter().flat_map(|host| self.joins.reading(host));
         let joining: Vec<Hostname> = joining.map(|key| key.host.clone()).collect();

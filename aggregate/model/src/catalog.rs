@@ -15,6 +15,7 @@ use crate::gateway::{Gateway, GatewayKey};
 use crate::hostname::Hostname;
 use crate::id::{Generation, Namespace, RegistryId, RegistryName};
 use crate::left_out::LeftOut;
+use crate::same_name::SameName;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::status::{Freshness, Standing};
@@ -42,6 +43,8 @@ pub struct Catalog {
     pub gateways: OrdMap<GatewayKey, Shared<Gateway>>,
     /// The registries, and how fresh each is.
     pub registries: OrdMap<RegistryName, Shared<RegistryView>>,
+    /// Services of one name in a cluster and in a Consul, where the settings ask for them.
+    pub same_names: OrdMap<Arc<str>, Shared<SameName>>,
     /// Mesh-wide values, with the config file's over the rest.
     pub settings: Shared<Settings>,
 }

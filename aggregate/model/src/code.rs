@@ -109,7 +109,7 @@ codes! {
     434 ALIAS_PROTOCOL "members of an alias disagree on a port's protocol" => "make them agree; the first owner's is served";
     435 ALIAS_STANDBY "a standby member of an alias is in use" => "see to the active members";
     436 ALIAS_SHADOWED "a source declares the host of an alias" => "rename one of them; the alias is served";
-    437 SAME_NAME "services of several registries have one name and could be merged" => "join them with an alias, or turn `merge.byName` on";
+    437 SAME_NAME "a service of a cluster and one of Consul have one name" => "see `tributary get merges`; join them with an alias or `merge.byName: on`, or rename one";
 
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";

@@ -7,6 +7,7 @@ use crate::export::{EntryVisibility, ExportTo, Visibility};
 use crate::hostname::{HostPattern, Hostname};
 use crate::id::{Namespace, NetworkId, RegistryName};
 use crate::port::PortNumber;
+use crate::same_name::MergeByName;
 
 /// The CIDRs that lie in one network.
 pub type Cidrs = Arc<[ipnet::IpNet]>;
@@ -37,6 +38,8 @@ pub struct Settings {
     pub cross_network_direct: Option<bool>,
     /// Networks and the CIDRs that lie in them.
     pub networks: Option<Arc<[(NetworkId, Cidrs)]>>,
+    /// What is done with services that have one name in a cluster and in a Consul.
+    pub merge_by_name: Option<MergeByName>,
 }
 
 impl Settings {
@@ -56,6 +59,7 @@ impl Settings {
             entry_visibility: self.entry_visibility.clone().or_else(|| under.entry_visibility.clone()),
             cross_network_direct: self.cross_network_direct.or(under.cross_network_direct),
             networks: self.networks.clone().or_else(|| under.networks.clone()),
+            merge_by_name: self.merge_by_name.or(under.merge_by_name),
         }
     }
     /// Whether a host is served within its own cluster only, where something says so.
@@ -93,7 +97,7 @@ fn both(over: Option<&ClusterLocal>, under: Option<&ClusterLocal>) -> Option<Clu
     Some(over.iter().chain(more).cloned().collect())
 }
 
-/// Joins services of several registries under one host, by explicit configuration.
+/// Joins services of several registries under one host, by explicit configuration or by their name.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Alias {
     /// The namespace in which the host is served.
@@ -105,6 +109,8 @@ pub struct Alias {
     /// Standby members take traffic only while fewer active endpoints than this are healthy; when left out
     /// they stand one priority lower, and clients decide.
     pub active_until_healthy_below: Option<u32>,
+    /// Whether nobody wrote it down: its members have one name, and the settings join such.
+    pub by_name: bool,
 }
 
 impl Alias {

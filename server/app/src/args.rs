@@ -169,11 +169,15 @@ pub enum Resource {
     /// Sources, with how they are doing
     #[value(alias = "registry", alias = "reg")]
     Registries,
+    /// Services that have one name in a cluster and in Consul, with what becomes of them
+    #[value(alias = "merge")]
+    Merges,
 }
 
 impl Resource {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Services, Self::Endpoints, Self::Clients, Self::Registries];
+    pub const ALL: [Self; 5] =
+        [Self::Services, Self::Endpoints, Self::Clients, Self::Registries, Self::Merges];
     /// Its name in paths and commands.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -182,6 +186,7 @@ impl Resource {
             Self::Endpoints => "endpoints",
             Self::Clients => "clients",
             Self::Registries => "registries",
+            Self::Merges => "merges",
         }
     }
 }

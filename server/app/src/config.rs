@@ -12,6 +12,7 @@ pub mod file;
 pub mod istio;
 pub mod kind;
 pub mod layers;
+pub mod merge;
 pub mod model;
 pub mod places;
 pub mod registry;

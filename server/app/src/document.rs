@@ -9,6 +9,7 @@ pub mod endpoints;
 pub mod explain;
 pub mod filter;
 pub mod guard;
+pub mod merges;
 pub mod registries;
 pub mod services;
 
@@ -21,6 +22,7 @@ pub use endpoints::EndpointItem;
 pub use explain::{ExplainItem, StepItem, WhyNotItem};
 pub use filter::Filter;
 pub use guard::HeldItem;
+pub use merges::{MergeItem, NamedItem};
 pub use registries::RegistryItem;
 pub use services::ServiceItem;
 

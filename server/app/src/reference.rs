@@ -114,7 +114,7 @@ fn admin() -> String {
 fn config() -> Result<String, Failure> {
     let schema = schema::schema();
     let mut out = format!(
-        "# Configuration\n\n{MADE}One YAML file, given by `--config` or `TRIBUTARY_CONFIG`. A flag goes over a variable, a variable over the file, the file over the default. A field that is not known is an error. The file is read again when it changes: `registries`, `settings`, `aliases` and `log.level` are taken at once, other changes are reported as needing a restart, and a file that is not valid changes nothing.\n\n[config.schema.json](config.schema.json) is the JSON Schema.\n\n## Fields\n\n| field | default | tells |\n|---|---|---|\n"
+        "# Configuration\n\n{MADE}One YAML file, given by `--config` or `TRIBUTARY_CONFIG`. A flag goes over a variable, a variable over the file, the file over the default. A field that is not known is an error. The file is read again when it changes: `registries`, `settings`, `aliases`, `merge` and `log.level` are taken at once, other changes are reported as needing a restart, and a file that is not valid changes nothing.\n\n[config.schema.json](config.schema.json) is the JSON Schema.\n\n## Fields\n\n| field | default | tells |\n|---|---|---|\n"
     );
     let defaults = serde_json::to_value(Config::default()).unwrap_or_default();
     fields(&mut out, &schema, &schema, "", Some(&defaults));

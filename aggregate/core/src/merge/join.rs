@@ -56,6 +56,8 @@ pub(crate) fn join<R: Recorder>(
     let weighted = alias.members.iter().any(|member| member.weight.is_some());
     for part in &parts {
         let joined = Arc::new(joined(alias, part, weighted));
+        rec.step(|| declared(part.shard, part.decl));
+        rec.step(|| aliased(part, &joined, alias.by_name));
         add(world, part, &ports, &visibility, &joined, &mut out, rec);
     }
     addresses(&parts, &mut out);
@@ -151,7 +153,7 @@ fn parts<'a, R: Recorder>(
 }
 
 /// Why a declaration cannot be joined.
-fn refusal(declaration: &tributary_model::Declaration) -> Option<&'static str> {
+pub(crate) fn refusal(declaration: &tributary_model::Declaration) -> Option<&'static str> {
     match declaration.resolution {
         Resolution::ClientSide if declaration.ports.is_empty() => Some("has no port"),
         Resolution::ClientSide => None,
@@ -228,8 +230,6 @@ fn add<R: Recorder>(
     out: &mut Merged,
     rec: &mut R,
 ) {
-    rec.step(|| declared(part.shard, part.decl));
-    rec.step(|| aliased(part, joined));
     out.conditions.remarks(&part.own);
     if part.decl.held {
         out.conditions.held_declaration(&part.own);
@@ -330,9 +330,10 @@ fn shadowed(world: &World, hosts: &Hosts, service: &Service, found: &[Found<'_>]
     }
 }
 
-fn aliased(part: &Part<'_>, joined: &Joined) -> Step {
+fn aliased(part: &Part<'_>, joined: &Joined, by_name: bool) -> Step {
     let share = joined.share.map(|share| format!(", share {share}")).unwrap_or_default();
     let standby = if joined.standby { ", standby" } else { "" };
+    let by = if by_name { "its name (merge.byName)" } else { "the alias" };
     Step {
         stage: Stage::Merge,
         verdict: Verdict::Pass,
@@ -340,7 +341,7 @@ fn aliased(part: &Part<'_>, joined: &Joined) -> Step {
         registry: Some(part.shard.info.shard.registry.name.clone()),
         object: Some(part.own.source.reference()),
         endpoint: String::new(),
-        detail: format!("joined as {} by the alias{share}{standby}", part.found.service.key),
+        detail: format!("joined as {} by {by}{share}{standby}", part.found.service.key),
     }
 }
 

@@ -16,7 +16,9 @@ use super::Shared;
 use super::inside::Explained;
 use super::routes::ROUTES;
 use crate::document::{Filter, List, Metadata, clients as client_list, endpoints as endpoint_list};
-use crate::document::{guard as held_list, registries as registry_list, services as service_list};
+use crate::document::{
+    guard as held_list, merges as merge_list, registries as registry_list, services as service_list,
+};
 
 /// How long a request that names `after` waits for a newer generation.
 const WAIT: Duration = Duration::from_secs(20);
@@ -45,6 +47,11 @@ pub async fn services(State(shared): State<Shared>, asked: Asked<Filter>) -> Res
 /// Endpoints.
 pub async fn endpoints(State(shared): State<Shared>, asked: Asked<Filter>) -> Response {
     catalog_list(shared, asked, "EndpointList", endpoint_list::list).await
+}
+
+/// Services of one name.
+pub async fn merges(State(shared): State<Shared>, asked: Asked<Filter>) -> Response {
+    catalog_list(shared, asked, "MergeList", merge_list::list).await
 }
 
 /// Clients.

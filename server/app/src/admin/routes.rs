@@ -81,6 +81,13 @@ pub const ROUTES: &[Route] = &[
         handler: || get(debug::endpoints),
     },
     Route {
+        path: "/debug/merges",
+        access: Access::Loopback,
+        changes: false,
+        about: "MergeList: services of one name in a cluster and in Consul, and what becomes of them; takes the same",
+        handler: || get(debug::merges),
+    },
+    Route {
         path: "/debug/clients",
         access: Access::Loopback,
         changes: false,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::table::{Cell, Table, Tone, age};
 use super::{Console, Server, registries, watch};
 use crate::args::{GetArgs, Output, Resource};
-use crate::document::{ClientItem, EndpointItem, List, ServiceItem};
+use crate::document::{ClientItem, EndpointItem, List, MergeItem, NamedItem, ServiceItem};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
 use tributary_model::Code;
@@ -60,6 +60,9 @@ fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Re
     }
     if list.items.is_empty() && matches!(args.output, Output::Table | Output::Wide) {
         console.say(&format!("no {what}"));
+        if args.what == Resource::Merges {
+            console.say("they are looked for where the configuration has `merge: {byName: report}`, or `on`");
+        }
     }
     if list.metadata.partial {
         console
@@ -106,7 +109,7 @@ pub fn name(what: Resource, item: &Value) -> String {
         Resource::Services => format!("{}/{}", text("namespace"), text("host")),
         Resource::Endpoints => text("endpoint").to_owned(),
         Resource::Clients => text("id").to_owned(),
-        Resource::Registries => text("name").to_owned(),
+        Resource::Registries | Resource::Merges => text("name").to_owned(),
     }
 }
 
@@ -116,6 +119,7 @@ fn table(what: Resource, list: &List<Value>, wide: bool) -> Result<Table, Failur
         Resource::Endpoints => endpoints(&items(list)?, wide),
         Resource::Clients => clients(&items(list)?, wide),
         Resource::Registries => registries::table(&items(list)?, wide),
+        Resource::Merges => merges(&items(list)?, wide),
     })
 }
 
@@ -174,6 +178,27 @@ fn endpoints(items: &[EndpointItem], wide: bool) -> Table {
             item.workload.as_ref().map(ToString::to_string).unwrap_or_default().into(),
             item.source.place.clone().into(),
             item.source.resource_version.clone().into(),
+        ]);
+    }
+    table
+}
+
+fn merges(items: &[MergeItem], wide: bool) -> Table {
+    let heads = ["NAME", "STATE", "HOST", "SERVICES", "WHY NOT"];
+    let mut table = Table::new(&heads, &["PORTS", "REGISTRIES"], wide);
+    for item in items {
+        let each = |tell: &dyn Fn(&NamedItem) -> String| -> Cell {
+            item.services.iter().map(tell).collect::<Vec<_>>().join("; ").into()
+        };
+        let tone = if item.state == "apart" { Tone::Warn } else { Tone::Plain };
+        table.row(vec![
+            item.name.clone().into(),
+            Cell(item.state.clone(), tone),
+            item.host.clone().into(),
+            each(&|service| format!("{}/{}", service.namespace, service.host)),
+            item.message.clone().into(),
+            each(&|service| service.ports.join(",")),
+            each(&|service| service.registries.join(",")),
         ]);
     }
     table

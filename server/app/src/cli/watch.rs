@@ -60,7 +60,8 @@ impl<'a> Follower<'a> {
         Self { args, seen: None, drawn: String::new(), items: BTreeMap::new(), pause: PACE }
     }
     async fn ask(&mut self, server: &Server) -> Result<List<Value>, Failure> {
-        let by_generation = matches!(self.args.what, Resource::Services | Resource::Endpoints);
+        let by_generation =
+            matches!(self.args.what, Resource::Services | Resource::Endpoints | Resource::Merges);
         let after = self.seen.clone().filter(|seen| by_generation && !seen.is_empty());
         let mut query = query(self.args).to_vec();
         query.push(("after", after.as_deref()));
@@ -116,7 +117,7 @@ impl<'a> Follower<'a> {
 /// What tells an item from all others, also where one name stands several times.
 fn key(what: Resource, item: &Value) -> String {
     let fields: &[&str] = match what {
-        Resource::Services | Resource::Registries => &[],
+        Resource::Services | Resource::Registries | Resource::Merges => &[],
         Resource::Endpoints => &["namespace", "host", "port", "registry", "scope", "source"],
         Resource::Clients => &["connection"],
     };

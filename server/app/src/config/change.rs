@@ -8,7 +8,7 @@ use super::model::RegistryConfig;
 use super::{Config, RegistryKind};
 
 /// Parts that a running server takes over; everything else needs a restart.
-const TAKEN: &[&str] = &["registries", "settings", "aliases", "log.level"];
+const TAKEN: &[&str] = &["registries", "settings", "aliases", "merge", "log.level"];
 
 /// What differs between the running configuration and a new one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Change {
     pub rotated: Vec<RegistryConfig>,
     /// Registries that are gone.
     pub left: Vec<RegistryConfig>,
-    /// Whether settings or aliases differ.
+    /// Whether settings, aliases or what is merged by name differ.
     pub settings: bool,
     /// Whether the log level differs.
     pub level: bool,
@@ -42,7 +42,9 @@ impl Change {
                 .filter(|r| !r.name.as_ref().is_some_and(|n| next.contains_key(n)))
                 .cloned()
                 .collect(),
-            settings: running.settings != new.settings || running.aliases != new.aliases,
+            settings: running.settings != new.settings
+                || running.aliases != new.aliases
+                || running.merge != new.merge,
             level: running.log.level != new.log.level,
             restart: restart(running, new),
             ..Self::default()
@@ -82,6 +84,7 @@ pub fn merged(running: &Config, new: &Config) -> Config {
     out.registries.clone_from(&new.registries);
     out.settings = new.settings.clone();
     out.aliases.clone_from(&new.aliases);
+    out.merge = new.merge.clone();
     out.log.level.clone_from(&new.log.level);
     out
 }

@@ -11,6 +11,7 @@ use tributary_model::{
     Settings, Visibility,
 };
 
+use super::merge::MergeConfig;
 use super::model::{AliasConfig, AliasMemberConfig, CrossNetwork, SettingsConfig};
 
 /// Mesh-wide values.
@@ -27,7 +28,14 @@ pub fn settings(config: &SettingsConfig) -> Settings {
         entry_visibility: None,
         cross_network_direct: config.cross_network.map(|how| how == CrossNetwork::Direct),
         networks: (!config.networks.is_empty()).then(|| networks(config)),
+        merge_by_name: None,
     }
+}
+
+/// Mesh-wide values, and what is done with services of one name.
+#[must_use]
+pub fn settings_with(config: &SettingsConfig, merge: &MergeConfig) -> Settings {
+    Settings { merge_by_name: Some(merge.by_name.into()), ..settings(config) }
 }
 
 /// The words of `defaultExport`; `.` is each declaration's own namespace.
@@ -54,7 +62,7 @@ pub fn alias(config: &AliasConfig) -> Option<(Hostname, Alias)> {
     let export = ExportTo::parse(config.export_to.iter().map(String::as_str), &namespace);
     let members = config.members.iter().filter_map(member).collect();
     let active_until_healthy_below = config.active_until_healthy_below;
-    Some((host, Alias { namespace, export, members, active_until_healthy_below }))
+    Some((host, Alias { namespace, export, members, active_until_healthy_below, by_name: false }))
 }
 
 fn member(config: &AliasMemberConfig) -> Option<AliasMember> {

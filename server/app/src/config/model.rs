@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use super::merge::MergeConfig;
 pub use super::registry::RegistryConfig;
 use super::span::Span;
 pub use super::writes::Write;
@@ -58,6 +59,8 @@ pub struct Config {
     pub settings: SettingsConfig,
     /// Names that join services of several registries. Changes are taken on reload.
     pub aliases: Vec<AliasConfig>,
+    /// What is done with services that have one name in a cluster and in Consul. Changes are taken on reload.
+    pub merge: MergeConfig,
 }
 
 impl Default for Config {
@@ -78,6 +81,7 @@ impl Default for Config {
             log: LogConfig::default(),
             settings: SettingsConfig::default(),
             aliases: Vec::new(),
+            merge: MergeConfig::default(),
         }
     }
 }

@@ -47,7 +47,7 @@ impl ConfigSource {
     }
     fn list(&self, config: &Config) -> Vec<Delta> {
         let put = |fact| Delta::Put(self.collection.scope.clone(), fact, Basis::Authoritative);
-        let settings = put(Fact::Settings(Arc::new(facts::settings(&config.settings))));
+        let settings = put(Fact::Settings(Arc::new(facts::settings_with(&config.settings, &config.merge))));
         let aliases = config.aliases.iter().filter_map(facts::alias);
         let aliases = aliases.map(|(host, alias)| put(Fact::Alias(host, Arc::new(alias))));
         std::iter::once(Delta::Restart(self.collection.clone()))

@@ -1,0 +1,31 @@
+//! What is said of a service whose name another one has. Called by merge, for services that are served by themselves.
+
+use tributary_model::{Apart, Code, NameOutcome, Recorder, ServiceKey, Stage, Step, Verdict};
+
+use super::{Merged, World};
+
+/// A service whose name another one has is shown, where that is not what somebody has decided.
+pub(super) fn note<R: Recorder>(world: &World, key: &ServiceKey, out: &mut Merged, rec: &mut R) {
+    let Some(same) = world.names.of(key) else { return };
+    let others: Vec<String> =
+        same.services.iter().filter(|s| s.key != *key).map(|service| service.key.to_string()).collect();
+    let others = others.join(", ");
+    let message = match &same.outcome {
+        NameOutcome::Merged | NameOutcome::Apart { why: Apart::Aliased | Apart::Unsynced, .. } => return,
+        NameOutcome::Possible => format!("could be served as one with {others}, which has its name"),
+        NameOutcome::Apart { message, .. } => {
+            format!("is not served as one with {others}, which has its name: {message}")
+        }
+    };
+    let first = out.declarations.first().map(|first| first.declaration.source.reference());
+    rec.step(|| Step {
+        stage: Stage::Merge,
+        verdict: Verdict::Warn,
+        code: Code::SAME_NAME,
+        registry: out.declarations.first().map(|first| first.shard.registry.name.clone()),
+        object: first.clone(),
+        endpoint: String::new(),
+        detail: format!("{key} {message}"),
+    });
+    out.conditions.push(Code::SAME_NAME, first.into_iter().collect(), format!("{key} {message}"));
+}

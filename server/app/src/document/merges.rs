@@ -1,0 +1,87 @@
+//! Services that have one name in a cluster and in a Consul, as people read them: what is served as one, what could
+//! be, and why the rest is not.
+
+use serde::{Deserialize, Serialize};
+use tributary_model::{Catalog, NameOutcome, NamedService, SameName};
+
+use super::filter::Filter;
+
+/// The services of one name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MergeItem {
+    /// The name.
+    pub name: String,
+    /// `merged`, `possible` or `apart`.
+    pub state: String,
+    /// The host under which they are, or would be, served as one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
+    /// The services, the cluster's first.
+    pub services: Vec<NamedItem>,
+    /// The kind of reason why they stay apart: `ambiguous`, `ports`, …
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The reason, in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// One of the services.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedItem {
+    /// Its host.
+    pub host: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Who declares it.
+    pub registries: Vec<String>,
+    /// Its ports, as `80/HTTP`.
+    pub ports: Vec<String>,
+}
+
+/// The names that the filter takes, in order.
+#[must_use]
+pub fn list(catalog: &Catalog, filter: &Filter) -> (Vec<MergeItem>, usize) {
+    let takes = |item: &MergeItem| {
+        let any = |takes: &dyn Fn(&NamedItem) -> bool| item.services.iter().any(takes);
+        filter.takes_name(&item.name)
+            && any(&|service| filter.takes_host(&service.host))
+            && any(&|service| filter.takes_namespace(&service.namespace))
+            && any(&|service| service.registries.iter().any(|name| filter.takes_registry(name)))
+    };
+    let mut items: Vec<MergeItem> =
+        catalog.same_names.values().map(|same| item(same)).filter(takes).collect();
+    let more = items.len().saturating_sub(filter.limit());
+    items.truncate(filter.limit());
+    (items, more)
+}
+
+fn item(same: &SameName) -> MergeItem {
+    let (state, reason, message) = match &same.outcome {
+        NameOutcome::Merged => ("merged", "", ""),
+        NameOutcome::Possible => ("possible", "", ""),
+        NameOutcome::Apart { why, message } => ("apart", why.as_str(), &**message),
+    };
+    let host = same.services.first().filter(|_| state != "apart");
+    MergeItem {
+        name: same.name.to_string(),
+        state: state.to_owned(),
+        host: host.map(|service| service.key.host.to_string()).unwrap_or_default(),
+        services: same.services.iter().map(service).collect(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+fn service(service: &NamedService) -> NamedItem {
+    let port = |(number, protocol): &(tributary_model::PortNumber, tributary_model::Protocol)| {
+        format!("{number}/{}", protocol.as_str())
+    };
+    NamedItem {
+        host: service.key.host.to_string(),
+        namespace: service.key.namespace.to_string(),
+        registries: service.registries.iter().map(ToString::to_string).collect(),
+        ports: service.ports.iter().map(port).collect(),
+    }
+}

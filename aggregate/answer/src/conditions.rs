@@ -150,9 +150,10 @@ mod tests {
 
     #[test]
     fn services_of_one_address_contest_it_and_both_say_so() {
-        let facts = || mk_one(vec![mk_address("10.0.0.1")]);
-        let (a, b) = (mk_on("a.shop", facts(), &["10.9.0.1"]), mk_on("b.shop", facts(), &["10.9.0.1"]));
-        let catalog = mk_catalog(vec![a, b, mk_on("c.shop", facts(), &["10.9.0.2"])]);
+        let facts = |ip| mk_one(vec![mk_address(ip)]);
+        let on = |host, ip, address| mk_on(host, facts(ip), &[address]);
+        let (a, b) = (on("a.shop", "10.0.0.1", "10.9.0.1"), on("b.shop", "10.0.0.2", "10.9.0.1"));
+        let catalog = mk_catalog(vec![a, b, on("c.shop", "10.0.0.1", "10.9.0.2")]);
         let by_service = contested_by_service(&catalog, &Class::new(ClientKind::Sidecar));
         let hosts: Vec<&str> = by_service.keys().map(|k| k.host.as_str()).collect();
         assert_eq!(hosts, ["a.shop", "b.shop"]);

@@ -249,16 +249,16 @@ impl Core {
         self.finish(now)
     }
 
-    /// Time passed: asks again what is due.
+    /// Time passed: asks again what is due, and lets aliases take over from sources that are silent.
     pub fn tick(&mut self, now: Mono) -> Turn {
         self.begin(now);
         self.finish(now)
     }
 
-    /// When [`Core::tick`] has something to ask, if nothing else happens.
+    /// When [`Core::tick`] has something to do, if nothing else happens.
     #[must_use]
     pub fn next_tick(&self) -> Option<Mono> {
-        self.gate.due()
+        [self.gate.due(), self.world.silence.due()].into_iter().flatten().min()
     }
 
     pub(crate) fn begin(&mut self, now: Mono) {
@@ -335,6 +335,7 @@ impl Core {
         self.hosts.iter().next().is_none()
             && self.joins.is_empty()
             && self.world.names.is_empty()
+            && self.world.silence.is_empty()
             && self.waiting.is_empty()
             && self.gate.holds().next().is_none()
             && self.world.workloads.iter().next().is_none()

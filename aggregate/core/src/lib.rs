@@ -28,6 +28,7 @@ mod select;
 mod service;
 mod settings;
 mod shards;
+mod silence;
 mod status;
 mod store;
 mod target;

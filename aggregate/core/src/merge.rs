@@ -31,6 +31,7 @@ use crate::select::Selection;
 use crate::service::{Decl, Hosts, Service};
 use crate::settings::SettingsTable;
 use crate::shards::Shards;
+use crate::silence::Silence;
 use crate::workloads::{WorkloadSlot, Workloads};
 
 /// Everything that a service's view is made from, beside what is said of the service itself.
@@ -50,6 +51,8 @@ pub(crate) struct World {
     pub(crate) aliases: Aliases,
     /// Which services have one name.
     pub(crate) names: Names,
+    /// Which sources have been silent for how long.
+    pub(crate) silence: Silence,
 }
 
 /// A service, merged.

@@ -50,6 +50,7 @@ impl Core {
         self.dirty.urgent |= built.urgent;
         self.dirty.services.extend(built.services);
         self.build_names();
+        self.build_silence();
         let before = self.draft.clone();
         let mut services = std::mem::take(&mut self.dirty.services);
         // An alias reads its members as they are said, so that one pass builds both

@@ -13,6 +13,7 @@ mod names;
 mod parts;
 mod properties;
 mod selection;
+mod silence;
 mod storms;
 mod sweeps;
 mod visibility;

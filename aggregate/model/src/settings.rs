@@ -109,6 +109,9 @@ pub struct Alias {
     /// Standby members take traffic only while fewer active endpoints than this are healthy; when left out
     /// they stand one priority lower, and clients decide.
     pub active_until_healthy_below: Option<u32>,
+    /// Standby members also take traffic while the registries of active ones have been silent for longer than this;
+    /// never for that reason when left out. What a silent registry last said stays served beside them.
+    pub active_until_silent_for: Option<Duration>,
     /// Whether nobody wrote it down: its members have one name, and the settings join such.
     pub by_name: bool,
 }

@@ -173,6 +173,8 @@ pub struct Joined {
     pub standby: bool,
     /// How many healthy active endpoints keep standby ones out; without it they stand one priority lower.
     pub enough: Option<u32>,
+    /// Whether its registry has been silent for longer than the alias gives, so that it keeps no standby out.
+    pub silent: bool,
     /// What its endpoints are labelled with beside their own labels.
     pub labels: Labels,
 }

@@ -33,9 +33,12 @@ pub(super) fn admit<R: Recorder>(candidates: &mut Vec<Candidate<'_>>, r: &mut R)
     });
 }
 
-/// Whether an endpoint counts for keeping standby ones out. What its operator demoted does not.
+/// Whether an endpoint counts for keeping standby ones out. What its operator demoted does not, and neither does what
+/// a registry said that has been silent for too long.
 fn is_active(candidate: &Candidate<'_>) -> bool {
-    !candidate.standby && candidate.health == Health::Healthy && candidate.source.standing == Standing::Normal
+    let is_silent = candidate.source.joined.as_ref().is_some_and(|joined| joined.silent);
+    let counts = !is_silent && candidate.source.standing == Standing::Normal;
+    !candidate.standby && candidate.health == Health::Healthy && counts
 }
 
 /// How many priorities lower a standby endpoint stands whose alias lets clients decide: below all active ones,

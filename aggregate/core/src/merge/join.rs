@@ -54,14 +54,20 @@ pub(crate) fn join<R: Recorder>(
     out.declarations.reserve_exact(parts.len());
     let visibility = visibility(world, &service.key, &alias.export);
     let weighted = alias.members.iter().any(|member| member.weight.is_some());
+    let in_use = !parts.iter().any(|part| !part.found.member.standby && !is_silent(world, alias, part));
     for part in &parts {
-        let joined = Arc::new(joined(alias, part, weighted));
+        let mut joined = joined(alias, part, weighted);
+        joined.silent = !joined.standby && is_silent(world, alias, part);
+        // without a number clients decide by priority, and of that silence is nothing that they see
+        joined.standby &= !(in_use && joined.enough.is_none() && alias.active_until_silent_for.is_some());
+        let joined = Arc::new(joined);
         rec.step(|| declared(part.shard, part.decl));
         rec.step(|| aliased(part, &joined, alias.by_name));
         add(world, part, &ports, &visibility, &joined, &mut out, rec);
     }
     addresses(&parts, &mut out);
     standby(alias, &object, &mut out);
+    silence(world, alias, &parts, &object, &mut out);
     shadowed(world, hosts, service, &found, &mut out);
     out.aliases = world.aliases.leading_to(&service.key.host);
     sort(&mut out.identities);
@@ -216,6 +222,7 @@ fn joined(alias: &Alias, part: &Part<'_>, weighted: bool) -> Joined {
         share: weighted.then(|| member.weight.unwrap_or(1)),
         standby: member.standby,
         enough: alias.active_until_healthy_below,
+        silent: false,
         labels: Labels::from_iter([(labels::REGISTRY, registry)]),
     }
 }
@@ -291,12 +298,33 @@ fn standby(alias: &Alias, object: &ObjectRef, out: &mut Merged) {
         if !port.sources.iter().any(waiting) {
             continue;
         }
-        let active = port.sources.iter().filter(|s| !waiting(s) && s.standing == Standing::Normal);
+        let silent = |s: &EndpointSource| s.joined.as_ref().is_some_and(|joined| joined.silent);
+        let active = port.sources.iter().filter(|s| !waiting(s) && !silent(s));
+        let active = active.filter(|s| s.standing == Standing::Normal);
         let healthy: BTreeSet<_> = active.flat_map(healthy).collect();
         if healthy.len() < usize::try_from(enough).unwrap_or(usize::MAX) {
             let message = format!("fewer than {enough} active endpoints of port {number} are healthy");
             out.conditions.push(Code::ALIAS_STANDBY, vec![object.clone()], message);
         }
+    }
+}
+
+/// Whether what declares a part has been silent for longer than the alias gives.
+fn is_silent(world: &World, alias: &Alias, part: &Part<'_>) -> bool {
+    let shard = part.shard.said.id;
+    alias.active_until_silent_for.is_some_and(|given| world.silence.is_over(given, shard))
+}
+
+/// Says which registries keep standby members out no longer.
+fn silence(world: &World, alias: &Alias, parts: &[Part<'_>], object: &ObjectRef, out: &mut Merged) {
+    let Some(given) = alias.active_until_silent_for else { return };
+    let waits = parts.iter().any(|part| part.found.member.standby);
+    let active = parts.iter().filter(|part| waits && !part.found.member.standby);
+    let silent = active.filter(|part| is_silent(world, alias, part));
+    let silent: BTreeSet<&str> = silent.map(|part| part.shard.info.shard.registry.name.as_str()).collect();
+    for registry in silent {
+        let message = format!("registry {registry} has been silent for more than {given:?}");
+        out.conditions.push(Code::ALIAS_STANDBY, vec![object.clone()], message);
     }
 }
 

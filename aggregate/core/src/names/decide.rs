@@ -175,6 +175,7 @@ fn alias(said: &[Said<'_>]) -> Option<HostAlias> {
         export: cluster.declarations.first()?.export.clone(),
         members: said.iter().map(member).collect(),
         active_until_healthy_below: None,
+        active_until_silent_for: None,
         by_name: true,
     };
     Some((cluster.key.host.clone(), alias))

@@ -27,6 +27,7 @@ pub(super) fn mk_alias(host: &str, members: &str, change: impl FnOnce(&mut Alias
         export: ExportTo::Default,
         members: members.split_whitespace().map(member).collect(),
         active_until_healthy_below: None,
+        active_until_silent_for: None,
         by_name: false,
     };
     change(&mut alias);

@@ -6,6 +6,7 @@
 mod registries;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use tributary_model::{Alias, Code, HostPattern, Hostname, Namespace, NetworkId, PortNumber, RegistryName};
 
@@ -179,6 +180,10 @@ impl Rules<'_> {
             if let Some(namespace) = &alias.namespace {
                 let field = format!("aliases[{i}].namespace");
                 Namespace::new(namespace).map_err(|e| self.invalid(&field, e))?;
+            }
+            if alias.active_until_silent_for.is_some_and(|time| time.get() < Duration::from_secs(1)) {
+                let field = format!("aliases[{i}].activeUntilSilentFor");
+                return Err(self.invalid(&field, "is less than a second, which every reconnection takes"));
             }
             self.alias_members(&format!("aliases[{i}].members"), &alias.members)?;
         }

@@ -62,7 +62,12 @@ pub fn alias(config: &AliasConfig) -> Option<(Hostname, Alias)> {
     let export = ExportTo::parse(config.export_to.iter().map(String::as_str), &namespace);
     let members = config.members.iter().filter_map(member).collect();
     let active_until_healthy_below = config.active_until_healthy_below;
-    Some((host, Alias { namespace, export, members, active_until_healthy_below, by_name: false }))
+    let active_until_silent_for = config.active_until_silent_for.map(super::Span::get);
+    let by_name = false;
+    Some((
+        host,
+        Alias { namespace, export, members, active_until_healthy_below, active_until_silent_for, by_name },
+    ))
 }
 
 fn member(config: &AliasMemberConfig) -> Option<AliasMember> {
@@ -93,12 +98,13 @@ mod tests {
 
     #[test]
     fn an_alias_arrives_with_its_members() {
-        let text = "{host: Pay.Mesh, activeUntilHealthyBelow: 2, exportTo: [.], members: [{host: a.b}, \
+        let text = "{host: Pay.Mesh, activeUntilHealthyBelow: 2, activeUntilSilentFor: 90s, exportTo: [.], members: [{host: a.b}, \
             {host: c.d, registry: vms, namespace: n, ports: {80: 8080}, weight: 3, standby: true}]}";
         let (host, alias) = alias(&serde_saphyr::from_str(text).unwrap()).unwrap();
         assert_eq!((host.as_str(), alias.namespace.as_str()), ("pay.mesh", "default"));
         assert_eq!(alias.export, ExportTo::Set(Visibility::Namespaces([alias.namespace.clone()].into())));
         assert_eq!(alias.active_until_healthy_below, Some(2));
+        assert_eq!(alias.active_until_silent_for, Some(std::time::Duration::from_secs(90)));
         assert_eq!(alias.members[0], AliasMember::new(Hostname::new("a.b").unwrap()));
         let port = |n| PortNumber::new(n).unwrap();
         let second = AliasMember {

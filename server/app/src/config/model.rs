@@ -254,6 +254,10 @@ pub struct AliasConfig {
     /// they stand one priority lower, and clients decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_until_healthy_below: Option<u32>,
+    /// Standby members also take traffic once the registry of an active one has been silent for longer than this, and
+    /// until it has been heard for as long; never for that reason when left out. What it last said stays served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_until_silent_for: Option<Span>,
     /// The joined services.
     pub members: Vec<AliasMemberConfig>,
 }

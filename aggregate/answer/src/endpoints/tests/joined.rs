@@ -17,6 +17,7 @@ fn mk_member(at: u16, registry: &str, endpoints: &str, change: impl FnOnce(&mut 
         share: None,
         standby: false,
         enough: None,
+        silent: false,
         labels: Labels::from_iter([(labels::REGISTRY, registry)]),
     };
     change(&mut joined);
@@ -128,6 +129,14 @@ fn what_its_operator_demoted_keeps_no_standby_out() {
     sources[0].standing = Standing::Demoted;
     let served = ["0 10.0.1.1:8080 1", "1 10.0.0.1:8080 1"];
     assert_eq!(assign_all(&mk_facts(sources)), served, "the demoted one is last resort");
+}
+
+#[test]
+fn what_a_silent_registry_said_is_served_and_keeps_no_standby_out() {
+    let silent = |joined: &mut Joined| (joined.enough, joined.silent) = (Some(1), true);
+    let sources =
+        vec![mk_member(0, "east", "10.0.0.1", silent), mk_member(1, "vms", "10.0.1.1", standby(Some(1)))];
+    assert_eq!(assign_all(&mk_facts(sources)), ["0 10.0.0.1:8080 1", "0 10.0.1.1:8080 1"]);
 }
 
 #[test]

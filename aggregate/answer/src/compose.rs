@@ -76,6 +76,15 @@ fn same_place(a: &ServiceView, b: &ServiceView) -> bool {
         && a.ports.iter().zip(b.ports.iter()).all(same_port)
 }
 
+/// Whether the second is an alias that has its addresses from the first, a member of it: by address the member is asked
+/// for, as that would be without the alias.
+fn lends(member: &ServiceView, alias: &ServiceView) -> bool {
+    let (Some(first), Some(other)) = (member.first(), alias.first()) else { return false };
+    let same =
+        first.shard == other.shard && first.declaration.source.object == other.declaration.source.object;
+    same && other.joined && !first.joined
+}
+
 /// A listener with all its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listener {
@@ -106,7 +115,7 @@ pub fn compose_listeners<'a>(
     let listener = |((bind, port, binds), matches): (_, BTreeMap<Match, Claims<'a>>)| {
         let name = listener_name(bind, port);
         let decide = |(m, claims)| {
-            let serves = settle(&name, claims, &mut conflicts)?;
+            let serves = settle(&name, !bind.is_unspecified(), claims, &mut conflicts)?;
             Some((m, serves))
         };
         let parts = matches.into_iter().filter_map(decide).collect();
@@ -119,13 +128,15 @@ pub fn compose_listeners<'a>(
 /// Who serves one match of a listener. Those who want the port's route table want the same thing.
 fn settle(
     name: &str,
+    has_address: bool,
     mut claims: Vec<(&ServiceView, Serves)>,
     conflicts: &mut Vec<Conflict>,
 ) -> Option<Serves> {
     claims.sort_by(|(a, _), (b, _)| precedence(a, b));
     let first = claims.first()?.1.clone();
     let winner = claims.first()?.0;
-    let loses = |(view, serves): &&(&ServiceView, Serves)| *serves != first && !same_place(winner, view);
+    let agrees = |view: &ServiceView| same_place(winner, view) || has_address && lends(winner, view);
+    let loses = |(view, serves): &&(&ServiceView, Serves)| *serves != first && !agrees(view);
     let others = claims.iter().skip(1).filter(loses);
     let losers: Vec<&ServiceView> = others.clone().map(|(view, _)| *view).collect();
     if !losers.is_empty() {
@@ -152,7 +163,7 @@ pub fn compose_routes<'a>(
     }
     let conflict = |(domain, claimants): (&&str, &Vec<&ServiceView>)| {
         let (winner, rest) = claimants.split_first()?;
-        let losers = rest.iter().copied().filter(|view| !same_place(winner, view));
+        let losers = rest.iter().copied().filter(|view| !same_place(winner, view) && !lends(winner, view));
         let claimants: Vec<&ServiceView> = std::iter::once(*winner).chain(losers).collect();
         let contested = claimants.len() > 1;
         contested.then(|| Conflict::new(Code::DOMAIN_CONFLICT, (*domain).to_owned(), &claimants))
@@ -179,7 +190,7 @@ pub fn compose_routes<'a>(
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tributary_model::Visibility;
+    use tributary_model::{DeclarationView, Visibility};
 
     use super::*;
     use crate::mk::*;
@@ -284,6 +295,28 @@ mod tests {
             Arc::new(ServiceView { ports: [mk_port_view(mk_facts(vec![]))].into(), ..view })
         };
         assert_eq!(codes([(none(long), long), (none(short), short)]), both, "each resolves to its own");
+    }
+
+    #[test]
+    fn an_alias_leaves_its_members_addresses_to_the_member() {
+        let member = mk_hosted("pay.shop", &["10.0.0.1"]);
+        let alias = Arc::into_inner(mk_hosted("all.mesh", &["10.0.0.1", "10.0.0.2"])).unwrap();
+        let joined = alias.declarations.iter().cloned().map(|d| DeclarationView { joined: true, ..d });
+        let alias = Arc::new(ServiceView { declarations: joined.collect(), ..alias });
+        let plan = |host: &str, bind: &str| mk_part(host, bind, to(host)).1;
+        let listeners = |bind: &str| {
+            compose_listeners([(&alias, plan("all.mesh", bind)), (&member, plan("pay.shop", bind))])
+        };
+        let (own, conflicts) = listeners("10.96.0.1");
+        assert_eq!((&own[0].parts[0].1, conflicts), (&to("pay.shop"), vec![]), "whatever the names' order");
+        let (_, conflicts) = listeners("0.0.0.0");
+        assert_eq!(conflicts[0].code, Code::ADDRESS_CONFLICT, "without an address the alias is not reached");
+        let vhosts = [
+            (&alias, mk_vhost("all.mesh", &["10.96.0.1"]).1),
+            (&member, mk_vhost("pay.shop", &["10.96.0.1"]).1),
+        ];
+        let (hosts, conflicts) = compose_routes(vhosts);
+        assert_eq!((hosts[0].name.as_str(), conflicts.len()), ("pay.shop:80", 0));
     }
 
     fn some_parts() -> impl Strategy<Value = Vec<(Arc<ServiceView>, VirtualHostPlan)>> {

@@ -104,6 +104,7 @@ pub(crate) fn mk_view(host: &str, namespace: &str, visibilities: &[Visibility]) 
         declaration: Arc::new(mk_declaration(&format!("d{i}"))),
         rank: 0,
         visibility: visibility.clone(),
+        joined: false,
     });
     Arc::new(ServiceView {
         key: mk_key(host, namespace),
@@ -140,6 +141,7 @@ pub(crate) fn mk_alias(host: &str, target: &str) -> Arc<ServiceView> {
         declaration: declaration.into(),
         rank: 0,
         visibility: Visibility::Public,
+        joined: false,
     };
     let view = mk_view(host, "shop", &[]);
     let aliases = view.aliases.clone();

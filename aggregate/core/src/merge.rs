@@ -217,6 +217,7 @@ fn merge_declaration<R: Recorder>(
         declaration: Arc::clone(own),
         rank: shard.info.rank,
         visibility,
+        joined: false,
     });
 }
 

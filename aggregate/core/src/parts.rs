@@ -56,5 +56,6 @@ pub(crate) fn import(shard: &Ranked<'_>, decl: &Decl) -> DeclarationView {
         declaration: Arc::clone(&decl.declaration),
         rank: shard.info.rank,
         visibility: tributary_model::Visibility::default(),
+        joined: false,
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct ShardInfo {
 impl ShardInfo {
     /// The claim of one of its objects.
     pub(crate) fn claim<'a>(&'a self, created: Option<Timestamp>, object: &'a ObjectId) -> Claim<'a> {
-        Claim { shard: &self.shard, rank: self.rank, created, object }
+        Claim { shard: &self.shard, rank: self.rank, created, object, joined: false }
     }
     /// The source confirmed a collection.
     pub(crate) fn confirm(&mut self, kind: CollectionKind, at: Mono) {

@@ -21,6 +21,8 @@ pub struct Claim<'a> {
     pub created: Option<Timestamp>,
     /// The object.
     pub object: &'a ObjectId,
+    /// Whether an alias claims by its member's word: then the member itself goes first.
+    pub joined: bool,
 }
 
 impl Claim<'_> {
@@ -37,6 +39,7 @@ impl Claim<'_> {
             .then_with(|| self.object.namespace.cmp(&other.object.namespace))
             .then_with(|| self.object.name.cmp(&other.object.name))
             .then_with(|| self.object.kind.cmp(other.object.kind))
+            .then_with(|| self.joined.cmp(&other.joined))
     }
 }
 
@@ -55,11 +58,13 @@ mod tests {
         rank: u16,
         created: Option<Timestamp>,
         object: ObjectId,
+        joined: bool,
     }
 
     impl Owned {
         fn claim(&self) -> Claim<'_> {
-            Claim { shard: &self.shard, rank: self.rank, created: self.created, object: &self.object }
+            let Self { shard, rank, created, object, joined } = self;
+            Claim { shard, rank: *rank, created: *created, object, joined: *joined }
         }
     }
 
@@ -74,6 +79,7 @@ mod tests {
             rank,
             created: created.map(|s| Timestamp::from_second(s).unwrap()),
             object: ObjectId::new("X", "ns", object),
+            joined: false,
         }
     }
 
@@ -86,6 +92,7 @@ mod tests {
             mk_claim(Kubernetes, 1, Some(2), "a", "z"),
             mk_claim(Kubernetes, 1, Some(2), "b", "a"),
             mk_claim(Kubernetes, 1, Some(2), "b", "b"),
+            Owned { joined: true, ..mk_claim(Kubernetes, 1, Some(2), "b", "b") },
             mk_claim(Kubernetes, 1, None, "a", "a"),
             mk_claim(ServiceEntry, 0, Some(0), "a", "a"),
         ];
@@ -96,8 +103,12 @@ mod tests {
 
     fn any_claim() -> impl Strategy<Value = Owned> {
         let provider = prop_oneof![Just(Provider::Kubernetes), Just(Provider::ServiceEntry)];
-        (provider, 0_u16..2, proptest::option::of(0_i64..3), "[ab]", "[ab]")
-            .prop_map(|(p, rank, created, cluster, object)| mk_claim(p, rank, created, &cluster, &object))
+        (provider, 0_u16..2, proptest::option::of(0_i64..3), "[ab]", "[ab]", any::<bool>()).prop_map(
+            |(p, rank, created, cluster, object, joined)| Owned {
+                joined,
+                ..mk_claim(p, rank, created, &cluster, &object)
+            },
+        )
     }
 
     proptest! {
@@ -108,7 +119,8 @@ mod tests {
             if x.order(&y).is_le() && y.order(&z).is_le() {
                 prop_assert!(x.order(&z).is_le());
             }
-            let same = a.shard == b.shard && a.rank == b.rank && a.created == b.created && a.object == b.object;
+            let object = |o: &Owned| (o.shard.clone(), o.rank, o.created, o.object.clone(), o.joined);
+            let same = object(&a) == object(&b);
             prop_assert_eq!(x.order(&y) == Ordering::Equal, same);
         }
     }

@@ -54,6 +54,8 @@ pub struct DeclarationView {
     pub rank: u16,
     /// Its visibility, resolved.
     pub visibility: Visibility,
+    /// Whether it is another service's, which an alias joins.
+    pub joined: bool,
 }
 
 impl DeclarationView {
@@ -61,7 +63,7 @@ impl DeclarationView {
     #[must_use]
     pub fn claim(&self) -> Claim<'_> {
         let (created, object) = (self.declaration.created, &self.declaration.source.object);
-        Claim { shard: &self.shard, rank: self.rank, created, object }
+        Claim { shard: &self.shard, rank: self.rank, created, object, joined: self.joined }
     }
 }
 

@@ -159,6 +159,7 @@ fn mk_view(svc: &Svc, old: Option<&ServiceView>) -> ServiceView {
         rank: 0,
         declaration: Arc::clone(&declaration),
         visibility: svc.visibility.clone(),
+        joined: false,
     };
     let mut numbers: Vec<(PortNumber, Protocol)> =
         svc.ports.iter().map(|&(n, p)| (PortNumber::new(n).unwrap(), p)).collect();

@@ -29,6 +29,9 @@ pub trait Backend {
     /// A file of a registry is gone.
     fn delete(&mut self, registry: &str, file: &str) -> impl Future<Output = Result<()>>;
 
+    /// A service of Consul now has these instances, as its health endpoint answers; with none it has gone.
+    fn consul(&mut self, service: &str, instances: &[serde_json::Value]) -> impl Future<Output = Result<()>>;
+
     /// A registry's source can, or cannot, be read any more.
     fn source(&mut self, registry: &str, readable: bool) -> impl Future<Output = Result<()>>;
 

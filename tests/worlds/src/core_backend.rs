@@ -11,12 +11,12 @@ use tributary_answer::{
 };
 use tributary_core::{Core, CoreConfig};
 use tributary_model::{
-    Basis, Catalog, ClientKind, ClusterId, Collection, CollectionKind, Completeness, DeclarationView, Delta,
-    Fact, Generation, Hostname, Locality, Mono, Namespace, NetworkId, NodeName, PortNumber, PortView,
-    Provider, RegistryId, RegistryName, RegistrySpec, Resolution, Scope, ServiceView, Settings, SourceState,
-    SourceStatus, Stamped, Trace,
+    Catalog, ClientKind, ClusterId, DeclarationView, Delta, Generation, Hostname, Locality, Mono, Namespace,
+    NetworkId, NodeName, PortNumber, PortView, Provider, RegistryId, RegistryName, RegistrySpec, Resolution,
+    ServiceView, SourceState, SourceStatus, Stamped, Trace,
 };
 
+use consul::Consul;
 use files::Registry;
 use kube::{Cluster, Said};
 
@@ -25,16 +25,19 @@ use crate::cluster::{ClusterSpec, ObjectName};
 use crate::row::Row;
 use crate::schema::{ClientSpec, ServiceFound, Stage};
 
+mod config;
+mod consul;
 mod files;
 mod kube;
 
-/// The core with file registries, and a Kubernetes cluster, that live in memory.
+/// The core with file registries, a Kubernetes cluster and a Consul, that live in memory.
 #[derive(Default)]
 pub struct CoreBackend {
     core: Option<Core>,
     catalog: Arc<Catalog>,
     registries: BTreeMap<String, Registry>,
     cluster: Option<Cluster>,
+    consul: Option<Consul>,
     clients: BTreeMap<String, Client>,
     now: u64,
 }
@@ -92,29 +95,29 @@ impl CoreBackend {
         }
         Ok(())
     }
-    fn begin_cluster(&mut self, spec: &ClusterSpec) -> Result<()> {
-        let cluster = Cluster::new(spec)?;
+    fn begin_cluster(&mut self, spec: &ClusterSpec, consul: bool) -> Result<()> {
+        let cluster = Cluster::new(spec, consul)?;
         self.join(&cluster.name, Provider::Kubernetes, &cluster.id, 0)?;
         self.join(&cluster.entries.name, Provider::ServiceEntry, &cluster.id, 0)?;
         self.cluster = Some(cluster);
-        self.settings(spec)?;
         self.tell_cluster(|cluster| {
             Ok(vec![Said::Cluster(cluster.first_words()), Said::Entries(cluster.entries.first_words())])
         })
     }
-    /// What the configuration file of such a server says.
-    fn settings(&mut self, spec: &ClusterSpec) -> Result<()> {
-        let (name, scope) = (RegistryName::new("config")?, Scope::new("file")?);
-        self.join(&name, Provider::Config, &ClusterId::new(&spec.cluster)?, 0)?;
-        let direct = spec.cross_network.as_deref().map(|value| value == "direct");
-        let settings = Settings { cross_network_direct: direct, ..Settings::default() };
-        let collection = Collection { scope: scope.clone(), kind: CollectionKind::Settings };
-        let words = vec![
-            Delta::Required(vec![collection.clone()]),
-            Delta::Put(scope, Fact::Settings(Arc::new(settings)), Basis::Authoritative),
-            Delta::Synced(collection, Completeness::Complete),
-        ];
+    fn begin_consul(&mut self, stage: &Stage) -> Result<()> {
+        let Some(spec) = &stage.consul else { return Ok(()) };
+        let cluster = stage.kubernetes.as_ref().map_or("Kubernetes", |spec| &spec.cluster);
+        let consul = Consul::new(spec, stage.kubernetes.as_ref().map(|_| cluster))?;
+        self.join(&consul.name, Provider::Consul, &ClusterId::new(cluster)?, 0)?;
+        let (name, words) = (consul.name.clone(), consul.first_words());
+        self.consul = Some(consul);
         self.said(&name, words)
+    }
+    fn begin_config(&mut self, stage: &Stage) -> Result<()> {
+        let name = RegistryName::new("config")?;
+        let cluster = stage.kubernetes.as_ref().map_or("Kubernetes", |spec| &spec.cluster);
+        self.join(&name, Provider::Config, &ClusterId::new(cluster)?, 0)?;
+        self.said(&name, config::words(stage)?)
     }
     fn client(&self, name: &str) -> Result<&Client> {
         self.clients.get(name).with_context(|| format!("no client is called {name:?}"))
@@ -187,9 +190,11 @@ impl Backend for CoreBackend {
         for (name, spec) in &stage.clients {
             self.clients.insert(name.clone(), client(name, spec)?);
         }
+        self.begin_config(stage)?;
         if let Some(spec) = &stage.kubernetes {
-            self.begin_cluster(spec)?;
+            self.begin_cluster(spec, stage.consul.is_some())?;
         }
+        self.begin_consul(stage)?;
         self.begin_files(&stage.files)
     }
     async fn apply(&mut self, documents: &[serde_json::Value]) -> Result<()> {
@@ -208,13 +213,19 @@ impl Backend for CoreBackend {
     async fn delete(&mut self, registry: &str, file: &str) -> Result<()> {
         self.tell(registry, |r| r.forget(file))
     }
+    async fn consul(&mut self, service: &str, instances: &[serde_json::Value]) -> Result<()> {
+        let consul = self.consul.as_mut().context("the case has no Consul")?;
+        let (name, words) = (consul.name.clone(), consul.answer(service, instances)?);
+        self.said(&name, words)
+    }
     async fn source(&mut self, registry: &str, readable: bool) -> Result<()> {
-        self.tell(registry, |r| {
-            let state = if readable { SourceState::Live } else { SourceState::Unreachable };
-            let reason = if readable { "" } else { "the directory cannot be read" };
-            let status = SourceStatus::new(state, reason);
-            vec![Delta::Status(r.scope.clone(), status)]
-        })
+        let state = if readable { SourceState::Live } else { SourceState::Unreachable };
+        let status = SourceStatus::new(state, if readable { "" } else { "it cannot be read" });
+        if let Some(consul) = self.consul.as_ref().filter(|consul| consul.name.as_str() == registry) {
+            let (name, scope) = (consul.name.clone(), consul.scope.clone());
+            return self.said(&name, vec![Delta::Status(scope, status)]);
+        }
+        self.tell(registry, |r| vec![Delta::Status(r.scope.clone(), status)])
     }
     async fn endpoints(&mut self, name: &str, port: &str) -> Result<Vec<Row>> {
         let client = self.client(name)?;

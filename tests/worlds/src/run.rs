@@ -75,6 +75,13 @@ async fn say<B: Backend>(
     if !documents.is_empty() {
         backend.apply(&documents).await?;
     }
+    let mut services: Vec<_> = step.consul.iter().collect();
+    if order == Order::Reversed {
+        services.reverse();
+    }
+    for (service, instances) in services {
+        backend.consul(service, instances).await?;
+    }
     for (path, text) in &step.write {
         let (registry, file) = place(path, registries)?;
         backend.write(&registry, file, text).await?;

@@ -18,6 +18,9 @@ pub struct World {
     /// The Kubernetes cluster that every case has, unless it has one of its own.
     #[serde(default)]
     pub kubernetes: Option<ClusterSpec>,
+    /// The Consul that every case has, unless it has one of its own.
+    #[serde(default)]
+    pub consul: Option<ConsulSpec>,
     /// The cases; each starts from nothing.
     pub cases: Vec<Case>,
 }
@@ -35,6 +38,15 @@ pub struct Case {
     /// The Kubernetes cluster of this case.
     #[serde(default)]
     pub kubernetes: Option<ClusterSpec>,
+    /// The Consul of this case.
+    #[serde(default)]
+    pub consul: Option<ConsulSpec>,
+    /// Names that join services, in the words of the configuration file.
+    #[serde(default)]
+    pub aliases: Vec<serde_json::Value>,
+    /// What is done with services of one name: `off`, `report` or `on`.
+    #[serde(default, rename = "mergeByName")]
+    pub merge_by_name: Option<String>,
     /// Clients of this case.
     #[serde(default)]
     pub clients: BTreeMap<String, ClientSpec>,
@@ -49,6 +61,12 @@ pub struct Stage {
     pub files: BTreeMap<String, String>,
     /// The Kubernetes cluster, if there is one.
     pub kubernetes: Option<ClusterSpec>,
+    /// The Consul, if there is one.
+    pub consul: Option<ConsulSpec>,
+    /// See [`Case::aliases`].
+    pub aliases: Vec<serde_json::Value>,
+    /// See [`Case::merge_by_name`].
+    pub merge_by_name: Option<String>,
     /// The clients.
     pub clients: BTreeMap<String, ClientSpec>,
 }
@@ -61,15 +79,33 @@ impl World {
         clients.extend(case.clients.clone());
         let kubernetes = case.kubernetes.clone().or_else(|| self.kubernetes.clone());
         let mut files = case.registries.clone();
+        let consul = case.consul.clone().or_else(|| self.consul.clone());
         if files.is_empty() && kubernetes.is_none() {
             files.insert("file".to_owned(), "cluster-1".to_owned());
         }
-        Stage { files, kubernetes, clients }
+        let (aliases, merge_by_name) = (case.aliases.clone(), case.merge_by_name.clone());
+        Stage { files, kubernetes, consul, aliases, merge_by_name, clients }
     }
     /// Whether any of its cases has a Kubernetes cluster.
     #[must_use]
     pub fn has_cluster(&self) -> bool {
         self.kubernetes.is_some() || self.cases.iter().any(|case| case.kubernetes.is_some())
+    }
+}
+
+/// One datacenter of a Consul, called `consul`. Only the core's worlds have one; others leave its cases out.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub struct ConsulSpec {
+    /// The datacenter.
+    pub datacenter: String,
+    /// Nodes that a synchronisation from Kubernetes writes, each with the cluster that it copies.
+    pub sync_nodes: BTreeMap<String, String>,
+}
+
+impl Default for ConsulSpec {
+    fn default() -> Self {
+        Self { datacenter: "dc1".to_owned(), sync_nodes: BTreeMap::new() }
     }
 }
 
@@ -108,6 +144,8 @@ pub struct Step {
     pub remove: Vec<String>,
     /// Objects of the Kubernetes cluster, as documents of YAML; each is put in place of the one of its name.
     pub apply: String,
+    /// Instances of Consul's services by name, as `/v1/health/service/NAME` answers; none is a service that has gone.
+    pub consul: BTreeMap<String, Vec<serde_json::Value>>,
     /// Registries whose source can (`up`) or cannot (`down`) be read any more.
     pub source: BTreeMap<String, String>,
     /// What holds.

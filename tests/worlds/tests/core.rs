@@ -45,6 +45,7 @@ on_the_core! {
     validation "validation.yaml";
     claims "claims.yaml";
     explain "explain.yaml";
+    hybrid "hybrid.yaml";
     kube_mesh "kube_mesh.yaml";
     kube_services "kube_services.yaml";
     kube_endpoints "kube_endpoints.yaml";

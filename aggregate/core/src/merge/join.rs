@@ -254,6 +254,7 @@ fn add<R: Recorder>(
         declaration: Arc::clone(&part.own),
         rank: part.shard.info.rank,
         visibility: visibility.clone(),
+        joined: true,
     });
 }
 

@@ -23,7 +23,11 @@ async fn worlds_through_the_api_server() -> Result<()> {
     let _server = tributary_suites::ApiServer::shared().await?;
     let (mut faults, mut ran) = (Vec::new(), 0);
     for (file, world) in worlds()?.into_iter().filter(|(file, _)| file.contains(&wanted_world)) {
-        let own = |case: &&tributary_worlds::Case| world.stage(case).kubernetes.is_some();
+        // a case with a Consul is played on the core
+        let own = |case: &&tributary_worlds::Case| {
+            let stage = world.stage(case);
+            stage.kubernetes.is_some() && stage.consul.is_none()
+        };
         for case in world.cases.iter().filter(own).filter(|case| case.case.contains(&wanted_case)) {
             ran += 1;
             if let Err(error) = run(&world, case, &mut AdsBackend::default()).await {

@@ -144,6 +144,10 @@ impl Backend for AdsBackend {
             config = format!("{more}{config}{registry}");
             self.cluster = Some(cluster);
         }
+        config.push_str(&format!("aliases: {}\n", serde_json::to_string(&stage.aliases)?));
+        if let Some(by_name) = &stage.merge_by_name {
+            config.push_str(&format!("merge: {{byName: {by_name}}}\n"));
+        }
         let file = place.path().join("config.yaml");
         std::fs::write(&file, format!("apiVersion: tributary.dev/v1alpha1\nkind: Config\n{config}"))?;
         let server = TestServer::start(ServerOptions::default().config(&file)).await?;
@@ -190,6 +194,9 @@ impl Backend for AdsBackend {
         let path = self.folder(registry)?.path.join(file);
         std::fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
         self.mark(registry).await
+    }
+    async fn consul(&mut self, service: &str, _: &[serde_json::Value]) -> Result<()> {
+        anyhow::bail!("{service}: a Consul is played on the core alone, and by the suites with a real one")
     }
     async fn source(&mut self, registry: &str, readable: bool) -> Result<()> {
         let folder = self.folder(registry)?;

@@ -28,12 +28,14 @@ pub(super) enum Said {
 }
 
 impl Cluster {
-    pub(super) fn new(spec: &ClusterSpec) -> Result<Self> {
+    /// `consul` where one is read beside it, whose copies in the cluster then declare nothing.
+    pub(super) fn new(spec: &ClusterSpec, consul: bool) -> Result<Self> {
         let id = ClusterId::new(&spec.cluster)?;
         let mut options = Options::new(id.clone())?;
         options.system_namespace = NamespaceName::new(&spec.system_namespace)?;
         options.revision = spec.revision.as_deref().map(Into::into);
         options.namespaces = spec.namespaces.iter().map(NamespaceName::new).collect::<Result<_, _>>()?;
+        options.consul_domains = consul.then(|| "consul".into()).into_iter().collect();
         let on = |what: &str| spec.mcs.get(what).copied().unwrap_or_default();
         options.mcs.discovery = on("discovery");
         options.mcs.cluster_local = on("clusterLocal");

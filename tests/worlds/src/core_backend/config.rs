@@ -1,0 +1,91 @@
+//! What the configuration file of such a server says: mesh-wide values and aliases, in the file's own words.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde_json::Value;
+use tributary_model::{
+    Alias, AliasMember, Basis, Collection, CollectionKind, Completeness, Delta, ExportTo, Fact, Hostname,
+    MergeByName, Namespace, PortNumber, RegistryName, Scope, Settings,
+};
+
+use crate::schema::Stage;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct AliasSpec {
+    host: String,
+    namespace: Option<String>,
+    active_until_healthy_below: Option<u32>,
+    members: Vec<MemberSpec>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct MemberSpec {
+    host: String,
+    registry: Option<String>,
+    namespace: Option<String>,
+    #[serde(default)]
+    ports: BTreeMap<u16, u16>,
+    weight: Option<u32>,
+    #[serde(default)]
+    standby: bool,
+}
+
+impl MemberSpec {
+    fn member(&self) -> Result<AliasMember> {
+        let number = |port: u16| PortNumber::new(u32::from(port));
+        let ports = self.ports.iter().map(|(own, theirs)| Ok((number(*own)?, number(*theirs)?)));
+        Ok(AliasMember {
+            registry: self.registry.as_deref().map(RegistryName::new).transpose()?,
+            namespace: self.namespace.as_deref().map(Namespace::new).transpose()?,
+            ports: ports.collect::<Result<_>>()?,
+            weight: self.weight,
+            standby: self.standby,
+            ..AliasMember::new(Hostname::new(&self.host)?)
+        })
+    }
+}
+
+fn alias(value: &Value) -> Result<Fact> {
+    let spec: AliasSpec = serde_json::from_value(value.clone()).context("an alias")?;
+    let alias = Alias {
+        namespace: Namespace::new(spec.namespace.as_deref().unwrap_or("default"))?,
+        export: ExportTo::Default,
+        members: spec.members.iter().map(MemberSpec::member).collect::<Result<_>>()?,
+        active_until_healthy_below: spec.active_until_healthy_below,
+        active_until_silent_for: None,
+        by_name: false,
+    };
+    Ok(Fact::Alias(Hostname::new(&spec.host)?, Arc::new(alias)))
+}
+
+fn settings(stage: &Stage) -> Result<Settings> {
+    let flat = stage.kubernetes.as_ref().and_then(|spec| spec.cross_network.as_deref());
+    let merge_by_name = match stage.merge_by_name.as_deref() {
+        None | Some("off") => MergeByName::Off,
+        Some("report") => MergeByName::Report,
+        Some("on") => MergeByName::On,
+        Some(other) => anyhow::bail!("mergeByName is off, report or on, not {other:?}"),
+    };
+    Ok(Settings {
+        cross_network_direct: flat.map(|value| value == "direct"),
+        merge_by_name: Some(merge_by_name),
+        ..Settings::default()
+    })
+}
+
+/// All that it says, as a complete list.
+pub(super) fn words(stage: &Stage) -> Result<Vec<Delta>> {
+    let scope = Scope::new("file")?;
+    let collection = Collection { scope: scope.clone(), kind: CollectionKind::Settings };
+    let facts = stage.aliases.iter().map(alias).chain([settings(stage).map(|s| Fact::Settings(Arc::new(s)))]);
+    let puts = facts.map(|fact| Ok(Delta::Put(scope.clone(), fact?, Basis::Authoritative)));
+    let mut out = vec![Delta::Required(vec![collection.clone()]), Delta::Restart(collection.clone())];
+    out.extend(puts.collect::<Result<Vec<_>>>()?);
+    out.push(Delta::Synced(collection, Completeness::Complete));
+    Ok(out)
+}

@@ -1,0 +1,72 @@
+//! A Consul that lives in memory: what it answers about a service goes through the registry's own reading and
+//! mapping, one answer at a time, as its watches would bring them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use serde_json::Value;
+use tributary_consul::config::Select;
+use tributary_consul::content::Instances;
+use tributary_consul::map::name::Part;
+use tributary_consul::map::{Area, MapConfig, Pool, facts, keys, read};
+use tributary_consul::wire;
+use tributary_model::{
+    Basis, ClusterId, Collection, CollectionKind, Completeness, Delta, Evidence, RegistryName, Scope,
+};
+
+use crate::schema::ConsulSpec;
+
+/// One datacenter of a Consul.
+pub(super) struct Consul {
+    pub(super) name: RegistryName,
+    pub(super) scope: Scope,
+    area: Area,
+    config: MapConfig,
+    pool: Pool,
+}
+
+impl Consul {
+    /// `cluster` is the one that is watched directly beside it.
+    pub(super) fn new(spec: &ConsulSpec, cluster: Option<&str>) -> Result<Self> {
+        let scope = Scope::new(&spec.datacenter)?;
+        let mut config = MapConfig::new()?;
+        config.cluster = cluster.map(ClusterId::new).transpose()?;
+        config.direct.clusters =
+            cluster.map(ClusterId::new).transpose()?.into_iter().collect::<BTreeSet<_>>();
+        let nodes =
+            spec.sync_nodes.iter().map(|(node, cluster)| Ok((node.clone(), ClusterId::new(cluster)?)));
+        config.direct.nodes = nodes.collect::<Result<BTreeMap<_, _>>>()?;
+        let part = Part { datacenter: spec.datacenter.clone(), ..Part::default() };
+        let area = Area::new(part, &spec.datacenter, scope.clone());
+        Ok(Self { name: RegistryName::new("consul")?, scope, area, config, pool: Pool::default() })
+    }
+    /// What is said of a Consul without services.
+    pub(super) fn first_words(&self) -> Vec<Delta> {
+        let collections = [CollectionKind::Services, CollectionKind::Groups]
+            .map(|kind| Collection { scope: self.scope.clone(), kind });
+        let required = Delta::Required(collections.to_vec());
+        let synced = collections.clone().map(|c| Delta::Synced(c, Completeness::Complete));
+        std::iter::once(required).chain(collections.map(Delta::Restart)).chain(synced).collect()
+    }
+    /// What is said when a service has these instances, as `/v1/health/service/NAME` answers; none is a service that
+    /// has gone.
+    pub(super) fn answer(&mut self, service: &str, instances: &[Value]) -> Result<Vec<Delta>> {
+        if instances.is_empty() {
+            let keys = keys(&self.area, service, &self.config);
+            return Ok(keys.into_iter().map(|key| Delta::Drop(key, Evidence::Confirmed)).collect());
+        }
+        let body = serde_json::to_vec(instances)?;
+        let entries = wire::health(Some("application/json"), &body)?;
+        let read = read(
+            &Instances::new(entries, false, &Select::default()).entries,
+            &self.area,
+            &self.config,
+            false,
+            &mut self.pool,
+        );
+        let mapped = facts(&self.area, service, &read, &self.config);
+        let put = |fact| Delta::Put(self.scope.clone(), fact, Basis::Authoritative);
+        let problem = |(object, problem)| Delta::Problem(object, Some(problem));
+        Ok(mapped.facts.into_iter().map(put).chain(mapped.problems.into_iter().map(problem)).collect())
+    }
+}

@@ -33,6 +33,8 @@ pub struct ConsulConfig {
     pub partitions: Vec<String>,
     /// Peers whose imported services are followed beside the local ones.
     pub peers: Vec<String>,
+    /// Of what all that there is is followed, in place of the lists above.
+    pub discover: Discover,
     /// As whom.
     pub auth: Auth,
     /// How the connection is secured.
@@ -59,6 +61,7 @@ impl ConsulConfig {
             namespaces: Vec::new(),
             partitions: Vec::new(),
             peers: Vec::new(),
+            discover: Discover::default(),
             auth: Auth::default(),
             tls: Tls::default(),
             select: Select::default(),
@@ -123,6 +126,25 @@ pub enum Datacenters {
     All,
     /// These.
     Listed(Vec<String>),
+}
+
+/// Which lists of scopes below a datacenter are asked for again and again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Discover {
+    /// All partitions.
+    pub partitions: bool,
+    /// All namespaces of each partition.
+    pub namespaces: bool,
+    /// All peers of the agent's own datacenter.
+    pub peers: bool,
+}
+
+impl Discover {
+    /// Whether any is.
+    #[must_use]
+    pub const fn any(&self) -> bool {
+        self.partitions || self.namespaces || self.peers
+    }
 }
 
 /// As whom requests are made.

@@ -6,11 +6,13 @@
 
 mod discover;
 mod fetch;
+mod lists;
 mod parts;
 mod place;
+mod scopes;
 mod status;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,6 +62,10 @@ pub(crate) struct Rim {
     discovery: Backoff,
     discover_at: Option<Instant>,
     discovered: bool,
+    /// The datacenters whose lists of scopes are asked for.
+    listed: BTreeSet<String>,
+    /// What has been said once of lists that this Consul does not have.
+    without: BTreeSet<String>,
     files_at: Instant,
     status_at: Instant,
     token_busy: bool,
@@ -90,6 +96,8 @@ impl Rim {
             discovery: Backoff::new(policy),
             discover_at: None,
             discovered: false,
+            listed: BTreeSet::new(),
+            without: BTreeSet::new(),
             files_at: now + config.timing.files,
             status_at: now,
             token_busy: false,
@@ -124,10 +132,10 @@ impl Rim {
     /// Says what must be known before this registry counts, as far as that is known itself.
     fn announce(&self) {
         let known = match &self.config.datacenters {
-            Datacenters::Listed(names) => {
+            Datacenters::Listed(names) if !self.config.discover.any() => {
                 parts::of(&self.config, names, names.first().map_or("", |name| name))
             }
-            Datacenters::Local | Datacenters::All => Vec::new(),
+            Datacenters::Local | Datacenters::All | Datacenters::Listed(_) => Vec::new(),
         };
         let scopes = known.iter().filter_map(|part| parts::scope(part).ok());
         let all = std::iter::once(parts::directory()).flatten().chain(scopes);
@@ -183,7 +191,7 @@ impl Rim {
 
     fn step(&mut self, place: usize, input: Input) {
         let (now, chance) = (self.now(), self.chance.unit());
-        let Some(known) = self.places.get_mut(place) else { return };
+        let Some(known) = self.places.get_mut(place).filter(|place| !place.retired) else { return };
         let outputs = known.machine.step(now, chance, input);
         let mut said = Vec::new();
         let mut reread = false;
@@ -211,7 +219,8 @@ impl Rim {
     /// When something is to be done without anything having come.
     fn due(&self) -> Instant {
         let now = self.now();
-        let machines = self.places.iter().filter_map(|place| place.machine.due(now));
+        let places = self.places.iter().filter(|place| !place.retired);
+        let machines = places.filter_map(|place| place.machine.due(now));
         let machines = machines.min().map(|at| self.start + Duration::from_millis(at.0));
         let times = [machines, self.discover_at, self.token_at, Some(self.files_at), Some(self.status_at)];
         times.into_iter().flatten().min().unwrap_or(self.files_at)
@@ -227,7 +236,7 @@ impl Rim {
         let now = Instant::now();
         if self.discover_at.is_some_and(|at| at <= now) {
             self.discover_at = None;
-            self.tasks.spawn(discover::discover(self.client.clone(), self.config.timing.grace));
+            self.tasks.spawn(discover::discover(self.client.clone(), Arc::clone(&self.config)));
         }
         if self.token_at.is_some_and(|at| at <= now) {
             self.token_at = None;

@@ -9,19 +9,22 @@ use tributary_model::{Completeness, Delta, Scope, SourceState, SourceStatus};
 use tributary_registry_api::{Reason, RegistryError};
 
 use super::fetch::Fetch;
+use super::lists::{Asker, Below};
 use super::place::{Place, collections};
 use super::{Done, Rim, parts};
 use crate::answer::Failure;
 use crate::client::{Client, Fault, Get};
-use crate::config::Datacenters;
+use crate::config::{ConsulConfig, Datacenters};
 use crate::map::name::Part;
 use crate::modes::{Input, Settings};
 use crate::wire::lists::datacenters;
 
 /// What the agent says of datacenters.
 pub(super) struct Discovered {
-    own: String,
-    all: Vec<String>,
+    pub(super) own: String,
+    pub(super) all: Vec<String>,
+    /// What each wanted datacenter has below it, where that is asked for.
+    pub(super) below: Vec<(String, Result<Below, Fault>)>,
 }
 
 #[derive(Deserialize)]
@@ -36,22 +39,49 @@ struct AgentConfig {
     datacenter: String,
 }
 
-pub(super) async fn discover(client: Client, timeout: Duration) -> Done {
-    Done::Discovered(ask(&client, timeout).await)
+pub(super) async fn discover(client: Client, config: Arc<ConsulConfig>) -> Done {
+    Done::Discovered(ask(&client, &config).await)
+}
+
+/// Which of the datacenters that an agent knows are followed.
+fn wanted(config: &ConsulConfig, own: &str, all: &[String]) -> Vec<String> {
+    match &config.datacenters {
+        Datacenters::Local => vec![own.to_owned()],
+        Datacenters::All => all.to_vec(),
+        Datacenters::Listed(names) => names.clone(),
+    }
 }
 
 /// Asks the first address that answers. An agent that does not say where it is because the token may not read it lists
 /// its own datacenter first.
-async fn ask(client: &Client, timeout: Duration) -> Result<Discovered, Fault> {
+async fn ask(client: &Client, config: &ConsulConfig) -> Result<Discovered, Fault> {
     let mut last = None;
     for server in 0..client.addresses() {
-        match ask_one(client, server, timeout).await {
+        match ask_all(client, server, config).await {
             Ok(found) => return Ok(found),
             Err(fault) => last = Some(fault),
         }
     }
     let none = || Fault { failure: Failure::Config, reason: Reason::new("there is no address to ask") };
     Err(last.unwrap_or_else(none))
+}
+
+async fn ask_all(client: &Client, server: usize, config: &ConsulConfig) -> Result<Discovered, Fault> {
+    let timeout = config.timing.grace;
+    let mut found = ask_one(client, server, timeout).await?;
+    if !config.discover.any() {
+        return Ok(found);
+    }
+    for datacenter in wanted(config, &found.own, &found.all) {
+        let asker = Asker { client, config, server, own: &found.own, timeout };
+        let below = asker.below(&datacenter).await;
+        found.below.push((datacenter, below));
+    }
+    // where no list at all can be had another address may do better
+    match found.below.iter().all(|(_, below)| below.is_err()).then(|| found.below.pop()).flatten() {
+        Some((_, Err(fault))) => Err(fault),
+        _ => Ok(found),
+    }
 }
 
 async fn ask_one(client: &Client, server: usize, timeout: Duration) -> Result<Discovered, Fault> {
@@ -62,33 +92,50 @@ async fn ask_one(client: &Client, server: usize, timeout: Duration) -> Result<Di
     let all = datacenters(raw.content_type.as_deref(), &body).map_err(|error| broken(error.to_string()))?;
     let first = all.first().cloned().ok_or_else(|| broken("the list of datacenters is empty".to_owned()))?;
     if all.len() == 1 {
-        return Ok(Discovered { own: first, all });
+        return Ok(Discovered { own: first, all, below: Vec::new() });
     }
     let own = match client.get(server, &get(&["agent", "self"])).await {
         Ok(raw) => serde_json::from_slice::<AgentSelf>(&raw.body.unwrap_or_default()).ok(),
         Err(_) => None,
     };
-    Ok(Discovered { own: own.map_or(first, |own| own.config.datacenter), all })
+    Ok(Discovered { own: own.map_or(first, |own| own.config.datacenter), all, below: Vec::new() })
+}
+
+/// What a scope says of itself whose list could not be had.
+pub(super) fn failed(fault: &Fault, after: Duration) -> SourceStatus {
+    let state = match fault.failure {
+        Failure::Auth => SourceState::AuthFailed,
+        Failure::Config | Failure::Unsupported => SourceState::Forbidden,
+        Failure::Broken => SourceState::Broken,
+        Failure::Transient | Failure::Overload => SourceState::Unreachable,
+    };
+    SourceStatus { retry_in: Some(after), ..SourceStatus::new(state, fault.reason.shared()) }
 }
 
 impl Rim {
     /// The datacenters are known: scopes that are new begin. One that is not listed any more stays, since an agent that
     /// has lost sight of a datacenter does not list it either.
     pub(super) fn discovered(&mut self, found: &Discovered) -> Result<(), RegistryError> {
-        self.discovery.reset();
-        let wanted = match &self.config.datacenters {
-            Datacenters::Local => vec![found.own.clone()],
-            Datacenters::All => found.all.clone(),
-            Datacenters::Listed(names) => names.clone(),
+        let wanted = wanted(&self.config, &found.own, &found.all);
+        let asks = self.config.datacenters == Datacenters::All || self.config.discover.any();
+        let parts = match found.below.is_empty() {
+            true => parts::of(&self.config, &wanted, &found.own),
+            false => self.below(&found.below),
         };
-        if self.config.datacenters == Datacenters::All || !self.discovered {
-            self.add_places(&parts::of(&self.config, &wanted, &found.own), &found.own)?;
+        if asks || !self.discovered {
+            self.add_places(&parts, &found.own)?;
         }
-        if self.config.datacenters == Datacenters::All {
-            self.discover_at = Some(Instant::now() + self.config.timing.poll);
+        let fails = found.below.iter().any(|(_, below)| below.is_err());
+        if !fails {
+            self.discovery.reset();
+        }
+        if asks {
+            let pause = if fails { self.discovery.next(&mut self.chance) } else { self.config.timing.poll };
+            self.discover_at = Some(Instant::now() + pause);
         }
         self.discovered = true;
         self.say_directory(found);
+        self.judge_scopes(&found.below);
         Ok(())
     }
 
@@ -103,13 +150,10 @@ impl Rim {
             self.by_scope.insert(scope, self.places.len());
             self.places.push(place);
         }
-        if self.places.len() == before {
+        if self.places.len() == before && self.discovered {
             return Ok(());
         }
-        let known = self.by_scope.keys().cloned();
-        let scopes = parts::directory().into_iter().chain(known);
-        let required = scopes.flat_map(|scope| collections(&scope)).collect();
-        self.out.send(Delta::Required(required));
+        self.require();
         for place in before..self.places.len() {
             if let Some(place) = self.places.get(place) {
                 self.out.send_all(collections(&place.area.scope).map(Delta::Restart));
@@ -117,6 +161,15 @@ impl Rim {
             self.step(place, Input::Started);
         }
         Ok(())
+    }
+
+    /// Says what must be known before this registry counts.
+    pub(super) fn require(&self) {
+        let known = self.by_scope.keys().cloned();
+        let lists = self.listed.iter().filter_map(|datacenter| parts::lists(datacenter));
+        let scopes = parts::directory().into_iter().chain(lists).chain(known);
+        let required = scopes.flat_map(|scope| collections(&scope)).collect();
+        self.out.send(Delta::Required(required));
     }
 
     fn place(&self, part: &Part, own: &str, scope: Scope, scopes: usize) -> Result<Place, RegistryError> {
@@ -155,14 +208,7 @@ impl Rim {
         if self.discovered {
             return;
         }
-        let state = match fault.failure {
-            Failure::Auth => SourceState::AuthFailed,
-            Failure::Config | Failure::Unsupported => SourceState::Forbidden,
-            Failure::Broken => SourceState::Broken,
-            Failure::Transient | Failure::Overload => SourceState::Unreachable,
-        };
-        let status =
-            SourceStatus { retry_in: Some(after), ..SourceStatus::new(state, fault.reason.shared()) };
+        let status = failed(fault, after);
         if let Some(scope) = parts::directory() {
             self.out.send(Delta::Status(scope, status));
         }

@@ -1,11 +1,12 @@
 //! A request of a machine as HTTP, and its answer decoded.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_registry_api::Reason;
 
-use crate::answer::Failure;
+use crate::answer::{Failure, Headers};
 use crate::client::{Client, Fault, Get, Raw};
 use crate::config::ConsulConfig;
 use crate::content::{Instances, Marks, Names};
@@ -24,13 +25,15 @@ pub(super) struct Fetch {
     part: Arc<Part>,
     /// Whether the agent is to pass the question on to another datacenter.
     elsewhere: bool,
+    /// Whether the leader's lists no longer name the scope: it then has no names where it is not found.
+    pub(super) unlisted: bool,
     config: Arc<ConsulConfig>,
 }
 
 impl Fetch {
     pub(super) fn new(client: Client, part: Part, own: &str, config: Arc<ConsulConfig>) -> Self {
         let elsewhere = !part.datacenter.eq_ignore_ascii_case(own);
-        Self { client, part: Arc::new(part), elsewhere, config }
+        Self { client, part: Arc::new(part), elsewhere, unlisted: false, config }
     }
 
     pub(super) async fn run(self, request: Request) -> Result<Answer, Fault> {
@@ -38,7 +41,14 @@ impl Fetch {
         let path = self.path(&what);
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let get = Get { path: &path, query: self.query(&what, mode), timeout, skip };
-        let raw = self.client.get(server, &get).await?;
+        let raw = match self.client.get(server, &get).await {
+            Err(fault) if self.unlisted && what == What::Names && fault.failure == Failure::Unsupported => {
+                let headers = Headers { index: Some(1), known_leader: Some(true), ..Headers::default() };
+                let none = Names::new(BTreeMap::new(), &self.config.select);
+                return Ok(Answer::Names(headers, Some(none)));
+            }
+            other => other?,
+        };
         let large = raw.body.as_ref().is_some_and(|body| body.len() > LARGE);
         let (fetch, named) = (self.clone(), what);
         let decoded = if large {

@@ -13,20 +13,41 @@ pub(super) fn of(config: &ConsulConfig, datacenters: &[String], own: &str) -> Ve
     let or_default = |names: &[String]| if names.is_empty() { vec![String::new()] } else { names.to_vec() };
     let (partitions, namespaces) = (or_default(&config.partitions), or_default(&config.namespaces));
     let mut out = Vec::new();
-    for partition in &partitions {
-        for namespace in &namespaces {
-            let part = |datacenter: &str, peer: &str| Part {
-                datacenter: datacenter.to_owned(),
-                partition: partition.clone(),
-                namespace: namespace.clone(),
-                peer: peer.to_owned(),
-            };
-            out.extend(datacenters.iter().map(|datacenter| part(datacenter, "")));
-            out.extend(config.peers.iter().map(|peer| part(own, peer)));
+    for datacenter in datacenters {
+        for partition in &partitions {
+            below(datacenter, partition, &namespaces, &[], &mut out);
         }
     }
-    out.truncate(MOST);
-    out
+    for (partition, namespace) in partitions.iter().flat_map(|p| namespaces.iter().map(move |n| (p, n))) {
+        out.extend(config.peers.iter().map(|peer| part(own, partition, namespace, peer)));
+    }
+    bounded(out)
+}
+
+/// No more than one registry has.
+pub(super) fn bounded(mut parts: Vec<Part>) -> Vec<Part> {
+    parts.truncate(MOST);
+    parts
+}
+
+/// The namespaces of one partition, and its peers in each.
+pub(super) fn below(
+    datacenter: &str,
+    partition: &str,
+    namespaces: &[String],
+    peers: &[String],
+    out: &mut Vec<Part>,
+) {
+    for namespace in namespaces {
+        out.push(part(datacenter, partition, namespace, ""));
+        out.extend(peers.iter().map(|peer| part(datacenter, partition, namespace, peer)));
+    }
+}
+
+fn part(datacenter: &str, partition: &str, namespace: &str, peer: &str) -> Part {
+    let [datacenter, partition, namespace, peer] =
+        [datacenter, partition, namespace, peer].map(str::to_owned);
+    Part { datacenter, partition, namespace, peer }
 }
 
 /// The scope of a part: `dc1`, `dc1/eu/shop`, `dc1@east`.
@@ -44,6 +65,11 @@ pub(super) fn scope(part: &Part) -> Result<Scope, InvalidName> {
 /// The scope of the list of datacenters itself. No datacenter can have its name.
 pub(super) fn directory() -> Option<Scope> {
     Scope::new("(datacenters)").ok()
+}
+
+/// The scope of a datacenter's own lists, where they are asked for.
+pub(super) fn lists(datacenter: &str) -> Option<Scope> {
+    Scope::new(format!("({})", visible(datacenter))).ok()
 }
 
 fn visible(text: &str) -> String {
@@ -83,7 +109,7 @@ mod tests {
         let mut config = mk_config();
         config.namespaces = vec!["a".into(), "b/c".into()];
         config.peers = vec!["east".into()];
-        assert_eq!(names(&config, &["dc1"]), ["dc1//a", "dc1//a@east", "dc1//b%2fc", "dc1//b%2fc@east"]);
+        assert_eq!(names(&config, &["dc1"]), ["dc1//a", "dc1//b%2fc", "dc1//a@east", "dc1//b%2fc@east"]);
         config.partitions = vec!["eu".into()];
         assert_eq!(names(&config, &["dc1"])[0], "dc1/eu/a");
     }
@@ -92,5 +118,7 @@ mod tests {
     fn no_part_takes_the_directorys_name() {
         let part = Part { datacenter: "(datacenters)".into(), ..Part::default() };
         assert_ne!(scope(&part).unwrap(), directory().unwrap());
+        let part = Part { datacenter: "(dc1)".into(), ..Part::default() };
+        assert_ne!(scope(&part).unwrap(), lists("dc1").unwrap());
     }
 }

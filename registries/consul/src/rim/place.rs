@@ -35,6 +35,10 @@ pub(super) struct Place {
     /// Why the last request that came to nothing did, until one does not.
     pub(super) fault: Option<Reason>,
     pub(super) told: Option<SourceStatus>,
+    /// In how many lists, one after the other, it was missing.
+    pub(super) missed: u32,
+    /// It is gone, with all that it had; nothing is asked any more.
+    pub(super) retired: bool,
     /// Services whose last answer could not be read.
     unread: BTreeSet<Arc<str>>,
     /// Which objects of a service have been said to be bad.
@@ -55,6 +59,8 @@ impl Place {
             under_way: BTreeMap::new(),
             fault: None,
             told: None,
+            missed: 0,
+            retired: false,
             unread: BTreeSet::new(),
             problems: BTreeMap::new(),
         }

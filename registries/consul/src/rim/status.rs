@@ -18,7 +18,7 @@ impl Rim {
             self.status_at = at + STATUS;
         }
         let mut said = Vec::new();
-        for place in &mut self.places {
+        for place in self.places.iter_mut().filter(|place| !place.retired) {
             if !periodic && place.told.as_ref().is_some_and(|told| told.state == place.machine.state()) {
                 continue;
             }

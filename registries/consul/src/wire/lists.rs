@@ -47,6 +47,19 @@ pub fn datacenters(content_type: Option<&str>, body: &[u8]) -> Result<Vec<String
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
+struct Named {
+    name: String,
+}
+
+/// The names of `/v1/partitions`, `/v1/namespaces` and `/v1/peerings`.
+pub fn named(content_type: Option<&str>, body: &[u8]) -> Result<Vec<String>, WireError> {
+    let named: Vec<Named> = read(content_type, body)?;
+    at_most("names", named.len(), 10_000)?;
+    Ok(named.into_iter().map(|named| named.name).collect())
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
 struct Peering {
     #[serde(default, deserialize_with = "or_default")]
     stream_status: Stream,

@@ -80,7 +80,10 @@ impl Seen {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) own: String,
+    /// By name; a part of one by its scope's name, `dc1/eu/shop` or `dc1@east`.
     pub(crate) datacenters: BTreeMap<String, Datacenter>,
+    /// What `/v1/namespaces`, `/v1/partitions` and `/v1/peerings` list; 404 for those that are not here.
+    pub(crate) lists: BTreeMap<&'static str, Vec<String>>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) seen: Vec<Seen>,
     /// Tokens that are taken, with who they are; none takes everybody.
@@ -126,6 +129,15 @@ impl Fake {
         let out = change(&mut self.state.lock());
         self.moved.send_modify(|n| *n += 1);
         out
+    }
+    /// A part of a datacenter, by its scope's name, has come.
+    pub(crate) fn add(&self, scope: &str) {
+        let fresh = Datacenter { catalog: 10, checks: 10, extinction: 5, ..Datacenter::default() };
+        self.change(|state| state.datacenters.insert(scope.to_owned(), fresh));
+    }
+    /// A list names these.
+    pub(crate) fn list(&self, what: &'static str, names: &[&str]) {
+        self.change(|state| state.lists.insert(what, names.iter().map(|name| (*name).to_owned()).collect()));
     }
     /// A datacenter has this service with these instances; with none it has no such service.
     pub(crate) fn set(&self, datacenter: &str, name: &str, entries: Vec<Value>) {

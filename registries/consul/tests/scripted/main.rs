@@ -11,5 +11,6 @@ mod answers;
 mod conformance;
 mod fake;
 mod manners;
+mod scopes;
 mod serve;
 mod stage;

@@ -70,6 +70,7 @@ async fn answer(state: &Shared, moved: &watch::Sender<u64>, request: &Parts) -> 
         if let Some(refused) = refused(state, &path, &query, token.as_deref()) {
             return refused;
         }
+        let query = in_peer(&path, &query);
         let plain = plain(&state.lock(), &path, &query, token.as_deref());
         let Some(plain) = plain else { return status(404, "no such path") };
         let late = Instant::now() >= until;
@@ -90,8 +91,29 @@ async fn answer(state: &Shared, moved: &watch::Sender<u64>, request: &Parts) -> 
     }
 }
 
+/// A peering is asked for by its path, and its services by the query.
+fn in_peer(path: &str, query: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut query = query.clone();
+    if let Some(peer) = path.strip_prefix("/v1/peering/") {
+        query.insert("peer".to_owned(), peer.to_owned());
+    }
+    query
+}
+
 fn dc<'a>(state: &'a State, query: &BTreeMap<String, String>) -> Option<&'a Datacenter> {
-    state.datacenters.get(query.get("dc").unwrap_or(&state.own))
+    let of = |name: &str| query.get(name).map(String::as_str).unwrap_or_default();
+    let mut name = query.get("dc").unwrap_or(&state.own).clone();
+    if query.contains_key("ns") {
+        name = format!("{name}/{}/{}", of("partition"), of("ns"));
+    }
+    if query.contains_key("peer") {
+        name = format!("{name}@{}", of("peer"));
+    }
+    state.datacenters.get(&name)
+}
+
+fn is_list(path: &str) -> bool {
+    ["/v1/namespaces", "/v1/partitions", "/v1/peerings"].contains(&path)
 }
 
 fn refused(
@@ -105,6 +127,9 @@ fn refused(
     if !known {
         return Some(status(403, "ACL not found"));
     }
+    if query.contains_key("ns") || query.contains_key("peer") || is_list(path) {
+        return None;
+    }
     let Some(dc) = dc(&state, query) else { return Some(status(500, "No path to datacenter")) };
     if path == "/v1/catalog/datacenters"
         && query.is_empty()
@@ -116,8 +141,20 @@ fn refused(
 }
 
 fn plain(state: &State, path: &str, query: &BTreeMap<String, String>, token: Option<&str>) -> Option<Plain> {
-    let dc = dc(state, query)?;
-    let mut names: Vec<&String> = state.datacenters.keys().collect();
+    if is_list(path) {
+        let names = state.lists.get(path.strip_prefix("/v1/")?)?;
+        return Some(Plain { index: 1, body: names.iter().map(|name| json!({"Name": name})).collect() });
+    }
+    let Some(dc) = dc(state, query) else {
+        // of a part that is not there services can be asked for, and are none
+        return path.starts_with("/v1/health/service/").then(|| Plain { index: 1, body: json!([]) });
+    };
+    if path.starts_with("/v1/peering/") {
+        let names: Vec<&String> = dc.services.keys().collect();
+        return Some(Plain { index: 1, body: json!({"StreamStatus": {"ImportedServices": names}}) });
+    }
+    let is_whole = |name: &&String| !name.contains(['/', '@']);
+    let mut names: Vec<&String> = state.datacenters.keys().filter(is_whole).collect();
     names.sort_by_key(|name| **name != state.own);
     let plain = match path {
         "/v1/catalog/datacenters" => Plain { index: 1, body: json!(names) },

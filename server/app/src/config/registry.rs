@@ -54,7 +54,8 @@ pub struct RegistryConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
     /// `kubernetes`: the only namespaces that are read, for an account that may not read all; all
-    /// when left out. `consul`: namespaces (Enterprise).
+    /// when left out. `consul`: namespaces (Enterprise), each as a scope of its own;
+    /// `[all]` for all that there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespaces: Option<Vec<String>>,
     /// `kubernetes`: multi-cluster services; all of it is off when left out.
@@ -83,10 +84,11 @@ pub struct RegistryConfig {
     /// `consul`: datacenters that are asked at addresses of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datacenter_addresses: Option<BTreeMap<String, Vec<String>>>,
-    /// `consul`: partitions (Enterprise).
+    /// `consul`: partitions (Enterprise), each as a scope of its own; `[all]` for all that there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partitions: Option<Vec<String>>,
-    /// `consul`: peers whose imported services are followed beside the local ones.
+    /// `consul`: peers whose imported services are followed beside the local ones; `[all]` for all of the agent's
+    /// own datacenter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peers: Option<Vec<String>>,
     /// `consul`: the file that holds the ACL token; read again when it changes.

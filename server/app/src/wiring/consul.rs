@@ -45,9 +45,9 @@ fn scopes(registry: &RegistryConfig, out: &mut ConsulConfig) {
         let all = names.iter().any(|name| name == ALL);
         out.datacenters = if all { Datacenters::All } else { Datacenters::Listed(names.clone()) };
     }
-    set(&mut out.namespaces, &registry.namespaces);
-    set(&mut out.partitions, &registry.partitions);
-    set(&mut out.peers, &registry.peers);
+    out.discover.namespaces = listed(&mut out.namespaces, registry.namespaces.as_ref());
+    out.discover.partitions = listed(&mut out.partitions, registry.partitions.as_ref());
+    out.discover.peers = listed(&mut out.peers, registry.peers.as_ref());
     out.mode = match registry.mode {
         None => out.mode,
         Some(ModeConfig::Auto) => ModeChoice::Auto,
@@ -82,6 +82,16 @@ fn secrets(registry: &RegistryConfig, out: &mut ConsulConfig) {
     if tls.server_name.is_some() {
         out.tls.server_name.clone_from(&tls.server_name);
     }
+}
+
+/// The names that are given; or, where that is `all`, none, and whether it is.
+fn listed(to: &mut Vec<String>, names: Option<&Vec<String>>) -> bool {
+    let Some(names) = names else { return false };
+    let all = names.iter().any(|name| name == ALL);
+    if !all {
+        to.clone_from(names);
+    }
+    all
 }
 
 fn selection(registry: &RegistryConfig, aliases: &[AliasConfig], out: &mut ConsulConfig) {
@@ -225,6 +235,14 @@ mod tests {
             (config.namespaces[0].as_str(), config.partitions[0].as_str(), config.peers[0].as_str()),
             ("n", "p", "q")
         );
+        assert!(!config.discover.any());
+        let all = mk(
+            "{kind: consul, namespaces: [all], partitions: [all], peers: [all]}",
+            "[]",
+            Environment::default(),
+        );
+        assert!(all.discover.namespaces && all.discover.partitions && all.discover.peers);
+        assert!(all.namespaces.is_empty() && all.peers.is_empty());
         assert!(matches!(&config.auth.token, TokenSource::Login { method, bearer }
             if method == "k8s" && bearer.ends_with("serviceaccount/token")));
         let select = &config.select;

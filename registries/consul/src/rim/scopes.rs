@@ -1,0 +1,126 @@
+//! Scopes that lists name, and scopes that they name no more.
+//!
+//! A scope that is new begins. One that two lists in a row lack, which the leader gave in full, is taken for gone, but
+//! its services go as all services do: name by name, each confirmed. Once it has none its machine ends.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tributary_model::{Completeness, Delta, SourceState, SourceStatus};
+
+use super::discover::failed;
+use super::lists::Below;
+use super::place::collections;
+use super::{Rim, parts};
+use crate::client::Fault;
+use crate::map::name::Part;
+
+/// How many lists in a row must lack a scope.
+const MISSED: u32 = 2;
+
+impl Rim {
+    /// The scopes of all datacenters whose lists could be had. Where this Consul has no list of namespaces or
+    /// partitions the default is all there is, unless others have been seen: then something is wrong with the answer.
+    pub(super) fn below(&mut self, below: &[(String, Result<Below, Fault>)]) -> Vec<Part> {
+        let mut out = Vec::new();
+        for (datacenter, below) in below {
+            self.listed.insert(datacenter.clone());
+            let Ok(below) = below else { continue };
+            let others = self.places.iter().any(|place| {
+                let part = &place.area.part;
+                let named = !part.namespace.is_empty() || !part.partition.is_empty();
+                part.datacenter == *datacenter && named && !place.retired
+            });
+            if !(others && below.without.iter().any(|what| *what != "peerings")) {
+                out.extend(below.parts.iter().cloned());
+            }
+            for what in &below.without {
+                if self.without.insert(format!("{datacenter}/{what}")) {
+                    tracing::info!(datacenter, what, "this Consul has no such list; the default is followed");
+                }
+            }
+        }
+        parts::bounded(out)
+    }
+
+    /// Says how each datacenter's lists fare, and takes leave of what they name no more.
+    pub(super) fn judge_scopes(&mut self, below: &[(String, Result<Below, Fault>)]) {
+        let mut said = Vec::new();
+        for (datacenter, below) in below {
+            let Some(scope) = parts::lists(datacenter) else { continue };
+            let status = match below {
+                Ok(below) => {
+                    for collection in collections(&scope) {
+                        said.push(Delta::Restart(collection.clone()));
+                        said.push(Delta::Synced(collection, Completeness::Complete));
+                    }
+                    self.judge(datacenter, below);
+                    told(below)
+                }
+                Err(fault) => failed(fault, self.pause()),
+            };
+            said.push(Delta::Status(scope, status));
+        }
+        if !said.is_empty() {
+            self.out.send_all(said);
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        self.discover_at.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()))
+    }
+
+    fn judge(&mut self, datacenter: &str, below: &Below) {
+        if !below.sure {
+            return;
+        }
+        let now = self.now();
+        let mut over = Vec::new();
+        for (at, place) in self.places.iter_mut().enumerate() {
+            if place.retired || place.area.part.datacenter != datacenter {
+                continue;
+            }
+            let listed = below.parts.contains(&place.area.part);
+            place.missed = if listed { 0 } else { place.missed.saturating_add(1) };
+            place.fetch.unlisted = place.missed >= MISSED;
+            let report = place.machine.report(now);
+            if place.fetch.unlisted && report.services == 0 && report.state == SourceState::Live {
+                over.push(at);
+            }
+        }
+        for at in &over {
+            self.retire(*at);
+        }
+        if !over.is_empty() {
+            self.require();
+        }
+    }
+
+    fn retire(&mut self, at: usize) {
+        let Some(place) = self.places.get_mut(at) else { return };
+        place.retired = true;
+        std::mem::take(&mut place.under_way).into_values().for_each(|begun| begun.task.abort());
+        let scope = place.area.scope.clone();
+        self.by_scope.remove(&scope);
+        let status = SourceStatus::new(SourceState::Live, "is gone: no list names it any more");
+        self.out.send(Delta::Status(scope, status));
+    }
+}
+
+fn told(below: &Below) -> SourceStatus {
+    let names = |name: fn(&Part) -> &str| {
+        let all: std::collections::BTreeSet<&str> = below.parts.iter().map(name).collect();
+        all.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(", ")
+    };
+    let mut details = vec![
+        ("partitions", names(|part| &part.partition)),
+        ("namespaces", names(|part| &part.namespace)),
+        ("peers", names(|part| &part.peer)),
+    ];
+    details.retain(|(_, value)| !value.is_empty());
+    if !below.without.is_empty() {
+        details.push(("not in this Consul", below.without.join(", ")));
+    }
+    let details = details.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+    SourceStatus { details, ..SourceStatus::new(SourceState::Live, "") }
+}

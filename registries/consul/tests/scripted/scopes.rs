@@ -1,0 +1,178 @@
+//! Namespaces, partitions and peers that are found: each is a scope of its own, and what a list lacks is not gone by
+//! that alone.
+
+use std::time::Duration;
+
+use tributary_conformance::{Stage, served};
+use tributary_consul::config::Discover;
+use tributary_model::Hostname;
+
+use crate::fake::{Fake, Spoil, mk_entries};
+use crate::stage::{detail, eventually, mk_config, open, until_served};
+
+/// Waits until a host is served at 10.`net`.0.1, or not at all.
+async fn until_host(stage: &Stage, host: &str, net: Option<u8>) {
+    let (name, want) = (Hostname::new(host).unwrap(), net.map(|net| format!("10.{net}.0.1")));
+    let is = |catalog: &tributary_model::Catalog| {
+        let found = served(catalog).remove(&name).unwrap_or_default();
+        found.iter().map(ToString::to_string).collect::<Vec<_>>() == want.iter().cloned().collect::<Vec<_>>()
+    };
+    stage.until(&format!("{host} at {want:?}"), is).await;
+}
+
+/// As many polls of the lists as make sure that what was to happen has.
+async fn polls(fake: &Fake, path: &str, count: usize) {
+    fake.take_seen();
+    let mut seen = 0;
+    eventually("the lists are asked for again", async || {
+        seen += fake.take_seen().iter().filter(|seen| seen.path == path).count();
+        seen >= count
+    })
+    .await;
+}
+
+async fn with_shop() -> (Fake, Stage) {
+    let fake = Fake::start(&["dc1"]).await;
+    fake.list("namespaces", &["default", "shop"]);
+    for (scope, net) in [("dc1//default", 1), ("dc1//shop", 2)] {
+        fake.add(scope);
+        fake.set(scope, "web", mk_entries("web", net, 1..=1));
+    }
+    let mut config = mk_config(&[&fake.url]);
+    config.discover = Discover { namespaces: true, ..Discover::default() };
+    let stage = open(config).await;
+    until_host(&stage, "web.service.consul", Some(1)).await;
+    until_host(&stage, SHOP, Some(2)).await;
+    (fake, stage)
+}
+const SHOP: &str = "web.service.shop.ns.consul";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_namespaces_and_peers_are_found_and_each_is_a_scope_of_its_own() {
+    let fake = Fake::start(&["dc1"]).await;
+    fake.list("partitions", &["default", "eu"]);
+    fake.list("namespaces", &["shop"]);
+    fake.list("peerings", &["east"]);
+    for (scope, net) in [("dc1/default/shop", 1), ("dc1/eu/shop", 2), ("dc1/default/shop@east", 3)] {
+        fake.add(scope);
+        fake.set(scope, "web", mk_entries("web", net, 1..=1));
+    }
+    fake.add("dc1/eu/shop@east");
+    let mut config = mk_config(&[&fake.url]);
+    config.discover = Discover { partitions: true, namespaces: true, peers: true };
+    let stage = open(config).await;
+    stage.until_live().await;
+    until_host(&stage, "web.service.shop.ns.consul", Some(1)).await;
+    until_host(&stage, "web.service.shop.ns.eu.ap.consul", Some(2)).await;
+    until_host(&stage, "web.service.shop.ns.east.peer.consul", Some(3)).await;
+    let scopes = stage.handle.inspect(|core| core.status().remove(0).sources).await.unwrap();
+    let scopes: Vec<String> = scopes.keys().map(ToString::to_string).collect();
+    let want = [
+        "(datacenters)",
+        "(dc1)",
+        "dc1/default/shop",
+        "dc1/default/shop@east",
+        "dc1/eu/shop",
+        "dc1/eu/shop@east",
+    ];
+    assert_eq!(scopes, want);
+    assert_eq!(detail(&stage, "(dc1)", "partitions").await, "default, eu");
+    fake.list("namespaces", &["shop", "new"]);
+    fake.add("dc1/eu/new");
+    fake.set("dc1/eu/new", "web", mk_entries("web", 4, 1..=1));
+    until_host(&stage, "web.service.new.ns.eu.ap.consul", Some(4)).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn neither_an_error_nor_a_short_list_removes_a_scope() {
+    let (fake, stage) = with_shop().await;
+    let spoils = [
+        ("an error", Spoil::Status(500, "No cluster leader")),
+        ("a refusal", Spoil::Status(403, "Permission denied")),
+        ("no such list", Spoil::Status(404, "not a recognized endpoint")),
+        ("a page", Spoil::Body("text/html", b"[]".to_vec())),
+        ("nothing at all", Spoil::Body("application/json", b"[]".to_vec())),
+        ("a server without a leader", Spoil::Header("x-consul-knownleader", "false")),
+        ("a filter", Spoil::Header("x-consul-results-filtered-by-acls", "true")),
+    ];
+    fake.list("namespaces", &["default"]);
+    // nothing but the list keeps the scope's names from being read as none
+    fake.spoil("/v1/namespaces", usize::MAX, Spoil::Status(500, "No cluster leader"));
+    fake.change(|state| drop(state.datacenters.remove("dc1//shop")));
+    for (what, spoil) in spoils {
+        fake.change(|state| {
+            state.rules.clear();
+            state.rules.push(crate::fake::Rule {
+                path: "/v1/namespaces",
+                spares_leader: false,
+                left: usize::MAX,
+                spoil,
+            });
+        });
+        polls(&fake, "/v1/namespaces", 4).await;
+        let found = served(&stage.handle.catalog());
+        assert!(found.contains_key(&Hostname::new(SHOP).unwrap()), "{what} took the namespace away");
+    }
+    fake.heal();
+    until_host(&stage, SHOP, None).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scope_that_lists_name_no_more_goes_when_its_services_have_gone() {
+    let (fake, stage) = with_shop().await;
+    fake.list("namespaces", &["default"]);
+    polls(&fake, "/v1/namespaces", 6).await;
+    until_host(&stage, SHOP, Some(2)).await;
+    fake.change(|state| drop(state.datacenters.remove("dc1//shop")));
+    until_host(&stage, SHOP, None).await;
+    eventually("it is asked for nothing more", async || {
+        fake.take_seen();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        fake.take_seen().iter().all(|seen| seen.query.get("ns").is_none_or(|ns| ns != "shop"))
+    })
+    .await;
+    until_host(&stage, "web.service.consul", Some(1)).await;
+    fake.add("dc1//shop");
+    fake.set("dc1//shop", "web", mk_entries("web", 9, 1..=1));
+    fake.list("namespaces", &["default", "shop"]);
+    until_host(&stage, SHOP, Some(9)).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_is_not_found_is_gone_only_when_no_list_names_it() {
+    let fake = Fake::start(&["dc1"]).await;
+    fake.list("peerings", &["east"]);
+    fake.add("dc1@east");
+    fake.set("dc1@east", "web", mk_entries("web", 3, 1..=1));
+    let mut config = mk_config(&[&fake.url]);
+    config.discover = Discover { peers: true, ..Discover::default() };
+    let stage = open(config).await;
+    let host = "web.service.east.peer.consul";
+    until_host(&stage, host, Some(3)).await;
+    fake.spoil("/v1/peering/east", usize::MAX, Spoil::Status(404, "Peering not found"));
+    polls(&fake, "/v1/peering/east", 3).await;
+    until_host(&stage, host, Some(3)).await;
+    fake.list("peerings", &[]);
+    until_host(&stage, host, None).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consul_without_namespaces_has_the_default_and_says_so() {
+    let fake = Fake::start(&["dc1"]).await;
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=1));
+    let mut config = mk_config(&[&fake.url]);
+    config.discover = Discover { partitions: true, namespaces: true, peers: false };
+    let stage = open(config).await;
+    until_served(&stage, "web", &["10.1.0.1"]).await;
+    stage.until_live().await;
+    assert_eq!(detail(&stage, "(dc1)", "not in this Consul").await, "partitions, namespaces");
+    fake.take_seen();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let asked = fake.take_seen().iter().filter(|seen| seen.path == "/v1/namespaces").count();
+    assert!((1..=8).contains(&asked), "{asked} times in five polls: a loop");
+    stage.drop_now().await;
+}

@@ -81,6 +81,43 @@ async fn one_name_from_both_outlives_each() -> Result<()> {
     load.finish().await.check_clean()
 }
 
+/// A Service and a service of Consul that have one name are served as one, until the name is ambiguous.
+#[tokio::test]
+async fn services_of_one_name_are_one_until_another_namespace_has_it() -> Result<()> {
+    let cluster = ApiServer::start().await?;
+    let consul = Consul::start_with(ConsulOptions::default().server_of(1)).await?;
+    let ip = ports::own_ip()?;
+    let (pod, vm) = (Backend::start_on("pod", ip).await?, Backend::start_on("machine", ip).await?);
+    for namespace in ["shop", "test"] {
+        cluster.api().apply(&mk_namespace(namespace)).await?;
+    }
+    cluster.api().apply(&mk_service("shop", "pay", &[("http", PORT, PORT)])).await?;
+    slices(&cluster, &[pod.addr()]).await?;
+    consul.set("pay", "n1", &[vm.addr()]).await?;
+    let served = Served::start(&json!({
+        "registries": [
+            {"kind": "kubernetes", "name": "east", "kubeconfig": cluster.admin_kubeconfig()?},
+            {"kind": "consul", "name": "consul", "addresses": [consul.url()]},
+        ],
+        "merge": {"byName": "on"},
+    }))
+    .await?;
+    let host = "pay.shop.svc.cluster.local";
+    let (envoy, load) = served.traffic(host, PORT).await?;
+    load.reaches("pod", 20, SOON).await?;
+    load.reaches("machine", 20, SOON).await?;
+    cluster.api().apply(&mk_service("test", "pay", &[("http", PORT, PORT)])).await?;
+    envoy.has_hosts(&outbound(PORT, host), &[pod.addr()], SOON).await?;
+    eventually("the reason to be shown", SOON, || async {
+        let names = served.server.items("merges").await?;
+        ensure!(names[0]["reason"] == "ambiguous", "{names:?}");
+        Ok(())
+    })
+    .await?;
+    load.reaches("pod", 50, SOON).await?;
+    load.finish().await.check_clean()
+}
+
 /// The machine waits while the pod is healthy, and takes over when it is gone.
 #[tokio::test]
 async fn a_standby_in_consul_takes_over_from_the_cluster() -> Result<()> {

@@ -152,6 +152,9 @@ async fn a_peer_that_is_not_found_is_gone_only_when_no_list_names_it() {
     let stage = open(config).await;
     let host = "web.service.east.peer.consul";
     until_host(&stage, host, Some(3)).await;
+    // the index of a peering does not move when it brings another service
+    fake.set("dc1@east", "more", mk_entries("more", 4, 1..=1));
+    until_host(&stage, "more.service.east.peer.consul", Some(4)).await;
     fake.spoil("/v1/peering/east", usize::MAX, Spoil::Status(404, "Peering not found"));
     polls(&fake, "/v1/peering/east", 3).await;
     until_host(&stage, host, Some(3)).await;

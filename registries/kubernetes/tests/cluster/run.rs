@@ -51,6 +51,19 @@ async fn nothing_is_said_of_a_collection_before_all_that_it_joins_has_listed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_changes_while_another_kind_has_not_listed_holds_nobody_up() {
+    let server = shop();
+    server.answer("/pods", None, 1, Answer::Busy(secs(20)));
+    let mut run = RunOf::start(&server);
+    run.pass(secs(5)).await;
+    // marked, and not to be said before the pods have listed
+    server.put("endpointslices", slice("pay", "pay", &["10.0.0.3".to_owned()]));
+    server.put("services", service("late"));
+    run.live().await;
+    assert_eq!((run.services().len(), run.addresses()), (3, 3), "{:?}", run.services());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_forbidden_required_kind_is_told_and_waited_for() {
     let server = shop();
     server.answer("/endpointslices", None, usize::MAX, Answer::Status(403, "no list"));

@@ -137,6 +137,7 @@ impl Selection {
         for &workload in &had {
             if let Some(slot) = workloads.get_mut(workload) {
                 slot.selected_by.retain(|s| *s != id);
+                slot.settle();
             }
         }
         had
@@ -209,6 +210,7 @@ impl Selection {
         let Some(slot) = workloads.get_mut(workload) else { return };
         let (at, hash) = (slot.selected_by.partition_point(|s| *s < id), slot.hash);
         slot.selected_by.insert(at, id);
+        slot.settle();
         if let Some(selecting) = self.get_mut(id) {
             selecting.buckets.add(workload, hash, workloads);
             self.dirty.insert(id);
@@ -217,6 +219,7 @@ impl Selection {
     fn part(&mut self, id: SelectorId, workload: WorkloadId, workloads: &mut Workloads) {
         let Some(slot) = workloads.get_mut(workload) else { return };
         slot.selected_by.retain(|s| *s != id);
+        slot.settle();
         let hash = slot.hash;
         if let Some(selecting) = self.get_mut(id) {
             selecting.buckets.remove(workload, hash, workloads);
@@ -224,7 +227,7 @@ impl Selection {
         }
     }
     fn rarest(&self, namespace: &Namespace, selector: &Selector) -> Option<Pair> {
-        let pairs = selector.labels.pairs().iter();
+        let pairs = selector.labels.pairs();
         let pairs = pairs.map(|(k, v)| (namespace.clone(), Arc::clone(k), Arc::clone(v)));
         pairs.min_by_key(|pair| self.workloads.get(pair).map_or(0, BTreeSet::len))
     }
@@ -261,7 +264,7 @@ fn takes(selector: &Selector, namespace: &Namespace, slot: &WorkloadSlot) -> boo
 /// Every pair by which a workload may be found: a selector reads either its own labels or the
 /// augmented ones.
 fn pairs(namespace: &Namespace, workload: &Workload) -> BTreeSet<Pair> {
-    let all = workload.labels.pairs().iter().chain(workload.augmented.pairs());
+    let all = workload.labels.pairs().chain(workload.augmented.pairs());
     all.map(|(k, v)| (namespace.clone(), Arc::clone(k), Arc::clone(v))).collect()
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct WorkloadSlot {
     pub(crate) hash: u64,
     /// Who says what, the first in precedence first.
     pub(crate) facts: Vec<WorkloadFact>,
-    /// Provenance for addresses that are made from it; shared by all of them.
+    /// Provenance for addresses that are made from it, while it is selected; shared by all of them.
     pub(crate) origin: Option<Arc<Origin>>,
     /// What selects it, sorted.
     pub(crate) selected_by: Vec<SelectorId>,
@@ -58,7 +58,8 @@ impl WorkloadSlot {
 /// All workloads.
 #[derive(Debug, Default)]
 pub(crate) struct Workloads {
-    slots: Vec<Option<WorkloadSlot>>,
+    /// Boxed, because a table of thousands that grows would hold room for as many again.
+    slots: Vec<Option<Box<WorkloadSlot>>>,
     free: Vec<u32>,
     ids: BTreeMap<WorkloadKey, WorkloadId>,
 }
@@ -70,11 +71,11 @@ impl Workloads {
     }
     /// A workload by its number.
     pub(crate) fn get(&self, id: WorkloadId) -> Option<&WorkloadSlot> {
-        self.slots.get(id.0 as usize)?.as_ref()
+        self.slots.get(id.0 as usize)?.as_deref()
     }
     /// A workload by its number, to change.
     pub(crate) fn get_mut(&mut self, id: WorkloadId) -> Option<&mut WorkloadSlot> {
-        self.slots.get_mut(id.0 as usize)?.as_mut()
+        self.slots.get_mut(id.0 as usize)?.as_deref_mut()
     }
     /// Every workload, by key.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (WorkloadId, &WorkloadSlot)> {
@@ -99,6 +100,8 @@ impl Workloads {
         let id = self.intern(key)?;
         let slot = self.get_mut(id)?;
         slot.facts.retain(|f| f.shard != fact.shard);
+        // of nearly every workload one shard speaks
+        slot.facts.reserve_exact(1);
         slot.facts.push(fact);
         slot.facts.sort_by(|a, b| match (shards.get(a.shard), shards.get(b.shard)) {
             (Some(x), Some(y)) => {
@@ -145,15 +148,16 @@ impl Workloads {
             origin: None,
             selected_by: Vec::new(),
         };
-        *self.slots.get_mut(at as usize)? = Some(slot);
+        *self.slots.get_mut(at as usize)? = Some(Box::new(slot));
         self.ids.insert(key.clone(), WorkloadId(at));
         Some(WorkloadId(at))
     }
 }
 
 impl WorkloadSlot {
-    fn settle(&mut self) {
-        let origin = self.first().map(|f| Origin {
+    /// After what is said of it or what selects it changed.
+    pub(crate) fn settle(&mut self) {
+        let origin = self.first().filter(|_| !self.selected_by.is_empty()).map(|f| Origin {
             object: f.workload.source.object.clone(),
             workload: Arc::clone(&f.workload.name),
         });

@@ -36,10 +36,21 @@ pub const DATACENTER: &str = "tributary.io/datacenter";
 pub const DRAINING: &str = "istio.io/draining";
 
 /// A sorted, shared set of labels; one pointer wide, because every address carries one. At most 256 pairs are kept.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Labels(Option<Arc<Pairs>>);
+///
+/// A set may lie over another one, as the topology of a node lies over the labels of each of its pods: then it
+/// costs two pointers and no copy. What is compared, hashed and shown are the pairs alone.
+#[derive(Debug, Clone, Default)]
+pub struct Labels(Option<Arc<Set>>);
 
 type Pairs = Box<[(Arc<str>, Arc<str>)]>;
+
+#[derive(Debug)]
+enum Set {
+    /// Never empty.
+    Plain(Pairs),
+    /// Neither is empty, and both are plain.
+    Layers { upper: Labels, lower: Labels },
+}
 
 impl Labels {
     /// How many pairs are kept; more are dropped, last in order first.
@@ -48,40 +59,101 @@ impl Labels {
     /// The value of a label.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
-        let pairs = self.pairs();
-        pairs.binary_search_by(|(k, _)| (**k).cmp(key)).ok().map(|i| &*pairs[i].1)
+        match self.0.as_deref()? {
+            Set::Plain(pairs) => pairs.binary_search_by(|(k, _)| (**k).cmp(key)).ok().map(|i| &*pairs[i].1),
+            Set::Layers { upper, lower } => upper.get(key).or_else(|| lower.get(key)),
+        }
     }
     /// The pairs, sorted by key.
-    #[must_use]
-    pub fn pairs(&self) -> &[(Arc<str>, Arc<str>)] {
-        self.0.as_ref().map_or(&[][..], |pairs| &pairs[..])
+    pub fn pairs(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
+        let (upper, lower) = self.layers();
+        let (mut upper, mut lower) = (upper.iter().peekable(), lower.iter().peekable());
+        std::iter::from_fn(move || {
+            let below = match (upper.peek(), lower.peek()) {
+                (Some((above, _)), Some((below, _))) => {
+                    if above == below {
+                        lower.next();
+                    }
+                    below < above
+                }
+                (above, _) => above.is_none(),
+            };
+            let (key, value) = if below { lower.next()? } else { upper.next()? };
+            Some((key, value))
+        })
+    }
+    fn layers(&self) -> (&[(Arc<str>, Arc<str>)], &[(Arc<str>, Arc<str>)]) {
+        match self.0.as_deref() {
+            None => (&[], &[]),
+            Some(Set::Plain(pairs)) => (pairs, &[]),
+            Some(Set::Layers { upper, lower }) => (upper.layers().0, lower.layers().0),
+        }
     }
     /// Whether there are none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.pairs().is_empty()
-    }
-    /// Whether nothing else holds these pairs; for tables that share them.
-    #[must_use]
-    pub fn is_sole(&self) -> bool {
-        self.0.as_ref().is_none_or(|pairs| Arc::strong_count(pairs) == 1)
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_none()
     }
     /// Whether every pair of `self` is in `other`. No pairs are contained in everything: a caller
     /// that selects must ask [`Labels::is_empty`] first.
     #[must_use]
     pub fn is_subset_of(&self, other: &Self) -> bool {
-        self.pairs().iter().all(|(k, v)| other.get(k) == Some(v))
+        self.pairs().all(|(k, v)| other.get(k) == Some(v))
     }
     /// Whether another handle to the same labels exists, for tables that forget what only they hold.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        self.0.as_ref().is_some_and(|pairs| Arc::strong_count(pairs) > 1)
+        self.0.as_ref().is_some_and(|set| Arc::strong_count(set) > 1)
+    }
+    /// Whether they lie in layers, so that the texts are those of the layers.
+    #[must_use]
+    pub fn is_layered(&self) -> bool {
+        matches!(self.0.as_deref(), Some(Set::Layers { .. }))
+    }
+    /// Whether both are one set in memory, for those who answer for what is shared.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
     }
     /// These labels with `more` over them.
     #[must_use]
     pub fn with<'a>(&'a self, more: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let own = self.pairs().iter().map(|(k, v)| (&**k, &**v));
+        let own = self.pairs().map(|(k, v)| (&**k, &**v));
         own.chain(more).collect()
+    }
+    /// These labels over `lower`, without a copy of either.
+    #[must_use]
+    pub fn over(&self, lower: &Self) -> Self {
+        match (self.0.as_deref(), lower.0.as_deref()) {
+            (None, _) => lower.clone(),
+            (_, None) => self.clone(),
+            (Some(Set::Plain(_)), Some(Set::Plain(_))) => {
+                Self(Some(Arc::new(Set::Layers { upper: self.clone(), lower: lower.clone() })))
+            }
+            _ => lower.with(self.pairs().map(|(k, v)| (&**k, &**v))),
+        }
+    }
+    fn plain(pairs: Pairs) -> Self {
+        Self((!pairs.is_empty()).then(|| Arc::new(Set::Plain(pairs))))
+    }
+}
+
+impl PartialEq for Labels {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_same(other) || self.pairs().eq(other.pairs())
+    }
+}
+
+impl Eq for Labels {}
+
+impl std::hash::Hash for Labels {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        for pair in self.pairs() {
+            pair.hash(state);
+        }
     }
 }
 
@@ -89,11 +161,7 @@ impl<'a> FromIterator<(&'a str, &'a str)> for Labels {
     /// The last value of a key wins.
     fn from_iter<I: IntoIterator<Item = (&'a str, &'a str)>>(pairs: I) -> Self {
         let map: std::collections::BTreeMap<&str, &str> = pairs.into_iter().collect();
-        if map.is_empty() {
-            return Self(None);
-        }
-        let pairs: Pairs = map.into_iter().take(Self::MAX).map(|(k, v)| (k.into(), v.into())).collect();
-        Self(Some(Arc::new(pairs)))
+        Self::plain(map.into_iter().take(Self::MAX).map(|(k, v)| (k.into(), v.into())).collect())
     }
 }
 
@@ -101,14 +169,13 @@ impl FromIterator<(Arc<str>, Arc<str>)> for Labels {
     /// Keeps the handles that it is given. The last value of a key wins.
     fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(pairs: I) -> Self {
         let map: std::collections::BTreeMap<Arc<str>, Arc<str>> = pairs.into_iter().collect();
-        let pairs: Pairs = map.into_iter().take(Self::MAX).collect();
-        Self((!pairs.is_empty()).then(|| Arc::new(pairs)))
+        Self::plain(map.into_iter().take(Self::MAX).collect())
     }
 }
 
 impl serde::Serialize for Labels {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.collect_map(self.pairs().iter().map(|(k, v)| (&**k, &**v)))
+        s.collect_map(self.pairs().map(|(k, v)| (&**k, &**v)))
     }
 }
 
@@ -144,6 +211,35 @@ mod tests {
         assert!(!made.is_shared());
         let copy = made.clone();
         assert!(made.is_shared() && copy.is_shared());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn layers_are_what_their_pairs_would_be_as_one(
+            upper in proptest::collection::btree_map("[a-d]", "[xy]", 0..4),
+            lower in proptest::collection::btree_map("[a-d]", "[xy]", 0..4),
+            top in proptest::collection::btree_map("[a-d]", "[xy]", 0..2),
+        ) {
+            let all = |map: &std::collections::BTreeMap<String, String>| -> Labels {
+                map.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect()
+            };
+            let layered = all(&top).over(&all(&upper).over(&all(&lower)));
+            let mut whole = lower;
+            whole.extend(upper);
+            whole.extend(top);
+            let whole = all(&whole);
+            let hash = |labels: &Labels| {
+                let mut state = std::hash::DefaultHasher::new();
+                std::hash::Hash::hash(labels, &mut state);
+                std::hash::Hasher::finish(&state)
+            };
+            proptest::prop_assert_eq!(&layered, &whole);
+            proptest::prop_assert_eq!(hash(&layered), hash(&whole));
+            for key in ["a", "b", "c", "d"] {
+                proptest::prop_assert_eq!(layered.get(key), whole.get(key));
+            }
+            proptest::prop_assert!(layered.pairs().is_sorted());
+        }
     }
 
     #[test]

@@ -284,9 +284,8 @@ impl<'a> All<'a> {
             });
             let (_, key, workload) = first.unwrap();
             let labels = if selector.augmented { &workload.augmented } else { &workload.labels };
-            let pairs = selector.labels.pairs();
-            if !pairs.is_empty()
-                && pairs.iter().all(|pair| labels.pairs().contains(pair))
+            if !selector.labels.is_empty()
+                && selector.labels.pairs().all(|pair| labels.pairs().any(|own| own == pair))
                 && key.namespace == said.key.service.namespace
                 && selector.kinds.contains(&key.kind)
                 && selector.cluster.as_ref().is_none_or(|c| *c == key.cluster)

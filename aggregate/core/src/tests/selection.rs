@@ -190,8 +190,7 @@ proptest! {
             for (s, selector) in selectors.iter().enumerate() {
                 let scan = workloads.iter().enumerate().filter(|(_, w)| {
                     let (Some(selector), Some(labels)) = (selector, w) else { return false };
-                    let pairs = selector.pairs();
-                    !pairs.is_empty() && pairs.iter().all(|p| labels.pairs().contains(p))
+                    !selector.is_empty() && selector.pairs().all(|p| labels.pairs().any(|own| own == p))
                 });
                 let scan: BTreeSet<String> = scan.map(|(w, _)| format!("10.0.0.{w}:80")).collect();
                 let index: BTreeSet<String> = world.served(&format!("shop/s{s}.shop"), 80).into_iter().collect();

@@ -112,7 +112,7 @@ mod tests {
 
     fn read(entry: &HealthEntry, config: &MapConfig) -> String {
         let (labels, dropped) = of(entry, "", config);
-        let pairs: Vec<String> = labels.pairs().iter().map(|(k, v)| format!("{k}={v}")).collect();
+        let pairs: Vec<String> = labels.pairs().map(|(k, v)| format!("{k}={v}")).collect();
         format!("{}{}", pairs.join(" "), if dropped { " !" } else { "" })
     }
 

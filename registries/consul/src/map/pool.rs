@@ -44,7 +44,7 @@ impl Pool {
             return known.clone();
         }
         if self.labels.len() >= self.label_limit.max(LEAST) {
-            self.labels.retain(|labels| !labels.is_sole());
+            self.labels.retain(Labels::is_shared);
             self.label_limit = self.labels.len() * 2;
         }
         self.labels.insert(labels.clone());

@@ -118,7 +118,7 @@ pub fn zone(zone: Option<&str>) -> Locality {
     zone.map(|zone| Locality::new("", zone, "")).unwrap_or_default()
 }
 
-/// Labels with topology added (`registries.md` 1.4); a network that the labels name already stays.
+/// Labels with topology over them (`registries.md` 1.4); a network that the labels name already stays.
 fn augmented(shared: &mut Shared, labels: &Labels, place: &Place) -> Labels {
     let locality = &place.locality;
     let parts = [(REGION, &*locality.region), (ZONE, &*locality.zone), (SUBZONE, &*locality.subzone)];
@@ -126,7 +126,8 @@ fn augmented(shared: &mut Shared, labels: &Labels, place: &Place) -> Labels {
     let node = place.node.as_ref().map(|node| (NODE, node.as_str()));
     let network = place.network.as_ref().map(|network| (NETWORK, network.as_str()));
     let network = network.filter(|_| labels.get(NETWORK).is_none());
-    let more =
-        parts.into_iter().filter(|(_, part)| !part.is_empty()).chain(cluster).chain(node).chain(network);
-    shared.labels(&labels.with(more))
+    let parts = parts.into_iter().filter(|(_, part)| !part.is_empty());
+    let topology: Labels = parts.chain(cluster).chain(node).chain(network).collect();
+    let layered = shared.labels(&topology).over(labels);
+    shared.labels(&layered)
 }

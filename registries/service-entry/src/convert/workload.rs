@@ -21,7 +21,7 @@ pub(super) fn fact(object: &Object, meta: &Meta, entry: &WorkloadEntry, context:
         return None;
     }
     let spec = &entry.spec;
-    let own = meta.labels.value.pairs().iter().map(|(k, v)| (&**k, &**v));
+    let own = meta.labels.value.pairs().map(|(k, v)| (&**k, &**v));
     let labels = spec.labels.value.with(own);
     let place = Places::default().of(spec, &labels, false, context);
     let account = spec.account.as_ref().map_or("", |account| &*account.value);

@@ -85,7 +85,7 @@ fn labels_are_augmented_with_topology() {
     assert_eq!(get("topology.istio.io/cluster"), Some("c1"));
     assert_eq!(get("kubernetes.io/hostname"), Some("n1"));
     assert_eq!(get("topology.istio.io/network"), Some("net"));
-    assert_eq!(with.labels.pairs().len(), 2, "its own labels stay its own");
+    assert_eq!(with.labels.pairs().count(), 2, "its own labels stay its own");
     assert_eq!(with.place.network.as_ref().map(ToString::to_string).as_deref(), Some("net"));
 }
 

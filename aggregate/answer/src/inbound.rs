@@ -107,7 +107,7 @@ mod tests {
     }
     fn mk_catalog_at(ip: &str, keys: &[WorkloadKey]) -> Catalog {
         let mut catalog = Catalog::default();
-        catalog.workload_ips.insert(ip.parse().unwrap(), Shared::new(keys.to_vec()));
+        catalog.workload_ips.insert(ip.parse().unwrap(), Shared::new(keys.into()));
         catalog
     }
     fn mk_sidecar(id: &str, namespace: Option<&str>) -> Client {

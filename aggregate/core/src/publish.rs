@@ -16,7 +16,7 @@ use crate::conditions::host_conflict;
 use crate::core::Core;
 use crate::merge::merge;
 use crate::precedence::{claimants, first_object};
-use crate::workloads::WorkloadId;
+use crate::workloads::{WorkloadId, WorkloadSlot};
 
 /// What must be built again before the next catalog.
 #[derive(Debug, Default)]
@@ -217,16 +217,24 @@ impl Core {
     fn workload_view(&self, id: WorkloadId) -> Option<WorkloadView> {
         let slot = self.world.workloads.get(id)?;
         let fact = slot.first()?;
-        let owners = slot.selected_by.iter().filter_map(|&s| self.world.selection.owner(s));
-        let owners = owners.map(|(key, ..)| key).chain(fact.workload.listed.iter());
-        let mut services: Vec<ServiceKey> = owners.cloned().collect();
-        services.sort();
-        services.dedup();
         Some(WorkloadView {
             shard: Arc::clone(&self.world.shards.get(fact.shard)?.shard),
             workload: Arc::clone(&fact.workload),
-            services: services.into(),
+            services: self.services_of(slot, &fact.workload),
         })
+    }
+
+    /// The services behind which a workload stands, sorted; where nothing selects it, the list that it came with.
+    fn services_of(&self, slot: &WorkloadSlot, workload: &Workload) -> Arc<[ServiceKey]> {
+        if slot.selected_by.is_empty() {
+            return Arc::clone(&workload.listed);
+        }
+        let owners = slot.selected_by.iter().filter_map(|&s| self.world.selection.owner(s));
+        let owners = owners.map(|(key, ..)| key).chain(workload.listed.iter());
+        let mut services: Vec<ServiceKey> = owners.cloned().collect();
+        services.sort();
+        services.dedup();
+        services.into()
     }
 
     fn build_gateways(&mut self, changed: &mut Changed) {
@@ -315,7 +323,7 @@ fn place_ips(draft: &mut Catalog, key: &WorkloadKey, was: Option<&Workload>, is:
         if keys.is_empty() {
             draft.workload_ips.remove(ip);
         } else {
-            draft.workload_ips.insert(*ip, Shared::new(keys));
+            draft.workload_ips.insert(*ip, Shared::new(keys.into()));
         }
     }
 }

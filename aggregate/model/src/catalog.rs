@@ -38,7 +38,7 @@ pub struct Catalog {
     /// Everything that can be selected.
     pub workloads: OrdMap<WorkloadKey, Shared<WorkloadView>>,
     /// Workloads by address.
-    pub workload_ips: OrdMap<IpAddr, Shared<Vec<WorkloadKey>>>,
+    pub workload_ips: OrdMap<IpAddr, Shared<Box<[WorkloadKey]>>>,
     /// The ways into networks.
     pub gateways: OrdMap<GatewayKey, Shared<Gateway>>,
     /// The registries, and how fresh each is.

@@ -42,7 +42,8 @@ pub const DRAINING: &str = "istio.io/draining";
 #[derive(Debug, Clone, Default)]
 pub struct Labels(Option<Arc<Set>>);
 
-type Pairs = Box<[(Arc<str>, Arc<str>)]>;
+type Pair = (Arc<str>, Arc<str>);
+type Pairs = Box<[Pair]>;
 
 #[derive(Debug)]
 enum Set {
@@ -82,7 +83,7 @@ impl Labels {
             Some((key, value))
         })
     }
-    fn layers(&self) -> (&[(Arc<str>, Arc<str>)], &[(Arc<str>, Arc<str>)]) {
+    fn layers(&self) -> (&[Pair], &[Pair]) {
         match self.0.as_deref() {
             None => (&[], &[]),
             Some(Set::Plain(pairs)) => (pairs, &[]),

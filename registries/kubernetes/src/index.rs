@@ -236,13 +236,10 @@ impl Index {
         self.shared.bare.clear();
         for _ in 0..Self::PART {
             let Some((output, evidence)) = self.next() else { break };
-            if let Output::Workload(pod) = &output {
-                self.shared.grounds.remove(pod);
-            }
             if self.sync.is_ready(output.collection()) {
                 self.counts.derived += 1;
                 let derived = derive(&self.inputs, &mut self.shared, &output);
-                self.said.say(&self.inputs.options, output, derived, &evidence);
+                self.said.say(&self.inputs.options, &mut self.shared, output, derived, &evidence);
             }
         }
         self.shared.bare.clear();

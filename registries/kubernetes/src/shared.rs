@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use tributary_model::{
     Identity, Labels, Namespace, NetworkId, Origin, Place, PortName, PortNumber, PortSet, ServiceKey,
+    Workload,
 };
 
 use crate::derive::Ground;
@@ -36,8 +37,9 @@ pub struct Shared {
     named_ports: Pool<NamedPorts>,
     services: Pool<Arc<[ServiceKey]>>,
     spots: Pool<Arc<Spot>>,
-    /// Where each pod runs, as derived; forgotten when an input of it changes.
-    pub(crate) grounds: BTreeMap<Name, Arc<Ground>>,
+    /// What each pod is as a workload, as it was said; what endpoints of the pod have in common with it is read
+    /// here. There may be a pod for every address, so this is the one place where it is held.
+    pub(crate) workloads: BTreeMap<Name, Arc<Workload>>,
     /// Grounds of bare addresses by their spot's place in memory, which the value keeps; for one flush.
     pub(crate) bare: HashMap<(usize, Option<NetworkId>), Bare>,
 }

@@ -1,7 +1,7 @@
 //! Where a pod or a bare address runs and who it is: what endpoints and workloads have in common.
 //!
 //! A pod's ground depends on the pod, its node and the network's inputs; whoever changes one of these marks
-//! the pod's workload output, and with it the ground is forgotten.
+//! the pod's workload output, which is derived before any group is: so the workload that was said has it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -32,19 +32,26 @@ pub struct Ground {
     pub origin: Option<Arc<Origin>>,
 }
 
-/// A pod's ground.
+/// A pod's ground, as its workload was said to have it; that of a pod which is none is made.
 #[must_use]
-pub fn of_pod(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Option<Arc<Ground>> {
-    if let Some(known) = shared.grounds.get(name) {
-        return Some(Arc::clone(known));
-    }
+pub fn of_pod(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Option<Ground> {
     let pod = inputs.pods.get(name)?;
-    let ground = Arc::new(make(inputs, shared, pod));
-    shared.grounds.insert(name.clone(), Arc::clone(&ground));
-    Some(ground)
+    let Some(said) = shared.workloads.get(name).map(Arc::clone) else {
+        return Some(make(inputs, shared, pod));
+    };
+    let origin = Origin { object: said.source.object.clone(), workload: said.name.clone() };
+    Some(Ground {
+        place: said.place.clone(),
+        augmented: said.augmented.clone(),
+        identity: said.identity.clone(),
+        mtls: said.mtls,
+        origin: Some(shared.origin(origin)),
+    })
 }
 
-fn make(inputs: &Inputs, shared: &mut Shared, pod: &Pod) -> Ground {
+/// A pod's ground, from what is known of the pod now.
+#[must_use]
+pub fn make(inputs: &Inputs, shared: &mut Shared, pod: &Pod) -> Ground {
     let labels = &pod.meta.labels;
     let place = shared.place(Place {
         cluster: Some(inputs.options.cluster.clone()),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tributary_model::{Address, At, Code, Fact, Group, GroupKey, Health, Locality, Place};
 
-use super::{Derived, ground, mcs, service};
+use super::{Derived, Ground, ground, mcs, service};
 use crate::input::{Kind, Name};
 use crate::inputs::Inputs;
 use crate::project::Slice;
@@ -62,9 +62,16 @@ impl Join<'_> {
         let guessed = || self.inputs.pod_at(namespace, entry.ip).map(|pod| pod.meta.name.clone());
         let named =
             entry.pod.as_ref().map(|pod| Name { namespace: namespace.clone(), name: (***pod).into() });
-        let ground = match named.or_else(guessed) {
-            Some(pod) => ground::of_pod(self.inputs, self.shared, &pod)?,
-            None => ground::of_spot(self.inputs, self.shared, entry.spot.as_ref(), entry.ip),
+        let (of_pod, of_spot);
+        let ground: &Ground = match named.or_else(guessed) {
+            Some(pod) => {
+                of_pod = ground::of_pod(self.inputs, self.shared, &pod)?;
+                &of_pod
+            }
+            None => {
+                of_spot = ground::of_spot(self.inputs, self.shared, entry.spot.as_ref(), entry.ip);
+                &of_spot
+            }
         };
         let place = self.placed(&ground.place, entry);
         Some(Address {

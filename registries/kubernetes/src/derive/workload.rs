@@ -22,19 +22,16 @@ pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
     else {
         return Derived::default();
     };
-    let (Some(namespace), Some(ground)) =
-        (shared.namespace(&name.namespace), ground::of_pod(inputs, shared, name))
-    else {
-        return Derived::default();
-    };
+    let Some(namespace) = shared.namespace(&name.namespace) else { return Derived::default() };
+    let ground = ground::make(inputs, shared, pod);
     let workload = Workload {
         source: pod.meta.source(Kind::Pod),
         addresses: pod.ips.iter().copied().map(WorkloadAddress::Ip).collect(),
         ports: pod.ports.clone(),
         labels: pod.meta.labels.clone(),
-        augmented: ground.augmented.clone(),
-        place: ground.place.clone(),
-        identity: ground.identity.clone(),
+        augmented: ground.augmented,
+        place: ground.place,
+        identity: ground.identity,
         account: pod.account.clone(),
         health: health(pod.phase),
         mtls: ground.mtls,

@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tributary_model::{
-    Basis, Code, Delta, Evidence, Fact, Item, Key, ObjectId, ObjectRef, Problem, Scope, Workload,
-};
+use tributary_model::{Basis, Code, Delta, Evidence, Fact, Item, Key, ObjectId, ObjectRef, Problem, Scope};
 
 use super::Output;
 use crate::derive::{Derived, workload};
 use crate::input::{Feed, Kind, Name};
 use crate::options::Options;
+use crate::shared::Shared;
 
 /// The facts and problems that the core was told.
 #[derive(Debug)]
 pub(super) struct Said {
     scope: Scope,
-    facts: BTreeMap<Output, Kept>,
+    /// Of every output but pods' workloads, which [`Shared`] has.
+    facts: BTreeMap<Output, Box<[Fact]>>,
     /// Objects that cannot be read, in their last version.
     unreadable: BTreeMap<(Kind, Name), Arc<str>>,
     /// Objects that can be read and come to nothing.
@@ -25,32 +25,6 @@ pub(super) struct Said {
     drops: Vec<Delta>,
     problems: Vec<Delta>,
     count: u64,
-}
-
-/// The facts of one output. There may be a pod for every address, so its key, which its name tells, is not kept.
-#[derive(Debug)]
-enum Kept {
-    Workload(Arc<Workload>),
-    Facts(Box<[Fact]>),
-}
-
-impl Kept {
-    fn of(mut facts: Vec<Fact>) -> Self {
-        match facts.pop() {
-            Some(Fact::Workload(_, workload)) if facts.is_empty() => Self::Workload(workload),
-            last => Self::Facts(facts.into_iter().chain(last).collect()),
-        }
-    }
-    fn facts(self, options: &Options, output: &Output) -> Vec<Fact> {
-        match (self, output) {
-            (Self::Facts(facts), _) => facts.into_vec(),
-            (Self::Workload(workload), Output::Workload(name)) => {
-                let key = workload::key(options, name);
-                key.map(|key| Fact::Workload(key, workload)).into_iter().collect()
-            }
-            (Self::Workload(_), _) => Vec::new(),
-        }
-    }
 }
 
 impl Said {
@@ -91,10 +65,17 @@ impl Said {
     }
 
     /// An output comes to this now.
-    pub(super) fn say(&mut self, options: &Options, output: Output, derived: Derived, evidence: &Evidence) {
+    pub(super) fn say(
+        &mut self,
+        options: &Options,
+        shared: &mut Shared,
+        output: Output,
+        derived: Derived,
+        evidence: &Evidence,
+    ) {
         let Derived { facts, problem } = derived;
         self.refuse(&output, problem);
-        let old = self.facts.remove(&output).map(|kept| kept.facts(options, &output)).unwrap_or_default();
+        let old = self.recall(options, shared, &output);
         for fact in &old {
             let item = fact.item();
             if !facts.iter().any(|new| new.item() == item) {
@@ -112,8 +93,25 @@ impl Said {
                 }
             }
         }
-        if !kept.is_empty() {
-            self.facts.insert(output, Kept::of(kept));
+        self.keep(shared, output, kept);
+    }
+    /// Takes out what an output came to.
+    fn recall(&mut self, options: &Options, shared: &mut Shared, output: &Output) -> Vec<Fact> {
+        let Output::Workload(name) = output else {
+            return self.facts.remove(output).map(<[Fact]>::into_vec).unwrap_or_default();
+        };
+        let said = shared.workloads.remove(name).zip(workload::key(options, name));
+        said.map(|(workload, key)| Fact::Workload(key, workload)).into_iter().collect()
+    }
+    fn keep(&mut self, shared: &mut Shared, output: Output, kept: Vec<Fact>) {
+        match (output, &kept[..]) {
+            (Output::Workload(name), [Fact::Workload(_, workload)]) => {
+                shared.workloads.insert(name, Arc::clone(workload));
+            }
+            (_, []) => {}
+            (output, _) => {
+                self.facts.insert(output, kept.into());
+            }
         }
     }
     fn key(&self, item: Item) -> Key {

@@ -35,14 +35,14 @@ pub(crate) struct Names {
 }
 
 /// The name by which a service could be one with another, and on which side it is. Of a Consul's hosts the short one
-/// counts.
+/// counts, and what a peer brings does not: it is another's, under whatever name.
 fn named<'a>(key: &'a ServiceKey, domain: &str) -> Option<(&'a str, Provider)> {
     let (name, rest) = key.host.as_str().split_once('.')?;
     let rest_of_cluster = rest.strip_prefix(key.namespace.as_str()).and_then(|r| r.strip_prefix(".svc."));
     if rest_of_cluster == Some(domain) {
         return Some((name, Provider::Kubernetes));
     }
-    let short = rest.starts_with("service.") && !rest.contains(".dc.");
+    let short = rest.starts_with("service.") && !rest.contains(".dc.") && !rest.contains(".peer.");
     short.then_some((name, Provider::Consul))
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tributary_model::{Catalog, Hostname, LeftOut, ServiceView, Stage, Step, Trace, Verdict};
+use tributary_model::{Catalog, Code, Hostname, LeftOut, ServiceView, Stage, Step, Trace, Verdict};
 
 use super::{WhyNot, assigned};
 use crate::client::Client;
@@ -30,6 +30,7 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
         .and_then(|view| concrete(catalog, view, namespace, &mut trace));
     if let Some(view) = found {
         out.service = Some(view.key.to_string());
+        trace.steps.extend(apart(view));
         ports(view, client, &mut out, &mut trace);
     }
     out.add(trace.steps);
@@ -37,6 +38,20 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
 }
 
 /// What registries left out on purpose that would have declared this host.
+/// Endpoints of a service of the same name that are not this service's, and why.
+fn apart(view: &ServiceView) -> impl Iterator<Item = Step> {
+    let same_name = view.conditions.iter().filter(|condition| condition.code == Code::SAME_NAME);
+    same_name.map(|condition| Step {
+        stage: Stage::Merge,
+        verdict: Verdict::Drop,
+        code: condition.code,
+        registry: view.first().map(|first| first.shard.registry.name.clone()),
+        object: condition.objects.first().cloned(),
+        endpoint: String::new(),
+        detail: condition.message.to_string(),
+    })
+}
+
 fn left_out(catalog: &Catalog, host: &str) -> Vec<Step> {
     let Ok(host) = Hostname::new(host) else { return Vec::new() };
     let said = catalog.registries.values().flat_map(|r| r.left_out.iter().map(move |list| (r, list)));

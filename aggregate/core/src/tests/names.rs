@@ -91,7 +91,17 @@ fn a_name_of_several_namespaces_is_never_joined() {
     assert_eq!(message, format!("the cluster has several: {PAY}, test/pay.test.svc.cluster.local"));
     assert_eq!(world.served(PAY, 80), ["10.0.0.1:8080"], "it was merged, and is no more");
     assert_eq!(world.codes("test/pay.test.svc.cluster.local"), [Code::SAME_NAME]);
+    say(&mut world, "vms", "consul/pay.service.shop.ns.consul", "80 http", "10.1.0.2:http=1");
+    say(&mut world, "vms", "consul/pay.service.dc2.dc.consul", "80 http", "10.1.0.3:http=1");
+    say(&mut world, "vms", "consul/pay.service.east.peer.consul", "80 http", "10.1.0.4:http=1");
     world.says("east", [mk_deleted(&mk_service("test/pay.test.svc.cluster.local", mk_decl("pay", "")))]);
+    let message = format!("Consul has several: {CONSUL}, consul/pay.service.shop.ns.consul");
+    assert_eq!(
+        apart(&mut world),
+        (Apart::Ambiguous, message),
+        "another datacenter's and a peer's do not count"
+    );
+    world.says("vms", [mk_deleted(&mk_service("consul/pay.service.shop.ns.consul", mk_decl("pay", "")))]);
     assert_eq!(outcome(&mut world), Some(NameOutcome::Merged));
 }
 

@@ -9,12 +9,15 @@ use tributary_registry_api::{Registry, RegistryError, RegistryFactory, RegistryS
 use crate::client::Client;
 use crate::config::{ConfigError, ConsulConfig};
 use crate::registry::ConsulRegistry;
+use crate::rim::Known;
 
 /// Builds runs over one Consul.
 #[derive(Debug, Clone)]
 pub struct ConsulFactory {
     id: Arc<RegistryId>,
     config: Arc<ConsulConfig>,
+    /// What a run after another begins with.
+    known: Known,
     seed: Option<u64>,
 }
 
@@ -28,7 +31,7 @@ impl ConsulFactory {
         config.check()?;
         config.mapping.cluster.get_or_insert_with(|| cluster.clone());
         let id = Arc::new(RegistryId { name, provider: Provider::Consul, cluster });
-        Ok(Self { id, config: Arc::new(config), seed: None })
+        Ok(Self { id, config: Arc::new(config), known: Known::default(), seed: None })
     }
     /// With chances that are the same for every run; for tests.
     #[must_use]
@@ -48,6 +51,6 @@ impl RegistryFactory for ConsulFactory {
         }
         let client = Client::new(&self.config, &self.config.addresses).map_err(RegistryError::retryable)?;
         let seed = self.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
-        Ok(Box::new(ConsulRegistry::new(Arc::clone(&self.config), client, seed)))
+        Ok(Box::new(ConsulRegistry::new(Arc::clone(&self.config), client, Arc::clone(&self.known), seed)))
     }
 }

@@ -28,11 +28,16 @@ use tributary_registry_api::{
 use crate::client::{Client, Fault};
 use crate::config::{ConsulConfig, Datacenters};
 use crate::map::Pool;
+use crate::map::name::Part;
 use crate::modes::{Answer, Input, Output, Request, What};
 use crate::token::Token;
 use discover::Discovered;
 use fetch::Fetch;
 use place::{Begun, Place};
+
+/// Scopes that lists have named, over all runs of one registry: a run that begins anew would else take a list that is
+/// short for the whole, and what it does not name would go unconfirmed.
+pub(crate) type Known = Arc<parking_lot::Mutex<BTreeSet<Part>>>;
 
 /// How often a scope's status is told at least, and what changes slowly at most.
 const STATUS: Duration = Duration::from_secs(5);
@@ -53,6 +58,7 @@ pub(crate) struct Rim {
     out: Inlet,
     asks: Asks,
     start: Instant,
+    known: Known,
     chance: SplitMix,
     token: Arc<Mutex<Token>>,
     pool: Pool,
@@ -75,7 +81,13 @@ pub(crate) struct Rim {
 }
 
 impl Rim {
-    pub(crate) fn new(config: Arc<ConsulConfig>, client: Client, io: RegistryIo, seed: u64) -> Self {
+    pub(crate) fn new(
+        config: Arc<ConsulConfig>,
+        client: Client,
+        io: RegistryIo,
+        known: Known,
+        seed: u64,
+    ) -> Self {
         let now = Instant::now();
         let policy = BackoffPolicy {
             first: config.timing.pause_first,
@@ -87,6 +99,7 @@ impl Rim {
             out: io.out,
             asks: io.asks,
             start: now,
+            known,
             chance: SplitMix::seeded(seed),
             token: Arc::new(Mutex::new(Token::new(config.auth.token.clone()))),
             pool: Pool::default(),

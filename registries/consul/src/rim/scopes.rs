@@ -40,7 +40,16 @@ impl Rim {
                 }
             }
         }
-        parts::bounded(out)
+        if !self.discovered {
+            // what an earlier run has found is judged as everything is, by lists that lack it
+            let known = self.known.lock().clone();
+            let ours =
+                known.into_iter().filter(|part| below.iter().any(|(name, _)| *name == part.datacenter));
+            out.extend(ours.filter(|part| !out.contains(part)).collect::<Vec<_>>());
+        }
+        let out = parts::bounded(out);
+        self.known.lock().extend(out.iter().cloned());
+        out
     }
 
     /// Says how each datacenter's lists fare, and takes leave of what they name no more.
@@ -102,6 +111,7 @@ impl Rim {
         std::mem::take(&mut place.under_way).into_values().for_each(|begun| begun.task.abort());
         let scope = place.area.scope.clone();
         self.by_scope.remove(&scope);
+        self.known.lock().remove(&place.area.part);
         let status = SourceStatus::new(SourceState::Live, "is gone: no list names it any more");
         self.out.send(Delta::Status(scope, status));
     }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use tributary_conformance::tamper::Crash;
 use tributary_conformance::{Stage, served};
 use tributary_consul::config::Discover;
 use tributary_model::Hostname;
@@ -116,6 +117,24 @@ async fn neither_an_error_nor_a_short_list_removes_a_scope() {
     }
     fake.heal();
     until_host(&stage, SHOP, None).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_begins_anew_keeps_scopes_that_a_short_list_lacks() {
+    let (fake, stage) = with_shop().await;
+    stage.until_live().await;
+    fake.list("namespaces", &["default"]);
+    fake.spoil("/v1/namespaces", usize::MAX, Spoil::Header("x-consul-results-filtered-by-acls", "true"));
+    let before = stage.run_generation();
+    stage.crash(Crash::Error);
+    fake.set("dc1//default", "web", mk_entries("web", 7, 1..=1));
+    until_host(&stage, "web.service.consul", Some(7)).await;
+    stage.until_live().await;
+    assert!(stage.run_generation() > before, "it is another run");
+    until_host(&stage, SHOP, Some(2)).await;
+    fake.set("dc1//shop", "web", mk_entries("web", 8, 1..=1));
+    until_host(&stage, SHOP, Some(8)).await;
     stage.drop_now().await;
 }
 

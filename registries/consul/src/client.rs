@@ -80,7 +80,7 @@ impl Client {
     pub fn new(config: &ConsulConfig, addresses: &[Address]) -> Result<Self, TlsError> {
         let files = tls::Files::read(&config.tls)?;
         let server = |address: &Address| {
-            let pool = Arc::new(Pool::new(address, &config.tls, &files, config)?);
+            let pool = Arc::new(Pool::new(address, &config.tls, &files, config, false)?);
             Ok(Server { address: address.clone(), pool: Mutex::new(pool) })
         };
         let servers = addresses.iter().map(server).collect::<Result<_, TlsError>>()?;
@@ -101,7 +101,8 @@ impl Client {
             return Ok(false);
         }
         for server in &self.0.servers {
-            let pool = Pool::new(&server.address, &self.0.tls, &files, config)?;
+            let proven = server.pool.lock().is_proven();
+            let pool = Pool::new(&server.address, &self.0.tls, &files, config, proven)?;
             *server.pool.lock() = Arc::new(pool);
         }
         *self.0.files.lock() = files;
@@ -200,8 +201,16 @@ async fn exchange(
     if let Some(body) = body {
         request = request.header(CONTENT_TYPE, "application/json").body(body);
     }
-    let response = request.send().await.map_err(|error| unsent(&error))?;
-    pool.note(response.version());
+    let response = match request.send().await {
+        Ok(response) => response,
+        Err(error) => {
+            if error.is_connect() {
+                pool.note_unconnected(&lease);
+            }
+            return Err(unsent(&error));
+        }
+    };
+    pool.note(&lease, response.version());
     let status = response.status().as_u16();
     if let Some(failure) = failure(status) {
         let said = read(response, 512, true).await.unwrap_or_default();

@@ -250,6 +250,10 @@ pub struct Timing {
     pub grace: Duration,
     /// How long a connection may take to be made.
     pub connect: Duration,
+    /// How long a connection may be silent until the other end is asked for a sign of life.
+    pub keepalive: Duration,
+    /// How long the sign may take until the connection is given up.
+    pub keepalive_answer: Duration,
     /// The longest first pause after a failure, and how it grows.
     pub pause_first: Duration,
     /// The longest pause after a failure.
@@ -283,6 +287,8 @@ impl Default for Timing {
             wait: seconds(60),
             grace: seconds(10),
             connect: seconds(5),
+            keepalive: seconds(30),
+            keepalive_answer: seconds(10),
             pause_first: seconds(1),
             pause_most: seconds(60),
             pause_auth: seconds(30),

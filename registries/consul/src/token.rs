@@ -66,7 +66,7 @@ impl Token {
 /// When four fifths of its life are over.
 fn renewal(now: Timestamp, expires: Timestamp) -> Option<Timestamp> {
     let left = expires.as_second().saturating_sub(now.as_second()).max(0);
-    now.checked_add(jiff::SignedDuration::from_secs(left / 5 * 4)).ok()
+    now.checked_add(jiff::SignedDuration::from_secs(left.saturating_mul(4) / 5)).ok()
 }
 
 /// The first word of a file.
@@ -85,11 +85,29 @@ async fn read(path: &std::path::Path) -> Result<SecretString, Fault> {
     }
 }
 
+/// At the first address that answers.
 async fn log_in(client: &Client, method: &str, bearer: &SecretString) -> Result<Login, Fault> {
+    let mut last = None;
+    for server in 0..client.addresses() {
+        match log_in_at(client, server, method, bearer).await {
+            Ok(given) => return Ok(given),
+            Err(fault) => last = Some(fault),
+        }
+    }
+    let none = || Fault { failure: Failure::Config, reason: Reason::new("there is no address to log in at") };
+    Err(last.unwrap_or_else(none))
+}
+
+async fn log_in_at(
+    client: &Client,
+    server: usize,
+    method: &str,
+    bearer: &SecretString,
+) -> Result<Login, Fault> {
     let body = serde_json::json!({ "AuthMethod": method, "BearerToken": bearer.expose_secret() });
     let get =
         Get { path: &["acl", "login"], query: Vec::new(), timeout: Duration::from_secs(10), skip: None };
-    let raw = client.post(0, &get, body.to_string().into_bytes()).await?;
+    let raw = client.post(server, &get, body.to_string().into_bytes()).await?;
     let body = raw.body.unwrap_or_default();
     login(raw.content_type.as_deref(), &body).map_err(|_| Fault {
         failure: Failure::Broken,
@@ -105,6 +123,6 @@ mod tests {
     fn a_token_is_renewed_before_it_expires() {
         let now = Timestamp::from_second(1_000).unwrap();
         let at = |second| renewal(now, Timestamp::from_second(second).unwrap()).unwrap().as_second();
-        assert_eq!((at(2_000), at(1_000), at(500)), (1_800, 1_000, 1_000));
+        assert_eq!((at(2_000), at(1_004), at(1_000), at(500)), (1_800, 1_003, 1_000, 1_000));
     }
 }

@@ -1,6 +1,8 @@
 //! Connections to one address: one per request where they cannot be shared, else as few as carry the requests.
 //!
-//! A reqwest client holds one shared connection, so that a pool is several of them, made when they are needed.
+//! A reqwest client holds one shared connection, so that a pool is several of them, made when they are needed. One that
+//! finds out by itself what the server speaks makes a connection for each request that comes before it knows; so it is
+//! replaced, once that has been seen, by one that knows from the start and makes a single connection for all of them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,9 +17,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::tls::{Files, TlsError};
-use crate::config::{Address, ConsulConfig, Tls};
-
-const KEEPALIVE: Duration = Duration::from_secs(30);
+use crate::config::{Address, ConsulConfig, Timing, Tls};
 
 /// Connections to one address.
 pub(super) struct Pool {
@@ -29,12 +29,18 @@ pub(super) struct Pool {
     alone: Arc<Semaphore>,
     /// Whether they are shared: expected over TLS, until an answer says otherwise.
     shared: AtomicBool,
+    /// Whether an answer has said so.
+    proven: AtomicBool,
+    made: AtomicUsize,
     server_name: Option<String>,
 }
 
 #[derive(Clone)]
 struct Lane {
+    number: usize,
     client: reqwest::Client,
+    /// Whether it takes it for granted that its connection is shared.
+    knows: bool,
     busy: Arc<AtomicUsize>,
 }
 
@@ -62,6 +68,7 @@ impl Pool {
         tls: &Tls,
         files: &Files,
         config: &ConsulConfig,
+        proven: bool,
     ) -> Result<Self, TlsError> {
         let secure = address.is_secure();
         let server_name = tls.server_name.clone().filter(|_| secure);
@@ -69,10 +76,11 @@ impl Pool {
             authorities: if secure { files.authorities()? } else { Vec::new() },
             identity: if secure { files.identity()? } else { None },
             verify: tls.verify,
-            connect: config.timing.connect,
+            timing: config.timing,
             dial: server_name.as_ref().map(|_| Arc::new(Dial(address.dialled()))),
         };
-        let first = builder.build()?;
+        let proven = proven && secure;
+        let first = builder.build(0, proven)?;
         Ok(Self {
             builder,
             lanes: Mutex::new(vec![first]),
@@ -80,6 +88,8 @@ impl Pool {
             most: config.limits.shared_connections.max(1),
             alone: Arc::new(Semaphore::new(config.limits.connections.max(1))),
             shared: AtomicBool::new(secure),
+            proven: AtomicBool::new(proven),
+            made: AtomicUsize::new(1),
             server_name,
         })
     }
@@ -95,9 +105,38 @@ impl Pool {
     pub(super) fn shares(&self) -> bool {
         self.shared.load(Ordering::Relaxed)
     }
+    /// Whether an answer has shown that they are.
+    pub(super) fn is_proven(&self) -> bool {
+        self.proven.load(Ordering::Relaxed)
+    }
     /// What an answer came over.
-    pub(super) fn note(&self, version: Version) {
-        self.shared.store(version == Version::HTTP_2, Ordering::Relaxed);
+    pub(super) fn note(&self, lease: &Lease, version: Version) {
+        let shared = version == Version::HTTP_2;
+        self.shared.store(shared, Ordering::Relaxed);
+        self.proven.store(shared, Ordering::Relaxed);
+        if shared && !lease.lane.knows {
+            self.replace(&lease.lane, true);
+        }
+    }
+    /// No connection could be made: perhaps the server speaks otherwise now.
+    pub(super) fn note_unconnected(&self, lease: &Lease) {
+        if lease.lane.knows {
+            self.replace(&lease.lane, false);
+        }
+    }
+
+    /// What is under way on the old one ends there.
+    fn replace(&self, old: &Lane, knows: bool) {
+        let mut lanes = self.lanes.lock();
+        let place = lanes.iter_mut().find(|lane| lane.number == old.number);
+        // built once, it can be built again; if not, the old one does
+        if let (Some(place), Ok(lane)) = (place, self.build(knows)) {
+            *place = lane;
+        }
+    }
+
+    fn build(&self, knows: bool) -> Result<Lane, TlsError> {
+        self.builder.build(self.made.fetch_add(1, Ordering::Relaxed), knows)
     }
     /// A place on the first connection that has one.
     pub(super) async fn lease(&self) -> Result<Lease, TlsError> {
@@ -113,7 +152,7 @@ impl Pool {
         let lane = match free {
             Some(lane) => lane,
             None if lanes.len() < self.most => {
-                let lane = self.builder.build()?;
+                let lane = self.build(self.is_proven())?;
                 lanes.push(lane.clone());
                 lane
             }
@@ -132,12 +171,12 @@ struct Builder {
     authorities: Vec<reqwest::Certificate>,
     identity: Option<reqwest::Identity>,
     verify: bool,
-    connect: Duration,
+    timing: Timing,
     dial: Option<Arc<Dial>>,
 }
 
 impl Builder {
-    fn build(&self) -> Result<Lane, TlsError> {
+    fn build(&self, number: usize, knows: bool) -> Result<Lane, TlsError> {
         // whoever installed one before has the say
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
@@ -146,12 +185,12 @@ impl Builder {
             .referer(false)
             .no_proxy()
             .gzip(true)
-            .connect_timeout(self.connect)
-            .tcp_keepalive(KEEPALIVE)
+            .connect_timeout(self.timing.connect)
+            .tcp_keepalive(self.timing.keepalive)
             .tcp_nodelay(true)
             .pool_idle_timeout(Duration::from_secs(60))
-            .http2_keep_alive_interval(KEEPALIVE)
-            .http2_keep_alive_timeout(Duration::from_secs(10))
+            .http2_keep_alive_interval(self.timing.keepalive)
+            .http2_keep_alive_timeout(self.timing.keepalive_answer)
             .http2_keep_alive_while_idle(true)
             .tls_version_min(reqwest::tls::Version::TLS_1_2)
             .tls_danger_accept_invalid_certs(!self.verify);
@@ -164,8 +203,11 @@ impl Builder {
         if let Some(dial) = &self.dial {
             builder = builder.dns_resolver(Arc::clone(dial));
         }
+        if knows {
+            builder = builder.http2_prior_knowledge();
+        }
         let client = builder.build().map_err(|error| TlsError::Setup(cause(&error)))?;
-        Ok(Lane { client, busy: Arc::default() })
+        Ok(Lane { number, client, knows, busy: Arc::default() })
     }
 }
 

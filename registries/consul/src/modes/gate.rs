@@ -185,12 +185,14 @@ impl Gate {
         self.urgent.retain(lives);
     }
 
-    /// When it is worth looking again without an answer having come.
+    /// When it is worth looking again without an answer having come; now, where something may begin.
     pub(super) fn due(&self, now: Mono, open: bool) -> Option<Mono> {
         let timer = self.timers.first().map(|(at, ..)| *at);
         let waits = open && !(self.urgent.is_empty() && self.queue.is_empty()) && self.short < self.now_most;
-        let wait = self.bucket.wait(now);
-        let bucket = (waits && !wait.is_zero()).then(|| now.plus(wait.max(Duration::from_millis(1))));
+        let bucket = waits.then(|| match self.bucket.wait(now) {
+            Duration::ZERO => now,
+            wait => now.plus(wait.max(Duration::from_millis(1))),
+        });
         timer.into_iter().chain(bucket).min()
     }
 }
@@ -242,6 +244,7 @@ mod tests {
         assert_eq!(begun(&mut gate, Mono(0), true).len(), 4);
         let due = gate.due(Mono(0), true).unwrap();
         assert_eq!(due, Mono(250));
+        assert_eq!(gate.due(due, true), Some(due), "whoever looks again then has to be told to begin");
         assert_eq!(begun(&mut gate, due, true).len(), 1);
     }
 

@@ -1,5 +1,6 @@
 //! A scope before a source that answers anything: by paused time, in both modes.
 
+mod scale;
 mod world;
 
 use std::time::Duration;

@@ -77,6 +77,19 @@ impl Seen {
     }
 }
 
+/// The auth method, and what came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Logins {
+    /// Whose bearer token is taken; none takes nobody.
+    pub(crate) bearer: String,
+    /// For how long what is given is good; 0 for ever.
+    pub(crate) seconds: i64,
+    /// What was given so far.
+    pub(crate) given: Vec<String>,
+    /// Logins that were refused.
+    pub(crate) refused: usize,
+}
+
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) own: String,
@@ -88,6 +101,7 @@ pub(crate) struct State {
     pub(crate) seen: Vec<Seen>,
     /// Tokens that are taken, with who they are; none takes everybody.
     pub(crate) tokens: BTreeMap<String, &'static str>,
+    pub(crate) logins: Logins,
     pub(crate) shuffled: bool,
     pub(crate) twice: bool,
     /// Long polls at once; more are refused with 429.

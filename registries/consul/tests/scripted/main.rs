@@ -10,7 +10,10 @@
 mod answers;
 mod conformance;
 mod fake;
+mod keepalive;
+mod login;
 mod manners;
 mod scopes;
+mod secure;
 mod serve;
 mod stage;

@@ -30,7 +30,11 @@ pub(crate) fn router(state: Shared, moved: watch::Sender<u64>) -> Router {
             let before = state.lock().most_at_once;
             state.lock().most_at_once = before.max(most);
             let _guard = Guard(Arc::clone(&state));
-            let (parts, _) = request.into_parts();
+            let (parts, body) = request.into_parts();
+            if parts.uri.path() == "/v1/acl/login" {
+                let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+                return log_in(&state, &parts, &serde_json::from_slice(&body).unwrap());
+            }
             answer(&state, &moved, &parts).await
         }
     })
@@ -98,6 +102,28 @@ fn in_peer(path: &str, query: &BTreeMap<String, String>) -> BTreeMap<String, Str
         query.insert("peer".to_owned(), peer.to_owned());
     }
     query
+}
+
+/// As the auth method `kube` does it: whose bearer token is known is given a token of its own.
+fn log_in(state: &Shared, request: &Parts, asked: &Value) -> Response {
+    let mut state = state.lock();
+    let token = request.headers.get("x-consul-token").map(|value| value.to_str().unwrap().to_owned());
+    state.seen.push(Seen { path: request.uri.path().to_owned(), query: BTreeMap::new(), token });
+    let is_known = asked["AuthMethod"] == "kube" && asked["BearerToken"] == state.logins.bearer.as_str();
+    if request.method != "POST" || !is_known {
+        state.logins.refused += 1;
+        return status(403, "rpc error: lookup failed: Unauthorized");
+    }
+    let secret = format!("given-{}", state.logins.given.len());
+    state.logins.given.push(secret.clone());
+    state.tokens.insert(secret.clone(), "from a login");
+    let mut body = json!({"AccessorID": secret, "SecretID": secret, "AuthMethod": "kube"});
+    if state.logins.seconds > 0 {
+        let now = jiff::Timestamp::now();
+        body["ExpirationTime"] = json!(now + jiff::SignedDuration::from_secs(state.logins.seconds));
+    }
+    let body = Body::from(body.to_string());
+    Response::builder().header("content-type", "application/json").body(body).unwrap()
 }
 
 fn dc<'a>(state: &'a State, query: &BTreeMap<String, String>) -> Option<&'a Datacenter> {

@@ -1,0 +1,244 @@
+//! Five thousand services and a hundred flips a second, by a clock that jumps from event to event: what the machine
+//! itself adds to the time that a flip takes, and what it asks for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tributary_model::Mono;
+
+use super::SECOND;
+use super::world::mk_settings;
+use crate::answer::Headers;
+use crate::config::{Limits, ModeChoice, Select};
+use crate::content::{Instances, Marks, Names};
+use crate::modes::{Answer, Input, Machine, Output, Request, Settings, What};
+use crate::watch::Mode as ReadMode;
+use crate::wire::lists::StateCheck;
+use crate::wire::{Check, HealthEntry};
+
+const SERVICES: usize = 5_000;
+const INSTANCES: usize = 3;
+/// How long an answer about a service takes, and one about all checks, in milliseconds.
+const TRIP: u64 = 20;
+const LONG_TRIP: u64 = 200;
+
+/// What happens when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Reply(u64),
+    Flip(usize),
+}
+
+struct Scale {
+    machine: Machine,
+    now: Mono,
+    due: BTreeSet<(Mono, Due)>,
+    open: BTreeMap<u64, Request>,
+    /// Long polls that wait, by what they wait for.
+    waiting: BTreeMap<What, u64>,
+    /// Per service, its index and how often it has flipped.
+    services: Vec<(u64, u32)>,
+    index: u64,
+    names: Names,
+    flipped: BTreeMap<Arc<str>, Mono>,
+    took: Vec<u64>,
+    sent: Vec<Mono>,
+}
+
+fn name(service: usize) -> Arc<str> {
+    format!("s{service:04}").into()
+}
+
+fn number(name: &str) -> usize {
+    name[1..].parse().unwrap()
+}
+
+impl Scale {
+    fn new(mode: ModeChoice) -> Self {
+        let limits = Limits::default();
+        let settings =
+            Settings { limits, polls: limits.shared_connections * limits.streams, ..mk_settings(mode) };
+        let names = (0..SERVICES).map(|n| (name(n).to_string(), Vec::new())).collect();
+        let mut this = Self {
+            machine: Machine::new(settings),
+            now: Mono(0),
+            due: BTreeSet::new(),
+            open: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            services: vec![(10, 0); SERVICES],
+            index: 20,
+            names: Names::new(names, &Select::default()),
+            flipped: BTreeMap::new(),
+            took: Vec::new(),
+            sent: Vec::new(),
+        };
+        this.step(Input::Started);
+        this
+    }
+
+    fn step(&mut self, input: Input) {
+        for output in self.machine.step(self.now, 0.5, input) {
+            match output {
+                Output::Send(request) => self.send(request),
+                Output::Cancel(number) => drop(self.open.remove(&number)),
+                Output::Say(name, ..) => {
+                    let at = self.flipped.remove(&name);
+                    self.took.extend(at.map(|at| self.now.0 - at.0));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn moved(&self, what: &What) -> u64 {
+        match what {
+            What::Service(name) => self.services[number(name)].0,
+            What::Checks => self.index,
+            What::Names | What::Token => 10,
+        }
+    }
+
+    fn send(&mut self, request: Request) {
+        self.sent.push(self.now);
+        let number = request.number;
+        let after = match request.mode {
+            ReadMode::Blocking { index, wait } if self.moved(&request.what) <= index => {
+                self.waiting.insert(request.what.clone(), number);
+                wait
+            }
+            _ => trip(&request.what),
+        };
+        self.due.insert((self.now.plus(after), Due::Reply(number)));
+        self.open.insert(number, request);
+    }
+
+    fn flip(&mut self, service: usize) {
+        self.index += 1;
+        let known = &mut self.services[service];
+        *known = (self.index, known.1 + 1);
+        let name = name(service);
+        self.flipped.insert(Arc::clone(&name), self.now);
+        for what in [What::Service(name), What::Checks] {
+            if let Some(number) = self.waiting.remove(&what) {
+                self.due.insert((self.now.plus(trip(&what)), Due::Reply(number)));
+            }
+        }
+    }
+
+    fn run(&mut self, time: Duration) {
+        let end = self.now.plus(time);
+        loop {
+            let first = self.due.first().map(|(at, _)| *at);
+            let looks = self.machine.due(self.now).map(|at| at.max(self.now.plus(Duration::from_millis(1))));
+            let Some(next) = first.into_iter().chain(looks).min().filter(|at| *at <= end) else { break };
+            self.now = self.now.max(next);
+            if first == Some(next) {
+                self.happen();
+            }
+            // as the rim does it: a machine that has nothing due by then is left alone
+            if self.machine.due(self.now).is_some_and(|due| due <= self.now) {
+                self.step(Input::Tick);
+            }
+        }
+        self.now = end;
+    }
+
+    fn happen(&mut self) {
+        match self.due.pop_first() {
+            Some((_, Due::Reply(number))) => self.reply(number),
+            Some((_, Due::Flip(service))) => self.flip(service),
+            None => {}
+        }
+    }
+
+    fn reply(&mut self, number: u64) {
+        let Some(request) = self.open.remove(&number) else { return };
+        if self.waiting.get(&request.what) == Some(&number) {
+            self.waiting.remove(&request.what);
+        }
+        let index = Some(self.moved(&request.what));
+        let headers = Headers { index, known_leader: Some(true), ..Headers::default() };
+        let known = request.skip.is_some() && request.skip == index;
+        let answer = match &request.what {
+            What::Token => Answer::Token(1),
+            What::Names => Answer::Names(headers, (!known).then(|| self.names.clone())),
+            What::Checks => Answer::Checks(headers, (!known).then(|| self.marks())),
+            What::Service(name) => Answer::Service(headers, (!known).then(|| self.instances(name))),
+        };
+        self.step(Input::Replied(number, Ok(answer)));
+    }
+
+    fn marks(&self) -> Marks {
+        let all = (0..SERVICES).flat_map(|service| (0..INSTANCES).map(move |n| (service, n)));
+        let checks: Vec<StateCheck<'_>> = all
+            .map(|(service, n)| StateCheck {
+                node: format!("n{n}").into(),
+                check_id: format!("c{n}").into(),
+                status: if n == 0 { self.services[service].1.to_string().into() } else { "passing".into() },
+                service_name: name(service).to_string().into(),
+                create_index: 1,
+            })
+            .collect();
+        Marks::new(&checks)
+    }
+
+    fn instances(&self, name: &str) -> Instances {
+        let entry = |n: usize| {
+            let mut entry = HealthEntry::default();
+            entry.node.node = format!("n{n}");
+            (entry.service.service, entry.service.id) = (name.to_owned(), n.to_string());
+            let status =
+                if n == 0 { self.services[number(name)].1.to_string() } else { "passing".to_owned() };
+            entry.checks = vec![Check { check_id: format!("c{n}"), status }];
+            entry
+        };
+        Instances::new((0..INSTANCES).map(entry).collect(), false, &Select::default())
+    }
+}
+
+const fn trip(what: &What) -> Duration {
+    Duration::from_millis(if matches!(what, What::Checks) { LONG_TRIP } else { TRIP })
+}
+
+#[test]
+fn at_five_thousand_services_a_flip_is_known_in_time_and_costs_little() {
+    for (mode, within) in [(ModeChoice::Precise, 500), (ModeChoice::Doorbell, 2_000)] {
+        let mut scale = Scale::new(mode);
+        scale.run(40 * SECOND);
+        let polls = if mode == ModeChoice::Precise { SERVICES + 1 } else { 2 };
+        assert_eq!(scale.waiting.len(), polls, "{mode:?}: all that is to be waited at is");
+        scale.took.clear();
+        scale.sent.clear();
+        let flips = 1_000;
+        for n in 0..flips {
+            let at = scale.now.plus(Duration::from_millis(10 * n as u64));
+            scale.due.insert((at, Due::Flip(n * 7 % SERVICES)));
+        }
+        scale.run(13 * SECOND);
+        assert_eq!((scale.took.len(), scale.flipped.len()), (flips, 0), "{mode:?}");
+        scale.took.sort_unstable();
+        let p99 = scale.took[flips * 99 / 100];
+        assert!(p99 <= within, "{mode:?}: {p99} ms at p99, at most {:?}", scale.took.last());
+        let sent = scale.sent.len();
+        assert!(sent <= 3 * flips, "{mode:?}: {sent} requests for {flips} flips");
+    }
+}
+
+#[test]
+fn when_all_change_at_once_no_second_has_more_requests_than_the_budget() {
+    let rate = Limits::default().rate as usize;
+    for mode in [ModeChoice::Precise, ModeChoice::Doorbell] {
+        let mut scale = Scale::new(mode);
+        scale.run(120 * SECOND);
+        scale.took.clear();
+        scale.sent.clear();
+        (0..SERVICES).for_each(|service| scale.flip(service));
+        scale.run(40 * SECOND);
+        assert_eq!((scale.took.len(), scale.flipped.len()), (SERVICES, 0), "{mode:?}");
+        let sent = &scale.sent;
+        let within = |from: usize| sent.partition_point(|at| at.0 < sent[from].0 + 1_000) - from;
+        let most = (0..sent.len()).map(within).max().unwrap_or_default();
+        assert!(most <= 2 * rate + 5, "{mode:?}: {most} requests in a second");
+    }
+}

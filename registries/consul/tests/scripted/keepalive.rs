@@ -1,0 +1,74 @@
+//! Connections that fall silent are noticed by themselves, long before a long poll would be given up.
+
+use std::time::Duration;
+
+use tributary_consul::config::ModeChoice;
+
+use crate::fake::{Fake, mk_entries};
+use crate::secure::Secure;
+use crate::serve;
+use crate::stage::{addresses, eventually, mk_config, open, until_served};
+
+const FOUR: [&str; 4] = ["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_falls_silent_is_given_up_for_another_and_nothing_is_lost() {
+    for mode in [ModeChoice::Precise, ModeChoice::Doorbell] {
+        let fake = Fake::start(&["dc1"]).await;
+        fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
+        let front = Secure::start(serve::router(fake.state.clone(), fake.moved.clone())).await;
+        let mut config = mk_config(&[&front.url]);
+        config.mode = mode;
+        config.tls.ca = Some(front.home.path().join("ca.pem"));
+        let timing = &mut config.timing;
+        (timing.wait, timing.sweep) = (Duration::from_secs(300), Duration::from_secs(300));
+        (timing.keepalive, timing.keepalive_answer) =
+            (Duration::from_millis(300), Duration::from_millis(300));
+        let stage = open(config).await;
+        until_served(&stage, "web", &FOUR).await;
+        let waiting = if mode == ModeChoice::Precise { 2 } else { 1 };
+        eventually("it waits", async || fake.state.lock().polls >= waiting).await;
+        let before = front.made();
+        front.fall_silent();
+        fake.set("dc1", "web", mk_entries("web", 1, 2..=5));
+        assert_eq!(addresses(&stage, "web"), FOUR, "nothing could be heard of it yet");
+        until_served(&stage, "web", &["10.1.0.2", "10.1.0.3", "10.1.0.4", "10.1.0.5"]).await;
+        assert!(front.made() > before, "{mode:?}: over a connection that was silent");
+        drop(front);
+        stage.drop_now().await;
+    }
+}
+
+/// The kernel tells of each connection which timer runs: 2 is that of the keepalive, once nothing is on its way.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_kernel_asks_for_a_sign_of_life_on_each_connection() {
+    let fake = Fake::start(&["dc1"]).await;
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
+    let mut config = mk_config(&[&fake.url]);
+    config.timing.keepalive = Duration::from_secs(700);
+    config.timing.wait = Duration::from_secs(300);
+    let stage = open(config).await;
+    until_served(&stage, "web", &FOUR).await;
+    let port: u16 = fake.url.rsplit_once(':').unwrap().1.parse().unwrap();
+    eventually("a keepalive of ours runs on each", async || {
+        let timers = timers(port);
+        !timers.is_empty() && timers.iter().all(|(kind, left)| *kind == 2 && (600..=700).contains(left))
+    })
+    .await;
+    stage.drop_now().await;
+}
+
+/// Of each established connection to this port: which timer runs, and for how many seconds more.
+fn timers(port: u16) -> Vec<(u64, u64)> {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let to = format!("0100007F:{port:04X}");
+    let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    rows.filter(|row| row.get(2) == Some(&to.as_str()) && row.get(3) == Some(&"01"))
+        .map(|row| {
+            let (kind, left) = row[5].split_once(':').unwrap();
+            let number = |text| u64::from_str_radix(text, 16).unwrap();
+            // counted in hundredths of a second, whatever the kernel's own tick
+            (number(kind), number(left) / 100)
+        })
+        .collect()
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use consul_support::{at, says, served};
 use tributary_suites::consul::{Consul, ConsulOptions};
-use tributary_suites::{Authority, ServerOptions, TestServer, eventually};
+use tributary_suites::{Authority, ServerOptions, TestServer};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -66,28 +66,42 @@ async fn a_name_of_the_certificate_is_asked_for_when_it_is_not_the_addresss() ->
     served(&right, "web", &[1], SOON).await
 }
 
+/// Consul stops to accept the authority of our certificate; another one comes into the file, and the registry goes on.
 #[tokio::test]
-async fn a_certificate_of_ours_is_shown_and_read_again_when_it_changes() -> Result<()> {
-    let authority = Authority::new()?;
-    let strict = "tls { https { verify_incoming = true } }";
-    let options = ConsulOptions::default().tls(&authority)?.hcl(strict);
-    let consul = Consul::launch(options)?;
+async fn a_certificate_of_ours_that_is_no_longer_accepted_is_replaced_without_a_restart() -> Result<()> {
+    let (authority, later) = (Authority::new()?, Authority::new()?);
+    let mine = authority.client("mine", "spiffe://tests/operator")?;
+    let trusted = authority.path().join("trusted.pem");
+    std::fs::copy(authority.file(), &trusted)?;
+    // keeps its data, unlike a dev agent
+    let options = ConsulOptions::default().server_of(1).tls(&authority)?.only_known(mine.clone());
+    let mut consul = Consul::start_with(options).await?;
+    consul.instance("web", "web-1", "n1", at(1)).await?;
     let ours = authority.client("ours", "spiffe://tests/tributary")?;
-    let server = TestServer::launch(
+    let server = TestServer::start(
         over(&consul)
-            .env("CONSUL_CACERT", &authority.file().display().to_string())
+            .env("CONSUL_CACERT", &trusted.display().to_string())
             .env("CONSUL_CLIENT_CERT", &ours.certificate_file.display().to_string())
             .env("CONSUL_CLIENT_KEY", &ours.key_file.display().to_string()),
-    )?;
-    let ready = || {
-        eventually("it to be ready", SOON, || async {
-            ensure!(server.is_ready().await?, "not yet");
-            Ok(())
-        })
-    };
-    ready().await?;
-    says(&server, "precise", SOON).await?;
-    authority.client("ours", "spiffe://tests/tributary")?;
-    // connections are made anew with what the files hold now; a wrong pair would show as a failure here
-    says(&server, "Live", Duration::from_secs(30)).await
+    )
+    .await?;
+    served(&server, "web", &[1], SOON).await?;
+
+    // from its next start on it knows the later authority alone; its own certificate stays
+    std::fs::copy(later.file(), authority.file())?;
+    let mine_now = later.client("mine", "spiffe://tests/operator")?;
+    consul.daemon().kill();
+    consul.show(&mine_now)?;
+    consul.restart().await?;
+    let refused = consul.rest_showing(&mine)?.get("/v1/status/leader").await;
+    ensure!(refused.is_err(), "the first certificate is still accepted: {refused:?}");
+    consul.instance("web", "web-2", "n2", at(2)).await?;
+    says(&server, "cannot be reached", SOON).await?;
+    ensure!(consul_support::addresses(&server, "web").await? == [at(1).to_string()], "nothing is lost");
+
+    let ours_now = later.client("ours", "spiffe://tests/tributary")?;
+    std::fs::copy(&ours_now.key_file, &ours.key_file)?;
+    std::fs::copy(&ours_now.certificate_file, &ours.certificate_file)?;
+    served(&server, "web", &[1, 2], Duration::from_secs(60)).await?;
+    says(&server, "Live", SOON).await
 }

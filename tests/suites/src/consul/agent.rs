@@ -22,6 +22,7 @@ pub struct ConsulOptions {
     join: Vec<u16>,
     acl: bool,
     tls: Option<(Identity, PathBuf, String)>,
+    known: Option<Identity>,
     wan: bool,
     grpc_tls: bool,
     hcl: Vec<String>,
@@ -57,6 +58,12 @@ impl ConsulOptions {
         let identity = authority.server("consul")?;
         self.tls = Some((identity, authority.file(), authority.certificate().to_owned()));
         Ok(self)
+    }
+
+    /// Only for clients that show a certificate of the authority that it reads from its file, as we do with this one.
+    pub fn only_known(mut self, ours: Identity) -> Self {
+        self.known = Some(ours);
+        self.hcl("tls { https { verify_incoming = true } }")
     }
 
     /// With a port for servers of other datacenters.
@@ -132,7 +139,8 @@ impl Consul {
         let scheme = if options.tls.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://127.0.0.1:{}", ports.http);
         let authority = options.tls.map(|(_, _, certificate)| certificate);
-        let rest = client(&url, authority.as_deref(), options.acl.then_some(MANAGEMENT))?;
+        let token = options.acl.then_some(MANAGEMENT);
+        let rest = client(&url, authority.as_deref(), options.known.as_ref(), token)?;
         let daemon = Daemon::start("consul", tools::consul()?, args)?;
         Ok(Self { daemon, ports, url, rest, authority, _data: data })
     }
@@ -149,7 +157,18 @@ impl Consul {
 
     /// Its API with this token, or none.
     pub fn rest_as(&self, token: Option<&str>) -> Result<Rest> {
-        client(&self.url, self.authority.as_deref(), token)
+        client(&self.url, self.authority.as_deref(), None, token)
+    }
+
+    /// Its API with this certificate and new connections.
+    pub fn rest_showing(&self, ours: &Identity) -> Result<Rest> {
+        client(&self.url, self.authority.as_deref(), Some(ours), None)
+    }
+
+    /// From now on we show this certificate.
+    pub fn show(&mut self, ours: &Identity) -> Result<()> {
+        self.rest = self.rest_showing(ours)?;
+        Ok(())
     }
 
     /// The process, to be killed and paused.
@@ -241,9 +260,9 @@ impl Consul {
     }
 }
 
-fn client(url: &str, authority: Option<&str>, token: Option<&str>) -> Result<Rest> {
+fn client(url: &str, authority: Option<&str>, ours: Option<&Identity>, token: Option<&str>) -> Result<Rest> {
     let rest = match authority {
-        Some(certificate) => Rest::tls(url, certificate, None)?,
+        Some(certificate) => Rest::tls(url, certificate, ours)?,
         None => Rest::plain(url)?,
     };
     Ok(match token {

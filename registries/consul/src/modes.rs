@@ -170,6 +170,7 @@ const SPARED: Duration = Duration::from_secs(600);
 #[derive(Debug, Clone)]
 pub struct Machine {
     settings: Settings,
+    policy: Arc<Policy>,
     reach: Reach,
     mode: Mode,
     spared_until: Option<Mono>,
@@ -177,7 +178,8 @@ pub struct Machine {
     checks: Watch<Marks>,
     /// The names that were listed last.
     listed: Arc<BTreeMap<Arc<str>, u64>>,
-    slots: BTreeMap<u32, Slot>,
+    /// Each on its own: in the tree's nodes, of which half is room, they would take twice as much.
+    slots: BTreeMap<u32, Box<Slot>>,
     by_name: BTreeMap<Arc<str>, u32>,
     by_key: HashMap<u64, u32>,
     next_slot: u32,
@@ -200,14 +202,15 @@ impl Machine {
     /// A scope that has not begun.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        let policy = settings.policy();
+        let policy = Arc::new(settings.policy());
         let follow = if settings.peer { Follow::Demand } else { Follow::Poll };
         Self {
             reach: Reach::Up,
             mode: Mode::Precise,
             spared_until: None,
-            names: Watch::new(policy, follow),
-            checks: Watch::new(doorbell::policy(policy), Follow::Poll),
+            names: Watch::new(Arc::clone(&policy), follow),
+            checks: Watch::new(doorbell::policy(*policy), Follow::Poll),
+            policy,
             listed: Arc::default(),
             slots: BTreeMap::new(),
             by_name: BTreeMap::new(),

@@ -15,6 +15,7 @@ mod properties;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::Mono;
@@ -202,7 +203,8 @@ struct Told {
 /// One loop.
 #[derive(Debug, Clone)]
 pub struct Watch<C> {
-    policy: Policy,
+    /// Shared with the other loops, of which there may be thousands.
+    policy: Arc<Policy>,
     follow: Follow,
     state: State,
     /// `None` while nothing is known, which is not the same as nothing there.
@@ -233,7 +235,8 @@ type Actions<C> = Vec<Action<C>>;
 impl<C: Content> Watch<C> {
     /// A loop that has not begun.
     #[must_use]
-    pub fn new(policy: Policy, follow: Follow) -> Self {
+    pub fn new(policy: impl Into<Arc<Policy>>, follow: Follow) -> Self {
+        let policy = policy.into();
         let Timing { burst, refill, pause_first, pause_most, .. } = policy.timing;
         let pause = |jitter| BackoffPolicy {
             first: pause_first,
@@ -359,7 +362,7 @@ impl<C: Content> Watch<C> {
         }
     }
 
-    const fn mode_of(&self, look: Look) -> Mode {
+    fn mode_of(&self, look: Look) -> Mode {
         match (look, self.index) {
             (Look::Changed, Some(index)) => Mode::Blocking { index, wait: self.policy.catch_up },
             _ => Mode::Any,

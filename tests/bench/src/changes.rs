@@ -150,7 +150,8 @@ pub(crate) async fn relist(size: Size, clients: usize, table: &mut Table) -> Res
     Ok(())
 }
 
-fn unix_nanos() -> u64 {
+/// The time, as processes of one machine agree on it.
+pub(crate) fn unix_nanos() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

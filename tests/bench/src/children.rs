@@ -1,4 +1,5 @@
-//! Starts the clients' process and listens to what it tells.
+//! Starts this program again as something else, in a process of its own, and talks with it by lines: the clients of
+//! a bench, or the source that it reads.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -12,25 +13,61 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 /// How long any step of a bench may take: ten times what the slowest should.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The process of the clients; ends when dropped.
-pub(crate) struct Clients {
+/// A process of this program's; ends when dropped.
+pub(crate) struct Helper {
     _child: Child,
+    what: &'static str,
     input: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Clients {
-    /// Starts this program again as clients.
-    pub(crate) fn start(args: &[String], ca: Option<&Path>) -> Result<Self> {
+impl Helper {
+    /// As what its first word says.
+    pub(crate) fn start(what: &'static str, args: &[String], ca: Option<&Path>) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("client").args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        command.arg(what).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         if let Some(ca) = ca {
             command.env(crate::client::CA, ca);
         }
-        let mut child = command.spawn().context("start the clients")?;
-        let input = child.stdin.take().ok_or_else(|| anyhow!("the clients have no input"))?;
-        let output = child.stdout.take().ok_or_else(|| anyhow!("the clients have no output"))?;
-        Ok(Self { _child: child, input, lines: BufReader::new(output).lines() })
+        let mut child = command.spawn().with_context(|| format!("start {what}"))?;
+        let input = child.stdin.take().ok_or_else(|| anyhow!("{what} has no input"))?;
+        let output = child.stdout.take().ok_or_else(|| anyhow!("{what} has no output"))?;
+        Ok(Self { _child: child, what, input, lines: BufReader::new(output).lines() })
+    }
+
+    /// Tells it to do something.
+    pub(crate) async fn tell(&mut self, line: &str) -> Result<()> {
+        Ok(self.input.write_all(format!("{line}\n").as_bytes()).await?)
+    }
+
+    /// The next event of this name; an error that it tells ends the wait.
+    pub(crate) async fn event(&mut self, name: &str) -> Result<Value> {
+        loop {
+            let value = self.next().await.with_context(|| format!("waiting for {name:?}"))?;
+            match value["event"].as_str() {
+                Some(found) if found == name => return Ok(value),
+                Some("failed") => bail!("{} failed: {value}", self.what),
+                _ => {}
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Result<Value> {
+        let line = tokio::time::timeout(PATIENCE, self.lines.next_line())
+            .await
+            .with_context(|| format!("{} is silent", self.what))??;
+        let line = line.ok_or_else(|| anyhow!("{} ended", self.what))?;
+        Ok(serde_json::from_str(&line)?)
+    }
+}
+
+/// The process of the clients; ends when dropped.
+pub(crate) struct Clients(Helper);
+
+impl Clients {
+    /// Starts this program again as clients.
+    pub(crate) fn start(args: &[String], ca: Option<&Path>) -> Result<Self> {
+        Ok(Self(Helper::start("client", args, ca)?))
     }
 
     /// ADS clients: how many, how they speak, how many of them decode, how many never read.
@@ -47,22 +84,15 @@ impl Clients {
 
     /// The next event of this name; an error of any client ends the wait.
     pub(crate) async fn event(&mut self, name: &str) -> Result<Value> {
-        loop {
-            let value = self.next().await.with_context(|| format!("waiting for {name:?}"))?;
-            match value["event"].as_str() {
-                Some(found) if found == name => return Ok(value),
-                Some("failed") => bail!("a client failed: {value}"),
-                _ => {}
-            }
-        }
+        self.0.event(name).await
     }
 
     /// All `lost` events up to now, as (address, times).
     pub(crate) async fn lost(&mut self) -> Result<Vec<(String, Vec<u64>)>> {
-        self.input.write_all(b"report\n").await?;
+        self.0.tell("report").await?;
         let mut all = Vec::new();
         loop {
-            let value = self.next().await?;
+            let value = self.0.next().await?;
             match value["event"].as_str() {
                 Some("lost") => {
                     let times = value["at"].as_array().map(|a| a.iter().filter_map(Value::as_u64).collect());
@@ -75,13 +105,5 @@ impl Clients {
                 _ => {}
             }
         }
-    }
-
-    async fn next(&mut self) -> Result<Value> {
-        let line = tokio::time::timeout(PATIENCE, self.lines.next_line())
-            .await
-            .context("the clients are silent")??;
-        let line = line.ok_or_else(|| anyhow!("the clients ended"))?;
-        Ok(serde_json::from_str(&line)?)
     }
 }

@@ -9,6 +9,7 @@
 mod changes;
 mod children;
 mod client;
+mod consul;
 mod floor;
 mod intake;
 mod join;
@@ -21,7 +22,7 @@ mod usage;
 mod wire;
 mod world;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use report::Table;
 use world::Size;
 
@@ -30,7 +31,20 @@ pub(crate) static ALLOCATOR: cap::Cap<tikv_jemallocator::Jemalloc> =
     cap::Cap::new(tikv_jemallocator::Jemalloc, usize::MAX);
 
 /// The benches by name.
-const BENCHES: [&str; 8] = ["intake", "storm", "fanout", "rolling", "relist", "slow", "join", "kube"];
+const BENCHES: [&str; 12] = [
+    "intake",
+    "storm",
+    "fanout",
+    "rolling",
+    "relist",
+    "slow",
+    "join",
+    "kube",
+    "consul",
+    "consul-doorbell",
+    "consul-http",
+    "consul-real",
+];
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -38,13 +52,17 @@ fn main() -> Result<()> {
     match words.as_slice() {
         ["client", rest @ ..] => client::main(rest),
         ["plain", rest @ ..] => kube::plain(rest),
+        ["consul-server", rest @ ..] => consul::server(rest),
         [size @ ("small" | "full"), names @ ..] => {
             let known = |name: &&&str| !BENCHES.contains(name);
             if let Some(unknown) = names.iter().find(known) {
                 bail!("there is no bench {unknown:?}; there are {}", BENCHES.join(", "));
             }
             let chosen: &[&str] = if names.is_empty() { &BENCHES } else { names };
-            chosen.iter().try_for_each(|name| bench(name, *size == "full"))
+            let failed = chosen.iter().filter_map(|name| bench(name, *size == "full").err());
+            let failed: Vec<String> = failed.map(|error| format!("{error:#}")).collect();
+            ensure!(failed.is_empty(), "{}", failed.join("\n"));
+            Ok(())
         }
         // A process of its own for each run, so that memory is that run's.
         ["run", size, name] => one(name, *size == "full"),
@@ -52,21 +70,22 @@ fn main() -> Result<()> {
     }
 }
 
-/// Runs a bench as often as the report wants, each time in a fresh process, and prints its table.
+/// Runs a bench as often as the report wants, each time in a fresh process, and prints its table, as far as it came
+/// where a run failed.
 fn bench(name: &str, full: bool) -> Result<()> {
     let size = if full { "full" } else { "small" };
     let mut table = Table::new(format!("{name} ({size}): tributary-bench {size} {name}"));
+    let mut failed = None;
     for _ in 0..if full { 5 } else { 1 } {
         let me = std::env::current_exe()?;
         let output = std::process::Command::new(me).args(["run", size, name]).output()?;
         table.read(&String::from_utf8_lossy(&output.stdout));
         if !output.status.success() {
-            print!("{}", table.render());
-            bail!("bench {name} failed: {}", String::from_utf8_lossy(&output.stderr));
+            failed.get_or_insert_with(|| String::from_utf8_lossy(&output.stderr).into_owned());
         }
     }
     print!("{}", table.render());
-    Ok(())
+    failed.map_or(Ok(()), |why| Err(anyhow!("bench {name} failed: {why}")))
 }
 
 /// One run, whose figures are told also if it breaks a budget: they say by how much, and what else was so.
@@ -108,6 +127,10 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
         ("rolling", true) => changes::rolling(size, 200, 500, table).await,
         ("rolling", false) => changes::rolling(size, 20, 100, table).await,
         ("kube", _) => cluster(full, table).await,
+        ("consul", _) => consul::precise(full, table).await,
+        ("consul-doorbell", _) => consul::doorbell(full, table).await,
+        ("consul-http", _) => consul::plain_http(full, table).await,
+        ("consul-real", _) => consul::real(full, table).await,
         ("relist", true) => changes::relist(Size { ports: 1, addresses: 100, ..size }, 50, table).await,
         _ => changes::relist(Size { services: 100, ports: 1, addresses: 100, ..size }, 10, table).await,
     }

@@ -124,8 +124,7 @@ impl Machine {
             }
             Mode::Precise => {
                 self.drive_checks(Event::Stopped, turn);
-                self.checks =
-                    Watch::<Marks>::new(super::doorbell::policy(self.settings.policy()), Follow::Poll);
+                self.checks = Watch::<Marks>::new(super::doorbell::policy(*self.policy), Follow::Poll);
                 self.doorbell.clear();
             }
         }

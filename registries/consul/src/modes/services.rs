@@ -24,9 +24,9 @@ impl Machine {
         let slot = self.next_slot;
         self.next_slot = self.next_slot.wrapping_add(1);
         let follow = if listed { self.follow() } else { Follow::Demand };
-        let watch = Watch::new(self.settings.policy(), follow);
-        self.slots
-            .insert(slot, Slot { name: Arc::clone(name), watch, listed, nodes: Box::default(), read: false });
+        let watch = Watch::new(Arc::clone(&self.policy), follow);
+        let opened = Slot { name: Arc::clone(name), watch, listed, nodes: Box::default(), read: false };
+        self.slots.insert(slot, Box::new(opened));
         self.by_name.insert(Arc::clone(name), slot);
         self.by_key.insert(Self::key(name), slot);
         self.unread += 1;

@@ -57,7 +57,7 @@ impl<C: Content> Watch<C> {
         self.told.as_ref().is_some_and(|told| lacks(&told.keys, &digest.keys))
     }
 
-    const fn known(&self, loses: bool) -> Known {
+    fn known(&self, loses: bool) -> Known {
         Known {
             floor: self.floor,
             always_filtered: self.always_filtered,

@@ -1,0 +1,279 @@
+//! What the scripted Consul of a bench knows: services of equal size, their checks and its indexes.
+//!
+//! Called by the server's tasks, each of which looks at an index, waits until it moves, and asks for the body. Indexes
+//! move as Consul's do: a check that flips moves its service's and that of all checks, and not the catalog's.
+
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// Where all indexes begin.
+const FIRST: u64 = 20;
+/// Instances that run on one node.
+const PER_NODE: usize = 50;
+/// What checks print, which nobody reads.
+const OUTPUT: &str = "HTTP GET http://10.0.0.1:8080/health: 200 OK Output: all systems are fine here";
+
+/// How much of what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    /// Services.
+    pub(crate) services: usize,
+    /// Instances of each, at most 64.
+    pub(crate) instances: usize,
+}
+
+impl Shape {
+    /// Instances of all.
+    pub(crate) const fn all(&self) -> usize {
+        self.services * self.instances
+    }
+    fn nodes(&self) -> usize {
+        (self.all() / PER_NODE).max(self.instances)
+    }
+}
+
+/// The name of a service.
+pub(super) fn name(service: usize) -> String {
+    format!("svc-{service:05}")
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    Datacenters,
+    Names,
+    Checks,
+    Service(usize),
+    /// A service that there is not.
+    Nothing,
+}
+
+impl What {
+    /// By its path.
+    pub(super) fn of(path: &str) -> Option<Self> {
+        Some(match path {
+            "/v1/catalog/datacenters" => Self::Datacenters,
+            "/v1/catalog/services" => Self::Names,
+            "/v1/health/state/any" => Self::Checks,
+            _ => {
+                let name = path.strip_prefix("/v1/health/service/")?;
+                name.strip_prefix("svc-").and_then(|n| n.parse().ok()).map_or(Self::Nothing, Self::Service)
+            }
+        })
+    }
+}
+
+struct Service {
+    index: u64,
+    /// The instances whose check is critical, a bit each.
+    critical: u64,
+}
+
+struct State {
+    index: u64,
+    services: Vec<Service>,
+}
+
+/// The catalog.
+pub(super) struct Catalog {
+    shape: Shape,
+    state: Mutex<State>,
+    moved: Vec<Notify>,
+    checks_moved: Notify,
+    never: Notify,
+    /// The list of all checks as of an index: it is long, and asked for by several.
+    checks: Mutex<(u64, Bytes)>,
+}
+
+impl Catalog {
+    /// Where everything passes.
+    pub(super) fn new(shape: Shape) -> Self {
+        let services = (0..shape.services).map(|_| Service { index: FIRST, critical: 0 }).collect();
+        Self {
+            shape,
+            state: Mutex::new(State { index: FIRST, services }),
+            moved: (0..shape.services).map(|_| Notify::new()).collect(),
+            checks_moved: Notify::new(),
+            never: Notify::new(),
+            checks: Mutex::default(),
+        }
+    }
+    /// A check of an instance of this service says the opposite.
+    pub(super) fn flip(&self, service: usize) {
+        let mut state = self.state.lock();
+        state.index += 1;
+        let index = state.index;
+        if let Some(known) = state.services.get_mut(service) {
+            known.index = index;
+            known.critical ^= 1 << (service % self.shape.instances);
+        }
+        drop(state);
+        if let Some(moved) = self.moved.get(service) {
+            moved.notify_waiters();
+        }
+        self.checks_moved.notify_waiters();
+    }
+    /// How many instances are critical.
+    pub(super) fn critical(&self) -> u32 {
+        self.state.lock().services.iter().map(|service| service.critical.count_ones()).sum()
+    }
+    pub(super) fn index(&self, what: What) -> u64 {
+        let state = self.state.lock();
+        match what {
+            What::Checks => state.index,
+            What::Service(n) => state.services.get(n).map_or(FIRST, |service| service.index),
+            What::Datacenters | What::Names | What::Nothing => FIRST,
+        }
+    }
+    /// Wakes whoever waits when that index moves.
+    pub(super) fn moved(&self, what: What) -> &Notify {
+        match what {
+            What::Checks => &self.checks_moved,
+            What::Service(n) => self.moved.get(n).unwrap_or(&self.never),
+            What::Datacenters | What::Names | What::Nothing => &self.never,
+        }
+    }
+    /// An answer with its index.
+    pub(super) fn body(&self, what: What) -> (u64, Bytes) {
+        match what {
+            What::Datacenters => (FIRST, Bytes::from_static(b"[\"dc1\"]")),
+            What::Nothing => (FIRST, Bytes::from_static(b"[]")),
+            What::Names => (FIRST, self.names()),
+            What::Checks => self.all_checks(),
+            What::Service(n) => self.service(n),
+        }
+    }
+
+    fn names(&self) -> Bytes {
+        let all = (0..self.shape.services).map(|n| format!("\"{}\":[\"v1\"]", name(n)));
+        let all: Vec<String> = all.collect();
+        format!("{{\"consul\":[],{}}}", all.join(",")).into()
+    }
+
+    fn service(&self, n: usize) -> (u64, Bytes) {
+        let (index, critical) = {
+            let state = self.state.lock();
+            state.services.get(n).map_or((FIRST, 0), |service| (service.index, service.critical))
+        };
+        let mut out = String::with_capacity(1_600 * self.shape.instances);
+        for instance in 0..self.shape.instances {
+            out.push(if instance == 0 { '[' } else { ',' });
+            self.entry(&mut out, n, instance, critical >> instance & 1 == 1);
+        }
+        out.push(']');
+        (index, out.into())
+    }
+
+    fn all_checks(&self) -> (u64, Bytes) {
+        let mut cached = self.checks.lock();
+        let (index, critical): (u64, Vec<u64>) = {
+            let state = self.state.lock();
+            (state.index, state.services.iter().map(|service| service.critical).collect())
+        };
+        if cached.0 != index {
+            *cached = (index, self.write_checks(&critical));
+        }
+        cached.clone()
+    }
+
+    fn write_checks(&self, critical: &[u64]) -> Bytes {
+        let mut out = String::with_capacity(420 * (self.shape.all() + self.shape.nodes()));
+        for node in 0..self.shape.nodes() {
+            out.push(if node == 0 { '[' } else { ',' });
+            node_check(&mut out, node);
+        }
+        for (service, critical) in critical.iter().enumerate() {
+            for instance in 0..self.shape.instances {
+                out.push(',');
+                self.check(&mut out, service, instance, critical >> instance & 1 == 1);
+            }
+        }
+        out.push(']');
+        out.into()
+    }
+
+    fn node(&self, service: usize, instance: usize) -> usize {
+        (service * self.shape.instances + instance) % self.shape.nodes()
+    }
+
+    /// Writing into a string does not fail.
+    fn entry(&self, out: &mut String, service: usize, instance: usize, critical: bool) {
+        let node = self.node(service, instance);
+        let number = service * self.shape.instances + instance + 1;
+        let ip = format!("10.{}.{}.{}", number >> 16 & 255, number >> 8 & 255, number & 255);
+        let (name, node_ip) = (name(service), format!("10.200.{}.{}", node >> 8 & 255, node & 255));
+        let _ = write!(
+            out,
+            "{{\"Node\":{{\"ID\":\"00000000-0000-4000-8000-{node:012}\",\"Node\":\"node-{node:05}\",\"Address\":\"{node_ip}\",\
+             \"Datacenter\":\"dc1\",\"TaggedAddresses\":{{\"lan\":\"{node_ip}\",\"lan_ipv4\":\"{node_ip}\",\"wan\":\"{node_ip}\"}},\
+             \"Meta\":{{\"consul-network-segment\":\"\",\"zone\":\"z{}\"}},\"CreateIndex\":11,\"ModifyIndex\":12}},\
+             \"Service\":{{\"ID\":\"{name}-{instance}\",\"Service\":\"{name}\",\"Tags\":[\"v1\"],\"Address\":\"{ip}\",\
+             \"TaggedAddresses\":{{\"lan_ipv4\":{{\"Address\":\"{ip}\",\"Port\":8080}},\"wan_ipv4\":{{\"Address\":\"{ip}\",\"Port\":8080}}}},\
+             \"Meta\":{{\"version\":\"v1\",\"protocol\":\"http\"}},\"Port\":8080,\"Weights\":{{\"Passing\":1,\"Warning\":1}},\
+             \"EnableTagOverride\":false,\"Proxy\":{{\"Mode\":\"\",\"MeshGateway\":{{}},\"Expose\":{{}}}},\"Connect\":{{}},\
+             \"PeerName\":\"\",\"CreateIndex\":13,\"ModifyIndex\":13}},\"Checks\":[",
+            node % 3,
+        );
+        node_check(out, node);
+        out.push(',');
+        self.check(out, service, instance, critical);
+        out.push_str("]}");
+    }
+
+    fn check(&self, out: &mut String, service: usize, instance: usize, critical: bool) {
+        let (name, node) = (name(service), self.node(service, instance));
+        let status = if critical { "critical" } else { "passing" };
+        let _ = write!(
+            out,
+            "{{\"Node\":\"node-{node:05}\",\"CheckID\":\"service:{name}-{instance}\",\"Name\":\"Service '{name}' check\",\
+             \"Status\":\"{status}\",\"Notes\":\"\",\"Output\":\"{OUTPUT}\",\"ServiceID\":\"{name}-{instance}\",\
+             \"ServiceName\":\"{name}\",\"ServiceTags\":[\"v1\"],\"Type\":\"http\",\"Interval\":\"10s\",\"Timeout\":\"1s\",\
+             \"ExposedPort\":0,\"Definition\":{{}},\"CreateIndex\":13,\"ModifyIndex\":13}}",
+        );
+    }
+}
+
+fn node_check(out: &mut String, node: usize) {
+    let _ = write!(
+        out,
+        "{{\"Node\":\"node-{node:05}\",\"CheckID\":\"serfHealth\",\"Name\":\"Serf Health Status\",\"Status\":\"passing\",\
+         \"Notes\":\"\",\"Output\":\"Agent alive and reachable\",\"ServiceID\":\"\",\"ServiceName\":\"\",\"ServiceTags\":[],\
+         \"Type\":\"\",\"Interval\":\"\",\"Timeout\":\"\",\"ExposedPort\":0,\"Definition\":{{}},\"CreateIndex\":11,\"ModifyIndex\":11}}",
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_flip_moves_its_service_and_all_checks_and_nothing_else() {
+        let catalog = Catalog::new(Shape { services: 4, instances: 3 });
+        catalog.flip(2);
+        let index = |what| catalog.index(what);
+        assert_eq!((index(What::Service(2)), index(What::Checks)), (FIRST + 1, FIRST + 1));
+        assert_eq!((index(What::Service(1)), index(What::Names), catalog.critical()), (FIRST, FIRST, 1));
+        let (_, body) = catalog.body(What::Service(2));
+        let entries: Value = serde_json::from_slice(&body).unwrap();
+        let statuses: Vec<_> = (0..3).map(|n| entries[n]["Checks"][1]["Status"].as_str().unwrap()).collect();
+        assert_eq!(statuses, ["passing", "passing", "critical"]);
+        let (_, body) = catalog.body(What::Checks);
+        let checks: Vec<Value> = serde_json::from_slice(&body).unwrap();
+        assert_eq!(checks.iter().filter(|check| check["Status"] == "critical").count(), 1);
+        assert_eq!(checks.len(), 3 + 12);
+        let (_, body) = catalog.body(What::Names);
+        assert_eq!(serde_json::from_slice::<Value>(&body).unwrap().as_object().unwrap().len(), 5);
+    }
+
+    #[test]
+    fn paths_are_told_apart() {
+        assert_eq!(What::of("/v1/health/service/svc-00012"), Some(What::Service(12)));
+        assert_eq!(What::of("/v1/health/service/consul"), Some(What::Nothing));
+        assert_eq!(What::of("/v1/kv/a"), None);
+    }
+}

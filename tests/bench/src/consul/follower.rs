@@ -1,0 +1,109 @@
+//! The Consul registry on a whole runtime, and when each of its services was published anew.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use parking_lot::Mutex;
+use tributary_consul::{ConsulConfig, ConsulFactory};
+use tributary_model::{Catalog, Changed, ClusterId, Health, Observed, RegistryName};
+use tributary_registry_api::ProcessClock;
+use tributary_runtime::{DropRecords, Fanout, Handle, Runtime, RuntimeConfig, StartRule};
+
+use super::process::Flips;
+use crate::changes::unix_nanos;
+
+/// The end of a service's short host.
+const HOST: &str = ".service.consul";
+
+/// When a service was published first, since it was told to forget.
+#[derive(Default)]
+struct Seen(Mutex<HashMap<usize, u64>>);
+
+impl Fanout for Seen {
+    fn published(&self, _: &Arc<Catalog>, changed: &Changed, _: Observed) {
+        let now = unix_nanos();
+        let mut seen = self.0.lock();
+        for service in changed.hosts.iter().filter_map(|host| number(host.as_str())) {
+            seen.entry(service).or_insert(now);
+        }
+    }
+}
+
+/// Which of the bench's services has this short host.
+fn number(host: &str) -> Option<usize> {
+    host.strip_suffix(HOST)?.strip_prefix("svc-")?.parse().ok()
+}
+
+/// A registry that follows a Consul; ends when dropped.
+pub(super) struct Follower {
+    seen: Arc<Seen>,
+    handle: Handle,
+    _runtime: Runtime,
+}
+
+impl Follower {
+    /// Starts it, and returns when all has been read, with how long that took.
+    pub(super) async fn start(config: ConsulConfig, within: Duration) -> Result<(Self, Duration)> {
+        let name = RegistryName::new("consul")?;
+        let factory = ConsulFactory::new(name.clone(), ClusterId::new("bench")?, config)?.seeded(7);
+        let start =
+            StartRule { known: BTreeSet::from([name]), first_sync_timeout: None, ..StartRule::default() };
+        let config = RuntimeConfig { start, ..RuntimeConfig::default() };
+        let seen = Arc::new(Seen::default());
+        let clock = Arc::new(ProcessClock::starting_now());
+        let runtime = Runtime::start(config, clock, Arc::<Seen>::clone(&seen), Box::new(DropRecords));
+        let handle = runtime.handle();
+        let begun = Instant::now();
+        handle.join(Arc::new(factory)).await?;
+        let mut readiness = handle.readiness();
+        let ready = readiness.wait_for(tributary_runtime::Readiness::is_ready);
+        tokio::time::timeout(within, ready)
+            .await
+            .with_context(|| format!("not ready within {within:?}"))??;
+        Ok((Self { seen, handle, _runtime: runtime }, begun.elapsed()))
+    }
+    /// What was published before does not count.
+    pub(super) fn forget(&self) {
+        self.seen.0.lock().clear();
+    }
+    /// Waits until everything that flipped has been published; how long each took, in milliseconds.
+    pub(super) async fn latencies(&self, flips: &Flips, within: Duration) -> Result<Vec<f64>> {
+        let deadline = Instant::now() + within;
+        loop {
+            let missing = {
+                let seen = self.seen.0.lock();
+                flips.keys().filter(|service| !seen.contains_key(service)).count()
+            };
+            if missing == 0 {
+                break;
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "{missing} of {} flips were not seen in {within:?}",
+                flips.len()
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let seen = self.seen.0.lock();
+        let late = |(service, at): (&usize, &u64)| {
+            seen.get(service).map(|seen| seen.saturating_sub(*at) as f64 / 1e6)
+        };
+        Ok(flips.iter().filter_map(late).collect())
+    }
+    /// How many endpoints are served at all, and how many of them are not healthy.
+    pub(super) fn served(&self) -> (usize, u64) {
+        let catalog = self.handle.catalog();
+        let of_bench = catalog.services().filter(|view| number(view.key.host.as_str()).is_some());
+        let ports = of_bench.flat_map(|view| view.ports.iter().take(1));
+        let (mut all, mut ill) = (0, 0);
+        for port in ports {
+            for source in &*port.endpoints.facts.sources {
+                all += source.group.addresses.len();
+                ill += source.group.addresses.iter().filter(|a| a.health != Health::Healthy).count() as u64;
+            }
+        }
+        (all, ill)
+    }
+}

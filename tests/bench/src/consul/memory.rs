@@ -1,0 +1,93 @@
+//! What the registry keeps by itself: it runs into an inlet whose words are thrown away, with no core behind it. And
+//! what a long poll costs, of which there is one for each service in precise mode, however many instances it has.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::task::AbortOnDropHandle;
+use tributary_consul::client::{Client, Get};
+use tributary_consul::{ConsulConfig, ConsulFactory};
+use tributary_model::{ClusterId, Delta, Generation, RegistryName};
+use tributary_registry_api::{
+    CancellationToken, Outlet, ProcessClock, RegistryFactory as _, RegistryIo, Run, Wake, asks, inlet,
+};
+
+use super::PATIENCE;
+use super::process::Source;
+use crate::intake::allocated;
+
+/// Long polls whose cost is measured: fewer than a connection carries.
+const POLLS: usize = 200;
+/// What a runtime keeps for its next tasks.
+const SMALL_CHANGE: i64 = 2 << 20;
+
+/// Bytes that a registry allocates which has read everything and waits at so many long polls.
+pub(super) async fn alone(config: ConsulConfig, source: &mut Source, polls: u64) -> Result<i64> {
+    let before = allocated();
+    let name = RegistryName::new("consul")?;
+    let factory = ConsulFactory::new(name.clone(), ClusterId::new("bench")?, config)?.seeded(7);
+    let wake = Wake::default();
+    let run = Run { registry: name, generation: Generation(1) };
+    let (out, outlet) = inlet(run, Arc::new(ProcessClock::starting_now()), Arc::clone(&wake));
+    let (_asks, asked) = asks();
+    let registry = factory.build().map_err(|error| anyhow!("{error}"))?;
+    let (stop, io) = (CancellationToken::new(), RegistryIo { out, asks: asked });
+    let running = AbortOnDropHandle::new(tokio::spawn(registry.run(io, stop)));
+    let (said, synced) = watch::channel(0);
+    let emptying = AbortOnDropHandle::new(tokio::spawn(empty(outlet, wake, said)));
+    listed(synced).await?;
+    source.settled(polls, u64::MAX, PATIENCE).await?;
+    let kept = allocated() - before;
+    drop((running, emptying));
+    Ok(kept)
+}
+
+async fn empty(mut outlet: Outlet, wake: Wake, said: watch::Sender<usize>) {
+    loop {
+        wake.notified().await;
+        let lists = outlet.take().iter().filter(|one| matches!(one.value, Delta::Synced(..))).count();
+        said.send_modify(|all| *all += lists);
+    }
+}
+
+/// Waits until the registry has listed its two collections, and the two of the list of datacenters.
+async fn listed(mut synced: watch::Receiver<usize>) -> Result<()> {
+    tokio::time::timeout(PATIENCE, synced.wait_for(|lists| *lists >= 4))
+        .await
+        .context("nothing was listed")??;
+    Ok(())
+}
+
+/// Bytes that a request allocates which waits at a server over a shared connection.
+pub(super) async fn of_a_long_poll(config: &ConsulConfig, source: &mut Source) -> Result<f64> {
+    let client = Client::new(config, &config.addresses)?;
+    // the connections are there before anything is measured
+    poll(client.clone(), "0").await?;
+    let before = allocated();
+    let mut polls = JoinSet::new();
+    for _ in 0..POLLS {
+        polls.spawn(poll(client.clone(), "99999999"));
+    }
+    source.settled(POLLS as u64, 0, PATIENCE).await?;
+    Ok((allocated() - before) as f64 / POLLS as f64)
+}
+
+/// Of the list of services, which does not change.
+async fn poll(client: Client, index: &str) -> Result<()> {
+    let query = vec![("index", index.to_owned()), ("wait", "300000ms".to_owned())];
+    let get = Get { path: &["catalog", "services"], query, timeout: PATIENCE, skip: None };
+    client.get(0, &get).await.map(drop).map_err(|fault| anyhow!("{}", fault.reason))
+}
+
+/// Waits until what was allocated beyond this has been given back, but for small change.
+pub(super) async fn given_back(before: i64) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while allocated() - before > SMALL_CHANGE {
+        ensure!(Instant::now() < deadline, "{} bytes were not given back", allocated() - before);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}

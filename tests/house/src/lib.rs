@@ -5,5 +5,6 @@
 pub mod dependencies;
 pub mod layout;
 pub mod ledger;
+pub mod rules;
 pub mod scan;
 pub mod tree;

@@ -53,7 +53,7 @@ pub struct Held {
 }
 
 const LEASES: Resource = Resource {
-    group: "coordination.k8s.io",
+    group: std::borrow::Cow::Borrowed("coordination.k8s.io"),
     versions: &["v1"],
     plural: "leases",
     kind: "Lease",

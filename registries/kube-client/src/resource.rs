@@ -1,14 +1,15 @@
 //! Which kind of object is meant, and which object.
 //!
-//! Resources are constants of the adapters; their paths are made here and nowhere else.
+//! Resources are constants of the adapters, but for a group that a flag names; their paths are made here and nowhere else.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// A kind of object that can be watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
     /// The API group; empty for the core group.
-    pub group: &'static str,
+    pub group: Cow<'static, str>,
     /// The versions that can be read, the preferred one first. The first that is served is used.
     pub versions: &'static [&'static str],
     /// `services`, as it stands in paths and in statuses.
@@ -71,15 +72,20 @@ mod tests {
     use super::*;
 
     const SLICES: Resource = Resource {
-        group: "discovery.k8s.io",
+        group: std::borrow::Cow::Borrowed("discovery.k8s.io"),
         versions: &["v1"],
         plural: "endpointslices",
         kind: "EndpointSlice",
         namespaced: true,
         optional: false,
     };
-    const NODES: Resource =
-        Resource { group: "", plural: "nodes", kind: "Node", namespaced: false, ..SLICES };
+    const NODES: Resource = Resource {
+        group: std::borrow::Cow::Borrowed(""),
+        plural: "nodes",
+        kind: "Node",
+        namespaced: false,
+        ..SLICES
+    };
 
     #[test]
     fn paths_follow_group_version_and_namespace() {

@@ -24,7 +24,7 @@ const LEASES: Kind =
 const ENTRIES: Kind =
     Kind { group: "entries.test", version: "v1", plural: "entries", kind: "Entry", namespaced: true };
 const ENTRY_KIND: Resource = Resource {
-    group: "entries.test",
+    group: std::borrow::Cow::Borrowed("entries.test"),
     versions: &["v1"],
     plural: "entries",
     kind: "Entry",

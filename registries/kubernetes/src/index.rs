@@ -67,7 +67,7 @@ struct Saying<T> {
 impl Index {
     /// How many outputs one flush derives at most, so that a first list neither holds up the watches nor
     /// stands in memory twice.
-    pub const PART: usize = 4096;
+    pub const PART: usize = 1024;
 
     /// Knows nothing and has said nothing.
     #[must_use]

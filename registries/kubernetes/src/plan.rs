@@ -4,9 +4,8 @@
 //! the server where no object that it leaves out is ever read; what depends on other objects (namespaces that
 //! are selected by label, which Services are gateways) is chosen here, because a server cannot join.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
 
-use parking_lot::Mutex;
 use tributary_kube_client::Resource;
 
 use crate::input::{Feed, Kind};
@@ -59,36 +58,23 @@ fn field_selector(kind: Kind, options: &Options) -> Option<String> {
 /// A kind as the API server names it.
 #[must_use]
 pub fn resource(kind: Kind, options: &Options) -> Resource {
-    let core = |plural: &'static str| ("", &["v1"][..], plural);
-    let mcs = |plural: &'static str| (constant(&options.mcs.group), &["v1beta1", "v1alpha1"][..], plural);
+    let core = |plural: &'static str| (Cow::Borrowed(""), &["v1"][..], plural);
+    let mcs = |plural: &'static str| {
+        (Cow::Owned(options.mcs.group.to_string()), &["v1beta1", "v1alpha1"][..], plural)
+    };
     let (group, versions, plural) = match kind {
         Kind::Namespace => core("namespaces"),
         Kind::Service => core("services"),
         Kind::Pod => core("pods"),
         Kind::Node => core("nodes"),
         Kind::MeshConfig => core("configmaps"),
-        Kind::Slice => ("discovery.k8s.io", &["v1"][..], "endpointslices"),
+        Kind::Slice => ("discovery.k8s.io".into(), &["v1"][..], "endpointslices"),
         Kind::Export => mcs("serviceexports"),
         Kind::Import => mcs("serviceimports"),
-        Kind::Gateway => ("gateway.networking.k8s.io", &["v1", "v1beta1"][..], "gateways"),
+        Kind::Gateway => ("gateway.networking.k8s.io".into(), &["v1", "v1beta1"][..], "gateways"),
     };
     let optional = matches!(kind, Kind::Export | Kind::Import | Kind::Gateway | Kind::MeshConfig);
     Resource { group, versions, plural, kind: kind.as_str(), namespaced: kind.is_namespaced(), optional }
-}
-
-/// A group that flags name, as a constant. Each is kept once for the life of the process, and flags are few.
-fn constant(group: &str) -> &'static str {
-    static KNOWN: Mutex<BTreeSet<&'static str>> = parking_lot::const_mutex(BTreeSet::new());
-    if group == crate::options::Mcs::GROUP {
-        return crate::options::Mcs::GROUP;
-    }
-    let mut known = KNOWN.lock();
-    if let Some(constant) = known.get(group) {
-        return constant;
-    }
-    let constant: &'static str = String::from(group).leak();
-    known.insert(constant);
-    constant
 }
 
 #[cfg(test)]
@@ -139,10 +125,9 @@ mod tests {
         let options = Options { mcs, ..mk_options() };
         let import = &of(Kind::Import, &options)[0].resource;
         assert_eq!(
-            (import.group, import.plural, import.versions[0]),
+            (&*import.group, import.plural, import.versions[0]),
             ("mcs.example.test", "serviceimports", "v1beta1")
         );
         assert!(import.optional && !of(Kind::Pod, &options)[0].resource.optional);
-        assert!(std::ptr::eq(constant("mcs.example.test"), import.group), "kept once");
     }
 }

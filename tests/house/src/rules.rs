@@ -91,7 +91,9 @@ mod tests {
     fn rows_stand_in_their_section_and_none_is_lost() {
         let rows = [row("3.10 R", Proof::Refused("no".to_owned())), row("3.11 R", Proof::Tests(Vec::new()))];
         let page = page(&rows);
-        assert!(page.ends_with("## Headless services\n\n| rule | here | held by |\n|---|---|---|\n| a rule | not here: no | |\n"));
+        assert!(page.ends_with(
+            "## Headless services\n\n| rule | here | held by |\n|---|---|---|\n| a rule | not here: no | |\n"
+        ));
         assert_eq!(homeless(&rows).len(), 1);
     }
 }

@@ -268,7 +268,7 @@ async fn a_deleted_entrys_address_is_given_again_and_a_persons_is_not_taken() ->
 #[tokio::test]
 async fn a_write_from_an_older_version_changes_nothing() -> Result<()> {
     const ENTRIES: Resource = Resource {
-        group: "networking.istio.io",
+        group: std::borrow::Cow::Borrowed("networking.istio.io"),
         versions: &["v1"],
         plural: "serviceentries",
         kind: "ServiceEntry",

@@ -215,7 +215,7 @@ mod tests {
     use crate::watch::Timing;
 
     const PODS: Resource = Resource {
-        group: "",
+        group: std::borrow::Cow::Borrowed(""),
         versions: &["v1"],
         plural: "pods",
         kind: "Pod",

@@ -16,10 +16,16 @@ pub(crate) const PODS: Kind =
 pub(crate) const THINGS: Kind =
     Kind { group: "things.test", version: "v1", plural: "things", kind: "Thing", namespaced: true };
 
-pub(crate) const POD_KIND: Resource =
-    Resource { group: "", versions: &["v1"], plural: "pods", kind: "Pod", namespaced: true, optional: false };
+pub(crate) const POD_KIND: Resource = Resource {
+    group: std::borrow::Cow::Borrowed(""),
+    versions: &["v1"],
+    plural: "pods",
+    kind: "Pod",
+    namespaced: true,
+    optional: false,
+};
 pub(crate) const THING_KIND: Resource = Resource {
-    group: "things.test",
+    group: std::borrow::Cow::Borrowed("things.test"),
     versions: &["v1", "v1beta1"],
     plural: "things",
     kind: "Thing",

@@ -17,7 +17,7 @@ pub enum Kinds {
 
 /// ServiceEntries.
 pub(crate) const SERVICE_ENTRIES: Resource = Resource {
-    group: crate::decode::GROUP,
+    group: std::borrow::Cow::Borrowed(crate::decode::GROUP),
     versions: &crate::decode::VERSIONS,
     plural: "serviceentries",
     kind: SERVICE_ENTRY,

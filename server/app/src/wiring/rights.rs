@@ -25,7 +25,7 @@ pub fn needed(cluster: &Cluster, writes: &BTreeSet<Write>) -> BTreeSet<Right> {
         let fields = planned.field_selector.as_deref().unwrap_or_default();
         let name = fields.strip_prefix("metadata.name=").map(ToOwned::to_owned);
         let namespace = planned.feed.namespace.as_ref().map(ToString::to_string);
-        let resource = (planned.resource.group, planned.resource.plural);
+        let resource = (&*planned.resource.group, planned.resource.plural);
         out.extend(READ.map(|verb| right(verb, resource, namespace.clone(), name.clone())));
     }
     let (group, all) = ENTRIES;

@@ -257,7 +257,7 @@ impl Machine {
         let until = now.plus(self.timing.probe);
         self.phase = Phase::Pause { until, then: Then::Ask };
         let known = self.resource.versions.join(", ");
-        let what = if self.resource.group.is_empty() { "the core group" } else { self.resource.group };
+        let what = if self.resource.group.is_empty() { "the core group" } else { &*self.resource.group };
         let reason = format!("not served: {what} has no {} in {known}", self.resource.plural);
         if !self.resource.optional {
             let failure = Failure::NotFound(reason);

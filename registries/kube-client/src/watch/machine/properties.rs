@@ -16,7 +16,7 @@ use super::Machine;
 use crate::resource::Resource;
 
 const THINGS: Resource = Resource {
-    group: "things.test",
+    group: std::borrow::Cow::Borrowed("things.test"),
     versions: &["v1", "v1beta1"],
     plural: "things",
     kind: "Thing",

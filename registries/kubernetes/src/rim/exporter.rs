@@ -3,7 +3,7 @@
 //! Owned and polled by the rim, so that it ends with the run. It creates and never changes: what somebody else
 //! wrote is a conflict, and a conflict is as good as done. Its effect comes back through the watch.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -14,7 +14,7 @@ use tributary_kube_client::{Connection, Failure, ObjectName, Resource, Writer};
 use tributary_model::{Code, Delta, ObjectRef, Problem};
 use tributary_registry_api::{Backoff, BackoffPolicy, SplitMix};
 
-use crate::export::due;
+use crate::export::{Suspects, due};
 use crate::input::{Input, Kind, Name};
 use crate::inputs::Inputs;
 use crate::options::Options;
@@ -33,8 +33,10 @@ pub(crate) struct Exporter {
     leads: watch::Receiver<bool>,
     /// Whether the server knows the kind.
     served: bool,
-    /// When to look through the Services; nothing where nothing has changed.
+    /// When to look through the suspects; nothing where nothing has changed.
     look: Option<Instant>,
+    /// What has changed since the Services were last looked through.
+    suspects: Suspects,
     queue: VecDeque<Name>,
     sent: Option<Sent>,
     again: Option<Instant>,
@@ -58,6 +60,7 @@ impl Exporter {
             leads,
             served: false,
             look: Some(Instant::now()),
+            suspects: Suspects::All,
             queue: VecDeque::new(),
             sent: None,
             again: None,
@@ -70,20 +73,25 @@ impl Exporter {
 
     /// Hears what the index is told: any of these may make a Service due.
     pub(crate) fn hear(&mut self, input: &Input) {
-        let kind = match input {
-            Input::Put(object) => object.kind(),
-            Input::Gone(kind, _) => *kind,
+        let (kind, name) = match input {
+            Input::Put(object) => (object.kind(), Some(object.name())),
+            Input::Gone(kind, name) => (*kind, Some(name)),
             Input::Listed(feed) | Input::Absent(feed) | Input::Withheld(feed) => {
                 if feed.kind == Kind::Export {
                     self.served = matches!(input, Input::Listed(_));
                 }
-                feed.kind
+                (feed.kind, None)
             }
             _ => return,
         };
-        if matches!(kind, Kind::Service | Kind::Export | Kind::Namespace | Kind::MeshConfig) {
-            self.look.get_or_insert_with(|| Instant::now() + GATHER);
+        match (kind, name) {
+            (Kind::Service | Kind::Export, Some(name)) => self.suspects.add(name),
+            (Kind::Service | Kind::Export | Kind::Namespace | Kind::MeshConfig, _) => {
+                self.suspects = Suspects::All;
+            }
+            _ => return,
         }
+        self.look.get_or_insert_with(|| Instant::now() + GATHER);
     }
 
     /// What has become wrong or right since this was asked last.
@@ -95,7 +103,7 @@ impl Exporter {
     /// complete nothing is written: what seems to lack an export may have one.
     pub(crate) async fn work(&mut self, inputs: &Inputs, complete: bool) {
         if !complete || !self.served || !*self.leads.borrow_and_update() {
-            (self.queue, self.sent) = (VecDeque::new(), None);
+            (self.queue, self.sent, self.suspects) = (VecDeque::new(), None, Suspects::All);
             self.look.get_or_insert_with(Instant::now);
             return changed(&mut self.leads).await;
         }
@@ -106,7 +114,9 @@ impl Exporter {
         if self.sent.is_none() && self.queue.is_empty() {
             let Some(at) = self.look else { return changed(&mut self.leads).await };
             sleep_until(at).await;
-            (self.look, self.queue) = (None, due(inputs).into());
+            let suspects = std::mem::replace(&mut self.suspects, Suspects::Named(BTreeSet::new()));
+            (self.look, self.queue) = (None, due(inputs, &suspects).into());
+            self.forgive(inputs);
         }
         if self.sent.is_none() {
             self.sent = self.queue.pop_front().map(|name| self.send(name));
@@ -115,6 +125,14 @@ impl Exporter {
             let (name, done) = sent.await;
             self.sent = None;
             self.done(name, done);
+        }
+    }
+
+    /// What could not be exported and is gone, or exported by somebody else by now, is no problem any more.
+    fn forgive(&mut self, inputs: &Inputs) {
+        let open = |name: &Name| inputs.services.contains_key(name) && !inputs.exports.contains_key(name);
+        for (name, _) in self.told.extract_if(.., |name, _| !open(name)) {
+            self.news.push(Delta::Problem(ObjectRef::new(name.object(Kind::Export)), None));
         }
     }
 
@@ -140,8 +158,9 @@ impl Exporter {
         let problem = Problem { code: Code::NOT_WRITTEN, message: message.into() };
         if self.told.get(&name) != Some(&problem) {
             self.news.push(Delta::Problem(object(), Some(problem.clone())));
-            self.told.insert(name, problem);
+            self.told.insert(name.clone(), problem);
         }
+        self.suspects.add(&name);
         let again = Instant::now() + self.backoff.next(&mut self.chance);
         (self.again, self.look) = (Some(again), Some(again));
     }

@@ -70,6 +70,21 @@ async fn an_export_that_cannot_be_written_is_told_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_could_not_be_exported_is_forgotten_with_its_service() {
+    let server = shop();
+    server.answer("/serviceexports", Some(Verb::Write), usize::MAX, Answer::Status(403, "no create"));
+    let (leads, _) = watch::channel(true);
+    let mut run = start(&server, &leads);
+    let told = |run: &RunOf| run.problems.values().any(|problem| problem.code == Code::NOT_WRITTEN);
+    run.until("it is told", told).await;
+    for name in run.services() {
+        server.delete("services", "shop", &name);
+    }
+    run.until("nothing is wrong with what is not there", |run| !told(run)).await;
+    run.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kind_that_the_server_does_not_know_is_not_written() {
     let server = shop();
     server.uninstall("serviceexports");

@@ -97,9 +97,9 @@ async fn neither_an_error_nor_a_short_list_removes_a_scope() {
         ("a server without a leader", Spoil::Header("x-consul-knownleader", "false")),
         ("a filter", Spoil::Header("x-consul-results-filtered-by-acls", "true")),
     ];
-    fake.list("namespaces", &["default"]);
-    // nothing but the list keeps the scope's names from being read as none
+    // nothing but the list keeps the scope's names from being read as none; no poll may come before it is spoilt
     fake.spoil("/v1/namespaces", usize::MAX, Spoil::Status(500, "No cluster leader"));
+    fake.list("namespaces", &["default"]);
     fake.change(|state| drop(state.datacenters.remove("dc1//shop")));
     for (what, spoil) in spoils {
         fake.change(|state| {

@@ -64,7 +64,7 @@ impl Sidecar {
         let mut catalog =
             Catalog { generation: talk.catalog.generation + 1, complete: true, ..Catalog::default() };
         if let Some(view) = own {
-            catalog.workload_ips.insert([10, 0, 0, 1].into(), Shared::new(vec![mk_key()]));
+            catalog.workload_ips.insert([10, 0, 0, 1].into(), Shared::new(Box::from([mk_key()])));
             catalog.workloads.insert(mk_key(), view);
         }
         talk.catalog = talk.fake.publish_with(&talk.world, catalog);

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tributary_model::{Collection, CollectionKind, Freshness, Mono, Scope, ServiceKey};
+use tributary_model::{CollectionKind, Freshness, Mono, Scope, ServiceKey};
 
 use crate::core::Core;
 use crate::registry::Run;
@@ -33,20 +33,25 @@ struct Heard {
     since: Mono,
 }
 
-/// How a scope fares: silent since the first of the collections that endpoints come from is, heard while all are.
-/// `None` where none come from it.
-fn heard(run: &Run, scope: &Scope, now: Mono) -> Option<Heard> {
+/// How each scope of a run fares that endpoints come from: silent since the first of the collections that they come
+/// from is, heard while all are.
+fn heard(run: &Run, now: Mono) -> BTreeMap<&Scope, Heard> {
     use CollectionKind::{Groups, Services, Workloads};
-    let counts = |c: &Collection| c.scope == *scope && matches!(c.kind, Services | Groups | Workloads);
-    let mut own = run.collections.iter().filter(|(collection, _)| counts(collection)).peekable();
-    own.peek()?;
-    let silent = own.filter_map(|(_, state)| match &state.freshness {
-        Freshness::Live => None,
-        Freshness::Stale { since, .. } => Some(since.0),
-        Freshness::Unknown | Freshness::Syncing => Some(now),
-    });
-    let since = silent.min();
-    Some(Heard { live: since.is_none(), since: since.unwrap_or(now) })
+    let mut out: BTreeMap<&Scope, Heard> = BTreeMap::new();
+    for (collection, state) in &run.collections {
+        if !matches!(collection.kind, Services | Groups | Workloads) {
+            continue;
+        }
+        let all = out.entry(&collection.scope).or_insert(Heard { live: true, since: now });
+        let since = match &state.freshness {
+            Freshness::Live => continue,
+            Freshness::Stale { since, .. } => since.0,
+            Freshness::Unknown | Freshness::Syncing => now,
+        };
+        let since = if all.live { since } else { since.min(all.since) };
+        *all = Heard { live: false, since };
+    }
+    out
 }
 
 impl Silence {
@@ -120,9 +125,9 @@ impl Core {
     pub(crate) fn build_silence(&mut self) {
         for name in &self.dirty.registries {
             let run = self.registries.get(name).map(|registry| &registry.run);
+            let heard = run.map(|run| heard(run, self.now)).unwrap_or_default();
             for (scope, shard) in self.world.shards.of(name) {
-                let heard = run.and_then(|run| heard(run, &scope, self.now));
-                self.world.silence.hear(shard, heard);
+                self.world.silence.hear(shard, heard.get(&scope).copied());
             }
         }
         let again = self.world.silence.turn(self.now);

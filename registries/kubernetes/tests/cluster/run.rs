@@ -59,7 +59,18 @@ async fn what_changes_while_another_kind_has_not_listed_holds_nobody_up() {
     // marked, and not to be said before the pods have listed
     server.put("endpointslices", slice("pay", "pay", &["10.0.0.3".to_owned()]));
     server.put("services", service("late"));
-    run.live().await;
+    // a run that waits on itself never rests, so that the paused time stands still: a thread's does not
+    let (late, is_late) = tokio::sync::oneshot::channel();
+    let (at_work, ended) = std::sync::mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        let _ = ended.recv_timeout(secs(20));
+        late.send(())
+    });
+    tokio::select! {
+        () = run.live() => {}
+        _ = is_late => panic!("the run waits on itself"),
+    }
+    drop(at_work);
     assert_eq!((run.services().len(), run.addresses()), (3, 3), "{:?}", run.services());
 }
 

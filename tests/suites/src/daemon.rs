@@ -2,13 +2,16 @@
 //! Kubernetes API server, Consul. Owned by the part that knows its flags; dropped, it is killed.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
 use rustix::process::Signal;
 use tokio::process::Command;
 
-use crate::Process;
+use crate::{Process, eventually};
+
+const STOPS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A program with its arguments, running or not.
 #[derive(Debug)]
@@ -42,9 +45,17 @@ impl Daemon {
         *self.process.lock() = None;
     }
 
-    /// Stops it where it stands: its connections stay open and nothing answers.
-    pub fn pause(&self) -> Result<()> {
-        self.signal(Signal::STOP)
+    /// Stops it where it stands and waits until it does: its connections stay open and nothing answers.
+    pub async fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)?;
+        eventually("every thread to stand still", STOPS_WITHIN, || async {
+            self.process
+                .lock()
+                .as_ref()
+                .with_context(|| format!("{} does not run", self.name))?
+                .check_stopped()
+        })
+        .await
     }
 
     /// Lets it go on.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 use tempfile::TempDir;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -82,6 +82,19 @@ impl Process {
             None => Ok(()),
             Some(status) => bail!("{} ended with {status}; its last words:\n{}", self.name, self.tail()),
         }
+    }
+
+    /// Fails while a thread of the child still runs after a [`Signal::STOP`]: the kernel stops each one when it is
+    /// next on a processor, which on a loaded machine is after `kill` returned.
+    pub fn check_stopped(&self) -> Result<()> {
+        let folder = format!("/proc/{}/task", self.id());
+        for task in std::fs::read_dir(&folder).with_context(|| format!("read {folder}"))? {
+            let stat = std::fs::read_to_string(task?.path().join("stat")).context("read a thread's state")?;
+            // The state follows the name, which stands in brackets and may itself hold some.
+            let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+            ensure!(state == Some('T'), "a thread of {} is not stopped: {stat}", self.name);
+        }
+        Ok(())
     }
 
     /// Sends a signal to the child's group.

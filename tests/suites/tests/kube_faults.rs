@@ -159,7 +159,7 @@ async fn an_api_server_that_dies_stalls_or_forgets_loses_nothing() -> Result<()>
     told(&mut client, &["10.1.0.2", "10.1.0.4"]).await?;
     server.kubernetes_is("Live", &[], SHOWN).await?;
 
-    cluster.daemon().pause()?;
+    cluster.daemon().pause().await?;
     server.kubernetes_is("Unreachable", &[], SHOWN).await?;
     still(&mut client, &["10.1.0.2", "10.1.0.4"]).await?;
     cluster.daemon().resume()?;

@@ -115,7 +115,7 @@ async fn clusters_share_an_etcd_and_nothing_else() -> Result<()> {
     let (status, said) = one.api().rest().send(Method::GET, watch, None).await?;
     let gone = status == StatusCode::GONE || said["object"]["code"] == 410;
     assert!(gone, "a watch from before the compaction cannot go on: {status} {said}");
-    one.daemon().pause()?;
+    one.daemon().pause().await?;
     let silent = one.api().rest().get("/readyz");
     let waited = tokio::time::timeout(std::time::Duration::from_millis(300), silent).await;
     assert!(waited.is_err(), "a paused server answers nothing: {waited:?}");

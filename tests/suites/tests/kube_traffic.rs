@@ -88,7 +88,7 @@ async fn calls_outlive_the_api_server() -> Result<()> {
     let second = Backend::start_on("second", ports::own_ip()?).await?;
     set(&cluster, "http", &[first.addr(), second.addr()]).await?;
     load.reaches("second", 10, SOON).await?;
-    cluster.daemon().pause()?;
+    cluster.daemon().pause().await?;
     server.kubernetes_is("Unreachable", &[], SOON).await?;
     load.reaches("second", 300, SOON).await?;
     cluster.daemon().resume()?;

@@ -5,6 +5,7 @@
 //! [`Event`]s that came; it never fails, and says by [`Event::Status`] how its kind is doing.
 
 pub mod connection;
+pub mod duty;
 pub mod event;
 pub mod lease;
 pub mod resource;
@@ -12,6 +13,7 @@ pub mod watch;
 pub mod write;
 
 pub use connection::{ConnectError, ConnectOptions, Connection, Env};
+pub use duty::{Duty, Outcome, Pace, Sends, Turn};
 pub use event::{Event, Projection};
 pub use lease::{Held, Leadership, LeaseTiming};
 pub use resource::{ObjectName, Resource};

@@ -26,4 +26,4 @@ pub(crate) use claim::Claim;
 pub(crate) use patch::steps;
 pub(crate) use plan::Write;
 pub use range::{Range, RangeError, Ranges};
-pub(crate) use writer::{Outcome, Sends, Writer};
+pub(crate) use writer::Writer;

@@ -3,16 +3,17 @@
 //! Owned and polled by the rim, so that it ends with the run. It creates and never changes: what somebody else
 //! wrote is a conflict, and a conflict is as good as done. Its effect comes back through the watch.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
-use tributary_kube_client::{Connection, Failure, ObjectName, Resource, Writer};
+use tributary_kube_client::{
+    Connection, Duty, Failure, ObjectName, Outcome, Pace, Resource, Sends, Turn, Writer,
+};
 use tributary_model::{Code, Delta, ObjectRef, Problem};
-use tributary_registry_api::{Backoff, BackoffPolicy, SplitMix};
+use tributary_registry_api::SplitMix;
 
 use crate::export::{Suspects, due};
 use crate::input::{Input, Kind, Name};
@@ -20,28 +21,16 @@ use crate::inputs::Inputs;
 use crate::options::Options;
 use crate::plan::resource;
 
-/// How long words of the watches are gathered before the Services are looked through again.
-const GATHER: std::time::Duration = std::time::Duration::from_millis(200);
-
-type Sent = BoxFuture<'static, (Name, Result<(), Failure>)>;
+/// One by one, since nobody waits for an export; what is refused to one is most often refused to all.
+const PACE: Pace = Pace { gather: Duration::from_millis(200), at_once: 1, left: 0, halts: true };
 
 /// Exports Services while it leads.
 pub(crate) struct Exporter {
-    writer: Writer,
-    service: Resource,
-    export: Resource,
-    leads: watch::Receiver<bool>,
+    duty: Duty<Name>,
     /// Whether the server knows the kind.
     served: bool,
-    /// When to look through the suspects; nothing where nothing has changed.
-    look: Option<Instant>,
     /// What has changed since the Services were last looked through.
     suspects: Suspects,
-    queue: VecDeque<Name>,
-    sent: Option<Sent>,
-    again: Option<Instant>,
-    backoff: Backoff,
-    chance: SplitMix,
     told: BTreeMap<Name, Problem>,
     news: Vec<Delta>,
 }
@@ -54,18 +43,9 @@ impl Exporter {
         seed: u64,
     ) -> Self {
         Self {
-            writer: Writer::new(connection.client()),
-            service: resource(Kind::Service, options),
-            export: resource(Kind::Export, options),
-            leads,
+            duty: Duty::new(PACE, leads, sends(connection, options), SplitMix::seeded(seed)),
             served: false,
-            look: Some(Instant::now()),
             suspects: Suspects::All,
-            queue: VecDeque::new(),
-            sent: None,
-            again: None,
-            backoff: Backoff::new(BackoffPolicy::default()),
-            chance: SplitMix::seeded(seed),
             told: BTreeMap::new(),
             news: Vec::new(),
         }
@@ -91,7 +71,7 @@ impl Exporter {
             }
             _ => return,
         }
-        self.look.get_or_insert_with(|| Instant::now() + GATHER);
+        self.duty.plan_soon();
     }
 
     /// What has become wrong or right since this was asked last.
@@ -102,29 +82,16 @@ impl Exporter {
     /// Works for a while. May be dropped while it waits: what is under way goes on. Before every list is
     /// complete nothing is written: what seems to lack an export may have one.
     pub(crate) async fn work(&mut self, inputs: &Inputs, complete: bool) {
-        if !complete || !self.served || !*self.leads.borrow_and_update() {
-            (self.queue, self.sent, self.suspects) = (VecDeque::new(), None, Suspects::All);
-            self.look.get_or_insert_with(Instant::now);
-            return changed(&mut self.leads).await;
-        }
-        if let Some(at) = self.again {
-            sleep_until(at).await;
-            self.again = None;
-        }
-        if self.sent.is_none() && self.queue.is_empty() {
-            let Some(at) = self.look else { return changed(&mut self.leads).await };
-            sleep_until(at).await;
-            let suspects = std::mem::replace(&mut self.suspects, Suspects::Named(BTreeSet::new()));
-            (self.look, self.queue) = (None, due(inputs, &suspects).into());
-            self.forgive(inputs);
-        }
-        if self.sent.is_none() {
-            self.sent = self.queue.pop_front().map(|name| self.send(name));
-        }
-        if let Some(sent) = &mut self.sent {
-            let (name, done) = sent.await;
-            self.sent = None;
-            self.done(name, done);
+        match self.duty.next(complete && self.served).await {
+            Turn::Plan => {
+                let suspects = std::mem::replace(&mut self.suspects, Suspects::Named(BTreeSet::new()));
+                self.duty.add(due(inputs, &suspects));
+                self.forgive(inputs);
+            }
+            // what was refused is a suspect
+            Turn::Again => {}
+            Turn::Done(name, outcome) => self.done(name, outcome),
+            Turn::Resigned => self.suspects = Suspects::All,
         }
     }
 
@@ -136,19 +103,9 @@ impl Exporter {
         }
     }
 
-    fn send(&self, name: Name) -> Sent {
-        let (writer, service, export) = (self.writer.clone(), self.service.clone(), self.export.clone());
-        async move {
-            let done = create(&writer, &service, &export, &name).await;
-            (name, done)
-        }
-        .boxed()
-    }
-
-    fn done(&mut self, name: Name, done: Result<(), Failure>) {
+    fn done(&mut self, name: Name, outcome: Outcome) {
         let object = || ObjectRef::new(name.object(Kind::Export));
-        let Err(why) = done else {
-            self.backoff.reset();
+        let Err(why) = outcome else {
             if self.told.remove(&name).is_some() {
                 self.news.push(Delta::Problem(object(), None));
             }
@@ -161,14 +118,22 @@ impl Exporter {
             self.told.insert(name.clone(), problem);
         }
         self.suspects.add(&name);
-        let again = Instant::now() + self.backoff.next(&mut self.chance);
-        (self.again, self.look) = (Some(again), Some(again));
     }
+}
+
+/// Exports Services of the cluster behind this connection.
+fn sends(connection: &Connection, options: &Options) -> Sends<Name> {
+    let writer = Writer::new(connection.client());
+    let (service, export) = (resource(Kind::Service, options), resource(Kind::Export, options));
+    Box::new(move |name| {
+        let (writer, service, export, name) = (writer.clone(), service.clone(), export.clone(), name.clone());
+        async move { create(&writer, &service, &export, &name).await }.boxed()
+    })
 }
 
 /// A Service that is gone by now needs no export, and one that somebody exported has one. The export is owned
 /// by its Service, so that it goes with it.
-async fn create(writer: &Writer, service: &Resource, export: &Resource, name: &Name) -> Result<(), Failure> {
+async fn create(writer: &Writer, service: &Resource, export: &Resource, name: &Name) -> Outcome {
     let object = ObjectName::new(&name.namespace, &name.name);
     let owner = match writer.get(service, "v1", &object).await {
         Err(Failure::NotFound(_)) => return Ok(()),
@@ -190,13 +155,6 @@ async fn create(writer: &Writer, service: &Resource, export: &Resource, name: &N
         }
     }
     absent
-}
-
-async fn changed(leads: &mut watch::Receiver<bool>) {
-    if leads.changed().await.is_err() {
-        // whoever decided has ended: nothing changes any more
-        std::future::pending::<()>().await;
-    }
 }
 
 /// The work of an exporter that there may not be.

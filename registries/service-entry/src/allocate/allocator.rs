@@ -92,19 +92,15 @@ impl Allocator {
             self.refused.insert(write.name.clone(), (write.was.version.clone(), problem));
         }
     }
-    /// What failed may be tried again. Whether anything did.
-    pub(crate) fn retry(&mut self) -> bool {
-        !std::mem::take(&mut self.refused).is_empty()
+    /// What failed may be tried again.
+    pub(crate) fn retry(&mut self) {
+        self.refused.clear();
     }
     /// Another replica writes from now on; what was under way shows in the objects or was not made.
     pub(crate) fn resign(&mut self) {
         self.flying.clear();
         self.refused.clear();
         self.short.clear();
-    }
-    /// How many writes are under way.
-    pub(crate) fn under_way(&self) -> usize {
-        self.flying.len()
     }
     /// What is wrong with which entries.
     pub(crate) fn problems(&self) -> BTreeMap<&ObjectName, &Problem> {

@@ -1,22 +1,18 @@
 //! Sends planned writes to the API server.
 
 use futures::FutureExt;
-use tributary_kube_client::{Failure, Writer};
+use tributary_kube_client::{Outcome, Sends, Writer};
 
 use super::kinds::SERVICE_ENTRIES;
-use crate::allocate::{Outcome, Sends, Write, steps};
+use crate::allocate::{Write, steps};
 
 /// Writes into the cluster behind this client.
-pub(crate) fn sends(client: kube::Client) -> Sends {
+pub(crate) fn sends(client: kube::Client) -> Sends<Write> {
     let writer = Writer::new(client);
     Box::new(move |write| send(writer.clone(), write.clone()).boxed())
 }
 
 async fn send(writer: Writer, write: Write) -> Outcome {
     let Write { name, was, .. } = &write;
-    match writer.patch(&SERVICE_ENTRIES, was.api, name, Some("status"), &steps(&write)).await {
-        Ok(_) => Outcome::Made,
-        Err(Failure::Conflict(why)) => Outcome::Overtaken(why),
-        Err(other) => Outcome::Refused(other.to_string()),
-    }
+    writer.patch(&SERVICE_ENTRIES, was.api, name, Some("status"), &steps(&write)).await.map(drop)
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::*;
 
@@ -23,10 +24,10 @@ struct Stage {
 fn mk_stage(leads: bool) -> Stage {
     let (says, heard) = watch::channel(leads);
     let (out, sent) = mpsc::channel(1_000);
-    let send: Sends = Box::new(move |write| {
+    let send: Sends<Write> = Box::new(move |write| {
         let (answer, told) = tokio::sync::oneshot::channel();
         out.try_send(Sent { write: write.clone(), answer }).ok().unwrap();
-        async move { told.await.unwrap_or_else(|_| Outcome::Refused("never answered".into())) }.boxed()
+        async move { told.await.unwrap_or_else(|_| Err(Failure::Torn("never answered".into()))) }.boxed()
     });
     let writer = Writer::new(Ranges::default(), heard, send, SplitMix::seeded(1));
     Stage { writer, leads: says, sent, open: Vec::new() }
@@ -89,7 +90,7 @@ async fn a_few_are_written_at_once_and_all_in_the_end() {
             assert_eq!(written.insert(sent.write.name.clone(), sent.write.addresses.clone()), None);
         }
         let made: Vec<ObjectName> = stage.open.iter().map(|sent| sent.write.name.clone()).collect();
-        stage.answer(&Outcome::Made);
+        stage.answer(&Ok(()));
         for name in made {
             // the object shows it, in another version
             let given =
@@ -107,15 +108,17 @@ async fn what_is_refused_is_shown_and_tried_again_and_good_when_it_is_made() {
     let mut stage = mk_stage(true);
     stage.claim(1, "1");
     assert_eq!(stage.second().await, 1);
-    stage.answer(&Outcome::Refused("403 no right to patch".into()));
+    stage.answer(&Err(Failure::Forbidden("no right to patch".into())));
     stage.pass(Duration::from_millis(10), true).await;
     assert_eq!(
         stage.news(),
-        ["e001 TRB0323 its addresses could not be written: 403 no right to patch; it is tried again"]
+        [
+            "e001 TRB0323 its addresses could not be written: the right is missing (403): no right to patch; it is tried again"
+        ]
     );
     assert!(stage.news().is_empty(), "it is said once");
     assert_eq!(stage.pass(Duration::from_secs(2), true).await, 1, "it is tried again");
-    stage.answer(&Outcome::Made);
+    stage.answer(&Ok(()));
     stage.second().await;
     assert_eq!(stage.news(), ["e001 good"]);
 }
@@ -125,14 +128,14 @@ async fn to_be_overtaken_is_no_problem_unless_nothing_has_overtaken() {
     let mut stage = mk_stage(true);
     stage.claim(1, "1");
     stage.second().await;
-    stage.answer(&Outcome::Overtaken("422 the test failed".into()));
+    stage.answer(&Err(Failure::Conflict("the test failed".into())));
     stage.pass(Duration::from_millis(100), true).await;
     assert!(stage.news().is_empty());
     stage.claim(1, "2");
     assert_eq!(stage.pass(Duration::from_millis(100), true).await, 1, "at once, for the new version");
-    stage.answer(&Outcome::Overtaken("422 the test failed".into()));
+    stage.answer(&Err(Failure::Conflict("the test failed".into())));
     assert_eq!(stage.pass(Duration::from_secs(3), true).await, 1);
-    stage.answer(&Outcome::Overtaken("422 the test failed".into()));
+    stage.answer(&Err(Failure::Conflict("the test failed".into())));
     stage.pass(Duration::from_millis(10), true).await;
     assert_eq!(stage.news().len(), 1, "version 2 was overtaken twice");
 }

@@ -5,13 +5,13 @@
 //! is passed over by the parser and never kept.
 
 use std::cell::Cell;
-use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error};
 use tributary_model::Code;
 
 use crate::fault::{Fault, Pos};
-use crate::node::{Key, Node, Value, bounds};
+use crate::node::read::{AnyValue, Format};
+use crate::node::{Key, Node, bounds};
 
 const NOWHERE: Pos = Pos::new(0, 0);
 
@@ -49,9 +49,20 @@ struct Tree<'c> {
     left: &'c Cell<usize>,
 }
 
-impl Tree<'_> {
+impl From<String> for Key {
+    fn from(name: String) -> Self {
+        Self { at: NOWHERE, name }
+    }
+}
+
+impl Format<'_> for Tree<'_> {
+    type Key = String;
+
     fn inner(self, key: &str) -> Self {
         Self { depth: self.depth + 1, metadata: self.depth == 0 && key == "metadata", ..self }
+    }
+    fn skips(self, key: &str) -> bool {
+        self.metadata && key == "managedFields"
     }
 }
 
@@ -61,58 +72,14 @@ impl<'de> DeserializeSeed<'de> for Tree<'_> {
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
         let left = self.left.get().checked_sub(1).filter(|_| self.depth <= bounds::DEPTH);
         self.left.set(left.ok_or_else(|| D::Error::custom(TOO_LARGE))?);
-        deserializer.deserialize_any(self).map(|value| Node { at: NOWHERE, value })
-    }
-}
-
-impl<'de> Visitor<'de> for Tree<'_> {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Int(value.into()))
-    }
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::Int(value.into()))
-    }
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Value::Float(value))
-    }
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::Text(value.to_owned()))
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(node) = seq.next_element_seed(self.inner(""))? {
-            list.push(node);
-        }
-        Ok(Value::List(list))
-    }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(name) = map.next_key::<String>()? {
-            if self.metadata && name == "managedFields" {
-                map.next_value::<IgnoredAny>()?;
-                continue;
-            }
-            let node = map.next_value_seed(self.inner(&name))?;
-            entries.push((Key { at: NOWHERE, name }, node));
-        }
-        Ok(Value::Map(entries))
+        deserializer.deserialize_any(AnyValue(self)).map(|value| Node { at: NOWHERE, value })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::Value;
 
     /// The same tree without its places.
     fn nowhere(node: Node) -> Node {

@@ -3,6 +3,8 @@
 //! Made by [`crate::yaml`] and [`crate::json`], each within the same bounds; walked by the decoder,
 //! which lets it find all faults of a document and not only the first.
 
+pub(crate) mod read;
+
 use crate::fault::Pos;
 
 /// The bounds of one document.

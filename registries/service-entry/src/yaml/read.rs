@@ -3,14 +3,13 @@
 //! Reading is bounded in size, depth, values and alias expansion, so that the tree is never much
 //! larger than the text. Called by [`crate::load`].
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer};
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Error, Location, Options, Spanned};
 use tributary_model::Code;
 
 use crate::fault::{Fault, Pos};
+use crate::node::read::{AnyValue, Format};
 use crate::node::{Key, Node, Value, bounds};
 
 /// Reads one document; the fault says what is wrong and where.
@@ -20,7 +19,8 @@ pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
             format!("the document is {} bytes long, more than {}; split it", text.len(), bounds::BYTES);
         return Err(Fault::refused(Code::DOCUMENT_TOO_LARGE, Pos::new(1, 1), message));
     }
-    serde_saphyr::from_str_with_options::<Tree>(text, options()).map(|tree| tree.0).map_err(|e| fault(&e))
+    let read = serde_saphyr::from_str_with_options::<Spanned<Value>>(text, options());
+    read.map(Node::from).map_err(|e| fault(&e))
 }
 
 fn options() -> Options {
@@ -119,76 +119,37 @@ fn pos(at: Location) -> Pos {
     Pos::new(small(at.line()), small(at.column()))
 }
 
-struct Tree(Node);
+/// A value that the parser knows the place of; it keeps the bounds too.
+#[derive(Clone, Copy)]
+struct Placed;
 
-impl<'de> Deserialize<'de> for Tree {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = Spanned::<Value>::deserialize(deserializer)?;
-        Ok(Self(Node { at: pos(spanned.referenced), value: spanned.value }))
+impl<'de> DeserializeSeed<'de> for Placed {
+    type Value = Node;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        Spanned::<Value>::deserialize(deserializer).map(Node::from)
     }
+}
+
+impl Format<'_> for Placed {
+    type Key = Spanned<String>;
 }
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ValueVisitor)
+        deserializer.deserialize_any(AnyValue(Placed))
     }
 }
 
-struct ValueVisitor;
+impl From<Spanned<Value>> for Node {
+    fn from(spanned: Spanned<Value>) -> Self {
+        Self { at: pos(spanned.referenced), value: spanned.value }
+    }
+}
 
-impl<'de> Visitor<'de> for ValueVisitor {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-    fn visit_none<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        Value::deserialize(deserializer)
-    }
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Int(value.into()))
-    }
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::Int(value.into()))
-    }
-    fn visit_i128<E>(self, value: i128) -> Result<Value, E> {
-        Ok(Value::Int(value))
-    }
-    fn visit_u128<E>(self, value: u128) -> Result<Value, E> {
-        Ok(Value::Int(i128::try_from(value).unwrap_or(i128::MAX)))
-    }
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Value::Float(value))
-    }
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::Text(value.to_owned()))
-    }
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::Text(value))
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(tree) = seq.next_element::<Tree>()? {
-            list.push(tree.0);
-        }
-        Ok(Value::List(list))
-    }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(key) = map.next_key::<Spanned<String>>()? {
-            let key = Key { at: pos(key.referenced), name: key.value };
-            entries.push((key, map.next_value::<Tree>()?.0));
-        }
-        Ok(Value::Map(entries))
+impl From<Spanned<String>> for Key {
+    fn from(spanned: Spanned<String>) -> Self {
+        Self { at: pos(spanned.referenced), name: spanned.value }
     }
 }
 

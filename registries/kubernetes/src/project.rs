@@ -27,9 +27,31 @@ pub use slice::Slice;
 
 use serde::Deserialize;
 
+use meta::RawMeta;
+
+/// An object of the usual shape as it stands in the document.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "Spec: Deserialize<'de>, Status: Deserialize<'de>"))]
+struct RawObject<'a, Spec, Status> {
+    #[serde(borrow)]
+    metadata: RawMeta<'a>,
+    spec: Option<Spec>,
+    status: Option<Status>,
+}
+
 /// Reads one object; the error says where and what, for people.
 fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, String> {
     serde_json::from_str(json).map_err(|error| error.to_string())
+}
+
+/// Reads one object of the usual shape: its metadata, `spec` and `status`. A part that is missing is empty.
+fn read_object<'a, Spec, Status>(json: &'a str) -> Result<(RawMeta<'a>, Spec, Status), String>
+where
+    Spec: Deserialize<'a> + Default,
+    Status: Deserialize<'a> + Default,
+{
+    let RawObject { metadata, spec, status } = read(json)?;
+    Ok((metadata, spec.unwrap_or_default(), status.unwrap_or_default()))
 }
 
 /// Refuses lists that are longer than anything real.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tributary_model::{GatewayAddress, PortNumber};
 
-use super::meta::{Meta, RawMeta};
+use super::meta::Meta;
 use super::text::{Pairs, Text};
 use crate::input::Kind;
 use crate::mesh::address_of;
@@ -39,14 +40,6 @@ pub struct Listener {
     pub passes: bool,
     /// Whether it takes HBONE.
     pub hbone: bool,
-}
-
-#[derive(Deserialize)]
-struct Raw<'a> {
-    #[serde(borrow)]
-    metadata: RawMeta<'a>,
-    #[serde(borrow, default)]
-    spec: Option<RawSpec<'a>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -86,8 +79,7 @@ struct RawTls<'a> {
 impl Gateway {
     /// From the object's JSON.
     pub fn parse(json: &str) -> Result<Self, String> {
-        let Raw { metadata, spec } = super::read(json)?;
-        let spec = spec.unwrap_or_default();
+        let (metadata, spec, IgnoredAny) = super::read_object::<RawSpec<'_>, _>(json)?;
         let (addresses, listeners) = (spec.addresses.unwrap_or_default(), spec.listeners.unwrap_or_default());
         super::bounded("spec.addresses", &addresses, MOST)?;
         super::bounded("spec.listeners", &listeners, MOST)?;

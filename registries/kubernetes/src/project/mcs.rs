@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tributary_model::PortNumber;
 
 use super::meta::{Meta, RawMeta};
@@ -28,12 +29,6 @@ pub struct Import {
     pub ips: Box<[IpAddr]>,
     /// Its ports as the importer sees them, sorted.
     pub ports: Box<[PortNumber]>,
-}
-
-#[derive(Deserialize)]
-struct RawExport<'a> {
-    #[serde(borrow)]
-    metadata: RawMeta<'a>,
 }
 
 #[derive(Deserialize)]
@@ -65,7 +60,7 @@ struct RawPort {
 impl Export {
     /// From the object's JSON.
     pub fn parse(json: &str) -> Result<Self, String> {
-        let RawExport { metadata } = super::read(json)?;
+        let (metadata, IgnoredAny, IgnoredAny) = super::read_object(json)?;
         Ok(Self { meta: metadata.meta(Kind::Export)? })
     }
     /// Exchanges what others have too for the shared copy.

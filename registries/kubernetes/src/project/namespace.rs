@@ -1,9 +1,9 @@
 //! A Namespace: its labels and what its annotations set for its services.
 
-use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tributary_model::TrafficDistribution;
 
-use super::meta::{Meta, RawMeta};
+use super::meta::Meta;
 use crate::input::Kind;
 use crate::shared::Shared;
 
@@ -19,16 +19,10 @@ pub struct Namespace {
     pub traffic: Option<TrafficDistribution>,
 }
 
-#[derive(Deserialize)]
-struct Raw<'a> {
-    #[serde(borrow)]
-    metadata: RawMeta<'a>,
-}
-
 impl Namespace {
     /// From the object's JSON.
     pub fn parse(json: &str) -> Result<Self, String> {
-        let Raw { metadata } = super::read(json)?;
+        let (metadata, IgnoredAny, IgnoredAny) = super::read_object(json)?;
         let traffic = metadata.annotation(TRAFFIC_DISTRIBUTION).map(TrafficDistribution::parse);
         Ok(Self { meta: metadata.meta(Kind::Namespace)?, traffic })
     }

@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tributary_model::labels::{REGION, SUBZONE, ZONE};
 use tributary_model::{Labels, Locality};
 
-use super::meta::{Meta, RawMeta};
+use super::meta::Meta;
 use super::text::Text;
 use crate::input::Kind;
 use crate::shared::Shared;
@@ -26,15 +27,7 @@ pub struct Node {
     pub external: Box<[IpAddr]>,
 }
 
-#[derive(Deserialize)]
-struct Raw<'a> {
-    #[serde(borrow)]
-    metadata: RawMeta<'a>,
-    #[serde(borrow, default)]
-    status: Option<RawStatus<'a>>,
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 struct RawStatus<'a> {
     #[serde(borrow, default)]
     addresses: Option<Vec<RawAddress<'a>>>,
@@ -51,9 +44,9 @@ struct RawAddress<'a> {
 impl Node {
     /// From the object's JSON.
     pub fn parse(json: &str) -> Result<Self, String> {
-        let Raw { metadata, status } = super::read(json)?;
+        let (metadata, IgnoredAny, status) = super::read_object::<_, RawStatus<'_>>(json)?;
         let meta = metadata.meta(Kind::Node)?;
-        let addresses = status.and_then(|status| status.addresses).unwrap_or_default();
+        let addresses = status.addresses.unwrap_or_default();
         super::bounded("status.addresses", &addresses, MOST_ADDRESSES)?;
         let external = addresses.iter().filter(|a| &*a.kind == "ExternalIP");
         let external = external.filter_map(|a| a.address.parse().ok()).collect();

@@ -50,16 +50,6 @@ pub enum Phase {
     Ended,
 }
 
-#[derive(Deserialize)]
-struct Raw<'a> {
-    #[serde(borrow)]
-    metadata: RawMeta<'a>,
-    #[serde(borrow, default)]
-    spec: Option<RawSpec<'a>>,
-    #[serde(borrow, default)]
-    status: Option<RawStatus<'a>>,
-}
-
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
 struct RawSpec<'a> {
@@ -125,8 +115,7 @@ struct RawCondition<'a> {
 impl Pod {
     /// From the object's JSON.
     pub fn parse(json: &str) -> Result<Self, String> {
-        let Raw { metadata, spec, status } = super::read(json)?;
-        let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
+        let (metadata, spec, status) = super::read_object::<RawSpec<'_>, RawStatus<'_>>(json)?;
         let meta = metadata.meta(Kind::Pod)?;
         let text = |text: &Option<Text<'_>>| text.as_deref().filter(|text| !text.is_empty()).map(Arc::from);
         Ok(Self {

@@ -73,16 +73,6 @@ pub struct Port {
     pub node: Option<PortNumber>,
 }
 
-#[derive(Deserialize)]
-struct Raw<'a> {
-    #[serde(borrow)]
-    metadata: RawMeta<'a>,
-    #[serde(borrow, default)]
-    spec: Option<RawSpec<'a>>,
-    #[serde(borrow, default)]
-    status: Option<RawStatus<'a>>,
-}
-
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
 struct RawSpec<'a> {
@@ -156,8 +146,7 @@ struct RawIngress<'a> {
 impl Service {
     /// From the object's JSON.
     pub fn parse(json: &str) -> Result<Self, String> {
-        let Raw { metadata, spec, status } = super::read(json)?;
-        let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
+        let (metadata, spec, status) = super::read_object(json)?;
         let listed = |key| metadata.annotation(key).map(words).unwrap_or_default();
         Ok(Self {
             address: kind(&spec)?,

@@ -250,13 +250,27 @@ fn broken(error: &reqwest::Error) -> Fault {
     fault(Failure::Broken, chain(error))
 }
 
-/// An error with its causes, without the URL, which a proxy may have filled with more than we asked for.
+/// An error with its causes, without the URL, which a proxy may have filled with more than we asked for, and without
+/// what only says in which part of the client it happened. Of a certificate it says what to do.
 fn chain(error: &reqwest::Error) -> String {
     let mut text = if error.is_connect() { "cannot connect".to_owned() } else { "request failed".to_owned() };
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
-        text = format!("{text}: {error}");
+        let own = error.to_string();
+        if !own.starts_with("client error (") && !text.ends_with(&own) {
+            text = format!("{text}: {own}");
+        }
         cause = error.source();
     }
-    text
+    format!("{text}{}", advice(&text))
+}
+
+fn advice(text: &str) -> &'static str {
+    if text.contains("UnknownIssuer") {
+        "; name the authority of its certificate in tls.caFile or CONSUL_CACERT"
+    } else if text.contains("not valid for name") {
+        "; name what the certificate is for in tls.serverName or CONSUL_TLS_SERVER_NAME"
+    } else {
+        ""
+    }
 }

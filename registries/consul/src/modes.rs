@@ -298,7 +298,10 @@ impl Machine {
     fn loop_failed(&mut self, id: LoopId, ticket: Ticket, failure: Failure, turn: &mut Turn) {
         match id {
             LoopId::Checks => self.drive_checks(Event::Failed(ticket, failure), turn),
-            LoopId::Service(slot) => self.drive_service(slot, Event::Failed(ticket, failure), turn),
+            LoopId::Service(slot) => {
+                self.drive_service(slot, Event::Failed(ticket, failure), turn);
+                self.pass_over(slot, failure);
+            }
             LoopId::Names | LoopId::Token => return,
         }
         if matches!(failure, Failure::Transient | Failure::Overload | Failure::Auth) {

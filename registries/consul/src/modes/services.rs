@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use super::{LoopId, Machine, Output, Turn};
+use crate::answer::Failure;
 use crate::content::Instances;
 use crate::watch::{Event, Follow, Watch, Word};
+
+/// How many answers that are Consul's no more than the last show that the next will be none either.
+const PATIENCE: u32 = 3;
 
 /// One service.
 #[derive(Debug, Clone)]
@@ -74,6 +78,20 @@ impl Machine {
         } else if unlisted {
             // the leader has what the list of names lacked: the list was not true, and may look the same when it is
             self.drive_names(Event::Asked, turn);
+        }
+    }
+
+    /// One service that cannot be read, while the scope answers, keeps nobody waiting for the others: its object is
+    /// shown as bad, and what was known of it stays.
+    pub(super) fn pass_over(&mut self, id: u32, failure: Failure) {
+        let patience = match failure {
+            Failure::Config | Failure::Unsupported => 1,
+            Failure::Broken => PATIENCE,
+            Failure::Transient | Failure::Overload | Failure::Auth => return,
+        };
+        let slot = self.slots.get_mut(&id).filter(|slot| slot.watch.failures() >= patience);
+        if slot.is_some_and(|slot| !std::mem::replace(&mut slot.read, true)) {
+            self.unread -= 1;
         }
     }
 

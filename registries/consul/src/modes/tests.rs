@@ -127,6 +127,22 @@ fn a_scope_is_ready_after_one_pass_over_all_and_not_before() {
 }
 
 #[test]
+fn a_service_that_cannot_be_read_keeps_nobody_waiting_unless_it_may_pass() {
+    for (failure, ready) in [(Failure::Broken, true), (Failure::Config, true), (Failure::Transient, false)] {
+        let mut world = World::new(mk_settings(ModeChoice::Auto), 1);
+        for service in 0..4 {
+            world.put(service, 0);
+        }
+        world.bad = Some((What::Service("s3".into()), failure));
+        world.run(60 * SECOND);
+        assert_eq!(world.synced, ready, "{failure:?}");
+        world.bad = None;
+        world.run(400 * SECOND);
+        assert_eq!((world.served(), world.synced), (world.truth(), true), "{failure:?}");
+    }
+}
+
+#[test]
 fn an_outage_costs_one_probe_at_a_time() {
     for mode in [ModeChoice::Precise, ModeChoice::Doorbell] {
         let mut world = settled(mode, 40);

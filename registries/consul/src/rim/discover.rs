@@ -117,7 +117,7 @@ impl Rim {
     /// has lost sight of a datacenter does not list it either.
     pub(super) fn discovered(&mut self, found: &Discovered) -> Result<(), RegistryError> {
         let wanted = wanted(&self.config, &found.own, &found.all);
-        let asks = self.config.datacenters == Datacenters::All || self.config.discover.any();
+        let asks = self.asks_again();
         let parts = match found.below.is_empty() {
             true => parts::of(&self.config, &wanted, &found.own),
             false => self.below(&found.below),
@@ -163,11 +163,18 @@ impl Rim {
         Ok(())
     }
 
-    /// Says what must be known before this registry counts.
+    /// Whether the directory is asked again and again, or once at the start.
+    fn asks_again(&self) -> bool {
+        self.config.datacenters == Datacenters::All || self.config.discover.any()
+    }
+
+    /// Says what must be known before this registry counts. A directory that is not asked again would be confirmed
+    /// no more, and with it the registry.
     pub(super) fn require(&self) {
         let known = self.by_scope.keys().cloned();
+        let directory = parts::directory().filter(|_| self.asks_again());
         let lists = self.listed.iter().filter_map(|datacenter| parts::lists(datacenter));
-        let scopes = parts::directory().into_iter().chain(lists).chain(known);
+        let scopes = directory.into_iter().chain(lists).chain(known);
         let required = scopes.flat_map(|scope| collections(&scope)).collect();
         self.out.send(Delta::Required(required));
     }

@@ -38,6 +38,13 @@ impl Fetch {
 
     pub(super) async fn run(self, request: Request) -> Result<Answer, Fault> {
         let Request { what, server, mode, timeout, skip, .. } = request;
+        if let What::Service(name) = &what
+            && matches!(&**name, "" | "." | "..")
+        {
+            let reason =
+                Reason::new(format!("no URL can name the service {name:?}; register it under another name"));
+            return Err(Fault { failure: Failure::Config, reason });
+        }
         let path = self.path(&what);
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let get = Get { path: &path, query: self.query(&what, mode), timeout, skip };

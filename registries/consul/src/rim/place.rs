@@ -110,7 +110,10 @@ impl Place {
     /// A service whose answer cannot be read is bad alone; it is good again when one can be.
     pub(super) fn note_answer(&mut self, name: &Arc<str>, fault: Option<&Fault>, out: &mut Vec<Delta>) {
         let object = ObjectRef::new(object(&self.area, name));
-        match fault.filter(|fault| fault.failure == Failure::Broken) {
+        let own = |fault: &&Fault| {
+            matches!(fault.failure, Failure::Broken | Failure::Config | Failure::Unsupported)
+        };
+        match fault.filter(own) {
             Some(fault) if self.unread.insert(Arc::clone(name)) => {
                 let problem = Problem { code: Code::ANSWER_UNREADABLE, message: fault.reason.shared() };
                 out.push(Delta::Problem(object, Some(problem)));

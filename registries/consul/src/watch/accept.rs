@@ -8,6 +8,11 @@ use super::{Action, Actions, Content, Digest, Mode, Pending, State, Told, Watch,
 use crate::answer::{Doubt, Failure, Headers, Known};
 
 impl<C: Content> Watch<C> {
+    /// How many reads in a row have come to nothing.
+    pub(crate) const fn failures(&self) -> u32 {
+        self.retry.failures()
+    }
+
     pub(super) fn answered(
         &mut self,
         now: Mono,

@@ -94,6 +94,40 @@ async fn an_answer_that_is_none_takes_nothing_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_cannot_be_read_is_shown_and_holds_nobody_up() {
+    let fake = Fake::start(&["dc1"]).await;
+    for name in ["web", "other", ".."] {
+        fake.set("dc1", name, mk_entries(name, 1, 1..=4));
+    }
+    fake.spoil("/v1/health/service/other", usize::MAX, Spoil::Body("text/html", b"<html>".to_vec()));
+    let stage = following(&fake).await;
+    until_served(&stage, "web", &FOUR).await;
+    let bad = stage
+        .handle
+        .inspect(|core| core.problems().map(|p| p.object.id.name.to_string()).collect::<Vec<_>>());
+    assert_eq!(bad.await.unwrap(), ["..", "other"]);
+    fake.heal();
+    until_served(&stage, "other", &FOUR).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_followed_is_confirmed_again_and_again() {
+    let (_fake, stage) = with_web().await;
+    let confirmed = async || {
+        let oldest = |core: &tributary_core::Core| {
+            let registry = core.status().remove(0);
+            registry.collections.iter().filter(|c| c.required).filter_map(|c| c.confirmed).min()
+        };
+        stage.handle.inspect(oldest).await.unwrap()
+    };
+    let first = confirmed().await;
+    assert!(first.is_some());
+    eventually("a later confirmation", async || confirmed().await > first).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_is_too_slow_is_given_up_and_takes_nothing_away() {
     let fake = Fake::start(&["dc1"]).await;
     fake.set("dc1", "web", mk_entries("web", 1, 1..=4));

@@ -52,6 +52,8 @@ pub(super) struct World {
     pub(super) lie: Option<Lie>,
     /// Requests for this are not answered.
     pub(super) deaf_to: Option<What>,
+    /// What this is asked for comes to nothing.
+    pub(super) bad: Option<(What, Failure)>,
     pub(super) open: BTreeMap<u64, (Mono, Request)>,
     pub(super) requests: Vec<Request>,
     pub(super) sent: Vec<(What, Mono)>,
@@ -79,6 +81,7 @@ impl World {
             machine: Machine::new(settings),
             lie: None,
             deaf_to: None,
+            bad: None,
             open: BTreeMap::new(),
             requests: Vec::new(),
             sent: Vec::new(),
@@ -239,6 +242,9 @@ impl World {
 
     fn answer(&self, request: &Request) -> Result<Answer, Failure> {
         let leader = request.mode == ReadMode::Leader;
+        if let Some((_, failure)) = self.bad.as_ref().filter(|(what, _)| *what == request.what) {
+            return Err(*failure);
+        }
         if let Some(Lie::Fail(failure)) = &self.lie {
             return Err(*failure);
         }

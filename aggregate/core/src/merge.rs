@@ -378,7 +378,7 @@ fn ports_behind(declaration: &Declaration, port: &ServicePort, group: &Group) ->
 fn note_waiting<R: Recorder>(world: &World, service: &Service, out: &mut Merged, rec: &mut R) {
     for shard in &service.shards {
         let Some(info) = world.shards.get(shard.id) else { continue };
-        for fact in shard.groups.iter().filter(|g| shard.declaration(&g.declaration).is_none()) {
+        for fact in shard.waiting() {
             let object = fact.group.source.reference();
             out.conditions.waiting(object.clone());
             rec.step(|| Step {

@@ -291,10 +291,7 @@ fn contested(ordered: &[&crate::service::Service]) -> bool {
 }
 
 fn waiting_by_shard(service: &crate::service::Service) -> Vec<(crate::shards::ShardId, usize)> {
-    let count = |s: &crate::service::ServiceShard| {
-        s.groups.iter().filter(|g| s.declaration(&g.declaration).is_none()).count()
-    };
-    service.shards.iter().map(|s| (s.id, count(s))).filter(|(_, count)| *count > 0).collect()
+    service.shards.iter().map(|s| (s.id, s.waiting().count())).filter(|(_, count)| *count > 0).collect()
 }
 
 fn same_workload(a: &WorkloadView, b: &WorkloadView) -> bool {

@@ -78,6 +78,14 @@ impl ServiceShard {
         let len = rest.partition_point(|g| g.declaration == *declaration);
         rest.get(..len).unwrap_or_default()
     }
+    /// The groups whose declaration is not there. One without endpoints waits for nothing: a source may say so of
+    /// what is no service, such as proxies alone.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &GroupFact> {
+        let waits = |fact: &&GroupFact| {
+            !fact.group.addresses.is_empty() && self.declaration(&fact.declaration).is_none()
+        };
+        self.groups.iter().filter(waits)
+    }
     fn find(&self, key: &GroupKey) -> Result<usize, usize> {
         self.groups.binary_search_by(|g| g.key().cmp(&(&key.declaration, &key.object, key.bucket)))
     }

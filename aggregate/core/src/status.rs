@@ -164,14 +164,13 @@ impl Core {
     fn waiting_of(&self, shard: ShardId, key: &ServiceKey) -> Vec<WaitingGroup> {
         let said = self.hosts.get(key).and_then(|s| s.shard(shard));
         let (Some(said), Some((registry, scope))) = (said, self.place_of(shard)) else { return Vec::new() };
-        let groups = said.groups.iter().filter(|g| said.declaration(&g.declaration).is_none());
         let view = |g: &crate::service::GroupFact| WaitingGroup {
             registry: registry.clone(),
             scope: scope.clone(),
             key: group_key(key, g),
             addresses: g.group.addresses.len(),
         };
-        groups.map(view).collect()
+        said.waiting().map(view).collect()
     }
 
     fn waiting_in(&self, shard: ShardId) -> usize {

@@ -32,6 +32,14 @@ fn a_group_waits_for_its_declaration() {
 }
 
 #[test]
+fn a_group_without_endpoints_waits_for_nothing() {
+    let mut world = World::of_files();
+    world.puts("file", [mk_group("shop/proxy.shop", "proxy", "a", "")]);
+    let conditions = world.catalog().registries.get(&mk_name("file")).unwrap().conditions.len();
+    assert_eq!((conditions, world.core.groups_waiting().count()), (0, 0));
+}
+
+#[test]
 fn port_conflict_reported_and_isolated() {
     let mut world =
         World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("west", Provider::Kubernetes)]);

@@ -209,8 +209,9 @@ impl<'a> All<'a> {
                 self.picked(said, &mut out);
             }
         }
-        let waits = |(registry, group, _): &&(usize, &GroupKey, &Group)| {
+        let waits = |(registry, group, told): &&(usize, &GroupKey, &Group)| {
             group.service == *key
+                && !told.addresses.is_empty()
                 && !ordered.iter().any(|d| d.registry == *registry && d.key.object == group.declaration)
         };
         if self.groups.iter().any(|g| waits(&g)) {

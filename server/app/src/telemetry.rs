@@ -33,11 +33,11 @@ impl LogLevel {
     }
 }
 
-/// What this target says at each failed request is told once, as the status of a registry.
-const TOLD_ELSEWHERE: &str = "kube_client::client::builder";
+/// What these targets say at each failed request is told once, as the status of a registry.
+const TOLD_ELSEWHERE: &str = "kube_client::client::builder=off,rustls_platform_verifier=off";
 
 fn parse(filter: &str) -> Result<EnvFilter, Failure> {
-    let quiet = format!("{TOLD_ELSEWHERE}=off,{filter}");
+    let quiet = format!("{TOLD_ELSEWHERE},{filter}");
     // A filter that names the target itself decides.
     let whole = if filter.contains("kube_client") { filter } else { &quiet };
     let parsed = EnvFilter::builder().parse(whole);

@@ -1,6 +1,9 @@
 //! A Kubernetes registry as people meet it before there is a cluster: what stands in the way is told.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
+use std::io;
+use std::sync::{Arc, Mutex};
+
 use tributary_app::exit::Exit;
 use world::{World, mk_bound, mk_folder, put};
 
@@ -13,8 +16,24 @@ const NOBODY: &str = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
     users: [{name: u, user: {token: hunter2}}]\n\
     contexts: [{name: c, context: {cluster: c, user: u}}]\n";
 
+/// What the process logs.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 #[tokio::test]
 async fn a_cluster_that_cannot_be_reached_is_waited_for_and_told() {
+    let log = Log::default();
+    let writer = log.clone();
+    tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).init();
     let dir = mk_folder(&[]);
     let path = dir.path().join("kubeconfig");
     let words = ["--registry", "kubernetes", "--kubeconfig", path.to_str().unwrap()];
@@ -38,5 +57,14 @@ async fn a_cluster_that_cannot_be_reached_is_waited_for_and_told() {
     put(dir.path(), "kubeconfig", NOBODY);
     let told = world.until("get registries -o wide", "Connection refused").await;
     assert!(!told.contains("hunter2"), "{told}");
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let told = |line: &&str| line.contains("does not answer");
+    let of =
+        |line: &str| line.split_once("registry=").unwrap().1.split(" reason=").next().unwrap().to_owned();
+    let mut states: Vec<String> = log.lines().filter(told).map(of).collect();
+    states.sort();
+    let once = states.windows(2).all(|pair| pair[0] != pair[1]);
+    assert!(once && states[0] == "kubernetes scope=cluster state=Unreachable", "told once each:\n{log}");
+    assert!(!log.contains("hunter2"), "{log}");
     world.server.stop().await;
 }

@@ -157,7 +157,7 @@ impl Member {
         let failures = lane.failures();
         tracing::warn!(
             registry = %self.name, generation = %end.generation, code = %Code::REGISTRY_FAILED,
-            reason = %end.reason, retry_in = ?wait, "a run failed; what it said stays served"
+            reason = %end.reason, retry_in = wait.map(tracing::field::debug), "a run failed; what it said stays served"
         );
         RuntimeCounters::add(&self.shared.counters.failures, 1);
         RuntimeCounters::add(&self.shared.counters.panics, usize::from(end.panicked));

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::Span;
 use crate::config::model::{LogFormat, RegistryConfig};
-use registry::{parse_kind, parse_registry};
+use registry::{RegistryParser, parse_kind};
 
 mod registry;
 
@@ -54,7 +54,7 @@ pub enum Command {
 #[derive(Debug, Clone, Default, Args)]
 pub struct ServeArgs {
     /// A source, as KIND[=WHERE]: kubernetes, consul=URL, file=DIR. Repeat for several; replaces the file's `registries`
-    #[arg(long = "registry", value_name = "KIND[=WHERE]", value_parser = parse_registry)]
+    #[arg(long = "registry", value_name = "KIND[=WHERE]", value_parser = RegistryParser)]
     pub registries: Vec<RegistryConfig>,
     /// Kinds of sources, as istiod takes them: Kubernetes,Consul. The same as one --registry for each
     #[arg(long = "registries", value_name = "KINDS", value_delimiter = ',', value_parser = parse_kind)]
@@ -369,6 +369,15 @@ mod tests {
             let error = parse(words).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{words:?}");
             assert!(error.to_string().contains(says), "{words:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_secret_in_an_address_is_not_repeated() {
+        for word in ["consul=http://me:hunter2@c:8500", "consul=http://c:8500?token=hunter2"] {
+            let error = parse(&["serve", "--registry", word]).unwrap_err().render().to_string();
+            assert!(error.contains("--registry") && error.contains("TRB0111"), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
         }
     }
 

@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tributary_app::exit::Exit;
 use world::{World, mk_bound, mk_folder, put};
 
@@ -22,7 +23,7 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
+        self.0.lock().write(bytes)
     }
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
@@ -57,7 +58,7 @@ async fn a_cluster_that_cannot_be_reached_is_waited_for_and_told() {
     put(dir.path(), "kubeconfig", NOBODY);
     let told = world.until("get registries -o wide", "Connection refused").await;
     assert!(!told.contains("hunter2"), "{told}");
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let log = String::from_utf8(log.0.lock().clone()).unwrap();
     let told = |line: &&str| line.contains("does not answer");
     let of =
         |line: &str| line.split_once("registry=").unwrap().1.split(" reason=").next().unwrap().to_owned();

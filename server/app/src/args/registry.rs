@@ -1,13 +1,39 @@
 //! The values of `--registry` and `--registries`: a kind, and where, for kinds that need it.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
+use clap::{Arg, Command};
 use tributary_consul::config::Address;
 use tributary_model::Code;
 
 use crate::config::RegistryKind;
 use crate::config::model::RegistryConfig;
 use crate::exit::{Exit, Failure};
+
+/// Reads [`parse_registry`]'s text. The parser's own words for what is wrong repeat the text, which may hold a password
+/// or a token.
+#[derive(Clone)]
+pub(super) struct RegistryParser;
+
+impl TypedValueParser for RegistryParser {
+    type Value = RegistryConfig;
+    fn parse_ref(
+        &self,
+        command: &Command,
+        _: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Self::Value, clap::Error> {
+        let wrong = |what: String| {
+            let message = format!("invalid value for '--registry <KIND[=WHERE]>': {what}\n");
+            clap::Error::raw(ErrorKind::ValueValidation, message).with_cmd(command)
+        };
+        let text = value.to_str().ok_or_else(|| wrong("it is not UTF-8".to_owned()))?;
+        parse_registry(text).map_err(|failure| wrong(failure.to_string()))
+    }
+}
 
 /// `KIND[=WHERE]`.
 pub(super) fn parse_registry(text: &str) -> Result<RegistryConfig, Failure> {

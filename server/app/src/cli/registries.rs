@@ -1,5 +1,7 @@
 //! Registries as tables: one line each, and with `-o wide` what their sources tell of themselves.
 
+use std::collections::BTreeMap;
+
 use super::table::{Cell, Table, Tone, age};
 use crate::document::RegistryItem;
 use crate::document::registries::SourceItem;
@@ -39,28 +41,45 @@ pub(super) fn table(items: &[RegistryItem], wide: bool) -> Table {
     table
 }
 
-/// A table of the sources' parts, then one of what they tell.
+/// A table of the sources' parts, then what they tell: a table for sources that tell the same things, with a line for
+/// each, and one of all other details.
 pub(super) fn more(items: &[RegistryItem], heads: bool, color: bool) -> String {
-    let sources = || items.iter().flat_map(|item| item.sources.iter().map(move |source| (item, source)));
     let mut states =
-        Table::new(&["REGISTRY", "SCOPE", "PART", "STATE", "SINCE", "NEXT TRY", "REASON"], &[], true);
+        Table::new(&["REGISTRY", "SCOPE", "PART", "STATE", "SINCE", "NEXT TRY", "HELD", "REASON"], &[], true);
+    let mut alike: BTreeMap<Vec<&str>, Table> = BTreeMap::new();
     let mut details = Table::new(&["REGISTRY", "SCOPE", "DETAIL", "VALUE"], &[], true);
-    for (item, source) in sources() {
+    for (item, source) in items.iter().flat_map(|item| item.sources.iter().map(move |source| (item, source)))
+    {
         parts(item, source, &mut states);
-        for detail in &source.details {
-            details.row(vec![
-                item.name.clone().into(),
-                source.scope.clone().into(),
-                detail.name.clone().into(),
-                detail.value.clone().into(),
-            ]);
+        let place = || [item.name.clone().into(), source.scope.clone().into()];
+        let pairs = || source.details.iter().map(|detail| (detail.name.as_str(), detail.value.as_str()));
+        if source.details.len() < COLUMNS {
+            for (name, value) in pairs() {
+                details.row(place().into_iter().chain([name.into(), value.into()]).collect());
+            }
+        } else {
+            let table = alike.entry(pairs().map(|(name, _)| name).collect());
+            let table = table.or_insert_with_key(|names| with_columns(names));
+            table.row(place().into_iter().chain(pairs().map(|(_, value)| value.into())).collect());
         }
     }
-    let tables = [states, details].map(|table| table.render(heads, color));
-    tables.into_iter().filter(|text| !text.is_empty()).map(|text| format!("\n{text}")).collect()
+    let tables = std::iter::once(states).chain(alike.into_values()).chain([details]);
+    let tables = tables.map(|table| table.render(heads, color));
+    tables.filter(|text| !text.is_empty()).map(|text| format!("\n{text}")).collect()
+}
+
+/// From how many details on a source has a line of its own.
+const COLUMNS: usize = 10;
+
+fn with_columns(names: &[&str]) -> Table {
+    let names: Vec<String> = names.iter().map(|name| name.to_uppercase()).collect();
+    let heads: Vec<&str> =
+        ["REGISTRY", "SCOPE"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    Table::new(&heads, &[], true)
 }
 
 fn parts(item: &RegistryItem, source: &SourceItem, table: &mut Table) {
+    let held = item.held.iter().filter(|held| held.scope == source.scope).count();
     let mut row = |part: &str, state: &str, since: Option<u64>, next: Option<u64>, reason: &str| {
         table.row(vec![
             item.name.clone().into(),
@@ -69,6 +88,7 @@ fn parts(item: &RegistryItem, source: &SourceItem, table: &mut Table) {
             Cell(state.to_owned(), tone(state)),
             since.map(age).unwrap_or_default().into(),
             next.map(age).unwrap_or_default().into(),
+            held.into(),
             reason.into(),
         ]);
     };
@@ -84,6 +104,33 @@ fn parts(item: &RegistryItem, source: &SourceItem, table: &mut Table) {
 mod tests {
     use super::*;
     use crate::document::registries::{DetailItem, PartItem};
+
+    #[test]
+    fn what_sources_tell_alike_is_a_line_for_each() {
+        let names = ["mode", "index", "last success", "lag", "services", "a", "b", "c", "d", "ACL view"];
+        let source = |scope: &str, mode: &str| SourceItem {
+            scope: scope.into(),
+            state: "Live".into(),
+            details: names.map(|name| DetailItem { name: name.into(), value: mode.into() }).into(),
+            ..SourceItem::default()
+        };
+        let held = crate::document::HeldItem { scope: "dc2".into(), ..Default::default() };
+        let item = RegistryItem {
+            name: "c".into(),
+            sources: vec![source("dc1", "1"), source("dc2", "2")],
+            held: vec![held.clone(), held],
+            ..RegistryItem::default()
+        };
+        let text = more(&[item], true, false);
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(
+            lines[1][..],
+            ["REGISTRY", "SCOPE", "PART", "STATE", "SINCE", "NEXT", "TRY", "HELD", "REASON"]
+        );
+        assert_eq!((lines[2][6], lines[3][6]), ("0", "2"), "each scope has its own");
+        assert_eq!(lines[5][..5], ["REGISTRY", "SCOPE", "MODE", "INDEX", "LAST"]);
+        assert_eq!((lines[6].join(" "), lines.len()), (format!("c dc1{}", " 1".repeat(10)), 8));
+    }
 
     #[test]
     fn what_sources_tell_of_themselves_stands_below() {
@@ -112,10 +159,10 @@ mod tests {
             ],
             ..RegistryItem::default()
         };
-        let expected = "\nREGISTRY   SCOPE     PART    STATE       SINCE   NEXT TRY   REASON\n\
-                        k          cluster   pods    Live        61s     -          -\n\
-                        k          cluster   nodes   Forbidden   61s     9s         403\n\
-                        k          dc1       -       Live        -       -          -\n\
+        let expected = "\nREGISTRY   SCOPE     PART    STATE       SINCE   NEXT TRY   HELD   REASON\n\
+                        k          cluster   pods    Live        61s     -          0      -\n\
+                        k          cluster   nodes   Forbidden   61s     9s         0      403\n\
+                        k          dc1       -       Live        -       -          0      -\n\
                         \nREGISTRY   SCOPE     DETAIL    VALUE\n\
                         k          cluster   network   east (label of tributary-system)\n\
                         k          dc1       network   east (label of tributary-system)\n";

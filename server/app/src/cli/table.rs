@@ -27,7 +27,7 @@ const NARROW: usize = 60;
 /// A table. The last columns may be for wide output only.
 #[derive(Debug)]
 pub struct Table {
-    heads: Vec<&'static str>,
+    heads: Vec<String>,
     rows: Vec<Vec<Cell>>,
     wide: bool,
 }
@@ -35,8 +35,8 @@ pub struct Table {
 impl Table {
     /// With these heads; those of `more` only when `wide`.
     #[must_use]
-    pub fn new(heads: &[&'static str], more: &[&'static str], wide: bool) -> Self {
-        let heads = heads.iter().chain(if wide { more } else { &[] }).copied().collect();
+    pub fn new(heads: &[&str], more: &[&str], wide: bool) -> Self {
+        let heads = heads.iter().chain(if wide { more } else { &[] }).map(ToString::to_string).collect();
         Self { heads, rows: Vec::new(), wide }
     }
     /// Adds a row; cells beyond the heads are left out.
@@ -51,7 +51,7 @@ impl Table {
         let widths: Vec<usize> = (0..self.heads.len()).map(|i| self.width(i, heads)).collect();
         let mut out = String::new();
         if heads && !self.rows.is_empty() {
-            let cells: Vec<Cell> = self.heads.iter().map(|head| Cell::from(*head)).collect();
+            let cells: Vec<Cell> = self.heads.iter().map(Cell::from).collect();
             line(&mut out, &cells, &widths, false);
         }
         for row in &self.rows {
@@ -61,7 +61,7 @@ impl Table {
     }
     fn width(&self, column: usize, heads: bool) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.0.chars().count());
-        let head = if heads { self.heads.get(column).map_or(0, |head| head.len()) } else { 0 };
+        let head = if heads { self.heads.get(column).map_or(0, String::len) } else { 0 };
         cells.max().unwrap_or(0).max(head)
     }
     /// One line, without what a terminal would obey.

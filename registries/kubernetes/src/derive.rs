@@ -2,7 +2,8 @@
 //!
 //! Called by the index for every output that a change touched. They change nothing but whose copy of equal
 //! values is held ([`Shared`]), and depend on nothing but the inputs, so any order of events ends in the facts
-//! of a fresh build.
+//! of a fresh build. One of them reads what another came to: groups read pods' workloads, which the index derives
+//! before them ([`Output`]).
 
 pub mod gateway;
 pub mod ground;

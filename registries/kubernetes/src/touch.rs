@@ -229,7 +229,7 @@ pub fn all(inputs: &Inputs, evidence: &Evidence, marks: &mut Marks) {
     marks.extend(outputs(inputs).map(|output| (output, evidence.clone())));
 }
 
-/// Every output of every object.
+/// Every output of every object, pods' workloads before the groups that read them.
 pub fn outputs(inputs: &Inputs) -> impl Iterator<Item = Output> {
     let services = inputs.services.keys().cloned().map(Output::Service);
     let groups = inputs.slices.keys().cloned().map(Output::Group);
@@ -237,7 +237,7 @@ pub fn outputs(inputs: &Inputs) -> impl Iterator<Item = Output> {
     let imports = inputs.imports.keys().cloned().map(Output::Import);
     let gateways = inputs.gateways.keys().cloned().map(Output::Gateways);
     let of_services = inputs.services.keys().cloned().map(Output::ServiceGateways);
-    let objects = services.chain(groups).chain(workloads).chain(imports).chain(gateways).chain(of_services);
+    let objects = services.chain(workloads).chain(groups).chain(imports).chain(gateways).chain(of_services);
     objects.chain(mesh_outputs(inputs))
 }
 

@@ -1,4 +1,4 @@
-//! What many facts have in common is held once: texts, labels, places, identities, origins, port sets.
+//! What many facts have in common is held once: texts, labels, places, identities, port sets, pods.
 //!
 //! Owned by the index, handed to projections when they are taken in and to derive functions. It never changes
 //! a value, only whose copy is held, so a derivation stays a function of its inputs. A table forgets what only
@@ -24,6 +24,15 @@ pub type NamedPorts = Arc<[(PortName, PortNumber)]>;
 /// The ground of bare addresses at one spot, and the spot, so that its place in memory stays taken.
 type Bare = (Option<Arc<Spot>>, Arc<Ground>);
 
+/// A pod as it was said; its endpoints have all this in common.
+#[derive(Debug, Clone)]
+pub struct SaidPod {
+    /// The workload that it is.
+    pub workload: Arc<Workload>,
+    /// Where its endpoints come from.
+    pub origin: Arc<Origin>,
+}
+
 /// The tables.
 #[derive(Debug, Default)]
 pub struct Shared {
@@ -32,14 +41,13 @@ pub struct Shared {
     labels: Pool<Labels>,
     places: Pool<Arc<Place>>,
     identities: Pool<Identity>,
-    origins: Pool<Arc<Origin>>,
     port_sets: Pool<PortSet>,
     named_ports: Pool<NamedPorts>,
     services: Pool<Arc<[ServiceKey]>>,
     spots: Pool<Arc<Spot>>,
-    /// What each pod is as a workload, as it was said; what endpoints of the pod have in common with it is read
-    /// here. There may be a pod for every address, so this is the one place where it is held.
-    pub(crate) workloads: BTreeMap<Name, Arc<Workload>>,
+    /// What each pod was said to be. There may be a pod for every address, so this is the one place where it is
+    /// held.
+    pods: BTreeMap<Name, SaidPod>,
     /// Grounds of bare addresses by their spot's place in memory, which the value keeps; for one flush.
     pub(crate) bare: HashMap<(usize, Option<NetworkId>), Bare>,
 }
@@ -76,9 +84,18 @@ impl Shared {
         let identity = Identity::new(text).ok()?;
         Some(self.identities.find(&identity).unwrap_or_else(|| self.identities.keep(identity)))
     }
-    /// An origin.
-    pub fn origin(&mut self, origin: Origin) -> Arc<Origin> {
-        self.origins.find(&origin).unwrap_or_else(|| self.origins.keep(Arc::new(origin)))
+    /// What a pod was said to be.
+    #[must_use]
+    pub fn pod(&self, name: &Name) -> Option<&SaidPod> {
+        self.pods.get(name)
+    }
+    /// A pod is said to be this, or no workload any more.
+    pub fn said_pod(&mut self, name: Name, workload: Option<&Arc<Workload>>) {
+        let Some(workload) = workload else { return drop(self.pods.remove(&name)) };
+        let origin = Origin { object: workload.source.object.clone(), workload: workload.name.clone() };
+        let known = self.pods.get(&name).map(|pod| &pod.origin).filter(|known| ***known == origin);
+        let origin = known.cloned().unwrap_or_else(|| Arc::new(origin));
+        self.pods.insert(name, SaidPod { workload: Arc::clone(workload), origin });
     }
     /// A set of ports.
     pub fn port_set(&mut self, ports: PortSet) -> PortSet {
@@ -107,7 +124,7 @@ impl Shared {
         let words = self.texts.known.len() + self.namespaces.known.len() + self.identities.known.len();
         let sets = self.labels.known.len() + self.port_sets.known.len() + self.named_ports.known.len();
         let sets = sets + self.services.known.len();
-        words + sets + self.places.known.len() + self.origins.known.len() + self.spots.known.len()
+        words + sets + self.places.known.len() + self.spots.known.len()
     }
     /// Whether nothing is held.
     #[must_use]
@@ -116,7 +133,6 @@ impl Shared {
     }
     /// Forgets what nothing else holds.
     pub fn sweep(&mut self) {
-        self.origins.sweep();
         self.places.sweep();
         self.spots.sweep();
         self.labels.sweep();

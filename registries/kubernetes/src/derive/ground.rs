@@ -15,7 +15,7 @@ use crate::input::{Kind, Name};
 use crate::inputs::Inputs;
 use crate::project::Pod;
 use crate::project::slice::Spot;
-use crate::shared::Shared;
+use crate::shared::{SaidPod, Shared};
 
 /// Where something runs and who it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Ground {
     pub identity: Option<Identity>,
     /// Whether it speaks mesh TLS.
     pub mtls: bool,
-    /// The pod, where it is one.
+    /// The pod, where it is one and endpoints ask.
     pub origin: Option<Arc<Origin>>,
 }
 
@@ -36,20 +36,20 @@ pub struct Ground {
 #[must_use]
 pub fn of_pod(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Option<Ground> {
     let pod = inputs.pods.get(name)?;
-    let Some(said) = shared.workloads.get(name).map(Arc::clone) else {
-        return Some(make(inputs, shared, pod));
+    let Some(SaidPod { workload, origin }) = shared.pod(name) else {
+        let origin = Origin { object: name.object(Kind::Pod), workload: pod.workload.clone() };
+        return Some(Ground { origin: Some(Arc::new(origin)), ..make(inputs, shared, pod) });
     };
-    let origin = Origin { object: said.source.object.clone(), workload: said.name.clone() };
     Some(Ground {
-        place: said.place.clone(),
-        augmented: said.augmented.clone(),
-        identity: said.identity.clone(),
-        mtls: said.mtls,
-        origin: Some(shared.origin(origin)),
+        place: workload.place.clone(),
+        augmented: workload.augmented.clone(),
+        identity: workload.identity.clone(),
+        mtls: workload.mtls,
+        origin: Some(origin.clone()),
     })
 }
 
-/// A pod's ground, from what is known of the pod now.
+/// A pod's ground but for its origin, from what is known of the pod now.
 #[must_use]
 pub fn make(inputs: &Inputs, shared: &mut Shared, pod: &Pod) -> Ground {
     let labels = &pod.meta.labels;
@@ -59,12 +59,11 @@ pub fn make(inputs: &Inputs, shared: &mut Shared, pod: &Pod) -> Ground {
         locality: locality(inputs, pod),
         node: node_name(pod.node.as_deref()),
     });
-    let origin = Origin { object: pod.meta.name.object(Kind::Pod), workload: pod.workload.clone() };
     Ground {
         augmented: augmented(shared, labels, &place),
         identity: identity(inputs, shared, &pod.meta.name.namespace, &pod.account),
         mtls: labels.get(TLS_MODE) == Some("istio"),
-        origin: Some(shared.origin(origin)),
+        origin: None,
         place,
     }
 }

@@ -95,23 +95,20 @@ impl Said {
         }
         self.keep(shared, output, kept);
     }
-    /// Takes out what an output came to.
-    fn recall(&mut self, options: &Options, shared: &mut Shared, output: &Output) -> Vec<Fact> {
+    /// What an output came to; taken out, but for a pod.
+    fn recall(&mut self, options: &Options, shared: &Shared, output: &Output) -> Vec<Fact> {
         let Output::Workload(name) = output else {
             return self.facts.remove(output).map(<[Fact]>::into_vec).unwrap_or_default();
         };
-        let said = shared.workloads.remove(name).zip(workload::key(options, name));
-        said.map(|(workload, key)| Fact::Workload(key, workload)).into_iter().collect()
+        let said = shared.pod(name).zip(workload::key(options, name));
+        said.map(|(pod, key)| Fact::Workload(key, pod.workload.clone())).into_iter().collect()
     }
     fn keep(&mut self, shared: &mut Shared, output: Output, kept: Vec<Fact>) {
         match (output, &kept[..]) {
-            (Output::Workload(name), [Fact::Workload(_, workload)]) => {
-                shared.workloads.insert(name, Arc::clone(workload));
-            }
+            (Output::Workload(name), [Fact::Workload(_, workload)]) => shared.said_pod(name, Some(workload)),
+            (Output::Workload(name), _) => shared.said_pod(name, None),
             (_, []) => {}
-            (output, _) => {
-                self.facts.insert(output, kept.into());
-            }
+            (output, _) => drop(self.facts.insert(output, kept.into())),
         }
     }
     fn key(&self, item: Item) -> Key {

@@ -282,6 +282,28 @@ fn a_pods_change_derives_the_pod_and_its_slices_alone() {
 }
 
 #[test]
+fn a_pods_endpoints_share_one_origin_until_it_is_another_workload() {
+    let pod = |workload: &str, version: &str| {
+        let labels = json!({labels::WORKLOAD_NAME: workload, "v": version});
+        mk_pod("web", "10.0.0.1", json!({"metadata": {"labels": labels}}))
+    };
+    let slice = |name: &str| mk_slice(name, "pay", json!([of("10.0.0.1", "web")]), json!({}));
+    let mut index = mk_synced(vec![pod("web", "1")]);
+    let mut origin = |object| {
+        index.apply(Input::Put(object));
+        let group = index.flush().into_iter().find_map(|delta| match delta {
+            Delta::Put(_, Fact::Group(_, group), _) => Some(group),
+            _ => None,
+        });
+        group.unwrap().addresses[0].origin.clone().unwrap()
+    };
+    let first = origin(slice("pay-1"));
+    assert!(Arc::ptr_eq(&first, &origin(slice("pay-2"))));
+    assert!(Arc::ptr_eq(&first, &origin(pod("web", "2"))), "its labels changed, and its groups with them");
+    assert_eq!(&*origin(pod("cart", "2")).workload, "cart");
+}
+
+#[test]
 fn losing_all_endpoints_is_an_empty_group_and_not_a_lost_service() {
     let mut index = mk_synced(vec![mk_service("pay", json!({})), mk_pay(json!([at("10.0.0.1")]))]);
     assert_eq!(addresses(&mut index, mk_pay(json!([]))), Some(Vec::new()));

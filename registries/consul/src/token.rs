@@ -52,6 +52,9 @@ impl Token {
                 Some(given.secret)
             }
         };
+        if found.as_ref().is_some_and(|token| !can_be_sent(token)) {
+            return Err(Fault { failure: Failure::Auth, reason: Reason::new(UNSENDABLE) });
+        }
         let text =
             |token: &Option<SecretString>| token.as_ref().map(|token| token.expose_secret().to_owned());
         let changed = text(&found) != text(&self.current);
@@ -63,13 +66,21 @@ impl Token {
     }
 }
 
+const UNSENDABLE: &str =
+    "the token holds characters that no header may have; write the token alone, on one line";
+
+/// Without this a token would be left out in silence, and its place taken by the agent's own.
+fn can_be_sent(token: &SecretString) -> bool {
+    http::HeaderValue::from_str(token.expose_secret()).is_ok()
+}
+
 /// When four fifths of its life are over.
 fn renewal(now: Timestamp, expires: Timestamp) -> Option<Timestamp> {
     let left = expires.as_second().saturating_sub(now.as_second()).max(0);
     now.checked_add(jiff::SignedDuration::from_secs(left.saturating_mul(4) / 5)).ok()
 }
 
-/// The first word of a file.
+/// The content of a file, without space around it.
 async fn read(path: &std::path::Path) -> Result<SecretString, Fault> {
     let refused = |why: String| Fault {
         failure: Failure::Auth,
@@ -118,6 +129,22 @@ async fn log_in_at(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_token_that_cannot_be_sent_is_an_error_and_not_left_out() {
+        let config = crate::config::ConsulConfig::new(vec!["http://127.0.0.1:1".parse().unwrap()]).unwrap();
+        let client = Client::new(&config, &config.addresses).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("token");
+        std::fs::write(&path, "hunter2\n# of staging\n").unwrap();
+        for source in [TokenSource::Value("hunter2\u{1}".into()), TokenSource::File(path)] {
+            let refused =
+                Token::new(source).refresh(&client, Timestamp::UNIX_EPOCH, false).await.unwrap_err();
+            assert_eq!(refused.failure, Failure::Auth);
+            let why = format!("{refused:?}");
+            assert!(why.contains("no header may have") && !why.contains("hunter2"), "{why}");
+        }
+    }
 
     #[test]
     fn a_token_is_renewed_before_it_expires() {

@@ -107,5 +107,8 @@ async fn without_a_token_a_server_that_denies_serves_nothing_and_removes_nothing
     .await?;
     says(&server, "filtered by ACLs", SOON).await?;
     assert!(addresses(&server, "web").await?.is_empty());
+    let said = consul_support::registry(&server).await?;
+    let reason = said["reason"].as_str().unwrap_or_default();
+    assert!(reason.starts_with("no token is given"), "its one line tells, too: {said}");
     Ok(())
 }

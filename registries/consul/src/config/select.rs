@@ -38,7 +38,7 @@ pub struct Select {
     pub include: Vec<Pattern>,
     /// No name that one of these means.
     pub exclude: Vec<Pattern>,
-    /// Names that are followed whatever the patterns say, because an alias refers to them.
+    /// Names that are followed whatever the patterns say, because an alias refers to them; in lower case, as hosts are.
     pub names: BTreeSet<String>,
     /// Only instances with all of these tags.
     pub tags: Vec<String>,
@@ -57,7 +57,7 @@ impl Select {
         }
         let any = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(name));
         let named = (self.include.is_empty() || any(&self.include)) && !any(&self.exclude);
-        (named || self.names.contains(name)) && self.has_tags(tags)
+        (named || self.names.contains(&name.to_lowercase())) && self.has_tags(tags)
     }
     /// Whether an instance of a followed service is taken.
     #[must_use]
@@ -117,6 +117,7 @@ mod tests {
             ("shop-a", tags(&["dev"]), false),
             ("shop-a-canary", tags(&["prod"]), false),
             ("pay", tags(&["prod", "x"]), true),
+            ("Pay", tags(&["prod"]), true),
             ("other", tags(&["prod"]), false),
         ] {
             assert_eq!(select.service(name, &own), want, "{name} {own:?}");

@@ -90,10 +90,23 @@ impl Machine {
         match self.names.state() {
             State::Starting => (SourceState::Syncing, "the list of services has not been answered yet"),
             State::Live if !self.synced => (SourceState::Syncing, "not every service has been read yet"),
-            State::Live => (SourceState::Live, ""),
+            State::Live => (SourceState::Live, self.blindness()),
             State::Doubtful(doubt) => (SourceState::Live, doubt_reason(doubt)),
             State::Failing(failure) => failure_reason(failure),
             State::Ended => (SourceState::Forbidden, "the server has no such endpoint"),
+        }
+    }
+
+    /// Why a catalog that is followed may show less than there is, where nobody would guess it from what is served.
+    fn blindness(&self) -> &'static str {
+        match (self.names.is_filtered(), self.settings.has_token) {
+            (true, false) => {
+                "no token is given and the policy is to deny; give one that may read services and nodes"
+            }
+            (true, true) if self.listed.is_empty() => {
+                "the token sees no service; give it policies that may read services and nodes"
+            }
+            _ => "",
         }
     }
 }

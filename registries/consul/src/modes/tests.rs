@@ -143,6 +143,24 @@ fn a_service_that_cannot_be_read_keeps_nobody_waiting_unless_it_may_pass() {
 }
 
 #[test]
+fn a_view_that_shows_nothing_says_why() {
+    for (has_token, says) in [(false, "no token is given"), (true, "the token sees no service")] {
+        let mut settings = mk_settings(ModeChoice::Auto);
+        settings.has_token = has_token;
+        let mut world = World::new(settings, 1);
+        world.put(0, 0);
+        let told = |world: &World| world.machine.report(world.now()).reason;
+        world.lie = Some(Lie::Filtered);
+        world.run(10 * SECOND);
+        assert!(world.synced && told(&world).starts_with(says), "{has_token}: {:?}", told(&world));
+        world.lie = None;
+        world.change_token();
+        world.run(120 * SECOND);
+        assert_eq!((world.served(), told(&world)), (world.truth(), ""), "{has_token}");
+    }
+}
+
+#[test]
 fn an_outage_costs_one_probe_at_a_time() {
     for mode in [ModeChoice::Precise, ModeChoice::Doorbell] {
         let mut world = settled(mode, 40);

@@ -112,7 +112,8 @@ impl Rim {
         let scope = place.area.scope.clone();
         self.by_scope.remove(&scope);
         self.known.lock().remove(&place.area.part);
-        let status = SourceStatus::new(SourceState::Live, "is gone: no list names it any more");
+        let details = vec![("gone".into(), "no list names it any more".into())].into();
+        let status = SourceStatus { details, ..SourceStatus::new(SourceState::Live, "") };
         self.out.send(Delta::Status(scope, status));
     }
 }

@@ -160,7 +160,10 @@ fn state(status: &RegistryStatus, run: Option<&RunReport>) -> (&'static str, Str
         let why = worst.map(|source| source.reason.to_string()).unwrap_or_default();
         return ("Syncing", why);
     }
-    stale.map_or_else(|| ("Live", String::new()), |why| ("Stale", why))
+    // what a source says of itself while it is followed: that it sees less than it did, or nothing
+    let odd = status.sources.values().map(|source| &source.status.reason).find(|reason| !reason.is_empty());
+    let odd = odd.map(ToString::to_string).unwrap_or_default();
+    stale.map_or_else(|| ("Live", odd), |why| ("Stale", why))
 }
 
 const fn rank(state: &SourceState) -> u8 {

@@ -55,7 +55,10 @@ fn from(registry: &RegistryConfig) -> String {
     match registry.kind {
         RegistryKind::File => registry.path.as_ref().map(|path| path.display().to_string()),
         RegistryKind::Kubernetes => registry.context.as_ref().map(|context| format!("context {context}")),
-        RegistryKind::Consul => registry.addresses.as_ref().map(|all| all.join(",")),
+        RegistryKind::Consul => Some(match &registry.addresses {
+            Some(all) => all.join(","),
+            None => "CONSUL_HTTP_ADDR or http://127.0.0.1:8500".to_owned(),
+        }),
     }
     .unwrap_or_default()
 }

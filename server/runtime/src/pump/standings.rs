@@ -41,8 +41,10 @@ impl Standings {
 }
 
 fn tell(registry: &RegistryName, scope: &Scope, status: &SourceStatus) {
-    if status.state == SourceState::Live {
+    if status.state == SourceState::Live && status.reason.is_empty() {
         tracing::info!(%registry, %scope, "a source answers");
+    } else if status.state == SourceState::Live {
+        tracing::warn!(%registry, %scope, reason = %status.reason, "a source answers, and not in full");
     } else {
         tracing::warn!(
             %registry, %scope, state = ?status.state, reason = %status.reason,

@@ -115,6 +115,8 @@ pub enum Input {
     Replied(u64, Result<Answer, Failure>),
     /// The core wants to know what is really there of a service.
     Asked(Arc<str>),
+    /// The rim wants to know of the leader which names there are.
+    NamesAsked,
     /// From now on another token is used.
     TokenChanged,
     /// Time has passed.
@@ -247,6 +249,7 @@ impl Machine {
             Input::Started => self.started(&mut turn),
             Input::Replied(number, reply) => self.replied(number, reply, &mut turn),
             Input::Asked(service) => self.asked(&service, &mut turn),
+            Input::NamesAsked => self.drive_names(Event::Asked, &mut turn),
             Input::TokenChanged => self.switched(true, &mut turn),
             Input::Tick => {}
         }

@@ -197,8 +197,9 @@ impl Rim {
             Item::Group(group) => &group.object.name,
             Item::Workload(_) | Item::Gateway(_) | Item::Settings | Item::Alias(_) => return,
         };
-        if let Some(place) = self.by_scope.get(&key.scope) {
-            self.step(*place, Input::Asked(Arc::clone(name)));
+        match self.by_scope.get(&key.scope) {
+            Some(place) => self.step(*place, Input::Asked(Arc::clone(name))),
+            None => self.asked_too_late(&key.scope, name),
         }
     }
 

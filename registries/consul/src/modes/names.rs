@@ -130,6 +130,12 @@ impl Machine {
         }
     }
 
+    /// Whether the leader itself says that there are no services, and none is asked about.
+    #[must_use]
+    pub fn is_surely_empty(&self) -> bool {
+        self.names.is_confirmed() && self.listed.is_empty() && self.slots.is_empty()
+    }
+
     pub(super) const fn follow(&self) -> Follow {
         match self.mode {
             Mode::Precise => Follow::Poll,

@@ -1,19 +1,26 @@
 //! Scopes that lists name, and scopes that they name no more.
 //!
 //! A scope that is new begins. One that two lists in a row lack, which the leader gave in full, is taken for gone, but
-//! its services go as all services do: name by name, each confirmed. Once it has none its machine ends.
+//! its services go as all services do: name by name, each confirmed. Once the leader itself says that it has none, its
+//! machine ends; a question that comes later than that is still answered, since the core holds what it asks about.
 
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tributary_model::{Completeness, Delta, SourceState, SourceStatus};
+use tributary_model::{Completeness, Delta, Scope, SourceState, SourceStatus};
 
 use super::discover::failed;
 use super::lists::Below;
-use super::place::collections;
+use super::place::{Place, collections};
 use super::{Rim, parts};
 use crate::client::Fault;
 use crate::map::name::Part;
+use crate::modes::{Input, Output};
+use crate::watch::Word;
 
 /// How many lists in a row must lack a scope.
 const MISSED: u32 = 2;
@@ -84,7 +91,7 @@ impl Rim {
             return;
         }
         let now = self.now();
-        let mut over = Vec::new();
+        let (mut over, mut empty) = (Vec::new(), Vec::new());
         for (at, place) in self.places.iter_mut().enumerate() {
             if place.retired || place.area.part.datacenter != datacenter {
                 continue;
@@ -94,8 +101,11 @@ impl Rim {
             place.fetch.unlisted = place.missed >= MISSED;
             let report = place.machine.report(now);
             if place.fetch.unlisted && report.services == 0 && report.state == SourceState::Live {
-                over.push(at);
+                if place.machine.is_surely_empty() { &mut over } else { &mut empty }.push(at);
             }
+        }
+        for at in empty {
+            self.step(at, Input::NamesAsked);
         }
         for at in &over {
             self.retire(*at);
@@ -115,6 +125,16 @@ impl Rim {
         let details = vec![("gone".into(), "no list names it any more".into())].into();
         let status = SourceStatus { details, ..SourceStatus::new(SourceState::Live, "") };
         self.out.send(Delta::Status(scope, status));
+    }
+
+    /// A question that was on its way when its scope ended: the leader has said that the scope has no services.
+    pub(super) fn asked_too_late(&mut self, scope: &Scope, name: &Arc<str>) {
+        let ended = |place: &&mut Place| place.retired && place.area.scope == *scope;
+        let Some(place) = self.places.iter_mut().rev().find(ended) else { return };
+        let mut said = Vec::new();
+        let gone = Output::Gone(Arc::clone(name), Word::Confirmed);
+        place.say(gone, &self.config.mapping, &mut self.pool, &mut said);
+        self.out.send_all(said);
     }
 }
 

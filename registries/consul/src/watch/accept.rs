@@ -12,6 +12,11 @@ impl<C: Content> Watch<C> {
     pub(crate) const fn failures(&self) -> u32 {
         self.retry.failures()
     }
+    /// Whether what was told last is the leader's own word.
+    #[must_use]
+    pub fn is_confirmed(&self) -> bool {
+        self.told.as_ref().is_some_and(|told| told.word == Word::Confirmed)
+    }
 
     pub(super) fn answered(
         &mut self,

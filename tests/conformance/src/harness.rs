@@ -78,7 +78,8 @@ pub trait Harness: Send + Sync {
     fn declines(&self, _: Ability) -> Option<&'static str> {
         None
     }
-    /// How long the adapter may take to hear of what the source does, its own retries included.
+    /// How long the adapter takes to hear of what the source does, its own retries included: so long is waited before
+    /// something is said not to have happened. What must happen is waited for as long as it takes.
     fn patience(&self) -> Duration {
         Duration::from_secs(5)
     }

@@ -22,7 +22,7 @@ pub mod witness;
 
 pub use harness::{Ability, Act, Harness, Script, Service};
 pub use scenarios::Scenario;
-pub use stage::{Stage, served};
+pub use stage::{Stage, eventually, served};
 pub use witness::Witness;
 
 /// Runs one scenario, or says why it does not apply.

@@ -13,6 +13,29 @@ use crate::harness::{Act, Harness, Script, Service};
 use crate::tamper::{Crash, Tamper};
 use crate::witness::Witness;
 
+/// How long is waited for what must come: far longer than it takes, so that a busy machine alone fails nothing.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// Waits until something holds that nothing tells of.
+pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !holds().await {
+            a_while().await;
+        }
+    };
+    in_time(what, waiting).await;
+}
+
+/// Waits for this, though not for ever.
+pub(crate) async fn in_time(what: &str, waiting: impl Future<Output = ()>) {
+    assert!(tokio::time::timeout(LIMIT, waiting).await.is_ok(), "{what}: did not come");
+}
+
+/// Between two looks.
+pub(crate) async fn a_while() {
+    tokio::time::sleep(Duration::from_millis(10)).await;
+}
+
 /// The addresses that a catalog serves, by host.
 #[must_use]
 pub fn served(catalog: &Catalog) -> BTreeMap<Hostname, BTreeSet<IpAddr>> {
@@ -120,9 +143,19 @@ impl Stage {
     pub async fn act(&mut self, act: Act) {
         self.script.act(act).await;
     }
-    /// The run under way ends.
+    /// The run under way ends, and the next one begins.
     pub fn crash(&self, how: Crash) {
         self.tamper.crash(how);
+    }
+    /// The run under way ends, and what it said is stale: the next one waits for [`Stage::run_again`].
+    pub async fn crash_and_wait(&self, how: Crash) {
+        self.tamper.hold();
+        self.tamper.crash(how);
+        self.until_stale().await;
+    }
+    /// The run that waits begins.
+    pub fn run_again(&self) {
+        self.tamper.let_go();
     }
 
     /// What ought to be served.
@@ -149,7 +182,7 @@ impl Stage {
             }
             self.witness.told_of(self.handle.catalog().generation).await;
         };
-        if tokio::time::timeout(self.patience * 4, waiting).await.is_err() {
+        if tokio::time::timeout(LIMIT, waiting).await.is_err() {
             let runs = self.handle.runs();
             let registry = self.handle.catalog().registries.get(&self.name).cloned();
             panic!(
@@ -171,7 +204,7 @@ impl Stage {
         })
         .await;
     }
-    /// Waits until a collection is stale.
+    /// Waits until a collection is stale, which it must stay until something else is done.
     pub async fn until_stale(&self) {
         self.until("a collection is stale", |catalog| {
             freshness(catalog, &self.name).iter().any(|f| matches!(f, Freshness::Stale { .. }))
@@ -206,16 +239,15 @@ impl Stage {
         self.assert_no_task_left().await;
     }
     async fn assert_no_task_left(self) {
-        let (before, patience) = (self.tasks_before, self.patience);
+        let before = self.tasks_before;
         drop(self.script);
         drop(self.handle);
         let gone = async {
             while alive_tasks() > before {
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                a_while().await;
             }
         };
-        let ended = tokio::time::timeout(patience, gone).await;
-        assert!(ended.is_ok(), "{} tasks are left behind", alive_tasks().saturating_sub(before));
+        in_time("no task is left behind", gone).await;
     }
 }
 

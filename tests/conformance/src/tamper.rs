@@ -23,6 +23,7 @@ pub enum Crash {
 #[derive(Debug)]
 pub struct Tamper {
     crashes: watch::Sender<Option<(u64, Crash)>>,
+    holds: watch::Sender<bool>,
     inlets: Mutex<Vec<Inlet>>,
 }
 
@@ -30,11 +31,20 @@ impl Tamper {
     /// Does nothing yet.
     #[must_use]
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { crashes: watch::Sender::new(None), inlets: Mutex::default() })
+        let (crashes, holds) = (watch::Sender::new(None), watch::Sender::new(false));
+        Arc::new(Self { crashes, holds, inlets: Mutex::default() })
     }
     /// Ends all runs that are under way.
     pub fn crash(&self, how: Crash) {
         self.crashes.send_modify(|crash| *crash = Some((crash.map_or(0, |(n, _)| n + 1), how)));
+    }
+    /// Runs that begin from now on wait.
+    pub fn hold(&self) {
+        self.holds.send_replace(true);
+    }
+    /// Runs that wait begin.
+    pub fn let_go(&self) {
+        self.holds.send_replace(false);
     }
     /// The inlets of all runs so far, those that are over included.
     pub fn inlets(&self) -> Vec<Inlet> {
@@ -71,6 +81,11 @@ struct Run {
 impl Registry for Run {
     async fn run(mut self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
         self.tamper.inlets.lock().push(io.out.clone());
+        let mut holds = self.tamper.holds.subscribe();
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            _ = holds.wait_for(|holds| !holds) => {}
+        }
         let inner = self.inner.run(io, stop);
         tokio::select! {
             ended = inner => ended,

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::serve;
+use crate::stage::eventually;
 
 /// One datacenter.
 #[derive(Debug, Clone, Default)]
@@ -49,8 +50,8 @@ pub(crate) enum Spoil {
     Slow(Duration),
     /// A redirect.
     Redirect(String),
-    /// So many megabytes of nothing, compressed.
-    Bomb(usize),
+    /// Much that is nothing in a small answer, compressed: [`serve::bomb`].
+    Bomb(bytes::Bytes),
 }
 
 /// Which requests are spoilt, and how often.
@@ -199,6 +200,13 @@ impl Fake {
             state.rules.clear();
             state.datacenters.values_mut().for_each(|dc| dc.fails = None);
         });
+    }
+    /// Waits until so many more requests have come for a path. By the last of them whoever asks has been told what the
+    /// one before it was answered.
+    pub(crate) async fn until_asked(&self, path: &str, count: usize) {
+        let asked = || self.state.lock().seen.iter().filter(|seen| seen.path == path).count();
+        let before = asked();
+        eventually(&format!("{path} is asked for again"), async || asked() >= before + count).await;
     }
     /// All that was asked for so far, and forgets it.
     pub(crate) fn take_seen(&self) -> Vec<Seen> {

@@ -7,7 +7,7 @@ use tributary_consul::config::ModeChoice;
 use crate::fake::{Fake, mk_entries};
 use crate::secure::Secure;
 use crate::serve;
-use crate::stage::{addresses, eventually, mk_config, open, until_served};
+use crate::stage::{eventually, mk_config, open, until_served};
 
 const FOUR: [&str; 4] = ["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4"];
 
@@ -23,7 +23,7 @@ async fn a_connection_that_falls_silent_is_given_up_for_another_and_nothing_is_l
         let timing = &mut config.timing;
         (timing.wait, timing.sweep) = (Duration::from_secs(300), Duration::from_secs(300));
         (timing.keepalive, timing.keepalive_answer) =
-            (Duration::from_millis(300), Duration::from_millis(300));
+            (Duration::from_millis(300), Duration::from_millis(1_500));
         let stage = open(config).await;
         until_served(&stage, "web", &FOUR).await;
         let waiting = if mode == ModeChoice::Precise { 2 } else { 1 };
@@ -31,7 +31,6 @@ async fn a_connection_that_falls_silent_is_given_up_for_another_and_nothing_is_l
         let before = front.made();
         front.fall_silent();
         fake.set("dc1", "web", mk_entries("web", 1, 2..=5));
-        assert_eq!(addresses(&stage, "web"), FOUR, "nothing could be heard of it yet");
         until_served(&stage, "web", &["10.1.0.2", "10.1.0.3", "10.1.0.4", "10.1.0.5"]).await;
         assert!(front.made() > before, "{mode:?}: over a connection that was silent");
         drop(front);

@@ -70,7 +70,7 @@ async fn a_login_is_repeated_before_its_token_expires_and_nothing_is_refused() {
     let stage = open(logging_in(&[&fake.url], &file)).await;
     until_served(&stage, "web", &FOUR).await;
     eventually("another login", async || fake.state.lock().logins.given.len() > 1).await;
-    eventually("the new token is used", async || tokens(&fake.take_seen()).last() == Some(&"given-1")).await;
+    eventually("the new token is used", async || tokens(&fake.take_seen()).contains(&"given-1")).await;
     assert!(fake.state.lock().tokens.contains_key("given-0"), "the first one was good to the end");
     assert_eq!(addresses(&stage, "web"), FOUR);
     stage.drop_now().await;

@@ -1,7 +1,7 @@
 //! Namespaces, partitions and peers that are found: each is a scope of its own, and what a list lacks is not gone by
 //! that alone.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tributary_conformance::tamper::Crash;
 use tributary_conformance::{Stage, served};
@@ -21,15 +21,9 @@ async fn until_host(stage: &Stage, host: &str, net: Option<u8>) {
     stage.until(&format!("{host} at {want:?}"), is).await;
 }
 
-/// As many polls of the lists as make sure that what was to happen has.
-async fn polls(fake: &Fake, path: &str, count: usize) {
-    fake.take_seen();
-    let mut seen = 0;
-    eventually("the lists are asked for again", async || {
-        seen += fake.take_seen().iter().filter(|seen| seen.path == path).count();
-        seen >= count
-    })
-    .await;
+async fn scopes(stage: &Stage) -> Vec<String> {
+    let sources = stage.handle.inspect(|core| core.status().remove(0).sources).await.unwrap();
+    sources.keys().map(ToString::to_string).collect()
 }
 
 async fn with_shop() -> (Fake, Stage) {
@@ -66,8 +60,6 @@ async fn partitions_namespaces_and_peers_are_found_and_each_is_a_scope_of_its_ow
     until_host(&stage, "web.service.shop.ns.consul", Some(1)).await;
     until_host(&stage, "web.service.shop.ns.eu.ap.consul", Some(2)).await;
     until_host(&stage, "web.service.shop.ns.east.peer.consul", Some(3)).await;
-    let scopes = stage.handle.inspect(|core| core.status().remove(0).sources).await.unwrap();
-    let scopes: Vec<String> = scopes.keys().map(ToString::to_string).collect();
     let want = [
         "(datacenters)",
         "(dc1)",
@@ -76,8 +68,9 @@ async fn partitions_namespaces_and_peers_are_found_and_each_is_a_scope_of_its_ow
         "dc1/eu/shop",
         "dc1/eu/shop@east",
     ];
-    assert_eq!(scopes, want);
-    assert_eq!(detail(&stage, "(dc1)", "partitions").await, "default, eu");
+    eventually("each is a scope of its own", async || scopes(&stage).await == want).await;
+    eventually("partitions are shown", async || detail(&stage, "(dc1)", "partitions").await == "default, eu")
+        .await;
     fake.list("namespaces", &["shop", "new"]);
     fake.add("dc1/eu/new");
     fake.set("dc1/eu/new", "web", mk_entries("web", 4, 1..=1));
@@ -111,7 +104,7 @@ async fn neither_an_error_nor_a_short_list_removes_a_scope() {
                 spoil,
             });
         });
-        polls(&fake, "/v1/namespaces", 4).await;
+        fake.until_asked("/v1/namespaces", 4).await;
         let found = served(&stage.handle.catalog());
         assert!(found.contains_key(&Hostname::new(SHOP).unwrap()), "{what} took the namespace away");
     }
@@ -142,7 +135,7 @@ async fn a_run_that_begins_anew_keeps_scopes_that_a_short_list_lacks() {
 async fn a_scope_that_lists_name_no_more_goes_when_its_services_have_gone() {
     let (fake, stage) = with_shop().await;
     fake.list("namespaces", &["default"]);
-    polls(&fake, "/v1/namespaces", 6).await;
+    fake.until_asked("/v1/namespaces", 6).await;
     until_host(&stage, SHOP, Some(2)).await;
     fake.change(|state| drop(state.datacenters.remove("dc1//shop")));
     until_host(&stage, SHOP, None).await;
@@ -175,7 +168,7 @@ async fn a_peer_that_is_not_found_is_gone_only_when_no_list_names_it() {
     fake.set("dc1@east", "more", mk_entries("more", 4, 1..=1));
     until_host(&stage, "more.service.east.peer.consul", Some(4)).await;
     fake.spoil("/v1/peering/east", usize::MAX, Spoil::Status(404, "Peering not found"));
-    polls(&fake, "/v1/peering/east", 3).await;
+    fake.until_asked("/v1/peering/east", 3).await;
     until_host(&stage, host, Some(3)).await;
     fake.list("peerings", &[]);
     until_host(&stage, host, None).await;
@@ -191,10 +184,13 @@ async fn a_consul_without_namespaces_has_the_default_and_says_so() {
     let stage = open(config).await;
     until_served(&stage, "web", &["10.1.0.1"]).await;
     stage.until_live().await;
-    assert_eq!(detail(&stage, "(dc1)", "not in this Consul").await, "partitions, namespaces");
-    fake.take_seen();
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let asked = fake.take_seen().iter().filter(|seen| seen.path == "/v1/namespaces").count();
-    assert!((1..=8).contains(&asked), "{asked} times in five polls: a loop");
+    eventually("it is shown", async || {
+        detail(&stage, "(dc1)", "not in this Consul").await == "partitions, namespaces"
+    })
+    .await;
+    let began = Instant::now();
+    fake.until_asked("/v1/namespaces", 5).await;
+    let least = 4 * mk_config(&[&fake.url]).timing.poll;
+    assert!(began.elapsed() >= least, "five times within {:?}: a loop", began.elapsed());
     stage.drop_now().await;
 }

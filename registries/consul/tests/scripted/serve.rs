@@ -242,9 +242,9 @@ async fn spoilt(state: &Shared, path: &str, query: &BTreeMap<String, String>, pl
             Spoil::Redirect(to) => {
                 return Response::builder().status(302).header("location", to).body(Body::empty()).unwrap();
             }
-            Spoil::Bomb(megabytes) => {
+            Spoil::Bomb(bomb) => {
                 headers.insert("content-encoding", "gzip".to_owned());
-                body = bomb(megabytes);
+                body = bomb.to_vec();
             }
         }
     }
@@ -275,16 +275,16 @@ fn take_rules(state: &Shared, path: &str, query: &BTreeMap<String, String>) -> V
     out
 }
 
-/// So many megabytes of spaces in a JSON list, in stored and repeated gzip members: small on the wire.
-fn bomb(megabytes: usize) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    let spaces = vec![b' '; 1 << 20];
-    encoder.write_all(b"[").unwrap();
-    for _ in 0..megabytes {
-        encoder.write_all(&spaces).unwrap();
-    }
-    encoder.write_all(b"]").unwrap();
-    encoder.finish().unwrap()
+/// So many megabytes of spaces in a JSON list, small on the wire. Made once and not for each answer: compressing it
+/// keeps a thread busy for as long as a request may take. One gzip member is repeated, so that even that is little.
+pub(crate) fn bomb(megabytes: usize) -> Bytes {
+    let member = |content: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(content).unwrap();
+        encoder.finish().unwrap()
+    };
+    let spaces = member(&[b' '; 1 << 20]).repeat(megabytes);
+    [member(b"["), spaces, member(b"]")].concat().into()
 }
 
 fn status(code: u16, body: &'static str) -> Response {

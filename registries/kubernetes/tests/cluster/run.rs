@@ -63,7 +63,7 @@ async fn what_changes_while_another_kind_has_not_listed_holds_nobody_up() {
     let (late, is_late) = tokio::sync::oneshot::channel();
     let (at_work, ended) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || {
-        let _ = ended.recv_timeout(secs(20));
+        let _ = ended.recv_timeout(secs(120));
         late.send(())
     });
     tokio::select! {

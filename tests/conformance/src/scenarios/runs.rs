@@ -4,7 +4,7 @@ use tributary_model::{Delta, Evidence, Item, Key};
 
 use super::mk_services;
 use crate::harness::{Harness, Service};
-use crate::stage::Stage;
+use crate::stage::{Stage, a_while, in_time};
 use crate::tamper::Crash;
 
 pub(super) async fn restart_of_a_generation(harness: &dyn Harness) {
@@ -12,9 +12,9 @@ pub(super) async fn restart_of_a_generation(harness: &dyn Harness) {
     let told = stage.witness.hosts_told();
     for how in [Crash::Error, Crash::Panic] {
         let before = stage.run_generation();
-        stage.crash(how);
-        stage.until_stale().await;
+        stage.crash_and_wait(how).await;
         stage.assert_true();
+        stage.run_again();
         stage.until_live().await;
         assert!(stage.run_generation() > before, "a run has a generation of its own");
     }
@@ -29,8 +29,8 @@ pub(super) async fn restart_of_a_generation(harness: &dyn Harness) {
 
 pub(super) async fn late_words(harness: &dyn Harness) {
     let stage = Stage::playing(harness, &mk_services()).await;
-    stage.crash(Crash::Error);
-    stage.until_stale().await;
+    stage.crash_and_wait(Crash::Error).await;
+    stage.run_again();
     stage.until_live().await;
     let told = stage.witness.hosts_told();
     let catalog = stage.handle.catalog();
@@ -64,10 +64,15 @@ pub(super) async fn rotation(harness: &dyn Harness) {
     assert_eq!(stage.witness.hosts_told(), told, "the same content under a new credential is no change");
     stage.set(&Service::new("pay", 1, 2..=7)).await;
     stage.until_true().await;
+    let inlets = stage.tamper.inlets();
+    let over = async {
+        while !inlets.first().is_some_and(tributary_registry_api::Inlet::is_closed) {
+            a_while().await;
+        }
+    };
+    in_time("the old run is over", over).await;
     stage.settle().await;
     let stats = stage.handle.stats();
     assert_eq!((stats.adoptions, stats.dropped), (1, 0), "the old run stops when it is told to");
-    let inlets = stage.tamper.inlets();
-    assert!(inlets.first().is_some_and(tributary_registry_api::Inlet::is_closed), "the old run is over");
     stage.stop().await;
 }

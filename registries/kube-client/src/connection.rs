@@ -5,14 +5,20 @@
 
 mod find;
 mod foreign;
+mod login;
+mod refusals;
 #[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kube::client::ClientBuilder;
 use kube::config::Kubeconfig;
 use tributary_registry_api::{Credential, Reason};
+
+pub use login::Login;
+use refusals::Refusals;
 
 /// A server that does not take a connection within this is not there.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -81,6 +87,8 @@ pub struct Connection {
     client: kube::Client,
     described: String,
     server: String,
+    login: Option<Login>,
+    refusals: Refusals,
 }
 
 impl Connection {
@@ -98,7 +106,15 @@ impl Connection {
     /// Over any client: for tests, and for servers that are reached in another way.
     #[must_use]
     pub fn over(client: kube::Client, described: impl Into<String>, server: impl Into<String>) -> Self {
-        Self { client, described: described.into(), server: server.into() }
+        let (described, server) = (described.into(), server.into());
+        Self { client, described, server, login: None, refusals: Refusals::default() }
+    }
+    /// What [`Connection::open`] would log in with now; nothing where that cannot be read. Runs no plugin.
+    #[must_use]
+    pub fn login_now(options: &ConnectOptions, env: Env<'_>) -> Option<Login> {
+        let found = find::kubeconfig(options, env).ok()?;
+        let chosen = find::choose(&found.kubeconfig, options.context.as_deref(), &found.described).ok()?;
+        Some(Login::of(&found.kubeconfig, &chosen))
     }
 
     fn connect(
@@ -109,6 +125,7 @@ impl Connection {
     ) -> Result<Self, ConnectError> {
         let chosen = find::choose(&kubeconfig, context, at)?;
         kubeconfig.current_context = Some(chosen.context.clone());
+        let login = Some(Login::of(&kubeconfig, &chosen));
         let unusable = |error: &dyn std::fmt::Display| {
             ConnectError::Unusable(format!("context {:?} of {at}", chosen.context), Reason::new(error))
         };
@@ -124,8 +141,10 @@ impl Connection {
         config.connect_timeout = Some(CONNECT);
         config.write_timeout = Some(WRITE);
         let server = config.cluster_url.to_string();
-        let client = kube::Client::try_from(config).map_err(|error| unusable(&error))?;
-        Ok(Self { client, described: chosen.describe(at), server })
+        let refusals = Refusals::default();
+        let client = ClientBuilder::try_from(config).map_err(|error| unusable(&error))?;
+        let client = client.with_layer(&refusals.layer()).build();
+        Ok(Self { client, described: chosen.describe(at), server, login, refusals })
     }
 
     /// The client.
@@ -142,6 +161,15 @@ impl Connection {
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
+    }
+    /// What it logged in with when it was opened; nothing where it was not opened here.
+    #[must_use]
+    pub const fn login(&self) -> Option<Login> {
+        self.login
+    }
+    /// Waits until the server has refused the credential since this was last waited for.
+    pub async fn refused(&self) {
+        self.refusals.next().await;
     }
 }
 

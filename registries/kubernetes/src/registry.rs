@@ -21,8 +21,9 @@ impl Registry for KubernetesRegistry {
     async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
         // a watch deletes by its own word and a list by being complete, so that nothing is ever asked
         tokio::select! {
-            () = stop.cancelled() => Ok(()),
-            ended = self.rim.run(&io.out) => ended,
+            () = stop.cancelled() => {}
+            () = self.rim.run(&io.out) => {}
         }
+        Ok(())
     }
 }

@@ -15,12 +15,12 @@ use std::sync::Arc;
 use futures::stream::{FuturesUnordered, StreamExt};
 use futures::{Future, FutureExt};
 use tributary_model::{Delta, SourceState, SourceStatus};
-use tributary_registry_api::{Inlet, RegistryError, SurroundingsSender};
+use tributary_registry_api::{Inlet, SurroundingsSender};
 
 use crate::index::Index;
 use crate::input::{Feed, Input};
 use feed::{Source, Word};
-use status::{Refused, Standing};
+use status::Standing;
 
 pub(crate) use exporter::Exporter;
 pub(crate) use feed::Feeds;
@@ -36,7 +36,6 @@ pub(crate) struct Rim {
     standing: Standing,
     watches: FuturesUnordered<Heard>,
     told: Option<SourceStatus>,
-    refused: Refused,
     /// Whether a first list ended since the index was last flushed, or all have.
     ripe: bool,
     /// Feeds whose first list has not ended.
@@ -53,17 +52,7 @@ impl Rim {
         let standing = Standing::new(&feeds);
         let waiting = feeds.planned.iter().map(|planned| planned.feed.clone()).collect();
         let watches: FuturesUnordered<Heard> = feeds.sources.into_iter().map(heard).collect();
-        Self {
-            index,
-            standing,
-            watches,
-            told: None,
-            refused: Refused::default(),
-            ripe: true,
-            waiting,
-            surroundings,
-            exporter: None,
-        }
+        Self { index, standing, watches, told: None, ripe: true, waiting, surroundings, exporter: None }
     }
     /// Exporting Services while it leads.
     pub(crate) fn exporting(mut self, exporter: Option<Exporter>) -> Self {
@@ -71,11 +60,9 @@ impl Rim {
         self
     }
 
-    /// Runs until nobody listens, or until the credential has been refused for so long that it is read anew: what
-    /// stands in a file may have been put right.
-    pub(crate) async fn run(mut self, out: &Inlet) -> Result<(), RegistryError> {
+    /// Runs until nobody listens.
+    pub(crate) async fn run(mut self, out: &Inlet) {
         while self.flush(out) {
-            self.refused.check(self.told.as_ref())?;
             // what is marked while a first list is under way is said when a list ends, so that waiting for it
             // to be said before a watch is heard again would be waiting for ever
             if self.ripe && self.index.is_behind() {
@@ -86,7 +73,7 @@ impl Rim {
                 first = self.watches.next() => first,
                 () = exporter::work(&mut self.exporter, self.index.inputs(), self.waiting.is_empty()) => continue,
             };
-            let Some(first) = first else { return Ok(()) };
+            let Some(first) = first else { return };
             self.take(first);
             for _ in 1..MOST_BATCHES {
                 match self.watches.next().now_or_never() {
@@ -95,7 +82,6 @@ impl Rim {
                 }
             }
         }
-        Ok(())
     }
 
     fn take(&mut self, (source, words): (Box<dyn Source>, Vec<Word>)) {

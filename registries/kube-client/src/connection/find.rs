@@ -101,12 +101,20 @@ fn pod(env: Env<'_>, account: &Path) -> Option<Found> {
 /// A context and what is told of it.
 pub(super) struct Chosen {
     pub(super) context: String,
+    cluster: String,
     user: Option<String>,
     means: &'static str,
     pub(super) proxied: bool,
 }
 
 impl Chosen {
+    /// The cluster and the user that the context names.
+    pub(super) fn parts<'k>(&self, all: &'k Kubeconfig) -> (Option<&'k Cluster>, Option<&'k AuthInfo>) {
+        let clusters = all.clusters.iter().filter(|one| one.name == self.cluster);
+        let users = all.auth_infos.iter().filter(|one| Some(&one.name) == self.user.as_ref());
+        let cluster = clusters.filter_map(|one| one.cluster.as_ref()).next();
+        (cluster, users.filter_map(|one| one.auth_info.as_ref()).next())
+    }
     /// Which credential it is, without any of it.
     pub(super) fn describe(&self, at: &str) -> String {
         match &self.user {
@@ -135,6 +143,7 @@ pub(super) fn choose(kubeconfig: &Kubeconfig, asked: Option<&str>, at: &str) -> 
         .any(|cluster| cluster.proxy_url.as_ref().is_some_and(|url| !url.is_empty()));
     Ok(Chosen {
         context: name.to_owned(),
+        cluster: context.cluster.clone(),
         user: user.cloned(),
         means: means.unwrap_or("not defined"),
         proxied,

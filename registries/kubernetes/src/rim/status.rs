@@ -5,36 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::time::Instant;
 use tributary_model::{SourcePart, SourceState, SourceStatus};
-use tributary_registry_api::RegistryError;
 
 use super::feed::Feeds;
 use crate::input::{Feed, Kind};
-
-/// A credential that is refused for this long is read anew, by the next run.
-const PATIENCE: Duration = Duration::from_secs(300);
-
-/// Since when the credential is refused.
-#[derive(Default)]
-pub(super) struct Refused(Option<Instant>);
-
-impl Refused {
-    /// An error once it has been refused for too long; a status is said at every try, so that this is asked in time.
-    pub(super) fn check(&mut self, told: Option<&SourceStatus>) -> Result<(), RegistryError> {
-        let Some(status) = told.filter(|status| status.state == SourceState::AuthFailed) else {
-            self.0 = None;
-            return Ok(());
-        };
-        if self.0.get_or_insert_with(Instant::now).elapsed() < PATIENCE {
-            return Ok(());
-        }
-        let reason = format!("{}; the credential is read anew", status.reason);
-        Err(RegistryError::retryable(reason))
-    }
-}
 
 /// What each feed said of itself last.
 pub(super) struct Standing {

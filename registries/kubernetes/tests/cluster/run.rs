@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde_json::json;
 use tributary_model::{CollectionKind, Completeness, SourceState};
-use tributary_registry_api::RegistryError;
 use tributary_scripted_api::{Answer, ApiServer, Verb};
 
 use crate::fixture::{GATEWAYS, RunOf, serve, service, slice};
@@ -127,15 +126,15 @@ async fn a_lost_credential_is_told_within_a_minute_and_nothing_is_withdrawn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_credential_that_stays_refused_is_read_anew_by_the_next_run() {
+async fn a_credential_that_stays_refused_ends_no_run_and_is_tried_again() {
     let mut run = RunOf::start(&shop());
     run.live().await;
     run.server.answer("", None, usize::MAX, Answer::Status(401, "revoked"));
-    run.pass(secs(240)).await;
-    assert!(!run.task.is_finished(), "a file may be read again by then");
-    run.pass(secs(200)).await;
-    let ended = run.task.await.unwrap().unwrap_err();
-    assert!(matches!(&ended, RegistryError::Retryable(why) if why.as_str().contains("401")), "{ended:?}");
+    run.pass(secs(600)).await;
+    assert!(!run.task.is_finished(), "whoever opened the connection knows when there is another credential");
+    assert_eq!((run.state(), run.services().len()), (SourceState::AuthFailed, 2));
+    run.server.heal();
+    run.live().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,9 +1,12 @@
 //! A Kubernetes cluster as two registries of one membership: its own objects, and its custom
 //! resources (ServiceEntry, WorkloadEntry, WorkloadGroup).
 //!
-//! Each run opens its own connection, so that a credential that was put right is read anew. What
+//! Each run opens its own connection, and ends when the credential is refused and there is another
+//! one ([`credential`]). What
 //! stands in the way of a connection (no kubeconfig yet, a context that is not there) is the
 //! status of a run that tries again, not an end of the start.
+
+mod credential;
 
 use std::sync::Arc;
 
@@ -283,7 +286,8 @@ impl Registry for Connecting {
             () = stop.cancelled() => return Ok(()),
             connection = self.0.connect(&io) => connection,
         };
-        (self.0.make)(connection)?.run(io, stop).await
+        let run = (self.0.make)(connection.clone())?;
+        credential::run(run, io, stop, self.0.cluster.outdated(&connection)).await
     }
 }
 

@@ -9,6 +9,7 @@ pub mod consul;
 pub mod explain;
 pub mod factories;
 pub mod guard;
+pub mod herald;
 pub mod inside;
 pub mod registries;
 pub mod report;
@@ -155,6 +156,7 @@ impl Bound {
         }
         summary::at_start(&config, &addresses, &heard);
         tasks.spawn(summary::when_ready(handle, stop.clone()));
+        tasks.spawn(herald::run(Arc::clone(&live), stop.clone()));
         Ok(Server { runtime, live, xds, tasks, stop, addresses, drain: config.drain.timeout.get() })
     }
 }

@@ -48,7 +48,7 @@ impl Live {
         };
         self.handle.inspect(look).await.unwrap_or_default()
     }
-    fn kinds(&self) -> BTreeMap<String, &'static str> {
+    pub(super) fn kinds(&self) -> BTreeMap<String, &'static str> {
         let config = self.running.config();
         let registries = config.registries.iter();
         registries.flat_map(|r| r.names().into_iter().map(|name| (name, r.kind.as_str()))).collect()

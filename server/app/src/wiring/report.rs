@@ -140,7 +140,7 @@ fn millis(span: Duration) -> u64 {
 }
 
 /// In one word, and why: what is worst decides.
-fn state(status: &RegistryStatus, run: Option<&RunReport>) -> (&'static str, String) {
+pub(super) fn state(status: &RegistryStatus, run: Option<&RunReport>) -> (&'static str, String) {
     let failed = run.filter(|run| matches!(run.state, RunState::Waiting { .. } | RunState::Parked));
     if let Some(run) = failed {
         let why = run.last_error.as_ref().map(|(code, reason, _)| format!("{code} {reason}"));
@@ -177,7 +177,7 @@ const fn rank(state: &SourceState) -> u8 {
     }
 }
 
-const fn source_word(state: &SourceState) -> &'static str {
+pub(super) const fn source_word(state: &SourceState) -> &'static str {
     match state {
         SourceState::Live => "Live",
         SourceState::Syncing => "Syncing",

@@ -1,10 +1,10 @@
 //! What a server says of itself when it starts: where it serves, from what, what it does not write,
 //! and, once it has seen everything, what it leaves out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio_util::sync::CancellationToken;
-use tributary_model::{Catalog, NetworkId};
+use tributary_model::{Catalog, NetworkId, RegistryName};
 use tributary_runtime::Handle;
 
 use super::Addresses;
@@ -79,6 +79,10 @@ pub async fn when_ready(handle: Handle, stop: CancellationToken) {
     if !ready {
         return;
     }
+    let start = readiness.borrow().clone();
+    let catalog = handle.catalog();
+    let services = catalog.services().count();
+    tracing::info!(services, unknown = names(&start.unknown), "ready: xDS is answered from now on");
     let counts = tokio::task::spawn_blocking(move || behind_gateways(&handle.catalog()));
     for (network, count) in counts.await.unwrap_or_default() {
         tracing::info!(
@@ -88,6 +92,10 @@ pub async fn when_ready(handle: Handle, stop: CancellationToken) {
              (OtherNetwork); `crossNetwork: direct` serves them where networks are flat"
         );
     }
+}
+
+fn names(registries: &BTreeSet<RegistryName>) -> String {
+    registries.iter().map(RegistryName::as_str).collect::<Vec<_>>().join(",")
 }
 
 /// How many endpoints clients of other networks do not get, by network.

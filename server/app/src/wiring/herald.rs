@@ -1,0 +1,152 @@
+//! Tells the log when a registry stops or begins again to be live, so that whoever reads nothing else knows.
+//!
+//! Started with the server. It looks once a second, at states alone, and says each of them once: what changes
+//! more often than that is in the metrics.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use tributary_core::RegistryStatus;
+use tributary_runtime::RunReport;
+
+use super::inside::Live;
+use super::report::{source_word, state};
+
+/// How often it looks.
+const PERIOD: Duration = Duration::from_secs(1);
+/// So many parts are told of one registry.
+const MOST_PARTS: usize = 64;
+
+/// How a registry, or a part of one that is live, is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Standing {
+    registry: String,
+    part: Option<String>,
+    state: &'static str,
+    reason: String,
+}
+
+/// What was said last, by registry and part.
+#[derive(Debug, Default)]
+struct Herald(BTreeMap<(String, Option<String>), &'static str>);
+
+/// Looks until the server stops.
+pub async fn run(live: Arc<Live>, stop: CancellationToken) {
+    let mut herald = Herald::default();
+    let mut ticks = tokio::time::interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
+        let Ok(all) = live.handle.inspect(tributary_core::Core::status).await else { return };
+        let (kinds, runs) = (live.kinds(), live.handle.runs());
+        let configured = all.iter().filter(|status| kinds.contains_key(status.id.name.as_str()));
+        let now = configured.flat_map(|status| standings(status, runs.get(&status.id.name))).collect();
+        herald.news(now).iter().for_each(say);
+    }
+}
+
+/// Of a registry, and of its parts where it is live although one of them is not.
+fn standings(status: &RegistryStatus, run: Option<&RunReport>) -> Vec<Standing> {
+    let registry = status.id.name.to_string();
+    let (word, reason) = state(status, run);
+    let own = Standing { registry: registry.clone(), part: None, state: word, reason };
+    let parts = status.sources.values().flat_map(|source| source.status.parts.iter());
+    let parts = parts.filter(|_| word == "Live").take(MOST_PARTS).map(|part| Standing {
+        registry: registry.clone(),
+        part: Some(part.name.to_string()),
+        state: source_word(&part.state),
+        reason: part.reason.to_string(),
+    });
+    std::iter::once(own).chain(parts).collect()
+}
+
+impl Herald {
+    /// What is to be said: a state that is another one than was said last. One that is still being found out is
+    /// none, and a part is told of only where it fails or is well again.
+    fn news(&mut self, now: Vec<Standing>) -> Vec<Standing> {
+        let known = std::mem::take(&mut self.0);
+        let mut news = Vec::new();
+        for standing in now {
+            let key = (standing.registry.clone(), standing.part.clone());
+            let before = known.get(&key).copied();
+            let is_said = match (before, standing.state) {
+                (_, "Syncing") => false,
+                (None, "Live") => standing.part.is_none(),
+                (before, state) => before != Some(state),
+            };
+            let told = if standing.state == "Syncing" { before } else { Some(standing.state) };
+            self.0.extend(told.map(|state| (key, state)));
+            if is_said {
+                news.push(standing);
+            }
+        }
+        news
+    }
+}
+
+fn say(standing: &Standing) {
+    let Standing { registry, part, state, reason } = standing;
+    match (part, *state) {
+        (None, "Live") => tracing::info!(registry, "the registry is live"),
+        (None, _) => {
+            tracing::warn!(registry, state, reason, "the registry is not live; what it said stays served");
+        }
+        (Some(part), "Live") => tracing::info!(registry, part, "a part of the registry is live again"),
+        (Some(part), _) => {
+            tracing::warn!(registry, part, state, reason, "a part of the registry is not live");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk(state: &'static str, parts: &[(&str, &'static str)]) -> Vec<Standing> {
+        let one = |part: Option<&str>, state| Standing {
+            registry: "k".to_owned(),
+            part: part.map(str::to_owned),
+            state,
+            reason: "why".to_owned(),
+        };
+        let parts = parts.iter().map(|(part, state)| one(Some(part), state));
+        std::iter::once(one(None, state)).chain(parts).collect()
+    }
+
+    #[test]
+    fn a_state_is_said_when_it_becomes_another_one() {
+        let mut herald = Herald::default();
+        let mut told = |state| herald.news(mk(state, &[])).first().map(|one| one.state);
+        let states = ["Syncing", "Forbidden", "Forbidden", "Syncing", "Forbidden", "Syncing", "Live", "Live"];
+        let said: Vec<_> = states.into_iter().filter_map(&mut told).collect();
+        assert_eq!(said, ["Forbidden", "Live"]);
+        assert_eq!(told("AuthFailed"), Some("AuthFailed"));
+        assert_eq!(told("Live"), Some("Live"));
+    }
+
+    #[test]
+    fn a_part_is_told_of_where_it_fails_and_when_it_is_well_again() {
+        let mut herald = Herald::default();
+        let mut told = |part| {
+            let news = herald.news(mk("Live", &[("gateways", part)]));
+            news.into_iter().filter(|one| one.part.is_some()).map(|one| one.state).next()
+        };
+        let said: Vec<_> =
+            ["Live", "Forbidden", "Forbidden", "Live", "Live"].into_iter().filter_map(&mut told).collect();
+        assert_eq!(said, ["Forbidden", "Live"]);
+    }
+
+    #[test]
+    fn a_registry_that_has_left_is_forgotten() {
+        let mut herald = Herald::default();
+        assert_eq!(herald.news(mk("Live", &[])).len(), 1);
+        assert!(herald.news(Vec::new()).is_empty());
+        assert_eq!(herald.news(mk("Live", &[])).len(), 1);
+    }
+}

@@ -160,8 +160,14 @@ impl TestServer {
 
     /// Runs the binary as an operator would, against this server, and gives status, stdout and stderr.
     pub async fn command(&self, args: &[&str]) -> Result<(ExitStatus, String, String)> {
+        let server = self.admin.to_string();
+        self.run(&[args, &["--server", &server]].concat()).await
+    }
+
+    /// Runs the binary as an operator would, for a command that asks no server.
+    pub async fn run(&self, args: &[&str]) -> Result<(ExitStatus, String, String)> {
         let mut command = Command::new(&self.bin);
-        command.args(args).arg("--server").arg(self.admin.to_string()).kill_on_drop(true);
+        command.args(args).kill_on_drop(true);
         let work = async { Ok(command.output().await?) };
         let output = crate::wait::in_time(&args.join(" "), Duration::from_secs(20), work).await?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -11,7 +11,7 @@ use serde_json::json;
 use tributary_suites::ads::node;
 use tributary_suites::kube::api::documents;
 use tributary_suites::kube::{ApiServerOptions, Login, Named, Watched, mk_namespace, mk_service, mk_slice};
-use tributary_suites::{ApiServer, Etcd, Follower, TestServer, Variant, outbound};
+use tributary_suites::{ApiServer, Etcd, Follower, TestServer, Variant, eventually, outbound};
 
 /// Probes go out every second here: whatever they find must show soon after.
 const SHOWN: Duration = Duration::from_secs(15);
@@ -89,8 +89,7 @@ async fn a_right_that_was_never_there_is_unknown_and_not_empty() -> Result<()> {
     let without: Vec<&str> = ALL.into_iter().filter(|kind| !kind.contains("endpointslices")).collect();
     cluster.api().allow("reader", &VERBS, &without).await?;
     let (mut server, _config) = Watched::by(&cluster, &Login::user("reader"))?.launch()?;
-    tributary_suites::eventually("the admin port", SHOWN, || async { server.is_ready().await.map(drop) })
-        .await?;
+    eventually("the admin port", SHOWN, || async { server.is_ready().await.map(drop) }).await?;
     server.kubernetes_is("Forbidden", &["endpointslices", "403"], SHOWN).await?;
     ensure!(!server.is_ready().await?, "it is ready without having seen an endpoint");
     cluster.api().allow("reader", &VERBS, &ALL).await?;
@@ -137,6 +136,70 @@ async fn a_credential_that_is_revoked_shows_and_its_renewal_is_taken_up() -> Res
     server.kubernetes_is("Live", &[], Duration::from_secs(75)).await?;
     put(&cluster, &["10.1.0.3"]).await?;
     told(&mut client, &["10.1.0.3"]).await
+}
+
+/// The API server takes a token for 60 s more than it says.
+const ENDS_SOON: SignedDuration = SignedDuration::from_secs(-35);
+const REGISTRIES: [&str; 2] = ["kubernetes", "kubernetes-entries"];
+
+/// Nobody takes it back: it ends by itself, under both registries, and takes nothing along.
+async fn ended(server: &mut TestServer, client: &mut Follower) -> Result<()> {
+    told(client, &["10.1.0.1", "10.1.0.2"]).await?;
+    for registry in REGISTRIES {
+        server.registry_is(registry, "AuthFailed", &["401"], Duration::from_secs(60)).await?;
+    }
+    still(client, &["10.1.0.1", "10.1.0.2"]).await?;
+    let process = server.process();
+    eventually("the log to say so", SHOWN, || async {
+        let said = process.output();
+        let line = said.lines().find(|line| line.contains("AuthFailed") && line.contains("401"));
+        line.map(drop).with_context(|| format!("no line does: {said}"))
+    })
+    .await
+}
+
+/// What is said with a new token is taken up, by both.
+async fn renewed(
+    server: &TestServer,
+    client: &mut Follower,
+    cluster: &ApiServer,
+    within: Duration,
+) -> Result<()> {
+    for registry in REGISTRIES {
+        server.registry_is(registry, "Live", &[], within).await?;
+    }
+    put(cluster, &["10.1.0.3"]).await?;
+    told(client, &["10.1.0.3"]).await
+}
+
+#[tokio::test]
+async fn a_token_in_a_file_that_ends_by_itself_shows_and_its_renewal_is_taken_up() -> Result<()> {
+    let etcd = Arc::new(Etcd::start().await?);
+    let cluster = cluster(&etcd, "ends").await?;
+    let folder = tempfile::tempdir()?;
+    let (file, uid) = (folder.path().join("token"), account(&cluster).await?);
+    renew(&cluster, &file, &uid, ENDS_SOON)?;
+    let (mut server, _config) = Watched::by(&cluster, &Login::TokenFile(file.clone()))?.start().await?;
+    let mut client = client(&server).await?;
+    ended(&mut server, &mut client).await?;
+    renew(&cluster, &file, &uid, SignedDuration::from_hours(1))?;
+    // A token file is read again within a minute.
+    renewed(&server, &mut client, &cluster, Duration::from_secs(75)).await
+}
+
+#[tokio::test]
+async fn a_token_in_the_kubeconfig_that_ends_by_itself_shows_and_its_renewal_is_taken_up() -> Result<()> {
+    let etcd = Arc::new(Etcd::start().await?);
+    let cluster = cluster(&etcd, "inline").await?;
+    let uid = account(&cluster).await?;
+    let token = |lasts| cluster.signer().token("default", "trib", &uid, lasts).map(Login::Token);
+    let watched = Watched::by(&cluster, &token(ENDS_SOON)?)?;
+    let (mut server, _config) = watched.start().await?;
+    let mut client = client(&server).await?;
+    ended(&mut server, &mut client).await?;
+    let fresh = cluster.kubeconfig(&token(SignedDuration::from_hours(1))?)?;
+    std::fs::rename(&fresh, watched.kubeconfig())?;
+    renewed(&server, &mut client, &cluster, Duration::from_secs(45)).await
 }
 
 #[tokio::test]

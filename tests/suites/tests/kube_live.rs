@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 use tributary_suites::ads::{CDS, node};
 use tributary_suites::kube::api::documents;
 use tributary_suites::kube::marks::is_not_the_tests;
-use tributary_suites::kube::{Marks, Watched, With, mk_namespace, mk_service, mk_slice};
+use tributary_suites::kube::{Login, Marks, Watched, With, mk_namespace, mk_service, mk_slice};
 use tributary_suites::{ApiServer, Follower, ServerOptions, TestServer, Variant, outbound};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -120,4 +120,63 @@ async fn namespaces_are_selected_and_deselected_while_running() -> Result<()> {
     follower.settle(Duration::from_millis(100)).await?;
     ensure!(set(&["pay.shop", "pay.web"]).is_subset(&hosts(&follower)), "{:?}", hosts(&follower));
     Ok(())
+}
+
+/// An account that may read two namespaces and no others is enough for these two: their objects, custom ones
+/// included, come and go, and a third namespace is never seen.
+#[tokio::test]
+async fn several_named_namespaces_are_served_with_rights_in_them_alone() -> Result<()> {
+    let cluster = ApiServer::start().await?;
+    let api = cluster.api();
+    api.define().await?;
+    api.apply(&mk_namespace("tributary-system")).await?;
+    for namespace in ["shop", "web", "other"] {
+        api.apply(&mk_namespace(namespace)).await?;
+        api.apply(&mk_service(namespace, "pay", &[("http", 80, 80)])).await?;
+        api.apply(&mk_slice(namespace, "pay", "pay-1", &["10.1.0.1"], &[("http", 80)])).await?;
+        api.apply(
+            &documents(&ENTRY.replace("shop", namespace).replace("far", &format!("far-{namespace}")))?[0],
+        )
+        .await?;
+    }
+    let watched = Watched::by(&cluster, &Login::user("reader"))?.registry("namespaces: [shop, web]");
+    let (mut server, config) = watched.launch()?;
+    // With the roles that it asks for itself, and no others.
+    let file = config.path().join("config.yaml").display().to_string();
+    let (status, roles, _) = server.run(&["rbac", "print", "--config", &file]).await?;
+    ensure!(status.success(), "{roles}");
+    for role in documents(&roles)? {
+        api.apply(&for_user(role, "reader")).await?;
+    }
+    server.ready(SOON).await?;
+    let mut follower = client(&server).await?;
+    let all: BTreeSet<String> = [
+        "pay.shop.svc.cluster.local",
+        "pay.web.svc.cluster.local",
+        "far-shop.example.com",
+        "far-web.example.com",
+    ]
+    .map(str::to_owned)
+    .into();
+    follower.until("both namespaces", SOON, |now| (hosts(now) == all).then_some(())).await?;
+    for registry in ["kubernetes", "kubernetes-entries"] {
+        server.registry_is(registry, "Live", &[], SOON).await?;
+    }
+    // The watch of the second is as alive as that of the first.
+    for (namespace, ip) in [("web", "10.1.0.2"), ("shop", "10.1.0.3")] {
+        api.apply(&mk_slice(namespace, "pay", "pay-1", &[ip], &[("http", 80)])).await?;
+        let name = outbound(80, &format!("pay.{namespace}.svc.cluster.local"));
+        follower.has_endpoints(&name, &[format!("{ip}:80").parse()?], SOON).await?;
+    }
+    follower.settle(Duration::from_millis(100)).await?;
+    assert_eq!(hosts(&follower), all);
+    Ok(())
+}
+
+/// A binding of these roles binds this user instead of an account.
+fn for_user(mut object: Value, user: &str) -> Value {
+    if object.get("subjects").is_some() {
+        object["subjects"] = json!([{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}]);
+    }
+    object
 }

@@ -56,6 +56,11 @@ impl Watched {
         self
     }
 
+    /// The kubeconfig file that it uses, to be replaced while it runs.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
     /// Starts it and waits until it is ready. The folder holds its configuration and must live as long.
     pub async fn start(&self) -> Result<(TestServer, TempDir)> {
         let (mut server, folder) = self.launch()?;
@@ -88,14 +93,29 @@ impl Watched {
 impl TestServer {
     /// The registry `kubernetes` as `/debug/registries` shows it.
     pub async fn kubernetes(&self) -> Result<Value> {
-        let found = self.items("registries").await?.into_iter().find(|one| one["name"] == "kubernetes");
-        found.context("no registry is called kubernetes")
+        self.registry("kubernetes").await
+    }
+
+    async fn registry(&self, name: &str) -> Result<Value> {
+        let found = self.items("registries").await?.into_iter().find(|one| one["name"] == name);
+        found.with_context(|| format!("no registry is called {name}"))
     }
 
     /// Waits until the registry `kubernetes` is in this state, and says these words about it.
     pub async fn kubernetes_is(&self, state: &str, words: &[&str], within: Duration) -> Result<Value> {
-        crate::eventually(&format!("kubernetes to be {state}"), within, || async {
-            let registry = self.kubernetes().await?;
+        self.registry_is("kubernetes", state, words, within).await
+    }
+
+    /// Waits until a registry is in this state, and says these words about it.
+    pub async fn registry_is(
+        &self,
+        name: &str,
+        state: &str,
+        words: &[&str],
+        within: Duration,
+    ) -> Result<Value> {
+        crate::eventually(&format!("{name} to be {state}"), within, || async {
+            let registry = self.registry(name).await?;
             let said = registry.to_string();
             ensure!(registry["state"] == state, "it is {said}");
             ensure!(words.iter().all(|word| said.contains(word)), "it says {said}, not {words:?}");

@@ -22,6 +22,8 @@ pub(crate) struct Datacenter {
     pub(crate) extinction: u64,
     /// Answers everything like this.
     pub(crate) fails: Option<(u16, &'static str)>,
+    /// The list of its services is not found.
+    pub(crate) nameless: bool,
 }
 
 /// One service.

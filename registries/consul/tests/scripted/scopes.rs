@@ -93,7 +93,7 @@ async fn neither_an_error_nor_a_short_list_removes_a_scope() {
     // nothing but the list keeps the scope's names from being read as none; no poll may come before it is spoilt
     fake.spoil("/v1/namespaces", usize::MAX, Spoil::Status(500, "No cluster leader"));
     fake.list("namespaces", &["default"]);
-    fake.change(|state| drop(state.datacenters.remove("dc1//shop")));
+    fake.change(|state| state.datacenters.get_mut("dc1//shop").unwrap().nameless = true);
     for (what, spoil) in spoils {
         fake.change(|state| {
             state.rules.clear();
@@ -108,6 +108,7 @@ async fn neither_an_error_nor_a_short_list_removes_a_scope() {
         let found = served(&stage.handle.catalog());
         assert!(found.contains_key(&Hostname::new(SHOP).unwrap()), "{what} took the namespace away");
     }
+    fake.change(|state| drop(state.datacenters.remove("dc1//shop")));
     fake.heal();
     until_host(&stage, SHOP, None).await;
     stage.drop_now().await;

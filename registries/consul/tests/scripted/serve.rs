@@ -189,6 +189,7 @@ fn plain(state: &State, path: &str, query: &BTreeMap<String, String>, token: Opt
             let who = token.and_then(|token| state.tokens.get(token)).copied().unwrap_or("anonymous");
             Plain { index: 1, body: json!({"AccessorID": who, "Policies": []}) }
         }
+        "/v1/catalog/services" if dc.nameless => return None,
         "/v1/catalog/services" => {
             let names = dc.services.keys().map(|name| (name.clone(), json!([])));
             let consul = [("consul".to_owned(), json!([]))];

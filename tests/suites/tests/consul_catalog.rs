@@ -82,11 +82,14 @@ async fn a_change_that_only_the_meta_shows_is_served() -> Result<()> {
     consul.register(&mk_instance("web", "web-1", "n1", at(1))).await?;
     let server = following(&consul).await?;
     served(&server, "web", &[1], SOON).await?;
-    let meta = json!({"Service": {"Meta": {"service-port": "80"}}});
+    let meta = json!({"Service": {"Meta": {"service-port": "80", "team": "pay"}, "Tags": ["v=2", "blue"]}});
     consul.register(&mk_instance("web", "web-1", "n1", at(1)).with(meta)).await?;
     eventually("port 80", SOON, || async {
         let endpoints = serves(&server, "web").await?;
         anyhow::ensure!(endpoints.iter().all(|one| one["port"] == 80), "{endpoints:?}");
+        // what Meta and tags say is to be seen
+        let labels = &endpoints[0]["labels"];
+        anyhow::ensure!(labels["team"] == "pay" && labels["v"] == "2", "{endpoints:?}");
         Ok(())
     })
     .await

@@ -158,7 +158,7 @@ fn services(items: &[ServiceItem], wide: bool) -> Table {
 
 fn endpoints(items: &[EndpointItem], wide: bool) -> Table {
     let heads = ["ENDPOINT", "SERVICE", "PORT", "HEALTH", "LOCALITY", "REGISTRY", "SOURCE"];
-    let more = ["WEIGHT", "CLUSTER", "NETWORK", "FRESHNESS", "WORKLOAD", "PLACE", "VERSION"];
+    let more = ["WEIGHT", "CLUSTER", "NETWORK", "FRESHNESS", "WORKLOAD", "PLACE", "VERSION", "LABELS"];
     let mut table = Table::new(&heads, &more, wide);
     for item in items {
         let held = if item.held { " (held)" } else { "" };
@@ -178,9 +178,14 @@ fn endpoints(items: &[EndpointItem], wide: bool) -> Table {
             item.workload.as_ref().map(ToString::to_string).unwrap_or_default().into(),
             item.source.place.clone().into(),
             item.source.resource_version.clone().into(),
+            labels(item).into(),
         ]);
     }
     table
+}
+
+fn labels(item: &EndpointItem) -> String {
+    item.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 
 fn merges(items: &[MergeItem], wide: bool) -> Table {

@@ -37,6 +37,12 @@ pub struct EndpointItem {
     /// Who it proves to be, where known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub identity: String,
+    /// What is said of it beside: what subsets and localities are chosen by.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Whether it speaks mesh TLS.
+    #[serde(default)]
+    pub mtls: bool,
     /// The registry that says so.
     pub registry: String,
     /// Provider and cluster of that registry.
@@ -153,6 +159,8 @@ fn item(
         cluster: text(address.place.cluster.as_ref().map(ToString::to_string)),
         network: text(address.place.network.as_ref().map(ToString::to_string)),
         identity: text(address.identity.as_ref().map(ToString::to_string)),
+        labels: address.labels.pairs().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
+        mtls: address.mtls,
         registry: registry.name.to_string(),
         shard: registry.to_string(),
         scope: source.shard.scope.to_string(),

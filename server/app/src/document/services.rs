@@ -31,6 +31,9 @@ pub struct ServiceItem {
     pub declarations: Vec<DeclarationItem>,
     /// Endpoints of all ports.
     pub endpoints: CountItem,
+    /// Whether it runs outside the mesh.
+    #[serde(default)]
+    pub mesh_external: bool,
     /// Other hosts that lead here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
@@ -114,6 +117,7 @@ fn item(claim: usize, view: &ServiceView, contested: &[Condition]) -> ServiceIte
         ports,
         declarations: view.declarations.iter().map(declaration).collect(),
         endpoints,
+        mesh_external: view.first().is_some_and(|d| d.declaration.attributes.mesh_external),
         aliases: view.aliases.iter().map(ToString::to_string).collect(),
         conditions: conditions(view).iter().chain(contested).map(ConditionItem::from).collect(),
     }

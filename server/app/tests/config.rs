@@ -110,6 +110,10 @@ fn errors_name_file_line_and_field() {
             "TRB0102 t.yaml:4:32: registries[0].login: `tokenFile` is set too",
         ),
         (
+            "registries:\n- {kind: consul, domain: 'a b'}\n",
+            "TRB0102 t.yaml:4:18: registries[0].domain: \"a b\" is no domain",
+        ),
+        (
             "registries:\n- {kind: consul, places: {dc1: {network: 'a b'}}}\n",
             "TRB0102 t.yaml:4:3: registries[0].network: ",
         ),

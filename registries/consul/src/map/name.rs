@@ -88,6 +88,23 @@ mod tests {
     }
 
     #[test]
+    fn the_page_tells_the_hosts_that_are_made() {
+        let page = include_str!("../../../../docs/reference/consul.md");
+        let parts = [
+            mk_part("dc1", "", "", ""),
+            mk_part("dc2", "", "", ""),
+            mk_part("dc1", "shop", "eu", ""),
+            mk_part("dc1", "", "", "east"),
+        ];
+        for part in parts {
+            let first = hosts("web", &part, "consul", "dc1").remove(0).to_string();
+            assert!(page.contains(&format!("`{first}`")), "{first}");
+        }
+        let label = label("a b").unwrap();
+        assert!(page.contains(&format!("(`a b` is `{label}`)")), "{label}");
+    }
+
+    #[test]
     fn hosts_say_where_a_service_is() {
         let cases: [(Part, &[&str]); 5] = [
             (mk_part("dc1", "", "", ""), &["web.service.consul", "web.service.dc1.dc.consul"]),

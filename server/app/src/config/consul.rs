@@ -67,6 +67,24 @@ pub enum FamilyConfig {
     Both,
 }
 
+/// Under which keys instances and nodes say things of themselves.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct KeysConfig {
+    /// The key of an instance's Meta that says what it speaks; `protocol` when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
+    /// The key of a node's Meta that says its region; `external-k8s-topology-region` when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// The key of a node's Meta that says its zone; `external-k8s-topology-zone` when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// Whether tags of the form `key|value` are labels, as those of the form `key=value` are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bar_tags: Option<bool>,
+}
+
 /// Where a datacenter stands.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

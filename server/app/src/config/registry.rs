@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::consul::{ClientTlsConfig, FamilyConfig, LoginConfig, ModeConfig, PlaceConfig};
+use super::consul::{ClientTlsConfig, FamilyConfig, KeysConfig, LoginConfig, ModeConfig, PlaceConfig};
 use super::kind::RegistryKind;
 use super::span::Span;
 
@@ -150,6 +150,9 @@ pub struct RegistryConfig {
     /// `consul`: whether an instance whose check warns is unhealthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning_is_unhealthy: Option<bool>,
+    /// `consul`: under which keys instances and nodes say what they speak and where they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<KeysConfig>,
     /// `consul`: where datacenters stand, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub places: Option<BTreeMap<String, PlaceConfig>>,
@@ -221,6 +224,7 @@ impl RegistryConfig {
             ("meshNamespace", Consul, self.mesh_namespace.is_some()),
             ("leaveOutKubernetes", Consul, self.leave_out_kubernetes.is_some()),
             ("warningIsUnhealthy", Consul, self.warning_is_unhealthy.is_some()),
+            ("keys", Consul, self.keys.is_some()),
             ("places", Consul, self.places.is_some()),
             ("syncedClusters", Consul, self.synced_clusters.is_some()),
             ("network", Consul, self.network.is_some()),

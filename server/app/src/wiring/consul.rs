@@ -133,6 +133,12 @@ fn mapping(registry: &RegistryConfig, config: &Config, out: &mut ConsulConfig) {
     if registry.warning_is_unhealthy == Some(true) {
         to.warning = Warning::Withheld;
     }
+    if let Some(keys) = &registry.keys {
+        set(&mut to.protocol_key, &keys.protocol);
+        set(&mut to.locality_keys.0, &keys.region);
+        set(&mut to.locality_keys.1, &keys.zone);
+        set(&mut to.bar_tags, &keys.bar_tags);
+    }
     to.network = registry.network.as_deref().and_then(network);
     let places = registry.places.iter().flatten();
     to.datacenters = places.map(|(name, at)| (name.clone(), place(at))).collect();
@@ -225,7 +231,7 @@ mod tests {
              peers: [q], login: {method: k8s}, include: ['shop-*'], exclude: ['*-x'], tags: [t], meta: {a: b}, \
              mode: doorbell, rate: 7, connections: 8, servicePort: 80, addressFamily: both, lanAddresses: true, \
              loopbackAddresses: true, warningIsUnhealthy: true, domain: corp, meshNamespace: mesh, network: net, places: {dc2: {zone: z}}, \
-             syncedClusters: {k8s-sync: east}}",
+             syncedClusters: {k8s-sync: east}, keys: {protocol: speaks, region: r, zone: z, barTags: true}}",
             "[]",
             Environment::default(),
         );
@@ -260,6 +266,9 @@ mod tests {
         assert_eq!((mapping.lan, mapping.loopback, mapping.warning), (true, true, Warning::Withheld));
         assert_eq!((mapping.domain.as_str(), mapping.namespace.as_str()), ("corp", "mesh"));
         assert_eq!(mapping.network.as_ref().unwrap().as_str(), "net");
+        let (region, zone) = &mapping.locality_keys;
+        assert_eq!((mapping.protocol_key.as_str(), region.as_str(), zone.as_str()), ("speaks", "r", "z"));
+        assert!(mapping.bar_tags);
         assert_eq!(mapping.datacenters["dc2"].zone.as_deref(), Some("z"));
         assert_eq!(mapping.direct.nodes["k8s-sync"].as_str(), "east");
         let read: Vec<&str> = mapping.direct.clusters.iter().map(ClusterId::as_str).collect();

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_consul::config::Address;
-use tributary_model::{Code, Namespace, NetworkId, RegistryName};
+use tributary_model::{Code, Hostname, Namespace, NetworkId, RegistryName};
 
 use super::Rules;
 use crate::config::RegistryKind;
@@ -132,6 +132,12 @@ impl Rules<'_> {
         }
         if let Some(namespace) = &registry.mesh_namespace {
             Namespace::new(namespace).map_err(|e| self.invalid(&field("meshNamespace"), e))?;
+        }
+        if let Some(domain) = &registry.domain {
+            let host = Hostname::new(format!("web.service.{domain}"));
+            host.map_err(|_| {
+                self.invalid(&field("domain"), format!("{domain:?} is no domain, such as `consul`"))
+            })?;
         }
         let networks = registry.places.iter().flat_map(BTreeMap::values).filter_map(|p| p.network.as_ref());
         for network in registry.network.iter().chain(networks) {

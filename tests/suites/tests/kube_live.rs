@@ -1,16 +1,16 @@
 //! A cluster that changes under a running server: kinds that are defined later, namespaces that become selected and
-//! deselected, and the command line that is enough.
+//! deselected, Services that are exported by themselves, and the command line that is enough.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use tributary_suites::ads::{CDS, node};
 use tributary_suites::kube::api::documents;
 use tributary_suites::kube::marks::is_not_the_tests;
 use tributary_suites::kube::{Login, Marks, Watched, With, mk_namespace, mk_service, mk_slice};
-use tributary_suites::{ApiServer, Follower, ServerOptions, TestServer, Variant, outbound};
+use tributary_suites::{ApiServer, Follower, ServerOptions, TestServer, Variant, eventually, outbound};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -80,6 +80,32 @@ async fn kinds_that_are_defined_later_are_followed() -> Result<()> {
     )?;
     api.apply(&exported[0]).await?;
     server.kubernetes_is("Live", &[], SOON).await.map(drop)
+}
+
+/// Who holds the Lease exports each Service, owned by it; another takes over when the holder is killed.
+#[tokio::test]
+async fn services_are_exported_by_whoever_holds_the_lease() -> Result<()> {
+    let cluster = ApiServer::start().await?;
+    let api = cluster.api();
+    api.define().await?;
+    api.apply_all(&[mk_namespace("tributary-system"), mk_namespace("shop")]).await?;
+    let config = Watched::by_admin(&cluster)?.config("writes: [serviceExports]");
+    let (holder, _config) = config.start().await?;
+    let exported = |name: &'static str| async move {
+        let owner = api.apply(&mk_service("shop", name, &[("http", 80, 80)])).await?;
+        eventually("its export", SOON, || async {
+            let all = api.list("multicluster.x-k8s.io/v1alpha1", "ServiceExport").await?;
+            let export = all.iter().find(|export| export["metadata"]["name"] == name).context("none yet")?;
+            let said = &export["metadata"]["ownerReferences"][0]["uid"];
+            ensure!(*said == owner["metadata"]["uid"], "{export}");
+            Ok(())
+        })
+        .await
+    };
+    exported("pay").await?;
+    let _other = config.start().await?;
+    drop(holder);
+    exported("cart").await
 }
 
 /// What a namespace has comes and goes with its selection, and a file registry beside it is left alone.

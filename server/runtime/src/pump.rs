@@ -7,7 +7,6 @@
 pub(crate) mod feeds;
 mod orders;
 pub(crate) mod pace;
-mod standings;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +26,6 @@ use crate::runtime::RecordSink;
 use feeds::Feeds;
 pub(crate) use orders::Order;
 use pace::Pace;
-pub(crate) use standings::Standings;
 
 /// The longest nap, when nothing at all is due.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -52,7 +50,6 @@ pub(crate) struct Pump {
     pub(crate) adoptions: BTreeMap<RegistryName, watch::Sender<Generation>>,
     pub(crate) unpublished: Changed,
     pub(crate) observed: Observed,
-    pub(crate) standings: Standings,
 }
 
 impl Pump {
@@ -107,7 +104,6 @@ impl Pump {
     /// One turn; without words only if time passing is something that the core acts on.
     fn turn(&mut self, words: Vec<Stamped<Delta>>) {
         let now = self.clock.now();
-        self.standings.hear(&words);
         let oldest = words.iter().map(|word| word.at).min().unwrap_or(now);
         let turn = if words.is_empty() {
             if self.core.next_tick().is_none_or(|tick| tick > now) {

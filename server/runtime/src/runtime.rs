@@ -14,9 +14,9 @@ use crate::board::Board;
 use crate::counters::RuntimeCounters;
 use crate::fanout::{Fanout, FanoutTask};
 use crate::handle::Handle;
+use crate::pump::Pump;
 use crate::pump::feeds::Feeds;
 use crate::pump::pace::{Pace, PacePolicy};
-use crate::pump::{Pump, Standings};
 use crate::readiness::{Readiness, StartFacts, StartRule};
 use crate::report::Reports;
 use crate::supervisor::{Supervisor, SupervisorConfig};
@@ -111,7 +111,6 @@ impl Runtime {
             adoptions: std::collections::BTreeMap::new(),
             unpublished: Changed::default(),
             observed: Observed::default(),
-            standings: Standings::default(),
         };
         tasks.spawn(pump.run(stop_rest.clone()));
         let fanout = FanoutTask {

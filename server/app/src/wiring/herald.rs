@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
-use tributary_core::RegistryStatus;
+use tributary_core::{RegistryStatus, SourceView};
+use tributary_model::Scope;
 use tributary_runtime::RunReport;
 
 use super::inside::Live;
@@ -19,6 +20,8 @@ use super::report::{source_word, state};
 const PERIOD: Duration = Duration::from_secs(1);
 /// So many parts are told of one registry.
 const MOST_PARTS: usize = 64;
+/// So many scopes.
+const MOST_SCOPES: usize = 1_000;
 
 /// How a registry, or a part of one that is live, is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,11 +54,16 @@ pub async fn run(live: Arc<Live>, stop: CancellationToken) {
     }
 }
 
-/// Of a registry, and of its parts where it is live although one of them is not.
+/// What a registry is called that is live and says of itself that it does not see all.
+const IN_PART: &str = "Live in part";
+
+/// Of a registry; of its scopes, where it has several, since each fails alone; and of its parts where it is live although
+/// one of them is not.
 fn standings(status: &RegistryStatus, run: Option<&RunReport>) -> Vec<Standing> {
     let registry = status.id.name.to_string();
     let (word, reason) = state(status, run);
-    let own = Standing { registry: registry.clone(), part: None, state: word, reason };
+    let told = if word == "Live" && !reason.is_empty() { IN_PART } else { word };
+    let own = Standing { registry: registry.clone(), part: None, state: told, reason };
     let parts = status.sources.values().flat_map(|source| source.status.parts.iter());
     let parts = parts.filter(|_| word == "Live").take(MOST_PARTS).map(|part| Standing {
         registry: registry.clone(),
@@ -63,7 +71,20 @@ fn standings(status: &RegistryStatus, run: Option<&RunReport>) -> Vec<Standing> 
         state: source_word(&part.state),
         reason: part.reason.to_string(),
     });
-    std::iter::once(own).chain(parts).collect()
+    std::iter::once(own).chain(scopes(status)).chain(parts).collect()
+}
+
+/// The scopes of a registry that has several; lists of scopes, in brackets, are none.
+fn scopes(status: &RegistryStatus) -> Vec<Standing> {
+    let all = status.sources.iter().filter(|(scope, _)| !scope.as_str().starts_with('('));
+    let standing = |(scope, source): (&Scope, &SourceView)| Standing {
+        registry: status.id.name.to_string(),
+        part: Some(scope.to_string()),
+        state: source_word(&source.status.state),
+        reason: source.status.reason.to_string(),
+    };
+    let all: Vec<Standing> = all.take(MOST_SCOPES).map(standing).collect();
+    if all.len() > 1 { all } else { Vec::new() }
 }
 
 impl Herald {
@@ -94,6 +115,7 @@ fn say(standing: &Standing) {
     let Standing { registry, part, state, reason } = standing;
     match (part, *state) {
         (None, "Live") => tracing::info!(registry, "the registry is live"),
+        (None, IN_PART) => tracing::warn!(registry, reason, "the registry is live, and does not see all"),
         (None, _) => {
             tracing::warn!(registry, state, reason, "the registry is not live; what it said stays served");
         }
@@ -106,6 +128,10 @@ fn say(standing: &Standing) {
 
 #[cfg(test)]
 mod tests {
+    use tributary_model::{
+        ClusterId, Generation, Provider, RegistryId, RegistryName, SourceState, SourceStatus,
+    };
+
     use super::*;
 
     fn mk(state: &'static str, parts: &[(&str, &'static str)]) -> Vec<Standing> {
@@ -140,6 +166,45 @@ mod tests {
         let said: Vec<_> =
             ["Live", "Forbidden", "Forbidden", "Live", "Live"].into_iter().filter_map(&mut told).collect();
         assert_eq!(said, ["Forbidden", "Live"]);
+    }
+
+    fn mk_status(sources: &[(&str, SourceState, &str)]) -> RegistryStatus {
+        let source = |(scope, state, reason): &(&str, SourceState, &str)| {
+            let status = SourceStatus::new(*state, *reason);
+            (Scope::new(*scope).unwrap(), SourceView { status, at: 0 })
+        };
+        RegistryStatus {
+            id: Arc::new(RegistryId {
+                name: RegistryName::new("c").unwrap(),
+                provider: Provider::Consul,
+                cluster: ClusterId::new("k").unwrap(),
+            }),
+            generation: Generation(1),
+            shadow: None,
+            unknown: false,
+            standing: tributary_model::Standing::default(),
+            collections: Vec::new(),
+            sources: sources.iter().map(source).collect(),
+            problems: 0,
+            held: 0,
+            waiting: 0,
+            weight: 0,
+        }
+    }
+
+    #[test]
+    fn each_of_several_scopes_is_told_of_and_what_is_seen_in_part() {
+        let told = |sources: &[(&str, SourceState, &str)]| {
+            let all = standings(&mk_status(sources), None).into_iter();
+            all.map(|one| (one.part.unwrap_or_default(), one.state)).collect::<Vec<_>>()
+        };
+        let own = |state| (String::new(), state);
+        let directory = ("(datacenters)", SourceState::Live, "");
+        assert_eq!(told(&[directory, ("dc1", SourceState::Live, "")]), [own("Live")]);
+        assert_eq!(told(&[directory, ("dc1", SourceState::Live, "sees less")]), [own(IN_PART)]);
+        let both = [directory, ("dc1", SourceState::Live, ""), ("dc2", SourceState::Unreachable, "no path")];
+        let each = [("dc1".to_owned(), "Live"), ("dc2".to_owned(), "Unreachable")];
+        assert_eq!(told(&both), [&[own("Unreachable")], &each[..]].concat());
     }
 
     #[test]

@@ -98,7 +98,6 @@ impl Pump {
 
     fn leave(&mut self, name: &RegistryName, evidence: &Evidence) {
         self.feeds.forget(name);
-        self.standings.forget(name);
         self.adoptions.remove(name);
         self.start.left.insert(name.clone());
         let turn = self.core.leave(name, evidence);

@@ -213,6 +213,7 @@ impl Core {
     /// The aliases none of whose members can be joined: they have no view that could say so.
     fn empty_aliases(&self, shards: &[(Scope, ShardId)]) -> Vec<Condition> {
         const NAMED: usize = 16;
+        const SHOWN: usize = 4;
         let held = shards.iter().flat_map(|(_, id)| self.joins.held_by(*id));
         let empty = |key: &&ServiceKey| self.hosts.get(key).is_none_or(|service| !service.is_join);
         let empty: Vec<&ServiceKey> = held.filter(empty).collect();
@@ -221,8 +222,13 @@ impl Core {
         }
         let object = |key: &&ServiceKey| ObjectId::new("Alias", key.namespace.as_str(), key.host.as_str());
         let objects = empty.iter().take(NAMED).map(|key| ObjectRef::new(object(key))).collect();
-        let message =
-            format!("no member of {} aliases can be joined, so that they are not served", empty.len());
+        let named: Vec<&str> = empty.iter().take(SHOWN).map(|key| key.host.as_str()).collect();
+        let more =
+            if empty.len() > SHOWN { format!(" and {} more", empty.len() - SHOWN) } else { String::new() };
+        let message = format!(
+            "not served, as no member can be joined: the aliases {}{more}; check their members' hosts",
+            named.join(", ")
+        );
         vec![Condition { code: Code::ALIAS_MEMBER_MISSING, objects, message: message.into() }]
     }
 }

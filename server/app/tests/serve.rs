@@ -236,3 +236,24 @@ impl Lines {
         tokio::time::timeout(LONG, waiting).await.expect("the watch did not tell");
     }
 }
+
+#[tokio::test]
+async fn an_alias_whose_members_do_not_exist_is_told_until_one_does() {
+    let dir = mk_folder(&[]);
+    let text = format!(
+        "apiVersion: tributary.dev/v1alpha1\nkind: Config\nregistries: [{{kind: file, path: {}}}]\n\
+         aliases: [{{host: pay.global, members: [{{host: typo.shop}}]}}]\n",
+        dir.path().display()
+    );
+    let home = tempfile::tempdir().unwrap();
+    put(home.path(), "tributary.yaml", &text);
+    let path = home.path().join("tributary.yaml");
+    let world = World::start(&["--config", path.to_str().unwrap()]).await;
+    let told = world.until("get registries -o wide", "pay.global").await;
+    assert!(told.contains("no member can be joined"), "{told}");
+    put(dir.path(), "typo.yaml", &mk_entry("typo", "typo.shop", "10.0.0.1"));
+    world.until("get services", "pay.global").await;
+    let told = world.run("get registries").await.out;
+    assert!(!told.contains("pay.global"), "{told}");
+    world.server.stop().await;
+}

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::table::{Cell, Table, Tone, age};
-use crate::document::RegistryItem;
 use crate::document::registries::SourceItem;
+use crate::document::{ConditionItem, RegistryItem};
 
 fn tone(state: &str) -> Tone {
     match state {
@@ -17,7 +17,7 @@ fn tone(state: &str) -> Tone {
 /// One line each.
 pub(super) fn table(items: &[RegistryItem], wide: bool) -> Table {
     let heads = ["NAME", "KIND", "STATE", "CONFIRMED", "SERVICES", "ENDPOINTS", "PROBLEMS", "REASON"];
-    let more = ["CLUSTER", "GENERATION", "FAILURES", "HELD", "FIRST PROBLEM"];
+    let more = ["CLUSTER", "GENERATION", "FAILURES", "HELD", "CONDITIONS", "FIRST PROBLEM"];
     let mut table = Table::new(&heads, &more, wide);
     for item in items {
         let first = item.problems.first().map(|p| format!("{} {}", p.code, p.message));
@@ -35,10 +35,15 @@ pub(super) fn table(items: &[RegistryItem], wide: bool) -> Table {
             item.generation.into(),
             item.failures.into(),
             item.held.len().into(),
+            item.conditions.iter().map(said).collect::<Vec<_>>().join("; ").into(),
             first.unwrap_or_default().into(),
         ]);
     }
     table
+}
+
+fn said(condition: &ConditionItem) -> String {
+    format!("{} {}", condition.code, condition.message)
 }
 
 /// A table of the sources' parts, then what they tell: a table for sources that tell the same things, with a line for

@@ -9,7 +9,7 @@ use tributary_core::{CollectionStatus, HeldView, ProblemView, RegistryStatus, So
 use tributary_model::{Catalog, Freshness, Mono, RegistryName, Scope, SourcePart, SourceState};
 use tributary_runtime::{RunReport, RunState};
 
-use super::guard;
+use super::{config_source, guard};
 use crate::document::endpoints::freshness_text;
 use crate::document::registries::{CollectionItem, DetailItem, PartItem, ProblemItem, SourceItem};
 use crate::document::{ConditionItem, HeldItem, ObjectItem, RegistryItem, endpoints, services};
@@ -47,7 +47,8 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Every registry that the configuration names, by name.
+    /// Every registry that the configuration names, by name, and the configuration itself where something that it asks for
+    /// cannot be.
     #[must_use]
     pub fn items(&self) -> Vec<RegistryItem> {
         let services = services::count_by_registry(self.catalog);
@@ -56,8 +57,8 @@ impl Report<'_> {
             *endpoints.entry(registry).or_default() += count;
         }
         let count = |of: &BTreeMap<String, u64>, name: &str| of.get(name).copied().unwrap_or_default();
-        let configured = self.core.registries.iter().filter(|r| self.kinds.contains_key(r.id.name.as_str()));
-        configured
+        let shown = self.core.registries.iter().filter(|r| self.is_shown(r.id.name.as_str()));
+        shown
             .map(|status| {
                 let name = status.id.name.as_str();
                 let item = self.item(status);
@@ -65,10 +66,22 @@ impl Report<'_> {
             })
             .collect()
     }
+    fn is_shown(&self, name: &str) -> bool {
+        self.kinds.contains_key(name) || (name == config_source::NAME && self.odd(name).is_some())
+    }
+    /// What is odd about a registry as a whole.
+    fn odd(&self, name: &str) -> Option<String> {
+        let view = self.catalog.registries.iter().find(|(own, _)| own.as_str() == name)?.1;
+        let odd: Vec<&str> = view.conditions.iter().map(|condition| &*condition.message).collect();
+        (!odd.is_empty()).then(|| odd.join("; "))
+    }
     fn item(&self, status: &RegistryStatus) -> RegistryItem {
         let name = &status.id.name;
         let run = self.runs.get(name);
-        let (state, reason) = state(status, run);
+        let (state, mut reason) = state(status, run);
+        if name.as_str() == config_source::NAME {
+            reason = self.odd(name.as_str()).unwrap_or(reason);
+        }
         let confirmed = status.collections.iter().filter(|c| c.required).filter_map(|c| c.confirmed).min();
         let view = self.catalog.registries.get(name);
         RegistryItem {

@@ -220,6 +220,36 @@ mod tests {
         }
     }
 
+    /// Every combination of signs, with and without a loss: one sign is enough, and no other takes it back.
+    #[test]
+    fn any_combination_of_signs_is_doubted_as_its_worst_is() {
+        type Sign = ((&'static str, &'static str), Doubt);
+        const SIGNS: [Sign; 6] = [
+            (("x-consul-index", "49"), Doubt::Reset),
+            (("x-consul-knownleader", "false"), Doubt::Stale),
+            (("x-consul-lastcontact", "10001"), Doubt::Stale),
+            (("age", "3"), Doubt::Stale),
+            (("x-consul-results-filtered-by-acls", "true"), Doubt::Filtered),
+            (("x-consul-default-acl-policy", "deny"), Doubt::Filtered),
+        ];
+        for chosen in 0_u32..1 << SIGNS.len() {
+            let signs: Vec<&Sign> =
+                (0..).zip(&SIGNS).filter(|(at, _)| chosen & (1 << at) != 0).map(|(_, sign)| sign).collect();
+            let mut pairs: Vec<_> = signs.iter().map(|(pair, _)| *pair).collect();
+            pairs.extend([("x-consul-index", "51"), ("x-consul-translate-addresses", "true")]);
+            for streams in [false, true] {
+                pairs.extend(streams.then_some(("x-consul-query-backend", "streaming")));
+                let streaming_says = |sign: &Sign| !(streams && sign.0.0 == "x-consul-knownleader");
+                let counted = signs.iter().filter(|sign| streaming_says(sign)).map(|(_, doubt)| *doubt);
+                let rank = |doubt: &Doubt| {
+                    [Doubt::Filtered, Doubt::Stale, Doubt::Reset].iter().position(|d| d == doubt)
+                };
+                let known = Known { has_token: false, loses: true, ..mk_known() };
+                assert_eq!(mk_headers(&pairs).doubt(&known), counted.max_by_key(rank), "{pairs:?}");
+            }
+        }
+    }
+
     #[test]
     fn a_token_that_never_saw_all_is_doubted_only_when_something_is_missing() {
         let filtered = mk_headers(&[("x-consul-index", "51"), ("x-consul-results-filtered-by-acls", "true")]);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tributary_conformance::Stage;
+use tributary_model::Protocol;
 
 use crate::fake::{Fake, Spoil, mk_entries, mk_entry};
 use crate::serve::bomb;
@@ -240,5 +241,47 @@ async fn what_is_all_critical_is_served_as_unhealthy_and_not_as_gone() {
     };
     stage.until("all are unhealthy", unhealthy).await;
     assert_eq!((addresses(&stage, "web").len(), held(&stage).await), (4, 0));
+    stage.drop_now().await;
+}
+
+/// As Consul says them from 1.22 on: no port of the service's own, and names for several.
+#[tokio::test(flavor = "multi_thread")]
+async fn named_ports_are_each_served_at_their_own() {
+    let fake = Fake::start(&["dc1"]).await;
+    let mut entry = mk_entry("web", "10.1.0.1");
+    entry["Service"]["Port"] = json!(0);
+    entry["Service"]["Ports"] = json!([
+        {"Name": "http", "Port": 8080, "Default": true},
+        {"Name": "grpc-admin", "Port": 9090},
+    ]);
+    fake.set("dc1", "web", vec![entry, mk_entry("web", "10.1.0.2")]);
+    let stage = following(&fake).await;
+    let served = |catalog: &tributary_model::Catalog| {
+        let view = catalog.services().find(|view| view.key.host.as_str() == "web.service.consul");
+        let port = |port: &tributary_model::PortView| {
+            let sources = port.endpoints.facts.sources.iter();
+            let has = |s: &tributary_model::EndpointSource| {
+                let addresses = s.group.addresses.iter();
+                addresses
+                    .filter(|a| s.ports.get(usize::from(a.port_set)).is_some_and(Option::is_some))
+                    .count()
+            };
+            (port.number.get(), port.name.as_str().to_owned(), port.protocol, sources.map(has).sum())
+        };
+        view.into_iter()
+            .flat_map(|view| view.ports.iter().map(port))
+            .collect::<Vec<(u16, String, _, usize)>>()
+    };
+    let want = [
+        (80, "default".to_owned(), Protocol::Tcp, 2),
+        (8080, "default".to_owned(), Protocol::Tcp, 2),
+        (9090, "grpc-admin".to_owned(), Protocol::Grpc, 1),
+    ];
+    stage.until("three ports", |catalog| served(catalog).len() == 3).await;
+    assert_eq!(
+        served(&stage.handle.catalog()),
+        want,
+        "instances of either kind stand behind the primary port"
+    );
     stage.drop_now().await;
 }

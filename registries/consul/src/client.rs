@@ -113,6 +113,11 @@ impl Client {
         let token = other.0.token.lock().clone();
         *self.0.token.lock() = token;
     }
+    /// Whether both are one.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
     /// How many addresses there are.
     #[must_use]
     pub fn addresses(&self) -> usize {

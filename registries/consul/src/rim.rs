@@ -78,6 +78,8 @@ pub(crate) struct Rim {
     token_at: Option<Instant>,
     token_refused: Instant,
     token_fault: Option<Reason>,
+    /// Why certificates cannot be read again; those that were read are used.
+    files_fault: Option<Reason>,
 }
 
 impl Rim {
@@ -117,6 +119,7 @@ impl Rim {
             token_at: None,
             token_refused: now,
             token_fault: None,
+            files_fault: None,
             config,
         }
     }
@@ -265,13 +268,16 @@ impl Rim {
     }
 
     fn look_at_files(&mut self) {
-        let clients =
-            std::iter::once(&self.client).chain(self.places.iter().map(|place| &place.fetch.client));
-        for client in clients {
-            // a file that is being written is read again the next time
-            if let Err(error) = client.reload(&self.config) {
-                tracing::warn!(%error, "keeps the certificates that it has");
+        let own = std::iter::once(&self.client);
+        let apart = self.places.iter().map(|place| &place.fetch.client).filter(|one| !one.is(&self.client));
+        // a file that is being written is read again the next time
+        let fault = own.chain(apart).find_map(|client| client.reload(&self.config).err());
+        let fault = fault.map(|error| Reason::new(format!("keeps the certificates that it has: {error}")));
+        if self.files_fault != fault {
+            if let Some(fault) = &fault {
+                tracing::warn!("{fault}");
             }
+            (self.files_fault, self.status_at) = (fault, Instant::now());
         }
         self.look_at_token(false);
     }
@@ -292,7 +298,9 @@ impl Rim {
         let begun = self.discovered || self.discover_at.is_some();
         match looked {
             Ok(changed) => {
-                self.token_fault = None;
+                if self.token_fault.take().is_some() {
+                    self.status_at = Instant::now();
+                }
                 if !begun {
                     self.discover_at = Some(Instant::now());
                 } else if changed {
@@ -301,7 +309,9 @@ impl Rim {
                 }
             }
             Err(fault) => {
-                self.token_fault = Some(fault.reason.clone());
+                if self.token_fault.replace(fault.reason.clone()).is_none() {
+                    self.status_at = Instant::now();
+                }
                 if !begun {
                     self.undiscovered(&fault);
                     self.token_at = self.discover_at.take();

@@ -14,7 +14,17 @@ impl ConsulConfig {
     /// machine.
     pub fn from_env(address: Option<&str>, vars: &Vars) -> Result<Self, ConfigError> {
         let ssl = flag(vars, "CONSUL_HTTP_SSL")?.unwrap_or(false);
-        let text = address.or_else(|| get(vars, "CONSUL_HTTP_ADDR")).unwrap_or("127.0.0.1:8500");
+        // Consul's own tools go back to plain HTTP for no variable where another asks for TLS
+        let secure = |text: &str| match ssl {
+            true => text
+                .split(',')
+                .map(|one| one.trim().trim_start_matches("http://"))
+                .collect::<Vec<_>>()
+                .join(","),
+            false => text.to_owned(),
+        };
+        let text = address.map(str::to_owned).or_else(|| get(vars, "CONSUL_HTTP_ADDR").map(secure));
+        let text = text.unwrap_or_else(|| "127.0.0.1:8500".to_owned());
         let addresses = text.split(',').map(|one| Address::with_default_scheme(one, ssl));
         let mut config = Self::new(addresses.collect::<Result<_, _>>()?)?;
         config.apply_env(vars)?;
@@ -89,7 +99,7 @@ mod tests {
     #[test]
     fn every_variable_has_its_effect() {
         let vars = mk_vars(&[
-            ("CONSUL_HTTP_ADDR", "a:8501,b:8501"),
+            ("CONSUL_HTTP_ADDR", "a:8501,http://b:8501"),
             ("CONSUL_HTTP_SSL", "true"),
             ("CONSUL_HTTP_SSL_VERIFY", "0"),
             ("CONSUL_HTTP_AUTH", "me:hunter2:x"),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 use tributary_model::{Delta, Mono, SourceState, SourceStatus};
+use tributary_registry_api::Reason;
 
 use super::place::Place;
 use super::{Rim, STATUS};
@@ -17,13 +18,15 @@ impl Rim {
         if periodic {
             self.status_at = at + STATUS;
         }
+        let (token, files) = (self.token_fault.as_ref(), self.files_fault.as_ref());
+        let faults = Faults { token: token.map(Reason::shared), files: files.map(Reason::shared) };
         let mut said = Vec::new();
         for place in self.places.iter_mut().filter(|place| !place.retired) {
             if !periodic && place.told.as_ref().is_some_and(|told| told.state == place.machine.state()) {
                 continue;
             }
             let report = place.machine.report(now);
-            let status = status(place, &report, now, self.token_fault.as_ref().map(|fault| fault.shared()));
+            let status = status(place, &report, now, &faults);
             if place.told.as_ref() != Some(&status) {
                 place.told = Some(status.clone());
                 said.push(Delta::Status(place.area.scope.clone(), status));
@@ -35,15 +38,26 @@ impl Rim {
     }
 }
 
-fn status(place: &Place, report: &Report, now: Mono, token: Option<Arc<str>>) -> SourceStatus {
+/// What is wrong with the files that the registry was given.
+struct Faults {
+    token: Option<Arc<str>>,
+    files: Option<Arc<str>>,
+}
+
+fn status(place: &Place, report: &Report, now: Mono, faults: &Faults) -> SourceStatus {
     let mut reason: Arc<str> = report.reason.into();
     if !matches!(report.state, SourceState::Live | SourceState::Syncing)
         && let Some(fault) = &place.fault
     {
         reason = format!("{} ({fault})", report.reason).into();
     }
-    if let (SourceState::AuthFailed, Some(token)) = (report.state, token) {
-        reason = token;
+    match (report.state, &faults.token, &faults.files) {
+        (SourceState::AuthFailed, Some(token), _) => reason = Arc::clone(token),
+        // what was read before is used until a run begins anew
+        (SourceState::Live, Some(fault), _) | (SourceState::Live, None, Some(fault)) if reason.is_empty() => {
+            reason = Arc::clone(fault);
+        }
+        _ => {}
     }
     let mode = match report.mode {
         Mode::Precise => "precise".to_owned(),

@@ -246,6 +246,34 @@ async fn a_token_file_is_read_again_when_it_changes_and_when_the_token_is_refuse
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_token_file_that_goes_is_told_while_its_token_is_used_on() {
+    let fake = Fake::start(&["dc1"]).await;
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
+    fake.know("first", "me");
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("token");
+    std::fs::write(&file, "first").unwrap();
+    let mut config = mk_config(&[&fake.url]);
+    config.auth.token = TokenSource::File(file.clone());
+    let stage = open(config).await;
+    stage.until_live().await;
+    std::fs::remove_file(&file).unwrap();
+    let reason = async || {
+        let find = |core: &tributary_core::Core| {
+            let all = core.status().remove(0).sources;
+            all.into_iter().find(|(scope, _)| scope.as_str() == "dc1").map(|(_, view)| view.status)
+        };
+        stage.handle.inspect(find).await.unwrap().unwrap().reason.to_string()
+    };
+    eventually("the file is missed", async || reason().await.contains("cannot be read")).await;
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=3));
+    until_served(&stage, "web", &FOUR[..3]).await;
+    std::fs::write(&file, "first").unwrap();
+    eventually("nothing is wrong", async || reason().await.is_empty()).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_redirect_is_not_followed() {
     let (fake, other) = (Fake::start(&["dc1"]).await, Fake::start(&["dc1"]).await);
     fake.know("hunter2", "me");

@@ -54,8 +54,8 @@ pub async fn run(live: Arc<Live>, stop: CancellationToken) {
     }
 }
 
-/// What a registry is called that is live and says of itself that it does not see all.
-const IN_PART: &str = "Live in part";
+/// What a registry is called that is live and has a reservation: that it does not see all, or misses a file.
+const IN_PART: &str = "Live with a reservation";
 
 /// Of a registry; of its scopes, where it has several, since each fails alone; and of its parts where it is live although
 /// one of them is not.
@@ -115,7 +115,7 @@ fn say(standing: &Standing) {
     let Standing { registry, part, state, reason } = standing;
     match (part, *state) {
         (None, "Live") => tracing::info!(registry, "the registry is live"),
-        (None, IN_PART) => tracing::warn!(registry, reason, "the registry is live, and does not see all"),
+        (None, IN_PART) => tracing::warn!(registry, reason, "the registry is live, with a reservation"),
         (None, _) => {
             tracing::warn!(registry, state, reason, "the registry is not live; what it said stays served");
         }

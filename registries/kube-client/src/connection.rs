@@ -6,6 +6,7 @@
 mod find;
 mod foreign;
 mod login;
+mod plugin;
 mod refusals;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use kube::config::Kubeconfig;
 use tributary_registry_api::{Credential, Reason};
 
 pub use login::Login;
+pub(crate) use plugin::trouble as plugin_trouble;
 use refusals::Refusals;
 
 /// A server that does not take a connection within this is not there.
@@ -142,7 +144,10 @@ impl Connection {
         config.write_timeout = Some(WRITE);
         let server = config.cluster_url.to_string();
         let refusals = Refusals::default();
-        let client = ClientBuilder::try_from(config).map_err(|error| unusable(&error))?;
+        let client = ClientBuilder::try_from(config).map_err(|error| match &error {
+            kube::Error::Auth(why) => unusable(&plugin_trouble(why)),
+            other => unusable(other),
+        })?;
         let client = client.with_layer(&refusals.layer()).build();
         Ok(Self { client, described: chosen.describe(at), server, login, refusals })
     }

@@ -19,6 +19,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 pub use failure::Failure;
+pub(crate) use failure::causes;
 
 use tributary_registry_api::{BackoffPolicy, SplitMix};
 

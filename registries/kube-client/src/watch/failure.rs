@@ -58,7 +58,7 @@ impl Failure {
     /// From what the client says, with its causes.
     pub(crate) fn of_client(error: &kube::Error) -> Self {
         match error {
-            kube::Error::Auth(why) => Self::Unauthorized(causes(why)),
+            kube::Error::Auth(why) => Self::Unauthorized(crate::connection::plugin_trouble(why)),
             kube::Error::Service(why) => Self::Unreachable(causes(why.as_ref())),
             other => Self::Unreachable(causes(other)),
         }
@@ -112,7 +112,7 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 /// An error with all its causes in one line; a cause that only repeats what was said is left out.
-fn causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {

@@ -134,13 +134,15 @@ impl Rim {
             self.surround();
         }
         deltas.extend(self.exporter.iter_mut().flat_map(Exporter::news));
-        let status = self.standing.status(self.index.details());
+        let details = self.index.details();
+        let status = self.standing.status(details.clone());
         if status.state != SourceState::Live {
             // watches that go on do not make up for a credential or a right that was lost
             deltas.retain(|delta| !matches!(delta, Delta::Progress(_)));
         }
         if self.told.as_ref() != Some(&status) {
-            deltas.push(Delta::Status(self.index.inputs().options.scope.clone(), status.clone()));
+            let now = self.standing.now(details);
+            deltas.push(Delta::Status(self.index.inputs().options.scope.clone(), now));
             self.told = Some(status);
         }
         if deltas.is_empty() { !out.is_closed() } else { out.send_all(deltas) }

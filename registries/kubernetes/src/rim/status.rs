@@ -6,14 +6,33 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use tributary_model::{SourcePart, SourceState, SourceStatus};
 
 use super::feed::Feeds;
 use crate::input::{Feed, Kind};
 
+/// What a feed said of itself, and when.
+struct Said {
+    part: SourcePart,
+    at: Instant,
+}
+
+impl Said {
+    /// As it is at that time: it has lasted longer by then, and the next try is nearer.
+    fn by(&self, now: Instant) -> SourcePart {
+        let passed = now.saturating_duration_since(self.at);
+        SourcePart {
+            lasted: self.part.lasted.saturating_add(passed),
+            retry_in: self.part.retry_in.map(|left| left.saturating_sub(passed)),
+            ..self.part.clone()
+        }
+    }
+}
+
 /// What each feed said of itself last.
 pub(super) struct Standing {
-    parts: BTreeMap<Feed, SourcePart>,
+    parts: BTreeMap<Feed, Said>,
     optional: BTreeMap<Kind, bool>,
     server: Arc<str>,
     credential: Arc<str>,
@@ -22,7 +41,9 @@ pub(super) struct Standing {
 
 impl Standing {
     pub(super) fn new(feeds: &Feeds) -> Self {
-        let part = |plural: &str| SourcePart { name: plural.into(), ..SourcePart::default() };
+        let at = Instant::now();
+        let part =
+            |plural: &str| Said { part: SourcePart { name: plural.into(), ..SourcePart::default() }, at };
         Self {
             parts: feeds.planned.iter().map(|p| (p.feed.clone(), part(p.resource.plural))).collect(),
             optional: feeds.planned.iter().map(|p| (p.feed.kind, p.resource.optional)).collect(),
@@ -33,15 +54,27 @@ impl Standing {
     }
     /// A feed said how it is doing.
     pub(super) fn say(&mut self, feed: &Feed, part: SourcePart) {
-        self.parts.insert(feed.clone(), part);
+        self.parts.insert(feed.clone(), Said { part, at: Instant::now() });
     }
     /// An audit found lost events.
     pub(super) const fn healed(&mut self, lost: u64) {
         self.healed = self.healed.saturating_add(lost);
     }
-    /// The whole, with what else is told of the cluster.
+    /// The whole as it was said, with what else is told of the cluster: as long as nobody says anything, the same.
     pub(super) fn status(&self, of_cluster: Vec<(Arc<str>, Arc<str>)>) -> SourceStatus {
-        let kinds = self.kinds();
+        self.whole(of_cluster, |said| said.part.clone())
+    }
+    /// The whole as it is now, to be told.
+    pub(super) fn now(&self, of_cluster: Vec<(Arc<str>, Arc<str>)>) -> SourceStatus {
+        let now = Instant::now();
+        self.whole(of_cluster, |said| said.by(now))
+    }
+    fn whole(
+        &self,
+        of_cluster: Vec<(Arc<str>, Arc<str>)>,
+        part: impl Fn(&Said) -> SourcePart,
+    ) -> SourceStatus {
+        let kinds = self.kinds(part);
         let is_optional = |kind: &Kind| self.optional.get(kind).copied().unwrap_or_default();
         let required = kinds.iter().filter(|(kind, _)| !is_optional(kind)).map(|(_, part)| part);
         let worst = required.max_by_key(|part| rank(part.state));
@@ -71,18 +104,18 @@ impl Standing {
     }
 
     /// A part per kind: the worst of its feeds, which says where it is where it is one of several.
-    fn kinds(&self) -> BTreeMap<Kind, SourcePart> {
+    fn kinds(&self, part: impl Fn(&Said) -> SourcePart) -> BTreeMap<Kind, SourcePart> {
         let mut kinds: BTreeMap<Kind, SourcePart> = BTreeMap::new();
-        for (feed, part) in &self.parts {
-            let named = || match (&feed.namespace, is_trouble(part)) {
-                (Some(namespace), true) => {
+        for (feed, said) in &self.parts {
+            let named = || match (&feed.namespace, part(said)) {
+                (Some(namespace), part) if is_trouble(&part) => {
                     let reason = format!("{} (in {namespace})", part.reason).into();
-                    SourcePart { reason, ..part.clone() }
+                    SourcePart { reason, ..part }
                 }
-                _ => part.clone(),
+                (_, part) => part,
             };
             match kinds.get_mut(&feed.kind) {
-                Some(held) if rank(held.state) >= rank(part.state) => {}
+                Some(held) if rank(held.state) >= rank(said.part.state) => {}
                 Some(held) => *held = named(),
                 None => drop(kinds.insert(feed.kind, named())),
             }
@@ -160,6 +193,23 @@ mod tests {
         }
         let status = standing.status(Vec::new());
         assert_eq!((status.parts.len(), &*status.reason), (1, "403 (in b)"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_part_grows_older_although_others_speak() {
+        let secs = std::time::Duration::from_secs;
+        let (pods, services) = (Feed::all(Kind::Pod), Feed::all(Kind::Service));
+        let mut standing = mk_standing(&[(pods.clone(), false), (services.clone(), false)]);
+        let refused = mk_part("pods", SourceState::AuthFailed, "401");
+        standing.say(&pods, SourcePart { lasted: secs(5), retry_in: Some(secs(12)), ..refused });
+        let said = standing.status(Vec::new());
+        tokio::time::advance(secs(10)).await;
+        assert_eq!(standing.status(Vec::new()), said, "that time passes is nothing to tell");
+        standing.say(&services, mk_part("services", SourceState::Live, ""));
+        let now = standing.now(Vec::new());
+        let part = now.parts.iter().find(|part| &*part.name == "pods").unwrap();
+        assert_eq!((part.lasted, part.retry_in), (secs(15), Some(secs(2))));
+        assert_eq!((now.state, now.retry_in), (SourceState::AuthFailed, Some(secs(2))));
     }
 
     #[test]

@@ -123,6 +123,9 @@ fn errors_name_file_line_and_field() {
         ),
         ("writes: [services]\n", "TRB0102 t.yaml:3:10: writes[0]: `services` is not one of: addresses, "),
         ("systemNamespace: a/b\n", "TRB0102 t.yaml:3:1: systemNamespace: "),
+        ("settings: {domain: 'bad domain'}\n", "TRB0102 t.yaml:3:12: settings.domain: "),
+        ("settings: {domain: corp.test.}\n", "TRB0102 t.yaml:3:12: settings.domain: "),
+        ("settings: {trustDomain: 'a/b'}\n", "TRB0102 t.yaml:3:12: settings.trustDomain: `a/b` is not"),
         ("revision: a b\n", "TRB0102 t.yaml:3:1: revision: `a b` is not the value of a label"),
         (
             "xds:\n  listen: 0.0.0.0:15010\n",

@@ -146,7 +146,25 @@ impl Rules<'_> {
         Ok(())
     }
 
+    fn domains(&self, config: &Config) -> Result<(), Failure> {
+        if let Some(domain) = &config.settings.domain {
+            let found = Hostname::new(domain).map_err(|e| self.invalid("settings.domain", e))?;
+            if found.as_str() != domain.to_ascii_lowercase() {
+                return Err(self.invalid("settings.domain", format!("write `{found}`")));
+            }
+        }
+        let fine = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
+        match &config.settings.trust_domain {
+            Some(domain) if domain.is_empty() || domain.len() > 255 || !domain.bytes().all(fine) => {
+                let why = format!("`{domain}` is not 1 to 255 letters, digits, `-`, `.` and `_`");
+                Err(self.invalid("settings.trustDomain", why))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn settings(&self, config: &Config) -> Result<(), Failure> {
+        self.domains(config)?;
         for word in config.settings.default_export.iter().flatten() {
             if !matches!(word.as_str(), "*" | "." | "~") {
                 Namespace::new(word).map_err(|e| self.invalid("settings.defaultExport", e))?;

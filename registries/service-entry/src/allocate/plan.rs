@@ -27,6 +27,26 @@ pub(crate) struct Write {
     pub(crate) addresses: Vec<(Arc<str>, IpAddr)>,
 }
 
+impl Write {
+    /// Its addresses from now on, for people.
+    pub(crate) fn gives(&self) -> String {
+        listed(self.addresses.iter().map(|(host, ip)| format!("{host} {ip}")))
+    }
+    /// Those that it had.
+    pub(crate) fn was_given(&self) -> String {
+        listed(self.was.given.iter().map(|(host, value)| format!("{host} {value}")))
+    }
+}
+
+/// So many are told of one entry.
+const TOLD: usize = 16;
+
+fn listed(mut all: impl Iterator<Item = String>) -> String {
+    let told: Vec<String> = all.by_ref().take(TOLD).collect();
+    let more = if all.next().is_some() { ", …" } else { "" };
+    format!("{}{more}", told.join(", "))
+}
+
 /// Where the search for a free address goes on, by family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Cursors {

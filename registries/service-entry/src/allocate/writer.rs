@@ -82,7 +82,11 @@ impl Writer {
 
     fn done(&mut self, write: &Write, outcome: Outcome) {
         let why = match outcome {
-            Ok(()) => return,
+            Ok(()) => {
+                let (entry, was, now) = (&write.name, write.was_given(), write.gives());
+                tracing::info!(%entry, was, now, "the addresses of a ServiceEntry are written");
+                return;
+            }
             // the object is not what it was any more; the watch says what it is
             Err(Failure::Conflict(why)) => self.overtaken(write).then_some(why),
             Err(refused) => Some(refused.to_string()),

@@ -167,3 +167,19 @@ fn no_more_is_planned_than_there_is_room_for() {
     let all = plan(parties(), &Ranges::default(), &mut Cursors::default(), 3);
     assert_eq!((all.writes.len(), all.whole), (3, true));
 }
+
+#[test]
+fn what_is_written_is_told_with_what_was_there() {
+    let hosts: Vec<String> = (0..40).map(|i| format!("h{i}.test")).collect();
+    let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+    let write = |row: &Row<'_>| {
+        let (name, was) = (ObjectName::new("shop", row.name), claim(row));
+        let addresses = was.hosts.iter().map(|host| (Arc::clone(host), "240.240.0.1".parse().unwrap()));
+        Write { name, addresses: addresses.collect(), was: Arc::clone(&was) }
+    };
+    let moved = write(&Row { hosts: &["a.test"], given: &[("a.test", "240.240.0.9")], ..Row::default() });
+    assert_eq!((&*moved.was_given(), &*moved.gives()), ("a.test 240.240.0.9", "a.test 240.240.0.1"));
+    let many = write(&Row { hosts: &hosts, ..Row::default() });
+    assert_eq!((many.was_given().len(), many.gives().matches("240.240.0.1").count()), (0, TOLD));
+    assert!(many.gives().ends_with(", …"), "{}", many.gives());
+}

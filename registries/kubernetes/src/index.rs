@@ -216,6 +216,8 @@ impl Index {
         self.around_stale = false;
         Some(self.inputs.surroundings())
     }
+    /// The detail that lists what of the mesh configuration has no effect.
+    pub const NOT_HONOURED: &str = "mesh configuration that is not honoured";
     /// What a person may ask of the cluster, as name and value, for its status.
     #[must_use]
     pub fn details(&self) -> Vec<(Arc<str>, Arc<str>)> {
@@ -223,7 +225,7 @@ impl Index {
         let network = network.map(|said| format!("{} ({})", said.network, said.place).into());
         let mesh = self.inputs.mesh();
         let ignored = (!mesh.ignored.is_empty()).then(|| mesh.ignored.join(", ").into());
-        let named = [("network", network), ("mesh configuration that is not honoured", ignored)];
+        let named = [("network", network), (Self::NOT_HONOURED, ignored)];
         named.into_iter().filter_map(|(name, value)| Some((Arc::from(name), value?))).collect()
     }
 

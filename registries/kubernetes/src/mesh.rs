@@ -126,15 +126,20 @@ impl Mesh {
     /// What is not valid, in one line; `None` where all is.
     #[must_use]
     pub fn complaint(&self) -> Option<String> {
-        let mut words: Vec<String> = Vec::new();
-        for fault in self.faults.iter() {
-            match words.last_mut() {
-                // a document that cannot be read at all is one fault of all its parts
-                Some(last) if last.ends_with(&*fault.why) => {}
-                _ => words.push(format!("{}: {}", fault.field.as_str(), fault.why)),
+        let (of_mesh, others): (Vec<&Fault>, Vec<&Fault>) =
+            self.faults.iter().partition(|fault| Field::OF_MESH.contains(&fault.field));
+        let words = |fault: &&Fault| format!("{}: {}", fault.field.as_str(), fault.why);
+        let mut all: Vec<String> = match of_mesh.first() {
+            // a document that cannot be read at all is one fault of all its parts
+            Some(first)
+                if of_mesh.len() == Field::OF_MESH.len() && of_mesh.iter().all(|f| f.why == first.why) =>
+            {
+                vec![format!("mesh: {}", first.why)]
             }
-        }
-        (!words.is_empty()).then(|| words.join("; "))
+            _ => of_mesh.iter().map(words).collect(),
+        };
+        all.extend(others.iter().map(words));
+        (!all.is_empty()).then(|| all.join("; "))
     }
 }
 

@@ -109,6 +109,7 @@ fn a_document_that_cannot_be_read_is_one_complaint() {
     for text in ["a: [", "- a", "a: 1\na: 2", &"x".repeat((1 << 20) + 1)] {
         let complaint = mesh(text).complaint().unwrap();
         assert_eq!(complaint.matches("; ").count(), 0, "{complaint}");
+        assert!(complaint.starts_with("mesh: "), "no field is to blame: {complaint}");
     }
     for text in ["", "null", "{}", "# nothing\n"] {
         assert_eq!(mesh(text), Mesh::default(), "{text:?}");

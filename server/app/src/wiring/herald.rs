@@ -32,9 +32,12 @@ struct Standing {
     reason: String,
 }
 
-/// What was said last, by registry and part.
+/// What was said last, by registry and part, and of details by registry.
 #[derive(Debug, Default)]
-struct Herald(BTreeMap<(String, Option<String>), &'static str>);
+struct Herald {
+    standings: BTreeMap<(String, Option<String>), &'static str>,
+    ignored: BTreeMap<String, Arc<str>>,
+}
 
 /// Looks until the server stops.
 pub async fn run(live: Arc<Live>, stop: CancellationToken) {
@@ -49,6 +52,9 @@ pub async fn run(live: Arc<Live>, stop: CancellationToken) {
         let Ok(all) = live.handle.inspect(tributary_core::Core::status).await else { return };
         let (kinds, runs) = (live.kinds(), live.handle.runs());
         let configured = all.iter().filter(|status| kinds.contains_key(status.id.name.as_str()));
+        for (registry, what) in herald.ignored(configured.clone().filter_map(ignored)) {
+            tracing::warn!(registry, what = &*what, "of the mesh configuration this is not honoured");
+        }
         let now = configured.flat_map(|status| standings(status, runs.get(&status.id.name))).collect();
         herald.news(now).iter().for_each(say);
     }
@@ -87,11 +93,25 @@ fn scopes(status: &RegistryStatus) -> Vec<Standing> {
     if all.len() > 1 { all } else { Vec::new() }
 }
 
+/// What of a cluster's mesh configuration has no effect here.
+fn ignored(status: &RegistryStatus) -> Option<(String, Arc<str>)> {
+    let mut details = status.sources.values().flat_map(|source| source.status.details.iter());
+    let (_, what) = details.find(|(name, _)| &**name == tributary_kubernetes::Index::NOT_HONOURED)?;
+    Some((status.id.name.to_string(), Arc::clone(what)))
+}
+
 impl Herald {
+    /// What is to be said of it: a list that is another one than was said last.
+    fn ignored(&mut self, now: impl Iterator<Item = (String, Arc<str>)>) -> Vec<(String, Arc<str>)> {
+        let other = |(registry, what): &(String, Arc<str>)| self.ignored.get(registry) != Some(what);
+        let news: Vec<_> = now.filter(other).collect();
+        self.ignored.extend(news.iter().cloned());
+        news
+    }
     /// What is to be said: a state that is another one than was said last. One that is still being found out is
     /// none, and a part is told of only where it fails or is well again.
     fn news(&mut self, now: Vec<Standing>) -> Vec<Standing> {
-        let known = std::mem::take(&mut self.0);
+        let known = std::mem::take(&mut self.standings);
         let mut news = Vec::new();
         for standing in now {
             let key = (standing.registry.clone(), standing.part.clone());
@@ -102,7 +122,7 @@ impl Herald {
                 (before, state) => before != Some(state),
             };
             let told = if standing.state == "Syncing" { before } else { Some(standing.state) };
-            self.0.extend(told.map(|state| (key, state)));
+            self.standings.extend(told.map(|state| (key, state)));
             if is_said {
                 news.push(standing);
             }
@@ -205,6 +225,13 @@ mod tests {
         let both = [directory, ("dc1", SourceState::Live, ""), ("dc2", SourceState::Unreachable, "no path")];
         let each = [("dc1".to_owned(), "Live"), ("dc2".to_owned(), "Unreachable")];
         assert_eq!(told(&both), [&[own("Unreachable")], &each[..]].concat());
+    }
+
+    #[test]
+    fn what_is_ignored_is_listed_once() {
+        let mut herald = Herald::default();
+        let mut told = |what: &str| herald.ignored([("k".to_owned(), what.into())].into_iter()).len();
+        assert_eq!([told("a"), told("a"), told("a, b"), told("a, b")], [1, 0, 1, 0]);
     }
 
     #[test]

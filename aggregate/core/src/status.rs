@@ -118,7 +118,7 @@ impl Core {
 
     fn registry_status(&self, registry: &Registry) -> RegistryStatus {
         let shards = self.world.shards.of(&registry.id.name);
-        let own = |id: ShardId| shards.iter().any(|(_, s)| *s == id);
+        let own = |id| self.world.shards.get(id).is_some_and(|i| i.shard.registry.name == registry.id.name);
         RegistryStatus {
             id: Arc::clone(&registry.id),
             generation: registry.run.generation,

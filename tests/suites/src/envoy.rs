@@ -54,19 +54,9 @@ impl Envoy {
     }
 
     async fn answers(&mut self) -> Result<()> {
-        let deadline = tokio::time::Instant::now() + STARTS_WITHIN;
-        loop {
-            self.process.check_running()?;
-            let admin = self.admin;
-            let ask = || http_client::get_text(admin, "/server_info");
-            match eventually("the admin port of envoy", Duration::from_millis(200), ask).await {
-                Ok(_) => return Ok(()),
-                Err(error) if tokio::time::Instant::now() > deadline => {
-                    return Err(error.context(self.process.tail()));
-                }
-                Err(_) => {}
-            }
-        }
+        let admin = self.admin;
+        let ask = async || http_client::get_text(admin, "/server_info").await.map(drop);
+        self.process.until("the admin port of envoy", STARTS_WITHIN, ask).await
     }
 
     /// Where its admin port is.

@@ -15,7 +15,7 @@ use envoy_types::pb::envoy::config::core::v3::socket_address::PortSpecifier;
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
 use envoy_types::pb::envoy::config::endpoint::v3::{ClusterLoadAssignment, LbEndpoint};
 use prost::Message;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use crate::ads::answer::Item;
 use crate::ads::{CDS, EDS, LDS};
@@ -83,7 +83,7 @@ impl Follower {
         within: Duration,
         mut holds: impl FnMut(&Self) -> Option<T>,
     ) -> Result<T> {
-        let deadline = Instant::now() + within;
+        let deadline = crate::wait::deadline(within);
         loop {
             if let Some(value) = holds(self) {
                 return Ok(value);

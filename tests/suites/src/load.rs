@@ -121,6 +121,16 @@ impl Load {
         (tally.answered() + tally.failed) as f64 / self.began.elapsed().as_secs_f64()
     }
 
+    /// Waits until this many requests a second were made since the start: what a busy machine held up is made up for
+    /// as soon as it can be. Gives how many they were.
+    pub async fn keeps(&self, per_second: f64, within: Duration) -> Result<f64> {
+        crate::eventually(&format!("{per_second} requests a second"), within, || async {
+            let rate = self.rate();
+            if rate >= per_second { Ok(rate) } else { bail!("only {rate} were made") }
+        })
+        .await
+    }
+
     /// Waits until `backend` has answered `more` further requests.
     pub async fn reaches(&self, backend: &str, more: u64, within: Duration) -> Result<()> {
         let goal = self.tally().of(backend) + more;

@@ -11,6 +11,8 @@ use crate::grpc::Calls;
 use crate::{Backend, Envoy, GrpcClient, Load, LoadPlan, Tally};
 
 const STEP_WITHIN: Duration = Duration::from_secs(20);
+/// The part of the planned rate that a load must have kept when the moves are over.
+const KEPT: f64 = 5.0 / 6.0;
 /// Answers of a new backend before its elder goes, and of others before one counts as unused.
 const ENOUGH: u64 = 5;
 /// Answers of a new backend after its elder has gone from Envoy's main thread: two on each connection, so that
@@ -78,7 +80,7 @@ where
         old.close().await;
         old = new;
     }
-    let rate = load.rate();
+    let rate = load.keeps(KEPT * f64::from(plan.per_second), STEP_WITHIN).await?;
     Ok(Moved { tally: load.finish().await, seen_after, rate })
 }
 

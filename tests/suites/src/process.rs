@@ -9,6 +9,9 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 use tempfile::TempDir;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::wait;
 
 const TAIL: usize = 40;
 
@@ -84,6 +87,26 @@ impl Process {
         }
     }
 
+    /// Waits until `probe` is `Ok`; fails at once, with what the child said last, if that has ended.
+    pub async fn until(
+        &mut self,
+        what: &str,
+        within: Duration,
+        mut probe: impl AsyncFnMut() -> Result<()>,
+    ) -> Result<()> {
+        let deadline = wait::deadline(within);
+        loop {
+            self.check_running()?;
+            match probe().await {
+                Ok(()) => return Ok(()),
+                Err(error) if Instant::now() > deadline => {
+                    return Err(error.context(format!("{what}: not within {within:?}\n{}", self.tail())));
+                }
+                Err(_) => sleep(wait::STEP).await,
+            }
+        }
+    }
+
     /// Fails while a thread of the child still runs after a [`Signal::STOP`]: the kernel stops each one when it is
     /// next on a processor, which on a loaded machine is after `kill` returned.
     pub fn check_stopped(&self) -> Result<()> {
@@ -104,7 +127,7 @@ impl Process {
 
     /// Waits for the child to end by itself.
     pub async fn ended(&mut self, within: Duration) -> Result<ExitStatus> {
-        match tokio::time::timeout(within, self.child.wait()).await {
+        match timeout_at(wait::deadline(within), self.child.wait()).await {
             Ok(status) => status.context("wait for the child"),
             Err(_) => bail!("{} still runs after {within:?}; its last words:\n{}", self.name, self.tail()),
         }

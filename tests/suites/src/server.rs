@@ -9,9 +9,8 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use http::StatusCode;
 use tokio::process::Command;
-use tokio::time::Instant;
 
-use crate::{Authority, Identity, Process, eventually, http_client, tools};
+use crate::{Authority, Identity, Process, http_client, tools};
 
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 
@@ -108,21 +107,14 @@ impl TestServer {
 
     /// Waits until the server says that it is ready; fails at once if it ends.
     pub async fn ready(&mut self, within: Duration) -> Result<()> {
-        let deadline = Instant::now() + within;
-        loop {
-            self.process.check_running()?;
-            let admin = self.admin;
-            let ask = || async move {
+        let admin = self.admin;
+        self.process
+            .until("tributary to be ready", within, async || {
                 let (status, body) = http_client::get(admin, "/readyz?verbose").await?;
                 ensure!(status == StatusCode::OK, "readyz answered {status}: {body}");
                 Ok(())
-            };
-            match eventually("tributary to be ready", Duration::from_millis(200), ask).await {
-                Ok(()) => return Ok(()),
-                Err(error) if Instant::now() > deadline => return Err(error.context(self.process.tail())),
-                Err(_) => {}
-            }
-        }
+            })
+            .await
     }
 
     /// Where it serves xDS.

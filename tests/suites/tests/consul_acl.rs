@@ -5,7 +5,7 @@ mod consul_support;
 use std::time::Duration;
 
 use anyhow::Result;
-use consul_support::{addresses, at, held, says, served};
+use consul_support::{addresses, at, none_held, says, served};
 use tributary_suites::consul::{Consul, ConsulOptions};
 use tributary_suites::{ServerOptions, TestServer, eventually};
 
@@ -89,12 +89,7 @@ async fn a_token_that_sees_less_than_the_last_one_takes_nothing_away() -> Result
     .await?;
     consul.deregister("n1", "pay-1").await?;
     served(&server, "pay", &[], SOON).await?;
-    eventually("nothing to be held", SOON, || async {
-        let held = held(&server).await?;
-        anyhow::ensure!(held == 0, "{held} are");
-        Ok(())
-    })
-    .await
+    none_held(&server, SOON).await
 }
 
 #[tokio::test]

@@ -76,6 +76,16 @@ pub(crate) async fn held(server: &TestServer) -> Result<usize> {
     Ok(registry(server).await?["held"].as_array().map_or(0, Vec::len))
 }
 
+/// Waits until nothing is held any more.
+pub(crate) async fn none_held(server: &TestServer, within: Duration) -> Result<()> {
+    eventually("nothing to be held", within, || async {
+        let held = held(server).await?;
+        ensure!(held == 0, "{held} are");
+        Ok(())
+    })
+    .await
+}
+
 /// Waits until what the server says of its registry has this text in it.
 pub(crate) async fn says(server: &TestServer, text: &str, within: Duration) -> Result<()> {
     eventually(&format!("the registry to say {text:?}"), within, || async {

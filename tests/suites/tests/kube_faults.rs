@@ -139,7 +139,7 @@ async fn a_credential_that_is_revoked_shows_and_its_renewal_is_taken_up() -> Res
 }
 
 /// The API server takes a token for 60 s more than it says.
-const ENDS_SOON: SignedDuration = SignedDuration::from_secs(-35);
+const ENDS_SOON: SignedDuration = SignedDuration::from_secs(-15);
 const REGISTRIES: [&str; 2] = ["kubernetes", "kubernetes-entries"];
 
 /// Nobody takes it back: it ends by itself, under both registries, and takes nothing along.

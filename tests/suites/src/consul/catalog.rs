@@ -1,11 +1,17 @@
-//! The catalog as tests write it: instances with their checks, put and taken by node.
+//! The catalog as tests write it: instances with their checks, put and taken by node. On a busy machine servers
+//! elect another leader now and then and refuse to write meanwhile: what is written here is written again until one
+//! has taken it, which changes nothing where it has.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::Consul;
+use crate::eventually;
+
+const SOON: Duration = Duration::from_secs(20);
 
 /// An instance of a service on a node, as the catalog takes it. Two of one id are two instances where their nodes
 /// differ.
@@ -25,7 +31,7 @@ pub fn mk_check(id: &str, node: &str, check: &str, status: &str) -> Value {
 impl Consul {
     /// Puts an instance (or what else the catalog registers) in place of the one of its node and id.
     pub async fn register(&self, registration: &Value) -> Result<()> {
-        self.rest().put("/v1/catalog/register", registration).await.map(drop)
+        self.take("register", registration).await
     }
 
     /// [`mk_instance`], registered.
@@ -35,13 +41,12 @@ impl Consul {
 
     /// Takes an instance away.
     pub async fn deregister(&self, node: &str, id: &str) -> Result<()> {
-        let gone = json!({"Node": node, "ServiceID": id});
-        self.rest().put("/v1/catalog/deregister", &gone).await.map(drop)
+        self.take("deregister", &json!({"Node": node, "ServiceID": id})).await
     }
 
     /// Takes a node away with all that is on it.
     pub async fn deregister_node(&self, node: &str) -> Result<()> {
-        self.rest().put("/v1/catalog/deregister", &json!({"Node": node})).await.map(drop)
+        self.take("deregister", &json!({"Node": node})).await
     }
 
     /// Sets a check of an instance that is registered.
@@ -58,8 +63,14 @@ impl Consul {
         if on {
             return self.check(id, node, &check, "critical").await;
         }
-        let gone = json!({"Node": node, "CheckID": check});
-        self.rest().put("/v1/catalog/deregister", &gone).await.map(drop)
+        self.take("deregister", &json!({"Node": node, "CheckID": check})).await
+    }
+
+    async fn take(&self, word: &str, what: &Value) -> Result<()> {
+        eventually("Consul to take a change", SOON, || async {
+            self.rest().put(&format!("/v1/catalog/{word}"), what).await.map(drop)
+        })
+        .await
     }
 
     async fn address_of(&self, node: &str) -> Result<Value> {

@@ -52,7 +52,7 @@ impl Marks {
             format!("10.255.255.1:{number} {number}/"),
             format!("10.255.255.2:{number} eu/{number}"),
         ]);
-        let deadline = Instant::now() + SOON;
+        let deadline = crate::wait::deadline(SOON);
         loop {
             client.settle(Duration::from_millis(20)).await?;
             let told = told(client, &outbound(number, HOST))?;

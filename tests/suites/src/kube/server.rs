@@ -1,6 +1,7 @@
 //! The API server's process: its files, flags and life.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -50,6 +51,7 @@ pub struct ApiServer {
     api: KubeApi,
     signer: Signer,
     folder: TempDir,
+    kubeconfigs: AtomicU64,
 }
 
 impl ApiServer {
@@ -87,7 +89,8 @@ impl ApiServer {
         let certificate = certificate(&daemon, folder.path()).await?;
         let url = format!("https://127.0.0.1:{port}");
         let rest = Rest::tls(&url, &certificate, None)?.header("authorization", &bearer(ADMIN));
-        let server = Self { daemon, etcd, url, api: KubeApi::new(rest), signer, folder };
+        let kubeconfigs = AtomicU64::new(0);
+        let server = Self { daemon, etcd, url, api: KubeApi::new(rest), signer, folder, kubeconfigs };
         server.ready().await?;
         Ok(server)
     }
@@ -129,7 +132,8 @@ impl ApiServer {
     /// A kubeconfig file with this login; each call writes a new one, which lives as long as the server.
     pub fn kubeconfig(&self, login: &Login) -> Result<PathBuf> {
         let text = login.kubeconfig(&self.url, &self.certificate()?, "default");
-        let count = std::fs::read_dir(self.folder.path())?.count();
+        // Counted, since tests that share a server ask for theirs at the same time.
+        let count = self.kubeconfigs.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.path().join(format!("kubeconfig-{count}.yaml"));
         std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
         Ok(path)

@@ -60,7 +60,7 @@ async fn scenario_13_a_slow_reader_delays_nobody() -> Result<()> {
             slowest = slowest.max(change_reaches(&world, client, &entry, last).await?);
         }
     }
-    ensure!(slowest < Duration::from_secs(2), "a change took {slowest:?} beside readers that do not read");
+    ensure!(slowest < Duration::from_secs(5), "a change took {slowest:?} beside readers that do not read");
     // Nothing piles up for the slow ones: forty generations later they cost what they cost.
     let grown = world.server.resident()?.saturating_sub(before);
     ensure!(grown < 32 << 20, "the server grew by {grown} bytes while nobody read");

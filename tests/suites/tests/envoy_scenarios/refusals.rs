@@ -23,7 +23,12 @@ async fn taken_port(variant: Variant) -> Result<()> {
     })
     .await?;
     ensure!(nack.contains(&taken.to_string()), "the client's own words are not shown: {nack}");
-    assert!(envoy.listeners().await?.contains(&format!("127.0.0.1_{good}")), "the good one was not applied");
+    eventually("the good one to be applied", SOON, || async {
+        let listeners = envoy.listeners().await?;
+        ensure!(listeners.contains(&format!("127.0.0.1_{good}")), "there are {listeners:?}");
+        Ok(())
+    })
+    .await?;
     // The stream lives: endpoints still move on it.
     world.put(&Entry::http("good.test", good).at(nowhere(9)))?;
     envoy.has_hosts(&outbound(good, "good.test"), &[nowhere(9)], SOON).await?;
@@ -65,11 +70,13 @@ async fn refused_endpoints(variant: Variant) -> Result<()> {
     .await?;
     let (status, table, _) = world.server.command(&["get", "clients", "-o", "json"]).await?;
     ensure!(status.success() && table.contains("not these endpoints"), "{status}: {table}");
-    let log = world.server.process().output();
-    ensure!(
-        log.contains("not these endpoints") && log.contains("TRB0604"),
-        "the log has no word of it:\n{log}"
-    );
+    let process = world.server.process();
+    eventually("the log to tell of it", SOON, || async {
+        let log = process.output();
+        ensure!(log.contains("not these endpoints") && log.contains("TRB0604"), "it says:\n{log}");
+        Ok(())
+    })
+    .await?;
     client.expect_nothing(QUIET).await?;
     world.put(&Entry::http("svc-1.test", 80).at(nowhere(5)))?;
     client.expect(EDS, &[&entry.cluster()], SOON).await?;

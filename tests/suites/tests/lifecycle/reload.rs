@@ -27,8 +27,13 @@ async fn a_bad_reload_keeps_what_runs_and_shows_it() -> Result<()> {
         Ok(())
     })
     .await?;
-    let log = server.process().output();
-    ensure!(log.contains("TRB0105") && log.contains("regstries"), "the log does not name the field:\n{log}");
+    let process = server.process();
+    eventually("the log to name the field", SOON, || async {
+        let log = process.output();
+        ensure!(log.contains("TRB0105") && log.contains("regstries"), "it says:\n{log}");
+        Ok(())
+    })
+    .await?;
     let shown = server.debug("config").await?.to_string();
     ensure!(shown.contains("regstries"), "/debug/config does not show it: {shown}");
     files.put("svc.yaml", &svc(&[nowhere(2)]).yaml())?;

@@ -23,7 +23,7 @@ use crate::read;
 
 const SOON: Duration = Duration::from_secs(20);
 /// How long a check may take to hold.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a client may be silent before what it holds is looked at.
 const PAUSE: Duration = Duration::from_millis(30);
 

@@ -57,6 +57,9 @@ metrics! {
     REGISTRY_GENERATION Gauge "registry_generation" ["registry"] "Run of a registry that is served";
     REGISTRY_FAILURES Gauge "registry_failures" ["registry"] "How many runs of a registry have failed in a row";
     REGISTRY_PROBLEMS Gauge "registry_problems" ["registry"] "Objects that are quarantined";
+    SOURCE_LIVE Gauge "source_live" ["registry", "scope"] "Whether a part of a registry that fails as one, such as a datacenter, is followed";
+    SOURCE_MODE Gauge "source_mode" ["registry", "scope", "mode"] "1 for the way in which a part of a registry is followed, where there are several";
+    SOURCE_DETAIL Gauge "source_detail" ["registry", "scope", "detail"] "What a part of a registry tells in numbers, by the names of `tributary get registries -o wide`";
     SERVICES Gauge "services" ["registry"] "Services that a registry declares";
     ENDPOINTS Gauge "endpoints" ["registry", "health"] "Endpoints of a registry, by health";
     GUARD_HELD Gauge "guard_held" ["registry"] "Removals that are held until their source confirms them";

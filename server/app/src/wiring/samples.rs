@@ -9,6 +9,7 @@ use tributary_xds::pushes::Pushes;
 
 use super::report::STATES;
 use crate::admin::metrics::{self as m, Sample};
+use crate::document::registries::SourceItem;
 use crate::document::{ClientItem, RegistryItem, endpoints};
 use crate::reload::Reloads;
 
@@ -131,6 +132,21 @@ fn of_registry(registry: &RegistryItem, out: &mut Vec<Sample>) {
         (m::GUARD_HELD, registry.held.len() as u64),
     ];
     out.extend(gauges.map(|(info, value)| Sample::new(info, &[name], number(value))));
+    registry.sources.iter().for_each(|source| of_source(name, source, out));
+}
+
+/// What is told in words has no metric, but for the mode.
+fn of_source(registry: &str, source: &SourceItem, out: &mut Vec<Sample>) {
+    let scope = source.scope.as_str();
+    out.push(Sample::new(m::SOURCE_LIVE, &[registry, scope], flag(source.state == "Live")));
+    for detail in &source.details {
+        if detail.name == "mode" {
+            let mode = detail.value.split(':').next().unwrap_or_default();
+            out.push(Sample::new(m::SOURCE_MODE, &[registry, scope, mode], 1.0));
+        } else if let Ok(value) = detail.value.parse::<u64>() {
+            out.push(Sample::new(m::SOURCE_DETAIL, &[registry, scope, &detail.name], number(value)));
+        }
+    }
 }
 
 fn of_clients(clients: &[ClientItem], out: &mut Vec<Sample>) {
@@ -156,4 +172,30 @@ fn flag(value: bool) -> f64 {
 
 fn number(value: u64) -> f64 {
     value as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::registries::DetailItem;
+
+    #[test]
+    fn a_source_is_live_or_not_and_its_numbers_are_told() {
+        let detail = |(name, value): (&str, &str)| DetailItem { name: name.into(), value: value.into() };
+        let details = [("mode", "doorbell: too many"), ("overloads", "3"), ("address", "http://c:8500")];
+        let source = SourceItem {
+            scope: "dc1".into(),
+            state: "Unreachable".into(),
+            details: details.map(detail).into(),
+            ..SourceItem::default()
+        };
+        let mut out = Vec::new();
+        of_source("c", &source, &mut out);
+        let want = [
+            Sample::new(m::SOURCE_LIVE, &["c", "dc1"], 0.0),
+            Sample::new(m::SOURCE_MODE, &["c", "dc1", "doorbell"], 1.0),
+            Sample::new(m::SOURCE_DETAIL, &["c", "dc1", "overloads"], 3.0),
+        ];
+        assert_eq!(format!("{out:?}"), format!("{want:?}"));
+    }
 }

@@ -2,14 +2,18 @@
 
 mod consul_support;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
 use consul_support::{addresses, at, none_held, says, served};
+use tempfile::TempDir;
 use tributary_suites::consul::{Consul, ConsulOptions};
 use tributary_suites::{ServerOptions, TestServer, eventually};
 
 const SOON: Duration = Duration::from_secs(20);
+const LATER: Duration = Duration::from_secs(60);
+const FILE: &str = "CONSUL_HTTP_TOKEN_FILE";
 const ALL: &str = r#"service_prefix "" { policy = "read" } node_prefix "" { policy = "read" }"#;
 const WEB: &str = r#"service_prefix "web" { policy = "read" } node_prefix "" { policy = "read" }"#;
 
@@ -25,71 +29,91 @@ fn over(consul: &Consul) -> ServerOptions {
     ServerOptions::default().arg("--registry").arg(&format!("consul={}", consul.url()))
 }
 
+/// A server with a token.
+struct World {
+    consul: Consul,
+    server: TestServer,
+    /// Of the token that it began with.
+    accessor: String,
+    home: TempDir,
+}
+
+impl World {
+    /// With a token of these rules, in the variable itself or in the file that it names.
+    async fn start(rules: &str, variable: &str) -> Result<Self> {
+        let consul = with_acl().await?;
+        let (accessor, secret) = consul.token("first", rules).await?;
+        let home = tempfile::tempdir()?;
+        let file = file_in(&home);
+        std::fs::write(&file, &secret)?;
+        let value = if variable == FILE { file.display().to_string() } else { secret };
+        let server = TestServer::start(over(&consul).env(variable, &value)).await?;
+        served(&server, "web", &[1, 2], SOON).await?;
+        Ok(Self { consul, server, accessor, home })
+    }
+    /// Another token comes into the file.
+    async fn renew(&self, name: &str, rules: &str) -> Result<()> {
+        let (_, secret) = self.consul.token(name, rules).await?;
+        Ok(std::fs::write(file_in(&self.home), secret)?)
+    }
+    async fn has(&self, service: &str, last: &[u8]) -> Result<()> {
+        served(&self.server, service, last, LATER).await
+    }
+}
+
+fn file_in(home: &TempDir) -> PathBuf {
+    home.path().join("token")
+}
+
 #[tokio::test]
 async fn a_narrow_token_serves_what_it_sees_and_says_that_it_is_narrow() -> Result<()> {
-    let consul = with_acl().await?;
-    let (_, secret) = consul.token("narrow", WEB).await?;
-    let server = TestServer::start(over(&consul).env("CONSUL_HTTP_TOKEN", &secret)).await?;
-    served(&server, "web", &[1, 2], SOON).await?;
-    assert!(addresses(&server, "pay").await?.is_empty());
-    says(&server, "filtered by ACLs", SOON).await?;
+    let world = World::start(WEB, "CONSUL_HTTP_TOKEN").await?;
+    assert!(addresses(&world.server, "pay").await?.is_empty());
+    says(&world.server, "filtered by ACLs", SOON).await?;
     // its view is its baseline: what goes in it is gone
-    consul.deregister("n1", "web-1").await?;
-    served(&server, "web", &[2], SOON).await?;
-    consul.deregister("n2", "web-2").await?;
-    served(&server, "web", &[], SOON).await
+    world.consul.deregister("n1", "web-1").await?;
+    world.has("web", &[2]).await?;
+    world.consul.deregister("n2", "web-2").await?;
+    world.has("web", &[]).await
 }
 
 #[tokio::test]
 async fn a_revoked_token_takes_nothing_away_and_another_one_in_its_file_goes_on() -> Result<()> {
-    let consul = with_acl().await?;
-    let home = tempfile::tempdir()?;
-    let file = home.path().join("token");
-    let (accessor, secret) = consul.token("first", ALL).await?;
-    std::fs::write(&file, secret)?;
-    let options = over(&consul).env("CONSUL_HTTP_TOKEN_FILE", &file.display().to_string());
-    let server = TestServer::start(options).await?;
-    served(&server, "web", &[1, 2], SOON).await?;
-    served(&server, "pay", &[3], SOON).await?;
+    let world = World::start(ALL, FILE).await?;
+    world.has("pay", &[3]).await?;
 
-    consul.revoke(&accessor).await?;
-    consul.instance("web", "web-9", "n3", at(9)).await?;
-    says(&server, "refuses the token", Duration::from_secs(60)).await?;
-    served(&server, "web", &[1, 2], SOON).await?;
-    served(&server, "pay", &[3], SOON).await?;
+    world.consul.revoke(&world.accessor).await?;
+    world.consul.instance("web", "web-9", "n3", at(9)).await?;
+    says(&world.server, "refuses the token", LATER).await?;
+    world.has("web", &[1, 2]).await?;
+    world.has("pay", &[3]).await?;
 
-    let (_, secret) = consul.token("second", ALL).await?;
-    std::fs::write(&file, secret)?;
-    served(&server, "web", &[1, 2, 9], Duration::from_secs(60)).await?;
-    consul.deregister("n1", "pay-1").await?;
-    served(&server, "pay", &[], SOON).await
+    world.renew("second", ALL).await?;
+    world.has("web", &[1, 2, 9]).await?;
+    world.consul.deregister("n1", "pay-1").await?;
+    world.has("pay", &[]).await
 }
 
 #[tokio::test]
 async fn a_token_that_sees_less_than_the_last_one_takes_nothing_away() -> Result<()> {
-    let consul = with_acl().await?;
-    let home = tempfile::tempdir()?;
-    let file = home.path().join("token");
-    std::fs::write(&file, consul.token("wide", ALL).await?.1)?;
-    let options = over(&consul).env("CONSUL_HTTP_TOKEN_FILE", &file.display().to_string());
-    let server = TestServer::start(options).await?;
-    served(&server, "pay", &[3], SOON).await?;
-    std::fs::write(&file, consul.token("narrow", WEB).await?.1)?;
-    says(&server, "sees less", SOON).await?;
-    consul.instance("web", "web-9", "n3", at(9)).await?;
-    served(&server, "web", &[1, 2, 9], SOON).await?;
-    served(&server, "pay", &[3], SOON).await?;
+    let world = World::start(ALL, FILE).await?;
+    world.has("pay", &[3]).await?;
+    world.renew("narrow", WEB).await?;
+    says(&world.server, "sees less", SOON).await?;
+    world.consul.instance("web", "web-9", "n3", at(9)).await?;
+    world.has("web", &[1, 2, 9]).await?;
+    world.has("pay", &[3]).await?;
     // with its policies back, what was hidden is seen again, and is gone when it is gone
-    std::fs::write(&file, consul.token("wide-again", ALL).await?.1)?;
-    eventually("the view to be whole", Duration::from_secs(60), || async {
-        let said = consul_support::registry(&server).await?.to_string();
+    world.renew("wide-again", ALL).await?;
+    eventually("the view to be whole", LATER, || async {
+        let said = consul_support::registry(&world.server).await?.to_string();
         anyhow::ensure!(!said.contains("sees less"), "{said}");
         Ok(())
     })
     .await?;
-    consul.deregister("n1", "pay-1").await?;
-    served(&server, "pay", &[], SOON).await?;
-    none_held(&server, SOON).await
+    world.consul.deregister("n1", "pay-1").await?;
+    world.has("pay", &[]).await?;
+    none_held(&world.server, SOON).await
 }
 
 #[tokio::test]
@@ -102,8 +126,11 @@ async fn without_a_token_a_server_that_denies_serves_nothing_and_removes_nothing
     .await?;
     says(&server, "filtered by ACLs", SOON).await?;
     assert!(addresses(&server, "web").await?.is_empty());
-    let said = consul_support::registry(&server).await?;
-    let reason = said["reason"].as_str().unwrap_or_default();
-    assert!(reason.starts_with("no token is given"), "its one line tells, too: {said}");
-    Ok(())
+    eventually("its one line to tell, too", SOON, || async {
+        let said = consul_support::registry(&server).await?;
+        let reason = said["reason"].as_str().unwrap_or_default();
+        anyhow::ensure!(reason.starts_with("no token is given"), "{said}");
+        Ok(())
+    })
+    .await
 }

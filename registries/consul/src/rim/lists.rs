@@ -45,81 +45,82 @@ pub(super) struct Asker<'a> {
 impl Asker<'_> {
     /// The scopes of a datacenter.
     pub(super) async fn below(&self, datacenter: &str) -> Result<Below, Fault> {
-        let wanted = self.config.discover;
-        let mut out = Below { sure: true, ..Below::default() };
-        let ask = wanted.partitions.then_some("partitions");
-        let partitions = self.names(ask, datacenter, "", &self.config.partitions, &mut out).await?;
-        for partition in &partitions {
-            let ask = wanted.namespaces.then_some("namespaces");
+        let (config, wanted) = (self.config, self.config.discover);
+        let is_own = datacenter.eq_ignore_ascii_case(self.own);
+        let known_peers: &[String] = if is_own { &config.peers } else { &[] };
+        let out = Below { sure: true, ..Below::default() };
+        let mut walk = Walk { asker: self, datacenter, partition: String::new(), out };
+        let partitions = walk.names(wanted.partitions.then_some("partitions"), &config.partitions).await?;
+        for partition in partitions {
+            walk.partition = partition;
             let namespaces =
-                self.names(ask, datacenter, partition, &self.config.namespaces, &mut out).await?;
-            let is_own = datacenter.eq_ignore_ascii_case(self.own);
-            let ask = (wanted.peers && is_own).then_some("peerings");
-            let known: &[String] = if is_own { &self.config.peers } else { &[] };
-            let peers = self.list(ask, datacenter, partition, known, &mut out).await?;
-            parts::below(datacenter, partition, &namespaces, &peers, &mut out.parts);
+                walk.names(wanted.namespaces.then_some("namespaces"), &config.namespaces).await?;
+            let peers = walk.list((wanted.peers && is_own).then_some("peerings"), known_peers).await?;
+            parts::below(datacenter, &walk.partition, &namespaces, &peers, &mut walk.out.parts);
         }
-        Ok(out)
+        Ok(walk.out)
     }
+}
 
+/// One way through a datacenter: where it has come to, and what it has found.
+struct Walk<'a> {
+    asker: &'a Asker<'a>,
+    datacenter: &'a str,
+    /// The partition whose lists are asked for; empty for the default one, and while partitions are.
+    partition: String,
+    out: Below,
+}
+
+impl Walk<'_> {
     /// Names of which there is one at least: the default, which has none.
-    async fn names(
-        &self,
-        ask: Option<&'static str>,
-        datacenter: &str,
-        partition: &str,
-        known: &[String],
-        out: &mut Below,
-    ) -> Result<Vec<String>, Fault> {
-        let names = self.list(ask, datacenter, partition, known, out).await?;
+    async fn names(&mut self, ask: Option<&'static str>, known: &[String]) -> Result<Vec<String>, Fault> {
+        let names = self.list(ask, known).await?;
         Ok(if names.is_empty() { vec![String::new()] } else { names })
     }
 
-    async fn list(
-        &self,
-        ask: Option<&'static str>,
-        datacenter: &str,
-        partition: &str,
-        known: &[String],
-        out: &mut Below,
-    ) -> Result<Vec<String>, Fault> {
+    /// What a list has; what the configuration names where it is not asked for.
+    async fn list(&mut self, ask: Option<&'static str>, known: &[String]) -> Result<Vec<String>, Fault> {
         let Some(what) = ask else { return Ok(known.to_vec()) };
-        match self.ask(what, datacenter, partition).await? {
+        match self.ask(what).await? {
             List::Names(names, sure) => {
-                out.sure &= sure;
+                self.out.sure &= sure;
                 Ok(names)
             }
             List::None => {
-                out.sure = false;
-                if !out.without.contains(&what) {
-                    out.without.push(what);
+                self.out.sure = false;
+                if !self.out.without.contains(&what) {
+                    self.out.without.push(what);
                 }
                 Ok(Vec::new())
             }
         }
     }
 
-    async fn ask(&self, what: &'static str, datacenter: &str, partition: &str) -> Result<List, Fault> {
-        let mut query = Vec::new();
-        if !datacenter.eq_ignore_ascii_case(self.own) {
-            query.push(("dc", datacenter.to_owned()));
-        }
-        if !partition.is_empty() {
-            query.push(("partition", partition.to_owned()));
-        }
-        let get = Get { path: &[what], query, timeout: self.timeout, skip: None };
-        let raw = match self.client.get(self.server, &get).await {
+    async fn ask(&self, what: &'static str) -> Result<List, Fault> {
+        let Asker { client, config, server, timeout, .. } = *self.asker;
+        let get = Get { path: &[what], query: self.query(), timeout, skip: None };
+        let raw = match client.get(server, &get).await {
             Err(fault) if fault.failure == Failure::Unsupported => return Ok(List::None),
             other => other?,
         };
         let names = named(raw.content_type.as_deref(), &raw.body.unwrap_or_default()).map_err(|error| {
-            let reason = Reason::new(format!("{}: {what}: {error}", self.client.address(self.server)));
+            let reason = Reason::new(format!("{}: {what}: {error}", client.address(server)));
             Fault { failure: Failure::Broken, reason }
         })?;
-        let has_token = !matches!(self.config.auth.token, TokenSource::None);
+        let has_token = !matches!(config.auth.token, TokenSource::None);
         // there is always a default namespace and partition: a list of none is a mistake
         let explained = !names.is_empty() || what == "peerings";
         let seen = !raw.headers.may_be_filtered(has_token) && raw.headers.known_leader != Some(false);
         Ok(List::Names(names, explained && seen))
+    }
+
+    fn query(&self) -> Vec<(&'static str, String)> {
+        let is_own = self.datacenter.eq_ignore_ascii_case(self.asker.own);
+        let dc = if is_own { "" } else { self.datacenter };
+        let all = [("dc", dc), ("partition", &self.partition)];
+        all.into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(n, value)| (n, value.to_owned()))
+            .collect()
     }
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tributary_suites::ads::{CDS, node};
 use tributary_suites::kube::api::documents;
 use tributary_suites::kube::marks::is_not_the_tests;
-use tributary_suites::kube::{Login, Marks, Watched, With, mk_namespace, mk_service, mk_slice};
+use tributary_suites::kube::{KubeApi, Login, Marks, Watched, With, mk_namespace, mk_service, mk_slice};
 use tributary_suites::{ApiServer, Follower, ServerOptions, TestServer, Variant, eventually, outbound};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -172,13 +173,7 @@ async fn several_named_namespaces_are_served_with_rights_in_them_alone() -> Resu
     }
     let watched = Watched::by(&cluster, &Login::user("reader"))?.registry("namespaces: [shop, web]");
     let (mut server, config) = watched.launch()?;
-    // With the roles that it asks for itself, and no others.
-    let file = config.path().join("config.yaml").display().to_string();
-    let (status, roles, _) = server.run(&["rbac", "print", "--config", &file]).await?;
-    ensure!(status.success(), "{roles}");
-    for role in documents(&roles)? {
-        api.apply(&for_user(role, "reader")).await?;
-    }
+    grant(&server, &config, api).await?;
     server.ready(SOON).await?;
     let mut follower = client(&server).await?;
     let all: BTreeSet<String> = [
@@ -202,6 +197,46 @@ async fn several_named_namespaces_are_served_with_rights_in_them_alone() -> Resu
     follower.settle(Duration::from_millis(100)).await?;
     assert_eq!(hosts(&follower), all);
     Ok(())
+}
+
+/// Gives the user `reader` the roles that the server asks for itself, and no others.
+async fn grant(server: &TestServer, config: &TempDir, api: &KubeApi) -> Result<()> {
+    let file = config.path().join("config.yaml").display().to_string();
+    let (status, roles, _) = server.run(&["rbac", "print", "--config", &file]).await?;
+    ensure!(status.success(), "{roles}");
+    for role in documents(&roles)? {
+        api.apply(&for_user(role, "reader")).await?;
+    }
+    Ok(())
+}
+
+/// What may be written can be written by an account with the printed roles.
+#[tokio::test]
+async fn the_printed_roles_are_enough_for_addresses_and_exports() -> Result<()> {
+    let cluster = ApiServer::start().await?;
+    let api = cluster.api();
+    api.define().await?;
+    api.apply_all(&[mk_namespace("tributary-system"), mk_namespace("shop")]).await?;
+    api.apply(&mk_service("shop", "pay", &[("http", 80, 80)])).await?;
+    api.apply(&documents(&ENTRY.replace("STATIC", "DNS").replace("10.9.0.1", "far.example.com"))?[0]).await?;
+    let watched =
+        Watched::by(&cluster, &Login::user("reader"))?.config("writes: [addresses, serviceExports]");
+    let (mut server, config) = watched.launch()?;
+    grant(&server, &config, api).await?;
+    server.ready(SOON).await?;
+    eventually("the export", SOON, || async {
+        let all = api.list("multicluster.x-k8s.io/v1alpha1", "ServiceExport").await?;
+        ensure!(all.iter().any(|export| export["metadata"]["name"] == "pay"), "{all:?}");
+        Ok(())
+    })
+    .await?;
+    eventually("the addresses", SOON, || async {
+        let all = api.list("networking.istio.io/v1", "ServiceEntry").await?;
+        let given = all[0]["status"]["addresses"].as_array().map(Vec::len);
+        ensure!(given.is_some_and(|count| count > 0), "{all:?}");
+        Ok(())
+    })
+    .await
 }
 
 /// A binding of these roles binds this user instead of an account.

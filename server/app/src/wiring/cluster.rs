@@ -32,9 +32,9 @@ use crate::config::{Config, facts};
 use crate::environment::Environment;
 
 /// The Lease under which addresses are given.
-const ADDRESSES: &str = "tributary-addresses";
+pub(super) const ADDRESSES: &str = "tributary-addresses";
 /// The Lease under which Services are exported.
-const EXPORTS: &str = "tributary-exports";
+pub(super) const EXPORTS: &str = "tributary-exports";
 
 /// One configured cluster.
 #[derive(Clone)]
@@ -146,13 +146,15 @@ impl Cluster {
         let run = factory.build()?;
         Ok(led(run, leadership))
     }
+    /// The name of a Lease: replicas of two revisions do not share one.
+    pub(super) fn lease(&self, what: &str) -> String {
+        let revision = self.options.revision.as_deref().map(|revision| format!("-{revision}"));
+        format!("{what}{}", revision.unwrap_or_default())
+    }
     /// A candidate for what only one replica of a revision may do.
     fn leadership(&self, connection: &Connection, what: &str) -> Leadership {
-        let revision = self.options.revision.as_deref().map(|revision| format!("-{revision}"));
-        let name = ObjectName {
-            namespace: Some(self.options.system_namespace.to_string()),
-            name: format!("{what}{}", revision.unwrap_or_default()),
-        };
+        let name =
+            ObjectName { namespace: Some(self.options.system_namespace.to_string()), name: self.lease(what) };
         let identity = format!("{}-{}", super::host_name(), std::process::id());
         let chance = SplitMix::seeded(seed());
         Leadership::new(connection.client(), name, &identity, LeaseTiming::default(), chance)

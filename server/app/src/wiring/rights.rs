@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tributary_kube_client::Right;
 use tributary_kubernetes::watch_plan;
 
-use super::cluster::Cluster;
+use super::cluster::{ADDRESSES, Cluster, EXPORTS};
 use crate::config::model::Write;
 
 /// The custom resources that the registry of entries reads: group and plurals.
@@ -42,28 +42,34 @@ pub fn needed(cluster: &Cluster, writes: &BTreeSet<Write>) -> BTreeSet<Right> {
 }
 
 fn written(cluster: &Cluster, write: Write) -> Vec<Right> {
-    let system = Some(cluster.options.system_namespace.to_string());
-    let lease = |verb: &str| right(verb, ("coordination.k8s.io", "leases"), system.clone(), None);
-    let mut out: Vec<Right> = match write {
-        Write::Addresses => cluster
-            .entry_namespaces()
-            .into_iter()
-            .map(|namespace| right("patch", (ENTRIES.0, "serviceentries/status"), namespace, None))
-            .collect(),
+    let (lease, mut out): (&str, Vec<Right>) = match write {
+        Write::Addresses => {
+            let every = cluster.entry_namespaces().into_iter();
+            let status = (ENTRIES.0, "serviceentries/status");
+            (ADDRESSES, every.map(|namespace| right("patch", status, namespace, None)).collect())
+        }
         Write::ServiceExports => {
             let group = cluster.options.mcs.group.to_string();
             let every = cluster.entry_namespaces().into_iter();
-            every
-                .flat_map(|namespace| {
-                    ["create", "delete"]
-                        .map(|verb| right(verb, (&group, "serviceexports"), namespace.clone(), None))
-                })
-                .collect()
+            // an export is owned by its Service, which is asked for its uid
+            let both = every.flat_map(|namespace| {
+                let export = right("create", (&group, "serviceexports"), namespace.clone(), None);
+                [export, right("get", ("", "services"), namespace, None)]
+            });
+            (EXPORTS, both.collect())
         }
         Write::WorkloadEntries | Write::Credentials | Write::Status => return Vec::new(),
     };
-    out.extend(["get", "create", "update"].map(lease));
+    out.extend(leading(cluster, lease));
     out
+}
+
+/// What a candidate for a Lease does: it makes it, whatever a name in a role says of that, and keeps this one alone.
+fn leading(cluster: &Cluster, lease: &str) -> [Right; 3] {
+    let system = Some(cluster.options.system_namespace.to_string());
+    let named = Some(cluster.lease(lease));
+    [("create", None), ("get", named.clone()), ("update", named)]
+        .map(|(verb, name)| right(verb, ("coordination.k8s.io", "leases"), system.clone(), name))
 }
 
 fn right(
@@ -166,6 +172,15 @@ mod tests {
             writes.contains(&"patch serviceentries/status *".to_owned()) && writes.len() == 4,
             "{writes:?}"
         );
+        let exports = added("{writes: [serviceExports], registries: [{kind: kubernetes}]}");
+        let wanted = ["create serviceexports *", "get services *"].map(str::to_owned);
+        assert!(wanted.iter().all(|right| exports.contains(right)), "{exports:?}");
+        assert!(!exports.iter().any(|right| right.starts_with("delete")), "nothing is deleted: {exports:?}");
+        let of_lease = mk("{revision: canary, writes: [addresses], registries: [{kind: kubernetes}]}");
+        let names: Vec<_> =
+            of_lease.iter().filter(|r| r.resource == "leases").map(|r| r.name.as_deref()).collect();
+        let own = Some("tributary-addresses-canary");
+        assert_eq!(names, [None, own, own], "no other Lease can be touched, and to make one has no name");
         let mcs = added("{registries: [{kind: kubernetes, mcs: {host: true}}]}");
         assert!(mcs.contains(&"list serviceimports *".to_owned()), "{mcs:?}");
         assert!(

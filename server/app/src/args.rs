@@ -53,7 +53,8 @@ pub enum Command {
 /// Flags of `serve`. Each goes over its variable, its field in the file and its default.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ServeArgs {
-    /// A source, as KIND[=WHERE]: kubernetes, consul=URL, file=DIR. Repeat for several; replaces the file's `registries`
+    /// A source, as KIND[=WHERE]: kubernetes, consul[=URL,URL...], file=DIR. A Consul without URL is that of CONSUL_HTTP_ADDR.
+    /// Repeat for several; replaces the file's `registries`
     #[arg(long = "registry", value_name = "KIND[=WHERE]", value_parser = RegistryParser)]
     pub registries: Vec<RegistryConfig>,
     /// Kinds of sources, as istiod takes them: Kubernetes,Consul. The same as one --registry for each

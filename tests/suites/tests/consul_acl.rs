@@ -103,6 +103,14 @@ async fn a_token_that_sees_less_than_the_last_one_takes_nothing_away() -> Result
     world.consul.instance("web", "web-9", "n3", at(9)).await?;
     world.has("web", &[1, 2, 9]).await?;
     world.has("pay", &[3]).await?;
+    eventually("the scope to tell what it holds", SOON, || async {
+        let said = consul_support::registry(&world.server).await?;
+        let sources = said["sources"].as_array().cloned().unwrap_or_default();
+        let dc1 = sources.iter().find(|source| source["scope"] == "dc1").map(|source| source["held"].clone());
+        anyhow::ensure!(dc1.as_ref() == Some(&said["heldTotal"]) && said["heldTotal"] == 2, "{said}");
+        Ok(())
+    })
+    .await?;
     // with its policies back, what was hidden is seen again, and is gone when it is gone
     world.renew("wide-again", ALL).await?;
     eventually("the view to be whole", LATER, || async {

@@ -46,7 +46,7 @@ struct Faults {
 
 fn status(place: &Place, report: &Report, now: Mono, faults: &Faults) -> SourceStatus {
     let mut reason: Arc<str> = report.reason.into();
-    if !matches!(report.state, SourceState::Live | SourceState::Syncing)
+    if report.state != SourceState::Live
         && let Some(fault) = &place.fault
     {
         reason = format!("{} ({fault})", report.reason).into();

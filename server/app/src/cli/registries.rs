@@ -29,12 +29,12 @@ pub(super) fn table(items: &[RegistryItem], wide: bool) -> Table {
             item.confirmed_millis_ago.map(age).unwrap_or_default().into(),
             item.services.into(),
             item.endpoints.into(),
-            Cell(item.problems.len().to_string(), odd),
+            Cell(item.problems_total.to_string(), odd),
             item.reason.clone().into(),
             item.cluster.clone().into(),
             item.generation.into(),
             item.failures.into(),
-            item.held.len().into(),
+            item.held_total.into(),
             item.conditions.iter().map(said).collect::<Vec<_>>().join("; ").into(),
             first.unwrap_or_default().into(),
         ]);
@@ -84,7 +84,6 @@ fn with_columns(names: &[&str]) -> Table {
 }
 
 fn parts(item: &RegistryItem, source: &SourceItem, table: &mut Table) {
-    let held = item.held.iter().filter(|held| held.scope == source.scope).count();
     let mut row = |part: &str, state: &str, since: Option<u64>, next: Option<u64>, reason: &str| {
         table.row(vec![
             item.name.clone().into(),
@@ -93,7 +92,7 @@ fn parts(item: &RegistryItem, source: &SourceItem, table: &mut Table) {
             Cell(state.to_owned(), tone(state)),
             since.map(age).unwrap_or_default().into(),
             next.map(age).unwrap_or_default().into(),
-            held.into(),
+            source.held.into(),
             reason.into(),
         ]);
     };
@@ -113,17 +112,16 @@ mod tests {
     #[test]
     fn what_sources_tell_alike_is_a_line_for_each() {
         let names = ["mode", "index", "last success", "lag", "services", "a", "b", "c", "d", "ACL view"];
-        let source = |scope: &str, mode: &str| SourceItem {
+        let source = |scope: &str, mode: &str, held: u64| SourceItem {
             scope: scope.into(),
             state: "Live".into(),
+            held,
             details: names.map(|name| DetailItem { name: name.into(), value: mode.into() }).into(),
             ..SourceItem::default()
         };
-        let held = crate::document::HeldItem { scope: "dc2".into(), ..Default::default() };
         let item = RegistryItem {
             name: "c".into(),
-            sources: vec![source("dc1", "1"), source("dc2", "2")],
-            held: vec![held.clone(), held],
+            sources: vec![source("dc1", "1", 0), source("dc2", "2", 2)],
             ..RegistryItem::default()
         };
         let text = more(&[item], true, false);

@@ -39,6 +39,12 @@ pub struct RegistryItem {
     /// How each part of its source is doing, in the source's own words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceItem>,
+    /// How many removals are held, of which `held` may show the first alone.
+    #[serde(default)]
+    pub held_total: u64,
+    /// How many objects are quarantined, of which `problems` may show the first alone.
+    #[serde(default)]
+    pub problems_total: u64,
     /// Removals that are held until they are confirmed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldItem>,
@@ -77,6 +83,9 @@ pub struct SourceItem {
     /// In how many milliseconds it is tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_in_millis: Option<u64>,
+    /// How many removals of it are held until they are confirmed.
+    #[serde(default)]
+    pub held: u64,
     /// What fares apart within it: the watched kinds of a cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartItem>,

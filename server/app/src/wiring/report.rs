@@ -97,13 +97,24 @@ impl Report<'_> {
             services: 0,
             endpoints: 0,
             collections: status.collections.iter().map(collection).collect(),
-            sources: status.sources.iter().map(|(scope, view)| self.source(scope, view)).collect(),
+            sources: self.sources(status),
+            held_total: status.held as u64,
+            problems_total: status.problems as u64,
             held: self.held(name),
             problems: self.problems(name),
             conditions: view
                 .map(|v| v.conditions.iter().map(ConditionItem::from).collect())
                 .unwrap_or_default(),
         }
+    }
+    fn sources(&self, status: &RegistryStatus) -> Vec<SourceItem> {
+        let mut held: BTreeMap<&Scope, u64> = BTreeMap::new();
+        for one in self.core.held.iter().filter(|held| held.registry == status.id.name) {
+            *held.entry(&one.key.scope).or_default() += 1;
+        }
+        let count = |scope| held.get(scope).copied().unwrap_or_default();
+        let item = |(scope, view)| SourceItem { held: count(scope), ..self.source(scope, view) };
+        status.sources.iter().map(item).collect()
     }
     fn source(&self, scope: &Scope, SourceView { status, at }: &SourceView) -> SourceItem {
         let said = self.ago(*at);
@@ -126,6 +137,7 @@ impl Report<'_> {
             reason: status.reason.to_string(),
             said_millis_ago: said,
             retry_in_millis: left(status.retry_in),
+            held: 0,
             parts: status.parts.iter().map(part).collect(),
             details: status.details.iter().map(detail).collect(),
         }

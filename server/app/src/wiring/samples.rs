@@ -127,9 +127,9 @@ fn of_registry(registry: &RegistryItem, out: &mut Vec<Sample>) {
     let gauges = [
         (m::REGISTRY_GENERATION, registry.generation),
         (m::REGISTRY_FAILURES, registry.failures),
-        (m::REGISTRY_PROBLEMS, registry.problems.len() as u64),
+        (m::REGISTRY_PROBLEMS, registry.problems_total),
         (m::SERVICES, registry.services),
-        (m::GUARD_HELD, registry.held.len() as u64),
+        (m::GUARD_HELD, registry.held_total),
     ];
     out.extend(gauges.map(|(info, value)| Sample::new(info, &[name], number(value))));
     registry.sources.iter().for_each(|source| of_source(name, source, out));

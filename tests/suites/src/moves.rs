@@ -11,8 +11,6 @@ use crate::grpc::Calls;
 use crate::{Backend, Envoy, GrpcClient, Load, LoadPlan, Tally};
 
 const STEP_WITHIN: Duration = Duration::from_secs(20);
-/// The part of the planned rate that a load must have kept when the moves are over.
-const KEPT: f64 = 5.0 / 6.0;
 /// Answers of a new backend before its elder goes, and of others before one counts as unused.
 const ENOUGH: u64 = 5;
 /// Answers of a new backend after its elder has gone from Envoy's main thread: two on each connection, so that
@@ -26,8 +24,6 @@ pub struct Moved<T> {
     pub tally: T,
     /// Time from setting the endpoints until the client had them, two for each move.
     pub seen_after: Vec<Duration>,
-    /// Requests or calls a second over the whole run.
-    pub rate: f64,
 }
 
 impl<T> Moved<T> {
@@ -37,8 +33,8 @@ impl<T> Moved<T> {
     }
 }
 
-/// Moves `cluster` of `envoy` `turns` times with HTTP load on its first listener. The cluster must have `first`
-/// as its one endpoint. Clean only if [`Tally::check_clean`] says so.
+/// Moves `cluster` of `envoy` `turns` times with 200 HTTP requests a second, or more, on its first listener. The
+/// cluster must have `first` as its one endpoint. Clean only if [`Tally::check_clean`] says so.
 pub async fn through_envoy<F>(
     envoy: &Envoy,
     cluster: &str,
@@ -49,7 +45,8 @@ pub async fn through_envoy<F>(
 where
     F: AsyncFnMut(&[SocketAddr]) -> Result<()>,
 {
-    through_listener(envoy, &LoadPlan::to(envoy.listener(0)?), cluster, first, turns, set).await
+    let plan = LoadPlan::to(envoy.listener(0)?).at_least(200.0);
+    through_listener(envoy, &plan, cluster, first, turns, set).await
 }
 
 /// [`through_envoy`] with a load of the caller's choice, such as one on a listener that discovery brought.
@@ -80,8 +77,8 @@ where
         old.close().await;
         old = new;
     }
-    let rate = load.keeps(KEPT * f64::from(plan.per_second), STEP_WITHIN).await?;
-    Ok(Moved { tally: load.finish().await, seen_after, rate })
+    load.keeps(plan.at_least, STEP_WITHIN).await?;
+    Ok(Moved { tally: load.finish().await, seen_after })
 }
 
 /// Moves what is behind `target` `turns` times with 200 calls a second on `client`. The target must have `first`
@@ -98,7 +95,6 @@ where
 {
     let called = client.call(target, STEP_WITHIN, true).await?;
     anyhow::ensure!(called.ok, "the first call to {target}: {called:?}");
-    let start = Instant::now();
     client.start_load(target, 200, 8).await?;
     client.reaches(first.name(), ENOUGH, STEP_WITHIN).await?;
     let (mut old, mut seen_after) = (first, Vec::new());
@@ -116,6 +112,5 @@ where
         old = new;
     }
     let tally = client.stop_load().await?;
-    let rate = (tally.answers.values().sum::<u64>() + tally.failed) as f64 / start.elapsed().as_secs_f64();
-    Ok(Moved { tally, seen_after, rate })
+    Ok(Moved { tally, seen_after })
 }

@@ -36,7 +36,6 @@ async fn envoy_follows_moves(variant: Variant) -> Result<()> {
     assert_eq!(envoy.warming_clusters().await?, 0);
     let moved = moves::through_envoy(&envoy, "echo", first, 100, async |hosts| serve(&server, hosts)).await?;
     moved.tally.check_clean()?;
-    ensure!(moved.rate >= 200.0, "only {} requests a second", moved.rate);
     ensure!(server.nacks().is_empty(), "envoy refused: {:?}", server.nacks());
     Ok(())
 }

@@ -53,7 +53,6 @@ async fn envoy_follows_slices_under_load() -> Result<()> {
     let put = async |hosts: &[SocketAddr]| set(&cluster, "http", hosts).await;
     let moved = moves::through_listener(&envoy, &plan, &name, first, MOVES, put).await?;
     moved.tally.check_clean()?;
-    ensure!(moved.rate >= 150.0, "only {} requests a second", moved.rate);
     ensure!(moved.slowest() < Duration::from_secs(5), "a move took {:?}", moved.slowest());
     assert_eq!(envoy.refused().await?, 0);
     Ok(())

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tributary_core::{RegistryStatus, SourceView};
-use tributary_model::Scope;
+use tributary_model::{Scope, SourcePart, SourceState, SourceStatus};
 use tributary_runtime::RunReport;
 
 use super::inside::Live;
@@ -30,6 +30,13 @@ struct Standing {
     part: Option<String>,
     state: &'static str,
     reason: String,
+}
+
+impl Standing {
+    fn of(registry: &str, part: String, state: SourceState, reason: &str) -> Self {
+        let (registry, reason) = (registry.to_owned(), reason.to_owned());
+        Self { registry, part: Some(part), state: source_word(&state), reason }
+    }
 }
 
 /// What was said last, by registry and part, and of details by registry.
@@ -66,31 +73,33 @@ const IN_PART: &str = "Live with a reservation";
 /// Of a registry; of its scopes, where it has several, since each fails alone; and of its parts where it is live although
 /// one of them is not.
 fn standings(status: &RegistryStatus, run: Option<&RunReport>) -> Vec<Standing> {
-    let registry = status.id.name.to_string();
     let (word, reason) = state(status, run);
     let told = if word == "Live" && !reason.is_empty() { IN_PART } else { word };
+    let registry = status.id.name.to_string();
     let own = Standing { registry: registry.clone(), part: None, state: told, reason };
-    let parts = status.sources.values().flat_map(|source| source.status.parts.iter());
-    let parts = parts.filter(|_| word == "Live").take(MOST_PARTS).map(|part| Standing {
-        registry: registry.clone(),
-        part: Some(part.name.to_string()),
-        state: source_word(&part.state),
-        reason: part.reason.to_string(),
+    // lists of scopes, in brackets, are none
+    let scopes: Vec<_> = status
+        .sources
+        .iter()
+        .filter(|(scope, _)| !scope.as_str().starts_with('('))
+        .take(MOST_SCOPES)
+        .collect();
+    let each = scopes.iter().filter(|_| scopes.len() > 1).map(|(scope, source)| {
+        let SourceStatus { state, reason, .. } = &source.status;
+        Standing::of(&registry, scope.to_string(), *state, reason)
     });
-    std::iter::once(own).chain(scopes(status)).chain(parts).collect()
+    let parts = scopes.iter().flat_map(|(scope, source)| parts(scope, source));
+    let parts = parts.filter(|_| word == "Live").take(MOST_PARTS).map(|(scope, part)| {
+        let name = if scopes.len() > 1 { format!("{scope} {}", part.name) } else { part.name.to_string() };
+        Standing::of(&registry, name, part.state, &part.reason)
+    });
+    std::iter::once(own).chain(each).chain(parts).collect()
 }
 
-/// The scopes of a registry that has several; lists of scopes, in brackets, are none.
-fn scopes(status: &RegistryStatus) -> Vec<Standing> {
-    let all = status.sources.iter().filter(|(scope, _)| !scope.as_str().starts_with('('));
-    let standing = |(scope, source): (&Scope, &SourceView)| Standing {
-        registry: status.id.name.to_string(),
-        part: Some(scope.to_string()),
-        state: source_word(&source.status.state),
-        reason: source.status.reason.to_string(),
-    };
-    let all: Vec<Standing> = all.take(MOST_SCOPES).map(standing).collect();
-    if all.len() > 1 { all } else { Vec::new() }
+/// The parts of a scope; that of one kind has itself as its only part.
+fn parts<'a>(scope: &'a Scope, source: &'a SourceView) -> impl Iterator<Item = (&'a Scope, &'a SourcePart)> {
+    let kind = scope.as_str().split('/').next();
+    source.status.parts.iter().filter(move |part| kind != Some(&*part.name)).map(move |part| (scope, part))
 }
 
 /// What of a cluster's mesh configuration has no effect here.
@@ -148,9 +157,7 @@ fn say(standing: &Standing) {
 
 #[cfg(test)]
 mod tests {
-    use tributary_model::{
-        ClusterId, Generation, Provider, RegistryId, RegistryName, SourceState, SourceStatus,
-    };
+    use tributary_model::{ClusterId, Generation, Provider, RegistryId, RegistryName};
 
     use super::*;
 
@@ -225,6 +232,28 @@ mod tests {
         let both = [directory, ("dc1", SourceState::Live, ""), ("dc2", SourceState::Unreachable, "no path")];
         let each = [("dc1".to_owned(), "Live"), ("dc2".to_owned(), "Unreachable")];
         assert_eq!(told(&both), [&[own("Unreachable")], &each[..]].concat());
+    }
+
+    #[test]
+    fn a_part_is_told_of_once_and_under_its_scope_where_there_are_several() {
+        let part = |name: &str| SourcePart {
+            name: name.into(),
+            state: SourceState::Forbidden,
+            ..SourcePart::default()
+        };
+        let told = |scopes: &[(&str, &str)]| {
+            let live: Vec<_> = scopes.iter().map(|(scope, _)| (*scope, SourceState::Live, "")).collect();
+            let mut status = mk_status(&live);
+            for (scope, name) in scopes {
+                let source = status.sources.get_mut(&Scope::new(*scope).unwrap()).unwrap();
+                source.status.parts = [part(name)].into();
+            }
+            let parts = standings(&status, None).into_iter().filter(|one| one.state == "Forbidden");
+            parts.filter_map(|one| one.part).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&[("cluster", "gateways")]), ["gateways"]);
+        assert_eq!(told(&[("a", "gateways"), ("b", "gateways")]), ["a gateways", "b gateways"]);
+        assert_eq!(told(&[("serviceentries/shop", "serviceentries"), ("b", "c")]), ["b c"]);
     }
 
     #[test]

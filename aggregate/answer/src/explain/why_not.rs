@@ -37,7 +37,6 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     out
 }
 
-/// What registries left out on purpose that would have declared this host.
 /// Endpoints of a service of the same name that are not this service's, and why.
 fn apart(view: &ServiceView) -> impl Iterator<Item = Step> {
     let same_name = view.conditions.iter().filter(|condition| condition.code == Code::SAME_NAME);
@@ -52,6 +51,7 @@ fn apart(view: &ServiceView) -> impl Iterator<Item = Step> {
     })
 }
 
+/// What registries left out on purpose that would have declared this host.
 fn left_out(catalog: &Catalog, host: &str) -> Vec<Step> {
     let Ok(host) = Hostname::new(host) else { return Vec::new() };
     let said = catalog.registries.values().flat_map(|r| r.left_out.iter().map(move |list| (r, list)));

@@ -81,6 +81,7 @@ codes! {
     321 OBJECT_UNREADABLE "an object cannot be read" => "correct the named field; its last good version stays served";
     322 ADDRESSES_EXHAUSTED "no address is left to give to a host" => "configure a larger range, or delete entries that are not needed";
     323 NOT_WRITTEN "what was to be written into an object could not be" => "see the message; it is tried again";
+    324 POD_NOT_SEEN "an endpoint waits for its pod, which has not been seen" => "see whether the pod is there, and whether its namespace is read: `tributary get registries -o wide`";
 
     // 04xx: conditions of a service
     401 PORT_CONFLICT "shards declare a port number with different names or protocols" => "make the declarations agree; the first in precedence is served";
@@ -96,6 +97,7 @@ codes! {
     411 NO_TARGET_PORT "a selected workload lacks the target port" => "name the port on the workload or use a number";
     412 LISTENER_CONFLICT "HTTP and TCP services need the same listener" => "use different ports; the first in precedence is served";
     413 IMPORT_CONFLICT "the clusters that export a service disagree on it" => "make the Services agree; the first in precedence is imported";
+    414 ANNOTATION_NOT_UNDERSTOOD "an annotation is not understood" => "correct the value that the message names; the object is served without it";
     421 DYNAMIC_PORTS "instances use more port numbers than are served" => "give the service one number: Meta `service-port` (`service-port-NAME` for a named port) or the registry's `servicePort`";
     422 PROTOCOL_DISAGREES "instances disagree on what a port speaks" => "give all the same Meta `protocol`; the majority's is served";
     423 LABELS_DROPPED "labels of instances are not kept" => "make their keys differ beyond the characters that labels do not have";
@@ -113,7 +115,7 @@ codes! {
 
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";
-    502 NO_SUCH_ENDPOINT "no source lists this endpoint" => "check the source object";
+    502 NO_SUCH_ENDPOINT "no source lists this endpoint" => "check the source object, and what its registry says of it: `tributary get registries -o wide`";
     503 MERGED "the shard takes part in the service" => "nothing";
     504 SHADOWED_SERVICE "another declaration of this host is served to this client" => "see the claimants with `tributary get services -o wide`";
     505 VISIBLE "the declaration is visible to this client" => "nothing";

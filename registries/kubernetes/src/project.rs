@@ -5,6 +5,7 @@
 //! version stays. A missing list and `null` are the same. All collections are bounded.
 
 pub mod configmap;
+mod doubts;
 pub mod gateway;
 pub mod mcs;
 pub mod meta;

@@ -1,8 +1,9 @@
 //! An EndpointSlice as a group: the join of slice, pods, nodes and Service (`registries.md` 3.3).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use tributary_model::{Address, At, Code, Fact, Group, GroupKey, Health, Locality, Place};
+use tributary_model::{Address, At, Code, Fact, Group, GroupKey, Health, Locality, Place, Problem};
 
 use super::{Derived, Ground, ground, mcs, service};
 use crate::input::{Kind, Name};
@@ -33,18 +34,46 @@ pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
         object: name.object(Kind::Slice),
         bucket: 0,
     };
-    let addresses = addresses(inputs, shared, slice, &owner);
+    let (addresses, unseen) = addresses(inputs, shared, slice, &owner);
     let group = Group::new(slice.meta.source(Kind::Slice), vec![slice.ports.clone()], Vec::new(), addresses);
     let group = Arc::new(group);
     let offered = mcs::offered(inputs, shared, &owner, &key, &group);
     let own = Fact::Group(key, group);
-    Derived { facts: std::iter::once(own).chain(offered).collect(), problem: None }
+    Derived { facts: std::iter::once(own).chain(offered).collect(), problem: unseen.problem() }
 }
 
-fn addresses(inputs: &Inputs, shared: &mut Shared, slice: &Slice, owner: &Name) -> Vec<Address> {
+fn addresses(inputs: &Inputs, shared: &mut Shared, slice: &Slice, owner: &Name) -> (Vec<Address>, Unseen) {
     let sessions = inputs.services.get(owner).is_some_and(|service| service::keeps_sessions(service));
-    let mut join = Join { inputs, shared, slice, sessions };
-    slice.entries.iter().filter_map(|entry| join.address(entry)).collect()
+    let mut join = Join { inputs, shared, slice, sessions, unseen: Unseen::default() };
+    let addresses = slice.entries.iter().filter_map(|entry| join.address(entry)).collect();
+    (addresses, join.unseen)
+}
+
+/// Ready entries whose pod has not been seen. One that is not ready is nobody's loss: pods come before they are ready
+/// and go after they are not.
+#[derive(Debug, Default)]
+struct Unseen {
+    first: Option<(IpAddr, Name)>,
+    count: usize,
+}
+
+impl Unseen {
+    fn add(&mut self, entry: &Entry, pod: &Name) {
+        if entry.state == State::Ready {
+            self.first.get_or_insert_with(|| (entry.ip, pod.clone()));
+            self.count += 1;
+        }
+    }
+    fn problem(self) -> Option<Problem> {
+        let (ip, pod) = self.first?;
+        let others = match self.count - 1 {
+            0 => String::new(),
+            more => format!("; {more} more wait so"),
+        };
+        let message =
+            format!("endpoint {ip} waits for {}, which has not been seen{others}", pod.object(Kind::Pod));
+        Some(Problem { code: Code::POD_NOT_SEEN, message: message.into() })
+    }
 }
 
 /// One slice's join.
@@ -53,6 +82,7 @@ struct Join<'a> {
     shared: &'a mut Shared,
     slice: &'a Slice,
     sessions: bool,
+    unseen: Unseen,
 }
 
 impl Join<'_> {
@@ -65,7 +95,11 @@ impl Join<'_> {
         let (of_pod, of_spot);
         let ground: &Ground = match named.or_else(guessed) {
             Some(pod) => {
-                of_pod = ground::of_pod(self.inputs, self.shared, &pod)?;
+                let Some(ground) = ground::of_pod(self.inputs, self.shared, &pod) else {
+                    self.unseen.add(entry, &pod);
+                    return None;
+                };
+                of_pod = ground;
                 &of_pod
             }
             None => {

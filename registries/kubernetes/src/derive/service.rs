@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Attributes, Code, DeclKey, Declaration, ExportTo, Fact, Hostname, Identity, Part, Resolution, Selector,
-    ServiceAddress, ServiceKey, WorkloadKind,
+    Attributes, Code, DeclKey, Declaration, ExportTo, Fact, Hostname, Identity, Part, Remark, Resolution,
+    Selector, ServiceAddress, ServiceKey, WorkloadKind,
 };
 
 use super::mirror::is_mirror;
@@ -132,10 +132,14 @@ fn attributes(inputs: &Inputs, shared: &mut Shared, service: &Service) -> Attrib
         persistent_sessions: keeps_sessions(service),
         identities: identities(inputs, shared, service),
         race_connect: false,
-        remarks: Arc::from([]),
+        remarks: service.doubts.iter().map(remark).collect(),
         part: Part::Whole,
         headless: matches!(service.address, ServiceKind::Headless),
     }
+}
+
+fn remark(doubt: &Arc<str>) -> Remark {
+    Remark { code: Code::ANNOTATION_NOT_UNDERSTOOD, message: Arc::clone(doubt) }
 }
 
 /// The identities that annotations name, as they are or by service account; sorted.

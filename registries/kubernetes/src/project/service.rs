@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use tributary_model::{Labels, PortName, PortNumber, Protocol, ServicePort, Target, TrafficDistribution};
 
+use super::doubts;
 use super::meta::{Meta, RawMeta};
 use super::namespace::TRAFFIC_DISTRIBUTION;
 use super::text::{Pairs, Text};
@@ -15,10 +16,10 @@ use crate::shared::Shared;
 /// Whether a Service takes part in the synchronisation with a Consul.
 const CONSUL_SYNC: &str = "consul.hashicorp.com/service-sync";
 
-const EXPORT_TO: &str = "networking.istio.io/exportTo";
-const CANONICAL_ACCOUNTS: &str = "alpha.istio.io/canonical-serviceaccounts";
+pub(super) const EXPORT_TO: &str = "networking.istio.io/exportTo";
+pub(super) const CANONICAL_ACCOUNTS: &str = "alpha.istio.io/canonical-serviceaccounts";
 const KUBERNETES_ACCOUNTS: &str = "alpha.istio.io/kubernetes-serviceaccounts";
-const NODE_SELECTOR: &str = "traffic.istio.io/nodeSelector";
+pub(super) const NODE_SELECTOR: &str = "traffic.istio.io/nodeSelector";
 const MOST_PORTS: usize = 1024;
 const MOST_ADDRESSES: usize = 1024;
 
@@ -51,6 +52,8 @@ pub struct Service {
     pub node_selector: Option<Labels>,
     /// An annotation keeps it out of the synchronisation with a Consul.
     pub unsynced: bool,
+    /// What of its annotations is not understood, in one line each.
+    pub doubts: Box<[Arc<str>]>,
 }
 
 /// How a Service is reached.
@@ -159,6 +162,7 @@ impl Service {
             accounts: listed(KUBERNETES_ACCOUNTS),
             external: external(&spec, status)?,
             unsynced: metadata.annotation(CONSUL_SYNC) == Some("false"),
+            doubts: doubts::of(&metadata),
             node_selector: metadata
                 .annotation(NODE_SELECTOR)
                 .filter(|_| spec.kind.as_deref() == Some("NodePort"))
@@ -174,7 +178,7 @@ impl Service {
     }
 }
 
-fn words(list: &str) -> Box<[Arc<str>]> {
+pub(super) fn words(list: &str) -> Box<[Arc<str>]> {
     list.split(',')
         .map(str::trim)
         .filter(|word| !word.is_empty())

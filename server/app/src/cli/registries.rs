@@ -17,10 +17,9 @@ fn tone(state: &str) -> Tone {
 /// One line each.
 pub(super) fn table(items: &[RegistryItem], wide: bool) -> Table {
     let heads = ["NAME", "KIND", "STATE", "CONFIRMED", "SERVICES", "ENDPOINTS", "PROBLEMS", "REASON"];
-    let more = ["CLUSTER", "GENERATION", "FAILURES", "HELD", "CONDITIONS", "FIRST PROBLEM"];
+    let more = ["CLUSTER", "GENERATION", "FAILURES", "HELD", "CONDITIONS"];
     let mut table = Table::new(&heads, &more, wide);
     for item in items {
-        let first = item.problems.first().map(|p| format!("{} {}", p.code, p.message));
         let odd = if item.problems.is_empty() { Tone::Plain } else { Tone::Warn };
         table.row(vec![
             item.name.clone().into(),
@@ -36,7 +35,6 @@ pub(super) fn table(items: &[RegistryItem], wide: bool) -> Table {
             item.failures.into(),
             item.held_total.into(),
             item.conditions.iter().map(said).collect::<Vec<_>>().join("; ").into(),
-            first.unwrap_or_default().into(),
         ]);
     }
     table
@@ -47,7 +45,7 @@ fn said(condition: &ConditionItem) -> String {
 }
 
 /// A table of the sources' parts, then what they tell: a table for sources that tell the same things, with a line for
-/// each, and one of all other details.
+/// each, and one of all other details; last the bad objects.
 pub(super) fn more(items: &[RegistryItem], heads: bool, color: bool) -> String {
     let mut states =
         Table::new(&["REGISTRY", "SCOPE", "PART", "STATE", "SINCE", "NEXT TRY", "HELD", "REASON"], &[], true);
@@ -68,9 +66,26 @@ pub(super) fn more(items: &[RegistryItem], heads: bool, color: bool) -> String {
             table.row(place().into_iter().chain(pairs().map(|(_, value)| value.into())).collect());
         }
     }
-    let tables = std::iter::once(states).chain(alike.into_values()).chain([details]);
+    let tables = std::iter::once(states).chain(alike.into_values()).chain([details, problems(items)]);
     let tables = tables.map(|table| table.render(heads, color));
     tables.filter(|text| !text.is_empty()).map(|text| format!("\n{text}")).collect()
+}
+
+fn problems(items: &[RegistryItem]) -> Table {
+    let mut table = Table::new(&["REGISTRY", "OBJECT", "CODE", "PROBLEM"], &[], true);
+    for (item, one) in items.iter().flat_map(|item| item.problems.iter().map(move |one| (item, one))) {
+        let object = match one.object.place.as_str() {
+            "" => one.object.to_string(),
+            place => format!("{} ({place})", one.object),
+        };
+        table.row(vec![
+            item.name.clone().into(),
+            object.into(),
+            one.code.clone().into(),
+            one.message.clone().into(),
+        ]);
+    }
+    table
 }
 
 /// From how many details on a source has a line of its own.
@@ -107,7 +122,8 @@ fn parts(item: &RegistryItem, source: &SourceItem, table: &mut Table) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::registries::{DetailItem, PartItem};
+    use crate::document::ObjectItem;
+    use crate::document::registries::{DetailItem, PartItem, ProblemItem};
 
     #[test]
     fn what_sources_tell_alike_is_a_line_for_each() {
@@ -175,5 +191,29 @@ mod tests {
             "",
             "a source that tells nothing adds nothing"
         );
+    }
+
+    #[test]
+    fn each_bad_object_has_a_line() {
+        let problem = |name: &str, place: &str| ProblemItem {
+            object: ObjectItem {
+                kind: "EndpointSlice".into(),
+                namespace: "shop".into(),
+                name: name.into(),
+                place: place.into(),
+                ..ObjectItem::default()
+            },
+            code: "TRB0324".into(),
+            message: "it waits".into(),
+        };
+        let item = RegistryItem {
+            name: "k".into(),
+            problems: vec![problem("a", ""), problem("b", "b.yaml:3")],
+            ..RegistryItem::default()
+        };
+        let expected = "\nREGISTRY   OBJECT                            CODE      PROBLEM\n\
+                        k          EndpointSlice shop/a              TRB0324   it waits\n\
+                        k          EndpointSlice shop/b (b.yaml:3)   TRB0324   it waits\n";
+        assert_eq!(more(&[item], true, false), expected);
     }
 }

@@ -109,6 +109,24 @@ fn an_endpoint_whose_pod_is_not_seen_is_withheld() {
 }
 
 #[test]
+fn a_ready_endpoint_whose_pod_is_not_seen_is_told_until_it_is() {
+    let told = |endpoints: Value, pods: &[&str]| {
+        let mut objects = vec![mk_slice("pay-1", "pay", endpoints, json!({}))];
+        objects.extend(pods.iter().map(|pod| mk_pod(pod, "10.0.0.1", json!({}))));
+        let derived = derive(&mk_inputs(objects), &mut Shared::default(), &shop("pay-1"));
+        derived.problem.map(|problem| format!("{} {}", problem.code, problem.message))
+    };
+    let two = || json!([of("10.0.0.1", "web"), of("10.0.0.2", "api")]);
+    let waits = "TRB0324 endpoint 10.0.0.1 waits for Pod shop/web, which has not been seen";
+    assert_eq!(told(two(), &["api"]).as_deref(), Some(waits));
+    assert_eq!(told(two(), &[]), Some(format!("{waits}; 1 more wait so")));
+    assert_eq!(told(two(), &["api", "web"]), None);
+    let mut leaving = of("10.0.0.1", "web");
+    leaving["conditions"] = json!({"ready": false, "terminating": true});
+    assert_eq!(told(json!([leaving]), &[]), None, "its pod may go before it");
+}
+
+#[test]
 fn a_pod_that_is_not_ready_is_seen() {
     let slice = mk_slice("pay-1", "pay", json!([of("10.0.0.1", "web")]), json!({}));
     let pod = mk_pod("web", "10.0.0.1", json!({"status": {"phase": "Pending", "conditions": []}}));

@@ -174,6 +174,32 @@ fn export_to_is_the_annotations_list() {
 }
 
 #[test]
+fn an_annotation_that_is_not_understood_counts_for_nothing_and_is_told() {
+    let told = |key: &str, value: &str| -> Vec<String> {
+        let declaration = pay(json!({"metadata": {"annotations": {key: value}}}));
+        declaration.attributes.remarks.iter().map(|remark| remark.message.to_string()).collect()
+    };
+    assert_eq!(
+        told("networking.istio.io/exportTo", ".,Not A Namespace,web"),
+        [
+            "annotation networking.istio.io/exportTo: \"Not A Namespace\" is not a namespace, `.`, `*` or `~`, and counts for nothing"
+        ]
+    );
+    assert_eq!(told("traffic.istio.io/nodeSelector", "zone=a").len(), 1);
+    assert_eq!(told("networking.istio.io/traffic-distribution", "nonsense").len(), 1);
+    assert_eq!(told("networking.istio.io/exportTo", &"?,".repeat(100)).len(), 8, "and it is bounded");
+    for (key, value) in [
+        ("networking.istio.io/exportTo", "*, ~ ,shop"),
+        ("traffic.istio.io/nodeSelector", "{\"zone\": \"a\"}"),
+        ("networking.istio.io/traffic-distribution", "preferclose"),
+        ("alpha.istio.io/canonical-serviceaccounts", "spiffe://other.test/ns/a/sa/b, sa@example.com"),
+        ("example.com/other", "?"),
+    ] {
+        assert_eq!(told(key, value), [""; 0], "{key}: {value}");
+    }
+}
+
+#[test]
 fn annotated_accounts_are_identities_as_they_are_or_of_the_clusters_domain() {
     let object = || {
         mk_service(

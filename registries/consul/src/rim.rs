@@ -270,8 +270,9 @@ impl Rim {
     fn look_at_files(&mut self) {
         let own = std::iter::once(&self.client);
         let apart = self.places.iter().map(|place| &place.fetch.client).filter(|one| !one.is(&self.client));
-        // a file that is being written is read again the next time
-        let fault = own.chain(apart).find_map(|client| client.reload(&self.config).err());
+        // a file that is being written is read again the next time; a fault of one keeps none of the others waiting
+        let faults = own.chain(apart).filter_map(|client| client.reload(&self.config).err());
+        let fault = faults.reduce(|first, _| first);
         let fault = fault.map(|error| Reason::new(format!("keeps the certificates that it has: {error}")));
         if self.files_fault != fault {
             if let Some(fault) = &fault {

@@ -21,6 +21,30 @@ impl TestServer {
         list["items"].as_array().cloned().with_context(|| format!("/debug/{path} is no list: {list}"))
     }
 
+    /// A registry of `/debug/registries`.
+    pub async fn registry(&self, name: &str) -> Result<Value> {
+        let found = self.items("registries").await?.into_iter().find(|one| one["name"] == name);
+        found.with_context(|| format!("no registry is called {name}"))
+    }
+
+    /// Waits until a registry is in this state, and says these words about it.
+    pub async fn registry_is(
+        &self,
+        name: &str,
+        state: &str,
+        words: &[&str],
+        within: Duration,
+    ) -> Result<Value> {
+        eventually(&format!("{name} to be {state}"), within, || async {
+            let registry = self.registry(name).await?;
+            let said = registry.to_string();
+            ensure!(registry["state"] == state, "it is {said}");
+            ensure!(words.iter().all(|word| said.contains(word)), "it says {said}, not {words:?}");
+            Ok(registry)
+        })
+        .await
+    }
+
     /// The one stream of the client with this node id.
     pub async fn client(&self, id: &str) -> Result<Value> {
         let mut streams = self.items("clients").await?;

@@ -100,7 +100,7 @@ async fn a_limit_of_connections_is_lived_with() -> Result<()> {
         consul.set(&format!("other-{at}"), "n1", &[nowhere(1)]).await?;
     }
     let world = World::over(&[consul.url()], &consul).await?;
-    world.served.registry_is("consul", "Live", &[], LATER).await?;
+    world.served.server.registry_is("consul", "Live", &[], LATER).await?;
     world.becomes_both(&consul).await?;
     world.load.finish().await.check_clean()
 }

@@ -47,7 +47,7 @@ async fn what_a_peer_exports_is_found_served_and_outlives_it() -> Result<()> {
     let registry = json!({"kind": "consul", "name": "consul", "addresses": [here.url()], "peers": ["all"],
         "namespaces": ["all"]});
     let served = Served::start(&json!({"registries": [registry]})).await?;
-    served.registry_is("consul", "Live", &["dc1@east", "not in this Consul"], SOON).await?;
+    served.server.registry_is("consul", "Live", &["dc1@east", "not in this Consul"], SOON).await?;
     let (_envoy, load) = served.traffic(HOST, PORT).await?;
     load.reaches("far", 20, SOON).await?;
     there.set("pay", "n9", &[far.addr(), more.addr()]).await?;

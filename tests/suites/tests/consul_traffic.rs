@@ -102,10 +102,10 @@ async fn calls_outlive_a_restart_of_the_agent() -> Result<()> {
     let (envoy, load) = served.traffic(HOST, PORT).await?;
     load.reaches("first", 20, SOON).await?;
     consul.daemon().kill();
-    served.registry_is("consul", "Unreachable", &[], SOON).await?;
+    served.server.registry_is("consul", "Unreachable", &[], SOON).await?;
     load.reaches("first", 300, SOON).await?;
     consul.restart().await?;
-    served.registry_is("consul", "Live", &[], Duration::from_secs(90)).await?;
+    served.server.registry_is("consul", "Live", &[], Duration::from_secs(90)).await?;
     consul.set("pay", "n1", &[first.addr(), second.addr()]).await?;
     load.reaches("second", 20, Duration::from_secs(90)).await?;
     consul.set("pay", "n1", &[second.addr()]).await?;

@@ -64,14 +64,14 @@ async fn one_name_from_both_outlives_each() -> Result<()> {
     load.reaches("pod", 20, SOON).await?;
     load.reaches("machine", 20, SOON).await?;
     consul.daemon().kill();
-    served.registry_is("consul", "Unreachable", &[], SOON).await?;
+    served.server.registry_is("consul", "Unreachable", &[], SOON).await?;
     load.reaches("machine", 100, SOON).await?;
     let other = Backend::start_on("other", ports::own_ip()?).await?;
     slices(&cluster, &[pod.addr(), other.addr()]).await?;
     load.reaches("other", 20, SOON).await?;
     load.reaches("machine", 20, SOON).await?;
     consul.restart().await?;
-    served.registry_is("consul", "Live", &[], Duration::from_secs(120)).await?;
+    served.server.registry_is("consul", "Live", &[], Duration::from_secs(120)).await?;
     consul.set("pay", "n1", &[]).await?;
     envoy.has_hosts(&outbound(80, HOST), &[pod.addr(), other.addr()], Duration::from_secs(120)).await?;
     load.reaches("pod", 20, SOON).await?;

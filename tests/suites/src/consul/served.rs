@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{Consul, mk_instance};
 use crate::kube::With;
-use crate::{Envoy, EnvoyConfig, Load, LoadPlan, ServerOptions, TestServer, Variant, eventually, outbound};
+use crate::{Envoy, EnvoyConfig, Load, LoadPlan, ServerOptions, TestServer, Variant, outbound};
 
 const SOON: Duration = Duration::from_secs(20);
 /// The number under which instances of [`mk_numbered`] are served, whatever their own.
@@ -71,23 +71,5 @@ impl Served {
         envoy.live(SOON).await?;
         let load = Load::start(&LoadPlan::to(envoy.listener(0)?));
         Ok((envoy, load))
-    }
-    /// Waits until a registry is in this state, and says all of these words of itself.
-    pub async fn registry_is(
-        &self,
-        name: &str,
-        state: &str,
-        words: &[&str],
-        within: Duration,
-    ) -> Result<Value> {
-        eventually(&format!("{name} to be {state}"), within, || async {
-            let all = self.server.items("registries").await?;
-            let registry = all.into_iter().find(|item| item["name"] == name).unwrap_or_default();
-            let said = registry.to_string();
-            ensure!(registry["state"] == state, "it is {said}");
-            ensure!(words.iter().all(|word| said.contains(word)), "it says {said}, not {words:?}");
-            Ok(registry)
-        })
-        .await
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -96,31 +96,8 @@ impl TestServer {
         self.registry("kubernetes").await
     }
 
-    async fn registry(&self, name: &str) -> Result<Value> {
-        let found = self.items("registries").await?.into_iter().find(|one| one["name"] == name);
-        found.with_context(|| format!("no registry is called {name}"))
-    }
-
     /// Waits until the registry `kubernetes` is in this state, and says these words about it.
     pub async fn kubernetes_is(&self, state: &str, words: &[&str], within: Duration) -> Result<Value> {
         self.registry_is("kubernetes", state, words, within).await
-    }
-
-    /// Waits until a registry is in this state, and says these words about it.
-    pub async fn registry_is(
-        &self,
-        name: &str,
-        state: &str,
-        words: &[&str],
-        within: Duration,
-    ) -> Result<Value> {
-        crate::eventually(&format!("{name} to be {state}"), within, || async {
-            let registry = self.registry(name).await?;
-            let said = registry.to_string();
-            ensure!(registry["state"] == state, "it is {said}");
-            ensure!(words.iter().all(|word| said.contains(word)), "it says {said}, not {words:?}");
-            Ok(registry)
-        })
-        .await
     }
 }

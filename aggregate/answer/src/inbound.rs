@@ -98,12 +98,12 @@ mod tests {
     use crate::mk::*;
 
     fn mk_workload(name: &str, namespace: &str, cluster: &str) -> WorkloadKey {
-        WorkloadKey {
+        WorkloadKey::from(tributary_model::WorkloadName {
             namespace: mk_ns(namespace),
             kind: WorkloadKind::Entry,
             name: name.into(),
             cluster: ClusterId::new(cluster).unwrap(),
-        }
+        })
     }
     fn mk_catalog_at(ip: &str, keys: &[WorkloadKey]) -> Catalog {
         let mut catalog = Catalog::default();

@@ -49,8 +49,9 @@ impl Core {
             Delta::Drop(key, evidence) => return self.take_drop(name, &key, evidence),
             Delta::Restart(collection) => self.open_sweep(name, &collection, at),
             Delta::Synced(collection, how) => self.take_synced(name, &collection, how, at),
-            Delta::Problem(object, problem) => return self.take_problem(name, object, problem, at),
-            Delta::Required(list) => {
+            Delta::Problem(_, object, problem) => return self.take_problem(name, object, problem, at),
+            Delta::Withheld(..) | Delta::End(..) | Delta::Identity(_) => return,
+            Delta::Follows { required: list, .. } => {
                 if let Some(run) = self.run(name) {
                     run.require(list);
                 }
@@ -177,7 +178,7 @@ impl Core {
     pub(crate) fn object_of(&self, name: &RegistryName, key: &Key) -> Option<ObjectId> {
         match &key.item {
             Item::Service(k) => Some(k.object.clone()),
-            Item::Group(k) => Some(k.object.clone()),
+            Item::Group(k) | Item::Waiting(k) => Some(k.object.clone()),
             Item::Gateway(k) => Some(k.object.clone()),
             Item::Workload(k) => {
                 let shard = self.world.shards.find(name, &key.scope)?;
@@ -263,14 +264,15 @@ impl Core {
             }
             Delta::Restart(collection) => shadow.open_sweep(&collection, at),
             Delta::Synced(collection, how) => shadow.synced(&collection, how, at),
-            Delta::Required(list) => shadow.run.require(list),
+            Delta::Follows { required: list, .. } => shadow.run.require(list),
+            Delta::Withheld(..) | Delta::End(..) | Delta::Identity(_) => {}
             Delta::Progress(collection) => {
                 shadow.run.progress(&collection, at);
             }
-            Delta::Problem(object, Some(problem)) => {
+            Delta::Problem(_, object, Some(problem)) => {
                 shadow.run.problem(object, problem, at);
             }
-            Delta::Problem(object, None) => {
+            Delta::Problem(_, object, None) => {
                 shadow.run.problems.remove(&object.id);
                 for key in shadow.run.spared.remove(&object.id).unwrap_or_default() {
                     shadow.facts.remove(&key);

@@ -32,6 +32,7 @@ impl Core {
             Fact::Gateway(key, value) => self.put_gateway(shard, &key, value),
             Fact::Settings(value) => self.put_settings(shard, value),
             Fact::Alias(host, value) => self.put_alias(shard, host, value),
+            Fact::Waiting(..) => {}
         }
     }
 
@@ -265,6 +266,7 @@ impl Core {
             Item::Gateway(key) => self.remove_gateway(shard, key),
             Item::Settings => self.world.settings.remove(shard).is_some(),
             Item::Alias(host) => self.remove_alias(shard, host),
+            Item::Waiting(_) => false,
         };
         if !was {
             return false;

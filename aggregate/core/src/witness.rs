@@ -37,13 +37,14 @@ impl Core {
                 Record::Put(_, _, fact) => fact.item(),
                 Record::Drop(name, _, evidence) if evidence.is_absence() && self.can_ask(name) => continue,
                 Record::Drop(_, key, _) => key.item.clone(),
+                _ => continue,
             };
             match item {
                 Item::Service(key) => drop(out.insert(key.service.host)),
                 Item::Group(key) => drop(out.insert(key.service.host)),
                 Item::Workload(key) => out.extend(self.selecting(&key)),
                 Item::Alias(host) => drop(out.insert(host)),
-                Item::Gateway(_) | Item::Settings => {}
+                Item::Gateway(_) | Item::Settings | Item::Waiting(_) => {}
             }
         }
         out.extend(self.dirty.implied.iter().cloned());

@@ -6,15 +6,15 @@
 use std::sync::Arc;
 
 use crate::declaration::{DeclKey, Declaration};
-use crate::evidence::Evidence;
+use crate::evidence::{EndEvidence, Evidence};
 use crate::gateway::{Gateway, GatewayKey};
-use crate::group::{Group, GroupKey};
+use crate::group::{Group, GroupKey, WaitingAddress};
 use crate::hostname::Hostname;
-use crate::id::{Generation, RegistryName, Scope};
+use crate::id::{Fingerprint, Generation, RegistryName, Scope};
 use crate::left_out::LeftOut;
 use crate::object::{ObjectId, ObjectRef};
 use crate::settings::{Alias, Settings};
-use crate::status::{Problem, SourceStatus};
+use crate::status::{Problem, SourceStatus, Withheld};
 use crate::time::Mono;
 use crate::workload::{Workload, WorkloadKey};
 
@@ -58,6 +58,8 @@ pub enum Item {
     Settings,
     /// A joined name.
     Alias(Hostname),
+    /// Addresses that are not served yet.
+    Waiting(GroupKey),
 }
 
 /// What identifies a fact within its registry.
@@ -75,7 +77,7 @@ impl Key {
     pub fn collection(&self) -> Collection {
         let kind = match self.item {
             Item::Service(_) => CollectionKind::Services,
-            Item::Group(_) => CollectionKind::Groups,
+            Item::Group(_) | Item::Waiting(_) => CollectionKind::Groups,
             Item::Workload(_) => CollectionKind::Workloads,
             Item::Gateway(_) => CollectionKind::Gateways,
             Item::Settings | Item::Alias(_) => CollectionKind::Settings,
@@ -99,6 +101,8 @@ pub enum Fact {
     Settings(Arc<Settings>),
     /// A joined name.
     Alias(Hostname, Arc<Alias>),
+    /// Addresses that a group lists and that wait for another object.
+    Waiting(GroupKey, Arc<[WaitingAddress]>),
 }
 
 impl Fact {
@@ -112,6 +116,7 @@ impl Fact {
             Self::Gateway(key, _) => Item::Gateway(key.clone()),
             Self::Settings(_) => Item::Settings,
             Self::Alias(host, _) => Item::Alias(host.clone()),
+            Self::Waiting(key, _) => Item::Waiting(key.clone()),
         }
     }
     /// The source object, where the fact has one: a sweep spares it while that object has an open
@@ -120,7 +125,7 @@ impl Fact {
     pub fn object(&self) -> Option<&ObjectId> {
         match self {
             Self::Service(key, _) => Some(&key.object),
-            Self::Group(key, _) => Some(&key.object),
+            Self::Group(key, _) | Self::Waiting(key, _) => Some(&key.object),
             Self::Workload(_, workload) => Some(&workload.source.object),
             Self::Gateway(key, _) => Some(&key.object),
             Self::Settings(_) | Self::Alias(..) => None,
@@ -154,9 +159,20 @@ pub enum Completeness {
 /// What an adapter says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delta {
-    /// A run's first word: what must be synced before its facts count as all. Said again when
-    /// optional kinds appear.
-    Required(Vec<Collection>),
+    /// The collections that a run follows; replaces the previous value. Sent before any fact.
+    Follows {
+        /// Collections that must have a result before the run's facts count as all.
+        required: Vec<Collection>,
+        /// Collections that nothing waits for.
+        optional: Vec<Collection>,
+    },
+    /// The collection cannot be read now. Ends the wait for it and proves nothing: its facts stay,
+    /// stale, until a list succeeds.
+    Withheld(Collection, Withheld),
+    /// A whole scope is gone. Absence from a listing of scopes never is such a proof.
+    End(Scope, EndEvidence),
+    /// Identity of the source, such as a cluster's UID; sent before any fact, by sources that have one.
+    Identity(Fingerprint),
     /// The adapter has no state for this collection and lists it from the start.
     Restart(Collection),
     /// This fact is now so.
@@ -167,8 +183,8 @@ pub enum Delta {
     Synced(Collection, Completeness),
     /// The source confirmed that the collection is followed.
     Progress(Collection),
-    /// An object is bad, or (with `None`) good again.
-    Problem(ObjectRef, Option<Problem>),
+    /// An object of a scope is bad, or (with `None`) good again.
+    Problem(Scope, ObjectRef, Option<Problem>),
     /// How the source of a scope is doing.
     Status(Scope, SourceStatus),
     /// All that a scope's source has and that is left out on purpose; replaces what was said before.
@@ -197,13 +213,4 @@ pub struct Ask {
     pub generation: Generation,
     /// Whether this is really gone, or really has so few addresses.
     pub confirm: Key,
-}
-
-/// An accepted change, for the journal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Record {
-    /// Now so.
-    Put(RegistryName, Scope, Fact),
-    /// No more, with its evidence.
-    Drop(RegistryName, Key, Evidence),
 }

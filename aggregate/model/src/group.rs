@@ -1,5 +1,6 @@
 //! The endpoints that one source object gives one declaration: the unit of truth.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::address::{Address, At};
@@ -34,6 +35,15 @@ pub struct GroupPort {
 
 /// The ports that an address has; shared by all addresses that have the same.
 pub type PortSet = Arc<[GroupPort]>;
+
+/// An address that a group's object lists and that is not served yet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub struct WaitingAddress {
+    /// The address.
+    pub ip: IpAddr,
+    /// The object that has to be seen first.
+    pub waits_for: Arc<ObjectId>,
+}
 
 /// What a view needs to know of a group without walking its addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -115,6 +115,10 @@ name!(
     NodeName, "node name", 253, name_byte
 );
 name!(
+    /// The identity of a source, such as a cluster's UID; another value under the same name means another source.
+    Fingerprint, "source identity", 512, visible_byte
+);
+name!(
     /// The part of a registry that fails as one: a namespace set, a datacenter, a directory.
     Scope, "scope", 512, visible_byte
 );

@@ -25,6 +25,7 @@ pub mod object;
 pub mod port;
 pub mod precedence;
 pub mod protocol;
+pub mod record;
 pub mod registry;
 pub mod same_name;
 pub mod settings;
@@ -44,20 +45,18 @@ pub use declaration::{
     Attributes, DeclKey, Declaration, Part, Remark, Resolution, Selector, ServiceAddress, ServiceKey,
     TrafficDistribution,
 };
-pub use delta::{
-    Ask, Basis, Collection, CollectionKind, Completeness, Delta, Fact, Item, Key, Record, Stamped,
-};
-pub use evidence::Evidence;
+pub use delta::{Ask, Basis, Collection, CollectionKind, Completeness, Delta, Fact, Item, Key, Stamped};
+pub use evidence::{EndEvidence, Evidence};
 pub use export::{EntryVisibility, ExportTo, Visibility};
 pub use facet::{Dims, Facet};
 pub use gateway::{Gateway, GatewayAddress, GatewayKey};
-pub use group::{Group, GroupKey, GroupPort, PortSet, Summary};
+pub use group::{Group, GroupKey, GroupPort, PortSet, Summary, WaitingAddress};
 pub use hash::Version;
 pub use health::Health;
 pub use hostname::{HostPattern, Hostname};
 pub use id::{
-    ClusterId, Generation, Identity, InvalidName, Namespace, NetworkId, NodeName, Provider, RegistryId,
-    RegistryName, Scope,
+    ClusterId, Fingerprint, Generation, Identity, InvalidName, Namespace, NetworkId, NodeName, Provider,
+    RegistryId, RegistryName, Scope,
 };
 pub use labels::Labels;
 pub use left_out::{LeftOut, of_revision};
@@ -66,12 +65,15 @@ pub use object::{ObjectId, ObjectRef, ObjectVersion, Source};
 pub use port::{PortName, PortNumber, ServicePort, Target};
 pub use precedence::Claim;
 pub use protocol::Protocol;
-pub use registry::RegistrySpec;
+pub use record::{HoldRecord, ListRecord, ListResult, ProblemRecord, Record};
+pub use registry::{RegistrySpec, RestartMode, Scopes};
 pub use same_name::{Apart, MergeByName, NameOutcome, NamedService, SameName};
 pub use settings::{Alias, AliasMember, Settings};
 pub use shared::Shared;
 pub use slot::{Answers, ClientKind, Encoded, Projection, Slots};
-pub use status::{Freshness, Problem, SinceMono, SourcePart, SourceState, SourceStatus, Standing};
+pub use status::{
+    Freshness, Problem, SinceMono, SourcePart, SourceState, SourceStatus, Standing, Withheld, WithheldCause,
+};
 pub use sweep::Sweep;
 pub use time::{Mono, Timestamp};
 pub use trace::{Recorder, Stage, Step, Trace, Verdict};
@@ -79,4 +81,4 @@ pub use view::{
     ClusterFacts, Condition, DeclarationView, EndpointFacts, EndpointSource, Joined, ListenerFacts, PortView,
     RouteFacts, ServiceView, ShardRef,
 };
-pub use workload::{Workload, WorkloadAddress, WorkloadKey, WorkloadKind};
+pub use workload::{Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName};

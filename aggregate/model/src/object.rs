@@ -1,7 +1,12 @@
 //! Which source object a fact came from.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::id::InvalidName;
 
 /// Names one object of a source: its kind, namespace and name. Built by adapters, which have
 /// checked its parts; ordered for stable output.
@@ -14,6 +19,29 @@ pub struct ObjectId {
     /// Its name.
     pub name: Arc<str>,
 }
+
+/// Finds the static text of a kind's name, for names that come from a file. A name that is new to the
+/// process is kept for its lifetime; at most [`MOST_KINDS`] are.
+pub fn intern_kind(text: &str) -> Result<&'static str, InvalidName> {
+    static KINDS: Mutex<BTreeSet<&'static str>> = parking_lot::const_mutex(BTreeSet::new());
+    let fault = |why| Err(InvalidName::new("kind", text, why));
+    if text.is_empty() || text.len() > 63 || !text.bytes().all(|b| b.is_ascii_alphanumeric()) {
+        return fault("is not 1 to 63 ASCII letters and digits");
+    }
+    let mut kinds = KINDS.lock();
+    if let Some(known) = kinds.get(text) {
+        return Ok(known);
+    }
+    if kinds.len() >= MOST_KINDS {
+        return fault("is one kind too many");
+    }
+    let kept: &'static str = Box::leak(text.into());
+    kinds.insert(kept);
+    Ok(kept)
+}
+
+/// How many kinds of objects [`intern_kind`] keeps.
+pub const MOST_KINDS: usize = 1024;
 
 impl ObjectId {
     /// From its parts.
@@ -99,6 +127,15 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kind_from_a_file_is_kept_once_and_checked() {
+        let kept = intern_kind("SomeKind").unwrap();
+        assert!(std::ptr::eq(kept, intern_kind("SomeKind").unwrap()));
+        assert!(
+            intern_kind("").is_err() && intern_kind("a b").is_err() && intern_kind(&"x".repeat(64)).is_err()
+        );
+    }
 
     #[test]
     fn a_version_does_not_make_a_difference() {

@@ -25,6 +25,35 @@ pub enum Freshness {
     },
 }
 
+/// Why a collection cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
+pub struct Withheld {
+    /// Kind of failure.
+    pub cause: WithheldCause,
+    /// The source's answer, for people; never a secret.
+    pub why: Arc<str>,
+}
+
+/// Kind of failure that withholds a collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub enum WithheldCause {
+    /// The credential may not read it.
+    Forbidden,
+    /// It keeps failing while other collections of the source can be read.
+    Failing,
+}
+
+impl Withheld {
+    /// A collection that the credential may not read.
+    pub fn forbidden(why: impl Into<Arc<str>>) -> Self {
+        Self { cause: WithheldCause::Forbidden, why: why.into() }
+    }
+    /// A collection that keeps failing while others can be read.
+    pub fn failing(why: impl Into<Arc<str>>) -> Self {
+        Self { cause: WithheldCause::Failing, why: why.into() }
+    }
+}
+
 /// A time that serialises as milliseconds since the process started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct SinceMono(pub Mono);

@@ -1,6 +1,7 @@
 //! What can be selected as an endpoint, and what a connected client may turn out to be.
 
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::address::Place;
@@ -22,10 +23,28 @@ pub enum WorkloadKind {
     Instance,
 }
 
-/// Which workload. The cluster and the kind are part of it: pods of one name in two clusters, or a
-/// pod and an entry of one name, are different workloads.
+/// Identifies a workload. The cluster and the kind are part of it: pods of one name in two clusters,
+/// or a pod and an entry of one name, are different workloads. One pointer wide, because the ledger,
+/// the state and the catalog each hold it once per workload.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
-pub struct WorkloadKey {
+#[serde(transparent)]
+pub struct WorkloadKey(Arc<WorkloadName>);
+
+impl Deref for WorkloadKey {
+    type Target = WorkloadName;
+    fn deref(&self) -> &WorkloadName {
+        &self.0
+    }
+}
+impl From<WorkloadName> for WorkloadKey {
+    fn from(name: WorkloadName) -> Self {
+        Self(Arc::new(name))
+    }
+}
+
+/// Fields of a [`WorkloadKey`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub struct WorkloadName {
     /// Its namespace.
     pub namespace: Namespace,
     /// Its kind.

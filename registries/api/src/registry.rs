@@ -1,8 +1,10 @@
 //! The trait that every adapter implements, and what it is handed.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
-use tributary_model::RegistrySpec;
+use tributary_model::{RegistrySpec, Scope};
 
 use crate::asks::Asks;
 use crate::error::RegistryError;
@@ -30,6 +32,9 @@ pub struct RegistryIo {
     pub out: Inlet,
     /// What the core wants to have confirmed; the answers go into `out`.
     pub asks: Asks,
+    /// Scopes of which facts are held from earlier runs. A run that discovers its scopes follows these too,
+    /// whatever the discovery lists.
+    pub held: Arc<[Scope]>,
 }
 
 /// Builds runs of one registry.

@@ -43,7 +43,7 @@ impl ConsulFactory {
 
 impl RegistryFactory for ConsulFactory {
     fn spec(&self) -> RegistrySpec {
-        RegistrySpec { id: Arc::clone(&self.id), rank: 1, can_confirm: true }
+        RegistrySpec::new(Arc::clone(&self.id), 1).confirming()
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         if !self.config.tls.verify {

@@ -155,8 +155,8 @@ impl Rim {
         };
         let scopes = known.iter().filter_map(|part| parts::scope(part).ok());
         let all = std::iter::once(parts::directory()).flatten().chain(scopes);
-        let collections: Vec<_> = all.flat_map(|scope| place::collections(&scope)).collect();
-        self.out.send(Delta::Required(collections));
+        let required: Vec<_> = all.flat_map(|scope| place::collections(&scope)).collect();
+        self.out.send(Delta::Follows { required, optional: Vec::new() });
     }
 
     fn done(&mut self, done: Result<Done, JoinError>) -> Result<(), RegistryError> {
@@ -198,7 +198,9 @@ impl Rim {
         let name = match &key.item {
             Item::Service(decl) => &decl.object.name,
             Item::Group(group) => &group.object.name,
-            Item::Workload(_) | Item::Gateway(_) | Item::Settings | Item::Alias(_) => return,
+            Item::Workload(_) | Item::Gateway(_) | Item::Settings | Item::Alias(_) | Item::Waiting(_) => {
+                return;
+            }
         };
         match self.by_scope.get(&key.scope) {
             Some(place) => self.step(*place, Input::Asked(Arc::clone(name))),

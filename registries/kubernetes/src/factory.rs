@@ -69,7 +69,7 @@ impl KubernetesFactory {
 impl RegistryFactory for KubernetesFactory {
     fn spec(&self) -> RegistrySpec {
         let rank = u16::from(!self.options.is_config);
-        RegistrySpec { id: self.id.clone(), rank, can_confirm: false }
+        RegistrySpec::new(self.id.clone(), rank)
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         let feeds = Feeds::new(&self.connection, &self.options, self.timing, self.seed);

@@ -35,8 +35,8 @@ pub enum ConfigEvent {
     Restart(Scope),
     /// A document is there, changed or gone.
     Changed(Scope, Change),
-    /// An object is bad, or (with `None`) good again.
-    Problem(ObjectRef, Option<Problem>),
+    /// An object of a scope is bad, or (with `None`) good again.
+    Problem(Scope, ObjectRef, Option<Problem>),
     /// What of a scope is there and left out on purpose, in place of what was said of that before.
     LeftOut(Scope, Arc<[LeftOut]>),
     /// The scope cannot be listed now and is one of which nobody is to wait; until it is begun.
@@ -84,7 +84,7 @@ pub fn deltas(event: ConfigEvent, context: &Context) -> Vec<Delta> {
         ConfigEvent::Restart(scope) => collections(&scope).map(Delta::Restart).collect(),
         ConfigEvent::Listed(scope, how) => collections(&scope).map(|c| Delta::Synced(c, how)).collect(),
         ConfigEvent::Confirmed(scope) => collections(&scope).map(Delta::Progress).collect(),
-        ConfigEvent::Problem(object, problem) => vec![Delta::Problem(object, problem)],
+        ConfigEvent::Problem(scope, object, problem) => vec![Delta::Problem(scope, object, problem)],
         ConfigEvent::LeftOut(scope, list) => vec![Delta::LeftOut(scope, list)],
         ConfigEvent::Withheld(_) => Vec::new(),
         ConfigEvent::Status(scope, status) => vec![Delta::Status(scope, status)],

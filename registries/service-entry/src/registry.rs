@@ -67,7 +67,8 @@ impl Awaited {
     }
     fn required(&self) -> Delta {
         let awaited = self.0.iter().filter(|(_, awaited)| **awaited);
-        Delta::Required(awaited.flat_map(|(scope, _)| collections(scope)).collect())
+        let required = awaited.flat_map(|(scope, _)| collections(scope)).collect();
+        Delta::Follows { required, optional: Vec::new() }
     }
     /// The word that goes before this event's own, where the event changes what is awaited.
     fn hear(&mut self, event: &ConfigEvent) -> Option<Delta> {
@@ -114,7 +115,7 @@ impl FileFactory {
 
 impl RegistryFactory for FileFactory {
     fn spec(&self) -> RegistrySpec {
-        RegistrySpec { id: self.id.clone(), rank: 1, can_confirm: false }
+        RegistrySpec::new(self.id.clone(), 1)
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         let mut sources: Vec<Box<dyn ConfigSource>> = Vec::new();
@@ -135,7 +136,7 @@ mod tests {
     }
 
     fn scopes(delta: &Delta) -> Vec<&str> {
-        let Delta::Required(list) = delta else { panic!("{delta:?}") };
+        let Delta::Follows { required: list, .. } = delta else { panic!("{delta:?}") };
         let mut scopes: Vec<&str> = list.iter().map(|collection| collection.scope.as_str()).collect();
         scopes.dedup();
         scopes

@@ -92,8 +92,8 @@ impl Live {
                 self.served.remove(&*old.document.meta.name);
                 self.gone.insert(old.document.meta.name.to_string());
             }
-            ConfigEvent::Problem(object, Some(_)) => drop(self.bad.insert(object.id.name.to_string())),
-            ConfigEvent::Problem(object, None) => drop(self.bad.remove(&*object.id.name)),
+            ConfigEvent::Problem(_, object, Some(_)) => drop(self.bad.insert(object.id.name.to_string())),
+            ConfigEvent::Problem(_, object, None) => drop(self.bad.remove(&*object.id.name)),
             ConfigEvent::Listed(_, how) => self.listed = Some(how),
             ConfigEvent::Status(_, status) => self.state = Some(status.state),
             ConfigEvent::Confirmed(_) => self.looks += 1,

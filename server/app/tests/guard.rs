@@ -33,8 +33,8 @@ impl RegistryFactory for Deaf {
 impl Registry for DeafRun {
     async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
         let (_nobody, none) = asks();
-        let RegistryIo { out, asks: _unheard } = io;
-        self.0.run(RegistryIo { out, asks: none }, stop).await
+        let RegistryIo { out, asks: _unheard, held } = io;
+        self.0.run(RegistryIo { out, asks: none, held }, stop).await
     }
 }
 

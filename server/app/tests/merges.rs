@@ -29,12 +29,12 @@ async fn list(world: &World, provider: Provider, services: &[(&str, &str, u32)])
         provider,
         cluster: ClusterId::new("c1").unwrap(),
     };
-    let spec = RegistrySpec { id: Arc::new(id), rank: 0, can_confirm: false };
+    let spec = RegistrySpec::new(Arc::new(id), 0);
     let said = world.server.live().handle.source(spec).await.unwrap();
     let scope = Scope::new("all").unwrap();
     let collections = [CollectionKind::Services, CollectionKind::Groups]
         .map(|kind| Collection { scope: scope.clone(), kind });
-    let mut words = vec![Delta::Required(collections.to_vec())];
+    let mut words = vec![Delta::Follows { required: collections.to_vec(), optional: Vec::new() }];
     words.extend(collections.clone().map(Delta::Restart));
     for (at, (namespace, host, port)) in (1..).zip(services) {
         let facts = mk_facts(namespace, host, *port, &format!("10.{}.0.{at}", provider as u8));

@@ -328,12 +328,12 @@ pub(crate) fn mk_with_workload(
     services: &[&str],
 ) -> (Arc<Catalog>, WorkloadKey) {
     let namespace = Namespace::new("shop").unwrap();
-    let key = WorkloadKey {
+    let key = WorkloadKey::from(tributary_model::WorkloadName {
         namespace: namespace.clone(),
         kind: WorkloadKind::Entry,
         name: "w".into(),
         cluster: ClusterId::new("east").unwrap(),
-    };
+    });
     let workload = Workload {
         source: Source::new(ObjectId::new("WorkloadEntry", "shop", "w")),
         addresses: [WorkloadAddress::Ip(ip.parse().unwrap())].into(),

@@ -28,7 +28,7 @@ pub(crate) fn spec() -> Result<RegistrySpec> {
         provider: Provider::Memory,
         cluster: ClusterId::new("bench")?,
     };
-    Ok(RegistrySpec { id: Arc::new(id), rank: 0, can_confirm: false })
+    Ok(RegistrySpec::new(Arc::new(id), 0))
 }
 
 /// Stamps deltas as the inlet of the bench's registry does.

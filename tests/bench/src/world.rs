@@ -83,7 +83,7 @@ impl World {
     /// A whole run: everything, listed completely.
     pub(crate) fn listing(&self) -> Result<Vec<Delta>> {
         let collections = self.collections();
-        let mut all = vec![Delta::Required(collections.clone())];
+        let mut all = vec![Delta::Follows { required: collections.clone(), optional: Vec::new() }];
         all.extend(collections.iter().cloned().map(Delta::Restart));
         for service in 0..self.size.services {
             all.push(self.declare(service)?);

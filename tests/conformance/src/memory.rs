@@ -40,7 +40,8 @@ impl RegistryFactory for MemoryFactory {
     fn spec(&self) -> RegistrySpec {
         let cluster = ClusterId::new(self.name.as_str()).expect("a cluster name");
         let id = RegistryId { name: self.name.clone(), provider: Provider::Memory, cluster };
-        RegistrySpec { id: Arc::new(id), rank: 1, can_confirm: self.source.can_confirm() }
+        let spec = RegistrySpec::new(Arc::new(id), 1);
+        if self.source.can_confirm() { spec.confirming() } else { spec }
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         Ok(Box::new(MemoryRegistry::new(self.source.clone())))

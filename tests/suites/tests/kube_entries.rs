@@ -61,10 +61,10 @@ impl Heard {
         match delta {
             Delta::Put(_, fact, _) => drop(self.facts.insert(fact.item(), fact)),
             Delta::Drop(Key { item, .. }, _) => drop(self.facts.remove(&item)),
-            Delta::Problem(object, Some(problem)) => {
+            Delta::Problem(_, object, Some(problem)) => {
                 self.problems.insert(object.id.name.to_string(), problem.message.to_string());
             }
-            Delta::Problem(object, None) => drop(self.problems.remove(&*object.id.name)),
+            Delta::Problem(_, object, None) => drop(self.problems.remove(&*object.id.name)),
             Delta::Synced(collection, _) => drop(self.listed.insert(collection.scope.to_string())),
             _ => {}
         }

@@ -82,7 +82,7 @@ impl CoreBackend {
     ) -> Result<()> {
         let id = RegistryId { name: name.clone(), provider, cluster: cluster.clone() };
         let core = self.core.as_mut().context("not begun")?;
-        core.join(&RegistrySpec { id: Arc::new(id), rank, can_confirm: false })?;
+        core.join(&RegistrySpec::new(Arc::new(id), rank))?;
         core.restart(Mono(0), name, Generation(1));
         Ok(())
     }

@@ -28,7 +28,7 @@ impl Core {
             Item::Service(decl) => (Some(&decl.service), vec![&decl.service.host]),
             Item::Group(group) => (Some(&group.service), vec![&group.service.host]),
             Item::Workload(_) => (None, self.hosts_selecting(&key.1)),
-            Item::Gateway(_) | Item::Settings | Item::Alias(_) => (None, Vec::new()),
+            Item::Gateway(_) | Item::Settings | Item::Alias(_) | Item::Waiting(_) => (None, Vec::new()),
         };
         if service.is_some_and(|s| doubts.vanished.contains(s)) {
             return Some("the service would vanish");
@@ -63,7 +63,7 @@ impl Core {
                     hosts.insert(&group.service.host);
                 }
                 Item::Workload(_) => hosts.extend(self.hosts_selecting(&key.1)),
-                Item::Gateway(_) | Item::Settings | Item::Alias(_) => {}
+                Item::Gateway(_) | Item::Settings | Item::Alias(_) | Item::Waiting(_) => {}
             }
         }
         let heavy = lost.into_iter().filter(|(shard, lost)| self.is_heavy(*shard, *lost));
@@ -92,7 +92,7 @@ impl Core {
             }
             Item::Workload(key) => usize::from(workloads.fact(*shard, key).is_some_and(|f| !f.held)),
             Item::Gateway(key) => usize::from(self.world.gateways.get(*shard, key).is_some_and(|f| !f.held)),
-            Item::Service(_) | Item::Settings | Item::Alias(_) => 0,
+            Item::Service(_) | Item::Settings | Item::Alias(_) | Item::Waiting(_) => 0,
         };
         count as u64
     }

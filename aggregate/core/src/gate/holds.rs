@@ -44,7 +44,7 @@ impl Core {
                 let Some(known) = self.world.gateways.get_mut(*shard, gateway) else { return };
                 known.held = true;
             }
-            Item::Settings | Item::Alias(_) => {
+            Item::Settings | Item::Alias(_) | Item::Waiting(_) => {
                 self.remove(*shard, &item.clone(), Evidence::AbsentFromList);
                 return;
             }

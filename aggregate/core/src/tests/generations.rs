@@ -172,7 +172,7 @@ fn what_a_run_no_longer_speaks_of_goes_when_all_that_it_requires_is_synced() {
     world.says(
         "file",
         [
-            Delta::Required(vec![collection.clone()]),
+            Delta::Follows { required: vec![collection.clone()], optional: Vec::new() },
             Delta::Restart(collection.clone()),
             Delta::Put(moved, decl, Basis::Authoritative),
         ],
@@ -265,7 +265,10 @@ fn a_list_under_way_when_a_shadow_is_adopted_sweeps_the_old_facts_when_it_ends()
     world.lists("file", pay("10.0.0.1:http=80").into_iter().chain([workload]));
     let shadow = world.shadow("file");
     let mut words = mk_list(pay("10.0.0.1:http=80"));
-    words[0] = Delta::Required(vec![mk_collection(KINDS[0]), mk_collection(KINDS[1])]);
+    words[0] = Delta::Follows {
+        required: vec![mk_collection(KINDS[0]), mk_collection(KINDS[1])],
+        optional: Vec::new(),
+    };
     let last = words.pop().unwrap();
     world.says_in("file", shadow, words);
     assert_eq!(world.catalog().workloads.len(), 1, "adopted; of workloads nothing is known yet");
@@ -284,7 +287,7 @@ fn a_collection_that_is_being_listed_is_no_stray() {
     world.says(
         "file",
         [
-            Delta::Required(vec![mk_collection(KINDS[0])]),
+            Delta::Follows { required: vec![mk_collection(KINDS[0])], optional: Vec::new() },
             Delta::Restart(mk_collection(KINDS[2])),
             synced(KINDS[0]),
         ],

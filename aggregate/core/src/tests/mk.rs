@@ -11,7 +11,7 @@ use tributary_model::{
     Group, GroupKey, GroupPort, Health, Hostname, Key, Labels, Locality, Mono, Namespace, NetworkId,
     ObjectId, ObjectRef, Place, PortName, PortNumber, PortSet, Protocol, Provider, RegistryId, RegistryName,
     RegistrySpec, Resolution, Scope, Selector, ServiceKey, ServicePort, ServiceView, Source, Stamped, Target,
-    Timestamp, Workload, WorkloadAddress, WorkloadKey, WorkloadKind,
+    Timestamp, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName,
 };
 
 pub(crate) fn mk_name(name: &str) -> RegistryName {
@@ -42,7 +42,7 @@ pub(crate) fn mk_key(text: &str) -> ServiceKey {
 /// A registry of a provider, in the cluster of its own name, that does not confirm.
 pub(crate) fn mk_spec(name: &str, provider: Provider) -> RegistrySpec {
     let id = RegistryId { name: mk_name(name), provider, cluster: ClusterId::new(name).unwrap() };
-    RegistrySpec { id: Arc::new(id), rank: 1, can_confirm: false }
+    RegistrySpec::new(Arc::new(id), 1)
 }
 
 pub(crate) const SCOPE: &str = "all";
@@ -154,12 +154,12 @@ pub(crate) fn mk_group_key(service: &str, declaration: &str, object: &str) -> Gr
 }
 
 pub(crate) fn mk_workload_key(name: &str) -> WorkloadKey {
-    WorkloadKey {
+    WorkloadKey::from(WorkloadName {
         namespace: mk_ns("shop"),
         kind: WorkloadKind::Entry,
         name: name.into(),
         cluster: ClusterId::new("east").unwrap(),
-    }
+    })
 }
 pub(crate) fn mk_workload_value(name: &str, at: &str, labels: &str) -> Workload {
     let address = at.parse().map_or_else(|_| WorkloadAddress::Name(at.into()), WorkloadAddress::Ip);
@@ -207,7 +207,7 @@ pub(crate) const KINDS: [CollectionKind; 3] =
     [CollectionKind::Services, CollectionKind::Groups, CollectionKind::Workloads];
 
 pub(crate) fn mk_required() -> Delta {
-    Delta::Required(KINDS.map(mk_collection).to_vec())
+    Delta::Follows { required: KINDS.map(mk_collection).to_vec(), optional: Vec::new() }
 }
 pub(crate) fn mk_put(fact: Fact) -> Delta {
     Delta::Put(mk_scope(SCOPE), fact, Basis::Authoritative)

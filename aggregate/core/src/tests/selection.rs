@@ -67,8 +67,14 @@ fn a_selector_takes_the_kinds_clusters_and_names_that_it_says() {
         let mut world = World::of_files();
         let mut pod = mk_workload_value("p", "10.0.0.1", "app=pay");
         pod.health = Health::Unhealthy;
-        let pod_key = WorkloadKey { kind: WorkloadKind::Pod, ..mk_workload_key("p") };
-        let far = WorkloadKey { cluster: ClusterId::new("west").unwrap(), ..mk_workload_key("f") };
+        let pod_key = WorkloadKey::from(tributary_model::WorkloadName {
+            kind: WorkloadKind::Pod,
+            ..(*mk_workload_key("p")).clone()
+        });
+        let far = WorkloadKey::from(tributary_model::WorkloadName {
+            cluster: ClusterId::new("west").unwrap(),
+            ..(*mk_workload_key("f")).clone()
+        });
         let far_value = mk_workload_value("f", "10.0.0.2", "app=pay");
         let mut raw = mk_workload_value("r", "10.0.0.3", "app=cart");
         raw.augmented = mk_labels("app=pay");

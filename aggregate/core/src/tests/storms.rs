@@ -54,9 +54,9 @@ fn any_delta() -> impl Strategy<Value = Delta> {
         2 => any_kind().prop_map(|k| Delta::Restart(mk_collection(k))),
         3 => (any_kind(), how).prop_map(|(k, how)| Delta::Synced(mk_collection(k), how)),
         1 => proptest::sample::subsequence(KINDS.to_vec(), 0..=3)
-            .prop_map(|k| Delta::Required(k.into_iter().map(mk_collection).collect())),
+            .prop_map(|k| Delta::Follows { required: k.into_iter().map(mk_collection).collect(), optional: Vec::new() }),
         1 => any_kind().prop_map(|k| Delta::Progress(mk_collection(k))),
-        2 => (object, any::<bool>()).prop_map(move |(o, bad)| Delta::Problem(o, bad.then(problem))),
+        2 => (object, any::<bool>()).prop_map(move |(o, bad)| Delta::Problem(mk_scope(SCOPE), o, bad.then(problem))),
         1 => state.prop_map(|state| {
             Delta::Status(mk_scope(SCOPE), SourceStatus { state, ..SourceStatus::default() })
         }),
@@ -171,6 +171,7 @@ proptest! {
                     Record::Drop(name, key, _) => {
                         journal.remove(&(index(&name), key.item));
                     }
+                    _ => {}
                 }
             }
             prop_assert_eq!(&journal, &facts(&world));

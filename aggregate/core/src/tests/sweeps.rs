@@ -19,7 +19,7 @@ fn synced(how: Completeness) -> Delta {
 fn problem(name: &str, bad: bool) -> Delta {
     let object = ObjectRef::new(ObjectId::new("ServiceEntry", "shop", name));
     let problem = Problem { code: Code::INVALID_HOST, message: "bad".into() };
-    Delta::Problem(object, bad.then_some(problem))
+    Delta::Problem(mk_scope(SCOPE), object, bad.then_some(problem))
 }
 
 #[test]

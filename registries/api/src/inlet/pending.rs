@@ -21,6 +21,7 @@ enum Mark {
     Restart,
     Complete,
     Incomplete,
+    Withheld,
 }
 
 #[derive(Debug, Default)]
@@ -72,6 +73,8 @@ struct ScopeWords {
     statuses: SmallVec<[(u64, Tone); 3]>,
     /// The place of what is left out.
     left_out: Option<u64>,
+    /// The place where the scope ended.
+    end: Option<u64>,
     /// The last place where the source was heard to be well.
     heard: u64,
 }
@@ -84,10 +87,10 @@ pub(super) struct Pending {
     listings: HashMap<Collection, Listing>,
     /// Complete ends of lists, of any collection: problems said before one count for it.
     ends: BTreeSet<u64>,
-    problems: HashMap<ObjectId, SmallVec<[u64; 1]>>,
+    problems: HashMap<(Scope, ObjectId), SmallVec<[u64; 1]>>,
     scopes: HashMap<Scope, ScopeWords>,
-    required: SmallVec<[u64; 2]>,
-    last_end: u64,
+    follows: Option<u64>,
+    identity: Option<u64>,
     conflated: u64,
 }
 
@@ -114,8 +117,14 @@ impl Pending {
             Delta::Restart(collection) => self.restart(at, collection.clone()),
             Delta::Synced(collection, how) => self.synced(at, collection.clone(), *how),
             Delta::Progress(collection) => self.progress(at, collection.clone()),
-            Delta::Required(_) => self.required(at, delta),
-            Delta::Problem(object, _) => self.problem(at, object.id.clone(), delta),
+            Delta::Follows { .. } => self.follows(at, delta),
+            Delta::Identity(_) => self.identity(at, delta),
+            Delta::Withheld(collection, _) => self.withheld(at, collection.clone(), delta),
+            Delta::End(scope, _) => self.end(at, scope.clone(), delta),
+            Delta::Problem(scope, object, _) => {
+                let object = (scope.clone(), object.id.clone());
+                self.problem(at, object, delta);
+            }
             Delta::LeftOut(scope, _) => self.left_out(at, scope.clone(), delta),
             Delta::Status(scope, status) => {
                 let (scope, state) = (scope.clone(), status.state);
@@ -170,7 +179,6 @@ impl Pending {
 
     fn synced(&mut self, at: Mono, collection: Collection, how: Completeness) {
         let place = self.append(at, Delta::Synced(collection.clone(), how));
-        self.last_end = place;
         self.scopes.entry(collection.scope.clone()).or_default().heard = place;
         let complete = how == Completeness::Complete;
         let mark = if complete { Mark::Complete } else { Mark::Incomplete };
@@ -221,21 +229,63 @@ impl Pending {
         }
     }
 
-    /// The first and the last are kept where a list ended between them: the first may have been
-    /// all that was required then.
-    fn required(&mut self, at: Mono, delta: Delta) {
+    /// Collections that are followed: the last value counts, wherever it stands.
+    fn follows(&mut self, at: Mono, delta: Delta) {
         let place = self.append(at, delta);
-        let replaced = self.required.last().copied().filter(|last| *last > self.last_end);
-        if replaced.is_some() || self.required.len() > 1 {
-            let middle = self.required.pop();
-            if let Some(middle) = middle {
-                self.discard(middle);
-            }
+        if let Some(older) = self.follows.replace(place) {
+            self.discard(older);
         }
-        self.required.push(place);
     }
 
-    fn problem(&mut self, at: Mono, object: ObjectId, delta: Delta) {
+    /// The source's identity: the last value counts, from where the first one stood.
+    fn identity(&mut self, at: Mono, delta: Delta) {
+        match self.identity {
+            Some(place) => {
+                self.log.insert(place, (at, delta));
+                self.conflated += 1;
+            }
+            None => self.identity = Some(self.append(at, delta)),
+        }
+    }
+
+    /// A collection cannot be read: one such word is pending at most, as old as the first of them.
+    fn withheld(&mut self, at: Mono, collection: Collection, delta: Delta) {
+        let next = self.last + 1;
+        let listing = self.listings.entry(collection).or_default();
+        let older = listing.marks.iter().position(|(_, mark)| *mark == Mark::Withheld);
+        let older = older.map(|index| listing.marks.remove(index).0);
+        listing.marks.push((next, Mark::Withheld));
+        let at = older.and_then(|place| self.log.get(&place)).map_or(at, |(since, _)| *since);
+        self.append(at, delta);
+        if let Some(older) = older {
+            self.discard(older);
+        }
+    }
+
+    /// A scope is gone: what was pending of it goes, and later words stay behind its end.
+    fn end(&mut self, at: Mono, scope: Scope, delta: Delta) {
+        let mut gone: Vec<u64> = Vec::new();
+        for (_, listing) in self.listings.extract_if(|collection, _| collection.scope == scope) {
+            let keys = listing.keys.values().flat_map(|words| words.places());
+            gone.extend(keys.chain(listing.marks.iter().map(|(place, _)| *place)).chain(listing.progress));
+        }
+        for (_, places) in self.problems.extract_if(|(of, _), _| *of == scope) {
+            gone.extend(places);
+        }
+        if let Some(words) = self.scopes.remove(&scope) {
+            gone.extend(
+                words.statuses.iter().map(|(place, _)| *place).chain(words.left_out).chain(words.end),
+            );
+        }
+        for place in gone {
+            self.ends.remove(&place);
+            self.discard(place);
+        }
+        let place = self.append(at, delta);
+        self.scopes.entry(scope).or_default().end = Some(place);
+    }
+
+    fn problem(&mut self, at: Mono, object: (Scope, ObjectId), delta: Delta) {
         let seen_by_an_end = |place: u64| self.ends.range(place..).next().is_some();
         let last = self.problems.get(&object).and_then(|places| places.last().copied());
         if let Some(last) = last.filter(|place| !seen_by_an_end(*place)) {
@@ -308,7 +358,8 @@ fn superseded_marks(listing: &mut Listing, complete: bool) -> SmallVec<[u64; 4]>
     let mut index = 0;
     listing.marks.retain(|(place, mark)| {
         let older_list = open.is_some_and(|open| index < open);
-        let superseded = *mark == Mark::Incomplete || (complete && (older_list || refreshed == Some(index)));
+        let superseded = matches!(mark, Mark::Incomplete | Mark::Withheld)
+            || (complete && (older_list || refreshed == Some(index)));
         index += 1;
         if superseded {
             gone.push(*place);

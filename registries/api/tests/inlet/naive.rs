@@ -81,13 +81,16 @@ pub fn any_delta(problems: bool) -> impl Strategy<Value = Delta> {
                 7 => match value {
                     0 => Delta::Synced(key.collection(), Completeness::Partial),
                     1 => Delta::Synced(key.collection(), Completeness::Filtered),
-                    2 => Delta::Required(vec![other.get(&world.collections).clone()]),
+                    2 => Delta::Follows {
+                        required: vec![other.get(&world.collections).clone()],
+                        optional: Vec::new(),
+                    },
                     _ => world.synced(key),
                 },
                 8 => Delta::Progress(key.collection()),
                 9 => Delta::Status(key.scope.clone(), mk_status(value)),
                 10 => Delta::LeftOut(key.scope.clone(), mk_left_out(value)),
-                _ => Delta::Problem(reference, (value > 0).then(mk_problem)),
+                _ => Delta::Problem(key.scope.clone(), reference, (value > 0).then(mk_problem)),
             }
         },
     )
@@ -221,12 +224,13 @@ impl Naive {
                 self.fresh.insert(c, Fresh::Live);
             }
             Delta::Progress(c) => self.recover(|other| *other == c),
-            Delta::Required(required) => self.required = required,
-            Delta::Problem(object, problem) => {
+            Delta::Follows { required, .. } => self.required = required,
+            Delta::Problem(_, object, problem) => {
                 self.problems.insert(object.id, problem.is_some());
             }
             Delta::Status(scope, status) => self.status(scope, status.state),
             Delta::LeftOut(scope, list) => drop(self.left_out.insert(scope, list)),
+            Delta::Withheld(..) | Delta::End(..) | Delta::Identity(_) => {}
         }
     }
     fn status(&mut self, scope: Scope, state: SourceState) {

@@ -176,7 +176,7 @@ impl Rim {
         let lists = self.listed.iter().filter_map(|datacenter| parts::lists(datacenter));
         let scopes = directory.into_iter().chain(lists).chain(known);
         let required = scopes.flat_map(|scope| collections(&scope)).collect();
-        self.out.send(Delta::Required(required));
+        self.out.send(Delta::Follows { required, optional: Vec::new() });
     }
 
     fn place(&self, part: &Part, own: &str, scope: Scope, scopes: usize) -> Result<Place, RegistryError> {

@@ -101,9 +101,7 @@ impl Place {
         let put = |fact| Delta::Put(self.area.scope.clone(), fact, basis.clone());
         out.extend(mapped.facts.into_iter().map(put));
         let bad: Vec<ObjectRef> = mapped.problems.iter().map(|(object, _)| object.clone()).collect();
-        out.extend(
-            mapped.problems.into_iter().map(|(object, problem)| Delta::Problem(object, Some(problem))),
-        );
+        out.extend(mapped.problems.into_iter().map(|(object, problem)| self.problem(object, Some(problem))));
         self.replace_problems(name, bad, out);
     }
 
@@ -116,9 +114,9 @@ impl Place {
         match fault.filter(own) {
             Some(fault) if self.unread.insert(Arc::clone(name)) => {
                 let problem = Problem { code: Code::ANSWER_UNREADABLE, message: fault.reason.shared() };
-                out.push(Delta::Problem(object, Some(problem)));
+                out.push(self.problem(object, Some(problem)));
             }
-            None if fault.is_none() && self.unread.remove(name) => out.push(Delta::Problem(object, None)),
+            None if fault.is_none() && self.unread.remove(name) => out.push(self.problem(object, None)),
             _ => {}
         }
     }
@@ -130,13 +128,17 @@ impl Place {
         self.replace_problems(name, Vec::new(), out);
     }
 
+    fn problem(&self, object: ObjectRef, problem: Option<Problem>) -> Delta {
+        Delta::Problem(self.area.scope.clone(), object, problem)
+    }
+
     fn replace_problems(&mut self, name: &Arc<str>, bad: Vec<ObjectRef>, out: &mut Vec<Delta>) {
         let before = match bad.is_empty() {
             true => self.problems.remove(name),
             false => self.problems.insert(Arc::clone(name), bad.clone()),
         };
         let good = before.into_iter().flatten().filter(|object| !bad.contains(object));
-        out.extend(good.map(|object| Delta::Problem(object, None)));
+        out.extend(good.map(|object| self.problem(object, None)));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Fact, Health, Namespace, ServiceKey, Workload, WorkloadAddress, WorkloadKey, WorkloadKind,
+    Fact, Health, Namespace, ServiceKey, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName,
 };
 
 use super::{Derived, ground, service};
@@ -50,7 +50,7 @@ pub fn key(options: &Options, name: &Name) -> Option<WorkloadKey> {
 
 fn keyed(options: &Options, namespace: Namespace, name: &Name) -> WorkloadKey {
     let cluster = options.cluster.clone();
-    WorkloadKey { namespace, kind: WorkloadKind::Pod, name: name.name.clone(), cluster }
+    WorkloadKey::from(WorkloadName { namespace, kind: WorkloadKind::Pod, name: name.name.clone(), cluster })
 }
 
 /// The services whose slices list the pod: what a proxy beside it serves.

@@ -126,7 +126,7 @@ impl Said {
         self.problem(object, problem);
     }
     fn problem(&mut self, object: ObjectId, problem: Option<Problem>) {
-        self.problems.push(Delta::Problem(ObjectRef::new(object), problem));
+        self.problems.push(Delta::Problem(self.scope.clone(), ObjectRef::new(object), problem));
     }
 
     /// What is to be said. Problems come first, so that a sweep spares what they are about; drops last, so

@@ -138,7 +138,9 @@ impl Sync {
             return Vec::new();
         }
         let all = || COLLECTIONS.iter().map(|kind| self.collection(*kind));
-        std::iter::once(Delta::Required(all().collect())).chain(all().map(Delta::Restart)).collect()
+        std::iter::once(Delta::Follows { required: all().collect(), optional: Vec::new() })
+            .chain(all().map(Delta::Restart))
+            .collect()
     }
     /// Collections that have become synced, and those whose every feed has been confirmed since last asked.
     pub(super) fn end(&mut self) -> Vec<Delta> {

@@ -26,15 +26,17 @@ pub(crate) fn words(deltas: &[Delta]) -> Vec<String> {
             };
             format!("drop {}: {why}", object(key))
         }
-        Delta::Problem(object, problem) => match problem {
+        Delta::Problem(_, object, problem) => match problem {
             Some(problem) => format!("problem {object}: {} {}", problem.code, problem.message),
             None => format!("good {object}"),
         },
         Delta::Synced(collection, _) => format!("synced {:?}", collection.kind),
         Delta::Restart(collection) => format!("restart {:?}", collection.kind),
         Delta::Progress(collection) => format!("progress {:?}", collection.kind),
-        Delta::Required(list) => format!("required {}", list.len()),
+        Delta::Follows { required: list, .. } => format!("required {}", list.len()),
         Delta::Status(..) => "status".to_owned(),
+        Delta::Withheld(collection, _) => format!("withheld {:?}", collection.kind),
+        Delta::End(..) | Delta::Identity(_) => format!("{delta:?}"),
         Delta::LeftOut(_, list) => format!("left out {}", list.len()),
     };
     deltas.iter().map(word).collect()

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tributary_kube_client::{
     Connection, Duty, Failure, ObjectName, Outcome, Pace, Resource, Sends, Turn, Writer,
 };
-use tributary_model::{Code, Delta, ObjectRef, Problem};
+use tributary_model::{Code, Delta, ObjectRef, Problem, Scope};
 use tributary_registry_api::SplitMix;
 
 use crate::export::{Suspects, due};
@@ -90,7 +90,7 @@ impl Exporter {
             }
             // what was refused is a suspect
             Turn::Again => {}
-            Turn::Done(name, outcome) => self.done(name, outcome),
+            Turn::Done(name, outcome) => self.done(&inputs.options.scope, name, outcome),
             Turn::Resigned => self.suspects = Suspects::All,
         }
     }
@@ -99,22 +99,26 @@ impl Exporter {
     fn forgive(&mut self, inputs: &Inputs) {
         let open = |name: &Name| inputs.services.contains_key(name) && !inputs.exports.contains_key(name);
         for (name, _) in self.told.extract_if(.., |name, _| !open(name)) {
-            self.news.push(Delta::Problem(ObjectRef::new(name.object(Kind::Export)), None));
+            self.news.push(Delta::Problem(
+                inputs.options.scope.clone(),
+                ObjectRef::new(name.object(Kind::Export)),
+                None,
+            ));
         }
     }
 
-    fn done(&mut self, name: Name, outcome: Outcome) {
+    fn done(&mut self, scope: &Scope, name: Name, outcome: Outcome) {
         let object = || ObjectRef::new(name.object(Kind::Export));
         let Err(why) = outcome else {
             if self.told.remove(&name).is_some() {
-                self.news.push(Delta::Problem(object(), None));
+                self.news.push(Delta::Problem(scope.clone(), object(), None));
             }
             return;
         };
         let message = format!("its Service could not be exported: {why}; it is tried again");
         let problem = Problem { code: Code::NOT_WRITTEN, message: message.into() };
         if self.told.get(&name) != Some(&problem) {
-            self.news.push(Delta::Problem(object(), Some(problem.clone())));
+            self.news.push(Delta::Problem(scope.clone(), object(), Some(problem.clone())));
             self.told.insert(name.clone(), problem);
         }
         self.suspects.add(&name);

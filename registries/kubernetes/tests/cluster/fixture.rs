@@ -99,7 +99,8 @@ impl RunOf {
         let (asker, asked) = asks();
         let registry = factory.build().unwrap();
         let stop = CancellationToken::new();
-        let task = tokio::spawn(registry.run(RegistryIo { out, asks: asked }, stop.clone()));
+        let task =
+            tokio::spawn(registry.run(RegistryIo { out, asks: asked, held: Arc::from([]) }, stop.clone()));
         Self {
             server: server.clone(),
             outlet,
@@ -171,7 +172,7 @@ impl RunOf {
     }
     fn apply(&mut self, delta: Delta) {
         match delta {
-            Delta::Required(all) => self.required = all,
+            Delta::Follows { required: all, .. } => self.required = all,
             Delta::Put(scope, fact, _) => {
                 drop(self.facts.insert(Key { scope, item: fact.item() }, fact));
             }
@@ -179,11 +180,15 @@ impl RunOf {
             Delta::Synced(collection, completeness) => {
                 self.synced.insert(collection.kind, completeness);
             }
-            Delta::Problem(object, Some(problem)) => drop(self.problems.insert(object, problem)),
-            Delta::Problem(object, None) => drop(self.problems.remove(&object)),
+            Delta::Problem(_, object, Some(problem)) => drop(self.problems.insert(object, problem)),
+            Delta::Problem(_, object, None) => drop(self.problems.remove(&object)),
             Delta::Status(_, status) => self.statuses.push(status),
             Delta::Progress(_) => self.progress += 1,
-            Delta::Restart(_) | Delta::LeftOut(..) => {}
+            Delta::Restart(_)
+            | Delta::LeftOut(..)
+            | Delta::Withheld(..)
+            | Delta::End(..)
+            | Delta::Identity(_) => {}
         }
     }
 }

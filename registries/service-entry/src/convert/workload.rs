@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::labels::WORKLOAD_NAME;
-use tributary_model::{Fact, Health, Labels, PortName, PortNumber, Workload, WorkloadKey, WorkloadKind};
+use tributary_model::{
+    Fact, Health, Labels, PortName, PortNumber, Workload, WorkloadKey, WorkloadKind, WorkloadName,
+};
 
 use super::topology::{Places, augmented, speaks_mesh_tls};
 use super::{Context, address, endpoints};
@@ -40,12 +42,12 @@ pub(super) fn fact(object: &Object, meta: &Meta, entry: &WorkloadEntry, context:
         labels,
         place,
     };
-    let key = WorkloadKey {
+    let key = WorkloadKey::from(WorkloadName {
         namespace: meta.namespace.clone(),
         kind: WorkloadKind::Entry,
         name: meta.name.clone(),
         cluster: context.cluster.clone(),
-    };
+    });
     Some(Fact::Workload(key, Arc::new(workload)))
 }
 

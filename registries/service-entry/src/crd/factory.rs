@@ -88,7 +88,7 @@ impl CrdFactory {
 
 impl RegistryFactory for CrdFactory {
     fn spec(&self) -> RegistrySpec {
-        RegistrySpec { id: self.id.clone(), rank: self.rank, can_confirm: false }
+        RegistrySpec::new(self.id.clone(), self.rank)
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         let source =

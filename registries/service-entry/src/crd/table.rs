@@ -240,7 +240,7 @@ impl Table {
             events.push(ConfigEvent::Changed(self.scope.clone(), gone));
         }
         if row.told.is_some() {
-            events.push(ConfigEvent::Problem(self.reference(name), None));
+            events.push(ConfigEvent::Problem(self.scope.clone(), self.reference(name), None));
         }
     }
 
@@ -300,7 +300,7 @@ impl Table {
         let wrong = row.wrong();
         if row.told != wrong {
             row.told.clone_from(&wrong);
-            events.push(ConfigEvent::Problem(object, wrong));
+            events.push(ConfigEvent::Problem(self.scope.clone(), object, wrong));
         }
         self.note(name, why);
     }

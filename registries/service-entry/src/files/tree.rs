@@ -265,12 +265,12 @@ impl Tree {
         for (id, (object, problem)) in &now {
             let known = self.problems.get(id);
             if known.is_none_or(|(o, p)| (o, p) != (object, problem)) {
-                events.push(ConfigEvent::Problem(object.clone(), Some(problem.clone())));
+                events.push(ConfigEvent::Problem(self.scope.clone(), object.clone(), Some(problem.clone())));
             }
         }
         for (id, (object, _)) in &self.problems {
             if !now.contains_key(id) {
-                events.push(ConfigEvent::Problem(object.clone(), None));
+                events.push(ConfigEvent::Problem(self.scope.clone(), object.clone(), None));
             }
         }
         self.problems = now;

@@ -128,10 +128,10 @@ impl Fixture {
             }
             Delta::Restart(collection) => drop(self.withheld.remove(collection.scope.as_str())),
             Delta::Synced(collection, _) => drop(self.listed.insert(collection.scope.to_string())),
-            Delta::Problem(object, Some(problem)) => {
+            Delta::Problem(_, object, Some(problem)) => {
                 self.problems.insert(object.id.to_string(), problem.message.to_string());
             }
-            Delta::Problem(object, None) => drop(self.problems.remove(&object.id.to_string())),
+            Delta::Problem(_, object, None) => drop(self.problems.remove(&object.id.to_string())),
             Delta::Status(scope, status) => drop(self.states.insert(scope.to_string(), status.state)),
             Delta::LeftOut(_, list) => {
                 self.left_out = list
@@ -139,7 +139,11 @@ impl Fixture {
                     .map(|left| (left.object.id.name.to_string(), left.message.to_string()))
                     .collect();
             }
-            Delta::Required(_) | Delta::Progress(_) => {}
+            Delta::Follows { .. }
+            | Delta::Progress(_)
+            | Delta::Withheld(..)
+            | Delta::End(..)
+            | Delta::Identity(_) => {}
         }
     }
     /// Hosts and workloads that are said to be there.

@@ -104,7 +104,7 @@ impl Cluster {
     }
     fn spec(&self, name: RegistryName, provider: Provider) -> RegistrySpec {
         let id = RegistryId { name, provider, cluster: self.options.cluster.clone() };
-        RegistrySpec { id: Arc::new(id), rank: u16::from(!self.options.is_config), can_confirm: false }
+        RegistrySpec::new(Arc::new(id), u16::from(!self.options.is_config))
     }
     fn objects(
         &self,

@@ -33,10 +33,10 @@ impl ConfigSource {
             cluster: ClusterId::new(&config.cluster_id).map_err(|e| refused(&e))?,
         };
         let scope = Scope::new("file").map_err(|e| refused(&e))?;
-        let spec = RegistrySpec { id: Arc::new(id), rank: 0, can_confirm: false };
+        let spec = RegistrySpec::new(Arc::new(id), 0);
         let source = handle.source(spec).await.map_err(|e| refused(&e))?;
         let collection = Collection { scope, kind: CollectionKind::Settings };
-        source.inlet.send(Delta::Required(vec![collection.clone()]));
+        source.inlet.send(Delta::Follows { required: vec![collection.clone()], optional: Vec::new() });
         let own = Self { source, collection };
         own.say(config);
         Ok(own)

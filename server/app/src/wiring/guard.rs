@@ -50,6 +50,7 @@ fn words(what: &Item) -> String {
         Item::Gateway(key) => format!("gateway {}", key.object),
         Item::Settings => "settings".to_owned(),
         Item::Alias(host) => format!("alias {host}"),
+        Item::Waiting(key) => format!("waiting endpoints of {} in {}", key.service, key.object),
     }
 }
 

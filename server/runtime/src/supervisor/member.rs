@@ -138,7 +138,7 @@ impl Member {
         // the pump is gone only when the server stops, which the loop sees next
         let _ = self.shared.orders.send(order).await;
         RuntimeCounters::add(&self.shared.counters.runs, 1);
-        let (now, io) = (self.shared.clock.now(), RegistryIo { out, asks });
+        let (now, io) = (self.shared.clock.now(), RegistryIo { out, asks, held: Arc::from([]) });
         match (which, &mut self.shadow) {
             (Which::Shadow, Some(lane)) => lane.begin(generation, io, now),
             (Which::Shadow, None) => {}

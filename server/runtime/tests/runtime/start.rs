@@ -89,12 +89,12 @@ async fn the_binarys_own_source_is_heard_and_can_leave() {
     let (server, _source) = Server::with_pay(0..4).await;
     let cluster = ClusterId::new("config").unwrap();
     let id = RegistryId { name: name("config"), provider: Provider::Config, cluster };
-    let spec = RegistrySpec { id: Arc::new(id), rank: 0, can_confirm: false };
+    let spec = RegistrySpec::new(Arc::new(id), 0);
     let source = server.handle.source(spec).await.unwrap();
     let scope = Scope::new("file").unwrap();
     let collection = Collection { scope: scope.clone(), kind: CollectionKind::Settings };
     let settings = Settings { trust_domain: Some("example.test".into()), ..Settings::default() };
-    source.inlet.send(Delta::Required(vec![collection.clone()]));
+    source.inlet.send(Delta::Follows { required: vec![collection.clone()], optional: Vec::new() });
     source.inlet.put(scope, Fact::Settings(Arc::new(settings)));
     source.inlet.send(Delta::Synced(collection, Completeness::Complete));
     server.until(|catalog| catalog.settings.trust_domain() == "example.test" && catalog.complete).await;

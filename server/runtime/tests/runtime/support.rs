@@ -171,7 +171,7 @@ impl RegistryFactory for Faulty {
     fn spec(&self) -> RegistrySpec {
         let (name, cluster) = (self.name.clone(), self.cluster.clone());
         let id = RegistryId { name, provider: Provider::Memory, cluster };
-        RegistrySpec { id: Arc::new(id), rank: 1, can_confirm: true }
+        RegistrySpec::new(Arc::new(id), 1).confirming()
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         match self.fault {

@@ -34,7 +34,7 @@ pub(super) async fn alone(config: ConsulConfig, source: &mut Source, polls: u64)
     let (out, outlet) = inlet(run, Arc::new(ProcessClock::starting_now()), Arc::clone(&wake));
     let (_asks, asked) = asks();
     let registry = factory.build().map_err(|error| anyhow!("{error}"))?;
-    let (stop, io) = (CancellationToken::new(), RegistryIo { out, asks: asked });
+    let (stop, io) = (CancellationToken::new(), RegistryIo { out, asks: asked, held: Arc::from([]) });
     let running = AbortOnDropHandle::new(tokio::spawn(registry.run(io, stop)));
     let (said, synced) = watch::channel(0);
     let emptying = AbortOnDropHandle::new(tokio::spawn(empty(outlet, wake, said)));

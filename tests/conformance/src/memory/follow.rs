@@ -31,8 +31,9 @@ impl MemoryRegistry {
 #[async_trait]
 impl Registry for MemoryRegistry {
     async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
-        let RegistryIo { out, mut asks } = io;
-        out.send(Delta::Required(PARTS.iter().flat_map(|part| words::collections(*part)).collect()));
+        let RegistryIo { out, mut asks, .. } = io;
+        let required = PARTS.iter().flat_map(|part| words::collections(*part)).collect();
+        out.send(Delta::Follows { required, optional: Vec::new() });
         let mut parts = JoinSet::new();
         for part in PARTS {
             let policy = BackoffPolicy { first: RETRY, cap: LONGEST_RETRY, ..BackoffPolicy::default() };

@@ -55,12 +55,12 @@ pub(super) fn says(part: usize, name: &str, now: &Object) -> Vec<Delta> {
     let reference = ObjectRef::new(object(name));
     if now.bad {
         let problem = Problem { code: Code::MISSING_FIELD, message: "it has no ports; write one".into() };
-        return vec![Delta::Problem(reference, Some(problem))];
+        return vec![Delta::Problem(scope(part), reference, Some(problem))];
     }
     let group = Fact::Group(group_key(name), Arc::new(mk_group(name, now.endpoints.iter().copied())));
     let service = Fact::Service(decl_key(name), Arc::new(mk_declaration(name)));
     vec![
-        Delta::Problem(reference, None),
+        Delta::Problem(scope(part), reference, None),
         Delta::Put(scope(part), group, Basis::Authoritative),
         Delta::Put(scope(part), service, Basis::Authoritative),
     ]
@@ -70,7 +70,7 @@ pub(super) fn says(part: usize, name: &str, now: &Object) -> Vec<Delta> {
 pub(super) fn unsays(part: usize, name: &str, evidence: &Evidence) -> Vec<Delta> {
     let drop = |item| Delta::Drop(Key { scope: scope(part), item }, evidence.clone());
     vec![
-        Delta::Problem(ObjectRef::new(object(name)), None),
+        Delta::Problem(scope(part), ObjectRef::new(object(name)), None),
         drop(Item::Service(decl_key(name))),
         drop(Item::Group(group_key(name))),
     ]

@@ -84,7 +84,10 @@ pub(super) fn words(stage: &Stage) -> Result<Vec<Delta>> {
     let collection = Collection { scope: scope.clone(), kind: CollectionKind::Settings };
     let facts = stage.aliases.iter().map(alias).chain([settings(stage).map(|s| Fact::Settings(Arc::new(s)))]);
     let puts = facts.map(|fact| Ok(Delta::Put(scope.clone(), fact?, Basis::Authoritative)));
-    let mut out = vec![Delta::Required(vec![collection.clone()]), Delta::Restart(collection.clone())];
+    let mut out = vec![
+        Delta::Follows { required: vec![collection.clone()], optional: Vec::new() },
+        Delta::Restart(collection.clone()),
+    ];
     out.extend(puts.collect::<Result<Vec<_>>>()?);
     out.push(Delta::Synced(collection, Completeness::Complete));
     Ok(out)

@@ -44,7 +44,7 @@ impl Consul {
     pub(super) fn first_words(&self) -> Vec<Delta> {
         let collections = [CollectionKind::Services, CollectionKind::Groups]
             .map(|kind| Collection { scope: self.scope.clone(), kind });
-        let required = Delta::Required(collections.to_vec());
+        let required = Delta::Follows { required: collections.to_vec(), optional: Vec::new() };
         let synced = collections.clone().map(|c| Delta::Synced(c, Completeness::Complete));
         std::iter::once(required).chain(collections.map(Delta::Restart)).chain(synced).collect()
     }
@@ -66,7 +66,7 @@ impl Consul {
         );
         let mapped = facts(&self.area, service, &read, &self.config);
         let put = |fact| Delta::Put(self.scope.clone(), fact, Basis::Authoritative);
-        let problem = |(object, problem)| Delta::Problem(object, Some(problem));
+        let problem = |(object, problem)| Delta::Problem(self.scope.clone(), object, Some(problem));
         Ok(mapped.facts.into_iter().map(put).chain(mapped.problems.into_iter().map(problem)).collect())
     }
 }

@@ -42,7 +42,7 @@ impl Registry {
     }
     /// What a file registry says when it has listed an empty directory.
     pub(super) fn first_words(&self) -> Vec<Delta> {
-        let required = Delta::Required(self.collections().collect());
+        let required = Delta::Follows { required: self.collections().collect(), optional: Vec::new() };
         let restarts = self.collections().map(Delta::Restart);
         let synced = self.collections().map(|c| Delta::Synced(c, Completeness::Complete));
         std::iter::once(required).chain(restarts).chain(synced).collect()
@@ -74,10 +74,14 @@ impl Registry {
             }
         }
         let good = old.problems.into_iter().filter(|o| !refused.iter().any(|p| p.object.id == o.id));
-        out.extend(good.map(|object| Delta::Problem(object, None)));
+        out.extend(good.map(|object| Delta::Problem(self.scope.clone(), object, None)));
         for problem in refused {
             new.problems.push(problem.object.clone());
-            out.push(Delta::Problem(problem.object.clone(), Some(problem.problem.clone())));
+            out.push(Delta::Problem(
+                self.scope.clone(),
+                problem.object.clone(),
+                Some(problem.problem.clone()),
+            ));
         }
         self.files.insert(file.to_owned(), new);
         out
@@ -89,6 +93,9 @@ impl Registry {
             Some(Delta::Drop(key, Evidence::Deleted(object)))
         };
         let drops: Vec<Delta> = old.facts.into_iter().filter_map(gone).collect();
-        drops.into_iter().chain(old.problems.into_iter().map(|o| Delta::Problem(o, None))).collect()
+        drops
+            .into_iter()
+            .chain(old.problems.into_iter().map(|o| Delta::Problem(self.scope.clone(), o, None)))
+            .collect()
     }
 }

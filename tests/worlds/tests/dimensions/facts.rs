@@ -101,7 +101,7 @@ pub(crate) fn publish((all, gated): (Vec<Said>, bool)) -> Result<Arc<Catalog>> {
     let name = RegistryName::new("memory")?;
     let cluster = ClusterId::new("east")?;
     let id = RegistryId { name: name.clone(), provider: Provider::Memory, cluster: cluster.clone() };
-    core.join(&RegistrySpec { id: Arc::new(id), rank: 0, can_confirm: false })?;
+    core.join(&RegistrySpec::new(Arc::new(id), 0))?;
     core.restart(Mono(0), &name, Generation(1));
     let mut facts: Vec<Fact> = Vec::new();
     for (at, said) in all.into_iter().enumerate() {

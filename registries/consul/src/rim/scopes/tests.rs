@@ -33,7 +33,13 @@ impl Ground {
         let run = Run { registry: RegistryName::new("consul").unwrap(), generation: Generation(1) };
         let (into, out) = inlet(run, Arc::new(ManualClock::default()), Arc::default());
         let (sender, asks) = asks();
-        let rim = Rim::new(Arc::new(config), client, RegistryIo { out: into, asks }, Arc::default(), 7);
+        let rim = Rim::new(
+            Arc::new(config),
+            client,
+            RegistryIo { out: into, asks, held: Arc::from([]) },
+            Arc::default(),
+            7,
+        );
         Self { rim, out, _asks: sender }
     }
     /// The leader's list names these namespaces.

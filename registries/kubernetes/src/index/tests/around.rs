@@ -375,8 +375,8 @@ impl Held {
                 }
                 Delta::Drop(key, _) => assert!(self.facts.remove(&key.item).is_some(), "never said: {key:?}"),
                 Delta::LeftOut(_, list) => self.left_out = list.to_vec(),
-                Delta::Problem(object, Some(problem)) => drop(self.problems.insert(object, problem)),
-                Delta::Problem(object, None) => drop(self.problems.remove(&object)),
+                Delta::Problem(_, object, Some(problem)) => drop(self.problems.insert(object, problem)),
+                Delta::Problem(_, object, None) => drop(self.problems.remove(&object)),
                 _ => {}
             }
         }

@@ -46,8 +46,8 @@ fn shown(events: Vec<ConfigEvent>) -> Vec<String> {
             let how = format!("{evidence:?}");
             format!("gone {} {}", old.document.meta.name, how.split('(').next().unwrap_or_default())
         }
-        ConfigEvent::Problem(object, Some(problem)) => format!("{} {}", problem.code, object.id.name),
-        ConfigEvent::Problem(object, None) => format!("good {}", object.id.name),
+        ConfigEvent::Problem(_, object, Some(problem)) => format!("{} {}", problem.code, object.id.name),
+        ConfigEvent::Problem(_, object, None) => format!("good {}", object.id.name),
         ConfigEvent::LeftOut(_, list) => {
             let said = list.iter().map(|left| format!("{} {}", left.object.id.name, left.code));
             format!("left out [{}]", said.collect::<Vec<_>>().join(", "))

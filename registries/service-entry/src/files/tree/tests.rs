@@ -80,8 +80,8 @@ fn shown(step: &Step) -> Vec<String> {
             assert_eq!(*evidence, Evidence::Confirmed);
             format!("gone {}", old.document.meta.name)
         }
-        ConfigEvent::Problem(object, Some(problem)) => format!("{} {}", problem.code, object.id),
-        ConfigEvent::Problem(object, None) => format!("good {}", object.id),
+        ConfigEvent::Problem(_, object, Some(problem)) => format!("{} {}", problem.code, object.id),
+        ConfigEvent::Problem(_, object, None) => format!("good {}", object.id),
         ConfigEvent::Listed(_, how) => format!("{how:?}"),
         ConfigEvent::Confirmed(_) => "confirmed".to_owned(),
         ConfigEvent::Status(_, status) => format!("{:?}", status.state),

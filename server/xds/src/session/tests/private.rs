@@ -4,19 +4,20 @@ use super::*;
 use crate::fake::INBOUND;
 use tributary_model::{
     ClusterId, Health, Labels, Locality, Namespace, ObjectId, Place, Provider, RegistryId, RegistryName,
-    Scope, ShardRef, Shared, Source, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadView,
+    Scope, ShardRef, Shared, Source, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName,
+    WorkloadView,
 };
 
 const WORLD: &[(Kind, &str, &str)] =
     &[(C, "a", "1"), (C, INBOUND, "1"), (L, "l", "1"), (L, "inbound", "shared"), (L, INBOUND, "mine")];
 
 fn mk_key() -> WorkloadKey {
-    WorkloadKey {
+    WorkloadKey::from(WorkloadName {
         namespace: Namespace::new("shop").unwrap(),
         kind: WorkloadKind::Pod,
         name: "pay-1".into(),
         cluster: ClusterId::new("east").unwrap(),
-    }
+    })
 }
 
 fn mk_workload(zone: &str) -> Shared<WorkloadView> {

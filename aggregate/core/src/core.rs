@@ -1,27 +1,30 @@
-//! The core's public face: registries come, run anew and go; turns are applied; catalogs come out.
+//! The core's public face: registries join, runs begin and end, turns are applied, catalogs come out.
 //!
 //! Called by the one task that owns it, in any order. Every call that changes something returns a
 //! [`Turn`]; the catalog of the moment is ready when it returns, and [`Core::publish`] hands it out.
+//! It alone names both halves, the ledgers and the state, and passes them to the phases of a turn.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod operator;
+mod orders;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::{
-    Ask, Catalog, Changed, Code, Delta, Evidence, Generation, Key, Mono, Record, Recorder, RegistryName,
-    RegistrySpec, ServiceKey, Stamped, Standing,
+    Ask, Catalog, Changed, Code, Delta, Evidence, Mono, Record, Recorder, RegistryName, RegistrySpec,
+    ServiceKey, Stamped, Standing,
 };
 
 use crate::counters::Counters;
-use crate::gate::Gate;
-use crate::intake::restarting;
-use crate::joins::Joins;
-use crate::merge::{World, merge};
-use crate::precedence::RESTORED;
-use crate::publish::Dirty;
-use crate::registry::{Registry, Run};
-use crate::service::Hosts;
-use crate::shards::ShardId;
+use crate::ingest;
+use crate::ledger::{Registries, Registry};
+use crate::merge::merge;
+use crate::state::State;
+use crate::state::shards::ShardId;
+
+pub use operator::EndPlan;
+pub use orders::{Begun, OrderRefused, RunOrder};
 
 /// Bounds and times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,9 +50,9 @@ pub struct Turn {
     pub asks: Vec<Ask>,
     /// Accepted changes, for the journal.
     pub records: Vec<Record>,
-    /// What the next catalog says otherwise.
+    /// What the next catalog changes.
     pub changed: Changed,
-    /// Whether an endpoint went or changed its health, so that publication may not wait.
+    /// Whether clients lose something or are sent elsewhere, so that publication may not wait.
     pub urgent: bool,
 }
 
@@ -75,25 +78,11 @@ impl JoinError {
 #[derive(Debug)]
 pub struct Core {
     pub(crate) config: CoreConfig,
-    /// The latest time that was passed in.
-    pub(crate) now: Mono,
-    pub(crate) registries: BTreeMap<RegistryName, Registry>,
+    pub(crate) registries: Registries,
     pub(crate) membership_known: bool,
-    pub(crate) world: World,
-    pub(crate) hosts: Hosts,
-    /// Names that join services of several registries.
-    pub(crate) joins: Joins,
-    pub(crate) gate: Gate,
-    /// Keys of objects that became good in this turn and have not named them again.
-    pub(crate) unsaid: BTreeSet<(RegistryName, Key)>,
-    /// How many groups of each service wait for a declaration, by shard.
-    pub(crate) waiting: BTreeMap<ShardId, BTreeMap<ServiceKey, usize>>,
-    pub(crate) dirty: Dirty,
-    /// The next catalog, always complete between calls.
-    pub(crate) draft: Catalog,
+    pub(crate) state: State,
     published: Arc<Catalog>,
     unpublished: bool,
-    pub(crate) counters: Counters,
 }
 
 impl Default for Core {
@@ -108,113 +97,175 @@ impl Core {
     pub fn new(config: CoreConfig) -> Self {
         Self {
             config,
-            now: Mono::default(),
-            registries: BTreeMap::new(),
+            registries: Registries::new(),
             membership_known: true,
-            world: World::default(),
-            hosts: Hosts::default(),
-            joins: Joins::default(),
-            gate: Gate::default(),
-            unsaid: BTreeSet::new(),
-            waiting: BTreeMap::new(),
-            dirty: Dirty::default(),
-            draft: Catalog::default(),
+            state: State::default(),
             published: Arc::default(),
             unpublished: false,
-            counters: Counters::default(),
         }
     }
 
-    /// A registry is configured. It is Unknown until its first run, begun by [`Core::restart`], has
-    /// synced, or until what a journal kept of it was applied as generation 0. Joining again with
-    /// the same identity changes nothing.
+    /// Adds a registry. It is Unknown until its first run has synced, or until what a journal kept of
+    /// it was restored. Adding it again with the same identity changes nothing.
     pub fn join(&mut self, spec: &RegistrySpec) -> Result<Turn, JoinError> {
-        let now = self.now;
         let name = &spec.id.name;
         if let Some(known) = self.registries.get(name) {
-            return if known.id == spec.id {
+            return if known.face.id == spec.id {
                 Ok(Turn::default())
             } else {
-                Err(JoinError { name: name.clone(), known: known.id.to_string() })
+                Err(JoinError { name: name.clone(), known: known.face.id.to_string() })
             };
         }
-        self.begin(now);
-        let registry = Registry {
-            id: Arc::clone(&spec.id),
-            rank: spec.rank,
-            can_confirm: spec.can_confirm,
-            standing: Standing::Normal,
-            run: Run::new(RESTORED),
-            shadow: None,
-        };
-        self.registries.insert(name.clone(), registry);
-        self.dirty.registries.insert(name.clone());
-        Ok(self.finish(now))
+        self.begin(self.state.now);
+        self.registries.insert(name.clone(), Registry::new(spec));
+        self.state.dirty.registries.insert(name.clone());
+        Ok(self.finish())
     }
 
-    /// A registry's run begins: its first, or one after a failure, on the same shards. What was
-    /// served stays, stale; words of the generation before are late from now on.
-    pub fn restart(&mut self, now: Mono, name: &RegistryName, generation: Generation) -> Turn {
+    /// Gives back one registry's part of a journal, in one piece or several; lists before facts. What
+    /// it serves is stale until a run lists it.
+    pub fn restore(&mut self, now: Mono, name: &RegistryName, records: Vec<Record>) -> Turn {
         self.begin(now);
         if let Some(registry) = self.registries.get_mut(name) {
-            registry.run.restart(generation, now, &restarting());
-            self.dirty.registries.insert(name.clone());
-            let shards: Vec<ShardId> = self.world.shards.of(name).into_iter().map(|(_, id)| id).collect();
-            self.gate.ask_again(&shards, now);
+            ingest::restore(registry, &mut self.state, records);
         }
-        self.finish(now)
+        // the journal has these records already
+        let records = std::mem::take(&mut self.state.dirty.records);
+        drop(records);
+        let mut turn = self.finish();
+        turn.records.clear();
+        turn
     }
 
     /// A registry's run failed: what it served stays, stale since now.
     pub fn fail(&mut self, now: Mono, name: &RegistryName, why: &Arc<str>) -> Turn {
         self.begin(now);
         if let Some(registry) = self.registries.get_mut(name) {
-            registry.run.go_stale(None, now, why);
-            self.dirty.registries.insert(name.clone());
+            registry.ledger.go_stale(now, why);
+            self.state.dirty.registries.insert(name.clone());
+            // a weaker run may replace one that has failed
+            ingest::adopt_ready(&mut self.registries, &mut self.state, &BTreeSet::from([name.clone()]));
         }
-        self.finish(now)
+        self.state.judge();
+        self.finish()
     }
 
-    /// A registry is configured no more: all that it said goes.
+    /// Removes a registry with all its facts.
     pub fn leave(&mut self, name: &RegistryName, evidence: &Evidence) -> Turn {
-        let now = self.now;
-        self.begin(now);
-        if self.registries.contains_key(name) {
-            self.counters.sweeping.departure += 1;
-            for (key, _) in self.all_keys(name) {
-                if let Some(shard) = self.world.shards.find(name, &key.scope) {
-                    self.remove(shard, &key.item, evidence.clone());
-                }
-            }
-            self.registries.remove(name);
-            self.dirty.registries.insert(name.clone());
+        self.begin(self.state.now);
+        if let Some(mut registry) = self.registries.remove(name) {
+            self.state.counters.sweeping.departure += 1;
+            ingest::leave(&mut registry, &mut self.state, evidence);
+            self.state.dirty.registries.insert(name.clone());
+            self.state.dirty.records.push(Record::Left(name.clone()));
         }
-        let turn = self.finish(now);
-        for (_, shard) in self.world.shards.of(name) {
-            self.waiting.remove(&shard);
-        }
-        self.world.shards.release(name);
-        turn
+        self.finish()
     }
 
     /// Serves a registry as it is, or one priority lower.
     pub fn set_standing(&mut self, now: Mono, name: &RegistryName, standing: Standing) -> Turn {
         self.begin(now);
-        let Some(registry) = self.registries.get_mut(name) else { return self.finish(now) };
-        if std::mem::replace(&mut registry.standing, standing) != standing {
-            self.counters.sweeping.standing += 1;
-            self.dirty.registries.insert(name.clone());
-            for (_, shard) in self.world.shards.of(name) {
-                if let Some(info) = self.world.shards.get_mut(shard) {
-                    info.standing = standing;
-                }
-                self.touch_shard(shard);
+        let Some(registry) = self.registries.get_mut(name) else { return self.finish() };
+        if std::mem::replace(&mut registry.face.standing, standing) != standing {
+            let state = &mut self.state;
+            state.counters.sweeping.standing += 1;
+            state.dirty.registries.insert(name.clone());
+            for (_, shard) in state.world.shards.of(name) {
+                state.set_standing(shard, standing);
             }
         }
-        self.finish(now)
+        self.finish()
     }
 
-    fn touch_shard(&mut self, shard: ShardId) {
+    /// Whether it is known which registries there are; until then no catalog is complete.
+    pub fn set_membership_known(&mut self, known: bool) -> Turn {
+        self.begin(self.state.now);
+        self.membership_known = known;
+        self.finish()
+    }
+
+    /// Takes updates, whole, as one turn. Those of one registry are in the order of its run.
+    pub fn apply(&mut self, now: Mono, deltas: Vec<Stamped<Delta>>) -> Turn {
+        self.begin(now);
+        self.state.counters.turns += 1;
+        let touched = ingest::take(&mut self.registries, &mut self.state, deltas);
+        ingest::end_takes(&mut self.registries, &mut self.state, &touched);
+        ingest::adopt_ready(&mut self.registries, &mut self.state, &touched.all);
+        self.state.judge();
+        self.finish()
+    }
+
+    /// Takes a slice of updates of which more follow: only ledgers read it, except for a first list,
+    /// which merely adds. The take ends with [`Core::apply`].
+    pub fn apply_part(&mut self, now: Mono, deltas: Vec<Stamped<Delta>>) -> Turn {
+        self.begin(now);
+        if ingest::take_part(&mut self.registries, &mut self.state, deltas) {
+            return self.finish();
+        }
+        Turn::default()
+    }
+
+    /// Time passed: asks again what is due, and lets aliases take over from sources that are silent.
+    pub fn tick(&mut self, now: Mono) -> Turn {
+        self.begin(now);
+        self.finish()
+    }
+
+    /// When [`Core::tick`] has something to do, if nothing else happens.
+    #[must_use]
+    pub fn next_tick(&self) -> Option<Mono> {
+        [self.state.guard.due(), self.state.world.silence.due()].into_iter().flatten().min()
+    }
+
+    pub(crate) fn begin(&mut self, now: Mono) {
+        self.state.begin(now);
+    }
+
+    pub(crate) fn finish(&mut self) -> Turn {
+        let state = &mut self.state;
+        let changed = state.build(&self.registries, self.membership_known);
+        state.record_holds();
+        state.free_shards();
+        self.unpublished |= !changed.is_empty();
+        state.dirty.explained = None;
+        state.dirty.implied.clear();
+        Turn {
+            asks: state.take_asks(&self.config, &self.registries),
+            records: std::mem::take(&mut state.dirty.records),
+            urgent: std::mem::take(&mut state.dirty.urgent),
+            changed,
+        }
+    }
+
+    /// The catalog of the moment: the last one again when nothing has changed since.
+    pub fn publish(&mut self) -> Arc<Catalog> {
+        if std::mem::take(&mut self.unpublished) {
+            self.state.draft.generation += 1;
+            self.state.counters.published += 1;
+            self.published = Arc::new(self.state.draft.clone());
+        }
+        Arc::clone(&self.published)
+    }
+
+    /// What it has done.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.state.counters
+    }
+
+    /// Merges a service again, for explain: the very function that serves, with a recorder.
+    pub fn trace<R: Recorder>(&self, key: &ServiceKey, rec: &mut R) {
+        if let Some(service) = self.state.hosts.get(key) {
+            merge(&self.state.world, &self.state.hosts, service, rec);
+        }
+    }
+}
+
+impl State {
+    fn set_standing(&mut self, shard: ShardId, standing: Standing) {
+        if let Some(info) = self.world.shards.get_mut(shard) {
+            info.standing = standing;
+        }
         for service in self.hosts.iter() {
             let Some(own) = service.shard(shard) else { continue };
             self.dirty.services.insert(service.key.clone());
@@ -227,102 +278,29 @@ impl Core {
             self.world.selection.touch_workload(slot);
         }
     }
-
-    /// Whether it is known which registries there are; until then no catalog is complete.
-    pub fn set_membership_known(&mut self, known: bool) -> Turn {
-        let now = self.now;
-        self.begin(now);
-        self.membership_known = known;
-        self.finish(now)
-    }
-
-    /// Takes what the inlets returned, whole, as one turn.
-    pub fn apply(&mut self, now: Mono, deltas: Vec<Stamped<Delta>>) -> Turn {
-        self.begin(now);
-        self.counters.turns += 1;
-        for delta in deltas {
-            self.take(delta);
-        }
-        self.adopt_ready();
-        self.drop_unsaid();
-        self.judge(now);
-        self.finish(now)
-    }
-
-    /// Time passed: asks again what is due, and lets aliases take over from sources that are silent.
-    pub fn tick(&mut self, now: Mono) -> Turn {
-        self.begin(now);
-        self.finish(now)
-    }
-
-    /// When [`Core::tick`] has something to do, if nothing else happens.
-    #[must_use]
-    pub fn next_tick(&self) -> Option<Mono> {
-        [self.gate.due(), self.world.silence.due()].into_iter().flatten().min()
-    }
-
-    pub(crate) fn begin(&mut self, now: Mono) {
-        self.now = self.now.max(now);
-        self.world.shards.begin_turn(now);
-    }
-
-    pub(crate) fn finish(&mut self, now: Mono) -> Turn {
-        let changed = self.build();
-        self.unpublished |= !changed.is_empty();
-        self.dirty.explained = None;
-        self.dirty.implied.clear();
-        Turn {
-            asks: self.take_asks(now),
-            records: std::mem::take(&mut self.dirty.records),
-            urgent: std::mem::take(&mut self.dirty.urgent),
-            changed,
-        }
-    }
-
-    /// The catalog of the moment: the last one again when nothing has changed since.
-    pub fn publish(&mut self) -> Arc<Catalog> {
-        if std::mem::take(&mut self.unpublished) {
-            self.draft.generation += 1;
-            self.counters.published += 1;
-            self.published = Arc::new(self.draft.clone());
-        }
-        Arc::clone(&self.published)
-    }
-
-    /// What it has done.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
-        self.counters
-    }
-
-    /// Merges a service again, for explain: the very function that serves, with a recorder.
-    pub fn trace<R: Recorder>(&self, key: &ServiceKey, rec: &mut R) {
-        if let Some(service) = self.hosts.get(key) {
-            merge(&self.world, &self.hosts, service, rec);
-        }
-    }
 }
 
 #[cfg(test)]
 impl Core {
-    /// Every fact that is held, with whose it is.
+    /// Every fact that is held, with its registry.
     pub(crate) fn facts(&self) -> Vec<(RegistryName, tributary_model::Fact)> {
         use tributary_model::Fact;
-        let whose = |shard: ShardId| self.place_of(shard).unwrap().0;
+        let state = &self.state;
+        let whose = |shard: ShardId| state.place_of(shard).unwrap().0;
         let mut out = Vec::new();
-        for service in self.hosts.iter() {
+        for service in state.hosts.iter() {
             for shard in &service.shards {
                 for d in &shard.declarations {
-                    let key = crate::service::decl_key(&service.key, &d.object);
+                    let key = crate::state::services::decl_key(&service.key, &d.object);
                     out.push((whose(shard.id), Fact::Service(key, Arc::clone(&d.declaration))));
                 }
                 for g in &shard.groups {
-                    let key = crate::service::group_key(&service.key, g);
+                    let key = crate::state::services::group_key(&service.key, g);
                     out.push((whose(shard.id), Fact::Group(key, Arc::clone(&g.group))));
                 }
             }
         }
-        for (_, slot) in self.world.workloads.iter() {
+        for (_, slot) in state.world.workloads.iter() {
             let facts = slot.facts.iter();
             out.extend(
                 facts.map(|f| (whose(f.shard), Fact::Workload(slot.key.clone(), Arc::clone(&f.workload)))),
@@ -332,15 +310,6 @@ impl Core {
     }
     /// Whether no index holds anything: what leaves must leave nothing behind.
     pub(crate) fn is_empty(&self) -> bool {
-        self.hosts.iter().next().is_none()
-            && self.joins.is_empty()
-            && self.world.names.is_empty()
-            && self.world.silence.is_empty()
-            && self.waiting.is_empty()
-            && self.gate.holds().next().is_none()
-            && self.world.workloads.iter().next().is_none()
-            && self.world.selection.is_empty()
-            && self.world.gateways.is_empty()
-            && self.world.aliases.is_empty()
+        self.state.is_empty()
     }
 }

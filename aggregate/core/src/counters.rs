@@ -5,11 +5,9 @@
 /// Why something was done to everything of a registry or of the catalog (law 7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sweeping {
-    /// A list began: its collection's keys were gathered.
-    pub restart: u64,
     /// A shadow was adopted.
     pub adoption: u64,
-    /// A registry left, or its run no longer names a collection.
+    /// A registry left.
     pub departure: u64,
     /// A registry's standing changed.
     pub standing: u64,

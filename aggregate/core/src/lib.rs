@@ -6,38 +6,21 @@
 //! arrive does not matter: the state is a function of the facts that hold, plus the removals that
 //! are held back until a source confirms them.
 
-mod adopt;
-mod alias;
-mod assemble;
-mod bucket;
-mod conditions;
+mod apply;
+mod build;
 mod core;
 mod counters;
-mod dims;
-mod gate;
-mod gateways;
-mod intake;
-mod joins;
+mod ingest;
+mod ledger;
 mod merge;
-mod names;
-mod parts;
-mod precedence;
-mod publish;
-mod registry;
-mod select;
-mod service;
-mod settings;
-mod shards;
-mod silence;
-mod status;
-mod store;
-mod target;
+mod removal;
+mod report;
+mod state;
 #[cfg(test)]
 mod tests;
-mod unsure;
-mod witness;
-mod workloads;
 
-pub use crate::core::{Core, CoreConfig, JoinError, Turn};
+pub use crate::core::{Begun, Core, CoreConfig, EndPlan, JoinError, OrderRefused, RunOrder, Turn};
 pub use crate::counters::{Counters, Sweeping};
-pub use crate::status::{CollectionStatus, HeldView, ProblemView, RegistryStatus, SourceView, WaitingGroup};
+pub use crate::report::{
+    CollectionStatus, EndedScope, HeldView, ProblemView, RegistryStatus, SourceView, WaitingGroup,
+};

@@ -6,8 +6,12 @@
 //! that the shard itself declares, its port names resolved by its own declaration. A host that the
 //! configuration makes an alias is merged by [`join`] instead.
 
+pub(crate) mod conditions;
 mod join;
 mod name;
+pub(crate) mod parts;
+pub(crate) mod precedence;
+pub(crate) mod target;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,39 +25,11 @@ use tributary_model::{
 
 pub(crate) use join::refusal;
 
-use crate::alias::Aliases;
-use crate::conditions::Conditions;
-use crate::gateways::Gateways;
-use crate::names::Names;
-use crate::parts;
-use crate::precedence::{Ranked, ranked};
-use crate::select::Selection;
-use crate::service::{Decl, Hosts, Service};
-use crate::settings::SettingsTable;
-use crate::shards::Shards;
-use crate::silence::Silence;
-use crate::workloads::{WorkloadSlot, Workloads};
-
-/// Everything that a service's view is made from, beside what is said of the service itself.
-#[derive(Debug, Default)]
-pub(crate) struct World {
-    /// Whose word is whose.
-    pub(crate) shards: Shards,
-    /// What can be selected.
-    pub(crate) workloads: Workloads,
-    /// What is selected.
-    pub(crate) selection: Selection,
-    /// Which networks have gateways.
-    pub(crate) gateways: Gateways,
-    /// Mesh-wide values.
-    pub(crate) settings: SettingsTable,
-    /// Which names lead where.
-    pub(crate) aliases: Aliases,
-    /// Which services have one name.
-    pub(crate) names: Names,
-    /// Which sources have been silent for how long.
-    pub(crate) silence: Silence,
-}
+use crate::merge::conditions::Conditions;
+use crate::merge::precedence::{Ranked, ranked};
+use crate::state::World;
+use crate::state::services::{Decl, Hosts, Service};
+use crate::state::workloads::WorkloadSlot;
 
 /// A service, merged.
 #[derive(Debug, Default)]
@@ -432,7 +408,7 @@ fn trace_source<R: Recorder>(with: &With<'_>, source: &EndpointSource, confirmed
             code: if held { Code::HELD_ENDPOINT } else { Code::SOURCE_ENDPOINT },
             registry: Some(source.shard.registry.name.clone()),
             object: Some(group.source.reference()),
-            endpoint: crate::conditions::endpoint_text(group, address, number),
+            endpoint: crate::merge::conditions::endpoint_text(group, address, number),
             detail: said(with, source, address.origin.as_deref(), confirmed),
         });
     }

@@ -7,7 +7,7 @@ mod gate;
 mod generations;
 mod joins;
 mod merge;
-mod mk;
+pub(crate) mod mk;
 mod naive;
 mod names;
 mod parts;

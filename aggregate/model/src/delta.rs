@@ -33,6 +33,32 @@ pub enum CollectionKind {
     Settings,
 }
 
+impl CollectionKind {
+    /// Every kind, in the order of [`CollectionKind::index`].
+    pub const ALL: [Self; 5] =
+        [Self::Services, Self::Groups, Self::Workloads, Self::Gateways, Self::Settings];
+
+    /// Position in [`CollectionKind::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl Item {
+    /// The kind of facts that it belongs to.
+    #[must_use]
+    pub const fn kind(&self) -> CollectionKind {
+        match self {
+            Self::Service(_) => CollectionKind::Services,
+            Self::Group(_) | Self::Waiting(_) => CollectionKind::Groups,
+            Self::Workload(_) => CollectionKind::Workloads,
+            Self::Gateway(_) => CollectionKind::Gateways,
+            Self::Settings | Self::Alias(_) => CollectionKind::Settings,
+        }
+    }
+}
+
 /// The facts of one kind of one scope; it is synced when every input that its conversion joins has
 /// listed completely.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -75,14 +101,7 @@ impl Key {
     /// The collection that holds it.
     #[must_use]
     pub fn collection(&self) -> Collection {
-        let kind = match self.item {
-            Item::Service(_) => CollectionKind::Services,
-            Item::Group(_) | Item::Waiting(_) => CollectionKind::Groups,
-            Item::Workload(_) => CollectionKind::Workloads,
-            Item::Gateway(_) => CollectionKind::Gateways,
-            Item::Settings | Item::Alias(_) => CollectionKind::Settings,
-        };
-        Collection { scope: self.scope.clone(), kind }
+        Collection { scope: self.scope.clone(), kind: self.item.kind() }
     }
 }
 

@@ -147,9 +147,13 @@ impl Bound {
             let shared = Shared::new(Arc::<Live>::clone(&live), surface);
             tasks.spawn(listener.serve(router(shared), stop.clone()));
         }
+        // nothing is complete before every configured registry has joined
+        let stopped = |_| Failure::plain("the server stopped while it started");
+        handle.set_membership_known(false).await.map_err(stopped)?;
         let source = ConfigSource::start(&handle, &config).await?;
         let registries = Registries::new(handle.clone(), source, self.app.factories, self.app.log);
         registries.join_all(&config).await?;
+        handle.set_membership_known(true).await.map_err(stopped)?;
         if let Some(path) = self.app.file {
             let reloader = Reloader { path, layers: self.app.layers, running, apply: Arc::new(registries) };
             tasks.spawn(reloader.run(stop.clone()));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
-use tributary_core::{Core, Turn};
+use tributary_core::{Core, RunOrder, Turn};
 use tributary_model::{Catalog, Evidence, Generation, Key, RegistryName, RegistrySpec};
 use tributary_registry_api::{Clock, Inlet, Membership, RegistryFactory, Run, Wake, inlet};
 
@@ -12,7 +12,7 @@ use crate::board::{Board, Catalogs};
 use crate::counters::{RuntimeCounters, RuntimeStats};
 use crate::follow::{ClusterScope, Follower};
 use crate::pump::Order;
-use crate::pump::feeds::Feed;
+use crate::pump::feeds::{Feed, Which};
 use crate::readiness::Readiness;
 use crate::report::{Reports, RunReport};
 use crate::supervisor::{Kinds, MemberOrder, SupervisorError};
@@ -93,6 +93,10 @@ impl Handle {
         self.orders.send(Order::Visit(Box::new(visit))).await.map_err(|_| Stopped)?;
         answer.await.map_err(|_| Stopped)
     }
+    /// Whether it is known which registries there are; until then no catalog is complete.
+    pub async fn set_membership_known(&self, known: bool) -> Result<(), Stopped> {
+        self.command(move |core| ((), core.set_membership_known(known))).await
+    }
     /// Lets a held removal happen, because a person says so. False where nothing is held there.
     pub async fn release(&self, registry: RegistryName, key: Key) -> Result<bool, Stopped> {
         let now = self.clock.now();
@@ -129,13 +133,17 @@ impl Handle {
     pub async fn source(&self, spec: RegistrySpec) -> Result<Source, SupervisorError> {
         let name = spec.id.name.clone();
         let (reply, answer) = oneshot::channel();
+        let run_order = RunOrder::first(spec.clone());
         let join = Order::Join { spec, adopted: watch::Sender::new(Generation(0)), reply };
         self.orders.send(join).await?;
         answer.await??;
-        let run = Run { registry: name.clone(), generation: Generation(1) };
+        let run = Run { registry: name, generation: Generation(1) };
         let (inlet, outlet) = inlet(run, Arc::clone(&self.clock), Arc::clone(&self.wake));
-        let feed = Feed { outlet, asks: None };
-        self.orders.send(Order::Serve { name, feed }).await?;
+        let feed = Feed::new(outlet, None);
+        let (reply, answer) = oneshot::channel();
+        self.orders.send(Order::Begin { run: run_order, which: Which::Served, feed, reply }).await?;
+        // only a run that a supervisor begins can compete with an adoption
+        let _ = answer.await?;
         Ok(Source { inlet, orders: self.orders.clone() })
     }
     async fn member(

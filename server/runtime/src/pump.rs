@@ -1,8 +1,10 @@
 //! The task that owns the core: drains the inlets, applies what they hold, publishes.
 //!
-//! Spawned once by the runtime. It waits for no lock and for no client. Words of one run are
-//! applied in the order of its inlet, and what one drain returned is one turn. Orders (a run begins
-//! or ends, somebody inspects) are carried out between turns, in the order in which they were sent.
+//! Spawned once by the runtime. It waits for no lock and for no client. Updates of one run are applied
+//! in the order of its inlet, one run's take a turn, with publication between turns, so that a large
+//! list of one registry does not delay a removal in another. Orders (a run begins or ends, an operator
+//! inspects) are carried out between turns, in the order in which they were sent; one that concerns a
+//! registry waits for the end of its take.
 
 pub(crate) mod feeds;
 mod orders;
@@ -15,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tributary_core::{Core, RegistryStatus, Turn};
-use tributary_model::{Changed, Delta, Generation, Mono, Observed, RegistryName, Stamped};
+use tributary_model::{Changed, Generation, Mono, Observed, RegistryName};
 use tributary_registry_api::{Clock, Wake};
 
 use crate::board::Board;
@@ -23,7 +25,7 @@ use crate::counters::RuntimeCounters;
 use crate::fanout::Fanout;
 use crate::readiness::{Readiness, StartFacts, StartRule};
 use crate::runtime::RecordSink;
-use feeds::Feeds;
+use feeds::{Feeds, Slice};
 pub(crate) use orders::Order;
 use pace::Pace;
 
@@ -57,9 +59,18 @@ impl Pump {
         self.publish_if_due();
         self.judge_start();
         while self.wait(&stop).await {
-            let words = self.feeds.take();
-            self.turn(words);
-            self.publish_if_due();
+            let mut idle = true;
+            while let Some(slice) = self.feeds.next() {
+                idle = false;
+                self.turn(slice);
+                self.publish_if_due();
+                self.carry_out_waiting();
+                tokio::task::yield_now().await;
+            }
+            if idle {
+                self.pass_time();
+                self.publish_if_due();
+            }
         }
     }
 
@@ -72,9 +83,7 @@ impl Pump {
             order = self.orders.recv() => {
                 let Some(order) = order else { return false };
                 self.carry_out(order);
-                while let Ok(order) = self.orders.try_recv() {
-                    self.carry_out(order);
-                }
+                self.carry_out_waiting();
             }
             () = self.wake.notified() => {}
             () = tokio::time::sleep(nap) => {}
@@ -101,21 +110,36 @@ impl Pump {
         self.board.is_busy() || self.fanout.is_writing()
     }
 
-    /// One turn; without words only if time passing is something that the core acts on.
-    fn turn(&mut self, words: Vec<Stamped<Delta>>) {
+    fn carry_out_waiting(&mut self) {
+        while let Ok(order) = self.orders.try_recv() {
+            self.carry_out(order);
+        }
+    }
+
+    /// One turn of one run's updates.
+    fn turn(&mut self, slice: Slice) {
+        if slice.updates.is_empty() {
+            return;
+        }
         let now = self.clock.now();
-        let oldest = words.iter().map(|word| word.at).min().unwrap_or(now);
-        let turn = if words.is_empty() {
-            if self.core.next_tick().is_none_or(|tick| tick > now) {
-                return;
-            }
-            self.core.tick(now)
+        let oldest = slice.updates.iter().map(|update| update.at).min().unwrap_or(now);
+        RuntimeCounters::add(&self.counters.turns, 1);
+        RuntimeCounters::add(&self.counters.words, slice.updates.len());
+        let turn = if slice.last {
+            self.core.apply(now, slice.updates)
         } else {
-            RuntimeCounters::add(&self.counters.turns, 1);
-            RuntimeCounters::add(&self.counters.words, words.len());
-            self.core.apply(now, words)
+            self.core.apply_part(now, slice.updates)
         };
         self.take_heard(turn, now, oldest);
+    }
+
+    /// Time alone may be something that the core acts on.
+    fn pass_time(&mut self) {
+        let now = self.clock.now();
+        if self.core.next_tick().is_some_and(|tick| tick <= now) {
+            let turn = self.core.tick(now);
+            self.take(turn, now);
+        }
     }
 
     fn take(&mut self, turn: Turn, now: Mono) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use tributary_core::{Core, CoreConfig};
+use tributary_core::{Core, CoreConfig, RunOrder};
 use tributary_model::{
     ClusterId, Delta, Generation, Mono, Provider, RegistryId, RegistryName, RegistrySpec, Stamped,
 };
@@ -43,7 +43,7 @@ pub(crate) fn filled(world: &World) -> Result<Core> {
     let mut core = Core::new(CoreConfig::default());
     let spec = spec()?;
     core.join(&spec)?;
-    core.restart(Mono(1), &spec.id.name, Generation(1));
+    core.serve(Mono(1), &RunOrder::first(spec.clone()))?;
     core.apply(Mono(1), stamped(world.listing()?)?);
     core.publish();
     Ok(core)

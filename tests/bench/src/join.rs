@@ -7,11 +7,11 @@ use std::time::Instant;
 use anyhow::{Result, anyhow, ensure};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
-use tributary_core::{Core, CoreConfig};
+use tributary_core::{Core, CoreConfig, RunOrder};
 use tributary_kube_client::Projection;
 use tributary_kubernetes::project::{Service, Slice};
 use tributary_kubernetes::{Index, Input, Object, Options};
-use tributary_model::{ClusterId, Generation, Mono};
+use tributary_model::{ClusterId, Mono};
 
 use crate::intake::{spec, stamped};
 use crate::report::{Table, quantile};
@@ -24,7 +24,7 @@ pub(crate) fn run(services: usize, addresses: usize, table: &mut Table) -> Resul
     let mut core = Core::new(CoreConfig::default());
     let spec = spec()?;
     core.join(&spec)?;
-    core.restart(Mono(1), &spec.id.name, Generation(1));
+    core.serve(Mono(1), &RunOrder::first(spec))?;
     let mut index = filled(services, addresses)?;
     loop {
         core.apply(Mono(1), stamped(index.flush())?);

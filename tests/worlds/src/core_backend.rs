@@ -9,7 +9,7 @@ use tributary_answer::{
     Class, Client, Discovery, Query, cluster, conditions, contested_by_service, endpoints, members, resolve,
     why_not,
 };
-use tributary_core::{Core, CoreConfig};
+use tributary_core::{Core, CoreConfig, RunOrder};
 use tributary_model::{
     Catalog, ClientKind, ClusterId, DeclarationView, Delta, Generation, Hostname, Locality, Mono, Namespace,
     NetworkId, NodeName, PortNumber, PortView, Provider, RegistryId, RegistryName, RegistrySpec, Resolution,
@@ -82,8 +82,9 @@ impl CoreBackend {
     ) -> Result<()> {
         let id = RegistryId { name: name.clone(), provider, cluster: cluster.clone() };
         let core = self.core.as_mut().context("not begun")?;
-        core.join(&RegistrySpec::new(Arc::new(id), rank))?;
-        core.restart(Mono(0), name, Generation(1));
+        let spec = RegistrySpec::new(Arc::new(id), rank);
+        core.join(&spec)?;
+        core.serve(Mono(0), &RunOrder::first(spec))?;
         Ok(())
     }
     fn begin_files(&mut self, files: &BTreeMap<String, String>) -> Result<()> {

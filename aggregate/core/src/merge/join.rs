@@ -15,11 +15,12 @@ use tributary_model::{
 };
 
 use super::{
-    Behind, Merged, MergedPort, With, World, add_sources, declared, effective, groups_behind, note_group,
-    sort, workloads_confirmed,
+    Behind, Merged, MergedPort, With, add_sources, declared, effective, groups_behind, note_group, sort,
+    workloads_confirmed,
 };
-use crate::precedence::{Ranked, claim, ranked};
-use crate::service::{Decl, Hosts, Service};
+use crate::merge::precedence::{Ranked, claim, ranked};
+use crate::state::World;
+use crate::state::services::{Decl, Hosts, Service};
 
 /// A member that is declared, and who declares it.
 struct Found<'a> {
@@ -121,7 +122,7 @@ fn find_one<'a>(
     }
     all.into_iter().min_by(|(a, of_a), (b, of_b)| {
         let (first, other) = (of_a.first(), of_b.first());
-        crate::precedence::compare(first.and_then(Ranked::first), other.and_then(Ranked::first))
+        crate::merge::precedence::compare(first.and_then(Ranked::first), other.and_then(Ranked::first))
             .then_with(|| a.key.cmp(&b.key))
     })
 }

@@ -2,7 +2,8 @@
 
 use tributary_model::{Apart, Code, NameOutcome, Recorder, ServiceKey, Stage, Step, Verdict};
 
-use super::{Merged, World};
+use super::Merged;
+use crate::state::World;
 
 /// A service whose name another one has is shown, where that is not what somebody has decided.
 pub(super) fn note<R: Recorder>(world: &World, key: &ServiceKey, out: &mut Merged, rec: &mut R) {

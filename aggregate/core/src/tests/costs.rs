@@ -2,7 +2,7 @@
 
 use super::mk::*;
 use std::sync::Arc;
-use tributary_model::{CollectionKind, Declaration, Delta, Fact, PortView};
+use tributary_model::{Declaration, Fact, PortView};
 
 fn services(n: usize) -> Vec<Fact> {
     let service = |i: usize| {
@@ -48,7 +48,7 @@ fn an_unchanged_list_changes_nothing_and_publishes_nothing() {
     let (before, catalog) = (world.core.counters(), world.catalog());
     let turn = world.lists("file", services(20));
     let after = world.core.counters();
-    assert!(turn.changed.is_empty() && turn.records.is_empty() && !turn.urgent, "{:?}", turn.changed);
+    assert!(turn.changed.is_empty() && fact_records(&turn).is_empty() && !turn.urgent, "{:?}", turn.changed);
     assert_eq!((after.views, after.facets), (before.views, before.facets));
     assert_eq!(after.unchanged - before.unchanged, 60);
     assert!(Arc::ptr_eq(&catalog, &world.catalog()));
@@ -124,8 +124,7 @@ fn passes_over_everything_are_counted_by_cause() {
     world.lists("file", services(2));
     let shadow = world.shadow("file");
     world.says_in("file", shadow, mk_list(services(2)));
-    let sweeping = world.core.counters().sweeping;
-    assert_eq!((sweeping.restart, sweeping.adoption), (3, 1));
-    world.says_in("file", shadow, [Delta::Restart(mk_collection(CollectionKind::Groups))]);
-    assert_eq!(world.core.counters().sweeping.restart, 4);
+    assert_eq!(world.core.counters().sweeping.adoption, 1);
+    world.core.leave(&mk_name("file"), &tributary_model::Evidence::Operator);
+    assert_eq!(world.core.counters().sweeping.departure, 1);
 }

@@ -3,8 +3,9 @@
 use super::mk::*;
 use std::sync::Arc;
 use tributary_model::{
-    Basis, CollectionKind, Completeness, Delta, Evidence, Freshness, Generation, Mono, Namespace, Provider,
-    Record, SourceState, SourceStatus, Standing, Visibility,
+    Basis, CollectionKind, Completeness, Delta, EndEvidence, Evidence, Fact, Fingerprint, Freshness,
+    Generation, ListRecord, ListResult, Mono, Namespace, Provider, Record, SourceState, SourceStatus,
+    Standing, Visibility, Withheld,
 };
 
 fn pay(endpoints: &str) -> [tributary_model::Fact; 2] {
@@ -81,7 +82,7 @@ fn a_list_that_was_not_complete_is_over_all_the_same() {
     world.lists("file", pay("10.0.0.1:http=80"));
     let collection = mk_collection(KINDS[0]);
     let partial = Delta::Synced(collection.clone(), Completeness::Partial);
-    world.says("file", [Delta::Restart(collection.clone()), partial]);
+    world.says("file", [Delta::Restart(collection.clone()), mk_put(pay("")[0].clone()), partial]);
     let down = SourceStatus { state: SourceState::Unreachable, ..SourceStatus::default() };
     world.says("file", [Delta::Status(mk_scope(SCOPE), down)]);
     world.says("file", [Delta::Progress(collection.clone())]);
@@ -121,7 +122,7 @@ fn rotation_with_the_same_content_changes_no_view() {
     let before = world.view("shop/pay.shop").unwrap();
     let shadow = world.shadow("file");
     let turn = world.says_in("file", shadow, mk_list(pay("10.0.0.1:http=80")));
-    assert!(turn.changed.hosts.is_empty() && turn.records.is_empty());
+    assert!(turn.changed.hosts.is_empty() && fact_records(&turn).is_empty());
     assert!(Arc::ptr_eq(&before, &world.view("shop/pay.shop").unwrap()));
 }
 
@@ -144,16 +145,23 @@ fn a_rotation_that_sees_less_removes_only_where_it_has_looked() {
 }
 
 #[test]
-fn a_journal_is_stale_until_the_first_list_sweeps_what_it_does_not_name() {
-    let mut world = World::with(&[]);
-    world.core.join(&mk_spec("file", Provider::ServiceEntry)).unwrap();
-    let stamped = |value| world.stamp("file", Generation(0), value);
+fn restored_facts_are_stale_until_the_first_list_decides_about_them() {
+    let mut world = World::default();
+    world.joins(&mk_spec("file", Provider::ServiceEntry));
     let [decl, group] = pay("10.0.0.1:http=80");
     let gone = mk_service("shop/gone.shop", mk_decl("gone", "80 http"));
-    let words: Vec<_> = [decl.clone(), group.clone(), gone].into_iter().map(mk_put).map(stamped).collect();
-    world.core.apply(Mono(5), words);
+    let list = |kind, count| {
+        let (required, result, confirmed) = (true, Some(ListResult::Complete), Some(Mono(3)));
+        let list = ListRecord { required, result, count, confirmed };
+        Record::List(mk_name("file"), mk_collection(kind), list)
+    };
+    let put = |fact: &Fact| Record::Put(mk_name("file"), mk_scope(SCOPE), fact.clone());
+    let records = vec![list(KINDS[0], 2), list(KINDS[1], 1), put(&decl), put(&group), put(&gone)];
+    let turn = world.core.restore(Mono(50), &mk_name("file"), records);
+    assert!(turn.records.is_empty(), "the journal has them already");
     assert!(world.catalog().complete, "last-known-good is known");
-    assert!(matches!(freshness(&mut world, KINDS[0]), Freshness::Stale { .. }));
+    let Freshness::Stale { since, .. } = freshness(&mut world, KINDS[0]) else { panic!("not stale") };
+    assert_eq!(since.0, Mono(3), "the age is the true one");
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
     world.restart("file");
     world.lists("file", [decl, group]);
@@ -162,25 +170,174 @@ fn a_journal_is_stale_until_the_first_list_sweeps_what_it_does_not_name() {
 }
 
 #[test]
-fn what_a_run_no_longer_speaks_of_goes_when_all_that_it_requires_is_synced() {
+fn what_a_synced_run_does_not_report_stays_stale_until_an_operator_ends_it() {
     let mut world = World::of_files();
     world.lists("file", pay("10.0.0.1:http=80"));
     let moved = mk_scope("elsewhere");
     let [decl, _] = pay("");
     world.restart("file");
     let collection = tributary_model::Collection { scope: moved.clone(), kind: CollectionKind::Services };
+    let required = vec![collection.clone()];
     world.says(
         "file",
         [
-            Delta::Follows { required: vec![collection.clone()], optional: Vec::new() },
+            Delta::Follows { required, optional: Vec::new() },
             Delta::Restart(collection.clone()),
             Delta::Put(moved, decl, Basis::Authoritative),
+            Delta::Synced(collection, Completeness::Complete),
         ],
     );
-    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
-    world.says("file", [Delta::Synced(collection, Completeness::Complete)]);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"], "silence removes nothing");
+    assert!(matches!(freshness(&mut world, KINDS[1]), Freshness::Stale { .. }));
+    let (name, scope) = (mk_name("file"), mk_scope(SCOPE));
+    let plan = world.core.end_plan(&name, Some(&scope), None);
+    assert_eq!(plan.iter().map(|part| part.facts).sum::<u64>(), 2);
+    world.core.end(Mono(900), &name, Some(&scope), None);
     let view = world.view("shop/pay.shop").unwrap();
     assert_eq!((view.declarations.len(), view.addresses), (1, 0));
+}
+
+#[test]
+fn a_scope_that_is_configured_away_ends_once_the_run_has_synced() {
+    let mut world = World::of_files();
+    world.lists("file", pay("10.0.0.1:http=80"));
+    let kept = mk_scope("kept");
+    let mut order = world.order("file");
+    order.spec = order.spec.configured([kept.clone()]);
+    world.core.serve(Mono(500), &order).unwrap();
+    let collection = tributary_model::Collection { scope: kept, kind: CollectionKind::Services };
+    let required = vec![collection.clone()];
+    world.says_in("file", order.generation, [Delta::Follows { required, optional: Vec::new() }]);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"], "the run has not synced");
+    let synced = Delta::Synced(collection, Completeness::Complete);
+    let turn = world.says_in("file", order.generation, [synced]);
+    assert!(world.view("shop/pay.shop").is_none());
+    let by_operator = |r: &Record| matches!(r, Record::Drop(_, _, Evidence::Operator));
+    assert!(turn.records.iter().any(by_operator), "{:?}", turn.records);
+}
+
+#[test]
+fn an_order_that_names_another_generation_is_refused() {
+    let mut world = World::of_files();
+    world.lists("file", pay("10.0.0.1:http=80"));
+    let queued = world.order("file");
+    let shadow = world.shadow("file");
+    world.says_in("file", shadow, mk_list(pay("10.0.0.2:http=80")));
+    let refused = world.core.serve(Mono(700), &queued).unwrap_err();
+    assert_eq!((refused.in_force, refused.expected), (shadow, queued.replaces));
+    assert!(world.core.begin_shadows(Mono(700), &[queued]).is_err());
+    assert_eq!(freshness(&mut world, KINDS[0]), Freshness::Live, "what was adopted is untouched");
+    let turn = world.says_in("file", shadow, [mk_put(pay("10.0.0.3:http=80")[1].clone())]);
+    assert!(!turn.changed.hosts.is_empty(), "and its run is heard");
+}
+
+#[test]
+fn shadows_of_one_set_are_adopted_together() {
+    let mut world =
+        World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("file", Provider::ServiceEntry)]);
+    world.lists("east", pay("10.0.0.1:http=80"));
+    world.lists("file", pay("10.1.0.1:http=80"));
+    let orders = [world.order("east"), world.order("file")];
+    world.core.begin_shadows(Mono(400), &orders).unwrap();
+    world.says_in("east", orders[0].generation, mk_list(pay("10.0.0.2:http=80")));
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80", "10.1.0.1:80"], "one of two is not enough");
+    world.says_in("file", orders[1].generation, mk_list(pay("10.1.0.2:http=80")));
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.2:80", "10.1.0.2:80"]);
+}
+
+#[test]
+fn a_weaker_run_waits_until_the_served_one_fails_or_an_operator_accepts_it() {
+    let weaker = || {
+        let mut world = World::of_files();
+        world.lists("file", pay("10.0.0.1:http=80"));
+        let shadow = world.shadow("file");
+        let mut words = mk_list([pay("")[0].clone()]);
+        words.retain(|w| !matches!(w, Delta::Synced(c, _) if c.kind == CollectionKind::Groups));
+        words.push(Delta::Withheld(mk_collection(CollectionKind::Groups), Withheld::forbidden("403")));
+        world.says_in("file", shadow, words);
+        assert_eq!(world.in_force("file"), Generation(1), "it would know less");
+        let waits_for = world.core.status()[0].waits_for.clone().unwrap();
+        assert!(waits_for.contains("Groups of "), "{waits_for}");
+        (world, shadow)
+    };
+    let (mut world, shadow) = weaker();
+    world.core.fail(Mono(800), &mk_name("file"), &"401".into());
+    assert_eq!(world.in_force("file"), shadow);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"], "what it may not read stays");
+    let Freshness::Stale { why, .. } = freshness(&mut world, CollectionKind::Groups) else { panic!() };
+    assert_eq!(&*why, "403");
+
+    let (mut world, shadow) = weaker();
+    assert!(world.core.accept(Mono(800), &mk_name("file")).0);
+    assert_eq!(world.in_force("file"), shadow);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
+    assert!(!world.core.accept(Mono(801), &mk_name("file")).0, "there is nothing left to accept");
+}
+
+#[test]
+fn a_source_that_is_another_one_is_refused_until_it_is_accepted() {
+    let identity = |text: &str| Delta::Identity(Fingerprint::new(text).unwrap());
+    let mut world = World::of_files();
+    world.says("file", [identity("uid-1")]);
+    world.lists("file", pay("10.0.0.1:http=80"));
+    let shadow = world.shadow("file");
+    world.says_in("file", shadow, std::iter::once(identity("uid-2")).chain(mk_list([])).collect::<Vec<_>>());
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"], "an empty cluster under the same name");
+    assert!(world.core.accept(Mono(800), &mk_name("file")).0);
+    assert!(world.view("shop/pay.shop").is_none());
+
+    let mut world = World::of_files();
+    world.says("file", [identity("uid-1")]);
+    world.lists("file", pay("10.0.0.1:http=80"));
+    world.restart("file");
+    world.says("file", std::iter::once(identity("uid-2")).chain(mk_list([])).collect::<Vec<_>>());
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"], "in place too");
+}
+
+#[test]
+fn a_shadow_takes_over_what_it_may_not_read() {
+    let mut world = World::of_files();
+    world.lists("file", pay("10.0.0.1:http=80"));
+    world.core.fail(Mono(300), &mk_name("file"), &"gone".into());
+    let shadow = world.shadow("file");
+    let [decl, group] = pay("10.0.0.1:http=80");
+    let follows = Delta::Follows {
+        required: vec![mk_collection(KINDS[0])],
+        optional: vec![mk_collection(KINDS[1]), mk_collection(KINDS[2])],
+    };
+    let withheld = Delta::Withheld(mk_collection(KINDS[1]), Withheld::forbidden("403"));
+    let synced = Delta::Synced(mk_collection(KINDS[0]), Completeness::Complete);
+    world.says_in(
+        "file",
+        shadow,
+        [follows, Delta::Restart(mk_collection(KINDS[0])), mk_put(decl), withheld, synced],
+    );
+    assert_eq!(world.in_force("file"), shadow);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
+    // the right is given back: the list decides, without a flap
+    let begin = Delta::Restart(mk_collection(KINDS[1]));
+    let end = Delta::Synced(mk_collection(KINDS[1]), Completeness::Complete);
+    let turn = world.says_in("file", shadow, [begin.clone(), mk_put(group), end.clone()]);
+    assert!(turn.changed.hosts.is_empty());
+    assert_eq!(freshness(&mut world, KINDS[1]), Freshness::Live);
+    world.says_in("file", shadow, [begin, end]);
+    assert!(world.served("shop/pay.shop", 80).is_empty(), "absence from a complete list is evidence");
+}
+
+#[test]
+fn scopes_that_ended_are_freed() {
+    let mut world = World::of_files();
+    let most = 4_096;
+    for i in 0..2 * most + 10 {
+        let scope = mk_scope(&format!("scope-{i}"));
+        let [decl, _] = pay("");
+        let end = Delta::End(scope.clone(), EndEvidence::Confirmed("it is gone".into()));
+        world.says("file", [Delta::Put(scope, decl, Basis::Authoritative)]);
+        world.says("file", [end]);
+    }
+    assert_eq!(world.core.counters().refused, 0);
+    assert!(world.catalog().hosts.is_empty() && world.core.is_empty());
+    assert_eq!(world.core.status()[0].ended.len(), 256, "the last of them are remembered");
 }
 
 #[test]
@@ -190,10 +347,10 @@ fn a_registry_that_leaves_takes_only_its_own() {
     world.lists("east", pay("10.0.0.1:http=80"));
     world.lists("west", pay("10.1.0.1:http=80"));
     let turn = world.core.leave(&mk_name("east"), &Evidence::Operator);
-    assert!(turn.urgent && turn.records.len() == 2);
+    assert!(turn.urgent && fact_records(&turn).len() == 2);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.1.0.1:80"]);
     assert_eq!(world.catalog().registries.len(), 1);
-    world.core.join(&mk_spec("north", Provider::Kubernetes)).unwrap();
+    world.joins(&mk_spec("north", Provider::Kubernetes));
     world.restart("north");
     world.lists("north", pay("10.2.0.1:http=80"));
     assert_eq!(
@@ -270,6 +427,7 @@ fn a_list_under_way_when_a_shadow_is_adopted_sweeps_the_old_facts_when_it_ends()
         optional: Vec::new(),
     };
     let last = words.pop().unwrap();
+    world.core.fail(Mono(world.now), &mk_name("file"), &"it broke".into());
     world.says_in("file", shadow, words);
     assert_eq!(world.catalog().workloads.len(), 1, "adopted; of workloads nothing is known yet");
     assert_eq!(world.catalog().registries.get(&mk_name("file")).unwrap().generation, shadow);
@@ -305,8 +463,10 @@ fn what_a_source_may_speak_of_is_bounded() {
         let collection = tributary_model::Collection { scope: scope(i), kind: CollectionKind::Services };
         Delta::Restart(collection)
     };
-    world.says("file", (0..8_200).map(restart));
-    assert_eq!(world.core.status()[0].collections.len(), 8_192);
+    world.says("file", (0..4_200).map(restart));
+    assert_eq!(world.core.status()[0].collections.len(), 4_096);
+    assert_eq!(world.core.counters().refused, 104);
+    let mut world = World::of_files();
     let put = |i| {
         let decl = mk_service(&format!("shop/s{i}.shop"), mk_decl("x", "80 http"));
         Delta::Put(scope(i), decl, Basis::Authoritative)

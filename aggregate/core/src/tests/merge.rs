@@ -16,7 +16,7 @@ fn a_declaration_with_a_group_is_served() {
         ],
     );
     assert_eq!(turn.changed.hosts.len(), 1);
-    assert_eq!(turn.records.len(), 2);
+    assert_eq!(fact_records(&turn).len(), 2);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:8080", "10.0.0.2:8080!"]);
 }
 

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::{Core, Turn};
+use crate::{Core, RunOrder, Turn};
 use tributary_model::{
     Address, At, Attributes, Basis, Catalog, ClusterId, Code, Collection, CollectionKind, Completeness,
     DeclKey, Declaration, Delta, Evidence, ExportTo, Fact, Gateway, GatewayAddress, GatewayKey, Generation,
     Group, GroupKey, GroupPort, Health, Hostname, Key, Labels, Locality, Mono, Namespace, NetworkId,
-    ObjectId, ObjectRef, Place, PortName, PortNumber, PortSet, Protocol, Provider, RegistryId, RegistryName,
-    RegistrySpec, Resolution, Scope, Selector, ServiceKey, ServicePort, ServiceView, Source, Stamped, Target,
-    Timestamp, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName,
+    ObjectId, ObjectRef, Place, PortName, PortNumber, PortSet, Protocol, Provider, Record, RegistryId,
+    RegistryName, RegistrySpec, Resolution, Scope, Selector, ServiceKey, ServicePort, ServiceView, Source,
+    Stamped, Target, Timestamp, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName,
 };
 
 pub(crate) fn mk_name(name: &str) -> RegistryName {
@@ -229,22 +229,29 @@ pub(crate) fn mk_deleted(fact: &Fact) -> Delta {
     mk_drop(fact, Evidence::Deleted(ObjectRef::new(object)))
 }
 
-/// A core with a clock, and registries that speak in their current generation.
+/// A core with a clock, and registries that report in their current generation.
+#[derive(Debug, Default)]
 pub(crate) struct World {
     pub(crate) core: Core,
     pub(crate) now: u64,
     generations: BTreeMap<RegistryName, u64>,
+    specs: BTreeMap<RegistryName, RegistrySpec>,
 }
 
 impl World {
     /// Registries that have begun their first run.
     pub(crate) fn with(specs: &[RegistrySpec]) -> Self {
-        let mut world = Self { core: Core::default(), now: 1, generations: BTreeMap::new() };
+        let mut world = Self { now: 1, ..Self::default() };
         for spec in specs {
-            world.core.join(spec).unwrap();
+            world.joins(spec);
             world.restart(spec.id.name.as_str());
         }
         world
+    }
+    /// A registry joins; it has not begun a run.
+    pub(crate) fn joins(&mut self, spec: &RegistrySpec) {
+        self.core.join(spec).unwrap();
+        self.specs.insert(spec.id.name.clone(), spec.clone());
     }
     /// One ServiceEntry registry, called `file`.
     pub(crate) fn of_files() -> Self {
@@ -255,23 +262,35 @@ impl World {
         Self::with(&[RegistrySpec { can_confirm: true, ..mk_spec("east", Provider::Kubernetes) }])
     }
     pub(crate) fn restart(&mut self, registry: &str) -> Turn {
-        let name = mk_name(registry);
-        let generation = self.generations.entry(name.clone()).or_default();
-        *generation += 1;
-        self.core.restart(Mono(self.now), &name, Generation(*generation))
+        let order = self.order(registry);
+        self.generations.insert(mk_name(registry), order.generation.0);
+        self.core.serve(Mono(self.now), &order).unwrap().0
+    }
+    /// The order for the registry's next run.
+    pub(crate) fn order(&self, registry: &str) -> RunOrder {
+        let spec = self.specs[&mk_name(registry)].clone();
+        let replaces = self.in_force(registry);
+        let begun = self.generations.get(&mk_name(registry)).copied().unwrap_or_default();
+        RunOrder { spec, generation: Generation(begun.max(replaces.0) + 1), replaces }
+    }
+    /// The served run of a registry.
+    pub(crate) fn in_force(&self, registry: &str) -> Generation {
+        let status = self.core.status();
+        status
+            .iter()
+            .find(|one| one.id.name == mk_name(registry))
+            .map(|one| one.generation)
+            .unwrap_or_default()
     }
     pub(crate) fn shadow(&mut self, registry: &str) -> Generation {
-        let name = mk_name(registry);
-        let generation = Generation(self.generations[&name] + 1);
-        self.core.begin_shadow(Mono(self.now), &name, generation);
-        generation
+        let order = self.order(registry);
+        self.generations.insert(mk_name(registry), order.generation.0);
+        self.core.begin_shadows(Mono(self.now), std::slice::from_ref(&order)).unwrap();
+        order.generation
     }
-    /// The shadow of this generation was adopted: the registry speaks in it from now on.
-    pub(crate) fn adopted(&mut self, registry: &str, generation: Generation) {
-        self.generations.insert(mk_name(registry), generation.0);
-    }
+    /// The run that is served, in which the registry reports.
     pub(crate) fn generation(&self, registry: &str) -> Generation {
-        Generation(self.generations[&mk_name(registry)])
+        self.in_force(registry)
     }
     pub(crate) fn stamp(&self, registry: &str, generation: Generation, value: Delta) -> Stamped<Delta> {
         Stamped { registry: mk_name(registry), generation, at: Mono(self.now), value }
@@ -324,6 +343,12 @@ pub(crate) fn mk_list(facts: impl IntoIterator<Item = Fact>) -> Vec<Delta> {
     let end = KINDS.map(|k| Delta::Synced(mk_collection(k), Completeness::Complete));
     let facts = facts.into_iter().map(mk_put);
     std::iter::once(mk_required()).chain(begin).chain(facts).chain(end).collect()
+}
+
+/// The records of facts that came and went.
+pub(crate) fn fact_records(turn: &Turn) -> Vec<Record> {
+    let of_facts = |record: &&Record| matches!(record, Record::Put(..) | Record::Drop(..));
+    turn.records.iter().filter(of_facts).cloned().collect()
 }
 
 /// What a view serves behind a port.

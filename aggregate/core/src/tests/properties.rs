@@ -253,7 +253,6 @@ fn rotate(world: &mut World, registry: usize, cut: usize, said: &Facts) {
     words.push(Delta::Restart(mk_collection(KINDS[1])));
     world.says_in(name, shadow, words);
     world.says_in(name, shadow, mk_list(own));
-    world.adopted(name, shadow);
 }
 
 fn walk(history: &[Word], way: &Way) -> Arc<Catalog> {

@@ -123,6 +123,6 @@ fn an_alias_that_comes_after_a_long_silence_knows_of_it_and_nothing_is_left_behi
     assert!(world.core.is_empty() && world.core.next_tick().is_none());
 }
 fn said(world: &mut World) -> Arc<Alias> {
-    let service = world.core.hosts.get(&mk_key("default/pay.mesh")).unwrap();
+    let service = world.core.state.hosts.get(&mk_key("default/pay.mesh")).unwrap();
     Arc::clone(service.alias.as_ref().unwrap())
 }

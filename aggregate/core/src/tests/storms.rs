@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tributary_model::{
-    CollectionKind, Completeness, Delta, Evidence, Fact, Generation, Mono, ObjectId, ObjectRef, Problem,
-    Record, RegistrySpec, SourceState, SourceStatus,
+    CollectionKind, Completeness, Delta, EndEvidence, Evidence, Fact, Generation, Mono, ObjectId, ObjectRef,
+    Problem, Record, RegistrySpec, SourceState, SourceStatus, Withheld,
 };
 
 use super::mk::*;
@@ -19,6 +19,9 @@ use super::properties::{REGISTRIES, any_fact, mk_specs};
 enum Act {
     /// Registry, in the shadow if there is one, these words in one turn.
     Say(usize, bool, Vec<Delta>),
+    /// The same, read by the ledger one by one before the state sees any.
+    SayInSlices(usize, Vec<Delta>),
+    Accept(usize),
     Restart(usize),
     Shadow(usize),
     DropShadow(usize),
@@ -56,6 +59,9 @@ fn any_delta() -> impl Strategy<Value = Delta> {
         1 => proptest::sample::subsequence(KINDS.to_vec(), 0..=3)
             .prop_map(|k| Delta::Follows { required: k.into_iter().map(mk_collection).collect(), optional: Vec::new() }),
         1 => any_kind().prop_map(|k| Delta::Progress(mk_collection(k))),
+        2 => any_kind().prop_map(|k| Delta::Withheld(mk_collection(k), Withheld::forbidden("403"))),
+        1 => Just(Delta::End(mk_scope(SCOPE), EndEvidence::Confirmed("gone".into()))),
+        2 => any_fact().prop_map(mk_doubted),
         2 => (object, any::<bool>()).prop_map(move |(o, bad)| Delta::Problem(mk_scope(SCOPE), o, bad.then(problem))),
         1 => state.prop_map(|state| {
             Delta::Status(mk_scope(SCOPE), SourceStatus { state, ..SourceStatus::default() })
@@ -67,6 +73,9 @@ fn any_act() -> impl Strategy<Value = Act> {
     prop_oneof![
         20 => (registry(), any::<bool>(), proptest::collection::vec(any_delta(), 0..6))
             .prop_map(|(r, shadow, words)| Act::Say(r, shadow, words)),
+        4 => (registry(), proptest::collection::vec(any_delta(), 2..6))
+            .prop_map(|(r, words)| Act::SayInSlices(r, words)),
+        1 => registry().prop_map(Act::Accept),
         2 => registry().prop_map(Act::Restart),
         2 => registry().prop_map(Act::Shadow),
         1 => registry().prop_map(Act::DropShadow),
@@ -90,14 +99,26 @@ fn act(world: &mut World, act: Act) -> Vec<Record> {
             let of_shadow = |w: &World| {
                 w.core.status().iter().find(|s| s.id.name.as_str() == name).and_then(|s| s.shadow)
             };
-            let before = of_shadow(world);
-            let generation = before.filter(|_| shadow).unwrap_or_else(|| world.generation(name));
-            let turn = world.says_in(name, generation, words);
-            if let Some(adopted) = before.filter(|_| of_shadow(world).is_none()) {
-                world.adopted(name, adopted);
-            }
-            turn
+            let generation = of_shadow(world).filter(|_| shadow).unwrap_or_else(|| world.generation(name));
+            world.says_in(name, generation, words)
         }
+        Act::SayInSlices(r, words) => {
+            let name = REGISTRIES[r];
+            let generation = world.generation(name);
+            let mut records = Vec::new();
+            let last = words.len().saturating_sub(1);
+            for (at, word) in words.into_iter().enumerate() {
+                let stamped = vec![world.stamp(name, generation, word)];
+                let turn = if at < last {
+                    world.core.apply_part(now, stamped)
+                } else {
+                    world.core.apply(now, stamped)
+                };
+                records.extend(turn.records);
+            }
+            return records;
+        }
+        Act::Accept(r) => world.core.accept(now, &mk_name(REGISTRIES[r])).1,
         Act::Restart(r) => {
             world.core.drop_shadow(&mk_name(REGISTRIES[r]));
             world.restart(REGISTRIES[r])
@@ -107,8 +128,7 @@ fn act(world: &mut World, act: Act) -> Vec<Record> {
             return Vec::new();
         }
         Act::DropShadow(r) => {
-            world.core.drop_shadow(&mk_name(REGISTRIES[r]));
-            return Vec::new();
+            return world.core.drop_shadow(&mk_name(REGISTRIES[r])).records;
         }
         Act::Fail(r) => world.core.fail(now, &mk_name(REGISTRIES[r]), &"broke".into()),
         Act::LeaveAndJoin(r) => {
@@ -202,7 +222,7 @@ proptest! {
         for one in storm {
             let file = 1;
             let is_file = matches!(one, Act::Say(r, ..) | Act::Restart(r) | Act::Shadow(r) | Act::DropShadow(r)
-                | Act::Fail(r) | Act::LeaveAndJoin(r) | Act::Release(r) if r == file);
+                | Act::SayInSlices(r, _) | Act::Accept(r) | Act::Fail(r) | Act::LeaveAndJoin(r) | Act::Release(r) if r == file);
             if !is_file {
                 act(&mut world, one);
             }

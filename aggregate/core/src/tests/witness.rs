@@ -15,10 +15,10 @@ fn unexplained(world: &World) -> u64 {
 /// Takes a fact away as a gate would that lets everything pass.
 fn take_away(world: &mut World, registry: &str, fact: &Fact, evidence: Evidence) {
     let Key { scope, item } = mk_fact_key(fact);
-    let shard = world.core.world.shards.find(&mk_name(registry), &scope).unwrap();
+    let shard = world.core.state.world.shards.find(&mk_name(registry), &scope).unwrap();
     world.core.begin(Mono(world.now));
-    assert!(world.core.remove(shard, &item, evidence));
-    world.core.finish(Mono(world.now));
+    assert!(world.core.state.remove(shard, &item, evidence));
+    world.core.finish();
 }
 fn mk_world() -> World {
     let mut world = World::confirming();
@@ -65,9 +65,9 @@ fn evidence_about_another_host_explains_nothing() {
     world.core.begin(Mono(world.now));
     for (fact, evidence) in keys {
         let Key { scope, item } = mk_fact_key(&fact);
-        let shard = world.core.world.shards.find(&mk_name("east"), &scope).unwrap();
-        assert!(world.core.remove(shard, &item, evidence));
+        let shard = world.core.state.world.shards.find(&mk_name("east"), &scope).unwrap();
+        assert!(world.core.state.remove(shard, &item, evidence));
     }
-    world.core.finish(Mono(world.now));
+    world.core.finish();
     assert_eq!(unexplained(&world), 1);
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tributary_model::{
-    Basis, ClusterId, Code, Collection, Completeness, Delta, Evidence, Fact, Gateway, GatewayAddress,
-    GatewayKey, Item, Key, LeftOut, NetworkId, ObjectId, ObjectRef, Problem, Scope, Source, SourceState,
-    SourceStatus, Sweep,
+    Basis, ClusterId, Code, Collection, Completeness, Delta, EndEvidence, Evidence, Fact, Fingerprint,
+    Gateway, GatewayAddress, GatewayKey, Item, Key, LeftOut, NetworkId, ObjectId, ObjectRef, Problem, Scope,
+    Source, SourceState, SourceStatus, Sweep, Withheld,
 };
 
 pub struct World {
@@ -65,7 +65,7 @@ impl World {
 }
 
 pub fn any_delta(problems: bool) -> impl Strategy<Value = Delta> {
-    let kinds = if problems { 0..12_u8 } else { 0..11_u8 };
+    let kinds = if problems { 0..15_u8 } else { 0..14_u8 };
     (kinds, any::<prop::sample::Index>(), 0..4_u32, any::<prop::sample::Index>()).prop_map(
         |(kind, which, value, other)| {
             let world = mk_world();
@@ -90,6 +90,10 @@ pub fn any_delta(problems: bool) -> impl Strategy<Value = Delta> {
                 8 => Delta::Progress(key.collection()),
                 9 => Delta::Status(key.scope.clone(), mk_status(value)),
                 10 => Delta::LeftOut(key.scope.clone(), mk_left_out(value)),
+                11 => Delta::Withheld(key.collection(), Withheld::forbidden("403")),
+                12 if value == 0 => Delta::End(key.scope.clone(), EndEvidence::Operator),
+                12 => Delta::Withheld(key.collection(), Withheld::failing("500")),
+                13 => Delta::Identity(Fingerprint::new(format!("uid-{value}")).unwrap()),
                 _ => Delta::Problem(key.scope.clone(), reference, (value > 0).then(mk_problem)),
             }
         },
@@ -147,7 +151,8 @@ pub struct Naive {
     can_confirm: bool,
     pub believed: BTreeMap<Key, Believed>,
     sweeps: BTreeMap<Collection, Sweep<Key>>,
-    pub problems: BTreeMap<ObjectId, bool>,
+    pub problems: BTreeMap<(Scope, ObjectId), bool>,
+    identity: Option<Fingerprint>,
     fresh: BTreeMap<Collection, Fresh>,
     ended: BTreeMap<Collection, Option<bool>>,
     status: BTreeMap<Scope, SourceState>,
@@ -167,6 +172,7 @@ impl PartialEq for Naive {
             && self.status == other.status
             && self.left_out == other.left_out
             && self.required == other.required
+            && self.identity == other.identity
             && open(self) == open(other)
     }
 }
@@ -180,7 +186,7 @@ impl Naive {
     }
     /// What is believed of keys whose objects never were bad.
     pub fn without_problems_ever(&self) -> BTreeMap<Key, Believed> {
-        let fine = |key: &Key| !self.problems.contains_key(&object_of(key));
+        let fine = |key: &Key| !self.problems.contains_key(&(key.scope.clone(), object_of(key)));
         self.believed.iter().filter(|(k, _)| fine(k)).map(|(k, b)| (k.clone(), b.clone())).collect()
     }
     fn hear(&mut self, word: Delta) {
@@ -216,7 +222,8 @@ impl Naive {
                 if how == Completeness::Complete {
                     let unseen: Vec<Key> =
                         self.sweeps.entry(c.clone()).or_insert_with(Sweep::closed).close().collect();
-                    let bad = |key: &Key| self.problems.get(&object_of(key)) == Some(&true);
+                    let object = |key: &Key| (key.scope.clone(), object_of(key));
+                    let bad = |key: &Key| self.problems.get(&object(key)) == Some(&true);
                     let gone: Vec<Key> = unseen.into_iter().filter(|k| !bad(k)).collect();
                     gone.iter().for_each(|key| self.absent(key));
                 }
@@ -225,12 +232,17 @@ impl Naive {
             }
             Delta::Progress(c) => self.recover(|other| *other == c),
             Delta::Follows { required, .. } => self.required = required,
-            Delta::Problem(_, object, problem) => {
-                self.problems.insert(object.id, problem.is_some());
+            Delta::Problem(scope, object, problem) => {
+                self.problems.insert((scope, object.id), problem.is_some());
             }
             Delta::Status(scope, status) => self.status(scope, status.state),
             Delta::LeftOut(scope, list) => drop(self.left_out.insert(scope, list)),
-            Delta::Withheld(..) | Delta::End(..) | Delta::Identity(_) => {}
+            Delta::Withheld(c, _) => {
+                self.ended.insert(c.clone(), None);
+                self.fresh.insert(c, Fresh::Stale);
+            }
+            Delta::End(scope, _) => self.end(&scope),
+            Delta::Identity(identity) => self.identity = Some(identity),
         }
     }
     fn status(&mut self, scope: Scope, state: SourceState) {
@@ -252,10 +264,19 @@ impl Naive {
     fn recover(&mut self, of: impl Fn(&Collection) -> bool) {
         for (c, fresh) in self.fresh.iter_mut().filter(|(c, f)| of(c) && **f == Fresh::Stale) {
             let listing = self.sweeps.get(c).is_some_and(Sweep::is_open);
-            if self.ended.contains_key(c) && !listing {
+            if self.ended.get(c).is_some_and(Option::is_some) && !listing {
                 *fresh = Fresh::Live;
             }
         }
+    }
+    fn end(&mut self, scope: &Scope) {
+        self.believed.retain(|key, _| key.scope != *scope);
+        self.sweeps.retain(|c, _| c.scope != *scope);
+        self.fresh.retain(|c, _| c.scope != *scope);
+        self.ended.retain(|c, _| c.scope != *scope);
+        self.problems.retain(|(of, _), _| of != scope);
+        self.status.remove(scope);
+        self.left_out.remove(scope);
     }
     fn see(&mut self, key: &Key) {
         self.sweeps.entry(key.collection()).or_insert_with(Sweep::closed).see(key);

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use tokio::sync::{oneshot, watch};
-use tributary_core::{Core, JoinError, Turn};
+use tributary_core::{Begun, Core, JoinError, OrderRefused, RunOrder, Turn};
 use tributary_model::{Evidence, Generation, RegistryName, RegistrySpec};
 
 use super::Pump;
-use super::feeds::{Feed, Which};
+use super::feeds::{Feed, Slice, Which};
 
 /// An order.
 pub(crate) enum Order {
@@ -20,10 +20,8 @@ pub(crate) enum Order {
         adopted: watch::Sender<Generation>,
         reply: oneshot::Sender<Result<(), JoinError>>,
     },
-    /// A run begins on the registry's own shards.
-    Serve { name: RegistryName, feed: Feed },
-    /// A run begins in a shadow.
-    Shadow { name: RegistryName, feed: Feed },
+    /// A run begins: on the served facts, or in a shadow.
+    Begin { run: RunOrder, which: Which, feed: Feed, reply: oneshot::Sender<Result<Begun, OrderRefused>> },
     /// A run ended; what it said stays, stale.
     Ended { name: RegistryName, generation: Generation, why: Arc<str> },
     /// A registry is no member any more.
@@ -39,8 +37,9 @@ impl Pump {
                 let joined = self.join(&spec, adopted);
                 let _ = reply.send(joined);
             }
-            Order::Serve { name, feed } => self.serve(&name, feed),
-            Order::Shadow { name, feed } => self.shadow(&name, feed),
+            Order::Begin { run, which, feed, reply } => {
+                let _ = reply.send(self.begin_run(&run, which, feed));
+            }
             Order::Ended { name, generation, why } => self.ended(&name, generation, &why),
             Order::Leave { name, evidence, reply } => {
                 self.leave(&name, &evidence);
@@ -66,37 +65,55 @@ impl Pump {
         Ok(())
     }
 
-    fn serve(&mut self, name: &RegistryName, feed: Feed) {
+    fn begin_run(&mut self, run: &RunOrder, which: Which, feed: Feed) -> Result<Begun, OrderRefused> {
         let now = self.clock.now();
-        let turn = self.core.restart(now, name, feed.outlet.run().generation);
-        self.feeds.serve(name, feed);
+        let name = &run.spec.id.name;
+        self.finish_take(name);
+        let (turn, begun) = match which {
+            Which::Served => self.core.serve(now, run)?,
+            Which::Shadow => {
+                let (turn, begun) = self.core.begin_shadows(now, std::slice::from_ref(run))?;
+                (turn, begun.into_iter().next().unwrap_or_default())
+            }
+        };
+        if begun.in_shadow {
+            self.feeds.shadow(name, feed);
+        } else {
+            self.feeds.serve(name, feed);
+        }
         self.take(turn, now);
+        Ok(begun)
     }
 
-    fn shadow(&mut self, name: &RegistryName, feed: Feed) {
-        let now = self.clock.now();
-        let turn = self.core.begin_shadow(now, name, feed.outlet.run().generation);
-        self.feeds.shadow(name, feed);
-        self.take(turn, now);
+    /// Applies what is left of a take that is passed on in slices.
+    fn finish_take(&mut self, name: &RegistryName) {
+        while let Some(slice) = self.feeds.rest_of(name) {
+            self.turn(slice);
+        }
     }
 
-    /// The last words of a run count; they may even be what makes a shadow complete. One that did
+    /// The last updates of a run count; they may even be what makes a shadow complete. One that did
     /// not come to serve is forgotten whole.
     fn ended(&mut self, name: &RegistryName, generation: Generation, why: &Arc<str>) {
-        let last_words = self.feeds.last_words(name, generation);
-        self.turn(last_words);
+        self.finish_take(name);
+        let last = self.feeds.last_words(name, generation);
+        self.turn(Slice { updates: last, last: true });
         let now = self.clock.now();
         match self.feeds.end(name, generation) {
             Some(Which::Served) => {
                 let turn = self.core.fail(now, name, why);
                 self.take(turn, now);
             }
-            Some(Which::Shadow) => self.core.drop_shadow(name),
+            Some(Which::Shadow) => {
+                let turn = self.core.drop_shadow(name);
+                self.take(turn, now);
+            }
             None => {}
         }
     }
 
     fn leave(&mut self, name: &RegistryName, evidence: &Evidence) {
+        self.finish_take(name);
         self.feeds.forget(name);
         self.adoptions.remove(name);
         self.start.left.insert(name.clone());

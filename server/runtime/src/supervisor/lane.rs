@@ -56,6 +56,27 @@ pub(super) struct Lane {
 }
 
 impl Lane {
+    /// It has no run, and none is due.
+    pub(super) fn parked(factory: Arc<dyn RegistryFactory>, policy: BackoffPolicy) -> Self {
+        let state = State::Parked;
+        Self { factory, backoff: Backoff::new(policy), state, generation: Generation(0) }
+    }
+    /// Begins no run until it is resumed.
+    pub(super) fn park(&mut self) {
+        self.state = State::Parked;
+    }
+    /// Whether no run is under way or due.
+    pub(super) const fn is_parked(&self) -> bool {
+        matches!(self.state, State::Parked)
+    }
+    /// Its next run is due at once.
+    pub(super) fn resume(&mut self) {
+        self.state = State::Waiting { until: Instant::now(), shown: Mono(0) };
+    }
+    /// What builds its runs.
+    pub(super) fn factory(&self) -> Arc<dyn RegistryFactory> {
+        Arc::clone(&self.factory)
+    }
     /// Its first run is due at once.
     pub(super) fn new(factory: Arc<dyn RegistryFactory>, policy: BackoffPolicy) -> Self {
         let state = State::Waiting { until: Instant::now(), shown: Mono(0) };

@@ -7,26 +7,21 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tributary_model::{Code, Evidence, Generation, RegistryName};
+use tributary_core::RunOrder;
+use tributary_model::{Code, Evidence, Generation, RegistryName, RestartMode};
 use tributary_registry_api::{RegistryFactory, RegistryIo, Run, SplitMix, asks, inlet};
 
 use super::lane::{End, Lane, LaneEvent};
 use super::{Reply, Shared};
 use crate::counters::RuntimeCounters;
 use crate::pump::Order;
-use crate::pump::feeds::Feed;
+use crate::pump::feeds::{Feed, Which};
 use crate::report::RunState;
 
 /// What a member is told.
 pub(super) enum ToMember {
     Rotate(Arc<dyn RegistryFactory>),
     Leave(Reply),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Which {
-    Served,
-    Shadow,
 }
 
 pub(super) struct Member {
@@ -38,6 +33,8 @@ pub(super) struct Member {
     shadow: Option<Lane>,
     closing: JoinSet<bool>,
     last: Generation,
+    /// The run that the core serves, as far as is known here.
+    in_force: Generation,
     chance: SplitMix,
 }
 
@@ -55,6 +52,7 @@ impl Member {
             shadow: None,
             closing: JoinSet::new(),
             last: Generation(0),
+            in_force: Generation(0),
             chance: SplitMix::seeded(seed),
             name,
             shared,
@@ -112,6 +110,7 @@ impl Member {
 
     fn adopted(&mut self) {
         let generation = *self.adoptions.borrow_and_update();
+        self.in_force = self.in_force.max(generation);
         if let Some(lane) = self.shadow.take_if(|lane| lane.generation == generation) {
             tracing::info!(registry = %self.name, %generation, "the new run is served");
             let replaced = std::mem::replace(&mut self.served, lane);
@@ -124,26 +123,56 @@ impl Member {
         self.closing.spawn(lane.stop(grace));
     }
 
+    /// Begins the next run of a lane, where the core lets it.
     async fn begin(&mut self, which: Which) {
+        if which == Which::Served && self.is_superseded() {
+            return self.served.park();
+        }
+        let (run, feed, io) = self.prepare(which);
+        let (generation, in_force) = (run.generation, run.replaces);
+        let (reply, answer) = oneshot::channel();
+        // the pump is gone only when the server stops, which the loop sees next
+        let _ = self.shared.orders.send(Order::Begin { run, which, feed, reply }).await;
+        let begun = match answer.await {
+            Ok(Ok(begun)) => begun,
+            Ok(Err(refused)) => {
+                tracing::debug!(registry = %self.name, %in_force, %refused, "the run is begun again");
+                self.in_force = refused.in_force;
+                return self.adopted();
+            }
+            Err(_) => return,
+        };
+        RuntimeCounters::add(&self.shared.counters.runs, 1);
+        let io = RegistryIo { held: begun.held, ..io };
+        if begun.in_shadow && which == Which::Served {
+            let parked = Lane::parked(self.served.factory(), self.shared.config.backoff);
+            self.shadow = Some(std::mem::replace(&mut self.served, parked));
+        }
+        let now = self.shared.clock.now();
+        match (begun.in_shadow, &mut self.shadow) {
+            (true, Some(lane)) => lane.begin(generation, io, now),
+            (true, None) => {}
+            (false, _) => {
+                self.in_force = generation;
+                self.served.begin(generation, io, now);
+            }
+        }
+    }
+
+    /// Whether a run in a shadow is to replace what is served, so that another one of the old factory has no place.
+    fn is_superseded(&self) -> bool {
+        self.shadow.is_some() && self.served.factory().spec().restart == RestartMode::Shadow
+    }
+
+    fn prepare(&mut self, which: Which) -> (RunOrder, Feed, RegistryIo) {
         self.last = self.last.next();
         let generation = self.last;
         let run = Run { registry: self.name.clone(), generation };
         let (out, outlet) = inlet(run, Arc::clone(&self.shared.clock), Arc::clone(&self.shared.wake));
         let (ask, asks) = asks();
-        let (name, feed) = (self.name.clone(), Feed { outlet, asks: Some(ask) });
-        let order = match which {
-            Which::Served => Order::Serve { name, feed },
-            Which::Shadow => Order::Shadow { name, feed },
-        };
-        // the pump is gone only when the server stops, which the loop sees next
-        let _ = self.shared.orders.send(order).await;
-        RuntimeCounters::add(&self.shared.counters.runs, 1);
-        let (now, io) = (self.shared.clock.now(), RegistryIo { out, asks, held: Arc::from([]) });
-        match (which, &mut self.shadow) {
-            (Which::Shadow, Some(lane)) => lane.begin(generation, io, now),
-            (Which::Shadow, None) => {}
-            (Which::Served, _) => self.served.begin(generation, io, now),
-        }
+        let lane = self.shadow.as_ref().filter(|_| which == Which::Shadow).unwrap_or(&self.served);
+        let order = RunOrder { spec: lane.factory().spec(), generation, replaces: self.in_force };
+        (order, Feed::new(outlet, Some(ask)), RegistryIo { out, asks, held: Arc::from([]) })
     }
 
     async fn ended(&mut self, which: Which, end: &End) {
@@ -167,16 +196,30 @@ impl Member {
             report.failures = failures;
             report.last_error = Some((Code::REGISTRY_FAILED, end.reason.clone(), now));
         });
+        if which == Which::Shadow && end.final_ {
+            self.give_up_shadow();
+        }
+    }
+
+    /// A rotation failed for good: the factory that served before it runs again.
+    fn give_up_shadow(&mut self) {
+        let other = |lane: &Lane| !Arc::ptr_eq(&lane.factory(), &self.served.factory());
+        if self.served.is_parked() && self.shadow.as_ref().is_some_and(other) {
+            self.shadow = None;
+            self.served.resume();
+        }
     }
 
     fn report(&self) {
         let shadow = self.shadow.as_ref().map(|lane| (lane.generation, lane.shown()));
+        // while what serves has no run of its own, the run that is to replace it is the registry's run
+        let current = self.shadow.as_ref().filter(|_| self.served.is_parked()).unwrap_or(&self.served);
         self.shared.reports.update(&self.name, |report, inlet| {
-            report.state = self.served.shown();
-            report.generation = self.served.generation;
-            report.failures = self.served.failures();
+            report.state = current.shown();
+            report.generation = self.in_force;
+            report.failures = current.failures();
             report.shadow = shadow;
-            if let Some(running) = self.served.inlet() {
+            if let Some(running) = current.inlet() {
                 *inlet = Some(running.clone());
             }
         });

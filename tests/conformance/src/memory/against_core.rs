@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tributary_core::Core;
+use tributary_core::{Core, RunOrder};
 use tributary_model::{
     Collection, Completeness, Delta, Freshness, Generation, Hostname, Mono, RegistryName, SourceState,
     SourceStatus, Stamped,
@@ -30,7 +30,7 @@ fn mk_core() -> (Core, RegistryName) {
     let spec = MemoryFactory::new("memory", MemorySource::new(false, None)).spec();
     let (mut core, name) = (Core::default(), spec.id.name.clone());
     core.join(&spec).unwrap();
-    core.restart(Mono(0), &name, Generation(1));
+    core.serve(Mono(0), &RunOrder::first(spec)).unwrap();
     (core, name)
 }
 

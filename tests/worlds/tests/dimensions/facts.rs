@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use proptest::prelude::*;
-use tributary_core::{Core, CoreConfig};
+use tributary_core::{Core, CoreConfig, RunOrder};
 use tributary_model::*;
 
 /// What varies of one declaration and its group.
@@ -101,8 +101,9 @@ pub(crate) fn publish((all, gated): (Vec<Said>, bool)) -> Result<Arc<Catalog>> {
     let name = RegistryName::new("memory")?;
     let cluster = ClusterId::new("east")?;
     let id = RegistryId { name: name.clone(), provider: Provider::Memory, cluster: cluster.clone() };
-    core.join(&RegistrySpec::new(Arc::new(id), 0))?;
-    core.restart(Mono(0), &name, Generation(1));
+    let spec = RegistrySpec::new(Arc::new(id), 0);
+    core.join(&spec)?;
+    core.serve(Mono(0), &RunOrder::first(spec))?;
     let mut facts: Vec<Fact> = Vec::new();
     for (at, said) in all.into_iter().enumerate() {
         facts.extend(facts_of(at, said)?);

@@ -1,0 +1,280 @@
+//! From what changed in a turn to the next catalog: only dirty services are built, only entries
+//! that are others are put into the persistent maps.
+//!
+//! Called at the end of every turn; [`Core::publish`](crate::Core::publish) only hands out what is ready.
+
+pub(crate) mod assemble;
+pub(crate) mod dims;
+mod registries;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tributary_model::{
+    Catalog, Changed, HostEntry, Hostname, Namespace, ServiceKey, ServiceView, Shared, Workload,
+    WorkloadAddress, WorkloadKey, WorkloadView,
+};
+
+use crate::build::assemble::{assemble, audiences, with_conditions};
+use crate::ledger::Registries;
+use crate::merge::conditions::host_conflict;
+use crate::merge::merge;
+use crate::merge::precedence::{claimants, first_object};
+use crate::state::State;
+use crate::state::workloads::{WorkloadId, WorkloadSlot};
+
+impl State {
+    /// Builds what is dirty; what that changed.
+    pub(crate) fn build(&mut self, registries: &Registries, membership_known: bool) -> Changed {
+        let mut changed = Changed::default();
+        let complete = membership_known && registries.values().all(|r| !r.ledger.is_unknown());
+        self.build_settings(&mut changed);
+        let built = self.world.selection.build(&self.world.workloads, &self.world.shards, &mut self.counters);
+        self.dirty.urgent |= built.urgent;
+        self.dirty.services.extend(built.services);
+        self.build_names(complete);
+        self.build_silence(registries);
+        let before = self.draft.clone();
+        let mut services = std::mem::take(&mut self.dirty.services);
+        // An alias reads its members as they are said, so that one pass builds both
+        let joining = services.iter().flat_map(|key| self.joins.reading(&key.host));
+        let joining: Vec<ServiceKey> = joining.cloned().collect();
+        services.extend(joining);
+        let hosts = self.build_services(services, &mut changed);
+        let again = self.world.aliases.update(&hosts, &before, &self.draft);
+        let led = again.iter().flat_map(|host| self.hosts.of(host)).map(|s| s.key.clone()).collect();
+        self.build_services(led, &mut changed);
+        self.build_workloads(&mut changed);
+        self.build_gateways(&mut changed);
+        self.record_lists(registries);
+        self.build_registries(registries, complete, &mut changed);
+        changed
+    }
+
+    fn build_settings(&mut self, changed: &mut Changed) {
+        if !std::mem::take(&mut self.dirty.settings) || !self.world.settings.fold(&self.world.shards) {
+            return;
+        }
+        changed.settings = true;
+        self.draft.settings = self.world.settings.effective.clone();
+        self.counters.sweeping.settings += 1;
+        self.dirty.services.extend(self.hosts.iter().map(|s| s.key.clone()));
+    }
+
+    fn build_services(&mut self, keys: BTreeSet<ServiceKey>, changed: &mut Changed) -> BTreeSet<Hostname> {
+        let hosts: BTreeSet<Hostname> = keys.iter().map(|key| key.host.clone()).collect();
+        for key in keys {
+            self.build_service(&key);
+        }
+        for host in &hosts {
+            if self.build_host(host) {
+                changed.hosts.insert(host.clone());
+            }
+            self.hosts.prune(host);
+        }
+        hosts
+    }
+
+    fn build_service(&mut self, key: &ServiceKey) {
+        let Some(service) = self.hosts.get(key) else { return };
+        let merged = merge(&self.world, &self.hosts, service, &mut ());
+        let is_join = merged.as_ref().is_some_and(|m| m.is_join);
+        let networks = merged.as_ref().map(|m| m.networks.clone()).unwrap_or_default();
+        let old = service.view.as_ref();
+        let view = merged.and_then(|m| assemble(&self.world, key, m, old, &mut self.counters));
+        self.world.gateways.index(key, &service.networks, &networks);
+        self.wait(key);
+        let Some(service) = self.hosts.get_mut(key) else { return };
+        (service.view, service.networks) = (view, networks);
+        if std::mem::replace(&mut service.is_join, is_join) != is_join || service.alias.is_some() && !is_join
+        {
+            let owner = self.joins.owner(&key.host).and_then(|shard| self.place_of(shard));
+            self.dirty.registries.extend(owner.map(|(registry, _)| registry));
+        }
+    }
+
+    /// Follows which groups of a service wait for a declaration.
+    fn wait(&mut self, key: &ServiceKey) {
+        let Some(service) = self.hosts.get_mut(key) else { return };
+        let now = waiting_by_shard(service);
+        let shards = now.iter().map(|(shard, _)| *shard).collect();
+        let before = std::mem::replace(&mut service.waiting, shards);
+        for shard in before.into_iter().filter(|shard| !now.iter().any(|(s, _)| s == shard)) {
+            self.note_waiting(shard, key, 0);
+        }
+        for (shard, count) in now {
+            self.note_waiting(shard, key, count);
+        }
+    }
+
+    /// Orders the claimants of a host and tells them of each other; whether its entry is another.
+    fn build_host(&mut self, host: &Hostname) -> bool {
+        let services = self.hosts.of(host);
+        let ordered = claimants(&self.world.shards, services);
+        let is_join = ordered.first().is_some_and(|s| s.is_join);
+        let conflict = (!is_join && contested(&ordered))
+            .then(|| host_conflict(host, ordered.iter().filter_map(|s| first_object(s)).collect()));
+        let views: Vec<(ServiceKey, Arc<ServiceView>)> = ordered
+            .iter()
+            .filter_map(|s| {
+                let view = s.view.as_ref()?;
+                let mut conditions: Vec<_> = view.conditions.to_vec();
+                conditions.retain(|c| c.code != tributary_model::Code::HOST_CONFLICT);
+                conditions.extend(conflict.clone());
+                conditions.sort();
+                Some((s.key.clone(), with_conditions(view, conditions)))
+            })
+            .collect();
+        for (key, view) in &views {
+            if let Some(service) = self.hosts.get_mut(key) {
+                service.view = Some(Arc::clone(view));
+            }
+        }
+        let entry = views.into_iter().map(|(_, view)| view).collect::<Vec<_>>();
+        self.place_host(host, entry)
+    }
+
+    fn place_host(&mut self, host: &Hostname, views: Vec<Arc<ServiceView>>) -> bool {
+        let old = self.draft.hosts.get(host).cloned();
+        let before = old.as_ref().map(|entry| &*entry.claimants).unwrap_or_default();
+        if before.len() == views.len() && before.iter().zip(&views).all(|(a, b)| Arc::ptr_eq(a, b)) {
+            return false;
+        }
+        self.witness(host, before, &views);
+        let heard = |views: &[Arc<ServiceView>]| {
+            views.iter().flat_map(|v| audiences(v).cloned()).collect::<BTreeSet<Namespace>>()
+        };
+        let (were, are) = (heard(before), heard(&views));
+        for namespace in were.difference(&are) {
+            self.scope(namespace, host, false);
+        }
+        for namespace in are.difference(&were) {
+            self.scope(namespace, host, true);
+        }
+        if views.is_empty() {
+            self.draft.hosts.remove(host);
+        } else {
+            let entry = HostEntry { claimants: views.into() };
+            self.draft.hosts.insert(host.clone(), Shared::new(entry));
+        }
+        true
+    }
+
+    fn scope(&mut self, namespace: &Namespace, host: &Hostname, heard: bool) {
+        let mut hosts = self.draft.scoped.get(namespace).map(|s| (**s).clone()).unwrap_or_default();
+        if heard {
+            hosts.insert(host.clone());
+        } else {
+            hosts.remove(host);
+        }
+        if hosts.is_empty() {
+            self.draft.scoped.remove(namespace);
+        } else {
+            self.draft.scoped.insert(namespace.clone(), Shared::new(hosts));
+        }
+    }
+
+    fn build_workloads(&mut self, changed: &mut Changed) {
+        for id in std::mem::take(&mut self.dirty.workloads) {
+            let Some(slot) = self.world.workloads.get(id) else { continue };
+            let key = slot.key.clone();
+            let view = self.workload_view(id);
+            let old = self.draft.workloads.get(&key).cloned();
+            let same = match (&old, &view) {
+                (Some(a), Some(b)) => same_workload(a, b),
+                (None, None) => true,
+                _ => false,
+            };
+            if !same {
+                let (was, is) = (old.as_ref().map(|o| &*o.workload), view.as_ref().map(|v| &*v.workload));
+                place_ips(&mut self.draft, &key, was, is);
+                match view {
+                    Some(view) => self.draft.workloads.insert(key.clone(), Shared::new(view)),
+                    None => self.draft.workloads.remove(&key),
+                };
+                changed.workloads.insert(key);
+            }
+            self.world.workloads.prune(id);
+        }
+    }
+
+    fn workload_view(&self, id: WorkloadId) -> Option<WorkloadView> {
+        let slot = self.world.workloads.get(id)?;
+        let fact = slot.first()?;
+        Some(WorkloadView {
+            shard: Arc::clone(&self.world.shards.get(fact.shard)?.shard),
+            workload: Arc::clone(&fact.workload),
+            services: self.services_of(slot, &fact.workload),
+        })
+    }
+
+    /// The services behind which a workload stands, sorted; where nothing selects it, the list that it came with.
+    fn services_of(&self, slot: &WorkloadSlot, workload: &Workload) -> Arc<[ServiceKey]> {
+        if slot.selected_by.is_empty() {
+            return Arc::clone(&workload.listed);
+        }
+        let owners = slot.selected_by.iter().filter_map(|&s| self.world.selection.owner(s));
+        let owners = owners.map(|(key, ..)| key).chain(workload.listed.iter());
+        let mut services: Vec<ServiceKey> = owners.cloned().collect();
+        services.sort();
+        services.dedup();
+        services.into()
+    }
+
+    fn build_gateways(&mut self, changed: &mut Changed) {
+        for key in std::mem::take(&mut self.dirty.gateways) {
+            let now = self.world.gateways.first(&key, &self.world.shards);
+            if self.draft.gateways.get(&key) == now.as_ref() {
+                continue;
+            }
+            changed.gateways = true;
+            match now {
+                Some(gateway) => self.draft.gateways.insert(key, gateway),
+                None => self.draft.gateways.remove(&key),
+            };
+        }
+    }
+}
+
+fn contested(ordered: &[&crate::state::services::Service]) -> bool {
+    let providers = ordered.iter().filter_map(|s| s.view.as_ref()).flat_map(|v| v.declarations.iter());
+    let providers: BTreeSet<_> = providers.map(|d| d.shard.registry.provider).collect();
+    ordered.len() > 1 || providers.len() > 1
+}
+
+fn waiting_by_shard(
+    service: &crate::state::services::Service,
+) -> Vec<(crate::state::shards::ShardId, usize)> {
+    service.shards.iter().map(|s| (s.id, s.waiting().count())).filter(|(_, count)| *count > 0).collect()
+}
+
+fn same_workload(a: &WorkloadView, b: &WorkloadView) -> bool {
+    Arc::ptr_eq(&a.shard, &b.shard) && a.workload == b.workload && a.services == b.services
+}
+
+fn ips(workload: Option<&Workload>) -> BTreeSet<std::net::IpAddr> {
+    let addresses = workload.into_iter().flat_map(|w| w.addresses.iter());
+    let ip = |a: &WorkloadAddress| match a {
+        WorkloadAddress::Ip(ip) => Some(*ip),
+        WorkloadAddress::Name(_) | WorkloadAddress::Unix(_) => None,
+    };
+    addresses.filter_map(ip).collect()
+}
+
+/// Follows a workload's addresses in the index by address.
+fn place_ips(draft: &mut Catalog, key: &WorkloadKey, was: Option<&Workload>, is: Option<&Workload>) {
+    let (were, are) = (ips(was), ips(is));
+    for ip in were.symmetric_difference(&are) {
+        let mut keys = draft.workload_ips.get(ip).map(|k| k.to_vec()).unwrap_or_default();
+        keys.retain(|k| k != key);
+        if are.contains(ip) {
+            keys.push(key.clone());
+            keys.sort();
+        }
+        if keys.is_empty() {
+            draft.workload_ips.remove(ip);
+        } else {
+            draft.workload_ips.insert(*ip, Shared::new(keys.into()));
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! From a merged service to its view: facets are kept while their facts are equal (law 5).
+//!
+//! Called by publication for each service that changed. A view whose every part is what it was is
+//! the old view itself, so that nothing downstream sees a change that is none.
+
+use std::sync::Arc;
+
+use tributary_model::{
+    Attributes, ClusterFacts, Code, Condition, Dims, EndpointFacts, EndpointSource, Facet, Hostname,
+    Identity, ListenerFacts, Namespace, NetworkId, PortNumber, PortView, Protocol, Resolution, RouteFacts,
+    ServiceAddress, ServiceKey, ServiceView, Shared, TrafficDistribution, Visibility,
+};
+
+use crate::build::dims;
+use crate::counters::Counters;
+use crate::merge::{Merged, MergedPort, gated};
+use crate::state::World;
+
+/// What all ports of a service share, each part the old one where it is equal.
+struct Common {
+    resolution: Resolution,
+    attributes: Arc<Attributes>,
+    identities: Arc<[Identity]>,
+    addresses: Arc<[ServiceAddress]>,
+    aliases: Arc<[Hostname]>,
+    traffic: TrafficDistribution,
+    one_audience: bool,
+}
+
+/// Builds a view. `None` when nothing declares the service.
+pub(crate) fn assemble(
+    world: &World,
+    key: &ServiceKey,
+    merged: Merged,
+    old: Option<&Arc<ServiceView>>,
+    counters: &mut Counters,
+) -> Option<Arc<ServiceView>> {
+    let Merged { declarations, ports, conditions, identities, addresses, aliases, size, .. } = merged;
+    let first = &declarations.first()?.declaration;
+    let before = old.and_then(|v| v.ports.first());
+    let common = Common {
+        resolution: first.resolution.clone(),
+        attributes: keep_one(before.map(|p| &p.cluster.facts.attributes), &first.attributes),
+        identities: keep(before.map(|p| &p.cluster.facts.identities), identities),
+        addresses: keep(before.map(|p| &p.listener.facts.addresses), addresses),
+        aliases: keep(old.map(|v| &v.aliases), aliases),
+        traffic: first.attributes.traffic,
+        one_audience: declarations.windows(2).all(|w| w[0].visibility == w[1].visibility),
+    };
+    let build = |(number, port): (PortNumber, MergedPort)| {
+        let old = old.and_then(|v| v.port(number));
+        assemble_port(world, key, number, port, &common, old, counters)
+    };
+    let ports: Vec<PortView> = ports.into_iter().map(build).collect();
+    counters.views += 1;
+    let view = ServiceView {
+        key: key.clone(),
+        declarations: keep(old.map(|v| &v.declarations), declarations),
+        ports: ports.into(),
+        conditions: keep(old.map(|v| &v.conditions), with_claims(old, conditions.finish())),
+        aliases: common.aliases,
+        addresses: size,
+    };
+    Some(unless_same(old, view))
+}
+
+/// Adds what was said of the host's other claimants: publication settles that afterwards, and until
+/// then it must not look like a change.
+fn with_claims(old: Option<&Arc<ServiceView>>, mut conditions: Vec<Condition>) -> Vec<Condition> {
+    let said = old.into_iter().flat_map(|v| v.conditions.iter());
+    conditions.extend(said.filter(|c| c.code == Code::HOST_CONFLICT).cloned());
+    conditions.sort();
+    conditions
+}
+
+/// The old view where the new one is not another.
+fn unless_same(old: Option<&Arc<ServiceView>>, new: ServiceView) -> Arc<ServiceView> {
+    let same = |old: &&Arc<ServiceView>| {
+        Arc::ptr_eq(&old.declarations, &new.declarations)
+            && Arc::ptr_eq(&old.conditions, &new.conditions)
+            && Arc::ptr_eq(&old.aliases, &new.aliases)
+            && old.addresses == new.addresses
+            && old.ports.len() == new.ports.len()
+            && old.ports.iter().zip(new.ports.iter()).all(|(a, b)| same_port(a, b))
+    };
+    old.filter(same).map_or_else(|| Arc::new(new), Arc::clone)
+}
+
+fn same_port(a: &PortView, b: &PortView) -> bool {
+    a.number == b.number
+        && a.name == b.name
+        && a.protocol == b.protocol
+        && a.cluster == b.cluster
+        && a.endpoints == b.endpoints
+        && a.listener == b.listener
+        && a.route == b.route
+}
+
+/// The same view with other conditions; the old one where they are equal.
+pub(crate) fn with_conditions(view: &Arc<ServiceView>, conditions: Vec<Condition>) -> Arc<ServiceView> {
+    if *view.conditions == *conditions {
+        return Arc::clone(view);
+    }
+    Arc::new(ServiceView {
+        key: view.key.clone(),
+        declarations: Arc::clone(&view.declarations),
+        ports: Arc::clone(&view.ports),
+        conditions: conditions.into(),
+        aliases: Arc::clone(&view.aliases),
+        addresses: view.addresses,
+    })
+}
+
+fn assemble_port(
+    world: &World,
+    key: &ServiceKey,
+    number: PortNumber,
+    port: MergedPort,
+    common: &Common,
+    old: Option<&PortView>,
+    counters: &mut Counters,
+) -> PortView {
+    let (protocol, gated) =
+        (port.protocol, gated(world, port.sources.iter().flat_map(|s| s.group.summary.networks.iter())));
+    let facts = endpoint_facts(key, number, port.sources, gated, common);
+    let dims = dims::endpoints(&facts, common.one_audience);
+    let endpoints = keep_facet(old.map(|p| &p.endpoints), facts, dims, counters);
+    let inline = |when: bool| when.then(|| endpoints.clone());
+    let facts = ClusterFacts {
+        service: key.clone(),
+        port: number,
+        protocol,
+        resolution: common.resolution.clone(),
+        attributes: Arc::clone(&common.attributes),
+        identities: Arc::clone(&common.identities),
+        connect_timeout: world.settings.effective.connect_timeout(),
+        inline: inline(common.resolution.is_dns()),
+    };
+    let dims = dims::cluster(&facts);
+    let cluster = keep_facet(old.map(|p| &p.cluster), facts, dims, counters);
+    let facts = ListenerFacts {
+        service: key.clone(),
+        port: number,
+        protocol,
+        resolution: common.resolution.clone(),
+        addresses: Arc::clone(&common.addresses),
+        inline: inline(has_listener_per_endpoint(common, protocol)),
+    };
+    let dims = dims::listener(&facts);
+    let listener = keep_facet(old.map(|p| &p.listener), facts, dims, counters);
+    let facts = RouteFacts {
+        service: key.clone(),
+        port: number,
+        protocol,
+        addresses: Arc::clone(&common.addresses),
+        aliases: Arc::clone(&common.aliases),
+        resolution: common.resolution.clone(),
+        headless: common.attributes.headless,
+    };
+    let dims = dims::route(&facts);
+    let route = keep_facet(old.map(|p| &p.route), facts, dims, counters);
+    PortView { number, name: port.name, protocol, cluster, endpoints, listener, route }
+}
+
+fn endpoint_facts(
+    key: &ServiceKey,
+    port: PortNumber,
+    sources: Vec<EndpointSource>,
+    gated: Vec<NetworkId>,
+    common: &Common,
+) -> EndpointFacts {
+    EndpointFacts {
+        service: key.clone(),
+        port,
+        resolution: common.resolution.clone(),
+        traffic: common.traffic,
+        sources: shared(sources),
+        gated: shared(gated),
+    }
+}
+
+fn has_listener_per_endpoint(common: &Common, protocol: Protocol) -> bool {
+    common.attributes.headless && !protocol.is_http() && protocol != Protocol::Udp
+}
+
+/// The old facet, with the answers made from it, where its facts are equal.
+fn keep_facet<T: PartialEq>(
+    old: Option<&Shared<Facet<T>>>,
+    facts: T,
+    dims: Dims,
+    counters: &mut Counters,
+) -> Shared<Facet<T>> {
+    if let Some(old) = old.filter(|old| old.dims == dims && old.facts == facts) {
+        return old.clone();
+    }
+    counters.facets += 1;
+    Shared::new(Facet::new(facts, dims))
+}
+
+fn keep<T: PartialEq>(old: Option<&Arc<[T]>>, new: Vec<T>) -> Arc<[T]> {
+    match old {
+        Some(old) if **old == *new => Arc::clone(old),
+        _ => shared(new),
+    }
+}
+
+/// A shared slice; all empty ones share one allocation, and most are empty.
+fn shared<T>(list: Vec<T>) -> Arc<[T]> {
+    if list.is_empty() { Arc::default() } else { list.into() }
+}
+
+fn keep_one<T: PartialEq + Clone>(old: Option<&Arc<T>>, new: &T) -> Arc<T> {
+    match old {
+        Some(old) if **old == *new => Arc::clone(old),
+        _ => Arc::new(new.clone()),
+    }
+}
+
+/// The namespaces whose clients may see a view otherwise than a client without one.
+pub(crate) fn audiences(view: &ServiceView) -> impl Iterator<Item = &Namespace> {
+    let lists = view.declarations.iter().filter_map(|d| match &d.visibility {
+        Visibility::Namespaces(list) => Some(list),
+        _ => None,
+    });
+    std::iter::once(&view.key.namespace).chain(lists.flat_map(|list| list.iter()))
+}

@@ -1,0 +1,147 @@
+//! Registries in the catalog: freshness, conditions, what is excluded; and groups that wait for a declaration.
+//!
+//! Called by build once the turn's services are built, and by reports.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tributary_model::{
+    Changed, Code, Collection, CollectionKind, Condition, Freshness, ListRecord, ObjectId, ObjectRef, Record,
+    RegistryName, RegistryView, Scope, ServiceKey, Shared,
+};
+
+use crate::ledger::{Registries, Registry};
+use crate::report::WaitingGroup;
+use crate::state::State;
+use crate::state::services::{GroupFact, group_key};
+use crate::state::shards::ShardId;
+
+impl State {
+    pub(super) fn build_registries(
+        &mut self,
+        registries: &Registries,
+        complete: bool,
+        changed: &mut Changed,
+    ) {
+        for name in std::mem::take(&mut self.dirty.registries) {
+            let now = registries.get(&name).map(|registry| self.registry_view(registry));
+            if self.draft.registries.get(&name).map(|old| &**old) == now.as_ref() {
+                continue;
+            }
+            changed.registries = true;
+            match now {
+                Some(view) => self.draft.registries.insert(name, Shared::new(view)),
+                None => self.draft.registries.remove(&name),
+            };
+        }
+        changed.registries |= complete != self.draft.complete;
+        self.draft.complete = complete;
+    }
+
+    fn registry_view(&self, registry: &Registry) -> RegistryView {
+        let ledger = &registry.ledger;
+        let collections: Vec<(_, Freshness)> =
+            ledger.collections().map(|(c, list)| (c, list.freshness.clone())).collect();
+        RegistryView {
+            id: Arc::clone(&registry.face.id),
+            generation: ledger.generation,
+            collections: collections.into(),
+            standing: registry.face.standing,
+            conditions: self.registry_conditions(&registry.face.id.name).into(),
+            left_out: ledger.scopes.values().filter_map(|scoped| scoped.left_out.clone()).collect(),
+        }
+    }
+
+    /// Records, for the journal, the state of every collection that may have changed.
+    pub(crate) fn record_lists(&mut self, registries: &Registries) {
+        let mut lists = std::mem::take(&mut self.dirty.lists);
+        for name in &self.dirty.registries {
+            let shards = self.world.shards.of(name).into_iter();
+            lists.extend(shards.flat_map(|(_, id)| CollectionKind::ALL.map(|kind| (id, kind))));
+        }
+        for (shard, kind) in lists {
+            let Some(info) = self.world.shards.get(shard) else { continue };
+            let Some(registry) = registries.get(&info.shard.registry.name) else { continue };
+            let collection = Collection { scope: info.shard.scope.clone(), kind };
+            let count = info.counted(kind);
+            let Some(list) = registry.ledger.list(&collection).filter(|list| list.is_known() || count > 0)
+            else {
+                continue;
+            };
+            let required = registry.ledger.requires(&collection);
+            let record = ListRecord { required, result: list.result, count, confirmed: list.confirmed };
+            self.dirty.records.push(Record::List(registry.face.id.name.clone(), collection, record));
+        }
+    }
+
+    pub(crate) fn waiting_of(&self, shard: ShardId, key: &ServiceKey) -> Vec<WaitingGroup> {
+        let said = self.hosts.get(key).and_then(|s| s.shard(shard));
+        let (Some(said), Some((registry, scope))) = (said, self.place_of(shard)) else { return Vec::new() };
+        let view = |g: &GroupFact| WaitingGroup {
+            registry: registry.clone(),
+            scope: scope.clone(),
+            key: group_key(key, g),
+            addresses: g.group.addresses.len(),
+        };
+        said.waiting().map(view).collect()
+    }
+
+    pub(crate) fn waiting_in(&self, shard: ShardId) -> usize {
+        self.waiting.get(&shard).map_or(0, |keys| keys.values().sum())
+    }
+
+    /// Remembers how many groups of a service wait.
+    pub(crate) fn note_waiting(&mut self, shard: ShardId, key: &ServiceKey, count: usize) {
+        let keys = self.waiting.entry(shard).or_default();
+        let before = if count == 0 { keys.remove(key) } else { keys.insert(key.clone(), count) };
+        let some = before.is_some() || count > 0;
+        if keys.is_empty() {
+            self.waiting.remove(&shard);
+        }
+        if some && let Some((name, _)) = self.place_of(shard) {
+            self.dirty.registries.insert(name);
+        }
+    }
+
+    /// What is odd about a registry.
+    pub(crate) fn registry_conditions(&self, name: &RegistryName) -> Vec<Condition> {
+        const NAMED: usize = 16;
+        let shards = self.world.shards.of(name);
+        let mut out = self.empty_aliases(&shards);
+        let count: usize = shards.iter().map(|(_, id)| self.waiting_in(*id)).sum();
+        if count == 0 {
+            return out;
+        }
+        let waiting = shards.iter().flat_map(|(_, id)| {
+            let keys = self.waiting.get(id).into_iter().flat_map(BTreeMap::keys);
+            keys.flat_map(|key| self.waiting_of(*id, key))
+        });
+        let objects: Vec<ObjectRef> = waiting.take(NAMED).map(|g| ObjectRef::new(g.key.object)).collect();
+        let message = format!("the endpoints of {count} objects wait for their declaration");
+        let code = Code::GROUP_WITHOUT_DECLARATION;
+        out.push(Condition { code, objects: objects.into(), message: message.into() });
+        out
+    }
+
+    /// The aliases none of whose members can be joined: they have no view that could say so.
+    fn empty_aliases(&self, shards: &[(Scope, ShardId)]) -> Vec<Condition> {
+        const NAMED: usize = 16;
+        const SHOWN: usize = 4;
+        let held = shards.iter().flat_map(|(_, id)| self.joins.held_by(*id));
+        let empty = |key: &&ServiceKey| self.hosts.get(key).is_none_or(|service| !service.is_join);
+        let empty: Vec<&ServiceKey> = held.filter(empty).collect();
+        if empty.is_empty() {
+            return Vec::new();
+        }
+        let object = |key: &&ServiceKey| ObjectId::new("Alias", key.namespace.as_str(), key.host.as_str());
+        let objects = empty.iter().take(NAMED).map(|key| ObjectRef::new(object(key))).collect();
+        let named: Vec<&str> = empty.iter().take(SHOWN).map(|key| key.host.as_str()).collect();
+        let more =
+            if empty.len() > SHOWN { format!(" and {} more", empty.len() - SHOWN) } else { String::new() };
+        let message = format!(
+            "not served, as no member can be joined: the aliases {}{more}; check their members' hosts",
+            named.join(", ")
+        );
+        vec![Condition { code: Code::ALIAS_MEMBER_MISSING, objects, message: message.into() }]
+    }
+}

@@ -1,0 +1,321 @@
+//! From stamped updates to ledgers, and from what ledgers accept to the state.
+//!
+//! Called by [`Core`](crate::Core) with a turn's updates in order. An update of a generation that is
+//! neither served nor a shadow is dropped (law 3), and so is one of a source that says that it is
+//! another one than the pinned. A shadow's ledger has no output until it is adopted.
+
+mod slices;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tributary_model::{
+    Collection, CollectionKind, Delta, Evidence, Fact, Fingerprint, Item, Key, Mono, ObjectId, ProblemRecord,
+    Record, RegistryName, Scope, Stamped,
+};
+
+use crate::ledger::{BasisKind, Change, Ledger, Output, Registries, Registry};
+use crate::state::State;
+use crate::state::shards::ShardId;
+use slices::Deferred;
+pub(crate) use slices::Take;
+
+/// Registries that a turn's updates concern.
+#[derive(Debug, Default)]
+pub(crate) struct Touched {
+    /// All of them.
+    pub(crate) all: BTreeSet<RegistryName>,
+    /// Those whose served run reported something.
+    served: BTreeSet<RegistryName>,
+}
+
+/// Takes updates; returns the registries that they concern.
+pub(crate) fn take(registries: &mut Registries, state: &mut State, deltas: Vec<Stamped<Delta>>) -> Touched {
+    let mut touched = Touched::default();
+    for Stamped { registry, generation, at, value } in deltas {
+        let Some(known) = registries.get_mut(&registry).filter(|known| known.hears(generation)) else {
+            state.counters.fenced += 1;
+            continue;
+        };
+        state.counters.deltas += 1;
+        let served = known.ledger.generation == generation;
+        if served {
+            known.take(state, at, value);
+        } else if let Some(shadow) = &mut known.shadow {
+            shadow.ledger.apply(at, value, &mut ());
+        }
+        if served && !touched.served.contains(&registry) {
+            touched.served.insert(registry.clone());
+        }
+        if !touched.all.contains(&registry) {
+            touched.all.insert(registry);
+        }
+    }
+    touched
+}
+
+/// Ends the takes of these registries: what waited for that reaches the state.
+pub(crate) fn end_takes(registries: &mut Registries, state: &mut State, touched: &Touched) {
+    for name in &touched.all {
+        let Some(registry) = registries.get_mut(name) else { continue };
+        if touched.served.contains(name) {
+            registry.end_take(state);
+        }
+        if let Some(shadow) = &mut registry.shadow {
+            shadow.ledger.end_take(&registry.scopes, state.now, &mut ());
+        }
+    }
+}
+
+/// Takes a slice of a take that goes on. Returns whether the state changed.
+pub(crate) fn take_part(registries: &mut Registries, state: &mut State, deltas: Vec<Stamped<Delta>>) -> bool {
+    for delta in &deltas {
+        if let Some(known) = registries.get_mut(&delta.registry)
+            && known.ledger.generation == delta.generation
+            && known.taking.is_none()
+        {
+            let first = known.ledger.held_scopes().is_empty();
+            known.taking = Some(if first { Take::First } else { Take::Later(Vec::new()) });
+        }
+    }
+    let touched = take(registries, state, deltas);
+    let first =
+        |name: &RegistryName| registries.get(name).is_some_and(|r| matches!(r.taking, Some(Take::First)));
+    touched.all.iter().any(first)
+}
+
+/// Adopts every shadow among these registries that may replace what is served. Shadows of one set are
+/// adopted together or not at all.
+pub(crate) fn adopt_ready(registries: &mut Registries, state: &mut State, names: &BTreeSet<RegistryName>) {
+    let sets: BTreeSet<Arc<[RegistryName]>> = names
+        .iter()
+        .filter_map(|name| Some(Arc::clone(&registries.get(name)?.shadow.as_ref()?.set)))
+        .collect();
+    for set in sets {
+        let ready = |name: &RegistryName| registries.get(name).is_some_and(Registry::is_ready);
+        if !set.iter().all(ready) {
+            continue;
+        }
+        for name in set.iter() {
+            if let Some(registry) = registries.get_mut(name) {
+                adopt(registry, state);
+            }
+        }
+    }
+}
+
+fn adopt(registry: &mut Registry, state: &mut State) {
+    let Some(shadow) = registry.shadow.take() else { return };
+    // what the served run's ledger has read must be in the state before the two are compared
+    registry.end_take(state);
+    state.counters.sweeping.adoption += 1;
+    let now = state.now;
+    let (mut out, ledger, scopes) = registry.writer(state);
+    let identity = shadow.ledger.identity.clone();
+    let served = std::mem::take(ledger);
+    if identity.is_some() && served.identity != identity {
+        out.pin(identity.as_ref());
+    }
+    *ledger = served.adopt(shadow.ledger, scopes, now, &mut out);
+    ledger.end_take(scopes, now, &mut out);
+    out.ask_again(now);
+    registry.stranger = None;
+}
+
+/// Takes a registry's part of a journal.
+pub(crate) fn restore(registry: &mut Registry, state: &mut State, records: Vec<Record>) {
+    let now = state.now;
+    let mut holds = Vec::new();
+    let (mut out, ledger, _) = registry.writer(state);
+    for record in records {
+        match record {
+            Record::Hold(_, key, Some(hold)) => holds.push((key, hold.since)),
+            record => ledger.restore(record, now, &mut out),
+        }
+    }
+    for (key, since) in holds {
+        out.hold(&key, since);
+    }
+}
+
+/// Removes one kind of facts of a scope.
+pub(crate) fn end_part(
+    registry: &mut Registry,
+    state: &mut State,
+    scope: &Scope,
+    kind: CollectionKind,
+    evidence: &Evidence,
+) {
+    let (mut out, ledger, _) = registry.writer(state);
+    ledger.end_part(scope, kind, evidence, &mut out);
+}
+
+/// Removes all that a registry has reported.
+pub(crate) fn leave(registry: &mut Registry, state: &mut State, evidence: &Evidence) {
+    let now = state.now;
+    let (mut out, ledger, _) = registry.writer(state);
+    ledger.leave(evidence, now, &mut out);
+    out.free_rest(evidence);
+}
+
+impl Registry {
+    /// Applies what the served ledger accepts to the state.
+    pub(crate) fn writer<'a>(
+        &'a mut self,
+        state: &'a mut State,
+    ) -> (Writer<'a>, &'a mut Ledger, &'a tributary_model::Scopes) {
+        let Self { face, scopes, ledger, .. } = self;
+        (Writer { state, registry: face }, ledger, scopes)
+    }
+
+    fn take(&mut self, state: &mut State, at: Mono, delta: Delta) {
+        if let Delta::Identity(identity) = &delta {
+            self.identify(identity, state);
+        }
+        if self.stranger.is_some() {
+            state.counters.fenced += 1;
+            return;
+        }
+        if let Some(Take::Later(effects)) = &mut self.taking {
+            let idle = state.guard.is_idle();
+            let (unchanged, refused) = (&mut state.counters.unchanged, &mut state.counters.refused);
+            return self.ledger.apply(at, delta, &mut Deferred { effects, idle, unchanged, refused });
+        }
+        let (mut out, ledger, _) = self.writer(state);
+        ledger.apply(at, delta, &mut out);
+    }
+
+    /// The source of the served run names itself: the first name is pinned, another one is refused.
+    fn identify(&mut self, identity: &Fingerprint, state: &mut State) {
+        let pinned = self.ledger.identity.clone();
+        let (mut out, ledger, _) = self.writer(state);
+        match pinned {
+            None => out.pin(Some(identity)),
+            Some(pinned) if pinned == *identity => {}
+            Some(pinned) => {
+                let why =
+                    format!("the source says that it is {identity}, and {pinned} is pinned; accept it first");
+                ledger.go_stale(out.state.now, &why.into());
+                out.note();
+                self.stranger = Some(identity.clone());
+                return;
+            }
+        }
+        self.stranger = None;
+    }
+
+    fn end_take(&mut self, state: &mut State) {
+        let now = state.now;
+        let taken = self.taking.take();
+        let (mut out, ledger, scopes) = self.writer(state);
+        if let Some(Take::Later(effects)) = taken {
+            effects.into_iter().for_each(|effect| effect.apply(&mut out));
+            out.note();
+        }
+        ledger.end_take(scopes, now, &mut out);
+    }
+}
+
+/// Applies what one registry's served ledger accepts to the state.
+pub(crate) struct Writer<'a> {
+    state: &'a mut State,
+    registry: &'a crate::ledger::Face,
+}
+
+impl Writer<'_> {
+    fn name(&self) -> RegistryName {
+        self.registry.id.name.clone()
+    }
+    fn find(&self, scope: &Scope) -> Option<ShardId> {
+        self.state.world.shards.find(&self.registry.id.name, scope)
+    }
+    fn intern(&mut self, scope: &Scope) -> Option<ShardId> {
+        let shard = self.state.world.shards.intern(self.registry, scope);
+        self.state.counters.refused += u64::from(shard.is_none());
+        // a scope that ended in this turn begins again
+        self.state.dirty.freed.retain(|freed| Some(*freed) != shard);
+        shard
+    }
+    /// Records the identity of the source.
+    fn pin(&mut self, identity: Option<&Fingerprint>) {
+        if let Some(identity) = identity {
+            self.state.dirty.records.push(Record::Identity(self.registry.id.name.clone(), identity.clone()));
+        }
+    }
+    /// A new run serves: questions that are open are asked again at once.
+    pub(crate) fn ask_again(&mut self, now: Mono) {
+        let shards = self.state.world.shards.of(&self.registry.id.name);
+        let shards: Vec<ShardId> = shards.into_iter().map(|(_, id)| id).collect();
+        self.state.guard.ask_again(&shards, now);
+    }
+    /// Holds a removal that a journal says was held.
+    fn hold(&mut self, key: &Key, since: Mono) {
+        if let Some(shard) = self.find(&key.scope) {
+            self.state.hold_restored(shard, &key.item, since);
+        }
+    }
+    /// Removes what is left of scopes that no ledger knows: removals that are held.
+    fn free_rest(&mut self, evidence: &Evidence) {
+        for (scope, _) in self.state.world.shards.of(&self.registry.id.name) {
+            self.free(&scope, evidence, self.state.now);
+        }
+    }
+}
+
+impl Output for Writer<'_> {
+    fn put(&mut self, scope: &Scope, fact: Fact, basis: BasisKind, at: Mono, change: Change) {
+        let Some(shard) = self.intern(scope) else { return };
+        if change == Change::Same && self.state.guard.is_idle() {
+            self.state.counters.unchanged += 1;
+            return;
+        }
+        let doubted = basis == BasisKind::KnownPartial;
+        if doubted || (self.registry.can_confirm && basis == BasisKind::PossiblyPartial) {
+            self.state.put_unsure(shard, fact, doubted, at);
+        } else {
+            self.state.put(shard, fact, at);
+        }
+    }
+    fn remove(&mut self, key: &Key, evidence: &Evidence) {
+        if let Some(shard) = self.find(&key.scope) {
+            self.state.withdraw(shard, &key.item, evidence);
+        }
+    }
+    fn confirm(&mut self, collection: &Collection, at: Mono) {
+        let Some(shard) = self.find(&collection.scope) else { return };
+        if let Some(info) = self.state.world.shards.get_mut(shard) {
+            info.confirm(collection.kind, at);
+            self.state.dirty.lists.insert((shard, collection.kind));
+        }
+    }
+    fn free(&mut self, scope: &Scope, evidence: &Evidence, at: Mono) {
+        let name = self.name();
+        if let Some(shard) = self.find(scope) {
+            for item in self.state.guard.of_shard(shard) {
+                self.state.remove(shard, &item, evidence.clone());
+            }
+            self.state.dirty.freed.insert(shard);
+        }
+        self.state.dirty.records.push(Record::Ended(name, scope.clone(), evidence.clone(), at));
+    }
+    fn problem(&mut self, scope: &Scope, object: &ObjectId, problem: Option<&ProblemRecord>) {
+        let record = Record::Problem(self.name(), scope.clone(), object.clone(), problem.cloned());
+        self.state.dirty.records.push(record);
+    }
+    fn refuse(&mut self) {
+        self.state.counters.refused += 1;
+    }
+    fn note(&mut self) {
+        let name = &self.registry.id.name;
+        if !self.state.dirty.registries.contains(name) {
+            self.state.dirty.registries.insert(name.clone());
+        }
+    }
+}
+
+impl State {
+    /// Holds a fact whose removal was held when the journal was written.
+    fn hold_restored(&mut self, shard: ShardId, item: &Item, since: Mono) {
+        self.hold_all((shard, item.clone()), "its removal was held before the restart", since);
+    }
+}

@@ -1,0 +1,454 @@
+//! The ledger of one run: everything that a generation of a registry has reported.
+//!
+//! Pure, and knows only the model. One rule table decides what a list, a refusal, a failure, an
+//! ended scope, a restart and a rotation do to facts; there is no second one. The served run and a
+//! shadow are both ledgers: a shadow's output is withheld, and adoption is the difference of two
+//! ([`adopt`]). Called by [`ingest`](crate::ingest) for each update in order, with an [`Output`]
+//! that applies the effects. Silence never removes a fact: a removal is a [`Drop`](Delta::Drop), a
+//! complete list, or the end of a scope.
+
+mod adopt;
+mod list;
+mod problems;
+mod registry;
+mod restore;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use tributary_model::{
+    Collection, CollectionKind, Completeness, Delta, EndEvidence, Evidence, Fact, Fingerprint, Freshness,
+    Generation, Item, Key, LeftOut, Mono, ObjectId, ProblemRecord, Scope, Scopes, SourceState, SourceStatus,
+    Withheld,
+};
+
+pub(crate) use adopt::Obstacle;
+pub(crate) use list::List;
+pub(crate) use problems::Problems;
+pub(crate) use registry::{Face, Registries, Registry, Shadow};
+pub(crate) use tables::{BasisKind, Change, Mark, Tables};
+
+/// Applies what a ledger accepts. A shadow's output does nothing.
+pub(crate) trait Output {
+    /// A fact was reported. It equals the one before where `change` is [`Change::Same`].
+    fn put(&mut self, scope: &Scope, fact: Fact, basis: BasisKind, at: Mono, change: Change);
+    /// A fact is gone.
+    fn remove(&mut self, key: &Key, evidence: &Evidence);
+    /// The source confirmed a collection.
+    fn confirm(&mut self, collection: &Collection, at: Mono);
+    /// A scope ended, or nothing of it is left: what is still served of it goes with this evidence.
+    fn free(&mut self, scope: &Scope, evidence: &Evidence, at: Mono);
+    /// An object became bad, or good again.
+    fn problem(&mut self, scope: &Scope, object: &ObjectId, problem: Option<&ProblemRecord>);
+    /// An update was refused because a bound was reached.
+    fn refuse(&mut self);
+    /// Freshness, conditions or statuses changed.
+    fn note(&mut self);
+}
+
+impl Output for () {
+    fn put(&mut self, _: &Scope, _: Fact, _: BasisKind, _: Mono, _: Change) {}
+    fn remove(&mut self, _: &Key, _: &Evidence) {}
+    fn confirm(&mut self, _: &Collection, _: Mono) {}
+    fn free(&mut self, _: &Scope, _: &Evidence, _: Mono) {}
+    fn problem(&mut self, _: &Scope, _: &ObjectId, _: Option<&ProblemRecord>) {}
+    fn refuse(&mut self) {}
+    fn note(&mut self) {}
+}
+
+/// Collections that a run follows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Follows {
+    /// Those that must have a result before the run's facts count as all.
+    pub(crate) required: BTreeSet<Collection>,
+    /// Those that nothing waits for.
+    pub(crate) optional: BTreeSet<Collection>,
+}
+
+impl Follows {
+    fn scope(&self, scope: &Scope) -> bool {
+        let of = |all: &BTreeSet<Collection>| all.iter().any(|collection| collection.scope == *scope);
+        of(&self.required) || of(&self.optional)
+    }
+    fn kinds(&self, scope: &Scope) -> impl Iterator<Item = CollectionKind> {
+        let all = self.required.iter().chain(&self.optional);
+        all.filter(move |collection| collection.scope == *scope).map(|collection| collection.kind)
+    }
+}
+
+/// A source's report about itself, and when it was made.
+pub(crate) type DatedStatus = (SourceStatus, Mono);
+
+/// All that a run has reported of one scope.
+#[derive(Debug, Default)]
+pub(crate) struct Scoped {
+    /// Its facts.
+    pub(crate) tables: Tables,
+    lists: [List; CollectionKind::ALL.len()],
+    /// Bad objects, and what stays because of them.
+    pub(crate) problems: Problems,
+    /// What the source reports about itself.
+    pub(crate) status: Option<DatedStatus>,
+    /// Objects that are excluded on purpose.
+    pub(crate) left_out: Option<Arc<[LeftOut]>>,
+}
+
+impl Scoped {
+    /// The state of a collection.
+    pub(crate) fn list(&self, kind: CollectionKind) -> &List {
+        &self.lists[kind.index()]
+    }
+    fn list_mut(&mut self, kind: CollectionKind) -> &mut List {
+        &mut self.lists[kind.index()]
+    }
+    fn is_empty(&self) -> bool {
+        self.tables.is_empty() && self.problems.is_empty()
+    }
+}
+
+/// A scope that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// The scope.
+    pub(crate) scope: Scope,
+    /// How that is known.
+    pub(crate) evidence: Evidence,
+    /// When it ended.
+    pub(crate) at: Mono,
+}
+
+/// What one run has reported.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    /// Fences its updates from those of other runs.
+    pub(crate) generation: Generation,
+    /// The source's identity, where it has one.
+    pub(crate) identity: Option<Fingerprint>,
+    /// What it follows; that of the run before until it has reported its own.
+    pub(crate) follows: Option<Follows>,
+    /// Whether this very run has reported what it follows.
+    reported: bool,
+    /// By scope.
+    pub(crate) scopes: BTreeMap<Scope, Scoped>,
+    /// The last scopes that ended, the oldest first.
+    pub(crate) ended: VecDeque<Ended>,
+    /// Whether scopes may be due to be freed.
+    untidy: bool,
+    /// Scopes in which an object became good in this turn.
+    repaired: BTreeSet<Scope>,
+}
+
+impl Ledger {
+    /// How many scopes a run may report; facts of further ones are refused and counted.
+    pub(crate) const MOST_SCOPES: usize = 4096;
+    /// How many ended scopes are remembered.
+    const MOST_ENDED: usize = 256;
+
+    /// A run that has reported nothing.
+    pub(crate) fn new(generation: Generation) -> Self {
+        Self { generation, ..Self::default() }
+    }
+
+    /// A collection's state, where anything is known of its scope.
+    pub(crate) fn list(&self, collection: &Collection) -> Option<&List> {
+        self.scopes.get(&collection.scope).map(|scoped| scoped.list(collection.kind))
+    }
+    /// The collections that are followed or of which something is known, in order.
+    pub(crate) fn collections(&self) -> impl Iterator<Item = (Collection, &List)> {
+        self.scopes.iter().flat_map(move |(scope, scoped)| {
+            CollectionKind::ALL.into_iter().filter_map(move |kind| {
+                let list = scoped.list(kind);
+                let collection = Collection { scope: scope.clone(), kind };
+                let shown = list.freshness != Freshness::Unknown || self.follows(&collection);
+                shown.then_some((collection, list))
+            })
+        })
+    }
+    fn follows(&self, collection: &Collection) -> bool {
+        let of = |all: &Follows| all.required.contains(collection) || all.optional.contains(collection);
+        self.follows.as_ref().is_some_and(of)
+    }
+    /// Whether a collection must have a result before the run's facts count as all.
+    pub(crate) fn requires(&self, collection: &Collection) -> bool {
+        self.follows.as_ref().is_some_and(|all| all.required.contains(collection))
+    }
+    /// Whether every required collection has a result in this run.
+    pub(crate) fn is_synced(&self) -> bool {
+        let settled = |collection: &Collection| {
+            self.list(collection)
+                .map_or_else(|| self.has_ended(&collection.scope), |list| list.result.is_some())
+        };
+        self.reported && self.follows.as_ref().is_some_and(|all| all.required.iter().all(settled))
+    }
+    /// Whether nothing is known yet of something that counts.
+    pub(crate) fn is_unknown(&self) -> bool {
+        let known = |collection: &Collection| {
+            self.list(collection).map_or_else(|| self.has_ended(&collection.scope), List::is_known)
+        };
+        match &self.follows {
+            None => !self.collections().any(|(_, list)| list.is_known()),
+            Some(all) => !all.required.iter().all(known),
+        }
+    }
+    fn has_ended(&self, scope: &Scope) -> bool {
+        self.ended.iter().any(|ended| ended.scope == *scope)
+    }
+    /// Scopes of which facts are held.
+    pub(crate) fn held_scopes(&self) -> Vec<Scope> {
+        let held = self.scopes.iter().filter(|(_, scoped)| !scoped.tables.is_empty());
+        held.map(|(scope, _)| scope.clone()).collect()
+    }
+    /// How many objects are bad.
+    pub(crate) fn problem_count(&self) -> usize {
+        self.scopes.values().map(|scoped| scoped.problems.len()).sum()
+    }
+
+    fn scoped(&mut self, scope: &Scope) -> Option<&mut Scoped> {
+        if !self.scopes.contains_key(scope) {
+            if self.scopes.len() >= Self::MOST_SCOPES {
+                return None;
+            }
+            self.scopes.insert(scope.clone(), Scoped::default());
+            self.untidy = true;
+        }
+        self.scopes.get_mut(scope)
+    }
+
+    /// Takes one update.
+    pub(crate) fn apply(&mut self, at: Mono, delta: Delta, out: &mut impl Output) {
+        match delta {
+            Delta::Put(scope, fact, basis) => return self.put(&scope, fact, (&basis).into(), at, out),
+            Delta::Drop(key, evidence) => return self.remove(&key, &evidence, out),
+            Delta::Progress(collection) => return self.progress(&collection, at, out),
+            Delta::Problem(scope, object, problem) => {
+                let generation = self.generation;
+                if problem.is_none() {
+                    self.repaired.insert(scope.clone());
+                }
+                let Some(scoped) = self.scoped(&scope) else { return out.refuse() };
+                scoped.problems.report(&scope, object, problem, (generation, at), out);
+            }
+            Delta::Status(scope, status) => return self.status(&scope, status, at, out),
+            Delta::Restart(collection) => match self.scoped(&collection.scope) {
+                Some(scoped) => scoped.list_mut(collection.kind).begin(at),
+                None => return out.refuse(),
+            },
+            Delta::Synced(collection, how) => self.synced(&collection, how, at, out),
+            Delta::Withheld(collection, withheld) => self.withhold(&collection, &withheld, at, out),
+            Delta::Follows { required, optional } => self.follow(required, optional),
+            Delta::LeftOut(scope, list) => self.leave_out(&scope, &list),
+            Delta::End(scope, evidence) => self.end_scope(&scope, evidence, at, out),
+            Delta::Identity(identity) => self.identity = Some(identity),
+        }
+        out.note();
+    }
+
+    fn put(&mut self, scope: &Scope, fact: Fact, basis: BasisKind, at: Mono, out: &mut impl Output) {
+        let Some(scoped) = self.scoped(scope) else { return out.refuse() };
+        let item = fact.item();
+        let list = scoped.list(item.kind());
+        let mark = Mark { changed: at, seen: list.epoch, basis };
+        let (change, before) = scoped.tables.put(&fact, mark);
+        scoped.problems.unspare(fact.object(), &item);
+        if before.is_some_and(|before| scoped.list(item.kind()).lacks(before.seen))
+            && scoped.list_mut(item.kind()).found()
+        {
+            out.note();
+        }
+        out.put(scope, fact, basis, at, change);
+    }
+
+    fn remove(&mut self, key: &Key, evidence: &Evidence, out: &mut impl Output) {
+        if let Some(scoped) = self.scopes.get_mut(&key.scope) {
+            let kind = key.item.kind();
+            let gone = scoped.tables.remove(&key.item);
+            if gone.is_some_and(|mark| scoped.list(kind).lacks(mark.seen)) && scoped.list_mut(kind).found() {
+                out.note();
+            }
+            self.untidy |= gone.is_some() && scoped.tables.is_empty();
+        }
+        // the state may still hold a removal that this one confirms
+        out.remove(key, evidence);
+    }
+
+    fn progress(&mut self, collection: &Collection, at: Mono, out: &mut impl Output) {
+        let Some(scoped) = self.scopes.get_mut(&collection.scope) else { return };
+        let list = scoped.list_mut(collection.kind);
+        let revived = list.progress(at);
+        if list.confirmed == Some(at) {
+            out.confirm(collection, at);
+        }
+        if revived {
+            out.note();
+        }
+    }
+
+    fn status(&mut self, scope: &Scope, status: SourceStatus, at: Mono, out: &mut impl Output) {
+        use SourceState::{AuthFailed, Broken, Forbidden, Live, Syncing, Unreachable};
+        let Some(scoped) = self.scoped(scope) else { return out.refuse() };
+        let mut changed = false;
+        for list in &mut scoped.lists {
+            changed |= match status.state {
+                Syncing => false,
+                Unreachable | AuthFailed | Forbidden | Broken => list.go_stale(at, &status.reason),
+                Live => list.revive(),
+            };
+        }
+        scoped.status = Some((status.bounded(), at));
+        if changed {
+            out.note();
+        }
+    }
+
+    fn follow(&mut self, required: Vec<Collection>, optional: Vec<Collection>) {
+        let bounded = |list: Vec<Collection>| {
+            let most = Self::MOST_SCOPES * CollectionKind::ALL.len();
+            list.into_iter().take(most).collect::<BTreeSet<Collection>>()
+        };
+        let follows = Follows { required: bounded(required), optional: bounded(optional) };
+        for collection in follows.required.iter().chain(&follows.optional) {
+            self.scoped(&collection.scope);
+        }
+        self.follows = Some(follows);
+        (self.reported, self.untidy) = (true, true);
+    }
+
+    fn leave_out(&mut self, scope: &Scope, list: &Arc<[LeftOut]>) {
+        let Some(scoped) = self.scoped(scope) else { return };
+        let kept = if list.len() > LeftOut::MAX { list[..LeftOut::MAX].into() } else { Arc::clone(list) };
+        scoped.left_out = (!kept.is_empty()).then_some(kept);
+    }
+
+    /// A list ended. A complete one removes what it lacks, except facts of objects that are bad.
+    fn synced(&mut self, collection: &Collection, how: Completeness, at: Mono, out: &mut impl Output) {
+        let generation = self.generation;
+        let Some(scoped) = self.scoped(&collection.scope) else { return out.refuse() };
+        let list = scoped.list(collection.kind);
+        let open = list.open;
+        let unseen = if open { scoped.tables.unseen(collection.kind, list.epoch) } else { Vec::new() };
+        let sweeps = scoped.list_mut(collection.kind).end(how, unseen.len(), at);
+        if scoped.list(collection.kind).confirmed == Some(at) {
+            out.confirm(collection, at);
+        }
+        for (item, object) in unseen.into_iter().filter(|_| sweeps) {
+            if !scoped.problems.spare(object.as_ref(), &item, generation) {
+                scoped.tables.remove(&item);
+                out.remove(&Key { scope: collection.scope.clone(), item }, &Evidence::AbsentFromList);
+            }
+        }
+        self.untidy = true;
+        self.end_old_problems(&collection.scope, out);
+    }
+
+    fn withhold(&mut self, collection: &Collection, withheld: &Withheld, at: Mono, out: &mut impl Output) {
+        let Some(scoped) = self.scoped(&collection.scope) else { return out.refuse() };
+        scoped.list_mut(collection.kind).withhold(withheld, at);
+        self.untidy = true;
+    }
+
+    /// Problems that only earlier runs reported last until this run has listed their scope.
+    fn end_old_problems(&mut self, scope: &Scope, out: &mut impl Output) {
+        let generation = self.generation;
+        let Some(follows) = self.follows.as_ref().filter(|_| self.reported) else { return };
+        let Some(scoped) = self.scopes.get_mut(scope) else { return };
+        let listed = |kind: CollectionKind| {
+            scoped.list(kind).result.is_some_and(|result| result > tributary_model::ListResult::Withheld)
+        };
+        if follows.kinds(scope).all(listed) {
+            scoped.problems.end_older(scope, generation, out);
+            self.repaired.insert(scope.clone());
+        }
+    }
+
+    /// A whole scope is gone.
+    fn end_scope(&mut self, scope: &Scope, evidence: EndEvidence, at: Mono, out: &mut impl Output) {
+        let evidence = Evidence::from(evidence);
+        if let Some(scoped) = self.scopes.remove(scope) {
+            for item in scoped.tables.items() {
+                out.remove(&Key { scope: scope.clone(), item }, &evidence);
+            }
+        }
+        out.free(scope, &evidence, at);
+        self.ended.retain(|ended| ended.scope != *scope);
+        self.ended.push_back(Ended { scope: scope.clone(), evidence, at });
+        if self.ended.len() > Self::MOST_ENDED {
+            self.ended.pop_front();
+        }
+        out.note();
+    }
+
+    /// An operator ends one kind of facts of a scope.
+    pub(crate) fn end_part(
+        &mut self,
+        scope: &Scope,
+        kind: CollectionKind,
+        evidence: &Evidence,
+        out: &mut impl Output,
+    ) {
+        let Some(scoped) = self.scopes.get_mut(scope) else { return };
+        let items: Vec<Item> = scoped.tables.iter(kind).map(|(fact, _)| fact.item()).collect();
+        for item in items {
+            self.remove(&Key { scope: scope.clone(), item }, evidence, out);
+        }
+    }
+
+    /// Ends what was taken in one turn: facts that a repaired object no longer states go, and so do
+    /// scopes that are configured away or that nothing is left of.
+    pub(crate) fn end_take(&mut self, scopes: &Scopes, now: Mono, out: &mut impl Output) {
+        for scope in std::mem::take(&mut self.repaired) {
+            let Some(scoped) = self.scopes.get_mut(&scope) else { continue };
+            for item in scoped.problems.take_unrepeated() {
+                scoped.tables.remove(&item);
+                out.remove(&Key { scope: scope.clone(), item }, &Evidence::AbsentFromList);
+            }
+        }
+        if std::mem::take(&mut self.untidy) && self.is_synced() {
+            self.tidy(scopes, now, out);
+        }
+    }
+
+    fn tidy(&mut self, scopes: &Scopes, now: Mono, out: &mut impl Output) {
+        let followed = |scope: &Scope| self.follows.as_ref().is_some_and(|all| all.scope(scope));
+        let over = self
+            .scopes
+            .iter()
+            .filter(|(scope, scoped)| !scopes.allow(scope) || (scoped.is_empty() && !followed(scope)));
+        let over: Vec<Scope> = over.map(|(scope, _)| scope.clone()).collect();
+        for scope in over {
+            if scopes.allow(&scope) {
+                self.scopes.remove(&scope);
+                out.free(&scope, &Evidence::Operator, now);
+                out.note();
+            } else {
+                self.end_scope(&scope, EndEvidence::Operator, now, out);
+            }
+        }
+    }
+
+    /// The next run begins on the same facts: what was reported stays, stale until that run lists it.
+    pub(crate) fn restart(&mut self, generation: Generation, now: Mono, why: &Arc<str>) {
+        (self.generation, self.reported) = (generation, false);
+        for scoped in self.scopes.values_mut() {
+            scoped.left_out = None;
+            scoped.lists.iter_mut().for_each(|list| list.restart(now, why));
+        }
+    }
+    /// The run failed: what was live is stale.
+    pub(crate) fn go_stale(&mut self, since: Mono, why: &Arc<str>) {
+        for list in self.scopes.values_mut().flat_map(|scoped| &mut scoped.lists) {
+            list.go_stale(since, why);
+        }
+    }
+    /// The registry leaves: every fact goes.
+    pub(crate) fn leave(&mut self, evidence: &Evidence, now: Mono, out: &mut impl Output) {
+        for (scope, scoped) in std::mem::take(&mut self.scopes) {
+            for item in scoped.tables.items() {
+                out.remove(&Key { scope: scope.clone(), item }, evidence);
+            }
+            out.free(&scope, evidence, now);
+        }
+    }
+}

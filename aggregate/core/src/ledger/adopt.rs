@@ -1,0 +1,188 @@
+//! Rotation: when a shadow may replace the served run, and the difference that this makes.
+//!
+//! Called by [`ingest`](crate::ingest) at the end of a turn. Until then the old run serves, with no
+//! time limit. A weaker credential therefore waits, visibly, until the old run fails or an operator
+//! accepts it.
+
+use tributary_model::{
+    Collection, CollectionKind, EndEvidence, Evidence, Freshness, Generation, Key, ListResult, Mono, Scope,
+    Scopes,
+};
+
+use super::tables::{Change, Mark};
+use super::{Ledger, Output, Scoped};
+
+/// Why a shadow does not replace the served run yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// It has not listed all that it requires.
+    NotSynced,
+    /// Its source says that it is another one.
+    Identity,
+    /// These collections are live in the served run, and the shadow knows less of them.
+    Weaker(Vec<Collection>),
+}
+
+impl Ledger {
+    /// What keeps this run from replacing the served one; `None` when it may.
+    pub(crate) fn obstacle(&self, served: &Self, scopes: &Scopes) -> Option<Obstacle> {
+        if !self.is_synced() {
+            return Some(Obstacle::NotSynced);
+        }
+        if self.identity.is_some() && served.identity.is_some() && self.identity != served.identity {
+            return Some(Obstacle::Identity);
+        }
+        let weaker: Vec<Collection> = self.weaker(served, scopes).collect();
+        (!weaker.is_empty()).then_some(Obstacle::Weaker(weaker))
+    }
+
+    fn weaker<'a>(&'a self, served: &'a Self, scopes: &'a Scopes) -> impl Iterator<Item = Collection> {
+        let live = served.collections().filter(|(c, list)| {
+            scopes.allow(&c.scope) && list.freshness == Freshness::Live && list.result.is_some()
+        });
+        let less = live.filter(|(c, list)| self.list(c).and_then(|own| own.result) < list.result);
+        less.filter(|(c, _)| !self.has_ended(&c.scope)).map(|(collection, _)| collection)
+    }
+
+    /// Lets `next` replace this run. Equal facts keep their handles; what a complete list lacks is
+    /// superseded, which is absence; everything else of the old run moves over, stale.
+    pub(crate) fn adopt(self, mut next: Self, scopes: &Scopes, now: Mono, out: &mut impl Output) -> Self {
+        let (generation, identity, ended) = (next.generation, self.identity, self.ended);
+        for (scope, old) in self.scopes {
+            if next.scopes.contains_key(&scope) {
+                next.take_over(&scope, old, generation, now, out);
+            } else if !scopes.allow(&scope) {
+                next.scopes.insert(scope.clone(), old);
+                next.end_scope(&scope, EndEvidence::Operator, now, out);
+            } else if next.has_ended(&scope) || old.is_empty() {
+                next.release(&scope, &old, now, out);
+            } else {
+                next.keep(scope, old, now);
+            }
+        }
+        for (scope, scoped) in &next.scopes {
+            scoped.report_all(scope, out);
+        }
+        let room = Self::MOST_ENDED.saturating_sub(next.ended.len());
+        let older = ended.into_iter().filter(|e| !next.scopes.contains_key(&e.scope)).rev().take(room);
+        older.collect::<Vec<_>>().into_iter().for_each(|ended| next.ended.push_front(ended));
+        next.identity = next.identity.or(identity);
+        next.untidy = true;
+        out.note();
+        next
+    }
+
+    /// A scope that the new run does not report stays as it was, stale.
+    fn keep(&mut self, scope: Scope, mut old: Scoped, now: Mono) {
+        for kind in CollectionKind::ALL {
+            let known = old.list(kind).freshness != Freshness::Unknown || old.tables.len(kind) > 0;
+            let list = old.list_mut(kind);
+            list.restart(now, &"the run that serves now does not follow it".into());
+            if known {
+                list.rest(now, "the run that serves now does not follow it");
+            }
+        }
+        old.left_out = None;
+        self.scopes.insert(scope, old);
+    }
+
+    /// A scope that ended in the new run, or that held nothing.
+    fn release(&self, scope: &Scope, old: &Scoped, now: Mono, out: &mut impl Output) {
+        let ended = self.ended.iter().find(|ended| ended.scope == *scope);
+        let evidence = ended.map_or(Evidence::Operator, |ended| ended.evidence.clone());
+        for item in old.tables.items() {
+            out.remove(&Key { scope: scope.clone(), item }, &evidence);
+        }
+        out.free(scope, &evidence, now);
+    }
+
+    fn take_over(
+        &mut self,
+        scope: &Scope,
+        mut old: Scoped,
+        generation: Generation,
+        now: Mono,
+        out: &mut impl Output,
+    ) {
+        let listed_all = self.lists_all_of(scope);
+        let Some(new) = self.scopes.get_mut(scope) else { return };
+        for kind in CollectionKind::ALL {
+            new.take_over(kind, scope, &mut old, (generation, now), out);
+        }
+        if listed_all {
+            for record in old.problems.iter().filter(|record| !new.problems.is_open(&record.object.id)) {
+                out.problem(scope, &record.object.id, None);
+            }
+        } else {
+            let Scoped { tables, problems, .. } = new;
+            problems.inherit(old.problems, |item| tables.get(item).is_some_and(|(_, mark)| mark.seen == 0));
+        }
+        if new.status.is_none() {
+            new.status = old.status;
+        }
+    }
+
+    fn lists_all_of(&self, scope: &Scope) -> bool {
+        let listed = |kind| {
+            let list = self.list(&Collection { scope: scope.clone(), kind });
+            list.and_then(|list| list.result).is_some_and(|result| result > ListResult::Withheld)
+        };
+        self.follows.as_ref().is_some_and(|all| all.kinds(scope).all(listed))
+    }
+}
+
+impl Scoped {
+    /// Takes over what the old run reported of a collection.
+    fn take_over(
+        &mut self,
+        kind: CollectionKind,
+        scope: &Scope,
+        old: &mut Self,
+        (generation, now): (Generation, Mono),
+        out: &mut impl Output,
+    ) {
+        let list = self.list(kind);
+        let complete = list.decides();
+        let mut inherited = 0;
+        let facts: Vec<_> = old.tables.iter(kind).collect();
+        for (fact, mark) in facts {
+            let item = fact.item();
+            if self.tables.prefer(&fact, mark) {
+                continue;
+            }
+            let spared = self.problems.is_bad(fact.object(), generation);
+            if complete && !spared {
+                out.remove(&Key { scope: scope.clone(), item }, &Evidence::Superseded(generation));
+                continue;
+            }
+            if spared {
+                self.problems.spare(fact.object(), &item, generation);
+            }
+            inherited += usize::from(!complete);
+            self.tables.put(&fact, Mark { seen: 0, ..mark });
+        }
+        let list = self.list_mut(kind);
+        list.inherit(inherited, now);
+        if list.freshness == Freshness::Unknown && old.list(kind).is_known() {
+            list.rest(now, "the run that serves now does not follow it");
+        }
+        if list.confirmed.is_none() {
+            list.confirmed = old.list(kind).confirmed;
+        }
+    }
+
+    /// Reports every fact of a run that begins to serve, and when each collection was confirmed.
+    fn report_all(&self, scope: &Scope, out: &mut impl Output) {
+        for kind in CollectionKind::ALL {
+            for (fact, mark) in self.tables.iter(kind).filter(|(_, mark)| mark.seen > 0) {
+                out.put(scope, fact, mark.basis, mark.changed, Change::Changed);
+            }
+            if let Some(at) = self.list(kind).confirmed {
+                out.confirm(&Collection { scope: scope.clone(), kind }, at);
+            }
+        }
+        for record in self.problems.iter() {
+            out.problem(scope, &record.object.id, Some(record));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What a journal kept becomes the ledger of generation 0.
+//!
+//! Called before a registry's first run. Everything restored is stale since the source last
+//! confirmed it; the first run lists onto it like any run that follows another one.
+
+use tributary_model::{Collection, Generation, Mono, Record};
+
+use super::tables::{BasisKind, Change, Mark};
+use super::{Ended, Ledger, Output};
+
+/// The generation of facts that a journal restored.
+pub(crate) const RESTORED: Generation = Generation(0);
+
+impl Ledger {
+    /// Takes one record. The records of a collection's list come before those of its facts.
+    pub(crate) fn restore(&mut self, record: Record, now: Mono, out: &mut impl Output) {
+        match record {
+            Record::Put(_, scope, fact) => {
+                let kind = fact.item().kind();
+                let Some(scoped) = self.scoped(&scope) else { return out.refuse() };
+                let changed = scoped.list(kind).confirmed.unwrap_or(now);
+                let mark = Mark { changed, seen: scoped.list(kind).epoch, basis: BasisKind::Authoritative };
+                scoped.tables.put(&fact, mark);
+                if !scoped.list(kind).is_known() {
+                    scoped.list_mut(kind).restore(None, now);
+                }
+                out.put(&scope, fact, BasisKind::Authoritative, changed, Change::New);
+            }
+            Record::List(_, collection, list) => {
+                let Some(scoped) = self.scoped(&collection.scope) else { return out.refuse() };
+                scoped.list_mut(collection.kind).restore(list.confirmed, now);
+                if list.required {
+                    self.follows.get_or_insert_default().required.insert(collection.clone());
+                }
+                if let Some(at) = list.confirmed {
+                    out.confirm(&Collection { scope: collection.scope, kind: collection.kind }, at);
+                }
+            }
+            Record::Problem(_, scope, id, problem) => {
+                let Some(scoped) = self.scoped(&scope) else { return out.refuse() };
+                if let Some(problem) = problem {
+                    out.problem(&scope, &id, Some(&problem));
+                    scoped.problems.restore(problem);
+                }
+            }
+            Record::Ended(_, scope, evidence, at) => self.ended.push_back(Ended { scope, evidence, at }),
+            Record::Identity(_, identity) => self.identity = Some(identity),
+            Record::Drop(..) | Record::Hold(..) | Record::Left(_) => {}
+        }
+        out.note();
+    }
+}

@@ -1,0 +1,214 @@
+//! The rule table, row by row, and a naive ledger that the real one must agree with.
+
+mod naive;
+
+use std::collections::BTreeMap;
+
+use tributary_model::{
+    Basis, Collection, CollectionKind, Completeness, Delta, EndEvidence, Evidence, Fact, Freshness,
+    Generation, Key, Mono, ObjectId, ProblemRecord, Scope, Scopes, Withheld,
+};
+
+use super::{BasisKind, Change, Ledger, Output};
+use crate::tests::mk::{SCOPE, mk_drop, mk_put, mk_scope, mk_workload};
+
+/// Applies effects to a plain map, and remembers why facts went.
+#[derive(Debug, Default)]
+pub(super) struct Applied {
+    pub(super) facts: BTreeMap<Key, Fact>,
+    pub(super) gone: Vec<(Key, Evidence)>,
+    freed: Vec<Scope>,
+}
+
+impl Output for Applied {
+    fn put(&mut self, scope: &Scope, fact: Fact, _: BasisKind, _: Mono, change: Change) {
+        let key = Key { scope: scope.clone(), item: fact.item() };
+        if change == Change::Same {
+            assert_eq!(self.facts.get(&key), Some(&fact), "a fact that did not change is known");
+        }
+        self.facts.insert(key, fact);
+    }
+    fn remove(&mut self, key: &Key, evidence: &Evidence) {
+        if self.facts.remove(key).is_some() {
+            self.gone.push((key.clone(), evidence.clone()));
+        }
+    }
+    fn confirm(&mut self, _: &Collection, _: Mono) {}
+    fn free(&mut self, scope: &Scope, _: &Evidence, _: Mono) {
+        self.freed.push(scope.clone());
+    }
+    fn problem(&mut self, _: &Scope, _: &ObjectId, _: Option<&ProblemRecord>) {}
+    fn refuse(&mut self) {}
+    fn note(&mut self) {}
+}
+
+const WORKLOADS: CollectionKind = CollectionKind::Workloads;
+
+fn collection() -> Collection {
+    Collection { scope: mk_scope(SCOPE), kind: WORKLOADS }
+}
+fn fact(name: &str) -> Fact {
+    mk_workload(name, "10.0.0.1", "")
+}
+fn follows() -> Delta {
+    Delta::Follows { required: vec![collection()], optional: Vec::new() }
+}
+fn restart() -> Delta {
+    Delta::Restart(collection())
+}
+fn synced(how: Completeness) -> Delta {
+    Delta::Synced(collection(), how)
+}
+fn withheld() -> Delta {
+    Delta::Withheld(collection(), Withheld::forbidden("403"))
+}
+
+/// A ledger whose run has listed `a` and `b` completely.
+fn listed() -> (Ledger, Applied) {
+    let (mut ledger, mut out) = (Ledger::new(Generation(1)), Applied::default());
+    let words = [follows(), restart(), mk_put(fact("a")), mk_put(fact("b")), synced(Completeness::Complete)];
+    take(&mut ledger, words, &mut out);
+    (ledger, out)
+}
+fn take(ledger: &mut Ledger, words: impl IntoIterator<Item = Delta>, out: &mut Applied) {
+    words.into_iter().for_each(|word| ledger.apply(Mono(10), word, out));
+    ledger.end_take(&Scopes::Discovered, Mono(10), out);
+}
+fn names(out: &Applied) -> String {
+    let name = |fact: &Fact| match fact {
+        Fact::Workload(key, _) => key.name.to_string(),
+        other => format!("{other:?}"),
+    };
+    out.facts.values().map(name).collect::<Vec<_>>().join(" ")
+}
+fn freshness(ledger: &Ledger) -> &'static str {
+    match ledger.list(&collection()).map(|list| &list.freshness) {
+        None | Some(Freshness::Unknown) => "unknown",
+        Some(Freshness::Syncing) => "syncing",
+        Some(Freshness::Live) => "live",
+        Some(Freshness::Stale { .. }) => "stale",
+    }
+}
+
+#[test]
+fn each_situation_has_one_rule() {
+    let complete = || synced(Completeness::Complete);
+    let partial = || synced(Completeness::Partial);
+    let filtered = || synced(Completeness::Filtered);
+    let put = |name: &str| mk_put(fact(name));
+    let end = Delta::End(mk_scope(SCOPE), EndEvidence::Confirmed("gone".into()));
+    let rows: [(&str, Vec<Delta>, &str, &str); 12] = [
+        ("a complete list removes what it lacks", vec![restart(), put("a"), complete()], "a", "live"),
+        ("a filtered list removes nothing", vec![restart(), put("a"), filtered()], "a b", "stale"),
+        ("a partial list removes nothing", vec![restart(), partial()], "a b", "stale"),
+        ("a list under way removes nothing", vec![restart(), put("a")], "a b", "stale"),
+        (
+            "a broken list goes on",
+            vec![restart(), put("b"), partial(), restart(), put("a"), complete()],
+            "a",
+            "live",
+        ),
+        ("a refusal removes nothing", vec![withheld()], "a b", "stale"),
+        ("a refusal in a list removes nothing", vec![restart(), put("a"), withheld()], "a b", "stale"),
+        ("a list after a refusal decides", vec![restart(), withheld(), put("a"), complete()], "a", "live"),
+        ("a complete list without a beginning removes nothing", vec![withheld(), complete()], "a b", "live"),
+        ("a deletion is one", vec![mk_drop(&fact("a"), Evidence::Confirmed)], "b", "live"),
+        (
+            "a filtered list of everything is live",
+            vec![restart(), put("a"), put("b"), filtered()],
+            "a b",
+            "live",
+        ),
+        ("the end of a scope removes it", vec![end], "", "unknown"),
+    ];
+    for (rule, words, facts, fresh) in rows {
+        let (mut ledger, mut out) = listed();
+        take(&mut ledger, words, &mut out);
+        assert_eq!((names(&out).as_str(), freshness(&ledger)), (facts, fresh), "{rule}");
+    }
+}
+
+#[test]
+fn neither_progress_nor_a_live_status_revives_what_cannot_be_read() {
+    let (mut ledger, mut out) = listed();
+    let live = tributary_model::SourceStatus::new(tributary_model::SourceState::Live, "");
+    take(
+        &mut ledger,
+        [withheld(), Delta::Progress(collection()), Delta::Status(mk_scope(SCOPE), live)],
+        &mut out,
+    );
+    assert_eq!(freshness(&ledger), "stale");
+    take(&mut ledger, [synced(Completeness::Complete)], &mut out);
+    assert_eq!((freshness(&ledger), names(&out).as_str()), ("live", "a b"));
+}
+
+#[test]
+fn what_was_never_held_and_cannot_be_read_keeps_nobody_waiting() {
+    let (mut ledger, mut out) = (Ledger::new(Generation(1)), Applied::default());
+    take(&mut ledger, [follows()], &mut out);
+    assert!(ledger.is_unknown() && !ledger.is_synced());
+    take(&mut ledger, [withheld()], &mut out);
+    assert!(!ledger.is_unknown() && ledger.is_synced());
+}
+
+#[test]
+fn a_filtered_list_becomes_live_once_what_it_lacks_is_found_or_gone() {
+    for resolution in [mk_put(fact("b")), mk_drop(&fact("b"), Evidence::AbsentFromList)] {
+        let (mut ledger, mut out) = listed();
+        take(&mut ledger, [restart(), mk_put(fact("a")), synced(Completeness::Filtered)], &mut out);
+        assert_eq!(freshness(&ledger), "stale", "b is a ghost, or not: nobody may call it confirmed");
+        take(&mut ledger, [resolution], &mut out);
+        assert_eq!(freshness(&ledger), "live");
+    }
+}
+
+#[test]
+fn the_next_run_inherits_everything_and_confirms_nothing() {
+    let (mut ledger, mut out) = listed();
+    ledger.restart(Generation(2), Mono(20), &"over".into());
+    assert_eq!((names(&out).as_str(), freshness(&ledger)), ("a b", "stale"));
+    assert!(!ledger.is_synced() && !ledger.is_unknown());
+    take(&mut ledger, [follows(), restart(), mk_put(fact("b")), synced(Completeness::Complete)], &mut out);
+    assert_eq!(names(&out), "b");
+    assert_eq!(out.gone.last().map(|(_, evidence)| evidence.clone()), Some(Evidence::AbsentFromList));
+}
+
+#[test]
+fn an_unchanged_list_visits_and_changes_nothing() {
+    let (mut ledger, mut out) = listed();
+    let before = out.facts.clone();
+    take(
+        &mut ledger,
+        [restart(), mk_put(fact("a")), mk_put(fact("b")), synced(Completeness::Complete)],
+        &mut out,
+    );
+    assert_eq!((out.facts, out.gone.len()), (before, 0));
+}
+
+#[test]
+fn the_last_value_of_what_is_followed_counts_wherever_it_stands() {
+    let other = Collection { scope: mk_scope("other"), kind: WORKLOADS };
+    let both = Delta::Follows { required: vec![collection(), other.clone()], optional: Vec::new() };
+    let end = || Delta::Synced(other.clone(), Completeness::Complete);
+    for words in [vec![follows(), both.clone(), end()], vec![both.clone(), end()], vec![end(), both]] {
+        let (mut ledger, mut out) = listed();
+        ledger.restart(Generation(2), Mono(20), &"over".into());
+        take(&mut ledger, words, &mut out);
+        assert!(!ledger.is_synced());
+        assert_eq!(names(&out), "a b");
+        take(&mut ledger, [synced(Completeness::Complete)], &mut out);
+        assert!(ledger.is_synced());
+    }
+}
+
+#[test]
+fn an_empty_scope_that_is_not_followed_is_freed() {
+    let (mut ledger, mut out) = listed();
+    let other = mk_scope("other");
+    let put = Delta::Put(other.clone(), fact("x"), Basis::Authoritative);
+    take(&mut ledger, [put], &mut out);
+    assert_eq!(ledger.scopes.len(), 2);
+    let gone = Delta::Drop(Key { scope: other.clone(), item: fact("x").item() }, Evidence::Confirmed);
+    take(&mut ledger, [gone], &mut out);
+    assert_eq!((ledger.scopes.len(), out.freed), (1, vec![other]));
+}

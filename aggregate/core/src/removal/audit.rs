@@ -1,0 +1,70 @@
+//! The witness of law 2: a host that had endpoints and has none now must have been told so.
+//!
+//! Called by publication where a host's entry is replaced. The gate prevents what this looks for;
+//! the witness does not ask the gate, it compares what is served with the records of the turn. An
+//! absence explains nothing where the source could have been asked.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tributary_model::{Hostname, Item, Key, Record, RegistryName, ServiceView, WorkloadKey};
+
+use crate::state::State;
+
+impl State {
+    /// Counts a host that has lost all of its endpoints if no record of this turn explains it.
+    pub(crate) fn witness(
+        &mut self,
+        host: &Hostname,
+        before: &[Arc<ServiceView>],
+        after: &[Arc<ServiceView>],
+    ) {
+        let served = |views: &[Arc<ServiceView>]| views.iter().any(|view| view.addresses > 0);
+        if !served(before) || served(after) {
+            return;
+        }
+        // Gathered once a turn: a registry that leaves may empty thousands of hosts.
+        let explained = self.dirty.explained.take().unwrap_or_else(|| self.explained());
+        self.counters.unexplained_empty += u64::from(!explained.contains(host));
+        self.dirty.explained = Some(explained);
+    }
+
+    /// The hosts of which this turn's records take something with evidence, or say something else.
+    fn explained(&self) -> BTreeSet<Hostname> {
+        let mut out = BTreeSet::new();
+        for record in &self.dirty.records {
+            let item = match record {
+                Record::Put(_, _, fact) => fact.item(),
+                Record::Drop(name, key, evidence) if evidence.is_absence() && self.can_ask(name, key) => {
+                    continue;
+                }
+                Record::Drop(_, key, _) => key.item.clone(),
+                _ => continue,
+            };
+            match item {
+                Item::Service(key) => drop(out.insert(key.service.host)),
+                Item::Group(key) => drop(out.insert(key.service.host)),
+                Item::Workload(key) => out.extend(self.selecting(&key)),
+                Item::Alias(host) => drop(out.insert(host)),
+                Item::Gateway(_) | Item::Settings | Item::Waiting(_) => {}
+            }
+        }
+        out.extend(self.dirty.implied.iter().cloned());
+        // What explains a member explains its aliases
+        let joining = out.iter().flat_map(|host| self.joins.reading(host));
+        let joining: Vec<Hostname> = joining.map(|key| key.host.clone()).collect();
+        out.extend(joining);
+        out
+    }
+
+    fn can_ask(&self, name: &RegistryName, key: &Key) -> bool {
+        let shard = self.world.shards.find(name, &key.scope);
+        shard.and_then(|shard| self.world.shards.get(shard)).is_some_and(|info| info.can_confirm)
+    }
+
+    /// The hosts behind which a workload stood until this turn.
+    fn selecting(&self, key: &WorkloadKey) -> Vec<Hostname> {
+        let view = self.draft.workloads.get(key);
+        view.into_iter().flat_map(|view| view.services.iter().map(|service| service.host.clone())).collect()
+    }
+}

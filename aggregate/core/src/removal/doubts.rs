@@ -1,0 +1,161 @@
+//! What the gate doubts in a turn: emptied hosts, vanished services, and scopes that lose too much.
+//!
+//! Called by [`State::judge`] when all of a turn is known. Reads the facts, changes nothing. What is
+//! held already is not counted as left, so that a host is not emptied in two steps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tributary_model::{Hostname, Item, ServiceKey};
+
+use super::{HoldKey, Proposal, Proposals};
+use crate::removal::difference::missing;
+use crate::state::State;
+use crate::state::services::{Decl, GroupFact, Service, decl_key, group_key};
+use crate::state::shards::ShardId;
+
+/// What the gate doubts in one turn.
+#[derive(Debug, Default)]
+pub(super) struct Doubts {
+    heavy: BTreeSet<ShardId>,
+    emptied: BTreeSet<Hostname>,
+    vanished: BTreeSet<ServiceKey>,
+}
+
+impl State {
+    /// Why a removal is doubted.
+    pub(super) fn reason(&self, doubts: &Doubts, key: &HoldKey) -> Option<&'static str> {
+        let (service, hosts) = match &key.1 {
+            Item::Service(decl) => (Some(&decl.service), vec![&decl.service.host]),
+            Item::Group(group) => (Some(&group.service), vec![&group.service.host]),
+            Item::Workload(_) => (None, self.hosts_selecting(&key.1)),
+            Item::Gateway(_) | Item::Settings | Item::Alias(_) | Item::Waiting(_) => (None, Vec::new()),
+        };
+        if service.is_some_and(|s| doubts.vanished.contains(s)) {
+            return Some("the service would vanish");
+        }
+        if hosts.iter().any(|h| doubts.emptied.contains(*h)) {
+            return Some("the host would have no endpoint left");
+        }
+        doubts.heavy.contains(&key.0).then_some("more than 30 % of the scope would go at once")
+    }
+
+    fn hosts_selecting(&self, item: &Item) -> Vec<&Hostname> {
+        let Item::Workload(key) = item else { return Vec::new() };
+        let workloads = &self.world.workloads;
+        let slot = workloads.id(key).and_then(|id| workloads.get(id));
+        let selectors = slot.map(|s| s.selected_by.as_slice()).unwrap_or_default();
+        selectors.iter().filter_map(|&s| self.world.selection.owner(s)).map(|(key, ..)| &key.host).collect()
+    }
+
+    /// What is doubted of these removals.
+    pub(super) fn doubts(&self, proposals: &Proposals) -> Doubts {
+        let mut lost: BTreeMap<ShardId, u64> = BTreeMap::new();
+        let mut hosts: BTreeSet<&Hostname> = BTreeSet::new();
+        let mut services: BTreeSet<&ServiceKey> = BTreeSet::new();
+        for (key, proposal) in proposals {
+            *lost.entry(key.0).or_default() += self.weight(key, proposal);
+            match &key.1 {
+                Item::Service(decl) => {
+                    hosts.insert(&decl.service.host);
+                    services.insert(&decl.service);
+                }
+                Item::Group(group) => {
+                    hosts.insert(&group.service.host);
+                }
+                Item::Workload(_) => hosts.extend(self.hosts_selecting(&key.1)),
+                Item::Gateway(_) | Item::Settings | Item::Alias(_) | Item::Waiting(_) => {}
+            }
+        }
+        let heavy = lost.into_iter().filter(|(shard, lost)| self.is_heavy(*shard, *lost));
+        let emptied = hosts.into_iter().filter(|host| self.is_emptied(host, proposals));
+        let vanished = services.into_iter().filter(|key| self.vanishes(key, proposals));
+        Doubts {
+            heavy: heavy.map(|(shard, _)| shard).collect(),
+            emptied: emptied.cloned().collect(),
+            vanished: vanished.cloned().collect(),
+        }
+    }
+
+    fn is_heavy(&self, shard: ShardId, lost: u64) -> bool {
+        let (before, gone) =
+            self.world.shards.get(shard).map_or((0, 0), |info| (info.weight_before, info.lost));
+        (lost + gone).saturating_mul(10) > before.saturating_mul(3)
+    }
+
+    /// How many addresses, workloads and gateways would go, beyond those that are held already.
+    pub(super) fn weight(&self, (shard, item): &HoldKey, proposal: &Proposal) -> u64 {
+        let workloads = &self.world.workloads;
+        let count = match item {
+            Item::Group(key) => {
+                let fact = self.hosts.get(&key.service).and_then(|s| s.group(*shard, key));
+                fact.map_or(0, |fact| gone(fact, Some(proposal)))
+            }
+            Item::Workload(key) => usize::from(workloads.fact(*shard, key).is_some_and(|f| !f.held)),
+            Item::Gateway(key) => usize::from(self.world.gateways.get(*shard, key).is_some_and(|f| !f.held)),
+            Item::Service(_) | Item::Settings | Item::Alias(_) | Item::Waiting(_) => 0,
+        };
+        count as u64
+    }
+
+    fn vanishes(&self, key: &ServiceKey, proposals: &Proposals) -> bool {
+        let Some(service) = self.hosts.get(key) else { return false };
+        let shards = service.shards.iter();
+        let mut all = shards.flat_map(|s| s.declarations.iter().map(move |d| (s.id, d)));
+        all.all(|(shard, d)| !self.decl_stays(service, shard, d, proposals))
+    }
+
+    fn decl_stays(&self, service: &Service, shard: ShardId, decl: &Decl, proposals: &Proposals) -> bool {
+        !decl.held && !proposals.contains_key(&(shard, Item::Service(decl_key(&service.key, &decl.object))))
+    }
+
+    /// Whether a host that has endpoints would have none that its sources vouch for.
+    fn is_emptied(&self, host: &Hostname, proposals: &Proposals) -> bool {
+        let (mut before, mut after) = (0, 0);
+        for service in self.hosts.of(host) {
+            for shard in &service.shards {
+                for decl in &shard.declarations {
+                    let stays = self.decl_stays(service, shard.id, decl, proposals);
+                    for fact in shard.groups_of(&decl.object) {
+                        let key = (shard.id, Item::Group(group_key(&service.key, fact)));
+                        before += fact.group.addresses.len();
+                        let held = fact.held.as_ref().map_or(0, |h| h.len());
+                        let left = fact.group.addresses.len() - held.min(fact.group.addresses.len());
+                        let left = left.saturating_sub(gone(fact, proposals.get(&key)));
+                        after += if stays { left } else { 0 };
+                    }
+                    let (had, left) = self.selected(decl, proposals);
+                    before += had;
+                    after += if stays { left } else { 0 };
+                }
+            }
+        }
+        before > 0 && after == 0
+    }
+
+    fn selected(&self, decl: &Decl, proposals: &Proposals) -> (usize, usize) {
+        let members = decl.selector.map(|id| self.world.selection.members(id)).into_iter().flatten();
+        let slots = members.filter_map(|id| self.world.workloads.get(id));
+        slots.fold((0, 0), |(had, left), slot| {
+            let vouched = slot
+                .facts
+                .iter()
+                .any(|f| !f.held && !proposals.contains_key(&(f.shard, Item::Workload(slot.key.clone()))));
+            (had + 1, left + usize::from(vouched))
+        })
+    }
+}
+
+/// How many of a group's endpoints would go that are not held already.
+fn gone(fact: &GroupFact, proposal: Option<&Proposal>) -> usize {
+    let held = |at: &u32| fact.held.as_ref().is_some_and(|h| h.binary_search(at).is_ok());
+    match proposal {
+        None => 0,
+        Some(Proposal::Absent(_)) => {
+            let all = 0..u32::try_from(fact.group.addresses.len()).unwrap_or(u32::MAX);
+            all.filter(|at| !held(at)).count()
+        }
+        Some(Proposal::Fewer { said, .. }) => {
+            missing(&fact.group, said).iter().filter(|at| !held(at)).count()
+        }
+    }
+}

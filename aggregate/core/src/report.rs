@@ -1,0 +1,229 @@
+//! What the core knows about its sources, for people: read-only, made when it is asked for.
+//!
+//! Called through the owner by admin and telemetry.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tributary_model::{
+    Collection, Evidence, Fingerprint, Freshness, Generation, GroupKey, Key, ListResult, ObjectRef, Problem,
+    RegistryId, RegistryName, Scope, SourceStatus, Standing,
+};
+
+use crate::core::Core;
+use crate::ledger::{DatedStatus, List, Obstacle, Registry};
+
+/// One collection of a registry.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct CollectionStatus {
+    /// Which.
+    pub collection: Collection,
+    /// Whether the registry's facts count as all only with it.
+    pub required: bool,
+    /// How fresh.
+    pub freshness: Freshness,
+    /// Whether this run has listed it, and how completely.
+    pub synced: bool,
+    /// Whether its last list was complete.
+    pub complete: bool,
+    /// Whether it cannot be read.
+    pub withheld: bool,
+    /// How many facts of it are served.
+    pub facts: u64,
+    /// When the source last confirmed it, in milliseconds since the process started.
+    pub confirmed: Option<u64>,
+}
+
+/// A scope that has ended.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct EndedScope {
+    /// The scope.
+    pub scope: Scope,
+    /// How that is known.
+    pub evidence: Evidence,
+    /// When, in milliseconds since the process started.
+    pub at: u64,
+}
+
+/// A source's report about itself.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct SourceView {
+    /// The word.
+    pub status: SourceStatus,
+    /// When it was said, in milliseconds since the process started.
+    pub at: u64,
+}
+
+/// One registry.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct RegistryStatus {
+    /// Name, provider and cluster.
+    pub id: Arc<RegistryId>,
+    /// The run that is served.
+    pub generation: Generation,
+    /// The run that may replace it.
+    pub shadow: Option<Generation>,
+    /// What keeps that run from replacing it, for people.
+    pub waits_for: Option<Arc<str>>,
+    /// The source's identity, where it has one.
+    pub identity: Option<Fingerprint>,
+    /// Scopes that have ended, the oldest first.
+    pub ended: Vec<EndedScope>,
+    /// Whether nothing is known yet of something that counts.
+    pub unknown: bool,
+    /// Normal, or one priority lower.
+    pub standing: Standing,
+    /// Its collections.
+    pub collections: Vec<CollectionStatus>,
+    /// The sources' own words, by scope.
+    pub sources: BTreeMap<Scope, SourceView>,
+    /// How many objects are bad.
+    pub problems: usize,
+    /// How many removals are held.
+    pub held: usize,
+    /// How many groups wait for their declaration.
+    pub waiting: usize,
+    /// How many addresses, workloads and gateways it has.
+    pub weight: u64,
+}
+
+/// A removal that waits for proof.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct HeldView {
+    /// Whose.
+    pub registry: RegistryName,
+    /// What.
+    pub key: Key,
+    /// Since when, in milliseconds since the process started.
+    pub since: u64,
+    /// Why it is doubted.
+    pub reason: &'static str,
+    /// How often the source was asked.
+    pub asked: u32,
+}
+
+/// A bad object.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct ProblemView {
+    /// Whose.
+    pub registry: RegistryName,
+    /// Which.
+    pub object: ObjectRef,
+    /// What is wrong.
+    pub problem: Problem,
+    /// Since when, in milliseconds since the process started.
+    pub since: u64,
+}
+
+/// A group that is not served because its declaration is not there.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct WaitingGroup {
+    /// Whose.
+    pub registry: RegistryName,
+    /// Its scope.
+    pub scope: Scope,
+    /// The group.
+    pub key: GroupKey,
+    /// How many addresses it has.
+    pub addresses: usize,
+}
+
+impl Core {
+    /// Every registry, by name.
+    #[must_use]
+    pub fn status(&self) -> Vec<RegistryStatus> {
+        self.registries.values().map(|r| self.registry_status(r)).collect()
+    }
+
+    fn registry_status(&self, registry: &Registry) -> RegistryStatus {
+        let (ledger, state) = (&registry.ledger, &self.state);
+        let shards = state.world.shards.of(&registry.face.id.name);
+        let own = |id| shards.iter().any(|(_, own)| *own == id);
+        let sources =
+            ledger.scopes.iter().filter_map(|(scope, scoped)| Some((scope, scoped.status.as_ref()?)));
+        RegistryStatus {
+            id: Arc::clone(&registry.face.id),
+            generation: ledger.generation,
+            shadow: registry.shadow.as_ref().map(|shadow| shadow.ledger.generation),
+            waits_for: registry.obstacle().map(|obstacle| describe(&obstacle)),
+            identity: ledger.identity.clone(),
+            ended: ledger.ended.iter().map(ended).collect(),
+            unknown: ledger.is_unknown(),
+            standing: registry.face.standing,
+            collections: ledger.collections().map(|(c, list)| self.collection(registry, c, list)).collect(),
+            sources: sources.map(source).collect(),
+            problems: ledger.problem_count(),
+            held: state.guard.holds().filter(|((shard, _), _)| own(*shard)).count(),
+            waiting: shards.iter().map(|(_, id)| state.waiting_in(*id)).sum(),
+            weight: shards.iter().filter_map(|(_, id)| state.world.shards.get(*id)).map(|i| i.weight).sum(),
+        }
+    }
+
+    fn collection(&self, registry: &Registry, collection: Collection, list: &List) -> CollectionStatus {
+        let shards = &self.state.world.shards;
+        let shard = shards.find(&registry.face.id.name, &collection.scope).and_then(|id| shards.get(id));
+        CollectionStatus {
+            required: registry.ledger.requires(&collection),
+            freshness: list.freshness.clone(),
+            synced: list.result.is_some(),
+            complete: list.result == Some(ListResult::Complete),
+            withheld: list.result == Some(ListResult::Withheld),
+            facts: shard.map_or(0, |info| info.counted(collection.kind)),
+            confirmed: list.confirmed.map(|at| at.0),
+            collection,
+        }
+    }
+
+    /// Every removal that waits for proof.
+    pub fn held(&self) -> impl Iterator<Item = HeldView> {
+        self.state.guard.holds().filter_map(|((shard, item), hold)| {
+            let (registry, scope) = self.state.place_of(*shard)?;
+            let key = Key { scope, item: item.clone() };
+            Some(HeldView { registry, key, since: hold.since.0, reason: hold.reason, asked: hold.asked })
+        })
+    }
+
+    /// Every bad object.
+    pub fn problems(&self) -> impl Iterator<Item = ProblemView> {
+        self.registries.values().flat_map(|registry| {
+            let scopes = registry.ledger.scopes.values();
+            scopes.flat_map(|scoped| scoped.problems.iter()).map(|record| ProblemView {
+                registry: registry.face.id.name.clone(),
+                object: record.object.clone(),
+                problem: record.problem.clone(),
+                since: record.since.0,
+            })
+        })
+    }
+
+    /// Every group that waits for its declaration.
+    pub fn groups_waiting(&self) -> impl Iterator<Item = WaitingGroup> {
+        let waiting = self.state.waiting.iter();
+        let keys = waiting.flat_map(|(shard, keys)| keys.keys().map(|key| (*shard, key)));
+        keys.flat_map(|(shard, key)| self.state.waiting_of(shard, key))
+    }
+}
+
+/// What keeps a shadow from serving, for people.
+fn describe(obstacle: &Obstacle) -> Arc<str> {
+    match obstacle {
+        Obstacle::NotSynced => "the new run has not listed everything yet".into(),
+        Obstacle::Identity => "the source says that it is another one; accept it if that is intended".into(),
+        Obstacle::Weaker(collections) => {
+            const SHOWN: usize = 4;
+            let named = collections.iter().take(SHOWN).map(|c| format!("{:?} of {}", c.kind, c.scope));
+            let more = collections.len().saturating_sub(SHOWN);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let named = named.collect::<Vec<_>>().join(", ");
+            format!("the new run can read less of {named}{more}; accept it if that is intended").into()
+        }
+    }
+}
+
+fn ended(ended: &crate::ledger::Ended) -> EndedScope {
+    EndedScope { scope: ended.scope.clone(), evidence: ended.evidence.clone(), at: ended.at.0 }
+}
+
+fn source((scope, (status, at)): (&Scope, &DatedStatus)) -> (Scope, SourceView) {
+    (scope.clone(), SourceView { status: status.clone(), at: at.0 })
+}

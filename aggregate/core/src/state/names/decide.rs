@@ -1,0 +1,182 @@
+//! What becomes of one name: a pure function of what is declared under it.
+//!
+//! A merge by name never takes anything away from clients of the cluster's host: no port, no other claimant, no
+//! narrower or wider view. Where it would, the services stay apart, and a person writes the alias.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tributary_model::{
+    Alias, AliasMember, Apart, Declaration, ExportTo, Hostname, MergeByName, NameOutcome, NamedService, Part,
+    PortNumber, Protocol, SameName, ServiceKey,
+};
+
+use crate::merge::precedence::ranked;
+use crate::merge::refusal;
+use crate::state::State;
+use crate::state::services::Service;
+use crate::state::shards::Shards;
+
+/// The services of one name.
+pub(super) struct Sides<'a> {
+    /// The cluster's, by host.
+    pub(super) cluster: Vec<&'a Service>,
+    /// Consul's, by host.
+    pub(super) consul: Vec<&'a Service>,
+}
+
+impl<'a> Sides<'a> {
+    fn all(&self) -> impl Iterator<Item = &'a Service> + '_ {
+        self.cluster.iter().chain(&self.consul).copied()
+    }
+}
+
+/// A reason to stay apart.
+type Reason = (Apart, String);
+
+impl State {
+    /// What becomes of a name, with the alias that it comes to; `None` where it is not on both sides.
+    pub(super) fn decide_name(
+        &self,
+        name: &Arc<str>,
+        is_merged: bool,
+    ) -> Option<(SameName, Option<HostAlias>)> {
+        let names = &self.world.names;
+        let sides = names.sides(name, &self.hosts).filter(|_| names.mode != MergeByName::Off)?;
+        let said: Vec<Said<'_>> = sides.all().map(|service| Said::new(&self.world.shards, service)).collect();
+        let mut why = ambiguous(&sides).or_else(|| self.claimed(&sides)).or_else(|| apart(&said));
+        if why.is_none() && names.mode == MergeByName::On && !is_merged && !names.complete {
+            why = Some((Apart::Unsynced, "a registry has not been heard to the end yet".to_owned()));
+        }
+        let outcome = match (why, names.mode) {
+            (Some((why, message)), _) => NameOutcome::Apart { why, message: message.into() },
+            (None, MergeByName::On) => NameOutcome::Merged,
+            (None, _) => NameOutcome::Possible,
+        };
+        let alias = (outcome == NameOutcome::Merged).then(|| alias(&said)).flatten();
+        let services = said.iter().map(Said::shown).collect();
+        Some((SameName { name: Arc::clone(name), services, outcome }, alias))
+    }
+
+    /// Whether somebody has another opinion on one of the hosts: an alias that is written down, or another namespace.
+    fn claimed(&self, sides: &Sides<'_>) -> Option<Reason> {
+        sides.all().find_map(|service| {
+            let host = &service.key.host;
+            if let Some(alias) = self.joins.named_by(host) {
+                return Some((Apart::Aliased, format!("the alias {} names {host}", alias.host)));
+            }
+            let declares = |other: &&Service| other.shards.iter().any(|said| !said.declarations.is_empty());
+            let mut others = self.hosts.of(host).iter().filter(|other| other.key != service.key);
+            let other = others.find(declares)?;
+            let message = format!("{} is declared in {} too", host, other.key.namespace);
+            Some((Apart::Contested, message))
+        })
+    }
+}
+
+/// An alias with its host.
+type HostAlias = (Hostname, Alias);
+
+fn ambiguous(sides: &Sides<'_>) -> Option<Reason> {
+    let several = [("the cluster", &sides.cluster), ("Consul", &sides.consul)];
+    several.into_iter().find(|(_, services)| services.len() > 1).map(|(place, services)| {
+        let keys: Vec<String> = services.iter().map(|service| service.key.to_string()).collect();
+        (Apart::Ambiguous, format!("{place} has several: {}", keys.join(", ")))
+    })
+}
+
+/// What is said of one service.
+struct Said<'a> {
+    key: &'a ServiceKey,
+    declarations: Vec<&'a Arc<Declaration>>,
+    registries: BTreeSet<&'a tributary_model::RegistryName>,
+    /// By number, with what the first that declares it says that it speaks.
+    ports: BTreeMap<PortNumber, Protocol>,
+}
+
+impl<'a> Said<'a> {
+    fn new(shards: &'a Shards, service: &'a Service) -> Self {
+        let ranked = ranked(shards, service);
+        let declarations: Vec<_> =
+            ranked.iter().flat_map(|shard| shard.declarations.iter().map(|decl| &decl.declaration)).collect();
+        let mut ports = BTreeMap::new();
+        for port in declarations.iter().flat_map(|declaration| declaration.ports.iter()) {
+            ports.entry(port.number).or_insert(port.protocol);
+        }
+        let registries = ranked.iter().map(|shard| &shard.info.shard.registry.name).collect();
+        Self { key: &service.key, declarations, registries, ports }
+    }
+    fn shown(&self) -> NamedService {
+        NamedService {
+            key: self.key.clone(),
+            registries: self.registries.iter().map(|name| (*name).clone()).collect(),
+            ports: self.ports.iter().map(|(number, protocol)| (*number, *protocol)).collect(),
+        }
+    }
+    fn resolution(&self) -> Option<Reason> {
+        let refused = |declaration: &&Arc<Declaration>| {
+            let one_by_one = declaration.attributes.headless.then_some("is headless");
+            let part = (declaration.attributes.part != Part::Whole).then_some("is declared in parts");
+            refusal(declaration).or(one_by_one).or(part)
+        };
+        let why = self.declarations.iter().find_map(refused)?;
+        Some((Apart::Resolution, format!("{} {why}", self.key)))
+    }
+}
+
+/// What stands against joining the first of these, the cluster's, with the second.
+fn apart(said: &[Said<'_>]) -> Option<Reason> {
+    let [cluster, consul] = said else { return None };
+    let resolution = cluster.resolution().or_else(|| consul.resolution());
+    resolution.or_else(|| ports(cluster, consul)).or_else(|| visibility(cluster))
+}
+
+fn ports(cluster: &Said<'_>, consul: &Said<'_>) -> Option<Reason> {
+    let lacking: Vec<String> = cluster
+        .ports
+        .keys()
+        .filter(|port| !consul.ports.contains_key(port))
+        .map(ToString::to_string)
+        .collect();
+    if !lacking.is_empty() {
+        let message = format!("{} has no port {}", consul.key, lacking.join(", "));
+        return Some((Apart::Ports, message));
+    }
+    let differs = |(port, own): (&PortNumber, &Protocol)| {
+        let theirs = consul.ports.get(port).filter(|theirs| *theirs != own)?;
+        Some(format!(
+            "port {port} speaks {} by {} and {} by {}",
+            own.as_str(),
+            cluster.key,
+            theirs.as_str(),
+            consul.key
+        ))
+    };
+    cluster.ports.iter().find_map(differs).map(|message| (Apart::Protocol, message))
+}
+
+fn visibility(cluster: &Said<'_>) -> Option<Reason> {
+    let exports: Vec<&ExportTo> =
+        cluster.declarations.iter().map(|declaration| &declaration.export).collect();
+    let differ = exports.windows(2).any(|pair| pair[0] != pair[1]);
+    differ
+        .then(|| (Apart::Visibility, format!("the declarations of {} disagree on who sees it", cluster.key)))
+}
+
+/// The alias that joins them under the cluster's host, seen by whom the cluster's service is.
+fn alias(said: &[Said<'_>]) -> Option<HostAlias> {
+    let cluster = said.first()?;
+    let member = |said: &Said<'_>| AliasMember {
+        namespace: Some(said.key.namespace.clone()),
+        ..AliasMember::new(said.key.host.clone())
+    };
+    let alias = Alias {
+        namespace: cluster.key.namespace.clone(),
+        export: cluster.declarations.first()?.export.clone(),
+        members: said.iter().map(member).collect(),
+        active_until_healthy_below: None,
+        active_until_silent_for: None,
+        by_name: true,
+    };
+    Some((cluster.key.host.clone(), alias))
+}

@@ -347,6 +347,29 @@ impl State {
         }
     }
 
+    /// A fact as it is served.
+    pub(crate) fn fact(&self, shard: ShardId, item: &Item) -> Option<Fact> {
+        Some(match item {
+            Item::Service(key) => {
+                let known = self.hosts.get(&key.service)?.shard(shard)?.declaration(&key.object)?;
+                Fact::Service(key.clone(), Arc::clone(&known.declaration))
+            }
+            Item::Group(key) => {
+                let known = self.hosts.get(&key.service)?.group(shard, key)?;
+                Fact::Group(key.clone(), Arc::clone(&known.group))
+            }
+            Item::Workload(key) => {
+                Fact::Workload(key.clone(), Arc::clone(&self.world.workloads.fact(shard, key)?.workload))
+            }
+            Item::Gateway(key) => {
+                Fact::Gateway(key.clone(), Arc::clone(&self.world.gateways.get(shard, key)?.gateway))
+            }
+            Item::Settings => Fact::Settings(Arc::clone(self.world.settings.get(shard)?)),
+            Item::Alias(host) => Fact::Alias(host.clone(), Arc::clone(self.joins.get(shard, host)?)),
+            Item::Waiting(_) => return None,
+        })
+    }
+
     fn count(&mut self, shard: ShardId, kind: CollectionKind, more: i64) {
         if let Some(info) = self.world.shards.get_mut(shard) {
             info.count(kind, more);

@@ -6,6 +6,7 @@
 
 mod operator;
 mod orders;
+mod snapshot;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::ingest;
 use crate::ledger::{Registries, Registry};
 use crate::merge::merge;
 use crate::state::State;
+#[cfg(test)]
 use crate::state::shards::ShardId;
 
 pub use operator::EndPlan;
@@ -167,12 +169,7 @@ impl Core {
         self.begin(now);
         let Some(registry) = self.registries.get_mut(name) else { return self.finish() };
         if std::mem::replace(&mut registry.face.standing, standing) != standing {
-            let state = &mut self.state;
-            state.counters.sweeping.standing += 1;
-            state.dirty.registries.insert(name.clone());
-            for (_, shard) in state.world.shards.of(name) {
-                state.set_standing(shard, standing);
-            }
+            self.state.dirty.registries.insert(name.clone());
         }
         self.finish()
     }
@@ -214,7 +211,8 @@ impl Core {
     /// When [`Core::tick`] has something to do, if nothing else happens.
     #[must_use]
     pub fn next_tick(&self) -> Option<Mono> {
-        [self.state.guard.due(), self.state.world.silence.due()].into_iter().flatten().min()
+        let state = &self.state;
+        [state.guard.due(), state.world.silence.due(), state.policy_due].into_iter().flatten().min()
     }
 
     pub(crate) fn begin(&mut self, now: Mono) {
@@ -223,6 +221,7 @@ impl Core {
 
     pub(crate) fn finish(&mut self) -> Turn {
         let state = &mut self.state;
+        state.apply_policies(&self.registries);
         let changed = state.build(&self.registries, self.membership_known);
         state.record_holds();
         state.free_shards();
@@ -257,25 +256,6 @@ impl Core {
     pub fn trace<R: Recorder>(&self, key: &ServiceKey, rec: &mut R) {
         if let Some(service) = self.state.hosts.get(key) {
             merge(&self.state.world, &self.state.hosts, service, rec);
-        }
-    }
-}
-
-impl State {
-    fn set_standing(&mut self, shard: ShardId, standing: Standing) {
-        if let Some(info) = self.world.shards.get_mut(shard) {
-            info.standing = standing;
-        }
-        for service in self.hosts.iter() {
-            let Some(own) = service.shard(shard) else { continue };
-            self.dirty.services.insert(service.key.clone());
-            for selector in own.declarations.iter().filter_map(|d| d.selector) {
-                self.world.selection.touch_selector(selector);
-            }
-        }
-        for (_, slot) in self.world.workloads.iter().filter(|(_, s)| s.facts.iter().any(|f| f.shard == shard))
-        {
-            self.world.selection.touch_workload(slot);
         }
     }
 }

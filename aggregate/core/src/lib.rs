@@ -13,6 +13,7 @@ mod counters;
 mod ingest;
 mod ledger;
 mod merge;
+mod policy;
 mod removal;
 mod report;
 mod state;

@@ -99,6 +99,8 @@ pub(crate) struct State {
     pub(crate) guard: RemovalGuard,
     /// How many groups of each service wait for a declaration, by shard.
     pub(crate) waiting: BTreeMap<ShardId, BTreeMap<ServiceKey, usize>>,
+    /// When time alone changes how a stale scope is served.
+    pub(crate) policy_due: Option<Mono>,
     /// What must be built again.
     pub(crate) dirty: Dirty,
     /// The next catalog, always complete between calls.

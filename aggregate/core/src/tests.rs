@@ -6,6 +6,7 @@ mod explain;
 mod gate;
 mod generations;
 mod joins;
+mod journal;
 mod merge;
 pub(crate) mod mk;
 mod naive;

@@ -66,7 +66,7 @@ pub use port::{PortName, PortNumber, ServicePort, Target};
 pub use precedence::Claim;
 pub use protocol::Protocol;
 pub use record::{HoldRecord, ListRecord, ListResult, ProblemRecord, Record};
-pub use registry::{RegistrySpec, RestartMode, Scopes};
+pub use registry::{RegistrySpec, RestartMode, Scopes, StalePolicy};
 pub use same_name::{Apart, MergeByName, NameOutcome, NamedService, SameName};
 pub use settings::{Alias, AliasMember, Settings};
 pub use shared::Shared;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::id::{RegistryId, Scope};
 
@@ -19,6 +20,8 @@ pub struct RegistrySpec {
     pub scopes: Scopes,
     /// How a run that follows another one begins.
     pub restart: RestartMode,
+    /// What becomes of scopes whose source is not followed any more.
+    pub stale: StalePolicy,
 }
 
 /// Scopes that a registry may report.
@@ -42,6 +45,18 @@ impl Scopes {
     }
 }
 
+/// What becomes of a scope whose source is not followed any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub enum StalePolicy {
+    /// It stays served as it was, however long.
+    #[default]
+    Hold,
+    /// It is served one priority lower after this time.
+    Degrade(Duration),
+    /// It is not served after this time.
+    Withdraw(Duration),
+}
+
 /// How a run begins that follows another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub enum RestartMode {
@@ -56,7 +71,8 @@ impl RegistrySpec {
     /// A registry that restarts in place, discovers its scopes and cannot confirm removals.
     #[must_use]
     pub fn new(id: Arc<RegistryId>, rank: u16) -> Self {
-        Self { id, rank, can_confirm: false, scopes: Scopes::Discovered, restart: RestartMode::InPlace }
+        let (scopes, restart, stale) = (Scopes::Discovered, RestartMode::InPlace, StalePolicy::Hold);
+        Self { id, rank, can_confirm: false, scopes, restart, stale }
     }
     /// With the scopes that the configuration lists.
     #[must_use]
@@ -68,6 +84,12 @@ impl RegistrySpec {
     #[must_use]
     pub const fn confirming(mut self) -> Self {
         self.can_confirm = true;
+        self
+    }
+    /// With a staleness policy.
+    #[must_use]
+    pub const fn when_stale(mut self, policy: StalePolicy) -> Self {
+        self.stale = policy;
         self
     }
     /// Restarting in a shadow.

@@ -134,7 +134,7 @@ impl SourceStatus {
     }
 }
 
-/// Whether a shard is served as it is, or one priority lower by an operator's staleness policy.
+/// How a shard is served: as it is, or as an operator's staleness policy says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, serde::Serialize)]
 pub enum Standing {
     /// As it is.
@@ -142,6 +142,8 @@ pub enum Standing {
     Normal,
     /// One priority lower.
     Demoted,
+    /// Not at all.
+    Withdrawn,
 }
 
 /// What is wrong with one object. The object is quarantined alone; its last good version stays.

@@ -56,22 +56,36 @@ impl State {
     pub(crate) fn record_lists(&mut self, registries: &Registries) {
         let mut lists = std::mem::take(&mut self.dirty.lists);
         for name in &self.dirty.registries {
-            let shards = self.world.shards.of(name).into_iter();
-            lists.extend(shards.flat_map(|(_, id)| CollectionKind::ALL.map(|kind| (id, kind))));
+            lists.extend(registries.get(name).into_iter().flat_map(|registry| self.known_lists(registry)));
         }
         for (shard, kind) in lists {
-            let Some(info) = self.world.shards.get(shard) else { continue };
-            let Some(registry) = registries.get(&info.shard.registry.name) else { continue };
-            let collection = Collection { scope: info.shard.scope.clone(), kind };
-            let count = info.counted(kind);
-            let Some(list) = registry.ledger.list(&collection).filter(|list| list.is_known() || count > 0)
-            else {
-                continue;
-            };
-            let required = registry.ledger.requires(&collection);
-            let record = ListRecord { required, result: list.result, count, confirmed: list.confirmed };
-            self.dirty.records.push(Record::List(registry.face.id.name.clone(), collection, record));
+            let info = self.world.shards.get(shard);
+            let registry = info.and_then(|info| registries.get(&info.shard.registry.name));
+            let record = registry.and_then(|registry| self.list_record(registry, shard, kind));
+            self.dirty.records.extend(record);
         }
+    }
+
+    /// The state of every collection of a registry.
+    pub(crate) fn list_records(&self, registry: &Registry) -> Vec<Record> {
+        let all = self.known_lists(registry).into_iter();
+        all.filter_map(|(shard, kind)| self.list_record(registry, shard, kind)).collect()
+    }
+
+    fn known_lists(&self, registry: &Registry) -> Vec<(ShardId, CollectionKind)> {
+        let known = registry.ledger.collections().map(|(collection, _)| collection);
+        let shard = |scope: &Scope| self.world.shards.find(&registry.face.id.name, scope);
+        known.filter_map(|collection| Some((shard(&collection.scope)?, collection.kind))).collect()
+    }
+
+    fn list_record(&self, registry: &Registry, shard: ShardId, kind: CollectionKind) -> Option<Record> {
+        let info = self.world.shards.get(shard)?;
+        let collection = Collection { scope: info.shard.scope.clone(), kind };
+        let count = info.counted(kind);
+        let list = registry.ledger.list(&collection)?;
+        let required = registry.ledger.requires(&collection);
+        let record = ListRecord { required, result: list.result, count, confirmed: list.confirmed };
+        Some(Record::List(registry.face.id.name.clone(), collection, record))
     }
 
     pub(crate) fn waiting_of(&self, shard: ShardId, key: &ServiceKey) -> Vec<WaitingGroup> {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tributary_model::{Fingerprint, Generation, RegistryId, RegistryName, RegistrySpec, Scopes, Standing};
+use tributary_model::{
+    Fingerprint, Generation, RegistryId, RegistryName, RegistrySpec, Scopes, StalePolicy, Standing,
+};
 
 use super::Ledger;
 use super::adopt::Obstacle;
@@ -43,6 +45,8 @@ pub(crate) struct Registry {
     pub(crate) face: Face,
     /// Scopes that its configuration allows.
     pub(crate) scopes: Scopes,
+    /// What becomes of scopes that are stale.
+    pub(crate) stale: StalePolicy,
     /// The run that is served.
     pub(crate) ledger: Ledger,
     /// The run that may replace it.
@@ -60,6 +64,7 @@ impl Registry {
         Self {
             face: Face { id: Arc::clone(&spec.id), rank, can_confirm, standing: Standing::Normal },
             scopes: spec.scopes.clone(),
+            stale: spec.stale,
             ledger: Ledger::new(RESTORED),
             shadow: None,
             stranger: None,
@@ -69,7 +74,7 @@ impl Registry {
     /// A run begins that the configuration describes so now. Shards keep their rank until they are made again.
     pub(crate) fn describe(&mut self, spec: &RegistrySpec) {
         (self.face.rank, self.face.can_confirm) = (spec.rank, spec.can_confirm);
-        self.scopes = spec.scopes.clone();
+        (self.scopes, self.stale) = (spec.scopes.clone(), spec.stale);
     }
     /// Whether updates of this run are taken.
     pub(crate) fn hears(&self, generation: Generation) -> bool {

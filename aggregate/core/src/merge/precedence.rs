@@ -46,9 +46,10 @@ pub(crate) fn compare(a: Option<Claim<'_>>, b: Option<Claim<'_>>) -> Ordering {
     }
 }
 
-/// The shards that declare a service, the first in precedence first.
+/// The shards that declare a service and are served, the first in precedence first.
 pub(crate) fn ranked<'a>(shards: &'a Shards, service: &'a Service) -> Vec<Ranked<'a>> {
-    let said = service.shards.iter().filter_map(|s| Ranked::new(shards.get(s.id)?, s));
+    let served = |s: &&ServiceShard| shards.get(s.id).is_some_and(ShardInfo::is_served);
+    let said = service.shards.iter().filter(served).filter_map(|s| Ranked::new(shards.get(s.id)?, s));
     let mut out: Vec<Ranked<'a>> = said.collect();
     out.sort_by(|a, b| compare(a.first(), b.first()));
     out

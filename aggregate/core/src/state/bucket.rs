@@ -175,7 +175,11 @@ impl Maker<'_> {
         let mut drafts = [Draft::default(), Draft::default()];
         for slot in slots {
             let Some(fact) = slot.first() else { continue };
-            let draft = &mut drafts[usize::from(self.standing(fact) == Standing::Demoted)];
+            let draft = match self.standing(fact) {
+                Standing::Normal => &mut drafts[0],
+                Standing::Demoted => &mut drafts[1],
+                Standing::Withdrawn => continue,
+            };
             self.add(slot, fact, draft, &mut misses);
         }
         let [normal, demoted] = drafts;

@@ -68,7 +68,8 @@ impl Gateways {
     }
     /// The word that serves.
     pub(crate) fn first(&self, key: &GatewayKey, shards: &Shards) -> Option<Shared<Gateway>> {
-        let claim = |f: &GatewayFact| shards.get(f.shard).map(|info| info.claim(None, &key.object));
+        let served = |f: &GatewayFact| shards.get(f.shard).filter(|info| info.is_served());
+        let claim = |f: &GatewayFact| served(f).map(|info| info.claim(None, &key.object));
         let ranked = self.said.get(key)?.iter().filter_map(|f| Some((claim(f)?, f)));
         let first = ranked.min_by(|(a, _), (b, _)| a.order(b))?;
         Some(Shared::from(Arc::clone(&first.1.gateway)))

@@ -46,6 +46,10 @@ pub(crate) struct ShardInfo {
 }
 
 impl ShardInfo {
+    /// Whether it is served at all.
+    pub(crate) fn is_served(&self) -> bool {
+        self.standing != Standing::Withdrawn
+    }
     /// The claim of one of its objects.
     pub(crate) fn claim<'a>(&'a self, created: Option<Timestamp>, object: &'a ObjectId) -> Claim<'a> {
         Claim { shard: &self.shard, rank: self.rank, created, object, joined: false }

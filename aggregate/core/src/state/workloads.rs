@@ -78,6 +78,7 @@ impl Workloads {
         self.slots.get_mut(id.0 as usize)?.as_deref_mut()
     }
     /// Every workload, by key.
+    #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (WorkloadId, &WorkloadSlot)> {
         self.ids.values().filter_map(|&id| Some((id, self.get(id)?)))
     }

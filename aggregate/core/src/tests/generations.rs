@@ -2,10 +2,11 @@
 
 use super::mk::*;
 use std::sync::Arc;
+use std::time::Duration;
 use tributary_model::{
-    Basis, CollectionKind, Completeness, Delta, EndEvidence, Evidence, Fact, Fingerprint, Freshness,
-    Generation, ListRecord, ListResult, Mono, Namespace, Provider, Record, SourceState, SourceStatus,
-    Standing, Visibility, Withheld,
+    Basis, CollectionKind, Completeness, Declaration, Delta, EndEvidence, Evidence, Fact, Fingerprint,
+    Freshness, Generation, ListRecord, ListResult, Mono, Namespace, Provider, Record, SourceState,
+    SourceStatus, StalePolicy, Standing, Visibility, Withheld,
 };
 
 fn pay(endpoints: &str) -> [tributary_model::Fact; 2] {
@@ -272,6 +273,45 @@ fn a_weaker_run_waits_until_the_served_one_fails_or_an_operator_accepts_it() {
     assert_eq!(world.in_force("file"), shadow);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
     assert!(!world.core.accept(Mono(801), &mk_name("file")).0, "there is nothing left to accept");
+}
+
+#[test]
+fn a_stale_scope_is_served_as_its_policy_says_until_it_is_followed_again() {
+    let table = [
+        (StalePolicy::Hold, Some(Standing::Normal)),
+        (StalePolicy::Degrade(Duration::from_secs(60)), Some(Standing::Demoted)),
+        (StalePolicy::Withdraw(Duration::from_secs(60)), None),
+    ];
+    for (policy, then) in table {
+        let mut world = World::with(&[mk_spec("file", Provider::ServiceEntry).when_stale(policy)]);
+        let selecting = Declaration { selector: Some(mk_selector("app=pay")), ..mk_decl("sel", "80 http") };
+        let more = [mk_service("shop/sel.shop", selecting), mk_workload("w", "10.0.0.5", "app=pay")];
+        world.lists("file", pay("10.0.0.1:http=80").into_iter().chain(more));
+        let standing = |world: &mut World, service: &str| {
+            let view = world.view(service)?;
+            view.ports[0].endpoints.facts.sources.first().map(|source| source.standing)
+        };
+        world.core.fail(Mono(1_000), &mk_name("file"), &"401".into());
+        world.core.tick(Mono(60_000));
+        assert_eq!(
+            standing(&mut world, "shop/pay.shop"),
+            Some(Standing::Normal),
+            "{policy:?}: it is not due"
+        );
+        if policy != StalePolicy::Hold {
+            assert_eq!(world.core.next_tick(), Some(Mono(61_000)));
+        }
+        let turn = world.core.tick(Mono(61_000));
+        for service in ["shop/pay.shop", "shop/sel.shop"] {
+            assert_eq!(standing(&mut world, service), then, "{policy:?}");
+        }
+        assert_eq!(turn.urgent, policy != StalePolicy::Hold);
+        assert!(fact_records(&turn).is_empty(), "the journal keeps what the policy hides");
+        world.now = 62_000;
+        world.restart("file");
+        world.lists("file", pay("10.0.0.1:http=80"));
+        assert_eq!(standing(&mut world, "shop/pay.shop"), Some(Standing::Normal), "{policy:?}: it is back");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use tributary_model::{
     Problem, Record, RegistrySpec, SourceState, SourceStatus, Withheld,
 };
 
+use super::journal::Journal;
 use super::mk::*;
 use super::naive::{Facts, answer, read};
 use super::properties::{REGISTRIES, any_fact, mk_specs};
@@ -177,25 +178,29 @@ proptest! {
 
     #[test]
     fn a_journal_of_the_records_restores_what_is_held(acts in proptest::collection::vec(any_act(), 1..30)) {
-        let mut world = World::with(&mk_specs_that_confirm());
-        let mut journal = Facts::new();
-        for one in acts {
-            for record in act(&mut world, one) {
-                let index = |name: &tributary_model::RegistryName| {
-                    REGISTRIES.iter().position(|r| *r == name.as_str()).unwrap()
-                };
-                match record {
-                    Record::Put(name, _, fact) => {
-                        journal.insert((index(&name), fact.item()), fact);
-                    }
-                    Record::Drop(name, key, _) => {
-                        journal.remove(&(index(&name), key.item));
-                    }
-                    _ => {}
-                }
-            }
-            prop_assert_eq!(&journal, &facts(&world));
+        let specs = mk_specs_that_confirm();
+        let (mut world, mut journal) = (World::default(), Journal::default());
+        for spec in &specs {
+            world.joins(spec);
+            let order = world.order(spec.id.name.as_str());
+            journal.take(world.core.serve(Mono(1), &order).unwrap().0.records);
         }
+        for one in acts {
+            journal.take(act(&mut world, one));
+            let wrong = journal.miscounted();
+            prop_assert!(wrong.is_empty(), "{:?}", wrong);
+            for spec in &specs {
+                let puts = |records: Vec<Record>| -> Vec<Record> {
+                    records.into_iter().filter(|record| matches!(record, Record::Put(..))).collect()
+                };
+                let (snapshot, last) = world.core.snapshot(&spec.id.name, None, usize::MAX);
+                prop_assert!(last);
+                prop_assert_eq!(puts(snapshot), puts(journal.records(&spec.id.name)));
+            }
+        }
+        let mut restored = journal.restored(&specs);
+        prop_assert_eq!(facts(&restored), facts(&world));
+        prop_assert_eq!(read(&restored.catalog()), read(&world.catalog()));
     }
 
     #[test]

@@ -1,0 +1,83 @@
+//! What a registry serves, slice by slice, for a journal that has lost it.
+
+use std::collections::BTreeSet;
+
+use tributary_model::{CollectionKind, HoldRecord, Item, Key, ProblemRecord, Record, RegistryName, Scope};
+
+use super::Core;
+use crate::ledger::Scoped;
+use crate::state::shards::ShardId;
+
+impl Core {
+    /// The records of at most `most` facts of a registry that come after a key, in the order of keys,
+    /// and whether they are the last. The first slice begins with identity, lists and problems, the
+    /// last ends with holds. Facts that change between two slices reach the journal as ordinary records.
+    #[must_use]
+    pub fn snapshot(&self, name: &RegistryName, after: Option<&Key>, most: usize) -> (Vec<Record>, bool) {
+        let Some(registry) = self.registries.get(name) else { return (Vec::new(), true) };
+        let mut out = Vec::new();
+        if after.is_none() {
+            out.extend(
+                registry.ledger.identity.clone().map(|identity| Record::Identity(name.clone(), identity)),
+            );
+            out.extend(self.state.list_records(registry));
+            for (scope, scoped) in &registry.ledger.scopes {
+                out.extend(scoped.problems.iter().map(|problem| problem_record(name, scope, problem)));
+            }
+        }
+        let keys = self.keys_after(name, after, most.saturating_add(1));
+        let last = keys.len() <= most;
+        for key in keys.into_iter().take(most) {
+            let shard = self.state.world.shards.find(name, &key.scope);
+            if let Some(fact) = shard.and_then(|shard| self.state.fact(shard, &key.item)) {
+                out.push(Record::Put(name.clone(), key.scope, fact));
+            }
+        }
+        if last {
+            out.extend(self.hold_records(name));
+        }
+        (out, last)
+    }
+
+    /// The keys of facts that are served of a registry and come after a key; of waiting ones there is no record.
+    fn keys_after(&self, name: &RegistryName, after: Option<&Key>, most: usize) -> Vec<Key> {
+        let Some(registry) = self.registries.get(name) else { return Vec::new() };
+        let mut out = Vec::new();
+        for (scope, scoped) in &registry.ledger.scopes {
+            if out.len() >= most || after.is_some_and(|after| *scope < after.scope) {
+                continue;
+            }
+            let shard = self.state.world.shards.find(name, scope);
+            let own = after.filter(|after| after.scope == *scope).map(|after| &after.item);
+            let items = self.items(shard, scoped);
+            let rest = items.into_iter().filter(|item| own.is_none_or(|own| item > own));
+            out.extend(rest.take(most - out.len()).map(|item| Key { scope: scope.clone(), item }));
+        }
+        out
+    }
+
+    /// Facts that are reported, and those whose removal is held, in order.
+    fn items(&self, shard: Option<ShardId>, scoped: &Scoped) -> BTreeSet<Item> {
+        let held = shard.map(|shard| self.state.guard.of_shard(shard)).unwrap_or_default();
+        let facts = CollectionKind::ALL.into_iter().flat_map(|kind| scoped.tables.iter(kind));
+        let reported = facts.map(|(fact, _)| fact.item()).filter(|item| !matches!(item, Item::Waiting(_)));
+        reported.chain(held).collect()
+    }
+
+    fn hold_records(&self, name: &RegistryName) -> Vec<Record> {
+        let of = |(shard, item): &(ShardId, Item)| {
+            let (registry, scope) = self.state.place_of(*shard)?;
+            (registry == *name).then(|| Key { scope, item: item.clone() })
+        };
+        let holds = self.state.guard.holds().filter_map(|(key, hold)| Some((of(key)?, hold)));
+        let record = |(key, hold): (Key, &crate::removal::Hold)| {
+            let hold = HoldRecord { since: hold.since, reason: hold.reason.into() };
+            Record::Hold(name.clone(), key, Some(hold))
+        };
+        holds.map(record).collect()
+    }
+}
+
+fn problem_record(name: &RegistryName, scope: &Scope, problem: &ProblemRecord) -> Record {
+    Record::Problem(name.clone(), scope.clone(), problem.object.id.clone(), Some(problem.clone()))
+}

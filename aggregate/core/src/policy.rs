@@ -1,0 +1,95 @@
+//! Staleness policies: what becomes of a scope whose source has not been followed for long.
+//!
+//! A phase of every turn, after facts were applied and before the catalog is built. `hold` is the
+//! default: what was reported stays served. Only an operator's choice serves a scope one priority
+//! lower or withdraws it, and both are undone as soon as the source is followed again. Facts stay in
+//! the ledger and in the journal either way.
+
+use tributary_model::{CollectionKind, Freshness, Item, Mono, RegistryName, Scope, StalePolicy, Standing};
+
+use crate::ledger::{Registries, Registry, Scoped};
+use crate::state::State;
+
+/// Since when a scope is stale: since the first of its collections is.
+fn stale_since(scoped: &Scoped) -> Option<Mono> {
+    let since = |kind| match scoped.list(kind).freshness {
+        Freshness::Stale { since, .. } => Some(since.0),
+        Freshness::Unknown | Freshness::Syncing | Freshness::Live => None,
+    };
+    CollectionKind::ALL.into_iter().filter_map(since).min()
+}
+
+/// How a scope is served now, and when time alone changes that.
+fn judge(registry: &Registry, scoped: &Scoped, now: Mono) -> (Standing, Option<Mono>) {
+    let usual = registry.face.standing;
+    let (after, then) = match registry.stale {
+        StalePolicy::Hold => return (usual, None),
+        StalePolicy::Degrade(after) => (after, Standing::Demoted),
+        StalePolicy::Withdraw(after) => (after, Standing::Withdrawn),
+    };
+    match stale_since(scoped).map(|since| since.plus(after)) {
+        Some(due) if due > now => (usual, Some(due)),
+        Some(_) => (usual.max(then), None),
+        None => (usual, None),
+    }
+}
+
+impl State {
+    /// Serves each scope as its registry's policy says by now.
+    pub(crate) fn apply_policies(&mut self, registries: &Registries) {
+        let now = self.now;
+        let due = self.policy_due.is_some_and(|due| due <= now);
+        let mut next = None;
+        for (name, registry) in registries {
+            let timed = registry.stale != StalePolicy::Hold;
+            if !self.dirty.registries.contains(name) && !(timed && (due || self.policy_due.is_some())) {
+                continue;
+            }
+            for (scope, scoped) in &registry.ledger.scopes {
+                let (standing, at) = judge(registry, scoped, now);
+                next = [next, at].into_iter().flatten().min();
+                self.serve_as(name, scope, scoped, standing);
+            }
+        }
+        self.policy_due = next;
+    }
+
+    fn serve_as(&mut self, name: &RegistryName, scope: &Scope, scoped: &Scoped, standing: Standing) {
+        let Some(shard) = self.world.shards.find(name, scope) else { return };
+        let Some(info) = self.world.shards.get_mut(shard) else { return };
+        let before = std::mem::replace(&mut info.standing, standing);
+        if before == standing {
+            return;
+        }
+        self.counters.sweeping.standing += 1;
+        self.dirty.registries.insert(name.clone());
+        self.dirty.urgent |= standing > before;
+        let held = self.guard.of_shard(shard);
+        let facts = CollectionKind::ALL.into_iter().flat_map(|kind| scoped.tables.iter(kind));
+        for item in facts.map(|(fact, _)| fact.item()).chain(held) {
+            self.touch(&item);
+        }
+    }
+
+    /// A fact did not change but is served otherwise.
+    fn touch(&mut self, item: &Item) {
+        match item {
+            Item::Service(key) => {
+                let service = self.hosts.get(&key.service);
+                let declarations = service.into_iter().flat_map(|s| &s.shards).flat_map(|s| &s.declarations);
+                for selector in declarations.filter_map(|declaration| declaration.selector) {
+                    self.world.selection.touch_selector(selector);
+                }
+                self.dirty.services.insert(key.service.clone());
+            }
+            Item::Group(key) => drop(self.dirty.services.insert(key.service.clone())),
+            Item::Workload(key) => {
+                self.touch_workload(key);
+                self.dirty.workloads.extend(self.world.workloads.id(key));
+            }
+            Item::Gateway(key) => drop(self.dirty.gateways.insert(key.clone())),
+            // without mesh-wide values services would be seen by more clients, so they are never withdrawn
+            Item::Settings | Item::Alias(_) | Item::Waiting(_) => {}
+        }
+    }
+}

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::{
-    Ask, Catalog, Changed, Code, Delta, Evidence, Mono, Record, Recorder, RegistryName, RegistrySpec,
+    Ask, Catalog, Changed, Code, Delta, Evidence, Mono, Record, Recorder, RegistryName, RegistrySpec, Scope,
     ServiceKey, Stamped, Standing,
 };
 
@@ -125,18 +125,30 @@ impl Core {
     }
 
     /// Gives back one registry's part of a journal, in one piece or several; lists before facts. What
-    /// it serves is stale until a run lists it.
-    pub fn restore(&mut self, now: Mono, name: &RegistryName, records: Vec<Record>) -> Turn {
+    /// it serves is stale until a run lists it. Where its source is configured otherwise now (`changed`),
+    /// its first run begins in a shadow.
+    pub fn restore(&mut self, now: Mono, name: &RegistryName, records: Vec<Record>, changed: bool) -> Turn {
         self.begin(now);
         if let Some(registry) = self.registries.get_mut(name) {
+            registry.moved |= changed;
             ingest::restore(registry, &mut self.state, records);
         }
-        // the journal has these records already
-        let records = std::mem::take(&mut self.state.dirty.records);
-        drop(records);
-        let mut turn = self.finish();
-        turn.records.clear();
-        turn
+        self.finish_unrecorded()
+    }
+
+    /// Takes back what was restored of a scope, as if the journal had not had it: unknown, not empty.
+    pub fn forget(&mut self, name: &RegistryName, scope: &Scope) -> Turn {
+        self.begin(self.state.now);
+        if let Some(registry) = self.registries.get_mut(name) {
+            ingest::forget(registry, &mut self.state, scope);
+        }
+        self.finish_unrecorded()
+    }
+
+    /// Ends a turn whose facts came from the journal, which need not take them again.
+    fn finish_unrecorded(&mut self) -> Turn {
+        let turn = self.finish();
+        Turn { records: Vec::new(), ..turn }
     }
 
     /// A registry's run failed: what it served stays, stale since now.

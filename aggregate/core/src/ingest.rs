@@ -120,6 +120,7 @@ fn adopt(registry: &mut Registry, state: &mut State) {
     ledger.end_take(scopes, now, &mut out);
     out.ask_again(now);
     registry.stranger = None;
+    registry.moved = false;
 }
 
 /// Takes a registry's part of a journal.
@@ -136,6 +137,13 @@ pub(crate) fn restore(registry: &mut Registry, state: &mut State, records: Vec<R
     for (key, since) in holds {
         out.hold(&key, since);
     }
+}
+
+/// Takes back what was restored of a scope.
+pub(crate) fn forget(registry: &mut Registry, state: &mut State, scope: &Scope) {
+    let (mut out, ledger, _) = registry.writer(state);
+    ledger.forget(scope, &mut out);
+    out.note();
 }
 
 /// Removes one kind of facts of a scope.

@@ -380,6 +380,15 @@ impl Ledger {
         out.note();
     }
 
+    /// A scope was restored and cannot be trusted: as if nothing had been reported of it.
+    pub(crate) fn forget(&mut self, scope: &Scope, out: &mut impl Output) {
+        let Some(scoped) = self.scopes.remove(scope) else { return };
+        for item in scoped.tables.items() {
+            out.remove(&Key { scope: scope.clone(), item }, &Evidence::Operator);
+        }
+        out.free(scope, &Evidence::Operator, Mono::default());
+    }
+
     /// An operator ends one kind of facts of a scope.
     pub(crate) fn end_part(
         &mut self,

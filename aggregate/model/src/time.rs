@@ -2,15 +2,19 @@
 
 use std::time::Duration;
 
-/// Running monotonic time since the process started, in milliseconds.
+/// Running monotonic time in milliseconds. A process's clock begins at [`Mono::START`], so that times
+/// before its start, which a journal restores, have numbers too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Mono(pub u64);
 
 impl Mono {
-    /// From a duration since the process started.
+    /// The time at which a process starts: about 35 years after zero.
+    pub const START: Self = Self(1 << 40);
+
+    /// From a duration since an origin of the caller's own.
     #[must_use]
-    pub fn from_elapsed(since_start: Duration) -> Self {
-        Self(u64::try_from(since_start.as_millis()).unwrap_or(u64::MAX))
+    pub fn from_elapsed(since_origin: Duration) -> Self {
+        Self(u64::try_from(since_origin.as_millis()).unwrap_or(u64::MAX))
     }
     /// How long ago `earlier` was; zero when it was not.
     #[must_use]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tributary_model::Mono;
 
-/// Running monotonic time since the process started.
+/// Running monotonic time.
 pub trait Clock: Send + Sync + 'static {
     /// The time now.
     fn now(&self) -> Mono;
@@ -18,7 +18,7 @@ pub struct ProcessClock {
 }
 
 impl ProcessClock {
-    /// Begins at zero.
+    /// Begins at [`Mono::START`].
     #[must_use]
     pub fn starting_now() -> Self {
         Self { start: tokio::time::Instant::now() }
@@ -27,7 +27,7 @@ impl ProcessClock {
 
 impl Clock for ProcessClock {
     fn now(&self) -> Mono {
-        Mono::from_elapsed(self.start.elapsed())
+        Mono::START.plus(self.start.elapsed())
     }
 }
 

@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tributary_model::RegistryName;
 use tributary_registry_api::{Clock, ProcessClock};
-use tributary_runtime::{DropRecords, Runtime, RuntimeConfig, StartRule};
+use tributary_runtime::{NoJournal, Runtime, RuntimeConfig, StartRule};
 
 use crate::admin::{Listener, Shared, Surface, router};
 use crate::config::model::RegistryConfig;
@@ -129,7 +129,7 @@ impl Bound {
         let clock: Arc<dyn Clock> = Arc::new(ProcessClock::starting_now());
         let fanout = self.app.xds.fanout();
         let runtime =
-            Runtime::start(runtime_config(&config), Arc::clone(&clock), fanout, Box::new(DropRecords));
+            Runtime::start(runtime_config(&config), Arc::clone(&clock), fanout, Box::new(NoJournal));
         let handle = runtime.handle();
         let (xds, sessions) = self.app.xds.start(self.xds, (&handle, &clock, epoch), &config);
         let heard = self.app.loaded.istio.clone();

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
-use tributary_core::{Core, RunOrder, Turn};
-use tributary_model::{Catalog, Evidence, Generation, Key, RegistryName, RegistrySpec};
+use tributary_core::{Core, EndPlan, RunOrder, Turn};
+use tributary_model::{
+    Catalog, CollectionKind, Evidence, Generation, Key, Record, RegistryName, RegistrySpec, Scope,
+};
 use tributary_registry_api::{Clock, Inlet, Membership, RegistryFactory, Run, Wake, inlet};
 
 use crate::board::{Board, Catalogs};
@@ -92,6 +94,50 @@ impl Handle {
         };
         self.orders.send(Order::Visit(Box::new(visit))).await.map_err(|_| Stopped)?;
         answer.await.map_err(|_| Stopped)
+    }
+    /// Gives back a part of what a journal kept of a registry, before its first run. The registry becomes known to
+    /// the core; it joins with [`Handle::join`] as always. `changed` says that its source is configured otherwise now.
+    pub async fn restore(
+        &self,
+        spec: RegistrySpec,
+        records: Vec<Record>,
+        changed: bool,
+    ) -> Result<(), SupervisorError> {
+        let now = self.clock.now();
+        let restored = self.command(move |core| {
+            let joined = core.join(&spec);
+            let turn = core.restore(now, &spec.id.name, records, changed);
+            (joined.map(drop), turn)
+        });
+        Ok(restored.await??)
+    }
+    /// Takes back what was restored of a scope, as if the journal had not had it.
+    pub async fn forget(&self, registry: RegistryName, scope: Scope) -> Result<(), Stopped> {
+        self.command(move |core| ((), core.forget(&registry, &scope))).await
+    }
+    /// Everything that a journal kept has been given back. A server that had been ready is ready once that is
+    /// published.
+    pub async fn restored(&self, was_ready: bool) -> Result<(), Stopped> {
+        self.orders.send(Order::Restored { was_ready }).await.map_err(|_| Stopped)
+    }
+    /// Takes a run that may read less, or whose source is another one, because an operator says so.
+    pub async fn accept(&self, registry: RegistryName) -> Result<bool, Stopped> {
+        let now = self.clock.now();
+        self.command(move |core| core.accept(now, &registry)).await
+    }
+    /// Ends a registry's facts, those of a scope, or those of a kind in it; what ended.
+    pub async fn end(
+        &self,
+        registry: RegistryName,
+        scope: Option<Scope>,
+        kind: Option<CollectionKind>,
+    ) -> Result<Vec<EndPlan>, Stopped> {
+        let now = self.clock.now();
+        self.command(move |core| {
+            let plan = core.end_plan(&registry, scope.as_ref(), kind);
+            (plan, core.end(now, &registry, scope.as_ref(), kind))
+        })
+        .await
     }
     /// Whether it is known which registries there are; until then no catalog is complete.
     pub async fn set_membership_known(&self, known: bool) -> Result<(), Stopped> {

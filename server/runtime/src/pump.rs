@@ -23,8 +23,8 @@ use tributary_registry_api::{Clock, Wake};
 use crate::board::Board;
 use crate::counters::RuntimeCounters;
 use crate::fanout::Fanout;
+use crate::journal::{JournalSink, SnapshotRequest};
 use crate::readiness::{Readiness, StartFacts, StartRule};
-use crate::runtime::RecordSink;
 use feeds::{Feeds, Slice};
 pub(crate) use orders::Order;
 use pace::Pace;
@@ -44,7 +44,7 @@ pub(crate) struct Pump {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) wake: Wake,
     pub(crate) orders: mpsc::Receiver<Order>,
-    pub(crate) records: Box<dyn RecordSink>,
+    pub(crate) journal: Box<dyn JournalSink>,
     pub(crate) counters: Arc<RuntimeCounters>,
     pub(crate) rule: StartRule,
     pub(crate) start: StartFacts,
@@ -71,6 +71,7 @@ impl Pump {
                 self.pass_time();
                 self.publish_if_due();
             }
+            self.refill_journal();
         }
     }
 
@@ -108,6 +109,15 @@ impl Pump {
 
     fn is_busy(&self) -> bool {
         self.board.is_busy() || self.fanout.is_writing()
+    }
+
+    /// Gives the journal one slice of what it has lost, so that other work comes between.
+    fn refill_journal(&mut self) {
+        if let Some(SnapshotRequest { registry, after, most }) = self.journal.wanted() {
+            let (records, last) = self.core.snapshot(&registry, after.as_ref(), most);
+            self.journal.slice(&registry, records, last);
+            self.wake.notify_one();
+        }
     }
 
     fn carry_out_waiting(&mut self) {
@@ -155,7 +165,7 @@ impl Pump {
         }
         if !records.is_empty() {
             RuntimeCounters::add(&self.counters.records, records.len());
-            self.records.record(records);
+            self.journal.record(records);
         }
         if changed.registries {
             self.adopt();
@@ -220,6 +230,9 @@ impl Pump {
         }
         let judged = self.rule.judge(&self.start, now, &before);
         if judged != before {
+            if judged.is_ready() && !before.is_ready() {
+                self.journal.ready();
+            }
             self.readiness.send_replace(judged);
         }
     }

@@ -95,9 +95,9 @@ impl StartRule {
     #[must_use]
     pub fn deadline(&self, facts: &StartFacts) -> Option<Mono> {
         let from = match &self.config_cluster {
-            Some(name) if facts.left.contains(name) => Mono(0),
+            Some(name) if facts.left.contains(name) => Mono::START,
             Some(_) => facts.config_synced?,
-            None => Mono(0),
+            None => Mono::START,
         };
         Some(from.plus(self.first_sync_timeout?))
     }
@@ -109,6 +109,10 @@ mod tests {
 
     fn name(text: &str) -> RegistryName {
         RegistryName::new(text).unwrap()
+    }
+
+    fn at(millis: u64) -> Mono {
+        Mono::START.plus(Duration::from_millis(millis))
     }
 
     fn mk_rule(known: &[&str], config: Option<&str>) -> StartRule {
@@ -124,7 +128,7 @@ mod tests {
     }
 
     fn judged(rule: &StartRule, facts: &StartFacts, seconds: u64) -> Readiness {
-        rule.judge(facts, Mono(seconds * 1000), &Readiness::default())
+        rule.judge(facts, at(seconds * 1000), &Readiness::default())
     }
 
     #[test]
@@ -153,7 +157,7 @@ mod tests {
     fn the_config_cluster_has_no_timeout_and_starts_that_of_the_others() {
         let rule = mk_rule(&["config", "b"], Some("config"));
         assert!(!judged(&rule, &mk_facts(&[]), 1_000_000).is_ready());
-        let facts = StartFacts { config_synced: Some(Mono(100_000)), ..mk_facts(&["config"]) };
+        let facts = StartFacts { config_synced: Some(at(100_000)), ..mk_facts(&["config"]) };
         assert!(!judged(&rule, &facts, 129).is_ready());
         assert!(judged(&rule, &facts, 130).is_ready());
     }

@@ -7,13 +7,14 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tributary_core::{Core, CoreConfig};
-use tributary_model::{Changed, Observed, Record};
+use tributary_model::{Changed, Observed};
 use tributary_registry_api::{BackoffPolicy, Clock, Wake};
 
 use crate::board::Board;
 use crate::counters::RuntimeCounters;
 use crate::fanout::{Fanout, FanoutTask};
 use crate::handle::Handle;
+use crate::journal::JournalSink;
 use crate::pump::Pump;
 use crate::pump::feeds::Feeds;
 use crate::pump::pace::{Pace, PacePolicy};
@@ -23,20 +24,6 @@ use crate::supervisor::{Supervisor, SupervisorConfig};
 
 /// Orders that may wait for the pump.
 const MOST_ORDERS: usize = 1024;
-
-/// Takes accepted changes, for the journal. Called by the owner of the core: must not block.
-pub trait RecordSink: Send + 'static {
-    /// Changes in the order in which they were accepted.
-    fn record(&mut self, records: Vec<Record>);
-}
-
-/// Keeps no journal.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct DropRecords;
-
-impl RecordSink for DropRecords {
-    fn record(&mut self, _: Vec<Record>) {}
-}
 
 /// What a runtime is started with.
 #[derive(Debug, Clone)]
@@ -85,7 +72,7 @@ impl Runtime {
         config: RuntimeConfig,
         clock: Arc<dyn Clock>,
         fanout: Arc<dyn Fanout>,
-        records: Box<dyn RecordSink>,
+        journal: Box<dyn JournalSink>,
     ) -> Self {
         let (board, wake, counters) =
             (Arc::new(Board::new()), Wake::default(), Arc::<RuntimeCounters>::default());
@@ -103,7 +90,7 @@ impl Runtime {
             clock: Arc::clone(&clock),
             wake: Arc::clone(&wake),
             orders: orders_end,
-            records,
+            journal,
             counters: Arc::clone(&counters),
             rule: config.start,
             start: StartFacts::default(),

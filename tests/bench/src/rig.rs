@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use tributary_model::{Catalog, Changed, Observed};
 use tributary_registry_api::ProcessClock;
-use tributary_runtime::{DropRecords, Fanout, Handle, Runtime, RuntimeConfig, Source};
+use tributary_runtime::{Fanout, Handle, NoJournal, Runtime, RuntimeConfig, Source};
 use tributary_suites::tls::Authority;
 use tributary_xds::answers::{CatalogAnswers, Kind};
 use tributary_xds::source::CatalogSource;
@@ -62,7 +62,7 @@ impl Rig {
             RuntimeConfig::default(),
             clock,
             Arc::new(Woken(later.clone())),
-            Box::new(DropRecords),
+            Box::new(NoJournal),
         );
         let handle = runtime.handle();
         let answers = Arc::new(CatalogAnswers::default());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tributary_model::{Catalog, Freshness, Hostname, RegistryName};
 use tributary_registry_api::{BackoffPolicy, ProcessClock};
-use tributary_runtime::{DropRecords, Handle, Runtime, RuntimeConfig, StartRule};
+use tributary_runtime::{Handle, NoJournal, Runtime, RuntimeConfig, StartRule};
 
 use crate::harness::{Act, Harness, Script, Service};
 use crate::tamper::{Crash, Tamper};
@@ -88,7 +88,7 @@ impl Stage {
         let backoff = BackoffPolicy { first: Duration::from_millis(100), ..BackoffPolicy::default() };
         let config = RuntimeConfig { start, backoff, ..RuntimeConfig::default() };
         let clock = Arc::new(ProcessClock::starting_now());
-        let runtime = Runtime::start(config, clock, witness.clone(), Box::new(DropRecords));
+        let runtime = Runtime::start(config, clock, witness.clone(), Box::new(NoJournal));
         Self {
             handle: runtime.handle(),
             runtime: Some(runtime),

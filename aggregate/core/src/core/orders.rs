@@ -60,7 +60,8 @@ impl Core {
         self.check(order)?;
         let known = self.registries.get(&order.spec.id.name);
         let holds = known.is_some_and(|known| !known.ledger.held_scopes().is_empty());
-        if holds && order.spec.restart == RestartMode::Shadow {
+        let in_shadow = order.spec.restart == RestartMode::Shadow || known.is_some_and(|known| known.moved);
+        if holds && in_shadow {
             let (turn, begun) = self.begin_shadows(now, std::slice::from_ref(order))?;
             return Ok((turn, begun.into_iter().next().unwrap_or_default()));
         }

@@ -53,6 +53,8 @@ pub(crate) struct Registry {
     pub(crate) shadow: Option<Shadow>,
     /// Another identity that the source of the served run reports; its updates are refused.
     pub(crate) stranger: Option<Fingerprint>,
+    /// Whether what is held came from a source that is configured otherwise now.
+    pub(crate) moved: bool,
     /// The take that has not ended, where it comes in slices.
     pub(crate) taking: Option<crate::ingest::Take>,
 }
@@ -68,6 +70,7 @@ impl Registry {
             ledger: Ledger::new(RESTORED),
             shadow: None,
             stranger: None,
+            moved: false,
             taking: None,
         }
     }

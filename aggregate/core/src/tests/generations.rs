@@ -158,7 +158,7 @@ fn restored_facts_are_stale_until_the_first_list_decides_about_them() {
     };
     let put = |fact: &Fact| Record::Put(mk_name("file"), mk_scope(SCOPE), fact.clone());
     let records = vec![list(KINDS[0], 2), list(KINDS[1], 1), put(&decl), put(&group), put(&gone)];
-    let turn = world.core.restore(Mono(50), &mk_name("file"), records);
+    let turn = world.core.restore(Mono(50), &mk_name("file"), records, false);
     assert!(turn.records.is_empty(), "the journal has them already");
     assert!(world.catalog().complete, "last-known-good is known");
     let Freshness::Stale { since, .. } = freshness(&mut world, KINDS[0]) else { panic!("not stale") };

@@ -72,7 +72,7 @@ impl Journal {
         let mut world = World::default();
         for spec in specs {
             world.joins(spec);
-            world.core.restore(Mono(1 << 40), &spec.id.name, self.records(&spec.id.name));
+            world.core.restore(Mono(1 << 40), &spec.id.name, self.records(&spec.id.name), false);
         }
         world
     }

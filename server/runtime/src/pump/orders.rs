@@ -26,6 +26,8 @@ pub(crate) enum Order {
     Ended { name: RegistryName, generation: Generation, why: Arc<str> },
     /// A registry is no member any more.
     Leave { name: RegistryName, evidence: Evidence, reply: oneshot::Sender<()> },
+    /// What a journal kept was given back; whether that server had been ready.
+    Restored { was_ready: bool },
     /// Somebody looks, or an operator's command.
     Visit(Box<dyn FnOnce(&mut Core) -> Turn + Send>),
 }
@@ -45,6 +47,7 @@ impl Pump {
                 self.leave(&name, &evidence);
                 let _ = reply.send(());
             }
+            Order::Restored { was_ready } => self.start.restored |= was_ready,
             Order::Visit(visit) => {
                 let turn = visit(&mut self.core);
                 self.take(turn, self.clock.now());

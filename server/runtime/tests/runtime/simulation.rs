@@ -13,7 +13,7 @@ use tributary_conformance::tamper::{Crash, Tamper};
 use tributary_conformance::{Act, Witness, served};
 use tributary_model::Hostname;
 use tributary_registry_api::{BackoffPolicy, Chance, ProcessClock, SplitMix};
-use tributary_runtime::{DropRecords, Handle, Runtime, RuntimeConfig};
+use tributary_runtime::{Handle, NoJournal, Runtime, RuntimeConfig};
 
 use crate::support::mk_memory;
 
@@ -96,7 +96,7 @@ async fn play(seed: u64) {
     let backoff = BackoffPolicy { first: Duration::from_millis(50), ..BackoffPolicy::default() };
     let config = RuntimeConfig { seed, backoff, ..RuntimeConfig::default() };
     let clock = Arc::new(ProcessClock::starting_now());
-    let runtime = Runtime::start(config, clock, witness.clone(), Box::new(DropRecords));
+    let runtime = Runtime::start(config, clock, witness.clone(), Box::new(NoJournal));
     let sources: Vec<MemorySource> = REGISTRIES.iter().map(|_| MemorySource::default()).collect();
     let (tamper, handle) = (Tamper::new(), runtime.handle());
     for (name, source) in REGISTRIES.iter().zip(&sources) {

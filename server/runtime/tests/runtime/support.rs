@@ -16,7 +16,7 @@ use tributary_registry_api::{
     CancellationToken, Clock, ProcessClock, Registry, RegistryError, RegistryFactory, RegistryIo,
     RegistrySpec,
 };
-use tributary_runtime::{DropRecords, Fanout, Handle, Runtime, RuntimeConfig};
+use tributary_runtime::{Fanout, Handle, NoJournal, Runtime, RuntimeConfig};
 
 /// What a fan-out was told, and when.
 #[derive(Debug, Clone)]
@@ -87,7 +87,7 @@ pub(crate) fn mk_server(config: RuntimeConfig) -> Server {
         writing_until: Mutex::new(Mono(0)),
         panics: Mutex::new(0),
     });
-    let runtime = Runtime::start(config, Arc::new(clock), log.clone(), Box::new(DropRecords));
+    let runtime = Runtime::start(config, Arc::new(clock), log.clone(), Box::new(NoJournal));
     Server { handle: runtime.handle(), runtime, log, clock }
 }
 

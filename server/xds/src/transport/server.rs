@@ -81,10 +81,10 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn now(&self) -> Mono {
-        Mono::from_elapsed(self.epoch.elapsed())
+        Mono::START.plus(self.epoch.elapsed())
     }
     pub(crate) fn instant(&self, at: Mono) -> Instant {
-        self.epoch + Duration::from_millis(at.0)
+        self.epoch + at.since(Mono::START)
     }
     /// Up to this long, by chance.
     pub(crate) fn jitter(&self, up_to: Duration) -> Duration {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tributary_consul::{ConsulConfig, ConsulFactory};
 use tributary_model::{Catalog, Changed, ClusterId, Health, Observed, RegistryName};
 use tributary_registry_api::ProcessClock;
-use tributary_runtime::{DropRecords, Fanout, Handle, Runtime, RuntimeConfig, StartRule};
+use tributary_runtime::{Fanout, Handle, NoJournal, Runtime, RuntimeConfig, StartRule};
 
 use super::process::Flips;
 use crate::changes::unix_nanos;
@@ -53,7 +53,7 @@ impl Follower {
         let config = RuntimeConfig { start, ..RuntimeConfig::default() };
         let seen = Arc::new(Seen::default());
         let clock = Arc::new(ProcessClock::starting_now());
-        let runtime = Runtime::start(config, clock, Arc::<Seen>::clone(&seen), Box::new(DropRecords));
+        let runtime = Runtime::start(config, clock, Arc::<Seen>::clone(&seen), Box::new(NoJournal));
         let handle = runtime.handle();
         let begun = Instant::now();
         handle.join(Arc::new(factory)).await?;

@@ -163,6 +163,11 @@ impl Code {
         let at = Self::TABLE.partition_point(|row| row.number < self.0);
         Self::TABLE[at]
     }
+    /// The code of that number, for numbers that come from a file; `None` where the table has none.
+    #[must_use]
+    pub fn from_number(number: u16) -> Option<Self> {
+        Self::TABLE.binary_search_by_key(&number, |row| row.number).ok().map(|_| Self(number))
+    }
     /// Its number.
     #[must_use]
     pub const fn number(self) -> u16 {
@@ -193,6 +198,13 @@ mod tests {
     fn the_table_is_sorted_and_without_doubles() {
         assert!(Code::TABLE.windows(2).all(|w| w[0].number < w[1].number));
         assert!(Code::TABLE.iter().all(|row| !row.title.is_empty() && !row.next.is_empty()));
+    }
+
+    #[test]
+    fn number_outside_the_table_is_no_code() {
+        assert_eq!(Code::from_number(401), Some(Code::PORT_CONFLICT));
+        assert_eq!(Code::from_number(0), None);
+        assert_eq!(Code::from_number(9999), None);
     }
 
     #[test]

@@ -111,6 +111,14 @@ impl Labels {
     pub fn is_layered(&self) -> bool {
         matches!(self.0.as_deref(), Some(Set::Layers { .. }))
     }
+    /// The upper and the lower set of labels that lie in layers, so that each can be stored once.
+    #[must_use]
+    pub fn split(&self) -> Option<(&Self, &Self)> {
+        match self.0.as_deref() {
+            Some(Set::Layers { upper, lower }) => Some((upper, lower)),
+            _ => None,
+        }
+    }
     /// Whether both are one set in memory, for those who answer for what is shared.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
@@ -241,6 +249,15 @@ mod tests {
             }
             proptest::prop_assert!(layered.pairs().is_sorted());
         }
+    }
+
+    #[test]
+    fn layers_split_into_the_sets_that_they_were_made_of() {
+        let (upper, lower) = (labels(&[("a", "1")]), labels(&[("a", "0"), ("b", "2")]));
+        let layered = upper.over(&lower);
+        let (above, below) = layered.split().unwrap();
+        assert!(above.is_same(&upper) && below.is_same(&lower));
+        assert!(upper.split().is_none());
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub struct Crate {
 }
 
 /// Product crates and the crates of ours that each may use.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("tributary-model", &[]),
     ("tributary-core", &["tributary-model"]),
     ("tributary-answer", &["tributary-model"]),
@@ -32,6 +32,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("tributary-service-entry", &["tributary-model", "tributary-registry-api", "tributary-kube-client"]),
     ("tributary-proto", &[]),
     ("tributary-xds", &["tributary-model", "tributary-answer", "tributary-proto"]),
+    ("tributary-journal", &["tributary-model"]),
     ("tributary-runtime", &["tributary-model", "tributary-core", "tributary-registry-api"]),
 ];
 

@@ -1,0 +1,39 @@
+//! Numbers of the variants of plain enums: part of the format.
+//!
+//! Called by the codecs of the kinds. A number is never given another meaning; a variant that an older
+//! release does not know is a fault there, never a guess.
+
+use tributary_model::{
+    CollectionKind, Health, ListResult, MergeByName, Part, Protocol, TrafficDistribution, WorkloadKind,
+};
+
+use super::Fault;
+
+macro_rules! codes {
+    ($($write:ident $read:ident $type:ident $what:literal { $($code:literal $variant:ident)* })*) => {$(
+        /// The number of a variant.
+        pub(crate) const fn $write(value: $type) -> u64 {
+            match value { $($type::$variant => $code,)* }
+        }
+        /// The variant of a number.
+        pub(crate) const fn $read(code: u64) -> Result<$type, Fault> {
+            match code { $($code => Ok($type::$variant),)* _ => Err(Fault::Unknown($what)) }
+        }
+    )*};
+}
+
+codes! {
+    collection read_collection CollectionKind "collection" {
+        1 Services 2 Groups 3 Workloads 4 Gateways 5 Settings
+    }
+    health read_health Health "health" { 0 Healthy 1 Draining 2 Unhealthy 3 Terminating }
+    list_result read_list_result ListResult "result of a list" { 1 Withheld 2 Partial 3 Filtered 4 Complete }
+    merge read_merge MergeByName "way to merge by name" { 0 Off 1 Report 2 On }
+    declared_part read_declared_part Part "part of a service" { 0 Whole 1 Offer 2 Import }
+    protocol read_protocol Protocol "protocol" {
+        0 Unspecified 1 Http 2 Http2 3 Grpc 4 GrpcWeb 5 HttpProxy 6 Https 7 Tls 8 Tcp 9 Udp 10 Mongo 11 Redis
+        12 Mysql
+    }
+    traffic read_traffic TrafficDistribution "traffic distribution" { 0 Any 1 SameZone 2 SameNode }
+    workload read_workload WorkloadKind "kind of workload" { 0 Pod 1 Entry 2 Instance }
+}

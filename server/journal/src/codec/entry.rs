@@ -1,0 +1,317 @@
+//! What one record of the journal is about, and its key on disk.
+//!
+//! Called by the writer and by the restore. On disk a key is the registry, the scope, the kind of record
+//! and the item, in this order: all of a registry, and all of a scope, is one range. Keys are
+//! registry-independent and canonical: one thing has one key.
+
+use tributary_model::object::intern_kind;
+use tributary_model::{
+    CollectionKind, DeclKey, Evidence, Fact, Fingerprint, GatewayKey, GroupKey, HoldRecord, Item, ListRecord,
+    Mono, ObjectId, ProblemRecord, RegistryName, Scope, ServiceKey, WorkloadName,
+};
+
+use super::Fault;
+use super::codes;
+use super::decode::Decoder;
+use super::preset::{self, PRESET};
+use super::wire::{Fields, Value, put_bytes, put_int};
+
+/// What is stored within a scope, or (the header) once a registry.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum EntryKey {
+    /// The registry itself; its scope is empty on disk.
+    Header,
+    /// That the scope ended.
+    Ended,
+    /// State of a collection.
+    List(CollectionKind),
+    /// A fact.
+    Fact(Item),
+    /// A bad object.
+    Problem(ObjectId),
+    /// A held removal.
+    Hold(Item),
+}
+
+/// The value beside an [`EntryKey`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum EntryValue {
+    /// The registry itself.
+    Header(Header),
+    /// Why and when the scope ended.
+    Ended(Evidence, Mono),
+    /// State of a collection.
+    List(ListRecord),
+    /// A fact.
+    Fact(Fact),
+    /// A bad object.
+    Problem(ProblemRecord),
+    /// A held removal.
+    Hold(HoldRecord),
+}
+
+/// What is stored once a registry.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Header {
+    /// Whether all that the owner holds of the registry is in the journal.
+    pub(crate) whole: bool,
+    /// The pinned identity of the source.
+    pub(crate) identity: Option<Fingerprint>,
+}
+
+/// Numbers of the kinds of records: part of the format, and the order within a scope.
+pub(crate) mod kind {
+    /// See [`super::EntryKey::Header`].
+    pub(crate) const HEADER: u8 = 1;
+    /// See [`super::EntryKey::Ended`].
+    pub(crate) const ENDED: u8 = 2;
+    /// See [`super::EntryKey::List`].
+    pub(crate) const LIST: u8 = 3;
+    /// Declarations.
+    pub(crate) const SERVICE: u8 = 10;
+    /// Endpoints.
+    pub(crate) const GROUP: u8 = 11;
+    /// Workloads.
+    pub(crate) const WORKLOAD: u8 = 12;
+    /// Gateways.
+    pub(crate) const GATEWAY: u8 = 13;
+    /// Mesh-wide values.
+    pub(crate) const SETTINGS: u8 = 14;
+    /// Joined names.
+    pub(crate) const ALIAS: u8 = 15;
+    /// See [`super::EntryKey::Problem`].
+    pub(crate) const PROBLEM: u8 = 30;
+    /// See [`super::EntryKey::Hold`].
+    pub(crate) const HOLD: u8 = 31;
+}
+
+/// Where all keys of a registry start.
+pub(crate) fn registry_prefix(registry: &RegistryName) -> Vec<u8> {
+    let mut out = registry.as_str().as_bytes().to_vec();
+    out.push(0);
+    out
+}
+
+/// Where all keys of a scope start.
+pub(crate) fn scope_prefix(registry: &RegistryName, scope: Option<&Scope>) -> Vec<u8> {
+    let mut out = registry_prefix(registry);
+    out.extend_from_slice(scope.map_or("", Scope::as_str).as_bytes());
+    out.push(0);
+    out
+}
+
+/// Adds what tells a record apart within its scope. Nothing is added for waiting addresses, which are not kept.
+pub(crate) fn put_entry_key(out: &mut Vec<u8>, key: &EntryKey) -> Option<()> {
+    match key {
+        EntryKey::Header => out.push(kind::HEADER),
+        EntryKey::Ended => out.push(kind::ENDED),
+        EntryKey::List(of) => out.extend_from_slice(&[kind::LIST, codes::collection(*of) as u8]),
+        EntryKey::Fact(item) => put_item(out, item)?,
+        EntryKey::Problem(object) => {
+            out.push(kind::PROBLEM);
+            put_object(out, 1, object, None);
+        }
+        EntryKey::Hold(item) => {
+            out.push(kind::HOLD);
+            put_item(out, item)?;
+        }
+    }
+    Some(())
+}
+
+fn put_item(out: &mut Vec<u8>, item: &Item) -> Option<()> {
+    match item {
+        Item::Service(key) => {
+            out.push(kind::SERVICE);
+            put_service(out, &key.service);
+            put_object(out, 3, &key.object, Some(("", key.service.namespace.as_str(), "")));
+        }
+        Item::Group(key) => {
+            out.push(kind::GROUP);
+            put_service(out, &key.service);
+            let of = &key.declaration;
+            put_object(out, 3, of, Some(("", key.service.namespace.as_str(), "")));
+            put_object(out, 6, &key.object, Some((of.kind, &of.namespace, &of.name)));
+            if key.bucket != 0 {
+                put_int(out, 9, key.bucket.into());
+            }
+        }
+        Item::Workload(key) => {
+            out.push(kind::WORKLOAD);
+            put_text(out, 1, key.namespace.as_str());
+            put_int(out, 2, codes::workload(key.kind));
+            put_text(out, 3, &key.name);
+            put_text(out, 4, key.cluster.as_str());
+        }
+        Item::Gateway(key) => {
+            out.push(kind::GATEWAY);
+            put_text(out, 1, key.network.as_str());
+            put_text(out, 2, key.cluster.as_str());
+            put_object(out, 3, &key.object, None);
+            put_int(out, 6, key.index.into());
+        }
+        Item::Settings => out.push(kind::SETTINGS),
+        Item::Alias(host) => {
+            out.push(kind::ALIAS);
+            put_text(out, 1, host.as_str());
+        }
+        Item::Waiting(_) => return None,
+    }
+    Some(())
+}
+
+fn put_service(out: &mut Vec<u8>, service: &ServiceKey) {
+    put_text(out, 1, service.host.as_str());
+    put_text(out, 2, service.namespace.as_str());
+}
+
+fn put_object(out: &mut Vec<u8>, field: u32, object: &ObjectId, like: Option<(&str, &str, &str)>) {
+    let like = like.unwrap_or_default();
+    if object.kind != like.0 {
+        put_text(out, field, object.kind);
+    }
+    if *object.namespace != *like.1 {
+        put_text(out, field + 1, &object.namespace);
+    }
+    if *object.name != *like.2 {
+        put_text(out, field + 2, &object.name);
+    }
+}
+
+fn put_text(out: &mut Vec<u8>, field: u32, text: &str) {
+    match preset::index(text) {
+        Some(index) => put_int(out, field, index.into()),
+        None => put_bytes(out, field, text.as_bytes()),
+    }
+}
+
+/// Registry and scope of a key, and the rest of it; no scope for a header.
+pub(crate) fn split_key(key: &[u8]) -> Result<(&str, &str, &[u8]), Fault> {
+    let (registry, rest) = split_at_zero(key)?;
+    let (scope, rest) = split_at_zero(rest)?;
+    Ok((registry, scope, rest))
+}
+
+fn split_at_zero(bytes: &[u8]) -> Result<(&str, &[u8]), Fault> {
+    let end = bytes.iter().position(|&byte| byte == 0).ok_or(Fault::Truncated)?;
+    let text = std::str::from_utf8(&bytes[..end]).map_err(|_| Fault::Malformed("a key is not UTF-8"))?;
+    Ok((text, &bytes[end + 1..]))
+}
+
+/// The collection of facts with that kind of record.
+pub(crate) const fn collection_of(kind: u8) -> Option<CollectionKind> {
+    match kind {
+        kind::SERVICE => Some(CollectionKind::Services),
+        kind::GROUP => Some(CollectionKind::Groups),
+        kind::WORKLOAD => Some(CollectionKind::Workloads),
+        kind::GATEWAY => Some(CollectionKind::Gateways),
+        kind::SETTINGS | kind::ALIAS => Some(CollectionKind::Settings),
+        _ => None,
+    }
+}
+
+/// Reads what tells a record apart within its scope.
+pub(crate) fn read_entry_key(d: &mut Decoder, bytes: &[u8]) -> Result<EntryKey, Fault> {
+    let (&kind, rest) = bytes.split_first().ok_or(Fault::Truncated)?;
+    Ok(match kind {
+        kind::HEADER => EntryKey::Header,
+        kind::ENDED => EntryKey::Ended,
+        kind::LIST => {
+            let &[of] = rest else { return Err(Fault::Truncated) };
+            EntryKey::List(codes::read_collection(of.into())?)
+        }
+        kind::PROBLEM => EntryKey::Problem(Texts::read(d, rest)?.object(d, 1, None)?),
+        kind::HOLD => EntryKey::Hold(read_item(d, rest)?),
+        _ => EntryKey::Fact(read_item(d, bytes)?),
+    })
+}
+
+fn read_item(d: &mut Decoder, bytes: &[u8]) -> Result<Item, Fault> {
+    let (&kind, rest) = bytes.split_first().ok_or(Fault::Truncated)?;
+    let t = Texts::read(d, rest)?;
+    Ok(match kind {
+        kind::SERVICE => {
+            let service = t.service(d)?;
+            let object = t.object(d, 3, Some(("", service.namespace.as_str(), "")))?;
+            Item::Service(DeclKey { service, object })
+        }
+        kind::GROUP => {
+            let service = t.service(d)?;
+            let declaration = t.object(d, 3, Some(("", service.namespace.as_str(), "")))?;
+            let like = (declaration.kind, &*declaration.namespace, &*declaration.name);
+            let object = t.object(d, 6, Some(like))?;
+            Item::Group(GroupKey { service, declaration, object, bucket: t.number(9)? })
+        }
+        kind::WORKLOAD => {
+            let namespace = d.interner.id(t.text(1)?);
+            let cluster = d.interner.id(t.text(4)?);
+            let name: std::sync::Arc<str> = t.text(3)?.into();
+            d.remember(&name);
+            let (namespace, cluster) = (d.interner.namespace(namespace)?, d.interner.cluster(cluster)?);
+            Item::Workload(
+                WorkloadName { namespace, kind: codes::read_workload(t.number(2)?)?, name, cluster }.into(),
+            )
+        }
+        kind::GATEWAY => {
+            let network = d.interner.id(t.text(1)?);
+            let cluster = d.interner.id(t.text(2)?);
+            let (network, cluster) = (d.interner.network(network)?, d.interner.cluster(cluster)?);
+            Item::Gateway(GatewayKey { network, cluster, object: t.object(d, 3, None)?, index: t.number(6)? })
+        }
+        kind::SETTINGS => Item::Settings,
+        kind::ALIAS => {
+            let host = d.interner.id(t.text(1)?);
+            Item::Alias(d.interner.host(host)?)
+        }
+        _ => return Err(Fault::Unknown("kind of record")),
+    })
+}
+
+/// Fields of a key by their number. Keys hold their texts themselves.
+struct Texts<'a>([Option<Value<'a>>; 10]);
+
+impl<'a> Texts<'a> {
+    fn read(_: &mut Decoder, bytes: &'a [u8]) -> Result<Self, Fault> {
+        let mut out = [None; 10];
+        let mut fields = Fields(bytes);
+        while let Some((field, value)) = fields.next()? {
+            *out.get_mut(field as usize).ok_or(Fault::Unknown("field of a key"))? = Some(value);
+        }
+        Ok(Self(out))
+    }
+    fn opt(&self, field: usize) -> Result<Option<&'a str>, Fault> {
+        match self.0.get(field).copied().flatten() {
+            None => Ok(None),
+            Some(Value::Int(index)) => {
+                let at = usize::try_from(index).map_err(|_| Fault::Index("text"))?;
+                PRESET.get(at).copied().map(Some).ok_or(Fault::Index("text"))
+            }
+            Some(Value::Bytes(bytes)) => {
+                std::str::from_utf8(bytes).map(Some).map_err(|_| Fault::Malformed("a key is not UTF-8"))
+            }
+        }
+    }
+    fn text(&self, field: usize) -> Result<&'a str, Fault> {
+        self.opt(field)?.ok_or(Fault::Missing("text of a key"))
+    }
+    fn number<T: TryFrom<u64> + Default>(&self, field: usize) -> Result<T, Fault> {
+        self.0.get(field).copied().flatten().map_or_else(|| Ok(T::default()), Value::narrow)
+    }
+    fn service(&self, d: &mut Decoder) -> Result<ServiceKey, Fault> {
+        let (host, namespace) = (d.interner.id(self.text(1)?), d.interner.id(self.text(2)?));
+        Ok(ServiceKey { host: d.interner.host(host)?, namespace: d.interner.namespace(namespace)? })
+    }
+    fn object(
+        &self,
+        d: &mut Decoder,
+        field: usize,
+        like: Option<(&str, &str, &str)>,
+    ) -> Result<ObjectId, Fault> {
+        let like = like.unwrap_or_default();
+        let kind = intern_kind(self.opt(field)?.unwrap_or(like.0))?;
+        let namespace = d.interner.id(self.opt(field + 1)?.unwrap_or(like.1));
+        let name: std::sync::Arc<str> = self.opt(field + 2)?.unwrap_or(like.2).into();
+        d.remember(&name);
+        Ok(ObjectId { kind, namespace: d.interner.text(namespace), name })
+    }
+}

@@ -1,0 +1,152 @@
+//! Endpoints on disk: the kind of which there are most.
+//!
+//! Called by the codec. An address costs its IP, a few indexes and what its pod's name does not share
+//! with the one before; places, labels and identities stand in the record's tables.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tributary_model::{Address, At, Group, GroupKey, GroupPort, Identity, Labels, Origin, PortSet};
+
+use super::common::{Like, put_object_fields, put_source, read_object_field, read_source, whole};
+use super::decode::{self, Decoder};
+use super::encode::Encoder;
+use super::wire::{Fields, Value};
+use super::{Fault, codes};
+
+pub(crate) fn put(enc: &mut Encoder, key: &GroupKey, value: &Group) {
+    put_source(enc, 1, &value.source, &Like::of(&key.object));
+    for set in &*value.port_sets {
+        enc.nest(2, |enc| put_port_set(enc, set));
+    }
+    enc.texts(3, value.names.iter().map(|name| &**name));
+    let pod = pod_of(key);
+    for address in &*value.addresses {
+        enc.nest(4, |enc| put_address(enc, address, &pod));
+    }
+}
+
+pub(crate) fn read(d: &mut Decoder, key: &GroupKey, mut fields: Fields<'_>) -> Result<Group, Fault> {
+    let mut source = None;
+    let (mut port_sets, mut names, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
+    let pod = pod_of(key);
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => source = Some(read_source(d, value, &Like::of(&key.object))?),
+            2 => port_sets.push(read_port_set(d, value)?),
+            3 => names.push(d.fresh(value)?),
+            4 => addresses.push(read_address(d, value, &pod)?),
+            _ => {}
+        }
+    }
+    let count = addresses.len();
+    let group = Group::new(source.ok_or(Fault::Missing("source"))?, port_sets, names, addresses);
+    if group.addresses.len() != count {
+        return Err(Fault::Index("port set or name of an address"));
+    }
+    Ok(group)
+}
+
+/// Most addresses of a list are pods of its namespace.
+fn pod_of(key: &GroupKey) -> Like {
+    Like { kind: "Pod", namespace: key.object.namespace.clone(), name: Arc::default() }
+}
+
+fn put_port_set(enc: &mut Encoder, set: &PortSet) {
+    for port in &**set {
+        enc.nest(1, |enc| {
+            enc.text(1, port.name.as_str());
+            enc.opt_int(2, port.number.map(|number| number.get()));
+        });
+    }
+}
+
+fn read_port_set(d: &mut Decoder, value: Value<'_>) -> Result<PortSet, Fault> {
+    let mut set = Vec::new();
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        if field == 1 {
+            set.push(read_group_port(d, value)?);
+        }
+    }
+    Ok(set.into())
+}
+
+fn read_group_port(d: &mut Decoder, value: Value<'_>) -> Result<GroupPort, Fault> {
+    let (mut name, mut number) = (None, None);
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => name = Some(d.port_name(value)?),
+            2 => number = Some(decode::port(value)?),
+            _ => {}
+        }
+    }
+    Ok(GroupPort { name: name.map_or_else(|| d.no_port_name(), Ok)?, number })
+}
+
+fn put_address(enc: &mut Encoder, address: &Address, pod: &Like) {
+    match address.at {
+        At::Ip(ip @ IpAddr::V4(_)) | At::Ip(ip) => enc.ip(1, ip),
+        At::Name(index) => enc.int(2, index),
+        At::Unix(index) => enc.int(3, index),
+    }
+    if address.port_set != 0 {
+        enc.int(4, address.port_set);
+    }
+    if codes::health(address.health) != 0 {
+        enc.int(5, codes::health(address.health));
+    }
+    enc.flag(6, address.mtls);
+    if address.weight != 1 {
+        enc.int(7, address.weight);
+    }
+    enc.place(8, &address.place);
+    enc.labels(9, &address.labels);
+    enc.opt_text(10, address.identity.as_ref().map(Identity::as_str));
+    if let Some(origin) = &address.origin {
+        enc.nest(11, |enc| {
+            put_object_fields(enc, &origin.object, pod);
+            enc.text(4, &origin.workload);
+        });
+    }
+}
+
+fn read_address(d: &mut Decoder, value: Value<'_>, pod: &Like) -> Result<Address, Fault> {
+    let (mut at, mut place, mut origin, mut identity) = (None, None, None, None);
+    let (mut port_set, mut health, mut mtls, mut weight) = (0, 0, false, 1);
+    let mut labels = Labels::default();
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => at = Some(At::Ip(decode::ip(value)?)),
+            2 => at = Some(At::Name(value.narrow()?)),
+            3 => at = Some(At::Unix(value.narrow()?)),
+            4 => port_set = value.narrow()?,
+            5 => health = value.int()?,
+            6 => mtls = value.flag()?,
+            7 => weight = value.narrow()?,
+            8 => place = Some(d.place(value)?),
+            9 => labels = d.labels(value)?,
+            10 => identity = Some(d.identity(value)?),
+            11 => origin = Some(Arc::new(read_origin(d, value, pod)?)),
+            _ => {}
+        }
+    }
+    let place = place.map_or_else(|| d.unknown_place(), Ok)?;
+    let at = at.ok_or(Fault::Missing("address"))?;
+    let health = codes::read_health(health)?;
+    Ok(Address { at, port_set, health, mtls, weight, place, labels, identity, origin })
+}
+
+fn read_origin(d: &mut Decoder, value: Value<'_>, pod: &Like) -> Result<Origin, Fault> {
+    let (mut object, mut workload) = (pod.clone(), Arc::default());
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            4 => workload = d.shared(value)?,
+            _ => read_object_field(d, &mut object, (field, value))?,
+        }
+    }
+    Ok(Origin { object: whole(object)?, workload })
+}

@@ -1,0 +1,149 @@
+//! Values that many records name, kept once while a journal is read.
+//!
+//! Owned by the thread that restores. Names of namespaces, nodes and clusters, label sets and places
+//! repeat in most records; a restored process must not hold more copies of them than the one before
+//! it did. Bounded: beyond its bound the table starts over, which costs copies and nothing else.
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use rapidhash::RapidHashMap;
+use tributary_model::{
+    ClusterId, Hostname, Identity, InvalidName, Labels, Locality, Namespace, NetworkId, NodeName, Place,
+    PortName,
+};
+
+use super::Fault;
+
+/// How many texts are kept.
+const MOST_TEXTS: usize = 1 << 20;
+
+/// Index of a text in the table.
+pub(crate) type TextId = u32;
+
+/// The table.
+#[derive(Debug, Default)]
+pub(crate) struct Interner {
+    ids: RapidHashMap<Arc<str>, TextId>,
+    texts: Vec<Arc<str>>,
+    namespaces: Names<Namespace>,
+    clusters: Names<ClusterId>,
+    networks: Names<NetworkId>,
+    nodes: Names<NodeName>,
+    port_names: Names<PortName>,
+    hosts: Names<Hostname>,
+    identities: Names<Identity>,
+    places: RapidHashMap<[TextId; 6], Arc<Place>>,
+    plain: RapidHashMap<Box<[TextId]>, u32>,
+    layered: RapidHashMap<(u32, u32), u32>,
+    labels: Vec<Labels>,
+}
+
+/// Names of one type by their text.
+type Names<T> = RapidHashMap<TextId, T>;
+
+macro_rules! names {
+    ($($method:ident $table:ident $type:ident;)*) => {$(
+        /// The name of that text, checked.
+        pub(crate) fn $method(&mut self, id: TextId) -> Result<$type, Fault> {
+            let text = self.texts.get(id as usize).ok_or(Fault::Index("text"))?;
+            kept(&mut self.$table, id, || $type::new(text))
+        }
+    )*};
+}
+
+impl Interner {
+    /// Starts over where the table has outgrown its bound. Indexes are valid until the next call.
+    pub(crate) fn begin(&mut self) {
+        if self.texts.len() > MOST_TEXTS || self.labels.len() > MOST_TEXTS {
+            *self = Self::default();
+        }
+    }
+    /// The index of a text.
+    pub(crate) fn id(&mut self, text: &str) -> TextId {
+        if let Some(&id) = self.ids.get(text) {
+            return id;
+        }
+        let id = self.texts.len() as TextId;
+        let kept: Arc<str> = text.into();
+        self.texts.push(kept.clone());
+        self.ids.insert(kept, id);
+        id
+    }
+    /// The text of an index.
+    pub(crate) fn text(&self, id: TextId) -> Arc<str> {
+        self.texts.get(id as usize).cloned().unwrap_or_default()
+    }
+    names! {
+        namespace namespaces Namespace;
+        cluster clusters ClusterId;
+        network networks NetworkId;
+        node nodes NodeName;
+        port_name port_names PortName;
+        host hosts Hostname;
+        identity identities Identity;
+    }
+    /// The place of these texts: cluster, network, node, region, zone, subzone.
+    pub(crate) fn place(&mut self, texts: [Option<TextId>; 6]) -> Result<Arc<Place>, Fault> {
+        let key = texts.map(|id| id.unwrap_or(TextId::MAX));
+        if let Some(known) = self.places.get(&key) {
+            return Ok(known.clone());
+        }
+        let [cluster, network, node, region, zone, subzone] = texts;
+        let part = |id: Option<TextId>| id.map(|id| self.text(id)).unwrap_or_default();
+        let locality = Locality { region: part(region), zone: part(zone), subzone: part(subzone) };
+        if [&locality.region, &locality.zone, &locality.subzone].iter().any(|p| p.len() > Locality::MAX_PART)
+        {
+            return Err(Fault::Malformed("a locality is too long"));
+        }
+        let place = Arc::new(Place {
+            cluster: cluster.map(|id| self.cluster(id)).transpose()?,
+            network: network.map(|id| self.network(id)).transpose()?,
+            locality,
+            node: node.map(|id| self.node(id)).transpose()?,
+        });
+        self.places.insert(key, place.clone());
+        Ok(place)
+    }
+    /// The index of a label set, from keys and values in turn.
+    pub(crate) fn plain_labels(&mut self, texts: &[TextId]) -> u32 {
+        if let Some(&known) = self.plain.get(texts) {
+            return known;
+        }
+        let labels = texts.chunks_exact(2).map(|pair| (self.text(pair[0]), self.text(pair[1]))).collect();
+        let index = self.keep(labels);
+        self.plain.insert(texts.into(), index);
+        index
+    }
+    /// The index of one label set over another one.
+    pub(crate) fn layered_labels(&mut self, upper: u32, lower: u32) -> u32 {
+        if let Some(&known) = self.layered.get(&(upper, lower)) {
+            return known;
+        }
+        let labels = self.labels(upper).over(&self.labels(lower));
+        let index = self.keep(labels);
+        self.layered.insert((upper, lower), index);
+        index
+    }
+    /// The label set of an index.
+    pub(crate) fn labels(&self, index: u32) -> Labels {
+        self.labels.get(index as usize).cloned().unwrap_or_default()
+    }
+    fn keep(&mut self, labels: Labels) -> u32 {
+        self.labels.push(labels);
+        self.labels.len() as u32 - 1
+    }
+}
+
+fn kept<K: Eq + Hash, T: Clone>(
+    table: &mut RapidHashMap<K, T>,
+    key: K,
+    make: impl FnOnce() -> Result<T, InvalidName>,
+) -> Result<T, Fault> {
+    if let Some(known) = table.get(&key) {
+        return Ok(known.clone());
+    }
+    let made = make()?;
+    table.insert(key, made.clone());
+    Ok(made)
+}

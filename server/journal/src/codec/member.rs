@@ -1,0 +1,147 @@
+//! Members of the mesh on disk: which registries there were, and where each was configured.
+//!
+//! Called by the writer and the restore. A credential is never part of it, only where it comes from.
+
+use std::collections::BTreeSet;
+
+use tributary_model::{
+    ClusterId, Fingerprint, NetworkId, Provider, RegistryId, RegistryName, Scope, Scopes, Version,
+};
+
+use super::Fault;
+use super::decode::Decoder;
+use super::encode::Encoder;
+use super::wire::Value;
+
+/// A registry as it was configured when the journal was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Name, provider and cluster.
+    pub id: RegistryId,
+    /// The kind of registry in the configuration.
+    pub kind: String,
+    /// Its place among registries of one provider.
+    pub rank: u16,
+    /// Scopes that the configuration allows.
+    pub scopes: Scopes,
+    /// Its network, where the configuration names one.
+    pub network: Option<NetworkId>,
+    /// The pinned identity of its source.
+    pub identity: Option<Fingerprint>,
+    /// What configured it.
+    pub origin: MemberOrigin,
+    /// Digest of the configuration; where it differs, the first run fills a shadow.
+    pub source_digest: Version,
+    /// Where the credential comes from, for people; never the credential.
+    pub credential_from: String,
+}
+
+/// What configured a registry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemberOrigin {
+    /// A configuration file.
+    File(String),
+    /// A key of a Secret.
+    Secret {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// The key.
+        key: String,
+    },
+    /// The command line.
+    Flag,
+}
+
+/// The longest text of a member that is kept.
+const LONGEST: usize = 4096;
+
+pub(crate) fn put(enc: &mut Encoder, member: &Member) {
+    enc.text(1, member.id.name.as_str());
+    enc.text(2, member.id.provider.as_str());
+    enc.text(3, member.id.cluster.as_str());
+    enc.texts(4, [&*member.kind]);
+    enc.int(5, member.rank);
+    if let Scopes::Configured(scopes) = &member.scopes {
+        enc.nest(6, |enc| enc.texts(1, scopes.iter().map(Scope::as_str)));
+    }
+    enc.opt_text(7, member.network.as_ref().map(NetworkId::as_str));
+    enc.opt_text(8, member.identity.as_ref().map(Fingerprint::as_str));
+    match &member.origin {
+        MemberOrigin::File(path) => enc.texts(9, [&**path]),
+        MemberOrigin::Secret { namespace, name, key } => {
+            enc.nest(10, |enc| enc.texts(1, [&**namespace, &**name, &**key]));
+        }
+        MemberOrigin::Flag => {}
+    }
+    enc.int(11, member.source_digest.0);
+    enc.texts(12, [&*member.credential_from]);
+}
+
+pub(crate) fn read(d: &mut Decoder, record: &[u8]) -> Result<Member, Fault> {
+    let (mut name, mut provider, mut cluster) = (None, None, None);
+    let (mut kind, mut credential_from) = (String::new(), String::new());
+    let (mut rank, mut scopes, mut network, mut identity) = (0, Scopes::Discovered, None, None);
+    let (mut origin, mut source_digest) = (MemberOrigin::Flag, Version::default());
+    let mut fields = d.open(record)?;
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => name = Some(d.name(value, |text| RegistryName::new(text))?),
+            2 => provider = read_provider(&*d.shared(value)?),
+            3 => cluster = Some(d.name(value, |text| ClusterId::new(text))?),
+            4 => kind = text(d, value)?,
+            5 => rank = value.narrow()?,
+            6 => scopes = Scopes::Configured(read_scopes(d, value)?),
+            7 => network = Some(d.network(value)?),
+            8 => identity = Some(d.name(value, |text| Fingerprint::new(text))?),
+            9 => origin = MemberOrigin::File(text(d, value)?),
+            10 => origin = read_secret(d, value)?,
+            11 => source_digest = Version(value.int()?),
+            12 => credential_from = text(d, value)?,
+            _ => {}
+        }
+    }
+    let name = name.ok_or(Fault::Missing("registry name"))?;
+    let provider = provider.ok_or(Fault::Unknown("provider"))?;
+    let id = RegistryId { name, provider, cluster: cluster.ok_or(Fault::Missing("cluster"))? };
+    Ok(Member { id, kind, rank, scopes, network, identity, origin, source_digest, credential_from })
+}
+
+fn read_provider(text: &str) -> Option<Provider> {
+    let all =
+        [Provider::Kubernetes, Provider::ServiceEntry, Provider::Consul, Provider::Config, Provider::Memory];
+    all.into_iter().find(|provider| provider.as_str() == text)
+}
+
+fn text(d: &mut Decoder, value: Value<'_>) -> Result<String, Fault> {
+    let text = d.fresh(value)?;
+    if text.len() > LONGEST {
+        return Err(Fault::Malformed("a text of a member is too long"));
+    }
+    Ok((*text).to_owned())
+}
+
+fn read_scopes(d: &mut Decoder, value: Value<'_>) -> Result<BTreeSet<Scope>, Fault> {
+    let mut out = BTreeSet::new();
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        if field == 1 {
+            out.insert(d.name(value, |text| Scope::new(text))?);
+        }
+    }
+    Ok(out)
+}
+
+fn read_secret(d: &mut Decoder, value: Value<'_>) -> Result<MemberOrigin, Fault> {
+    let mut texts = Vec::new();
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        if field == 1 && texts.len() < 3 {
+            texts.push(text(d, value)?);
+        }
+    }
+    let [namespace, name, key] =
+        <[String; 3]>::try_from(texts).map_err(|_| Fault::Missing("part of a Secret"))?;
+    Ok(MemberOrigin::Secret { namespace, name, key })
+}

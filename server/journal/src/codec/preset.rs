@@ -1,0 +1,64 @@
+//! Texts that are not stored, since every mesh has them.
+//!
+//! Read by both directions of the codec. The list is part of the format: entries are only ever
+//! appended, never moved or taken away.
+
+use tributary_model::labels;
+
+/// The texts, by their index.
+pub(crate) const PRESET: [&str; 32] = [
+    "",
+    "Pod",
+    "Service",
+    "EndpointSlice",
+    "ServiceEntry",
+    "WorkloadEntry",
+    "WorkloadGroup",
+    "Instance",
+    "Gateway",
+    "ServiceImport",
+    "ServiceExport",
+    "ConfigMap",
+    labels::REGION,
+    labels::ZONE,
+    labels::SUBZONE,
+    labels::CLUSTER,
+    labels::NETWORK,
+    labels::NODE,
+    labels::TLS_MODE,
+    labels::LOCALITY,
+    labels::WORKLOAD_NAME,
+    labels::CANONICAL_NAME,
+    labels::CANONICAL_REVISION,
+    labels::REVISION,
+    "app",
+    "version",
+    "pod-template-hash",
+    "app.kubernetes.io/name",
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/managed-by",
+    "http",
+    "istio",
+];
+
+/// The index of a text in the list.
+pub(crate) fn index(text: &str) -> Option<u32> {
+    // Most texts of a record are names, so length and first byte decide before a comparison of texts.
+    PRESET.iter().position(|known| known.len() == text.len() && *known == text).map(|at| at as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_is_without_doubles_and_keeps_its_order() {
+        for (at, text) in PRESET.iter().enumerate() {
+            assert_eq!(index(text), Some(at as u32), "{text}");
+        }
+        let all = PRESET.join("\n");
+        assert_eq!(tributary_model::Version::of(all.as_bytes()).to_string(), PINNED);
+    }
+    /// A change here means that journals on disk are read wrongly: append, and pin again.
+    const PINNED: &str = "5317e9c0321309c8";
+}

@@ -1,0 +1,172 @@
+//! Mesh-wide values on disk.
+//!
+//! Called by the codec. Each value is a field of its own; one that nothing sets is absent. A list that
+//! is set and empty is told apart from one that is not set.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tributary_model::{EntryVisibility, HostPattern, Namespace, NetworkId, Settings, Visibility};
+
+use super::common::{put_duration, put_visibility, read_duration, read_visibility};
+use super::decode::{self, Decoder};
+use super::encode::Encoder;
+use super::wire::{Fields, Value};
+use super::{Fault, codes};
+
+/// Networks with the CIDRs that lie in them.
+type Network = (NetworkId, tributary_model::settings::Cidrs);
+
+pub(crate) fn put(enc: &mut Encoder, value: &Settings) {
+    if let Some(visibility) = &value.default_export {
+        put_visibility(enc, 1, visibility);
+    }
+    enc.texts(2, value.trust_domain.as_deref());
+    enc.texts(3, value.domain.as_deref());
+    if let Some(timeout) = value.connect_timeout {
+        put_duration(enc, 4, timeout);
+    }
+    enc.opt_int(5, value.block_unknown);
+    if let Some(list) = &value.cluster_local {
+        enc.nest(6, |enc| {
+            for (pattern, local) in &**list {
+                enc.nest(1, |enc| {
+                    enc.text(1, pattern.as_str());
+                    enc.flag(2, *local);
+                });
+            }
+        });
+    }
+    if let Some(caps) = &value.entry_visibility {
+        enc.nest(7, |enc| put_caps(enc, caps));
+    }
+    enc.opt_int(8, value.cross_network_direct);
+    if let Some(networks) = &value.networks {
+        enc.nest(9, |enc| put_networks(enc, networks));
+    }
+    enc.opt_int(10, value.merge_by_name.map(codes::merge));
+}
+
+pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Settings, Fault> {
+    let mut out = Settings::default();
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => out.default_export = Some(read_visibility(d, value)?),
+            2 => out.trust_domain = Some(d.fresh(value)?),
+            3 => out.domain = Some(d.fresh(value)?),
+            4 => out.connect_timeout = Some(read_duration(value)?),
+            5 => out.block_unknown = Some(value.flag()?),
+            6 => out.cluster_local = Some(list(value, |value| read_local(d, value))?),
+            7 => out.entry_visibility = Some(Arc::new(read_caps(d, value)?)),
+            8 => out.cross_network_direct = Some(value.flag()?),
+            9 => out.networks = Some(list(value, |value| read_network(d, value))?),
+            10 => out.merge_by_name = Some(codes::read_merge(value.int()?)?),
+            _ => {}
+        }
+    }
+    Ok(out)
+}
+
+/// Entries of a list that is nested as field 1, each.
+fn list<T>(value: Value<'_>, mut read: impl FnMut(Value<'_>) -> Result<T, Fault>) -> Result<Arc<[T]>, Fault> {
+    let mut out = Vec::new();
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        if field == 1 {
+            out.push(read(value)?);
+        }
+    }
+    Ok(out.into())
+}
+
+fn read_local(d: &mut Decoder, value: Value<'_>) -> Result<(HostPattern, bool), Fault> {
+    let (mut pattern, mut local) = (None, false);
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => pattern = Some(d.name(value, |text| HostPattern::new(text))?),
+            2 => local = value.flag()?,
+            _ => {}
+        }
+    }
+    Ok((pattern.ok_or(Fault::Missing("host pattern"))?, local))
+}
+
+fn put_caps(enc: &mut Encoder, caps: &EntryVisibility) {
+    for (namespace, cap) in &*caps.namespaces {
+        enc.nest(1, |enc| {
+            enc.text(1, namespace.as_str());
+            put_visibility(enc, 2, cap);
+        });
+    }
+    put_visibility(enc, 2, &caps.default);
+}
+
+fn read_caps(d: &mut Decoder, value: Value<'_>) -> Result<EntryVisibility, Fault> {
+    let namespaces = list(value, |value| read_cap(d, value))?;
+    if !namespaces.is_sorted_by(|(a, _), (b, _)| a <= b) {
+        return Err(Fault::Malformed("caps on visibility are not sorted"));
+    }
+    let mut default = Visibility::default();
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        if field == 2 {
+            default = read_visibility(d, value)?;
+        }
+    }
+    Ok(EntryVisibility { default, namespaces })
+}
+
+fn read_cap(d: &mut Decoder, value: Value<'_>) -> Result<(Namespace, Visibility), Fault> {
+    let (mut namespace, mut cap) = (None, None);
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => namespace = Some(d.namespace(value)?),
+            2 => cap = Some(read_visibility(d, value)?),
+            _ => {}
+        }
+    }
+    Ok((namespace.ok_or(Fault::Missing("namespace"))?, cap.ok_or(Fault::Missing("visibility"))?))
+}
+
+fn put_networks(enc: &mut Encoder, networks: &[Network]) {
+    for (network, cidrs) in networks {
+        enc.nest(1, |enc| {
+            enc.text(1, network.as_str());
+            for cidr in &**cidrs {
+                enc.nest(2, |enc| {
+                    enc.ip(1, cidr.addr());
+                    enc.int(2, cidr.prefix_len());
+                });
+            }
+        });
+    }
+}
+
+fn read_network(d: &mut Decoder, value: Value<'_>) -> Result<Network, Fault> {
+    let (mut network, mut cidrs) = (None, Vec::new());
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => network = Some(d.network(value)?),
+            2 => cidrs.push(read_cidr(value)?),
+            _ => {}
+        }
+    }
+    Ok((network.ok_or(Fault::Missing("network"))?, cidrs.into()))
+}
+
+fn read_cidr(value: Value<'_>) -> Result<ipnet::IpNet, Fault> {
+    let (mut ip, mut prefix) = (None::<IpAddr>, 0);
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => ip = Some(decode::ip(value)?),
+            2 => prefix = value.narrow()?,
+            _ => {}
+        }
+    }
+    let ip = ip.ok_or(Fault::Missing("address"))?;
+    ipnet::IpNet::new(ip, prefix).map_err(|_| Fault::Malformed("a prefix is longer than its address"))
+}

@@ -68,10 +68,6 @@ impl Encoder {
         write(self);
         self.finish()
     }
-    /// The moment as of which the next records are written.
-    pub(crate) const fn set_now(&mut self, now: Now) {
-        self.now = now;
-    }
     /// The record's bytes; the encoder is empty again.
     fn finish(&mut self) -> Vec<u8> {
         let parts = [&self.text_bytes, &self.label_bytes, &self.place_bytes, &self.body];

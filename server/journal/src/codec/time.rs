@@ -19,6 +19,9 @@ pub struct Now {
 }
 
 impl Now {
+    /// For readers that look at no times.
+    pub(crate) const EPOCH: Self = Self { mono: Mono(0), wall: Timestamp::UNIX_EPOCH };
+
     /// Wall time in milliseconds, and the age in milliseconds, of a time of this process.
     pub(crate) fn store(self, at: Mono) -> (i64, u64) {
         let age = u64::try_from(self.mono.since(at).as_millis()).unwrap_or(u64::MAX);

@@ -1,0 +1,78 @@
+//! The journal's files: one database, what was set aside, and the lock.
+//!
+//! Used by the writer's thread, which alone holds a [`Store`], and by the inspection. Every commit is
+//! synced and whole: after a crash at any moment the file holds the last commit or the one before it.
+
+mod backend;
+pub(crate) mod choose;
+mod database;
+pub(crate) mod directory;
+#[cfg(test)]
+pub(crate) mod faulty;
+mod files;
+mod format;
+mod scan;
+
+use tributary_model::RegistryName;
+
+pub(crate) use database::{Known, Store, named};
+pub(crate) use files::{Files, JOURNAL};
+pub use format::Meta;
+pub(crate) use format::{Opened, open_existing, open_or_start, set_aside};
+pub(crate) use scan::Piece;
+
+/// Why the journal's file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The disk refuses; another try may succeed.
+    #[error("{0}")]
+    Disk(String),
+    /// Its content cannot be read; another try will fail as well.
+    #[error("the journal cannot be read: {0}")]
+    Unreadable(String),
+    /// A record is beyond what the format can hold.
+    #[error("a record of registry {} is too large", .0.as_ref().map_or("", RegistryName::as_str))]
+    TooLarge(Option<RegistryName>),
+    /// A later release wrote it.
+    #[error("the journal has format {0}, which only a later release can read")]
+    Newer(u64),
+}
+
+impl From<redb::Error> for StoreError {
+    fn from(error: redb::Error) -> Self {
+        use redb::Error::{
+            Corrupted, Io, RepairAborted, TableTypeMismatch, TypeDefinitionChanged, UpgradeRequired,
+        };
+        match error {
+            Io(io)
+                if matches!(
+                    io.kind(),
+                    std::io::ErrorKind::InvalidData | std::io::ErrorKind::UnexpectedEof
+                ) =>
+            {
+                Self::Unreadable(io.to_string())
+            }
+            error @ (Corrupted(_)
+            | RepairAborted
+            | UpgradeRequired(_)
+            | TableTypeMismatch { .. }
+            | TypeDefinitionChanged { .. }) => Self::Unreadable(error.to_string()),
+            error => Self::Disk(error.to_string()),
+        }
+    }
+}
+
+impl From<std::io::Error> for StoreError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Disk(error.to_string())
+    }
+}
+
+/// Runs what reads the file. The database asserts what a damaged file breaks, so a panic is one of its errors.
+pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(StoreError::Unreadable(format!("reading it panicked: {}", text.unwrap_or("without a message"))))
+    })
+}

@@ -1,0 +1,211 @@
+//! A disk that fails on demand, for tests: it loses what was not synced, tears writes at any byte, fills
+//! up, and stops at any operation.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use redb::StorageBackend;
+
+use super::files::Files;
+
+/// One operation on a file that was not synced yet.
+#[derive(Debug, Clone)]
+enum Change {
+    Write(u64, Vec<u8>),
+    Resize(u64),
+}
+
+#[derive(Debug, Clone, Default)]
+struct Content {
+    /// As reads see it.
+    now: Vec<u8>,
+    /// As the disk has it for sure.
+    synced: Vec<u8>,
+    unsynced: Vec<Change>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    files: BTreeMap<String, Arc<Mutex<Content>>>,
+    /// Operations left before everything fails.
+    left: Option<u64>,
+    operations: u64,
+    capacity: Option<u64>,
+    failing_sync: bool,
+}
+
+/// The disk; clones are the same disk.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FaultyDisk(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct FaultyFile {
+    disk: FaultyDisk,
+    content: Arc<Mutex<Content>>,
+}
+
+/// A stream of numbers from a seed.
+#[derive(Debug, Clone)]
+pub(crate) struct Numbers(pub(crate) u64);
+
+impl Numbers {
+    /// A number below `bound`.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound.max(1)
+    }
+}
+
+impl FaultyDisk {
+    /// Everything fails after so many more operations.
+    pub(crate) fn stop_after(&self, operations: u64) {
+        self.0.lock().left = Some(operations);
+    }
+    /// How many operations there were.
+    pub(crate) fn operations(&self) -> u64 {
+        self.0.lock().operations
+    }
+    /// No file may grow beyond so many bytes in all.
+    pub(crate) fn set_capacity(&self, bytes: Option<u64>) {
+        self.0.lock().capacity = bytes;
+    }
+    /// Syncs fail, or no longer fail.
+    pub(crate) fn fail_sync(&self, fail: bool) {
+        self.0.lock().failing_sync = fail;
+    }
+    /// The bytes of a file.
+    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
+        self.0.lock().files.get(name).map(|file| file.lock().now.clone()).unwrap_or_default()
+    }
+    /// Replaces a file.
+    pub(crate) fn put(&self, name: &str, bytes: Vec<u8>) {
+        let content = Content { now: bytes.clone(), synced: bytes, unsynced: Vec::new() };
+        self.0.lock().files.insert(name.to_owned(), Arc::new(Mutex::new(content)));
+    }
+    /// The disk as the next start finds it: of what was not synced, each write is there, is not, or is torn.
+    pub(crate) fn after_power_loss(&self, numbers: &mut Numbers) -> Self {
+        let next = Self::default();
+        for (name, content) in &self.0.lock().files {
+            let content = content.lock();
+            let mut bytes = content.synced.clone();
+            for change in &content.unsynced {
+                match change {
+                    Change::Resize(length) => bytes.resize(*length as usize, 0),
+                    Change::Write(at, data) => {
+                        let kept = match numbers.below(3) {
+                            0 => 0,
+                            1 => data.len(),
+                            _ => numbers.below(data.len() as u64 + 1) as usize,
+                        };
+                        overwrite(&mut bytes, *at, &data[..kept]);
+                    }
+                }
+            }
+            next.put(name, bytes);
+        }
+        next
+    }
+    fn step(&self) -> io::Result<()> {
+        let mut state = self.0.lock();
+        state.operations += 1;
+        match &mut state.left {
+            Some(0) => Err(io::Error::other("the process was killed")),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+    fn room(&self, own: &Arc<Mutex<Content>>, length: u64) -> io::Result<()> {
+        let state = self.0.lock();
+        let Some(capacity) = state.capacity else { return Ok(()) };
+        let others = state.files.values().filter(|file| !Arc::ptr_eq(file, own));
+        let used: u64 = others.map(|file| file.lock().now.len() as u64).sum();
+        if used + length > capacity { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+}
+
+fn overwrite(bytes: &mut Vec<u8>, at: u64, data: &[u8]) {
+    let (start, end) = (at as usize, at as usize + data.len());
+    if bytes.len() < end {
+        bytes.resize(end, 0);
+    }
+    bytes[start..end].copy_from_slice(data);
+}
+
+impl StorageBackend for FaultyFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.content.lock().now.len() as u64)
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let content = self.content.lock();
+        let from = content.now.get(offset as usize..offset as usize + out.len());
+        out.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.disk.step()?;
+        self.disk.room(&self.content, len)?;
+        let mut content = self.content.lock();
+        content.now.resize(len as usize, 0);
+        content.unsynced.push(Change::Resize(len));
+        Ok(())
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        self.disk.step()?;
+        if self.disk.0.lock().failing_sync {
+            return Err(io::Error::other("sync failed"));
+        }
+        let mut content = self.content.lock();
+        content.synced = content.now.clone();
+        content.unsynced.clear();
+        Ok(())
+    }
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let killed = self.disk.step();
+        let mut content = self.content.lock();
+        if killed.is_err() {
+            // The last write of a killed process may be on its way already.
+            content.unsynced.push(Change::Write(offset, data.to_vec()));
+            return killed;
+        }
+        overwrite(&mut content.now, offset, data);
+        content.unsynced.push(Change::Write(offset, data.to_vec()));
+        Ok(())
+    }
+}
+
+impl Files for FaultyDisk {
+    fn open(&self, name: &str) -> io::Result<Box<dyn StorageBackend>> {
+        self.step()?;
+        let content = self.0.lock().files.entry(name.to_owned()).or_default().clone();
+        Ok(Box::new(FaultyFile { disk: self.clone(), content }))
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.step()?;
+        let mut state = self.0.lock();
+        let file = state.files.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        state.files.insert(to.to_owned(), file);
+        Ok(())
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.step()?;
+        self.0.lock().files.remove(name);
+        Ok(())
+    }
+    fn names(&self) -> io::Result<Vec<String>> {
+        Ok(self.0.lock().files.keys().cloned().collect())
+    }
+    fn length(&self, name: &str) -> io::Result<u64> {
+        let state = self.0.lock();
+        let file = state.files.get(name).ok_or(io::ErrorKind::NotFound)?;
+        let length = file.lock().now.len() as u64;
+        Ok(length)
+    }
+}

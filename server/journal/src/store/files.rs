@@ -1,0 +1,74 @@
+//! The few operations on files that the journal needs, behind a trait, so that tests fail them at will.
+//!
+//! Called by the store. Names are plain file names within one directory. A rename is durable when it
+//! returns.
+
+use std::fmt::Debug;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use redb::StorageBackend;
+
+use super::backend::FileBackend;
+
+/// Name of the journal's file.
+pub(crate) const JOURNAL: &str = "journal.redb";
+/// Name of a file that becomes the journal when it is complete.
+pub(crate) const NEXT: &str = "journal.redb.new";
+
+/// A directory's files.
+pub(crate) trait Files: Debug + Send + Sync {
+    /// Opens a file for reading and writing; makes it where it is absent.
+    fn open(&self, name: &str) -> io::Result<Box<dyn StorageBackend>>;
+    /// Gives a file another name, in place of what had that name.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file; one that is absent is no error.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Names of all files, sorted.
+    fn names(&self) -> io::Result<Vec<String>>;
+    /// Length of a file.
+    fn length(&self, name: &str) -> io::Result<u64>;
+}
+
+/// Files of a real directory.
+#[derive(Debug)]
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+/// Opens a file of ours: readable by nobody else, and never through a symbolic link.
+pub(crate) fn open_own(path: &Path) -> io::Result<File> {
+    let links = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create(true).truncate(false);
+    let file = options.mode(0o600).custom_flags(links).open(path)?;
+    super::directory::check_owner(path, &file.metadata()?).map_err(io::Error::other)?;
+    Ok(file)
+}
+
+impl Files for Folder {
+    fn open(&self, name: &str) -> io::Result<Box<dyn StorageBackend>> {
+        Ok(Box::new(FileBackend::new(open_own(&self.0.join(name))?)))
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.0.join(from), self.0.join(to))?;
+        File::open(&self.0)?.sync_all()
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match std::fs::remove_file(self.0.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+    fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.0)? {
+            names.extend(entry?.file_name().into_string());
+        }
+        names.sort();
+        Ok(names)
+    }
+    fn length(&self, name: &str) -> io::Result<u64> {
+        std::fs::symlink_metadata(self.0.join(name)).map(|about| about.len())
+    }
+}

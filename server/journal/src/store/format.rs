@@ -1,0 +1,168 @@
+//! Opening the journal's file: its format, and what happens to a file that cannot be used.
+//!
+//! Called at start, after a failed commit, and by the inspection. A file that cannot be read is set
+//! aside, never deleted at once and never written to; at most two such files are kept. A later
+//! release's file stays as it is, beside a new one.
+
+use std::sync::Arc;
+
+use redb::{Database, ReadableDatabase};
+
+use super::database::{MEMBERS, META, RECORDS, Store};
+use super::files::{Files, JOURNAL, NEXT};
+use super::{StoreError, guarded};
+use crate::store::backend::AnyBackend;
+
+/// The format that this release writes.
+pub(crate) const FORMAT: u64 = 1;
+/// The oldest format whose readers can read what this release writes.
+pub(crate) const LOWEST_READER: u64 = 1;
+
+/// Keys of the table of the journal's own values.
+pub(crate) mod key {
+    /// Format of the file.
+    pub(crate) const FORMAT: &str = "format";
+    /// The lowest format whose readers can read it.
+    pub(crate) const READER: &str = "lowest_reader";
+    /// Whether the process was ready once.
+    pub(crate) const READY: &str = "ready_once";
+    /// Whether the membership was synced.
+    pub(crate) const MEMBERSHIP: &str = "membership_synced";
+}
+
+/// Values of the journal itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Meta {
+    /// Format of the file.
+    pub format: u64,
+    /// The lowest format whose readers can read it.
+    pub lowest_reader: u64,
+    /// Whether a process was ready with this journal: then the next one is ready once it serves what it restored.
+    pub ready_once: bool,
+    /// Whether the set of registries was complete.
+    pub membership_synced: bool,
+}
+
+/// A journal that was opened, and what happened to the one that was there.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// The journal.
+    pub(crate) store: Store,
+    /// Its own values, as found.
+    pub(crate) meta: Meta,
+    /// What happened to a file that could not be used, for people.
+    pub(crate) notice: Option<String>,
+    /// Whether the file is new.
+    pub(crate) fresh: bool,
+}
+
+/// How many unreadable files are kept.
+const KEPT: usize = 2;
+const UNREADABLE: &str = "journal.redb.unreadable-";
+/// Memory that the database may use for pages.
+const CACHE: usize = 32 << 20;
+
+/// Opens the journal, or begins one beside what cannot be used.
+pub(crate) fn open_or_start(files: &Arc<dyn Files>) -> Result<Opened, StoreError> {
+    files.remove(NEXT)?;
+    if !files.names()?.iter().any(|name| name == JOURNAL) {
+        return start(files, None);
+    }
+    match open_existing(files) {
+        Ok((store, meta)) => Ok(Opened { store, meta, notice: None, fresh: false }),
+        Err(error @ StoreError::Disk(_)) => Err(error),
+        Err(error @ StoreError::Newer(format)) => {
+            let kept = format!("journal.redb.format-{format}");
+            files.rename(JOURNAL, &kept)?;
+            start(files, Some(format!("{error}; it stays as {kept}, and a new one was begun")))
+        }
+        Err(error) => {
+            let kept = set_aside(files)?;
+            start(files, Some(format!("{error}; it was set aside as {kept}, and a new one was begun")))
+        }
+    }
+}
+
+/// Opens the journal that is there.
+pub(crate) fn open_existing(files: &Arc<dyn Files>) -> Result<(Store, Meta), StoreError> {
+    guarded(|| {
+        let db = open_database(files, JOURNAL)?;
+        let meta = read_meta(&db)?;
+        check_format(meta)?;
+        Ok((Store::new(files.clone(), db)?, meta))
+    })
+}
+
+/// Gives the journal a name under which nothing reads it; the oldest such file goes where there are too many.
+pub(crate) fn set_aside(files: &Arc<dyn Files>) -> Result<String, StoreError> {
+    let number = |name: &String| name.strip_prefix(UNREADABLE)?.parse::<u64>().ok();
+    let mut taken: Vec<u64> = files.names()?.iter().filter_map(number).collect();
+    taken.sort_unstable();
+    while taken.len() >= KEPT {
+        files.remove(&format!("{UNREADABLE}{}", taken.remove(0)))?;
+    }
+    let name = format!("{UNREADABLE}{}", taken.last().map_or(1, |last| last.saturating_add(1)));
+    files.rename(JOURNAL, &name)?;
+    Ok(name)
+}
+
+fn start(files: &Arc<dyn Files>, notice: Option<String>) -> Result<Opened, StoreError> {
+    // Under another name until it is whole: a crash on the way leaves nothing that could be mistaken for a journal.
+    drop(guarded(|| create_database(files, NEXT))?);
+    files.rename(NEXT, JOURNAL)?;
+    let (store, meta) = open_existing(files)?;
+    Ok(Opened { store, meta, notice, fresh: true })
+}
+
+/// A new database with nothing but its format.
+pub(crate) fn create_database(files: &Arc<dyn Files>, name: &str) -> Result<Database, StoreError> {
+    let db = open_database(files, name)?;
+    let txn = db.begin_write().map_err(redb::Error::from)?;
+    {
+        let mut meta = txn.open_table(META).map_err(redb::Error::from)?;
+        meta.insert(key::FORMAT, FORMAT).map_err(redb::Error::from)?;
+        meta.insert(key::READER, LOWEST_READER).map_err(redb::Error::from)?;
+        txn.open_table(RECORDS).map_err(redb::Error::from)?;
+        txn.open_table(MEMBERS).map_err(redb::Error::from)?;
+    }
+    txn.commit().map_err(redb::Error::from)?;
+    Ok(db)
+}
+
+pub(crate) fn open_database(files: &Arc<dyn Files>, name: &str) -> Result<Database, StoreError> {
+    let backend = AnyBackend(files.open(name)?);
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE);
+    Ok(builder.create_with_backend(backend).map_err(redb::Error::from)?)
+}
+
+fn read_meta(db: &Database) -> Result<Meta, StoreError> {
+    let txn = db.begin_read().map_err(redb::Error::from)?;
+    let table = match txn.open_table(META) {
+        Err(redb::TableError::TableDoesNotExist(_)) => {
+            return Err(StoreError::Unreadable("it has no format".to_owned()));
+        }
+        table => table.map_err(redb::Error::from)?,
+    };
+    let value = |name| -> Result<Option<u64>, StoreError> {
+        Ok(table.get(name).map_err(redb::Error::from)?.map(|value| value.value()))
+    };
+    let missing = || StoreError::Unreadable("it has no format".to_owned());
+    Ok(Meta {
+        format: value(key::FORMAT)?.ok_or_else(missing)?,
+        lowest_reader: value(key::READER)?.ok_or_else(missing)?,
+        ready_once: value(key::READY)? == Some(1),
+        membership_synced: value(key::MEMBERSHIP)? == Some(1),
+    })
+}
+
+/// Format N reads N-1, and a later one whose writer says that N can read it.
+fn check_format(meta: Meta) -> Result<(), StoreError> {
+    if meta.lowest_reader > FORMAT {
+        return Err(StoreError::Newer(meta.format));
+    }
+    if meta.format.saturating_add(1) < FORMAT {
+        return Err(StoreError::Unreadable(format!("its format {} is too old", meta.format)));
+    }
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! What the owner recorded since the last commit, one value a key.
+//!
+//! Filled by the owner, emptied whole by the writer between two calls of the owner: so each commit is a
+//! state that the owner had. Ending a scope or leaving a registry costs the same however much was
+//! recorded of it.
+
+use rapidhash::RapidHashMap;
+use tributary_model::{Evidence, Fingerprint, Item, Mono, Record, RegistryName, Scope};
+
+use crate::codec::Member;
+use crate::codec::entry::{EntryKey, EntryValue};
+
+/// Changes since the last commit.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    /// Registries that joined or changed, or (with `None`) left.
+    pub(crate) members: RapidHashMap<RegistryName, Option<Box<Member>>>,
+    /// Changes of facts and what is kept beside them.
+    pub(crate) registries: RapidHashMap<RegistryName, RegistryChanges>,
+    /// Whether the process has become ready.
+    pub(crate) ready: bool,
+    /// Whether the membership was synced.
+    pub(crate) membership_synced: bool,
+    keys: usize,
+}
+
+/// Changes of one registry.
+#[derive(Debug, Default)]
+pub(crate) struct RegistryChanges {
+    /// Everything that was there goes first.
+    pub(crate) cleared: bool,
+    /// Nothing but the clearing is left: the registry is gone.
+    pub(crate) left: bool,
+    /// The identity that was pinned before goes too: the registry left, whatever joined under its name since.
+    pub(crate) forget: bool,
+    /// Whether all of it is in the journal after this commit, where that changes.
+    pub(crate) whole: Option<bool>,
+    /// The pinned identity.
+    pub(crate) identity: Option<Fingerprint>,
+    /// Changes by scope.
+    pub(crate) scopes: RapidHashMap<Scope, ScopeChanges>,
+}
+
+/// Changes of one scope.
+#[derive(Debug, Default)]
+pub(crate) struct ScopeChanges {
+    /// Everything that was there goes first.
+    pub(crate) cleared: bool,
+    /// That the scope ended.
+    pub(crate) ended: Option<(Evidence, Mono)>,
+    /// Values by key; `None` removes.
+    pub(crate) entries: RapidHashMap<EntryKey, Option<EntryValue>>,
+}
+
+impl Pending {
+    /// Whether nothing changed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.members.is_empty() && self.registries.is_empty() && !self.ready && !self.membership_synced
+    }
+    /// How many keys changed.
+    pub(crate) const fn keys(&self) -> usize {
+        self.keys
+    }
+    /// Adds a record.
+    pub(crate) fn add(&mut self, record: Record) {
+        match record {
+            Record::Put(_, _, tributary_model::Fact::Waiting(..)) => {}
+            Record::Put(name, scope, fact) => {
+                let key = EntryKey::Fact(fact.item());
+                self.set(name, scope, key, Some(EntryValue::Fact(fact)));
+            }
+            Record::Drop(_, key, _) if matches!(key.item, Item::Waiting(_)) => {}
+            Record::Drop(name, key, _) => self.set(name, key.scope, EntryKey::Fact(key.item), None),
+            Record::List(name, of, list) => {
+                self.set(name, of.scope, EntryKey::List(of.kind), Some(EntryValue::List(list)));
+            }
+            Record::Problem(name, scope, object, problem) => {
+                self.set(name, scope, EntryKey::Problem(object), problem.map(EntryValue::Problem));
+            }
+            Record::Hold(_, key, _) if matches!(key.item, Item::Waiting(_)) => {}
+            Record::Hold(name, key, hold) => {
+                self.set(name, key.scope, EntryKey::Hold(key.item), hold.map(EntryValue::Hold));
+            }
+            Record::Ended(name, scope, evidence, at) => self.end(name, scope, evidence, at),
+            Record::Identity(name, identity) => self.of(name).identity = Some(identity),
+            Record::Left(name) => {
+                self.members.insert(name.clone(), None);
+                let changes = self.clear(name);
+                (changes.left, changes.forget, changes.identity) = (true, true, None);
+            }
+        }
+    }
+    /// Forgets what was recorded of a registry; what is on disk of it goes with the next commit.
+    pub(crate) fn clear(&mut self, name: RegistryName) -> &mut RegistryChanges {
+        self.keys = self.keys.saturating_sub(self.registries.get(&name).map_or(0, RegistryChanges::len));
+        let changes = self.registries.entry(name).or_default();
+        let (identity, forget) = (changes.identity.take(), changes.forget);
+        *changes = RegistryChanges { cleared: true, identity, forget, ..RegistryChanges::default() };
+        changes
+    }
+    /// What is on disk of a scope goes with the next commit.
+    pub(crate) fn clear_scope(&mut self, name: RegistryName, scope: Scope) {
+        let changes = self.of(name).scopes.entry(scope).or_default();
+        let gone = changes.entries.len();
+        *changes = ScopeChanges { cleared: true, ..ScopeChanges::default() };
+        self.keys -= gone;
+    }
+    /// Changes of a registry.
+    pub(crate) fn of(&mut self, name: RegistryName) -> &mut RegistryChanges {
+        let changes = self.registries.entry(name).or_default();
+        changes.left = false;
+        changes
+    }
+    fn set(&mut self, name: RegistryName, scope: Scope, key: EntryKey, value: Option<EntryValue>) {
+        let changes = self.of(name).scopes.entry(scope).or_default();
+        if matches!(value, Some(EntryValue::Fact(_))) {
+            // The scope is there again.
+            changes.ended = None;
+        }
+        let added = changes.entries.insert(key, value).is_none();
+        self.keys += usize::from(added);
+    }
+    fn end(&mut self, name: RegistryName, scope: Scope, evidence: Evidence, at: Mono) {
+        let changes = self.of(name).scopes.entry(scope).or_default();
+        let gone = changes.entries.len();
+        *changes = ScopeChanges { cleared: true, ended: Some((evidence, at)), ..ScopeChanges::default() };
+        self.keys -= gone;
+    }
+    /// These changes, and `later` ones after them.
+    pub(crate) fn then(mut self, later: Self) -> Self {
+        self.members.extend(later.members);
+        self.ready |= later.ready;
+        self.membership_synced |= later.membership_synced;
+        for (name, changes) in later.registries {
+            match self.registries.get_mut(&name) {
+                Some(earlier) if !changes.cleared => earlier.follow(changes),
+                Some(earlier) => {
+                    let (identity, forget) = (earlier.identity.take(), earlier.forget);
+                    *earlier = changes;
+                    if !earlier.forget {
+                        (earlier.identity, earlier.forget) = (earlier.identity.take().or(identity), forget);
+                    }
+                }
+                None => drop(self.registries.insert(name, changes)),
+            }
+        }
+        self.keys = self.registries.values().map(RegistryChanges::len).sum();
+        self
+    }
+}
+
+impl RegistryChanges {
+    fn len(&self) -> usize {
+        self.scopes.values().map(|scope| scope.entries.len()).sum()
+    }
+    fn follow(&mut self, later: Self) {
+        self.left = later.left;
+        self.whole = later.whole.or(self.whole);
+        self.identity = later.identity.or_else(|| self.identity.take());
+        for (scope, changes) in later.scopes {
+            match self.scopes.get_mut(&scope) {
+                Some(earlier) if !changes.cleared => {
+                    let again =
+                        changes.entries.values().any(|value| matches!(value, Some(EntryValue::Fact(_))));
+                    earlier.ended = if again { None } else { earlier.ended.take() };
+                    earlier.entries.extend(changes.entries);
+                }
+                _ => drop(self.scopes.insert(scope, changes)),
+            }
+        }
+    }
+}

@@ -11,6 +11,8 @@ mod restore;
 #[cfg(test)]
 mod samples;
 mod store;
+#[cfg(test)]
+mod testing;
 mod writer;
 
 pub use codec::{Fault, Member, MemberOrigin, Now};

@@ -31,6 +31,8 @@ struct State {
     files: BTreeMap<String, Arc<Mutex<Content>>>,
     /// Operations left before everything fails.
     left: Option<u64>,
+    /// The first operation that failed so was seen.
+    dead: bool,
     operations: u64,
     capacity: Option<u64>,
     failing_sync: bool,
@@ -94,17 +96,8 @@ impl FaultyDisk {
             let content = content.lock();
             let mut bytes = content.synced.clone();
             for change in &content.unsynced {
-                match change {
-                    Change::Resize(length) => bytes.resize(*length as usize, 0),
-                    Change::Write(at, data) => {
-                        let kept = match numbers.below(3) {
-                            0 => 0,
-                            1 => data.len(),
-                            _ => numbers.below(data.len() as u64 + 1) as usize,
-                        };
-                        overwrite(&mut bytes, *at, &data[..kept]);
-                    }
-                }
+                let torn = numbers.below(8192) as usize;
+                apply(&mut bytes, change, [0, usize::MAX, torn][numbers.below(3) as usize]);
             }
             next.put(name, bytes);
         }
@@ -128,6 +121,14 @@ impl FaultyDisk {
         let others = state.files.values().filter(|file| !Arc::ptr_eq(file, own));
         let used: u64 = others.map(|file| file.lock().now.len() as u64).sum();
         if used + length > capacity { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+}
+
+/// Applies a change, of a write no more than so many bytes.
+fn apply(bytes: &mut Vec<u8>, change: &Change, most: usize) {
+    match change {
+        Change::Resize(length) => bytes.resize(*length as usize, 0),
+        Change::Write(at, data) => overwrite(bytes, *at, &data[..most.min(data.len())]),
     }
 }
 
@@ -163,16 +164,20 @@ impl StorageBackend for FaultyFile {
             return Err(io::Error::other("sync failed"));
         }
         let mut content = self.content.lock();
-        content.synced = content.now.clone();
-        content.unsynced.clear();
+        let Content { synced, unsynced, .. } = &mut *content;
+        for change in unsynced.drain(..) {
+            apply(synced, &change, usize::MAX);
+        }
         Ok(())
     }
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let killed = self.disk.step();
         let mut content = self.content.lock();
         if killed.is_err() {
-            // The last write of a killed process may be on its way already.
-            content.unsynced.push(Change::Write(offset, data.to_vec()));
+            // The write that a process is killed in may be on its way already; later ones are not.
+            if !std::mem::replace(&mut self.disk.0.lock().dead, true) {
+                content.unsynced.push(Change::Write(offset, data.to_vec()));
+            }
             return killed;
         }
         overwrite(&mut content.now, offset, data);

@@ -166,3 +166,14 @@ fn check_format(meta: Meta) -> Result<(), StoreError> {
     }
     Ok(())
 }
+
+/// Makes a journal one of another release.
+#[cfg(test)]
+pub(crate) fn set_format(disk: &super::faulty::FaultyDisk, format: u64, reader: u64) {
+    let files: Arc<dyn Files> = Arc::new(disk.clone());
+    let db = open_database(&files, JOURNAL).unwrap();
+    let txn = db.begin_write().unwrap();
+    txn.open_table(META).unwrap().insert(key::FORMAT, format).unwrap();
+    txn.open_table(META).unwrap().insert(key::READER, reader).unwrap();
+    txn.commit().unwrap();
+}

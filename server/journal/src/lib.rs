@@ -6,6 +6,7 @@
 //! checked, and nothing in it is opened or dialled.
 
 mod codec;
+pub mod inspect;
 mod journal;
 mod restore;
 #[cfg(test)]

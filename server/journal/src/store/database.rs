@@ -302,7 +302,10 @@ fn write_header(
     changes: &RegistryChanges,
     known: &mut Known,
 ) -> Result<(), StoreError> {
-    let identity: Option<Fingerprint> = changes.identity.clone().or_else(|| known.header.identity.clone());
+    let identity: Option<Fingerprint> = changes.identity.clone().or_else(|| {
+        let pinned = known.header.identity.clone();
+        pinned.filter(|_| !changes.forget)
+    });
     let header = Header { whole: changes.whole.unwrap_or(known.header.whole), identity };
     if header == known.header && known.bytes > 0 {
         return Ok(());

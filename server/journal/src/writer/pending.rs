@@ -5,7 +5,7 @@
 //! recorded of it.
 
 use rapidhash::RapidHashMap;
-use tributary_model::{Evidence, Fingerprint, Item, Mono, Record, RegistryName, Scope};
+use tributary_model::{CollectionKind, Evidence, Fingerprint, Item, Mono, Record, RegistryName, Scope};
 
 use crate::codec::Member;
 use crate::codec::entry::{EntryKey, EntryValue};
@@ -104,6 +104,10 @@ impl Pending {
         let gone = changes.entries.len();
         *changes = ScopeChanges { cleared: true, ..ScopeChanges::default() };
         self.keys -= gone;
+    }
+    /// The list of a collection goes.
+    pub(crate) fn forget_list(&mut self, name: RegistryName, scope: Scope, kind: CollectionKind) {
+        self.set(name, scope, EntryKey::List(kind), None);
     }
     /// Changes of a registry.
     pub(crate) fn of(&mut self, name: RegistryName) -> &mut RegistryChanges {

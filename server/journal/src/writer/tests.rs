@@ -1,1 +1,252 @@
-//! t
+//! What the writer does when the disk fails, fills up or falls behind.
+
+use std::time::Duration;
+
+use tributary_model::*;
+
+use crate::store::JOURNAL;
+use crate::store::faulty::{FaultyDisk, Numbers};
+use crate::testing::{Bench, Served, batch, list, note, options, put, registry};
+use crate::writer::{JournalOptions, SLACK};
+
+fn reopened(disk: &FaultyDisk) -> Served {
+    Bench::open(disk, options()).unwrap().served()
+}
+
+#[test]
+fn full_disk_is_tried_again_and_nothing_is_lost() {
+    let disk = FaultyDisk::default();
+    let mut bench = Bench::open(&disk, options()).unwrap();
+    let mut served = Served::new();
+    let mut record = |bench: &Bench, from: u64, count: u64| {
+        let mut records: Vec<Record> =
+            (from..from + count).map(|n| put("east", "a", &format!("pod-{n}"), n + 5)).collect();
+        records.push(list("east", "a", from + count));
+        records.iter().for_each(|record| note(&mut served, record));
+        bench.shared.record(records);
+    };
+    record(&bench, 0, 10);
+    assert!(bench.turn());
+    disk.set_capacity(Some(disk.bytes(JOURNAL).len() as u64));
+    record(&bench, 10, 2_000);
+    assert!(!bench.turn());
+    let stats = bench.shared.stats();
+    assert!(stats.last_error.is_some() && !stats.is_whole(), "{stats:?}");
+    assert_eq!(stats.pending_keys, 2_001);
+    record(&bench, 2_010, 5);
+    let tries = disk.operations();
+    assert!(!bench.turn());
+    assert_eq!(disk.operations(), tries, "not before the wait is over");
+    disk.set_capacity(None);
+    bench.now = bench.now.plus(Duration::from_secs(60));
+    assert!(bench.turn());
+    assert!(bench.shared.stats().is_whole() && bench.shared.stats().last_error.is_none());
+    drop(bench);
+    assert_eq!(reopened(&disk), served);
+}
+
+#[test]
+fn failed_sync_is_tried_again_on_a_file_opened_anew() {
+    let disk = FaultyDisk::default();
+    let mut bench = Bench::open(&disk, options()).unwrap();
+    let mut served = Served::new();
+    let mut numbers = Numbers(3);
+    for turn in 0..12 {
+        bench.shared.record(batch(&mut numbers, &mut served));
+        disk.fail_sync(turn % 3 == 1);
+        bench.now = bench.now.plus(Duration::from_secs(60));
+        bench.turn();
+    }
+    assert!(bench.shared.stats().commits > 3);
+    disk.fail_sync(false);
+    bench.now = bench.now.plus(Duration::from_secs(60));
+    bench.turn();
+    drop(bench);
+    assert_eq!(reopened(&disk), served);
+}
+
+/// Answers every slice that the journal asks for, as an owner of that state does.
+fn answer(bench: &Bench, served: &Served) -> usize {
+    let mut slices = 0;
+    while let Some(wanted) = bench.shared.wanted() {
+        slices += 1;
+        let mine = served.iter().filter(|((name, ..), _)| name == wanted.registry.as_str());
+        let after = wanted.after.as_ref().map(|key| match &key.item {
+            Item::Workload(of) => (key.scope.as_str().to_owned(), of.name.to_string()),
+            other => panic!("{other:?}"),
+        });
+        let rest = mine.filter(|((_, of, item), _)| {
+            after.as_ref().is_none_or(|after| (of, item) > (&after.0, &after.1))
+        });
+        let rest: Vec<_> = rest.collect();
+        let slice = rest.iter().take(wanted.most).map(|((name, of, item), value)| match item.as_str() {
+            "list" => list(name, of, **value),
+            item => put(name, of, item, **value),
+        });
+        bench.shared.slice(&wanted.registry, slice.collect(), rest.len() <= wanted.most);
+        if slices > 1_000 {
+            panic!("the slices do not end");
+        }
+    }
+    slices
+}
+
+#[test]
+fn journal_that_falls_behind_asks_for_slices_and_is_whole_again() {
+    let disk = FaultyDisk::default();
+    let mut bench = Bench::open(&disk, JournalOptions { most_keys: 50, ..options() }).unwrap();
+    let mut served = Served::new();
+    let first = vec![put("west", "a", "pod-1", 1), list("west", "a", 1)];
+    first.iter().for_each(|record| note(&mut served, record));
+    bench.shared.record(first);
+    assert!(bench.turn());
+    let mut many: Vec<Record> = (0..60).map(|n| put("east", "a", &format!("pod-{n:02}"), 1)).collect();
+    many.push(list("east", "a", 60));
+    many.iter().for_each(|record| note(&mut served, record));
+    bench.shared.record(many);
+    let stats = bench.shared.stats();
+    assert_eq!((stats.incomplete, stats.pending_keys), (vec![registry("east")], 0));
+    bench.turn();
+    let restored = Bench::open(&disk.after_power_loss(&mut Numbers(0)), options()).unwrap();
+    assert!(restored.pieces.iter().any(|piece| piece.name == registry("east") && piece.absent.is_some()));
+    assert!(restored.served().keys().all(|(name, ..)| name == "west"), "half of a registry never returns");
+    for turn in 0..20 {
+        answer(&bench, &served);
+        // What changes between slices is recorded as ever.
+        let change = vec![put("east", "a", &format!("pod-{:02}", turn % 60), 7 + turn)];
+        change.iter().for_each(|record| note(&mut served, record));
+        bench.shared.record(change);
+        bench.turn();
+    }
+    assert!(bench.shared.stats().is_whole(), "{:?}", bench.shared.stats());
+    drop(bench);
+    assert_eq!(reopened(&disk), served);
+}
+
+#[test]
+fn file_that_turns_unreadable_is_replaced_and_asked_for_again() {
+    let disk = FaultyDisk::default();
+    let mut bench = Bench::open(&disk, options()).unwrap();
+    let mut served = Served::new();
+    let first = vec![put("east", "a", "pod-1", 1), list("east", "a", 1)];
+    first.iter().for_each(|record| note(&mut served, record));
+    bench.shared.record(first);
+    assert!(bench.turn());
+    // A failed commit makes the writer open the file again, which by then is damaged.
+    disk.fail_sync(true);
+    bench.shared.ready();
+    assert!(!bench.turn());
+    disk.fail_sync(false);
+    disk.put(JOURNAL, vec![1; 9_000]);
+    for _ in 0..3 {
+        bench.now = bench.now.plus(Duration::from_secs(60));
+        bench.turn();
+        answer(&bench, &served);
+    }
+    assert!(bench.shared.stats().is_whole(), "{:?}", bench.shared.stats());
+    drop(bench);
+    let bench = Bench::open(&disk, options()).unwrap();
+    assert_eq!((bench.served(), bench.meta.ready_once), (served, true));
+}
+
+#[test]
+fn largest_registry_is_left_out_of_a_journal_that_grows_too_large() {
+    let disk = FaultyDisk::default();
+    let mut bench = Bench::open(&disk, JournalOptions { most_bytes: 100_000, ..options() }).unwrap();
+    let mut served = Served::new();
+    let small = vec![put("west", "a", "pod-1", 1), list("west", "a", 1)];
+    small.iter().for_each(|record| note(&mut served, record));
+    bench.shared.record(small);
+    bench.shared.record((0..100).map(|n| put("east", "a", &format!("pod-{n}"), 6)).collect());
+    bench.turn();
+    bench.shared.record(vec![put("east", "a", "pod-1", 9)]);
+    bench.turn();
+    let stats = bench.shared.stats();
+    assert_eq!(stats.left_out.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["east"]);
+    assert!(stats.live_bytes < 1_000, "{stats:?}");
+    bench.shared.record(vec![Record::Left(registry("east"))]);
+    assert!(bench.turn() && bench.shared.stats().left_out.is_empty());
+    drop(bench);
+    assert_eq!(reopened(&disk), served);
+}
+
+#[test]
+fn thousand_changes_a_second_keep_the_file_below_twice_what_is_live() {
+    let disk = FaultyDisk::default();
+    let mut bench = Bench::open(&disk, options()).unwrap();
+    let facts = 20_000;
+    let mut records: Vec<Record> = (0..facts).map(|n| put("east", "a", &format!("pod-{n}"), 1)).collect();
+    records.push(list("east", "a", facts));
+    bench.shared.record(records);
+    assert!(bench.turn());
+    let mut numbers = Numbers(1);
+    for _ in 0..60 {
+        let change = |numbers: &mut Numbers| {
+            put("east", "a", &format!("pod-{}", numbers.below(facts)), 1 + numbers.below(3) * 7)
+        };
+        bench.shared.record((0..500).map(|_| change(&mut numbers)).collect());
+        assert!(bench.turn());
+        let stats = bench.shared.stats();
+        assert!(stats.bytes <= stats.live_bytes * 2 + SLACK, "{stats:?}");
+    }
+    // Most of it goes: the file follows.
+    let gone = (0..facts - 100).map(|n| {
+        let key = Key {
+            scope: crate::testing::scope("a"),
+            item: crate::testing::fact(&format!("pod-{n}"), 1).item(),
+        };
+        Record::Drop(registry("east"), key, Evidence::Confirmed)
+    });
+    bench.shared.record(gone.chain([list("east", "a", 100)]).collect());
+    assert!(bench.turn());
+    let stats = bench.shared.stats();
+    assert!(stats.compactions > 0 && stats.bytes <= stats.live_bytes * 2 + SLACK, "{stats:?}");
+    drop(bench);
+    assert_eq!(reopened(&disk).len(), 101);
+}
+
+#[test]
+fn ended_scopes_are_bounded_and_leave_nothing_else() {
+    let disk = FaultyDisk::default();
+    let mut bench = Bench::open(&disk, options()).unwrap();
+    for n in 0..600 {
+        let of = format!("scope-{n}");
+        bench.shared.record(vec![put("east", &of, "pod-1", 1), list("east", &of, 1)]);
+        if n % 2 == 0 {
+            bench.turn();
+        }
+        let scope = crate::testing::scope(&of);
+        bench.shared.record(vec![Record::Ended(registry("east"), scope, Evidence::Operator, bench.now.mono)]);
+    }
+    bench.turn();
+    drop(bench);
+    let served = reopened(&disk);
+    assert_eq!((served.len(), served.keys().filter(|(_, _, item)| item == "ended").count()), (256, 256));
+}
+
+#[test]
+fn owner_records_while_the_thread_writes_and_close_commits_the_rest() {
+    use crate::store::directory::StateDirectory;
+    let base = tempfile::tempdir().unwrap();
+    let open = || {
+        let directory = StateDirectory::open(base.path()).unwrap();
+        crate::Journal::open(directory, options(), std::sync::Arc::new(crate::samples::now)).unwrap()
+    };
+    let (journal, restoring) = open();
+    assert_eq!(restoring.all().registries, []);
+    journal.record(vec![put("east", "a", "pod-1", 1), list("east", "a", 1)]);
+    journal.flush();
+    assert_eq!(journal.stats().commits, 1);
+    journal.record(vec![put("east", "a", "pod-2", 2), list("east", "a", 2)]);
+    journal.close();
+    let (journal, restoring) = open();
+    // Closed while nobody takes what is restored.
+    drop(journal);
+    assert!(restoring.count() <= 1);
+    let (_journal, restoring) = open();
+    let all = restoring.all();
+    assert_eq!(
+        all.registries[0].records,
+        [list("east", "a", 2), put("east", "a", "pod-1", 1), put("east", "a", "pod-2", 2)]
+    );
+}

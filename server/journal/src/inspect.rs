@@ -1,0 +1,361 @@
+//! What the commands of `tributary state` do with a directory that no process holds.
+//!
+//! Called by the command line. A directory that is held is refused with the holder's number: then the
+//! process itself is to be asked.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use tributary_model::{CollectionKind, Fingerprint, ListRecord, Record, RegistryName, Scope};
+
+use crate::codec::{Decoder, Member, Now, decode_member, unseal};
+use crate::restore::{Reader, RestoredRegistry};
+use crate::store::directory::{DirectoryError, StateDirectory};
+use crate::store::{Files, JOURNAL, Meta, Store, StoreError, guarded, open_existing};
+use crate::writer::pending::Pending;
+
+/// Why a command cannot do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum InspectError {
+    /// The directory.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// The journal in it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There is no journal.
+    #[error("there is no journal in it; nothing was kept there yet")]
+    Empty,
+}
+
+/// What a journal holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateReport {
+    /// Values of the journal itself.
+    pub meta: Meta,
+    /// Length of the file.
+    pub bytes: u64,
+    /// Bytes of keys and values in it.
+    pub live_bytes: u64,
+    /// Registries that were configured.
+    pub members: Vec<Member>,
+    /// What is kept of each registry.
+    pub registries: Vec<RegistryReport>,
+    /// Other files: journals that were set aside.
+    pub set_aside: Vec<String>,
+}
+
+/// What is kept of a registry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegistryReport {
+    /// Its name.
+    pub name: RegistryName,
+    /// The identity that was pinned.
+    pub identity: Option<Fingerprint>,
+    /// Bytes of its keys and values.
+    pub bytes: u64,
+    /// Lists and how many facts are there, by scope and kind.
+    pub lists: BTreeMap<(Scope, CollectionKind), ListReport>,
+    /// How many objects are bad.
+    pub problems: usize,
+    /// How many removals are held.
+    pub holds: usize,
+    /// Scopes that ended.
+    pub ended: Vec<Scope>,
+    /// Scopes that a restart would not restore, with the reason.
+    pub refused: Vec<(Scope, Arc<str>)>,
+    /// Why nothing of it would be restored, where that is so.
+    pub absent: Option<Arc<str>>,
+}
+
+/// A collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListReport {
+    /// Its last list, with times of `now`.
+    pub list: ListRecord,
+    /// How many facts are there.
+    pub found: u64,
+}
+
+impl StateReport {
+    /// Whether a restart would find everything.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.registries.iter().all(|registry| registry.absent.is_none() && registry.refused.is_empty())
+    }
+}
+
+/// What the journal of a directory holds. Reads every record, so it verifies as well.
+pub fn show(path: &Path, now: Now) -> Result<StateReport, InspectError> {
+    let directory = StateDirectory::open_existing(path)?;
+    let (store, meta) = open(&directory)?;
+    report(&directory, &store, meta, now)
+}
+
+/// Checks every record; the report names what a restart would not restore.
+pub fn verify(path: &Path, now: Now) -> Result<StateReport, InspectError> {
+    show(path, now)
+}
+
+/// Removes the journal and what was set aside; gives the names of the files.
+pub fn clear(path: &Path) -> Result<Vec<String>, InspectError> {
+    let files = StateDirectory::open_existing(path)?;
+    let held = files.files();
+    let ours = held.names().map_err(StoreError::from)?;
+    let ours: Vec<String> = ours.into_iter().filter(|name| name.starts_with(JOURNAL)).collect();
+    for name in &ours {
+        held.remove(name).map_err(StoreError::from)?;
+    }
+    Ok(ours)
+}
+
+/// Removes a registry, one of its scopes, or one collection of a scope from the journal. Without `really` nothing is
+/// changed. Gives how many facts go.
+pub fn end(
+    path: &Path,
+    registry: &RegistryName,
+    part: Option<(&Scope, Option<CollectionKind>)>,
+    now: Now,
+    really: bool,
+) -> Result<u64, InspectError> {
+    let directory = StateDirectory::open_existing(path)?;
+    let (mut store, _) = open(&directory)?;
+    store.survey()?;
+    let (mut going, mut changes) = (0, Pending::default());
+    let concerned = |record: &Record| {
+        let scope = crate::restore::scope_of(record);
+        part.is_none_or(|(only, kind)| {
+            scope == Some(only) && kind.is_none_or(|kind| kind_of(record) == Some(kind))
+        })
+    };
+    read(&store, now, |piece| {
+        if piece.name != *registry {
+            return;
+        }
+        for record in piece.records.into_iter().filter(concerned) {
+            going += u64::from(matches!(record, Record::Put(..)));
+            if let (Some((_, Some(_))), Some(removal)) = (part, removal(record)) {
+                changes.add(removal);
+            }
+        }
+    })?;
+    match part {
+        None => changes.add(Record::Left(registry.clone())),
+        Some((scope, None)) => changes.clear_scope(registry.clone(), scope.clone()),
+        Some((scope, Some(kind))) => changes.forget_list(registry.clone(), scope.clone(), kind),
+    }
+    if really {
+        store.commit(&changes, now)?;
+    }
+    Ok(going)
+}
+
+/// Forgets the pinned identity of a registry, so that the next one is taken; gives the one that was pinned.
+pub fn accept(path: &Path, registry: &RegistryName, now: Now) -> Result<Option<Fingerprint>, InspectError> {
+    let directory = StateDirectory::open_existing(path)?;
+    let (mut store, _) = open(&directory)?;
+    store.survey()?;
+    let Some(known) = store.known().get(registry) else { return Ok(None) };
+    let pinned = known.header.identity.clone();
+    let mut changes = Pending::default();
+    changes.of(registry.clone()).forget = true;
+    store.commit(&changes, now)?;
+    Ok(pinned)
+}
+
+fn open(directory: &StateDirectory) -> Result<(Store, Meta), InspectError> {
+    let files: Arc<dyn Files> = directory.files();
+    if !files.names().map_err(StoreError::from)?.iter().any(|name| name == JOURNAL) {
+        return Err(InspectError::Empty);
+    }
+    Ok(open_existing(&files)?)
+}
+
+fn read(
+    store: &Store,
+    now: Now,
+    send: impl FnMut(RestoredRegistry),
+) -> Result<crate::restore::Outcome, StoreError> {
+    guarded(|| {
+        let mut reader = Reader::new(now, send);
+        store.scan(|piece| reader.take(piece))?;
+        Ok(reader.finish())
+    })
+}
+
+fn report(
+    directory: &StateDirectory,
+    store: &Store,
+    meta: Meta,
+    now: Now,
+) -> Result<StateReport, InspectError> {
+    let mut registries: Vec<RegistryReport> = Vec::new();
+    let outcome =
+        read(store, now, |piece| match registries.iter_mut().rfind(|known| known.name == piece.name) {
+            Some(known) => add(known, piece),
+            None => {
+                let mut known = RegistryReport::new(&piece);
+                add(&mut known, piece);
+                registries.push(known);
+            }
+        })?;
+    for registry in &mut registries {
+        registry.bytes = outcome.known.get(&registry.name).map_or(0, |known| known.bytes);
+    }
+    let mut members = Vec::new();
+    let mut decoder = Decoder::new(now);
+    store.members(|name, sealed| {
+        let member = unseal(name.as_bytes(), sealed).and_then(|record| decode_member(&mut decoder, record));
+        members.extend(member);
+    })?;
+    let names = directory.files().names().map_err(StoreError::from)?;
+    let set_aside = names.into_iter().filter(|name| name.starts_with(JOURNAL) && name != JOURNAL).collect();
+    let live_bytes = outcome.known.values().map(|known| known.bytes).sum();
+    Ok(StateReport { meta, bytes: store.length()?, live_bytes, members, registries, set_aside })
+}
+
+impl RegistryReport {
+    fn new(piece: &RestoredRegistry) -> Self {
+        Self {
+            name: piece.name.clone(),
+            identity: None,
+            bytes: 0,
+            lists: BTreeMap::new(),
+            problems: 0,
+            holds: 0,
+            ended: Vec::new(),
+            refused: Vec::new(),
+            absent: None,
+        }
+    }
+}
+
+fn add(known: &mut RegistryReport, piece: RestoredRegistry) {
+    known.identity = piece.identity.or_else(|| known.identity.take());
+    known.absent = piece.absent.or_else(|| known.absent.take());
+    known.refused.extend(piece.refused);
+    for record in piece.records {
+        match record {
+            Record::List(_, of, list) => {
+                known.lists.insert((of.scope, of.kind), ListReport { list, found: 0 });
+            }
+            Record::Put(_, ref scope, _) => {
+                let list = kind_of(&record).and_then(|kind| known.lists.get_mut(&(scope.clone(), kind)));
+                if let Some(list) = list {
+                    list.found += 1;
+                }
+            }
+            Record::Problem(..) => known.problems += 1,
+            Record::Hold(..) => known.holds += 1,
+            Record::Ended(_, scope, ..) => known.ended.push(scope),
+            _ => {}
+        }
+    }
+}
+
+fn kind_of(record: &Record) -> Option<CollectionKind> {
+    match record {
+        Record::Put(_, scope, fact) => {
+            Some(tributary_model::Key { scope: scope.clone(), item: fact.item() }.collection().kind)
+        }
+        Record::Hold(_, key, _) => Some(key.collection().kind),
+        Record::List(_, of, _) => Some(of.kind),
+        _ => None,
+    }
+}
+
+/// The record that takes another one away.
+fn removal(record: Record) -> Option<Record> {
+    match record {
+        Record::Put(name, scope, fact) => {
+            let key = tributary_model::Key { scope, item: fact.item() };
+            Some(Record::Drop(name, key, tributary_model::Evidence::Operator))
+        }
+        Record::Hold(name, key, _) => Some(Record::Hold(name, key, None)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::now;
+    use crate::testing::{list, put, registry, scope};
+    use crate::{Journal, JournalOptions};
+
+    fn filled(path: &Path) {
+        let directory = StateDirectory::open(path).unwrap();
+        let (journal, restoring) =
+            Journal::open(directory, JournalOptions::default(), Arc::new(now)).unwrap();
+        drop(restoring);
+        journal.record(vec![
+            Record::Identity(registry("east"), Fingerprint::new("uid").unwrap()),
+            put("east", "a", "pod-1", 1),
+            put("east", "b", "pod-1", 1),
+            list("east", "a", 1),
+            list("east", "b", 1),
+        ]);
+        journal.ready();
+        journal.close();
+    }
+
+    fn counts(report: &StateReport) -> Vec<(String, u64)> {
+        let lists = report.registries.iter().flat_map(|registry| &registry.lists);
+        lists.map(|((scope, _), list)| (scope.to_string(), list.found)).collect()
+    }
+
+    #[test]
+    fn report_counts_what_is_kept_by_scope() {
+        let base = tempfile::tempdir().unwrap();
+        filled(base.path());
+        let report = show(base.path(), now()).unwrap();
+        assert!(report.is_sound() && report.meta.ready_once && report.bytes > report.live_bytes);
+        assert_eq!(counts(&report), [("a".to_owned(), 1), ("b".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn directory_that_is_held_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        filled(base.path());
+        let _held = StateDirectory::open(base.path()).unwrap();
+        let refused = [verify(base.path(), now()).map(drop), clear(base.path()).map(drop)];
+        assert!(
+            refused.iter().all(|r| matches!(r, Err(InspectError::Directory(DirectoryError::Held { .. }))))
+        );
+    }
+
+    #[test]
+    fn end_takes_one_scope_or_kind_and_first_shows_what_goes() {
+        let base = tempfile::tempdir().unwrap();
+        filled(base.path());
+        let (name, of) = (registry("east"), scope("a"));
+        let part = Some((&of, Some(CollectionKind::Workloads)));
+        assert_eq!(end(base.path(), &name, part, now(), false).unwrap(), 1);
+        assert_eq!(counts(&show(base.path(), now()).unwrap()).len(), 2, "nothing was changed");
+        assert_eq!(end(base.path(), &name, part, now(), true).unwrap(), 1);
+        let report = show(base.path(), now()).unwrap();
+        assert!(report.is_sound());
+        assert_eq!(counts(&report), [("b".to_owned(), 1)]);
+        assert_eq!(end(base.path(), &name, None, now(), true).unwrap(), 1);
+        assert!(show(base.path(), now()).unwrap().registries.is_empty());
+    }
+
+    #[test]
+    fn accept_forgets_the_identity_and_nothing_else() {
+        let base = tempfile::tempdir().unwrap();
+        filled(base.path());
+        let pinned = accept(base.path(), &registry("east"), now()).unwrap();
+        assert_eq!(pinned.unwrap().as_str(), "uid");
+        let report = show(base.path(), now()).unwrap();
+        assert_eq!((report.registries[0].identity.clone(), counts(&report).len()), (None, 2));
+    }
+
+    #[test]
+    fn cleared_directory_has_no_journal() {
+        let base = tempfile::tempdir().unwrap();
+        filled(base.path());
+        assert_eq!(clear(base.path()).unwrap(), [JOURNAL]);
+        assert!(matches!(show(base.path(), now()), Err(InspectError::Empty)));
+    }
+}

@@ -126,7 +126,7 @@ pub(crate) fn note(served: &mut Served, record: &Record) {
         }
         Record::Drop(name, key, _) => drop(served.remove(&id(name, &key.scope, name_of(&key.item)))),
         Record::List(name, of, list) => {
-            drop(served.insert(id(name, &of.scope, "list".to_owned()), list.count))
+            served.insert(id(name, &of.scope, "list".to_owned()), list.count);
         }
         Record::Ended(name, scope, ..) => {
             served.retain(|(of, part, _), _| *of != name.as_str() || *part != scope.as_str());

@@ -88,7 +88,7 @@ pub(crate) fn read(d: &mut Decoder, record: &[u8]) -> Result<Member, Fault> {
     while let Some((field, value)) = fields.next()? {
         match field {
             1 => name = Some(d.name(value, |text| RegistryName::new(text))?),
-            2 => provider = read_provider(&*d.shared(value)?),
+            2 => provider = read_provider(&d.shared(value)?),
             3 => cluster = Some(d.name(value, |text| ClusterId::new(text))?),
             4 => kind = text(d, value)?,
             5 => rank = value.narrow()?,

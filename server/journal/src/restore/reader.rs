@@ -58,11 +58,10 @@ impl<S: FnMut(RestoredRegistry)> Reader<S> {
     }
     /// Takes one record.
     pub(crate) fn take(&mut self, piece: Piece<'_>) -> Result<bool, StoreError> {
-        if self.prefix.is_empty() || !piece.key.starts_with(&self.prefix) {
-            if !self.move_to(piece.key) {
-                self.outcome.stray = true;
-                return Ok(true);
-            }
+        let same = !self.prefix.is_empty() && piece.key.starts_with(&self.prefix);
+        if !same && !self.move_to(piece.key) {
+            self.outcome.stray = true;
+            return Ok(true);
         }
         let rest = piece.key.get(self.prefix.len()..).unwrap_or_default();
         let Some(at) = &mut self.at else { return Ok(true) };

@@ -9,6 +9,10 @@ use std::time::Instant;
 use tributary_journal::{Journal, JournalOptions, Now, StateDirectory};
 use tributary_model::*;
 
+/// As in the server: pieces are made by one thread and freed by another one.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Addresses of one slice, as Kubernetes cuts them.
@@ -41,11 +45,12 @@ fn main() -> Fallible<()> {
     let (journal, restoring) =
         Journal::open(StateDirectory::open(&base)?, JournalOptions::default(), Arc::new(clock))?;
     let opened = started.elapsed();
-    let (mut facts, mut first) = (0, None);
+    let (mut facts, mut first, mut kept) = (0, None, Vec::new());
     for piece in restoring {
         first.get_or_insert_with(|| started.elapsed());
         assert!(piece.refused.is_empty() && piece.absent.is_none(), "{:?} {:?}", piece.refused, piece.absent);
         facts += piece.records.len();
+        kept.push(piece);
     }
     println!(
         "{} endpoint-ports, {facts} records: opened in {opened:?}, first piece after {first:?}, all after {:?}",

@@ -13,7 +13,7 @@ use tributary_model::{
 };
 
 use super::Fault;
-use super::encode::{MOST_SHARED, part};
+use super::encode::{LOOK_BACK, MOST_SHARED, part};
 use super::intern::{Interner, TextId};
 use super::preset::PRESET;
 use super::time::Now;
@@ -207,20 +207,23 @@ impl Decoder {
         Ok(id)
     }
     fn read_texts(&mut self, mut from: &[u8]) -> Result<(), Fault> {
-        let mut last = 0;
         while !from.is_empty() {
             let shared = usize::try_from(take_varint(&mut from)?).map_err(|_| Fault::Truncated)?;
+            let (shared, back) = (shared / LOOK_BACK, shared % LOOK_BACK + 1);
             let length = take_varint(&mut from)?;
             let own = std::str::from_utf8(take(&mut from, length)?)
                 .map_err(|_| Fault::Malformed("a text is not UTF-8"))?;
-            let start = self.text.len();
-            if shared > MOST_SHARED || shared > start - last || !self.text.is_char_boundary(last + shared) {
-                return Err(Fault::Index("start of a text"));
+            if shared > 0 {
+                let at = self.texts.len().checked_sub(back).ok_or(Fault::Index("start of a text"))?;
+                let start = at.checked_sub(1).map_or(0, |before| self.texts[before].end);
+                let inside = shared <= MOST_SHARED && start + shared <= self.texts[at].end;
+                if !inside || !self.text.is_char_boundary(start + shared) {
+                    return Err(Fault::Index("start of a text"));
+                }
+                self.text.extend_from_within(start..start + shared);
             }
-            self.text.extend_from_within(last..last + shared);
             self.text.push_str(own);
             self.texts.push(Text { end: self.text.len(), id: None, kept: None });
-            last = start;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Builds one record: its fields, and the tables of texts, label sets and places that they name by index.
 //!
-//! Called by the codecs of the kinds. Each text is stored once a record, without what it shares with
-//! the text before it; texts that every mesh has are not stored at all. Equal values give equal
+//! Called by the codecs of the kinds. Each text is stored once a record, without the start that it shares
+//! with a text before it; texts that every mesh has are not stored at all. Equal values give equal
 //! bytes.
 
 use std::net::IpAddr;
@@ -14,7 +14,9 @@ use super::preset;
 use super::time::Now;
 use super::wire::{close_nested, put_bytes, put_int, put_varint, zigzag};
 
-/// The longest start that a text shares with the one before it: bounds what a reader has to write
+/// How many texts before it a text may share its start with: names of pods and of nodes take turns.
+pub(crate) const LOOK_BACK: usize = 4;
+/// The longest start that a text shares with one before it: bounds what a reader has to write
 /// for a byte that it reads.
 pub(crate) const MOST_SHARED: usize = 120;
 
@@ -37,7 +39,7 @@ pub(crate) struct Encoder {
     body: Vec<u8>,
     texts: RapidHashMap<Box<str>, u32>,
     text_bytes: Vec<u8>,
-    last_text: String,
+    last_texts: [String; LOOK_BACK],
     labels: RapidHashMap<Labels, u32>,
     last_labels: Option<(Labels, u32)>,
     label_bytes: Vec<u8>,
@@ -54,7 +56,7 @@ impl Encoder {
             body: Vec::new(),
             texts: RapidHashMap::default(),
             text_bytes: Vec::new(),
-            last_text: String::new(),
+            last_texts: Default::default(),
             labels: RapidHashMap::default(),
             last_labels: None,
             label_bytes: Vec::new(),
@@ -78,7 +80,7 @@ impl Encoder {
             }
         }
         self.texts.clear();
-        self.last_text.clear();
+        self.last_texts.iter_mut().for_each(String::clear);
         self.labels.clear();
         self.places.clear();
         (self.last_labels, self.last_place) = (None, None);
@@ -181,12 +183,17 @@ impl Encoder {
             return u64::from(index) << 1;
         }
         let index = self.texts.len() as u32;
-        let shared = shared_start(&self.last_text, text);
-        put_varint(&mut self.text_bytes, shared as u64);
+        let shares = (1..=LOOK_BACK.min(self.texts.len())).map(|back| {
+            let before = &self.last_texts[(self.texts.len() - back) % LOOK_BACK];
+            (shared_start(before, text), LOOK_BACK - back)
+        });
+        let (shared, nearness) = shares.max().unwrap_or((0, LOOK_BACK - 1));
+        put_varint(&mut self.text_bytes, (shared * LOOK_BACK + LOOK_BACK - 1 - nearness) as u64);
         put_varint(&mut self.text_bytes, (text.len() - shared) as u64);
         self.text_bytes.extend_from_slice(&text.as_bytes()[shared..]);
-        self.last_text.clear();
-        self.last_text.push_str(text);
+        let last = &mut self.last_texts[self.texts.len() % LOOK_BACK];
+        last.clear();
+        last.push_str(text);
         self.texts.insert(text.into(), index);
         u64::from(index) << 1
     }

@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use redb::StorageBackend;
@@ -18,6 +18,9 @@ pub(crate) const JOURNAL: &str = "journal.redb";
 /// Name of a file that becomes the journal when it is complete.
 pub(crate) const NEXT: &str = "journal.redb.new";
 
+/// What the system counts the blocks of a file in.
+const BLOCK: u64 = 512;
+
 /// A directory's files.
 pub(crate) trait Files: Debug + Send + Sync {
     /// Opens a file for reading and writing; makes it where it is absent.
@@ -28,7 +31,7 @@ pub(crate) trait Files: Debug + Send + Sync {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Names of all files, sorted.
     fn names(&self) -> io::Result<Vec<String>>;
-    /// Length of a file.
+    /// Bytes that a file takes on the disk; holes take none.
     fn length(&self, name: &str) -> io::Result<u64>;
 }
 
@@ -69,6 +72,6 @@ impl Files for Folder {
         Ok(names)
     }
     fn length(&self, name: &str) -> io::Result<u64> {
-        std::fs::symlink_metadata(self.0.join(name)).map(|about| about.len())
+        std::fs::symlink_metadata(self.0.join(name)).map(|about| about.blocks() * BLOCK)
     }
 }

@@ -97,7 +97,8 @@ impl Fetch {
             }
         }
         match mode {
-            Mode::Leader => {}
+            // a read that names no mode may be answered by any server: `discovery_max_stale` of the agent allows it
+            Mode::Leader => query.push(("leader", String::new())),
             Mode::Any => query.push(("stale", String::new())),
             Mode::Blocking { index, wait } => {
                 query.push(("stale", String::new()));

@@ -74,9 +74,10 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Whether the leader itself is asked.
+    /// Whether the leader itself is asked. A read that names no mode is answered by any server where the agent's
+    /// `discovery_max_stale` allows it.
     pub(crate) fn asks_leader(&self) -> bool {
-        !self.query.contains_key("stale") && self.path.starts_with("/v1/health/service")
+        self.query.contains_key("leader") && self.path.starts_with("/v1/health/service")
     }
 }
 

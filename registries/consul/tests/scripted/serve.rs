@@ -265,7 +265,7 @@ async fn spoilt(state: &Shared, path: &str, query: &BTreeMap<String, String>, pl
 
 fn take_rules(state: &Shared, path: &str, query: &BTreeMap<String, String>) -> Vec<Spoil> {
     let mut state = state.lock();
-    let leader = !query.contains_key("stale");
+    let leader = query.contains_key("leader");
     let mut out = Vec::new();
     for rule in &mut state.rules {
         if rule.left > 0 && !(leader && rule.spares_leader) && path.starts_with(rule.path) {

@@ -12,6 +12,8 @@ mod accept;
 mod digest;
 #[cfg(test)]
 mod properties;
+mod reads;
+mod sight;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +28,8 @@ use crate::bucket::Bucket;
 use crate::config::Timing;
 use accept::Given;
 pub use digest::{Content, Digest, Keys, key_of};
+use sight::Hides;
+pub use sight::Sight;
 
 /// Which read an event is about. Higher is later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -99,6 +103,8 @@ pub enum Event<C> {
     TokenChecked(Ticket, bool),
     /// The core wants to know whether something is really gone.
     Asked,
+    /// The leader is to be read, to see whether what this loop knows is still there.
+    Confirm,
     /// A read is wanted.
     Look(Look),
     /// From now on it reads like this.
@@ -214,6 +220,12 @@ pub struct Watch<C> {
     /// The highest index since the last reset.
     floor: Option<u64>,
     always_filtered: Option<bool>,
+    /// Whether the last answer that was not doubtful otherwise was filtered.
+    filtered: bool,
+    /// What the token hides.
+    hides: Hides,
+    /// Whether a question of the core is open.
+    questioned: bool,
     doubt: Option<Doubt>,
     /// When the leader is asked next, and how that is spaced.
     confirm_at: Option<Mono>,
@@ -252,6 +264,9 @@ impl<C: Content> Watch<C> {
             index: None,
             floor: None,
             always_filtered: None,
+            filtered: false,
+            hides: Hides::Nothing,
+            questioned: false,
             doubt: None,
             confirm_at: None,
             confirm: Backoff::new(pause(0.5)),
@@ -284,11 +299,6 @@ impl<C: Content> Watch<C> {
     pub const fn forget_index(&mut self) {
         (self.index, self.floor) = (None, None);
     }
-    /// Whether the token has never seen all.
-    #[must_use]
-    pub fn is_filtered(&self) -> bool {
-        self.always_filtered == Some(true) || self.doubt == Some(Doubt::Filtered)
-    }
     /// One step. `chance` is from 0 up to, not including, 1.
     #[must_use]
     pub fn step(&mut self, now: Mono, chance: f64, event: Event<C>) -> Actions<C> {
@@ -313,7 +323,11 @@ impl<C: Content> Watch<C> {
                 self.checked(now, chance, same, out)
             }
             Event::Answered(..) | Event::Failed(..) | Event::TokenChecked(..) => {}
-            Event::Asked => self.asked(now, out),
+            Event::Asked => {
+                self.questioned = true;
+                self.confirm_soon(now, out);
+            }
+            Event::Confirm => self.confirm_soon(now, out),
             Event::Look(look) => self.look(now, look, out),
             Event::Follow(follow) => self.turn(now, chance, follow, out),
             Event::Switched { token } => self.switched(now, chance, token, out),
@@ -332,7 +346,7 @@ impl<C: Content> Watch<C> {
     }
 
     /// A question overtakes a blocking read, but not the pause after a failure: the leader is asked when it ends.
-    fn asked(&mut self, now: Mono, out: &mut Actions<C>) {
+    fn confirm_soon(&mut self, now: Mono, out: &mut Actions<C>) {
         self.confirm_at = Some(now);
         let waits = match self.pending {
             Pending::Nothing => true,
@@ -428,67 +442,6 @@ impl<C: Content> Watch<C> {
         self.stagger = Some(chance);
         let mode = self.mode(now.plus(after));
         self.read(after, mode, out);
-    }
-
-    /// What to ask at that time: the leader if a question is open, else what follows the last index.
-    fn mode(&self, at: Mono) -> Mode {
-        let until = self.confirm_at.map(|due| due.since(at));
-        match (until, self.index, self.follow) {
-            (Some(Duration::ZERO), ..) => Mode::Leader,
-            (_, None, _) | (_, _, Follow::Demand) => Mode::Any,
-            (until, Some(index), Follow::Poll) => {
-                let whole = self.policy.timing.wait;
-                let wait = self.stagger.map_or(whole, |part| whole.mul_f64(0.5 + part / 2.0));
-                let wait = until.map_or(wait, |until| until.min(wait));
-                Mode::Blocking { index, wait: wait.max(Duration::from_secs(1)) }
-            }
-        }
-    }
-
-    fn next_read(&mut self, now: Mono, out: &mut Actions<C>) {
-        self.pending = Pending::Nothing;
-        let mode = self.mode(now);
-        match (mode, self.follow) {
-            (Mode::Leader, _) => self.read(Duration::ZERO, mode, out),
-            (_, Follow::Poll) => {
-                let after = self.bucket.take(now);
-                self.read(after, mode, out);
-            }
-            (_, Follow::Demand) => {
-                if let Some(look) = self.again.take() {
-                    let after = self.bucket.take(now);
-                    self.read(after, self.mode_of(look), out);
-                } else if let Some(at) = self.confirm_at {
-                    self.read(at.since(now), Mode::Leader, out);
-                }
-            }
-        }
-    }
-
-    fn read(&mut self, after: Duration, mode: Mode, out: &mut Actions<C>) {
-        let (wait, index) = match mode {
-            Mode::Blocking { wait, index } => (wait, Some(index)),
-            Mode::Any | Mode::Leader => (Duration::ZERO, None),
-        };
-        if index.is_some() {
-            self.stagger = None;
-        }
-        let timeout = wait + wait / 16 + self.policy.timing.grace;
-        let in_doubt = |told: &Told| matches!(told.word, Word::Doubted(_));
-        let settled = self.doubt.is_none() && self.told.as_ref().is_some_and(|told| !in_doubt(told));
-        // an answer may have been short without showing it: now and then all is looked at again
-        let fresh = self.now.since(self.seen_at) < self.policy.timing.sweep;
-        let skip = index.filter(|_| settled && fresh);
-        self.ticket = Ticket(self.ticket.0 + 1);
-        self.pending = Pending::Read(mode);
-        out.push(Action::Read(Read { ticket: self.ticket, after, mode, timeout, skip }));
-    }
-
-    fn cancel(&mut self, out: &mut Actions<C>) {
-        if !matches!(self.pending, Pending::Nothing) {
-            out.push(Action::Cancel(self.ticket));
-            self.pending = Pending::Nothing;
-        }
     }
 
     fn become_state(&mut self, state: State, out: &mut Actions<C>) {

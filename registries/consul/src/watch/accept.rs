@@ -4,6 +4,7 @@ use tributary_model::Mono;
 use tributary_registry_api::Chance;
 
 use super::digest::{lacks, union};
+use super::sight::Hides;
 use super::{Action, Actions, Content, Digest, Mode, Pending, State, Told, Watch, Word};
 use crate::answer::{Doubt, Failure, Headers, Known};
 
@@ -39,10 +40,12 @@ impl<C: Content> Watch<C> {
         let loses = digest.as_ref().is_some_and(|digest| self.loses(digest));
         let doubt = headers.doubt(&self.known(loses));
         let filtered = headers.may_be_filtered(self.policy.has_token);
+        let hides = self.note_filter(filtered, loses, confirming);
         if !(filtered && loses) {
             // a token that sees less than was known when it came has no baseline to go by
             self.always_filtered.get_or_insert(filtered);
         }
+        self.filtered = filtered || (self.filtered && doubt.is_some());
         self.follow(index, doubt);
         let Some((content, digest)) = content.zip(digest) else {
             self.unchanged(now, doubt, confirming, out);
@@ -50,13 +53,14 @@ impl<C: Content> Watch<C> {
         };
         let leads = headers.known_leader == Some(true);
         match doubt {
-            Some(Doubt::Filtered) if confirming && leads && self.always_filtered == Some(true) => {
+            Some(Doubt::Filtered) if confirming && leads && !hides && self.always_filtered == Some(true) => {
                 self.check_token(content, out);
             }
             Some(doubt) => self.doubted(now, chance, doubt, content, digest, out),
             None if confirming && !leads => {
                 self.doubted(now, chance, Doubt::Stale, content, digest, out);
             }
+            None if hides => self.doubted(now, chance, Doubt::Filtered, content, digest, out),
             None if confirming && filtered => self.check_token(content, out),
             None if confirming => self.confirmed(now, content, digest, out),
             None => self.sound(now, chance, content, digest, out),
@@ -130,6 +134,7 @@ impl<C: Content> Watch<C> {
             self.doubted(now, chance, Doubt::Reset, content, digest, out);
             return;
         }
+        self.hides = Hides::Nothing;
         if self.doubt.take().is_some() {
             self.confirm_at = None;
             self.confirm.reset();
@@ -144,6 +149,7 @@ impl<C: Content> Watch<C> {
         self.told = Some(Told { hash: digest.hash, keys: digest.keys, word: Word::Confirmed });
         out.push(Action::Say(content, Word::Confirmed));
         (self.doubt, self.confirm_at) = (None, None);
+        (self.hides, self.questioned) = (Hides::Nothing, false);
         self.confirm.reset();
         self.become_state(State::Live, out);
         self.next_read(now, out);
@@ -162,6 +168,7 @@ impl<C: Content> Watch<C> {
         if same {
             self.confirmed(now, content, digest, out);
         } else {
+            self.hides = Hides::Known;
             self.doubted(now, chance, Doubt::Filtered, content, digest, out);
         }
     }

@@ -1,5 +1,6 @@
 //! The watch by tables: each case is a state that a few events lead to, one event more, and what it asks for.
 
+mod sight;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,0 +1,85 @@
+//! What a filtered answer hides, and what ends that.
+
+use super::*;
+use crate::watch::Sight;
+
+/// Followed with another token, whose first answer is filtered and lacks instance 2.
+fn narrowed() -> Loop {
+    let mut one = Loop::following();
+    one.event(Event::Switched { token: true });
+    assert_eq!(one.watch.sight(), Sight::Unjudged);
+    one.answer(mk_filtered(11), &[1]);
+    one
+}
+
+fn never_confirmed(one: &Loop) -> bool {
+    let checks = |action: &Action<Content>| matches!(action, Action::CheckToken(_));
+    !one.words.contains(&Word::Confirmed) && !one.asked.iter().any(checks)
+}
+
+#[test]
+fn narrower_token_hides_what_it_lacks_whatever_the_leader_answers() {
+    let mut one = narrowed();
+    assert_eq!((one.watch.sight(), one.read().1), (Sight::Hidden, Mode::Leader));
+    one.answer(mk_filtered(12), &[1]);
+    assert!(never_confirmed(&one), "{:?}", one.asked);
+    one.event(Event::Asked);
+    one.answer(mk_filtered(12), &[1]);
+    assert!(never_confirmed(&one) && one.watch.sight() == Sight::Hidden, "{:?}", one.asked);
+}
+
+#[test]
+fn hidden_ends_when_nothing_is_missing_or_nothing_is_filtered() {
+    let mut one = narrowed();
+    one.answer(mk_filtered(12), &[1, 2]);
+    assert_eq!(one.watch.sight(), Sight::Filtered, "its view is its baseline");
+    let mut one = narrowed();
+    one.answer(mk_headers(12), &[1]);
+    assert_eq!((one.watch.sight(), one.last_said()), (Sight::Whole, (vec![1], true)));
+}
+
+#[test]
+fn stale_unfiltered_answer_does_not_end_hidden() {
+    let mut one = narrowed();
+    one.answer(mk_stale(12), &[1]);
+    assert_eq!(one.watch.sight(), Sight::Hidden);
+}
+
+#[test]
+fn question_about_unknown_facts_is_not_confirmed_by_a_filtered_answer() {
+    for first in [&[1][..], &[]] {
+        let mut one = Loop::new(Policy::default());
+        one.answer(mk_filtered(10), first);
+        assert_eq!(one.watch.sight(), Sight::Filtered);
+        one.event(Event::Asked);
+        one.answer(mk_filtered(10), first);
+        assert!(never_confirmed(&one), "{first:?}");
+        assert_eq!(one.watch.sight(), Sight::Hidden, "{first:?}");
+        one.answer(mk_headers(11), first);
+        one.event(Event::Asked);
+        one.answer(mk_headers(11), first);
+        assert_eq!((one.words.last(), one.watch.sight()), (Some(&Word::Confirmed), Sight::Whole));
+    }
+}
+
+#[test]
+fn confirm_on_own_initiative_under_a_baseline_filter_checks_the_token() {
+    let mut one = Loop::new(Policy::default());
+    one.answer(mk_filtered(10), &[1]);
+    one.event(Event::Confirm);
+    one.answer(mk_filtered(10), &[1]);
+    assert_eq!(one.asked, [Action::CheckToken(one.ticket())]);
+}
+
+#[test]
+fn token_that_lost_rights_hides_what_it_lacks_from_then_on() {
+    let mut one = Loop::new(Policy::default());
+    one.answer(mk_filtered(10), &[1, 2]);
+    one.answer(mk_filtered(11), &[1]);
+    assert_eq!(one.watch.sight(), Sight::Filtered, "the leader has not answered yet");
+    one.answer(mk_filtered(11), &[1]);
+    one.event(Event::TokenChecked(one.ticket(), false));
+    assert_eq!(one.watch.sight(), Sight::Hidden);
+    one.answer(mk_filtered(12), &[1]);
+    assert!(never_confirmed(&one) && one.watch.sight() == Sight::Hidden);
+}

@@ -272,6 +272,8 @@ pub struct Timing {
     pub sweep: Duration,
     /// How often the lists of datacenters and of peers' services are asked for.
     pub poll: Duration,
+    /// After how long the leader is asked again about a peer's service that it reported to have no instance.
+    pub recheck: Duration,
     /// How often the files of tokens and certificates are looked at.
     pub files: Duration,
     /// The longest silence between a server and its leader that is believed.
@@ -298,6 +300,7 @@ impl Default for Timing {
             coalesce: Duration::from_millis(200),
             sweep: seconds(300),
             poll: seconds(60),
+            recheck: seconds(10),
             files: seconds(5),
             max_contact: seconds(10),
             max_age: Duration::ZERO,

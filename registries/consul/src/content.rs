@@ -59,6 +59,8 @@ impl Content for Instances {
 pub struct Names {
     /// By name.
     pub names: Arc<BTreeMap<Arc<str>, u64>>,
+    /// Whether what would have names was not found itself.
+    pub absent: bool,
     digest: Digest,
 }
 
@@ -74,7 +76,13 @@ impl Names {
             }
         }
         let digest = Digest::of(names.iter());
-        Self { names: Arc::new(names), digest }
+        Self { names: Arc::new(names), absent: false, digest }
+    }
+    /// None, of what was not found itself.
+    #[must_use]
+    pub fn of_nothing() -> Self {
+        let names = BTreeMap::new();
+        Self { digest: Digest::of(names.iter()), names: Arc::new(names), absent: true }
     }
 }
 

@@ -10,24 +10,27 @@
 
 mod doorbell;
 mod gate;
+mod listing;
 mod names;
+mod proof;
 mod report;
 mod services;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tributary_model::Mono;
+use tributary_model::{Completeness, Mono};
 
 use crate::answer::{Failure, Headers};
 use crate::config::{Limits, ModeChoice, Timing};
 use crate::content::{Instances, Marks, Names};
-use crate::watch::{Action, Event, Follow, Mode as ReadMode, Policy, Read, State, Ticket, Watch, Word};
+use crate::watch::{Action, Event, Follow, Mode as ReadMode, Policy, Read, Ticket, Watch, Word};
 use doorbell::Doorbell;
 use gate::Gate;
+use listing::{Listing, Sights};
 pub use report::Report;
 use services::Slot;
 
@@ -136,11 +139,10 @@ pub enum Output {
     Say(Arc<str>, Instances, Word),
     /// A list of names lacks this one that was there.
     Gone(Arc<str>, Word),
-    /// Every service has been read once. Whether the token may hide some.
-    Synced {
-        /// Whether all was seen.
-        complete: bool,
-    },
+    /// Every service has been read once, and so much was seen of them.
+    Synced(Completeness),
+    /// The token hides something that was known. Ends with the next `Synced`.
+    Hidden,
     /// The source confirmed that the scope is followed.
     Confirmed,
 }
@@ -187,13 +189,19 @@ pub struct Machine {
     next_slot: u32,
     /// Slots that have not been read yet.
     unread: usize,
+    /// How the services are seen.
+    sights: Sights,
+    /// When the leader is asked again about services that may be gone.
+    rechecks: BTreeSet<(Mono, u32)>,
+    /// Whether the scope itself was not found.
+    absent: bool,
     gate: Gate,
     doorbell: Doorbell,
     server: usize,
     /// Who the token was, and what it could, when it was seen first.
     token: Option<u64>,
     next_names: Option<Mono>,
-    synced: bool,
+    listing: Option<Listing>,
     last_success: Option<Mono>,
     overloads: u64,
     /// How long the server that answered last had not heard from its leader.
@@ -219,12 +227,15 @@ impl Machine {
             by_key: HashMap::new(),
             next_slot: 0,
             unread: 0,
+            sights: Sights::default(),
+            rechecks: BTreeSet::new(),
+            absent: false,
             gate: Gate::new(&settings.limits),
             doorbell: Doorbell::default(),
             server: 0,
             token: None,
             next_names: None,
-            synced: false,
+            listing: None,
             last_success: None,
             overloads: 0,
             lag: Duration::ZERO,
@@ -244,25 +255,28 @@ impl Machine {
     /// One step. `chance` is from 0 up to, not including, 1.
     #[must_use]
     pub fn step(&mut self, now: Mono, chance: f64, input: Input) -> Vec<Output> {
-        let mut turn = Turn { now, chance, out: Vec::new() };
+        let mut turn = Turn { now, chance, answered: false, out: Vec::new() };
         match input {
             Input::Started => self.started(&mut turn),
             Input::Replied(number, reply) => self.replied(number, reply, &mut turn),
             Input::Asked(service) => self.asked(&service, &mut turn),
-            Input::NamesAsked => self.drive_names(Event::Asked, &mut turn),
+            Input::NamesAsked => self.drive_names(Event::Confirm, &mut turn),
             Input::TokenChanged => self.switched(true, &mut turn),
             Input::Tick => {}
         }
         self.poll_names(&mut turn);
         self.tick_doorbell(&mut turn);
+        self.recheck(&mut turn);
         self.pump(&mut turn);
-        self.notice_sync(&mut turn);
+        self.notice_listing(&mut turn);
         turn.out
     }
     /// When it is to be stepped again, whatever happens before.
     #[must_use]
     pub fn due(&self, now: Mono) -> Option<Mono> {
-        let times = [self.gate.due(now, self.reach == Reach::Up), self.doorbell_due(), self.next_names];
+        let recheck = self.rechecks.first().map(|(at, _)| *at);
+        let gate = self.gate.due(now, self.reach == Reach::Up);
+        let times = [gate, self.doorbell_due(), self.next_names, recheck];
         times.into_iter().flatten().min()
     }
 
@@ -401,16 +415,6 @@ impl Machine {
             turn.out.push(Output::Send(Request { mode, skip, ..self.request(number, what, timeout) }));
         }
     }
-
-    fn notice_sync(&mut self, turn: &mut Turn) {
-        if self.synced || !self.names.is_known() || self.unread > 0 {
-            return;
-        }
-        self.synced = true;
-        let filtered = self.names.is_filtered() || self.slots.values().any(|slot| slot.watch.is_filtered());
-        let doubtful = matches!(self.names.state(), State::Doubtful(_));
-        turn.out.push(Output::Synced { complete: !filtered && !doubtful });
-    }
 }
 
 impl Settings {
@@ -423,5 +427,7 @@ impl Settings {
 struct Turn {
     now: Mono,
     chance: f64,
+    /// Whether the list of names was answered.
+    answered: bool,
     out: Vec<Output>,
 }

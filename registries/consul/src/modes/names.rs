@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Answer, LoopId, Machine, Mode, Output, Reach, Turn};
+use super::{Answer, LoopId, Machine, Mode, Reach, Turn};
 use crate::answer::Failure;
 use crate::config::ModeChoice;
 use crate::content::{Marks, Names};
-use crate::watch::{Event, Follow, Look, State, Ticket, Watch, Word, key_of};
+use crate::watch::{Event, Follow, Look, Sight, State, Ticket, Watch, Word, key_of};
 
 impl Machine {
     pub(super) fn drive_names(&mut self, event: Event<Names>, turn: &mut Turn) {
@@ -25,7 +25,7 @@ impl Machine {
                 self.drive_names(Event::Answered(ticket, headers, names), turn);
                 if !matches!(self.names.state(), State::Failing(_)) {
                     self.reach = Reach::Up;
-                    turn.out.push(Output::Confirmed);
+                    turn.answered = true;
                 }
                 if before.is_some() && self.names.last_index() != before {
                     self.doorbell.catalog_moved(turn.now);
@@ -70,18 +70,9 @@ impl Machine {
 
     fn said_names(&mut self, said: &Names, word: Word, turn: &mut Turn) {
         let names = &said.names;
-        let gone =
-            |(name, slot): (&Arc<str>, &u32)| (!names.contains_key(name)).then(|| (name.clone(), *slot));
-        if !matches!(word, Word::Doubted(_)) {
-            let gone: Vec<_> = self.by_name.iter().filter_map(gone).collect();
-            for (name, slot) in gone {
-                if self.slots.get(&slot).is_some_and(|slot| slot.listed) {
-                    self.close(slot, turn);
-                    turn.out.push(Output::Gone(name, word));
-                }
-            }
-        }
+        self.absent = said.absent;
         let before = std::mem::replace(&mut self.listed, Arc::clone(names));
+        self.leave_unlisted(word, turn);
         for (name, tags) in names.iter() {
             match self.by_name.get(name) {
                 Some(slot) => {
@@ -130,10 +121,14 @@ impl Machine {
         }
     }
 
-    /// Whether the leader itself says that there are no services, and none is asked about.
+    /// Whether the leader itself reports, to a token that sees all, that there are no services, and none is asked
+    /// about. Of a peer it has to report that there is no such peering: a leader that has just been elected reports
+    /// one without services.
     #[must_use]
     pub fn is_surely_empty(&self) -> bool {
-        self.names.is_confirmed() && self.listed.is_empty() && self.slots.is_empty()
+        let none = self.listed.is_empty() && self.slots.is_empty();
+        let sees = self.names.is_confirmed() && self.names.sight() == Sight::Whole;
+        none && sees && (self.absent || !self.settings.peer)
     }
 
     pub(super) const fn follow(&self) -> Follow {

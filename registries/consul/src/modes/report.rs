@@ -67,7 +67,7 @@ impl Machine {
             services: self.slots.len(),
             failing: count(|state| matches!(state, State::Failing(_))),
             doubtful: count(|state| matches!(state, State::Doubtful(_))),
-            filtered: self.names.is_filtered() || self.slots.values().any(|slot| slot.watch.is_filtered()),
+            filtered: self.is_filtered(),
             lag: self.lag,
             overloads: self.overloads,
             under_way: self.gate.under_way(),
@@ -89,7 +89,8 @@ impl Machine {
     fn standing(&self) -> (SourceState, &'static str) {
         match self.names.state() {
             State::Starting => (SourceState::Syncing, "the list of services has not been answered yet"),
-            State::Live if !self.synced => (SourceState::Syncing, "not every service has been read yet"),
+            State::Live if !self.is_listed() => (SourceState::Syncing, "not every service has been read yet"),
+            State::Live if self.hides() => (SourceState::Live, doubt_reason(Doubt::Filtered)),
             State::Live => (SourceState::Live, self.blindness()),
             State::Doubtful(doubt) => (SourceState::Live, doubt_reason(doubt)),
             State::Failing(failure) => failure_reason(failure),

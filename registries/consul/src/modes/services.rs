@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use tributary_model::Mono;
+
 use super::{LoopId, Machine, Output, Turn};
 use crate::answer::Failure;
 use crate::content::Instances;
-use crate::watch::{Event, Follow, Watch, Word};
+use crate::watch::{Event, Follow, Sight, Watch, Word};
 
 /// How many answers that are Consul's no more than the last show that the next will be none either.
 const PATIENCE: u32 = 3;
@@ -19,6 +21,9 @@ pub(super) struct Slot {
     pub(super) listed: bool,
     /// The nodes that its instances run on, hashed.
     pub(super) nodes: Box<[u64]>,
+    /// When the leader answered first that a peer's service has no instance, since it last had one.
+    pub(super) emptied: Option<Mono>,
+    sight: Sight,
     read: bool,
 }
 
@@ -29,7 +34,9 @@ impl Machine {
         self.next_slot = self.next_slot.wrapping_add(1);
         let follow = if listed { self.follow() } else { Follow::Demand };
         let watch = Watch::new(Arc::clone(&self.policy), follow);
-        let opened = Slot { name: Arc::clone(name), watch, listed, nodes: Box::default(), read: false };
+        let (name_kept, sight) = (Arc::clone(name), watch.sight());
+        let (nodes, emptied) = (Box::default(), None);
+        let opened = Slot { name: name_kept, watch, listed, nodes, emptied, sight, read: false };
         self.slots.insert(slot, Box::new(opened));
         self.by_name.insert(Arc::clone(name), slot);
         self.by_key.insert(Self::key(name), slot);
@@ -44,6 +51,7 @@ impl Machine {
         self.by_name.remove(&closed.name);
         self.by_key.remove(&Self::key(&closed.name));
         self.doorbell.forget(slot, &closed.nodes);
+        self.sights.replace(closed.sight, Sight::Whole);
         self.unread -= usize::from(!closed.read);
     }
 
@@ -52,6 +60,8 @@ impl Machine {
         // many loops are driven in one step, and must not march in step
         let chance = (turn.chance + f64::from(id) * 0.618_033_988_75).fract();
         let actions = slot.watch.step(turn.now, chance, event);
+        let sight = slot.watch.sight();
+        self.sights.replace(std::mem::replace(&mut slot.sight, sight), sight);
         for (instances, word) in self.carry(LoopId::Service(id), actions, turn) {
             self.said_service(id, instances, word, turn);
         }
@@ -70,14 +80,18 @@ impl Machine {
         slot.nodes = nodes;
         let name = Arc::clone(&slot.name);
         let empty = instances.entries.is_empty();
-        let unlisted = word == Word::Confirmed && !slot.listed;
-        slot.listed |= unlisted && !empty;
+        let fresh = word == Word::Confirmed && !slot.listed;
+        slot.listed |= fresh && !empty;
+        slot.emptied = slot.emptied.filter(|_| empty);
+        let word = if empty { self.prove_empty(id, word, turn) } else { word };
+        let unlisted = fresh || !self.listed.contains_key(&name);
         turn.out.push(Output::Say(name, instances, word));
-        if unlisted && empty {
+        if word == Word::Confirmed && empty && unlisted {
             self.close(id, turn);
-        } else if unlisted {
+        } else if fresh && !empty {
+            self.drive_service(id, Event::Follow(self.follow()), turn);
             // the leader has what the list of names lacked: the list was not true, and may look the same when it is
-            self.drive_names(Event::Asked, turn);
+            self.drive_names(Event::Confirm, turn);
         }
     }
 

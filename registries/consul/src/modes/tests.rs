@@ -1,5 +1,6 @@
 //! A scope before a source that answers anything: by paused time, in both modes.
 
+mod proof;
 mod scale;
 mod world;
 
@@ -8,7 +9,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tributary_model::Mono;
 
-use super::{LoopId, Mode, Output, What};
+use super::{LoopId, Mode, Output, Settings, What};
 use crate::answer::{Failure, Headers};
 use crate::config::ModeChoice;
 use crate::watch::Mode as ReadMode;
@@ -85,10 +86,11 @@ proptest! {
     #[test]
     fn nothing_goes_that_is_still_there_and_the_truth_is_known_in_the_end(
         mode in modes(),
+        peer: bool,
         seed: u64,
         moves in prop::collection::vec(moves(), 1..50),
     ) {
-        let mut world = World::new(mk_settings(mode), seed);
+        let mut world = World::new(Settings { peer, ..mk_settings(mode) }, seed);
         for one in &moves {
             play(&mut world, one);
             prop_assert_eq!(world.lost_falsely(), None, "after {:?}", one);

@@ -1,6 +1,5 @@
 //! A request of a machine as HTTP, and its answer decoded.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,8 +50,7 @@ impl Fetch {
         let raw = match self.client.get(server, &get).await {
             Err(fault) if self.unlisted && what == What::Names && fault.failure == Failure::Unsupported => {
                 let headers = Headers { index: Some(1), known_leader: Some(true), ..Headers::default() };
-                let none = Names::new(BTreeMap::new(), &self.config.select);
-                return Ok(Answer::Names(headers, Some(none)));
+                return Ok(Answer::Names(headers, Some(Names::of_nothing())));
             }
             other => other?,
         };

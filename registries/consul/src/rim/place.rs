@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::task::AbortHandle;
 use tributary_model::{
-    Basis, Code, Collection, CollectionKind, Completeness, Delta, Evidence, ObjectRef, Problem, Scope,
-    SourceStatus,
+    Basis, Code, Collection, CollectionKind, Delta, Evidence, ObjectRef, Problem, Scope, SourceStatus,
+    Withheld,
 };
 use tributary_registry_api::Reason;
 
@@ -75,9 +75,13 @@ impl Place {
             Output::Say(name, instances, word) => self.put(&name, &instances, word, config, pool, out),
             Output::Gone(name, Word::Confirmed) => self.withdraw(&name, config, &Evidence::Confirmed, out),
             Output::Gone(name, _) => self.withdraw(&name, config, &Evidence::AbsentFromList, out),
-            Output::Synced { complete } => {
-                let how = if complete { Completeness::Complete } else { Completeness::Filtered };
+            Output::Synced(how) => {
                 out.extend(collections(&self.area.scope).map(|collection| Delta::Synced(collection, how)));
+            }
+            Output::Hidden => {
+                let withheld = Withheld::forbidden("the token sees less than before; check its policies");
+                let withhold = |collection| Delta::Withheld(collection, withheld.clone());
+                out.extend(collections(&self.area.scope).map(withhold));
             }
             Output::Confirmed => out.extend(collections(&self.area.scope).map(Delta::Progress)),
             Output::Send(_) | Output::Cancel(_) | Output::RereadToken => {}

@@ -172,6 +172,9 @@ async fn a_peer_that_is_not_found_is_gone_only_when_no_list_names_it() {
     fake.until_asked("/v1/peering/east", 3).await;
     until_host(&stage, host, Some(3)).await;
     fake.list("peerings", &[]);
+    fake.until_asked("/v1/peering/east", 6).await;
+    until_host(&stage, host, Some(3)).await;
+    fake.change(|state| drop(state.datacenters.remove("dc1@east")));
     until_host(&stage, host, None).await;
     stage.drop_now().await;
 }

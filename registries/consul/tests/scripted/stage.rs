@@ -27,7 +27,7 @@ pub(crate) fn mk_config(urls: &[&str]) -> ConsulConfig {
     (timing.pause_auth, timing.pause_config) = (millis(100), millis(100));
     (timing.burst, timing.refill) = (100, millis(10));
     (timing.coalesce, timing.sweep) = (millis(20), millis(2_000));
-    (timing.poll, timing.files) = (millis(100), millis(50));
+    (timing.poll, timing.files, timing.recheck) = (millis(100), millis(50), millis(100));
     config.datacenters = Datacenters::Local;
     config.mapping.direct.all = true;
     config

@@ -312,8 +312,8 @@ impl World {
                 }
                 Output::Say(service, instances, word) => self.told(&service, &instances, word),
                 Output::Gone(service, word) => self.told_gone(&service, word),
-                Output::Synced { .. } => self.synced = true,
-                Output::Confirmed | Output::RereadToken => {}
+                Output::Synced(_) => self.synced = true,
+                Output::Confirmed | Output::Hidden | Output::RereadToken => {}
             }
         }
     }

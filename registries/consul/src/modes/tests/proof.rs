@@ -1,0 +1,232 @@
+//! What is reported gone, and how far a scope is listed, answer by answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tributary_model::{Completeness, Mono};
+
+use super::world::mk_settings;
+use crate::answer::{Doubt, Headers};
+use crate::config::{ModeChoice, Select};
+use crate::content::{Instances, Names};
+use crate::modes::{Answer, Input, Machine, Output, Request, What};
+use crate::watch::{Mode, Word};
+use crate::wire::HealthEntry;
+
+const FILTERED: Headers = mk_headers(true);
+const WHOLE: Headers = mk_headers(false);
+
+const fn mk_headers(filtered: bool) -> Headers {
+    Headers {
+        index: Some(7),
+        known_leader: Some(true),
+        filtered,
+        last_contact: Duration::ZERO,
+        age: Duration::ZERO,
+        default_deny: false,
+        translated: false,
+    }
+}
+
+/// A scope whose requests the test answers.
+struct Hand {
+    machine: Machine,
+    now: Mono,
+    open: Vec<Request>,
+    out: Vec<Output>,
+}
+
+impl Hand {
+    fn new(peer: bool) -> Self {
+        let mut settings = mk_settings(ModeChoice::Precise);
+        settings.peer = peer;
+        let machine = Machine::new(settings);
+        let mut this = Self { machine, now: Mono(0), open: Vec::new(), out: Vec::new() };
+        this.step(Input::Started);
+        this.token(1);
+        this
+    }
+    /// `web` and `pay` were read.
+    fn following(peer: bool, headers: &Headers) -> Self {
+        let mut this = Self::new(peer);
+        this.names(headers, &["web", "pay"]);
+        this.service("web", &WHOLE, 1);
+        this.service("pay", &WHOLE, 1);
+        this
+    }
+    fn step(&mut self, input: Input) {
+        for output in self.machine.step(self.now, 0.5, input) {
+            match output {
+                Output::Send(request) => self.open.push(request),
+                Output::Cancel(number) => self.open.retain(|request| request.number != number),
+                other => self.out.push(other),
+            }
+        }
+    }
+    fn waits(&mut self, seconds: u64) {
+        self.now = self.now.plus(Duration::from_secs(seconds));
+        self.step(Input::Tick);
+    }
+    fn request(&mut self, what: &What) -> Request {
+        let at = self.open.iter().position(|request| request.what == *what);
+        self.open.remove(at.unwrap_or_else(|| panic!("{what:?} is not asked for: {:?}", self.open)))
+    }
+    /// Answers what is asked for, and drops what it led to before.
+    fn answer(&mut self, what: &What, answer: Answer) -> Mode {
+        self.out.clear();
+        let request = self.request(what);
+        self.step(Input::Replied(request.number, Ok(answer)));
+        request.mode
+    }
+    fn change_token(&mut self, token: u64) {
+        self.step(Input::TokenChanged);
+        self.token(token);
+        self.waits(1);
+    }
+    fn token(&mut self, token: u64) {
+        self.answer(&What::Token, Answer::Token(token));
+    }
+    fn names(&mut self, headers: &Headers, names: &[&str]) -> Mode {
+        let listed = names.iter().map(|name| ((*name).to_owned(), Vec::new())).collect();
+        let names = Names::new(listed, &Select::default());
+        self.answer(&What::Names, Answer::Names(headers.clone(), Some(names)))
+    }
+    fn service(&mut self, name: &str, headers: &Headers, count: usize) -> Mode {
+        let mut entry = HealthEntry::default();
+        entry.service.service = name.to_owned();
+        let instances = Instances::new(vec![entry; count], false, &Select::default());
+        self.answer(&What::Service(name.into()), Answer::Service(headers.clone(), Some(instances)))
+    }
+    fn ask(&mut self, name: &str) {
+        self.step(Input::Asked(name.into()));
+    }
+    /// How the last answer about a service was reported.
+    fn word(&self) -> Option<Word> {
+        self.out.iter().find_map(|output| match output {
+            Output::Say(_, _, word) => Some(*word),
+            _ => None,
+        })
+    }
+    fn is_asked_of_leader(&self, name: &str) -> bool {
+        let what = What::Service(Arc::from(name));
+        self.open.iter().any(|request| request.what == what && request.mode == Mode::Leader)
+    }
+    fn takes_leave(&self) -> bool {
+        self.out.iter().any(|output| matches!(output, Output::Gone(..)))
+    }
+    fn listings(&self) -> Vec<Output> {
+        let listing = |output: &&Output| matches!(output, Output::Synced(_) | Output::Hidden);
+        self.out.iter().filter(listing).cloned().collect()
+    }
+}
+
+const DOUBTED: Option<Word> = Some(Word::Doubted(Doubt::Stale));
+
+#[test]
+fn names_of_a_peer_lead_to_a_question_and_never_to_a_removal() {
+    let mut hand = Hand::following(true, &WHOLE);
+    hand.waits(60);
+    hand.names(&WHOLE, &["web"]);
+    assert!(!hand.takes_leave() && hand.is_asked_of_leader("pay"));
+    hand.service("pay", &WHOLE, 1);
+    assert!(!hand.takes_leave() && hand.machine.report(hand.now).services == 2);
+    assert!(hand.open.iter().any(|request| request.what == What::Service("pay".into())), "it is followed on");
+}
+
+#[test]
+fn a_peers_service_is_gone_after_two_answers_of_the_leader_with_a_pause() {
+    let mut hand = Hand::following(true, &WHOLE);
+    hand.waits(60);
+    hand.names(&WHOLE, &["web"]);
+    hand.service("pay", &WHOLE, 0);
+    assert_eq!(hand.word(), DOUBTED, "one answer is not enough");
+    hand.waits(5);
+    hand.ask("pay");
+    assert_eq!((hand.service("pay", &WHOLE, 0), hand.word()), (Mode::Leader, DOUBTED), "it came too soon");
+    hand.waits(5);
+    assert_eq!(hand.service("pay", &WHOLE, 0), Mode::Leader);
+    assert_eq!((hand.word(), hand.machine.report(hand.now).services), (Some(Word::Confirmed), 1));
+}
+
+#[test]
+fn an_instance_between_two_empty_answers_begins_the_count_again() {
+    let mut hand = Hand::following(true, &WHOLE);
+    hand.ask("pay");
+    hand.service("pay", &WHOLE, 0);
+    hand.waits(5);
+    hand.ask("pay");
+    hand.service("pay", &WHOLE, 1);
+    hand.waits(5);
+    hand.service("pay", &WHOLE, 0);
+    assert_eq!(hand.word(), DOUBTED);
+}
+
+#[test]
+fn an_empty_answer_about_a_peers_service_leads_to_the_leader() {
+    let mut hand = Hand::following(true, &WHOLE);
+    hand.service("pay", &WHOLE, 0);
+    assert!(hand.word() == DOUBTED && hand.is_asked_of_leader("pay"), "{:?}", hand.out);
+}
+
+#[test]
+fn peers_names_are_never_a_complete_list() {
+    let mut hand = Hand::new(true);
+    hand.names(&WHOLE, &[]);
+    assert_eq!(hand.listings(), [Output::Synced(Completeness::Partial)]);
+    assert!(!hand.machine.is_surely_empty());
+    hand.step(Input::NamesAsked);
+    assert_eq!(hand.names(&WHOLE, &[]), Mode::Leader);
+    assert!(!hand.machine.is_surely_empty(), "a leader that was just elected answers this");
+    hand.step(Input::NamesAsked);
+    hand.answer(&What::Names, Answer::Names(WHOLE, Some(Names::of_nothing())));
+    assert!(hand.machine.is_surely_empty());
+}
+
+#[test]
+fn what_a_filtered_list_lacks_is_gone_only_by_its_own_answer() {
+    for hidden in [true, false] {
+        let mut hand = Hand::following(false, &FILTERED);
+        assert_eq!(hand.listings(), [Output::Synced(Completeness::Filtered)]);
+        hand.names(&FILTERED, &["web"]);
+        assert_eq!(hand.names(&FILTERED, &["web"]), Mode::Leader);
+        hand.answer(&What::Token, Answer::Token(1));
+        assert!(!hand.takes_leave() && hand.is_asked_of_leader("pay"), "the token is the same");
+        hand.service("pay", if hidden { &FILTERED } else { &WHOLE }, 0);
+        let services = hand.machine.report(hand.now).services;
+        if hidden {
+            assert_eq!((hand.listings(), services), (vec![Output::Hidden], 2));
+            assert_eq!(hand.word(), Some(Word::Doubted(Doubt::Filtered)));
+        } else {
+            assert_eq!((hand.listings(), services), (vec![], 1));
+            assert_eq!(hand.word(), Some(Word::Confirmed));
+        }
+    }
+}
+
+#[test]
+fn narrower_token_withholds_the_scope_until_it_sees_all_again() {
+    let mut hand = Hand::following(false, &WHOLE);
+    assert_eq!(hand.listings(), [Output::Synced(Completeness::Complete)]);
+    hand.change_token(2);
+    hand.names(&FILTERED, &["web"]);
+    assert_eq!(hand.out.last(), Some(&Output::Hidden), "and nothing confirms that it is followed");
+    hand.names(&FILTERED, &["web"]);
+    assert!(hand.out.is_empty(), "{:?}", hand.out);
+    hand.change_token(1);
+    hand.names(&WHOLE, &["web", "pay"]);
+    hand.service("web", &WHOLE, 1);
+    assert!(hand.listings().is_empty(), "pay has not been read with it");
+    hand.service("pay", &WHOLE, 1);
+    assert_eq!(hand.listings(), [Output::Synced(Completeness::Complete)]);
+}
+
+#[test]
+fn wider_token_completes_the_list_when_all_was_read_with_it() {
+    let mut hand = Hand::following(false, &FILTERED);
+    hand.change_token(2);
+    hand.names(&WHOLE, &["web", "pay"]);
+    hand.service("web", &WHOLE, 1);
+    assert!(hand.listings().is_empty());
+    hand.service("pay", &WHOLE, 1);
+    assert_eq!(hand.listings(), [Output::Synced(Completeness::Complete)]);
+}

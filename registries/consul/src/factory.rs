@@ -9,15 +9,13 @@ use tributary_registry_api::{Registry, RegistryError, RegistryFactory, RegistryS
 use crate::client::Client;
 use crate::config::{ConfigError, ConsulConfig};
 use crate::registry::ConsulRegistry;
-use crate::rim::Known;
+use crate::rim;
 
 /// Builds runs over one Consul.
 #[derive(Debug, Clone)]
 pub struct ConsulFactory {
     id: Arc<RegistryId>,
     config: Arc<ConsulConfig>,
-    /// What a run after another begins with.
-    known: Known,
     seed: Option<u64>,
 }
 
@@ -31,7 +29,7 @@ impl ConsulFactory {
         config.check()?;
         config.mapping.cluster.get_or_insert_with(|| cluster.clone());
         let id = Arc::new(RegistryId { name, provider: Provider::Consul, cluster });
-        Ok(Self { id, config: Arc::new(config), known: Known::default(), seed: None })
+        Ok(Self { id, config: Arc::new(config), seed: None })
     }
     /// With chances that are the same for every run; for tests.
     #[must_use]
@@ -43,7 +41,11 @@ impl ConsulFactory {
 
 impl RegistryFactory for ConsulFactory {
     fn spec(&self) -> RegistrySpec {
-        RegistrySpec::new(Arc::clone(&self.id), 1).confirming()
+        let spec = RegistrySpec::new(Arc::clone(&self.id), 1).confirming();
+        match rim::configured(&self.config) {
+            Some(scopes) => spec.configured(scopes),
+            None => spec,
+        }
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         if !self.config.tls.verify {
@@ -51,6 +53,27 @@ impl RegistryFactory for ConsulFactory {
         }
         let client = Client::new(&self.config, &self.config.addresses).map_err(RegistryError::retryable)?;
         let seed = self.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
-        Ok(Box::new(ConsulRegistry::new(Arc::clone(&self.config), client, Arc::clone(&self.known), seed)))
+        Ok(Box::new(ConsulRegistry::new(Arc::clone(&self.config), client, seed)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_model::Scopes;
+
+    use super::*;
+    use crate::config::Datacenters;
+
+    #[test]
+    fn spec_names_the_scopes_that_the_configuration_lists() {
+        let scopes = |datacenters: Datacenters| {
+            let mut config = ConsulConfig::new(vec!["http://127.0.0.1:1".parse().unwrap()]).unwrap();
+            config.datacenters = datacenters;
+            let name = RegistryName::new("consul").unwrap();
+            ConsulFactory::new(name, ClusterId::new("consul").unwrap(), config).unwrap().spec().scopes
+        };
+        assert_eq!(scopes(Datacenters::All), Scopes::Discovered);
+        let listed = scopes(Datacenters::Listed(vec!["dc1".to_owned()]));
+        assert!(matches!(listed, Scopes::Configured(all) if all.len() == 3), "with two for the lists");
     }
 }

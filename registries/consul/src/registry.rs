@@ -7,28 +7,27 @@ use tributary_registry_api::{CancellationToken, Registry, RegistryError, Registr
 
 use crate::client::Client;
 use crate::config::ConsulConfig;
-use crate::rim::{Known, Rim};
+use crate::rim::Rim;
 
 /// A run that has not begun.
 pub struct ConsulRegistry {
     config: Arc<ConsulConfig>,
     client: Client,
-    known: Known,
     seed: u64,
 }
 
 impl ConsulRegistry {
-    /// Over these connections; `known` are the scopes that runs before it have found, `seed` decides its chances.
+    /// Over these connections; `seed` decides its chances.
     #[must_use]
-    pub const fn new(config: Arc<ConsulConfig>, client: Client, known: Known, seed: u64) -> Self {
-        Self { config, client, known, seed }
+    pub const fn new(config: Arc<ConsulConfig>, client: Client, seed: u64) -> Self {
+        Self { config, client, seed }
     }
 }
 
 #[async_trait]
 impl Registry for ConsulRegistry {
     async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
-        let Self { config, client, known, seed } = *self;
-        Box::pin(Rim::new(config, client, io, known, seed).run(stop)).await
+        let Self { config, client, seed } = *self;
+        Box::pin(Rim::new(config, client, io, seed).run(stop)).await
     }
 }

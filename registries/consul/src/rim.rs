@@ -11,6 +11,7 @@ mod parts;
 mod place;
 mod scopes;
 mod status;
+mod withhold;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,18 +27,16 @@ use tributary_registry_api::{
 };
 
 use crate::client::{Client, Fault};
-use crate::config::{ConsulConfig, Datacenters};
+use crate::config::ConsulConfig;
 use crate::map::Pool;
 use crate::map::name::Part;
 use crate::modes::{Answer, Input, Output, Request, What};
 use crate::token::Token;
 use discover::Discovered;
 use fetch::Fetch;
-use place::{Begun, Place};
-
-/// Scopes that lists have named, over all runs of one registry: a run that begins anew would else take a list that is
-/// short for the whole, and what it does not name would go unconfirmed.
-pub(crate) type Known = Arc<parking_lot::Mutex<BTreeSet<Part>>>;
+pub(crate) use parts::configured;
+use place::{Begun, Place, collections};
+use withhold::Lists;
 
 /// How often a scope's status is told at least, and what changes slowly at most.
 const STATUS: Duration = Duration::from_secs(5);
@@ -58,18 +57,21 @@ pub(crate) struct Rim {
     out: Inlet,
     asks: Asks,
     start: Instant,
-    known: Known,
+    /// Scopes of which facts are held from earlier runs; they are followed whatever lists name.
+    held: BTreeSet<Part>,
     chance: SplitMix,
     token: Arc<Mutex<Token>>,
     pool: Pool,
-    places: Vec<Place>,
+    places: BTreeMap<usize, Place>,
+    /// Each number is used once, so that an answer to a scope that ended reaches no other one.
+    next_place: usize,
     by_scope: BTreeMap<Scope, usize>,
     tasks: JoinSet<Done>,
     discovery: Backoff,
     discover_at: Option<Instant>,
     discovered: bool,
     /// The datacenters whose lists of scopes are asked for.
-    listed: BTreeSet<String>,
+    listed: BTreeMap<String, Lists>,
     /// What has been said once of lists that this Consul does not have.
     without: BTreeSet<String>,
     files_at: Instant,
@@ -83,13 +85,7 @@ pub(crate) struct Rim {
 }
 
 impl Rim {
-    pub(crate) fn new(
-        config: Arc<ConsulConfig>,
-        client: Client,
-        io: RegistryIo,
-        known: Known,
-        seed: u64,
-    ) -> Self {
+    pub(crate) fn new(config: Arc<ConsulConfig>, client: Client, io: RegistryIo, seed: u64) -> Self {
         let now = Instant::now();
         let policy = BackoffPolicy {
             first: config.timing.pause_first,
@@ -101,17 +97,18 @@ impl Rim {
             out: io.out,
             asks: io.asks,
             start: now,
-            known,
+            held: parts::held(&config, &io.held),
             chance: SplitMix::seeded(seed),
             token: Arc::new(Mutex::new(Token::new(config.auth.token.clone()))),
             pool: Pool::default(),
-            places: Vec::new(),
+            places: BTreeMap::new(),
+            next_place: 0,
             by_scope: BTreeMap::new(),
             tasks: JoinSet::new(),
             discovery: Backoff::new(policy),
             discover_at: None,
             discovered: false,
-            listed: BTreeSet::new(),
+            listed: BTreeMap::new(),
             without: BTreeSet::new(),
             files_at: now + config.timing.files,
             status_at: now,
@@ -147,16 +144,13 @@ impl Rim {
 
     /// Says what must be known before this registry counts, as far as that is known itself.
     fn announce(&self) {
-        let known = match &self.config.datacenters {
-            Datacenters::Listed(names) if !self.config.discover.any() => {
-                parts::of(&self.config, names, names.first().map_or("", |name| name))
-            }
-            Datacenters::Local | Datacenters::All | Datacenters::Listed(_) => Vec::new(),
-        };
-        let scopes = known.iter().filter_map(|part| parts::scope(part).ok());
-        let all = std::iter::once(parts::directory()).flatten().chain(scopes);
-        let required: Vec<_> = all.flat_map(|scope| place::collections(&scope)).collect();
-        self.out.send(Delta::Follows { required, optional: Vec::new() });
+        let scopes = parts::configured(&self.config).unwrap_or_default();
+        let scopes = scopes.iter().filter(|scope| parts::part_of(scope).is_some());
+        let directory = parts::directory();
+        let required = directory.iter().chain(scopes).flat_map(collections).collect();
+        let held = self.held.iter().filter_map(|part| parts::scope(part).ok());
+        let optional = held.flat_map(|scope| collections(&scope)).collect();
+        self.out.send(Delta::Follows { required, optional });
     }
 
     fn done(&mut self, done: Result<Done, JoinError>) -> Result<(), RegistryError> {
@@ -172,7 +166,7 @@ impl Rim {
     }
 
     fn replied(&mut self, place: usize, number: u64, reply: Result<Answer, Fault>) {
-        let Some(known) = self.places.get_mut(place) else { return };
+        let Some(known) = self.places.get_mut(&place) else { return };
         let begun = known.under_way.remove(&number);
         if let Some(name) = begun.and_then(|begun| begun.service) {
             let mut said = Vec::new();
@@ -202,15 +196,15 @@ impl Rim {
                 return;
             }
         };
-        match self.by_scope.get(&key.scope) {
-            Some(place) => self.step(*place, Input::Asked(Arc::clone(name))),
-            None => self.asked_too_late(&key.scope, name),
+        // all that was known of a scope that has ended is gone with it
+        if let Some(place) = self.by_scope.get(&key.scope) {
+            self.step(*place, Input::Asked(Arc::clone(name)));
         }
     }
 
     fn step(&mut self, place: usize, input: Input) {
         let (now, chance) = (self.now(), self.chance.unit());
-        let Some(known) = self.places.get_mut(place).filter(|place| !place.retired) else { return };
+        let Some(known) = self.places.get_mut(&place) else { return };
         let outputs = known.machine.step(now, chance, input);
         let mut said = Vec::new();
         let mut reread = false;
@@ -238,8 +232,7 @@ impl Rim {
     /// When something is to be done without anything having come.
     fn due(&self) -> Instant {
         let now = self.now();
-        let places = self.places.iter().filter(|place| !place.retired);
-        let machines = places.filter_map(|place| place.machine.due(now));
+        let machines = self.places.values().filter_map(|place| place.machine.due(now));
         let machines = machines.min().map(|at| self.start + Duration::from_millis(at.0));
         let times = [machines, self.discover_at, self.token_at, Some(self.files_at), Some(self.status_at)];
         times.into_iter().flatten().min().unwrap_or(self.files_at)
@@ -247,10 +240,10 @@ impl Rim {
 
     fn tick(&mut self) -> Result<(), RegistryError> {
         let now = self.now();
-        for place in 0..self.places.len() {
-            if self.places.get(place).and_then(|place| place.machine.due(now)).is_some_and(|due| due <= now) {
-                self.step(place, Input::Tick);
-            }
+        let is_due = |place: &Place| place.machine.due(now).is_some_and(|due| due <= now);
+        let due = self.places.iter().filter(|(_, place)| is_due(place)).map(|(at, _)| *at);
+        for place in due.collect::<Vec<_>>() {
+            self.step(place, Input::Tick);
         }
         let now = Instant::now();
         if self.discover_at.is_some_and(|at| at <= now) {
@@ -265,13 +258,14 @@ impl Rim {
             self.files_at = now + self.config.timing.files;
             self.look_at_files();
         }
+        self.withhold();
         self.tell_status(now);
         Ok(())
     }
 
     fn look_at_files(&mut self) {
         let own = std::iter::once(&self.client);
-        let apart = self.places.iter().map(|place| &place.fetch.client).filter(|one| !one.is(&self.client));
+        let apart = self.places.values().map(|place| &place.fetch.client).filter(|one| !one.is(&self.client));
         // a file that is being written is read again the next time; a fault of one keeps none of the others waiting
         let faults = own.chain(apart).filter_map(|client| client.reload(&self.config).err());
         let fault = faults.reduce(|first, _| first);
@@ -308,7 +302,8 @@ impl Rim {
                     self.discover_at = Some(Instant::now());
                 } else if changed {
                     self.share_token();
-                    (0..self.places.len()).for_each(|place| self.step(place, Input::TokenChanged));
+                    let places: Vec<usize> = self.places.keys().copied().collect();
+                    places.into_iter().for_each(|place| self.step(place, Input::TokenChanged));
                 }
             }
             Err(fault) => {

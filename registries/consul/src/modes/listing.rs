@@ -6,7 +6,9 @@
 
 use tributary_model::Completeness;
 
+use super::services::PATIENCE;
 use super::{Machine, Output, Turn};
+use crate::answer::Failure;
 use crate::watch::{Sight, State};
 
 /// What a scope's lists came to.
@@ -51,6 +53,21 @@ impl Machine {
     #[must_use]
     pub const fn is_listed(&self) -> bool {
         self.listing.is_some()
+    }
+    /// Whether its lists can be read.
+    #[must_use]
+    pub const fn can_be_read(&self) -> bool {
+        self.is_listed() && !matches!(self.names.state(), State::Failing(_))
+    }
+    /// Why nothing could be listed yet, after as many failures as show that the next read will fail too.
+    #[must_use]
+    pub fn unreadable(&self) -> Option<Failure> {
+        let State::Failing(failure) = self.names.state() else { return None };
+        let patience = match failure {
+            Failure::Auth | Failure::Config | Failure::Unsupported => 1,
+            Failure::Transient | Failure::Overload | Failure::Broken => PATIENCE,
+        };
+        (!self.is_listed() && self.names.failures() >= patience).then_some(failure)
     }
     /// Whether the token hides something that was known.
     #[must_use]

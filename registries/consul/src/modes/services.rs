@@ -10,7 +10,7 @@ use crate::content::Instances;
 use crate::watch::{Event, Follow, Sight, Watch, Word};
 
 /// How many answers that are Consul's no more than the last show that the next will be none either.
-const PATIENCE: u32 = 3;
+pub(super) const PATIENCE: u32 = 3;
 
 /// One service.
 #[derive(Debug, Clone)]

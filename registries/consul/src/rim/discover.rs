@@ -55,15 +55,19 @@ fn wanted(config: &ConsulConfig, own: &str, all: &[String]) -> Vec<String> {
 /// Asks the first address that answers. An agent that does not say where it is because the token may not read it lists
 /// its own datacenter first.
 async fn ask(client: &Client, config: &ConsulConfig) -> Result<Discovered, Fault> {
-    let mut last = None;
+    let (mut found, mut last) = (None, None);
     for server in 0..client.addresses() {
         match ask_all(client, server, config).await {
-            Ok(found) => return Ok(found),
+            // where no list at all can be had another address may do better
+            Ok(all) if !all.below.is_empty() && all.below.iter().all(|(_, below)| below.is_err()) => {
+                found = Some(all);
+            }
+            Ok(all) => return Ok(all),
             Err(fault) => last = Some(fault),
         }
     }
     let none = || Fault { failure: Failure::Config, reason: Reason::new("there is no address to ask") };
-    Err(last.unwrap_or_else(none))
+    found.ok_or_else(|| last.unwrap_or_else(none))
 }
 
 async fn ask_all(client: &Client, server: usize, config: &ConsulConfig) -> Result<Discovered, Fault> {
@@ -77,11 +81,7 @@ async fn ask_all(client: &Client, server: usize, config: &ConsulConfig) -> Resul
         let below = asker.below(&datacenter).await;
         found.below.push((datacenter, below));
     }
-    // where no list at all can be had another address may do better
-    match found.below.iter().all(|(_, below)| below.is_err()).then(|| found.below.pop()).flatten() {
-        Some((_, Err(fault))) => Err(fault),
-        _ => Ok(found),
-    }
+    Ok(found)
 }
 
 async fn ask_one(client: &Client, server: usize, timeout: Duration) -> Result<Discovered, Fault> {
@@ -123,7 +123,7 @@ impl Rim {
             false => self.below(&found.below),
         };
         if asks || !self.discovered {
-            self.add_places(&parts, &found.own)?;
+            self.add_places(&parts, found)?;
         }
         let fails = found.below.iter().any(|(_, below)| below.is_err());
         if !fails {
@@ -139,28 +139,47 @@ impl Rim {
         Ok(())
     }
 
-    fn add_places(&mut self, wanted: &[Part], own: &str) -> Result<(), RegistryError> {
-        let before = self.places.len();
-        for part in wanted {
+    /// Scopes begin that lists name, or of which facts are held.
+    fn add_places(&mut self, wanted: &[Part], found: &Discovered) -> Result<(), RegistryError> {
+        let mut fresh = Vec::new();
+        for part in wanted.iter().chain(&self.held.clone()) {
             let scope = parts::scope(part).map_err(RegistryError::final_)?;
             if self.by_scope.contains_key(&scope) {
                 continue;
             }
-            let place = self.place(part, own, scope.clone(), wanted.len())?;
-            self.by_scope.insert(scope, self.places.len());
-            self.places.push(place);
+            let scopes = wanted.len().max(self.places.len());
+            let place = self.place(part, &found.own, scope.clone(), scopes)?;
+            fresh.push(self.next_place);
+            self.by_scope.insert(scope, self.next_place);
+            self.places.insert(self.next_place, place);
+            self.next_place += 1;
         }
-        if self.places.len() == before && self.discovered {
-            return Ok(());
+        let moved = self.note_unlisted(wanted, found);
+        if moved || !fresh.is_empty() || !self.discovered {
+            self.require();
         }
-        self.require();
-        for place in before..self.places.len() {
-            if let Some(place) = self.places.get(place) {
+        for at in fresh {
+            if let Some(place) = self.places.get(&at) {
                 self.out.send_all(collections(&place.area.scope).map(Delta::Restart));
             }
-            self.step(place, Input::Started);
+            self.step(at, Input::Started);
         }
         Ok(())
+    }
+
+    /// Notes which scopes lists name. Returns whether that has changed.
+    fn note_unlisted(&mut self, wanted: &[Part], found: &Discovered) -> bool {
+        let mut moved = false;
+        for place in self.places.values_mut() {
+            let part = &place.area.part;
+            let unlisted = match found.below.iter().find(|(name, _)| *name == part.datacenter) {
+                Some((_, Ok(below))) => !below.parts.contains(part),
+                Some((_, Err(_))) => place.unlisted,
+                None => !wanted.contains(part),
+            };
+            moved |= std::mem::replace(&mut place.unlisted, unlisted) != unlisted;
+        }
+        moved
     }
 
     /// Whether the directory is asked again and again, or once at the start.
@@ -168,15 +187,18 @@ impl Rim {
         self.config.datacenters == Datacenters::All || self.config.discover.any()
     }
 
-    /// Says what must be known before this registry counts. A directory that is not asked again would be confirmed
-    /// no more, and with it the registry.
+    /// Reports what must be known before this registry counts. A directory that is not asked again would be confirmed
+    /// no more, and with it the registry. Nothing waits for a scope that no list names.
     pub(super) fn require(&self) {
-        let known = self.by_scope.keys().cloned();
         let directory = parts::directory().filter(|_| self.asks_again());
-        let lists = self.listed.iter().filter_map(|datacenter| parts::lists(datacenter));
-        let scopes = directory.into_iter().chain(lists).chain(known);
-        let required = scopes.flat_map(|scope| collections(&scope)).collect();
-        self.out.send(Delta::Follows { required, optional: Vec::new() });
+        let lists = self.listed.keys().filter_map(|datacenter| parts::lists(datacenter));
+        let own = |unlisted: bool| {
+            let places = self.places.values().filter(move |place| place.unlisted == unlisted);
+            places.flat_map(|place| collections(&place.area.scope))
+        };
+        let all = directory.into_iter().chain(lists).flat_map(|scope| collections(&scope));
+        let (required, optional) = (all.chain(own(false)).collect(), own(true).collect());
+        self.out.send(Delta::Follows { required, optional });
     }
 
     fn place(&self, part: &Part, own: &str, scope: Scope, scopes: usize) -> Result<Place, RegistryError> {
@@ -237,7 +259,7 @@ impl Rim {
 
     /// Clients of their own use the same token.
     pub(super) fn share_token(&self) {
-        for place in &self.places {
+        for place in self.places.values() {
             place.fetch.client.take_token(&self.client);
         }
     }

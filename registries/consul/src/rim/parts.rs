@@ -1,8 +1,10 @@
 //! Which parts of a Consul a registry follows, each as a scope.
 
+use std::collections::BTreeSet;
+
 use tributary_model::{InvalidName, Scope};
 
-use crate::config::ConsulConfig;
+use crate::config::{ConsulConfig, Datacenters};
 use crate::map::name::Part;
 
 /// The most scopes that one registry has.
@@ -62,6 +64,37 @@ pub(super) fn scope(part: &Part) -> Result<Scope, InvalidName> {
     Scope::new(name)
 }
 
+/// The part that a scope is named after: the inverse of [`scope`]. `None` where it is named after none, as the lists'
+/// own scopes are.
+pub(super) fn part_of(scope: &Scope) -> Option<Part> {
+    let (place, peer) = scope.as_str().split_once('@').unwrap_or((scope.as_str(), ""));
+    let mut names = place.splitn(3, '/').map(hidden);
+    let mut next = || names.next().unwrap_or_else(|| Some(String::new()));
+    let (datacenter, partition, namespace) = (next()?, next()?, next()?);
+    let part = Part { datacenter, partition, namespace, peer: hidden(peer)? };
+    let is_same = self::scope(&part).is_ok_and(|own| own == *scope);
+    (is_same && !part.datacenter.is_empty()).then_some(part)
+}
+
+/// The parts that an earlier run has left facts of, where this one may follow more than its configuration names. What
+/// was configured away is not followed.
+pub(super) fn held(config: &ConsulConfig, scopes: &[Scope]) -> BTreeSet<Part> {
+    let scopes = if configured(config).is_some() { &[] } else { scopes };
+    scopes.iter().filter_map(part_of).take(MOST).collect()
+}
+
+/// All scopes that a run may report, where the configuration alone decides them. It does not where something is
+/// discovered, and of peers only the agent can tell in which datacenter they are.
+pub(crate) fn configured(config: &ConsulConfig) -> Option<Vec<Scope>> {
+    let Datacenters::Listed(names) = &config.datacenters else { return None };
+    if config.discover.any() || !config.peers.is_empty() {
+        return None;
+    }
+    let parts = of(config, names, "").iter().map(scope).collect::<Result<Vec<_>, _>>().ok()?;
+    let lists = names.iter().filter_map(|name| lists(name));
+    Some(directory().into_iter().chain(lists).chain(parts).collect())
+}
+
 /// The scope of the list of datacenters itself. No datacenter can have its name.
 pub(super) fn directory() -> Option<Scope> {
     Scope::new("(datacenters)").ok()
@@ -85,10 +118,27 @@ fn visible(text: &str) -> String {
     out
 }
 
+/// What [`visible`] was made of.
+fn hidden(text: &str) -> Option<String> {
+    let mut bytes = text.bytes();
+    let mut out = Vec::new();
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let mut hex = || char::from(bytes.next()?).to_digit(16);
+            out.push(u8::try_from(hex()? * 16 + hex()?).ok()?);
+        } else {
+            out.push(byte);
+        }
+    }
+    String::from_utf8(out).ok()
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::config::Address;
+    use crate::config::{Address, Discover};
 
     fn mk_config() -> ConsulConfig {
         ConsulConfig::new(vec![Address::parse("c:8500").unwrap()]).unwrap()
@@ -120,5 +170,67 @@ mod tests {
         assert_ne!(scope(&part).unwrap(), directory().unwrap());
         let part = Part { datacenter: "(dc1)".into(), ..Part::default() };
         assert_ne!(scope(&part).unwrap(), lists("dc1").unwrap());
+    }
+
+    #[test]
+    fn scopes_named_after_no_part_have_none() {
+        for text in [
+            "(datacenters)",
+            "(dc1)",
+            "@east",
+            "/a/b",
+            "dc1/",
+            "dc1/a",
+            "dc1//",
+            "dc1/a/b/c",
+            "dc1@",
+            "dc1@a@b",
+            "dc%",
+            "dc%4",
+            "dc%2F",
+            "dc%31",
+            "dc%zz",
+            "dc%ff",
+        ] {
+            assert_eq!(part_of(&Scope::new(text).unwrap()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn scopes_are_configured_only_where_nothing_is_discovered() {
+        let mut config = mk_config();
+        assert_eq!(configured(&config), None, "the agent names its own datacenter");
+        config.datacenters = Datacenters::All;
+        assert_eq!(configured(&config), None);
+        config.datacenters = Datacenters::Listed(vec!["dc1".into(), "dc2".into()]);
+        config.namespaces = vec!["a".into()];
+        let scopes: Vec<String> = configured(&config).unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(scopes, ["(datacenters)", "(dc1)", "(dc2)", "dc1//a", "dc2//a"]);
+        config.peers = vec!["east".into()];
+        assert_eq!(configured(&config), None, "they are in the agent's own datacenter");
+        config.peers.clear();
+        config.discover = Discover { partitions: true, ..Discover::default() };
+        assert_eq!(configured(&config), None);
+    }
+
+    proptest! {
+        #[test]
+        fn part_of_gives_back_what_scope_was_named_after(
+            names in prop::array::uniform4("[a-c%/@( .\\PC]{0,4}"),
+        ) {
+            let [datacenter, partition, namespace, peer] = names;
+            let part = Part { datacenter, partition, namespace, peer };
+            if let Ok(scope) = scope(&part) {
+                let want = (!part.datacenter.is_empty()).then_some(part);
+                prop_assert_eq!(part_of(&scope), want, "{}", scope);
+            }
+        }
+        #[test]
+        fn no_scope_is_read_as_the_part_of_another(text in "[a-b%/@(2f]{1,8}") {
+            let scope_read = Scope::new(&text).unwrap();
+            if let Some(part) = part_of(&scope_read) {
+                prop_assert_eq!(scope(&part).unwrap(), scope_read);
+            }
+        }
     }
 }

@@ -37,8 +37,10 @@ pub(super) struct Place {
     pub(super) told: Option<SourceStatus>,
     /// In how many lists, one after the other, it was missing.
     pub(super) missed: u32,
-    /// It is gone, with all that it had; nothing is asked any more.
-    pub(super) retired: bool,
+    /// Whether no list names it: it is followed for the facts that are held of it.
+    pub(super) unlisted: bool,
+    /// Whether it was reported as withheld before it could be read.
+    pub(super) withheld: bool,
     /// Services whose last answer could not be read.
     unread: BTreeSet<Arc<str>>,
     /// Which objects of a service have been said to be bad.
@@ -60,7 +62,8 @@ impl Place {
             fault: None,
             told: None,
             missed: 0,
-            retired: false,
+            unlisted: false,
+            withheld: false,
             unread: BTreeSet::new(),
             problems: BTreeMap::new(),
         }
@@ -123,6 +126,12 @@ impl Place {
             None if fault.is_none() && self.unread.remove(name) => out.push(self.problem(object, None)),
             _ => {}
         }
+    }
+
+    /// Whether no object is reported as bad.
+    #[cfg(test)]
+    pub(super) fn has_no_problem(&self) -> bool {
+        self.unread.is_empty() && self.problems.is_empty()
     }
 
     fn withdraw(&mut self, name: &Arc<str>, config: &MapConfig, evidence: &Evidence, out: &mut Vec<Delta>) {

@@ -1,26 +1,25 @@
 //! Scopes that lists name, and scopes that they name no more.
 //!
-//! A scope that is new begins. One that two lists in a row lack, which the leader gave in full, is taken for gone, but
-//! its services go as all services do: name by name, each confirmed. Once the leader itself says that it has none, its
-//! machine ends; a question that comes later than that is still answered, since the core holds what it asks about.
+//! A scope that is new begins. One that two lists in a row lack, which the leader gave in full, is not taken for gone:
+//! its services go as all services do, name by name, each confirmed. Once the leader itself reports that it has none,
+//! the scope ends, and nothing is reported of it any more unless it begins again.
 
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tributary_model::{Completeness, Delta, Scope, SourceState, SourceStatus};
+use tributary_model::{Completeness, Delta, EndEvidence, SourceState, SourceStatus};
 
 use super::discover::failed;
 use super::lists::Below;
-use super::place::{Place, collections};
+use super::place::collections;
+use super::withhold::Lists;
 use super::{Rim, parts};
 use crate::client::Fault;
 use crate::map::name::Part;
-use crate::modes::{Input, Output};
-use crate::watch::Word;
+use crate::modes::Input;
 
 /// How many lists in a row must lack a scope.
 const MISSED: u32 = 2;
@@ -31,12 +30,13 @@ impl Rim {
     pub(super) fn below(&mut self, below: &[(String, Result<Below, Fault>)]) -> Vec<Part> {
         let mut out = Vec::new();
         for (datacenter, below) in below {
-            self.listed.insert(datacenter.clone());
+            let lists = self.listed.entry(datacenter.clone()).or_default();
             let Ok(below) = below else { continue };
-            let others = self.places.iter().any(|place| {
-                let part = &place.area.part;
+            *lists = Lists::default();
+            let followed = self.places.values().map(|place| &place.area.part);
+            let others = followed.chain(&self.held).any(|part| {
                 let named = !part.namespace.is_empty() || !part.partition.is_empty();
-                part.datacenter == *datacenter && named && !place.retired
+                part.datacenter == *datacenter && named
             });
             if !(others && below.without.iter().any(|what| *what != "peerings")) {
                 out.extend(below.parts.iter().cloned());
@@ -47,16 +47,7 @@ impl Rim {
                 }
             }
         }
-        if !self.discovered {
-            // what an earlier run has found is judged as everything is, by lists that lack it
-            let known = self.known.lock().clone();
-            let ours =
-                known.into_iter().filter(|part| below.iter().any(|(name, _)| *name == part.datacenter));
-            out.extend(ours.filter(|part| !out.contains(part)).collect::<Vec<_>>());
-        }
-        let out = parts::bounded(out);
-        self.known.lock().extend(out.iter().cloned());
-        out
+        parts::bounded(out)
     }
 
     /// Says how each datacenter's lists fare, and takes leave of what they name no more.
@@ -73,7 +64,10 @@ impl Rim {
                     self.judge(datacenter, below);
                     told(below)
                 }
-                Err(fault) => failed(fault, self.pause()),
+                Err(fault) => {
+                    self.listed.entry(datacenter.clone()).or_default().fault = Some(fault.clone());
+                    failed(fault, self.pause())
+                }
             };
             said.push(Delta::Status(scope, status));
         }
@@ -92,8 +86,8 @@ impl Rim {
         }
         let now = self.now();
         let (mut over, mut empty) = (Vec::new(), Vec::new());
-        for (at, place) in self.places.iter_mut().enumerate() {
-            if place.retired || place.area.part.datacenter != datacenter {
+        for (at, place) in &mut self.places {
+            if place.area.part.datacenter != datacenter {
                 continue;
             }
             let listed = below.parts.contains(&place.area.part);
@@ -101,40 +95,28 @@ impl Rim {
             place.fetch.unlisted = place.missed >= MISSED;
             let report = place.machine.report(now);
             if place.fetch.unlisted && report.services == 0 && report.state == SourceState::Live {
-                if place.machine.is_surely_empty() { &mut over } else { &mut empty }.push(at);
+                if place.machine.is_surely_empty() { &mut over } else { &mut empty }.push(*at);
             }
         }
         for at in empty {
             self.step(at, Input::NamesAsked);
         }
         for at in &over {
-            self.retire(*at);
+            self.end(*at);
         }
         if !over.is_empty() {
             self.require();
         }
     }
 
-    fn retire(&mut self, at: usize) {
-        let Some(place) = self.places.get_mut(at) else { return };
-        place.retired = true;
-        std::mem::take(&mut place.under_way).into_values().for_each(|begun| begun.task.abort());
-        let scope = place.area.scope.clone();
-        self.by_scope.remove(&scope);
-        self.known.lock().remove(&place.area.part);
-        let details = vec![("gone".into(), "no list names it any more".into())].into();
-        let status = SourceStatus { details, ..SourceStatus::new(SourceState::Live, "") };
-        self.out.send(Delta::Status(scope, status));
-    }
-
-    /// A question that was on its way when its scope ended: the leader has said that the scope has no services.
-    pub(super) fn asked_too_late(&mut self, scope: &Scope, name: &Arc<str>) {
-        let ended = |place: &&mut Place| place.retired && place.area.scope == *scope;
-        let Some(place) = self.places.iter_mut().rev().find(ended) else { return };
-        let mut said = Vec::new();
-        let gone = Output::Gone(Arc::clone(name), Word::Confirmed);
-        place.say(gone, &self.config.mapping, &mut self.pool, &mut said);
-        self.out.send_all(said);
+    /// A scope is gone, with its problems and all that was known of it.
+    fn end(&mut self, at: usize) {
+        let Some(place) = self.places.remove(&at) else { return };
+        place.under_way.into_values().for_each(|begun| begun.task.abort());
+        self.by_scope.remove(&place.area.scope);
+        self.held.remove(&place.area.part);
+        let reason = EndEvidence::Confirmed("the leader neither lists it nor has a service of it".into());
+        self.out.send(Delta::End(place.area.scope, reason));
     }
 }
 

@@ -21,7 +21,7 @@ impl Rim {
         let (token, files) = (self.token_fault.as_ref(), self.files_fault.as_ref());
         let faults = Faults { token: token.map(Reason::shared), files: files.map(Reason::shared) };
         let mut said = Vec::new();
-        for place in self.places.iter_mut().filter(|place| !place.retired) {
+        for place in self.places.values_mut() {
             if !periodic && place.told.as_ref().is_some_and(|told| told.state == place.machine.state()) {
                 continue;
             }
@@ -58,6 +58,11 @@ fn status(place: &Place, report: &Report, now: Mono, faults: &Faults) -> SourceS
             reason = Arc::clone(fault);
         }
         _ => {}
+    }
+    if place.unlisted {
+        let followed = "not listed; its services stay until the leader confirms that they are gone";
+        let more = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        reason = format!("{followed}{more}").into();
     }
     let mode = match report.mode {
         Mode::Precise => "precise".to_owned(),

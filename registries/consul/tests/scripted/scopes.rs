@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use tributary_conformance::tamper::Crash;
 use tributary_conformance::{Stage, served};
-use tributary_consul::config::Discover;
+use tributary_consul::config::{Datacenters, Discover};
 use tributary_model::Hostname;
 
 use crate::fake::{Fake, Spoil, mk_entries};
-use crate::stage::{detail, eventually, mk_config, open, until_served};
+use crate::stage::{detail, eventually, mk_config, open, open_holding, until_served};
 
 /// Waits until a host is served at 10.`net`.0.1, or not at all.
 async fn until_host(stage: &Stage, host: &str, net: Option<u8>) {
@@ -35,7 +35,7 @@ async fn with_shop() -> (Fake, Stage) {
     }
     let mut config = mk_config(&[&fake.url]);
     config.discover = Discover { namespaces: true, ..Discover::default() };
-    let stage = open(config).await;
+    let stage = open_holding(config, &["dc1//shop"]).await;
     until_host(&stage, "web.service.consul", Some(1)).await;
     until_host(&stage, SHOP, Some(2)).await;
     (fake, stage)
@@ -114,21 +114,92 @@ async fn neither_an_error_nor_a_short_list_removes_a_scope() {
     stage.drop_now().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_begins_anew_keeps_scopes_that_a_short_list_lacks() {
-    let (fake, stage) = with_shop().await;
-    stage.until_live().await;
-    fake.list("namespaces", &["default"]);
-    fake.spoil("/v1/namespaces", usize::MAX, Spoil::Header("x-consul-results-filtered-by-acls", "true"));
+/// Begins another run, and waits until it follows the namespace that is listed.
+async fn begin_again(fake: &Fake, stage: &Stage) {
     let before = stage.run_generation();
     stage.crash(Crash::Error);
-    fake.set("dc1//default", "web", mk_entries("web", 7, 1..=1));
-    until_host(&stage, "web.service.consul", Some(7)).await;
-    stage.until_live().await;
-    assert!(stage.run_generation() > before, "it is another run");
-    until_host(&stage, SHOP, Some(2)).await;
+    eventually("another run", async || stage.run_generation() > before).await;
     fake.set("dc1//shop", "web", mk_entries("web", 8, 1..=1));
-    until_host(&stage, SHOP, Some(8)).await;
+    until_host(stage, SHOP, Some(8)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_run_follows_scopes_that_a_list_lacks_or_that_none_names() {
+    let spoils = [
+        ("a filter", Spoil::Header("x-consul-results-filtered-by-acls", "true")),
+        ("nothing", Spoil::Header("x-consul-knownleader", "true")),
+        ("a refusal", Spoil::Status(403, "Permission denied")),
+        ("no such list", Spoil::Status(404, "not a recognized endpoint")),
+    ];
+    for (what, spoil) in spoils {
+        let (fake, stage) = with_shop().await;
+        stage.until_live().await;
+        fake.list("namespaces", &["default"]);
+        fake.spoil("/v1/namespaces", usize::MAX, spoil);
+        begin_again(&fake, &stage).await;
+        fake.until_asked("/v1/namespaces", 4).await;
+        let found = served(&stage.handle.catalog());
+        assert!(found.contains_key(&Hostname::new(SHOP).unwrap()), "{what} took the namespace away");
+        stage.drop_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_run_follows_a_datacenter_that_is_not_listed() {
+    let fake = Fake::start(&["dc1", "dc2"]).await;
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=1));
+    fake.set("dc2", "web", mk_entries("web", 2, 1..=1));
+    let mut config = mk_config(&[&fake.url]);
+    config.datacenters = Datacenters::All;
+    let stage = open_holding(config, &["dc2"]).await;
+    let far = "web.service.dc2.dc.consul";
+    until_host(&stage, far, Some(2)).await;
+    stage.until_live().await;
+    let listed = Spoil::Body("application/json", br#"["dc1"]"#.to_vec());
+    fake.spoil("/v1/catalog/datacenters", usize::MAX, listed);
+    let before = stage.run_generation();
+    stage.crash(Crash::Error);
+    eventually("another run", async || stage.run_generation() > before).await;
+    fake.set("dc2", "web", mk_entries("web", 7, 1..=1));
+    until_host(&stage, far, Some(7)).await;
+    let reason = async || {
+        let of = |core: &tributary_core::Core| {
+            let sources = core.status().remove(0).sources;
+            let source = sources.into_iter().find(|(scope, _)| scope.as_str() == "dc2");
+            source.map(|(_, view)| view.status.reason.to_string()).unwrap_or_default()
+        };
+        stage.handle.inspect(of).await.unwrap()
+    };
+    eventually("it is shown", async || reason().await.starts_with("not listed")).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peers_new_leader_that_knows_no_names_takes_nothing_away() {
+    let fake = Fake::start(&["dc1"]).await;
+    fake.add("dc1@east");
+    fake.set("dc1@east", "web", mk_entries("web", 3, 1..=1));
+    let mut config = mk_config(&[&fake.url]);
+    config.peers = vec!["east".to_owned()];
+    let stage = open_holding(config, &["dc1@east"]).await;
+    let host = "web.service.east.peer.consul";
+    until_host(&stage, host, Some(3)).await;
+    let none = || Spoil::Body("application/json", br#"{"StreamStatus": {}}"#.to_vec());
+    fake.spoil("/v1/peering/east", usize::MAX, none());
+    fake.until_asked("/v1/peering/east", 4).await;
+    until_host(&stage, host, Some(3)).await;
+    fake.set("dc1@east", "web", mk_entries("web", 4, 1..=1));
+    until_host(&stage, host, Some(4)).await;
+    let before = stage.run_generation();
+    stage.crash(Crash::Error);
+    eventually("another run", async || stage.run_generation() > before).await;
+    fake.until_asked("/v1/peering/east", 4).await;
+    until_host(&stage, host, Some(4)).await;
+    fake.heal();
+    fake.set("dc1@east", "web", mk_entries("web", 5, 1..=1));
+    until_host(&stage, host, Some(5)).await;
+    fake.set("dc1@east", "web", Vec::new());
+    until_host(&stage, host, None).await;
     stage.drop_now().await;
 }
 

@@ -10,8 +10,10 @@ pub(crate) use tributary_conformance::eventually;
 use tributary_conformance::{Act, Harness, Script, Service, Stage, served};
 use tributary_consul::config::{Address, Datacenters};
 use tributary_consul::{ConsulConfig, ConsulFactory};
-use tributary_model::{ClusterId, Hostname, RegistryName};
-use tributary_registry_api::RegistryFactory;
+use tributary_model::{ClusterId, Hostname, RegistryName, Scope};
+use tributary_registry_api::{
+    CancellationToken, Registry, RegistryError, RegistryFactory, RegistryIo, RegistrySpec,
+};
 
 use crate::fake::Fake;
 
@@ -36,12 +38,14 @@ pub(crate) fn mk_config(urls: &[&str]) -> ConsulConfig {
 /// One registry over this Consul.
 pub(crate) struct One {
     pub(crate) config: ConsulConfig,
+    /// Scopes of which its runs are told that facts are held.
+    pub(crate) held: Vec<Scope>,
 }
 
 #[async_trait]
 impl Harness for One {
     async fn script(&self) -> Box<dyn Script> {
-        Box::new(Given { config: self.config.clone() })
+        Box::new(Given { config: self.config.clone(), held: self.held.clone() })
     }
     fn patience(&self) -> Duration {
         Duration::from_secs(3)
@@ -50,12 +54,13 @@ impl Harness for One {
 
 struct Given {
     config: ConsulConfig,
+    held: Vec<Scope>,
 }
 
 #[async_trait]
 impl Script for Given {
     fn factory(&self) -> Arc<dyn RegistryFactory> {
-        mk_factory(self.config.clone())
+        Arc::new(Holding { inner: mk_factory(self.config.clone()), held: self.held.clone() })
     }
     fn host(&self, service: &str) -> Hostname {
         Hostname::new(format!("{service}.service.consul")).unwrap()
@@ -65,6 +70,29 @@ impl Script for Given {
     async fn act(&mut self, _: Act) {}
 }
 
+/// Runs that are told of these scopes, beside those of which the core holds facts.
+struct Holding<T> {
+    inner: T,
+    held: Vec<Scope>,
+}
+
+impl RegistryFactory for Holding<Arc<dyn RegistryFactory>> {
+    fn spec(&self) -> RegistrySpec {
+        self.inner.spec()
+    }
+    fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
+        Ok(Box::new(Holding { inner: self.inner.build()?, held: self.held.clone() }))
+    }
+}
+
+#[async_trait]
+impl Registry for Holding<Box<dyn Registry>> {
+    async fn run(self: Box<Self>, mut io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
+        io.held = io.held.iter().cloned().chain(self.held).collect();
+        self.inner.run(io, stop).await
+    }
+}
+
 pub(crate) fn mk_factory(config: ConsulConfig) -> Arc<dyn RegistryFactory> {
     let name = RegistryName::new("consul").unwrap();
     Arc::new(ConsulFactory::new(name, ClusterId::new("consul").unwrap(), config).unwrap().seeded(7))
@@ -72,7 +100,13 @@ pub(crate) fn mk_factory(config: ConsulConfig) -> Arc<dyn RegistryFactory> {
 
 /// A registry that has begun.
 pub(crate) async fn open(config: ConsulConfig) -> Stage {
-    let stage = Stage::prepare(&One { config }, &[]).await;
+    open_holding(config, &[]).await
+}
+
+/// A registry that has begun and is told that facts of these scopes are held.
+pub(crate) async fn open_holding(config: ConsulConfig, held: &[&str]) -> Stage {
+    let held = held.iter().map(|scope| Scope::new(*scope).unwrap()).collect();
+    let stage = Stage::prepare(&One { config, held }, &[]).await;
     stage.open().await;
     stage
 }

@@ -1,19 +1,26 @@
 //! Two real datacenters that are peers: what one exports is found by the other's registry, served under the peer's host,
-//! followed, and served on when the peer is taken away.
+//! followed, and served on when the peer is taken away. A new leader of the registry's own servers, which knows none of
+//! the peer's names until the peer sends them again, takes nothing away.
+
+mod consul_support;
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use consul_support::{Recorder, at, none_held};
 use serde_json::json;
-use tributary_suites::consul::{ConsulOptions, PORT, Served};
+use tributary_suites::consul::{ConsulOptions, PORT, Served, Servers};
 use tributary_suites::{Backend, Consul, eventually, ports};
 
 const SOON: Duration = Duration::from_secs(60);
 const HOST: &str = "pay.service.east.peer.consul";
 
+fn options(datacenter: &str) -> ConsulOptions {
+    ConsulOptions::default().server_of(1).grpc_tls().datacenter(datacenter).hcl("connect { enabled = true }")
+}
+
 async fn start(datacenter: &str) -> Result<Consul> {
-    let options = ConsulOptions::default().server_of(1).grpc_tls().datacenter(datacenter);
-    Consul::start_with(options.hcl("connect { enabled = true }")).await
+    Consul::start_with(options(datacenter)).await
 }
 
 /// Lets `here` see the services `pay` of `there`, which it calls `east`.
@@ -57,4 +64,48 @@ async fn what_a_peer_exports_is_found_served_and_outlives_it() -> Result<()> {
     there.daemon().kill();
     load.reaches("more", 500, SOON).await?;
     load.finish().await.check_clean()
+}
+
+/// The peer is paused while the leader changes, so that nobody tells the new one what is imported.
+#[tokio::test]
+async fn a_new_leader_that_knows_no_names_of_a_peer_shrinks_no_assignment() -> Result<()> {
+    let servers = Servers::start_with(|| options("dc1")).await?;
+    let there = start("dc2").await?;
+    let (leader, others) = servers.leader().await?;
+    there.set("pay", "n9", &[at(1), at(2)]).await?;
+    peer(leader, &there).await?;
+    let addresses: Vec<&str> = others.iter().chain([&leader]).map(|server| server.url()).collect();
+    let registry = json!({"kind": "consul", "name": "consul", "addresses": addresses, "peers": ["all"]});
+    let served = Served::start(&json!({"registries": [registry]})).await?;
+    served.server.registry_is("consul", "Live", &["dc1@east"], SOON).await?;
+    let recorder = Recorder::start(&served.server, HOST).await?;
+
+    there.daemon().pause().await?;
+    leader.daemon().kill();
+    let names = eventually("a new leader to answer", SOON, || async {
+        ensure!(others[0].leader().await?.len() > 2, "there is none");
+        others[0].rest().get("/v1/peering/east").await
+    })
+    .await?;
+    let imported = names["StreamStatus"]["ImportedServices"].as_array().map_or(0, Vec::len);
+    ensure!(imported == 0, "the new leader knows the names, and proves nothing here: {names}");
+    served.server.run(&["get", "registries"]).await?;
+    still_served(&served, 2).await?;
+    there.daemon().resume()?;
+
+    eventually("the peer to be followed again", SOON, || async {
+        there.set("pay", "n9", &[at(1), at(2), at(3)]).await?;
+        still_served(&served, 3).await
+    })
+    .await?;
+    recorder.has_seen_no_loss().await?;
+    there.set("pay", "n9", &[at(3)]).await?;
+    eventually("what has gone to go", SOON, || still_served(&served, 1)).await?;
+    none_held(&served.server, SOON).await
+}
+
+async fn still_served(served: &Served, count: usize) -> Result<()> {
+    let found = served.server.items(&format!("endpoints?host={HOST}")).await?;
+    ensure!(found.len() == count, "there are {found:?}");
+    Ok(())
 }

@@ -2,13 +2,16 @@
 
 #![allow(dead_code, reason = "each suite uses a part")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use tributary_suites::{TestServer, eventually};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tributary_suites::ads::{EDS, node};
+use tributary_suites::{Follower, TestServer, Variant, eventually};
 
 /// An instance's address.
 pub(crate) fn at(last: u8) -> SocketAddr {
@@ -69,6 +72,55 @@ pub(crate) async fn registry(server: &TestServer) -> Result<Value> {
         .into_iter()
         .find(|one| one["provider"] == "Consul")
         .context("no Consul registry")
+}
+
+/// A client that follows all endpoints, as Envoy does, and notes every assignment that lost one.
+pub(crate) struct Recorder {
+    stop: CancellationToken,
+    task: JoinHandle<Result<Vec<String>>>,
+}
+
+impl Recorder {
+    /// Begins once the assignment of a host is held.
+    pub(crate) async fn start(server: &TestServer, host: &str) -> Result<Self> {
+        let mut client = Follower::like_envoy(server.xds(), Variant::Delta, node("recorder")).await?;
+        let has = |name: &str| name.contains(host);
+        let holds = |now: &Follower| now.names(EDS).iter().any(|name| has(name)).then_some(());
+        client.until(&format!("endpoints of {host}"), Duration::from_secs(60), holds).await?;
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(record(client, stop.clone()));
+        Ok(Self { stop, task })
+    }
+    /// Fails if an assignment has lost an endpoint since it began.
+    pub(crate) async fn has_seen_no_loss(self) -> Result<()> {
+        self.stop.cancel();
+        let losses = self.task.await??;
+        ensure!(losses.is_empty(), "assignments have shrunk: {losses:?}");
+        Ok(())
+    }
+}
+
+async fn record(mut client: Follower, stop: CancellationToken) -> Result<Vec<String>> {
+    let mut losses = Vec::new();
+    let mut before = assignments(&client)?;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(losses),
+            answer = client.next(Duration::from_secs(3_600)) => drop(answer?),
+        }
+        let now = assignments(&client)?;
+        for (name, had) in &before {
+            let has = now.get(name).cloned().unwrap_or_default();
+            if !had.is_subset(&has) {
+                losses.push(format!("{name}: {had:?}, then {has:?}"));
+            }
+        }
+        before = now;
+    }
+}
+
+fn assignments(client: &Follower) -> Result<BTreeMap<String, BTreeSet<String>>> {
+    client.names(EDS).into_iter().map(|name| Ok((name.clone(), client.endpoints(&name)?))).collect()
 }
 
 /// How many removals are held.

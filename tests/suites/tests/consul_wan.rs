@@ -1,35 +1,82 @@
-//! Two real datacenters that know each other: one is cut off, and the other is served and followed as before.
+//! Two real datacenters that know each other: one is cut off, and the other is served and followed as before, also
+//! when the configuration is reloaded meanwhile.
+
+mod consul_support;
 
 use std::time::Duration;
 
 use anyhow::Result;
-use serde_json::json;
+use consul_support::{Recorder, says};
+use serde_json::{Value, json};
 use tributary_suites::consul::{ConsulOptions, PORT, Served, join_wan};
 use tributary_suites::{Backend, Consul, ports};
 
 const SOON: Duration = Duration::from_secs(60);
 
+/// The agent's datacenter has `near`, the other one `far`.
+struct World {
+    here: Consul,
+    there: Consul,
+    near: Backend,
+    far: Backend,
+    more: Backend,
+    served: Served,
+}
+
+impl World {
+    async fn start() -> Result<Self> {
+        let options = || ConsulOptions::default().server_of(1).wan();
+        let here = Consul::start_with(options()).await?;
+        let there = Consul::start_with(options().datacenter("dc2")).await?;
+        join_wan(&here, &there).await?;
+        let ip = ports::own_ip()?;
+        let near = Backend::start_on("near", ip).await?;
+        let (far, more) = (Backend::start_on("far", ip).await?, Backend::start_on("more", ip).await?);
+        here.set("pay", "n1", &[near.addr()]).await?;
+        there.set("pay", "n9", &[far.addr()]).await?;
+        let served = Served::start(&config(&here, "auto")).await?;
+        Ok(Self { here, there, near, far, more, served })
+    }
+}
+
+fn config(here: &Consul, mode: &str) -> Value {
+    json!({"registries": [{"kind": "consul", "name": "consul", "addresses": [here.url()],
+        "datacenters": ["all"], "mode": mode}]})
+}
+
 #[tokio::test]
 async fn a_datacenter_that_is_cut_off_goes_stale_alone() -> Result<()> {
-    let here = Consul::start_with(ConsulOptions::default().server_of(1).wan()).await?;
-    let there = Consul::start_with(ConsulOptions::default().server_of(1).wan().datacenter("dc2")).await?;
-    join_wan(&here, &there).await?;
-    let ip = ports::own_ip()?;
-    let near = Backend::start_on("near", ip).await?;
-    let (far, more) = (Backend::start_on("far", ip).await?, Backend::start_on("more", ip).await?);
-    here.set("pay", "n1", &[near.addr()]).await?;
-    there.set("pay", "n9", &[far.addr()]).await?;
-    let registry =
-        json!({"kind": "consul", "name": "consul", "addresses": [here.url()], "datacenters": ["all"]});
-    let served = Served::start(&json!({"registries": [registry]})).await?;
-    let (_envoy, own) = served.traffic("pay.service.consul", PORT).await?;
-    let (_other, remote) = served.traffic("pay.service.dc2.dc.consul", PORT).await?;
+    let world = World::start().await?;
+    let (_envoy, own) = world.served.traffic("pay.service.consul", PORT).await?;
+    let (_other, remote) = world.served.traffic("pay.service.dc2.dc.consul", PORT).await?;
     own.reaches("near", 20, SOON).await?;
     remote.reaches("far", 20, SOON).await?;
-    there.daemon().kill();
+    world.there.daemon().kill();
     remote.reaches("far", 500, SOON).await?;
-    here.set("pay", "n1", &[near.addr(), more.addr()]).await?;
+    world.here.set("pay", "n1", &[world.near.addr(), world.more.addr()]).await?;
     own.reaches("more", 20, SOON).await?;
+    own.finish().await.check_clean()?;
+    remote.finish().await.check_clean()
+}
+
+#[tokio::test]
+async fn a_reload_while_a_datacenter_is_cut_off_keeps_what_it_had_and_follows_the_other() -> Result<()> {
+    let world = World::start().await?;
+    let (_envoy, own) = world.served.traffic("pay.service.consul", PORT).await?;
+    let (_other, remote) = world.served.traffic("pay.service.dc2.dc.consul", PORT).await?;
+    own.reaches("near", 20, SOON).await?;
+    remote.reaches("far", 20, SOON).await?;
+    let recorder = Recorder::start(&world.served.server, "pay.service.dc2.dc.consul").await?;
+    world.there.daemon().kill();
+    world.served.reload(&config(&world.here, "doorbell"))?;
+    says(&world.served.server, "doorbell", SOON).await?;
+    world.here.set("pay", "n1", &[world.near.addr(), world.more.addr()]).await?;
+    own.reaches("more", 20, SOON).await?;
+    remote.reaches("far", 100, SOON).await?;
+    world.there.restart().await?;
+    world.there.set("pay", "n9", &[world.far.addr(), world.more.addr()]).await?;
+    remote.reaches("more", 20, SOON * 2).await?;
+    recorder.has_seen_no_loss().await?;
     own.finish().await.check_clean()?;
     remote.finish().await.check_clean()
 }

@@ -91,7 +91,8 @@ impl<C: Content> Watch<C> {
     /// The index says that there is nothing new. Where that is not enough, the content is read after all.
     fn unchanged(&mut self, now: Mono, doubt: Option<Doubt>, confirming: bool, out: &mut Actions<C>) {
         let said_in_doubt = self.told.as_ref().is_none_or(|told| matches!(told.word, Word::Doubted(_)));
-        if confirming || (doubt.is_none() && said_in_doubt) {
+        let begins_to_hide = doubt == Some(Doubt::Filtered) && self.doubt.is_none();
+        if confirming || begins_to_hide || (doubt.is_none() && said_in_doubt) {
             self.index = None;
         }
         self.doubt = doubt;

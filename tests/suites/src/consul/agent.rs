@@ -254,6 +254,14 @@ impl Consul {
         Ok((text("AccessorID")?, text("SecretID")?))
     }
 
+    /// Gives a policy that a token was made with other rules; the policy keeps its id, and the token its policies.
+    pub async fn allow(&self, name: &str, rules: &str) -> Result<()> {
+        let policy = self.rest.get(&format!("/v1/acl/policy/name/{name}")).await?;
+        let id = policy["ID"].as_str().with_context(|| format!("no policy {name}: {policy}"))?;
+        let changed = json!({"ID": id, "Name": name, "Rules": rules});
+        self.rest.put(&format!("/v1/acl/policy/{id}"), &changed).await.map(drop)
+    }
+
     /// Takes the token with this accessor away.
     pub async fn revoke(&self, accessor: &str) -> Result<()> {
         self.rest.done(Method::DELETE, &format!("/v1/acl/token/{accessor}"), None).await.map(drop)

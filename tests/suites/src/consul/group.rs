@@ -20,11 +20,15 @@ pub struct Servers {
 impl Servers {
     /// Starts them and waits until they have elected a leader.
     pub async fn start() -> Result<Self> {
-        let first = Consul::launch(ConsulOptions::default().server_of(COUNT))?;
-        let mut all = vec![first];
-        for _ in 1..COUNT {
+        Self::start_with(ConsulOptions::default).await
+    }
+
+    /// Starts them with these options, and waits until they have elected a leader.
+    pub async fn start_with(options: impl Fn() -> ConsulOptions) -> Result<Self> {
+        let mut all: Vec<Consul> = Vec::new();
+        for _ in 0..COUNT {
             let serf: Vec<u16> = all.iter().map(Consul::serf).collect();
-            all.push(Consul::launch(ConsulOptions::default().server_of(COUNT).join(&serf))?);
+            all.push(Consul::launch(options().server_of(COUNT).join(&serf))?);
         }
         let servers = Self { all };
         for server in &servers.all {

@@ -1,6 +1,7 @@
 //! A server over a Consul, and traffic to what it serves: what the suites about Consul have in common.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -42,21 +43,20 @@ impl Consul {
 pub struct Served {
     /// The server.
     pub server: TestServer,
-    _config: TempDir,
+    config: TempDir,
 }
 
 impl Served {
     /// With this configuration, as YAML.
     pub async fn start(config: &Value) -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let file = folder.path().join("tributary.json");
-        let mut all = json!({"apiVersion": "tributary.dev/v1alpha1", "kind": "Config"});
-        for (key, value) in config.as_object().into_iter().flatten() {
-            all[key] = value.clone();
-        }
-        std::fs::write(&file, all.to_string())?;
-        let server = TestServer::start(ServerOptions::default().config(&file)).await?;
-        Ok(Self { server, _config: folder })
+        write(&folder, config)?;
+        let server = TestServer::start(ServerOptions::default().config(&file_in(&folder))).await?;
+        Ok(Self { server, config: folder })
+    }
+    /// With another configuration from now on, which the server finds by itself.
+    pub fn reload(&self, config: &Value) -> Result<()> {
+        write(&self.config, config)
     }
     /// With one registry, `consul`, at these addresses.
     pub async fn by(addresses: &[&str]) -> Result<Self> {
@@ -72,4 +72,19 @@ impl Served {
         let load = Load::start(&LoadPlan::to(envoy.listener(0)?));
         Ok((envoy, load))
     }
+}
+
+fn file_in(folder: &TempDir) -> PathBuf {
+    folder.path().join("tributary.json")
+}
+
+/// In one step, so that the server never reads half a file.
+fn write(folder: &TempDir, config: &Value) -> Result<()> {
+    let mut all = json!({"apiVersion": "tributary.dev/v1alpha1", "kind": "Config"});
+    for (key, value) in config.as_object().into_iter().flatten() {
+        all[key] = value.clone();
+    }
+    let whole = folder.path().join("next.json");
+    std::fs::write(&whole, all.to_string())?;
+    Ok(std::fs::rename(&whole, file_in(folder))?)
 }

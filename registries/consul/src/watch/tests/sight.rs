@@ -83,3 +83,12 @@ fn token_that_lost_rights_hides_what_it_lacks_from_then_on() {
     one.answer(mk_filtered(12), &[1]);
     assert!(never_confirmed(&one) && one.watch.sight() == Sight::Hidden);
 }
+
+#[test]
+fn unchanged_index_that_begins_to_be_filtered_is_read_at_once() {
+    let mut one = Loop::following();
+    one.event(Event::Answered(one.ticket(), mk_filtered(10), None));
+    assert_eq!(one.read().1, Mode::Any, "what it shows is not known");
+    one.answer(mk_filtered(10), &[1]);
+    assert_eq!(one.watch.sight(), Sight::Hidden);
+}

@@ -74,7 +74,7 @@ async fn a_new_leader_that_knows_no_names_of_a_peer_shrinks_no_assignment() -> R
     let (leader, others) = servers.leader().await?;
     there.set("pay", "n9", &[at(1), at(2)]).await?;
     peer(leader, &there).await?;
-    let addresses: Vec<&str> = others.iter().chain([&leader]).map(|server| server.url()).collect();
+    let addresses: Vec<&str> = [&leader].into_iter().chain(&others).map(|server| server.url()).collect();
     let registry = json!({"kind": "consul", "name": "consul", "addresses": addresses, "peers": ["all"]});
     let served = Served::start(&json!({"registries": [registry]})).await?;
     served.server.registry_is("consul", "Live", &["dc1@east"], SOON).await?;
@@ -84,12 +84,20 @@ async fn a_new_leader_that_knows_no_names_of_a_peer_shrinks_no_assignment() -> R
     leader.daemon().kill();
     let names = eventually("a new leader to answer", SOON, || async {
         ensure!(others[0].leader().await?.len() > 2, "there is none");
-        others[0].rest().get("/v1/peering/east").await
+        others[0].rest().get("/v1/peering/east?stale").await
     })
     .await?;
     let imported = names["StreamStatus"]["ImportedServices"].as_array().map_or(0, Vec::len);
     ensure!(imported == 0, "the new leader knows the names, and proves nothing here: {names}");
-    served.server.run(&["get", "registries"]).await?;
+    eventually("another server to be asked", SOON, || async {
+        let sources = served.server.registry("consul").await?["sources"].clone();
+        let mut sources = sources.as_array().into_iter().flatten();
+        let east = sources.find(|source| source["scope"] == "dc1@east").context("no scope")?;
+        let said = east.to_string();
+        ensure!(east["state"] == "Live" && !said.contains(&addresses[0][7..]), "{said}");
+        Ok(())
+    })
+    .await?;
     still_served(&served, 2).await?;
     there.daemon().resume()?;
 

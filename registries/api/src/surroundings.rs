@@ -12,11 +12,15 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tributary_model::settings::Cidrs;
-use tributary_model::{Namespace, NetworkId, TrafficDistribution};
+use tributary_model::{Fingerprint, Namespace, NetworkId, TrafficDistribution, Withheld};
 
 /// What holds around the objects of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Surroundings {
+    /// The identity of the cluster, where it can be read.
+    pub identity: Option<Fingerprint>,
+    /// Why the rest cannot be read. It is unknown then, so that nothing that depends on it may be reported.
+    pub withheld: Option<Withheld>,
     /// The namespaces whose objects count; `None` where all do.
     pub selected: Option<BTreeSet<Namespace>>,
     /// The traffic distribution that a namespace asks for its services.

@@ -1,7 +1,7 @@
 //! What a watch says, and how an object of its kind is read.
 
 use serde_json::value::RawValue;
-use tributary_model::SourcePart;
+use tributary_model::{SourcePart, Withheld};
 
 use crate::resource::ObjectName;
 
@@ -29,10 +29,14 @@ pub enum Event<P> {
     Listed,
     /// The server said that nothing else has happened up to now.
     Confirmed,
-    /// The server confirmed that it does not serve this kind: counts as a complete list of nothing.
+    /// The server confirmed that it does not serve this kind: counts as a complete list of nothing. Where objects
+    /// of it are held, two equal answers with [`Timing::uninstalled`](crate::Timing) between them confirm it.
     Absent,
-    /// An optional kind cannot be read now. Nobody is to wait for it, and nothing of it is known to be gone.
-    Withheld,
+    /// The kind cannot be read now, with the server's reason; proves nothing about its objects. Ends with the next
+    /// `Resumed`, `Listed` or `Absent`.
+    Withheld(Withheld),
+    /// A withheld kind can be read again, and its watch continues from where it was.
+    Resumed,
     /// How the kind is doing, whenever that changes.
     Status(SourcePart),
     /// An audit found so many events that the watch had not delivered; the list that follows delivers them.

@@ -39,6 +39,8 @@ pub struct Timing {
     pub audit: Duration,
     /// How long the server may take to begin an answer, or to go on with a list.
     pub answer: Duration,
+    /// Between the two equal answers that prove that a kind, of which objects are held, is not installed.
+    pub uninstalled: Duration,
     /// How long a watch is asked to last before the server ends it; spread by chance.
     pub session: Duration,
     /// Pauses after failures.
@@ -54,6 +56,7 @@ impl Default for Timing {
             live: Duration::from_secs(150),
             audit: Duration::from_secs(600),
             answer: Duration::from_secs(30),
+            uninstalled: Duration::from_secs(30),
             session: Duration::from_secs(420),
             backoff: BackoffPolicy { cap: Duration::from_secs(30), ..BackoffPolicy::default() },
             page: 100,
@@ -100,6 +103,11 @@ impl<P: Projection> Watch<P> {
     #[must_use]
     pub const fn spec(&self) -> &WatchSpec {
         &self.follow.spec
+    }
+    /// Tells the watch that objects of its kind are held from earlier runs, so that one answer of the server does not
+    /// prove that the kind is not installed.
+    pub const fn hold(&mut self) {
+        self.follow.hold();
     }
     /// The events that came, in order; waits until there is one. Never fails, never ends, and may be dropped
     /// while it waits without losing an event.

@@ -194,6 +194,7 @@ impl Input {
     #[must_use]
     pub fn of<P: Into<Object>>(feed: &Feed, event: Event<P>) -> Option<Self> {
         let kind = feed.kind;
+        let is_optional = matches!(kind, Kind::Export | Kind::Import | Kind::Gateway | Kind::MeshConfig);
         Some(match event {
             Event::Put(object) => Self::Put(object.into()),
             Event::Seen(name) => Self::Seen(kind, Name::from(&name)),
@@ -203,8 +204,8 @@ impl Input {
             Event::Listed => Self::Listed(feed.clone()),
             Event::Confirmed => Self::Confirmed(feed.clone()),
             Event::Absent => Self::Absent(feed.clone()),
-            Event::Withheld => Self::Withheld(feed.clone()),
-            Event::Status(_) | Event::Healed(_) => return None,
+            Event::Withheld(_) if is_optional => Self::Withheld(feed.clone()),
+            Event::Withheld(_) | Event::Resumed | Event::Status(_) | Event::Healed(_) => return None,
         })
     }
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tributary_model::{
-    Basis, Collection, CollectionKind, Completeness, Delta, Evidence, Fact, Item, Key, LeftOut, ObjectRef,
-    Problem, Scope, SourceStatus,
+    Basis, Collection, CollectionKind, Completeness, Delta, Evidence, Fact, Fingerprint, Item, Key, LeftOut,
+    ObjectRef, Problem, Scope, SourceStatus, Withheld,
 };
 use tributary_registry_api::RegistryError;
 
@@ -23,6 +23,8 @@ use crate::document::Object;
 pub trait ConfigSource: Send + 'static {
     /// The scopes that it speaks for; they do not change.
     fn scopes(&self) -> Vec<Scope>;
+    /// Scopes of which facts are held from earlier runs; called once, before the first `next`.
+    fn hold(&mut self, _scopes: &[Scope]) {}
     /// Waits until something is to be said and says it, in order. Events of one answer belong
     /// together. A source that is merely down says so with a status and does not fail.
     async fn next(&mut self) -> Result<Vec<ConfigEvent>, RegistryError>;
@@ -39,8 +41,10 @@ pub enum ConfigEvent {
     Problem(Scope, ObjectRef, Option<Problem>),
     /// What of a scope is there and left out on purpose, in place of what was said of that before.
     LeftOut(Scope, Arc<[LeftOut]>),
-    /// The scope cannot be listed now and is one of which nobody is to wait; until it is begun.
-    Withheld(Scope),
+    /// The scope cannot be read now, with the reason; its facts stay as they were until it is begun or listed.
+    Withheld(Scope, Withheld),
+    /// The identity of the source; sent before anything else, where it is known.
+    Identity(Fingerprint),
     /// The list of a scope ended.
     Listed(Scope, Completeness),
     /// The scope was looked at, and all is as it was said.
@@ -86,7 +90,10 @@ pub fn deltas(event: ConfigEvent, context: &Context) -> Vec<Delta> {
         ConfigEvent::Confirmed(scope) => collections(&scope).map(Delta::Progress).collect(),
         ConfigEvent::Problem(scope, object, problem) => vec![Delta::Problem(scope, object, problem)],
         ConfigEvent::LeftOut(scope, list) => vec![Delta::LeftOut(scope, list)],
-        ConfigEvent::Withheld(_) => Vec::new(),
+        ConfigEvent::Withheld(scope, why) => {
+            collections(&scope).map(|c| Delta::Withheld(c, why.clone())).collect()
+        }
+        ConfigEvent::Identity(identity) => vec![Delta::Identity(identity)],
         ConfigEvent::Status(scope, status) => vec![Delta::Status(scope, status)],
         ConfigEvent::Changed(scope, Change::Is { old, new }) => {
             let evidence = Evidence::Changed(new.source().reference());

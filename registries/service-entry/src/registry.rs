@@ -31,7 +31,8 @@ impl ServiceEntryRegistry {
 #[async_trait]
 impl Registry for ServiceEntryRegistry {
     async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
-        let Self { sources, context } = *self;
+        let Self { mut sources, context } = *self;
+        sources.iter_mut().for_each(|source| source.hold(&io.held));
         let mut awaited = Awaited::new(sources.iter().flat_map(|source| source.scopes()));
         io.out.send(awaited.required());
         // What a source misses it has looked for twice itself, so nothing is ever asked.
@@ -58,7 +59,7 @@ fn follow(source: Box<dyn ConfigSource>) -> impl Stream<Item = Result<Vec<Config
     unfold(source, |mut source| async move { Some((source.next().await, source)) })
 }
 
-/// The scopes that are listed before the registry's facts count as all.
+/// The scopes that are followed, each with whether the registry's facts count as all only with it.
 struct Awaited(BTreeMap<Scope, bool>);
 
 impl Awaited {
@@ -66,15 +67,17 @@ impl Awaited {
         Self(scopes.map(|scope| (scope, true)).collect())
     }
     fn required(&self) -> Delta {
-        let awaited = self.0.iter().filter(|(_, awaited)| **awaited);
-        let required = awaited.flat_map(|(scope, _)| collections(scope)).collect();
-        Delta::Follows { required, optional: Vec::new() }
+        let of = |awaited: bool| {
+            let scopes = self.0.iter().filter(move |(_, is)| **is == awaited);
+            scopes.flat_map(|(scope, _)| collections(scope)).collect()
+        };
+        Delta::Follows { required: of(true), optional: of(false) }
     }
     /// The word that goes before this event's own, where the event changes what is awaited.
     fn hear(&mut self, event: &ConfigEvent) -> Option<Delta> {
         let (scope, is) = match event {
-            ConfigEvent::Withheld(scope) => (scope, false),
-            ConfigEvent::Restart(scope) => (scope, true),
+            ConfigEvent::Withheld(scope, _) => (scope, false),
+            ConfigEvent::Restart(scope) | ConfigEvent::Listed(scope, _) => (scope, true),
             _ => return None,
         };
         let was = self.0.insert(scope.clone(), is);
@@ -115,7 +118,9 @@ impl FileFactory {
 
 impl RegistryFactory for FileFactory {
     fn spec(&self) -> RegistrySpec {
-        RegistrySpec::new(self.id.clone(), 1)
+        // a directory without a name that a scope may have is refused when the run is built
+        let scopes = self.directories.iter().filter_map(|directory| Directory::scope(directory).ok());
+        RegistrySpec::new(self.id.clone(), 1).configured(scopes)
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         let mut sources: Vec<Box<dyn ConfigSource>> = Vec::new();
@@ -130,6 +135,7 @@ impl RegistryFactory for FileFactory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tributary_model::{Completeness, RestartMode, Scopes, Withheld};
 
     fn scope(name: &str) -> Scope {
         Scope::new(name).unwrap()
@@ -143,14 +149,29 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_that_is_withheld_is_not_waited_for_until_it_begins() {
+    fn withheld_scope_is_optional_until_it_begins_or_is_listed() {
         let mut awaited = Awaited::new([scope("a"), scope("b")].into_iter());
         assert_eq!(scopes(&awaited.required()), ["a", "b"]);
         assert_eq!(awaited.hear(&ConfigEvent::Restart(scope("a"))), None);
-        let less = awaited.hear(&ConfigEvent::Withheld(scope("b"))).unwrap();
+        let withheld = || ConfigEvent::Withheld(scope("b"), Withheld::forbidden("403"));
+        let less = awaited.hear(&withheld()).unwrap();
         assert_eq!(scopes(&less), ["a"]);
-        assert_eq!(awaited.hear(&ConfigEvent::Withheld(scope("b"))), None, "it is said once");
+        let Delta::Follows { optional, .. } = &less else { panic!("{less:?}") };
+        assert!(optional.iter().all(|collection| collection.scope == scope("b")) && optional.len() == 3);
+        assert_eq!(awaited.hear(&withheld()), None, "it is reported once");
         let all = awaited.hear(&ConfigEvent::Restart(scope("b"))).unwrap();
         assert_eq!(scopes(&all), ["a", "b"]);
+        awaited.hear(&withheld());
+        let listed = ConfigEvent::Listed(scope("b"), Completeness::Complete);
+        assert_eq!(scopes(&awaited.hear(&listed).unwrap()), ["a", "b"]);
+    }
+
+    #[test]
+    fn directories_are_the_configured_scopes_and_restart_in_place() {
+        let id = ClusterId::new("c").unwrap();
+        let directories = vec![PathBuf::from("conf"), PathBuf::from("more")];
+        let spec = FileFactory::new(RegistryName::new("f").unwrap(), id, directories).spec();
+        assert_eq!(spec.scopes, Scopes::Configured([scope("conf"), scope("more")].into()));
+        assert_eq!(spec.restart, RestartMode::InPlace);
     }
 }

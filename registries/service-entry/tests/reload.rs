@@ -98,7 +98,7 @@ impl Live {
             ConfigEvent::Status(_, status) => self.state = Some(status.state),
             ConfigEvent::Confirmed(_) => self.looks += 1,
             ConfigEvent::Restart(_) => {}
-            other @ (ConfigEvent::LeftOut(..) | ConfigEvent::Withheld(_)) => {
+            other @ (ConfigEvent::LeftOut(..) | ConfigEvent::Withheld(..) | ConfigEvent::Identity(_)) => {
                 panic!("a directory said {other:?}")
             }
         }

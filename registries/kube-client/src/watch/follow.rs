@@ -70,6 +70,11 @@ impl Follow {
         }
     }
 
+    /// Objects of the kind are held from earlier runs.
+    pub(crate) const fn hold(&mut self) {
+        self.machine.hold();
+    }
+
     /// The events that came. Whatever is awaited here is kept in `self`, so that to drop the future loses nothing.
     pub(crate) async fn next<P: Projection>(&mut self) -> Vec<Event<P>> {
         loop {
@@ -254,7 +259,8 @@ fn event<P: Projection>(say: Say, object: Option<&(Head<'_>, &RawValue)>) -> Opt
         (Say::Listed, _) => Event::Listed,
         (Say::Confirmed, _) => Event::Confirmed,
         (Say::Absent, _) => Event::Absent,
-        (Say::Withheld, _) => Event::Withheld,
+        (Say::Withheld(why), _) => Event::Withheld(why),
+        (Say::Resumed, _) => Event::Resumed,
         (Say::Status(part), _) => Event::Status(part),
         (Say::Healed(lost), _) => Event::Healed(lost),
     })

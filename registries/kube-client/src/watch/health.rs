@@ -96,6 +96,10 @@ impl Health {
         let reason = format!("the watch has brought neither event nor bookmark for {} s", lasted.as_secs());
         self.silent = Some((reason.into(), retry));
     }
+    /// Whether neither the watch nor the small list beside it has failed.
+    pub(crate) const fn is_well(&self) -> bool {
+        self.trouble.is_none() && self.probe.is_none()
+    }
     /// Whether something is wrong that an event would put right.
     pub(crate) const fn waits_to_hear(&self) -> bool {
         self.trouble.is_some() || self.silent.is_some()

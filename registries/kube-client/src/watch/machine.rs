@@ -11,7 +11,7 @@ mod properties;
 
 use std::time::Duration;
 
-use tributary_model::Mono;
+use tributary_model::{Mono, WithheldCause};
 use tributary_registry_api::{Backoff, Chance, SplitMix};
 
 use super::Timing;
@@ -51,6 +51,8 @@ enum Then {
 struct Probe {
     due: Mono,
     asked: Option<Mono>,
+    /// How often it failed in a row.
+    failures: u32,
 }
 
 /// The machine of one kind.
@@ -67,8 +69,12 @@ pub(crate) struct Machine {
     /// Whether the server is asked to stream its lists.
     streams: bool,
     page: u32,
-    /// Whether a consumer still waits for a first word of this kind.
-    awaited: bool,
+    /// Why the kind cannot be read, as last reported.
+    withheld: Option<WithheldCause>,
+    /// Whether objects of the kind are held from earlier runs.
+    held: bool,
+    /// Since when the server answers that it does not serve the kind, while that is not confirmed.
+    missing: Option<Mono>,
     /// Whether the consumer was told that the kind is absent.
     absent: bool,
     backoff: Backoff,
@@ -95,13 +101,20 @@ impl Machine {
             version: 0,
             at: String::new(),
             streams: true,
-            awaited: true,
+            withheld: None,
+            held: false,
+            missing: None,
             absent: false,
             heard: Mono(0),
             probe: Probe::default(),
             audit: None,
             audit_due: Mono(0),
         }
+    }
+
+    /// Objects of the kind are held from earlier runs.
+    pub(crate) const fn hold(&mut self) {
+        self.held = true;
     }
 
     /// Takes what happened and adds to `out` what follows from it.
@@ -121,6 +134,10 @@ impl Machine {
             Heard::Audited(head) => return self.audited(&head, now),
             Heard::AuditPage { next, version } => self.audit_page(next, &version, now, out),
             Heard::AuditFailed(_) => self.audit_failed(now),
+        }
+        if self.withheld.is_some() && self.health.is_well() && matches!(self.phase, Phase::Following { .. }) {
+            self.withheld = None;
+            out.push(Action::Say(Say::Resumed));
         }
         if let Some(part) = self.health.changed(now) {
             out.push(Action::Say(Say::Status(part)));

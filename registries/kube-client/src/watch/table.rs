@@ -82,6 +82,10 @@ impl Table {
     pub(crate) fn clear(&mut self) {
         self.stamps = HashMap::default();
     }
+    /// Whether no object is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stamps.is_empty()
+    }
     /// How many objects are held.
     #[cfg(test)]
     fn len(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tributary_model::SourcePart;
+use tributary_model::{SourcePart, Withheld};
 
 use super::failure::Failure;
 use super::head::Head;
@@ -65,7 +65,8 @@ pub(crate) enum Say {
     Listed,
     Confirmed,
     Absent,
-    Withheld,
+    Withheld(Withheld),
+    Resumed,
     Status(SourcePart),
     Healed(u64),
 }

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tributary_kube_client::{Event, ObjectName, Projection, Resource, Timing, Watch, WatchSpec};
-use tributary_model::{SourcePart, SourceState};
+use tributary_model::{SourcePart, SourceState, Withheld};
 use tributary_registry_api::SplitMix;
 use tributary_scripted_api::{ApiServer, Kind};
 
@@ -71,7 +71,8 @@ pub(crate) struct Fixture {
     pub(crate) listed: usize,
     pub(crate) healed: u64,
     pub(crate) absent: usize,
-    pub(crate) withheld: usize,
+    pub(crate) withheld: Vec<Withheld>,
+    pub(crate) resumed: usize,
     pub(crate) confirmed: usize,
     pub(crate) said: Vec<SourcePart>,
     pub(crate) start: Instant,
@@ -95,7 +96,8 @@ impl Fixture {
             listed: 0,
             healed: 0,
             absent: 0,
-            withheld: 0,
+            withheld: Vec::new(),
+            resumed: 0,
             confirmed: 0,
             said: Vec::new(),
             start: Instant::now(),
@@ -120,6 +122,10 @@ impl Fixture {
     }
     pub(crate) fn elapsed(&self) -> Duration {
         self.start.elapsed()
+    }
+    /// Objects are held from earlier runs.
+    pub(crate) const fn hold(&mut self) {
+        self.watch.hold();
     }
     /// Takes events for so long.
     pub(crate) async fn pass(&mut self, time: Duration) {
@@ -172,7 +178,8 @@ impl Fixture {
                 self.unseen = None;
                 self.held.clear();
             }
-            Event::Withheld => self.withheld += 1,
+            Event::Withheld(why) => self.withheld.push(why),
+            Event::Resumed => self.resumed += 1,
             Event::Healed(lost) => self.healed += lost,
             Event::Status(part) => self.said.push(part),
         }

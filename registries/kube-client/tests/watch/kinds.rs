@@ -1,7 +1,7 @@
 //! Kinds that are absent, appear, are served in another version, are forbidden, or vanish.
 
 use tributary_kube_client::Resource;
-use tributary_model::SourceState;
+use tributary_model::{SourceState, WithheldCause};
 use tributary_scripted_api::{Answer, ApiServer, Kind, Verb};
 
 use crate::fixture::{Fixture, POD_KIND, PODS, THING_KIND, THINGS, pod, secs, timing};
@@ -85,7 +85,7 @@ async fn a_required_kind_is_never_absent() {
     let mut fixture = Fixture::over(ApiServer::new(&[PODS]), required, timing());
     fixture.until("told", |fixture| fixture.state() == SourceState::Broken).await;
     fixture.pass(secs(100)).await;
-    assert_eq!((fixture.absent, fixture.withheld, fixture.listed), (0, 0, 0));
+    assert_eq!((fixture.absent, fixture.withheld.len(), fixture.listed), (0, 1, 0));
     fixture.server.install(THINGS);
     fixture.live().await;
 }
@@ -95,10 +95,10 @@ async fn an_optional_kind_that_is_forbidden_is_not_waited_for_and_recovers() {
     let mut fixture = things(&[PODS, THINGS]);
     fixture.server.put("things", pod("a", "10.0.0.1"));
     fixture.server.answer("v1/things", None, usize::MAX, Answer::Status(403, "no watch"));
-    fixture.until("withheld", |fixture| fixture.withheld == 1).await;
+    fixture.until("withheld", |fixture| fixture.withheld.len() == 1).await;
     assert!(fixture.elapsed() < secs(1));
     fixture.pass(secs(100)).await;
-    assert_eq!((fixture.withheld, fixture.absent, fixture.state()), (1, 0, SourceState::Forbidden));
+    assert_eq!((fixture.withheld.len(), fixture.absent, fixture.state()), (1, 0, SourceState::Forbidden));
     fixture.server.heal();
     let restored = fixture.elapsed();
     fixture.live().await;
@@ -107,13 +107,13 @@ async fn an_optional_kind_that_is_forbidden_is_not_waited_for_and_recovers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_required_kind_that_is_forbidden_is_waited_for_and_recovers() {
+async fn forbidden_required_kind_is_withheld_and_recovers() {
     let server = ApiServer::new(&[PODS]);
     server.put("pods", pod("a", "10.0.0.1"));
     server.answer("pods", None, usize::MAX, Answer::Status(403, "no list"));
     let mut fixture = Fixture::over(server, POD_KIND, timing());
     fixture.pass(secs(100)).await;
-    assert_eq!((fixture.withheld, fixture.listed, fixture.state()), (0, 0, SourceState::Forbidden));
+    assert_eq!((fixture.withheld.len(), fixture.listed, fixture.state()), (1, 0, SourceState::Forbidden));
     fixture.server.heal();
     fixture.live().await;
     assert_eq!(fixture.names(), ["a"]);
@@ -128,7 +128,94 @@ async fn an_optional_kind_that_keeps_failing_alone_is_not_waited_for() {
         usize::MAX,
         Answer::Status(500, "conversion webhook"),
     );
-    fixture.until("withheld", |fixture| fixture.withheld == 1).await;
+    fixture.until("withheld", |fixture| fixture.withheld.len() == 1).await;
     assert!(fixture.elapsed() < secs(10), "{:?}", fixture.elapsed());
     assert_eq!((fixture.state(), fixture.absent), (SourceState::Unreachable, 0));
+}
+
+fn causes(fixture: &Fixture) -> Vec<WithheldCause> {
+    fixture.withheld.iter().map(|withheld| withheld.cause).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn kind_forbidden_while_watched_is_withheld_until_the_right_returns() {
+    let mut fixture = Fixture::pods(&["a"]);
+    fixture.live().await;
+    fixture.server.answer("pods", Some(Verb::Probe), usize::MAX, Answer::Status(403, "no list"));
+    fixture.until("withheld", |fixture| !fixture.withheld.is_empty()).await;
+    assert!(fixture.withheld[0].why.contains("no list"), "{:?}", fixture.withheld);
+    fixture.pass(secs(300)).await;
+    assert_eq!((causes(&fixture), fixture.resumed), (vec![WithheldCause::Forbidden], 0), "reported once");
+    fixture.server.heal();
+    fixture.until("resumed", |fixture| fixture.resumed == 1).await;
+    assert_eq!(
+        (fixture.listed, fixture.names()),
+        (1, vec!["a"]),
+        "the watch went on, nothing is listed again"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn watch_refused_when_it_is_opened_again_resumes_without_a_list() {
+    let mut fixture = Fixture::pods(&["a"]);
+    fixture.live().await;
+    fixture.pass(secs(2)).await;
+    fixture.server.answer("pods", None, usize::MAX, Answer::Status(403, "no list"));
+    fixture.server.end("pods");
+    fixture.until("withheld", |fixture| !fixture.withheld.is_empty()).await;
+    fixture.server.heal();
+    fixture.until("resumed", |fixture| fixture.resumed == 1).await;
+    assert_eq!(fixture.listed, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn kind_failing_thrice_while_watched_is_withheld_and_resumes() {
+    let mut fixture = Fixture::pods(&["a"]);
+    fixture.live().await;
+    fixture.server.answer("pods", Some(Verb::Probe), 2, Answer::Status(500, "webhook"));
+    fixture.pass(secs(300)).await;
+    assert_eq!(causes(&fixture), [], "twice is no pattern");
+    fixture.server.answer("pods", Some(Verb::Probe), 3, Answer::Status(500, "webhook"));
+    fixture.until("resumed", |fixture| fixture.resumed == 1).await;
+    assert_eq!((causes(&fixture), fixture.listed), (vec![WithheldCause::Failing], 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_answer_does_not_prove_that_a_held_kind_is_uninstalled() {
+    let mut fixture = things(&[PODS, THINGS]);
+    fixture.server.put("things", pod("a", "10.0.0.1"));
+    fixture.live().await;
+    fixture.pass(secs(5)).await;
+    fixture.server.uninstall("things");
+    fixture.server.end("things");
+    fixture.until("withheld", |fixture| !fixture.withheld.is_empty()).await;
+    fixture.pass(secs(20)).await;
+    assert_eq!((fixture.absent, fixture.names()), (0, vec!["a"]));
+    fixture.server.install(THINGS);
+    fixture.server.put("things", pod("a", "10.0.0.1"));
+    fixture.live().await;
+    fixture.pass(secs(60)).await;
+    assert_eq!((fixture.absent, fixture.names()), (0, vec!["a"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn kind_held_by_an_earlier_run_is_absent_after_a_second_equal_answer() {
+    let mut fixture = things(&[PODS]);
+    fixture.hold();
+    fixture.pass(secs(29)).await;
+    assert_eq!((fixture.absent, causes(&fixture)), (0, vec![WithheldCause::Failing]));
+    fixture.until("absent", |fixture| fixture.absent == 1).await;
+    assert!(fixture.elapsed() >= secs(30), "{:?}", fixture.elapsed());
+    assert_eq!(fixture.state(), SourceState::Live);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_discovery_between_two_answers_starts_the_proof_again() {
+    let mut fixture = things(&[PODS]);
+    fixture.hold();
+    fixture.pass(secs(15)).await;
+    fixture.server.answer("/apis", None, 1, Answer::Status(503, "down"));
+    fixture.pass(secs(40)).await;
+    assert_eq!(fixture.absent, 0, "the answer after the failure is the first again");
+    fixture.until("absent", |fixture| fixture.absent == 1).await;
 }

@@ -79,6 +79,8 @@ impl Inputs {
         let of_namespaces =
             || self.namespaces.values().filter_map(|ns| Some((Namespace::new(&ns.meta.name.name).ok()?, ns)));
         Surroundings {
+            identity: None,
+            withheld: None,
             selected: self.selected_namespaces(),
             traffic: of_namespaces().filter_map(|(name, ns)| Some((name, ns.traffic?))).collect(),
             network: self.networks().own().map(|said| said.network.clone()),

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tributary_kube_client::{Connection, Resource, Timing, WatchSpec};
-use tributary_model::{ClusterId, Namespace, Provider, RegistryId, RegistryName, RegistrySpec, Version};
+use tributary_model::{
+    ClusterId, InvalidName, Namespace, Provider, RegistryId, RegistryName, RegistrySpec, Scope, Version,
+};
 use tributary_registry_api::{Registry, RegistryError, RegistryFactory, SplitMix, SurroundingsReceiver};
 
-use super::kinds::Kinds;
+use super::kinds::{self, Kinds};
 use super::source::CrdSource;
 use crate::allocate::Ranges;
 use crate::convert::Context;
@@ -44,6 +46,19 @@ pub struct Addresses {
 }
 
 impl CrdOptions {
+    /// Every kind, of every namespace where only some are read.
+    pub(super) fn watched(&self) -> Vec<(&'static Resource, Option<&Namespace>)> {
+        let namespaces: Vec<Option<&Namespace>> = match &self.namespaces[..] {
+            [] => vec![None],
+            named => named.iter().map(Some).collect(),
+        };
+        let of = |resource| namespaces.iter().map(move |namespace| (resource, *namespace));
+        self.kinds.resources().iter().flat_map(of).collect()
+    }
+    /// The scopes that a run reports: one for each watch.
+    pub fn scopes(&self) -> Result<Vec<Scope>, InvalidName> {
+        self.watched().into_iter().map(|(resource, namespace)| kinds::scope(resource, namespace)).collect()
+    }
     pub(super) fn watch(&self, resource: &Resource, namespace: Option<&Namespace>) -> WatchSpec {
         let namespace = namespace.map(ToString::to_string);
         WatchSpec { namespace, ..WatchSpec::all(resource.clone(), self.timing) }
@@ -88,7 +103,9 @@ impl CrdFactory {
 
 impl RegistryFactory for CrdFactory {
     fn spec(&self) -> RegistrySpec {
-        RegistrySpec::new(self.id.clone(), self.rank)
+        // namespaces have been checked, so that each makes the name of a scope
+        let scopes = self.options.scopes().unwrap_or_default();
+        RegistrySpec::new(self.id.clone(), self.rank).configured(scopes).shadowing()
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         let source =

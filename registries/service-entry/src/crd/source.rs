@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::future::select_all;
 use tributary_kube_client::{Event, Resource, Watch};
-use tributary_model::{InvalidName, Namespace, Scope};
+use tributary_model::{Fingerprint, InvalidName, Namespace, Scope};
 use tributary_registry_api::{RegistryError, Surroundings, SurroundingsReceiver};
 
 use super::factory::{Addresses, CrdOptions};
@@ -21,6 +21,9 @@ use crate::config::{ConfigEvent, ConfigSource};
 pub struct CrdSource {
     kinds: Vec<Followed>,
     around: Option<SurroundingsReceiver>,
+    /// The identity of the cluster as it was last learned, and as it was last reported.
+    identity: Option<Fingerprint>,
+    reported: Option<Fingerprint>,
     /// Gives addresses to ServiceEntries, where that is asked for.
     writer: Option<Writer>,
 }
@@ -56,11 +59,12 @@ impl CrdSource {
         let writer = addresses.map(|Addresses { ranges, leads }| {
             Writer::new(ranges, leads, send::sends(client.clone()), options.chance("writer"))
         });
-        Ok(Self { kinds, around, writer })
+        let identity = known.and_then(|known| known.identity.clone());
+        Ok(Self { kinds, around, identity, reported: None, writer })
     }
 
     async fn hear(&mut self) -> Heard {
-        let Self { kinds, around, writer } = self;
+        let Self { kinds, around, writer, .. } = self;
         let listed = kinds.iter().filter(|kind| kind.writable).all(|kind| kind.table.is_listed());
         let watches = kinds.iter_mut().map(|kind| Box::pin(kind.watch.next()));
         tokio::select! {
@@ -71,12 +75,34 @@ impl CrdSource {
     }
 
     fn take(&mut self, heard: Heard) -> Vec<ConfigEvent> {
-        let mut events = self.table(heard);
-        let listed = self.kinds.iter().any(|kind| kind.table.is_listed());
-        events.extend(self.kinds.iter_mut().filter_map(|kind| kind.table.give_up(listed)));
+        if let Heard::Around(around) = &heard {
+            self.identity.clone_from(&around.identity);
+        }
+        let mut events = self.identify();
+        events.extend(self.table(heard));
+        events.extend(self.withhold());
         self.tell_writer();
         events.extend(self.ask_writer());
         events
+    }
+
+    /// The identity of the cluster, before anything that depends on it.
+    fn identify(&mut self) -> Vec<ConfigEvent> {
+        if self.identity.is_none() || self.identity == self.reported {
+            return Vec::new();
+        }
+        self.reported.clone_from(&self.identity);
+        self.identity.clone().map(ConfigEvent::Identity).into_iter().collect()
+    }
+
+    /// What cannot be read of each kind, in the light of the others.
+    fn withhold(&mut self) -> Vec<ConfigEvent> {
+        let live: Vec<usize> =
+            (0..).zip(&self.kinds).filter(|(_, k)| k.table.is_live()).map(|(i, _)| i).collect();
+        let kinds = self.kinds.iter_mut().enumerate();
+        kinds
+            .filter_map(|(index, kind)| kind.table.withhold(live.iter().any(|other| *other != index)))
+            .collect()
     }
 
     /// The writer hears of every object that changed.
@@ -120,16 +146,8 @@ impl CrdOptions {
         client: &kube::Client,
         around: Option<&Arc<Surroundings>>,
     ) -> Result<Vec<Followed>, InvalidName> {
-        let mut all = Vec::new();
-        for resource in self.kinds.resources() {
-            if self.namespaces.is_empty() {
-                all.push(self.follow(client, resource, None, around)?);
-            }
-            for namespace in &self.namespaces {
-                all.push(self.follow(client, resource, Some(namespace), around)?);
-            }
-        }
-        Ok(all)
+        let all = self.watched().into_iter();
+        all.map(|(resource, namespace)| self.follow(client, resource, namespace, around)).collect()
     }
     fn follow(
         &self,
@@ -169,6 +187,11 @@ async fn written(writer: &mut Option<Writer>, listed: bool) {
 impl ConfigSource for CrdSource {
     fn scopes(&self) -> Vec<Scope> {
         self.kinds.iter().map(|kind| kind.scope.clone()).collect()
+    }
+
+    fn hold(&mut self, scopes: &[Scope]) {
+        let held = self.kinds.iter_mut().filter(|kind| scopes.contains(&kind.scope));
+        held.for_each(|kind| kind.watch.hold());
     }
 
     async fn next(&mut self) -> Result<Vec<ConfigEvent>, RegistryError> {

@@ -15,7 +15,7 @@ use tributary_model::left_out::of_revision;
 use tributary_model::sweep::Sweep;
 use tributary_model::{
     Code, Completeness, Evidence, LeftOut, Namespace, ObjectId, ObjectRef, Problem, Scope, SourcePart,
-    SourceState, SourceStatus,
+    SourceState, SourceStatus, Withheld, WithheldCause,
 };
 use tributary_registry_api::Surroundings;
 
@@ -36,10 +36,14 @@ pub(crate) struct Table {
     /// Whether the watch has shown a complete list.
     listed: bool,
     phase: Phase,
-    /// The watch cannot read the kind, and says that nobody is to wait for it.
-    withheld: bool,
-    /// The server refuses to show it.
-    refused: bool,
+    /// Why the watch cannot read the kind, where it cannot.
+    unreadable: Option<Withheld>,
+    /// Why what surrounds the objects is not known, where that is known.
+    unknown: Option<Withheld>,
+    /// What was last reported of either.
+    withheld: Option<Withheld>,
+    /// Whether the kind is followed now.
+    live: bool,
     left_out: BTreeMap<ObjectName, LeftOut>,
     /// Whether what is left out differs from what has been said of it.
     unsaid: bool,
@@ -85,21 +89,28 @@ impl Table {
         revision: Option<Arc<str>>,
         around: Option<Arc<Surroundings>>,
     ) -> Self {
+        let unknown = around.as_ref().and_then(|around| around.withheld.clone());
         Self {
             scope,
             kind,
             revision,
-            around,
+            around: around.filter(|around| around.withheld.is_none()),
             rows: BTreeMap::new(),
             sweep: Sweep::closed(),
             listed: false,
             phase: Phase::Unsaid,
-            withheld: false,
-            refused: false,
+            unreadable: None,
+            unknown,
+            withheld: None,
+            live: false,
             left_out: BTreeMap::new(),
             unsaid: false,
             touched: BTreeSet::new(),
         }
+    }
+    /// Whether the kind is followed now.
+    pub(crate) const fn is_live(&self) -> bool {
+        self.live
     }
     /// Whether all objects are known.
     pub(crate) const fn is_listed(&self) -> bool {
@@ -148,35 +159,48 @@ impl Table {
                 self.sweep.open(self.rows.keys().cloned());
                 self.swept(&Evidence::Confirmed)
             }
-            Event::Confirmed if self.phase == Phase::Ended => {
+            Event::Confirmed if self.phase == Phase::Ended && self.withheld.is_none() => {
                 vec![ConfigEvent::Confirmed(self.scope.clone())]
             }
-            Event::Withheld => {
-                self.withheld = true;
+            Event::Withheld(why) => {
+                self.unreadable = Some(why);
                 Vec::new()
             }
+            Event::Resumed => {
+                self.unreadable = None;
+                let mut events = Vec::new();
+                self.end(&mut events);
+                events
+            }
             Event::Status(part) => {
-                self.refused = part.state == SourceState::Forbidden;
+                self.live = part.state == SourceState::Live;
                 vec![ConfigEvent::Status(self.scope.clone(), status(part))]
             }
             Event::Confirmed | Event::Healed(_) => Vec::new(),
         }
     }
 
-    /// Whether nobody is to wait for this kind any more: it is refused, or it fails although others
-    /// of the same server do not. That all fail says that the server does, and nothing of what it has.
-    /// What was listed once stays, and its status says that it is not followed.
-    pub(crate) fn give_up(&mut self, others: bool) -> Option<ConfigEvent> {
-        if !self.withheld || self.phase == Phase::Ended || !(self.refused || others) {
+    /// Why the objects cannot be read, once and whenever that changes: the kind is refused, or fails although another
+    /// kind of the same server is followed, or what surrounds the objects is unknown. That all kinds fail shows that the
+    /// server does, and nothing of what it has.
+    pub(crate) fn withhold(&mut self, others: bool) -> Option<ConfigEvent> {
+        let counts = |why: &&Withheld| others || why.cause == WithheldCause::Forbidden;
+        let why = self.unreadable.as_ref().filter(counts).or(self.unknown.as_ref())?;
+        if self.withheld.as_ref() == Some(why) {
             return None;
         }
-        self.withheld = false;
-        self.phase = Phase::Unsaid;
-        Some(ConfigEvent::Withheld(self.scope.clone()))
+        self.withheld = Some(why.clone());
+        Some(ConfigEvent::Withheld(self.scope.clone(), why.clone()))
     }
 
     /// Takes other surroundings in.
     pub(crate) fn surround(&mut self, around: Arc<Surroundings>) -> Vec<ConfigEvent> {
+        if around.withheld.is_some() {
+            // what was known before still holds
+            self.unknown = around.withheld.clone().filter(|_| self.around.is_none());
+            return Vec::new();
+        }
+        self.unknown = None;
         if self.around.as_ref() == Some(&around) {
             return Vec::new();
         }
@@ -252,7 +276,8 @@ impl Table {
             self.forget(name, evidence, &mut events);
         }
         self.listed = true;
-        if self.phase == Phase::Ended {
+        self.unreadable = None;
+        if self.phase == Phase::Ended && self.withheld.is_none() {
             events.push(ConfigEvent::Confirmed(self.scope.clone()));
         }
         self.end(&mut events);
@@ -264,13 +289,16 @@ impl Table {
             return Vec::new();
         }
         self.phase = Phase::Begun;
-        self.withheld = false;
         vec![ConfigEvent::Restart(self.scope.clone())]
     }
 
     fn end(&mut self, events: &mut Vec<ConfigEvent>) {
-        if self.phase == Phase::Begun && self.listed {
+        let ended = self.phase == Phase::Ended;
+        let begun = self.phase == Phase::Begun;
+        let over = self.withheld.is_some() && self.unreadable.is_none();
+        if self.listed && (begun || ended && over) {
             self.phase = Phase::Ended;
+            self.withheld = None;
             events.push(ConfigEvent::Listed(self.scope.clone(), Completeness::Complete));
         }
         if self.phase == Phase::Ended && std::mem::take(&mut self.unsaid) {

@@ -56,7 +56,7 @@ impl Directory {
     /// A directory that is looked at when [`ConfigSource::next`] is called first. It need not exist.
     pub fn new(root: &Path, timing: Timing) -> Result<Self, InvalidName> {
         let name: Arc<str> = root.to_string_lossy().into();
-        let scope = scope_of(&name)?;
+        let scope = Self::scope(root)?;
         let now = Instant::now();
         Ok(Self {
             root: root.to_owned(),
@@ -69,6 +69,11 @@ impl Directory {
             due: now,
             not_before: now,
         })
+    }
+
+    /// The scope of a directory.
+    pub fn scope(root: &Path) -> Result<Scope, InvalidName> {
+        scope_of(&root.to_string_lossy())
     }
 
     /// Waits until it is time to look.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use tributary_model::{ClusterId, Delta, Evidence, Fact, Item, Key, SourceState};
+use tributary_model::{ClusterId, Delta, Evidence, Fact, Item, Key, Scope, SourceState};
 use tributary_scripted_api::{ApiServer, Kind};
 use tributary_service_entry::{ConfigEvent, ConfigSource, Context, CrdOptions, CrdSource, deltas};
 
@@ -68,6 +68,8 @@ pub(crate) struct Fixture {
     pub(crate) states: BTreeMap<String, SourceState>,
     /// Facts that were said, again or anew.
     pub(crate) puts: usize,
+    /// Identities that were reported, each with how many facts had been before.
+    pub(crate) identities: Vec<(String, usize)>,
 }
 
 impl Fixture {
@@ -84,7 +86,12 @@ impl Fixture {
             withheld: BTreeSet::new(),
             states: BTreeMap::new(),
             puts: 0,
+            identities: Vec::new(),
         }
+    }
+    /// Facts of a scope are held from an earlier run.
+    pub(crate) fn hold(&mut self, scope: &str) {
+        self.source.hold(&[Scope::new(scope).unwrap()]);
     }
     pub(crate) fn all(server: ApiServer) -> Self {
         Self::new(server, &CrdOptions::default())
@@ -109,7 +116,7 @@ impl Fixture {
         self.until("listed", |f| scopes.iter().all(|scope| f.listed.contains(*scope))).await;
     }
     fn hear(&mut self, event: ConfigEvent) {
-        if let ConfigEvent::Withheld(scope) = &event {
+        if let ConfigEvent::Withheld(scope, _) = &event {
             self.withheld.insert(scope.to_string());
         }
         for delta in deltas(event, &self.context) {
@@ -127,7 +134,10 @@ impl Fixture {
                 self.evidence.push(evidence);
             }
             Delta::Restart(collection) => drop(self.withheld.remove(collection.scope.as_str())),
-            Delta::Synced(collection, _) => drop(self.listed.insert(collection.scope.to_string())),
+            Delta::Synced(collection, _) => {
+                self.withheld.remove(collection.scope.as_str());
+                self.listed.insert(collection.scope.to_string());
+            }
             Delta::Problem(_, object, Some(problem)) => {
                 self.problems.insert(object.id.to_string(), problem.message.to_string());
             }
@@ -139,11 +149,8 @@ impl Fixture {
                     .map(|left| (left.object.id.name.to_string(), left.message.to_string()))
                     .collect();
             }
-            Delta::Follows { .. }
-            | Delta::Progress(_)
-            | Delta::Withheld(..)
-            | Delta::End(..)
-            | Delta::Identity(_) => {}
+            Delta::Follows { .. } | Delta::Progress(_) | Delta::Withheld(..) | Delta::End(..) => {}
+            Delta::Identity(identity) => self.identities.push((identity.to_string(), self.puts)),
         }
     }
     /// Hosts and workloads that are said to be there.

@@ -1,6 +1,9 @@
 //! Each kind by itself: absent, appearing, refused, removed, of an older version.
 
-use tributary_model::{Evidence, Namespace, SourceState};
+use std::sync::Arc;
+
+use tributary_model::{Evidence, Fingerprint, Namespace, SourceState};
+use tributary_registry_api::{Surroundings, surroundings};
 use tributary_scripted_api::{Answer, ApiServer};
 use tributary_service_entry::{CrdOptions, Kinds};
 
@@ -56,7 +59,7 @@ async fn a_kind_that_is_refused_holds_up_no_other_and_is_read_once_it_may_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_right_that_is_taken_away_while_running_shows_and_removes_nothing() {
+async fn right_taken_away_while_running_withholds_and_removes_nothing() {
     let mut fixture = Fixture::all(server());
     fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
     fixture.until_shown("pay.example.com").await;
@@ -65,9 +68,10 @@ async fn a_right_that_is_taken_away_while_running_shows_and_removes_nothing() {
     fixture.server.end(ENTRIES);
     fixture.pass(secs(600)).await;
     assert_eq!(fixture.shown(), "pay.example.com");
-    assert!(!fixture.withheld.contains(ENTRIES));
+    assert!(fixture.withheld.contains(ENTRIES));
     fixture.server.heal();
     fixture.until("live", |f| f.states[ENTRIES] == SourceState::Live).await;
+    fixture.until("read", |f| f.withheld.is_empty()).await;
     assert_eq!(fixture.puts, 2, "a service and its group, once each");
 }
 
@@ -110,4 +114,57 @@ async fn namespaces_that_are_named_are_read_one_by_one_and_fail_apart() {
     assert_eq!(fixture.shown(), "pay.example.com");
     let asked = fixture.server.asked();
     assert!(asked.iter().all(|asked| asked.path.contains("/namespaces/")), "a Role is enough: {asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn kind_that_fails_thrice_while_running_is_withheld_and_the_others_are_confirmed() {
+    let mut fixture = Fixture::all(server());
+    fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
+    fixture.server.put(WORKLOADS, workload("w", "10.0.0.1"));
+    fixture.until_shown("pay.example.com w").await;
+    fixture.server.answer(ENTRIES, None, usize::MAX, Answer::Status(500, "webhook"));
+    fixture.server.end(ENTRIES);
+    fixture.until("withheld", |f| f.withheld.contains(ENTRIES)).await;
+    fixture.server.delete(WORKLOADS, "shop", "w");
+    fixture.until_shown("pay.example.com").await;
+    assert_eq!(fixture.withheld.len(), 1, "the others are followed: {:?}", fixture.withheld);
+    fixture.server.heal();
+    fixture.until("read", |f| f.withheld.is_empty()).await;
+    assert_eq!(fixture.shown(), "pay.example.com");
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_that_fails_as_a_whole_withholds_nothing() {
+    let mut fixture = Fixture::all(server());
+    fixture.until_listed(&ALL).await;
+    fixture.server.answer("", None, usize::MAX, Answer::Status(503, "down"));
+    ALL.into_iter().for_each(|kind| fixture.server.end(kind));
+    fixture.pass(secs(300)).await;
+    assert!(fixture.withheld.is_empty(), "{:?}", fixture.withheld);
+    assert_eq!(fixture.states[ENTRIES], SourceState::Unreachable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn scope_with_held_facts_is_ended_by_a_second_equal_answer_only() {
+    let mut fixture = Fixture::all(ApiServer::new(&[kind(WORKLOADS)]));
+    fixture.hold(ENTRIES);
+    fixture.until_listed(&[WORKLOADS, GROUPS]).await;
+    fixture.until("withheld", |f| f.withheld.contains(ENTRIES)).await;
+    fixture.pass(secs(20)).await;
+    assert!(!fixture.listed.contains(ENTRIES), "one answer is no proof");
+    fixture.until_listed(&[ENTRIES]).await;
+    assert!(fixture.withheld.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn identity_of_the_cluster_is_reported_before_any_fact() {
+    let (send, receive) = surroundings();
+    let options = CrdOptions { surroundings: Some(receive), ..CrdOptions::default() };
+    let mut fixture = Fixture::new(server(), &options);
+    fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
+    fixture.pass(secs(5)).await;
+    let identity = Fingerprint::new("uid-1").ok();
+    send.send_replace(Some(Arc::new(Surroundings { identity, ..Surroundings::default() })));
+    fixture.until_shown("pay.example.com").await;
+    assert_eq!(fixture.identities, [("uid-1".to_owned(), 0)]);
 }

@@ -16,7 +16,7 @@ impl Machine {
     pub(super) fn schedule_beside(&mut self, now: Mono) {
         let audit = self.spread(self.timing.audit);
         self.audit_due = now.plus(audit);
-        self.probe = super::Probe { due: now.plus(self.timing.probe), asked: None };
+        self.probe = super::Probe { due: now.plus(self.timing.probe), ..super::Probe::default() };
     }
 
     /// Ends whatever runs beside the watch.
@@ -78,13 +78,18 @@ impl Machine {
         }
         self.probe.due = now.plus(self.timing.probe);
         match result {
-            Ok(()) => self.health.probed(None),
+            Ok(()) => {
+                self.probe.failures = 0;
+                self.health.probed(None);
+            }
             Err(failure @ Failure::NotFound(_)) => self.vanished(failure, now, out),
             // too busy to answer says nothing of credential and right
             Err(Failure::TooMany(pause, _)) => {
                 self.probe.due = now.plus(pause.unwrap_or_default().max(self.timing.probe));
             }
             Err(failure) => {
+                self.probe.failures = self.probe.failures.saturating_add(1);
+                self.withhold("small list", &failure, self.probe.failures, out);
                 let trouble = self.trouble("small list", &failure, self.probe.due, false);
                 self.health.probed(Some(trouble));
             }

@@ -1,6 +1,6 @@
 //! The main line: list, watch, resume, and what to do when one of them fails.
 
-use tributary_model::Mono;
+use tributary_model::{Mono, Withheld, WithheldCause};
 
 use super::super::failure::Failure;
 use super::super::head::Head;
@@ -10,7 +10,7 @@ use super::{Machine, Phase, Then};
 /// Pages grow up to this when lists take longer than the server keeps their version.
 const LARGEST_PAGE: u32 = 5_000;
 
-/// An optional kind that failed this often in other ways than by a refusal is not waited for.
+/// A kind that failed this often in a row, in other ways than by a refusal, is withheld.
 const PATIENCE: u32 = 3;
 
 impl Machine {
@@ -63,6 +63,7 @@ impl Machine {
     fn list_begins(&mut self, out: &mut Vec<Action>) {
         self.health.lists();
         self.absent = false;
+        self.missing = None;
         self.table.open();
         out.push(Action::Say(Say::Restart));
     }
@@ -103,7 +104,7 @@ impl Machine {
         self.table.close();
         self.at = version;
         self.heard = now;
-        self.awaited = false;
+        self.withheld = None;
         self.page = self.timing.page.max(1);
         self.health.listed();
         self.schedule_beside(now);
@@ -207,18 +208,36 @@ impl Machine {
         if !ordinary || self.backoff.failures() > 1 {
             self.health.failed(self.trouble(asked, &failure, until, broke_off));
         }
-        self.give_up_waiting(&failure, out);
+        if matches!(self.phase, Phase::Asking { .. }) {
+            self.missing = None;
+        }
+        self.withhold(asked, &failure, self.backoff.failures(), out);
         self.phase = Phase::Pause { until, then };
     }
 
-    /// Nobody is to wait for an optional kind that is refused, or that fails again and again alone.
-    fn give_up_waiting(&mut self, failure: &Failure, out: &mut Vec<Action>) {
-        let refused = matches!(failure, Failure::Forbidden(_));
-        let fails = matches!(failure, Failure::Server(..) | Failure::Invalid(..) | Failure::Garbled(_))
-            && self.backoff.failures() >= PATIENCE;
-        if self.resource.optional && self.awaited && (refused || fails) {
-            self.awaited = false;
-            out.push(Action::Say(Say::Withheld));
+    /// Reports a kind that is refused, or that fails again and again. Whether the server fails as a whole is the
+    /// consumer's to judge, which sees all kinds.
+    pub(super) fn withhold(&mut self, asked: &str, failure: &Failure, failures: u32, out: &mut Vec<Action>) {
+        let cause = match failure {
+            Failure::Forbidden(_) => WithheldCause::Forbidden,
+            Failure::Server(..)
+            | Failure::Invalid(..)
+            | Failure::Garbled(_)
+            | Failure::NotFound(_)
+            | Failure::Unreachable(_)
+                if failures >= PATIENCE =>
+            {
+                WithheldCause::Failing
+            }
+            _ => return,
+        };
+        let why = failure.reason(&format!("{asked} of {}", self.resource.plural));
+        self.report_withheld(Withheld { cause, why }, out);
+    }
+
+    fn report_withheld(&mut self, withheld: Withheld, out: &mut Vec<Action>) {
+        if self.withheld.replace(withheld.cause) != Some(withheld.cause) {
+            out.push(Action::Say(Say::Withheld(withheld)));
         }
     }
 
@@ -244,6 +263,7 @@ impl Machine {
         }
         if let Some(version) = version {
             self.version = version;
+            self.missing = None;
             // a path that is not found although it is served is tried with pauses
             self.backoff.next(&mut self.chance);
             return self.list(now, out);
@@ -261,16 +281,36 @@ impl Machine {
         let reason = format!("not served: {what} has no {} in {known}", self.resource.plural);
         if !self.resource.optional {
             let failure = Failure::NotFound(reason);
+            self.withhold("list", &failure, PATIENCE, out);
             return self.health.failed(self.trouble("list", &failure, until, false));
+        }
+        if !self.absent && !self.is_confirmed(now) {
+            return self.await_second_answer(&reason, now, out);
         }
         let every = self.timing.probe.as_secs();
         self.health.absent(format!("{reason}; looked for every {every} s").into());
+        let was_withheld = self.withheld.take().is_some();
         if std::mem::replace(&mut self.absent, true) {
-            return out.push(Action::Say(Say::Confirmed));
+            return out.push(Action::Say(if was_withheld { Say::Resumed } else { Say::Confirmed }));
         }
-        self.awaited = false;
+        self.missing = None;
         self.table.clear();
         out.push(Action::Say(Say::Absent));
+    }
+
+    /// Whether the answer that the kind is not installed needs no second one, or has been given twice.
+    fn is_confirmed(&self, now: Mono) -> bool {
+        let is_held = self.held || !self.table.is_empty();
+        !is_held || self.missing.is_some_and(|since| now.since(since) >= self.timing.uninstalled)
+    }
+
+    fn await_second_answer(&mut self, reason: &str, now: Mono, out: &mut Vec<Action>) {
+        let since = *self.missing.get_or_insert(now);
+        let until = since.plus(self.timing.uninstalled);
+        self.phase = Phase::Pause { until, then: Then::Ask };
+        let failure = Failure::NotFound(format!("{reason}; asked again before that counts"));
+        self.withhold("discovery", &failure, PATIENCE, out);
+        self.health.failed(self.trouble("discovery", &failure, until, false));
     }
 
     /// The watch has brought nothing for too long: it is opened again, and an audit says what it kept back.

@@ -96,6 +96,7 @@ struct World {
     /// Whether the server has ended a list since the last `Restart`.
     complete: bool,
     state: SourceState,
+    withheld: bool,
 }
 
 impl World {
@@ -112,6 +113,7 @@ impl World {
             unseen: None,
             complete: false,
             state: SourceState::Syncing,
+            withheld: false,
         }
     }
 
@@ -165,17 +167,24 @@ impl World {
             }
             (Say::Gone, Some((name, _))) => drop(self.held.remove(&name)),
             (Say::Listed, _) => {
+                self.withheld = false;
                 assert!(self.complete, "a list was called complete that was not");
                 for name in self.unseen.take().expect("a list begins before it ends") {
                     self.held.remove(&name);
                 }
             }
             (Say::Absent, _) => {
+                self.withheld = false;
                 self.unseen = None;
                 self.held.clear();
             }
             (Say::Status(part), _) => self.state = part.state,
-            (Say::Confirmed | Say::Withheld | Say::Healed(_), _) => {}
+            (Say::Withheld(_), _) => self.withheld = true,
+            (Say::Resumed, _) => {
+                assert!(self.withheld, "only a withheld kind is resumed");
+                self.withheld = false;
+            }
+            (Say::Confirmed | Say::Healed(_), _) => {}
             (say, None) => panic!("{say:?} of nothing"),
         }
     }
@@ -333,7 +342,7 @@ proptest! {
         }
         // two audits, and what the server kept back is healed
         world.good(Duration::from_secs(2_000));
-        prop_assert_eq!(world.state, SourceState::Live);
+        prop_assert_eq!((world.state, world.withheld), (SourceState::Live, false));
         prop_assert_eq!(&world.held, &world.objects);
     }
 

@@ -52,7 +52,8 @@ fn shown(events: Vec<ConfigEvent>) -> Vec<String> {
             let said = list.iter().map(|left| format!("{} {}", left.object.id.name, left.code));
             format!("left out [{}]", said.collect::<Vec<_>>().join(", "))
         }
-        ConfigEvent::Withheld(_) => "withheld".to_owned(),
+        ConfigEvent::Withheld(_, why) => format!("withheld {:?}", why.cause),
+        ConfigEvent::Identity(identity) => format!("identity {identity}"),
         ConfigEvent::Listed(_, how) => format!("{how:?}"),
         ConfigEvent::Confirmed(_) => "confirmed".to_owned(),
         ConfigEvent::Status(_, status) => format!("{:?}", status.state),
@@ -139,28 +140,69 @@ fn part(state: SourceState) -> Event<Fetched> {
     Event::Status(SourcePart { state, ..SourcePart::default() })
 }
 
+fn forbidden() -> Event<Fetched> {
+    Event::Withheld(Withheld::forbidden("403"))
+}
+fn failing() -> Event<Fetched> {
+    Event::Withheld(Withheld::failing("500"))
+}
+
+impl Table {
+    fn withheld(&mut self, others: bool) -> Vec<String> {
+        shown(self.withhold(others).into_iter().collect())
+    }
+}
+
 #[test]
-fn nobody_waits_for_a_kind_that_is_refused_and_what_was_listed_stays() {
+fn refused_kind_is_withheld_and_what_was_listed_stays() {
     let mut table = mk_table(None);
-    assert_eq!(table.say([Event::Withheld, part(SourceState::Forbidden)]), ["Forbidden"]);
-    assert_eq!(shown(table.give_up(false).into_iter().collect()), ["withheld"]);
-    assert_eq!(table.give_up(false), None, "it is said once");
+    assert_eq!(table.say([forbidden(), part(SourceState::Forbidden)]), ["Forbidden"]);
+    assert_eq!(table.withheld(false), ["withheld Forbidden"]);
+    assert_eq!(table.withheld(true), [""; 0], "it is reported once");
     assert_eq!(
         table.say([Event::Restart, put("a", "1.1.1.1"), Event::Listed]),
         ["restart", "new a", "Complete"]
     );
-    table.say([Event::Withheld, part(SourceState::Forbidden)]);
-    assert_eq!(table.give_up(true), None);
+    table.say([forbidden(), part(SourceState::Forbidden)]);
+    assert_eq!(table.withheld(false), ["withheld Forbidden"], "while running as well");
+    assert_eq!(table.say([Event::Confirmed]), [""; 0], "the watch that goes on confirms nothing");
     assert_eq!(table.served(), "a=1.1.1.1");
+    assert_eq!(table.say([Event::Resumed]), ["Complete"], "without a new list");
+    assert_eq!(table.say([Event::Confirmed]), ["confirmed"]);
 }
 
 #[test]
-fn a_kind_that_fails_is_given_up_only_where_another_does_not() {
+fn failing_kind_is_withheld_only_where_another_is_followed() {
     let mut table = mk_table(None);
-    table.say([Event::Restart, part(SourceState::Unreachable), Event::Withheld]);
-    assert_eq!(table.give_up(false), None, "the server fails, which says nothing of what it has");
-    assert_eq!(shown(table.give_up(true).into_iter().collect()), ["withheld"]);
-    assert_eq!(table.say([Event::Restart, Event::Listed]), ["restart", "Complete"], "it is waited for again");
+    table.say([Event::Restart, part(SourceState::Unreachable), failing()]);
+    assert_eq!(table.withheld(false), [""; 0], "the server fails, which proves nothing of what it has");
+    assert_eq!(table.withheld(true), ["withheld Failing"]);
+    assert_eq!(table.say([Event::Restart, Event::Listed]), ["Complete"]);
+    assert_eq!(table.withheld(true), [""; 0]);
+}
+
+#[test]
+fn list_that_breaks_off_and_is_withheld_is_continued_and_not_begun_again() {
+    let mut table = mk_table(None);
+    assert_eq!(table.say([Event::Restart, put("a", "1.1.1.1"), forbidden()]), ["restart", "new a"]);
+    assert_eq!(table.withheld(false), ["withheld Forbidden"]);
+    // another `restart` would leave out what is only seen, and end it
+    assert_eq!(table.say([Event::Restart, Event::Seen(name("a")), Event::Listed]), ["Complete"]);
+}
+
+#[test]
+fn objects_are_withheld_while_their_surroundings_cannot_be_read() {
+    let unknown =
+        Surroundings { withheld: Some(Withheld::forbidden("configmaps: 403")), ..Surroundings::default() };
+    let mut table = mk_table(None);
+    table.around = None;
+    table.say([Event::Restart, put("a", "1.1.1.1"), Event::Listed]);
+    assert!(shown(table.surround(Arc::new(unknown.clone()))).is_empty());
+    assert_eq!(table.withheld(true), ["withheld Forbidden"]);
+    assert_eq!(table.say([put("b", "2.2.2.2")]), [""; 0]);
+    assert_eq!(shown(table.surround(Arc::default())), ["restart", "new a", "new b", "Complete"]);
+    assert!(shown(table.surround(Arc::new(unknown))).is_empty());
+    assert_eq!(table.withheld(true), [""; 0], "what was known still holds");
 }
 
 #[test]

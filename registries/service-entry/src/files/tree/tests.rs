@@ -85,7 +85,9 @@ fn shown(step: &Step) -> Vec<String> {
         ConfigEvent::Listed(_, how) => format!("{how:?}"),
         ConfigEvent::Confirmed(_) => "confirmed".to_owned(),
         ConfigEvent::Status(_, status) => format!("{:?}", status.state),
-        other @ (ConfigEvent::LeftOut(..) | ConfigEvent::Withheld(_)) => panic!("a directory said {other:?}"),
+        other @ (ConfigEvent::LeftOut(..) | ConfigEvent::Withheld(..) | ConfigEvent::Identity(_)) => {
+            panic!("a directory said {other:?}")
+        }
     };
     let mut out: Vec<String> = step.events.iter().map(show).collect();
     if step.again {

@@ -21,6 +21,7 @@ use tributary_model::{Fact, Problem};
 pub use ground::Ground;
 
 use crate::index::Output;
+use crate::input::{Kind, Name};
 use crate::inputs::Inputs;
 use crate::shared::Shared;
 
@@ -31,18 +32,20 @@ pub struct Derived {
     pub facts: Vec<Fact>,
     /// What is wrong with the object that the output is about, although it could be read.
     pub problem: Option<Problem>,
+    /// The first object that the derivation read and missed, where that may be because its kind cannot be read.
+    pub lacks: Option<(Kind, Name)>,
 }
 
 impl Derived {
     /// One fact.
     #[must_use]
     pub fn one(fact: Fact) -> Self {
-        Self { facts: vec![fact], problem: None }
+        Self { facts: vec![fact], ..Self::default() }
     }
     /// No fact, for a reason that people should see.
     #[must_use]
     pub fn refused(code: tributary_model::Code, message: impl Into<Arc<str>>) -> Self {
-        Self { facts: Vec::new(), problem: Some(Problem { code, message: message.into() }) }
+        Self { problem: Some(Problem { code, message: message.into() }), ..Self::default() }
     }
 }
 

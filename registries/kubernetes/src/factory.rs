@@ -8,11 +8,13 @@ use tributary_model::{Provider, RegistryId, RegistryName, RegistrySpec};
 use tributary_registry_api::{Registry, RegistryError, RegistryFactory, SurroundingsSender};
 
 use crate::index::Index;
+use crate::memory::Memory;
 use crate::options::Options;
 use crate::registry::KubernetesRegistry;
 use crate::rim::{Exporter, Feeds, Rim};
 
-/// Builds runs of `--registry kubernetes`. Every run begins with nothing known; the connection is shared.
+/// Builds runs of `--registry kubernetes`. A run begins with nothing known but what the memory
+/// keeps; the connection is shared.
 #[derive(Debug, Clone)]
 pub struct KubernetesFactory {
     id: Arc<RegistryId>,
@@ -22,6 +24,7 @@ pub struct KubernetesFactory {
     seed: u64,
     surroundings: Option<Arc<SurroundingsSender>>,
     exports: Option<watch::Receiver<bool>>,
+    memory: Arc<Memory>,
 }
 
 impl KubernetesFactory {
@@ -38,6 +41,7 @@ impl KubernetesFactory {
             seed: 0,
             surroundings: None,
             exports: None,
+            memory: Arc::default(),
         }
     }
     /// With other times; for tests.
@@ -58,6 +62,12 @@ impl KubernetesFactory {
         self.exports = Some(leads);
         self
     }
+    /// Passing on from run to run what this memory keeps; a factory has one of its own otherwise.
+    #[must_use]
+    pub fn memory(mut self, memory: Arc<Memory>) -> Self {
+        self.memory = memory;
+        self
+    }
     /// With the seed of what is left to chance: pauses and audits. Replicas should differ in it.
     #[must_use]
     pub const fn seed(mut self, seed: u64) -> Self {
@@ -69,14 +79,15 @@ impl KubernetesFactory {
 impl RegistryFactory for KubernetesFactory {
     fn spec(&self) -> RegistrySpec {
         let rank = u16::from(!self.options.is_config);
-        RegistrySpec::new(self.id.clone(), rank)
+        RegistrySpec::new(self.id.clone(), rank).configured(self.options.reported_scopes()).shadowing()
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         let feeds = Feeds::new(&self.connection, &self.options, self.timing, self.seed);
         let index = Index::new(self.options.clone());
         let leads = self.exports.clone().filter(|_| self.options.mcs.auto_export);
         let exporter = leads.map(|leads| Exporter::new(&self.connection, &self.options, leads, self.seed));
-        let rim = Rim::new(index, feeds, self.surroundings.clone()).exporting(exporter);
+        let rim =
+            Rim::new(index, feeds, self.surroundings.clone(), Arc::clone(&self.memory)).exporting(exporter);
         Ok(Box::new(KubernetesRegistry::new(rim)))
     }
 }

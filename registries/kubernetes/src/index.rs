@@ -6,12 +6,13 @@
 
 mod output;
 mod said;
-pub mod sync;
+mod sync;
+mod unread;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use tributary_model::{CollectionKind, Delta, Evidence, LeftOut, ObjectRef, Sweep};
+use tributary_model::{Delta, Evidence, Fingerprint, LeftOut, ObjectRef, Sweep};
 
 pub use output::Output;
 
@@ -21,6 +22,7 @@ use crate::derive::derive;
 use crate::input::{Feed, Input, Kind, Name, Object};
 use crate::inputs::Inputs;
 use crate::options::Options;
+use crate::part::{Listing, Part};
 use crate::scope;
 use crate::shared::Shared;
 use crate::touch::{self, Change, Marks};
@@ -55,6 +57,8 @@ pub struct Index {
     left_out: Saying<Arc<[LeftOut]>>,
     /// Whether what surrounds this cluster's objects may have changed since it was last asked for.
     around_stale: bool,
+    /// The identity of the cluster, as it was reported.
+    identity: Option<Fingerprint>,
 }
 
 /// A value that is said whole, and whether it may differ from what was said.
@@ -72,7 +76,7 @@ impl Index {
     /// Knows nothing and has said nothing.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let (sync, said) = (Sync::new(&options), Said::new(options.scope.clone()));
+        let (sync, said) = (Sync::new(&options), Said::new(&options));
         let inputs = Inputs::new(options);
         Self {
             inputs,
@@ -85,6 +89,7 @@ impl Index {
             counts: Counts::default(),
             left_out: Saying { said: Arc::from([]), stale: true },
             around_stale: true,
+            identity: None,
         }
     }
     /// What is known of the cluster.
@@ -115,18 +120,20 @@ impl Index {
             Input::Restart(feed) => self.restart(feed),
             Input::Listed(feed) => {
                 self.sweep(&feed);
-                self.sync.listed(&feed);
+                self.readable(&feed, Sync::listed);
             }
             Input::Confirmed(feed) => self.sync.confirmed(&feed),
             Input::Absent(feed) => {
                 self.restart(feed.clone());
                 self.sweep(&feed);
-                self.sync.listed(&feed);
+                self.readable(&feed, Sync::listed);
             }
-            Input::Withheld(feed) => {
+            Input::Withheld(feed, why) => {
                 self.sweeps.remove(&feed);
-                self.sync.withheld(&feed);
+                self.withhold(&feed, why);
             }
+            Input::Resumed(feed) => self.readable(&feed, Sync::resumed),
+            Input::Recall(feed, objects) => self.recall(&feed, objects),
         }
     }
 
@@ -196,7 +203,7 @@ impl Index {
 
     /// What is left out on purpose, where that is something else.
     fn leave_out(&mut self) -> Option<Delta> {
-        if !self.left_out.stale || !self.sync.is_ready(CollectionKind::Services) {
+        if !self.left_out.stale || !self.sync.is_ready(Listing::SERVICES) {
             return None;
         }
         self.left_out.stale = false;
@@ -205,19 +212,22 @@ impl Index {
             return None;
         }
         self.left_out.said = Arc::clone(&now);
-        Some(Delta::LeftOut(self.inputs.options.scope.clone(), now))
+        Some(Delta::LeftOut(self.inputs.options.scope(Part::Cluster).clone(), now))
     }
     /// What other registries of this cluster need to know, once it is known and where it may be something else
     /// than when it was last asked for.
     pub fn surroundings(&mut self) -> Option<Surroundings> {
-        if !self.around_stale || !self.sync.is_ready(CollectionKind::Settings) {
+        let withheld = self.sync.held_back().cloned();
+        if !self.around_stale || !(withheld.is_some() || self.sync.is_ready(Listing::SETTINGS)) {
             return None;
         }
         self.around_stale = false;
-        Some(self.inputs.surroundings())
+        Some(Surroundings { identity: self.identity.clone(), withheld, ..self.inputs.surroundings() })
     }
     /// The detail that lists what of the mesh configuration has no effect.
     pub const NOT_HONOURED: &str = "mesh configuration that is not honoured";
+    /// The detail that counts waiting addresses beyond those that are listed.
+    pub const WAITING: &str = "further addresses that wait for their pod";
     /// What a person may ask of the cluster, as name and value, for its status.
     #[must_use]
     pub fn details(&self) -> Vec<(Arc<str>, Arc<str>)> {
@@ -225,7 +235,9 @@ impl Index {
         let network = network.map(|said| format!("{} ({})", said.network, said.place).into());
         let mesh = self.inputs.mesh();
         let ignored = (!mesh.ignored.is_empty()).then(|| mesh.ignored.join(", ").into());
-        let named = [("network", network), (Self::NOT_HONOURED, ignored)];
+        let waiting = self.said.unlisted_waiting();
+        let waiting = (waiting > 0).then(|| waiting.to_string().into());
+        let named = [("network", network), (Self::NOT_HONOURED, ignored), (Self::WAITING, waiting)];
         named.into_iter().filter_map(|(name, value)| Some((Arc::from(name), value?))).collect()
     }
 
@@ -234,14 +246,14 @@ impl Index {
     /// flush again while the index [is behind](Index::is_behind).
     pub fn flush(&mut self) -> Vec<Delta> {
         let mut out = self.sync.begin();
+        self.judge();
+        out.extend(self.identify());
         self.queue();
         self.shared.bare.clear();
         for _ in 0..Self::PART {
             let Some((output, evidence)) = self.next() else { break };
-            if self.sync.is_ready(output.collection()) {
-                self.counts.derived += 1;
-                let derived = derive(&self.inputs, &mut self.shared, &output);
-                self.said.say(&self.inputs.options, &mut self.shared, output, derived, &evidence);
+            if self.sync.is_ready(output.listing()) {
+                self.derive(output, &evidence);
             }
         }
         self.shared.bare.clear();
@@ -255,19 +267,31 @@ impl Index {
     /// Whether there is more to say than one flush did.
     #[must_use]
     pub fn is_behind(&self) -> bool {
+        self.sync.held_back().is_none() && self.has_more()
+    }
+    fn has_more(&self) -> bool {
         !self.marks.is_empty() || !self.backlog.is_empty()
+    }
+    fn derive(&mut self, output: Output, evidence: &Evidence) {
+        self.counts.derived += 1;
+        let derived = derive(&self.inputs, &mut self.shared, &output);
+        let doubt = self.sync.doubt(&output, derived.lacks.as_ref());
+        self.said.say(&self.inputs.options, &mut self.shared, output, derived, (evidence, doubt));
     }
     /// Pods' outputs precede those of groups, so that no group is derived from ground that is old.
     fn next(&mut self) -> Option<(Output, Evidence)> {
+        if self.sync.held_back().is_some() {
+            return None;
+        }
         self.marks.pop_first().or_else(|| Some((self.backlog.pop_front()?, Evidence::AbsentFromList)))
     }
     /// What was marked before its collection could be said is forgotten: then all of it is derived.
     fn queue(&mut self) {
-        let ready: Vec<CollectionKind> = self.sync.begun();
+        let ready: Vec<Listing> = self.sync.begun();
         if !ready.is_empty() {
-            let outputs = touch::outputs(&self.inputs).filter(|output| ready.contains(&output.collection()));
+            let outputs = touch::outputs(&self.inputs).filter(|output| ready.contains(&output.listing()));
             self.backlog.extend(outputs);
-            self.marks.retain(|output, _| !ready.contains(&output.collection()));
+            self.marks.retain(|output, _| !ready.contains(&output.listing()));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tributary_kube_client::{Event, ObjectName};
-use tributary_model::{Namespace as NamespaceName, ObjectId};
+use tributary_model::{Namespace as NamespaceName, ObjectId, Withheld};
 
 use crate::project::{Export, Gateway, Import, MeshConfig, Namespace, Node, Pod, Service, Slice};
 
@@ -185,8 +185,12 @@ pub enum Input {
     Confirmed(Feed),
     /// The kind is not served: counts as listed, and what was known of it as gone.
     Absent(Feed),
-    /// An optional kind cannot be read now: counts as listed, and nothing is known to be gone.
-    Withheld(Feed),
+    /// The kind cannot be read now, with the reason: nothing waits for it, and nothing is known to be gone.
+    Withheld(Feed, Withheld),
+    /// The kind can be read again, and nothing of it was missed.
+    Resumed(Feed),
+    /// What an earlier run knew of a kind that cannot be read; taken where this run knows nothing of it.
+    Recall(Feed, Vec<Object>),
 }
 
 impl Input {
@@ -194,7 +198,6 @@ impl Input {
     #[must_use]
     pub fn of<P: Into<Object>>(feed: &Feed, event: Event<P>) -> Option<Self> {
         let kind = feed.kind;
-        let is_optional = matches!(kind, Kind::Export | Kind::Import | Kind::Gateway | Kind::MeshConfig);
         Some(match event {
             Event::Put(object) => Self::Put(object.into()),
             Event::Seen(name) => Self::Seen(kind, Name::from(&name)),
@@ -204,8 +207,9 @@ impl Input {
             Event::Listed => Self::Listed(feed.clone()),
             Event::Confirmed => Self::Confirmed(feed.clone()),
             Event::Absent => Self::Absent(feed.clone()),
-            Event::Withheld(_) if is_optional => Self::Withheld(feed.clone()),
-            Event::Withheld(_) | Event::Resumed | Event::Status(_) | Event::Healed(_) => return None,
+            Event::Withheld(why) => Self::Withheld(feed.clone(), why),
+            Event::Resumed => Self::Resumed(feed.clone()),
+            Event::Status(_) | Event::Healed(_) => return None,
         })
     }
 }

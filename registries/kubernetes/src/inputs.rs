@@ -63,6 +63,11 @@ macro_rules! tables {
                     $(Kind::$variant => self.$field.get(name).cloned().map(Object::$variant),)*
                 }
             }
+            /// The objects of a feed.
+            #[must_use]
+            pub fn objects(&self, feed: &Feed) -> Vec<Object> {
+                self.names(feed).iter().filter_map(|name| self.get(feed.kind, name)).collect()
+            }
             /// The names that a feed's kind has now, as far as the feed covers them.
             #[must_use]
             pub fn names(&self, feed: &Feed) -> Vec<Name> {
@@ -123,10 +128,10 @@ impl Inputs {
     /// The Services whose slices list a pod, by its name or by an address that is its alone; sorted.
     #[must_use]
     pub fn listing(&self, pod: &Pod) -> BTreeSet<Name> {
-        let Name { namespace, name } = &pod.meta.name;
+        let namespace = &pod.meta.name.namespace;
         let naming = self.links.slices_naming(&pod.meta.name).filter_map(|slice| self.slices.get(slice));
         let naming =
-            naming.filter(|s| s.entries.iter().any(|e| e.pod.as_ref().is_some_and(|p| ***p == **name)));
+            naming.filter(|s| s.entries.iter().any(|e| e.is_of(&s.meta.name.namespace, &pod.meta.name)));
         let own = pod
             .ips
             .iter()

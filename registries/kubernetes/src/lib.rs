@@ -13,7 +13,7 @@
 //! 2. its projection in `project/`, with `decode` and the checks that keep impossible values out;
 //! 3. its table in [`Inputs`] (`inputs.rs`, `tables!`);
 //! 4. in `touch.rs`, which outputs a change of it touches;
-//! 5. in `index/sync.rs` ([`index::joined`]), which collections join it.
+//! 5. in `part.rs` ([`Listing`]), which collections join it and which are made of it.
 //!
 //! # To add an output
 //! 1. an [`Output`] in `index/output.rs`, with the collection that holds it;
@@ -27,9 +27,11 @@ pub mod factory;
 pub mod index;
 pub mod input;
 pub mod inputs;
+pub mod memory;
 pub mod mesh;
 pub mod network;
 pub mod options;
+pub mod part;
 pub mod plan;
 pub mod project;
 pub mod registry;
@@ -45,7 +47,9 @@ pub use factory::KubernetesFactory;
 pub use index::{Counts, Index, Output};
 pub use input::{Feed, Input, Kind, Name, Object};
 pub use inputs::Inputs;
+pub use memory::Memory;
 pub use options::{Mcs, Options};
+pub use part::{Listing, Part};
 pub use plan::{Planned, watch_plan};
 pub use registry::KubernetesRegistry;
 pub use shared::Shared;

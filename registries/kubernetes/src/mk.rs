@@ -127,7 +127,7 @@ pub(crate) fn grouped(slice: &str, objects: Vec<Object>) -> Group {
     let inputs = mk_inputs(objects);
     let derived = crate::derive::group::derive(&inputs, &mut Shared::default(), &shop(slice));
     match derived.facts.as_slice() {
-        [Fact::Group(_, group)] => Group::clone(group),
+        [Fact::Group(_, group)] | [Fact::Group(_, group), Fact::Waiting(..)] => Group::clone(group),
         other => panic!("{other:?}, {:?}", derived.problem),
     }
 }

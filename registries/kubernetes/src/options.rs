@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use tributary_model::settings::{Cidrs, ClusterLocal};
-use tributary_model::{ClusterId, InvalidName, Namespace, NetworkId, Scope};
+use tributary_model::{ClusterId, InvalidName, Namespace, NetworkId};
 
 use crate::input::{Feed, Kind};
+use crate::part::PartScopes;
 
 /// Fixed for a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The cluster that the registry speaks for.
     pub cluster: ClusterId,
-    /// The scope of all facts: one credential and one server fail as one.
-    pub scope: Scope,
+    /// The scopes of its facts.
+    pub scopes: PartScopes,
     /// The domain of service names, the config cluster's for every cluster.
     pub domain: Arc<str>,
     /// The domain of identities, where the configuration file names one; it goes before the cluster's.
@@ -76,7 +77,7 @@ impl Options {
     pub fn new(cluster: ClusterId) -> Result<Self, InvalidName> {
         Ok(Self {
             cluster,
-            scope: Scope::new("cluster")?,
+            scopes: PartScopes::new()?,
             domain: "cluster.local".into(),
             trust_domain: None,
             system_namespace: Namespace::new("tributary-system")?,
@@ -96,7 +97,8 @@ impl Options {
         let revision = self.revision.as_deref().filter(|revision| !matches!(*revision, "" | "default"));
         revision.map_or_else(|| "istio".to_owned(), |revision| format!("istio-{revision}"))
     }
-    fn reads(&self, kind: Kind) -> bool {
+    /// Whether objects of a kind are asked for.
+    pub(crate) fn reads(&self, kind: Kind) -> bool {
         match kind {
             Kind::Export => self.mcs.reads_exports(),
             Kind::Import => self.mcs.host,

@@ -22,7 +22,7 @@ impl Registry for KubernetesRegistry {
         // a watch deletes by its own word and a list by being complete, so that nothing is ever asked
         tokio::select! {
             () = stop.cancelled() => {}
-            () = self.rim.run(&io.out) => {}
+            () = self.rim.run(&io.out, &io.held) => {}
         }
         Ok(())
     }

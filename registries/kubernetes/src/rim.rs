@@ -8,17 +8,19 @@ mod exporter;
 mod feed;
 mod status;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 
 use futures::stream::{FuturesUnordered, StreamExt};
 use futures::{Future, FutureExt};
-use tributary_model::{Delta, SourceState, SourceStatus};
+use tributary_model::{Collection, Delta, Scope, SourceState, SourceStatus, Withheld, WithheldCause};
 use tributary_registry_api::{Inlet, SurroundingsSender};
 
 use crate::index::Index;
-use crate::input::{Feed, Input};
+use crate::input::{Feed, Input, Kind, Name};
+use crate::memory::Memory;
+use crate::part::Part;
 use feed::{Source, Word};
 use status::Standing;
 
@@ -35,11 +37,17 @@ pub(crate) struct Rim {
     index: Index,
     standing: Standing,
     watches: FuturesUnordered<Heard>,
-    told: Option<SourceStatus>,
+    /// Watches that have not begun.
+    idle: Vec<Box<dyn Source>>,
+    reported: BTreeMap<Scope, SourceStatus>,
+    details: Vec<(Arc<str>, Arc<str>)>,
+    /// Feeds that fail again and again, until it is seen whether the server does as a whole.
+    failing: BTreeMap<Feed, Withheld>,
     /// Whether a first list ended since the index was last flushed, or all have.
     ripe: bool,
     /// Feeds whose first list has not ended.
     waiting: BTreeSet<Feed>,
+    memory: Arc<Memory>,
     /// Where other registries of the cluster listen.
     surroundings: Option<Arc<SurroundingsSender>>,
     /// Writes exports, where that is asked for.
@@ -48,11 +56,30 @@ pub(crate) struct Rim {
 
 impl Rim {
     /// Over an index that knows nothing, with the watches that feed it.
-    pub(crate) fn new(index: Index, feeds: Feeds, surroundings: Option<Arc<SurroundingsSender>>) -> Self {
+    pub(crate) fn new(
+        mut index: Index,
+        feeds: Feeds,
+        surroundings: Option<Arc<SurroundingsSender>>,
+        memory: Arc<Memory>,
+    ) -> Self {
+        let mesh = feeds.planned.iter().filter(|planned| planned.feed.kind == Kind::MeshConfig);
+        mesh.filter_map(|planned| memory.recall(&planned.feed)).for_each(|known| index.remember_mesh(known));
         let standing = Standing::new(&feeds);
         let waiting = feeds.planned.iter().map(|planned| planned.feed.clone()).collect();
-        let watches: FuturesUnordered<Heard> = feeds.sources.into_iter().map(heard).collect();
-        Self { index, standing, watches, told: None, ripe: true, waiting, surroundings, exporter: None }
+        Self {
+            index,
+            standing,
+            watches: FuturesUnordered::new(),
+            idle: feeds.sources,
+            reported: BTreeMap::new(),
+            details: Vec::new(),
+            failing: BTreeMap::new(),
+            ripe: true,
+            waiting,
+            memory,
+            surroundings,
+            exporter: None,
+        }
     }
     /// Exporting Services while it leads.
     pub(crate) fn exporting(mut self, exporter: Option<Exporter>) -> Self {
@@ -60,8 +87,14 @@ impl Rim {
         self
     }
 
-    /// Runs until nobody listens.
-    pub(crate) async fn run(mut self, out: &Inlet) {
+    /// Runs until nobody listens. Of the held scopes facts are held from earlier runs.
+    pub(crate) async fn run(mut self, out: &Inlet, held: &[Scope]) {
+        for mut source in std::mem::take(&mut self.idle) {
+            if self.is_held(source.feed().kind, held) {
+                source.hold();
+            }
+            self.watches.push(heard(source));
+        }
         while self.flush(out) {
             // what is marked while a first list is under way is said when a list ends, so that waiting for it
             // to be said before a watch is heard again would be waiting for ever
@@ -71,7 +104,7 @@ impl Rim {
             }
             let first = tokio::select! {
                 first = self.watches.next() => first,
-                () = exporter::work(&mut self.exporter, self.index.inputs(), self.waiting.is_empty()) => continue,
+                () = exporter::work(&mut self.exporter, self.index.inputs(), self.waiting.is_empty() && self.index.knows_exports()) => continue,
             };
             let Some(first) = first else { return };
             self.take(first);
@@ -89,6 +122,7 @@ impl Rim {
         self.watches.push(heard(source));
         for word in words {
             match word {
+                Word::Input(Input::Withheld(feed, why)) => drop(self.failing.insert(feed, why)),
                 Word::Input(input) => self.apply(input),
                 Word::Status(part) => self.standing.say(&feed, part),
                 Word::Healed(lost) => {
@@ -103,15 +137,62 @@ impl Rim {
         }
     }
 
+    /// Whether facts that a kind decides over are held from earlier runs.
+    fn is_held(&self, kind: Kind, held: &[Scope]) -> bool {
+        let options = &self.index.inputs().options;
+        let parts = [Part::of(kind), Part::Cluster];
+        parts.iter().any(|part| held.contains(options.scope(*part)))
+    }
+
     fn apply(&mut self, input: Input) {
-        if let Input::Listed(feed) | Input::Absent(feed) | Input::Withheld(feed) = &input {
+        if let Input::Listed(feed) | Input::Absent(feed) | Input::Resumed(feed) = &input {
+            self.failing.remove(feed);
+        }
+        if let Input::Listed(feed) | Input::Absent(feed) | Input::Withheld(feed, _) = &input {
             self.waiting.remove(feed);
             self.ripe = true;
         }
         if let Some(exporter) = &mut self.exporter {
             exporter.hear(&input);
         }
+        let note = Note::of(&input);
         self.index.apply(input);
+        self.remember(note);
+    }
+
+    /// Withholds what is refused, and what fails although another kind is followed. That all kinds fail shows that the
+    /// server does, and nothing of what it has.
+    fn withhold(&mut self) {
+        let standing = &self.standing;
+        let counts = |feed: &Feed, why: &mut Withheld| {
+            why.cause == WithheldCause::Forbidden || standing.is_any_live_but(feed)
+        };
+        let counted: Vec<(Feed, Withheld)> = self.failing.extract_if(.., counts).collect();
+        for (feed, why) in counted {
+            if let Some(known) = self.memory.recall(&feed) {
+                self.index.apply(Input::Recall(feed.clone(), known));
+            }
+            self.apply(Input::Withheld(feed, why));
+        }
+    }
+
+    /// Passes on to later runs what this one has read.
+    fn remember(&mut self, note: Option<Note>) {
+        if let Some(identity) = self.index.own_identity() {
+            self.memory.identify(&identity);
+        }
+        let inputs = self.index.inputs();
+        match note {
+            Some(Note::Feed(feed)) => self.memory.keep(&feed, inputs.objects(&feed)),
+            Some(Note::Object(kind, name)) => {
+                for feed in self.standing.feeds().filter(|feed| feed.kind == kind && feed.covers(&name)) {
+                    if self.index.has_listed(kind) {
+                        self.memory.note(feed, &name, inputs.get(kind, &name));
+                    }
+                }
+            }
+            None => {}
+        }
     }
 
     /// Tells other registries of this cluster what surrounds its objects, where that is something else.
@@ -125,8 +206,9 @@ impl Rim {
         });
     }
 
-    /// Tells the core what there is to tell; false when nobody listens.
+    /// Sends what is to be reported; false when nobody listens.
     fn flush(&mut self, out: &Inlet) -> bool {
+        self.withhold();
         let mut deltas = Vec::new();
         if self.ripe {
             deltas = self.index.flush();
@@ -134,18 +216,66 @@ impl Rim {
             self.surround();
         }
         deltas.extend(self.exporter.iter_mut().flat_map(Exporter::news));
-        let details = self.index.details();
-        let status = self.standing.status(details.clone());
-        if status.state != SourceState::Live {
-            // watches that go on do not make up for a credential or a right that was lost
-            deltas.retain(|delta| !matches!(delta, Delta::Progress(_)));
+        // watches that go on do not make up for a credential or a right that was lost
+        if deltas.iter().any(|delta| matches!(delta, Delta::Progress(_))) {
+            let followed = self.followed();
+            deltas.retain(|delta| !matches!(delta, Delta::Progress(of) if !followed.contains(of)));
         }
-        if self.told.as_ref() != Some(&status) {
-            let now = self.standing.now(details);
-            deltas.push(Delta::Status(self.index.inputs().options.scope.clone(), now));
-            self.told = Some(status);
-        }
+        deltas.extend(self.statuses());
         if deltas.is_empty() { !out.is_closed() } else { out.send_all(deltas) }
+    }
+
+    /// The collections that are complete and followed.
+    fn followed(&self) -> BTreeSet<Collection> {
+        self.index.followed(|feed| self.standing.is_live(feed)).cloned().collect()
+    }
+
+    /// How each scope is doing, where that changed. Trouble of one kind makes nothing stale that does not depend on it:
+    /// what is followed is confirmed after the status.
+    fn statuses(&mut self) -> Vec<Delta> {
+        let details = self.index.details();
+        if !self.standing.take_changed() && self.details == details {
+            return Vec::new();
+        }
+        let options = &self.index.inputs().options;
+        let (reported, now) = (self.standing.status(details.clone()), self.standing.now(details.clone()));
+        let mut deltas = Vec::new();
+        for part in options.parts() {
+            let scope = options.scope(part);
+            let status = self.standing.of_part(part, &reported);
+            if self.reported.get(scope) == Some(&status) {
+                continue;
+            }
+            deltas.push(Delta::Status(scope.clone(), self.standing.of_part(part, &now)));
+            if !matches!(status.state, SourceState::Live | SourceState::Syncing) {
+                let followed = self.followed().into_iter().filter(|collection| collection.scope == *scope);
+                deltas.extend(followed.map(Delta::Progress));
+            }
+            self.reported.insert(scope.clone(), status);
+        }
+        self.details = details;
+        deltas
+    }
+}
+
+/// What an input says to later runs.
+enum Note {
+    Feed(Feed),
+    Object(Kind, Name),
+}
+
+impl Note {
+    fn of(input: &Input) -> Option<Self> {
+        match input {
+            Input::Listed(feed) | Input::Absent(feed) if Memory::keeps(feed.kind) => {
+                Some(Self::Feed(feed.clone()))
+            }
+            Input::Put(object) if Memory::keeps(object.kind()) => {
+                Some(Self::Object(object.kind(), object.name().clone()))
+            }
+            Input::Gone(kind, name) if Memory::keeps(*kind) => Some(Self::Object(*kind, name.clone())),
+            _ => None,
+        }
     }
 }
 

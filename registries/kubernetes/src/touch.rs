@@ -172,8 +172,8 @@ impl Marking<'_> {
         let others = was.union(&is).filter(|one| !same || !was.contains(one) || !is.contains(one));
         for listed in others {
             match listed {
-                Listed::Pod(pod) => {
-                    let pod = Name { namespace: name.namespace.clone(), name: (*pod).into() };
+                Listed::Pod(namespace, pod) => {
+                    let pod = Name::new(namespace, pod);
                     if self.inputs.pods.contains_key(&pod) {
                         self.output(Output::Workload(pod));
                     }
@@ -209,19 +209,20 @@ impl Marking<'_> {
 /// What a slice's entry names.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Listed<'a> {
-    Pod(&'a str),
+    Pod(&'a str, &'a str),
     Address(IpAddr),
 }
 
 impl<'a> Listed<'a> {
-    fn by(entry: &'a Entry) -> Self {
-        entry.pod.as_ref().map_or(Self::Address(entry.ip), |pod| Self::Pod(pod))
+    fn by(entry: &'a Entry, namespace: &'a str) -> Self {
+        let pod = entry.pod_parts(namespace);
+        pod.map_or(Self::Address(entry.ip), |(namespace, pod)| Self::Pod(namespace, pod))
     }
 }
 
 fn listed(slice: Option<&Slice>) -> BTreeSet<Listed<'_>> {
-    let entries = slice.map(|slice| &*slice.entries).unwrap_or_default();
-    entries.iter().map(Listed::by).collect()
+    let Some(slice) = slice else { return BTreeSet::new() };
+    slice.entries.iter().map(|entry| Listed::by(entry, &slice.meta.name.namespace)).collect()
 }
 
 /// Marks every output, after a change that all may read.

@@ -45,6 +45,10 @@ pub(crate) struct Fault {
 
 impl Fault {
     pub(crate) fn fits(&self, asked: &Asked) -> bool {
-        self.times > 0 && asked.path.contains(&self.part) && self.verb.is_none_or(|verb| verb == asked.verb)
+        let fits = match self.part.strip_suffix('$') {
+            Some(end) => asked.path.ends_with(end),
+            None => asked.path.contains(&self.part),
+        };
+        self.times > 0 && fits && self.verb.is_none_or(|verb| verb == asked.verb)
     }
 }

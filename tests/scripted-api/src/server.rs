@@ -102,7 +102,7 @@ impl ApiServer {
         drop(state);
         self.tell(Told::End(plural));
     }
-    /// The next so many requests whose path holds `part` are answered like this.
+    /// The next so many requests whose path holds `part`, or ends with it where it ends in `$`, are answered like this.
     pub fn answer(&self, part: &str, verb: Option<Verb>, times: usize, answer: Answer) {
         self.0.state.lock().faults.push(Fault { part: part.to_owned(), verb, times, answer });
     }

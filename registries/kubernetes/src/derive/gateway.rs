@@ -169,7 +169,7 @@ impl<'a> Gateways<'a> {
             };
             Fact::Gateway(key, Arc::new(Gateway { source: source.clone(), address, mtls_port, hbone_port }))
         };
-        Derived { facts: (0..).zip(all).map(fact).collect(), problem: None }
+        Derived { facts: (0..).zip(all).map(fact).collect(), ..Derived::default() }
     }
 }
 

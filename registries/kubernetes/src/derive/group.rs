@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tributary_model::{Address, At, Code, Fact, Group, GroupKey, Health, Locality, Place, Problem};
+use tributary_model::{
+    Address, At, Code, Fact, Group, GroupKey, Health, Locality, Place, Problem, WaitingAddress,
+};
 
 use super::{Derived, Ground, ground, mcs, service};
 use crate::input::{Kind, Name};
@@ -38,8 +40,11 @@ pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
     let group = Group::new(slice.meta.source(Kind::Slice), vec![slice.ports.clone()], Vec::new(), addresses);
     let group = Arc::new(group);
     let offered = mcs::offered(inputs, shared, &owner, &key, &group);
+    let waiting = unseen.fact(&key);
     let own = Fact::Group(key, group);
-    Derived { facts: std::iter::once(own).chain(offered).collect(), problem: unseen.problem() }
+    let lacks = unseen.first.clone().map(|pod| (Kind::Pod, pod));
+    let facts = std::iter::once(own).chain(waiting).chain(offered).collect();
+    Derived { facts, problem: unseen.problem(), lacks }
 }
 
 fn addresses(inputs: &Inputs, shared: &mut Shared, slice: &Slice, owner: &Name) -> (Vec<Address>, Unseen) {
@@ -49,23 +54,38 @@ fn addresses(inputs: &Inputs, shared: &mut Shared, slice: &Slice, owner: &Name) 
     (addresses, join.unseen)
 }
 
-/// Ready entries whose pod has not been seen. One that is not ready is nobody's loss: pods come before they are ready
-/// and go after they are not.
+/// Entries whose pod has not been seen. Only ready ones are a problem: pods come before they are ready and go after
+/// they are not.
 #[derive(Debug, Default)]
 struct Unseen {
-    first: Option<(IpAddr, Name)>,
+    first: Option<Name>,
+    ready: Option<(IpAddr, Name)>,
     count: usize,
+    waiting: Vec<WaitingAddress>,
 }
 
 impl Unseen {
-    fn add(&mut self, entry: &Entry, pod: &Name) {
+    fn add(&mut self, entry: &Entry, pod: Name) {
+        let waits_for = match self.waiting.last() {
+            Some(last) if last.waits_for.name == pod.name && last.waits_for.namespace == pod.namespace => {
+                Arc::clone(&last.waits_for)
+            }
+            _ => Arc::new(pod.object(Kind::Pod)),
+        };
+        self.waiting.push(WaitingAddress { ip: entry.ip, waits_for });
+        self.first.get_or_insert_with(|| pod.clone());
         if entry.state == State::Ready {
-            self.first.get_or_insert_with(|| (entry.ip, pod.clone()));
+            self.ready.get_or_insert_with(|| (entry.ip, pod));
             self.count += 1;
         }
     }
+    /// The addresses that are not served for want of a pod.
+    fn fact(&self, key: &GroupKey) -> Option<Fact> {
+        let waiting = !self.waiting.is_empty();
+        waiting.then(|| Fact::Waiting(key.clone(), self.waiting.clone().into()))
+    }
     fn problem(self) -> Option<Problem> {
-        let (ip, pod) = self.first?;
+        let (ip, pod) = self.ready?;
         let others = match self.count - 1 {
             0 => String::new(),
             more => format!("; {more} more wait so"),
@@ -90,13 +110,12 @@ impl Join<'_> {
     fn address(&mut self, entry: &Entry) -> Option<Address> {
         let namespace = &self.slice.meta.name.namespace;
         let guessed = || self.inputs.pod_at(namespace, entry.ip).map(|pod| pod.meta.name.clone());
-        let named =
-            entry.pod.as_ref().map(|pod| Name { namespace: namespace.clone(), name: (***pod).into() });
+        let named = entry.pod_name(namespace);
         let (of_pod, of_spot);
         let ground: &Ground = match named.or_else(guessed) {
             Some(pod) => {
                 let Some(ground) = ground::of_pod(self.inputs, self.shared, &pod) else {
-                    self.unseen.add(entry, &pod);
+                    self.unseen.add(entry, pod);
                     return None;
                 };
                 of_pod = ground;

@@ -24,8 +24,13 @@ const DOMAIN: &str = "clusterset.local";
 /// Whether a Service's own host is found in its own cluster only.
 #[must_use]
 pub fn own_cluster_only(inputs: &Inputs, service: &Name) -> bool {
-    let mcs = &inputs.options.mcs;
-    mcs.cluster_local || (mcs.discovery && !inputs.exports.contains_key(service))
+    inputs.options.mcs.cluster_local || lacks_export(inputs, service)
+}
+
+/// Whether a Service is found in its own cluster only because it has no export.
+#[must_use]
+pub fn lacks_export(inputs: &Inputs, service: &Name) -> bool {
+    inputs.options.mcs.discovery && !inputs.exports.contains_key(service)
 }
 
 /// Whether this cluster offers a Service to the set. Where discovery does not ask for exports, all are offered.

@@ -39,7 +39,8 @@ pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
     let offer = mcs::offer(inputs, shared, name, &declaration);
     let key = DeclKey { service: key, object: name.object(Kind::Service) };
     let own = Fact::Service(key, Arc::new(declaration));
-    Derived { facts: std::iter::once(own).chain(offer).collect(), problem: None }
+    let lacks = mcs::lacks_export(inputs, name).then(|| (Kind::Export, name.clone()));
+    Derived { facts: std::iter::once(own).chain(offer).collect(), problem: None, lacks }
 }
 
 /// The service that a Service declares.

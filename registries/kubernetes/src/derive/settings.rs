@@ -21,7 +21,7 @@ pub fn derive(inputs: &Inputs) -> Derived {
         code: Code::MESH_CONFIG_INVALID,
         message: format!("{words}; what was last good stays").into(),
     });
-    Derived { facts: vec![Fact::Settings(Arc::new(settings(inputs, mesh)))], problem }
+    Derived { problem, ..Derived::one(Fact::Settings(Arc::new(settings(inputs, mesh)))) }
 }
 
 fn settings(inputs: &Inputs, mesh: &Mesh) -> Settings {
@@ -69,5 +69,5 @@ pub fn contested(inputs: &Inputs) -> Derived {
     let words = inputs.mesh().networks.contested();
     let problem = (!words.is_empty())
         .then(|| Problem { code: Code::NETWORK_CLAIMED_TWICE, message: words.join("; ").into() });
-    Derived { facts: Vec::new(), problem }
+    Derived { problem, ..Derived::default() }
 }

@@ -1,8 +1,9 @@
 //! What the index can say, by the object that it is about.
 
-use tributary_model::{CollectionKind, ObjectId};
+use tributary_model::ObjectId;
 
 use crate::input::{Kind, Name};
+use crate::part::Listing;
 
 /// The facts that one object comes to. The order is that in which they are said.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,15 +29,18 @@ pub enum Output {
 }
 
 impl Output {
-    /// The collection that holds it.
+    /// The listing that holds it; what is offered to other clusters goes with what it is offered for.
     #[must_use]
-    pub const fn collection(&self) -> CollectionKind {
+    pub const fn listing(&self) -> Listing {
         match self {
-            Self::Service(_) | Self::Import(_) => CollectionKind::Services,
-            Self::Workload(_) => CollectionKind::Workloads,
-            Self::Group(_) => CollectionKind::Groups,
-            Self::ServiceGateways(_) | Self::Gateways(_) | Self::MeshGateways(_) => CollectionKind::Gateways,
-            Self::Settings(_) | Self::Contested(_) => CollectionKind::Settings,
+            Self::Service(_) => Listing::SERVICES,
+            Self::Import(_) => Listing::IMPORTS,
+            Self::Workload(_) => Listing::WORKLOADS,
+            Self::Group(_) => Listing::GROUPS,
+            Self::ServiceGateways(_) => Listing::SERVICE_GATEWAYS,
+            Self::Gateways(_) => Listing::GATEWAYS,
+            Self::MeshGateways(_) => Listing::MESH_GATEWAYS,
+            Self::Settings(_) | Self::Contested(_) => Listing::SETTINGS,
         }
     }
     /// The object to which its problems belong; `None` where it never has any.

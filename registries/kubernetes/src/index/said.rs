@@ -1,26 +1,37 @@
-//! What was said, and how a new derivation differs from it.
+//! What was reported, and how a new derivation differs from it.
+//!
+//! Owned by the index. An output's facts are its own first, then what is offered to other clusters, which another
+//! scope holds. What was reported in doubt is reported again once there is none, even where it is the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tributary_model::{Basis, Code, Delta, Evidence, Fact, Item, Key, ObjectId, ObjectRef, Problem, Scope};
+use tributary_model::{
+    Basis, Code, Delta, Evidence, Fact, Key, ObjectId, ObjectRef, Problem, Scope, ServiceKey,
+};
 
 use super::Output;
 use crate::derive::{Derived, workload};
 use crate::input::{Feed, Kind, Name};
 use crate::options::Options;
+use crate::part::Part;
 use crate::shared::Shared;
 
 /// The facts and problems that the core was told.
 #[derive(Debug)]
 pub(super) struct Said {
-    scope: Scope,
+    options: Arc<Options>,
     /// Of every output but pods' workloads, which [`Shared`] has.
     facts: BTreeMap<Output, Box<[Fact]>>,
     /// Objects that cannot be read, in their last version.
     unreadable: BTreeMap<(Kind, Name), Arc<str>>,
     /// Objects that can be read and come to nothing.
     refused: BTreeMap<ObjectId, Problem>,
+    /// Outputs that may lack something.
+    doubted: BTreeSet<Output>,
+    /// How many waiting addresses were reported, and how many of which outputs were not.
+    waiting: usize,
+    unlisted: BTreeMap<Output, usize>,
     puts: Vec<Delta>,
     drops: Vec<Delta>,
     problems: Vec<Delta>,
@@ -28,12 +39,18 @@ pub(super) struct Said {
 }
 
 impl Said {
-    pub(super) const fn new(scope: Scope) -> Self {
+    /// How many waiting addresses one registry lists.
+    const MOST_WAITING: usize = 65_536;
+
+    pub(super) fn new(options: &Options) -> Self {
         Self {
-            scope,
+            options: Arc::new(options.clone()),
             facts: BTreeMap::new(),
             unreadable: BTreeMap::new(),
             refused: BTreeMap::new(),
+            doubted: BTreeSet::new(),
+            waiting: 0,
+            unlisted: BTreeMap::new(),
             puts: Vec::new(),
             drops: Vec::new(),
             problems: Vec::new(),
@@ -45,7 +62,7 @@ impl Said {
     pub(super) fn bad(&mut self, kind: Kind, name: &Name, why: Arc<str>) {
         let key = (kind, name.clone());
         if self.unreadable.get(&key) != Some(&why) {
-            self.problem(name.object(kind), Some(unreadable(&why)));
+            self.problem(kind, &name.object(kind), Some(&unreadable(&why)));
             self.unreadable.insert(key, why);
         }
     }
@@ -55,7 +72,7 @@ impl Said {
         if self.unreadable.remove(&key).is_some() {
             let object = name.object(kind);
             let refused = self.refused.get(&object).cloned();
-            self.problem(object, refused);
+            self.problem(kind, &object, refused.as_ref());
         }
     }
     /// The names of a feed's objects that cannot be read.
@@ -71,27 +88,38 @@ impl Said {
         shared: &mut Shared,
         output: Output,
         derived: Derived,
-        evidence: &Evidence,
+        (evidence, doubt): (&Evidence, Option<Arc<str>>),
     ) {
-        let Derived { facts, problem } = derived;
+        let Derived { facts, problem, .. } = derived;
         self.refuse(&output, problem);
         let old = self.recall(options, shared, &output);
+        let facts = self.bounded(&output, &old, facts);
+        let own = owner(old.first());
         for fact in &old {
             let item = fact.item();
             if !facts.iter().any(|new| new.item() == item) {
-                self.drops.push(Delta::Drop(self.key(item), evidence.clone()));
+                let scope = self.scope(&output, fact, own.as_ref()).clone();
+                self.drops.push(Delta::Drop(Key { scope, item }, evidence.clone()));
             }
         }
+        let is_settled = doubt.is_none() && self.doubted.remove(&output);
+        let basis = doubt.map_or(Basis::Authoritative, Basis::Doubted);
+        let own = owner(facts.first());
         let mut kept: Vec<Fact> = Vec::with_capacity(facts.len());
         for fact in facts {
             // an equal value is not said again, and the copy that the core holds is the one that is kept
-            match old.iter().find(|known| **known == fact) {
-                Some(known) => kept.push(known.clone()),
-                None => {
-                    self.puts.push(Delta::Put(self.scope.clone(), fact.clone(), Basis::Authoritative));
-                    kept.push(fact);
+            let known = old.iter().find(|known| **known == fact);
+            let fact = known.cloned().unwrap_or(fact);
+            let is_waiting = matches!(fact, Fact::Waiting(..));
+            if known.is_none() || (is_settled && !is_waiting) {
+                let scope = self.scope(&output, &fact, own.as_ref()).clone();
+                let basis = if is_waiting { Basis::Authoritative } else { basis.clone() };
+                if matches!(basis, Basis::Doubted(_)) {
+                    self.doubted.insert(output.clone());
                 }
+                self.puts.push(Delta::Put(scope, fact.clone(), basis));
             }
+            kept.push(fact);
         }
         self.keep(shared, output, kept);
     }
@@ -111,8 +139,36 @@ impl Said {
             (output, _) => drop(self.facts.insert(output, kept.into())),
         }
     }
-    fn key(&self, item: Item) -> Key {
-        Key { scope: self.scope.clone(), item }
+    /// The scope that holds a fact of an output: what is offered to other clusters has one of its own.
+    fn scope(&self, output: &Output, fact: &Fact, own: Option<&ServiceKey>) -> &Scope {
+        let own_part = output.listing().part;
+        let is_offered = own_part == Part::Cluster && service(fact).is_some_and(|key| Some(key) != own);
+        self.options.scope(if is_offered { Part::Exports } else { own_part })
+    }
+    /// The facts without waiting addresses beyond those that are listed.
+    fn bounded(&mut self, output: &Output, old: &[Fact], mut facts: Vec<Fact>) -> Vec<Fact> {
+        let was = waiting(old);
+        let is = waiting(&facts);
+        if was == 0 && is == 0 && self.unlisted.is_empty() {
+            return facts;
+        }
+        self.waiting -= was;
+        self.unlisted.remove(output);
+        if self.waiting + is > Self::MOST_WAITING {
+            facts.retain(|fact| !matches!(fact, Fact::Waiting(..)));
+            self.unlisted.insert(output.clone(), is);
+        } else {
+            self.waiting += is;
+        }
+        facts
+    }
+    /// How many waiting addresses are not listed, because there are too many.
+    pub(super) fn unlisted_waiting(&self) -> usize {
+        self.unlisted.values().sum()
+    }
+    /// Outputs that were reported in doubt.
+    pub(super) fn doubted(&self) -> impl Iterator<Item = &Output> {
+        self.doubted.iter()
     }
     fn refuse(&mut self, output: &Output, problem: Option<Problem>) {
         let Some(object) = output.object() else { return };
@@ -123,10 +179,28 @@ impl Said {
             Some(problem) => self.refused.insert(object.clone(), problem.clone()),
             None => self.refused.remove(&object),
         };
-        self.problem(object, problem);
+        self.problem_in(output.listing().part, &object, problem.as_ref());
+        if matches!(output, Output::Service(_) | Output::Group(_)) {
+            self.problem_in_exports(&object, problem.as_ref());
+        }
     }
-    fn problem(&mut self, object: ObjectId, problem: Option<Problem>) {
-        self.problems.push(Delta::Problem(self.scope.clone(), ObjectRef::new(object), problem));
+    /// A bad object is reported to every scope that may hold facts of it.
+    fn problem(&mut self, kind: Kind, object: &ObjectId, problem: Option<&Problem>) {
+        let part = Part::of(kind);
+        let is_reported = self.options.parts().any(|reported| reported == part);
+        self.problem_in(if is_reported { part } else { Part::Cluster }, object, problem);
+        if matches!(kind, Kind::Service | Kind::Slice) {
+            self.problem_in_exports(object, problem);
+        }
+    }
+    fn problem_in_exports(&mut self, object: &ObjectId, problem: Option<&Problem>) {
+        if self.options.mcs.host && self.options.parts().any(|part| part == Part::Exports) {
+            self.problem_in(Part::Exports, object, problem);
+        }
+    }
+    fn problem_in(&mut self, part: Part, object: &ObjectId, problem: Option<&Problem>) {
+        let scope = self.options.scope(part).clone();
+        self.problems.push(Delta::Problem(scope, ObjectRef::new(object.clone()), problem.cloned()));
     }
 
     /// What is to be said. Problems come first, so that a sweep spares what they are about; drops last, so
@@ -142,6 +216,28 @@ impl Said {
     pub(super) const fn count(&self) -> u64 {
         self.count
     }
+}
+
+/// The service of a declaration or of its endpoints.
+fn service(fact: &Fact) -> Option<&ServiceKey> {
+    match fact {
+        Fact::Service(key, _) => Some(&key.service),
+        Fact::Group(key, _) | Fact::Waiting(key, _) => Some(&key.service),
+        _ => None,
+    }
+}
+
+/// The service of an output's own fact, which comes first.
+fn owner(first: Option<&Fact>) -> Option<ServiceKey> {
+    first.and_then(service).cloned()
+}
+
+fn waiting(facts: &[Fact]) -> usize {
+    let count = |fact: &Fact| match fact {
+        Fact::Waiting(_, addresses) => addresses.len(),
+        _ => 0,
+    };
+    facts.iter().map(count).sum()
 }
 
 fn unreadable(why: &str) -> Problem {

@@ -1,211 +1,266 @@
-//! When a collection of facts is all there: the sync of collections from the sync of feeds.
+//! What is reported of each collection: from what is known of the feeds that it joins.
 //!
-//! A collection is synced once every feed of every kind that its derivations join has listed, or has been
-//! found absent or withheld. Until then nothing of it is said: an endpoint derived without its pods would be
-//! a shrunk one. Later lists do not unsync it, because the index keeps what it knew and says differences only.
+//! Owned by the index. A collection begins once every feed that its derivations join has listed, is absent or is
+//! withheld; before that an endpoint without its pods would be a shrunk one. Later lists change nothing in that: the
+//! index keeps what it knew and reports differences. A collection whose own objects cannot be read is withheld: its
+//! facts stay as they were, and the others are confirmed beside it. While the whole is unknown
+//! ([`Sync::hold_back`]) every collection is withheld and nothing is reported.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use tributary_model::{Collection, CollectionKind, Completeness, Delta, Scope};
+use tributary_model::{Collection, Completeness, Delta, Withheld};
 
-use crate::input::{Feed, Kind};
+use super::Output;
+use crate::input::{Feed, Kind, Name};
 use crate::options::Options;
+use crate::part::Listing;
 use crate::touch::Marks;
 
-/// The collections of this registry.
-pub const COLLECTIONS: [CollectionKind; 5] = [
-    CollectionKind::Services,
-    CollectionKind::Groups,
-    CollectionKind::Workloads,
-    CollectionKind::Gateways,
-    CollectionKind::Settings,
-];
+/// What is known of a feed.
+#[derive(Debug, Default)]
+struct FeedState {
+    /// It has listed in this run.
+    listed: bool,
+    /// Its objects are known, from this run or from an earlier one.
+    known: bool,
+    /// Why it cannot be read now.
+    withheld: Option<Withheld>,
+}
 
-/// The kinds that a collection's derivations join.
-#[must_use]
-pub const fn joined(collection: CollectionKind) -> &'static [Kind] {
-    match collection {
-        CollectionKind::Services => {
-            &[Kind::Namespace, Kind::Service, Kind::Export, Kind::Import, Kind::MeshConfig]
-        }
-        CollectionKind::Groups => &[
-            Kind::Namespace,
-            Kind::Service,
-            Kind::Slice,
-            Kind::Pod,
-            Kind::Node,
-            Kind::Export,
-            Kind::Import,
-            Kind::MeshConfig,
-        ],
-        CollectionKind::Workloads => &[Kind::Namespace, Kind::Pod, Kind::Node, Kind::MeshConfig],
-        CollectionKind::Gateways => {
-            &[Kind::Namespace, Kind::Service, Kind::Node, Kind::Gateway, Kind::MeshConfig]
-        }
-        CollectionKind::Settings => &[Kind::Namespace, Kind::MeshConfig],
+impl FeedState {
+    /// Whether nothing waits for it.
+    const fn is_settled(&self) -> bool {
+        self.listed || self.withheld.is_some()
     }
 }
 
-/// The optional kinds that are not only joined by a collection's facts, but become facts of it.
-const fn made_of(collection: CollectionKind) -> &'static [Kind] {
-    match collection {
-        CollectionKind::Services | CollectionKind::Groups => &[Kind::Import],
-        CollectionKind::Gateways => &[Kind::Gateway],
-        CollectionKind::Settings => &[Kind::MeshConfig],
-        CollectionKind::Workloads => &[],
-    }
+/// What was last reported of a collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Reported {
+    Complete,
+    Withheld(Withheld),
+}
+
+/// One collection.
+#[derive(Debug)]
+struct State {
+    listing: Listing,
+    collection: Collection,
+    joined: BTreeSet<Feed>,
+    made_of: BTreeSet<Feed>,
+    begun: bool,
+    reported: Option<Reported>,
+    /// Feeds that were confirmed since the collection was.
+    confirmed: BTreeSet<Feed>,
 }
 
 /// What is known of the feeds, and what follows for the collections.
 #[derive(Debug)]
 pub(super) struct Sync {
-    scope: Scope,
-    feeds: BTreeSet<Feed>,
-    listed: BTreeSet<Feed>,
-    confirmed: BTreeSet<Feed>,
-    /// Optional feeds that cannot be read now.
-    withheld: BTreeSet<Feed>,
-    synced: BTreeMap<CollectionKind, Completeness>,
+    feeds: BTreeMap<Feed, FeedState>,
+    states: Vec<State>,
     started: bool,
-    /// Collections that are being said.
-    begun: BTreeSet<CollectionKind>,
+    /// Whether any feed cannot be read now.
+    is_short: bool,
+    /// Why nothing may be reported at all.
+    held_back: Option<Withheld>,
 }
 
 impl Sync {
     pub(super) fn new(options: &Options) -> Self {
-        Self {
-            scope: options.scope.clone(),
-            feeds: options.feeds().into_iter().collect(),
-            listed: BTreeSet::new(),
+        let feeds: BTreeMap<Feed, FeedState> =
+            options.feeds().into_iter().map(|feed| (feed, FeedState::default())).collect();
+        // where discovery does not ask for exports, all Services are offered
+        let counts = |kind: &Kind| *kind != Kind::Export || options.mcs.discovery;
+        let of = |kinds: &[Kind]| -> BTreeSet<Feed> {
+            feeds.keys().filter(|feed| counts(&feed.kind) && kinds.contains(&feed.kind)).cloned().collect()
+        };
+        let states = options.listings().map(|listing| State {
+            collection: options.collection(listing),
+            joined: of(listing.joined()),
+            made_of: of(listing.made_of()),
+            listing,
+            begun: false,
+            reported: None,
             confirmed: BTreeSet::new(),
-            withheld: BTreeSet::new(),
-            synced: BTreeMap::new(),
-            started: false,
-            begun: BTreeSet::new(),
-        }
+        });
+        Self { states: states.collect(), feeds, started: false, is_short: false, held_back: None }
     }
-    fn collection(&self, kind: CollectionKind) -> Collection {
-        Collection { scope: self.scope.clone(), kind }
-    }
+
     /// A feed has listed.
     pub(super) fn listed(&mut self, feed: &Feed) {
-        self.withheld.remove(feed);
-        self.listed.insert(feed.clone());
-        self.confirmed.insert(feed.clone());
+        let state = self.feeds.entry(feed.clone()).or_default();
+        (state.listed, state.known, state.withheld) = (true, true, None);
+        self.resettle();
+        self.confirmed(feed);
     }
-    /// A feed need not be waited for, and says nothing of what is gone.
-    pub(super) fn withheld(&mut self, feed: &Feed) {
-        self.withheld.insert(feed.clone());
-        self.listed.insert(feed.clone());
+    /// A feed cannot be read now.
+    pub(super) fn withheld(&mut self, feed: &Feed, why: Withheld) {
+        self.feeds.entry(feed.clone()).or_default().withheld = Some(why);
+        self.is_short = true;
+    }
+    /// A feed can be read again, and nothing of it was missed.
+    pub(super) fn resumed(&mut self, feed: &Feed) {
+        self.feeds.entry(feed.clone()).or_default().withheld = None;
+        self.resettle();
+        self.confirmed(feed);
+    }
+    fn resettle(&mut self) {
+        self.is_short = self.feeds.values().any(|state| state.withheld.is_some());
+    }
+    /// The objects of a feed are known from an earlier run.
+    pub(super) fn recalled(&mut self, feed: &Feed) {
+        self.feeds.entry(feed.clone()).or_default().known = true;
     }
     /// A feed is followed up to now.
     pub(super) fn confirmed(&mut self, feed: &Feed) {
-        self.confirmed.insert(feed.clone());
-    }
-    /// Whether all that a collection joins is known, so that it may be said.
-    pub(super) fn is_ready(&self, kind: CollectionKind) -> bool {
-        self.all_in(kind, &self.listed)
-    }
-    fn all_in(&self, kind: CollectionKind, known: &BTreeSet<Feed>) -> bool {
-        self.feeds.iter().filter(|feed| joined(kind).contains(&feed.kind)).all(|feed| known.contains(feed))
-    }
-    /// A collection whose facts are made of objects that cannot be read is not all there: what an earlier run
-    /// said of them stays.
-    fn completeness(&self, kind: CollectionKind) -> Completeness {
-        let lacks = self.withheld.iter().any(|feed| made_of(kind).contains(&feed.kind));
-        if lacks { Completeness::Partial } else { Completeness::Complete }
-    }
-    /// The collections that are ready since this was last asked.
-    pub(super) fn begun(&mut self) -> Vec<CollectionKind> {
-        let new = |kind: &CollectionKind| !self.begun.contains(kind) && self.is_ready(*kind);
-        let new: Vec<CollectionKind> = COLLECTIONS.into_iter().filter(new).collect();
-        self.begun.extend(&new);
-        new
-    }
-    /// Whether anything is being said: before that nothing need be marked.
-    pub(super) fn has_begun(&self) -> bool {
-        !self.begun.is_empty()
-    }
-    /// Forgets marks of what is not being said yet: all of it is derived once it is.
-    pub(super) fn forget(&self, marks: &mut Marks) {
-        if self.begun.len() < COLLECTIONS.len() {
-            marks.retain(|output, _| self.begun.contains(&output.collection()));
+        for state in self.states.iter_mut().filter(|state| state.joined.contains(feed)) {
+            state.confirmed.insert(feed.clone());
         }
     }
-    /// The run's first words: what is required, and that nothing of it has been kept from another run.
+
+    /// Whether every feed of a kind has listed in this run.
+    pub(super) fn has_listed(&self, kind: Kind) -> bool {
+        self.feeds.iter().filter(|(feed, _)| feed.kind == kind).all(|(_, state)| state.listed)
+    }
+    /// Whether a feed's objects are known.
+    pub(super) fn is_known(&self, feed: &Feed) -> bool {
+        self.feeds.get(feed).is_some_and(|state| state.known)
+    }
+    /// Why a feed of a kind can be read neither now nor from what is known.
+    pub(super) fn unknown(&self, kind: Kind) -> Option<&Withheld> {
+        let feeds = self.feeds.iter().filter(|(feed, state)| feed.kind == kind && !state.known);
+        feeds.filter_map(|(_, state)| state.withheld.as_ref()).next()
+    }
+    /// Whether a feed of any of these kinds cannot be read now.
+    pub(super) fn lacks(&self, kinds: &[Kind]) -> bool {
+        self.feeds.iter().any(|(feed, state)| kinds.contains(&feed.kind) && state.withheld.is_some())
+    }
+    /// Reports nothing but this, or (with `None`) everything again.
+    pub(super) fn hold_back(&mut self, why: Option<Withheld>) {
+        self.held_back = why;
+    }
+    /// Why nothing is reported.
+    pub(super) const fn held_back(&self) -> Option<&Withheld> {
+        self.held_back.as_ref()
+    }
+
+    /// Why what an output comes to may lack something. Slices, pods and exports decide which addresses exist and who
+    /// reaches them; `lacks` is the object that the derivation missed.
+    pub(super) fn doubt(&self, output: &Output, lacks: Option<&(Kind, Name)>) -> Option<Arc<str>> {
+        if !self.is_short {
+            return None;
+        }
+        let why = |kind: Kind, name: &Name| {
+            let feeds = self.feeds.iter().filter(|(feed, _)| feed.kind == kind && feed.covers(name));
+            feeds.filter_map(|(_, state)| Some((state.known, state.withheld.as_ref()?))).next()
+        };
+        let missed = || lacks.and_then(|(kind, name)| why(*kind, name));
+        let found = match output {
+            Output::Group(name) => why(Kind::Slice, name).or_else(missed),
+            // which Services list it
+            Output::Workload(name) => why(Kind::Slice, name).filter(|(known, _)| !known),
+            _ => missed(),
+        };
+        found.map(|(_, withheld)| Arc::clone(&withheld.why))
+    }
+
+    fn is_settled(&self, state: &State) -> bool {
+        state.joined.iter().all(|feed| self.feeds.get(feed).is_some_and(FeedState::is_settled))
+    }
+    /// Whether all that a listing joins is settled, so that it may be reported.
+    pub(super) fn is_ready(&self, listing: Listing) -> bool {
+        let state = self.states.iter().find(|state| state.listing == listing);
+        self.held_back.is_none() && state.is_some_and(|state| state.begun || self.is_settled(state))
+    }
+    /// The listings that are ready since this was last asked.
+    pub(super) fn begun(&mut self) -> Vec<Listing> {
+        if self.held_back.is_some() {
+            return Vec::new();
+        }
+        let ready: Vec<bool> =
+            self.states.iter().map(|state| !state.begun && self.is_settled(state)).collect();
+        let new = self.states.iter_mut().zip(ready).filter(|(_, is_ready)| *is_ready);
+        new.map(|(state, _)| {
+            state.begun = true;
+            state.listing
+        })
+        .collect()
+    }
+    fn is_begun(&self, listing: Listing) -> bool {
+        self.states.iter().any(|state| state.listing == listing && state.begun)
+    }
+    /// Whether anything is being reported: before that nothing need be marked.
+    pub(super) fn has_begun(&self) -> bool {
+        self.states.iter().any(|state| state.begun)
+    }
+    /// Forgets marks of what is not being reported yet: all of it is derived once it is.
+    pub(super) fn forget(&self, marks: &mut Marks) {
+        if !self.states.iter().all(|state| state.begun) {
+            marks.retain(|output, _| self.is_begun(output.listing()));
+        }
+    }
+
+    /// The run's first updates: what it follows, and that nothing of it has been kept from another run.
     pub(super) fn begin(&mut self) -> Vec<Delta> {
         if std::mem::replace(&mut self.started, true) {
             return Vec::new();
         }
-        let all = || COLLECTIONS.iter().map(|kind| self.collection(*kind));
+        let all = || self.states.iter().map(|state| state.collection.clone());
         std::iter::once(Delta::Follows { required: all().collect(), optional: Vec::new() })
             .chain(all().map(Delta::Restart))
             .collect()
     }
-    /// Collections that have become synced, and those whose every feed has been confirmed since last asked.
+
+    /// What a collection is to be reported as; `None` while it is not known.
+    fn result(&self, state: &State) -> Option<Reported> {
+        if let Some(why) = &self.held_back {
+            return Some(Reported::Withheld(why.clone()));
+        }
+        let own = state.made_of.iter().filter_map(|feed| self.feeds.get(feed));
+        if let Some(why) = own.filter_map(|feed| feed.withheld.as_ref()).next() {
+            return Some(Reported::Withheld(why.clone()));
+        }
+        state.begun.then_some(Reported::Complete)
+    }
+    /// Collections of which something else is known, and those whose every feed has been confirmed.
     pub(super) fn end(&mut self) -> Vec<Delta> {
-        let mut out = Vec::new();
-        for kind in COLLECTIONS {
-            let how = self.completeness(kind);
-            let before = self.synced.get(&kind).copied();
-            let news =
-                before.is_none() || before == Some(Completeness::Partial) && how == Completeness::Complete;
-            if news && self.is_ready(kind) {
-                self.synced.insert(kind, how);
-                out.push(Delta::Synced(self.collection(kind), how));
+        let results: Vec<Option<Reported>> = self.states.iter().map(|state| self.result(state)).collect();
+        let withheld: BTreeSet<&Feed> =
+            self.feeds.iter().filter(|(_, state)| state.withheld.is_some()).map(|(feed, _)| feed).collect();
+        let (mut ends, mut progress) = (Vec::new(), Vec::new());
+        for (state, result) in self.states.iter_mut().zip(results) {
+            let news = result.is_some() && result != state.reported;
+            match result.as_ref().filter(|_| news) {
+                Some(Reported::Complete) => {
+                    ends.push(Delta::Synced(state.collection.clone(), Completeness::Complete));
+                }
+                Some(Reported::Withheld(why)) => {
+                    ends.push(Delta::Withheld(state.collection.clone(), why.clone()));
+                }
+                None => {}
+            }
+            state.reported = result.or(state.reported.take());
+            let quiet = |feed: &Feed| state.confirmed.contains(feed) || withheld.contains(feed);
+            let is_complete = state.reported == Some(Reported::Complete);
+            if is_complete && !state.confirmed.is_empty() && state.joined.iter().all(quiet) {
+                state.confirmed.clear();
+                progress.push(Delta::Progress(state.collection.clone()));
             }
         }
-        let quiet = |feed: &Feed| self.confirmed.contains(feed) || self.withheld.contains(feed);
-        if !self.confirmed.is_empty() && self.feeds.iter().all(quiet) {
-            self.confirmed.clear();
-            out.extend(COLLECTIONS.iter().map(|kind| Delta::Progress(self.collection(*kind))));
-        }
-        out
+        ends.extend(progress);
+        ends
+    }
+    /// The complete collections of which every feed that can be read is followed, as this tells of each.
+    pub(super) fn followed(&self, follows: impl Fn(&Feed) -> bool) -> impl Iterator<Item = &Collection> {
+        let is_fine = move |feed: &Feed| {
+            self.feeds.get(feed).is_some_and(|state| state.withheld.is_some()) || follows(feed)
+        };
+        let complete = self.states.iter().filter(|state| state.reported == Some(Reported::Complete));
+        complete.filter(move |state| state.joined.iter().all(&is_fine)).map(|state| &state.collection)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mk::mk_options;
-
-    fn synced(sync: &mut Sync, of: CollectionKind) -> Vec<Completeness> {
-        let said = |delta: Delta| match delta {
-            Delta::Synced(collection, how) if collection.kind == of => Some(how),
-            _ => None,
-        };
-        sync.end().into_iter().filter_map(said).collect()
-    }
-
-    #[test]
-    fn what_cannot_be_read_sweeps_nothing_until_it_can() {
-        let options = mk_options();
-        let mut sync = Sync::new(&options);
-        for feed in options.feeds().iter().filter(|feed| feed.kind != Kind::Gateway) {
-            sync.listed(feed);
-        }
-        assert!(synced(&mut sync, CollectionKind::Gateways).is_empty(), "waited for");
-        sync.withheld(&Feed::all(Kind::Gateway));
-        assert_eq!(synced(&mut sync, CollectionKind::Gateways), [Completeness::Partial]);
-        assert!(synced(&mut sync, CollectionKind::Gateways).is_empty(), "said once");
-        sync.listed(&Feed::all(Kind::Gateway));
-        assert_eq!(synced(&mut sync, CollectionKind::Gateways), [Completeness::Complete]);
-    }
-
-    #[test]
-    fn a_kind_that_cannot_be_read_does_not_keep_the_others_from_being_confirmed() {
-        let options = mk_options();
-        let mut sync = Sync::new(&options);
-        let is_progress = |delta: &Delta| matches!(delta, Delta::Progress(_));
-        for feed in options.feeds() {
-            sync.listed(&feed);
-        }
-        sync.withheld(&Feed::all(Kind::Gateway));
-        sync.end();
-        for feed in options.feeds().iter().filter(|feed| feed.kind != Kind::Gateway) {
-            assert!(!sync.end().iter().any(is_progress), "{feed:?} is not confirmed yet");
-            sync.confirmed(feed);
-        }
-        assert_eq!(sync.end().iter().filter(|delta| is_progress(delta)).count(), COLLECTIONS.len());
-    }
-}
+mod tests;

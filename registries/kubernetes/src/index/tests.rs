@@ -14,9 +14,14 @@ pub(crate) fn words(deltas: &[Delta]) -> Vec<String> {
         Item::Workload(key) => format!("Workload {}", key.name),
         other => format!("{other:?}"),
     };
+    let of = |collection: &Collection| match collection.scope.as_str() {
+        "cluster" => format!("{:?}", collection.kind),
+        scope => format!("{scope} {:?}", collection.kind),
+    };
     let word = |delta: &Delta| match delta {
-        Delta::Put(scope, fact, _) => {
-            format!("put {}", object(&Key { scope: scope.clone(), item: fact.item() }))
+        Delta::Put(scope, fact, basis) => {
+            let doubted = if *basis == Basis::Authoritative { "" } else { " in doubt" };
+            format!("put {}{doubted}", object(&Key { scope: scope.clone(), item: fact.item() }))
         }
         Delta::Drop(key, evidence) => {
             let why = match evidence {
@@ -30,13 +35,14 @@ pub(crate) fn words(deltas: &[Delta]) -> Vec<String> {
             Some(problem) => format!("problem {object}: {} {}", problem.code, problem.message),
             None => format!("good {object}"),
         },
-        Delta::Synced(collection, _) => format!("synced {:?}", collection.kind),
-        Delta::Restart(collection) => format!("restart {:?}", collection.kind),
-        Delta::Progress(collection) => format!("progress {:?}", collection.kind),
+        Delta::Synced(collection, _) => format!("synced {}", of(collection)),
+        Delta::Restart(collection) => format!("restart {}", of(collection)),
+        Delta::Progress(collection) => format!("progress {}", of(collection)),
         Delta::Follows { required: list, .. } => format!("required {}", list.len()),
         Delta::Status(..) => "status".to_owned(),
-        Delta::Withheld(collection, _) => format!("withheld {:?}", collection.kind),
-        Delta::End(..) | Delta::Identity(_) => format!("{delta:?}"),
+        Delta::Withheld(collection, _) => format!("withheld {}", of(collection)),
+        Delta::Identity(identity) => format!("identity {identity}"),
+        Delta::End(..) => format!("{delta:?}"),
         Delta::LeftOut(_, list) => format!("left out {}", list.len()),
     };
     deltas.iter().map(word).collect()
@@ -50,7 +56,7 @@ fn said(index: &mut Index) -> Vec<String> {
 #[test]
 fn a_service_is_said_once_all_that_it_joins_has_listed() {
     let mut index = Index::new(mk_options());
-    assert_eq!(said(&mut index)[0], "required 5");
+    assert_eq!(said(&mut index)[0], "required 7");
     index.apply(Input::Put(mk_service("pay", json!({}))));
     index.apply(Input::Listed(Feed::all(Kind::Service)));
     assert!(said(&mut index).is_empty(), "its namespace may yet say something");
@@ -60,7 +66,13 @@ fn a_service_is_said_once_all_that_it_joins_has_listed() {
     }
     assert_eq!(
         said(&mut index),
-        ["put Service shop/pay", "put Settings", "synced Services", "synced Settings"]
+        [
+            "put Service shop/pay",
+            "put Settings",
+            "synced Services",
+            "synced configmaps Settings",
+            "synced configmaps Gateways"
+        ]
     );
     assert!(said(&mut index).is_empty());
 }
@@ -68,6 +80,8 @@ fn a_service_is_said_once_all_that_it_joins_has_listed() {
 mod around;
 mod naive;
 mod properties;
+mod unread;
+mod waiting;
 
 fn mk_pay(endpoints: serde_json::Value) -> Object {
     mk_slice("pay-1", "pay", endpoints, json!({}))
@@ -200,10 +214,12 @@ fn what_a_complete_list_does_not_hold_is_gone_and_what_an_interrupted_one_lacks_
     index.apply(Input::Seen(Kind::Service, shop("cart")));
     index.apply(Input::Listed(services()));
     assert_eq!(said(&mut index), ["drop Service shop/pay: AbsentFromList"]);
-    index.apply(Input::Withheld(services()));
-    assert!(said(&mut index).is_empty(), "a kind that cannot be read is not gone");
+    index.apply(Input::Withheld(services(), Withheld::forbidden("403")));
+    let withheld = ["withheld Services", "withheld Gateways"];
+    assert_eq!(said(&mut index), withheld, "a kind that cannot be read is not gone");
     index.apply(Input::Absent(services()));
-    assert_eq!(said(&mut index), ["drop Service shop/cart: AbsentFromList"]);
+    let back = ["drop Service shop/cart: AbsentFromList", "synced Services", "synced Gateways"];
+    assert_eq!(said(&mut index), back);
 }
 
 #[test]
@@ -317,9 +333,10 @@ fn confirmation_of_every_feed_confirms_the_collections_once() {
     let mut feeds = index.inputs().options.feeds();
     let last = feeds.pop().unwrap();
     feeds.into_iter().for_each(|feed| index.apply(Input::Confirmed(feed)));
-    assert!(index.flush().is_empty(), "one is still to be heard of");
+    assert_eq!(index.flush().len(), 5, "groups and workloads still wait for the slices");
     index.apply(Input::Confirmed(last));
-    assert_eq!(index.flush().len(), 5);
+    let last = ["progress Groups", "progress Workloads"];
+    assert_eq!(words(&index.flush()), last);
     assert!(index.flush().is_empty());
 }
 
@@ -343,5 +360,5 @@ fn a_large_first_list_is_said_in_parts_and_is_synced_with_the_last() {
         .filter(|delta| matches!(delta, Delta::Put(_, Fact::Service(..), _)))
         .count();
     assert_eq!(puts, Index::PART + 9, "what went meanwhile was never said");
-    assert_eq!(rest.iter().filter(|delta| matches!(delta, Delta::Synced(..))).count(), 5);
+    assert_eq!(rest.iter().filter(|delta| matches!(delta, Delta::Synced(..))).count(), 7);
 }

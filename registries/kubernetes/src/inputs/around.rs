@@ -26,6 +26,8 @@ pub(super) struct Around {
     mesh_name: Name,
     pub(super) networks: Networks,
     trust_domain: Arc<str>,
+    /// The mesh configuration as an earlier run knew it, whose good parts stand in for those that are not valid now.
+    last_mesh: Option<Arc<MeshConfig>>,
     changes: u64,
 }
 
@@ -35,6 +37,7 @@ impl Around {
             mesh_name: Name::new(options.system_namespace.as_str(), options.mesh_config()),
             networks: Networks::default(),
             trust_domain: "".into(),
+            last_mesh: None,
             changes: 0,
         }
     }
@@ -79,13 +82,12 @@ impl Inputs {
         let of_namespaces =
             || self.namespaces.values().filter_map(|ns| Some((Namespace::new(&ns.meta.name.name).ok()?, ns)));
         Surroundings {
-            identity: None,
-            withheld: None,
             selected: self.selected_namespaces(),
             traffic: of_namespaces().filter_map(|(name, ns)| Some((name, ns.traffic?))).collect(),
             network: self.networks().own().map(|said| said.network.clone()),
             networks: self.ranges(),
             trust_domain: Some(Arc::clone(&self.around.trust_domain)),
+            ..Surroundings::default()
         }
     }
     fn selected_namespaces(&self) -> Option<BTreeSet<Namespace>> {
@@ -108,10 +110,19 @@ impl Inputs {
         own.iter().cloned().chain(left.filter(|(_, ranges)| !ranges.is_empty())).collect()
     }
 
+    /// What an earlier run knew of the mesh configuration.
+    pub fn remember_mesh(&mut self, last: Arc<MeshConfig>) {
+        self.around.last_mesh = Some(last);
+    }
+    /// The mesh configuration has been read.
+    pub(crate) fn forget_mesh(&mut self) {
+        self.around.last_mesh = None;
+    }
     /// What is not valid of a mesh configuration keeps its last good value.
     pub(super) fn with_last_good(&self, object: Object) -> Object {
         let Object::MeshConfig(mut config) = object else { return object };
-        if let Some(last) = self.mesh_configs.get(&config.meta.name)
+        let last = self.mesh_configs.get(&config.meta.name).or(self.around.last_mesh.as_ref());
+        if let Some(last) = last.filter(|last| last.meta.name == config.meta.name)
             && !config.mesh.faults.is_empty()
         {
             Arc::make_mut(&mut config).mesh.inherit(&last.mesh);

@@ -58,7 +58,7 @@ impl Links {
             turn(&mut self.of_service, (service, slice.meta.name.clone()), on);
         }
         for entry in &slice.entries {
-            if let Some(pod) = &entry.pod {
+            if let Some((namespace, pod)) = entry.pod_parts(namespace) {
                 turn(&mut self.of_pod, (hash_name(namespace, pod), id), on);
                 continue;
             }

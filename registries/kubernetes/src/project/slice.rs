@@ -40,8 +40,29 @@ pub struct Entry {
     pub state: State,
     /// Where the slice says that it runs.
     pub spot: Option<Arc<Spot>>,
-    /// The pod that it names, of the slice's namespace.
+    /// The pod that it names; `namespace/name` where that is not of the slice's namespace.
     pub pod: Option<Atom>,
+}
+
+impl Entry {
+    /// Namespace and name of the pod that it names, in a slice of this namespace.
+    #[must_use]
+    pub fn pod_parts<'a>(&'a self, namespace: &'a str) -> Option<(&'a str, &'a str)> {
+        let pod: &str = self.pod.as_deref()?;
+        Some(pod.split_once('/').unwrap_or((namespace, pod)))
+    }
+    /// The pod that it names, in a slice of this namespace.
+    #[must_use]
+    pub fn pod_name(&self, namespace: &Arc<str>) -> Option<Name> {
+        let (of, name) = self.pod_parts(namespace)?;
+        let namespace = if *of == **namespace { Arc::clone(namespace) } else { of.into() };
+        Some(Name { namespace, name: name.into() })
+    }
+    /// Whether it names this pod, in a slice of this namespace.
+    #[must_use]
+    pub fn is_of(&self, namespace: &str, pod: &Name) -> bool {
+        self.pod_parts(namespace) == Some((&pod.namespace, &pod.name))
+    }
 }
 
 /// A text behind one pointer, because every entry may have one.
@@ -120,6 +141,8 @@ struct RawTarget<'a> {
     #[serde(borrow, default)]
     kind: Option<Text<'a>>,
     #[serde(borrow, default)]
+    namespace: Option<Text<'a>>,
+    #[serde(borrow, default)]
     name: Option<Text<'a>>,
 }
 
@@ -131,7 +154,7 @@ impl Slice {
         let names = raw.address_type.as_deref() == Some("FQDN");
         let endpoints = raw.endpoints.unwrap_or_default();
         super::bounded("endpoints", &endpoints, MOST_ENTRIES)?;
-        let entries = if names { Vec::new() } else { entries(&endpoints)? };
+        let entries = if names { Vec::new() } else { entries(&endpoints, &meta.name.namespace)? };
         let imported = meta.labels.get(MCS_SERVICE_NAME).is_some();
         let service = meta.labels.get(SERVICE_NAME).filter(|name| !imported && !name.is_empty());
         Ok(Self {
@@ -159,14 +182,14 @@ impl Slice {
     }
 }
 
-fn entries(endpoints: &[RawEndpoint<'_>]) -> Result<Vec<Entry>, String> {
+fn entries(endpoints: &[RawEndpoint<'_>], namespace: &str) -> Result<Vec<Entry>, String> {
     let mut entries: Vec<Entry> = Vec::with_capacity(endpoints.len());
     for endpoint in endpoints {
         let first = Entry {
             ip: [0, 0, 0, 0].into(),
             state: state(endpoint),
             spot: spot(endpoint),
-            pod: pod(endpoint),
+            pod: pod(endpoint, namespace),
         };
         for text in endpoint.addresses.as_deref().unwrap_or_default() {
             let ip = text
@@ -199,10 +222,16 @@ fn spot(endpoint: &RawEndpoint<'_>) -> Option<Arc<Spot>> {
     (spot != Spot::default()).then(|| Arc::new(spot))
 }
 
-fn pod(endpoint: &RawEndpoint<'_>) -> Option<Atom> {
-    let target = endpoint.target_ref.as_ref()?;
-    let name = target.name.as_deref().filter(|name| !name.is_empty())?;
-    (target.kind.as_deref() == Some("Pod")).then(|| Arc::new(name.into()))
+/// A pod is in the namespace that its reference names, which in slices that people write may be another one.
+fn pod(endpoint: &RawEndpoint<'_>, own: &str) -> Option<Atom> {
+    let target = endpoint.target_ref.as_ref().filter(|target| target.kind.as_deref() == Some("Pod"))?;
+    let name = target.name.as_deref().filter(|name| !name.is_empty() && !name.contains('/'))?;
+    let namespace =
+        target.namespace.as_deref().filter(|namespace| !namespace.is_empty() && *namespace != own);
+    Some(Arc::new(match namespace {
+        Some(namespace) => format!("{namespace}/{name}").into(),
+        None => name.into(),
+    }))
 }
 
 /// A port without a number leads nowhere in particular and is left out.

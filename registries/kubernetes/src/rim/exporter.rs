@@ -19,6 +19,7 @@ use crate::export::{Suspects, due};
 use crate::input::{Input, Kind, Name};
 use crate::inputs::Inputs;
 use crate::options::Options;
+use crate::part::Part;
 use crate::plan::resource;
 
 /// One by one, since nobody waits for an export; what is refused to one is most often refused to all.
@@ -56,9 +57,9 @@ impl Exporter {
         let (kind, name) = match input {
             Input::Put(object) => (object.kind(), Some(object.name())),
             Input::Gone(kind, name) => (*kind, Some(name)),
-            Input::Listed(feed) | Input::Absent(feed) | Input::Withheld(feed) => {
+            Input::Listed(feed) | Input::Absent(feed) | Input::Withheld(feed, _) | Input::Resumed(feed) => {
                 if feed.kind == Kind::Export {
-                    self.served = matches!(input, Input::Listed(_));
+                    self.served = matches!(input, Input::Listed(_) | Input::Resumed(_));
                 }
                 (feed.kind, None)
             }
@@ -90,7 +91,7 @@ impl Exporter {
             }
             // what was refused is a suspect
             Turn::Again => {}
-            Turn::Done(name, outcome) => self.done(&inputs.options.scope, name, outcome),
+            Turn::Done(name, outcome) => self.done(inputs.options.scope(Part::Cluster), name, outcome),
             Turn::Resigned => self.suspects = Suspects::All,
         }
     }
@@ -100,7 +101,7 @@ impl Exporter {
         let open = |name: &Name| inputs.services.contains_key(name) && !inputs.exports.contains_key(name);
         for (name, _) in self.told.extract_if(.., |name, _| !open(name)) {
             self.news.push(Delta::Problem(
-                inputs.options.scope.clone(),
+                inputs.options.scope(Part::Cluster).clone(),
                 ObjectRef::new(name.object(Kind::Export)),
                 None,
             ));

@@ -21,6 +21,8 @@ pub(crate) enum Word {
 #[async_trait]
 pub(crate) trait Source: Send {
     fn feed(&self) -> &Feed;
+    /// Facts that the kind decides over are held from earlier runs.
+    fn hold(&mut self);
     async fn next(&mut self) -> Vec<Word>;
 }
 
@@ -89,6 +91,9 @@ struct Typed<P> {
 impl<P: Projection + Into<Object>> Source for Typed<P> {
     fn feed(&self) -> &Feed {
         &self.feed
+    }
+    fn hold(&mut self) {
+        self.watch.hold();
     }
     async fn next(&mut self) -> Vec<Word> {
         let events = self.watch.next().await;

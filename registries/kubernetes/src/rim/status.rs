@@ -3,7 +3,7 @@
 //! An optional kind that is refused or fails degrades alone: it shows as a part, and in the reason of a source
 //! that is otherwise live.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -11,6 +11,7 @@ use tributary_model::{SourcePart, SourceState, SourceStatus};
 
 use super::feed::Feeds;
 use crate::input::{Feed, Kind};
+use crate::part::{Listing, Part};
 
 /// What a feed said of itself, and when.
 struct Said {
@@ -37,6 +38,8 @@ pub(super) struct Standing {
     server: Arc<str>,
     credential: Arc<str>,
     healed: u64,
+    /// Whether anything was said since it was last asked.
+    changed: bool,
 }
 
 impl Standing {
@@ -50,15 +53,52 @@ impl Standing {
             server: feeds.server.as_str().into(),
             credential: feeds.credential.as_str().into(),
             healed: 0,
+            changed: true,
         }
     }
     /// A feed said how it is doing.
     pub(super) fn say(&mut self, feed: &Feed, part: SourcePart) {
         self.parts.insert(feed.clone(), Said { part, at: Instant::now() });
+        self.changed = true;
     }
     /// An audit found lost events.
     pub(super) const fn healed(&mut self, lost: u64) {
+        self.changed = true;
         self.healed = self.healed.saturating_add(lost);
+    }
+    /// Whether anything was said since this was last asked.
+    pub(super) const fn take_changed(&mut self) -> bool {
+        std::mem::replace(&mut self.changed, false)
+    }
+    /// The feeds.
+    pub(super) fn feeds(&self) -> impl Iterator<Item = &Feed> {
+        self.parts.keys()
+    }
+    /// Whether a feed is followed.
+    pub(super) fn is_live(&self, feed: &Feed) -> bool {
+        self.parts.get(feed).is_some_and(|said| said.part.state == SourceState::Live)
+    }
+    /// Whether any other feed is followed.
+    pub(super) fn is_any_live_but(&self, feed: &Feed) -> bool {
+        self.parts.keys().any(|other| other != feed && self.is_live(other))
+    }
+    /// How a part is doing, beside the whole. The cluster shows every kind. An optional kind has the state of the
+    /// required kinds: that it cannot be read itself shows in its collections, and in the parts of the cluster.
+    pub(super) fn of_part(&self, part: Part, whole: &SourceStatus) -> SourceStatus {
+        part.kind().map_or_else(|| whole.clone(), |kind| self.beside(kind))
+    }
+    fn beside(&self, kind: Kind) -> SourceStatus {
+        let joined = Listing::ALL.into_iter().filter(|listing| listing.part.kind() == Some(kind));
+        let joined: BTreeSet<Kind> = joined.flat_map(|listing| listing.joined().iter().copied()).collect();
+        let is_required = |kind: &Kind| !self.optional.get(kind).copied().unwrap_or_default();
+        let required =
+            self.parts.iter().filter(|(feed, _)| joined.contains(&feed.kind) && is_required(&feed.kind));
+        // a kind that is refused alone is withheld, which its own collections say
+        let counted = required.filter(|(_, said)| said.part.state != SourceState::Forbidden);
+        let worst = counted.map(|(_, said)| &said.part).max_by_key(|part| rank(part.state));
+        let state = worst.map_or(SourceState::Live, |part| part.state);
+        let reason = worst.map(|part| Arc::clone(&part.reason)).unwrap_or_default();
+        SourceStatus::new(state, reason)
     }
     /// The whole as it was said, with what else is told of the cluster: as long as nobody says anything, the same.
     pub(super) fn status(&self, of_cluster: Vec<(Arc<str>, Arc<str>)>) -> SourceStatus {
@@ -152,6 +192,7 @@ mod tests {
             server: "https://api".into(),
             credential: "a token".into(),
             healed: 0,
+            changed: true,
         }
     }
 

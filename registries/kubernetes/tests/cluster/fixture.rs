@@ -10,8 +10,8 @@ use tokio::task::JoinHandle;
 use tributary_kube_client::Connection;
 use tributary_kubernetes::{KubernetesFactory, Options};
 use tributary_model::{
-    ClusterId, Collection, CollectionKind, Completeness, Delta, Fact, Generation, Item, Key, ObjectRef,
-    Problem, RegistryName, SourceState, SourceStatus,
+    ClusterId, Collection, Completeness, Delta, Fact, Generation, Item, Key, ObjectRef, Problem,
+    RegistryName, Scope, SourceState, SourceStatus, Withheld,
 };
 use tributary_registry_api::{
     AskSender, CancellationToken, Outlet, ProcessClock, RegistryError, RegistryFactory, RegistryIo, Run,
@@ -71,6 +71,11 @@ pub(crate) fn factory_with(server: &ApiServer, options: Options) -> KubernetesFa
     KubernetesFactory::new(RegistryName::new("kubernetes").unwrap(), connection, options).seed(7)
 }
 
+/// A collection as `scope/Kind`.
+fn named(collection: &Collection) -> String {
+    format!("{}/{:?}", collection.scope, collection.kind)
+}
+
 /// A run, and what it has said.
 pub(crate) struct RunOf {
     pub(crate) server: ApiServer,
@@ -79,10 +84,19 @@ pub(crate) struct RunOf {
     stop: CancellationToken,
     pub(crate) task: JoinHandle<Result<(), RegistryError>>,
     pub(crate) facts: BTreeMap<Key, Fact>,
-    pub(crate) synced: BTreeMap<CollectionKind, Completeness>,
+    /// Results by `scope/Kind`.
+    pub(crate) synced: BTreeMap<String, Completeness>,
+    pub(crate) withheld: BTreeMap<String, Withheld>,
     required: Vec<Collection>,
+    /// Facts that were dropped or are served in part, as `scope item`.
+    pub(crate) dropped: Vec<String>,
+    /// Confirmations by `scope/Kind`.
+    pub(crate) confirmed: BTreeMap<String, usize>,
+    pub(crate) identities: Vec<(String, usize)>,
     pub(crate) problems: BTreeMap<ObjectRef, Problem>,
     pub(crate) statuses: Vec<SourceStatus>,
+    /// Statuses of the scopes of optional kinds.
+    pub(crate) beside: BTreeMap<String, SourceStatus>,
     pub(crate) progress: usize,
     pub(crate) words: usize,
 }
@@ -93,14 +107,18 @@ impl RunOf {
     }
     /// A run that this factory builds.
     pub(crate) fn of(server: &ApiServer, factory: &KubernetesFactory) -> Self {
+        Self::holding(server, factory, &[])
+    }
+    /// A run that this factory builds, with facts of these scopes held from an earlier one.
+    pub(crate) fn holding(server: &ApiServer, factory: &KubernetesFactory, held: &[&str]) -> Self {
+        let held = held.iter().map(|scope| Scope::new(scope).unwrap()).collect();
         let run = Run { registry: RegistryName::new("kubernetes").unwrap(), generation: Generation(1) };
         let clock = Arc::new(ProcessClock::starting_now());
         let (out, outlet) = inlet(run, clock, Arc::new(Notify::new()));
         let (asker, asked) = asks();
         let registry = factory.build().unwrap();
         let stop = CancellationToken::new();
-        let task =
-            tokio::spawn(registry.run(RegistryIo { out, asks: asked, held: Arc::from([]) }, stop.clone()));
+        let task = tokio::spawn(registry.run(RegistryIo { out, asks: asked, held }, stop.clone()));
         Self {
             server: server.clone(),
             outlet,
@@ -109,9 +127,14 @@ impl RunOf {
             task,
             facts: BTreeMap::new(),
             synced: BTreeMap::new(),
+            withheld: BTreeMap::new(),
+            dropped: Vec::new(),
+            confirmed: BTreeMap::new(),
+            identities: Vec::new(),
             required: Vec::new(),
             problems: BTreeMap::new(),
             statuses: Vec::new(),
+            beside: BTreeMap::new(),
             progress: 0,
             words: 0,
         }
@@ -152,7 +175,7 @@ impl RunOf {
     }
     /// Whether everything that was said to be required is synced.
     pub(crate) fn is_synced(&self) -> bool {
-        !self.required.is_empty() && self.required.iter().all(|one| self.synced.contains_key(&one.kind))
+        !self.required.is_empty() && self.required.iter().map(named).all(|one| self.synced.contains_key(&one))
     }
     /// The names of the objects that declare services.
     pub(crate) fn services(&self) -> Vec<String> {
@@ -176,19 +199,25 @@ impl RunOf {
             Delta::Put(scope, fact, _) => {
                 drop(self.facts.insert(Key { scope, item: fact.item() }, fact));
             }
-            Delta::Drop(key, _) => drop(self.facts.remove(&key)),
-            Delta::Synced(collection, completeness) => {
-                self.synced.insert(collection.kind, completeness);
+            Delta::Drop(key, _) => {
+                self.dropped.push(format!("{} {:?}", key.scope, key.item));
+                self.facts.remove(&key);
             }
+            Delta::Synced(collection, completeness) => {
+                self.withheld.remove(&named(&collection));
+                self.synced.insert(named(&collection), completeness);
+            }
+            Delta::Withheld(collection, why) => drop(self.withheld.insert(named(&collection), why)),
+            Delta::Identity(identity) => self.identities.push((identity.to_string(), self.facts.len())),
             Delta::Problem(_, object, Some(problem)) => drop(self.problems.insert(object, problem)),
             Delta::Problem(_, object, None) => drop(self.problems.remove(&object)),
-            Delta::Status(_, status) => self.statuses.push(status),
-            Delta::Progress(_) => self.progress += 1,
-            Delta::Restart(_)
-            | Delta::LeftOut(..)
-            | Delta::Withheld(..)
-            | Delta::End(..)
-            | Delta::Identity(_) => {}
+            Delta::Status(scope, status) if scope.as_str() == "cluster" => self.statuses.push(status),
+            Delta::Status(scope, status) => drop(self.beside.insert(scope.to_string(), status)),
+            Delta::Progress(collection) => {
+                self.progress += 1;
+                *self.confirmed.entry(named(&collection)).or_default() += 1;
+            }
+            Delta::Restart(_) | Delta::LeftOut(..) | Delta::End(..) => {}
         }
     }
 }

@@ -11,3 +11,4 @@ mod conformance;
 mod exports;
 mod fixture;
 mod run;
+mod unread;

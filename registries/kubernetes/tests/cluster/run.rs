@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tributary_model::{CollectionKind, Completeness, SourceState};
+use tributary_model::{Completeness, SourceState};
 use tributary_scripted_api::{Answer, ApiServer, Verb};
 
 use crate::fixture::{GATEWAYS, RunOf, serve, service, slice};
@@ -42,8 +42,8 @@ async fn nothing_is_said_of_a_collection_before_all_that_it_joins_has_listed() {
     server.answer("/pods", None, 1, Answer::Busy(secs(20)));
     let mut run = RunOf::start(&server);
     run.pass(secs(10)).await;
-    assert!(run.synced.contains_key(&CollectionKind::Services), "services do not join pods");
-    assert!(!run.synced.contains_key(&CollectionKind::Groups) && run.addresses() == 0);
+    assert!(run.synced.contains_key("cluster/Services"), "services do not join pods");
+    assert!(!run.synced.contains_key("cluster/Groups") && run.addresses() == 0);
     assert_ne!(run.state(), SourceState::Live);
     run.live().await;
     assert_eq!(run.addresses(), 4);
@@ -74,35 +74,45 @@ async fn what_changes_while_another_kind_has_not_listed_holds_nobody_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forbidden_required_kind_is_told_and_waited_for() {
+async fn forbidden_required_kind_is_withheld_and_the_others_are_confirmed() {
     let server = shop();
     server.answer("/endpointslices", None, usize::MAX, Answer::Status(403, "no list"));
     let mut run = RunOf::start(&server);
-    run.pass(secs(60)).await;
+    for _ in 0..12 {
+        run.pass(secs(10)).await;
+    }
     assert_eq!((run.state(), run.part("services")), (SourceState::Forbidden, SourceState::Live));
     assert!(run.status().reason.contains("endpointslices"), "{}", run.status().reason);
-    assert!(!run.synced.contains_key(&CollectionKind::Groups));
+    assert!(!run.synced.contains_key("cluster/Groups"));
+    let withheld: Vec<&String> = run.withheld.keys().collect();
+    assert_eq!(withheld, ["cluster/Groups"], "only what slices become");
+    assert!(run.withheld["cluster/Groups"].why.contains("no list"));
+    assert!(run.confirmed["cluster/Services"] > 1, "{:?}", run.confirmed);
+    assert!(!run.confirmed.contains_key("cluster/Groups"), "{:?}", run.confirmed);
+    run.server.delete("services", "shop", "cart");
+    run.until("cart is gone", |run| run.services() == ["pay"]).await;
     server.heal();
     run.live().await;
     assert!(run.is_synced() && run.addresses() == 4);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forbidden_optional_kind_degrades_alone_and_recovers() {
+async fn forbidden_optional_kind_degrades_alone_and_recovers() {
     let server = shop();
     server.install(GATEWAYS);
     server.answer("/gateways", None, usize::MAX, Answer::Status(403, "no list"));
     let mut run = RunOf::start(&server);
     run.live().await;
-    assert!(run.is_synced(), "nobody waits for it: {:?}", run.synced);
     assert_eq!(run.part("gateways"), SourceState::Forbidden);
-    assert_eq!(run.synced[&CollectionKind::Gateways], Completeness::Partial, "nothing is known to be gone");
-    assert_eq!(run.synced[&CollectionKind::Groups], Completeness::Complete);
-    assert!(run.status().reason.contains("gateways"), "it is told beside: {}", run.status().reason);
+    assert_eq!(run.withheld.keys().collect::<Vec<_>>(), ["gateways/Gateways"], "nothing is known to be gone");
+    assert_eq!(run.synced["cluster/Groups"], Completeness::Complete);
+    assert!(run.status().reason.contains("gateways"), "it is shown beside: {}", run.status().reason);
+    assert_eq!(run.beside["gateways"].state, SourceState::Live, "no trouble of the whole source");
     server.heal();
     run.until("restored", |run| run.part("gateways") == SourceState::Live).await;
     assert_eq!(&*run.status().reason, "");
-    assert_eq!(run.synced[&CollectionKind::Gateways], Completeness::Complete);
+    assert_eq!(run.synced["gateways/Gateways"], Completeness::Complete);
+    assert!(run.withheld.is_empty() && run.dropped.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use super::merge::MergeConfig;
-pub use super::registry::RegistryConfig;
+pub use super::registry::{MeshSource, RegistryConfig};
 use super::span::Span;
 pub use super::writes::Write;
 

@@ -31,6 +31,16 @@ pub struct McsConfig {
     pub group: Option<String>,
 }
 
+/// Where a cluster's mesh configuration comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum MeshSource {
+    /// The ConfigMap of the system namespace.
+    Cluster,
+    /// None is read: defaults hold.
+    None,
+}
+
 /// One source.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -61,6 +71,10 @@ pub struct RegistryConfig {
     /// `kubernetes`: multi-cluster services; all of it is off when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcs: Option<McsConfig>,
+    /// `kubernetes`: where the mesh configuration comes from; `cluster` when left out. With `none` it is not read, and
+    /// defaults hold. Without the right to read it, and without `none`, nothing of the cluster is reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mesh_config: Option<MeshSource>,
     /// `kubernetes`: how often a small list of every watched kind proves that the credential and
     /// its rights still hold; `30s` when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,6 +212,7 @@ impl RegistryConfig {
             ("kubeconfig", Kubernetes, self.kubeconfig.is_some()),
             ("context", Kubernetes, self.context.is_some()),
             ("mcs", Kubernetes, self.mcs.is_some()),
+            ("meshConfig", Kubernetes, self.mesh_config.is_some()),
             ("probeInterval", Kubernetes, self.probe_interval.is_some()),
             ("liveFor", Kubernetes, self.live_for.is_some()),
             ("auditInterval", Kubernetes, self.audit_interval.is_some()),

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tributary_kube_client::{
     ConnectError, ConnectOptions, Connection, Env, Leadership, LeaseTiming, ObjectName, Timing,
 };
-use tributary_kubernetes::{KubernetesFactory, Mcs, Options};
+use tributary_kubernetes::{Kind, KubernetesFactory, Mcs, Memory, Options};
 use tributary_model::{
     ClusterId, Delta, InvalidName, Namespace, Provider, RegistryId, RegistryName, RegistrySpec, Scope,
     SourceState, SourceStatus,
@@ -27,7 +27,7 @@ use tributary_registry_api::{
 use tributary_service_entry::{Addresses, CrdFactory, CrdOptions, Kinds, Ranges};
 
 use crate::config::RegistryKind;
-use crate::config::model::{RegistryConfig, Write};
+use crate::config::model::{MeshSource, RegistryConfig, Write};
 use crate::config::{Config, facts};
 use crate::environment::Environment;
 
@@ -51,6 +51,8 @@ pub struct Cluster {
     allocates: bool,
     env: Environment,
     said: Arc<Mutex<Option<String>>>,
+    /// What runs pass on to later ones.
+    memory: Arc<Memory>,
 }
 
 impl Cluster {
@@ -71,6 +73,7 @@ impl Cluster {
             allocates: config.writes.contains(&Write::Addresses),
             env: env.clone(),
             said: Arc::default(),
+            memory: Arc::default(),
         })
     }
     /// The factories of both registries.
@@ -80,15 +83,18 @@ impl Cluster {
         let say = Arc::new(say);
         let own = self.clone();
         let objects = Part {
-            spec: self.spec(self.name.clone(), Provider::Kubernetes),
-            scope: self.options.scope.clone(),
+            spec: self
+                .spec(self.name.clone(), Provider::Kubernetes)
+                .configured(self.options.reported_scopes()),
+            scopes: self.options.reported_scopes().collect(),
             cluster: self.clone(),
             make: Box::new(move |connection| own.objects(connection, Arc::clone(&say))),
         };
         let (own, name) = (self.clone(), entries.clone());
+        let scopes = self.entry_options().scopes()?;
         let entries = Part {
-            spec: self.spec(entries, Provider::ServiceEntry),
-            scope: Scope::new("workloadentries")?,
+            spec: self.spec(entries, Provider::ServiceEntry).configured(scopes.iter().cloned()),
+            scopes,
             cluster: self.clone(),
             make: Box::new(move |connection| own.entries(&name, connection, hear.clone())),
         };
@@ -104,7 +110,19 @@ impl Cluster {
     }
     fn spec(&self, name: RegistryName, provider: Provider) -> RegistrySpec {
         let id = RegistryId { name, provider, cluster: self.options.cluster.clone() };
-        RegistrySpec::new(Arc::new(id), u16::from(!self.options.is_config))
+        // facts that a run which ended cannot read again are never left out by the next one
+        RegistrySpec::new(Arc::new(id), u16::from(!self.options.is_config)).shadowing()
+    }
+    /// What is read of custom resources.
+    fn entry_options(&self) -> CrdOptions {
+        CrdOptions {
+            kinds: if self.options.is_config { Kinds::All } else { Kinds::WorkloadEntries },
+            revision: self.options.revision.clone(),
+            namespaces: self.options.namespaces.clone(),
+            timing: self.timing,
+            seed: seed(),
+            ..CrdOptions::default()
+        }
     }
     fn objects(
         &self,
@@ -113,7 +131,8 @@ impl Cluster {
     ) -> Result<Box<dyn Registry>, RegistryError> {
         let leadership = self.options.mcs.auto_export.then(|| self.leadership(&connection, EXPORTS));
         let factory = KubernetesFactory::new(self.name.clone(), connection, self.options.clone());
-        let factory = factory.timing(self.timing).seed(seed()).surroundings(say);
+        let factory =
+            factory.timing(self.timing).seed(seed()).surroundings(say).memory(Arc::clone(&self.memory));
         let factory = match leadership.as_ref().map(Leadership::leads) {
             Some(leads) => factory.exports(leads),
             None => factory,
@@ -129,13 +148,9 @@ impl Cluster {
         let leadership = self.allocates.then(|| self.leadership(&connection, ADDRESSES));
         let leads = leadership.as_ref().map(Leadership::leads);
         let options = CrdOptions {
-            kinds: if self.options.is_config { Kinds::All } else { Kinds::WorkloadEntries },
-            revision: self.options.revision.clone(),
-            namespaces: self.options.namespaces.clone(),
             surroundings: Some(hear),
             addresses: leads.map(|leads| Addresses { ranges: Ranges::default(), leads }),
-            timing: self.timing,
-            seed: seed(),
+            ..self.entry_options()
         };
         let factory = CrdFactory::new(name.clone(), self.options.cluster.clone(), connection, options);
         let factory = factory.rank(u16::from(!self.options.is_config));
@@ -189,7 +204,10 @@ fn options(cluster: ClusterId, registry: &RegistryConfig, config: &Config) -> Re
     let settings = facts::settings(&config.settings);
     let namespaces = registry.namespaces.iter().flatten().map(Namespace::new);
     let mcs = registry.mcs.clone().unwrap_or_default();
+    let reads_mesh = registry.mesh_config != Some(MeshSource::None);
+    let kinds = Kind::ALL.into_iter().filter(|kind| reads_mesh || *kind != Kind::MeshConfig);
     Ok(Options {
+        kinds: kinds.collect(),
         domain: settings.domain().into(),
         trust_domain: settings.trust_domain.clone(),
         system_namespace: Namespace::new(&config.system_namespace)?,
@@ -261,8 +279,8 @@ impl Registry for Led {
 /// One of the two registries.
 struct Part {
     spec: RegistrySpec,
-    /// The scope that its status is said of while there is no connection.
-    scope: Scope,
+    /// The scopes that its status is reported of while there is no connection.
+    scopes: Vec<Scope>,
     cluster: Cluster,
     make: Make,
 }
@@ -302,7 +320,7 @@ impl Part {
             let why = match self.open().await {
                 Ok(connection) => {
                     let syncing = SourceStatus::new(SourceState::Syncing, "");
-                    io.out.send(Delta::Status(self.scope.clone(), syncing));
+                    self.report(io, &syncing);
                     self.cluster.tell(&connection);
                     return connection;
                 }
@@ -313,9 +331,13 @@ impl Part {
                 retry_in: Some(pause),
                 ..SourceStatus::new(SourceState::Unreachable, why.shared())
             };
-            io.out.send(Delta::Status(self.scope.clone(), status));
+            self.report(io, &status);
             tokio::time::sleep(pause).await;
         }
+    }
+    fn report(&self, io: &RegistryIo, status: &SourceStatus) {
+        let all = self.scopes.iter().map(|scope| Delta::Status(scope.clone(), status.clone()));
+        io.out.send_all(all.collect::<Vec<_>>());
     }
     async fn open(&self) -> Result<Connection, Reason> {
         let cluster = self.cluster.clone();
@@ -327,6 +349,7 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tributary_model::{RestartMode, Scopes};
 
     fn mk(text: &str) -> Cluster {
         let config: Config = serde_saphyr::from_str(text).unwrap();
@@ -341,7 +364,7 @@ mod tests {
             mk("{clusterId: other, systemNamespace: mesh, revision: canary, writes: [serviceExports], \
              settings: {domain: corp, trustDomain: prod, networks: {n: [10.0.0.0/8]}}, \
              registries: [{kind: kubernetes, kubeconfig: a, context: b, namespaces: [shop], \
-             mcs: {discovery: true, clusterLocal: true, host: true, group: x.test}, \
+             mcs: {discovery: true, clusterLocal: true, host: true, group: x.test}, meshConfig: none, \
              probeInterval: 1s, liveFor: 2s, auditInterval: 3s}]}");
         let options = &cluster.options;
         assert_eq!((&*options.domain, options.trust_domain.as_deref()), ("corp", Some("prod")));
@@ -352,6 +375,7 @@ mod tests {
         assert_eq!((options.namespaces[0].as_str(), options.networks[0].0.as_str()), ("shop", "n"));
         let Mcs { discovery, cluster_local, host, auto_export, group } = &options.mcs;
         assert!(*discovery && *cluster_local && *host && *auto_export && &**group == "x.test");
+        assert!(!options.kinds.contains(&Kind::MeshConfig) && options.kinds.len() == Kind::ALL.len() - 1);
         assert!(!options.is_config, "the config cluster is the one of the server");
         let seconds = [cluster.timing.probe, cluster.timing.live, cluster.timing.audit].map(|t| t.as_secs());
         assert_eq!(seconds, [1, 2, 3]);
@@ -376,5 +400,12 @@ mod tests {
             .collect();
         let told: Vec<String> = specs.iter().map(|s| format!("{} {} {}", s.id.name, s.id, s.rank)).collect();
         assert_eq!(told, ["k Kubernetes/Kubernetes 0", "k-entries ServiceEntry/Kubernetes 0"]);
+        let scopes = |spec: &RegistrySpec| match &spec.scopes {
+            Scopes::Configured(scopes) => scopes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            Scopes::Discovered => panic!("the configuration lists them"),
+        };
+        assert_eq!(scopes(&specs[0]), ["cluster", "configmaps", "gateways"]);
+        assert_eq!(scopes(&specs[1]), ["serviceentries", "workloadentries", "workloadgroups"]);
+        assert!(specs.iter().all(|spec| spec.restart == RestartMode::Shadow));
     }
 }

@@ -33,6 +33,11 @@ pub(super) fn expected(world: &World) -> Texts {
             {
                 let key = format!("group {name} of {}", label(object, "kubernetes.io/service-name"));
                 out.insert(key, group(world, object));
+                let waiting = waiting(world, object);
+                if !waiting.is_empty() {
+                    let service = label(object, "kubernetes.io/service-name");
+                    out.insert(format!("waiting {name} of {service}"), waiting);
+                }
             }
             "Pod" if alive(object) => drop(out.insert(format!("workload {name}"), workload(world, object))),
             _ => {}
@@ -99,6 +104,16 @@ fn group(world: &World, slice: &Value) -> String {
         out.push(format!("{ip} {} {node}/{zone} {who} {app} {origin}", health.as_str()));
     }
     out.join("; ")
+}
+/// Addresses whose pod is not there.
+fn waiting(world: &World, slice: &Value) -> String {
+    let endpoints = slice["endpoints"].as_array().unwrap().iter();
+    let unseen = endpoints.filter_map(|endpoint| {
+        let target = text(endpoint, "/targetRef/name");
+        let is_seen = target.is_empty() || world.contains_key(&("Pod", target.to_owned()));
+        (!is_seen).then(|| format!("{} {target}", text(endpoint, "/addresses/0")))
+    });
+    unseen.collect::<Vec<_>>().join("; ")
 }
 fn pods(world: &World) -> impl Iterator<Item = &Value> {
     world.iter().filter(|((kind, _), _)| *kind == "Pod").map(|(_, object)| object)
@@ -182,6 +197,11 @@ pub(super) fn shown(fact: &Fact) -> (String, String) {
             };
             let addresses: Vec<String> = group.addresses.iter().map(one).collect();
             (format!("group {} of {}", key.object.name, key.declaration.name), addresses.join("; "))
+        }
+        Fact::Waiting(key, all) => {
+            let all: Vec<String> =
+                all.iter().map(|one| format!("{} {}", one.ip, one.waits_for.name)).collect();
+            (format!("waiting {} of {}", key.object.name, key.declaration.name), all.join("; "))
         }
         Fact::Workload(key, w) => {
             let tributary_model::WorkloadAddress::Ip(ip) = w.addresses[0] else { panic!("{w:?}") };

@@ -1,11 +1,11 @@
 //! Any order of events ends in the facts of a fresh build, and these are what a naive reading gives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tributary_kube_client::Projection;
-use tributary_model::{Delta, Fact, Item};
+use tributary_model::{Basis, Delta, Fact, Item, Withheld};
 
 use super::naive::{Texts, World, expected, shown};
 use crate::index::Index;
@@ -24,6 +24,9 @@ enum Op {
     /// A list of a kind; events that fell into a gap of the watch are found by it.
     Relist(Kind, Vec<(&'static str, Option<Value>)>),
     Interrupted(Kind),
+    /// The kind cannot be read from here on, whether or not its watch goes on.
+    Withhold(Kind),
+    Resume(Kind),
     Flush,
 }
 
@@ -137,6 +140,8 @@ fn any_op() -> impl Strategy<Value = Op> {
         1 => bad,
         2 => relist.prop_map(|(kind, lost)| Op::Relist(kind, lost)),
         1 => any_kind().prop_map(Op::Interrupted),
+        2 => any_kind().prop_map(Op::Withhold),
+        1 => any_kind().prop_map(Op::Resume),
         2 => Just(Op::Flush),
     ]
 }
@@ -168,11 +173,18 @@ struct Stage {
     index: Index,
     world: World,
     heard: BTreeMap<Item, Fact>,
+    /// Facts that were said in doubt.
+    doubted: BTreeSet<Item>,
 }
 
 impl Stage {
     fn new() -> Self {
-        Self { index: Index::new(mk_options()), world: World::new(), heard: BTreeMap::new() }
+        Self {
+            index: Index::new(mk_options()),
+            world: World::new(),
+            heard: BTreeMap::new(),
+            doubted: BTreeSet::new(),
+        }
     }
     fn run(&mut self, op: &Op) {
         match op {
@@ -191,6 +203,10 @@ impl Stage {
                 self.index.apply(Input::Restart(Feed::all(*kind)));
                 self.relist(*kind, &[]);
             }
+            Op::Withhold(kind) => {
+                self.index.apply(Input::Withheld(Feed::all(*kind), Withheld::forbidden("403")));
+            }
+            Op::Resume(kind) => self.index.apply(Input::Resumed(Feed::all(*kind))),
             Op::Flush => self.flush(),
         }
     }
@@ -221,11 +237,20 @@ impl Stage {
     fn flush(&mut self) {
         for delta in self.index.flush() {
             match delta {
-                Delta::Put(_, fact, _) => {
-                    let known = self.heard.insert(fact.item(), fact.clone());
-                    assert_ne!(known.as_ref(), Some(&fact), "said again: {fact:?}");
+                Delta::Put(_, fact, basis) => {
+                    let item = fact.item();
+                    let was_doubted = self.doubted.remove(&item);
+                    if basis != Basis::Authoritative {
+                        self.doubted.insert(item.clone());
+                    }
+                    let is_settled = was_doubted && basis == Basis::Authoritative;
+                    let known = self.heard.insert(item, fact.clone());
+                    assert!(known.as_ref() != Some(&fact) || is_settled, "said again: {fact:?}");
                 }
-                Delta::Drop(key, _) => assert!(self.heard.remove(&key.item).is_some(), "never said: {key:?}"),
+                Delta::Drop(key, _) => {
+                    self.doubted.remove(&key.item);
+                    assert!(self.heard.remove(&key.item).is_some(), "never said: {key:?}");
+                }
                 _ => {}
             }
         }
@@ -246,7 +271,9 @@ proptest! {
         KINDS.into_iter().for_each(|kind| stage.list(kind));
         stage.finish();
         after.iter().for_each(|op| stage.run(op));
+        KINDS.into_iter().for_each(|kind| stage.run(&Op::Resume(kind)));
         stage.flush();
+        prop_assert_eq!(&stage.doubted, &BTreeSet::new());
         prop_assert_eq!(stage.texts(), expected(&stage.world));
 
         let mut fresh = Stage::new();

@@ -1,0 +1,140 @@
+//! What is reported of each collection as feeds are listed, refused and confirmed.
+
+use tributary_model::{CollectionKind, Withheld};
+
+use super::*;
+use crate::mk::mk_options;
+use crate::options::Mcs;
+
+/// Results and confirmations, as `scope/Kind result`.
+fn ended(sync: &mut Sync) -> Vec<String> {
+    sync.begun();
+    let name = |c: &Collection| format!("{}/{:?}", c.scope, c.kind);
+    let word = |delta: &Delta| match delta {
+        Delta::Synced(collection, how) => format!("{} {how:?}", name(collection)),
+        Delta::Withheld(collection, why) => format!("{} {:?}: {}", name(collection), why.cause, why.why),
+        Delta::Progress(collection) => format!("{} confirmed", name(collection)),
+        other => panic!("{other:?}"),
+    };
+    sync.end().iter().map(word).collect()
+}
+fn results(sync: &mut Sync) -> Vec<String> {
+    let mut words = ended(sync);
+    words.retain(|word| !word.ends_with("confirmed"));
+    words
+}
+fn confirmed(sync: &mut Sync) -> usize {
+    ended(sync).iter().filter(|word| word.ends_with("confirmed")).count()
+}
+fn mk_listed(options: &Options, but: Kind) -> Sync {
+    let mut sync = Sync::new(options);
+    options.feeds().iter().filter(|feed| feed.kind != but).for_each(|feed| sync.listed(feed));
+    sync
+}
+fn feed(options: &Options, kind: Kind) -> Feed {
+    options.feeds().into_iter().find(|feed| feed.kind == kind).unwrap()
+}
+
+#[test]
+fn withheld_kind_withholds_what_it_becomes_and_nothing_else() {
+    let mcs = Mcs { discovery: true, host: true, ..Mcs::default() };
+    let options = Options { mcs, ..mk_options() };
+    let table: [(Kind, &[&str]); 9] = [
+        (Kind::Gateway, &["gateways/Gateways"]),
+        (Kind::Import, &["serviceimports/Services"]),
+        (Kind::Export, &["serviceexports/Services", "serviceexports/Groups"]),
+        (Kind::Slice, &["cluster/Groups", "serviceexports/Groups"]),
+        (Kind::Pod, &["cluster/Workloads"]),
+        (Kind::Service, &["cluster/Services", "cluster/Gateways", "serviceexports/Services"]),
+        (Kind::Node, &[]),
+        (Kind::Namespace, &[]),
+        (Kind::MeshConfig, &["configmaps/Settings", "configmaps/Gateways"]),
+    ];
+    for (kind, collections) in table {
+        let mut sync = mk_listed(&options, kind);
+        sync.withheld(&feed(&options, kind), Withheld::forbidden("403"));
+        let words = results(&mut sync);
+        let withheld: Vec<&str> =
+            words.iter().filter_map(|word| word.strip_suffix(" Forbidden: 403")).collect();
+        assert_eq!(withheld, collections, "{kind:?}");
+        assert_eq!(words.len(), Listing::ALL.len(), "{kind:?}: every collection has a result: {words:?}");
+        assert_eq!(results(&mut sync), [""; 0], "{kind:?} is reported once");
+        sync.listed(&feed(&options, kind));
+        let back: Vec<String> = collections.iter().map(|one| format!("{one} Complete")).collect();
+        assert_eq!(results(&mut sync), back, "{kind:?}");
+    }
+}
+
+#[test]
+fn kind_withheld_while_running_is_resumed_without_a_list() {
+    let options = mk_options();
+    let mut sync = mk_listed(&options, Kind::Gateway);
+    let gateways = feed(&options, Kind::Gateway);
+    sync.listed(&gateways);
+    results(&mut sync);
+    sync.withheld(&gateways, Withheld::failing("500"));
+    assert_eq!(results(&mut sync), ["gateways/Gateways Failing: 500"]);
+    sync.withheld(&gateways, Withheld::forbidden("403"));
+    assert_eq!(results(&mut sync), ["gateways/Gateways Forbidden: 403"], "another reason is reported");
+    sync.resumed(&gateways);
+    assert_eq!(results(&mut sync), ["gateways/Gateways Complete"]);
+}
+
+#[test]
+fn withheld_kind_keeps_no_other_collection_from_being_confirmed() {
+    let options = mk_options();
+    let mut sync = mk_listed(&options, Kind::Pod);
+    sync.withheld(&feed(&options, Kind::Pod), Withheld::forbidden("403"));
+    ended(&mut sync);
+    let others: Vec<Feed> = options.feeds().into_iter().filter(|feed| feed.kind != Kind::Pod).collect();
+    others.iter().for_each(|feed| sync.confirmed(feed));
+    let words = ended(&mut sync);
+    assert_eq!(words.len(), options.listings().count() - 1, "{words:?}");
+    assert!(!words.contains(&"cluster/Workloads confirmed".to_owned()), "{words:?}");
+    assert_eq!(confirmed(&mut sync), 0, "once for each time");
+}
+
+#[test]
+fn whole_is_held_back_and_released() {
+    let options = mk_options();
+    let mut sync = mk_listed(&options, Kind::MeshConfig);
+    sync.withheld(&feed(&options, Kind::MeshConfig), Withheld::forbidden("403"));
+    sync.hold_back(Some(Withheld::forbidden("configmaps")));
+    let words = results(&mut sync);
+    assert_eq!(words.len(), options.listings().count());
+    assert!(words.iter().all(|word| word.ends_with("Forbidden: configmaps")), "{words:?}");
+    assert!(!sync.is_ready(Listing::SERVICES) && !sync.has_begun());
+    sync.listed(&feed(&options, Kind::MeshConfig));
+    sync.hold_back(None);
+    assert!(results(&mut sync).iter().all(|word| word.ends_with("Complete")));
+}
+
+#[test]
+fn outputs_are_doubted_while_what_decides_their_addresses_is_withheld() {
+    let options = Options { mcs: Mcs { discovery: true, ..Mcs::default() }, ..mk_options() };
+    let name = || Name::new("shop", "pay");
+    let of = |kind: Kind, is_known: bool, output: &Output, lacks: Option<Kind>| {
+        let mut sync = mk_listed(&options, kind);
+        if is_known {
+            sync.listed(&feed(&options, kind));
+        }
+        sync.withheld(&feed(&options, kind), Withheld::forbidden("403"));
+        sync.doubt(output, lacks.map(|kind| (kind, name())).as_ref()).is_some()
+    };
+    let (group, workload, service) =
+        (Output::Group(name()), Output::Workload(name()), Output::Service(name()));
+    assert!(of(Kind::Slice, true, &group, None), "slices may list more");
+    assert!(of(Kind::Pod, true, &group, Some(Kind::Pod)));
+    assert!(!of(Kind::Pod, true, &group, None), "all of its pods are known");
+    assert!(!of(Kind::Node, false, &group, None), "nodes decide attributes only");
+    assert!(of(Kind::Export, false, &service, Some(Kind::Export)));
+    assert!(!of(Kind::Export, false, &service, None));
+    assert!(of(Kind::Slice, false, &workload, None) && !of(Kind::Slice, true, &workload, None));
+    assert!(!of(Kind::Gateway, false, &group, Some(Kind::Pod)), "a pod that is gone is gone");
+}
+
+#[test]
+fn collection_kinds_are_reported_by_every_part() {
+    let kinds: BTreeSet<CollectionKind> = Listing::ALL.into_iter().map(|listing| listing.kind).collect();
+    assert_eq!(kinds.len(), 5);
+}

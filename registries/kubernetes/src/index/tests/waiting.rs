@@ -1,0 +1,106 @@
+//! Addresses that wait for their pod, and pods of another namespace.
+
+use serde_json::{Value, json};
+use tributary_model::*;
+
+use super::{put, said};
+use crate::index::{Index, Output};
+use crate::input::{Input, Kind, Name, Object};
+use crate::mk::*;
+use crate::project::Pod;
+
+fn waiting(index: &mut Index) -> Vec<String> {
+    let of = |delta: Delta| match delta {
+        Delta::Put(_, Fact::Waiting(_, all), _) => {
+            Some(all.iter().map(|one| format!("{} {}", one.ip, one.waits_for)).collect::<Vec<_>>().join(", "))
+        }
+        Delta::Drop(Key { item: Item::Waiting(_), .. }, _) => Some("none".to_owned()),
+        _ => None,
+    };
+    index.flush().into_iter().filter_map(of).collect()
+}
+
+#[test]
+fn addresses_wait_until_their_pod_is_seen() {
+    let mut index = mk_synced(Vec::new());
+    let mut unready = of("10.0.0.3", "late");
+    unready["conditions"] = json!({"ready": false});
+    let endpoints = json!([of("10.0.0.1", "web"), at("10.0.0.2"), unready]);
+    index.apply(Input::Put(mk_slice("pay-1", "pay", endpoints, json!({}))));
+    assert_eq!(waiting(&mut index), ["10.0.0.1 Pod shop/web, 10.0.0.3 Pod shop/late"]);
+    index.apply(Input::Put(mk_pod("web", "10.0.0.1", json!({}))));
+    assert_eq!(waiting(&mut index), ["10.0.0.3 Pod shop/late"]);
+    index.apply(Input::Put(mk_pod("late", "10.0.0.3", json!({}))));
+    assert_eq!(waiting(&mut index), ["none"]);
+}
+
+#[test]
+fn more_waiting_addresses_than_are_listed_are_counted() {
+    let mut index = mk_synced(Vec::new());
+    let slice = |number: usize, count: usize| {
+        let one = |at: usize| of(&format!("10.{number}.{}.{}", at / 250, at % 250 + 1), "web");
+        let endpoints: Vec<Value> = (0..count).map(one).collect();
+        mk_slice(&format!("pay-{number}"), "pay", json!(endpoints), json!({}))
+    };
+    let counted = |index: &Index| {
+        index
+            .details()
+            .into_iter()
+            .find(|(name, _)| **name == *Index::WAITING)
+            .map(|(_, count)| count.to_string())
+    };
+    (0..7).for_each(|number| index.apply(Input::Put(slice(number, 9_000))));
+    assert_eq!((waiting(&mut index).len(), counted(&index)), (7, None));
+    index.apply(Input::Put(slice(7, 9_000)));
+    assert_eq!((waiting(&mut index).len(), counted(&index).as_deref()), (0, Some("9000")));
+    index.apply(Input::Gone(Kind::Slice, shop("pay-0")));
+    index.apply(Input::Put(slice(7, 8_999)));
+    assert_eq!((waiting(&mut index).len(), counted(&index)), (2, None), "one goes, another has room");
+}
+
+fn elsewhere(name: &str, ip: &str, account: &str) -> Object {
+    let object = json!({
+        "metadata": {"name": name, "namespace": "web"},
+        "spec": {"nodeName": "n1", "serviceAccountName": account},
+        "status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}]},
+    });
+    Pod::parse(&object.to_string()).unwrap().into()
+}
+fn across(ip: &str, namespace: &str, pod: &str) -> Value {
+    let mut endpoint = of(ip, pod);
+    endpoint["targetRef"]["namespace"] = json!(namespace);
+    endpoint
+}
+
+#[test]
+fn target_of_another_namespace_is_looked_up_there() {
+    let slice = mk_slice("pay-1", "pay", json!([across("10.0.0.1", "web", "api")]), json!({}));
+    // a pod of that name in the slice's own namespace is another pod
+    let mut index = mk_synced(vec![slice, mk_pod("api", "10.0.0.9", json!({}))]);
+    let released =
+        ["put Workload api", "put EndpointSlice shop/pay-1", "drop Waiting(GroupKey"].map(str::to_owned);
+    let mut words = put(&mut index, elsewhere("api", "10.0.0.1", "of-web"));
+    words.retain(|word| !word.starts_with("good"));
+    assert_eq!(words.len(), 3, "{words:?}");
+    assert!(words.iter().zip(&released).all(|(word, want)| word.starts_with(want.as_str())), "{words:?}");
+    let listed = index.inputs().listing(index.inputs().pods.get(&Name::new("web", "api")).unwrap());
+    assert_eq!(listed.iter().map(ToString::to_string).collect::<Vec<_>>(), ["shop/pay"]);
+    let own = index.inputs().listing(index.inputs().pods.get(&shop("api")).unwrap());
+    assert!(own.is_empty(), "{own:?}");
+    let derived =
+        crate::derive::derive(index.inputs(), &mut crate::Shared::default(), &Output::Group(shop("pay-1")));
+    let Fact::Group(_, group) = &derived.facts[0] else { panic!("{derived:?}") };
+    let identity = group.addresses[0].identity.as_ref().unwrap().to_string();
+    assert_eq!(identity, "spiffe://cluster.local/ns/web/sa/of-web");
+    index.apply(Input::Gone(Kind::Pod, Name::new("web", "api")));
+    assert!(said(&mut index).iter().any(|word| word.starts_with("put EndpointSlice shop/pay-1")));
+}
+
+#[test]
+fn target_that_names_its_own_namespace_is_as_one_that_names_none() {
+    let parse = |endpoint: Value| match mk_slice("pay-1", "pay", json!([endpoint]), json!({})) {
+        Object::Slice(slice) => slice,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(parse(across("10.0.0.1", "shop", "api")), parse(of("10.0.0.1", "api")));
+}

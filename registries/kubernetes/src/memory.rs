@@ -1,0 +1,88 @@
+//! What runs of one registry pass on: the last objects of kinds that decide over all others.
+//!
+//! Shared by a factory and its runs. A run that may not read such a kind derives from what the last run knew, so that
+//! a narrower credential changes no fact: a mesh configuration that is only unreadable must not open what it closed,
+//! and nodes, namespaces and exports must not move or hide endpoints. Kept while the process lives; these kinds are
+//! few beside slices and pods, and their objects are shared with the tables of the run.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+use tributary_model::Fingerprint;
+
+use crate::input::{Feed, Kind, Name, Object};
+
+/// Objects of earlier runs.
+#[derive(Debug, Default)]
+pub struct Memory(Mutex<Remembered>);
+
+#[derive(Debug, Default)]
+struct Remembered {
+    identity: Option<Fingerprint>,
+    feeds: BTreeMap<Feed, BTreeMap<Name, Object>>,
+}
+
+impl Memory {
+    /// Whether objects of a kind are passed on.
+    #[must_use]
+    pub const fn keeps(kind: Kind) -> bool {
+        matches!(kind, Kind::MeshConfig | Kind::Namespace | Kind::Node | Kind::Export)
+    }
+    /// What was last known of a feed; `None` where it was never listed.
+    #[must_use]
+    pub fn recall(&self, feed: &Feed) -> Option<Vec<Object>> {
+        self.0.lock().feeds.get(feed).map(|objects| objects.values().cloned().collect())
+    }
+    /// A feed has listed exactly these.
+    pub fn keep(&self, feed: &Feed, objects: impl IntoIterator<Item = Object>) {
+        if Self::keeps(feed.kind) {
+            let objects = objects.into_iter().map(|object| (object.name().clone(), object)).collect();
+            self.0.lock().feeds.insert(feed.clone(), objects);
+        }
+    }
+    /// An object of a feed that has listed is now so, or (with `None`) gone.
+    pub fn note(&self, feed: &Feed, name: &Name, object: Option<Object>) {
+        if let Some(objects) = self.0.lock().feeds.get_mut(feed) {
+            match object {
+                Some(object) => drop(objects.insert(name.clone(), object)),
+                None => drop(objects.remove(name)),
+            }
+        }
+    }
+    /// The cluster is this one: what is known of another one is forgotten.
+    pub fn identify(&self, identity: &Fingerprint) {
+        let mut known = self.0.lock();
+        if known.identity.as_ref().is_some_and(|was| was != identity) {
+            known.feeds.clear();
+        }
+        known.identity = Some(identity.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mk::{mk_namespace, mk_service};
+    use serde_json::json;
+
+    #[test]
+    fn objects_are_kept_of_deciding_kinds_until_the_cluster_changes() {
+        let memory = Memory::default();
+        let feed = Feed::all(Kind::Namespace);
+        assert_eq!(memory.recall(&feed), None);
+        memory.note(&feed, &Name::new("", "early"), Some(mk_namespace("early", json!({}))));
+        assert_eq!(memory.recall(&feed), None, "a list comes first");
+        memory.keep(&feed, [mk_namespace("a", json!({}))]);
+        memory.note(&feed, &Name::new("", "b"), Some(mk_namespace("b", json!({}))));
+        memory.note(&feed, &Name::new("", "a"), None);
+        assert_eq!(memory.recall(&feed), Some(vec![mk_namespace("b", json!({}))]));
+        memory.keep(&Feed::all(Kind::Service), [mk_service("pay", json!({}))]);
+        assert_eq!(memory.recall(&Feed::all(Kind::Service)), None);
+        let uid = |text: &str| Fingerprint::new(text).unwrap();
+        memory.identify(&uid("one"));
+        memory.identify(&uid("one"));
+        assert!(memory.recall(&feed).is_some());
+        memory.identify(&uid("two"));
+        assert_eq!(memory.recall(&feed), None);
+    }
+}

@@ -1,0 +1,309 @@
+//! Kinds that cannot be read: refused while running, failing, refused to the next run, uninstalled and installed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tributary_kubernetes::{KubernetesFactory, Mcs, Memory, Options};
+use tributary_model::{ClusterId, Fact, Key, RestartMode, Scope, Scopes, SourceState, Visibility};
+use tributary_registry_api::RegistryFactory as _;
+use tributary_scripted_api::{Answer, ApiServer, Kind, Verb};
+
+use crate::fixture::{GATEWAYS, RunOf, factory_with, serve, service, slice};
+
+const fn mcs(plural: &'static str, kind: &'static str) -> Kind {
+    Kind { group: Mcs::GROUP, version: "v1beta1", plural, kind, namespaced: true }
+}
+const EXPORTS: Kind = mcs("serviceexports", "ServiceExport");
+const IMPORTS: Kind = mcs("serviceimports", "ServiceImport");
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn meta(namespace: &str, name: &str) -> Value {
+    json!({"name": name, "namespace": namespace})
+}
+
+/// A cluster with an object of every kind.
+fn shop() -> ApiServer {
+    let server = serve();
+    [GATEWAYS, EXPORTS, IMPORTS].into_iter().for_each(|kind| server.install(kind));
+    server.put("namespaces", json!({"metadata": {"name": "kube-system", "uid": "uid-1"}}));
+    server.put("services", service("pay"));
+    server.put("services", service("cart"));
+    let mut pay = slice("pay", "pay", &["10.0.0.1".to_owned(), "10.0.0.2".to_owned()]);
+    pay["endpoints"][0]["targetRef"] = json!({"kind": "Pod", "name": "p1", "namespace": "shop"});
+    server.put("endpointslices", pay);
+    server.put("endpointslices", slice("cart", "cart", &["10.0.0.3".to_owned()]));
+    let mut pod = json!({"metadata": meta("shop", "p1"), "spec": {"nodeName": "n1"}});
+    pod["status"] = json!({"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]});
+    server.put("pods", pod);
+    let labels = json!({"topology.kubernetes.io/region": "eu", "topology.kubernetes.io/zone": "a"});
+    server.put("nodes", json!({"metadata": {"name": "n1", "labels": labels}}));
+    server.put("serviceexports", json!({"metadata": meta("shop", "pay")}));
+    server.put("serviceimports", json!({"metadata": meta("shop", "pay"), "spec": {"ips": ["10.9.0.1"]}}));
+    let mut gateway = json!({"metadata": meta("shop", "gw")});
+    gateway["metadata"]["labels"] = json!({"topology.istio.io/network": "n2"});
+    let listeners = json!([{"port": 15443, "protocol": "TLS"}]);
+    gateway["spec"] =
+        json!({"gatewayClassName": "istio", "addresses": [{"value": "192.0.2.9"}], "listeners": listeners});
+    server.put("gateways", gateway);
+    let mesh = "defaultServiceExportTo: [\".\"]\noutboundTrafficPolicy: {mode: REGISTRY_ONLY}";
+    server.put("configmaps", json!({"metadata": meta("tributary-system", "istio"), "data": {"mesh": mesh}}));
+    server
+}
+
+fn options() -> Options {
+    let options = Options::new(ClusterId::new("Kubernetes").unwrap()).unwrap();
+    Options { mcs: Mcs { discovery: true, host: true, ..Mcs::default() }, ..options }
+}
+fn factory(server: &ApiServer) -> KubernetesFactory {
+    factory_with(server, options()).memory(Arc::new(Memory::default()))
+}
+
+/// Every kind, and the collections that its objects become.
+const KINDS: [(&str, &[&str]); 9] = [
+    ("configmaps", &["configmaps/Gateways", "configmaps/Settings"]),
+    ("endpointslices", &["cluster/Groups", "serviceexports/Groups"]),
+    ("gateways", &["gateways/Gateways"]),
+    ("namespaces", &[]),
+    ("nodes", &[]),
+    ("pods", &["cluster/Workloads"]),
+    ("serviceexports", &["serviceexports/Groups", "serviceexports/Services"]),
+    ("serviceimports", &["serviceimports/Services"]),
+    ("services", &["cluster/Gateways", "cluster/Services", "serviceexports/Services"]),
+];
+
+fn withheld(run: &RunOf) -> Vec<&str> {
+    run.withheld.keys().map(String::as_str).collect()
+}
+
+/// The path of a namespace stands within the paths of others.
+fn refuse(server: &ApiServer, plural: &str, code: u16) {
+    server.answer(&format!("/{plural}$"), None, usize::MAX, Answer::Status(code, "not for you"));
+}
+
+/// Whether a kind is refused or fails.
+fn in_trouble(run: &RunOf, plural: &str) -> bool {
+    let well = [SourceState::Live, SourceState::Syncing];
+    run.status().parts.iter().any(|part| &*part.name == plural && !well.contains(&part.state))
+}
+
+async fn turns_and_returns(code: u16, ends: bool) {
+    for (plural, collections) in KINDS {
+        let server = shop();
+        let mut run = RunOf::of(&server, &factory(&server));
+        run.until("synced", RunOf::is_synced).await;
+        run.pass(secs(5)).await;
+        let facts = run.facts.clone();
+        refuse(&server, plural, code);
+        if ends {
+            server.end(plural);
+        }
+        run.until("refused", |run| in_trouble(run, plural)).await;
+        run.pass(secs(180)).await;
+        assert_eq!(withheld(&run), collections, "{plural} {code}");
+        let confirmed = run.confirmed.clone();
+        run.pass(secs(180)).await;
+        for (name, before) in confirmed.iter().filter(|(name, _)| !run.withheld.contains_key(*name)) {
+            assert!(run.confirmed[name] > *before, "{plural} {code}: {name} is not confirmed");
+        }
+        assert_eq!((&run.facts, run.dropped.len()), (&facts, 0), "{plural} {code}");
+        server.heal();
+        run.until("back", |run| run.withheld.is_empty() && run.part(plural) == SourceState::Live).await;
+        assert_eq!((&run.facts, run.dropped.len()), (&facts, 0), "{plural} {code}");
+        run.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn right_taken_while_the_watch_goes_on_withholds_one_kind_and_returns_without_a_flap() {
+    turns_and_returns(403, false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn right_taken_with_the_watch_withholds_one_kind_and_returns_without_a_flap() {
+    turns_and_returns(403, true).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn kind_that_fails_thrice_is_withheld_and_returns_without_a_flap() {
+    turns_and_returns(500, true).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn removals_of_other_kinds_apply_while_one_is_refused() {
+    for (plural, _) in KINDS.into_iter().filter(|(plural, _)| *plural != "services") {
+        let server = shop();
+        let mut run = RunOf::of(&server, &factory(&server));
+        run.until("synced", RunOf::is_synced).await;
+        refuse(&server, plural, 403);
+        server.end(plural);
+        run.until("refused", |run| in_trouble(run, plural)).await;
+        server.delete("services", "shop", "cart");
+        run.until("removed", |run| !run.services().contains(&"cart".to_owned())).await;
+        run.stop().await;
+    }
+}
+
+/// A fact, without what may not be known: who reaches it and where it runs.
+fn named(key: &Key) -> String {
+    format!("{} {:?}", key.scope, key.item)
+}
+
+#[tokio::test(start_paused = true)]
+async fn next_run_with_a_narrower_right_ends_nothing_by_silence() {
+    for (plural, collections) in KINDS {
+        let server = shop();
+        let factory = factory(&server);
+        let mut first = RunOf::of(&server, &factory);
+        first.until("synced", RunOf::is_synced).await;
+        let facts = first.facts.clone();
+        first.stop().await;
+        refuse(&server, plural, 403);
+        let mut next = RunOf::holding(&server, &factory, &["cluster", "gateways"]);
+        next.until("refused", |run| in_trouble(run, plural)).await;
+        next.pass(secs(60)).await;
+        assert_eq!(withheld(&next), collections, "{plural}");
+        for (key, fact) in &facts {
+            let collection = key.collection();
+            let closed = next.synced.contains_key(&format!("{}/{:?}", collection.scope, collection.kind));
+            assert!(next.facts.contains_key(key) || !closed, "{plural} ends {}", named(key));
+            // what decides over others is known from the first run
+            if matches!(plural, "configmaps" | "namespaces" | "nodes" | "serviceexports") {
+                assert_eq!(next.facts.get(key), Some(fact), "{plural} changes {}", named(key));
+            }
+        }
+        server.heal();
+        next.until("back", |run| run.withheld.is_empty() && run.is_synced()).await;
+        assert_eq!(next.facts, facts, "{plural}");
+        assert!(next.dropped.iter().all(|what| what.contains("Waiting")), "{plural}: {:?}", next.dropped);
+        next.stop().await;
+    }
+}
+
+fn settings(run: &RunOf) -> Option<(Option<Visibility>, Option<bool>)> {
+    run.facts.values().find_map(|fact| match fact {
+        Fact::Settings(settings) => Some((settings.default_export.clone(), settings.block_unknown)),
+        _ => None,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn unreadable_mesh_configuration_opens_nothing_at_start() {
+    for code in [403, 500] {
+        let server = shop();
+        refuse(&server, "configmaps", code);
+        let (send, mut surroundings) = tributary_registry_api::surroundings();
+        let factory = factory(&server).surroundings(Arc::new(send));
+        let mut run = RunOf::of(&server, &factory);
+        run.until("withheld", |run| run.withheld.len() == 10).await;
+        assert!(run.withheld.values().all(|why| why.why.contains("meshConfig: none")), "{:?}", run.withheld);
+        run.pass(secs(120)).await;
+        assert!(run.facts.is_empty() && run.synced.is_empty(), "{code}: {:?}", run.synced);
+        assert!(surroundings.borrow_and_update().as_ref().unwrap().withheld.is_some());
+        server.heal();
+        run.until("reported", RunOf::is_synced).await;
+        assert_eq!(settings(&run), Some((Some(Visibility::Own), Some(true))), "{code}");
+        assert!(surroundings.borrow_and_update().as_ref().unwrap().withheld.is_none());
+        run.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn mesh_configuration_is_not_asked_for_where_the_configuration_says_none() {
+    let server = shop();
+    refuse(&server, "configmaps", 403);
+    let mut options = options();
+    options.kinds.retain(|kind| *kind != tributary_kubernetes::Kind::MeshConfig);
+    let mut run = RunOf::of(&server, &factory_with(&server, options));
+    run.until("synced", RunOf::is_synced).await;
+    assert_eq!(settings(&run), Some((None, None)));
+    assert!(server.asked().iter().all(|asked| !asked.path.contains("configmaps")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_that_fails_as_a_whole_withholds_nothing() {
+    let server = shop();
+    let mut run = RunOf::of(&server, &factory(&server));
+    run.until("synced", RunOf::is_synced).await;
+    server.answer("", None, usize::MAX, Answer::Status(503, "down"));
+    KINDS.into_iter().for_each(|(plural, _)| server.end(plural));
+    run.pass(secs(300)).await;
+    assert_eq!((run.state(), withheld(&run)), (SourceState::Unreachable, vec![]));
+    assert_eq!(run.beside["gateways"].state, SourceState::Unreachable);
+    server.heal();
+    run.live().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn uninstalled_kind_ends_after_two_equal_answers_and_returns_when_installed() {
+    let server = shop();
+    let mut run = RunOf::of(&server, &factory(&server));
+    run.until("synced", RunOf::is_synced).await;
+    run.pass(secs(5)).await;
+    let facts = run.facts.clone();
+    server.uninstall("gateways");
+    server.end("gateways");
+    run.until("withheld", |run| withheld(run) == ["gateways/Gateways"]).await;
+    run.pass(secs(25)).await;
+    assert_eq!(run.facts, facts, "one answer is no proof");
+    run.until("ended", |run| run.withheld.is_empty()).await;
+    assert_eq!((run.facts.len(), run.dropped.len()), (facts.len() - 1, 1));
+    server.install(GATEWAYS);
+    server.put("gateways", {
+        let mut gateway = json!({"metadata": meta("shop", "gw")});
+        gateway["metadata"]["labels"] = json!({"topology.istio.io/network": "n2"});
+        gateway["spec"] = json!({"gatewayClassName": "istio", "addresses": [{"value": "192.0.2.9"}],
+            "listeners": [{"port": 15443, "protocol": "TLS"}]});
+        gateway
+    });
+    run.until("installed", |run| run.facts.len() == facts.len()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn kind_of_held_facts_that_is_not_installed_ends_after_the_second_answer() {
+    let server = shop();
+    server.uninstall("gateways");
+    let mut run = RunOf::holding(&server, &factory(&server), &["gateways"]);
+    run.pass(secs(20)).await;
+    assert_eq!(withheld(&run), ["gateways/Gateways"]);
+    assert!(!run.synced.contains_key("gateways/Gateways"));
+    run.until("ended", RunOf::is_synced).await;
+    assert!(run.withheld.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn identity_is_reported_before_any_fact_and_not_at_all_where_it_cannot_be_read() {
+    let server = shop();
+    let mut run = RunOf::of(&server, &factory(&server));
+    run.until("synced", RunOf::is_synced).await;
+    assert_eq!(run.identities, [("uid-1".to_owned(), 0)]);
+    refuse(&server, "namespaces", 403);
+    let mut blind = RunOf::of(&server, &factory(&server));
+    blind.until("synced", RunOf::is_synced).await;
+    assert!(blind.identities.is_empty(), "{:?}", blind.identities);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_exported_while_it_is_unknown_what_is() {
+    let server = shop();
+    refuse(&server, "serviceexports", 403);
+    let mut options = options();
+    options.mcs.auto_export = true;
+    let (_leads, leads) = tokio::sync::watch::channel(true);
+    let mut run = RunOf::of(&server, &factory_with(&server, options).exports(leads));
+    run.pass(secs(120)).await;
+    let writes = server.asked().iter().filter(|asked| asked.verb == Verb::Write).count();
+    assert_eq!(writes, 0);
+}
+
+#[tokio::test]
+async fn registry_shadows_and_names_the_scopes_that_it_reports() {
+    let server = shop();
+    let spec = factory(&server).spec();
+    let scope = |name: &str| Scope::new(name).unwrap();
+    let scopes = ["cluster", "serviceexports", "serviceimports", "gateways", "configmaps"].map(scope);
+    assert_eq!((spec.scopes, spec.restart), (Scopes::Configured(scopes.into()), RestartMode::Shadow));
+}

@@ -75,7 +75,7 @@ impl Unseen {
         self.waiting.push(WaitingAddress { ip: entry.ip, waits_for });
         self.first.get_or_insert_with(|| pod.clone());
         if entry.state == State::Ready {
-            self.ready.get_or_insert_with(|| (entry.ip, pod));
+            self.ready.get_or_insert((entry.ip, pod));
             self.count += 1;
         }
     }

@@ -241,7 +241,7 @@ impl Sync {
                 }
                 None => {}
             }
-            state.reported = result.or(state.reported.take());
+            state.reported = result.or_else(|| state.reported.take());
             let quiet = |feed: &Feed| state.confirmed.contains(feed) || withheld.contains(feed);
             let is_complete = state.reported == Some(Reported::Complete);
             if is_complete && !state.confirmed.is_empty() && state.joined.iter().all(quiet) {

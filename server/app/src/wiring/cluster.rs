@@ -76,6 +76,12 @@ impl Cluster {
             memory: Arc::default(),
         })
     }
+    /// Passing on from run to run what this memory keeps.
+    #[must_use]
+    pub fn remembering(mut self, memory: Arc<Memory>) -> Self {
+        self.memory = memory;
+        self
+    }
     /// The factories of both registries.
     pub fn factories(&self, entries: RegistryName) -> Result<Vec<Arc<dyn RegistryFactory>>, InvalidName> {
         // what the one reads of namespaces and mesh configuration holds for the other's objects

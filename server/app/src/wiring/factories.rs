@@ -3,9 +3,12 @@
 //! Nothing is opened here: a mistake is found before anything starts, and a source that is down is
 //! no mistake. It is waited for, by the run that finds it down.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tributary_consul::ConsulFactory;
+use tributary_kubernetes::Memory;
 use tributary_model::{ClusterId, RegistryName};
 use tributary_registry_api::RegistryFactory;
 use tributary_service_entry::FileFactory;
@@ -21,7 +24,11 @@ use crate::exit::Failure;
 #[derive(Debug, Clone)]
 pub struct Factories {
     env: Environment,
+    memories: Memories,
 }
+
+/// What runs over each cluster pass on to later ones, also to those of a changed configuration.
+type Memories = Arc<Mutex<BTreeMap<(RegistryName, ClusterId), Arc<Memory>>>>;
 
 /// What every factory is told.
 struct Told<'a> {
@@ -34,8 +41,8 @@ struct Told<'a> {
 impl Factories {
     /// With the environment of the process.
     #[must_use]
-    pub const fn new(env: Environment) -> Self {
-        Self { env }
+    pub fn new(env: Environment) -> Self {
+        Self { env, memories: Arc::default() }
     }
     /// The clusters that the configuration names.
     pub fn clusters(&self, config: &Config) -> Result<Vec<Cluster>, Failure> {
@@ -60,7 +67,10 @@ impl Factories {
                 let wrong = |e| Failure::config(format!("registry `{}`: {e}", told.name));
                 let entries = format!("{}{}", told.name, RegistryConfig::ENTRIES);
                 let entries = RegistryName::new(entries).map_err(wrong)?;
-                told.cluster(&self.env).and_then(|cluster| cluster.factories(entries)).map_err(wrong)
+                let cluster = told.cluster(&self.env).map_err(wrong)?;
+                let key = (told.name.clone(), told.cluster.clone());
+                let memory = Arc::clone(self.memories.lock().entry(key).or_default());
+                cluster.remembering(memory).factories(entries).map_err(wrong)
             }
             RegistryKind::Consul => {
                 let consul = consul::config(registry, config, &self.env)?;

@@ -27,7 +27,7 @@ fn main() -> Fallible<()> {
         let options = JournalOptions { most_keys: usize::MAX, ..JournalOptions::default() };
         let (journal, _) = Journal::open(StateDirectory::open(&base)?, options, Arc::new(clock))?;
         let records =
-            (0..count / SLICE).map(|slice| records(slice, workloads)).collect::<Fallible<Vec<_>>>()?;
+            (0..count / SLICE).map(|slice| slice_of(slice, workloads)).collect::<Fallible<Vec<_>>>()?;
         let (started, count_of) = (Instant::now(), count as u64);
         journal.record(records.into_iter().flatten().chain(lists(count, workloads)?).collect());
         let recorded = started.elapsed();
@@ -39,6 +39,13 @@ fn main() -> Fallible<()> {
             stats.bytes / count_of
         );
         before = stats.live_bytes;
+        let started = Instant::now();
+        for turn in 0..20 {
+            let changed = (0..5).map(|n| slice_of((turn * 5 + n) % (count / SLICE), workloads));
+            journal.record(changed.collect::<Fallible<Vec<_>>>()?.into_iter().flatten().collect());
+            journal.flush();
+        }
+        println!("{what}: a commit of 5 slices takes {:?}", started.elapsed() / 20);
         journal.close();
     }
     let started = Instant::now();
@@ -76,7 +83,7 @@ fn lists(count: usize, workloads: bool) -> Fallible<Vec<Record>> {
 }
 
 /// One slice of a service, with its pods.
-fn records(slice: usize, workloads: bool) -> Fallible<Vec<Record>> {
+fn slice_of(slice: usize, workloads: bool) -> Fallible<Vec<Record>> {
     let namespace = Namespace::new(format!("shop-{}", slice % 50))?;
     let (name, cluster) = (format!("checkout-{slice}"), ClusterId::new("east")?);
     let host = Hostname::new(format!("{name}.{namespace}.svc.cluster.local"))?;

@@ -102,9 +102,10 @@ impl Rim {
                 tokio::task::yield_now().await;
                 continue;
             }
+            let may_export = self.waiting.is_empty() && self.index.knows_exports();
             let first = tokio::select! {
                 first = self.watches.next() => first,
-                () = exporter::work(&mut self.exporter, self.index.inputs(), self.waiting.is_empty() && self.index.knows_exports()) => continue,
+                () = exporter::work(&mut self.exporter, self.index.inputs(), may_export) => continue,
             };
             let Some(first) = first else { return };
             self.take(first);
@@ -140,13 +141,15 @@ impl Rim {
     /// Whether facts that a kind decides over are held from earlier runs.
     fn is_held(&self, kind: Kind, held: &[Scope]) -> bool {
         let options = &self.index.inputs().options;
-        let parts = [Part::of(kind), Part::Cluster];
-        parts.iter().any(|part| held.contains(options.scope(*part)))
+        let is_held = |part: Part| held.contains(options.scope(part));
+        // exports say of every Service who reaches it
+        is_held(Part::of(kind)) || kind == Kind::Export && is_held(Part::Cluster)
     }
 
     fn apply(&mut self, input: Input) {
         if let Input::Listed(feed) | Input::Absent(feed) | Input::Resumed(feed) = &input {
             self.failing.remove(feed);
+            self.ripe = true;
         }
         if let Input::Listed(feed) | Input::Absent(feed) | Input::Withheld(feed, _) = &input {
             self.waiting.remove(feed);
@@ -157,7 +160,9 @@ impl Rim {
         }
         let note = Note::of(&input);
         self.index.apply(input);
-        self.remember(note);
+        if let Some(note) = note {
+            self.remember(note);
+        }
     }
 
     /// Withholds what is refused, and what fails although another kind is followed. That all kinds fail shows that the
@@ -177,21 +182,22 @@ impl Rim {
     }
 
     /// Passes on to later runs what this one has read.
-    fn remember(&mut self, note: Option<Note>) {
-        if let Some(identity) = self.index.own_identity() {
+    fn remember(&self, note: Note) {
+        if note.kind() == Kind::Namespace
+            && let Some(identity) = self.index.own_identity()
+        {
             self.memory.identify(&identity);
         }
         let inputs = self.index.inputs();
         match note {
-            Some(Note::Feed(feed)) => self.memory.keep(&feed, inputs.objects(&feed)),
-            Some(Note::Object(kind, name)) => {
+            Note::Feed(feed) => self.memory.keep(&feed, inputs.objects(&feed)),
+            Note::Object(kind, name) => {
                 for feed in self.standing.feeds().filter(|feed| feed.kind == kind && feed.covers(&name)) {
                     if self.index.has_listed(kind) {
                         self.memory.note(feed, &name, inputs.get(kind, &name));
                     }
                 }
             }
-            None => {}
         }
     }
 
@@ -265,6 +271,12 @@ enum Note {
 }
 
 impl Note {
+    const fn kind(&self) -> Kind {
+        match self {
+            Self::Feed(feed) => feed.kind,
+            Self::Object(kind, _) => *kind,
+        }
+    }
     fn of(input: &Input) -> Option<Self> {
         match input {
             Input::Listed(feed) | Input::Absent(feed) if Memory::keeps(feed.kind) => {

@@ -14,7 +14,7 @@ use tributary_model::{Collection, Completeness, Delta, Withheld};
 use super::Output;
 use crate::input::{Feed, Kind, Name};
 use crate::options::Options;
-use crate::part::Listing;
+use crate::part::{Listing, Part};
 use crate::touch::Marks;
 
 /// What is known of a feed.
@@ -53,6 +53,13 @@ struct State {
     reported: Option<Reported>,
     /// Feeds that were confirmed since the collection was.
     confirmed: BTreeSet<Feed>,
+}
+
+impl State {
+    /// Whether nothing waits for it now.
+    fn is_optional(&self) -> bool {
+        self.listing.part != Part::Cluster && matches!(self.reported, Some(Reported::Withheld(_)))
+    }
 }
 
 /// What is known of the feeds, and what follows for the collections.
@@ -207,10 +214,16 @@ impl Sync {
         if std::mem::replace(&mut self.started, true) {
             return Vec::new();
         }
-        let all = || self.states.iter().map(|state| state.collection.clone());
-        std::iter::once(Delta::Follows { required: all().collect(), optional: Vec::new() })
-            .chain(all().map(Delta::Restart))
-            .collect()
+        let restarts = self.states.iter().map(|state| Delta::Restart(state.collection.clone()));
+        std::iter::once(self.follows()).chain(restarts).collect()
+    }
+    /// What the run follows. The collection of an optional kind that cannot be read is one that nothing waits for.
+    fn follows(&self) -> Delta {
+        let collections = |optional: bool| {
+            let of = self.states.iter().filter(move |state| state.is_optional() == optional);
+            of.map(|state| state.collection.clone()).collect()
+        };
+        Delta::Follows { required: collections(false), optional: collections(true) }
     }
 
     /// What a collection is to be reported as; `None` while it is not known.
@@ -230,6 +243,7 @@ impl Sync {
         let withheld: BTreeSet<&Feed> =
             self.feeds.iter().filter(|(_, state)| state.withheld.is_some()).map(|(feed, _)| feed).collect();
         let (mut ends, mut progress) = (Vec::new(), Vec::new());
+        let mut moved = false;
         for (state, result) in self.states.iter_mut().zip(results) {
             let news = result.is_some() && result != state.reported;
             match result.as_ref().filter(|_| news) {
@@ -241,7 +255,9 @@ impl Sync {
                 }
                 None => {}
             }
+            let was_optional = state.is_optional();
             state.reported = result.or_else(|| state.reported.take());
+            moved |= state.is_optional() != was_optional;
             let quiet = |feed: &Feed| state.confirmed.contains(feed) || withheld.contains(feed);
             let is_complete = state.reported == Some(Reported::Complete);
             if is_complete && !state.confirmed.is_empty() && state.joined.iter().all(quiet) {
@@ -249,8 +265,7 @@ impl Sync {
                 progress.push(Delta::Progress(state.collection.clone()));
             }
         }
-        ends.extend(progress);
-        ends
+        moved.then(|| self.follows()).into_iter().chain(ends).chain(progress).collect()
     }
     /// The complete collections of which every feed that can be read is followed, as this tells of each.
     pub(super) fn followed(&self, follows: impl Fn(&Feed) -> bool) -> impl Iterator<Item = &Collection> {

@@ -14,13 +14,16 @@ fn ended(sync: &mut Sync) -> Vec<String> {
         Delta::Synced(collection, how) => format!("{} {how:?}", name(collection)),
         Delta::Withheld(collection, why) => format!("{} {:?}: {}", name(collection), why.cause, why.why),
         Delta::Progress(collection) => format!("{} confirmed", name(collection)),
+        Delta::Follows { optional, .. } => {
+            format!("optional {}", optional.iter().map(name).collect::<Vec<_>>().join(" "))
+        }
         other => panic!("{other:?}"),
     };
     sync.end().iter().map(word).collect()
 }
 fn results(sync: &mut Sync) -> Vec<String> {
     let mut words = ended(sync);
-    words.retain(|word| !word.ends_with("confirmed"));
+    words.retain(|word| !word.ends_with("confirmed") && !word.starts_with("optional"));
     words
 }
 fn confirmed(sync: &mut Sync) -> usize {
@@ -137,4 +140,18 @@ fn outputs_are_doubted_while_what_decides_their_addresses_is_withheld() {
 fn collection_kinds_are_reported_by_every_part() {
     let kinds: BTreeSet<CollectionKind> = Listing::ALL.into_iter().map(|listing| listing.kind).collect();
     assert_eq!(kinds.len(), 5);
+}
+
+#[test]
+fn withheld_optional_collections_are_not_waited_for_and_required_ones_are() {
+    let options = mk_options();
+    let mut sync = mk_listed(&options, Kind::Gateway);
+    let gateways = feed(&options, Kind::Gateway);
+    sync.withheld(&gateways, Withheld::forbidden("403"));
+    let follows = |words: Vec<String>| words.into_iter().find(|word| word.starts_with("optional"));
+    assert_eq!(follows(ended(&mut sync)).as_deref(), Some("optional gateways/Gateways"));
+    sync.withheld(&feed(&options, Kind::Slice), Withheld::forbidden("403"));
+    assert_eq!(follows(ended(&mut sync)), None, "slices are required");
+    sync.listed(&gateways);
+    assert_eq!(follows(ended(&mut sync)).as_deref(), Some("optional "));
 }

@@ -3,13 +3,19 @@
 use serde_json::json;
 use tributary_model::*;
 
-use super::{put, said, words};
+use super::{put, words};
 use crate::index::Index;
 use crate::input::{Feed, Input, Kind, Name, Object};
 use crate::mk::*;
 use crate::options::{Mcs, Options};
 use crate::project::{Export, Gateway as GatewayObject, Import, MeshConfig};
 
+/// What is reported, but for what is followed and confirmed.
+fn said(index: &mut Index) -> Vec<String> {
+    let mut words = super::said(index);
+    words.retain(|word| !word.starts_with("required"));
+    words
+}
 fn mk_mesh(mesh: &str) -> Object {
     let object =
         json!({"metadata": {"name": "istio", "namespace": "tributary-system"}, "data": {"mesh": mesh}});

@@ -72,6 +72,10 @@ pub struct ServeArgs {
     /// The revision that this server is: objects of another `istio.io/rev` are left out
     #[arg(long)]
     pub revision: Option<String>,
+    /// The directory that remembers what is served over a restart, or `none` [default: $STATE_DIRECTORY,
+    /// $XDG_STATE_HOME/tributary, ~/.local/state/tributary, /var/lib/tributary]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
     /// The kubeconfig file of the Kubernetes registry [default: KUBECONFIG, ~/.kube/config, the pod's account]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,

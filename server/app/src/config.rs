@@ -18,6 +18,7 @@ pub mod places;
 pub mod registry;
 pub mod schema;
 pub mod span;
+pub mod staleness;
 pub mod writes;
 
 use std::path::Path;
@@ -27,6 +28,7 @@ pub use kind::RegistryKind;
 pub use layers::Origins;
 pub use model::Config;
 pub use span::Span;
+pub use staleness::Staleness;
 
 use crate::environment::Environment;
 use crate::exit::Failure;

@@ -20,6 +20,10 @@ pub fn apply(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Re
         config.revision = Some(revision.clone());
         note("revision", "--revision");
     }
+    if let Some(dir) = &args.state_dir {
+        config.state_dir = Some(dir.clone());
+        note("stateDir", "--state-dir");
+    }
     if let Some(id) = &args.cluster_id {
         config.cluster_id.clone_from(id);
         note("clusterId", "--cluster-id");

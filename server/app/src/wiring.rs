@@ -11,6 +11,7 @@ pub mod factories;
 pub mod guard;
 pub mod herald;
 pub mod inside;
+pub mod journal;
 pub mod registries;
 pub mod report;
 pub mod rights;
@@ -21,7 +22,7 @@ pub mod xds;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,17 +30,19 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tributary_model::RegistryName;
 use tributary_registry_api::{Clock, ProcessClock};
-use tributary_runtime::{NoJournal, Runtime, RuntimeConfig, StartRule};
+use tributary_runtime::{Runtime, RuntimeConfig, StartRule};
 
 use crate::admin::{Listener, Shared, Surface, router};
 use crate::config::model::RegistryConfig;
 use crate::config::{Config, Loaded, RegistryKind};
+use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
 use crate::reload::{Layers, Reloader, Running};
 use crate::telemetry::LogLevel;
 use config_source::ConfigSource;
 use factories::Factories;
 use inside::Live;
+use journal::{Configured, Kept, State};
 use registries::Registries;
 use xds::{BoundXds, Xds};
 
@@ -128,8 +131,8 @@ impl Bound {
         let epoch = tokio::time::Instant::now();
         let clock: Arc<dyn Clock> = Arc::new(ProcessClock::starting_now());
         let fanout = self.app.xds.fanout();
-        let runtime =
-            Runtime::start(runtime_config(&config), Arc::clone(&clock), fanout, Box::new(NoJournal));
+        let (state, kept) = open_state(&config, self.app.factories.environment(), &clock).await?;
+        let runtime = Runtime::start(runtime_config(&config), Arc::clone(&clock), fanout, state.sink());
         let handle = runtime.handle();
         let (xds, sessions) = self.app.xds.start(self.xds, (&handle, &clock, epoch), &config);
         let heard = self.app.loaded.istio.clone();
@@ -140,6 +143,7 @@ impl Bound {
             running: Arc::clone(&running),
             sessions,
             clock,
+            state: state.clone(),
         });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         for (listener, surface) in [(Some(self.admin), Surface::Admin), (self.health, Surface::Health)] {
@@ -150,10 +154,16 @@ impl Bound {
         // nothing is complete before every configured registry has joined
         let stopped = |_| Failure::plain("the server stopped while it started");
         handle.set_membership_known(false).await.map_err(stopped)?;
+        let configured = configured(&self.app.factories, &config, self.app.file.as_deref())?;
+        state.restore(kept, &handle, &configured).await?;
         let source = ConfigSource::start(&handle, &config).await?;
-        let registries = Registries::new(handle.clone(), source, self.app.factories, self.app.log);
+        let remembered = (state.clone(), self.app.file.clone());
+        state.remember(&configured[..1]);
+        let registries =
+            Registries::new(handle.clone(), source, self.app.factories, self.app.log, remembered);
         registries.join_all(&config).await?;
         handle.set_membership_known(true).await.map_err(stopped)?;
+        state.membership_synced();
         if let Some(path) = self.app.file {
             let reloader = Reloader { path, layers: self.app.layers, running, apply: Arc::new(registries) };
             tasks.spawn(reloader.run(stop.clone()));
@@ -194,12 +204,38 @@ impl Server {
     pub async fn stop(self) {
         self.xds.drain(self.drain).await;
         self.runtime.stop().await;
+        self.live.state.flush().await;
         self.stop.cancel();
         self.tasks.close();
         if tokio::time::timeout(self.drain, self.tasks.wait()).await.is_err() {
             tracing::warn!("admin requests were still open and are cut off");
         }
     }
+}
+
+/// Opens the journal where waiting for the disk hurts nobody.
+async fn open_state(
+    config: &Config,
+    env: &Environment,
+    clock: &Arc<dyn Clock>,
+) -> Result<(State, Kept), Failure> {
+    let (config, env, clock) = (config.clone(), env.clone(), Arc::clone(clock));
+    let opening = tokio::task::spawn_blocking(move || State::open(&config, &env, clock));
+    opening.await.map_err(|error| Failure::plain(format!("opening the state directory failed: {error}")))?
+}
+
+/// Every registry that is configured, the configuration file itself included.
+fn configured(
+    factories: &Factories,
+    config: &Config,
+    file: Option<&Path>,
+) -> Result<Vec<Configured>, Failure> {
+    let (spec, _) = ConfigSource::spec(config)?;
+    let mut all = vec![Configured::own(spec)];
+    for registry in &config.registries {
+        all.extend(Configured::of(registry, file, &factories.of(registry, config)?));
+    }
+    Ok(all)
 }
 
 fn runtime_config(config: &Config) -> RuntimeConfig {

@@ -101,6 +101,9 @@ impl TestServer {
         let mut command = clean(&bin);
         command.arg("serve").args(&options.args).envs(options.env.iter().cloned());
         command.args(["--xds-listen", &xds.to_string(), "--admin-listen", &admin.to_string()]);
+        if !options.args.iter().any(|arg| arg == "--state-dir") {
+            command.args(["--state-dir", "none"]);
+        }
         let process = Process::spawn("tributary", command)?;
         Ok(Self { process, bin, xds, admin, options })
     }

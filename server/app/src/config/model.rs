@@ -38,6 +38,9 @@ pub struct Config {
     /// The revision that this server is. Objects with another `istio.io/rev` label are left out;
     /// all are read when left out.
     pub revision: Option<String>,
+    /// The directory that remembers what is served over a restart, or `none`. `$STATE_DIRECTORY`,
+    /// `$XDG_STATE_HOME/tributary`, `~/.local/state/tributary` or `/var/lib/tributary` when left out.
+    pub state_dir: Option<PathBuf>,
     /// What may be written to a cluster. Nothing is written that is not named here, so that a
     /// server can run beside an istiod.
     pub writes: BTreeSet<Write>,
@@ -71,6 +74,7 @@ impl Default for Config {
             cluster_id: "Kubernetes".to_owned(),
             system_namespace: "tributary-system".to_owned(),
             revision: None,
+            state_dir: None,
             writes: BTreeSet::new(),
             registries: Vec::new(),
             xds: XdsConfig::default(),

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::consul::{ClientTlsConfig, FamilyConfig, KeysConfig, LoginConfig, ModeConfig, PlaceConfig};
 use super::kind::RegistryKind;
 use super::span::Span;
+use super::staleness::Staleness;
 
 /// Multi-cluster services of a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -53,6 +54,10 @@ pub struct RegistryConfig {
     /// The cluster that it speaks for; `clusterId` of the server when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<String>,
+    /// What becomes of what it reported when its source is not followed any more: `hold`, `degrade(10m)` serves it one
+    /// priority lower after that time, `withdraw(1h)` not at all; `hold` when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staleness: Option<Staleness>,
     /// `file`: the directory of YAML documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,

@@ -25,21 +25,25 @@ pub struct ConfigSource {
 impl ConfigSource {
     /// Joins, and says what the configuration says.
     pub async fn start(handle: &Handle, config: &Config) -> Result<Self, Failure> {
-        let refused =
-            |e: &dyn std::fmt::Display| Failure::plain(format!("the configuration cannot be a source: {e}"));
-        let id = RegistryId {
-            name: RegistryName::new(NAME).map_err(|e| refused(&e))?,
-            provider: Provider::Config,
-            cluster: ClusterId::new(&config.cluster_id).map_err(|e| refused(&e))?,
-        };
-        let scope = Scope::new("file").map_err(|e| refused(&e))?;
-        let spec = RegistrySpec::new(Arc::new(id), 0);
+        let (spec, scope) = Self::spec(config)?;
+        let refused = |e: &dyn std::fmt::Display| refused(e);
         let source = handle.source(spec).await.map_err(|e| refused(&e))?;
         let collection = Collection { scope, kind: CollectionKind::Settings };
         source.inlet.send(Delta::Follows { required: vec![collection.clone()], optional: Vec::new() });
         let own = Self { source, collection };
         own.say(config);
         Ok(own)
+    }
+    /// The source as the core knows it, and its scope.
+    pub fn spec(config: &Config) -> Result<(RegistrySpec, Scope), Failure> {
+        let refused = |e: &dyn std::fmt::Display| refused(e);
+        let id = RegistryId {
+            name: RegistryName::new(NAME).map_err(|e| refused(&e))?,
+            provider: Provider::Config,
+            cluster: ClusterId::new(&config.cluster_id).map_err(|e| refused(&e))?,
+        };
+        let scope = Scope::new("file").map_err(|e| refused(&e))?;
+        Ok((RegistrySpec::new(Arc::new(id), 0).configured([scope.clone()]), scope))
     }
     /// Says what the configuration says now: a complete list, so that what it no longer says goes.
     pub fn say(&self, config: &Config) {
@@ -56,4 +60,8 @@ impl ConfigSource {
             .chain([Delta::Synced(self.collection.clone(), Completeness::Complete)])
             .collect()
     }
+}
+
+fn refused(why: &dyn std::fmt::Display) -> Failure {
+    Failure::plain(format!("the configuration cannot be a source: {why}"))
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tributary_consul::ConsulFactory;
 use tributary_kubernetes::Memory;
-use tributary_model::{ClusterId, RegistryName};
-use tributary_registry_api::RegistryFactory;
+use tributary_model::{ClusterId, RegistryName, RegistrySpec, StalePolicy};
+use tributary_registry_api::{Registry, RegistryError, RegistryFactory};
 use tributary_service_entry::FileFactory;
 
 use super::cluster::Cluster;
@@ -44,6 +44,11 @@ impl Factories {
     pub fn new(env: Environment) -> Self {
         Self { env, memories: Arc::default() }
     }
+    /// The environment of the process.
+    #[must_use]
+    pub const fn environment(&self) -> &Environment {
+        &self.env
+    }
     /// The clusters that the configuration names.
     pub fn clusters(&self, config: &Config) -> Result<Vec<Cluster>, Failure> {
         let all = config.registries.iter().filter(|registry| registry.kind == RegistryKind::Kubernetes);
@@ -56,6 +61,15 @@ impl Factories {
     }
     /// The factories of one registry, which come and go together: a cluster is two registries.
     pub fn of(
+        &self,
+        registry: &RegistryConfig,
+        config: &Config,
+    ) -> Result<Vec<Arc<dyn RegistryFactory>>, Failure> {
+        let policy = registry.staleness.unwrap_or_default().policy();
+        let all = self.plain(registry, config)?.into_iter();
+        Ok(all.map(|inner| -> Arc<dyn RegistryFactory> { Arc::new(WithPolicy { inner, policy }) }).collect())
+    }
+    fn plain(
         &self,
         registry: &RegistryConfig,
         config: &Config,
@@ -79,6 +93,21 @@ impl Factories {
                 Ok(vec![Arc::new(factory)])
             }
         }
+    }
+}
+
+/// A factory whose registry has a staleness policy.
+struct WithPolicy {
+    inner: Arc<dyn RegistryFactory>,
+    policy: StalePolicy,
+}
+
+impl RegistryFactory for WithPolicy {
+    fn spec(&self) -> RegistrySpec {
+        self.inner.spec().when_stale(self.policy)
+    }
+    fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
+        self.inner.build()
     }
 }
 

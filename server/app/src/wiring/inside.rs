@@ -13,6 +13,7 @@ use tributary_runtime::{Handle, ReadyBecause};
 
 use super::explain::{self, Asked};
 use super::guard;
+use super::journal::State;
 use super::report::{CoreReport, Report};
 use super::{samples, sessions::Sessions};
 use crate::admin::inside::Explained;
@@ -36,6 +37,8 @@ pub struct Live {
     pub sessions: Arc<Sessions>,
     /// The clock of all times that the core keeps.
     pub clock: Arc<dyn Clock>,
+    /// The journal.
+    pub state: State,
 }
 
 impl Live {

@@ -1,11 +1,14 @@
 //! Keeps the running registries as the configuration lists them, at start and when the file changes.
 
+use std::path::PathBuf;
+
 use async_trait::async_trait;
 use tributary_model::{Code, RegistryName};
 use tributary_runtime::Handle;
 
 use super::config_source::ConfigSource;
 use super::factories::Factories;
+use super::journal::{Configured, State};
 use crate::config::Config;
 use crate::config::change::Change;
 use crate::config::model::RegistryConfig;
@@ -19,13 +22,21 @@ pub struct Registries {
     source: ConfigSource,
     factories: Factories,
     log: LogLevel,
+    state: State,
+    file: Option<PathBuf>,
 }
 
 impl Registries {
     /// Over a running server.
     #[must_use]
-    pub const fn new(handle: Handle, source: ConfigSource, factories: Factories, log: LogLevel) -> Self {
-        Self { handle, source, factories, log }
+    pub fn new(
+        handle: Handle,
+        source: ConfigSource,
+        factories: Factories,
+        log: LogLevel,
+        (state, file): (State, Option<PathBuf>),
+    ) -> Self {
+        Self { handle, source, factories, log, state, file }
     }
     /// Joins every registry of the configuration.
     pub async fn join_all(&self, config: &Config) -> Result<(), Failure> {
@@ -37,7 +48,9 @@ impl Registries {
     /// All of a registry's parts or none of them.
     async fn join(&self, registry: &RegistryConfig, config: &Config) -> Result<(), Failure> {
         let mut joined = Vec::new();
-        for factory in self.factories.of(registry, config)? {
+        let factories = self.factories.of(registry, config)?;
+        let configured = Configured::of(registry, self.file.as_deref(), &factories);
+        for factory in factories {
             let name = factory.spec().id.name.clone();
             if let Err(e) = self.handle.join(factory).await {
                 for name in joined {
@@ -48,13 +61,17 @@ impl Registries {
             }
             joined.push(name);
         }
+        self.state.remember(&configured);
         Ok(())
     }
     async fn rotate(&self, registry: &RegistryConfig, config: &Config) -> Result<(), Failure> {
-        for factory in self.factories.of(registry, config)? {
+        let factories = self.factories.of(registry, config)?;
+        let configured = Configured::of(registry, self.file.as_deref(), &factories);
+        for factory in factories {
             let name = factory.spec().id.name.clone();
             self.handle.rotate(factory).await.map_err(|e| failed(name.as_str(), &e))?;
         }
+        self.state.remember(&configured);
         Ok(())
     }
     async fn leave(&self, registry: &RegistryConfig) -> Result<(), Failure> {

@@ -39,8 +39,12 @@ pub(crate) fn put(dir: &Path, name: &str, text: &str) {
 }
 
 pub(crate) fn mk_args(words: &[&str]) -> ServeArgs {
-    let free =
-        [("--xds-listen", "127.0.0.1:0"), ("--admin-listen", "127.0.0.1:0"), ("--drain-timeout", "2s")];
+    let free = [
+        ("--xds-listen", "127.0.0.1:0"),
+        ("--admin-listen", "127.0.0.1:0"),
+        ("--drain-timeout", "2s"),
+        ("--state-dir", "none"),
+    ];
     let free =
         free.into_iter().filter(|(flag, _)| !words.contains(flag)).flat_map(|(flag, value)| [flag, value]);
     let all = ["tributary", "serve"].into_iter().chain(free).chain(words.iter().copied());

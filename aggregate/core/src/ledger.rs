@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use tributary_model::{
     Collection, CollectionKind, Completeness, Delta, EndEvidence, Evidence, Fact, Fingerprint, Freshness,
-    Generation, Item, Key, LeftOut, Mono, ObjectId, ProblemRecord, Scope, Scopes, SourceState, SourceStatus,
+    Generation, Item, Key, LeftOut, ListResult, Mono, ObjectId, ProblemRecord, Scope, Scopes, SourceState, SourceStatus,
     Withheld,
 };
 
@@ -183,15 +183,19 @@ impl Ledger {
         };
         self.reported && self.follows.as_ref().is_some_and(|all| all.required.iter().all(settled))
     }
-    /// Whether nothing is known yet of something that counts.
+    /// Whether something that counts was never known: no catalog is complete while it is not.
     pub(crate) fn is_unknown(&self) -> bool {
-        let known = |collection: &Collection| {
-            self.list(collection).map_or_else(|| self.has_ended(&collection.scope), List::is_known)
-        };
         match &self.follows {
             None => !self.collections().any(|(_, list)| list.is_known()),
-            Some(all) => !all.required.iter().all(known),
+            Some(all) => !all.required.iter().all(|collection| self.is_known(collection)),
         }
+    }
+    /// Whether a collection was ever known. One that could never be read is not, although nothing waits for it.
+    fn is_known(&self, collection: &Collection) -> bool {
+        let Some(scoped) = self.scopes.get(&collection.scope) else { return self.has_ended(&collection.scope) };
+        let list = scoped.list(collection.kind);
+        let was_read = list.result != Some(ListResult::Withheld) || list.confirmed.is_some();
+        list.is_known() && (was_read || scoped.tables.len(collection.kind) > 0)
     }
     fn has_ended(&self, scope: &Scope) -> bool {
         self.ended.iter().any(|ended| ended.scope == *scope)
@@ -252,6 +256,9 @@ impl Ledger {
         let list = scoped.list(item.kind());
         let mark = Mark { changed: at, seen: list.epoch, basis };
         let (change, before) = scoped.tables.put(&fact, mark);
+        // of a value that was in doubt the state may serve more
+        let was_doubted = before.is_some_and(|before| before.basis != BasisKind::Authoritative);
+        let change = if was_doubted { Change::Changed } else { change };
         scoped.problems.unspare(fact.object(), &item);
         if before.is_some_and(|before| scoped.list(item.kind()).lacks(before.seen))
             && scoped.list_mut(item.kind()).found()
@@ -355,7 +362,7 @@ impl Ledger {
         let Some(follows) = self.follows.as_ref().filter(|_| self.reported) else { return };
         let Some(scoped) = self.scopes.get_mut(scope) else { return };
         let listed = |kind: CollectionKind| {
-            scoped.list(kind).result.is_some_and(|result| result > tributary_model::ListResult::Withheld)
+            scoped.list(kind).result.is_some_and(|result| result > ListResult::Withheld)
         };
         if follows.kinds(scope).all(listed) {
             scoped.problems.end_older(scope, generation, out);

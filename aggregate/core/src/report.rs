@@ -69,8 +69,10 @@ pub struct RegistryStatus {
     pub identity: Option<Fingerprint>,
     /// Scopes that have ended, the oldest first.
     pub ended: Vec<EndedScope>,
-    /// Whether nothing is known yet of something that counts.
+    /// Whether something that counts was never known.
     pub unknown: bool,
+    /// Whether everything that counts has a result in the served run, if only that it cannot be read.
+    pub synced: bool,
     /// Normal, or one priority lower.
     pub standing: Standing,
     /// Its collections.
@@ -149,6 +151,7 @@ impl Core {
             identity: ledger.identity.clone(),
             ended: ledger.ended.iter().map(ended).collect(),
             unknown: ledger.is_unknown(),
+            synced: ledger.is_synced(),
             standing: registry.face.standing,
             collections: ledger.collections().map(|(c, list)| self.collection(registry, c, list)).collect(),
             sources: sources.map(source).collect(),

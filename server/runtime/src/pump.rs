@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
-use tributary_core::{Core, RegistryStatus, Turn};
+use tributary_core::{Core, Turn};
 use tributary_model::{Changed, Generation, Mono, Observed, RegistryName};
 use tributary_registry_api::{Clock, Wake};
 
@@ -221,7 +221,7 @@ impl Pump {
         }
         let now = self.clock.now();
         let status = self.core.status();
-        let synced = status.iter().filter(|one| is_synced(one)).map(|one| &one.id.name);
+        let synced = status.iter().filter(|one| one.synced).map(|one| &one.id.name);
         self.start.synced.extend(synced.filter(|name| self.rule.known.contains(*name)).cloned());
         if let Some(config) = &self.rule.config_cluster
             && self.start.synced.contains(config)
@@ -236,9 +236,4 @@ impl Pump {
             self.readiness.send_replace(judged);
         }
     }
-}
-
-/// Whether a registry's run has listed all that it requires.
-fn is_synced(status: &RegistryStatus) -> bool {
-    !status.unknown && status.collections.iter().filter(|c| c.required).all(|c| c.synced)
 }

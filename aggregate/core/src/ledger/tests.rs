@@ -148,7 +148,11 @@ fn what_was_never_held_and_cannot_be_read_keeps_nobody_waiting() {
     take(&mut ledger, [follows()], &mut out);
     assert!(ledger.is_unknown() && !ledger.is_synced());
     take(&mut ledger, [withheld()], &mut out);
-    assert!(!ledger.is_unknown() && ledger.is_synced());
+    assert!(ledger.is_synced(), "readiness does not wait");
+    assert!(ledger.is_unknown(), "and nobody is told that a name is gone");
+    let (mut ledger, mut out) = listed();
+    take(&mut ledger, [withheld()], &mut out);
+    assert!(!ledger.is_unknown(), "what was read once is known");
 }
 
 #[test]

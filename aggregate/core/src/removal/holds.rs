@@ -91,6 +91,9 @@ impl State {
     pub(crate) fn put_unsure(&mut self, shard: ShardId, fact: Fact, doubted: bool, at: Mono) {
         let (key, said) = match &fact {
             Fact::Group(key, said) => (key, said),
+            Fact::Service(key, said) if doubted && self.says_otherwise(shard, key, said) => {
+                return self.widen(shard, key, said, at);
+            }
             Fact::Service(key, said) if self.says_otherwise(shard, key, said) => {
                 return self.guard.redeclare((shard, Item::Service(key.clone())), Arc::clone(said), at);
             }
@@ -123,6 +126,12 @@ impl State {
         if !held {
             return self.put(shard, Fact::Service(key, Arc::clone(said)), at);
         }
+        self.widen(shard, &key, said, at);
+    }
+
+    /// A declaration stays as it was, and gains the ports of one that is known to be short.
+    fn widen(&mut self, shard: ShardId, key: &DeclKey, said: &Arc<Declaration>, at: Mono) {
+        let Some(known) = self.known_declaration(shard, key) else { return };
         let known = Arc::clone(&known.declaration);
         let more = said.ports.iter().filter(|port| !declares(&known, port));
         let ports = known.ports.iter().chain(more).cloned().collect();

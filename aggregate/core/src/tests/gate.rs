@@ -2,7 +2,9 @@
 
 use super::mk::*;
 use proptest::prelude::*;
-use tributary_model::{Code, Declaration, Delta, Evidence, Fact, Key, Mono, Provider, Resolution};
+use tributary_model::{
+    Code, Declaration, Delta, Evidence, ExportTo, Fact, Key, Mono, Provider, Resolution, Visibility,
+};
 
 const A: &str = "10.0.0.1:http=80";
 const FIVE: &str = "10.0.0.1:http=80 10.0.0.2:http=80 10.0.0.3:http=80 10.0.0.4:http=80 10.0.0.5:http=80";
@@ -391,4 +393,22 @@ proptest! {
         prop_assert_eq!(world.served("shop/pay.shop", 80), want);
         prop_assert!(held(&world).is_empty());
     }
+}
+
+#[test]
+fn a_declaration_in_doubt_only_gains_until_it_is_certain() {
+    let mut world = World::of_files();
+    let wide = mk_decl("pay", "80 http,81 tcp");
+    let narrow = Declaration { export: ExportTo::Set(Visibility::Hidden), ..mk_decl("pay", "82 tcp") };
+    let service = |decl: &Declaration| mk_service("shop/pay.shop", decl.clone());
+    world.lists("file", [service(&wide), mk_group("shop/pay.shop", "pay", "a", "10.0.0.1:http=80")]);
+    let ports = |world: &mut World| -> Vec<u16> {
+        world.view("shop/pay.shop").unwrap().ports.iter().map(|port| port.number.get()).collect()
+    };
+    let visibility = |world: &mut World| world.view("shop/pay.shop").unwrap().declarations[0].visibility.clone();
+    let before = visibility(&mut world);
+    world.says("file", [mk_doubted(service(&narrow))]);
+    assert_eq!((ports(&mut world), visibility(&mut world)), (vec![80, 81, 82], before));
+    world.says("file", [mk_put(service(&narrow))]);
+    assert_eq!((ports(&mut world), visibility(&mut world)), (vec![82], Visibility::Hidden));
 }

@@ -212,6 +212,7 @@ mod tests {
             identity: None,
             ended: Vec::new(),
             unknown: false,
+            synced: true,
             standing: tributary_model::Standing::default(),
             collections: Vec::new(),
             sources: sources.iter().map(source).collect(),

@@ -150,7 +150,7 @@ pub fn endpoints<'a, R: Recorder>(
 }
 
 /// What an xDS cluster of a DNS type carries inside: names are taken, and where only one endpoint
-/// is allowed (DNS round robin, and every DNS type for gRPC) the first in precedence is.
+/// is allowed (DNS round robin, and every DNS type for gRPC) the first healthy one in precedence is.
 pub fn inline<'a, R: Recorder>(facts: &'a EndpointFacts, client: &Projection, r: &mut R) -> Assignment<'a> {
     assign(facts, client, Names::Taken, r)
 }
@@ -186,9 +186,9 @@ fn takes_one(facts: &EndpointFacts, client: &Projection) -> bool {
 }
 
 fn keep_first<R: Recorder>(candidates: &mut Vec<Candidate<'_>>, r: &mut R) {
-    let Some(first) = candidates.iter().map(Candidate::precedence).min() else { return };
+    let Some(first) = candidates.iter().map(Candidate::rank_alone).min() else { return };
     candidates.retain(|c| {
-        let keep = c.precedence() == first;
+        let keep = c.rank_alone() == first;
         if !keep {
             c.refuse(&Refusal::OnlyOne, r);
         }

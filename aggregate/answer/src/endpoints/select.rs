@@ -2,8 +2,8 @@
 //! kind of address. Order: the facts' own.
 
 use tributary_model::{
-    Address, At, ClientKind, Code, EndpointFacts, EndpointSource, Health, NetworkId, Projection, Recorder,
-    Stage, Timestamp, Verdict, labels,
+    Address, At, ClientKind, Code, EndpointFacts, EndpointSource, Health, NetworkId, ObjectId, Projection,
+    Recorder, Stage, Standing, Timestamp, Verdict, labels,
 };
 
 use super::{Destination, Names};
@@ -30,19 +30,26 @@ pub(super) struct Candidate<'a> {
 /// The one order in which candidates precede each other: shard, then the declaration's age and
 /// name, then the listing object, then the position in it. It does not depend on the order in which
 /// sources of one shard stand.
-pub(super) type Precedence<'a> = (
-    usize,
-    bool,
-    Option<Timestamp>,
-    &'a tributary_model::ObjectId,
-    &'a tributary_model::ObjectId,
-    usize,
-    Destination<'a>,
-);
+pub(super) type Precedence<'a> =
+    (usize, bool, Option<Timestamp>, &'a ObjectId, &'a ObjectId, usize, Destination<'a>);
+
+/// The declaration part of a [`Precedence`].
+type Declared<'a> = (usize, bool, Option<Timestamp>, &'a ObjectId);
+
+/// How early a candidate comes where a client is given one alone.
+pub(super) type RankAlone<'a> = (Health, Standing, Declared<'a>, Option<&'a ObjectId>, Precedence<'a>);
 
 impl<'a> Candidate<'a> {
     pub(super) fn network(&self) -> Option<&'a NetworkId> {
         self.address.place.network.as_ref()
+    }
+    /// The order in which an endpoint is taken where a client is given one alone: a healthy one, of a shard that is
+    /// not demoted. Among selected workloads the name decides: their place in a bucket depends on a hash.
+    pub(super) fn rank_alone(&self) -> RankAlone<'a> {
+        let (shard, is_ageless, created, declaration, ..) = self.precedence();
+        let workload = self.address.origin.as_ref().map(|origin| &origin.object);
+        let declared = (shard, is_ageless, created, declaration);
+        (self.health, self.source.standing, declared, workload, self.precedence())
     }
     pub(super) fn precedence(&self) -> Precedence<'a> {
         let declaration = &self.source.declaration;

@@ -328,6 +328,41 @@ fn dns_round_robin_and_grpc_get_the_first_endpoint_only() {
 }
 
 #[test]
+fn a_type_of_one_endpoint_gets_the_first_that_is_healthy() {
+    let name = |i, health| Address { health, ..Address::new(At::Name(i), Default::default()) };
+    let chosen = |first, second| {
+        let group = mk_group("a", &["b.example.com", "a.example.com"], vec![name(0, first), name(1, second)]);
+        let facts =
+            EndpointFacts { resolution: Resolution::DnsLogical, ..mk_facts(vec![mk_source("east", group)]) };
+        shown(&inline(&facts, &Projection::default(), &mut ()))
+    };
+    assert_eq!(chosen(Health::Unhealthy, Health::Healthy), ["0 a.example.com:8080 1"]);
+    assert_eq!(chosen(Health::Healthy, Health::Unhealthy), ["0 b.example.com:8080 1"]);
+    assert_eq!(chosen(Health::Unhealthy, Health::Unhealthy), ["0 b.example.com:8080 1"], "better than none");
+}
+
+#[test]
+fn of_selected_workloads_the_first_by_name_is_the_one_endpoint_and_a_demoted_one_is_the_last() {
+    let selected = |host: &str, workload: &str, standing| {
+        let object = ObjectId::new("WorkloadEntry", "shop", workload);
+        let origin = Origin { object, workload: workload.into() };
+        let at = Address { origin: Some(origin.into()), ..Address::new(At::Name(0), Default::default()) };
+        EndpointSource { standing, ..mk_source("east", mk_group("pay", &[host], vec![at])) }
+    };
+    let chosen = |sources| {
+        let facts = EndpointFacts { resolution: Resolution::DnsLogical, ..mk_facts(sources) };
+        shown(&inline(&facts, &Projection::default(), &mut ()))
+    };
+    let (vm1, vm2) = (
+        selected("z.example.com", "vm1", Standing::Normal),
+        selected("y.example.com", "vm2", Standing::Normal),
+    );
+    assert_eq!(chosen(vec![vm2.clone(), vm1]), ["0 z.example.com:8080 1"], "in whichever bucket it is");
+    let away = selected("z.example.com", "vm1", Standing::Demoted);
+    assert_eq!(chosen(vec![away, vm2]), ["0 y.example.com:8080 1"]);
+}
+
+#[test]
 fn the_workload_is_told_as_istio_tells_it() {
     let origin = Origin { object: ObjectId::new("Pod", "shop", "pay-1"), workload: "pay".into() };
     let named = |revision: &str| Address {

@@ -107,7 +107,7 @@ codes! {
     426 UNKNOWN_CHECK "a check says what is not known and counts as critical" => "see the check at its source";
     427 NAMED_INSTANCES "instances have DNS names for addresses, so that clients resolve the service" => "give all instances IP addresses where clients are to be told of each";
     431 ALIAS_MEMBER_MISSING "a member of an alias is not declared" => "declare it, or remove the member";
-    432 ALIAS_MEMBER_REFUSED "a member of an alias cannot be joined" => "join services whose endpoints are told one by one (no DNS resolution, no alias)";
+    432 ALIAS_MEMBER_REFUSED "a member of an alias, or some endpoints of it, cannot be joined" => "join services whose endpoints are addresses (no host names, no alias)";
     433 ALIAS_PORT "a port is not served by all members of an alias" => "add the port to the member's `ports` map";
     434 ALIAS_PROTOCOL "members of an alias disagree on a port's protocol" => "make them agree; the first owner's is served";
     435 ALIAS_STANDBY "a standby member of an alias is in use" => "see to the active members";

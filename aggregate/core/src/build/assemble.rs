@@ -35,11 +35,12 @@ pub(crate) fn assemble(
     old: Option<&Arc<ServiceView>>,
     counters: &mut Counters,
 ) -> Option<Arc<ServiceView>> {
-    let Merged { declarations, ports, conditions, identities, addresses, aliases, size, .. } = merged;
+    let Merged { declarations, ports, conditions, identities, addresses, aliases, size, is_join, .. } =
+        merged;
     let first = &declarations.first()?.declaration;
     let before = old.and_then(|v| v.ports.first());
     let common = Common {
-        resolution: first.resolution.clone(),
+        resolution: if is_join { Resolution::ClientSide } else { first.resolution.clone() },
         attributes: keep_one(before.map(|p| &p.cluster.facts.attributes), &first.attributes),
         identities: keep(before.map(|p| &p.cluster.facts.identities), identities),
         addresses: keep(before.map(|p| &p.listener.facts.addresses), addresses),

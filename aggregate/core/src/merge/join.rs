@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    Address, Alias, AliasMember, Code, Condition, DeclarationView, EndpointSource, ExportTo, Health,
+    Address, Alias, AliasMember, At, Code, Condition, DeclarationView, EndpointSource, ExportTo, Health,
     Hostname, Joined, Labels, ObjectId, ObjectRef, PortNumber, Provider, Recorder, Resolution, ServiceKey,
     ServicePort, Stage, Standing, Step, Verdict, Visibility, labels,
 };
@@ -140,7 +140,7 @@ fn parts<'a, R: Recorder>(
         for shard in &found.shards {
             for decl in &shard.declarations {
                 let own = effective(world, found.service, &decl.declaration);
-                if let Some(why) = refusal(&own) {
+                if let Some(why) = refusal(world, shard, decl) {
                     let by = own.source.reference();
                     let message = format!("{} ({by}) {why}", found.member.host);
                     let condition =
@@ -159,13 +159,39 @@ fn parts<'a, R: Recorder>(
     parts
 }
 
-/// Why a declaration cannot be joined.
-pub(crate) fn refusal(declaration: &tributary_model::Declaration) -> Option<&'static str> {
-    match declaration.resolution {
-        Resolution::ClientSide if declaration.ports.is_empty() => Some("has no port"),
-        Resolution::ClientSide => None,
-        Resolution::Alias(_) => Some("leads to another name; join that one"),
-        _ => Some("has no endpoints that are told one by one"),
+/// Why a declaration cannot be joined. A source may mix host names among addresses (one instance of many): such a
+/// declaration is joined with its addresses.
+pub(crate) fn refusal(world: &World, shard: &Ranked<'_>, decl: &Decl) -> Option<&'static str> {
+    let joinable = match decl.declaration.resolution {
+        Resolution::ClientSide => true,
+        Resolution::DnsStrict => groups_behind(world, shard, decl).iter().any(has_addresses),
+        Resolution::Alias(_) => return Some("leads to another name; join that one"),
+        _ => false,
+    };
+    match joinable {
+        true if decl.declaration.ports.is_empty() => Some("has no port"),
+        true => None,
+        false => Some("has no endpoints that are told one by one"),
+    }
+}
+
+fn has_addresses(behind: &Behind<'_>) -> bool {
+    behind.group.addresses.iter().any(|address| !is_host_name(address))
+}
+
+fn is_host_name(address: &Address) -> bool {
+    matches!(address.at, At::Name(_))
+}
+
+/// Shows that endpoints by host name are not joined: clients resolve those only inside an xDS cluster of a DNS type.
+fn host_names(part: &Part<'_>, groups: &[Behind<'_>], out: &mut Merged) {
+    let addresses = groups.iter().flat_map(|behind| behind.group.addresses.iter());
+    let count = addresses.filter(|address| is_host_name(address)).count();
+    if count > 0 {
+        let by = part.own.source.reference();
+        let host = &part.found.member.host;
+        let message = format!("{count} endpoints of {host} ({by}) are host names, which are not joined");
+        out.conditions.push(Code::ALIAS_MEMBER_REFUSED, vec![by], message);
     }
 }
 
@@ -244,6 +270,7 @@ fn add<R: Recorder>(
     }
     let groups = groups_behind(world, part.shard, part.decl);
     groups.iter().for_each(|behind| note_group(behind, out));
+    host_names(part, &groups, out);
     out.identities.extend(part.own.attributes.identities.iter().cloned());
     let workloads = if rec.is_on() { workloads_confirmed(world, part.decl) } else { BTreeMap::new() };
     let with = With { shard: part.shard, declaration: &part.own, visibility, workloads };

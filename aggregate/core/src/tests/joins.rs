@@ -114,6 +114,31 @@ fn a_member_that_is_missing_or_cannot_be_joined_does_not_hinder_the_others() {
     assert_eq!(view.conditions.iter().filter(|c| c.code == codes[0]).count(), 2, "the registry counts");
 }
 
+fn mk_named(world: &mut World, endpoints: &str) {
+    let dns = Declaration { resolution: Resolution::DnsStrict, ..mk_decl("pay.vms", "80 http") };
+    world.puts("vms", [mk_service("shop/pay.vms", dns), mk_group("shop/pay.vms", "pay.vms", "g", endpoints)]);
+}
+
+#[test]
+fn a_host_name_among_a_members_instances_keeps_out_itself_alone() {
+    let mut world = mk_world();
+    service(&mut world, "east", "pay.east", "80 http", "10.0.0.1:http=8080");
+    service(&mut world, "vms", "pay.vms", "80 http", "10.1.0.1:http=8000");
+    world.puts("config", [mk_alias("pay.mesh", "pay.vms pay.east", |_| ())]);
+    let joined = ["10.0.0.1:8080", "10.1.0.1:8000"];
+    assert_eq!(world.served("default/pay.mesh", 80), joined);
+    mk_named(&mut world, "10.1.0.1:http=8000 vm.example.com:http=8000");
+    let view = world.view("default/pay.mesh").unwrap();
+    let facts = &view.ports[0].endpoints.facts;
+    assert_eq!(facts.resolution, Resolution::ClientSide, "endpoints are told one by one all the same");
+    let mut told = world.served("default/pay.mesh", 80);
+    told.retain(|endpoint| !endpoint.starts_with("vm."));
+    assert_eq!(told, joined);
+    assert_eq!(world.codes("default/pay.mesh"), [Code::ALIAS_MEMBER_REFUSED], "the name is shown");
+    mk_named(&mut world, "vm.example.com:http=8000");
+    assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.1:8080"], "there is nothing to join");
+}
+
 #[test]
 fn an_alias_without_members_is_shown_at_its_registry_until_one_comes() {
     let mut world = mk_world();

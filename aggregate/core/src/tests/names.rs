@@ -82,6 +82,17 @@ fn what_has_one_name_is_shown_or_joined_as_the_settings_say() {
 }
 
 #[test]
+fn a_host_name_among_consuls_instances_does_not_end_a_merge() {
+    let mut world = mk_begun(MergeByName::On);
+    pair(&mut world);
+    let named = Declaration { resolution: Resolution::DnsStrict, ..mk_decl("pay", "80 default http") };
+    let endpoints = "10.1.0.1:default=8000 vm.example.com:default=8000";
+    world.puts("vms", mk_said(CONSUL, named, endpoints));
+    assert_eq!(outcome(&mut world), Some(NameOutcome::Merged));
+    assert!(world.served(PAY, 80).contains(&"10.1.0.1:8000".to_owned()));
+}
+
+#[test]
 fn a_name_of_several_namespaces_is_never_joined() {
     let mut world = mk_begun(MergeByName::On);
     pair(&mut world);
@@ -117,7 +128,7 @@ fn what_would_take_something_away_or_mix_protocols_stays_apart() {
         (Apart::Protocol, "port 80 speaks TCP by", own(|d| d.ports = mk_ports("80 http tcp"))),
         (
             Apart::Resolution,
-            "no endpoints that are told one by one",
+            "has endpoints that are not told one by one",
             own(|d| d.resolution = Resolution::DnsStrict),
         ),
         (

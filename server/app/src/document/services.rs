@@ -112,7 +112,7 @@ fn item(claim: usize, view: &ServiceView, contested: &[Condition]) -> ServiceIte
         host: view.key.host.to_string(),
         namespace: view.key.namespace.to_string(),
         claim,
-        resolution: view.first().map(|d| resolution(&d.declaration.resolution)).unwrap_or_default(),
+        resolution: served_by(view).map(resolution).unwrap_or_default(),
         addresses: addresses(view),
         ports,
         declarations: view.declarations.iter().map(declaration).collect(),
@@ -170,6 +170,12 @@ fn export(visibility: &Visibility) -> Vec<String> {
         Visibility::Hidden => vec!["~".to_owned()],
         Visibility::Namespaces(list) => list.iter().map(ToString::to_string).collect(),
     }
+}
+
+/// How clients find the endpoints; an alias of several may find them otherwise than its members' declarations say.
+fn served_by(view: &ServiceView) -> Option<&Resolution> {
+    let served = view.ports.first().map(|port| &port.endpoints.facts.resolution);
+    served.or_else(|| view.first().map(|first| &first.declaration.resolution))
 }
 
 fn resolution(resolution: &Resolution) -> String {

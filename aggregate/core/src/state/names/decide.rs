@@ -13,9 +13,8 @@ use tributary_model::{
 
 use crate::merge::precedence::ranked;
 use crate::merge::refusal;
-use crate::state::State;
 use crate::state::services::Service;
-use crate::state::shards::Shards;
+use crate::state::{State, World};
 
 /// The services of one name.
 pub(super) struct Sides<'a> {
@@ -43,7 +42,7 @@ impl State {
     ) -> Option<(SameName, Option<HostAlias>)> {
         let names = &self.world.names;
         let sides = names.sides(name, &self.hosts).filter(|_| names.mode != MergeByName::Off)?;
-        let said: Vec<Said<'_>> = sides.all().map(|service| Said::new(&self.world.shards, service)).collect();
+        let said: Vec<Said<'_>> = sides.all().map(|service| Said::new(&self.world, service)).collect();
         let mut why = ambiguous(&sides).or_else(|| self.claimed(&sides)).or_else(|| apart(&said));
         if why.is_none() && names.mode == MergeByName::On && !is_merged && !names.complete {
             why = Some((Apart::Unsynced, "a registry has not been heard to the end yet".to_owned()));
@@ -89,14 +88,16 @@ fn ambiguous(sides: &Sides<'_>) -> Option<Reason> {
 struct Said<'a> {
     key: &'a ServiceKey,
     declarations: Vec<&'a Arc<Declaration>>,
+    /// Why one of them cannot be joined.
+    refusal: Option<&'static str>,
     registries: BTreeSet<&'a tributary_model::RegistryName>,
     /// By number, with what the first that declares it says that it speaks.
     ports: BTreeMap<PortNumber, Protocol>,
 }
 
 impl<'a> Said<'a> {
-    fn new(shards: &'a Shards, service: &'a Service) -> Self {
-        let ranked = ranked(shards, service);
+    fn new(world: &'a World, service: &'a Service) -> Self {
+        let ranked = ranked(&world.shards, service);
         let declarations: Vec<_> =
             ranked.iter().flat_map(|shard| shard.declarations.iter().map(|decl| &decl.declaration)).collect();
         let mut ports = BTreeMap::new();
@@ -104,7 +105,9 @@ impl<'a> Said<'a> {
             ports.entry(port.number).or_insert(port.protocol);
         }
         let registries = ranked.iter().map(|shard| &shard.info.shard.registry.name).collect();
-        Self { key: &service.key, declarations, registries, ports }
+        let all = ranked.iter().flat_map(|shard| shard.declarations.iter().map(move |decl| (shard, *decl)));
+        let refusal = all.into_iter().find_map(|(shard, decl)| refusal(world, shard, decl));
+        Self { key: &service.key, declarations, refusal, registries, ports }
     }
     fn shown(&self) -> NamedService {
         NamedService {
@@ -113,13 +116,19 @@ impl<'a> Said<'a> {
             ports: self.ports.iter().map(|(number, protocol)| (*number, *protocol)).collect(),
         }
     }
+    /// Joined, a host name would be left out; the cluster's clients have it today.
+    fn by_dns(&self) -> Option<Reason> {
+        let by_dns = self.declarations.iter().any(|declaration| declaration.resolution.is_dns());
+        let message = || format!("{} has endpoints that are not told one by one", self.key);
+        by_dns.then(|| (Apart::Resolution, message()))
+    }
     fn resolution(&self) -> Option<Reason> {
         let refused = |declaration: &&Arc<Declaration>| {
             let one_by_one = declaration.attributes.headless.then_some("is headless");
             let part = (declaration.attributes.part != Part::Whole).then_some("is declared in parts");
-            refusal(declaration).or(one_by_one).or(part)
+            one_by_one.or(part)
         };
-        let why = self.declarations.iter().find_map(refused)?;
+        let why = self.refusal.or_else(|| self.declarations.iter().find_map(refused))?;
         Some((Apart::Resolution, format!("{} {why}", self.key)))
     }
 }
@@ -127,7 +136,7 @@ impl<'a> Said<'a> {
 /// What stands against joining the first of these, the cluster's, with the second.
 fn apart(said: &[Said<'_>]) -> Option<Reason> {
     let [cluster, consul] = said else { return None };
-    let resolution = cluster.resolution().or_else(|| consul.resolution());
+    let resolution = cluster.by_dns().or_else(|| cluster.resolution()).or_else(|| consul.resolution());
     resolution.or_else(|| ports(cluster, consul)).or_else(|| visibility(cluster))
 }
 

@@ -159,6 +159,13 @@ impl CatalogAnswers {
             }
         }
     }
+    /// Whether this class has composites of its own, which hold its namespace's parts beside those that differ.
+    fn is_apart(&self, from: &Arc<Catalog>, to: &Arc<Catalog>, class: &ClassKey, kind: Kind) -> bool {
+        let own = |known: &Known<Made>| self.generations.key(known, class, kind).namespace.is_some();
+        matches!(Way::of(kind, class), Way::Listeners | Way::Routes)
+            && class.namespace.is_some()
+            && (own(&self.generations.known(to)) || self.generations.find(from).is_none_or(|from| own(&from)))
+    }
     fn single<S: Single>(&self, catalog: &Catalog, class: &ClassKey, name: &str) -> Option<Arc<Encoded>> {
         let found = S::fill(&self.store, port_of(catalog, class, name)?, class)?;
         (*found.name == *name).then_some(found)
@@ -252,7 +259,7 @@ impl Answers for CatalogAnswers {
             return Arc::default();
         }
         let step = self.steps.step(from, to);
-        let key = step.key(from, to, class, kind);
+        let key = step.key(from, to, class, kind, self.is_apart(from, to, class, kind));
         step.results.get_or_make(&key, || Arc::new(self.difference((from, to), class, kind)))
     }
 

@@ -42,14 +42,22 @@ impl Step {
     fn is(&self, from: &Arc<Catalog>, to: &Arc<Catalog>) -> bool {
         self.from.as_ptr() == Arc::as_ptr(from) && self.to.as_ptr() == Arc::as_ptr(to)
     }
-    /// Under what the difference for a class is kept.
-    pub(crate) fn key(&self, from: &Catalog, to: &Catalog, class: &ClassKey, kind: Kind) -> SetKey {
+    /// Under what the difference for a class is kept. `is_apart`: whether the class's namespace counts whatever host
+    /// differs.
+    pub(crate) fn key(
+        &self,
+        from: &Catalog,
+        to: &Catalog,
+        class: &ClassKey,
+        kind: Kind,
+        is_apart: bool,
+    ) -> SetKey {
         let facts = self.facts.get_or_init(|| Facts::of(from, to));
         let namespace = class.namespace.as_ref().filter(|ns| {
             let scoped = |catalog| overlay(catalog, ns);
             let (before, after) = (scoped(from), scoped(to));
             let holds = |host| [before, after].into_iter().flatten().any(|hosts| hosts.contains(host));
-            facts.hosts.iter().any(holds)
+            is_apart || facts.hosts.iter().any(holds)
         });
         set_key(to, class, kind, namespace, facts.dims[kind as usize])
     }

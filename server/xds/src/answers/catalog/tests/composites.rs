@@ -81,6 +81,29 @@ fn a_contested_domain_goes_to_the_first_and_then_to_the_next() {
 }
 
 #[test]
+fn a_public_change_reaches_a_namespace_in_its_own_composites() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let tls = |host| mk_svc(host).on(&[(80, Protocol::Http), (443, Protocol::Tls)]);
+    let private = tls("cart.shop").seen_by(&["web"]);
+    let first = world.next(&[tls("pay.shop"), private.clone()]);
+    let second = world.next(&[tls("pay.shop").virtual_at(&["10.9.0.1"]), private]);
+    let classes = ["", "web"].map(|namespace| mk_class(ClientKind::Sidecar, namespace));
+    for class in &classes {
+        [Kind::Listener, Kind::Route].iter().for_each(|&kind| drop(answers.made(&first, class, kind)));
+    }
+    for class in &classes {
+        for kind in [Kind::Listener, Kind::Route] {
+            let changed = answers.changed(&first, &second, class, kind);
+            assert!(!changed.upserted.is_empty());
+            for upserted in &changed.upserted {
+                let own = answers.one(&second, class, kind, &upserted.name).unwrap();
+                assert_eq!(own.version, upserted.version, "{} of {:?}", upserted.name, class.namespace);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_service_change_encodes_its_own_part_and_an_endpoint_change_none() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
     let mut services: Vec<Svc> = (0..100).map(|n| mk_svc(&format!("s{n:02}.shop"))).collect();

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tributary_model::{Code, Condition, ObjectRef, PortView, ServiceKey, ServiceView};
+use tributary_model::{Code, Condition, Hostname, ObjectRef, PortView, ServiceKey, ServiceView};
 
 use crate::listener::{ListenerPlan, Match, Serves, listener_name};
 use crate::route::VirtualHostPlan;
@@ -149,31 +149,21 @@ fn settle(
 }
 
 /// The virtual hosts of a route table in order of name, each with the domains that it won, and what
-/// was contested. A virtual host that won none is left out.
+/// was contested. A virtual host that won none is left out. `leading` tells which service leads from
+/// another host to a service, which then claims that host's domains ([`leading`](crate::leading)).
 #[must_use]
 pub fn compose_routes<'a>(
     parts: impl IntoIterator<Item = (&'a Arc<ServiceView>, VirtualHostPlan)>,
+    leading: impl Fn(&Hostname, &ServiceView) -> Option<&'a Arc<ServiceView>>,
 ) -> (Vec<VirtualHostPlan>, Vec<Conflict>) {
-    let mut parts: Vec<(&ServiceView, VirtualHostPlan)> =
+    let parts: Vec<(&ServiceView, VirtualHostPlan)> =
         parts.into_iter().map(|(view, plan)| (&**view, plan)).collect();
-    parts.sort_by(|(a, _), (b, _)| precedence(a, b));
-    let mut owners: BTreeMap<&str, Vec<&ServiceView>> = BTreeMap::new();
-    for (view, plan) in &parts {
-        plan.domains.iter().for_each(|d| owners.entry(d).or_default().push(view));
-    }
-    let conflict = |(domain, claimants): (&&str, &Vec<&ServiceView>)| {
-        let (winner, rest) = claimants.split_first()?;
-        let losers = rest.iter().copied().filter(|view| !same_place(winner, view) && !lends(winner, view));
-        let claimants: Vec<&ServiceView> = std::iter::once(*winner).chain(losers).collect();
-        let contested = claimants.len() > 1;
-        contested.then(|| Conflict::new(Code::DOMAIN_CONFLICT, (*domain).to_owned(), &claimants))
-    };
-    let conflicts: Vec<Conflict> = owners.iter().filter_map(conflict).collect();
+    let claims = claims(&parts, leading);
+    let conflicts: Vec<Conflict> =
+        claims.iter().filter_map(|(domain, claims)| contest(domain, claims)).collect();
     let won = |view: &ServiceView, domain: &str| {
-        owners
-            .get(domain)
-            .and_then(|claimants| claimants.first())
-            .is_some_and(|first| std::ptr::eq(*first, view))
+        let first = claims.get(domain).and_then(|claims| claims.first());
+        first.is_some_and(|claim| std::ptr::eq(claim.to, view))
     };
     let mut hosts: Vec<VirtualHostPlan> = parts
         .iter()
@@ -187,10 +177,44 @@ pub fn compose_routes<'a>(
     (hosts, conflicts)
 }
 
+/// A claim on a domain: by whom, and which virtual host gets it.
+struct DomainClaim<'a> {
+    by: &'a ServiceView,
+    to: &'a ServiceView,
+}
+
+/// All claims by domain, the first in precedence first.
+fn claims<'p, 'a: 'p>(
+    parts: &'p [(&'a ServiceView, VirtualHostPlan)],
+    leading: impl Fn(&Hostname, &ServiceView) -> Option<&'a Arc<ServiceView>>,
+) -> BTreeMap<&'p str, Vec<DomainClaim<'a>>> {
+    let mut out: BTreeMap<&str, Vec<DomainClaim<'_>>> = BTreeMap::new();
+    for (view, plan) in parts {
+        for domain in &plan.domains {
+            let by = match plan.led.get(domain) {
+                Some(host) => leading(host, view).map(|alias| &**alias),
+                None => Some(*view),
+            };
+            let claim = by.map(|by| DomainClaim { by, to: view });
+            out.entry(domain).or_default().extend(claim);
+        }
+    }
+    out.values_mut().for_each(|claims| claims.sort_by(|a, b| precedence(a.by, b.by)));
+    out
+}
+
+fn contest(domain: &str, claims: &[DomainClaim<'_>]) -> Option<Conflict> {
+    let (winner, rest) = claims.split_first()?;
+    let agrees = |by: &ServiceView| same_place(winner.by, by) || lends(winner.by, by);
+    let losers = rest.iter().map(|claim| claim.by).filter(|by| !agrees(by));
+    let claimants: Vec<&ServiceView> = std::iter::once(winner.by).chain(losers).collect();
+    (claimants.len() > 1).then(|| Conflict::new(Code::DOMAIN_CONFLICT, domain.to_owned(), &claimants))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tributary_model::{DeclarationView, Visibility};
+    use tributary_model::{Declaration, DeclarationView, Visibility};
 
     use super::*;
     use crate::mk::*;
@@ -199,6 +223,7 @@ mod tests {
         let plan = VirtualHostPlan {
             name: format!("{host}:80"),
             domains: domains.iter().map(|d| (*d).to_owned()).collect(),
+            led: BTreeMap::new(),
             cluster: format!("outbound|80||{host}"),
             dynamic: false,
         };
@@ -212,6 +237,12 @@ mod tests {
     fn to(host: &str) -> Serves {
         Serves::Cluster(format!("outbound|80||{host}"))
     }
+    /// Where no host leads to another.
+    fn composed<'a>(
+        parts: impl IntoIterator<Item = (&'a Arc<ServiceView>, VirtualHostPlan)>,
+    ) -> (Vec<VirtualHostPlan>, Vec<Conflict>) {
+        compose_routes(parts, |_, _| None)
+    }
     fn refs<T: Clone>(parts: &[(Arc<ServiceView>, T)]) -> Vec<(&Arc<ServiceView>, T)> {
         parts.iter().map(|(view, plan)| (view, plan.clone())).collect()
     }
@@ -224,7 +255,7 @@ mod tests {
             mk_vhost("a.shop", &["a.shop", "10.0.0.1"]),
             mk_vhost("c.shop", &["10.0.0.1"]),
         ];
-        let (hosts, conflicts) = compose_routes(refs(&parts));
+        let (hosts, conflicts) = composed(refs(&parts));
         let got: Vec<(&str, Vec<&str>)> =
             hosts.iter().map(|h| (h.name.as_str(), h.domains.iter().map(String::as_str).collect())).collect();
         assert_eq!(got, [("a.shop:80", vec!["a.shop", "10.0.0.1"]), ("b.shop:80", vec!["b.shop"])]);
@@ -239,8 +270,34 @@ mod tests {
     #[test]
     fn the_next_claimant_steps_in() {
         let parts = [mk_vhost("b.shop", &["10.0.0.1"])];
-        let (hosts, conflicts) = compose_routes(refs(&parts));
+        let (hosts, conflicts) = composed(refs(&parts));
         assert_eq!((hosts[0].domains[0].as_str(), conflicts.len()), ("10.0.0.1", 0));
+    }
+
+    #[test]
+    fn another_name_claims_its_domain_by_its_own_age() {
+        let aged = |host: &str, created: i64| {
+            let view = Arc::into_inner(mk_view(host, "shop", &[Visibility::Public])).unwrap();
+            let mut first = view.declarations[0].clone();
+            let created = tributary_model::Timestamp::from_second(created).ok();
+            first.declaration = Declaration { created, ..mk_declaration(host) }.into();
+            Arc::new(ServiceView { declarations: [first].into(), ..view })
+        };
+        let (target, other, name) = (aged("pay.shop", 1), aged("a.shop", 2), aged("b.shop", 3));
+        let (_, mut led) = mk_vhost("pay.shop", &["pay.shop", "10.0.0.1"]);
+        led.led.insert("10.0.0.1".to_owned(), mk_host("b.shop"));
+        let parts = [(target, led), (other, mk_vhost("a.shop", &["10.0.0.1"]).1)];
+        let domains = |leads: bool| {
+            let (hosts, conflicts) = compose_routes(refs(&parts), |_, _| leads.then_some(&name));
+            let names = conflicts.iter().flat_map(|c| c.claimants.iter().map(|k| k.host.to_string()));
+            (hosts.iter().map(|h| h.domains.join(" ")).collect::<Vec<_>>(), names.collect::<Vec<_>>())
+        };
+        let got = (
+            vec!["10.0.0.1".to_owned(), "pay.shop".to_owned()],
+            vec!["a.shop".to_owned(), "b.shop".to_owned()],
+        );
+        assert_eq!(domains(true), got, "the age of what it leads to does not count");
+        assert_eq!(domains(false), (got.0, vec![]), "a host that means something else claims nothing");
     }
 
     #[test]
@@ -280,7 +337,7 @@ mod tests {
             let (listeners, mut conflicts) = compose_listeners(parts);
             assert_eq!(listeners[0].parts.len(), 1, "one of them serves all the same");
             let vhosts = views.iter().map(|(view, host)| (view, mk_vhost(host, &["10.9.0.1"]).1));
-            conflicts.extend(compose_routes(vhosts).1);
+            conflicts.extend(composed(vhosts).1);
             conflicts.iter().map(|c| c.code).collect::<Vec<_>>()
         };
         let both = [Code::ADDRESS_CONFLICT, Code::DOMAIN_CONFLICT];
@@ -315,7 +372,7 @@ mod tests {
             (&alias, mk_vhost("all.mesh", &["10.96.0.1"]).1),
             (&member, mk_vhost("pay.shop", &["10.96.0.1"]).1),
         ];
-        let (hosts, conflicts) = compose_routes(vhosts);
+        let (hosts, conflicts) = composed(vhosts);
         assert_eq!((hosts[0].name.as_str(), conflicts.len()), ("pay.shop:80", 0));
     }
 
@@ -335,7 +392,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_domain_stands_twice_and_none_is_lost(parts in some_parts(), by in 0..6_usize) {
-            let (hosts, conflicts) = compose_routes(refs(&parts));
+            let (hosts, conflicts) = composed(refs(&parts));
             let mut won: Vec<&String> = hosts.iter().flat_map(|h| &h.domains).collect();
             won.sort();
             let mut asked: Vec<&String> = parts.iter().flat_map(|(_, p)| &p.domains).collect();
@@ -344,7 +401,7 @@ mod tests {
             prop_assert_eq!(won, asked);
             let mut turned = parts.clone();
             turned.rotate_left(if parts.is_empty() { 0 } else { by % parts.len() });
-            prop_assert_eq!(compose_routes(refs(&turned)), (hosts, conflicts));
+            prop_assert_eq!(composed(refs(&turned)), (hosts, conflicts));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, Code, Condition, EndpointFacts, EndpointSource, ObjectRef, ServiceKey, ServiceView,
+    Catalog, Code, Condition, EndpointFacts, EndpointSource, Hostname, ObjectRef, ServiceKey, ServiceView,
 };
 
 use crate::client::Class;
@@ -13,6 +13,7 @@ use crate::compose::{Conflict, compose_listeners, compose_routes};
 use crate::endpoints::Destination;
 use crate::listener::listener;
 use crate::members::members;
+use crate::resolve::leading;
 use crate::route::{VirtualHostPlan, route};
 
 /// How many endpoints a condition names.
@@ -89,7 +90,9 @@ pub fn contested(catalog: &Catalog, class: &Class) -> Vec<Conflict> {
         }
     }
     let (_, mut conflicts) = compose_listeners(listeners);
-    conflicts.extend(tables.into_values().flat_map(|parts| compose_routes(parts).1));
+    let leads =
+        |host: &Hostname, end: &ServiceView| leading(catalog, host.as_str(), class.namespace.as_ref(), end);
+    conflicts.extend(tables.into_values().flat_map(|parts| compose_routes(parts, leads).1));
     conflicts
 }
 

@@ -35,7 +35,7 @@ pub use inbound::{InboundPort, inbound, own_workload};
 pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_table_name};
 pub use members::{Difference, differing, members, overlay};
 pub use names::{cluster_name, parse_cluster_name};
-pub use resolve::{concrete, resolve, visible};
+pub use resolve::{concrete, leading, resolve, visible};
 pub use route::{VirtualHostPlan, grpc_route, route};
 
 #[cfg(test)]

@@ -149,6 +149,9 @@ pub(crate) fn mk_alias(host: &str, target: &str) -> Arc<ServiceView> {
     let (ports, conditions) = (view.ports.clone(), view.conditions.clone());
     Arc::new(ServiceView { key: view.key.clone(), declarations, ports, conditions, aliases, addresses: 0 })
 }
+pub(crate) fn mk_alias_host(host: &str, visibility: Visibility) -> AliasHost {
+    AliasHost { service: mk_key(host, "shop"), visibility }
+}
 /// Port 80 over HTTP, with these endpoints.
 pub(crate) fn mk_port_view(facts: EndpointFacts) -> PortView {
     let (service, port) = (facts.service.clone(), facts.port);

@@ -65,6 +65,20 @@ pub fn concrete<'c, R: Recorder>(
     None
 }
 
+/// The service by which a client of this namespace is led from another host to `end`; none where the host means
+/// something else to it. That service's declarations, not those of `end`, claim the host's domains.
+#[must_use]
+pub fn leading<'c>(
+    catalog: &'c Catalog,
+    host: &str,
+    namespace: Option<&Namespace>,
+    end: &ServiceView,
+) -> Option<&'c Arc<ServiceView>> {
+    let view = resolve(catalog, host, namespace, &mut ())?;
+    let led = concrete(catalog, view, namespace, &mut ())?;
+    (led.key == end.key && led.key != view.key).then_some(view)
+}
+
 fn no_such_host(host: &str) -> Step {
     let detail = format!("no source declares {host}");
     crate::note::service_step(Stage::Merge, Verdict::Drop, Code::NO_SUCH_HOST, None, detail)

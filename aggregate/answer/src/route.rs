@@ -1,9 +1,10 @@
 //! What one port of a service contributes to route tables (`xds.md` 5.2), and the whole table of a
 //! gRPC client's (5.4).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use tributary_model::{ClientKind, Hostname, Projection, Protocol, Resolution, RouteFacts};
+use tributary_model::{AliasHost, ClientKind, Hostname, Projection, Protocol, Resolution, RouteFacts};
 
 use crate::names::cluster_name;
 use crate::vip::{short_forms, vips};
@@ -15,6 +16,8 @@ pub struct VirtualHostPlan {
     pub name: String,
     /// The domains, lower case, each once, in the order of how exactly they name the service.
     pub domains: Vec<String>,
+    /// Those of them that another host claims, which leads here, with that host.
+    pub led: BTreeMap<String, Hostname>,
     /// The xDS cluster.
     pub cluster: String,
     /// Whether the proxy resolves each request's host itself (wildcard hosts).
@@ -28,7 +31,9 @@ pub fn route(facts: &RouteFacts, client: &Projection) -> Option<VirtualHostPlan>
     if no_sidecar || !facts.protocol.is_http() || matches!(facts.resolution, Resolution::Alias(_)) {
         return None;
     }
-    Some(plan(facts, domains(facts, client)))
+    let mut plan = plan(facts);
+    add_domains(facts, client, &mut plan);
+    Some(plan)
 }
 
 /// The one virtual host of the route table `outbound|80||pay.shop` that a gRPC client asks for.
@@ -39,29 +44,46 @@ pub fn grpc_route(facts: &RouteFacts, client: &Projection) -> Option<VirtualHost
     if facts.protocol == Protocol::Udp || unroutable {
         return None;
     }
-    let bare = domains(facts, client);
-    let with_port = bare.iter().map(|d| format!("{d}:{}", facts.port)).collect::<Vec<_>>();
-    Some(plan(facts, bare.into_iter().chain(with_port).collect()))
+    let mut plan = plan(facts);
+    add_domains(facts, client, &mut plan);
+    let with_port: Vec<String> = plan.domains.iter().map(|d| format!("{d}:{}", facts.port)).collect();
+    plan.domains.extend(with_port);
+    Some(plan)
 }
 
-fn plan(facts: &RouteFacts, domains: Vec<String>) -> VirtualHostPlan {
+fn plan(facts: &RouteFacts) -> VirtualHostPlan {
     VirtualHostPlan {
         name: format!("{}:{}", facts.service.host, facts.port),
-        domains,
+        domains: Vec::new(),
+        led: BTreeMap::new(),
         cluster: cluster_name(facts.port, &facts.service.host),
         dynamic: facts.resolution == Resolution::Dynamic,
     }
 }
 
-fn domains(facts: &RouteFacts, client: &Projection) -> Vec<String> {
+/// Adds the domains, each once: a table with the same domain twice is refused whole.
+fn add_domains(facts: &RouteFacts, client: &Projection, plan: &mut VirtualHostPlan) {
     let domain = client.domain.as_ref().and_then(|d| d.as_deref());
-    let mut out = Vec::new();
-    for host in std::iter::once(&facts.service.host).chain(facts.aliases.iter()) {
-        names_of(host, domain, facts.headless, &mut out);
+    let mut seen = BTreeSet::new();
+    let mut own = Vec::new();
+    names_of(&facts.service.host, domain, facts.headless, &mut own);
+    plan.domains.extend(own.into_iter().filter(|name| seen.insert(name.clone())));
+    for alias in facts.aliases.iter().filter(|alias| sees(alias, client)) {
+        let mut names = Vec::new();
+        names_of(&alias.service.host, domain, facts.headless, &mut names);
+        for name in names.into_iter().filter(|name| seen.insert(name.clone())) {
+            plan.led.insert(name.clone(), alias.service.host.clone());
+            plan.domains.push(name);
+        }
     }
     let addresses = vips(&facts.addresses, client).into_iter().filter(|a| a.is_host());
-    out.extend(addresses.map(|a| authority(a.ip)));
-    each_once(out)
+    plan.domains.extend(addresses.map(|a| authority(a.ip)).filter(|name| seen.insert(name.clone())));
+}
+
+/// Whether this client sees another name. A projection without a namespace says that all names are public.
+fn sees(alias: &AliasHost, client: &Projection) -> bool {
+    let namespace = client.namespace.as_ref().and_then(Option::as_ref);
+    alias.visibility.admits(&alias.service.namespace, namespace)
 }
 
 fn names_of(host: &Hostname, domain: Option<&str>, headless: bool, out: &mut Vec<String>) {
@@ -82,17 +104,11 @@ fn authority(ip: IpAddr) -> String {
     if ip.is_ipv4() { ip.to_string() } else { format!("[{ip}]") }
 }
 
-/// A table with the same domain twice is refused whole.
-fn each_once(domains: Vec<String>) -> Vec<String> {
-    let mut seen = std::collections::BTreeSet::new();
-    domains.into_iter().filter(|d| seen.insert(d.clone())).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use tributary_model::ServiceAddress;
+    use tributary_model::{ServiceAddress, Visibility};
 
     use super::*;
     use crate::mk::*;
@@ -119,7 +135,7 @@ mod tests {
     #[test]
     fn a_virtual_host_answers_to_every_name_of_its_service() {
         let mut facts = mk_route("pay.shop.svc.cluster.local", Protocol::Http);
-        facts.aliases = [mk_host("checkout.example.com")].into();
+        facts.aliases = [mk_alias_host("checkout.example.com", Visibility::Public)].into();
         let plan = route(&facts, &client(ClientKind::Sidecar)).unwrap();
         assert_eq!(plan.name, "pay.shop.svc.cluster.local:80");
         assert_eq!(plan.cluster, "outbound|80||pay.shop.svc.cluster.local");
@@ -135,6 +151,22 @@ mod tests {
             "[fd00::1]",
         ];
         assert_eq!(plan.domains, want);
+        let led: Vec<&str> = plan.led.keys().map(String::as_str).collect();
+        assert_eq!(led, ["checkout.example.com", "checkout.example.com."]);
+    }
+
+    #[test]
+    fn another_name_is_a_domain_for_clients_that_see_it() {
+        let mut facts = mk_route("pay.shop.svc.cluster.local", Protocol::Grpc);
+        let web = Visibility::Namespaces([mk_ns("web")].into());
+        facts.aliases = [mk_alias_host("checkout.example.com", web)].into();
+        let has = |namespace: Option<&str>| {
+            let namespace = Some(namespace.map(mk_ns));
+            let client = Projection { namespace, ..client(ClientKind::Grpc) };
+            let plan = grpc_route(&facts, &client).unwrap();
+            plan.domains.iter().any(|domain| domain == "checkout.example.com:80")
+        };
+        assert_eq!([has(Some("web")), has(Some("shop")), has(None)], [true, false, false]);
     }
 
     #[test]

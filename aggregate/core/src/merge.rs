@@ -17,10 +17,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    Code, CollectionKind, Condition, Declaration, DeclarationView, EndpointSource, Group, GroupPort,
-    Hostname, Identity, Joined, Mono, NetworkId, ObjectId, ObjectRef, Origin, PortName, PortNumber, Protocol,
-    Provider, Recorder, Resolution, ServiceAddress, ServiceKey, ServicePort, Settings, Stage, Standing, Step,
-    Verdict, Visibility,
+    AliasHost, Code, CollectionKind, Condition, Declaration, DeclarationView, EndpointSource, Group,
+    GroupPort, Identity, Joined, Mono, NetworkId, ObjectId, ObjectRef, Origin, PortName, PortNumber,
+    Protocol, Provider, Recorder, Resolution, ServiceAddress, ServiceKey, ServicePort, Settings, Stage,
+    Standing, Step, Verdict, Visibility,
 };
 
 pub(crate) use join::refusal;
@@ -46,8 +46,8 @@ pub(crate) struct Merged {
     pub(crate) networks: Vec<NetworkId>,
     /// Its virtual addresses, sorted.
     pub(crate) addresses: Vec<ServiceAddress>,
-    /// Other hosts that lead here.
-    pub(crate) aliases: Vec<Hostname>,
+    /// Services of other hosts that lead here.
+    pub(crate) aliases: Vec<AliasHost>,
     /// How many endpoints' addresses it has.
     pub(crate) size: u32,
     /// Whether it is an alias that joins others.

@@ -73,6 +73,22 @@ impl Visibility {
             Self::Namespaces(list) => client.is_some_and(|ns| list.binary_search(ns).is_ok()),
         }
     }
+    /// Who sees one of several declarations made in `own`.
+    #[must_use]
+    pub fn any_of<'a>(all: impl IntoIterator<Item = &'a Self>, own: &Namespace) -> Self {
+        let mut named: Vec<Namespace> = Vec::new();
+        for one in all {
+            match one {
+                Self::Public => return Self::Public,
+                Self::Namespaces(list) => named.extend(list.iter().cloned()),
+                Self::Own => named.push(own.clone()),
+                Self::Hidden => {}
+            }
+        }
+        named.sort();
+        named.dedup();
+        if named.is_empty() { Self::Hidden } else { Self::Namespaces(named.into()) }
+    }
     /// A mesh's default, from the words of such a list: `*` wins, then `~`, then `.`, which is each
     /// declaration's own namespace; an empty list says nothing.
     #[must_use]
@@ -174,6 +190,16 @@ mod tests {
         let caps =
             EntryVisibility { default: Visibility::Own, namespaces: [(ns("web"), public.clone())].into() };
         assert_eq!((caps.of(&own), caps.of(&ns("web"))), (&Visibility::Own, &public));
+    }
+
+    #[test]
+    fn of_several_declarations_each_adds_who_sees_it() {
+        let own = ns("shop");
+        let only = |names: &[&str]| Visibility::Namespaces(names.iter().map(|name| ns(name)).collect());
+        let any = |all: &[Visibility]| Visibility::any_of(all, &own);
+        assert_eq!(any(&[]), Visibility::Hidden);
+        assert_eq!(any(&[only(&["web"]), Visibility::Own, Visibility::Hidden]), only(&["shop", "web"]));
+        assert_eq!(any(&[only(&["web"]), Visibility::Public]), Visibility::Public);
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub use sweep::Sweep;
 pub use time::{Mono, Timestamp};
 pub use trace::{Recorder, Stage, Step, Trace, Verdict};
 pub use view::{
-    ClusterFacts, Condition, DeclarationView, EndpointFacts, EndpointSource, Joined, ListenerFacts, PortView,
-    RouteFacts, ServiceView, ShardRef,
+    AliasHost, ClusterFacts, Condition, DeclarationView, EndpointFacts, EndpointSource, Joined,
+    ListenerFacts, PortView, RouteFacts, ServiceView, ShardRef,
 };
 pub use workload::{Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName};

@@ -3,6 +3,7 @@
 //! Built by the core, read by answer and xds. A view holds all that its answers read, so nothing
 //! that was made from it is ever invalidated.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,6 +68,16 @@ impl DeclarationView {
     }
 }
 
+/// A service whose host is another name for a service (resolution Alias). Its own declarations decide who sees the name
+/// and how early it claims its domain; those of the service that it leads to do not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AliasHost {
+    /// Its host and namespace.
+    pub service: ServiceKey,
+    /// Who sees one of its declarations.
+    pub visibility: Visibility,
+}
+
 /// One service, merged from all its declarations.
 #[derive(Debug)]
 pub struct ServiceView {
@@ -78,8 +89,8 @@ pub struct ServiceView {
     pub ports: Arc<[PortView]>,
     /// What is odd about it.
     pub conditions: Arc<[Condition]>,
-    /// Other hosts that lead here (resolution Alias), sorted.
-    pub aliases: Arc<[Hostname]>,
+    /// Services of other hosts that lead here (resolution Alias), sorted.
+    pub aliases: Arc<[AliasHost]>,
     /// How many addresses all its groups have.
     pub addresses: u32,
 }
@@ -227,8 +238,8 @@ pub struct RouteFacts {
     pub resolution: Resolution,
     /// Its virtual addresses over all declarations, sorted.
     pub addresses: Arc<[ServiceAddress]>,
-    /// Other hosts that lead here, sorted.
-    pub aliases: Arc<[Hostname]>,
+    /// Services of other hosts that lead here, sorted.
+    pub aliases: Arc<[AliasHost]>,
     /// Headless: `*.host` leads here too.
     pub headless: bool,
 }
@@ -238,6 +249,11 @@ impl ServiceView {
     #[must_use]
     pub fn port(&self, number: PortNumber) -> Option<&PortView> {
         self.ports.binary_search_by(|p| p.number.cmp(&number)).ok().map(|i| &self.ports[i])
+    }
+    /// The other hosts that lead here, sorted.
+    #[must_use]
+    pub fn alias_hosts(&self) -> BTreeSet<&Hostname> {
+        self.aliases.iter().map(|alias| &alias.service.host).collect()
     }
     /// The declaration that decides; `None` only for a view that no core has built.
     #[must_use]

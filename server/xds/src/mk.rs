@@ -62,6 +62,12 @@ impl Svc {
         let list = namespaces.iter().map(|ns| Namespace::new(ns).unwrap()).collect();
         Self { visibility: Visibility::Namespaces(list), ..self }
     }
+    pub(crate) fn key(&self) -> ServiceKey {
+        ServiceKey {
+            host: Hostname::new(&self.host).unwrap(),
+            namespace: Namespace::new(&self.namespace).unwrap(),
+        }
+    }
     pub(crate) fn resolved(self, resolution: Resolution) -> Self {
         Self { resolution, ..self }
     }
@@ -82,9 +88,10 @@ impl World {
         let mut built = BTreeMap::new();
         for svc in services {
             let key = (svc.host.clone(), svc.namespace.clone());
+            let aliases = leading_to(services, svc);
             let view = match self.built.get(&key) {
-                Some((old, view)) if old == svc => Arc::clone(view),
-                old => Arc::new(mk_view(svc, old.map(|(_, view)| &**view))),
+                Some((old, view)) if old == svc && view.aliases == aliases => Arc::clone(view),
+                old => Arc::new(mk_view(svc, aliases, old.map(|(_, view)| &**view))),
             };
             built.insert(key, (svc.clone(), view));
         }
@@ -147,11 +154,18 @@ fn mk_entry(mut claimants: Vec<Arc<ServiceView>>) -> Shared<HostEntry> {
     Shared::new(HostEntry { claimants: claimants.into() })
 }
 
-fn mk_view(svc: &Svc, old: Option<&ServiceView>) -> ServiceView {
-    let key = ServiceKey {
-        host: Hostname::new(&svc.host).unwrap(),
-        namespace: Namespace::new(&svc.namespace).unwrap(),
-    };
+/// The services that lead to one, in one step.
+fn leading_to(services: &[Svc], svc: &Svc) -> Arc<[AliasHost]> {
+    let leads = |other: &&Svc| matches!(&other.resolution, Resolution::Alias(to) if to.as_str() == svc.host);
+    let alias = |other: &Svc| AliasHost { service: other.key(), visibility: other.visibility.clone() };
+    let is_end = !matches!(svc.resolution, Resolution::Alias(_));
+    let mut out: Vec<AliasHost> = services.iter().filter(|_| is_end).filter(leads).map(alias).collect();
+    out.sort_by(|a, b| a.service.cmp(&b.service));
+    out.into()
+}
+
+fn mk_view(svc: &Svc, aliases: Arc<[AliasHost]>, old: Option<&ServiceView>) -> ServiceView {
+    let key = svc.key();
     let shard = mk_shard();
     let declaration = Arc::new(mk_declaration(svc));
     let view = DeclarationView {
@@ -167,14 +181,14 @@ fn mk_view(svc: &Svc, old: Option<&ServiceView>) -> ServiceView {
     numbers.dedup_by_key(|(n, _)| *n);
     let mk = |&(number, protocol): &(PortNumber, Protocol)| {
         let before = old.and_then(|view| view.port(number));
-        mk_port(svc, &key, (number, protocol), &view, before)
+        mk_port(svc, &key, &aliases, (number, protocol), &view, before)
     };
     ServiceView {
         ports: numbers.iter().map(mk).collect(),
         key,
         declarations: [view.clone()].into(),
         conditions: Arc::from([]),
-        aliases: Arc::from([]),
+        aliases: Arc::clone(&aliases),
         addresses: u32::try_from(svc.endpoints.len()).unwrap(),
     }
 }
@@ -190,6 +204,7 @@ fn mk_facet<T: PartialEq>(facts: T, dims: Dims, old: Option<&Shared<Facet<T>>>) 
 fn mk_port(
     svc: &Svc,
     service: &ServiceKey,
+    aliases: &Arc<[AliasHost]>,
     (port, protocol): (PortNumber, Protocol),
     view: &DeclarationView,
     old: Option<&PortView>,
@@ -224,16 +239,18 @@ fn mk_port(
         protocol,
         resolution: svc.resolution.clone(),
         addresses,
-        aliases: Arc::from([]),
+        aliases: Arc::clone(aliases),
         headless,
     };
+    let open = aliases.iter().all(|alias| alias.visibility == Visibility::Public);
+    let route_dims = Dims::KIND | Dims::DOMAIN | if open { Dims::NONE } else { Dims::NAMESPACE };
     PortView {
         number: port,
         name: PortName::new("p").unwrap(),
         protocol,
         cluster: mk_facet(cluster, Dims::KIND, old.map(|o| &o.cluster)),
         listener: mk_facet(listener, Dims::KIND | Dims::BINDS, old.map(|o| &o.listener)),
-        route: mk_facet(route, Dims::KIND | Dims::DOMAIN, old.map(|o| &o.route)),
+        route: mk_facet(route, route_dims, old.map(|o| &o.route)),
         endpoints,
     }
 }

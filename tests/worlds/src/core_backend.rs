@@ -171,7 +171,7 @@ fn found(view: &ServiceView) -> ServiceFound {
         addresses: addresses.into_iter().collect(),
         ports: view.ports.iter().map(port).collect(),
         declarations: view.declarations.iter().map(declaration).collect(),
-        aliases: view.aliases.iter().map(ToString::to_string).collect(),
+        aliases: view.alias_hosts().into_iter().map(ToString::to_string).collect(),
     }
 }
 

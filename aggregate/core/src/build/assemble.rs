@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Attributes, ClusterFacts, Code, Condition, Dims, EndpointFacts, EndpointSource, Facet, Hostname,
+    AliasHost, Attributes, ClusterFacts, Code, Condition, Dims, EndpointFacts, EndpointSource, Facet,
     Identity, ListenerFacts, Namespace, NetworkId, PortNumber, PortView, Protocol, Resolution, RouteFacts,
     ServiceAddress, ServiceKey, ServiceView, Shared, TrafficDistribution, Visibility,
 };
@@ -22,7 +22,7 @@ struct Common {
     attributes: Arc<Attributes>,
     identities: Arc<[Identity]>,
     addresses: Arc<[ServiceAddress]>,
-    aliases: Arc<[Hostname]>,
+    aliases: Arc<[AliasHost]>,
     traffic: TrafficDistribution,
     one_audience: bool,
 }

@@ -4,7 +4,8 @@
 //! the facts can make two clients' answers differ.
 
 use tributary_model::{
-    ClusterFacts, Dims, EndpointFacts, ListenerFacts, RouteFacts, ServiceAddress, TrafficDistribution,
+    AliasHost, ClusterFacts, Dims, EndpointFacts, ListenerFacts, RouteFacts, ServiceAddress,
+    TrafficDistribution, Visibility,
 };
 
 /// What an xDS cluster's answer reads: how it is built depends on the kind of client; where its
@@ -48,9 +49,11 @@ pub(crate) fn listener(facts: &ListenerFacts) -> Dims {
     Dims::KIND | Dims::BINDS | Dims::FAMILIES | inline | virtual_addresses(&facts.addresses)
 }
 
-/// What a port's part in route tables reads.
+/// What a port's part in route tables reads: the client's namespace, where a host that leads here is not for all.
 pub(crate) fn route(facts: &RouteFacts) -> Dims {
-    Dims::KIND | Dims::DOMAIN | virtual_addresses(&facts.addresses)
+    let is_public = |alias: &AliasHost| alias.visibility == Visibility::Public;
+    let named = if facts.aliases.iter().all(is_public) { Dims::NONE } else { Dims::NAMESPACE };
+    Dims::KIND | Dims::DOMAIN | named | virtual_addresses(&facts.addresses)
 }
 
 /// Which virtual addresses a client uses: its own cluster's, of its families, and allocated ones

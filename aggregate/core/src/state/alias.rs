@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_model::{Catalog, Hostname, Resolution, ServiceKey, ServiceView};
+use tributary_model::{AliasHost, Catalog, Hostname, Resolution, ServiceKey, ServiceView, Visibility};
 
 /// Where a chain of aliases ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,11 +19,27 @@ pub(crate) enum End {
     Loop,
 }
 
+/// What an alias declares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Lead {
+    to: Hostname,
+    /// Who sees the alias, whoever sees what it leads to.
+    visibility: Visibility,
+}
+
+impl Lead {
+    fn of(view: &ServiceView) -> Option<Self> {
+        let to = target(view)?.clone();
+        let visible = view.declarations.iter().map(|declaration| &declaration.visibility);
+        Some(Self { to, visibility: Visibility::any_of(visible, &view.key.namespace) })
+    }
+}
+
 /// All aliases, where they lead, and what leads where.
 #[derive(Debug, Default)]
 pub(crate) struct Aliases {
     /// What an alias names.
-    targets: BTreeMap<Hostname, BTreeMap<ServiceKey, Hostname>>,
+    targets: BTreeMap<Hostname, BTreeMap<ServiceKey, Lead>>,
     /// Which aliases name a host.
     named_by: BTreeMap<Hostname, BTreeSet<ServiceKey>>,
     /// Where an alias ends.
@@ -62,12 +78,14 @@ impl Aliases {
     pub(crate) fn end_of(&self, alias: &ServiceKey) -> Option<&End> {
         self.ends.get(alias)
     }
-    /// Other hosts that lead to a host, sorted.
-    pub(crate) fn leading_to(&self, host: &Hostname) -> Vec<Hostname> {
-        let keys = self.ending_at.get(host).into_iter().flatten();
-        let mut hosts: Vec<Hostname> = keys.map(|key| key.host.clone()).filter(|h| h != host).collect();
-        hosts.dedup();
-        hosts
+    /// Services of other hosts that lead to a host, sorted.
+    pub(crate) fn leading_to(&self, host: &Hostname) -> Vec<AliasHost> {
+        let keys = self.ending_at.get(host).into_iter().flatten().filter(|key| key.host != *host);
+        let alias = |service: &ServiceKey| {
+            let lead = self.targets.get(&service.host)?.get(service)?;
+            Some(AliasHost { service: service.clone(), visibility: lead.visibility.clone() })
+        };
+        keys.filter_map(alias).collect()
     }
     /// Follows hosts that were built from `before` to `now`; the hosts to build again.
     pub(crate) fn update(
@@ -77,29 +95,38 @@ impl Aliases {
         now: &Catalog,
     ) -> BTreeSet<Hostname> {
         let mut touched: BTreeSet<ServiceKey> = BTreeSet::new();
+        let mut again = BTreeSet::new();
         for host in hosts {
-            self.retarget(host, now, &mut touched);
+            self.retarget(host, now, &mut touched, &mut again);
             if shape(before, host) != shape(now, host) {
                 self.upstream(host, &mut touched);
             }
         }
-        let mut again = BTreeSet::new();
         for alias in touched {
             self.settle(alias, now, &mut again);
         }
         again
     }
-    fn retarget(&mut self, host: &Hostname, now: &Catalog, touched: &mut BTreeSet<ServiceKey>) {
+    fn retarget(
+        &mut self,
+        host: &Hostname,
+        now: &Catalog,
+        touched: &mut BTreeSet<ServiceKey>,
+        again: &mut BTreeSet<Hostname>,
+    ) {
         let known = self.targets.remove(host).unwrap_or_default();
         let claimants = now.hosts.get(host).map(|entry| &*entry.claimants).unwrap_or_default();
-        let said = claimants.iter().filter_map(|v| Some((v.key.clone(), target(v)?.clone())));
-        let said: BTreeMap<ServiceKey, Hostname> = said.collect();
-        for (key, target) in known.iter().filter(|&(key, target)| said.get(key) != Some(target)) {
-            remove(&mut self.named_by, target, key);
+        let said = claimants.iter().filter_map(|v| Some((v.key.clone(), Lead::of(v)?)));
+        let said: BTreeMap<ServiceKey, Lead> = said.collect();
+        for (key, lead) in known.iter().filter(|&(key, lead)| said.get(key) != Some(lead)) {
+            remove(&mut self.named_by, &lead.to, key);
             touched.insert(key.clone());
+            if let Some(End::Host(end)) = self.ends.get(key) {
+                again.insert(end.clone());
+            }
         }
-        for (key, target) in said.iter().filter(|&(key, target)| known.get(key) != Some(target)) {
-            self.named_by.entry(target.clone()).or_default().insert(key.clone());
+        for (key, lead) in said.iter().filter(|&(key, lead)| known.get(key) != Some(lead)) {
+            self.named_by.entry(lead.to.clone()).or_default().insert(key.clone());
             touched.insert(key.clone());
         }
         if !said.is_empty() {
@@ -124,7 +151,7 @@ impl Aliases {
             .targets
             .get(&alias.host)
             .and_then(|of| of.get(&alias))
-            .map(|target| follow(&alias, target, now));
+            .map(|lead| follow(&alias, &lead.to, now));
         let before = self.ends.remove(&alias);
         if before != end {
             if let Some(End::Host(host)) = &before {

@@ -1,7 +1,7 @@
 //! Names that lead to other names.
 
 use super::mk::*;
-use tributary_model::{Code, Declaration, Fact, Resolution};
+use tributary_model::{Code, Declaration, Dims, ExportTo, Fact, Resolution, Visibility};
 
 fn alias(name: &str, to: &str) -> Fact {
     let resolution = Resolution::Alias(mk_host(to));
@@ -11,7 +11,8 @@ fn concrete(name: &str) -> Fact {
     mk_service(&format!("shop/{name}"), mk_decl(name, "80 http"))
 }
 fn aliases(world: &mut World, service: &str) -> Vec<String> {
-    world.view(service).map(|v| v.aliases.iter().map(ToString::to_string).collect()).unwrap_or_default()
+    let view = world.view(service);
+    view.map(|v| v.alias_hosts().into_iter().map(ToString::to_string).collect()).unwrap_or_default()
 }
 
 #[test]
@@ -26,6 +27,25 @@ fn a_chain_is_flattened_onto_the_service_at_its_end() {
     let route = &world.view("shop/c.shop").unwrap().ports[0].route;
     assert_eq!(route.facts.aliases.len(), 2, "what the route is made from names them too");
     assert!(aliases(&mut world, "shop/b.shop").is_empty());
+}
+
+#[test]
+fn an_alias_leads_with_its_own_visibility() {
+    let mut world = World::of_files();
+    world.puts("file", [alias("a.shop", "c.shop"), concrete("c.shop")]);
+    let seen = |world: &mut World| {
+        let port = &world.view("shop/c.shop").unwrap().ports[0];
+        let aliases = port.route.facts.aliases.iter().map(|alias| alias.visibility.clone());
+        (aliases.collect::<Vec<_>>(), port.route.dims.contains(Dims::NAMESPACE))
+    };
+    assert_eq!(seen(&mut world), (vec![Visibility::Public], false), "what all see is shared by all");
+    let only = Visibility::Namespaces([mk_ns("web")].into());
+    let Fact::Service(key, value) = alias("a.shop", "c.shop") else { panic!() };
+    let export = ExportTo::Set(only.clone());
+    let narrowed = Fact::Service(key, Declaration { export, ..(*value).clone() }.into());
+    let turn = world.puts("file", [narrowed]);
+    assert_eq!(turn.changed.hosts.len(), 2, "the name and what it leads to");
+    assert_eq!(seen(&mut world), (vec![only], true));
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub(crate) fn read(catalog: &Catalog) -> Answers {
                     }
                 }
             }
-            plain.aliases = view.aliases.iter().map(ToString::to_string).collect();
+            plain.aliases = view.alias_hosts().into_iter().map(ToString::to_string).collect();
             plain.codes = view.conditions.iter().map(|c| c.code.number()).collect();
             out.services.insert(view.key.clone(), plain);
         }

@@ -118,7 +118,7 @@ fn item(claim: usize, view: &ServiceView, contested: &[Condition]) -> ServiceIte
         declarations: view.declarations.iter().map(declaration).collect(),
         endpoints,
         mesh_external: view.first().is_some_and(|d| d.declaration.attributes.mesh_external),
-        aliases: view.aliases.iter().map(ToString::to_string).collect(),
+        aliases: view.alias_hosts().into_iter().map(ToString::to_string).collect(),
         conditions: conditions(view).iter().chain(contested).map(ConditionItem::from).collect(),
     }
 }

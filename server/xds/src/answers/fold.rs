@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use tributary_answer::members::Difference;
-use tributary_answer::{precedence, resolve};
+use tributary_answer::{leading, precedence, resolve};
 use tributary_model::{Catalog, Hostname, PortNumber, PortView, ServiceView};
 
 use super::ClassKey;
@@ -30,6 +30,11 @@ impl<'a> Fold<'a> {
     /// A port of that service.
     pub(crate) fn port(&self, host: &Hostname, number: PortNumber) -> Option<&'a PortView> {
         self.view(host)?.port(number)
+    }
+    /// Whether a host is another name for what the class means by `end`.
+    pub(crate) fn leads(&self, host: &Hostname, end: &Hostname) -> bool {
+        let namespace = self.class.namespace.as_ref();
+        self.view(end).is_some_and(|end| leading(self.catalog, host.as_str(), namespace, end).is_some())
     }
     /// The order in which two hosts' claims count.
     pub(crate) fn order(&self, a: &Hostname, b: &Hostname) -> Ordering {

@@ -2,7 +2,8 @@
 //!
 //! A table is a persistent map of parts, so that the next generation re-joins only the ports whose
 //! services changed and shares the rest. Every domain keeps all its claimants in order of
-//! precedence; the first has it. The table's version is the hash over its parts' versions; its
+//! precedence; the first has it. A host that leads to another service claims its domains itself, for
+//! that service's part. The table's version is the hash over its parts' versions; its
 //! bytes are put together when somebody needs them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +12,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use imbl::OrdMap;
 use smallvec::SmallVec;
-use tributary_answer::{VirtualHostPlan, differing, route, route_table_name};
-use tributary_model::{Catalog, Encoded, Facet, Hostname, PortNumber, PortView, RouteFacts, Version};
+use tributary_answer::{Difference, VirtualHostPlan, concrete, differing, resolve, route, route_table_name};
+use tributary_model::{
+    Catalog, Encoded, Facet, Hostname, PortNumber, PortView, RouteFacts, ServiceView, Version,
+};
 
 use super::Kind;
 use super::fold::{Fold, moved};
@@ -28,7 +31,10 @@ pub(crate) struct Routes {
 #[derive(Debug, Clone, Default)]
 struct Table {
     parts: OrdMap<Hostname, Arc<Encoded>>,
+    /// The hosts that claim a domain, the first in precedence first.
     owners: OrdMap<Arc<str>, SmallVec<[Hostname; 1]>>,
+    /// Claiming hosts that lead to another host's part.
+    led: OrdMap<Hostname, Hostname>,
     resource: Option<Arc<Encoded>>,
 }
 
@@ -49,6 +55,7 @@ impl Routes {
         let mut tables = self.tables.clone();
         for (number, touches) in touched {
             let mut table = tables.get(&number).map_or_else(Table::default, |table| (**table).clone());
+            let touches: Vec<Touch<'_>> = touches.into_values().collect();
             table.apply(fold, number, &touches);
             if table.parts.is_empty() {
                 tables.remove(&number);
@@ -80,20 +87,44 @@ pub(crate) fn touched_ports(from: &Catalog, fold: Fold<'_>) -> BTreeSet<PortNumb
     touched(from, fold).into_keys().collect()
 }
 
-fn touched<'c>(from: &'c Catalog, fold: Fold<'c>) -> BTreeMap<PortNumber, Vec<Touch<'c>>> {
-    let mut out: BTreeMap<PortNumber, Vec<Touch<'c>>> = BTreeMap::new();
+fn touched<'c>(from: &'c Catalog, fold: Fold<'c>) -> Touches<'c> {
+    let mut out = Touches::new();
+    let mut ends = BTreeSet::new();
     for difference in differing(from, fold.catalog, fold.class.namespace.as_ref()) {
-        let moved = moved(&difference);
-        for (number, before, after) in ports(&difference) {
-            let same = before.zip(after).is_some_and(|(a, b)| a.route == b.route);
-            if moved || !same {
-                let facet = |port: Option<&'c PortView>| port.map(|port| &*port.route);
-                let touch = Touch { host: difference.host, before: facet(before), after: facet(after) };
-                out.entry(number).or_default().push(touch);
-            }
-        }
+        ends.extend(ends_of(from, fold, &difference));
+        touch(&difference, moved(&difference), &mut out);
+    }
+    let namespace = fold.class.namespace.as_ref();
+    for host in ends {
+        let view = |catalog: &'c Catalog| resolve(catalog, host.as_str(), namespace, &mut ());
+        touch(&Difference { host, before: view(from), after: view(fold.catalog) }, true, &mut out);
     }
     out
+}
+
+/// By port and host.
+type Touches<'c> = BTreeMap<PortNumber, BTreeMap<&'c Hostname, Touch<'c>>>;
+
+fn touch<'c>(difference: &Difference<'c>, all: bool, out: &mut Touches<'c>) {
+    for (number, before, after) in ports(difference) {
+        let same = before.zip(after).is_some_and(|(a, b)| a.route == b.route);
+        if all || !same {
+            let facet = |port: Option<&'c PortView>| port.map(|port| &*port.route);
+            let touch = Touch { host: difference.host, before: facet(before), after: facet(after) };
+            out.entry(number).or_default().insert(difference.host, touch);
+        }
+    }
+}
+
+/// The hosts to which a host led and leads: whether it may claim a domain for them may be otherwise now.
+fn ends_of<'c>(from: &'c Catalog, fold: Fold<'c>, of: &Difference<'c>) -> impl Iterator<Item = &'c Hostname> {
+    let namespace = fold.class.namespace.as_ref();
+    let end = move |catalog: &'c Catalog, view: &'c Arc<ServiceView>| {
+        let end = concrete(catalog, view, namespace, &mut ())?;
+        (end.key.host != view.key.host).then_some(&end.key.host)
+    };
+    let before = of.before.and_then(|view| end(from, view));
+    before.into_iter().chain(of.after.and_then(|view| end(fold.catalog, view)))
 }
 
 fn plan(fold: Fold<'_>, facet: &Facet<RouteFacts>) -> Option<VirtualHostPlan> {
@@ -105,20 +136,61 @@ impl Table {
         let mut contested = BTreeSet::new();
         for touch in touches {
             self.parts.remove(touch.host);
-            for domain in touch.before.and_then(|facet| plan(fold, facet)).iter().flat_map(|p| &p.domains) {
-                self.release(domain, touch.host, &mut contested);
-            }
+            let plan = touch.before.and_then(|facet| plan(fold, facet));
+            plan.iter().for_each(|plan| self.release_all(plan, touch.host, &mut contested));
         }
         for touch in touches {
-            for domain in touch.after.and_then(|facet| plan(fold, facet)).iter().flat_map(|p| &p.domains) {
-                self.claim(fold, domain, touch.host, &mut contested);
-            }
+            let plan = touch.after.and_then(|facet| plan(fold, facet));
+            plan.iter().for_each(|plan| self.claim_all(fold, plan, touch.host, &mut contested));
         }
-        let losers_and_winners = contested.iter().filter_map(|d| self.owners.get(d)).flatten().cloned();
-        let hosts: BTreeSet<Hostname> =
-            touches.iter().map(|touch| touch.host.clone()).chain(losers_and_winners).collect();
+        let losers_and_winners = contested.iter().filter_map(|d| self.owners.get(d)).flatten();
+        let parts = losers_and_winners.map(|host| self.part_of(host).clone());
+        let hosts: BTreeSet<Hostname> = touches.iter().map(|touch| touch.host.clone()).chain(parts).collect();
         hosts.iter().for_each(|host| self.settle(fold, number, host));
         self.name(fold, number);
+    }
+    /// The host whose part has the domains that a host claims.
+    fn part_of<'a>(&'a self, host: &'a Hostname) -> &'a Hostname {
+        self.led.get(host).unwrap_or(host)
+    }
+    /// Who claims a domain for a host's part; `None` where a host that leads to it means something else to the class.
+    fn claimant<'a>(
+        &self,
+        plan: &'a VirtualHostPlan,
+        domain: &str,
+        host: &'a Hostname,
+    ) -> Option<&'a Hostname> {
+        let Some(by) = plan.led.get(domain) else { return Some(host) };
+        (self.led.get(by) == Some(host)).then_some(by)
+    }
+    fn release_all(&mut self, plan: &VirtualHostPlan, host: &Hostname, contested: &mut BTreeSet<Arc<str>>) {
+        for domain in &plan.domains {
+            if let Some(by) = self.claimant(plan, domain, host) {
+                self.release(domain, by, contested);
+            }
+        }
+        for by in plan.led.values() {
+            if self.led.get(by) == Some(host) {
+                self.led.remove(by);
+            }
+        }
+    }
+    fn claim_all(
+        &mut self,
+        fold: Fold<'_>,
+        plan: &VirtualHostPlan,
+        host: &Hostname,
+        contested: &mut BTreeSet<Arc<str>>,
+    ) {
+        let hosts: BTreeSet<&Hostname> = plan.led.values().collect();
+        for by in hosts.into_iter().filter(|by| fold.leads(by, host)) {
+            self.led.insert(by.clone(), host.clone());
+        }
+        for domain in &plan.domains {
+            if let Some(by) = self.claimant(plan, domain, host) {
+                self.claim(fold, domain, by, contested);
+            }
+        }
     }
     fn release(&mut self, domain: &str, host: &Hostname, contested: &mut BTreeSet<Arc<str>>) {
         let Some((name, owners)) = self.owners.get_key_value(domain) else { return };
@@ -166,7 +238,10 @@ impl Table {
         fold.store.fill(Kind::Route, facet, fold.class, encode).first().cloned()
     }
     fn won(&self, host: &Hostname, plan: &VirtualHostPlan) -> VirtualHostPlan {
-        let has = |domain: &&String| self.owners.get(domain.as_str()).and_then(|o| o.first()) == Some(host);
+        let has = |domain: &&String| {
+            let first = self.owners.get(domain.as_str()).and_then(|owners| owners.first());
+            first.is_some() && first == self.claimant(plan, domain, host)
+        };
         VirtualHostPlan { domains: plan.domains.iter().filter(has).cloned().collect(), ..plan.clone() }
     }
     /// The table as a resource; the one before where nothing differs.

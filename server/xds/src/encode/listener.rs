@@ -166,6 +166,7 @@ fn inbound_routes(name: &str) -> RouteConfiguration {
     let plan = VirtualHostPlan {
         name: name.into(),
         domains: vec!["*".into()],
+        led: Default::default(),
         cluster: name.into(),
         dynamic: false,
     };

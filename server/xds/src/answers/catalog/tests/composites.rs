@@ -6,7 +6,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::RouteSpecifier;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::{TcpProxy, tcp_proxy};
 use prost::Name;
-use tributary_model::{Settings, Shared};
+use tributary_model::{Settings, Shared, Visibility};
 
 use super::*;
 use crate::answers::Class;
@@ -78,6 +78,38 @@ fn a_contested_domain_goes_to_the_first_and_then_to_the_next() {
     assert_eq!(domains(&table), [vec!["a.shop", "a.shop.", "10.9.0.1"], vec!["*"]]);
     let changed = answers.changed(&both, &alone, &mk_sidecar(), Kind::Route);
     assert_eq!((changed.upserted.len(), changed.removed.len()), (1, 0));
+}
+
+fn mk_leading(host: &str, to: &str) -> Svc {
+    mk_svc(host).at(&[]).resolved(Resolution::Alias(tributary_model::Hostname::new(to).unwrap()))
+}
+/// The domains of a namespace's table for port 80, by virtual host.
+fn table_of(answers: &CatalogAnswers, catalog: &Arc<Catalog>, namespace: &str) -> Vec<String> {
+    let (class, kind) = (mk_class(ClientKind::Sidecar, namespace), Kind::Route);
+    let found = answers.one(catalog, &class, kind, "80").unwrap();
+    let body = answers.bytes(catalog, &class, kind, &found).unwrap();
+    let table = RouteConfiguration::decode(body).unwrap();
+    let names = table.virtual_hosts.iter().filter(|host| host.name != "allow_any");
+    names.map(|host| format!("{}: {}", host.name, host.domains.join(" "))).collect()
+}
+
+#[test]
+fn another_name_is_seen_by_whom_it_is_exported_to_and_claims_its_domain_itself() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    // The target is older than what another namespace declares under the name, the name is younger.
+    let target = Svc { created: Some(1), ..mk_svc("pay.shop") };
+    let own = Svc { created: Some(2), ..mk_svc("old.shop").in_namespace("web") };
+    let name = Svc { created: Some(3), ..mk_leading("old.shop", "pay.shop").seen_by(&["shop"]) };
+    let catalog = world.next(&[name.clone(), own.clone(), target.clone()]);
+    let plain = ["old.shop:80: old.shop old.shop.", "pay.shop:80: pay.shop pay.shop."];
+    assert_eq!(table_of(&answers, &catalog, "web"), plain, "its own declaration has the domain");
+    assert_eq!(table_of(&answers, &catalog, ""), plain, "the name is exported to one namespace");
+    let led = ["pay.shop:80: pay.shop pay.shop. old.shop old.shop."];
+    assert_eq!(table_of(&answers, &catalog, "shop"), led, "the namespace's own service is the name");
+    let first = Svc { created: Some(1), visibility: Visibility::Public, ..name };
+    let catalog = world.next(&[first, own, target]);
+    assert_eq!(table_of(&answers, &catalog, ""), led, "the elder claims first");
+    assert_eq!(table_of(&answers, &catalog, "web"), plain, "what a namespace declares precedes there");
 }
 
 #[test]

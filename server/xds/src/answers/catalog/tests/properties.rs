@@ -5,9 +5,9 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use tributary_answer::{
-    Listener, compose_listeners, compose_routes, listener, members, route, route_table_name,
+    Listener, compose_listeners, compose_routes, leading, listener, members, route, route_table_name,
 };
-use tributary_model::{PortNumber, TrafficDistribution, Visibility};
+use tributary_model::{Hostname, PortNumber, ServiceView, TrafficDistribution, Visibility};
 
 use super::*;
 use crate::answers::Class;
@@ -29,6 +29,7 @@ fn some_resolution() -> impl Strategy<Value = Resolution> {
         1 => Just(Resolution::Passthrough),
         1 => Just(Resolution::DnsStrict),
         1 => Just(Resolution::DnsLogical),
+        1 => "[a-d]".prop_map(|host| Resolution::Alias(Hostname::new(format!("{host}.shop")).unwrap())),
     ]
 }
 fn some_visibility() -> impl Strategy<Value = Visibility> {
@@ -210,7 +211,10 @@ fn composed_tables(catalog: &Catalog, class: &ClassKey) -> BTreeMap<String, Vec<
         }
     }
     let table = |(number, parts)| {
-        let (mut hosts, _) = compose_routes(parts);
+        let leads = |host: &Hostname, end: &ServiceView| {
+            leading(catalog, host.as_str(), class.namespace.as_ref(), end)
+        };
+        let (mut hosts, _) = compose_routes(parts, leads);
         hosts.sort_by(|a, b| a.cluster.cmp(&b.cluster));
         (!hosts.is_empty()).then(|| {
             let name = route_table_name(number);

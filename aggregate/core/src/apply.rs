@@ -32,7 +32,10 @@ impl State {
             Fact::Gateway(key, value) => self.put_gateway(shard, &key, value),
             Fact::Settings(value) => self.put_settings(shard, value),
             Fact::Alias(host, value) => self.put_alias(shard, host, value),
-            Fact::Waiting(..) => {}
+            Fact::Waiting(key, addresses) => {
+                let changed = self.waiting_addresses.put(shard, &key, addresses);
+                self.counters.unchanged += u64::from(!changed);
+            }
         }
     }
 
@@ -274,6 +277,10 @@ impl State {
 
     /// This is no more; whether it was.
     pub(crate) fn remove(&mut self, shard: ShardId, item: &Item, evidence: Evidence) -> bool {
+        if let Item::Waiting(key) = item {
+            // no endpoint goes: it is neither counted nor recorded, and concerns no client
+            return self.waiting_addresses.remove(shard, key);
+        }
         if !self.guard.is_idle() {
             self.guard.end(&(shard, item.clone()));
         }

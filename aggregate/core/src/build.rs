@@ -5,6 +5,7 @@
 
 pub(crate) mod assemble;
 pub(crate) mod dims;
+mod pending;
 mod registries;
 
 use std::collections::BTreeSet;
@@ -43,7 +44,8 @@ impl State {
         let hosts = self.build_services(services, &mut changed);
         let again = self.world.aliases.update(&hosts, &before, &self.draft);
         let led = again.iter().flat_map(|host| self.hosts.of(host)).map(|s| s.key.clone()).collect();
-        self.build_services(led, &mut changed);
+        let led = self.build_services(led, &mut changed);
+        self.build_pending(&[hosts, led], &mut changed);
         self.build_workloads(&mut changed);
         self.build_gateways(&mut changed);
         self.record_lists(registries);

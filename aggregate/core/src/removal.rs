@@ -96,6 +96,14 @@ impl RemovalGuard {
     pub(crate) fn holds(&self) -> impl Iterator<Item = (&HoldKey, &Hold)> {
         self.holds.iter()
     }
+    /// Whether any removal is held.
+    pub(crate) fn has_holds(&self) -> bool {
+        !self.holds.is_empty()
+    }
+    /// What is held of this.
+    pub(crate) fn held(&self, key: &HoldKey) -> Option<&Hold> {
+        self.holds.get(key)
+    }
     /// Whether this is held.
     pub(crate) fn is_held(&self, key: &HoldKey) -> bool {
         self.holds.contains_key(key)

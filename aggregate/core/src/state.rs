@@ -11,6 +11,7 @@ pub(crate) mod gateways;
 pub(crate) mod joins;
 pub(crate) mod names;
 pub(crate) mod outage;
+pub(crate) mod pending;
 pub(crate) mod selectors;
 pub(crate) mod services;
 pub(crate) mod settings;
@@ -30,6 +31,7 @@ use gateways::Gateways;
 use joins::Joins;
 use names::Names;
 use outage::Silence;
+use pending::WaitingTable;
 use selectors::Selection;
 use services::Hosts;
 use settings::SettingsTable;
@@ -101,6 +103,8 @@ pub(crate) struct State {
     pub(crate) waiting: BTreeMap<ShardId, BTreeMap<ServiceKey, usize>>,
     /// When time alone changes how a stale scope is served.
     pub(crate) policy_due: Option<Mono>,
+    /// Addresses that wait for another object.
+    pub(crate) waiting_addresses: WaitingTable,
     /// What must be built again.
     pub(crate) dirty: Dirty,
     /// The next catalog, always complete between calls.
@@ -141,6 +145,8 @@ impl State {
             && self.world.names.is_empty()
             && self.world.silence.is_empty()
             && self.waiting.is_empty()
+            && self.waiting_addresses.is_empty()
+            && self.draft.pending.is_empty()
             && self.guard.holds().next().is_none()
             && self.world.workloads.iter().next().is_none()
             && self.world.selection.is_empty()

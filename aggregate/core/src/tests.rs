@@ -12,6 +12,7 @@ pub(crate) mod mk;
 mod naive;
 mod names;
 mod parts;
+mod pending;
 mod properties;
 mod selection;
 mod silence;

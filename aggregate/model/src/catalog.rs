@@ -15,6 +15,7 @@ use crate::gateway::{Gateway, GatewayKey};
 use crate::hostname::Hostname;
 use crate::id::{Generation, Namespace, RegistryId, RegistryName};
 use crate::left_out::LeftOut;
+use crate::pending::Pending;
 use crate::same_name::SameName;
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -47,6 +48,8 @@ pub struct Catalog {
     pub same_names: OrdMap<Arc<str>, Shared<SameName>>,
     /// Mesh-wide values, with the config file's over the rest.
     pub settings: Shared<Settings>,
+    /// What is not served yet, and removals that are held, by host: for people, read by no view.
+    pub pending: OrdMap<Hostname, Shared<[Pending]>>,
 }
 
 /// The services that claim one host, in order of precedence: the first that a client may see
@@ -111,6 +114,8 @@ pub struct Changed {
     pub settings: bool,
     /// Whether a registry's freshness or standing, or `complete`, is another.
     pub registries: bool,
+    /// Whether [`Catalog::pending`] changed; that alone concerns no client.
+    pub pending: bool,
 }
 
 impl Changed {
@@ -119,6 +124,12 @@ impl Changed {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+    /// Whether a client may be served something else.
+    #[must_use]
+    pub fn concerns_clients(&self) -> bool {
+        let Self { hosts, workloads, gateways, settings, registries, pending: _ } = self;
+        !hosts.is_empty() || !workloads.is_empty() || *gateways || *settings || *registries
+    }
     /// Adds another turn's changes.
     pub fn merge(&mut self, more: Self) {
         self.hosts.extend(more.hosts);
@@ -126,6 +137,7 @@ impl Changed {
         self.gateways |= more.gateways;
         self.settings |= more.settings;
         self.registries |= more.registries;
+        self.pending |= more.pending;
     }
 }
 

@@ -171,8 +171,10 @@ impl Pump {
             self.adopt();
         }
         if !changed.is_empty() {
+            if changed.concerns_clients() {
+                self.observed.merge(Observed::turn(oldest, urgent));
+            }
             self.unpublished.merge(changed);
-            self.observed.merge(Observed::turn(oldest, urgent));
             self.pace.changed(now, urgent);
         }
     }

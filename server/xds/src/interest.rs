@@ -123,6 +123,9 @@ impl InterestIndex {
     /// Wakes whom a generation may concern; tells how many. A change of settings, gateways or
     /// registries may concern every name.
     pub fn published(&self, _: &Arc<Catalog>, changed: &Changed, observed: Observed) -> usize {
+        if !changed.concerns_clients() {
+            return 0;
+        }
         let mut woken = wake_all(&self.followers, observed);
         if changed.settings || changed.gateways || changed.registries {
             return woken + wake_all(&self.pickers, observed);
@@ -256,6 +259,8 @@ mod tests {
         assert!(is_woken(&follower.wake) && is_woken(&a.wake) && !is_woken(&b.wake));
         let registries = Changed { registries: true, ..Changed::default() };
         assert_eq!(publish(&index, &registries), 3);
+        let pending = Changed { pending: true, ..Changed::default() };
+        assert_eq!(publish(&index, &pending), 0, "what is pending is served to nobody");
     }
 
     #[test]

@@ -120,7 +120,9 @@ impl State {
     /// ports. It was made of instances that the answer may lack.
     pub(super) fn redeclare(&mut self, (shard, item): HoldKey, said: &Arc<Declaration>, at: Mono) {
         let Item::Service(key) = item else { return };
-        let Some(known) = self.known_declaration(shard, &key) else { return };
+        if self.known_declaration(shard, &key).is_none() {
+            return;
+        }
         let holds = |s: &ServiceShard| s.groups_of(&key.object).iter().any(|group| group.held.is_some());
         let held = self.hosts.get(&key.service).and_then(|s| s.shard(shard)).is_some_and(holds);
         if !held {

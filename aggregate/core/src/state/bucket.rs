@@ -63,6 +63,11 @@ impl Buckets {
     pub(crate) fn members(&self) -> impl Iterator<Item = WorkloadId> {
         self.list.iter().flat_map(|b| b.members.iter().copied())
     }
+    /// The members of buckets that hold removals.
+    pub(crate) fn beside_held(&self) -> impl Iterator<Item = WorkloadId> {
+        let held = |bucket: &&Bucket| bucket.made.iter().any(|made| made.held.is_some());
+        self.list.iter().filter(held).flat_map(|b| b.members.iter().copied())
+    }
     /// Adds a member.
     pub(crate) fn add(&mut self, id: WorkloadId, hash: u64, workloads: &Workloads) {
         self.len += 1;

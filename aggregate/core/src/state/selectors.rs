@@ -73,6 +73,10 @@ impl Selection {
     pub(crate) fn members(&self, id: SelectorId) -> impl Iterator<Item = WorkloadId> {
         self.get(id).into_iter().flat_map(|s| s.buckets.members())
     }
+    /// The members among which the removal of some is held, without a walk over all others.
+    pub(crate) fn members_beside_held(&self, id: SelectorId) -> impl Iterator<Item = WorkloadId> {
+        self.get(id).into_iter().flat_map(|s| s.buckets.beside_held())
+    }
     /// The service and the declaring object behind a selector.
     pub(crate) fn owner(&self, id: SelectorId) -> Option<(&ServiceKey, ShardId, &ObjectId)> {
         self.get(id).map(|s| (&s.service, s.shard, &s.declaration.source.object))

@@ -6,14 +6,16 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tributary_model::{
-    CollectionKind, Completeness, Delta, EndEvidence, Evidence, Fact, Generation, Mono, ObjectId, ObjectRef,
-    Problem, Record, RegistrySpec, SourceState, SourceStatus, Withheld,
+    CollectionKind, Completeness, Delta, EndEvidence, Evidence, Fact, Generation, GroupKey, Item, Mono,
+    ObjectId, ObjectRef, PendingCause, Problem, Record, RegistryName, RegistrySpec, SourceState,
+    SourceStatus, Withheld,
 };
 
 use super::journal::Journal;
 use super::mk::*;
 use super::naive::{Facts, answer, read};
-use super::properties::{REGISTRIES, any_fact, mk_specs};
+use super::pending::mk_waiting;
+use super::properties::{REGISTRIES, any_fact as any_served_fact, mk_specs};
 
 /// What may happen.
 #[derive(Debug, Clone)]
@@ -38,6 +40,13 @@ fn any_evidence() -> impl Strategy<Value = Evidence> {
         1 => Just(Evidence::Confirmed),
         1 => Just(Evidence::Deleted(ObjectRef::new(ObjectId::new("X", "", "x")))),
     ]
+}
+/// A fact that makes something, or addresses that only wait.
+fn any_fact() -> impl Strategy<Value = Fact> {
+    let waiting =
+        (select(&["shop/pay.shop", "web/cart.shop"][..]), select(&["", "10.0.0.7=w7", "10.0.0.8=w8"][..]))
+            .prop_map(|(service, addresses)| mk_waiting(service, "x", "g", addresses));
+    prop_oneof![8 => any_served_fact(), 1 => waiting]
 }
 fn any_kind() -> impl Strategy<Value = CollectionKind> {
     select(&KINDS[..])
@@ -154,6 +163,73 @@ fn facts(world: &World) -> Facts {
     world.core.facts().into_iter().map(|(name, fact)| ((index(name.as_str()), fact.item()), fact)).collect()
 }
 
+/// What waits, as registry, host, namespace, object, and whether for a declaration.
+type Waits = BTreeSet<(String, String, String, String, bool)>;
+
+fn pending(world: &mut World) -> Waits {
+    let mut out = Waits::new();
+    for (host, list) in &world.catalog().pending {
+        for one in list.iter() {
+            let for_declaration = match &one.cause {
+                PendingCause::Objects(_) => false,
+                PendingCause::Declaration(..) => true,
+                PendingCause::Held(..) => continue,
+            };
+            let registry = one.shard.registry.name.to_string();
+            let (host, object) = (host.to_string(), one.object.id.to_string());
+            out.insert((registry, host, one.namespace.to_string(), object, for_declaration));
+        }
+    }
+    out
+}
+
+/// The same, worked out from all facts.
+fn naive_pending(world: &World) -> Waits {
+    let row = |name: &RegistryName, key: &GroupKey, for_declaration| {
+        let (host, namespace) = (key.service.host.to_string(), key.service.namespace.to_string());
+        (name.to_string(), host, namespace, key.object.to_string(), for_declaration)
+    };
+    let mut out = Waits::new();
+    for (name, registry) in &world.core.registries {
+        let scoped = registry.ledger.scopes.values();
+        for (fact, _) in scoped.flat_map(|scoped| scoped.tables.iter(CollectionKind::Groups)) {
+            if let Fact::Waiting(key, addresses) = fact
+                && !addresses.is_empty()
+            {
+                out.insert(row(name, &key, false));
+            }
+        }
+    }
+    let facts = world.core.facts();
+    for (name, fact) in &facts {
+        let Fact::Group(key, group) = fact else { continue };
+        let is = |other: &Fact| matches!(other, Fact::Service(decl, _) if decl.service == key.service && decl.object == key.declaration);
+        if !group.addresses.is_empty() && !facts.iter().any(|(own, other)| own == name && is(other)) {
+            out.insert(row(name, key, true));
+        }
+    }
+    out
+}
+
+/// The holds of facts about services, and those that the catalog shows.
+fn holds(world: &mut World) -> [BTreeSet<(String, String)>; 2] {
+    let shown = world.catalog();
+    let shown = shown.pending.iter().flat_map(|(host, list)| list.iter().map(move |one| (host, one)));
+    let of_services = [CollectionKind::Services, CollectionKind::Groups];
+    let shown = shown
+        .filter(|(_, one)| matches!(one.cause, PendingCause::Held(kind, _) if of_services.contains(&kind)));
+    let shown =
+        shown.map(|(host, one)| (one.shard.registry.name.to_string(), format!("{host} {}", one.object.id)));
+    let held = world.core.held().filter_map(|held| match held.key.item {
+        Item::Service(key) => {
+            Some((held.registry.to_string(), format!("{} {}", key.service.host, key.object)))
+        }
+        Item::Group(key) => Some((held.registry.to_string(), format!("{} {}", key.service.host, key.object))),
+        _ => None,
+    });
+    [shown.collect(), held.collect()]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
@@ -166,6 +242,9 @@ proptest! {
             for plain in said.services.values_mut() {
                 plain.codes.remove(&203);
             }
+            prop_assert_eq!(pending(&mut world), naive_pending(&world), "after {:?}", one);
+            let [shown, held] = holds(&mut world);
+            prop_assert_eq!(shown, held, "after {:?}", one);
             prop_assert_eq!(said, answer(&mk_specs_that_confirm(), &facts(&world)), "after {:?}", one);
         }
         prop_assert_eq!(world.core.counters().unexplained_empty, 0);

@@ -1,0 +1,70 @@
+//! Addresses that sources withhold until another object is seen, by host, shard and group.
+//!
+//! Written by apply, read by the pending phase of build and by nothing else: these facts make no
+//! endpoint, count nowhere and leave no record. Order does not matter. The values are those that
+//! the ledgers share, so that an entry costs a key and a handle.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tributary_model::{GroupKey, Hostname, WaitingAddress};
+
+use crate::state::shards::ShardId;
+
+type ByGroup = BTreeMap<(ShardId, GroupKey), Arc<[WaitingAddress]>>;
+
+/// The waiting addresses, and the hosts of which they changed.
+#[derive(Debug, Default)]
+pub(crate) struct WaitingTable {
+    hosts: BTreeMap<Hostname, ByGroup>,
+    dirty: BTreeSet<Hostname>,
+}
+
+impl WaitingTable {
+    /// These addresses of a group wait; none is as good as removed. Returns whether that is a change.
+    pub(crate) fn put(&mut self, shard: ShardId, key: &GroupKey, addresses: Arc<[WaitingAddress]>) -> bool {
+        if addresses.is_empty() {
+            return self.remove(shard, key);
+        }
+        let groups = self.hosts.entry(key.service.host.clone()).or_default();
+        let id = (shard, key.clone());
+        if groups.get(&id).is_some_and(|known| *known == addresses) {
+            return false;
+        }
+        groups.insert(id, addresses);
+        self.dirty.insert(key.service.host.clone());
+        true
+    }
+    /// No address of a group waits. Returns whether one did.
+    pub(crate) fn remove(&mut self, shard: ShardId, key: &GroupKey) -> bool {
+        let host = &key.service.host;
+        let Some(groups) = self.hosts.get_mut(host) else { return false };
+        let removed = groups.remove(&(shard, key.clone())).is_some();
+        if groups.is_empty() {
+            self.hosts.remove(host);
+        }
+        if removed {
+            self.dirty.insert(host.clone());
+        }
+        removed
+    }
+    /// The waiting addresses of a host.
+    pub(crate) fn of(
+        &self,
+        host: &Hostname,
+    ) -> impl Iterator<Item = (ShardId, &GroupKey, &Arc<[WaitingAddress]>)> {
+        let groups = self.hosts.get(host).into_iter().flatten();
+        groups.map(|((shard, key), addresses)| (*shard, key, addresses))
+    }
+    /// The hosts that changed since the last call.
+    pub(crate) fn take_dirty(&mut self) -> BTreeSet<Hostname> {
+        std::mem::take(&mut self.dirty)
+    }
+}
+
+#[cfg(test)]
+impl WaitingTable {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.hosts.is_empty() && self.dirty.is_empty()
+    }
+}

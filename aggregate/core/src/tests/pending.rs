@@ -1,0 +1,195 @@
+//! What is pending: found while it waits, gone when it does not, and of no concern to clients.
+
+use std::sync::Arc;
+
+use super::mk::*;
+use tributary_model::{
+    Changed, CollectionKind, Declaration, Delta, EndEvidence, Evidence, Fact, Mono, ObjectId, Pending,
+    PendingCause, WaitingAddress,
+};
+
+const PAY: &str = "shop/pay.shop";
+
+/// Addresses as `10.0.0.1=pod-1`, separated by blanks.
+pub(super) fn mk_waiting(service: &str, declaration: &str, object: &str, addresses: &str) -> Fact {
+    let address = |text: &str| {
+        let (ip, pod) = text.split_once('=').unwrap();
+        WaitingAddress { ip: ip.parse().unwrap(), waits_for: Arc::new(ObjectId::new("Pod", "shop", pod)) }
+    };
+    let addresses = addresses.split_whitespace().map(address).collect();
+    Fact::Waiting(mk_group_key(service, declaration, object), addresses)
+}
+fn waiting(addresses: &str) -> Fact {
+    mk_waiting(PAY, "pay", "a", addresses)
+}
+fn decl() -> Fact {
+    mk_service(PAY, mk_decl("pay", "80 http"))
+}
+fn group() -> Fact {
+    mk_group(PAY, "pay", "a", "10.0.0.1:http=80")
+}
+fn pending(world: &mut World) -> Vec<Pending> {
+    let catalog = world.catalog();
+    catalog.pending.get("pay.shop").map(|list| list.to_vec()).unwrap_or_default()
+}
+/// Each as registry, object, what it waits for, and since when.
+fn shown(world: &mut World) -> Vec<String> {
+    let line = |one: Pending| {
+        let cause = match one.cause {
+            PendingCause::Objects(all) => {
+                let all: Vec<_> = all.iter().map(|a| format!("{} for {}", a.ip, a.waits_for)).collect();
+                all.join(", ")
+            }
+            PendingCause::Declaration(of, group) => format!("{} for {of}", group.addresses.len()),
+            PendingCause::Held(kind, why) => format!("{kind:?} held: {why}"),
+        };
+        format!("{} {}: {cause}, since {}", one.shard.registry.name, one.object, one.since.0)
+    };
+    pending(world).into_iter().map(line).collect()
+}
+
+#[test]
+fn an_address_that_waits_is_found_and_concerns_no_client() {
+    let mut world = World::of_files();
+    world.lists("file", [decl()]);
+    let before = world.core.status();
+    let turn = world.puts("file", [waiting("10.0.0.7=w7 10.0.0.8=w8")]);
+    let at = world.now;
+    let line = format!("file Slice shop/a: 10.0.0.7 for Pod shop/w7, 10.0.0.8 for Pod shop/w8, since {at}");
+    assert_eq!(shown(&mut world), [line]);
+    assert_eq!(turn.changed, Changed { pending: true, ..Changed::default() });
+    assert!(!turn.changed.concerns_clients() && !turn.urgent);
+    assert!(turn.records.is_empty(), "{:?}", turn.records);
+    assert_eq!(world.core.status(), before, "neither counts nor weight see it");
+    let catalog = world.catalog();
+    world.puts("file", [waiting("10.0.0.7=w7 10.0.0.8=w8")]);
+    assert!(Arc::ptr_eq(&catalog, &world.catalog()), "the same again changes nothing");
+}
+
+#[test]
+fn an_address_that_waits_on_keeps_its_time() {
+    let mut world = World::of_files();
+    world.puts("file", [waiting("10.0.0.7=w7 10.0.0.8=w8")]);
+    let first = world.now;
+    world.puts("file", [waiting("10.0.0.8=w8")]);
+    assert_eq!(shown(&mut world), [format!("file Slice shop/a: 10.0.0.8 for Pod shop/w8, since {first}")]);
+}
+
+#[test]
+fn what_waits_no_longer_is_not_found() {
+    type End = fn(&mut World);
+    let ends: [(&str, End); 6] = [
+        ("it is served", |w| drop(w.puts("file", [waiting("")]))),
+        ("it is deleted", |w| drop(w.says("file", [mk_deleted(&waiting(""))]))),
+        ("a list lacks it", |w| drop(w.lists("file", [decl()]))),
+        ("its scope ended", |w| {
+            w.says("file", [Delta::End(mk_scope(SCOPE), EndEvidence::Confirmed("gone".into()))]);
+        }),
+        ("its registry left", |w| drop(w.core.leave(&mk_name("file"), &Evidence::Operator))),
+        ("a new run lacks it", |w| {
+            let shadow = w.shadow("file");
+            w.says_in("file", shadow, mk_list([decl()]));
+            assert_eq!(w.in_force("file"), shadow, "adopted");
+        }),
+    ];
+    for (why, end) in ends {
+        let mut world = World::of_files();
+        world.lists("file", [decl(), waiting("10.0.0.7=w7")]);
+        assert_eq!(pending(&mut world).len(), 1);
+        end(&mut world);
+        assert_eq!(shown(&mut world), Vec::<String>::new(), "{why}");
+        world.core.leave(&mk_name("file"), &Evidence::Operator);
+        assert!(world.core.is_empty(), "{why}");
+    }
+}
+
+#[test]
+fn a_run_that_lists_nothing_yet_keeps_what_waits() {
+    let mut world = World::of_files();
+    world.lists("file", [decl(), waiting("10.0.0.7=w7")]);
+    let before = shown(&mut world);
+    world.restart("file");
+    world.says("file", [mk_required(), Delta::Restart(mk_collection(CollectionKind::Groups))]);
+    assert_eq!(shown(&mut world), before);
+}
+
+#[test]
+fn the_absence_of_what_only_waits_is_not_doubted() {
+    let mut world = World::confirming();
+    world.lists("east", [decl(), group(), waiting("10.0.0.7=w7")]);
+    let absent = |fact: &Fact| mk_drop(fact, Evidence::AbsentFromList);
+    let turn = world.says("east", [absent(&group()), absent(&waiting(""))]);
+    let held: Vec<_> = world.core.held().map(|held| held.key).collect();
+    assert_eq!((held, turn.asks.len()), (vec![mk_fact_key(&group())], 1), "the whole scope would go");
+    assert!(pending(&mut world).iter().all(|one| matches!(one.cause, PendingCause::Held(..))));
+}
+
+#[test]
+fn a_group_is_found_until_its_declaration_comes() {
+    let mut world = World::of_files();
+    world.puts("file", [group()]);
+    let at = world.now;
+    assert_eq!(shown(&mut world), [format!("file Slice shop/a: 1 for ServiceEntry shop/pay, since {at}")]);
+    world.puts("file", [mk_group(PAY, "pay", "a", "10.0.0.1:http=80 10.0.0.2:http=80")]);
+    assert_eq!(shown(&mut world), [format!("file Slice shop/a: 2 for ServiceEntry shop/pay, since {at}")]);
+    world.puts("file", [decl()]);
+    assert_eq!(shown(&mut world), Vec::<String>::new());
+    assert_eq!(world.served(PAY, 80).len(), 2);
+    world.says("file", [mk_deleted(&decl())]);
+    let at = world.now;
+    assert_eq!(shown(&mut world), [format!("file Slice shop/a: 2 for ServiceEntry shop/pay, since {at}")]);
+    world.says("file", [mk_deleted(&group())]);
+    world.core.leave(&mk_name("file"), &Evidence::Operator);
+    assert!(world.core.is_empty());
+}
+
+#[test]
+fn a_held_removal_is_found_with_its_reason_until_it_is_settled() {
+    let mut world = World::confirming();
+    world.puts("east", [decl(), group()]);
+    world.says("east", [mk_drop(&group(), Evidence::AbsentFromList)]);
+    let at = world.now;
+    let why = "the host would have no endpoint left";
+    assert_eq!(shown(&mut world), [format!("east Slice shop/a: Groups held: {why}, since {at}")]);
+    world.says("east", [mk_drop(&decl(), Evidence::AbsentFromList)]);
+    let why = "the service would vanish";
+    let later = world.now;
+    assert_eq!(
+        shown(&mut world)[0],
+        format!("east ServiceEntry shop/pay: Services held: {why}, since {later}")
+    );
+    world.puts("east", [decl()]);
+    assert_eq!(shown(&mut world).len(), 1, "the source lists the declaration again");
+    world.core.release(Mono(world.now), &mk_name("east"), &mk_fact_key(&group())).unwrap();
+    assert_eq!(shown(&mut world), Vec::<String>::new());
+}
+
+#[test]
+fn a_held_workload_is_found_by_the_host_that_selects_it() {
+    let mut world = World::confirming();
+    let selecting = Declaration { selector: Some(mk_selector("app=pay")), ..mk_decl("pay", "80 http") };
+    let workload = mk_workload("w", "10.0.0.7", "app=pay");
+    world.puts("east", [mk_service(PAY, selecting), workload.clone()]);
+    world.says("east", [mk_drop(&workload, Evidence::AbsentFromList)]);
+    let (at, why) = (world.now, "the host would have no endpoint left");
+    assert_eq!(shown(&mut world), [format!("east WorkloadEntry shop/w: Workloads held: {why}, since {at}")]);
+    world.puts("east", [workload]);
+    assert_eq!(shown(&mut world), Vec::<String>::new());
+}
+
+#[test]
+fn entries_are_in_one_order_whatever_came_first() {
+    let facts = [
+        mk_waiting(PAY, "pay", "b", "10.0.0.8=w8"),
+        mk_waiting(PAY, "pay", "a", "10.0.0.7=w7"),
+        mk_waiting("web/pay.shop", "pay", "a", "10.0.0.7=w7"),
+    ];
+    let order = |facts: Vec<Fact>| {
+        let mut world = World::of_files();
+        world.puts("file", facts);
+        pending(&mut world)
+    };
+    let there = order(facts.to_vec());
+    assert_eq!(there, order(facts.into_iter().rev().collect()));
+    assert!(there.is_sorted_by(|a, b| a.key() <= b.key()) && there.len() == 3);
+}

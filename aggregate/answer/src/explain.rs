@@ -6,6 +6,7 @@
 //! are the stable contract of `-o json`.
 
 mod document;
+mod pending;
 mod query;
 mod source;
 mod why_not;
@@ -30,7 +31,7 @@ pub use why_not::why_not;
 const MAX_PLACES: usize = 64;
 
 /// Why this endpoint is or is not served to this client, once for each service port that it stands
-/// behind; never empty. Without a client, what depends on one is left open.
+/// behind and each service for which it waits; never empty. Without a client, what depends on one is left open.
 ///
 /// The stages source and merge are told from the views; a caller that can ask the core uses
 /// [`explain_with`].
@@ -49,11 +50,13 @@ pub fn explain_with(
     history: &dyn Fn(&ServiceKey) -> Vec<Step>,
 ) -> Vec<Explanation> {
     let places = query.places(catalog, MAX_PLACES);
-    if places.is_empty() {
-        return vec![unknown(catalog, query, client)];
-    }
     let of = |place: &Place<'_>| place_of(catalog, place, client, history(&place.view.key));
-    places.iter().map(of).collect()
+    let mut out: Vec<Explanation> = places.iter().map(of).collect();
+    out.extend(pending::explanations(catalog, query, client, MAX_PLACES));
+    if out.is_empty() {
+        out.push(unknown(catalog, query, client));
+    }
+    out
 }
 
 fn unknown(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Explanation {
@@ -93,6 +96,7 @@ fn place_of(
     trace.steps.extend(within.steps.into_iter().filter(|s| !(traced && s.stage == Stage::Source)));
     trace.steps.retain(|step| step.endpoint.is_empty() || step.endpoint == *endpoint);
     out.add(trace.steps);
+    out.add(pending::held(catalog, &view.key.host, port, endpoint));
     out.verdict = if reached && told { Outcome::Served } else { Outcome::Dropped };
     out
 }

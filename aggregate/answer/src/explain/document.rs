@@ -22,7 +22,7 @@ pub enum Outcome {
 pub struct Explanation {
     /// The endpoint: `10.0.0.1:80`, `unix:/x`, `name:80`.
     pub endpoint: String,
-    /// The service port that it stands behind: `pay.shop:80`.
+    /// The service port that it stands behind: `pay.shop:80`; `pay.shop` where it waits for something.
     pub service: Option<String>,
     /// The client's node id.
     pub client: Option<String>,
@@ -54,6 +54,9 @@ pub struct StepDocument {
     /// When the source last confirmed it, as the server says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirmed_at: Option<String>,
+    /// Since when that is so, where it waits for something, as the server says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
     /// The decision in words.
     pub detail: String,
 }
@@ -77,7 +80,7 @@ impl StepDocument {
     fn of(step: Step) -> Self {
         let object = StepObject::of(&step);
         let Step { stage, verdict, code, detail, .. } = step;
-        Self { stage, verdict, code, object, confirmed_at: None, detail }
+        Self { stage, verdict, code, object, confirmed_at: None, since: None, detail }
     }
 }
 
@@ -141,6 +144,9 @@ pub struct WhyNot {
     pub served: usize,
     /// The rules that left something out, in the order of the way.
     pub reasons: Vec<Reason>,
+    /// What is served although its source no longer lists it, grouped as the reasons are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<Reason>,
     /// Whether a source has not been heard yet.
     pub partial: bool,
 }
@@ -170,6 +176,9 @@ pub struct Refused {
     pub endpoint: String,
     /// Its source.
     pub object: Option<StepObject>,
+    /// Since when that is so, where it waits for something, as the server says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
     /// Why, in words.
     pub detail: String,
 }
@@ -185,15 +194,21 @@ impl WhyNot {
             client: client.id.to_string(),
             served: 0,
             reasons: Vec::new(),
+            held: Vec::new(),
             partial: !catalog.complete,
         }
     }
-    /// Adds what other rules left out; steps that are no drops are not kept.
+    /// Adds what other rules left out, and what is held; other steps are not kept.
     pub fn add(&mut self, steps: impl IntoIterator<Item = Step>) {
-        for step in steps.into_iter().filter(|s| s.verdict == Verdict::Drop) {
-            let reason = self.reason(step.stage, step.code);
+        for step in steps {
+            let list = match (step.verdict, step.code) {
+                (Verdict::Drop, _) => &mut self.reasons,
+                (_, Code::REMOVAL_HELD) => &mut self.held,
+                _ => continue,
+            };
+            let reason = reason(list, step.stage, step.code);
             let object = StepObject::of(&step);
-            let refused = Refused { endpoint: step.endpoint, object, detail: step.detail };
+            let refused = Refused { endpoint: step.endpoint, object, since: None, detail: step.detail };
             if reason.dropped.contains(&refused) {
                 continue;
             }
@@ -204,14 +219,15 @@ impl WhyNot {
         }
         self.reasons.sort_by_key(|r| (r.stage, r.code));
     }
-    fn reason(&mut self, stage: Stage, code: Code) -> &mut Reason {
-        let at = self.reasons.iter().position(|r| (r.stage, r.code) == (stage, code));
-        let at = at.unwrap_or_else(|| {
-            let info = code.info();
-            let (title, next) = (info.title, info.next);
-            self.reasons.push(Reason { stage, code, title, next, count: 0, dropped: Vec::new() });
-            self.reasons.len() - 1
-        });
-        &mut self.reasons[at]
-    }
+}
+
+fn reason(list: &mut Vec<Reason>, stage: Stage, code: Code) -> &mut Reason {
+    let at = list.iter().position(|r| (r.stage, r.code) == (stage, code));
+    let at = at.unwrap_or_else(|| {
+        let info = code.info();
+        let (title, next) = (info.title, info.next);
+        list.push(Reason { stage, code, title, next, count: 0, dropped: Vec::new() });
+        list.len() - 1
+    });
+    &mut list[at]
 }

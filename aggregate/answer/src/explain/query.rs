@@ -74,15 +74,23 @@ impl Query {
         }
         out
     }
+    /// Whether it means an address of which no port is known.
+    pub(super) fn means_ip(&self, ip: IpAddr) -> bool {
+        match self {
+            Self::Ip(meant) => *meant == ip,
+            Self::Socket(meant) => meant.ip() == ip,
+            Self::Text(_) => false,
+        }
+    }
     /// Cheap, before anything is written out.
-    fn means_address(&self, address: &Address) -> bool {
+    pub(super) fn means_address(&self, address: &Address) -> bool {
         match self {
             Self::Ip(ip) => address.ip() == Some(*ip),
             Self::Socket(socket) => address.ip() == Some(socket.ip()),
             Self::Text(_) => address.ip().is_none(),
         }
     }
-    fn means(&self, target: &Destination<'_>) -> bool {
+    pub(super) fn means(&self, target: &Destination<'_>) -> bool {
         match (self, target) {
             (Self::Ip(_), _) => true,
             (Self::Socket(socket), Destination::Ip(_, port)) => socket.port() == *port,

@@ -1,5 +1,7 @@
 //! One test per stage, on the document that people read.
 
+mod pending;
+
 use tributary_model::*;
 
 use super::*;

@@ -1,10 +1,11 @@
 //! Everything that a client does not get of a host.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{Catalog, Code, Hostname, LeftOut, ServiceView, Stage, Step, Trace, Verdict};
 
-use super::{WhyNot, assigned};
+use super::{WhyNot, assigned, pending};
 use crate::client::Client;
 use crate::cluster::cluster;
 use crate::resolve::{concrete, resolve};
@@ -17,7 +18,8 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     let host = host.trim().trim_end_matches('.').to_ascii_lowercase();
     let candidates = long_forms(&host, client.class.domain.as_deref());
     let known = candidates.iter().find(|name| catalog.hosts.contains_key(name.as_str()));
-    let host = known.unwrap_or(&host);
+    let waits = || candidates.iter().find(|name| catalog.pending.contains_key(name.as_str()));
+    let host = known.or_else(waits).unwrap_or(&host);
     let mut out = WhyNot::new(catalog, host, client);
     let mut trace = Trace::default();
     if known.is_none() {
@@ -34,7 +36,16 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
         ports(view, client, &mut out, &mut trace);
     }
     out.add(trace.steps);
+    out.add(hosts(host, found).iter().flat_map(|host| pending::of_host(catalog, host)));
     out
+}
+
+/// The host that was asked for, and those whose endpoints serve it where it is an alias.
+fn hosts<'a>(host: &'a str, found: Option<&'a Arc<ServiceView>>) -> BTreeSet<&'a str> {
+    let sources = found.into_iter().flat_map(|view| view.ports.iter());
+    let sources = sources.flat_map(|port| port.endpoints.facts.sources.iter());
+    let members = sources.filter_map(|source| Some(source.joined.as_ref()?.host.as_str()));
+    std::iter::once(host).chain(found.map(|view| view.key.host.as_str())).chain(members).collect()
 }
 
 /// Endpoints of a service of the same name that are not this service's, and why.

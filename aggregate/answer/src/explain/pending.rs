@@ -1,0 +1,129 @@
+//! What the catalog lists as pending, as steps: addresses that wait, groups without a declaration,
+//! and why what is held is still served. Nothing is decided here; the core decided it.
+//!
+//! Called by explain (by address, a scan) and why-not (by host, a look-up). Details end in
+//! `, since N ms`, by the core's clock; whoever shows them turns that into a time.
+
+use tributary_model::{
+    Address, Catalog, Code, CollectionKind, EndpointSource, Group, Hostname, Pending, PendingCause, PortView,
+    ServiceKey, Stage, Step, Verdict,
+};
+
+use super::{Explanation, Query};
+use crate::client::Client;
+use crate::endpoints::Destination;
+
+/// One explanation for each pending endpoint that a person may mean, up to a bound.
+pub(super) fn explanations(
+    catalog: &Catalog,
+    query: &Query,
+    client: Option<&Client>,
+    max: usize,
+) -> Vec<Explanation> {
+    let all = catalog.pending.iter().flat_map(|(host, list)| list.iter().map(move |one| (host, one)));
+    let not_served = all.filter(|(_, one)| !matches!(one.cause, PendingCause::Held(..)));
+    let meant =
+        not_served.flat_map(|(host, one)| steps(host, one, Some(query)).map(move |step| (host, step)));
+    let explain = |(host, step): (&Hostname, Step)| {
+        let mut out = Explanation::new(catalog, step.endpoint.clone(), client);
+        out.service = Some(host.to_string());
+        out.add([step]);
+        out
+    };
+    meant.take(max).map(explain).collect()
+}
+
+/// All that is pending of a host; what is held is a remark, as it is served.
+pub(super) fn of_host(catalog: &Catalog, host: &str) -> Vec<Step> {
+    let Some((host, list)) = catalog.pending.get_key_value(host) else { return Vec::new() };
+    list.iter().flat_map(|one| steps(host, one, None)).collect()
+}
+
+/// Why an endpoint of a port is served although its source no longer lists it, or its declaration.
+pub(super) fn held(catalog: &Catalog, host: &Hostname, port: &PortView, endpoint: &str) -> Vec<Step> {
+    let mut out = Vec::new();
+    for source in port.endpoints.facts.sources.iter() {
+        let host = source.joined.as_ref().map_or(host, |joined| &joined.host);
+        if let Some(list) = catalog.pending.get(host) {
+            let ours = list.iter().filter(|one| keeps(one, source, endpoint));
+            out.extend(ours.flat_map(|one| steps(host, one, None)));
+        }
+    }
+    out
+}
+
+/// Whether an endpoint of a source is served only because this removal is held.
+fn keeps(one: &Pending, source: &EndpointSource, endpoint: &str) -> bool {
+    let PendingCause::Held(kind, _) = one.cause else { return false };
+    let (group, object) = (&source.group, &one.object.id);
+    let is_this = |address: &&Address| targets(group, address).any(|target| target.to_string() == endpoint);
+    let indexes = source.held.iter().filter_map(|at| usize::try_from(*at).ok());
+    let mut held = indexes.filter_map(|at| group.addresses.get(at)).filter(is_this);
+    let is_same = one.shard == source.shard;
+    match kind {
+        CollectionKind::Services => {
+            let declares = is_same && *object == source.declaration.source.object;
+            declares && group.addresses.iter().any(|address| is_this(&address))
+        }
+        CollectionKind::Groups => is_same && *object == group.source.object && held.next().is_some(),
+        CollectionKind::Workloads => {
+            held.any(|address| address.origin.as_ref().is_some_and(|origin| origin.object == *object))
+        }
+        CollectionKind::Gateways | CollectionKind::Settings => false,
+    }
+}
+
+/// The steps of one entry; with a query, of the endpoints that it means.
+fn steps<'a>(
+    host: &Hostname,
+    one: &'a Pending,
+    query: Option<&'a Query>,
+) -> Box<dyn Iterator<Item = Step> + 'a> {
+    let service = ServiceKey { host: host.clone(), namespace: one.namespace.clone() };
+    let step = move |(stage, verdict, code), endpoint: String, why: String| Step {
+        stage,
+        verdict,
+        code,
+        registry: Some(one.shard.registry.name.clone()),
+        object: Some(one.object.clone()),
+        endpoint,
+        detail: format!("{why}, since {} ms", one.since.0),
+    };
+    match &one.cause {
+        PendingCause::Objects(addresses) => {
+            let meant = addresses.iter().filter(move |address| query.is_none_or(|q| q.means_ip(address.ip)));
+            Box::new(meant.map(move |address| {
+                let why =
+                    format!("listed for {service}, waits for {}, which has not been seen", address.waits_for);
+                step((Stage::Source, Verdict::Drop, Code::POD_NOT_SEEN), address.ip.to_string(), why)
+            }))
+        }
+        PendingCause::Declaration(declaration, group) => {
+            Box::new(endpoints(group, query).map(move |endpoint| {
+                let why = format!("listed for {service}, waits for the declaration {declaration}");
+                step((Stage::Merge, Verdict::Drop, Code::GROUP_WITHOUT_DECLARATION), endpoint, why)
+            }))
+        }
+        PendingCause::Held(kind, reason) => {
+            let what = match kind {
+                CollectionKind::Services => "declaration",
+                CollectionKind::Workloads => "workload",
+                CollectionKind::Groups | CollectionKind::Gateways | CollectionKind::Settings => "endpoints",
+            };
+            let why = format!("no longer listed for {service}; the removal of its {what} is held: {reason}");
+            let code = (Stage::Source, Verdict::Warn, Code::REMOVAL_HELD);
+            Box::new(std::iter::once(step(code, String::new(), why)))
+        }
+    }
+}
+
+/// The endpoints of a group, each address with each of its ports; with a query, those that it means.
+fn endpoints<'a>(group: &'a Group, query: Option<&'a Query>) -> impl Iterator<Item = String> + 'a {
+    let meant = move |address: &&Address| query.is_none_or(|query| query.means_address(address));
+    let targets = group.addresses.iter().filter(meant).flat_map(|address| targets(group, address));
+    targets.filter(move |t| query.is_none_or(|query| query.means(t))).map(|target| target.to_string())
+}
+
+fn targets<'a>(group: &'a Group, address: &'a Address) -> impl Iterator<Item = Destination<'a>> {
+    group.ports(address).iter().filter_map(move |port| Destination::of(group, address, port.number))
+}

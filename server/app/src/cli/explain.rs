@@ -6,7 +6,7 @@ use super::get::{document, parse};
 use super::table::{Tone, paint};
 use super::{Console, Server};
 use crate::args::{ExplainArgs, Output, WhyNotArgs};
-use crate::document::explain::StepObject;
+use crate::document::explain::{ReasonItem, StepObject};
 use crate::document::{ExplainItem, List, Metadata, WhyNotItem};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
@@ -114,21 +114,24 @@ fn reasons(item: &WhyNotItem, wide: bool, color: bool) -> String {
     let served = paint(&format!("{} endpoints served", item.served), tone, color);
     let service = item.service.as_deref().map(|s| format!("  service {s}")).unwrap_or_default();
     let mut out = format!("{}  {served}{service}  for {}\n", item.host, item.client);
-    for reason in &item.reasons {
-        out.push_str(&format!(
-            "  {:<8} {} {}: {} dropped\n",
-            reason.stage, reason.code, reason.title, reason.count
-        ));
-        for dropped in &reason.dropped {
-            let object = dropped.object.as_ref().map(|object| source(object, wide)).unwrap_or_default();
-            let space = if dropped.endpoint.is_empty() { "" } else { "  " };
-            out.push_str(&format!("             {}{space}{}{object}\n", dropped.endpoint, dropped.detail));
-        }
-        if reason.next != "nothing" {
-            out.push_str(&format!("             next: {}\n", reason.next));
-        }
-    }
+    item.reasons.iter().for_each(|one| reason(one, "dropped", wide, &mut out));
+    item.held.iter().for_each(|one| reason(one, "held", wide, &mut out));
     out
+}
+
+fn reason(reason: &ReasonItem, outcome: &str, wide: bool, out: &mut String) {
+    out.push_str(&format!(
+        "  {:<8} {} {}: {} {outcome}\n",
+        reason.stage, reason.code, reason.title, reason.count
+    ));
+    for dropped in &reason.dropped {
+        let object = dropped.object.as_ref().map(|object| source(object, wide)).unwrap_or_default();
+        let space = if dropped.endpoint.is_empty() { "" } else { "  " };
+        out.push_str(&format!("             {}{space}{}{object}\n", dropped.endpoint, dropped.detail));
+    }
+    if reason.next != "nothing" {
+        out.push_str(&format!("             next: {}\n", reason.next));
+    }
 }
 
 fn source(object: &StepObject, wide: bool) -> String {

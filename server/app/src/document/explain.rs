@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct ExplainItem {
     /// The endpoint.
     pub endpoint: String,
-    /// The service port that it stands behind, where it stands behind one.
+    /// The service port that it stands behind, or the service for which it waits.
     pub service: Option<String>,
     /// The client, where one was named.
     pub client: Option<String>,
@@ -37,6 +37,9 @@ pub struct StepItem {
     /// When the source last confirmed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmed_at: Option<String>,
+    /// Since when that is so, where it waits for something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
     /// The decision in words.
     pub detail: String,
 }
@@ -75,6 +78,9 @@ pub struct WhyNotItem {
     pub served: usize,
     /// The rules that left something out.
     pub reasons: Vec<ReasonItem>,
+    /// What is served although its source no longer lists it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<ReasonItem>,
 }
 
 /// A rule and what it left out.
@@ -102,6 +108,9 @@ pub struct RefusedItem {
     /// Its source.
     #[serde(default)]
     pub object: Option<StepObject>,
+    /// Since when that is so, where it waits for something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
     /// Why, in words.
     pub detail: String,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tributary_answer::{Client, Explanation, Query, cluster_name, explain_with, resolve};
+use tributary_answer::{Client, Explanation, Query, WhyNot, cluster_name, explain_with, resolve};
 use tributary_model::{
     Catalog, Code, Hostname, Mono, Namespace, PortNumber, ServiceKey, Stage, Step, Verdict,
 };
@@ -84,23 +84,56 @@ pub fn explain(asked: &Asked, history: &BTreeMap<ServiceKey, Vec<Step>>) -> Expl
     Ok(values(all))
 }
 
-/// The core tells times since the process began; people are told how long ago, programs when.
+/// The core counts time since the process began; people read how long ago, programs when.
 fn tell_times(one: &mut Explanation, mono: Mono, now: Timestamp) {
     one.as_of = Some(millis(now));
     for step in &mut one.steps {
-        let Some((words, at)) = confirmed(&step.detail) else { continue };
-        let ago = mono.since(at);
-        let long = age(u64::try_from(ago.as_millis()).unwrap_or(u64::MAX));
-        let when = jiff::SignedDuration::try_from(ago).ok().and_then(|ago| now.checked_sub(ago).ok());
-        step.confirmed_at = when.map(millis);
-        step.detail = format!("{words}, confirmed {long} ago");
+        match dated(&step.detail, mono, now) {
+            Some(Dated { mark: Mark::Confirmed, detail, when }) => {
+                (step.detail, step.confirmed_at) = (detail, when);
+            }
+            Some(Dated { mark: Mark::Since, detail, when }) => (step.detail, step.since) = (detail, when),
+            None => {}
+        }
     }
 }
 
-/// A detail that ends in when the source last confirmed it, cut in two.
-fn confirmed(detail: &str) -> Option<(String, Mono)> {
-    let (words, at) = detail.strip_suffix(" ms")?.rsplit_once(", last confirmed at ")?;
-    Some((words.to_owned(), Mono(at.parse().ok()?)))
+/// The same for what was left out or is held.
+fn date_reasons(out: &mut WhyNot, mono: Mono, now: Timestamp) {
+    let reasons = out.reasons.iter_mut().chain(&mut out.held);
+    for refused in reasons.flat_map(|reason| &mut reason.dropped) {
+        if let Some(Dated { mark: Mark::Since, detail, when }) = dated(&refused.detail, mono, now) {
+            (refused.detail, refused.since) = (detail, when);
+        }
+    }
+}
+
+/// What the time at the end of a detail means.
+enum Mark {
+    Confirmed,
+    Since,
+}
+
+/// A detail as people read it, and the time of the core that it ended in.
+struct Dated {
+    mark: Mark,
+    detail: String,
+    when: Option<String>,
+}
+
+fn dated(detail: &str, mono: Mono, now: Timestamp) -> Option<Dated> {
+    let cut = detail.strip_suffix(" ms")?;
+    let of = |mark, text| cut.rsplit_once(text).map(|(words, at)| (mark, words, at));
+    let found = of(Mark::Confirmed, ", last confirmed at ").or_else(|| of(Mark::Since, ", since "));
+    let (mark, words, at) = found?;
+    let ago = mono.since(Mono(at.parse().ok()?));
+    let long = age(u64::try_from(ago.as_millis()).unwrap_or(u64::MAX));
+    let when = jiff::SignedDuration::try_from(ago).ok().and_then(|ago| now.checked_sub(ago).ok());
+    let detail = match mark {
+        Mark::Confirmed => format!("{words}, confirmed {long} ago"),
+        Mark::Since => format!("{words}, for {long}"),
+    };
+    Some(Dated { mark, detail, when: when.map(millis) })
 }
 
 fn millis(at: Timestamp) -> String {
@@ -108,10 +141,9 @@ fn millis(at: Timestamp) -> String {
 }
 
 fn is_of_host(one: &Explanation, host: &str) -> bool {
-    one.service
-        .as_deref()
-        .and_then(|service| service.rsplit_once(':'))
-        .is_some_and(|(own, _)| same_host(host, own))
+    // what waits stands behind no port yet
+    let own = one.service.as_deref().map(|service| service.rsplit_once(':').map_or(service, |(own, _)| own));
+    own.is_some_and(|own| same_host(host, own))
 }
 
 /// Adds what the client was sent to what would be served.
@@ -170,7 +202,7 @@ fn outcome(delivery: &Delivery, kind: Kind, name: &str) -> (Verdict, Code, Strin
 }
 
 /// Why a client is not given a host's endpoints.
-pub fn why_not(catalog: &Catalog, sessions: &Sessions, host: &str, client: &str) -> Explained {
+pub fn why_not(catalog: &Catalog, sessions: &Sessions, host: &str, client: &str, now: Mono) -> Explained {
     let found = sessions.find(catalog, client)?;
     let mut out = tributary_answer::why_not(catalog, host, &found.client);
     if out.served > 0 {
@@ -181,6 +213,7 @@ pub fn why_not(catalog: &Catalog, sessions: &Sessions, host: &str, client: &str)
         }
         out.add(steps);
     }
+    date_reasons(&mut out, now, Timestamp::now());
     Ok(values(vec![out]))
 }
 

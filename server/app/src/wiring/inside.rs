@@ -140,7 +140,7 @@ impl Inside for Live {
             .unwrap_or_else(|| Ok(Vec::new()))
     }
     async fn why_not(&self, host: &str, client: &str) -> Explained {
-        explain::why_not(&self.handle.catalog(), &self.sessions, host, client)
+        explain::why_not(&self.handle.catalog(), &self.sessions, host, client, self.clock.now())
     }
     fn config(&self) -> Value {
         self.running.document()

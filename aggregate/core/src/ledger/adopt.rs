@@ -150,7 +150,7 @@ impl Scoped {
             if self.tables.prefer(&fact, mark) {
                 continue;
             }
-            let spared = self.problems.is_bad(fact.object(), generation);
+            let spared = complete && self.problems.is_bad(fact.object(), generation);
             if complete && !spared {
                 out.remove(&Key { scope: scope.clone(), item }, &Evidence::Superseded(generation));
                 continue;

@@ -17,7 +17,8 @@ fn tone(state: &str) -> Tone {
 /// One line each.
 pub(super) fn table(items: &[RegistryItem], wide: bool) -> Table {
     let heads = ["NAME", "KIND", "STATE", "CONFIRMED", "SERVICES", "ENDPOINTS", "PROBLEMS", "REASON"];
-    let more = ["CLUSTER", "GENERATION", "FAILURES", "HELD", "CONDITIONS"];
+    let more =
+        ["CLUSTER", "GENERATION", "FAILURES", "HELD", "IDENTITY", "NEXT RUN", "WAITS FOR", "CONDITIONS"];
     let mut table = Table::new(&heads, &more, wide);
     for item in items {
         let odd = if item.problems.is_empty() { Tone::Plain } else { Tone::Warn };
@@ -34,6 +35,9 @@ pub(super) fn table(items: &[RegistryItem], wide: bool) -> Table {
             item.generation.into(),
             item.failures.into(),
             item.held_total.into(),
+            item.identity.clone().into(),
+            item.next_generation.map(|run| run.to_string()).unwrap_or_default().into(),
+            item.waits_for.clone().into(),
             item.conditions.iter().map(said).collect::<Vec<_>>().join("; ").into(),
         ]);
     }
@@ -45,7 +49,7 @@ fn said(condition: &ConditionItem) -> String {
 }
 
 /// A table of the sources' parts, then what they tell: a table for sources that tell the same things, with a line for
-/// each, and one of all other details; last the bad objects.
+/// each, and one of all other details; last what is withheld, what has ended, and the bad objects.
 pub(super) fn more(items: &[RegistryItem], heads: bool, color: bool) -> String {
     let mut states =
         Table::new(&["REGISTRY", "SCOPE", "PART", "STATE", "SINCE", "NEXT TRY", "HELD", "REASON"], &[], true);
@@ -66,9 +70,43 @@ pub(super) fn more(items: &[RegistryItem], heads: bool, color: bool) -> String {
             table.row(place().into_iter().chain(pairs().map(|(_, value)| value.into())).collect());
         }
     }
-    let tables = std::iter::once(states).chain(alike.into_values()).chain([details, problems(items)]);
+    let tables = std::iter::once(states).chain(alike.into_values()).chain([
+        details,
+        withheld(items),
+        ended(items),
+        problems(items),
+    ]);
     let tables = tables.map(|table| table.render(heads, color));
     tables.filter(|text| !text.is_empty()).map(|text| format!("\n{text}")).collect()
+}
+
+/// What a source withholds, and how many facts stay as they were because of that.
+fn withheld(items: &[RegistryItem]) -> Table {
+    let mut table = Table::new(&["REGISTRY", "SCOPE", "WITHHELD", "FACTS", "FRESHNESS"], &[], true);
+    let all = items.iter().flat_map(|item| item.collections.iter().map(move |one| (item, one)));
+    for (item, one) in all.filter(|(_, one)| one.withheld) {
+        table.row(vec![
+            item.name.clone().into(),
+            one.scope.clone().into(),
+            one.kind.clone().into(),
+            one.facts.into(),
+            Cell(one.freshness.clone(), Tone::Warn),
+        ]);
+    }
+    table
+}
+
+fn ended(items: &[RegistryItem]) -> Table {
+    let mut table = Table::new(&["REGISTRY", "ENDED SCOPE", "AGO", "EVIDENCE"], &[], true);
+    for (item, one) in items.iter().flat_map(|item| item.ended.iter().map(move |one| (item, one))) {
+        table.row(vec![
+            item.name.clone().into(),
+            one.scope.clone().into(),
+            age(one.ended_millis_ago).into(),
+            one.evidence.clone().into(),
+        ]);
+    }
+    table
 }
 
 fn problems(items: &[RegistryItem]) -> Table {

@@ -24,6 +24,15 @@ pub struct RegistryItem {
     /// Why it is not live.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// The run that may replace the one that is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_generation: Option<u64>,
+    /// What keeps that run from being served.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub waits_for: String,
+    /// The identity of its source, where it has one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub identity: String,
     /// How long ago its source last confirmed what it says, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmed_millis_ago: Option<u64>,
@@ -36,6 +45,9 @@ pub struct RegistryItem {
     pub endpoints: u64,
     /// Per part and kind of fact.
     pub collections: Vec<CollectionItem>,
+    /// Parts that have ended, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended: Vec<EndedItem>,
     /// How each part of its source is doing, in the source's own words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceItem>,
@@ -65,6 +77,24 @@ pub struct CollectionItem {
     pub kind: String,
     /// `Live`, `Stale: why`, `Syncing`, `Unknown`.
     pub freshness: String,
+    /// Whether the source withholds it: what was known of it stays as it was.
+    #[serde(default)]
+    pub withheld: bool,
+    /// How many facts of it are served.
+    #[serde(default)]
+    pub facts: u64,
+}
+
+/// A part of a registry that has ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndedItem {
+    /// The part.
+    pub scope: String,
+    /// How that is known.
+    pub evidence: String,
+    /// How long ago it ended, in milliseconds.
+    pub ended_millis_ago: u64,
 }
 
 /// A part of a registry that fails as one.

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tributary_core::{CollectionStatus, HeldView, ProblemView, RegistryStatus, SourceView};
-use tributary_model::{Catalog, Freshness, Mono, RegistryName, Scope, SourcePart, SourceState};
+use tributary_core::{CollectionStatus, EndedScope, HeldView, ProblemView, RegistryStatus, SourceView};
+use tributary_model::{Catalog, Evidence, Freshness, Mono, RegistryName, Scope, SourcePart, SourceState};
 use tributary_runtime::{RunReport, RunState};
 
 use super::{config_source, guard};
 use crate::document::endpoints::freshness_text;
-use crate::document::registries::{CollectionItem, DetailItem, PartItem, ProblemItem, SourceItem};
+use crate::document::registries::{CollectionItem, DetailItem, EndedItem, PartItem, ProblemItem, SourceItem};
 use crate::document::{ConditionItem, HeldItem, ObjectItem, RegistryItem, endpoints, services};
 
 /// The states that a registry may be in, for metrics.
@@ -92,6 +92,10 @@ impl Report<'_> {
             generation: status.generation.0,
             state: state.to_owned(),
             reason,
+            next_generation: status.shadow.map(|generation| generation.0),
+            waits_for: status.waits_for.as_deref().unwrap_or_default().to_owned(),
+            identity: status.identity.as_ref().map(ToString::to_string).unwrap_or_default(),
+            ended: status.ended.iter().map(|one| self.ended(one)).collect(),
             confirmed_millis_ago: confirmed.map(|at| self.ago(at)),
             failures: run.map_or(0, |run| u64::from(run.failures)),
             services: 0,
@@ -106,6 +110,14 @@ impl Report<'_> {
                 .map(|v| v.conditions.iter().map(ConditionItem::from).collect())
                 .unwrap_or_default(),
         }
+    }
+    fn ended(&self, ended: &EndedScope) -> EndedItem {
+        let evidence = match &ended.evidence {
+            Evidence::Ended(reason) => reason.to_string(),
+            Evidence::Operator => "an operator or the configuration ended it".to_owned(),
+            other => format!("{other:?}"),
+        };
+        EndedItem { scope: ended.scope.to_string(), evidence, ended_millis_ago: self.ago(ended.at) }
     }
     fn sources(&self, status: &RegistryStatus) -> Vec<SourceItem> {
         let mut held: BTreeMap<&Scope, u64> = BTreeMap::new();
@@ -218,5 +230,86 @@ fn collection(status: &CollectionStatus) -> CollectionItem {
         scope: status.collection.scope.to_string(),
         kind: format!("{:?}", status.collection.kind),
         freshness: freshness_text(&status.freshness),
+        withheld: status.withheld,
+        facts: status.facts,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use tributary_model::{
+        ClusterId, Collection, CollectionKind, Fingerprint, Generation, Provider, RegistryId, SinceMono,
+        Standing,
+    };
+
+    use super::*;
+    use crate::args::{Cli, Command};
+    use crate::cli::get::render;
+    use crate::document::{List, Metadata};
+
+    fn mk_status() -> RegistryStatus {
+        let (name, cluster) = (RegistryName::new("k").unwrap(), ClusterId::new("k").unwrap());
+        let scope = |text: &str| Scope::new(text).unwrap();
+        let collection = |kind, freshness, withheld: bool| CollectionStatus {
+            collection: Collection { scope: scope("dc1"), kind },
+            required: true,
+            freshness,
+            synced: true,
+            complete: !withheld,
+            withheld,
+            facts: 3,
+            confirmed: None,
+        };
+        let stale = Freshness::Stale { since: SinceMono(Mono(1)), why: "403 forbidden".into() };
+        let end = |name: &str, evidence| EndedScope { scope: scope(name), evidence, at: 1_000 };
+        RegistryStatus {
+            id: Arc::new(RegistryId { name, provider: Provider::Kubernetes, cluster }),
+            generation: Generation(4),
+            shadow: Some(Generation(5)),
+            waits_for: Some("the new run can read less of Groups of dc1".into()),
+            identity: Some(Fingerprint::new("uid-1").unwrap()),
+            ended: vec![
+                end("dc2", Evidence::Ended("404 no such datacenter".into())),
+                end("dc3", Evidence::Operator),
+            ],
+            unknown: false,
+            standing: Standing::default(),
+            collections: vec![
+                collection(CollectionKind::Services, Freshness::Live, false),
+                collection(CollectionKind::Groups, stale, true),
+            ],
+            sources: BTreeMap::new(),
+            problems: 0,
+            held: 0,
+            waiting: 0,
+            weight: 0,
+        }
+    }
+
+    #[test]
+    fn what_keeps_a_run_waiting_and_what_is_withheld_or_ended_is_shown() {
+        let core = CoreReport { registries: vec![mk_status()], ..CoreReport::default() };
+        let kinds = BTreeMap::from([("k".to_owned(), "kubernetes")]);
+        let (runs, catalog) = (BTreeMap::new(), Catalog::default());
+        let report = Report { core: &core, runs: &runs, catalog: &catalog, kinds: &kinds, now: Mono(62_000) };
+        let items: Vec<_> = report.items().iter().map(|item| serde_json::to_value(item).unwrap()).collect();
+        assert_eq!((&items[0]["nextGeneration"], &items[0]["identity"]), (&5.into(), &"uid-1".into()));
+        let withheld: Vec<_> = (0..2).map(|at| items[0]["collections"][at]["withheld"].clone()).collect();
+        assert_eq!(withheld, [false, true]);
+        let args = Cli::try_parse_from(["tributary", "get", "registries", "-o", "wide"]).unwrap();
+        let Command::Get(args) = args.command else { panic!() };
+        let list = List::new("RegistryList", items, Metadata::default(), 10);
+        let text = render(&args, &list, false).unwrap();
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "IDENTITY NEXT RUN WAITS FOR",
+            "uid-1 5 the new run can read less of Groups of dc1",
+            "REGISTRY SCOPE WITHHELD FACTS FRESHNESS k dc1 Groups 3 Stale: 403 forbidden",
+            "REGISTRY ENDED SCOPE AGO EVIDENCE k dc2 61s 404 no such datacenter k dc3 61s an operator",
+        ] {
+            assert!(words.contains(part), "no {part:?} in {text}");
+        }
+        assert!(!words.contains("dc1 Services"), "what can be read is not listed as withheld: {text}");
     }
 }

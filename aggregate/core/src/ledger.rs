@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use tributary_model::{
     Collection, CollectionKind, Completeness, Delta, EndEvidence, Evidence, Fact, Fingerprint, Freshness,
-    Generation, Item, Key, LeftOut, ListResult, Mono, ObjectId, ProblemRecord, Scope, Scopes, SourceState, SourceStatus,
-    Withheld,
+    Generation, Item, Key, LeftOut, ListResult, Mono, ObjectId, ProblemRecord, Scope, Scopes, SourceState,
+    SourceStatus, Withheld,
 };
 
 pub(crate) use adopt::Obstacle;
@@ -192,7 +192,9 @@ impl Ledger {
     }
     /// Whether a collection was ever known. One that could never be read is not, although nothing waits for it.
     fn is_known(&self, collection: &Collection) -> bool {
-        let Some(scoped) = self.scopes.get(&collection.scope) else { return self.has_ended(&collection.scope) };
+        let Some(scoped) = self.scopes.get(&collection.scope) else {
+            return self.has_ended(&collection.scope);
+        };
         let list = scoped.list(collection.kind);
         let was_read = list.result != Some(ListResult::Withheld) || list.confirmed.is_some();
         list.is_known() && (was_read || scoped.tables.len(collection.kind) > 0)

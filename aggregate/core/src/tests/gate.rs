@@ -405,7 +405,8 @@ fn a_declaration_in_doubt_only_gains_until_it_is_certain() {
     let ports = |world: &mut World| -> Vec<u16> {
         world.view("shop/pay.shop").unwrap().ports.iter().map(|port| port.number.get()).collect()
     };
-    let visibility = |world: &mut World| world.view("shop/pay.shop").unwrap().declarations[0].visibility.clone();
+    let visibility =
+        |world: &mut World| world.view("shop/pay.shop").unwrap().declarations[0].visibility.clone();
     let before = visibility(&mut world);
     world.says("file", [mk_doubted(service(&narrow))]);
     assert_eq!((ports(&mut world), visibility(&mut world)), (vec![80, 81, 82], before));

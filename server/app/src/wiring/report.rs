@@ -274,6 +274,7 @@ mod tests {
                 end("dc3", Evidence::Operator),
             ],
             unknown: false,
+            synced: true,
             standing: Standing::default(),
             collections: vec![
                 collection(CollectionKind::Services, Freshness::Live, false),

@@ -14,7 +14,7 @@ use tributary_model::{
 use crate::removal::difference::loses;
 use crate::state::State;
 use crate::state::gateways::GatewayFact;
-use crate::state::joins::Moved;
+use crate::state::names::Moved;
 use crate::state::services::{Decl, GroupFact};
 use crate::state::shards::ShardId;
 use crate::state::workloads::WorkloadFact;
@@ -231,24 +231,24 @@ impl State {
     }
 
     fn put_alias(&mut self, shard: ShardId, host: Hostname, value: Arc<Alias>) {
-        if self.joins.get(shard, &host) == Some(&value) {
+        if self.world.names.join_of(shard, &host) == Some(&value) {
             self.counters.unchanged += 1;
             return;
         }
-        if self.joins.get(shard, &host).is_none() {
+        if self.world.names.join_of(shard, &host).is_none() {
             self.count(shard, CollectionKind::Settings, 1);
         }
-        let moved = self.joins.say(shard, &host, Some(Arc::clone(&value)), &self.world.shards);
+        let moved = self.world.declare_join(shard, &host, Some(Arc::clone(&value)));
         self.move_alias(&host, moved);
         self.touch_registry(shard);
         self.note_put(shard, Fact::Alias(host, value));
     }
 
     fn remove_alias(&mut self, shard: ShardId, host: &Hostname) -> bool {
-        if self.joins.get(shard, host).is_none() {
+        if self.world.names.join_of(shard, host).is_none() {
             return false;
         }
-        let moved = self.joins.say(shard, host, None, &self.world.shards);
+        let moved = self.world.declare_join(shard, host, None);
         self.move_alias(host, moved);
         self.touch_registry(shard);
         true
@@ -372,7 +372,9 @@ impl State {
                 Fact::Gateway(key.clone(), Arc::clone(&self.world.gateways.get(shard, key)?.gateway))
             }
             Item::Settings => Fact::Settings(Arc::clone(self.world.settings.get(shard)?)),
-            Item::Alias(host) => Fact::Alias(host.clone(), Arc::clone(self.joins.get(shard, host)?)),
+            Item::Alias(host) => {
+                Fact::Alias(host.clone(), Arc::clone(self.world.names.join_of(shard, host)?))
+            }
             Item::Waiting(_) => return None,
         })
     }

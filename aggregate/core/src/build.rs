@@ -33,19 +33,10 @@ impl State {
         let built = self.world.selection.build(&self.world.workloads, &self.world.shards, &mut self.counters);
         self.dirty.urgent |= built.urgent;
         self.dirty.services.extend(built.services);
-        self.build_names(complete);
         self.build_silence(registries);
-        let before = self.draft.clone();
-        let mut services = std::mem::take(&mut self.dirty.services);
-        // An alias reads its members as they are said, so that one pass builds both
-        let joining = services.iter().flat_map(|key| self.joins.reading(&key.host));
-        let joining: Vec<ServiceKey> = joining.cloned().collect();
-        services.extend(joining);
+        let services = self.settle_names(complete);
         let hosts = self.build_services(services, &mut changed);
-        let again = self.world.aliases.update(&hosts, &before, &self.draft);
-        let led = again.iter().flat_map(|host| self.hosts.of(host)).map(|s| s.key.clone()).collect();
-        let led = self.build_services(led, &mut changed);
-        self.build_pending(&[hosts, led], &mut changed);
+        self.build_pending(&hosts, &mut changed);
         self.build_workloads(&mut changed);
         self.build_gateways(&mut changed);
         self.record_lists(registries);
@@ -90,7 +81,7 @@ impl State {
         (service.view, service.networks) = (view, networks);
         if std::mem::replace(&mut service.is_join, is_join) != is_join || service.alias.is_some() && !is_join
         {
-            let owner = self.joins.owner(&key.host).and_then(|shard| self.place_of(shard));
+            let owner = self.world.names.join_owner(&key.host).and_then(|shard| self.place_of(shard));
             self.dirty.registries.extend(owner.map(|(registry, _)| registry));
         }
     }

@@ -9,6 +9,7 @@
 pub(crate) mod conditions;
 mod join;
 mod name;
+pub(crate) mod outline;
 pub(crate) mod parts;
 pub(crate) mod precedence;
 pub(crate) mod target;
@@ -110,13 +111,9 @@ pub(crate) fn merge<R: Recorder>(
     note_waiting(world, service, &mut out, rec);
     name::note(world, &service.key, &mut out, rec);
     if let Resolution::Alias(target) = &first.declaration.resolution {
-        out.conditions.alias(
-            world.aliases.end_of(&service.key),
-            target,
-            &first.declaration.source.reference(),
-        );
+        out.conditions.alias(world.names.end_of(&service.key), target, &first.declaration.source.reference());
     } else {
-        out.aliases = world.aliases.leading_to(&service.key.host);
+        out.aliases = world.names.leading_to(&service.key.host);
     }
     sort(&mut out.identities);
     sort(&mut out.networks);

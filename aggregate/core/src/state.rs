@@ -5,10 +5,8 @@
 //! differs from the ledgers by held removals and by nothing else. Order does not matter: the state is
 //! a function of the facts that were accepted.
 
-pub(crate) mod alias;
 pub(crate) mod bucket;
 pub(crate) mod gateways;
-pub(crate) mod joins;
 pub(crate) mod names;
 pub(crate) mod outage;
 pub(crate) mod pending;
@@ -19,17 +17,16 @@ pub(crate) mod shards;
 pub(crate) mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, CollectionKind, GatewayKey, Hostname, Mono, Record, RegistryName, Scope, ServiceKey,
+    Alias, Catalog, CollectionKind, GatewayKey, Hostname, Mono, Record, RegistryName, Scope, ServiceKey,
 };
 
 use crate::counters::Counters;
 use crate::removal::RemovalGuard;
-use alias::Aliases;
 use gateways::Gateways;
-use joins::Joins;
-use names::Names;
+use names::{Moved, NameGraph};
 use outage::Silence;
 use pending::WaitingTable;
 use selectors::Selection;
@@ -51,12 +48,22 @@ pub(crate) struct World {
     pub(crate) gateways: Gateways,
     /// Mesh-wide values.
     pub(crate) settings: SettingsTable,
-    /// Which names lead where.
-    pub(crate) aliases: Aliases,
-    /// Which services have one name.
-    pub(crate) names: Names,
+    /// Which names lead where, join others, or are one.
+    pub(crate) names: NameGraph,
     /// For how long each source has not been followed.
     pub(crate) silence: Silence,
+}
+
+impl World {
+    /// A shard declares this join of a host, or none any more.
+    pub(crate) fn declare_join(
+        &mut self,
+        shard: ShardId,
+        host: &Hostname,
+        alias: Option<Arc<Alias>>,
+    ) -> Moved {
+        self.names.declare_join(shard, host, alias, &self.shards)
+    }
 }
 
 /// What must be built again before the next catalog.
@@ -95,8 +102,6 @@ pub(crate) struct State {
     pub(crate) world: World,
     /// Facts by service.
     pub(crate) hosts: Hosts,
-    /// Names that join services of several registries.
-    pub(crate) joins: Joins,
     /// Removals that rest on absence.
     pub(crate) guard: RemovalGuard,
     /// How many groups of each service wait for a declaration, by shard.
@@ -141,7 +146,6 @@ impl State {
     /// Whether no index holds anything: what leaves must leave nothing behind.
     pub(crate) fn is_empty(&self) -> bool {
         self.hosts.iter().next().is_none()
-            && self.joins.is_empty()
             && self.world.names.is_empty()
             && self.world.silence.is_empty()
             && self.waiting.is_empty()
@@ -151,6 +155,5 @@ impl State {
             && self.world.workloads.iter().next().is_none()
             && self.world.selection.is_empty()
             && self.world.gateways.is_empty()
-            && self.world.aliases.is_empty()
     }
 }

@@ -14,6 +14,7 @@ mod names;
 mod parts;
 mod pending;
 mod properties;
+mod rotation;
 mod selection;
 mod silence;
 mod storms;

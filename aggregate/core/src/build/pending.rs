@@ -19,7 +19,7 @@ use crate::state::shards::ShardId;
 
 impl State {
     /// Publishes what is pending of these hosts and of those whose waiting addresses changed.
-    pub(super) fn build_pending(&mut self, built: &[BTreeSet<Hostname>], changed: &mut Changed) {
+    pub(super) fn build_pending(&mut self, built: &BTreeSet<Hostname>, changed: &mut Changed) {
         let mut hosts = self.waiting_addresses.take_dirty();
         let holds = self.guard.has_holds();
         let concerned = |host: &&Hostname| {
@@ -27,7 +27,7 @@ impl State {
                 || self.draft.pending.contains_key(*host)
                 || self.hosts.of(host).iter().any(|service| !service.waiting.is_empty())
         };
-        hosts.extend(built.iter().flatten().filter(concerned).cloned());
+        hosts.extend(built.iter().filter(concerned).cloned());
         for host in hosts {
             let old = self.draft.pending.get(&host).cloned();
             let now = self.pending_of(&host, old.as_deref().unwrap_or_default());

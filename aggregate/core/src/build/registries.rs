@@ -141,7 +141,7 @@ impl State {
     fn empty_aliases(&self, shards: &[(Scope, ShardId)]) -> Vec<Condition> {
         const NAMED: usize = 16;
         const SHOWN: usize = 4;
-        let held = shards.iter().flat_map(|(_, id)| self.joins.held_by(*id));
+        let held = shards.iter().flat_map(|(_, id)| self.world.names.joins_of(*id));
         let empty = |key: &&ServiceKey| self.hosts.get(key).is_none_or(|service| !service.is_join);
         let empty: Vec<&ServiceKey> = held.filter(empty).collect();
         if empty.is_empty() {

@@ -12,7 +12,7 @@ use tributary_model::{
 };
 
 use crate::merge::port_behind;
-use crate::state::alias::End;
+use crate::state::names::End;
 
 /// Conditions in the making.
 #[derive(Debug, Default)]

@@ -70,7 +70,7 @@ pub(crate) fn join<R: Recorder>(
     standby(alias, &object, &mut out);
     silence(world, alias, &parts, &object, &mut out);
     shadowed(world, hosts, service, &found, &mut out);
-    out.aliases = world.aliases.leading_to(&service.key.host);
+    out.aliases = world.names.leading_to(&service.key.host);
     sort(&mut out.identities);
     sort(&mut out.networks);
     sort(&mut out.addresses);
@@ -157,6 +157,14 @@ fn parts<'a, R: Recorder>(
         claim(a.shard.info, a.decl).order(&claim(b.shard.info, b.decl)).then(a.found.at.cmp(&b.found.at))
     });
     parts
+}
+
+/// Whether a member of an alias can be joined, so that the alias is served.
+pub(crate) fn can_join(world: &World, hosts: &Hosts, alias: &Alias) -> bool {
+    let members = alias.members.iter().take(Alias::MAX_MEMBERS);
+    let mut shards =
+        members.filter_map(|member| find_one(world, hosts, member)).flat_map(|(_, shards)| shards);
+    shards.any(|shard| shard.declarations.iter().any(|decl| refusal(world, &shard, decl).is_none()))
 }
 
 /// Why a declaration cannot be joined. A source may mix host names among addresses (one instance of many): such a

@@ -7,7 +7,7 @@ use crate::state::World;
 
 /// A service whose name another one has is shown, where that is not what somebody has decided.
 pub(super) fn note<R: Recorder>(world: &World, key: &ServiceKey, out: &mut Merged, rec: &mut R) {
-    let Some(same) = world.names.of(key) else { return };
+    let Some(same) = world.names.same_name(key) else { return };
     let others: Vec<String> =
         same.services.iter().filter(|s| s.key != *key).map(|service| service.key.to_string()).collect();
     let others = others.join(", ");

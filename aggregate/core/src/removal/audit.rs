@@ -51,7 +51,7 @@ impl State {
         }
         out.extend(self.dirty.implied.iter().cloned());
         // What explains a member explains its aliases
-        let joining = out.iter().flat_map(|host| self.joins.reading(host));
+        let joining = out.iter().flat_map(|host| self.world.names.joining(host));
         let joining: Vec<Hostname> = joining.map(|key| key.host.clone()).collect();
         out.extend(joining);
         out

@@ -1,171 +1,137 @@
-//! Services that have one name in a cluster and in a Consul: found while the settings ask for it, and joined under
-//! the cluster's host where they say so and nothing stands against it.
+//! The one graph of names: which hosts lead to others, which join others, and which services have one name.
 //!
-//! Told by publication, before it builds, which services changed; makes and unmakes aliases, and says what must be
-//! built beside them. What becomes of a name is a function of the declarations of its services, of the aliases
-//! that are written down and of the settings. One thing is of time: a merge begins only while every registry has
-//! been heard to the end, since a name that is ambiguous must not be merged until its second service is read; one
-//! that has begun lasts while nothing known stands against it.
+//! Nodes are hosts. An edge belongs to the service that reads a host by its name ([`Reader`]) and leads with that
+//! service's own visibility. Filled by apply (declared joins) and by one pass before services are built, which reads
+//! declarations and never views; read by merge. What the graph comes to is a function of the declarations, but for
+//! merges by name ([`same`]), which begin only when every registry is known.
 
 mod decide;
+mod edges;
+mod joins;
+mod leads;
+mod same;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tributary_model::{
-    Alias, Apart, Hostname, MergeByName, NameOutcome, Provider, SameName, ServiceKey, Settings, Shared,
-};
+use tributary_model::{Alias, AliasHost, Hostname, Namespace, SameName, ServiceKey};
 
-use super::State;
-use crate::state::services::{Hosts, Service};
-use crate::state::shards::Shards;
-use decide::Sides;
+use crate::state::State;
+use crate::state::shards::{ShardId, Shards};
+use edges::Edges;
+pub(crate) use edges::Reader;
+use joins::Joins;
+pub(crate) use joins::Moved;
+pub(crate) use leads::End;
+use leads::Leads;
+use same::SameNames;
 
-/// All names, and what has become of those that are on both sides.
+/// All names and what reads them.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
-    mode: MergeByName,
-    /// The domain by which a cluster's hosts are known.
-    domain: String,
-    /// Whether every registry had been heard to the end.
-    complete: bool,
-    /// The services of each name; empty while the mode is off.
-    by_name: BTreeMap<Arc<str>, BTreeSet<ServiceKey>>,
-    found: BTreeMap<Arc<str>, Arc<SameName>>,
+pub(crate) struct NameGraph {
+    edges: Edges,
+    leads: Leads,
+    joins: Joins,
+    same: SameNames,
 }
 
-/// The name by which a service could be one with another, and on which side it is. Of a Consul's hosts the short one
-/// counts, and what a peer brings does not: it is another's, under whatever name.
-fn named<'a>(key: &'a ServiceKey, domain: &str) -> Option<(&'a str, Provider)> {
-    let (name, rest) = key.host.as_str().split_once('.')?;
-    let rest_of_cluster = rest.strip_prefix(key.namespace.as_str()).and_then(|r| r.strip_prefix(".svc."));
-    if rest_of_cluster == Some(domain) {
-        return Some((name, Provider::Kubernetes));
+impl NameGraph {
+    /// Who reads the service of a namespace under a host.
+    pub(crate) fn readers(&self, namespace: &Namespace, host: &Hostname) -> impl Iterator<Item = &Reader> {
+        self.edges.readers(namespace, host)
     }
-    let short = rest.starts_with("service.") && !rest.contains(".dc.") && !rest.contains(".peer.");
-    short.then_some((name, Provider::Consul))
-}
-
-fn is_declared_by(shards: &Shards, service: &Service, provider: Provider) -> bool {
-    let of_provider = |id| shards.get(id).is_some_and(|info| info.shard.registry.provider == provider);
-    service.shards.iter().any(|said| !said.declarations.is_empty() && of_provider(said.id))
-}
-
-impl Names {
+    /// The services that join any service of a host, or hide who else declares it.
+    pub(crate) fn joining(&self, host: &Hostname) -> impl Iterator<Item = &ServiceKey> {
+        self.edges.readers_of_any(host).filter_map(Reader::join)
+    }
+    /// Where an alias ends.
+    pub(crate) fn end_of(&self, alias: &ServiceKey) -> Option<&End> {
+        self.leads.end_of(alias)
+    }
+    /// Services of other hosts that lead to a host, sorted.
+    pub(crate) fn leading_to(&self, host: &Hostname) -> Vec<AliasHost> {
+        self.leads.leading_to(host)
+    }
     /// What has become of a service's name, where another service has it too.
-    pub(crate) fn of(&self, key: &ServiceKey) -> Option<&SameName> {
-        let (name, _) = named(key, &self.domain)?;
-        self.found.get(name).map(|same| &**same).filter(|same| same.has(key))
+    pub(crate) fn same_name(&self, key: &ServiceKey) -> Option<&SameName> {
+        self.same.of(key)
     }
-    /// What a turn's settings, and what it knows of its registries, make worth another look.
-    fn begin(&mut self, settings: &Settings, complete: bool) -> BTreeSet<Arc<str>> {
-        let mode = settings.merge_by_name.unwrap_or_default();
-        let mut again = BTreeSet::new();
-        if (mode, settings.domain()) != (self.mode, &self.domain) {
-            // other settings make every service of the turn one that changed
-            (self.mode, self.domain) = (mode, settings.domain().to_owned());
-            self.by_name.clear();
-            again.extend(self.found.keys().cloned());
-        }
-        if complete && !self.complete {
-            let waits =
-                |same: &SameName| matches!(same.outcome, NameOutcome::Apart { why: Apart::Unsynced, .. });
-            again.extend(self.found.iter().filter(|(_, same)| waits(same)).map(|(name, _)| Arc::clone(name)));
-        }
-        self.complete = complete;
-        again
+    /// The join of a host that a shard declares.
+    pub(crate) fn join_of(&self, shard: ShardId, host: &Hostname) -> Option<&Arc<Alias>> {
+        self.joins.get(shard, host)
     }
-    /// Follows a service of which something else may be said; its name, if it can have one with others.
-    fn follow(&mut self, key: &ServiceKey, hosts: &Hosts, shards: &Shards) -> Option<Arc<str>> {
-        let (name, side) = named(key, &self.domain)?;
-        let is = hosts.get(key).is_some_and(|service| is_declared_by(shards, service, side));
-        let known = self.by_name.get_key_value(name).map(|(name, _)| Arc::clone(name));
-        if known.is_none() && !is {
-            return None;
-        }
-        let name = known.unwrap_or_else(|| name.into());
-        let keys = self.by_name.entry(Arc::clone(&name)).or_default();
-        let _ = if is { keys.insert(key.clone()) } else { keys.remove(key) };
-        if keys.is_empty() {
-            self.by_name.remove(&name);
-        }
-        Some(name)
+    /// The shard whose join of a host is in force; none where a name implies it.
+    pub(crate) fn join_owner(&self, host: &Hostname) -> Option<ShardId> {
+        self.joins.owner(host)
     }
-    /// The services of a name by side; `None` where one side has none.
-    fn sides<'a>(&self, name: &str, hosts: &'a Hosts) -> Option<Sides<'a>> {
-        let mut sides = Sides { cluster: Vec::new(), consul: Vec::new() };
-        for service in self.by_name.get(name)?.iter().filter_map(|key| hosts.get(key)) {
-            match named(&service.key, &self.domain)?.1 {
-                Provider::Kubernetes => sides.cluster.push(service),
-                _ => sides.consul.push(service),
-            }
+    /// The joins of a shard that are in force.
+    pub(crate) fn joins_of(&self, shard: ShardId) -> impl Iterator<Item = &ServiceKey> {
+        self.joins.of_shard(shard)
+    }
+    /// A service that reads a host by a declared join, not by one that a name implies.
+    fn declared_join(&self, host: &Hostname) -> Option<&ServiceKey> {
+        self.joining(host).find(|key| self.joins.owner(&key.host).is_some())
+    }
+    /// A shard declares this join of a host, or none any more.
+    pub(crate) fn declare_join(
+        &mut self,
+        shard: ShardId,
+        host: &Hostname,
+        alias: Option<Arc<Alias>>,
+        shards: &Shards,
+    ) -> Moved {
+        let moved = self.joins.declare(shard, host, alias, shards);
+        self.connect(&moved);
+        moved
+    }
+    /// A name comes to this join of a host, or to none any more; `None` where that is so already.
+    fn imply(&mut self, host: &Hostname, alias: Option<Arc<Alias>>, shards: &Shards) -> Option<Moved> {
+        let moved = self.joins.imply(host, alias, shards)?;
+        self.connect(&moved);
+        Some(moved)
+    }
+    fn connect(&mut self, moved: &Moved) {
+        if let Some(key) = &moved.from {
+            self.edges.set(&Reader::Join(key.clone()), Vec::new());
         }
-        (!sides.cluster.is_empty() && !sides.consul.is_empty()).then_some(sides)
+        if let Some((key, alias)) = &moved.to {
+            self.edges.set(&Reader::Join(key.clone()), joins::reads(&key.host, alias));
+        }
+    }
+}
+
+impl Reader {
+    /// The service, where it joins others.
+    pub(crate) fn join(&self) -> Option<&ServiceKey> {
+        match self {
+            Self::Join(key) => Some(key),
+            Self::Alias(_) => None,
+        }
     }
 }
 
 #[cfg(test)]
-impl Names {
+impl NameGraph {
     /// Whether no index holds anything.
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_name.is_empty() && self.found.is_empty()
+        self.edges.is_empty() && self.leads.is_empty() && self.joins.is_empty() && self.same.is_empty()
     }
 }
 
 impl State {
-    /// Follows the names of what changed, and makes the aliases that they come to. `complete` is whether
+    /// Settles names after services changed: all services that must be built, each once. `complete` is whether
     /// everything that is configured is known.
-    pub(crate) fn build_names(&mut self, complete: bool) {
-        let renamed = self.joins.take_renamed();
-        let names = &mut self.world.names;
-        let mut again = names.begin(&self.world.settings.effective, complete);
-        if names.mode != MergeByName::Off {
-            // whoever else claims a host has a say in what becomes of it
-            let changed = self.dirty.services.iter().map(|key| &key.host).chain(&renamed);
-            for service in changed.flat_map(|host| self.hosts.of(host)) {
-                again.extend(names.follow(&service.key, &self.hosts, &self.world.shards));
-            }
-        }
-        for name in again {
-            self.settle_name(&name);
-        }
-    }
-
-    fn settle_name(&mut self, name: &Arc<str>) {
-        let before = self.world.names.found.get(name).cloned();
-        let decided = self.decide_name(name, before.as_deref().is_some_and(SameName::is_merged));
-        let (after, alias) = decided.map_or((None, None), |(same, alias)| (Some(Arc::new(same)), alias));
-        let host = |same: &Arc<SameName>| same.services.first().map(|service| service.key.host.clone());
-        let was = before.as_ref().filter(|same| same.is_merged()).and_then(host);
-        let is = alias.as_ref().map(|(host, _)| host.clone());
-        if let Some(was) = was.filter(|was| is.as_ref() != Some(was)) {
-            self.imply(&was, None);
-        }
-        if let Some((host, alias)) = alias {
-            self.imply(&host, Some(Arc::new(alias)));
-        }
-        if before == after {
-            return;
-        }
-        for service in before.iter().chain(&after).flat_map(|same| same.services.iter()) {
-            self.dirty.services.insert(service.key.clone());
-        }
-        match after {
-            Some(same) => {
-                self.draft.same_names.insert(Arc::clone(name), Shared(Arc::clone(&same)));
-                self.world.names.found.insert(Arc::clone(name), same);
-            }
-            None => {
-                self.draft.same_names.remove(name);
-                self.world.names.found.remove(name);
-            }
-        }
-    }
-
-    fn imply(&mut self, host: &Hostname, alias: Option<Arc<Alias>>) {
-        if let Some(moved) = self.joins.imply(host, alias, &self.world.shards) {
-            self.dirty.implied.insert(host.clone());
-            self.move_alias(host, moved);
-        }
+    pub(crate) fn settle_names(&mut self, complete: bool) -> BTreeSet<ServiceKey> {
+        self.settle_same_names(complete);
+        let mut services = std::mem::take(&mut self.dirty.services);
+        let names = &self.world.names;
+        // a join reads its members' declarations, never their views: it is built in the same pass
+        let readers = services.iter().flat_map(|key| names.readers(&key.namespace, &key.host));
+        let joining: Vec<ServiceKey> = readers.filter_map(Reader::join).cloned().collect();
+        services.extend(joining);
+        let hosts: BTreeSet<Hostname> = services.iter().map(|key| key.host.clone()).collect();
+        let again = self.settle_leads(&hosts);
+        services.extend(again.iter().flat_map(|host| self.hosts.of(host)).map(|service| service.key.clone()));
+        services
     }
 }

@@ -86,6 +86,17 @@ fn an_endpoint_change_behind_an_alias_builds_one_service() {
 }
 
 #[test]
+fn names_are_settled_before_services_so_that_each_is_built_once() {
+    let mut world = World::of_files();
+    world.puts("file", [alias("a.shop", "b.shop"), alias("b.shop", "c.shop"), concrete("c.shop")]);
+    assert_eq!(world.core.counters().views, 3, "all of a chain in one turn");
+    assert_eq!(aliases(&mut world, "shop/c.shop"), ["a.shop", "b.shop"]);
+    let before = world.core.counters().views;
+    world.puts("file", [concrete("d.shop"), alias("b.shop", "d.shop")]);
+    assert_eq!(world.core.counters().views, before + 4, "the chain, its old and its new end");
+}
+
+#[test]
 fn an_alias_serves_no_endpoints_of_its_own() {
     let mut world = World::of_files();
     world.puts(

@@ -193,6 +193,20 @@ fn an_alias_is_built_again_exactly_when_a_member_changes() {
 }
 
 #[test]
+fn an_alias_of_a_namespaces_member_is_not_built_for_another_namespace() {
+    let mut world = mk_world();
+    pair(&mut world);
+    let of_shop = |alias: &mut Alias| members(alias, |_, member| member.namespace = Some(mk_ns("shop")));
+    world.puts("config", [mk_alias("pay.mesh", "pay.east", of_shop)]);
+    let before = world.core.counters().views;
+    world.puts("east", [mk_service("web/pay.east", mk_decl("pay.east", "80 http"))]);
+    assert_eq!(world.core.counters().views, before + 1, "no member");
+    world.puts("east", [mk_group("shop/pay.east", "pay.east", "g", "10.0.0.2:http=8080")]);
+    assert_eq!(world.core.counters().views, before + 3, "the member and the alias");
+    assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.2:8080"]);
+}
+
+#[test]
 fn a_registry_that_falls_silent_keeps_its_place_and_one_that_leaves_takes_its_own() {
     let mut world = mk_world();
     pair(&mut world);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::merge::outline::outlines;
 use crate::{Core, RunOrder, Turn};
 use tributary_model::{
     Address, At, Attributes, Basis, Catalog, ClusterId, Code, Collection, CollectionKind, Completeness,
@@ -334,6 +335,24 @@ impl World {
         let view = self.view(service).unwrap();
         let codes: BTreeSet<Code> = view.conditions.iter().map(|c| c.code).collect();
         codes.into_iter().collect()
+    }
+}
+
+/// Checks that the declarations by which names are settled agree with the views that were built.
+pub(crate) fn check_outlines(core: &Core) {
+    let state = &core.state;
+    let known = state.hosts.iter().map(|service| &service.key.host);
+    for host in known.chain(state.draft.hosts.keys()).collect::<BTreeSet<_>>() {
+        let outlines = outlines(&state.world, &state.hosts, host);
+        let outlined: Vec<_> = outlines.iter().map(|o| (&o.service.key, o.leads_to())).collect();
+        let views = state.draft.hosts.get(host).map(|entry| &*entry.claimants).unwrap_or_default();
+        let leads_to = |view: &ServiceView| match &view.first().unwrap().declaration.resolution {
+            Resolution::Alias(host) => Some(host.clone()),
+            _ => None,
+        };
+        let built: Vec<_> = views.iter().map(|view| (&view.key, leads_to(view))).collect();
+        let outlined: Vec<_> = outlined.into_iter().map(|(key, to)| (key, to.cloned())).collect();
+        assert_eq!(outlined, built, "{host}");
     }
 }
 

@@ -276,6 +276,7 @@ fn walk(history: &[Word], way: &Way) -> Arc<Catalog> {
         if way.turns[i] || !relists.is_empty() {
             world.now += 10;
             world.core.apply(tributary_model::Mono(world.now), std::mem::take(&mut turn));
+            check_outlines(&world.core);
             world.catalog();
         }
         for (_, registry, cut, rotation) in relists {
@@ -287,6 +288,7 @@ fn walk(history: &[Word], way: &Way) -> Arc<Catalog> {
         }
     }
     world.core.apply(tributary_model::Mono(world.now), turn);
+    check_outlines(&world.core);
     world.catalog()
 }
 
@@ -331,6 +333,7 @@ proptest! {
             for (a, b) in a.ports.iter().zip(b.ports.iter()) {
                 prop_assert_eq!(&a.endpoints.facts, &b.endpoints.facts);
                 prop_assert_eq!(&a.listener.facts.addresses, &b.listener.facts.addresses);
+                prop_assert_eq!(&a.route.facts.aliases, &b.route.facts.aliases);
             }
         }
     }

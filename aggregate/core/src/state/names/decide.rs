@@ -40,7 +40,7 @@ impl State {
         name: &Arc<str>,
         is_merged: bool,
     ) -> Option<(SameName, Option<HostAlias>)> {
-        let names = &self.world.names;
+        let names = &self.world.names.same;
         let sides = names.sides(name, &self.hosts).filter(|_| names.mode != MergeByName::Off)?;
         let said: Vec<Said<'_>> = sides.all().map(|service| Said::new(&self.world, service)).collect();
         let mut why = ambiguous(&sides).or_else(|| self.claimed(&sides)).or_else(|| apart(&said));
@@ -61,7 +61,7 @@ impl State {
     fn claimed(&self, sides: &Sides<'_>) -> Option<Reason> {
         sides.all().find_map(|service| {
             let host = &service.key.host;
-            if let Some(alias) = self.joins.named_by(host) {
+            if let Some(alias) = self.world.names.declared_join(host) {
                 return Some((Apart::Aliased, format!("the alias {} names {host}", alias.host)));
             }
             let declares = |other: &&Service| other.shards.iter().any(|said| !said.declarations.is_empty());

@@ -110,7 +110,8 @@ impl Member {
 
     fn adopted(&mut self) {
         let generation = *self.adoptions.borrow_and_update();
-        self.in_force = self.in_force.max(generation);
+        // a served run may have begun after the shadow that now replaces it, so that this is not the highest
+        self.in_force = generation;
         if let Some(lane) = self.shadow.take_if(|lane| lane.generation == generation) {
             tracing::info!(registry = %self.name, %generation, "the new run is served");
             let replaced = std::mem::replace(&mut self.served, lane);
@@ -137,8 +138,9 @@ impl Member {
             Ok(Ok(begun)) => begun,
             Ok(Err(refused)) => {
                 tracing::debug!(registry = %self.name, %in_force, %refused, "the run is begun again");
+                self.adopted();
                 self.in_force = refused.in_force;
-                return self.adopted();
+                return;
             }
             Err(_) => return,
         };

@@ -5,9 +5,10 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tributary_conformance::Act;
 use tributary_conformance::memory::MemorySource;
-use tributary_runtime::RunState;
+use tributary_conformance::tamper::{Crash, Tamper};
+use tributary_runtime::{RunState, RuntimeConfig};
 
-use crate::support::{Fault, Server, ip, mk_faulty, mk_memory, name, pay};
+use crate::support::{Fault, Server, ip, mk_faulty, mk_memory, mk_server, name, pay};
 
 #[tokio::test(start_paused = true)]
 async fn rotation_to_bad_token_serves_previous_forever() {
@@ -93,5 +94,33 @@ async fn a_second_rotation_replaces_one_that_is_under_way() {
     sleep(Duration::from_secs(10)).await;
     assert_eq!(server.serves("pay"), (5..8).map(ip).collect());
     assert_eq!(server.generation(&name("memory")), 3);
+    server.runtime.stop().await;
+}
+
+/// The served run ended and began again after the shadow had begun, so that its generation is the higher one.
+#[tokio::test(start_paused = true)]
+async fn shadow_that_began_before_the_served_run_is_the_one_in_force_once_adopted() {
+    let (server, source, down) =
+        (mk_server(RuntimeConfig::default()), MemorySource::default(), MemorySource::default());
+    source.set(0, "pay", (0..4).map(ip));
+    let tamper = Tamper::new();
+    server.handle.join(tamper.around(mk_memory("memory", &source))).await.unwrap();
+    server.until(|catalog| catalog.complete && !catalog.hosts.is_empty()).await;
+    down.act(Act::Fail(None));
+    server.handle.rotate(mk_memory("memory", &down)).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    tamper.crash(Crash::Error);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(server.handle.runs()[&name("memory")].generation.0, 3);
+
+    down.set(0, "pay", (7..9).map(ip));
+    down.act(Act::Recover);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(server.serves("pay"), (7..9).map(ip).collect());
+    let run = server.handle.runs()[&name("memory")].clone();
+    assert_eq!((run.generation.0, server.generation(&name("memory")), run.shadow), (2, 2, None));
+    down.set(0, "pay", (8..12).map(ip));
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(server.serves("pay"), (8..12).map(ip).collect(), "the adopted run is followed on");
     server.runtime.stop().await;
 }

@@ -9,12 +9,15 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use tributary_core::{Core, CoreConfig, RunOrder};
 use tributary_model::{
-    ClusterId, Delta, Generation, Mono, Provider, RegistryId, RegistryName, RegistrySpec, Stamped,
+    ClusterId, Delta, Generation, Mono, Provider, Record, RegistryId, RegistryName, RegistrySpec, Stamped,
 };
 
 use crate::ALLOCATOR;
 use crate::report::Table;
 use crate::world::{Size, World};
+
+/// What one workload may cost in memory: its fact, and its entries in ledger, state and catalog.
+const PER_WORKLOAD: f64 = 900.0;
 
 /// Bytes that are allocated now, by count of the allocator.
 pub(crate) fn allocated() -> i64 {
@@ -23,10 +26,15 @@ pub(crate) fn allocated() -> i64 {
 
 /// The registry of all benches.
 pub(crate) fn spec() -> Result<RegistrySpec> {
+    spec_of("bench")
+}
+
+/// A registry of this name.
+pub(crate) fn spec_of(name: &str) -> Result<RegistrySpec> {
     let id = RegistryId {
-        name: RegistryName::new("bench")?,
+        name: RegistryName::new(name)?,
         provider: Provider::Memory,
-        cluster: ClusterId::new("bench")?,
+        cluster: ClusterId::new(name)?,
     };
     Ok(RegistrySpec::new(Arc::new(id), 0))
 }
@@ -38,15 +46,15 @@ pub(crate) fn stamped(deltas: Vec<Delta>) -> Result<Vec<Stamped<Delta>>> {
     Ok(deltas.into_iter().map(stamp).collect())
 }
 
-/// A core with this world in it.
-pub(crate) fn filled(world: &World) -> Result<Core> {
+/// A core that has read this list, and what it gives a journal to keep.
+pub(crate) fn filled(list: Vec<Delta>) -> Result<(Core, Vec<Record>)> {
     let mut core = Core::new(CoreConfig::default());
     let spec = spec()?;
-    core.join(&spec)?;
-    core.serve(Mono(1), &RunOrder::first(spec.clone()))?;
-    core.apply(Mono(1), stamped(world.listing()?)?);
+    let mut records = core.join(&spec)?.records;
+    records.extend(core.serve(Mono(1), &RunOrder::first(spec))?.0.records);
+    records.extend(core.apply(Mono(1), stamped(list)?).records);
     core.publish();
-    Ok(core)
+    Ok((core, records))
 }
 
 /// One run; the bytes per address are asserted, being a count.
@@ -55,7 +63,7 @@ pub(crate) fn run(size: Size, table: &mut Table) -> Result<()> {
     let world = World::new(size)?;
     let before = allocated();
     let begun = Instant::now();
-    let core = filled(&world)?;
+    let core = filled(world.listing()?)?.0;
     let took = begun.elapsed();
     let bytes = (allocated() - before) as f64 / addresses;
     let shape = if size.pods { "each with a pod" } else { "without pods" };
@@ -82,24 +90,40 @@ pub(crate) fn run(size: Size, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// What a plain consumer keeps of one endpoint and port.
-#[allow(dead_code, reason = "kept for its size, not read")]
-struct Record {
-    address: String,
-    port: u16,
-    port_name: String,
-    locality: String,
-    labels: BTreeMap<String, String>,
-    identity: String,
-    network: String,
+/// What the core keeps of workloads: its ledger, its state and its catalog together.
+pub(crate) fn workloads(count: usize, table: &mut Table) -> Result<()> {
+    let world = World::new(Size { services: 0, ports: 1, addresses: 1, pods: false })?;
+    let before = allocated();
+    let begun = Instant::now();
+    let core = filled(world.workloads(count)?)?.0;
+    let took = begun.elapsed();
+    let bytes = (allocated() - before) as f64 / count as f64;
+    table.add("core: bytes per workload", "B", bytes);
+    table.add("core: time per workload", "us", took.as_secs_f64() * 1e6 / count as f64);
+    let kept: u64 = core.end_plan(&spec()?.id.name, None, None).iter().map(|plan| plan.facts).sum();
+    ensure!(kept == count as u64, "{kept} of {count} workloads are kept");
+    ensure!(bytes <= PER_WORKLOAD, "{bytes:.0} B per workload is over the budget of {PER_WORKLOAD} B");
+    Ok(())
 }
 
-fn plain(size: Size, world: &World) -> BTreeMap<String, Vec<Record>> {
-    let mut all: BTreeMap<String, Vec<Record>> = BTreeMap::new();
+/// What a plain consumer keeps of one endpoint and port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plain {
+    pub(crate) address: String,
+    pub(crate) port: u16,
+    pub(crate) port_name: String,
+    pub(crate) locality: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) identity: String,
+    pub(crate) network: String,
+}
+
+pub(crate) fn plain(size: Size, world: &World) -> BTreeMap<String, Vec<Plain>> {
+    let mut all: BTreeMap<String, Vec<Plain>> = BTreeMap::new();
     for service in 0..size.services {
         let records = all.entry(World::host(service)).or_default();
         for (n, port) in (0..size.addresses).flat_map(|n| (0..size.ports).map(move |p| (n, p))) {
-            records.push(Record {
+            records.push(Plain {
                 address: world.ip(service, n, false).to_string(),
                 port: 8080 + port,
                 port_name: format!("http-{port}"),

@@ -10,12 +10,16 @@ mod changes;
 mod children;
 mod client;
 mod consul;
+mod delay;
 mod floor;
 mod intake;
 mod join;
+mod journal;
+mod kept;
 mod kube;
 mod naive;
 mod report;
+mod restore;
 mod rig;
 mod storm;
 mod usage;
@@ -31,7 +35,7 @@ pub(crate) static ALLOCATOR: cap::Cap<tikv_jemallocator::Jemalloc> =
     cap::Cap::new(tikv_jemallocator::Jemalloc, usize::MAX);
 
 /// The benches by name.
-const BENCHES: [&str; 12] = [
+const BENCHES: [&str; 15] = [
     "intake",
     "storm",
     "fanout",
@@ -39,6 +43,9 @@ const BENCHES: [&str; 12] = [
     "relist",
     "slow",
     "join",
+    "restore",
+    "journal",
+    "delay",
     "kube",
     "consul",
     "consul-doorbell",
@@ -53,6 +60,7 @@ fn main() -> Result<()> {
         ["client", rest @ ..] => client::main(rest),
         ["plain", rest @ ..] => kube::plain(rest),
         ["consul-server", rest @ ..] => consul::server(rest),
+        [restore::PART, rest @ ..] => restore::part(rest),
         [size @ ("small" | "full"), names @ ..] => {
             let known = |name: &&&str| !BENCHES.contains(name);
             if let Some(unknown) = names.iter().find(known) {
@@ -102,7 +110,9 @@ fn run(name: &str, full: bool, table: &mut Table) -> Result<()> {
         for pods in [false, true] {
             intake::run(Size { services, ports: 2, addresses: 100, pods }, table)?;
         }
-        Ok(())
+        intake::workloads(services * 100, table)
+    } else if name == "restore" {
+        restore::run(if full { &[2_000, 10_000] } else { &[20] }, table)
     } else if name == "join" {
         join::run(if full { 2_000 } else { 200 }, if full { 100 } else { 10 }, table)
     } else {
@@ -126,6 +136,17 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
         ("slow", false) => changes::fan_out(size, 50, 20, 5, table).await,
         ("rolling", true) => changes::rolling(size, 200, 500, table).await,
         ("rolling", false) => changes::rolling(size, 20, 100, table).await,
+        ("journal", true) => {
+            journal::run(size, 10_000, table).await?;
+            journal::run(Size { addresses: 100, ..size }, 10_000, table).await
+        }
+        ("journal", false) => journal::run(size, 200, table).await,
+        ("delay", true) => {
+            delay::run(Size { services: 10_000, ports: 1, addresses: 100, pods: false }, 5, table).await
+        }
+        ("delay", false) => {
+            delay::run(Size { services: 5_000, ports: 1, addresses: 10, pods: false }, 2, table).await
+        }
         ("kube", _) => cluster(full, table).await,
         ("consul", _) => consul::precise(full, table).await,
         ("consul-doorbell", _) => consul::doorbell(full, table).await,

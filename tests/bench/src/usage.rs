@@ -15,7 +15,16 @@ pub(crate) fn cpu() -> Duration {
 
 /// Resident memory of this process, in bytes.
 pub(crate) fn resident() -> u64 {
+    status("VmRSS:")
+}
+
+/// The most memory that this process ever had resident, in bytes.
+pub(crate) fn peak() -> u64 {
+    status("VmHWM:")
+}
+
+fn status(name: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix(name)).unwrap_or_default();
     line.split_whitespace().next().and_then(|kb| kb.parse::<u64>().ok()).unwrap_or_default() * 1024
 }

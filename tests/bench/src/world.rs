@@ -1,6 +1,7 @@
 //! The content of every bench: services with ports and addresses, as an adapter would say them.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Range;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -9,8 +10,9 @@ use tributary_model::declaration::{
 };
 use tributary_model::{
     Address, At, Basis, ClusterId, Collection, CollectionKind, Completeness, Delta, ExportTo, Fact, Group,
-    GroupKey, GroupPort, Hostname, Labels, Locality, Namespace, ObjectId, Origin, Place, PortName,
-    PortNumber, PortSet, Protocol, Scope, ServicePort, Source, Target,
+    GroupKey, GroupPort, Health, Hostname, Labels, Locality, Namespace, ObjectId, Origin, Place, PortName,
+    PortNumber, PortSet, Protocol, Scope, ServicePort, Source, Target, Workload, WorkloadAddress,
+    WorkloadKind, WorkloadName,
 };
 
 /// How much of everything.
@@ -33,6 +35,8 @@ pub(crate) struct World {
     labels: Labels,
     ports: Arc<[ServicePort]>,
     port_sets: Vec<PortSet>,
+    named: Arc<[(PortName, PortNumber)]>,
+    none: Arc<[ServiceKey]>,
 }
 
 impl World {
@@ -71,6 +75,8 @@ impl World {
             .collect(),
             ports: ports.into(),
             port_sets: vec![set.into()],
+            named: [(PortName::new("http-0")?, PortNumber::new(8080)?)].into(),
+            none: Arc::default(),
         })
     }
 
@@ -82,14 +88,33 @@ impl World {
 
     /// A whole run: everything, listed completely.
     pub(crate) fn listing(&self) -> Result<Vec<Delta>> {
+        self.list(0..self.size.services, 0)
+    }
+
+    /// A complete list of some services, each with its first `moved` addresses replaced by new ones.
+    pub(crate) fn list(&self, services: Range<usize>, moved: usize) -> Result<Vec<Delta>> {
         let collections = self.collections();
         let mut all = vec![Delta::Follows { required: collections.clone(), optional: Vec::new() }];
         all.extend(collections.iter().cloned().map(Delta::Restart));
-        for service in 0..self.size.services {
+        for service in services {
             all.push(self.declare(service)?);
-            all.push(self.group(service, 0)?);
+            all.push(self.group(service, moved)?);
         }
         all.extend(collections.into_iter().map(|c| Delta::Synced(c, Completeness::Complete)));
+        Ok(all)
+    }
+
+    /// A list of as many workloads, which no service selects, as a cluster's pods that share labels, account and place.
+    pub(crate) fn workloads(&self, count: usize) -> Result<Vec<Delta>> {
+        let of = Collection { scope: self.scope.clone(), kind: CollectionKind::Workloads };
+        let mut all = vec![
+            Delta::Follows { required: vec![of.clone()], optional: Vec::new() },
+            Delta::Restart(of.clone()),
+        ];
+        for n in 0..count {
+            all.push(self.workload(n)?);
+        }
+        all.push(Delta::Synced(of, Completeness::Complete));
         Ok(all)
     }
 
@@ -103,7 +128,8 @@ impl World {
         format!("service-{service}.default.svc.cluster.local")
     }
 
-    fn key(&self, service: usize) -> Result<ServiceKey> {
+    /// Service number n's key.
+    pub(crate) fn key(&self, service: usize) -> Result<ServiceKey> {
         Ok(ServiceKey { host: Hostname::new(Self::host(service))?, namespace: self.namespace.clone() })
     }
 
@@ -138,6 +164,37 @@ impl World {
         let key =
             GroupKey { service: self.key(service)?, declaration: Self::object(service), object, bucket: 0 };
         Ok(Delta::Put(self.scope.clone(), Fact::Group(key, Arc::new(group)), Basis::Authoritative))
+    }
+
+    /// A pod that runs beside an address of the same number.
+    fn workload(&self, n: usize) -> Result<Delta> {
+        let name: Arc<str> = format!("service-{}-6d4cf56db6-{:05}", n / 100, n % 100).into();
+        let object =
+            ObjectId { kind: "Pod", namespace: Arc::clone(&self.pods_namespace), name: Arc::clone(&name) };
+        let place = Arc::clone(&self.places[n % self.places.len()]);
+        let key = WorkloadName {
+            namespace: self.namespace.clone(),
+            kind: WorkloadKind::Pod,
+            name,
+            cluster: ClusterId::new("bench")?,
+        };
+        let workload = Workload {
+            source: Source::new(object),
+            addresses: [WorkloadAddress::Ip(self.ip(0, n, false))].into(),
+            ports: Arc::clone(&self.named),
+            labels: self.labels.clone(),
+            augmented: self.labels.clone(),
+            place,
+            identity: None,
+            account: Arc::clone(&self.pods_namespace),
+            health: Health::Healthy,
+            mtls: true,
+            weight: 1,
+            name: Arc::clone(&self.pods_namespace),
+            listed: Arc::clone(&self.none),
+        };
+        let fact = Fact::Workload(key.into(), Arc::new(workload));
+        Ok(Delta::Put(self.scope.clone(), fact, Basis::Authoritative))
     }
 
     /// Address n of a service; each place in turn.

@@ -1,0 +1,157 @@
+//! Delay: how long a removal of one registry takes to be published while another one lists everything again.
+//!
+//! The baseline is the same removal on the same server while nothing else happens.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, ensure};
+use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
+use tributary_model::{Catalog, Changed, Delta, Hostname, Observed};
+use tributary_runtime::{Fanout, Handle, NoJournal, Runtime, Source};
+
+use crate::intake::{spec, spec_of};
+use crate::kept;
+use crate::report::{Table, quantile};
+use crate::world::{Size, World};
+
+/// The number of the service of which addresses are removed; the large registry has none of it.
+const OTHER: usize = 900_000;
+/// Time between two removals: what the pace of publications gives each of them.
+const APART: Duration = Duration::from_millis(20);
+/// Ten times the aim.
+const DEADLINE_MS: f64 = 1_000.0;
+
+/// Reports when a host's change is published.
+struct Published {
+    host: Hostname,
+    seen: mpsc::UnboundedSender<Instant>,
+}
+
+impl Fanout for Published {
+    fn published(&self, _: &Arc<Catalog>, changed: &Changed, _: Observed) {
+        if changed.hosts.contains(&self.host) {
+            // a bench that is over does not look
+            let _ = self.seen.send(Instant::now());
+        }
+    }
+}
+
+/// A server with a large registry and a small one.
+struct Bench {
+    world: World,
+    size: Size,
+    handle: Handle,
+    large: Source,
+    small: Source,
+    seen: mpsc::UnboundedReceiver<Instant>,
+    /// Addresses of the small one that were replaced: none or one.
+    moved: usize,
+    _runtime: Runtime,
+}
+
+/// One run: as many lists of each kind.
+pub(crate) async fn run(size: Size, lists: usize, table: &mut Table) -> Result<()> {
+    let mut bench = Bench::start(size).await?;
+    let mut idle = Vec::new();
+    for _ in 0..50 {
+        tokio::time::sleep(APART).await;
+        idle.push(bench.removal().await?);
+    }
+    let endpoints = size.services * size.addresses;
+    report("baseline, nothing else happens", &mut idle, table);
+    let (views, unchanged, turns) = bench.counts().await?;
+    let mut same = bench.during(lists, |_| 0).await?;
+    let p99 = report(&format!("while {endpoints} are listed again, unchanged"), &mut same, table);
+    let (views, unchanged, turns) = {
+        let now = bench.counts().await?;
+        (now.0 - views, now.1 - unchanged, now.2 - turns)
+    };
+    let removals = same.len() as u64;
+    table.add("turns of an unchanged list", "", (turns - removals) as f64 / lists as f64);
+    ensure!(views == removals, "{views} views were built for {removals} removals");
+    let facts = (2 * size.services * lists) as u64;
+    ensure!(unchanged == facts, "{unchanged} of {facts} facts that were listed again count as unchanged");
+    let slices = (lists * (2 * size.services).div_ceil(4096)) as u64;
+    ensure!(turns >= slices + removals, "{turns} turns for {slices} slices and {removals} removals");
+    ensure!(p99 <= DEADLINE_MS, "a removal took {p99:.0} ms beside a list: over ten times the aim");
+    let mut other = bench.during(lists, |list| 1 - list % 2).await?;
+    let p99 =
+        report(&format!("while {endpoints} are listed, one in {} new", size.addresses), &mut other, table);
+    ensure!(p99 <= DEADLINE_MS * 10.0, "a removal took {p99:.0} ms beside a list that changes every service");
+    Ok(())
+}
+
+impl Bench {
+    /// Waits until both registries are published.
+    async fn start(size: Size) -> Result<Self> {
+        let world = World::new(size)?;
+        let (sender, seen) = mpsc::unbounded_channel();
+        let published = Published { host: world.key(OTHER)?.host, seen: sender };
+        let runtime = kept::runtime(Arc::new(published), Box::new(NoJournal));
+        let handle = runtime.handle();
+        let (large, small) = (handle.source(spec()?).await?, handle.source(spec_of("small")?).await?);
+        large.inlet.send_all(world.listing()?);
+        small.inlet.send_all(world.list(OTHER..OTHER + 1, 0)?);
+        kept::applied(&handle, &[&large, &small]).await?;
+        let all = (size.services + 1) * size.addresses;
+        let mut generation = handle.generation();
+        while kept::addresses(&handle.catalog()) < all {
+            generation.changed().await?;
+        }
+        Ok(Self { world, size, handle, large, small, seen, moved: 0, _runtime: runtime })
+    }
+
+    /// Removes an address, in place of which there is another one; milliseconds until it is published.
+    async fn removal(&mut self) -> Result<f64> {
+        while self.seen.try_recv().is_ok() {}
+        self.moved = 1 - self.moved;
+        let group = self.world.group(OTHER, self.moved)?;
+        let begun = Instant::now();
+        ensure!(self.small.inlet.send(group), "the inlet is closed");
+        let at = self.seen.recv().await.ok_or_else(|| anyhow!("the server has stopped"))?;
+        Ok(at.duration_since(begun).as_secs_f64() * 1e3)
+    }
+
+    /// Removals while the large registry lists everything several times, with so many addresses of each service new.
+    async fn during(&mut self, lists: usize, moved: impl Fn(usize) -> usize) -> Result<Vec<f64>> {
+        let mut took = Vec::new();
+        for list in 0..lists {
+            let deltas = self.world.list(0..self.size.services, moved(list))?;
+            took.extend(self.during_one(deltas).await?);
+        }
+        Ok(took)
+    }
+
+    async fn during_one(&mut self, deltas: Vec<Delta>) -> Result<Vec<f64>> {
+        let inlet = self.large.inlet.clone();
+        let sending = tokio::task::spawn_blocking(move || inlet.send_all(deltas));
+        let mut apart = tokio::time::interval(APART);
+        apart.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut took, mut over) = (Vec::new(), false);
+        while !over {
+            apart.tick().await;
+            // the last removal is sent while the last slice may still be applied
+            over = sending.is_finished() && kept::is_taken(&self.handle, &[&self.large, &self.small]);
+            took.push(self.removal().await?);
+        }
+        ensure!(sending.await?, "the inlet is closed");
+        Ok(took)
+    }
+
+    /// Views built, facts listed that were known, and turns.
+    async fn counts(&self) -> Result<(u64, u64, u64)> {
+        let counters = self.handle.inspect(|core| core.counters()).await?;
+        Ok((counters.views, counters.unchanged, self.handle.stats().turns))
+    }
+}
+
+/// Returns the 99 % quantile.
+fn report(name: &str, took: &mut [f64], table: &mut Table) -> f64 {
+    let p99 = quantile(took, 0.99);
+    table.add(format!("{name}: removal to published, p50"), "ms", quantile(took, 0.5));
+    table.add(format!("{name}: p99"), "ms", p99);
+    table.add(format!("{name}: removals"), "", took.len() as f64);
+    p99
+}

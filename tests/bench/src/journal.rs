@@ -1,0 +1,106 @@
+//! Journal: what it costs to keep a steady stream of changes on disk, beside the same stream without a journal.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use tributary_journal::{Journal, JournalStats};
+use tributary_runtime::{JournalSink, NoJournal};
+
+use crate::intake::spec;
+use crate::kept::{self, Timed};
+use crate::report::Table;
+use crate::usage;
+use crate::world::{Size, World};
+
+/// Changes a second.
+const RATE: u32 = 1_000;
+/// The journal's own bound on its file: twice what is live and this much.
+const SLACK: u64 = 4 << 20;
+/// Time between two commits.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// What a stream of changes took.
+struct Spent {
+    cpu: Duration,
+    wall: Duration,
+    /// Records that the journal took.
+    records: u64,
+    /// The owner's time with the journal.
+    owner: Duration,
+    commits: u64,
+    /// How the journal is doing after it.
+    stats: JournalStats,
+}
+
+/// One run: the same changes without a journal and with one.
+pub(crate) async fn run(size: Size, changes: usize, table: &mut Table) -> Result<()> {
+    let plain = stream(size, changes, None).await?;
+    let directory = tempfile::tempdir()?;
+    let (journal, restoring) = kept::open(&directory.path().join("state"))?;
+    drop(restoring);
+    let kept = stream(size, changes, Some(&journal)).await?;
+    let name = |what: &str| format!("{} x {} at {RATE} a second: {what}", size.services, size.addresses);
+    let share = |spent: &Spent| spent.cpu.as_secs_f64() / spent.wall.as_secs_f64() * 100.0;
+    table.add(name("CPU with a journal"), "%", share(&kept));
+    table.add(name("baseline, CPU without a journal"), "%", share(&plain));
+    table.add(name("CPU of the journal"), "%", share(&kept) - share(&plain));
+    let each = kept.owner.as_secs_f64() * 1e6 / changes as f64;
+    table.add(name("owner's time in the journal per change"), "us", each);
+    table.add(name("commits"), "", kept.commits as f64);
+    table.add(name("compactions"), "", kept.stats.compactions as f64);
+    table.add(name("file"), "MB", kept.stats.bytes as f64 / 1e6);
+    table.add(name("live"), "MB", kept.stats.live_bytes as f64 / 1e6);
+    check(&kept, changes, each)
+}
+
+/// Fills a server, then changes one endpoint of one service at a time.
+async fn stream(size: Size, changes: usize, journal: Option<&Arc<Journal>>) -> Result<Spent> {
+    let nanos = Arc::<AtomicU64>::default();
+    let sink: Box<dyn JournalSink> = match journal {
+        Some(journal) => Box::new(Timed { journal: Arc::clone(journal), nanos: Arc::clone(&nanos) }),
+        None => Box::new(NoJournal),
+    };
+    let stats = || {
+        let journal = journal.inspect(|journal| journal.flush());
+        journal.map(|journal| journal.stats()).unwrap_or_default()
+    };
+    let runtime = kept::runtime(Arc::new(()), sink);
+    let handle = runtime.handle();
+    let source = handle.source(spec()?).await?;
+    let world = World::new(size)?;
+    source.inlet.send_all(world.listing()?);
+    kept::applied(&handle, &[&source]).await?;
+    let (commits, records) = (stats().commits, handle.stats().records);
+    let (owner, cpu, begun) = (nanos.load(Ordering::Relaxed), usage::cpu(), Instant::now());
+    let mut tick = tokio::time::interval(Duration::from_secs(1) / RATE);
+    for n in 0..changes {
+        tick.tick().await;
+        source.inlet.send(world.group(n % size.services, n / size.services + 1)?);
+    }
+    kept::applied(&handle, &[&source]).await?;
+    let stats = stats();
+    Ok(Spent {
+        cpu: usage::cpu() - cpu,
+        wall: begun.elapsed(),
+        records: handle.stats().records - records,
+        owner: Duration::from_nanos(nanos.load(Ordering::Relaxed) - owner),
+        commits: stats.commits - commits,
+        stats,
+    })
+}
+
+/// Each change is kept, in few commits, in a file that is bounded.
+fn check(kept: &Spent, changes: usize, each: f64) -> Result<()> {
+    let Spent { records, commits, stats, .. } = kept;
+    ensure!(stats.is_whole() && stats.pending_keys == 0, "the journal lacks something: {stats:?}");
+    ensure!(*records == changes as u64, "{records} records of {changes} changes");
+    let most = (kept.wall.as_secs_f64() / INTERVAL.as_secs_f64()) as u64 + 2;
+    ensure!((1..=most).contains(commits), "{commits} commits in {:?}", kept.wall);
+    let bound = 2 * stats.live_bytes + SLACK;
+    ensure!(stats.bytes <= bound, "the file has {} bytes, and {bound} is its bound", stats.bytes);
+    // Ten times what handing over one fact may take beside a turn of 100 us.
+    ensure!(each <= 100.0, "a change costs its owner {each:.0} us in the journal");
+    Ok(())
+}

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, ensure};
-use tokio::sync::mpsc;
+use anyhow::{Result, ensure};
+use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use tributary_model::{Catalog, Changed, Delta, Hostname, Observed};
 use tributary_runtime::{Fanout, Handle, NoJournal, Runtime, Source};
@@ -26,14 +26,13 @@ const DEADLINE_MS: f64 = 1_000.0;
 /// Reports when a host's change is published.
 struct Published {
     host: Hostname,
-    seen: mpsc::UnboundedSender<Instant>,
+    seen: watch::Sender<Instant>,
 }
 
 impl Fanout for Published {
     fn published(&self, _: &Arc<Catalog>, changed: &Changed, _: Observed) {
         if changed.hosts.contains(&self.host) {
-            // a bench that is over does not look
-            let _ = self.seen.send(Instant::now());
+            self.seen.send_replace(Instant::now());
         }
     }
 }
@@ -45,7 +44,7 @@ struct Bench {
     handle: Handle,
     large: Source,
     small: Source,
-    seen: mpsc::UnboundedReceiver<Instant>,
+    seen: watch::Receiver<Instant>,
     /// Addresses of the small one that were replaced: none or one.
     moved: usize,
     _runtime: Runtime,
@@ -87,7 +86,7 @@ impl Bench {
     /// Waits until both registries are published.
     async fn start(size: Size) -> Result<Self> {
         let world = World::new(size)?;
-        let (sender, seen) = mpsc::unbounded_channel();
+        let (sender, seen) = watch::channel(Instant::now());
         let published = Published { host: world.key(OTHER)?.host, seen: sender };
         let runtime = kept::runtime(Arc::new(published), Box::new(NoJournal));
         let handle = runtime.handle();
@@ -105,12 +104,13 @@ impl Bench {
 
     /// Removes an address, in place of which there is another one; milliseconds until it is published.
     async fn removal(&mut self) -> Result<f64> {
-        while self.seen.try_recv().is_ok() {}
+        self.seen.mark_unchanged();
         self.moved = 1 - self.moved;
         let group = self.world.group(OTHER, self.moved)?;
         let begun = Instant::now();
         ensure!(self.small.inlet.send(group), "the inlet is closed");
-        let at = self.seen.recv().await.ok_or_else(|| anyhow!("the server has stopped"))?;
+        self.seen.changed().await?;
+        let at = *self.seen.borrow();
         Ok(at.duration_since(begun).as_secs_f64() * 1e3)
     }
 

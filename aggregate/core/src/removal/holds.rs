@@ -190,6 +190,9 @@ impl State {
     }
 }
 
+/// Whether a declaration has a port of this number, or one of this name where it selects: the endpoints of workloads
+/// find their port by its name.
 fn declares(declaration: &Declaration, port: &ServicePort) -> bool {
-    declaration.ports.iter().any(|own| own.number == port.number)
+    let selects = declaration.selector.is_some();
+    declaration.ports.iter().any(|own| own.number == port.number || (selects && own.name == port.name))
 }

@@ -11,6 +11,7 @@ pub mod inside;
 pub mod listener;
 pub mod metrics;
 pub mod routes;
+pub mod state;
 
 use std::sync::Arc;
 

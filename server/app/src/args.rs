@@ -8,8 +8,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::config::Span;
 use crate::config::model::{LogFormat, RegistryConfig};
 use registry::{RegistryParser, parse_kind};
+pub use state::{StateAcceptArgs, StateCommand, StateDirectoryArgs, StateEndArgs, StateShowArgs};
 
 mod registry;
+mod state;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -39,6 +41,9 @@ pub enum Command {
     /// See removals that are held until they are confirmed, and let one happen
     #[command(subcommand)]
     Guard(GuardCommand),
+    /// See what is remembered over a restart, and end what is really gone
+    #[command(subcommand)]
+    State(StateCommand),
     /// Print or check the rights that `serve` needs in a cluster, with the same flags
     #[command(subcommand)]
     Rbac(RbacCommand),

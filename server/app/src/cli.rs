@@ -11,6 +11,7 @@ pub mod guard;
 pub mod http;
 pub mod rbac;
 pub mod registries;
+pub mod state;
 pub mod table;
 pub mod watch;
 
@@ -41,6 +42,7 @@ pub async fn run(command: Command, env: &Environment, console: &mut Console<'_>)
         Command::WhyNot(args) => explain::why_not(&args, env, console).await,
         Command::Rbac(command) => rbac::run(&command, env, console).await,
         Command::Guard(command) => guard::run(&command, env, console).await,
+        Command::State(command) => state::run(&command, env, console).await,
         Command::Config(command) => config::run(&command, env, console),
         Command::Reference(args) => {
             let page = reference::page(&args.page)?;

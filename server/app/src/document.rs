@@ -12,6 +12,7 @@ pub mod guard;
 pub mod merges;
 pub mod registries;
 pub mod services;
+pub mod state;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,7 @@ pub use guard::HeldItem;
 pub use merges::{MergeItem, NamedItem};
 pub use registries::RegistryItem;
 pub use services::ServiceItem;
+pub use state::StateDocument;
 
 /// The version of all documents.
 pub const API_VERSION: &str = "tributary.dev/v1";

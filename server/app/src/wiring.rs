@@ -17,6 +17,7 @@ pub mod report;
 pub mod rights;
 pub mod samples;
 pub mod sessions;
+pub mod state;
 pub mod summary;
 pub mod xds;
 

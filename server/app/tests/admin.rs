@@ -14,8 +14,9 @@ use tributary_app::admin::gate::Peer;
 use tributary_app::admin::inside::Explained;
 use tributary_app::admin::metrics::{self, Sample};
 use tributary_app::admin::{Access, Check, Inside, ROUTES, Readiness, Shared, Surface, router};
+use tributary_app::document::state::{EndItem, Part, StateDocument};
 use tributary_app::document::{ClientItem, HeldItem, RegistryItem};
-use tributary_model::Catalog;
+use tributary_model::{Catalog, RegistryName};
 
 /// A server that holds secrets in every answer, so that a leak shows.
 struct Fake {
@@ -59,6 +60,17 @@ impl Inside for Fake {
     }
     async fn release(&self, id: &str) -> Option<HeldItem> {
         self.held().await.into_iter().find(|item| item.id == id)
+    }
+    async fn state(&self) -> StateDocument {
+        StateDocument { directory: SECRET.into(), ..StateDocument::of(None) }
+    }
+    async fn end(&self, part: Part, _: bool) -> Option<Vec<EndItem>> {
+        let item =
+            EndItem { registry: part.registry.to_string(), scope: SECRET.into(), ..EndItem::default() };
+        (part.registry.as_str() == "east").then(|| vec![item])
+    }
+    async fn accept(&self, registry: RegistryName) -> bool {
+        registry.as_str() == "east"
     }
     async fn explain(&self, endpoint: &str, _: Option<&str>, _: Option<&str>) -> Explained {
         if endpoint == "10.0.0.1" {

@@ -139,6 +139,15 @@ impl Handle {
         })
         .await
     }
+    /// What [`Handle::end`] would end.
+    pub async fn end_plan(
+        &self,
+        registry: RegistryName,
+        scope: Option<Scope>,
+        kind: Option<CollectionKind>,
+    ) -> Result<Vec<EndPlan>, Stopped> {
+        self.inspect(move |core| core.end_plan(&registry, scope.as_ref(), kind)).await
+    }
     /// Whether it is known which registries there are; until then no catalog is complete.
     pub async fn set_membership_known(&self, known: bool) -> Result<(), Stopped> {
         self.command(move |core| ((), core.set_membership_known(known))).await

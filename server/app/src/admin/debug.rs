@@ -23,7 +23,7 @@ use crate::document::{
 /// How long a request that names `after` waits for a newer generation.
 const WAIT: Duration = Duration::from_secs(20);
 
-type Asked<T> = Result<Query<T>, axum::extract::rejection::QueryRejection>;
+pub(super) type Asked<T> = Result<Query<T>, axum::extract::rejection::QueryRejection>;
 
 /// The table of routes. Not `async`: the table holds this function, so its type must be plain.
 pub fn index() -> std::future::Ready<Json<serde_json::Value>> {
@@ -221,11 +221,11 @@ async fn wait(shared: &Shared, after: Option<u64>) {
     let _ = tokio::time::timeout(WAIT, changed).await;
 }
 
-fn metadata(shared: &Shared, catalog: &Catalog) -> Metadata {
+pub(super) fn metadata(shared: &Shared, catalog: &Catalog) -> Metadata {
     Metadata::new(shared.inside.name(), catalog.generation, !catalog.complete, Timestamp::now())
 }
 
-fn refuse(why: &str) -> Response {
+pub(super) fn refuse(why: &str) -> Response {
     problem(StatusCode::BAD_REQUEST, None, why)
 }
 
@@ -234,7 +234,7 @@ pub(super) fn busy() -> Response {
     problem(StatusCode::SERVICE_UNAVAILABLE, None, "too many answers are being made; ask again")
 }
 
-fn problem(status: StatusCode, code: Option<Code>, message: &str) -> Response {
+pub(super) fn problem(status: StatusCode, code: Option<Code>, message: &str) -> Response {
     let body = json!({
         "apiVersion": crate::document::API_VERSION,
         "kind": "Problem",

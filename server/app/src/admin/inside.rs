@@ -6,9 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::watch;
-use tributary_model::Catalog;
+use tributary_model::{Catalog, RegistryName};
 
 use super::metrics::Sample;
+use crate::document::state::{EndItem, Part, StateDocument};
 use crate::document::{ClientItem, HeldItem, RegistryItem};
 
 /// The server, seen from inside. Methods answer at once or in the time of a turn.
@@ -32,6 +33,12 @@ pub trait Inside: Send + Sync + 'static {
     async fn held(&self) -> Vec<HeldItem>;
     /// Lets a held removal happen; nothing where none of this id is held.
     async fn release(&self, id: &str) -> Option<HeldItem>;
+    /// What is remembered over a restart.
+    async fn state(&self) -> StateDocument;
+    /// What ending a part takes away; nothing where no registry has that name. With `really` it is ended.
+    async fn end(&self, part: Part, really: bool) -> Option<Vec<EndItem>>;
+    /// Takes what a registry's next run reports although it is less, or another source's; whether it waited for that.
+    async fn accept(&self, registry: RegistryName) -> bool;
     /// How an endpoint came to be served; one item per service port behind which it stands.
     async fn explain(&self, endpoint: &str, host: Option<&str>, client: Option<&str>) -> Explained;
     /// Why a client is not given a host's endpoints.

@@ -78,6 +78,13 @@ metrics! {
     XDS_CACHED Gauge "xds_cached_bytes" [] "Bytes of encoded resources that are held";
     XDS_EVENTS Counter "xds_events" ["event"] "What sessions and the transport have done: requests, acks, nacks, sends, bytes_sent, …";
     RUNTIME_EVENTS Counter "runtime_events" ["event"] "What the owner of the catalog and the supervisor have done: turns, publications, runs, …";
+    STATE_OPEN Gauge "state_open" [] "Whether what is served is remembered over a restart";
+    STATE_COMMITS Counter "state_commits" [] "How often the journal was written";
+    STATE_BYTES Gauge "state_bytes" [] "Length of the journal's file";
+    STATE_LIVE_BYTES Gauge "state_live_bytes" [] "Bytes of what is in the journal";
+    STATE_PENDING Gauge "state_pending_keys" [] "Changes that the journal has not written yet";
+    STATE_COMMIT_AGE Gauge "state_last_commit_age_seconds" [] "How long ago the journal was written";
+    STATE_INCOMPLETE Gauge "state_incomplete_registries" [] "Registries of which a restart now would not find everything";
     CONFIG_RELOADS Counter "config_reloads" ["result"] "Changes of the configuration file that were taken or refused";
     CONFIG_VALID Gauge "config_last_reload_successful" [] "Whether the file on disk is what runs";
 }

@@ -2,7 +2,7 @@
 
 use axum::routing::{MethodRouter, get, post};
 
-use super::{Shared, Surface, debug, health};
+use super::{Shared, Surface, debug, health, state};
 
 /// Who may ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +114,34 @@ pub const ROUTES: &[Route] = &[
         changes: true,
         about: "lets the held removal `id` happen, and answers with it",
         handler: || post(debug::release),
+    },
+    Route {
+        path: "/debug/state",
+        access: Access::Loopback,
+        changes: false,
+        about: "State: what is remembered over a restart, where, and how whole it is",
+        handler: || get(state::show),
+    },
+    Route {
+        path: "/debug/state/plan",
+        access: Access::Loopback,
+        changes: false,
+        about: "EndList: what ending `part` (REGISTRY, REGISTRY/SCOPE or REGISTRY/SCOPE/KIND) would take away",
+        handler: || get(state::plan),
+    },
+    Route {
+        path: "/debug/state/end",
+        access: Access::Loopback,
+        changes: true,
+        about: "ends `part`, and answers with what went",
+        handler: || post(state::end),
+    },
+    Route {
+        path: "/debug/state/accept",
+        access: Access::Loopback,
+        changes: true,
+        about: "takes what the next run of `registry` reports although it is less, or another source's",
+        handler: || post(state::accept),
     },
     Route {
         path: "/debug/explain",

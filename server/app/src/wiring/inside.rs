@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::watch;
-use tributary_model::{Catalog, ServiceKey, Step, Trace};
+use tributary_model::{Catalog, RegistryName, ServiceKey, Step, Trace};
 use tributary_registry_api::Clock;
 use tributary_runtime::{Handle, ReadyBecause};
 
@@ -15,10 +15,11 @@ use super::explain::{self, Asked};
 use super::guard;
 use super::journal::State;
 use super::report::{CoreReport, Report};
-use super::{samples, sessions::Sessions};
+use super::{samples, sessions::Sessions, state};
 use crate::admin::inside::Explained;
 use crate::admin::metrics::Sample;
 use crate::admin::{Check, Inside, Readiness};
+use crate::document::state::{EndItem, Part, StateDocument};
 use crate::document::{ClientItem, HeldItem, RegistryItem};
 use crate::reload::Running;
 
@@ -95,6 +96,9 @@ impl Inside for Live {
         for name in &start.unknown {
             checks.push(Check::new(format!("registry {name}"), false, "has not synced yet"));
         }
+        if let Some(trouble) = self.state.trouble() {
+            checks.push(Check::new("state", false, trouble));
+        }
         let complaint = self.running.complaint();
         checks.push(Check::new("config", complaint.is_none(), complaint.unwrap_or_default()));
         Readiness { ready, checks }
@@ -118,6 +122,15 @@ impl Inside for Live {
     }
     async fn release(&self, id: &str) -> Option<HeldItem> {
         guard::release(&self.handle, id, self.clock.now()).await
+    }
+    async fn state(&self) -> StateDocument {
+        state::document(&self.state, &self.handle, self.clock.now()).await
+    }
+    async fn end(&self, part: Part, really: bool) -> Option<Vec<EndItem>> {
+        state::end(&self.handle, part, really).await
+    }
+    async fn accept(&self, registry: RegistryName) -> bool {
+        self.handle.accept(registry).await.unwrap_or_default()
     }
     async fn explain(&self, endpoint: &str, host: Option<&str>, client: Option<&str>) -> Explained {
         let asked = Asked {
@@ -150,6 +163,7 @@ impl Inside for Live {
         let core = self.handle.inspect(|core| core.counters()).await.ok();
         let (ready, catalog, runtime) = (self.readiness().ready, self.handle.catalog(), self.handle.stats());
         let (reloads, sessions) = (self.running.reloads(), Arc::clone(&self.sessions));
+        let (journal, now) = (self.state.stats(), self.clock.now());
         let make = move || {
             samples::all(&samples::State {
                 ready,
@@ -162,6 +176,8 @@ impl Inside for Live {
                 xds: sessions.counters(),
                 pushes: &sessions.counters.pushes,
                 cached: sessions.answers.held_bytes(),
+                journal,
+                now,
             })
         };
         off_the_servers_threads(make).await

@@ -165,6 +165,14 @@ impl State {
     pub fn stats(&self) -> Option<JournalStats> {
         self.journal.as_ref().map(|journal| journal.stats())
     }
+    /// Why nothing is remembered although it is wanted.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        let closed = |stats: JournalStats| {
+            (!stats.open).then(|| stats.last_error.unwrap_or_else(|| "the journal is not open".to_owned()))
+        };
+        self.fault.as_ref().map(ToString::to_string).or_else(|| self.stats().and_then(closed))
+    }
     /// Remembers registries that run now.
     pub fn remember(&self, all: &[Configured]) {
         let Some(journal) = &self.journal else { return };

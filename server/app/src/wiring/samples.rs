@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use tributary_core::Counters;
-use tributary_model::Catalog;
+use tributary_journal::JournalStats;
+use tributary_model::{Catalog, Mono};
 use tributary_runtime::RuntimeStats;
 use tributary_xds::pushes::Pushes;
 
@@ -35,6 +36,10 @@ pub struct State<'a> {
     pub pushes: &'a Pushes,
     /// Bytes of encoded resources that are held.
     pub cached: u64,
+    /// The journal; nothing where none is kept.
+    pub journal: Option<JournalStats>,
+    /// When.
+    pub now: Mono,
 }
 
 /// Every metric.
@@ -68,9 +73,24 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
     out.extend(runtime.map(|(event, count)| Sample::new(m::RUNTIME_EVENTS, &[event], number(count))));
     of_xds(&state.xds, &mut out);
     of_pushes(state.pushes, &mut out);
+    of_journal(state.journal.as_ref(), state.now, &mut out);
     out.push(Sample::new(m::XDS_CACHED, &[], number(state.cached)));
     out.extend(state.xds.iter().map(|(event, count)| Sample::new(m::XDS_EVENTS, &[event], number(*count))));
     out
+}
+
+fn of_journal(stats: Option<&JournalStats>, now: Mono, out: &mut Vec<Sample>) {
+    out.push(Sample::new(m::STATE_OPEN, &[], flag(stats.is_some_and(|stats| stats.open))));
+    let Some(stats) = stats else { return };
+    out.push(Sample::new(m::STATE_COMMITS, &[], number(stats.commits)));
+    out.push(Sample::new(m::STATE_BYTES, &[], number(stats.bytes)));
+    out.push(Sample::new(m::STATE_LIVE_BYTES, &[], number(stats.live_bytes)));
+    out.push(Sample::new(m::STATE_PENDING, &[], number(stats.pending_keys as u64)));
+    let short = stats.incomplete.len().saturating_add(stats.left_out.len());
+    out.push(Sample::new(m::STATE_INCOMPLETE, &[], number(short as u64)));
+    if let Some(at) = stats.last_commit {
+        out.push(Sample::new(m::STATE_COMMIT_AGE, &[], now.since(at).as_secs_f64()));
+    }
 }
 
 fn of_core(counts: Counters) -> impl Iterator<Item = Sample> {

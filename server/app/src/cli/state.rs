@@ -1,0 +1,281 @@
+//! `tributary state`: shows what is remembered over a restart, checks or clears a directory, and ends what is really
+//! gone.
+//!
+//! `show`, `end` and `accept` ask the running server, which holds its directory. `show` reads a directory itself where
+//! no server answers; `verify` and `clear` read no other, and are refused while a server holds it.
+
+use std::path::{Path, PathBuf};
+
+use tributary_journal::inspect::{self, InspectError};
+use tributary_journal::{DirectoryError, Now};
+use tributary_model::{Code, Mono, Timestamp};
+
+use super::get::{document, parse};
+use super::table::{Cell, Table, Tone, age};
+use super::{Console, Server};
+use crate::args::{Output, StateAcceptArgs, StateCommand, StateDirectoryArgs, StateEndArgs, StateShowArgs};
+use crate::document::List;
+use crate::document::state::{EndItem, Part, StateDocument, StateItem, StateListItem};
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure};
+use crate::wiring::journal::choose;
+use crate::wiring::state::of_directory;
+
+/// Carries the command out.
+pub async fn run(
+    command: &StateCommand,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    match command {
+        StateCommand::Show(args) => show(args, env, console).await,
+        StateCommand::Verify(args) => verify(args, env, console).await,
+        StateCommand::Clear(args) => clear(args, env, console).await,
+        StateCommand::End(args) => end(args, env, console).await,
+        StateCommand::Accept(args) => accept(args, env, console).await,
+    }
+}
+
+async fn show(args: &StateShowArgs, env: &Environment, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    let answer = Server::find(&args.server, env)?.get("/debug/state", &[]).await;
+    let state: StateDocument = match (answer, &args.state_dir) {
+        (Ok(body), _) => parse(&body)?,
+        (Err(failure), Some(path)) if failure.code == Some(Code::SERVER_UNREACHABLE) => {
+            read(path.clone()).await?.0
+        }
+        (Err(failure), _) => return Err(failure),
+    };
+    write(&state, args.output, console)?;
+    Ok(if state.fault.is_empty() { Exit::Ok } else { Exit::No })
+}
+
+async fn verify(
+    args: &StateDirectoryArgs,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    let (state, is_sound) = read(directory(args, env)).await?;
+    write(&state, args.output, console)?;
+    console.say(if is_sound { "every record is sound" } else { "a restart would not find everything" });
+    Ok(if is_sound { Exit::Ok } else { Exit::No })
+}
+
+async fn clear(
+    args: &StateDirectoryArgs,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    let path = directory(args, env);
+    let clearing = path.clone();
+    let files = beside(move || inspect::clear(&clearing)).await?.map_err(|error| failed(&path, error))?;
+    if matches!(args.output, Output::Json | Output::Yaml) {
+        console.data(&document(args.output, &files)?)?;
+    } else {
+        console.data(&files.iter().map(|name| format!("{name}\n")).collect::<String>())?;
+    }
+    if files.is_empty() {
+        console.say("nothing was remembered");
+    }
+    Ok(Exit::Ok)
+}
+
+async fn end(args: &StateEndArgs, env: &Environment, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    if let Err(why) = args.part.parse::<Part>() {
+        let message = format!("`{}` is not REGISTRY[/SCOPE[/KIND]]: {why}", args.part);
+        return Err(Failure::new(Exit::Usage, Code::FLAG_INVALID, message));
+    }
+    let server = Server::find(&args.server, env)?;
+    let query = [("part", Some(args.part.as_str()))];
+    let body = if args.yes {
+        server.post("/debug/state/end", &query).await
+    } else {
+        server.get("/debug/state/plan", &query).await
+    };
+    let body = body.map_err(hint)?;
+    let ended: List<EndItem> = parse(&body)?;
+    match args.output {
+        Output::Json | Output::Yaml => console.data(&document(args.output, &ended)?)?,
+        Output::Name => console.data(&ended.items.iter().map(name).collect::<String>())?,
+        Output::Table | Output::Wide => console.data(&plan(&ended.items).render(true, console.color))?,
+    }
+    if ended.items.is_empty() {
+        let message = format!("nothing is served of `{}`", args.part);
+        return Err(hint(Failure::new(Exit::NotFound, Code::NOT_FOUND, message)));
+    }
+    let live = ended.items.iter().any(|item| item.live);
+    if live {
+        console.say("a source confirms some of these facts now: they come back with its next list");
+    }
+    if !args.yes {
+        console.say("nothing was changed; end them with --yes");
+    }
+    Ok(Exit::Ok)
+}
+
+fn hint(failure: Failure) -> Failure {
+    match failure.exit {
+        Exit::NotFound => failure.next("list what is remembered with `tributary state show`"),
+        _ => failure,
+    }
+}
+
+fn name(item: &EndItem) -> String {
+    format!("{}/{}/{}\n", item.registry, item.scope, item.kind)
+}
+
+fn plan(items: &[EndItem]) -> Table {
+    let mut table = Table::new(&["REGISTRY", "SCOPE", "KIND", "FACTS", "CONFIRMED NOW"], &[], false);
+    for item in items {
+        let live = if item.live { "yes" } else { "no" };
+        let tone = if item.live { Tone::Warn } else { Tone::Plain };
+        table.row(vec![
+            item.registry.clone().into(),
+            item.scope.clone().into(),
+            item.kind.clone().into(),
+            item.facts.into(),
+            Cell(live.to_owned(), tone),
+        ]);
+    }
+    table
+}
+
+async fn accept(
+    args: &StateAcceptArgs,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    let query = [("registry", Some(args.registry.as_str()))];
+    let answer = Server::find(&args.server, env)?.post("/debug/state/accept", &query).await;
+    answer.map_err(hint)?;
+    console.data(&format!("accepted: what the next run of registry {} reports\n", args.registry))?;
+    Ok(Exit::Ok)
+}
+
+/// The directory that `serve` would choose.
+fn directory(args: &StateDirectoryArgs, env: &Environment) -> PathBuf {
+    let of_variable = || env.get("TRIBUTARY_STATE_DIR").map(PathBuf::from);
+    choose(args.state_dir.clone().or_else(of_variable), env).path
+}
+
+/// What a directory holds, and whether a restart would find all of it.
+async fn read(path: PathBuf) -> Result<(StateDocument, bool), Failure> {
+    let now = Now { mono: Mono::START, wall: Timestamp::now() };
+    let reading = path.clone();
+    let report = beside(move || inspect::show(&reading, now)).await?.map_err(|error| failed(&path, error))?;
+    Ok((of_directory(&path, &report, now), report.is_sound()))
+}
+
+/// Waits for the disk where that hurts nobody.
+async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Failure::plain(format!("reading the state directory failed: {error}")))
+}
+
+fn failed(path: &Path, error: InspectError) -> Failure {
+    let message = format!("{}: {error}", path.display());
+    match error {
+        InspectError::Empty => Failure::new(Exit::NotFound, Code::NOT_FOUND, message)
+            .next("name the directory of a server with --state-dir"),
+        InspectError::Directory(DirectoryError::Held { .. }) => {
+            Failure::new(Exit::Failed, Code::STATE_UNUSABLE, message)
+                .next("ask the server itself with `tributary state show`, or stop it")
+        }
+        InspectError::Directory(_) | InspectError::Store(_) => {
+            Failure::new(Exit::Failed, Code::STATE_UNUSABLE, message)
+        }
+    }
+}
+
+fn write(state: &StateDocument, output: Output, console: &mut Console<'_>) -> Result<(), Failure> {
+    match output {
+        Output::Json | Output::Yaml => console.data(&document(output, state)?),
+        Output::Name => {
+            console.data(&state.registries.iter().map(|item| format!("{}\n", item.name)).collect::<String>())
+        }
+        Output::Table | Output::Wide => {
+            console.data(&format!("{}\n", summary(state)))?;
+            console.data(&table(state, output == Output::Wide).render(true, console.color))?;
+            for name in &state.set_aside {
+                console.say(&format!("set aside because it could not be used: {name}"));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Where, how much, and since when, in one line.
+fn summary(state: &StateDocument) -> String {
+    let place = if state.directory.is_empty() { "no directory" } else { &state.directory };
+    let Some(journal) = &state.journal else {
+        let why = if state.fault.is_empty() { "none is wanted" } else { &state.fault };
+        return format!("{place}: nothing is remembered: {why}");
+    };
+    let mut out = format!("{place}: {} bytes, {} of them in use", journal.bytes, journal.live_bytes);
+    if let Some(millis) = journal.last_commit_millis_ago {
+        out.push_str(&format!(", written {} ago", age(millis)));
+    }
+    if journal.pending_keys > 0 {
+        out.push_str(&format!(", {} changes not written yet", journal.pending_keys));
+    }
+    if !journal.last_error.is_empty() {
+        out.push_str(&format!("; last error: {}", journal.last_error));
+    }
+    out
+}
+
+fn table(state: &StateDocument, wide: bool) -> Table {
+    let heads = ["REGISTRY", "SCOPE", "KIND", "FACTS", "CONFIRMED", "REMEMBERED"];
+    let mut table = Table::new(&heads, &["FRESHNESS", "IDENTITY"], wide);
+    for item in &state.registries {
+        for list in &item.lists {
+            table.row(row(item, list));
+        }
+        if item.lists.is_empty() {
+            table.row(row(item, &StateListItem::default()));
+        }
+    }
+    table
+}
+
+fn row(item: &StateItem, list: &StateListItem) -> Vec<Cell> {
+    vec![
+        item.name.clone().into(),
+        list.scope.clone().into(),
+        list.kind.clone().into(),
+        list.facts.into(),
+        list.confirmed_millis_ago.map(age).unwrap_or_default().into(),
+        remembered(item),
+        list.freshness.clone().into(),
+        item.identity.clone().into(),
+    ]
+}
+
+/// Whether a restart would find a registry whole, and what keeps its next run from serving.
+fn remembered(item: &StateItem) -> Cell {
+    let (text, tone) = match (item.whole, item.waits_for.as_str()) {
+        (true, "") => ("whole".to_owned(), Tone::Plain),
+        (true, waits) => (format!("whole; its next run does not serve: {waits}"), Tone::Warn),
+        (false, _) => (format!("not whole: {}", item.reason), Tone::Bad),
+    };
+    Cell(text, tone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::state::JournalItem;
+
+    #[test]
+    fn summary_names_the_directory_or_why_nothing_is_remembered() {
+        let state = |fault: &str, journal| StateDocument {
+            directory: "/d".into(),
+            fault: fault.into(),
+            journal,
+            ..StateDocument::default()
+        };
+        let journal = JournalItem { bytes: 9, live_bytes: 4, ..JournalItem::default() };
+        assert_eq!(summary(&state("", Some(journal))), "/d: 9 bytes, 4 of them in use");
+        assert_eq!(summary(&state("read-only", None)), "/d: nothing is remembered: read-only");
+        assert!(summary(&StateDocument::default()).ends_with("none is wanted"));
+    }
+}

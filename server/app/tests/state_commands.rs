@@ -1,0 +1,157 @@
+//! `tributary state` over a running server, and over a directory that no server holds.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
+
+use std::path::Path;
+
+use clap::Parser as _;
+use tempfile::TempDir;
+use tributary_app::args::Cli;
+use tributary_app::cli::{self, Console};
+use tributary_app::environment::Environment;
+use tributary_app::exit::{Exit, Failure};
+use world::{LONG, World, file_registry, mk_entry, mk_folder};
+
+#[path = "support/world.rs"]
+mod world;
+
+/// A server that remembers two services of one registry.
+async fn mk_world() -> (TempDir, TempDir, World) {
+    let dir = mk_folder(&[
+        ("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1")),
+        ("cart.yaml", mk_entry("cart", "cart.shop", "10.0.0.2")),
+    ]);
+    let state = tempfile::tempdir().unwrap();
+    let words = ["--registry", &file_registry(&dir), "--state-dir", state.path().to_str().unwrap()];
+    let world = World::start(&words).await;
+    world.until("state show", "whole").await;
+    (dir, state, world)
+}
+
+/// A command that asks no server.
+async fn alone(command: &str, state: &Path) -> (Result<Exit, Failure>, String) {
+    let words = ["tributary"].into_iter().chain(command.split(' '));
+    let words = words.chain(["--state-dir", state.to_str().unwrap()]);
+    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let mut console = Console { out: &mut out, talk: &mut talk, terminal: false, color: false };
+    let command = Cli::try_parse_from(words).unwrap().command;
+    let exit = cli::run(command, &Environment::default(), &mut console).await;
+    (exit, String::from_utf8(out).unwrap())
+}
+
+fn scope(dir: &TempDir) -> String {
+    dir.path().display().to_string()
+}
+
+async fn page(world: &World, path: &str) -> String {
+    let server = cli::Server::parse(&world.server.addresses().admin.to_string(), LONG).unwrap();
+    String::from_utf8(server.get(path, &[]).await.unwrap().to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn running_server_then_shows_what_it_remembers() {
+    let (dir, state, world) = mk_world().await;
+    let shown = world.run("state show -o wide").await;
+    assert_eq!(shown.exit, Ok(Exit::Ok));
+    assert!(shown.out.starts_with(&state.path().display().to_string()), "{}", shown.out);
+    let of_services = shown.out.lines().find(|line| line.contains(" Services ")).unwrap();
+    let wanted = [scope(&dir), " 2 ".to_owned(), "whole".to_owned(), "Live".to_owned()];
+    assert!(wanted.iter().all(|word| of_services.contains(word)), "{of_services}");
+    let json: serde_json::Value = serde_json::from_str(&world.run("state show -o json").await.out).unwrap();
+    assert_eq!((&json["kind"], &json["journal"]["open"]), (&"State".into(), &true.into()), "{json}");
+    assert_eq!(world.run("state show -o name").await.out, "config\nfile\n");
+    let metrics = page(&world, "/metrics").await;
+    for metric in
+        ["state_open 1.0", "state_incomplete_registries 0.0", "state_commits_total ", "state_live_bytes "]
+    {
+        assert!(metrics.contains(&format!("\ntributary_{metric}")), "{metric}: {metrics}");
+    }
+    assert!(page(&world, "/readyz?verbose").await.matches("state").count() == 0);
+    let (refused, _) = alone("state verify", state.path()).await;
+    let refused = refused.unwrap_err();
+    assert!(refused.to_string().contains(&format!("process {}", std::process::id())), "{refused}");
+    assert!(alone("state clear", state.path()).await.0.is_err(), "a held directory is cleared");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn directory_without_a_server_then_is_shown_verified_and_cleared() {
+    let (dir, state, world) = mk_world().await;
+    world.server.stop().await;
+    let nobody = "state show --server 127.0.0.1:1";
+    let (exit, shown) = alone(nobody, state.path()).await;
+    assert_eq!(exit, Ok(Exit::Ok));
+    assert!(shown.contains(&scope(&dir)) && shown.contains("whole"), "{shown}");
+    let (exit, verified) = alone("state verify", state.path()).await;
+    assert!(exit == Ok(Exit::Ok) && verified.contains(&scope(&dir)), "{verified}");
+    let (exit, cleared) = alone("state clear", state.path()).await;
+    assert!(exit == Ok(Exit::Ok) && cleared.contains("journal"), "{cleared}");
+    assert_eq!(alone("state verify", state.path()).await.0.unwrap_err().exit, Exit::NotFound);
+    let absent = alone("state verify", &state.path().join("absent")).await;
+    assert_eq!(absent.0.unwrap_err().exit, Exit::Failed);
+}
+
+#[tokio::test]
+async fn end_then_shows_what_would_go_and_takes_it_away_only_with_yes() {
+    let (dir, _state, world) = mk_world().await;
+    let away = tempfile::tempdir().unwrap();
+    std::fs::rename(dir.path(), away.path().join("files")).unwrap();
+    world.until("get registries", "Unreachable").await;
+    let part = format!("file/{}", scope(&dir));
+    let planned = world.run(&format!("state end {part}/GROUPS")).await;
+    assert_eq!(planned.exit, Ok(Exit::Ok), "{}", planned.talk);
+    assert!(planned.out.contains("Groups   2") && !planned.out.contains("Services"), "{}", planned.out);
+    assert!(planned.talk.contains("--yes"), "{}", planned.talk);
+    assert!(world.run("get endpoints").await.out.contains("10.0.0.1"), "nothing was ended yet");
+    let ended = world.run(&format!("state end {part}/groups --yes")).await;
+    assert!(ended.out.contains("Groups") && !ended.talk.contains("come back"), "{}", ended.talk);
+    let gone = async {
+        while world.run("get endpoints").await.out.contains("10.0.0") {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LONG, gone).await.expect("what was ended is served on");
+    assert!(world.run("get services").await.out.contains("pay.shop"), "other kinds stay");
+    assert_eq!(world.run(&format!("state end {part}/groups")).await.exit.unwrap_err().exit, Exit::NotFound);
+    assert!(!world.run("state show").await.out.contains(" Groups   2"));
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn live_facts_that_are_to_end_then_are_known_to_come_back() {
+    let (_dir, _state, world) = mk_world().await;
+    let planned = world.run("state end file -o json").await;
+    assert!(planned.talk.contains("come back"), "{}", planned.talk);
+    let list: serde_json::Value = serde_json::from_str(&planned.out).unwrap();
+    assert_eq!((&list["items"][0]["facts"], &list["items"][0]["live"]), (&2.into(), &true.into()), "{list}");
+    for (command, exit) in [
+        ("state end nobody", Exit::NotFound),
+        ("state end /x", Exit::Usage),
+        ("state accept file", Exit::NotFound),
+        ("state accept nobody", Exit::NotFound),
+    ] {
+        assert_eq!(world.run(command).await.exit.unwrap_err().exit, exit, "{command}");
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn server_without_memory_then_shows_why() {
+    let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    let shown = world.run("state show").await;
+    assert!(shown.out.contains("nothing is remembered: none is wanted"), "{}", shown.out);
+    world.server.stop().await;
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let state = dir.path().join("file/state");
+    let words = ["--registry", &file_registry(&dir), "--state-dir", state.to_str().unwrap()];
+    let world = World::start(&words).await;
+    let mut readiness = world.server.live().handle.readiness();
+    readiness.wait_for(|start| start.is_ready()).await.unwrap();
+    let shown = world.run("state show").await;
+    assert_eq!(shown.exit, Ok(Exit::No), "{}", shown.out);
+    assert!(shown.out.contains("nothing is remembered: state directory"), "{}", shown.out);
+    let ready = page(&world, "/readyz?verbose").await;
+    assert!(ready.contains("[-] state: state directory") && ready.ends_with("\nok\n"), "{ready}");
+    assert!(page(&world, "/metrics").await.contains("tributary_state_open 0.0\n"));
+    world.server.stop().await;
+}

@@ -127,7 +127,8 @@ class Reader:
             )
             if ready.returncode == 0:
                 return None
-            if any(p.poll() is not None for p in self.background):
+            # those before it may have been stopped on purpose
+            if self.background and self.background[-1].poll() is not None:
                 return "a background command ended"
             time.sleep(0.05)  # the condition is another process's; there is nothing to wait on but time
         return f"no server answered within {LIMIT:.0f} s"

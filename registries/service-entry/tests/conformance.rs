@@ -8,6 +8,7 @@
 )]
 
 use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tempfile::TempDir;
 use tributary_conformance::{Ability, Act, Harness, Script, Service, conformance_tests};
-use tributary_model::{ClusterId, Hostname, RegistryName};
+use tributary_model::{ClusterId, Hostname, RegistryName, WithheldCause};
 use tributary_registry_api::RegistryFactory;
 use tributary_service_entry::{FileFactory, Timing};
 
@@ -39,12 +40,34 @@ impl Harness for FileHarness {
                 "a directory that is empty in two looks is empty; the reload tests play one that is so in one",
             ),
             Ability::Reorder => Some("a directory is read whole; its words have no order of their own"),
+            Ability::Refuse(WithheldCause::Forbidden) if reads_anything() => {
+                Some("these tests run as a user who may read everything")
+            }
+            Ability::Shorten => Some("directories are configured"),
+            Ability::End => Some("a directory ends when it is configured away"),
+            Ability::Swap => Some("a directory has no identity"),
             _ => None,
         }
     }
     fn patience(&self) -> Duration {
         Duration::from_secs(2)
     }
+    fn is_quick(&self) -> bool {
+        false
+    }
+}
+
+/// Whether rights of files mean nothing to the user of this process.
+fn reads_anything() -> bool {
+    let dir = tempfile::tempdir().unwrap();
+    allow(dir.path(), 0o000);
+    let reads = std::fs::read_dir(dir.path()).is_ok();
+    allow(dir.path(), 0o700);
+    reads
+}
+
+fn allow(dir: &Path, mode: u32) {
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
 struct FileScript {
@@ -82,9 +105,11 @@ impl FileScript {
     }
     fn show(&mut self, part: usize) {
         if self.away[part] {
+            let _ = std::fs::remove_file(here(self.home.path(), part));
             std::fs::rename(elsewhere(self.home.path(), part), here(self.home.path(), part)).unwrap();
             self.away[part] = false;
         }
+        allow(&here(self.home.path(), part), 0o700);
     }
 }
 
@@ -121,6 +146,12 @@ impl Script for FileScript {
         match act {
             Act::Fail(Some(part)) => self.hide(part),
             Act::Fail(None) => (0..2).for_each(|part| self.hide(part)),
+            Act::Refuse(WithheldCause::Failing) => {
+                self.hide(1);
+                // a file of that name: no directory, and no absence either
+                std::fs::write(here(self.home.path(), 1), "").unwrap();
+            }
+            Act::Refuse(WithheldCause::Forbidden) => allow(&here(self.home.path(), 1), 0o000),
             Act::Recover => (0..2).for_each(|part| self.show(part)),
             Act::Corrupt(name) => {
                 let text =
@@ -131,7 +162,9 @@ impl Script for FileScript {
                 (0..2).for_each(|part| std::fs::write(self.dir(part).join("touched"), "").unwrap())
             }
             Act::Duplicate => self.twice = true,
-            Act::Tear(_) | Act::LieEmpty | Act::Reorder => panic!("{act:?} was declined"),
+            Act::Tear(_) | Act::LieEmpty | Act::Reorder | Act::Shorten | Act::End | Act::Swap => {
+                panic!("{act:?} was declined")
+            }
         }
     }
 }

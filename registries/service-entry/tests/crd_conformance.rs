@@ -7,6 +7,7 @@
     reason = "a test: what goes wrong here is a failed test"
 )]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use tributary_conformance::{Ability, Act, Harness, Script, Service, conformance_tests};
 use tributary_kube_client::Connection;
-use tributary_model::{ClusterId, Hostname, RegistryName};
+use tributary_model::{ClusterId, Hostname, RegistryName, WithheldCause};
 use tributary_registry_api::RegistryFactory;
 use tributary_scripted_api::{Answer, ApiServer, Kind, Verb};
 use tributary_service_entry::{CrdFactory, CrdOptions};
@@ -22,6 +23,7 @@ use tributary_service_entry::{CrdFactory, CrdOptions};
 conformance_tests!(paused, CrdHarness);
 
 const ENTRIES: &str = "serviceentries";
+const WORKLOADS: &str = "workloadentries";
 
 struct CrdHarness;
 
@@ -34,10 +36,10 @@ impl Harness for CrdHarness {
     async fn script(&self) -> Box<dyn Script> {
         let server = ApiServer::new(&[
             kind(ENTRIES, "ServiceEntry"),
-            kind("workloadentries", "WorkloadEntry"),
+            kind(WORKLOADS, "WorkloadEntry"),
             kind("workloadgroups", "WorkloadGroup"),
         ]);
-        Box::new(CrdScript { server, twice: false })
+        Box::new(CrdScript { server, twice: false, selected: BTreeSet::new() })
     }
     fn declines(&self, ability: Ability) -> Option<&'static str> {
         match ability {
@@ -48,6 +50,9 @@ impl Harness for CrdHarness {
             Ability::Reorder => {
                 Some("an API server tells the words of a kind in the order of their versions")
             }
+            Ability::Shorten => Some("scopes are kinds, and those are configured"),
+            Ability::End => Some("a kind ends when it is uninstalled, which has tests of its own"),
+            Ability::Swap => Some("the identity of the cluster is reported by the registry of its services"),
             _ => None,
         }
     }
@@ -59,6 +64,8 @@ impl Harness for CrdHarness {
 struct CrdScript {
     server: ApiServer,
     twice: bool,
+    /// The workloads of the service of part 1.
+    selected: BTreeSet<String>,
 }
 
 fn entry(name: &str, endpoints: &[Value], resolution: &str) -> Value {
@@ -75,6 +82,36 @@ fn entry(name: &str, endpoints: &[Value], resolution: &str) -> Value {
     })
 }
 
+/// An entry that selects workloads, and those.
+fn selecting(service: &Service) -> (Value, Vec<Value>) {
+    let mut entry = entry(&service.name, &[], "STATIC");
+    entry["spec"]["workloadSelector"] = json!({ "labels": { "app": service.name } });
+    let workload = |ip: &std::net::IpAddr| {
+        json!({
+            "apiVersion": "networking.istio.io/v1",
+            "kind": "WorkloadEntry",
+            "metadata": { "name": format!("{}-{ip}", service.name), "namespace": "shop" },
+            "spec": { "address": ip, "labels": { "app": service.name } },
+        })
+    };
+    (entry, service.endpoints.iter().map(workload).collect())
+}
+
+impl CrdScript {
+    fn set_selecting(&mut self, service: &Service) {
+        let (entry, workloads) = selecting(service);
+        let named = |workload: &Value| workload["metadata"]["name"].as_str().unwrap().to_owned();
+        let names = workloads.iter().map(named).collect();
+        self.server.put(ENTRIES, entry);
+        for workload in workloads {
+            self.server.put(WORKLOADS, workload);
+        }
+        for gone in std::mem::replace(&mut self.selected, names).difference(&self.selected) {
+            self.server.delete(WORKLOADS, "shop", gone);
+        }
+    }
+}
+
 #[async_trait]
 impl Script for CrdScript {
     fn factory(&self) -> Arc<dyn RegistryFactory> {
@@ -85,7 +122,10 @@ impl Script for CrdScript {
     fn host(&self, service: &str) -> Hostname {
         Hostname::new(format!("{service}.example.com")).unwrap()
     }
-    async fn set(&mut self, _: usize, service: &Service) {
+    async fn set(&mut self, part: usize, service: &Service) {
+        if part == 1 {
+            return self.set_selecting(service);
+        }
         let endpoints: Vec<Value> = service.endpoints.iter().map(|ip| json!({ "address": ip })).collect();
         for _ in 0..=usize::from(self.twice) {
             self.server.put(ENTRIES, entry(&service.name, &endpoints, "STATIC"));
@@ -110,7 +150,15 @@ impl Script for CrdScript {
                 self.server.answer(ENTRIES, Some(Verb::Watch), times as usize, Answer::Torn(700));
             }
             Act::Duplicate => self.twice = true,
-            Act::LieEmpty | Act::Reorder => panic!("{act:?} was declined"),
+            Act::Refuse(cause) => {
+                let code = if cause == WithheldCause::Forbidden { 403 } else { 500 };
+                let refusal = Answer::Status(code, "not for you");
+                self.server.answer(&format!("/{WORKLOADS}$"), None, usize::MAX, refusal);
+                self.server.end(WORKLOADS);
+            }
+            Act::LieEmpty | Act::Reorder | Act::Shorten | Act::End | Act::Swap => {
+                panic!("{act:?} was declined")
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tributary_model::Hostname;
+use tributary_model::{Hostname, WithheldCause};
 use tributary_registry_api::RegistryFactory;
 
 /// A service with one TCP port and healthy endpoints, as a source may hold it.
@@ -46,6 +46,15 @@ pub enum Act {
     Duplicate,
     /// From now on things are said in an unhelpful order.
     Reorder,
+    /// What services of part 1 rest on cannot be read any more, because the credential may not or because it keeps
+    /// failing. Everything else of the source can be, so that a service of part 0 is still seen to go.
+    Refuse(WithheldCause),
+    /// The source does not list part 1 any more when the adapter discovers its parts, but still answers for it.
+    Shorten,
+    /// Part 1 has ended, and the source proves it.
+    End,
+    /// Another source with another identity answers from now on, which holds what the script is given next.
+    Swap,
 }
 
 /// What a source may be unable to do.
@@ -67,6 +76,14 @@ pub enum Ability {
     Reorder,
     /// Having two parts (scopes) that fail apart.
     Parts,
+    /// [`Act::Refuse`], for this cause.
+    Refuse(WithheldCause),
+    /// [`Act::Shorten`].
+    Shorten,
+    /// [`Act::End`].
+    End,
+    /// [`Act::Swap`].
+    Swap,
 }
 
 /// Makes sources.
@@ -82,6 +99,10 @@ pub trait Harness: Send + Sync {
     /// something is said not to have happened. What must happen is waited for as long as it takes.
     fn patience(&self) -> Duration {
         Duration::from_secs(5)
+    }
+    /// Whether a run is cheap enough to be ended after each of its updates; else some of them are chosen.
+    fn is_quick(&self) -> bool {
+        true
     }
 }
 

@@ -13,7 +13,9 @@
 )]
 
 pub mod harness;
+mod journal;
 pub mod memory;
+pub mod pace;
 pub mod scenarios;
 pub mod stage;
 mod suite;

@@ -1,10 +1,15 @@
 //! The scenarios, and what each needs of a source.
 
+mod again;
 mod lists;
 mod load;
 mod objects;
 mod runs;
 mod start;
+mod takes;
+mod unread;
+
+use tributary_model::WithheldCause;
 
 use crate::harness::{Ability, Harness, Service};
 
@@ -43,6 +48,26 @@ pub enum Scenario {
     Rotation,
     /// The server stops in the middle of it all.
     StopWithWorkInFlight,
+    /// The right to read something is taken away, and given back.
+    RightTaken,
+    /// Something keeps failing while the rest can be read.
+    OneKindFailing,
+    /// Discovery lists less than before.
+    ShorterDiscovery,
+    /// A run reports nothing, or only that it can read nothing.
+    SilentRun,
+    /// All updates of a run come in one take, or each in a take of its own.
+    RunInOneTake,
+    /// A run ends after any of its updates, and the next one begins.
+    RestartAfterAnyUpdate,
+    /// Runs end while another one replaces them.
+    AdoptionRaces,
+    /// A scope has ended.
+    ScopeEnded,
+    /// Another source answers.
+    IdentitySwapped,
+    /// The server begins again on its journal.
+    JournalRestored,
 }
 
 impl Scenario {
@@ -55,7 +80,12 @@ impl Scenario {
             | Self::LateWords
             | Self::Burst
             | Self::Rotation
-            | Self::StopWithWorkInFlight => &[],
+            | Self::StopWithWorkInFlight
+            | Self::SilentRun
+            | Self::RunInOneTake
+            | Self::RestartAfterAnyUpdate
+            | Self::AdoptionRaces
+            | Self::JournalRestored => &[],
             Self::SourceDownAtStart | Self::ErrorStorm => &[Ability::Fail],
             Self::EmptyAnswerAfterFull => &[Ability::LieEmpty, Ability::Relist],
             Self::InterruptedRelist => &[Ability::Tear, Ability::Relist],
@@ -65,6 +95,11 @@ impl Scenario {
             Self::DuplicateDelivery => &[Ability::Duplicate],
             Self::OneBadObject => &[Ability::Corrupt],
             Self::OneScopeFailing => &[Ability::Parts, Ability::Fail],
+            Self::RightTaken => &[Ability::Refuse(WithheldCause::Forbidden)],
+            Self::OneKindFailing => &[Ability::Refuse(WithheldCause::Failing)],
+            Self::ShorterDiscovery => &[Ability::Shorten],
+            Self::ScopeEnded => &[Ability::End],
+            Self::IdentitySwapped => &[Ability::Swap],
         }
     }
     /// Plays it.
@@ -86,6 +121,16 @@ impl Scenario {
             Self::Rotation => runs::rotation(harness).await,
             Self::Burst => load::burst(harness).await,
             Self::StopWithWorkInFlight => load::stop_with_work_in_flight(harness).await,
+            Self::RightTaken => unread::refused(harness, WithheldCause::Forbidden).await,
+            Self::OneKindFailing => unread::refused(harness, WithheldCause::Failing).await,
+            Self::ShorterDiscovery => unread::shorter_discovery(harness).await,
+            Self::SilentRun => unread::silent_run(harness).await,
+            Self::ScopeEnded => unread::scope_that_ended(harness).await,
+            Self::IdentitySwapped => unread::identity_swapped(harness).await,
+            Self::RunInOneTake => takes::run_in_one_take(harness).await,
+            Self::RestartAfterAnyUpdate => takes::restart_after_any_update(harness).await,
+            Self::AdoptionRaces => takes::adoption_races(harness).await,
+            Self::JournalRestored => again::journal_restored(harness).await,
         }
     }
 }

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use tributary_model::{Catalog, Freshness, Hostname, RegistryName};
 use tributary_registry_api::{BackoffPolicy, ProcessClock};
-use tributary_runtime::{Handle, NoJournal, Runtime, RuntimeConfig, StartRule};
+use tributary_runtime::{Handle, RunState, Runtime, RuntimeConfig, StartRule};
 
 use crate::harness::{Act, Harness, Script, Service};
+use crate::journal::Kept;
 use crate::tamper::{Crash, Tamper};
 use crate::witness::Witness;
 
@@ -20,6 +21,16 @@ const LIMIT: Duration = Duration::from_secs(90);
 pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let waiting = async {
         while !holds().await {
+            a_while().await;
+        }
+    };
+    in_time(what, waiting).await;
+}
+
+/// Waits until something holds that can be seen at once.
+pub(crate) async fn until_seen(what: &str, holds: impl Fn() -> bool) {
+    let waiting = async {
+        while !holds() {
             a_while().await;
         }
     };
@@ -66,6 +77,7 @@ pub struct Stage {
     truth: BTreeMap<Hostname, BTreeSet<IpAddr>>,
     patience: Duration,
     tasks_before: usize,
+    journal: Kept,
 }
 
 impl Stage {
@@ -79,16 +91,8 @@ impl Stage {
             script.set(0, service).await;
             truth.insert(script.host(&service.name), service.endpoints.clone());
         }
-        let witness = Arc::new(Witness::default());
-        let start = StartRule {
-            known: BTreeSet::from([name.clone()]),
-            first_sync_timeout: None,
-            ..StartRule::default()
-        };
-        let backoff = BackoffPolicy { first: Duration::from_millis(100), ..BackoffPolicy::default() };
-        let config = RuntimeConfig { start, backoff, ..RuntimeConfig::default() };
-        let clock = Arc::new(ProcessClock::starting_now());
-        let runtime = Runtime::start(config, clock, witness.clone(), Box::new(NoJournal));
+        let (witness, journal) = (Arc::new(Witness::default()), Kept::default());
+        let runtime = begin(&name, &witness, &journal);
         Self {
             handle: runtime.handle(),
             runtime: Some(runtime),
@@ -99,7 +103,25 @@ impl Stage {
             truth,
             patience: harness.patience(),
             tasks_before,
+            journal,
         }
+    }
+    /// The server ends. What its journal kept is given to the next one, whose adapter has not been started.
+    pub async fn restored(mut self, changed: bool) -> Self {
+        self.witness.assert_nothing_unexplained();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.stop().await;
+        }
+        let records = self.journal.records();
+        self.witness = Arc::new(Witness::default());
+        self.tamper = Tamper::new();
+        let runtime = begin(&self.name, &self.witness, &self.journal);
+        self.handle = runtime.handle();
+        self.runtime = Some(runtime);
+        let spec = self.script.factory().spec();
+        self.handle.restore(spec, records, changed).await.expect("the core takes what was kept");
+        self.handle.restored(true).await.expect("it runs");
+        self
     }
     /// Starts the adapter.
     pub async fn open(&self) {
@@ -220,6 +242,43 @@ impl Stage {
         assert_eq!(self.served(), self.truth, "served and wanted differ");
         self.witness.assert_nothing_unexplained();
     }
+    /// Waits until the supervisor and the core name one run as the one in force, and no other is under way.
+    pub async fn until_agreed(&self) {
+        let agreed = async {
+            while !self.is_agreed() {
+                a_while().await;
+            }
+        };
+        let came = tokio::time::timeout(LIMIT, agreed).await.is_ok();
+        assert!(came, "generation {} is in force; {:#?}", self.run_generation(), self.handle.runs());
+    }
+    fn is_agreed(&self) -> bool {
+        let report = self.handle.runs().remove(&self.name);
+        report.is_some_and(|run| {
+            let known = run.generation.0 == self.run_generation();
+            known && run.shadow.is_none() && run.state == RunState::Running
+        })
+    }
+    /// The run under way ends, which is seen.
+    pub async fn crash_and_see(&self, how: Crash) {
+        let failures = self.handle.stats().failures;
+        self.tamper.crash(how);
+        until_seen("the run ends", || self.handle.stats().failures > failures).await;
+    }
+    /// Whether every collection is live.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        let states = freshness(&self.handle.catalog(), &self.name);
+        !states.is_empty() && states.iter().all(|f| *f == Freshness::Live)
+    }
+    /// These services are over by what the source does next.
+    pub fn expect_gone(&mut self, services: &[&str]) {
+        for service in services {
+            let host = self.script.host(service);
+            let before = self.truth.remove(&host).unwrap_or_default();
+            self.witness.may_go(&host, before);
+        }
+    }
     /// The generation of the run that is served.
     #[must_use]
     pub fn run_generation(&self) -> u64 {
@@ -249,6 +308,17 @@ impl Stage {
         };
         in_time("no task is left behind", gone).await;
     }
+}
+
+fn begin(name: &RegistryName, witness: &Arc<Witness>, journal: &Kept) -> Runtime {
+    let known = BTreeSet::from([name.clone()]);
+    let start = StartRule { known, first_sync_timeout: None, ..StartRule::default() };
+    // short pauses, since scenarios end many runs in a row
+    let (first, cap) = (Duration::from_millis(100), Duration::from_secs(1));
+    let backoff = BackoffPolicy { first, cap, ..BackoffPolicy::default() };
+    let config = RuntimeConfig { start, backoff, ..RuntimeConfig::default() };
+    let clock = Arc::new(ProcessClock::starting_now());
+    Runtime::start(config, clock, witness.clone(), journal.sink())
 }
 
 /// How fresh each collection of a registry is.

@@ -71,6 +71,46 @@ macro_rules! conformance_tests {
         async fn stop_with_work_in_flight() {
             $crate::conformance($crate::Scenario::StopWithWorkInFlight, &$harness).await;
         }
+        #[tokio::test(start_paused = true)]
+        async fn right_taken_and_given_back() {
+            $crate::conformance($crate::Scenario::RightTaken, &$harness).await;
+        }
+        #[tokio::test(start_paused = true)]
+        async fn one_kind_failing() {
+            $crate::conformance($crate::Scenario::OneKindFailing, &$harness).await;
+        }
+        #[tokio::test(start_paused = true)]
+        async fn shorter_discovery() {
+            $crate::conformance($crate::Scenario::ShorterDiscovery, &$harness).await;
+        }
+        #[tokio::test(start_paused = true)]
+        async fn silent_run_changes_nothing() {
+            $crate::conformance($crate::Scenario::SilentRun, &$harness).await;
+        }
+        #[tokio::test(start_paused = true)]
+        async fn run_in_one_take() {
+            $crate::conformance($crate::Scenario::RunInOneTake, &$harness).await;
+        }
+        #[tokio::test(start_paused = true)]
+        async fn restart_after_any_update() {
+            $crate::conformance($crate::Scenario::RestartAfterAnyUpdate, &$harness).await;
+        }
+        #[tokio::test(start_paused = true)]
+        async fn adoption_races() {
+            $crate::conformance($crate::Scenario::AdoptionRaces, &$harness).await;
+        }
+        #[tokio::test(start_paused = true)]
+        async fn scope_that_ended() {
+            $crate::conformance($crate::Scenario::ScopeEnded, &$harness).await;
+        }
+        #[tokio::test(start_paused = true)]
+        async fn identity_swapped() {
+            $crate::conformance($crate::Scenario::IdentitySwapped, &$harness).await;
+        }
+        #[tokio::test(start_paused = true)]
+        async fn journal_restored() {
+            $crate::conformance($crate::Scenario::JournalRestored, &$harness).await;
+        }
     };
     (real, $harness:expr) => {
         $crate::conformance_tests!(@real $harness;
@@ -81,7 +121,17 @@ macro_rules! conformance_tests {
             duplicate_delivery DuplicateDelivery, restart_of_a_generation RestartOfAGeneration,
             late_words_of_an_old_generation LateWords, one_bad_object OneBadObject,
             one_scope_failing OneScopeFailing, burst Burst,
-            rotation_make_before_break Rotation, stop_with_work_in_flight StopWithWorkInFlight);
+            rotation_make_before_break Rotation, stop_with_work_in_flight StopWithWorkInFlight,
+            right_taken_and_given_back RightTaken,
+            one_kind_failing OneKindFailing,
+            shorter_discovery ShorterDiscovery,
+            silent_run_changes_nothing SilentRun,
+            run_in_one_take RunInOneTake,
+            restart_after_any_update RestartAfterAnyUpdate,
+            adoption_races AdoptionRaces,
+            scope_that_ended ScopeEnded,
+            identity_swapped IdentitySwapped,
+            journal_restored JournalRestored);
     };
     (@real $harness:expr; $($name:ident $scenario:ident),*) => {
         $($crate::conformance_tests!(@one $name, $scenario, $harness);)*

@@ -10,6 +10,8 @@ use tributary_registry_api::{
     CancellationToken, Inlet, Registry, RegistryError, RegistryFactory, RegistryIo, RegistrySpec,
 };
 
+use crate::pace::{Between, Pace, Paces, cut_off};
+
 /// How a run is made to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crash {
@@ -25,6 +27,7 @@ pub struct Tamper {
     crashes: watch::Sender<Option<(u64, Crash)>>,
     holds: watch::Sender<bool>,
     inlets: Mutex<Vec<Inlet>>,
+    paces: Arc<Paces>,
 }
 
 impl Tamper {
@@ -32,7 +35,7 @@ impl Tamper {
     #[must_use]
     pub fn new() -> Arc<Self> {
         let (crashes, holds) = (watch::Sender::new(None), watch::Sender::new(false));
-        Arc::new(Self { crashes, holds, inlets: Mutex::default() })
+        Arc::new(Self { crashes, holds, inlets: Mutex::default(), paces: Arc::default() })
     }
     /// Ends all runs that are under way.
     pub fn crash(&self, how: Crash) {
@@ -45,6 +48,16 @@ impl Tamper {
     /// Runs that wait begin.
     pub fn let_go(&self) {
         self.holds.send_replace(false);
+    }
+    /// Updates of runs that begin from now on reach the core like this; runs that are held back or split
+    /// follow it too.
+    pub fn pace(&self, pace: Pace) {
+        self.paces.set(pace);
+    }
+    /// How many runs were cut off.
+    #[must_use]
+    pub fn cuts(&self) -> usize {
+        self.paces.cuts()
     }
     /// The inlets of all runs so far, those that are over included.
     pub fn inlets(&self) -> Vec<Inlet> {
@@ -86,13 +99,31 @@ impl Registry for Run {
             () = stop.cancelled() => return Ok(()),
             _ = holds.wait_for(|holds| !holds) => {}
         }
-        let inner = self.inner.run(io, stop);
+        let between = self.tamper.paces.between(&io.out);
+        let (out, between) = match between {
+            Some((out, between)) => (out, Some(between)),
+            None => (io.out.clone(), None),
+        };
+        let inner = self.inner.run(RegistryIo { out, ..io }, stop);
         tokio::select! {
             ended = inner => ended,
+            all = pass(between) => {
+                if all {
+                    self.tamper.crash(Crash::Error);
+                }
+                Err(cut_off())
+            }
             Ok(()) = self.crashes.changed() => match *self.crashes.borrow_and_update() {
                 Some((_, Crash::Panic)) => panic!("the scenario wants a panic here"),
                 _ => Err(RegistryError::retryable("the scenario wants an error here")),
             },
         }
+    }
+}
+
+async fn pass(between: Option<Between>) -> bool {
+    match between {
+        Some(between) => between.pass().await,
+        None => std::future::pending().await,
     }
 }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tributary_conformance::{Ability, Act, Harness, Script, Service, conformance_tests};
 use tributary_consul::config::{Datacenters, ModeChoice};
-use tributary_model::Hostname;
+use tributary_model::{Hostname, WithheldCause};
 use tributary_registry_api::RegistryFactory;
 
 use crate::fake::{Fake, Spoil, mk_entry};
@@ -18,16 +18,33 @@ use crate::stage::{mk_config, mk_factory};
 
 const PARTS: [&str; 2] = ["dc1", "dc2"];
 
-struct ConsulHarness(ModeChoice);
+#[derive(Clone, Copy)]
+struct ConsulHarness {
+    mode: ModeChoice,
+    /// Datacenters are found, not configured.
+    discovers: bool,
+}
+
+const fn configured(mode: ModeChoice) -> ConsulHarness {
+    ConsulHarness { mode, discovers: false }
+}
 
 #[async_trait]
 impl Harness for ConsulHarness {
     async fn script(&self) -> Box<dyn Script> {
         let fake = Fake::start(&["dc0", "dc1", "dc2"]).await;
-        Box::new(ConsulScript { fake, mode: self.0, last: Mutex::default() })
+        Box::new(ConsulScript { fake, harness: *self, last: Mutex::default() })
     }
-    fn declines(&self, _: Ability) -> Option<&'static str> {
-        None
+    fn declines(&self, ability: Ability) -> Option<&'static str> {
+        match ability {
+            Ability::Shorten if !self.discovers => Some("datacenters are configured here"),
+            Ability::End => Some("no answer of Consul proves that a datacenter is no more"),
+            Ability::Swap => Some("a Consul has no identity that its interface shows"),
+            _ => None,
+        }
+    }
+    fn is_quick(&self) -> bool {
+        false
     }
     fn patience(&self) -> Duration {
         Duration::from_millis(2_500)
@@ -36,7 +53,7 @@ impl Harness for ConsulHarness {
 
 struct ConsulScript {
     fake: Fake,
-    mode: ModeChoice,
+    harness: ConsulHarness,
     /// What services held last, to say it again.
     last: Mutex<BTreeMap<String, Vec<Value>>>,
 }
@@ -50,8 +67,12 @@ fn part_of(service: &str) -> usize {
 impl Script for ConsulScript {
     fn factory(&self) -> Arc<dyn RegistryFactory> {
         let mut config = mk_config(&[&self.fake.url]);
-        config.datacenters = Datacenters::Listed(PARTS.map(str::to_owned).to_vec());
-        config.mode = self.mode;
+        config.datacenters = if self.harness.discovers {
+            Datacenters::All
+        } else {
+            Datacenters::Listed(PARTS.map(str::to_owned).to_vec())
+        };
+        config.mode = self.harness.mode;
         mk_factory(config)
     }
     fn host(&self, service: &str) -> Hostname {
@@ -93,6 +114,15 @@ impl Script for ConsulScript {
                     state.datacenters.get_mut(name).unwrap().fails = Some((500, "No cluster leader"));
                 }
             }),
+            Act::Refuse(cause) => self.fake.change(|state| {
+                let forbidden = cause == WithheldCause::Forbidden;
+                let answer = if forbidden { (403, "Permission denied") } else { (500, "No cluster leader") };
+                state.datacenters.get_mut(PARTS[1]).unwrap().fails = Some(answer);
+            }),
+            Act::Shorten => {
+                let listed = Spoil::Body("application/json", br#"["dc0","dc1"]"#.to_vec());
+                self.fake.spoil("/v1/catalog/datacenters", usize::MAX, listed);
+            }
             Act::Recover => self.fake.heal(),
             Act::Corrupt(name) => {
                 let path: &'static str = Box::leak(format!("/v1/health/service/{name}").into_boxed_str());
@@ -116,16 +146,28 @@ impl Script for ConsulScript {
             }
             Act::Duplicate => self.fake.change(|state| state.twice = true),
             Act::Reorder => self.fake.change(|state| state.shuffled = true),
+            Act::End | Act::Swap => panic!("{act:?} was declined"),
         }
     }
 }
 
 mod precise {
     use super::*;
-    conformance_tests!(real, ConsulHarness(ModeChoice::Precise));
+    conformance_tests!(real, configured(ModeChoice::Precise));
 }
 
 mod doorbell {
     use super::*;
-    conformance_tests!(real, ConsulHarness(ModeChoice::Doorbell));
+    conformance_tests!(real, configured(ModeChoice::Doorbell));
+}
+
+mod discovering {
+    use super::*;
+    use tributary_conformance::{Scenario, conformance};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn datacenter_that_is_listed_no_more_is_followed() {
+        let harness = ConsulHarness { mode: ModeChoice::Precise, discovers: true };
+        conformance(Scenario::ShorterDiscovery, &harness).await;
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 use tributary_conformance::{Ability, Act, Harness, Script, Service, conformance_tests};
-use tributary_model::Hostname;
+use tributary_model::{Hostname, WithheldCause};
 use tributary_registry_api::RegistryFactory;
 use tributary_scripted_api::{Answer, ApiServer, Verb};
 
@@ -22,12 +22,17 @@ impl Harness for ClusterHarness {
         let server = serve();
         // pages, so that a list can be torn apart from a watch
         server.streams(false);
+        server.put("namespaces", json!({"metadata": {"name": "kube-system", "uid": "uid-1"}}));
         Box::new(ClusterScript { server, twice: false, reversed: false })
     }
     fn declines(&self, ability: Ability) -> Option<&'static str> {
         match ability {
             Ability::LieEmpty => Some("a list of an API server is what its store held at that version"),
             Ability::Parts => Some("a cluster is one scope: one server, one credential"),
+            Ability::Shorten => {
+                Some("scopes are configured; a kind that is not installed has tests of its own")
+            }
+            Ability::End => Some("a cluster ends when it is configured away"),
             _ => None,
         }
     }
@@ -98,7 +103,19 @@ impl Script for ClusterScript {
             }
             Act::Duplicate => self.twice = true,
             Act::Reorder => self.reversed = true,
-            Act::LieEmpty => panic!("{act:?} was declined"),
+            Act::Refuse(cause) => {
+                let code = if cause == WithheldCause::Forbidden { 403 } else { 500 };
+                let refusal = Answer::Status(code, "not for you");
+                self.server.answer("/endpointslices$", None, usize::MAX, refusal);
+                self.server.end("endpointslices");
+            }
+            Act::Swap => {
+                self.server.put("namespaces", json!({"metadata": {"name": "kube-system", "uid": "uid-2"}}));
+                for service in ["pay", "cart", "idle"] {
+                    self.delete(service).await;
+                }
+            }
+            Act::LieEmpty | Act::Shorten | Act::End => panic!("{act:?} was declined"),
         }
     }
 }

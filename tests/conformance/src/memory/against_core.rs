@@ -1,7 +1,8 @@
-//! The inlet before a real core: words that were conflated lead to the catalog that raw ones do.
+//! The inlet before a real core: updates that were conflated, and passed on in slices, lead to the catalog that raw
+//! ones do; and so does a run that ends after any of its updates and is followed or replaced by another.
 //!
-//! Said by a registry that cannot be asked again: of what the removal gate doubts it is meant to
-//! matter in how many turns things were said.
+//! Reported by a registry that cannot be asked again: of what the removal gate doubts it is meant to
+//! matter in how many turns things were reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{Discriminant, discriminant};
@@ -11,8 +12,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tributary_core::{Core, RunOrder};
 use tributary_model::{
-    Collection, Completeness, Delta, Freshness, Generation, Hostname, Mono, RegistryName, SourceState,
-    SourceStatus, Stamped,
+    Collection, Completeness, Delta, EndEvidence, Fingerprint, Freshness, Generation, Hostname, Mono,
+    RegistryName, RegistrySpec, SourceState, SourceStatus, Stamped, Withheld,
 };
 use tributary_registry_api::{ManualClock, RegistryFactory, Run, Wake, inlet};
 
@@ -57,39 +58,71 @@ fn conflated(said: &[Vec<Delta>], takes: &[bool]) -> Outcome {
     for (together, take) in said.iter().zip(takes.iter().chain(std::iter::repeat(&false))) {
         inlet.send_all(together.iter().cloned());
         if *take {
-            core.apply(Mono(1), outlet.take());
+            apply_in_slices(&mut core, outlet.take());
         }
     }
-    core.apply(Mono(1), outlet.take());
+    apply_in_slices(&mut core, outlet.take());
     outcome(&mut core)
 }
 
-/// What an adapter says in one breath.
+/// A take as the core task passes on a large one.
+fn apply_in_slices(core: &mut Core, mut take: Vec<Stamped<Delta>>) {
+    while take.len() > 3 {
+        let rest = take.split_off(3);
+        core.apply_part(Mono(1), take);
+        take = rest;
+    }
+    core.apply(Mono(1), take);
+}
+
+/// What an adapter reports at once.
 fn any_breath(bad: bool) -> impl Strategy<Value = Vec<Delta>> {
-    let kinds = if bad { 0..10_u8 } else { 0..9_u8 };
+    let kinds = if bad { 0..14_u8 } else { 0..13_u8 };
     (kinds, 0..2_usize, 0..NAMES.len(), 0..5_u8).prop_map(|(kind, part, name, value)| {
         let name = NAMES[name];
         let object = |bad| Object { endpoints: BTreeSet::from([IpAddr::from([10, 0, 0, value])]), bad };
-        let collections = words::collections(part);
-        let status = |state| {
-            vec![Delta::Status(words::scope(part), SourceStatus { state, ..SourceStatus::default() })]
-        };
         match kind {
             0..=2 => words::says(part, name, &object(false)),
             3 => words::deleted(part, name),
-            4 => collections.map(Delta::Restart).to_vec(),
-            5..=6 => collections.map(|c| Delta::Synced(c, Completeness::Complete)).to_vec(),
-            7 if value > 2 => collections.map(|c| Delta::Synced(c, Completeness::Partial)).to_vec(),
-            7 => status(SourceState::Unreachable),
-            8 if value > 2 => collections.map(Delta::Progress).to_vec(),
-            8 => status(if value == 0 { SourceState::Live } else { SourceState::Syncing }),
-            _ => words::says(part, name, &object(true)),
+            13 => words::says(part, name, &object(true)),
+            kind => about_a_list(kind, part, value),
         }
     })
 }
 
+fn about_a_list(kind: u8, part: usize, value: u8) -> Vec<Delta> {
+    let collections = words::collections(part);
+    let status =
+        |state| vec![Delta::Status(words::scope(part), SourceStatus { state, ..SourceStatus::default() })];
+    match kind {
+        4 => collections.map(Delta::Restart).to_vec(),
+        5..=6 => collections.map(|c| Delta::Synced(c, Completeness::Complete)).to_vec(),
+        7 if value > 2 => collections.map(|c| Delta::Synced(c, Completeness::Partial)).to_vec(),
+        7 => status(SourceState::Unreachable),
+        8 if value > 2 => collections.map(Delta::Progress).to_vec(),
+        8 => status(if value == 0 { SourceState::Live } else { SourceState::Syncing }),
+        9 => collections.map(|c| Delta::Withheld(c, Withheld::forbidden("not for you"))).to_vec(),
+        10 => vec![Delta::End(words::scope(part), EndEvidence::Confirmed("it is no more".into()))],
+        11 => vec![follows(if value > 2 { &[0, 1] } else { &[0] })],
+        _ => vec![Delta::Identity(Fingerprint::new("memory").unwrap())],
+    }
+}
+
+/// Requires these parts, and follows the rest too: in how many takes a part is freed that nobody follows may matter.
+fn follows(parts: &[usize]) -> Delta {
+    let of = |required: bool| {
+        let all = (0..2).filter(|part| parts.contains(part) == required);
+        all.flat_map(words::collections).collect()
+    };
+    Delta::Follows { required: of(true), optional: of(false) }
+}
+
 fn said(bad: bool) -> impl Strategy<Value = (Vec<Vec<Delta>>, Vec<bool>)> {
     let breaths = prop::collection::vec(any_breath(bad), 0..60);
+    let breaths = breaths.prop_map(|mut all| {
+        all.insert(0, vec![follows(&[0, 1])]);
+        all
+    });
     (breaths, prop::collection::vec(prop::bool::weighted(0.1), 60))
 }
 
@@ -108,6 +141,110 @@ proptest! {
         for (host, ips) in &heard.0 {
             let also = taken.0.get(host);
             prop_assert!(also.is_some_and(|also| ips.is_subset(also)), "{host} had {ips:?}, has {also:?}");
+        }
+    }
+}
+
+/// Services of a part with the last number of their address.
+type Content = BTreeMap<(usize, usize), u8>;
+
+/// All that a run reports of this content, update by update.
+fn run_of(content: &Content) -> Vec<Delta> {
+    let mut out = vec![Delta::Identity(Fingerprint::new("memory").unwrap()), follows(&[0, 1])];
+    for part in 0..2 {
+        out.extend(words::collections(part).map(Delta::Restart));
+        for ((_, name), value) in content.iter().filter(|((of, _), _)| *of == part) {
+            let endpoints = BTreeSet::from([IpAddr::from([10, 0, 0, *value])]);
+            out.extend(words::says(part, NAMES[*name], &Object { endpoints, bad: false }));
+        }
+        out.extend(words::collections(part).map(|c| Delta::Synced(c, Completeness::Complete)));
+    }
+    out
+}
+
+fn served_of(content: &Content) -> BTreeMap<Hostname, BTreeSet<IpAddr>> {
+    let mut out: BTreeMap<Hostname, BTreeSet<IpAddr>> = BTreeMap::new();
+    for ((_, name), value) in content {
+        out.entry(words::host(NAMES[*name])).or_default().insert(IpAddr::from([10, 0, 0, *value]));
+    }
+    out
+}
+
+/// A core to which runs are given one after the other.
+struct Runs {
+    core: Core,
+    name: RegistryName,
+    spec: RegistrySpec,
+    last: Generation,
+    in_force: Generation,
+}
+
+impl Runs {
+    fn new() -> Self {
+        let (core, name) = mk_core();
+        let spec = MemoryFactory::new("memory", MemorySource::new(false, None)).spec();
+        Self { core, name, spec, last: Generation(1), in_force: Generation(1) }
+    }
+    /// A run that ends after these updates, each in a turn of its own. What both the facts before and this
+    /// content have stays, at every moment.
+    fn run(&mut self, updates: &[Delta], stays: &BTreeMap<Hostname, BTreeSet<IpAddr>>) {
+        for value in updates {
+            let (registry, generation) = (self.name.clone(), self.last);
+            self.core
+                .apply(Mono(1), vec![Stamped { registry, generation, at: Mono(1), value: value.clone() }]);
+            let now = served(&self.core.publish());
+            for (host, ips) in stays {
+                assert!(now.get(host).is_some_and(|now| ips.is_subset(now)), "{host} lost some of {ips:?}");
+            }
+        }
+    }
+    /// Ends the run in force, or the one in a shadow, and begins the next.
+    fn next(&mut self, in_shadow: bool) {
+        if let Some(view) = self.core.publish().registries.get(&self.name) {
+            self.in_force = view.generation;
+        }
+        self.core.drop_shadow(&self.name);
+        self.last = self.last.next();
+        let order = RunOrder { spec: self.spec.clone(), generation: self.last, replaces: self.in_force };
+        if in_shadow {
+            self.core.begin_shadows(Mono(1), &[order]).unwrap();
+        } else {
+            self.core.fail(Mono(1), &self.name, &"it ended".into());
+            self.core.serve(Mono(1), &order).unwrap();
+            self.in_force = self.last;
+        }
+    }
+}
+
+/// What two contents have in the same part; one that moves between parts may be away in between.
+fn both(a: &Content, b: &Content) -> BTreeMap<Hostname, BTreeSet<IpAddr>> {
+    let same = a.iter().filter(|(at, value)| b.get(at) == Some(value)).map(|(at, value)| (*at, *value));
+    served_of(&same.collect())
+}
+
+fn any_content() -> impl Strategy<Value = Content> {
+    prop::collection::btree_map((0..2_usize, 0..NAMES.len()), 0..5_u8, 0..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn run_that_ends_after_any_update_loses_nothing_and_the_next_ends_as_a_fresh_build(
+        (before, after, in_shadow) in (any_content(), any_content(), any::<bool>())
+    ) {
+        let updates = run_of(&after);
+        let stays = both(&before, &after);
+        for at in 0..=updates.len() {
+            let mut runs = Runs::new();
+            runs.run(&run_of(&before), &BTreeMap::new());
+            prop_assert_eq!(served(&runs.core.publish()), served_of(&before));
+            runs.next(in_shadow);
+            runs.run(&updates[..at], &stays);
+            runs.next(in_shadow);
+            runs.run(&updates, &stays);
+            prop_assert_eq!(outcome(&mut runs.core), raw(std::slice::from_ref(&updates)));
+            prop_assert_eq!(served(&runs.core.publish()), served_of(&after));
         }
     }
 }

@@ -5,7 +5,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tributary_model::{Completeness, Delta, Evidence, Key, SourceState, SourceStatus};
+use tributary_model::{
+    Completeness, Delta, EndEvidence, Evidence, Fingerprint, Key, Scope, SourceState, SourceStatus, Withheld,
+    WithheldCause,
+};
 use tributary_registry_api::{
     Backoff, BackoffPolicy, CancellationToken, Inlet, Registry, RegistryError, RegistryIo, SplitMix,
 };
@@ -26,16 +29,49 @@ impl MemoryRegistry {
     pub(super) const fn new(source: MemorySource) -> Self {
         Self { source }
     }
+    /// Reports what the run follows, in two steps: what discovery lists, then also what is held.
+    fn follow(&self, held: &[Scope], out: &Inlet) -> Vec<usize> {
+        let collections = |parts: &[usize]| parts.iter().flat_map(|part| words::collections(*part)).collect();
+        let listed = self.source.parts();
+        let (required, optional) = (collections(&listed), Vec::new());
+        out.send(Delta::Follows { required, optional });
+        let also =
+            PARTS.into_iter().filter(|part| !listed.contains(part) && held.contains(&words::scope(*part)));
+        let also: Vec<usize> = also.collect();
+        if self.source.has(Bug::OmittedIsEnded) {
+            let end = |part: &usize| {
+                Delta::End(words::scope(*part), EndEvidence::Confirmed("it is not listed".into()))
+            };
+            out.send_all(also.iter().map(end));
+        }
+        if self.source.has(Bug::IgnoresHeld) || self.source.has(Bug::OmittedIsEnded) {
+            return listed;
+        }
+        let all: Vec<usize> = listed.into_iter().chain(also).collect();
+        out.send(Delta::Follows { required: collections(&all), optional: Vec::new() });
+        all
+    }
 }
 
 #[async_trait]
 impl Registry for MemoryRegistry {
     async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
-        let RegistryIo { out, mut asks, .. } = io;
-        let required = PARTS.iter().flat_map(|part| words::collections(*part)).collect();
-        out.send(Delta::Follows { required, optional: Vec::new() });
+        let RegistryIo { out, mut asks, held } = io;
+        if !self.source.has(Bug::HidesIdentity)
+            && let Ok(identity) = Fingerprint::new(self.source.identity())
+        {
+            out.send(Delta::Identity(identity));
+        }
+        let followed = self.follow(&held, &out);
+        let _parting =
+            self.source.has(Bug::DropsWhenItEnds).then(|| Parting(self.source.clone(), out.clone()));
+        if self.source.has(Bug::ClearsHeld) {
+            let ends = followed.iter().flat_map(|part| words::collections(*part));
+            out.send_all(ends.clone().map(Delta::Restart));
+            out.send_all(ends.map(|c| Delta::Synced(c, Completeness::Complete)));
+        }
         let mut parts = JoinSet::new();
-        for part in PARTS {
+        for part in followed {
             let policy = BackoffPolicy { first: RETRY, cap: LONGEST_RETRY, ..BackoffPolicy::default() };
             let backoff = Backoff::new(policy);
             let chance = SplitMix::seeded(part as u64);
@@ -56,6 +92,18 @@ impl Registry for MemoryRegistry {
         }
         parts.shutdown().await;
         Ok(())
+    }
+}
+
+/// Takes everything back when the run is dropped.
+struct Parting(MemorySource, Inlet);
+
+impl Drop for Parting {
+    fn drop(&mut self) {
+        for part in PARTS {
+            let all = self.0.names(part).into_iter().flat_map(|name| words::deleted(part, &name));
+            self.1.send_all(all);
+        }
     }
 }
 
@@ -86,7 +134,7 @@ impl Part {
         let mut changed = self.source.watch();
         loop {
             match self.source.list(self.part) {
-                Err(_) => self.down(&mut changed).await,
+                Err(refusal) => self.cannot(refusal, &mut changed).await,
                 Ok(list) => {
                     if let Some(from) = self.take_list(list).await {
                         self.follow(from, &mut changed).await;
@@ -94,6 +142,41 @@ impl Part {
                 }
             }
         }
+    }
+
+    async fn cannot(&mut self, refusal: Refusal, changed: &mut watch::Receiver<u64>) {
+        match refusal {
+            Refusal::Refused(cause) => self.refused(cause, changed).await,
+            Refusal::Ended => self.ended(changed).await,
+            Refusal::Down | Refusal::Gone => self.down(changed).await,
+        }
+    }
+
+    /// Reports that the part alone cannot be read, and waits until something happens.
+    async fn refused(&self, cause: WithheldCause, changed: &mut watch::Receiver<u64>) {
+        let withheld = Withheld { cause, why: "the part is refused".into() };
+        let all = words::collections(self.part).map(|c| Delta::Withheld(c, withheld.clone()));
+        self.out.send_all(all);
+        self.status(SourceState::Forbidden, "the part is refused");
+        if self.source.has(Bug::RefusalIsEmpty) {
+            self.begin_list();
+            self.end_list();
+        }
+        let _ = changed.changed().await;
+        if self.source.has(Bug::ForgetsToList) && !self.source.refuses() {
+            self.status(SourceState::Live, "");
+            self.progress();
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Reports the end of the part, and waits until there may be another of its name.
+    async fn ended(&self, changed: &mut watch::Receiver<u64>) {
+        if !self.source.has(Bug::MissesEnds) {
+            let evidence = EndEvidence::Confirmed("the source says that the part is no more".into());
+            self.out.send(Delta::End(words::scope(self.part), evidence));
+        }
+        let _ = changed.changed().await;
     }
 
     /// Waits for the next try: shortly at first, and no longer than until something happens.
@@ -109,7 +192,9 @@ impl Part {
 
     /// Says a list; the position after it, where it was complete.
     async fn take_list(&self, list: List) -> Option<Position> {
-        self.begin_list();
+        if !self.source.has(Bug::RestartsLate) {
+            self.begin_list();
+        }
         if self.source.has(Bug::SyncsEarly) {
             self.end_list();
             tokio::time::sleep(RETRY).await;
@@ -127,6 +212,9 @@ impl Part {
             tokio::time::sleep(RETRY).await;
             return None;
         }
+        if self.source.has(Bug::RestartsLate) {
+            self.begin_list();
+        }
         self.end_list();
         self.status(SourceState::Live, "");
         Some(list.from)
@@ -138,12 +226,14 @@ impl Part {
         loop {
             changed.borrow_and_update();
             match self.source.since(self.part, from) {
-                Err(Refusal::Gone) => return,
+                // what was refused is listed again: its facts are in doubt until then
+                Err(Refusal::Gone | Refusal::Refused(_) | Refusal::Ended) => return,
                 Err(Refusal::Down) => {
                     was_down = true;
                     self.down(changed).await;
                     continue;
                 }
+                Ok(_) if self.source.has(Bug::RefusalStopsRest) && self.source.refuses() => {}
                 Ok((news, next)) => {
                     from = next;
                     self.backoff.reset();

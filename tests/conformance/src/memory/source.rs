@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tributary_model::WithheldCause;
 
 use crate::harness::Act;
 
@@ -26,6 +27,26 @@ pub enum Bug {
     FailsTogether,
     /// The end of a list is said before its last objects.
     SyncsEarly,
+    /// A list that is refused counts as an empty one.
+    RefusalIsEmpty,
+    /// What was refused is not listed again: only its followed state is confirmed.
+    ForgetsToList,
+    /// While a part is refused the others are not followed.
+    RefusalStopsRest,
+    /// A part that discovery omits has ended.
+    OmittedIsEnded,
+    /// Only parts that discovery lists are followed, whatever facts are held.
+    IgnoresHeld,
+    /// The end of a part is not reported.
+    MissesEnds,
+    /// The identity of the source is not reported.
+    HidesIdentity,
+    /// A list begins after its objects were reported.
+    RestartsLate,
+    /// A run drops what it does not know when it begins on facts that are held.
+    ClearsHeld,
+    /// A run that ends takes back what it reported.
+    DropsWhenItEnds,
 }
 
 /// How many changes the log keeps; whoever is further behind must list again.
@@ -49,6 +70,9 @@ struct Part {
     failing: bool,
     tear: u32,
     lie: bool,
+    refused: Option<WithheldCause>,
+    unlisted: bool,
+    ended: bool,
 }
 
 #[derive(Debug, Default)]
@@ -56,6 +80,8 @@ struct World {
     parts: [Part; 2],
     duplicate: bool,
     reorder: bool,
+    /// How often the source was exchanged for another one.
+    swaps: u64,
 }
 
 /// A list, and from where to follow what happens after it.
@@ -80,6 +106,10 @@ pub(super) enum Refusal {
     Down,
     /// The position lies in a log that was lost.
     Gone,
+    /// The part alone cannot be read.
+    Refused(WithheldCause),
+    /// The part has ended.
+    Ended,
 }
 
 /// A source in memory; clones are the same source.
@@ -120,13 +150,17 @@ impl MemorySource {
     pub fn act(&self, act: Act) {
         self.change(|world| match act {
             Act::Fail(which) => world.each(which, |part| part.failing = true),
-            Act::Recover => world.each(None, |part| part.failing = false),
+            Act::Recover => world.each(None, Part::recover),
             Act::Corrupt(name) => world.each(None, |part| part.corrupt(&name)),
             Act::Relist => world.each(None, Part::lose_log),
             Act::Tear(times) => world.each(None, |part| part.tear = times),
             Act::LieEmpty => world.each(None, |part| part.lie = true),
             Act::Duplicate => world.duplicate = true,
             Act::Reorder => world.reorder = true,
+            Act::Refuse(cause) => world.each(Some(1), |part| part.refused = Some(cause)),
+            Act::Shorten => world.each(Some(1), |part| part.unlisted = true),
+            Act::End => world.each(Some(1), |part| part.ended = true),
+            Act::Swap => world.swap(),
         });
     }
     /// Whether it can be asked about a removal.
@@ -140,13 +174,29 @@ impl MemorySource {
     pub(super) fn watch(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
+    /// The parts that discovery lists.
+    pub(super) fn parts(&self) -> Vec<usize> {
+        let world = self.world.lock();
+        let listed = world.parts.iter().enumerate().filter(|(_, part)| !part.unlisted);
+        listed.map(|(at, _)| at).collect()
+    }
+    /// The names of all that a part holds.
+    pub(super) fn names(&self, part: usize) -> Vec<String> {
+        self.world.lock().parts[part].objects.keys().cloned().collect()
+    }
+    /// Who the source is.
+    pub(super) fn identity(&self) -> String {
+        format!("memory-{}", self.world.lock().swaps)
+    }
+    /// Whether any part is refused.
+    pub(super) fn refuses(&self) -> bool {
+        self.world.lock().parts.iter().any(|part| part.refused.is_some())
+    }
     pub(super) fn list(&self, part: usize) -> Result<List, Refusal> {
         let mut world = self.world.lock();
         let reorder = world.reorder;
         let part = &mut world.parts[part];
-        if part.failing {
-            return Err(Refusal::Down);
-        }
+        part.check()?;
         let mut objects: Vec<_> = part.objects.iter().map(|(n, o)| (n.clone(), o.clone())).collect();
         if std::mem::take(&mut part.lie) {
             objects.clear();
@@ -166,9 +216,7 @@ impl MemorySource {
         let world = self.world.lock();
         let (duplicate, reorder) = (world.duplicate, world.reorder);
         let part = &world.parts[part];
-        if part.failing {
-            return Err(Refusal::Down);
-        }
+        part.check()?;
         if part.epoch != from.epoch {
             return Err(Refusal::Gone);
         }
@@ -186,7 +234,7 @@ impl MemorySource {
     pub(super) fn read(&self, part: usize, name: &str) -> Option<Option<Object>> {
         let world = self.world.lock();
         let part = &world.parts[part];
-        (!part.failing).then(|| part.objects.get(name).cloned())
+        part.check().is_ok().then(|| part.objects.get(name).cloned())
     }
     fn change(&self, change: impl FnOnce(&mut World)) {
         change(&mut self.world.lock());
@@ -199,9 +247,27 @@ impl World {
         let chosen = self.parts.iter_mut().enumerate().filter(|(i, _)| which.is_none_or(|w| w == *i));
         chosen.for_each(|(_, part)| change(part));
     }
+    fn swap(&mut self) {
+        self.swaps += 1;
+        self.each(None, |part| {
+            part.objects.clear();
+            part.lose_log();
+        });
+    }
 }
 
 impl Part {
+    const fn check(&self) -> Result<(), Refusal> {
+        match self.refused {
+            _ if self.ended => Err(Refusal::Ended),
+            _ if self.failing => Err(Refusal::Down),
+            Some(cause) => Err(Refusal::Refused(cause)),
+            None => Ok(()),
+        }
+    }
+    const fn recover(&mut self) {
+        (self.failing, self.refused, self.unlisted) = (false, None, false);
+    }
     fn write(&mut self, name: &str, object: Option<Object>) {
         let before = match &object {
             Some(object) => self.objects.insert(name.to_owned(), object.clone()),

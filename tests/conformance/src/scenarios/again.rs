@@ -1,0 +1,62 @@
+//! A server that begins again on what its journal kept: it serves that, stale, until its sources are read.
+
+use tributary_model::Freshness;
+
+use super::mk_services;
+use crate::harness::{Ability, Act, Harness, Service};
+use crate::stage::{Stage, freshness, until_seen};
+use crate::tamper::Crash;
+
+/// Whatever is served was restored: all of it is there, and none of it is live.
+async fn assert_restored(stage: &Stage) {
+    stage.until_true().await;
+    let states = freshness(&stage.handle.catalog(), &stage.name);
+    assert!(!states.is_empty() && states.iter().all(|f| matches!(f, Freshness::Stale { .. })), "{states:?}");
+    let ready = || stage.handle.readiness().borrow().is_ready();
+    until_seen("a server that had been ready is so again", ready).await;
+}
+
+pub(super) async fn journal_restored(harness: &dyn Harness) {
+    for changed in [false, true] {
+        println!("the journal is restored, the source being configured otherwise: {changed}");
+        let mut stage = Stage::playing(harness, &mk_services()).await;
+        stage.set_in(1, &Service::new("far", 20, 1..=3)).await;
+        outcome(&stage).await;
+
+        let mut stage = stage.restored(changed).await;
+        assert_restored(&stage).await;
+        let changes = stage.witness.hosts_told();
+        stage.open().await;
+        outcome(&stage).await;
+        stage.settle().await;
+        assert_eq!(stage.witness.hosts_told(), changes, "an unchanged source changes no service");
+
+        stage.set(&Service::new("pay", 1, 2..=5)).await;
+        outcome(&stage).await;
+        let mut stage = stage.restored(changed).await;
+        assert_restored(&stage).await;
+        let down = harness.declines(Ability::Fail).is_none();
+        if down {
+            stage.act(Act::Fail(None)).await;
+        }
+        stage.open().await;
+        stage.settle().await;
+        stage.assert_true();
+        stage.delete("cart").await;
+        stage.set_in(1, &Service::new("far", 20, 2..=5)).await;
+        if down {
+            stage.act(Act::Recover).await;
+        }
+        outcome(&stage).await;
+        stage.crash(Crash::Error);
+        outcome(&stage).await;
+        stage.stop().await;
+    }
+}
+
+async fn outcome(stage: &Stage) {
+    stage.until_true().await;
+    stage.until_live().await;
+    stage.until_agreed().await;
+    stage.assert_true();
+}

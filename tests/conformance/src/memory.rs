@@ -26,13 +26,20 @@ pub use source::{Bug, MemorySource};
 pub struct MemoryFactory {
     name: RegistryName,
     source: MemorySource,
+    shadowing: bool,
 }
 
 impl MemoryFactory {
     /// A registry of this name over this source.
     #[must_use]
     pub fn new(name: &str, source: MemorySource) -> Self {
-        Self { name: RegistryName::new(name).expect("a registry name"), source }
+        Self { name: RegistryName::new(name).expect("a registry name"), source, shadowing: false }
+    }
+    /// A run that follows another one fills a shadow.
+    #[must_use]
+    pub const fn shadowing(mut self) -> Self {
+        self.shadowing = true;
+        self
     }
 }
 
@@ -41,6 +48,7 @@ impl RegistryFactory for MemoryFactory {
         let cluster = ClusterId::new(self.name.as_str()).expect("a cluster name");
         let id = RegistryId { name: self.name.clone(), provider: Provider::Memory, cluster };
         let spec = RegistrySpec::new(Arc::new(id), 1);
+        let spec = if self.shadowing { spec.shadowing() } else { spec };
         if self.source.can_confirm() { spec.confirming() } else { spec }
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
@@ -53,6 +61,8 @@ impl RegistryFactory for MemoryFactory {
 pub struct MemoryHarness {
     /// Believes every list, because it cannot be asked again.
     pub gullible: bool,
+    /// Restarts in a shadow.
+    pub shadowing: bool,
     /// Is wrong in this way, to see the suite find it.
     pub bug: Option<Bug>,
     /// How long it may take to hear of something; 5 s where nothing is said, which costs nothing on
@@ -64,7 +74,9 @@ pub struct MemoryHarness {
 impl Harness for MemoryHarness {
     async fn script(&self) -> Box<dyn Script> {
         let source = MemorySource::new(!self.gullible, self.bug);
-        Box::new(MemoryScript { factory: MemoryFactory::new("memory", source.clone()), source })
+        let factory = MemoryFactory::new("memory", source.clone());
+        let factory = if self.shadowing { factory.shadowing() } else { factory };
+        Box::new(MemoryScript { factory, source })
     }
     fn declines(&self, ability: Ability) -> Option<&'static str> {
         let lies = self.gullible && ability == Ability::LieEmpty;
@@ -72,6 +84,9 @@ impl Harness for MemoryHarness {
     }
     fn patience(&self) -> Duration {
         self.patience.unwrap_or(Duration::from_secs(5))
+    }
+    fn is_quick(&self) -> bool {
+        self.patience.is_none()
     }
 }
 

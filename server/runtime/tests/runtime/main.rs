@@ -9,6 +9,7 @@
 
 mod follow;
 mod pacing;
+mod races;
 mod rotation;
 mod simulation;
 mod start;

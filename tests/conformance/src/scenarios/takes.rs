@@ -31,15 +31,21 @@ async fn play(stage: &mut Stage, harness: &dyn Harness, round: u8) {
     stage.delete(&format!("new-{}", round.saturating_sub(1))).await;
     if harness.declines(Ability::Refuse(WithheldCause::Forbidden)).is_none() {
         stage.act(Act::Refuse(WithheldCause::Forbidden)).await;
-        stage.settle().await;
+        settle_where_quick(stage, harness).await;
         stage.act(Act::Recover).await;
     }
     if harness.declines(Ability::Relist).is_none() {
         stage.act(Act::Relist).await;
     }
-    stage.settle().await;
+    settle_where_quick(stage, harness).await;
     stage.set(&Service::new("cart", 2, round..=round + 2)).await;
     stage.settle().await;
+}
+
+async fn settle_where_quick(stage: &Stage, harness: &dyn Harness) {
+    if harness.is_quick() {
+        stage.settle().await;
+    }
 }
 
 async fn all_runs(harness: &dyn Harness, pace: Pace) -> Vec<Outcome> {

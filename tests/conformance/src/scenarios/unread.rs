@@ -47,12 +47,11 @@ pub(super) async fn refused(harness: &dyn Harness, cause: WithheldCause) {
         stage.act(Act::Refuse(cause)).await;
         then.happens(&stage).await;
         stage.until_stale().await;
-        stage.settle().await;
-        stage.assert_true();
         stage.delete("cart").await;
         stage.until_true().await;
         until_seen("the rest is confirmed", || is_live(&stage)).await;
         stage.settle().await;
+        stage.assert_true();
         stage.until_stale().await;
         let changes = stage.witness.hosts_told();
         stage.act(Act::Recover).await;

@@ -20,6 +20,8 @@ use crate::world::{Size, World};
 const OTHER: usize = 900_000;
 /// Time between two removals: what the pace of publications gives each of them.
 const APART: Duration = Duration::from_millis(20);
+/// The most updates of one registry that a turn takes.
+const SLICE: u64 = 4096;
 /// Ten times the aim.
 const DEADLINE_MS: f64 = 1_000.0;
 
@@ -50,6 +52,17 @@ struct Bench {
     _runtime: Runtime,
 }
 
+/// What the server has counted.
+#[derive(Clone, Copy)]
+struct Counts {
+    /// Views built.
+    views: u64,
+    /// Facts that were reported as they were known.
+    unchanged: u64,
+    /// Turns applied.
+    turns: u64,
+}
+
 /// One run: as many lists of each kind.
 pub(crate) async fn run(size: Size, lists: usize, table: &mut Table) -> Result<()> {
     let mut bench = Bench::start(size).await?;
@@ -60,25 +73,28 @@ pub(crate) async fn run(size: Size, lists: usize, table: &mut Table) -> Result<(
     }
     let endpoints = size.services * size.addresses;
     report("baseline, nothing else happens", &mut idle, table);
-    let (views, unchanged, turns) = bench.counts().await?;
+    let before = bench.counts().await?;
     let mut same = bench.during(lists, |_| 0).await?;
     let p99 = report(&format!("while {endpoints} are listed again, unchanged"), &mut same, table);
-    let (views, unchanged, turns) = {
-        let now = bench.counts().await?;
-        (now.0 - views, now.1 - unchanged, now.2 - turns)
-    };
-    let removals = same.len() as u64;
-    table.add("turns of an unchanged list", "", (turns - removals) as f64 / lists as f64);
-    ensure!(views == removals, "{views} views were built for {removals} removals");
-    let facts = (2 * size.services * lists) as u64;
-    ensure!(unchanged == facts, "{unchanged} of {facts} facts that were listed again count as unchanged");
-    let slices = (lists * (2 * size.services).div_ceil(4096)) as u64;
-    ensure!(turns >= slices + removals, "{turns} turns for {slices} slices and {removals} removals");
+    let after = bench.counts().await?;
+    check(size, lists as u64, same.len() as u64, before, after)?;
     ensure!(p99 <= DEADLINE_MS, "a removal took {p99:.0} ms beside a list: over ten times the aim");
     let mut other = bench.during(lists, |list| 1 - list % 2).await?;
-    let p99 =
-        report(&format!("while {endpoints} are listed, one in {} new", size.addresses), &mut other, table);
-    ensure!(p99 <= DEADLINE_MS * 10.0, "a removal took {p99:.0} ms beside a list that changes every service");
+    let name = format!("while {endpoints} are listed, one in {} new", size.addresses);
+    let p99 = report(&name, &mut other, table);
+    // All that a take changes is published at once, so that this is no delay of 100 ms yet.
+    ensure!(p99 <= 10.0 * DEADLINE_MS, "a removal took {p99:.0} ms beside a list that changes every service");
+    Ok(())
+}
+
+/// Lists without news are compared slice by slice, with turns between, and build nothing.
+fn check(size: Size, lists: u64, removals: u64, before: Counts, after: Counts) -> Result<()> {
+    let views = after.views - before.views;
+    ensure!(views == removals, "{views} views were built for {removals} removals");
+    let (unchanged, facts) = (after.unchanged - before.unchanged, 2 * size.services as u64 * lists);
+    ensure!(unchanged == facts, "{unchanged} of {facts} facts that were listed again count as unchanged");
+    let (turns, slices) = (after.turns - before.turns, lists * (2 * size.services as u64).div_ceil(SLICE));
+    ensure!(turns >= slices + removals, "{turns} turns for {slices} slices and {removals} removals");
     Ok(())
 }
 
@@ -140,10 +156,10 @@ impl Bench {
         Ok(took)
     }
 
-    /// Views built, facts listed that were known, and turns.
-    async fn counts(&self) -> Result<(u64, u64, u64)> {
+    async fn counts(&self) -> Result<Counts> {
         let counters = self.handle.inspect(|core| core.counters()).await?;
-        Ok((counters.views, counters.unchanged, self.handle.stats().turns))
+        let turns = self.handle.stats().turns;
+        Ok(Counts { views: counters.views, unchanged: counters.unchanged, turns })
     }
 }
 
@@ -152,6 +168,7 @@ fn report(name: &str, took: &mut [f64], table: &mut Table) -> f64 {
     let p99 = quantile(took, 0.99);
     table.add(format!("{name}: removal to published, p50"), "ms", quantile(took, 0.5));
     table.add(format!("{name}: p99"), "ms", p99);
+    table.add(format!("{name}: worst"), "ms", quantile(took, 1.0));
     table.add(format!("{name}: removals"), "", took.len() as f64);
     p99
 }

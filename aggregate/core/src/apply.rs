@@ -150,7 +150,8 @@ impl State {
         }
         let before = std::mem::replace(&mut known.group, Arc::clone(&group));
         known.changed = at;
-        self.dirty.urgent |= loses(&before, &group);
+        // one loss is enough, and a list may replace every group
+        self.dirty.urgent = self.dirty.urgent || loses(&before, &group);
         self.world.shards.weigh(shard, more, before.addresses.len());
         self.dirty.services.insert(key.service.clone());
         self.note_put(shard, Fact::Group(key.clone(), group));

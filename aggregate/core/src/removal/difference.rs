@@ -22,9 +22,10 @@ fn index(group: &Group) -> HashMap<Endpoint<'_>, Health> {
 
 /// Whether an endpoint of `old` is gone from `new`, or of another health there.
 pub(crate) fn loses(old: &Group, new: &Group) -> bool {
-    let alike = |(a, b): (&Address, &Address)| a.health == b.health && endpoint(old, a) == endpoint(new, b);
-    if old.addresses.len() <= new.addresses.len() && old.addresses.iter().zip(new.addresses.iter()).all(alike)
-    {
+    let alike = |a: &Address, b: &Address| a.health == b.health && endpoint(old, a) == endpoint(new, b);
+    // the usual addition leaves all others in their order
+    let mut rest = new.addresses.iter();
+    if old.addresses.iter().all(|a| rest.any(|b| alike(a, b))) {
         return false;
     }
     let now = index(new);
@@ -119,6 +120,14 @@ mod tests {
         let (both, held) = with_kept(&said, &old, &[1, 2]);
         assert_eq!(texts(&both), ["c.example:82", "10.0.0.1:80", "a.example:81", "b.example:80"]);
         assert_eq!(&*held, [2, 3]);
+    }
+
+    #[test]
+    fn an_endpoint_between_others_is_no_loss_and_one_in_place_of_another_is() {
+        let old = mk_group(&[("10.0.0.1", 80), ("10.0.0.3", 80)]);
+        assert!(!loses(&old, &mk_group(&[("10.0.0.1", 80), ("10.0.0.2", 80), ("10.0.0.3", 80)])));
+        assert!(loses(&old, &mk_group(&[("10.0.0.1", 80), ("10.0.0.2", 80)])));
+        assert!(loses(&old, &mk_group(&[("10.0.0.3", 80), ("10.0.0.2", 80), ("10.0.0.4", 80)])));
     }
 
     #[test]

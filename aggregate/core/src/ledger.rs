@@ -29,6 +29,7 @@ pub(crate) use adopt::Obstacle;
 pub(crate) use list::List;
 pub(crate) use problems::Problems;
 pub(crate) use registry::{Face, Registries, Registry, Shadow};
+pub(crate) use restore::RESTORED;
 pub(crate) use tables::{BasisKind, Change, Mark, Tables};
 
 /// Applies what a ledger accepts. A shadow's output does nothing.

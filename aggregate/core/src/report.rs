@@ -11,7 +11,7 @@ use tributary_model::{
 };
 
 use crate::core::Core;
-use crate::ledger::{DatedStatus, List, Obstacle, Registry};
+use crate::ledger::{DatedStatus, List, Obstacle, RESTORED, Registry};
 
 /// One collection of a registry.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -141,8 +141,11 @@ impl Core {
         let (ledger, state) = (&registry.ledger, &self.state);
         let shards = state.world.shards.of(&registry.face.id.name);
         let own = |id| shards.iter().any(|(_, own)| *own == id);
-        let sources =
-            ledger.scopes.iter().filter_map(|(scope, scoped)| Some((scope, scoped.status.as_ref()?)));
+        // what a journal restored has no run of its own: what the run in the shadow reports is all there is
+        let shadow = registry.shadow.as_ref().filter(|_| ledger.generation == RESTORED);
+        let reporting = shadow.map(|shadow| &shadow.ledger).into_iter().chain([ledger]);
+        let sources = reporting.flat_map(|ledger| &ledger.scopes);
+        let sources = sources.filter_map(|(scope, scoped)| Some((scope, scoped.status.as_ref()?)));
         RegistryStatus {
             id: Arc::clone(&registry.face.id),
             generation: ledger.generation,

@@ -272,7 +272,7 @@ async fn registry_whose_source_moved_then_serves_what_it_had_until_the_new_one_i
     place.config(&[("files", "elsewhere", "")]);
     let world = place.start().await;
     until_ready(&world).await;
-    world.until("get registries", "Stale").await;
+    world.until("get registries", "elsewhere cannot be read").await;
     assert_eq!(see(&world).await.endpoints, before.endpoints);
     place.fill("filling", &[("pay.shop", "10.0.9.1")]);
     place.rename("filling", "elsewhere");

@@ -92,7 +92,7 @@ async fn directory_without_a_server_then_is_shown_verified_and_cleared() {
 
 #[tokio::test]
 async fn end_then_shows_what_would_go_and_takes_it_away_only_with_yes() {
-    let (dir, _state, world) = mk_world().await;
+    let (dir, state, world) = mk_world().await;
     let away = tempfile::tempdir().unwrap();
     std::fs::rename(dir.path(), away.path().join("files")).unwrap();
     world.until("get registries", "Unreachable").await;
@@ -112,8 +112,13 @@ async fn end_then_shows_what_would_go_and_takes_it_away_only_with_yes() {
     tokio::time::timeout(LONG, gone).await.expect("what was ended is served on");
     assert!(world.run("get services").await.out.contains("pay.shop"), "other kinds stay");
     assert_eq!(world.run(&format!("state end {part}/groups")).await.exit.unwrap_err().exit, Exit::NotFound);
-    assert!(!world.run("state show").await.out.contains(" Groups   2"));
     world.server.stop().await;
+    let (_, kept) = alone("state verify", state.path()).await;
+    let of = |kind: &str| kept.lines().find(|line| line.contains(kind)).unwrap_or_default().to_owned();
+    assert!(
+        of(" Services ").contains(" 2 ") && !of(" Groups ").contains(" 2 "),
+        "a restart brings it back: {kept}"
+    );
 }
 
 #[tokio::test]

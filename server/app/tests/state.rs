@@ -190,6 +190,24 @@ async fn facts_that_went_while_the_server_was_down_then_go_once_the_source_lists
 }
 
 #[tokio::test]
+async fn registry_without_facts_then_is_remembered_as_empty() {
+    let place = Place::new();
+    place.fill("empty", &[]);
+    place.config(&[("files", "files", ""), ("empty", "empty", "")]);
+    let world = place.start().await;
+    until_complete(&world).await;
+    until_ready(&world).await;
+    world.server.stop().await;
+    place.rename("files", "away");
+    place.rename("empty", "empty-away");
+    let world = place.start().await;
+    until_ready(&world).await;
+    until_complete(&world).await;
+    assert!(world.run("get endpoints").await.out.contains("10.0.0.1:80"));
+    world.server.stop().await;
+}
+
+#[tokio::test]
 async fn torn_journal_then_gives_back_all_or_nothing() {
     let place = Place::new();
     place.config(&[("files", "files", "")]);

@@ -2,12 +2,12 @@
 //!
 //! Called by build once the turn's services are built, and by reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    Changed, Code, Collection, CollectionKind, Condition, Freshness, ListRecord, ObjectId, ObjectRef, Record,
-    RegistryName, RegistryView, Scope, ServiceKey, Shared,
+    Changed, Code, Collection, Condition, Freshness, ListRecord, ObjectId, ObjectRef, Record, RegistryName,
+    RegistryView, Scope, ServiceKey, Shared,
 };
 
 use crate::ledger::{Registries, Registry};
@@ -54,38 +54,37 @@ impl State {
 
     /// Records, for the journal, the state of every collection that may have changed.
     pub(crate) fn record_lists(&mut self, registries: &Registries) {
-        let mut lists = std::mem::take(&mut self.dirty.lists);
+        let changed = std::mem::take(&mut self.dirty.lists);
+        let place = |(shard, kind)| {
+            let (name, scope) = self.place_of(shard)?;
+            Some((name, Collection { scope, kind }))
+        };
+        let mut lists: BTreeSet<(RegistryName, Collection)> = changed.into_iter().filter_map(place).collect();
         for name in &self.dirty.registries {
-            lists.extend(registries.get(name).into_iter().flat_map(|registry| self.known_lists(registry)));
+            let all = registries.get(name).into_iter().flat_map(|registry| registry.ledger.collections());
+            lists.extend(all.map(|(collection, _)| (name.clone(), collection)));
         }
-        for (shard, kind) in lists {
-            let info = self.world.shards.get(shard);
-            let registry = info.and_then(|info| registries.get(&info.shard.registry.name));
-            let record = registry.and_then(|registry| self.list_record(registry, shard, kind));
+        for (name, collection) in lists {
+            let record = registries.get(&name).and_then(|registry| self.list_record(registry, collection));
             self.dirty.records.extend(record);
         }
     }
 
     /// The state of every collection of a registry.
     pub(crate) fn list_records(&self, registry: &Registry) -> Vec<Record> {
-        let all = self.known_lists(registry).into_iter();
-        all.filter_map(|(shard, kind)| self.list_record(registry, shard, kind)).collect()
+        let all = registry.ledger.collections();
+        all.filter_map(|(collection, _)| self.list_record(registry, collection)).collect()
     }
 
-    fn known_lists(&self, registry: &Registry) -> Vec<(ShardId, CollectionKind)> {
-        let known = registry.ledger.collections().map(|(collection, _)| collection);
-        let shard = |scope: &Scope| self.world.shards.find(&registry.face.id.name, scope);
-        known.filter_map(|collection| Some((shard(&collection.scope)?, collection.kind))).collect()
-    }
-
-    fn list_record(&self, registry: &Registry, shard: ShardId, kind: CollectionKind) -> Option<Record> {
-        let info = self.world.shards.get(shard)?;
-        let collection = Collection { scope: info.shard.scope.clone(), kind };
-        let count = info.counted(kind);
+    /// An empty collection is recorded too: that a source has nothing is known, not unknown.
+    fn list_record(&self, registry: &Registry, collection: Collection) -> Option<Record> {
+        let (name, shards) = (&registry.face.id.name, &self.world.shards);
+        let info = shards.find(name, &collection.scope).and_then(|shard| shards.get(shard));
+        let count = info.map_or(0, |info| info.counted(collection.kind));
         let list = registry.ledger.list(&collection)?;
         let required = registry.ledger.requires(&collection);
         let record = ListRecord { required, result: list.result, count, confirmed: list.confirmed };
-        Some(Record::List(registry.face.id.name.clone(), collection, record))
+        Some(Record::List(name.clone(), collection, record))
     }
 
     pub(crate) fn waiting_of(&self, shard: ShardId, key: &ServiceKey) -> Vec<WaitingGroup> {

@@ -28,7 +28,10 @@ impl Ledger {
             }
             Record::List(_, collection, list) => {
                 let Some(scoped) = self.scoped(&collection.scope) else { return out.refuse() };
-                scoped.list_mut(collection.kind).restore(list.confirmed, now);
+                // what no run has listed yet stays unknown
+                if list.count > 0 || list.result.is_some() || list.confirmed.is_some() {
+                    scoped.list_mut(collection.kind).restore(list.confirmed, now);
+                }
                 if list.required {
                     self.follows.get_or_insert_default().required.insert(collection.clone());
                 }

@@ -57,16 +57,16 @@ impl World {
         let slices = mk_slices("shop", "pay", "http", &[host(10)?, host(11)?]);
         cluster.api().set_slices("shop", "pay", &slices).await?;
         consul.set("cart", "n1", &[host(20)?, host(21)?]).await?;
-        let kubeconfig = folder.path().join("kubeconfig");
+        let token = folder.path().join("token");
+        std::fs::write(&token, "admin-token")?;
+        let kubeconfig = cluster.kubeconfig(&Login::TokenFile(token))?;
         let world = Self { cluster, consul, folder, files, kubeconfig };
-        world.login(&Login::user("admin"))?;
         world.configure()?;
         Ok(world)
     }
-    /// The credential that Tributary finds when it starts.
-    fn login(&self, login: &Login) -> Result<()> {
-        std::fs::copy(self.cluster.kubeconfig(login)?, &self.kubeconfig)?;
-        Ok(())
+    /// The credential that Tributary reads.
+    fn login(&self, user: &str) -> Result<()> {
+        Ok(std::fs::write(self.folder.path().join("token"), format!("{user}-token"))?)
     }
     fn configure(&self) -> Result<()> {
         let config = json!({
@@ -101,7 +101,7 @@ impl World {
                 return self.consul.daemon().pause().await;
             }
             Away::Killed => self.cluster.daemon().kill(),
-            Away::Forbidden => self.login(&Login::user("nobody"))?,
+            Away::Forbidden => self.login("nobody")?,
         }
         self.consul.daemon().kill();
         Ok(std::fs::rename(&self.files, self.folder.path().join("away"))?)
@@ -114,7 +114,7 @@ impl World {
                 return self.consul.daemon().resume();
             }
             Away::Killed => self.cluster.restart().await?,
-            Away::Forbidden => self.login(&Login::user("admin"))?,
+            Away::Forbidden => self.login("admin")?,
         }
         self.consul.restart().await?;
         Ok(std::fs::rename(self.folder.path().join("away"), &self.files)?)

@@ -81,7 +81,11 @@ async fn a_right_that_is_taken_shows_and_takes_nothing_and_comes_back() -> Resul
     told(&mut client, &["10.1.0.3"]).await
 }
 
-/// A server that starts without a right knows that it does not know: it is not ready, and says why.
+async fn is_complete(server: &TestServer) -> Result<bool> {
+    Ok(server.metric("tributary_catalog_complete").await? > 0.0)
+}
+
+/// A server that starts without a right knows that it does not know: it is not complete, and says why.
 #[tokio::test]
 async fn a_right_that_was_never_there_is_unknown_and_not_empty() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
@@ -91,9 +95,14 @@ async fn a_right_that_was_never_there_is_unknown_and_not_empty() -> Result<()> {
     let (mut server, _config) = Watched::by(&cluster, &Login::user("reader"))?.launch()?;
     eventually("the admin port", SHOWN, || async { server.is_ready().await.map(drop) }).await?;
     server.kubernetes_is("Forbidden", &["endpointslices", "403"], SHOWN).await?;
-    ensure!(!server.is_ready().await?, "it is ready without having seen an endpoint");
-    cluster.api().allow("reader", &VERBS, &ALL).await?;
+    // What nobody may read ends the wait of a first start, but it is never taken for empty.
     server.ready(SHOWN).await?;
+    ensure!(!is_complete(&server).await?, "it is called complete, and no endpoint was ever read");
+    cluster.api().allow("reader", &VERBS, &ALL).await?;
+    eventually("a complete catalog", SHOWN, || async {
+        is_complete(&server).await?.then_some(()).context("it is not complete")
+    })
+    .await?;
     told(&mut client(&server).await?, &["10.1.0.1", "10.1.0.2"]).await
 }
 

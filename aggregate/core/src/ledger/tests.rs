@@ -216,3 +216,21 @@ fn an_empty_scope_that_is_not_followed_is_freed() {
     take(&mut ledger, [gone], &mut out);
     assert_eq!((ledger.scopes.len(), out.freed), (1, vec![other]));
 }
+
+#[test]
+fn an_inherited_fact_outlives_a_problem_that_only_the_new_run_reported() {
+    let object = ObjectId::new("WorkloadEntry", "shop", "b");
+    let bad =
+        |problem| Delta::Problem(mk_scope(SCOPE), tributary_model::ObjectRef::new(object.clone()), problem);
+    let problem =
+        tributary_model::Problem { code: tributary_model::Code::INVALID_HOST, message: "bad".into() };
+    let (mut served, mut out) = (Ledger::new(Generation(1)), Applied::default());
+    take(&mut served, [mk_put(fact("b"))], &mut out);
+    let mut shadow = Ledger::new(Generation(2));
+    shadow.apply(Mono(10), bad(Some(problem)), &mut ());
+    shadow.end_take(&Scopes::Discovered, Mono(10), &mut ());
+    let mut served = served.adopt(shadow, &Scopes::Discovered, Mono(11), &mut out);
+    take(&mut served, [bad(None)], &mut out);
+    assert_eq!(names(&out), "b");
+    assert_eq!(served.scopes.values().map(|s| s.tables.iter(WORKLOADS).count()).sum::<usize>(), 1);
+}

@@ -8,8 +8,8 @@ use tokio::time::sleep;
 use tributary_conformance::Act;
 use tributary_conformance::memory::MemorySource;
 use tributary_model::{
-    ClusterId, Collection, CollectionKind, Completeness, Delta, Fact, Mono, Provider, RegistryId,
-    RegistrySpec, Scope, Settings,
+    ClusterId, Collection, CollectionKind, Completeness, Delta, Fact, Provider, RegistryId, RegistrySpec,
+    Scope, Settings,
 };
 use tributary_registry_api::Clock;
 use tributary_runtime::{ReadyBecause, RuntimeConfig, StartRule};

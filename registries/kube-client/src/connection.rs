@@ -20,6 +20,7 @@ use tributary_registry_api::{Credential, Reason};
 
 pub use login::Login;
 pub(crate) use plugin::trouble as plugin_trouble;
+pub use refusals::Refusal;
 use refusals::Refusals;
 
 /// A server that does not take a connection within this is not there.
@@ -172,9 +173,9 @@ impl Connection {
     pub const fn login(&self) -> Option<Login> {
         self.login
     }
-    /// Waits until the server has refused the credential since this was last waited for.
-    pub async fn refused(&self) {
-        self.refusals.next().await;
+    /// Waits until the server has refused the credential, or a right, since this was last waited for.
+    pub async fn refused(&self) -> Refusal {
+        self.refusals.next().await
     }
 }
 

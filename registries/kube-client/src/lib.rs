@@ -12,7 +12,7 @@ pub mod resource;
 pub mod watch;
 pub mod write;
 
-pub use connection::{ConnectError, ConnectOptions, Connection, Env, Login};
+pub use connection::{ConnectError, ConnectOptions, Connection, Env, Login, Refusal};
 pub use duty::{Duty, Outcome, Pace, Sends, Turn};
 pub use event::{Event, Projection};
 pub use lease::{Held, Leadership, LeaseTiming};

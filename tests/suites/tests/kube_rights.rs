@@ -319,3 +319,22 @@ async fn credential_exchanged_for_a_narrower_one_loses_nothing() -> Result<()> {
     }
     Ok(())
 }
+
+/// Whoever mends a missing right by another credential, under the same path, need not touch the server.
+#[tokio::test]
+async fn kubeconfig_that_is_replaced_after_a_right_was_taken_is_read_again() -> Result<()> {
+    let etcd = Arc::new(Etcd::start().await?);
+    let cluster = cluster(&etcd, "replaced").await?;
+    for user in ["reader", "other"] {
+        cluster.api().allow(user, &VERBS, &ALL).await?;
+    }
+    let kind = "networking.istio.io/workloadentries";
+    let reader = watched(&cluster, &Login::user("reader"))?;
+    let (server, _config) = reader.start().await?;
+    let mut recorder = Recorder::start(&server).await?;
+    cluster.api().allow("reader", &VERBS, &without(kind)).await?;
+    is_refused(&server, kind).await?;
+    std::fs::rename(cluster.kubeconfig(&Login::user("other"))?, reader.kubeconfig())?;
+    is_whole(&server).await?;
+    recorder.lost_nothing("by another credential").await
+}

@@ -1,13 +1,13 @@
 //! A credential that ends while a run goes on: once there is another one, the run makes room for the next, which
 //! opens a connection with it.
 //!
-//! Called by each run of a cluster's registries. Nothing is looked at while the server takes the credential, so
-//! that a file that others write all the time costs nothing and moves nothing.
+//! Called by each run of a cluster's registries. Nothing is looked at while the server takes the credential and
+//! lets it read, so that a file that others write all the time costs nothing and moves nothing.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tributary_kube_client::{Connection, Login};
+use tributary_kube_client::{Connection, Login, Refusal};
 use tributary_registry_api::{CancellationToken, Registry, RegistryError, RegistryIo};
 
 use super::Cluster;
@@ -18,14 +18,18 @@ const REST: Duration = Duration::from_secs(2);
 const PLUGIN_REST: Duration = Duration::from_secs(60);
 
 impl Cluster {
-    /// Waits until the server refuses the connection's credential and there is another one.
+    /// Waits until the server refuses the connection's credential, or a right, and there is another credential.
     pub(super) async fn outdated(&self, connection: &Connection) {
         let opened = Instant::now();
         loop {
-            connection.refused().await;
+            let refusal = connection.refused().await;
             let cluster = self.clone();
             let now = tokio::task::spawn_blocking(move || cluster.login_now()).await;
-            if now.ok().flatten().is_some_and(|now| is_other(connection.login(), now, opened.elapsed())) {
+            if now
+                .ok()
+                .flatten()
+                .is_some_and(|now| is_other(connection.login(), now, refusal, opened.elapsed()))
+            {
                 return;
             }
             tokio::time::sleep(REST).await;
@@ -37,9 +41,11 @@ impl Cluster {
     }
 }
 
-/// Whether a connection that was opened so long ago would log in otherwise now.
-fn is_other(opened: Option<Login>, now: Login, ago: Duration) -> bool {
-    opened != Some(now) || now.asks_a_plugin() && ago >= PLUGIN_REST
+/// Whether a connection that was opened so long ago would log in otherwise now. A plugin is not asked again for a
+/// right that is missing: that may be so for good, and every new run would meet it again.
+fn is_other(opened: Option<Login>, now: Login, refusal: Refusal, ago: Duration) -> bool {
+    let ask_again = refusal == Refusal::Credential && now.asks_a_plugin() && ago >= PLUGIN_REST;
+    opened != Some(now) || ask_again
 }
 
 /// Runs until the run ends, or until its credential is outdated: then it is stopped and the next is due.
@@ -56,7 +62,9 @@ pub(super) async fn run(
         () = outdated => ends.cancel(),
     }
     run.await?;
-    Err(RegistryError::retryable("the credential was refused, and there is another one now"))
+    Err(RegistryError::retryable(
+        "the credential was refused, or a right was missing, and there is another credential now",
+    ))
 }
 
 #[cfg(test)]
@@ -82,17 +90,27 @@ mod tests {
         std::fs::write(&certificate, "old").unwrap();
         let soon = Duration::from_secs(1);
         let first = login(&file, "{token: a}");
-        assert!(!is_other(Some(first), login(&file, "{token: a}"), PLUGIN_REST));
-        assert!(is_other(Some(first), login(&file, "{token: b}"), soon));
+        assert!(!is_other(Some(first), login(&file, "{token: a}"), Refusal::Credential, PLUGIN_REST));
+        assert!(is_other(Some(first), login(&file, "{token: b}"), Refusal::Credential, soon));
 
         let user = format!("{{client-certificate: '{}'}}", certificate.display());
         let first = login(&file, &user);
         std::fs::write(&certificate, "new").unwrap();
-        assert!(is_other(Some(first), login(&file, &user), soon), "the file is what counts, not its name");
+        assert!(
+            is_other(Some(first), login(&file, &user), Refusal::Credential, soon),
+            "the file is what counts, not its name"
+        );
 
         let plugin = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: touch}}";
         let first = login(&file, plugin);
-        assert!(!is_other(Some(first), login(&file, plugin), soon), "it has only just been asked");
-        assert!(is_other(Some(first), login(&file, plugin), PLUGIN_REST));
+        assert!(
+            !is_other(Some(first), login(&file, plugin), Refusal::Credential, soon),
+            "it has only just been asked"
+        );
+        assert!(is_other(Some(first), login(&file, plugin), Refusal::Credential, PLUGIN_REST));
+        assert!(
+            !is_other(Some(first), login(&file, plugin), Refusal::Right, PLUGIN_REST),
+            "rights are missing for good"
+        );
     }
 }

@@ -178,7 +178,12 @@ fn millis(span: Duration) -> u64 {
 
 /// In one word, and why: what is worst decides.
 pub(super) fn state(status: &RegistryStatus, run: Option<&RunReport>) -> (&'static str, String) {
-    let failed = run.filter(|run| matches!(run.state, RunState::Waiting { .. } | RunState::Parked));
+    // a run that has yet to begin for the first time waits too, and has not failed
+    let failed = run.filter(|run| match run.state {
+        RunState::Waiting { .. } => run.failures > 0,
+        RunState::Parked => true,
+        _ => false,
+    });
     if let Some(run) = failed {
         let why = run.last_error.as_ref().map(|(code, reason, _)| format!("{code} {reason}"));
         return ("Failed", why.unwrap_or_default());
@@ -312,5 +317,16 @@ mod tests {
             assert!(words.contains(part), "no {part:?} in {text}");
         }
         assert!(!words.contains("dc1 Services"), "what can be read is not listed as withheld: {text}");
+    }
+
+    #[test]
+    fn a_run_that_has_yet_to_begin_has_not_failed_and_one_that_begins_again_has() {
+        let run = |failures| RunReport {
+            state: RunState::Waiting { until: Mono(0) },
+            failures,
+            ..RunReport::default()
+        };
+        assert_eq!(state(&mk_status(), Some(&run(0))), ("Stale", "403 forbidden".to_owned()));
+        assert_eq!(state(&mk_status(), Some(&run(1))).0, "Failed");
     }
 }

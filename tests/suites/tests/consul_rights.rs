@@ -129,7 +129,8 @@ async fn a_reload_with_a_narrower_token_shrinks_no_assignment() -> Result<()> {
     std::fs::write(file_in(&world.home, "narrow"), narrow)?;
     world.served.reload(&config(&world.consul, &world.home, "narrow", "auto"))?;
     world.follows(2).await?;
-    says(&world.served.server, "filtered by ACLs", LATER).await?;
+    // the run that would see less waits, and the one before goes on
+    says(&world.served.server, "the new run can read less of", LATER).await?;
     world.served.reload(&config(&world.consul, &world.home, "token", "auto"))?;
     world.follows(3).await?;
     world.ends_whole().await

@@ -70,13 +70,18 @@ pub(crate) struct Follows {
 }
 
 impl Follows {
-    fn scope(&self, scope: &Scope) -> bool {
-        let of = |all: &BTreeSet<Collection>| all.iter().any(|collection| collection.scope == *scope);
-        of(&self.required) || of(&self.optional)
+    /// The followed collections of a scope: the sets are ordered by scope first.
+    fn of<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = &'a Collection> {
+        let first = Collection { scope: scope.clone(), kind: CollectionKind::ALL[0] };
+        let all = self.required.range(&first..).take_while(|collection| collection.scope == *scope);
+        let optional = self.optional.range(first..).take_while(|collection| collection.scope == *scope);
+        all.chain(optional)
     }
-    fn kinds(&self, scope: &Scope) -> impl Iterator<Item = CollectionKind> {
-        let all = self.required.iter().chain(&self.optional);
-        all.filter(move |collection| collection.scope == *scope).map(|collection| collection.kind)
+    fn scope(&self, scope: &Scope) -> bool {
+        self.of(scope).next().is_some()
+    }
+    fn kinds<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = CollectionKind> {
+        self.of(scope).map(|collection| collection.kind)
     }
 }
 

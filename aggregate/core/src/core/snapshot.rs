@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tributary_model::{CollectionKind, HoldRecord, Item, Key, ProblemRecord, Record, RegistryName, Scope};
+use tributary_model::{HoldRecord, Item, Key, ProblemRecord, Record, RegistryName, Scope};
 
 use super::Core;
 use crate::ledger::Scoped;
@@ -48,20 +48,26 @@ impl Core {
                 continue;
             }
             let shard = self.state.world.shards.find(name, scope);
-            let own = after.filter(|after| after.scope == *scope).map(|after| &after.item);
-            let items = self.items(shard, scoped);
-            let rest = items.into_iter().filter(|item| own.is_none_or(|own| item > own));
-            out.extend(rest.take(most - out.len()).map(|item| Key { scope: scope.clone(), item }));
+            let own = after.filter(|after| after.scope == *scope);
+            let most = most - out.len();
+            let items = self.items_after(shard, scoped, own.map(|own| &own.item), most);
+            out.extend(items.into_iter().map(|item| Key { scope: scope.clone(), item }));
         }
         out
     }
 
-    /// Facts that are reported, and those whose removal is held, in order.
-    fn items(&self, shard: Option<ShardId>, scoped: &Scoped) -> BTreeSet<Item> {
+    /// At most `most` facts after one, reported or of a held removal, in order.
+    fn items_after(
+        &self,
+        shard: Option<ShardId>,
+        scoped: &Scoped,
+        after: Option<&Item>,
+        most: usize,
+    ) -> Vec<Item> {
         let held = shard.map(|shard| self.state.guard.of_shard(shard)).unwrap_or_default();
-        let facts = CollectionKind::ALL.into_iter().flat_map(|kind| scoped.tables.iter(kind));
-        let reported = facts.map(|(fact, _)| fact.item()).filter(|item| !matches!(item, Item::Waiting(_)));
-        reported.chain(held).collect()
+        let held = held.into_iter().filter(|item| after.is_none_or(|after| item > after));
+        let items: BTreeSet<Item> = scoped.tables.items_after(after).take(most).chain(held).collect();
+        items.into_iter().take(most).collect()
     }
 
     fn hold_records(&self, name: &RegistryName) -> Vec<Record> {

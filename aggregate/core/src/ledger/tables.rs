@@ -4,6 +4,7 @@
 //! so that a fact costs it a few words and an address nothing. Order within a table is that of keys.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use tributary_model::{
@@ -87,6 +88,22 @@ impl<K: Ord + Clone, V: ?Sized + PartialEq> Table<K, V> {
         }
         *known = Entry { value: Arc::clone(value), mark };
         (Change::Changed, Some(before))
+    }
+    /// The items of the keys after an item: `own` is that item's key where it belongs to this table.
+    fn after(
+        &self,
+        after: Option<&Item>,
+        own: Option<&K>,
+        item: fn(K) -> Item,
+    ) -> impl Iterator<Item = Item> + use<'_, K, V> {
+        let comes_later = |key: &K| after.is_none_or(|after| item(key.clone()) > *after);
+        let whole = own.is_none() && self.0.keys().next().is_some_and(comes_later);
+        let start = match own {
+            Some(own) => Some(Bound::Excluded(own.clone())),
+            None => whole.then_some(Bound::Unbounded),
+        };
+        let rest = start.map(|start| self.0.range((start, Bound::Unbounded)));
+        rest.into_iter().flatten().map(move |(key, _)| item(key.clone()))
     }
     fn prefer(&mut self, key: &K, old: &Arc<V>, before: Mark) -> bool {
         let Some(known) = self.0.get_mut(key) else { return false };
@@ -194,7 +211,30 @@ tables! {
     aliases: Alias(Hostname, Alias), Settings;
 }
 
+/// The items of one table after an item.
+macro_rules! after {
+    ($tables:ident.$field:ident, $variant:ident, $after:ident) => {{
+        let own = $after.and_then(|item| match item {
+            Item::$variant(key) => Some(key),
+            _ => None,
+        });
+        $tables.$field.after($after, own, Item::$variant)
+    }};
+}
+
 impl Tables {
+    /// The items after one, in order; the cost is that of what is taken. Waiting addresses are excluded:
+    /// no journal keeps them.
+    pub(crate) fn items_after(&self, after: Option<&Item>) -> impl Iterator<Item = Item> + use<'_> {
+        let settings = (!self.settings.0.is_empty()).then_some(Item::Settings);
+        let settings = settings.filter(|item| after.is_none_or(|after| item > after));
+        after!(self.services, Service, after)
+            .chain(after!(self.groups, Group, after))
+            .chain(after!(self.workloads, Workload, after))
+            .chain(after!(self.gateways, Gateway, after))
+            .chain(settings)
+            .chain(after!(self.aliases, Alias, after))
+    }
     /// Whether nothing is reported.
     pub(crate) fn is_empty(&self) -> bool {
         CollectionKind::ALL.into_iter().all(|kind| self.len(kind) == 0)

@@ -5,8 +5,9 @@
 
 pub(crate) mod assemble;
 pub(crate) mod dims;
+mod names;
 mod pending;
-mod registries;
+pub(crate) mod registries;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -10,13 +10,13 @@ mod snapshot;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tributary_model::{
     Ask, Catalog, Changed, Code, Delta, Evidence, Mono, Record, Recorder, RegistryName, RegistrySpec, Scope,
     ServiceKey, Stamped, Standing,
 };
 
+use crate::config::CoreConfig;
 use crate::counters::Counters;
 use crate::ingest;
 use crate::ledger::{Registries, Registry};
@@ -27,23 +27,6 @@ use crate::state::shards::ShardId;
 
 pub use operator::EndPlan;
 pub use orders::{Begun, OrderRefused, RunOrder};
-
-/// Bounds and times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CoreConfig {
-    /// How long after a question it is asked again; doubled each time.
-    pub ask_first: Duration,
-    /// The longest time between two questions.
-    pub ask_most: Duration,
-    /// How many questions one turn asks; the rest follow in the next.
-    pub asks_per_turn: usize,
-}
-
-impl Default for CoreConfig {
-    fn default() -> Self {
-        Self { ask_first: Duration::from_secs(1), ask_most: Duration::from_secs(60), asks_per_turn: 1024 }
-    }
-}
 
 /// What came of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -4,8 +4,6 @@
 //! neither served nor a shadow is dropped (law 3), and so is one of a source that says that it is
 //! another one than the pinned. A shadow's ledger has no output until it is adopted.
 
-mod slices;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -14,11 +12,9 @@ use tributary_model::{
     Record, RegistryName, Scope, Stamped,
 };
 
-use crate::ledger::{BasisKind, Change, Ledger, Output, Registries, Registry};
+use crate::ledger::{BasisKind, Change, Deferred, Ledger, Output, Registries, Registry, Take};
 use crate::state::State;
 use crate::state::shards::ShardId;
-use slices::Deferred;
-pub(crate) use slices::Take;
 
 /// Registries that a turn's updates concern.
 #[derive(Debug, Default)]

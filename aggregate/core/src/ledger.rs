@@ -12,6 +12,7 @@ mod list;
 mod problems;
 mod registry;
 mod restore;
+mod slices;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ pub(crate) use list::List;
 pub(crate) use problems::Problems;
 pub(crate) use registry::{Face, Registries, Registry, Shadow};
 pub(crate) use restore::RESTORED;
+pub(crate) use slices::{Deferred, Take};
 pub(crate) use tables::{BasisKind, Change, Mark, Tables};
 
 /// Applies what a ledger accepts. A shadow's output does nothing.

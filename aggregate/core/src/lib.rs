@@ -8,6 +8,7 @@
 
 mod apply;
 mod build;
+mod config;
 mod core;
 mod counters;
 mod ingest;
@@ -20,8 +21,8 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use crate::core::{Begun, Core, CoreConfig, EndPlan, JoinError, OrderRefused, RunOrder, Turn};
+pub use crate::build::registries::WaitingGroup;
+pub use crate::config::CoreConfig;
+pub use crate::core::{Begun, Core, EndPlan, JoinError, OrderRefused, RunOrder, Turn};
 pub use crate::counters::{Counters, Sweeping};
-pub use crate::report::{
-    CollectionStatus, EndedScope, HeldView, ProblemView, RegistryStatus, SourceView, WaitingGroup,
-};
+pub use crate::report::{CollectionStatus, EndedScope, HeldView, ProblemView, RegistryStatus, SourceView};

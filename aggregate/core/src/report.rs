@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    Collection, Evidence, Fingerprint, Freshness, Generation, GroupKey, Key, ListResult, ObjectRef, Problem,
+    Collection, Evidence, Fingerprint, Freshness, Generation, Key, ListResult, ObjectRef, Problem,
     RegistryId, RegistryName, Scope, SourceStatus, Standing,
 };
 
+use crate::build::registries::WaitingGroup;
 use crate::core::Core;
 use crate::ledger::{DatedStatus, List, Obstacle, RESTORED, Registry};
 
@@ -115,19 +116,6 @@ pub struct ProblemView {
     pub problem: Problem,
     /// Since when, in milliseconds since the process started.
     pub since: u64,
-}
-
-/// A group that is not served because its declaration is not there.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct WaitingGroup {
-    /// Whose.
-    pub registry: RegistryName,
-    /// Its scope.
-    pub scope: Scope,
-    /// The group.
-    pub key: GroupKey,
-    /// How many addresses it has.
-    pub addresses: usize,
 }
 
 impl Core {

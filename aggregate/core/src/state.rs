@@ -24,7 +24,7 @@ use tributary_model::{
 };
 
 use crate::counters::Counters;
-use crate::removal::RemovalGuard;
+use crate::removal::guard::RemovalGuard;
 use gateways::Gateways;
 use names::{Moved, NameGraph};
 use outage::Silence;

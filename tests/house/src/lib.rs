@@ -3,6 +3,7 @@
 //! `tests/` apply it to this tree.
 
 pub mod dependencies;
+pub mod layers;
 pub mod layout;
 pub mod ledger;
 pub mod rules;

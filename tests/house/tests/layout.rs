@@ -1,7 +1,7 @@
 //! Holds how the files of this tree are laid out.
 
-use tributary_house::layout;
 use tributary_house::tree::{Text, texts};
+use tributary_house::{layers, layout};
 
 fn holds(check: fn(&[Text]) -> Vec<String>) {
     let texts = texts().unwrap_or_default();
@@ -43,4 +43,9 @@ fn no_lock_file_names_a_host() {
 #[test]
 fn crates_that_decide_have_no_clock_and_no_io() {
     holds(layout::worldly_calls);
+}
+
+#[test]
+fn modules_of_the_core_name_no_higher_layer() {
+    holds(layers::upward_references);
 }

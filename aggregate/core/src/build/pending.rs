@@ -12,7 +12,7 @@ use tributary_model::{
     Changed, CollectionKind, Hostname, Item, Mono, ObjectRef, Pending, PendingCause, ServiceKey, Shared,
 };
 
-use crate::removal::HoldKey;
+use crate::removal::guard::HoldKey;
 use crate::state::State;
 use crate::state::services::{Decl, Service, ServiceShard, decl_key, group_key};
 use crate::state::shards::ShardId;

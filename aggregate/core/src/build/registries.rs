@@ -6,15 +6,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    Changed, Code, Collection, Condition, Freshness, ListRecord, ObjectId, ObjectRef, Record, RegistryName,
-    RegistryView, Scope, ServiceKey, Shared,
+    Changed, Code, Collection, Condition, Freshness, GroupKey, ListRecord, ObjectId, ObjectRef, Record,
+    RegistryName, RegistryView, Scope, ServiceKey, Shared,
 };
 
 use crate::ledger::{Registries, Registry};
-use crate::report::WaitingGroup;
 use crate::state::State;
 use crate::state::services::{GroupFact, group_key};
 use crate::state::shards::ShardId;
+
+/// A group that is not served because its declaration is not there.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct WaitingGroup {
+    /// Whose.
+    pub registry: RegistryName,
+    /// Its scope.
+    pub scope: Scope,
+    /// The group.
+    pub key: GroupKey,
+    /// How many addresses it has.
+    pub addresses: usize,
+}
 
 impl State {
     pub(super) fn build_registries(

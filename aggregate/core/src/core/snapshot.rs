@@ -76,7 +76,7 @@ impl Core {
             (registry == *name).then(|| Key { scope, item: item.clone() })
         };
         let holds = self.state.guard.holds().filter_map(|(key, hold)| Some((of(key)?, hold)));
-        let record = |(key, hold): (Key, &crate::removal::Hold)| {
+        let record = |(key, hold): (Key, &crate::removal::guard::Hold)| {
             let hold = HoldRecord { since: hold.since, reason: hold.reason.into() };
             Record::Hold(name.clone(), key, Some(hold))
         };

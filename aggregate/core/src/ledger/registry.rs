@@ -56,7 +56,7 @@ pub(crate) struct Registry {
     /// Whether what is held came from a source that is configured otherwise now.
     pub(crate) moved: bool,
     /// The take that has not ended, where it comes in slices.
-    pub(crate) taking: Option<crate::ingest::Take>,
+    pub(crate) taking: Option<super::Take>,
 }
 
 impl Registry {

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_model::{Hostname, Item, ServiceKey};
 
-use super::{HoldKey, Proposal, Proposals};
+use super::Proposals;
+use super::guard::{HoldKey, Proposal};
 use crate::removal::difference::missing;
 use crate::state::State;
 use crate::state::services::{Decl, GroupFact, Service, decl_key, group_key};

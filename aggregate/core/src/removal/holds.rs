@@ -9,7 +9,7 @@ use tributary_model::{
     DeclKey, Declaration, Evidence, Fact, Group, GroupKey, Item, Key, Mono, RegistryName, ServicePort,
 };
 
-use super::{HoldKey, Proposal};
+use super::guard::{HoldKey, Proposal};
 use crate::removal::difference::{missing, with_kept};
 use crate::state::State;
 use crate::state::services::{Decl, ServiceShard};

@@ -1,38 +1,40 @@
 //! The one graph of names: which hosts lead to others, which join others, and which services have one name.
 //!
 //! Nodes are hosts. An edge belongs to the service that reads a host by its name ([`Reader`]) and leads with that
-//! service's own visibility. Filled by apply (declared joins) and by one pass before services are built, which reads
-//! declarations and never views; read by merge. What the graph comes to is a function of the declarations, but for
+//! service's own visibility. Filled by apply (declared joins) and by the build's pass over names, which reads declarations
+//! and never views; read by merge. What the graph comes to is a function of the declarations, but for
 //! merges by name ([`same`]), which begin only when every registry is known.
 
-mod decide;
 mod edges;
 mod joins;
 mod leads;
 mod same;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{Alias, AliasHost, Hostname, Namespace, SameName, ServiceKey};
 
-use crate::state::State;
 use crate::state::shards::{ShardId, Shards};
 use edges::Edges;
 pub(crate) use edges::Reader;
 use joins::Joins;
 pub(crate) use joins::Moved;
-pub(crate) use leads::End;
 use leads::Leads;
+pub(crate) use leads::{Declared, End, Lead, Settling};
 use same::SameNames;
+pub(crate) use same::Sides;
 
 /// All names and what reads them.
 #[derive(Debug, Default)]
 pub(crate) struct NameGraph {
-    edges: Edges,
-    leads: Leads,
-    joins: Joins,
-    same: SameNames,
+    /// Who reads which host.
+    pub(crate) edges: Edges,
+    /// Hosts that lead to others.
+    pub(crate) leads: Leads,
+    /// Hosts that join others.
+    pub(crate) joins: Joins,
+    /// Services that have one name.
+    pub(crate) same: SameNames,
 }
 
 impl NameGraph {
@@ -69,7 +71,7 @@ impl NameGraph {
         self.joins.of_shard(shard)
     }
     /// A service that reads a host by a declared join, not by one that a name implies.
-    fn declared_join(&self, host: &Hostname) -> Option<&ServiceKey> {
+    pub(crate) fn declared_join(&self, host: &Hostname) -> Option<&ServiceKey> {
         self.joining(host).find(|key| self.joins.owner(&key.host).is_some())
     }
     /// A shard declares this join of a host, or none any more.
@@ -85,7 +87,12 @@ impl NameGraph {
         moved
     }
     /// A name comes to this join of a host, or to none any more; `None` where that is so already.
-    fn imply(&mut self, host: &Hostname, alias: Option<Arc<Alias>>, shards: &Shards) -> Option<Moved> {
+    pub(crate) fn imply(
+        &mut self,
+        host: &Hostname,
+        alias: Option<Arc<Alias>>,
+        shards: &Shards,
+    ) -> Option<Moved> {
         let moved = self.joins.imply(host, alias, shards)?;
         self.connect(&moved);
         Some(moved)
@@ -115,23 +122,5 @@ impl NameGraph {
     /// Whether no index holds anything.
     pub(crate) fn is_empty(&self) -> bool {
         self.edges.is_empty() && self.leads.is_empty() && self.joins.is_empty() && self.same.is_empty()
-    }
-}
-
-impl State {
-    /// Settles names after services changed: all services that must be built, each once. `complete` is whether
-    /// everything that is configured is known.
-    pub(crate) fn settle_names(&mut self, complete: bool) -> BTreeSet<ServiceKey> {
-        self.settle_same_names(complete);
-        let mut services = std::mem::take(&mut self.dirty.services);
-        let names = &self.world.names;
-        // a join reads its members' declarations, never their views: it is built in the same pass
-        let readers = services.iter().flat_map(|key| names.readers(&key.namespace, &key.host));
-        let joining: Vec<ServiceKey> = readers.filter_map(Reader::join).cloned().collect();
-        services.extend(joining);
-        let hosts: BTreeSet<Hostname> = services.iter().map(|key| key.host.clone()).collect();
-        let again = self.settle_leads(&hosts);
-        services.extend(again.iter().flat_map(|host| self.hosts.of(host)).map(|service| service.key.clone()));
-        services
     }
 }

@@ -235,11 +235,11 @@ fn in_slices(world: &World, name: &RegistryName, most: usize) -> Vec<Record> {
     let (mut out, mut after) = (Vec::new(), None);
     loop {
         let (slice, last) = world.core.snapshot(name, after.as_ref(), most);
-        let puts = slice.iter().filter_map(|record| match record {
+        let mut puts = slice.iter().filter_map(|record| match record {
             Record::Put(_, scope, fact) => Some(Key { scope: scope.clone(), item: fact.item() }),
             _ => None,
         });
-        after = puts.last().or(after);
+        after = puts.next_back().or(after);
         out.extend(slice);
         if last {
             return out;

@@ -118,7 +118,7 @@ impl Joins {
         }
     }
     /// Takes the hosts that other declared joins read than when this was last asked.
-    pub(super) fn take_renamed(&mut self) -> BTreeSet<Hostname> {
+    pub(crate) fn take_renamed(&mut self) -> BTreeSet<Hostname> {
         std::mem::take(&mut self.renamed)
     }
     /// The shard whose join of a host is in force.

@@ -1,15 +1,12 @@
 //! Hosts that lead to other hosts (resolution Alias): chains are flattened, loops are dropped.
 //!
-//! Owned by the graph of names, settled before services are built, from declarations. A chain goes through the
-//! first claimant of each host on its way.
+//! Owned by the graph of names. The build settles it before services, from declarations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_model::{AliasHost, Hostname, Resolution, ServiceKey, Visibility};
+use tributary_model::{AliasHost, Hostname, ServiceKey, Visibility};
 
 use super::edges::{Edges, Read, Reader};
-use crate::merge::outline::{Outline, outlines};
-use crate::state::State;
 
 /// Where a chain of aliases ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,14 +21,15 @@ pub(crate) enum End {
 
 /// What an alias declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Lead {
-    to: Hostname,
-    /// Who sees the alias, whoever sees what it leads to.
-    visibility: Visibility,
+pub(crate) struct Lead {
+    /// The host that it leads to.
+    pub(crate) to: Hostname,
+    /// Clients that see the alias; its target's own visibility does not count.
+    pub(crate) visibility: Visibility,
 }
 
 /// The aliases among a host's claimants.
-type Declared = BTreeMap<ServiceKey, Lead>;
+pub(crate) type Declared = BTreeMap<ServiceKey, Lead>;
 
 /// All aliases, and where they end.
 #[derive(Debug, Default)]
@@ -47,7 +45,8 @@ impl Leads {
     pub(crate) fn end_of(&self, alias: &ServiceKey) -> Option<&End> {
         self.ends.get(alias)
     }
-    fn lead(&self, alias: &ServiceKey) -> Option<&Lead> {
+    /// What an alias declares.
+    pub(crate) fn lead(&self, alias: &ServiceKey) -> Option<&Lead> {
         self.declared.get(&alias.host)?.get(alias)
     }
     /// Services of other hosts that lead to a host, sorted.
@@ -60,7 +59,13 @@ impl Leads {
         keys.filter_map(alias).collect()
     }
     /// A host's aliases are these now; adds those of which anything is new, and the hosts where one ended.
-    fn declare(&mut self, host: &Hostname, now: Declared, edges: &mut Edges, settling: &mut Settling) {
+    pub(crate) fn declare(
+        &mut self,
+        host: &Hostname,
+        now: Declared,
+        edges: &mut Edges,
+        settling: &mut Settling,
+    ) {
         let known = self.declared.remove(host).unwrap_or_default();
         for (key, _) in known.iter().filter(|&(key, lead)| now.get(key) != Some(lead)) {
             edges.set(&Reader::Alias(key.clone()), Vec::new());
@@ -78,7 +83,7 @@ impl Leads {
         }
     }
     /// An alias ends there now; adds the hosts for which that is new.
-    fn end(&mut self, alias: ServiceKey, end: Option<End>, again: &mut BTreeSet<Hostname>) {
+    pub(crate) fn end(&mut self, alias: ServiceKey, end: Option<End>, again: &mut BTreeSet<Hostname>) {
         let before = self.ends.remove(&alias);
         if before != end {
             if let Some(End::Host(host)) = &before {
@@ -103,6 +108,10 @@ impl Leads {
             }
         }
     }
+    /// Whether any claimant of a host is an alias.
+    pub(crate) fn declares(&self, host: &Hostname) -> bool {
+        self.declared.contains_key(host)
+    }
     /// Whether no index holds anything.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
@@ -112,77 +121,9 @@ impl Leads {
 
 /// What a pass over changed hosts gathers.
 #[derive(Default)]
-struct Settling {
+pub(crate) struct Settling {
     /// Aliases that may end elsewhere.
-    aliases: BTreeSet<ServiceKey>,
+    pub(crate) aliases: BTreeSet<ServiceKey>,
     /// Hosts that are built otherwise.
-    again: BTreeSet<Hostname>,
-}
-
-impl State {
-    /// Follows where names lead after these hosts changed; the hosts that are built otherwise because of it.
-    pub(super) fn settle_leads(&mut self, hosts: &BTreeSet<Hostname>) -> BTreeSet<Hostname> {
-        let mut settling = Settling::default();
-        for host in hosts {
-            if !self.may_lead(host) {
-                continue;
-            }
-            let now = self.declared_leads(host);
-            let names = &mut self.world.names;
-            names.leads.declare(host, now, &mut names.edges, &mut settling);
-        }
-        hosts.iter().for_each(|host| self.upstream(host, &mut settling.aliases));
-        for alias in settling.aliases {
-            let end = self.world.names.leads.lead(&alias).map(|lead| self.follow(&alias, &lead.to));
-            self.world.names.leads.end(alias, end, &mut settling.again);
-        }
-        settling.again
-    }
-
-    /// Most hosts lead nowhere, which is seen without an order of their declarations.
-    fn may_lead(&self, host: &Hostname) -> bool {
-        let shards = self.hosts.of(host).iter().flat_map(|service| &service.shards);
-        let mut declarations = shards.flat_map(|shard| &shard.declarations);
-        self.world.names.leads.declared.contains_key(host)
-            || declarations.any(|decl| matches!(decl.declaration.resolution, Resolution::Alias(_)))
-    }
-
-    fn declared_leads(&self, host: &Hostname) -> Declared {
-        let lead = |outline: &Outline<'_>| {
-            let visibility = outline.visibility(&self.world.settings.effective);
-            Some((outline.service.key.clone(), Lead { to: outline.leads_to()?.clone(), visibility }))
-        };
-        outlines(&self.world, &self.hosts, host).iter().filter_map(lead).collect()
-    }
-
-    /// Adds the aliases that lead through a host.
-    fn upstream(&self, host: &Hostname, aliases: &mut BTreeSet<ServiceKey>) {
-        let mut hosts = vec![host];
-        let mut seen = BTreeSet::from([host]);
-        while let Some(host) = hosts.pop() {
-            for reader in self.world.names.edges.readers_of_any(host) {
-                let Reader::Alias(alias) = reader else { continue };
-                aliases.insert(alias.clone());
-                if seen.insert(&alias.host) {
-                    hosts.push(&alias.host);
-                }
-            }
-        }
-    }
-
-    fn follow(&self, alias: &ServiceKey, to: &Hostname) -> End {
-        let mut seen = BTreeSet::from([alias.host.clone()]);
-        let mut at = to.clone();
-        loop {
-            if !seen.insert(at.clone()) {
-                return End::Loop;
-            }
-            let outlines = outlines(&self.world, &self.hosts, &at);
-            match outlines.first().map(Outline::leads_to) {
-                None => return End::Missing(at),
-                Some(None) => return End::Host(at),
-                Some(Some(next)) => at = next.clone(),
-            }
-        }
-    }
+    pub(crate) again: BTreeSet<Hostname>,
 }

@@ -1,7 +1,7 @@
 //! Services that have one name in a cluster and in a Consul: found while the settings ask for it, and joined under
 //! the cluster's host where they say so and nothing stands against it.
 //!
-//! Owned by the graph of names, settled first: it makes and unmakes joins. What becomes of a name is a function of
+//! Owned by the graph of names. The build settles it first: it makes and unmakes joins. What becomes of a name is a function of
 //! the declarations of its services, of the declared joins and of the settings. One thing depends on time: a merge
 //! begins only when every registry is known, since an ambiguous name must not be merged before its second service is
 //! read; one that has begun lasts while nothing known stands against it.
@@ -9,26 +9,32 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tributary_model::{
-    Alias, Apart, Hostname, MergeByName, NameOutcome, Provider, SameName, ServiceKey, Settings, Shared,
-};
+use tributary_model::{Apart, MergeByName, NameOutcome, Provider, SameName, ServiceKey, Settings};
 
-use super::decide::Sides;
-use crate::state::State;
 use crate::state::services::{Hosts, Service};
 use crate::state::shards::Shards;
 
 /// All names, and what has become of those that are on both sides.
 #[derive(Debug, Default)]
 pub(crate) struct SameNames {
-    pub(super) mode: MergeByName,
+    /// What the settings ask for.
+    pub(crate) mode: MergeByName,
     /// The domain by which a cluster's hosts are known.
     domain: String,
     /// Whether every registry had been heard to the end.
-    pub(super) complete: bool,
+    pub(crate) complete: bool,
     /// The services of each name; empty while the mode is off.
     by_name: BTreeMap<Arc<str>, BTreeSet<ServiceKey>>,
-    found: BTreeMap<Arc<str>, Arc<SameName>>,
+    /// What has become of the names that are on both sides.
+    pub(crate) found: BTreeMap<Arc<str>, Arc<SameName>>,
+}
+
+/// The services of one name.
+pub(crate) struct Sides<'a> {
+    /// The cluster's, by host.
+    pub(crate) cluster: Vec<&'a Service>,
+    /// Consul's, by host.
+    pub(crate) consul: Vec<&'a Service>,
 }
 
 /// The name by which a service could be one with another, and on which side it is. Of a Consul's hosts the short one
@@ -55,7 +61,7 @@ impl SameNames {
         self.found.get(name).map(|same| &**same).filter(|same| same.has(key))
     }
     /// What a turn's settings, and what it knows of its registries, make worth another look.
-    fn begin(&mut self, settings: &Settings, complete: bool) -> BTreeSet<Arc<str>> {
+    pub(crate) fn begin(&mut self, settings: &Settings, complete: bool) -> BTreeSet<Arc<str>> {
         let mode = settings.merge_by_name.unwrap_or_default();
         let mut again = BTreeSet::new();
         if (mode, settings.domain()) != (self.mode, &self.domain) {
@@ -73,7 +79,7 @@ impl SameNames {
         again
     }
     /// Follows a service of which something else may be said; its name, if it can have one with others.
-    fn follow(&mut self, key: &ServiceKey, hosts: &Hosts, shards: &Shards) -> Option<Arc<str>> {
+    pub(crate) fn follow(&mut self, key: &ServiceKey, hosts: &Hosts, shards: &Shards) -> Option<Arc<str>> {
         let (name, side) = named(key, &self.domain)?;
         let is = hosts.get(key).is_some_and(|service| is_declared_by(shards, service, side));
         let known = self.by_name.get_key_value(name).map(|(name, _)| Arc::clone(name));
@@ -89,7 +95,7 @@ impl SameNames {
         Some(name)
     }
     /// The services of a name by side; `None` where one side has none.
-    pub(super) fn sides<'a>(&self, name: &str, hosts: &'a Hosts) -> Option<Sides<'a>> {
+    pub(crate) fn sides<'a>(&self, name: &str, hosts: &'a Hosts) -> Option<Sides<'a>> {
         let mut sides = Sides { cluster: Vec::new(), consul: Vec::new() };
         for service in self.by_name.get(name)?.iter().filter_map(|key| hosts.get(key)) {
             match named(&service.key, &self.domain)?.1 {
@@ -106,62 +112,5 @@ impl SameNames {
     /// Whether no index holds anything.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_name.is_empty() && self.found.is_empty()
-    }
-}
-
-impl State {
-    /// Follows the names of services that changed, and makes the joins that they come to.
-    pub(super) fn settle_same_names(&mut self, complete: bool) {
-        let renamed = self.world.names.joins.take_renamed();
-        let names = &mut self.world.names.same;
-        let mut again = names.begin(&self.world.settings.effective, complete);
-        if names.mode != MergeByName::Off {
-            // whoever else claims a host has a say in what becomes of it
-            let changed = self.dirty.services.iter().map(|key| &key.host).chain(&renamed);
-            for service in changed.flat_map(|host| self.hosts.of(host)) {
-                again.extend(names.follow(&service.key, &self.hosts, &self.world.shards));
-            }
-        }
-        for name in again {
-            self.settle_name(&name);
-        }
-    }
-
-    fn settle_name(&mut self, name: &Arc<str>) {
-        let before = self.world.names.same.found.get(name).cloned();
-        let decided = self.decide_name(name, before.as_deref().is_some_and(SameName::is_merged));
-        let (after, alias) = decided.map_or((None, None), |(same, alias)| (Some(Arc::new(same)), alias));
-        let host = |same: &Arc<SameName>| same.services.first().map(|service| service.key.host.clone());
-        let was = before.as_ref().filter(|same| same.is_merged()).and_then(host);
-        let is = alias.as_ref().map(|(host, _)| host.clone());
-        if let Some(was) = was.filter(|was| is.as_ref() != Some(was)) {
-            self.imply(&was, None);
-        }
-        if let Some((host, alias)) = alias {
-            self.imply(&host, Some(Arc::new(alias)));
-        }
-        if before == after {
-            return;
-        }
-        for service in before.iter().chain(&after).flat_map(|same| same.services.iter()) {
-            self.dirty.services.insert(service.key.clone());
-        }
-        match after {
-            Some(same) => {
-                self.draft.same_names.insert(Arc::clone(name), Shared(Arc::clone(&same)));
-                self.world.names.same.found.insert(Arc::clone(name), same);
-            }
-            None => {
-                self.draft.same_names.remove(name);
-                self.world.names.same.found.remove(name);
-            }
-        }
-    }
-
-    fn imply(&mut self, host: &Hostname, alias: Option<Arc<Alias>>) {
-        if let Some(moved) = self.world.names.imply(host, alias, &self.world.shards) {
-            self.dirty.implied.insert(host.clone());
-            self.move_alias(host, moved);
-        }
     }
 }

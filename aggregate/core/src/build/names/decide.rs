@@ -13,16 +13,9 @@ use tributary_model::{
 
 use crate::merge::precedence::ranked;
 use crate::merge::refusal;
+use crate::state::names::Sides;
 use crate::state::services::Service;
 use crate::state::{State, World};
-
-/// The services of one name.
-pub(super) struct Sides<'a> {
-    /// The cluster's, by host.
-    pub(super) cluster: Vec<&'a Service>,
-    /// Consul's, by host.
-    pub(super) consul: Vec<&'a Service>,
-}
 
 impl<'a> Sides<'a> {
     fn all(&self) -> impl Iterator<Item = &'a Service> + '_ {

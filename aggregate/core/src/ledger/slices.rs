@@ -6,7 +6,7 @@
 
 use tributary_model::{Collection, Evidence, Fact, Key, Mono, ObjectId, ProblemRecord, Scope};
 
-use crate::ledger::{BasisKind, Change, Output};
+use super::{BasisKind, Change, Output};
 
 /// A take that has not ended.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) enum Effect {
 
 impl Effect {
     /// Applies it.
-    pub(super) fn apply(self, out: &mut impl Output) {
+    pub(crate) fn apply(self, out: &mut impl Output) {
         match self {
             Self::Put(scope, fact, basis, at, change) => out.put(&scope, fact, basis, at, change),
             Self::Remove(key, evidence) => out.remove(&key, &evidence),
@@ -41,12 +41,12 @@ impl Effect {
 }
 
 /// Keeps what a ledger accepts until the take ends.
-pub(super) struct Deferred<'a> {
-    pub(super) effects: &'a mut Vec<Effect>,
+pub(crate) struct Deferred<'a> {
+    pub(crate) effects: &'a mut Vec<Effect>,
     /// Whether a fact that did not change needs no effect.
-    pub(super) idle: bool,
-    pub(super) unchanged: &'a mut u64,
-    pub(super) refused: &'a mut u64,
+    pub(crate) idle: bool,
+    pub(crate) unchanged: &'a mut u64,
+    pub(crate) refused: &'a mut u64,
 }
 
 impl Output for Deferred<'_> {

@@ -1,0 +1,79 @@
+//! Where names lead: chains of aliases, followed through the first claimant of each host on their way.
+//!
+//! Called when names are settled, with the hosts that changed.
+
+use std::collections::BTreeSet;
+
+use tributary_model::{Hostname, Resolution, ServiceKey};
+
+use crate::merge::outline::{Outline, outlines};
+use crate::state::State;
+use crate::state::names::{Declared, End, Lead, Reader, Settling};
+
+impl State {
+    /// Follows where names lead after these hosts changed; the hosts that are built otherwise because of it.
+    pub(super) fn settle_leads(&mut self, hosts: &BTreeSet<Hostname>) -> BTreeSet<Hostname> {
+        let mut settling = Settling::default();
+        for host in hosts {
+            if !self.may_lead(host) {
+                continue;
+            }
+            let now = self.declared_leads(host);
+            let names = &mut self.world.names;
+            names.leads.declare(host, now, &mut names.edges, &mut settling);
+        }
+        hosts.iter().for_each(|host| self.upstream(host, &mut settling.aliases));
+        for alias in settling.aliases {
+            let end = self.world.names.leads.lead(&alias).map(|lead| self.follow(&alias, &lead.to));
+            self.world.names.leads.end(alias, end, &mut settling.again);
+        }
+        settling.again
+    }
+
+    /// Most hosts lead nowhere, which is seen without an order of their declarations.
+    fn may_lead(&self, host: &Hostname) -> bool {
+        let shards = self.hosts.of(host).iter().flat_map(|service| &service.shards);
+        let mut declarations = shards.flat_map(|shard| &shard.declarations);
+        self.world.names.leads.declares(host)
+            || declarations.any(|decl| matches!(decl.declaration.resolution, Resolution::Alias(_)))
+    }
+
+    fn declared_leads(&self, host: &Hostname) -> Declared {
+        let lead = |outline: &Outline<'_>| {
+            let visibility = outline.visibility(&self.world.settings.effective);
+            Some((outline.service.key.clone(), Lead { to: outline.leads_to()?.clone(), visibility }))
+        };
+        outlines(&self.world, &self.hosts, host).iter().filter_map(lead).collect()
+    }
+
+    /// Adds the aliases that lead through a host.
+    fn upstream(&self, host: &Hostname, aliases: &mut BTreeSet<ServiceKey>) {
+        let mut hosts = vec![host];
+        let mut seen = BTreeSet::from([host]);
+        while let Some(host) = hosts.pop() {
+            for reader in self.world.names.edges.readers_of_any(host) {
+                let Reader::Alias(alias) = reader else { continue };
+                aliases.insert(alias.clone());
+                if seen.insert(&alias.host) {
+                    hosts.push(&alias.host);
+                }
+            }
+        }
+    }
+
+    fn follow(&self, alias: &ServiceKey, to: &Hostname) -> End {
+        let mut seen = BTreeSet::from([alias.host.clone()]);
+        let mut at = to.clone();
+        loop {
+            if !seen.insert(at.clone()) {
+                return End::Loop;
+            }
+            let outlines = outlines(&self.world, &self.hosts, &at);
+            match outlines.first().map(Outline::leads_to) {
+                None => return End::Missing(at),
+                Some(None) => return End::Host(at),
+                Some(Some(next)) => at = next.clone(),
+            }
+        }
+    }
+}

@@ -50,6 +50,8 @@ pub(crate) struct RemovalGuard {
 impl RemovalGuard {
     /// A source no longer reports this fact, or reports less of it.
     pub(crate) fn propose(&mut self, key: HoldKey, proposal: Proposal) {
+        // an answer of earlier in this turn is contradicted: applied after the judgement, it would end the hold
+        self.redeclared.remove(&key);
         self.proposals.insert(key, proposal);
     }
     /// An unsure answer declares fewer ports.

@@ -413,3 +413,14 @@ fn a_declaration_in_doubt_only_gains_until_it_is_certain() {
     world.says("file", [mk_put(service(&narrow))]);
     assert_eq!((ports(&mut world), visibility(&mut world)), (vec![82], Visibility::Hidden));
 }
+
+#[test]
+fn unsure_answer_that_a_list_then_lacks_in_one_turn_then_is_held() {
+    let mut world = World::confirming();
+    world.puts("east", [decl(), nth(0)]);
+    let other = mk_service("shop/pay.shop", mk_decl("pay", "80 http,81 tcp"));
+    world.says("east", [mk_unsure(other), absent(&decl())]);
+    assert_eq!(held(&world), [mk_fact_key(&decl())], "served without a fact behind it, it must be held");
+    world.says("east", [mk_drop(&decl(), Evidence::Confirmed)]);
+    assert!(world.view("shop/pay.shop").is_none());
+}

@@ -149,7 +149,7 @@ fn settle(
 }
 
 /// The virtual hosts of a route table in order of name, each with the domains that it won, and what
-/// was contested. A virtual host that won none is left out. `leading` tells which service leads from
+/// was contested. A virtual host that won none is left out. `leading` returns which service leads from
 /// another host to a service, which then claims that host's domains ([`leading`](crate::leading)).
 #[must_use]
 pub fn compose_routes<'a>(

@@ -80,7 +80,7 @@ fn add_domains(facts: &RouteFacts, client: &Projection, plan: &mut VirtualHostPl
     plan.domains.extend(addresses.map(|a| authority(a.ip)).filter(|name| seen.insert(name.clone())));
 }
 
-/// Whether this client sees another name. A projection without a namespace says that all names are public.
+/// Whether this client sees another name. Without a namespace in the projection all names are public.
 fn sees(alias: &AliasHost, client: &Projection) -> bool {
     let namespace = client.namespace.as_ref().and_then(Option::as_ref);
     alias.visibility.admits(&alias.service.namespace, namespace)

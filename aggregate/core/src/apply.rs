@@ -260,10 +260,10 @@ impl State {
         self.dirty.urgent = true;
         if let Some(service) = moved.from.as_ref().and_then(|key| self.hosts.get_mut(key)) {
             service.alias = None;
-            self.world.silence.give(&service.key, None);
+            self.world.outages.allow(&service.key, None);
         }
         if let Some((key, alias)) = moved.to {
-            self.world.silence.give(&key, alias.active_until_silent_for);
+            self.world.outages.allow(&key, alias.active_until_silent_for);
             self.hosts.get_or_new(&key).alias = Some(alias);
         }
         self.dirty.services.extend(self.hosts.of(host).iter().map(|service| service.key.clone()));

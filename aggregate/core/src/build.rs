@@ -34,7 +34,7 @@ impl State {
         let built = self.world.selection.build(&self.world.workloads, &self.world.shards, &mut self.counters);
         self.dirty.urgent |= built.urgent;
         self.dirty.services.extend(built.services);
-        self.build_silence(registries);
+        self.build_outages(registries);
         let services = self.settle_names(complete);
         let hosts = self.build_services(services, &mut changed);
         self.build_pending(&hosts, &mut changed);

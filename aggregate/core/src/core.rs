@@ -207,7 +207,7 @@ impl Core {
     #[must_use]
     pub fn next_tick(&self) -> Option<Mono> {
         let state = &self.state;
-        [state.guard.due(), state.world.silence.due(), state.policy_due].into_iter().flatten().min()
+        [state.guard.due(), state.world.outages.due(), state.policy_due].into_iter().flatten().min()
     }
 
     pub(crate) fn begin(&mut self, now: Mono) {

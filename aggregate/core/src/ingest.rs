@@ -1,8 +1,8 @@
 //! From stamped updates to ledgers, and from what ledgers accept to the state.
 //!
 //! Called by [`Core`](crate::Core) with a turn's updates in order. An update of a generation that is
-//! neither served nor a shadow is dropped (law 3), and so is one of a source that says that it is
-//! another one than the pinned. A shadow's ledger has no output until it is adopted.
+//! neither served nor a shadow is dropped (law 3), and so is one of a source whose identity is not
+//! the pinned one. A shadow's ledger has no output until it is adopted.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -189,7 +189,7 @@ impl Registry {
         ledger.apply(at, delta, &mut out);
     }
 
-    /// The source of the served run names itself: the first name is pinned, another one is refused.
+    /// The source of the served run reports its identity: the first is pinned, a different one is refused.
     fn identify(&mut self, identity: &Fingerprint, state: &mut State) {
         let pinned = self.ledger.identity.clone();
         let (mut out, ledger, _) = self.writer(state);
@@ -197,8 +197,9 @@ impl Registry {
             None => out.pin(Some(identity)),
             Some(pinned) if pinned == *identity => {}
             Some(pinned) => {
-                let why =
-                    format!("the source says that it is {identity}, and {pinned} is pinned; accept it first");
+                let why = format!(
+                    "the source's identity is {identity}, not {pinned} as before; accept it if that is intended"
+                );
                 ledger.go_stale(out.state.now, &why.into());
                 out.note();
                 self.stranger = Some(identity.clone());
@@ -252,7 +253,7 @@ impl Writer<'_> {
         let shards: Vec<ShardId> = shards.into_iter().map(|(_, id)| id).collect();
         self.state.guard.ask_again(&shards, now);
     }
-    /// Holds a removal that a journal says was held.
+    /// Holds a removal that was held when the journal was written.
     fn hold(&mut self, key: &Key, since: Mono) {
         if let Some(shard) = self.find(&key.scope) {
             self.state.hold_restored(shard, &key.item, since);

@@ -35,7 +35,7 @@ fn judge(registry: &Registry, scoped: &Scoped, now: Mono) -> (Standing, Option<M
 }
 
 impl State {
-    /// Serves each scope as its registry's policy says by now.
+    /// Serves each scope as its registry's staleness policy asks.
     pub(crate) fn apply_policies(&mut self, registries: &Registries) {
         let now = self.now;
         let due = self.policy_due.is_some_and(|due| due <= now);

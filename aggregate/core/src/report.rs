@@ -49,9 +49,9 @@ pub struct EndedScope {
 /// A source's report about itself.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct SourceView {
-    /// The word.
+    /// The report.
     pub status: SourceStatus,
-    /// When it was said, in milliseconds since the process started.
+    /// When it was made, in milliseconds since the process started.
     pub at: u64,
 }
 
@@ -202,7 +202,7 @@ impl Core {
 fn describe(obstacle: &Obstacle) -> Arc<str> {
     match obstacle {
         Obstacle::NotSynced => "the new run has not listed everything yet".into(),
-        Obstacle::Identity => "the source says that it is another one; accept it if that is intended".into(),
+        Obstacle::Identity => "the source's identity changed; accept it if that is intended".into(),
         Obstacle::Weaker(collections) => {
             const SHOWN: usize = 4;
             let named = collections.iter().take(SHOWN).map(|c| format!("{:?} of {}", c.kind, c.scope));

@@ -27,7 +27,7 @@ use crate::counters::Counters;
 use crate::removal::guard::RemovalGuard;
 use gateways::Gateways;
 use names::{Moved, NameGraph};
-use outage::Silence;
+use outage::OutageTimers;
 use pending::WaitingTable;
 use selectors::Selection;
 use services::Hosts;
@@ -51,7 +51,7 @@ pub(crate) struct World {
     /// Which names lead where, join others, or are one.
     pub(crate) names: NameGraph,
     /// For how long each source has not been followed.
-    pub(crate) silence: Silence,
+    pub(crate) outages: OutageTimers,
 }
 
 impl World {
@@ -135,7 +135,7 @@ impl State {
     pub(crate) fn free_shards(&mut self) {
         for shard in std::mem::take(&mut self.dirty.freed) {
             self.waiting.remove(&shard);
-            self.world.silence.forget(shard);
+            self.world.outages.forget(shard);
             self.world.shards.free(shard);
         }
     }
@@ -147,7 +147,7 @@ impl State {
     pub(crate) fn is_empty(&self) -> bool {
         self.hosts.iter().next().is_none()
             && self.world.names.is_empty()
-            && self.world.silence.is_empty()
+            && self.world.outages.is_empty()
             && self.waiting.is_empty()
             && self.waiting_addresses.is_empty()
             && self.draft.pending.is_empty()

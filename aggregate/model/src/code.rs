@@ -44,7 +44,7 @@ codes! {
     109 NOT_FOUND "the server knows nothing of this name" => "list what it knows with `tributary get`";
     110 REGISTRY_NAME_TAKEN "two registries have the same name" => "give one of them another `name`";
     111 FLAG_INVALID "a flag's value is not valid" => "see `tributary serve --help`";
-    112 STATE_UNUSABLE "the state directory cannot be used" => "see the message; name another one with `--state-dir`, or `--state-dir none`";
+    112 STATE_UNUSABLE "the state directory cannot be used" => "see the message; choose another directory with `--state-dir`, or serve without one: `--state-dir none`";
 
     // 02xx: sources
     201 SOURCE_UNREACHABLE "a source cannot be reached" => "check that it runs and that its address is right; what it last said stays served";

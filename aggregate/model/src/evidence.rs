@@ -26,7 +26,7 @@ pub enum Evidence {
     Ended(Arc<str>),
 }
 
-/// Proof that a whole scope is gone. Absence from a listing of scopes is none.
+/// Proof that a whole scope is gone. Absence from a listing of scopes is not.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub enum EndEvidence {
     /// The source confirmed it; the reason, for people.

@@ -39,7 +39,7 @@ pub enum PendingCause {
 }
 
 impl PendingCause {
-    /// Tells causes of one object apart: position of the kind of cause, and the declaration.
+    /// Distinguishes causes of one object: position of the kind of cause, and the declaration.
     #[must_use]
     pub const fn rank(&self) -> (usize, Option<&ObjectId>) {
         match self {

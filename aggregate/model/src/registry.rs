@@ -18,7 +18,7 @@ pub struct RegistrySpec {
     pub can_confirm: bool,
     /// Scopes that the configuration allows. Facts of any other scope end once a run has synced.
     pub scopes: Scopes,
-    /// How a run that follows another one begins.
+    /// How a later run begins.
     pub restart: RestartMode,
     /// What becomes of scopes whose source is not followed any more.
     pub stale: StalePolicy,
@@ -57,7 +57,7 @@ pub enum StalePolicy {
     Withdraw(Duration),
 }
 
-/// How a run begins that follows another one.
+/// How a run after another begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub enum RestartMode {
     /// On the served facts, which become stale until the run lists them.

@@ -68,7 +68,7 @@ pub enum Apart {
     Aliased,
     /// Somebody else declares one of the hosts too, and would be served no more.
     Contested,
-    /// Endpoints of one are not told one by one.
+    /// One is resolved through DNS, or cannot be joined for another reason.
     Resolution,
     /// A port of the cluster's is missing in Consul, and would be served no more.
     Ports,
@@ -76,7 +76,7 @@ pub enum Apart {
     Protocol,
     /// The cluster's declarations disagree on who sees it.
     Visibility,
-    /// A registry has not been heard to the end, so that there may be more of the name.
+    /// A registry has not synced, so that more services of the name may follow.
     Unsynced,
 }
 

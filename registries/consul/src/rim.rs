@@ -63,7 +63,7 @@ pub(crate) struct Rim {
     token: Arc<Mutex<Token>>,
     pool: Pool,
     places: BTreeMap<usize, Place>,
-    /// Each number is used once, so that an answer to a scope that ended reaches no other one.
+    /// Each number is used once, so that an answer to a scope that ended reaches no other scope.
     next_place: usize,
     by_scope: BTreeMap<Scope, usize>,
     tasks: JoinSet<Done>,

@@ -104,7 +104,7 @@ impl<P: Projection> Watch<P> {
     pub const fn spec(&self) -> &WatchSpec {
         &self.follow.spec
     }
-    /// Tells the watch that objects of its kind are held from earlier runs, so that one answer of the server does not
+    /// Informs the watch that objects of its kind are held from earlier runs, so that one answer of the server does not
     /// prove that the kind is not installed.
     pub const fn hold(&mut self) {
         self.follow.hold();

@@ -49,7 +49,7 @@ impl Memory {
             }
         }
     }
-    /// The cluster is this one: what is known of another one is forgotten.
+    /// The cluster is this one: what is known of any other is forgotten.
     pub fn identify(&self, identity: &Fingerprint) {
         let mut known = self.0.lock();
         if known.identity.as_ref().is_some_and(|was| was != identity) {

@@ -150,7 +150,7 @@ impl Listing {
             (Part::Cluster | Part::Mesh, _) => &[Namespace, MeshConfig],
         }
     }
-    /// The kinds whose objects become its facts. The other joined kinds say more about them.
+    /// The kinds whose objects become its facts. The other joined kinds add to them.
     #[must_use]
     pub const fn made_of(self) -> &'static [Kind] {
         use CollectionKind::{Groups, Workloads};

@@ -73,7 +73,7 @@ pub fn resource(kind: Kind, options: &Options) -> Resource {
         Kind::Import => mcs("serviceimports"),
         Kind::Gateway => ("gateway.networking.k8s.io".into(), &["v1", "v1beta1"][..], "gateways"),
     };
-    // nodes say where pods run, which nothing needs to wait for
+    // nodes give the locality of pods, which nothing needs to wait for
     let optional =
         matches!(kind, Kind::Node | Kind::Export | Kind::Import | Kind::Gateway | Kind::MeshConfig);
     Resource { group, versions, plural, kind: kind.as_str(), namespaced: kind.is_namespaced(), optional }

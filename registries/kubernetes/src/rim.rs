@@ -87,7 +87,7 @@ impl Rim {
         self
     }
 
-    /// Runs until nobody listens. Of the held scopes facts are held from earlier runs.
+    /// Runs until the receiver is dropped. Of the held scopes facts are held from earlier runs.
     pub(crate) async fn run(mut self, out: &Inlet, held: &[Scope]) {
         for mut source in std::mem::take(&mut self.idle) {
             if self.is_held(source.feed().kind, held) {
@@ -142,7 +142,7 @@ impl Rim {
     fn is_held(&self, kind: Kind, held: &[Scope]) -> bool {
         let options = &self.index.inputs().options;
         let is_held = |part: Part| held.contains(options.scope(part));
-        // exports say of every Service who reaches it
+        // exports decide of every Service which clusters reach it
         is_held(Part::of(kind)) || kind == Kind::Export && is_held(Part::Cluster)
     }
 
@@ -212,7 +212,7 @@ impl Rim {
         });
     }
 
-    /// Sends what is to be reported; false when nobody listens.
+    /// Sends what is to be reported; false when the receiver is dropped.
     fn flush(&mut self, out: &Inlet) -> bool {
         self.withhold();
         let mut deltas = Vec::new();
@@ -264,7 +264,7 @@ impl Rim {
     }
 }
 
-/// What an input says to later runs.
+/// What an input leaves to later runs.
 enum Note {
     Feed(Feed),
     Object(Kind, Name),

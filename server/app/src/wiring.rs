@@ -214,7 +214,7 @@ impl Server {
     }
 }
 
-/// Opens the journal where waiting for the disk hurts nobody.
+/// Opens the journal on a thread that may block.
 async fn open_state(
     config: &Config,
     env: &Environment,

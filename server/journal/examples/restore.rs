@@ -9,7 +9,7 @@ use std::time::Instant;
 use tributary_journal::{Journal, JournalOptions, Now, StateDirectory};
 use tributary_model::*;
 
-/// As in the server: pieces are made by one thread and freed by another one.
+/// As in the server: pieces are made by one thread and freed by another.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

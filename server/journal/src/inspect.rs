@@ -265,7 +265,7 @@ fn kind_of(record: &Record) -> Option<CollectionKind> {
     }
 }
 
-/// The record that takes another one away.
+/// The record that removes another record.
 fn removal(record: Record) -> Option<Record> {
     match record {
         Record::Put(name, scope, fact) => {

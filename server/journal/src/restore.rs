@@ -1,6 +1,6 @@
 //! What a journal held, decoded on one thread and handed over in pieces while decoding goes on.
 //!
-//! Run by the writer's thread before its first commit; received by whoever starts the core. Only
+//! Run by the writer's thread before its first commit; received by the task that starts the core. Only
 //! what is provably a state that was served comes back: a registry whose records are all there, a
 //! scope whose checksums hold and whose collections count as many facts as were recorded.
 

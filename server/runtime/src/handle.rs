@@ -96,7 +96,7 @@ impl Handle {
         answer.await.map_err(|_| Stopped)
     }
     /// Gives back a part of what a journal kept of a registry, before its first run. The registry becomes known to
-    /// the core; it joins with [`Handle::join`] as always. `changed` says that its source is configured otherwise now.
+    /// the core; it joins with [`Handle::join`] as always. `changed`: its source is configured otherwise now.
     pub async fn restore(
         &self,
         spec: RegistrySpec,
@@ -120,7 +120,7 @@ impl Handle {
     pub async fn restored(&self, was_ready: bool) -> Result<(), Stopped> {
         self.orders.send(Order::Restored { was_ready }).await.map_err(|_| Stopped)
     }
-    /// Takes a run that may read less, or whose source is another one, because an operator says so.
+    /// Takes a run that may read less, or whose source's identity changed, at an operator's request.
     pub async fn accept(&self, registry: RegistryName) -> Result<bool, Stopped> {
         let now = self.clock.now();
         self.command(move |core| core.accept(now, &registry)).await

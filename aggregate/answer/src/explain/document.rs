@@ -30,7 +30,7 @@ pub struct Explanation {
     pub verdict: Outcome,
     /// The decisions, in the order of the way.
     pub steps: Vec<StepDocument>,
-    /// The time of the generation that this is about, as the server says it.
+    /// The time of the generation that this is about, by the server's clock.
     pub as_of: Option<String>,
     /// The generation of the catalog that this is about.
     pub generation: u64,
@@ -51,10 +51,10 @@ pub struct StepDocument {
     /// The source object concerned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<StepObject>,
-    /// When the source last confirmed it, as the server says it.
+    /// When the source last confirmed it, by the server's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirmed_at: Option<String>,
-    /// Since when that is so, where it waits for something, as the server says it.
+    /// Since when that is so, where it waits for something, by the server's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// The decision in words.
@@ -176,7 +176,7 @@ pub struct Refused {
     pub endpoint: String,
     /// Its source.
     pub object: Option<StepObject>,
-    /// Since when that is so, where it waits for something, as the server says it.
+    /// Since when that is so, where it waits for something, by the server's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// Why, in words.

@@ -2,7 +2,7 @@
 //! and why what is held is still served. Nothing is decided here; the core decided it.
 //!
 //! Called by explain (by address, a scan) and why-not (by host, a look-up). Details end in
-//! `, since N ms`, by the core's clock; whoever shows them turns that into a time.
+//! `, since N ms`, by the core's clock; the application turns that into a time.
 
 use tributary_model::{
     Address, Catalog, Code, CollectionKind, EndpointSource, Group, Hostname, Pending, PendingCause, PortView,

@@ -128,7 +128,7 @@ impl State {
         }
     }
 
-    /// What is odd about a registry.
+    /// Conditions of a registry.
     pub(crate) fn registry_conditions(&self, name: &RegistryName) -> Vec<Condition> {
         const NAMED: usize = 16;
         let shards = self.world.shards.of(name);
@@ -148,7 +148,7 @@ impl State {
         out
     }
 
-    /// The aliases none of whose members can be joined: they have no view that could say so.
+    /// Aliases without a member that can be joined: they have no view that could carry the condition.
     fn empty_aliases(&self, shards: &[(Scope, ShardId)]) -> Vec<Condition> {
         const NAMED: usize = 16;
         const SHOWN: usize = 4;

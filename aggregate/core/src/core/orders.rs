@@ -1,6 +1,6 @@
 //! Runs begin: on the served facts, or in a shadow.
 //!
-//! An order names the generation that it replaces and is refused when another one is in force, so
+//! An order names the generation that it replaces and is refused when a different one is in force, so
 //! that one that was queued before an adoption cannot renumber what was adopted.
 
 use std::collections::BTreeSet;
@@ -130,7 +130,7 @@ impl Core {
         self.finish()
     }
 
-    /// Takes a shadow that knows less, or whose source is another one, because an operator says so.
+    /// Takes a shadow that holds less, or whose source's identity changed, at an operator's request.
     /// Returns whether there was anything to accept.
     pub fn accept(&mut self, now: Mono, name: &RegistryName) -> (bool, Turn) {
         self.begin(now);

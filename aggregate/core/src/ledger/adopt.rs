@@ -17,7 +17,7 @@ use super::{Ledger, Output, Scoped};
 pub(crate) enum Obstacle {
     /// It has not listed all that it requires.
     NotSynced,
-    /// Its source says that it is another one.
+    /// Its source's identity changed.
     Identity,
     /// These collections are live in the served run, and the shadow knows less of them.
     Weaker(Vec<Collection>),

@@ -21,7 +21,7 @@ pub(crate) struct Shadow {
     pub(crate) ledger: Ledger,
     /// The registries whose shadows are adopted together, this one included.
     pub(crate) set: Arc<[RegistryName]>,
-    /// Whether an operator accepted that it knows less, or that its source is another one.
+    /// Whether an operator accepted that it holds less, or that its source's identity changed.
     pub(crate) accepted: bool,
 }
 

@@ -1,7 +1,7 @@
 //! What a journal kept becomes the ledger of generation 0.
 //!
 //! Called before a registry's first run. Everything restored is stale since the source last
-//! confirmed it; the first run lists onto it like any run that follows another one.
+//! confirmed it; the first run lists onto it like any run after another.
 
 use tributary_model::{Collection, Generation, Mono, Record};
 

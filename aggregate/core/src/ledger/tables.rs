@@ -1,7 +1,7 @@
 //! Facts of one scope, by kind and key: what a run has reported, whether it is served or not.
 //!
 //! Owned by [`Scoped`](super::Scoped). A table shares the handles of keys and values with the state,
-//! so that a fact costs it a few words and an address nothing. Order within a table is that of keys.
+//! so that a fact costs it a few machine words and an address nothing. Order within a table is that of keys.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

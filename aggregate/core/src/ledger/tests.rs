@@ -149,7 +149,7 @@ fn what_was_never_held_and_cannot_be_read_keeps_nobody_waiting() {
     assert!(ledger.is_unknown() && !ledger.is_synced());
     take(&mut ledger, [withheld()], &mut out);
     assert!(ledger.is_synced(), "readiness does not wait");
-    assert!(ledger.is_unknown(), "and nobody is told that a name is gone");
+    assert!(ledger.is_unknown(), "no client learns that a name is gone");
     let (mut ledger, mut out) = listed();
     take(&mut ledger, [withheld()], &mut out);
     assert!(!ledger.is_unknown(), "what was read once is known");
@@ -160,7 +160,7 @@ fn a_filtered_list_becomes_live_once_what_it_lacks_is_found_or_gone() {
     for resolution in [mk_put(fact("b")), mk_drop(&fact("b"), Evidence::AbsentFromList)] {
         let (mut ledger, mut out) = listed();
         take(&mut ledger, [restart(), mk_put(fact("a")), synced(Completeness::Filtered)], &mut out);
-        assert_eq!(freshness(&ledger), "stale", "b is a ghost, or not: nobody may call it confirmed");
+        assert_eq!(freshness(&ledger), "stale", "b may be gone: it is not confirmed");
         take(&mut ledger, [resolution], &mut out);
         assert_eq!(freshness(&ledger), "live");
     }

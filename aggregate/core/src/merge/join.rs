@@ -179,7 +179,7 @@ pub(crate) fn refusal(world: &World, shard: &Ranked<'_>, decl: &Decl) -> Option<
     match joinable {
         true if decl.declaration.ports.is_empty() => Some("has no port"),
         true => None,
-        false => Some("has no endpoints that are told one by one"),
+        false => Some("has no endpoint addresses to join"),
     }
 }
 
@@ -349,7 +349,7 @@ fn standby(alias: &Alias, object: &ObjectRef, out: &mut Merged) {
 /// Whether what declares a part has been silent for longer than the alias gives.
 fn is_silent(world: &World, alias: &Alias, part: &Part<'_>) -> bool {
     let shard = part.shard.said.id;
-    alias.active_until_silent_for.is_some_and(|given| world.silence.is_over(given, shard))
+    alias.active_until_silent_for.is_some_and(|given| world.outages.is_over(given, shard))
 }
 
 /// Says which registries keep standby members out no longer.

@@ -1,11 +1,11 @@
-//! What is said of a service whose name another one has. Called by merge, for services that are served by themselves.
+//! Conditions of a service whose name another service has too. Called by merge, for services that are served by themselves.
 
 use tributary_model::{Apart, Code, NameOutcome, Recorder, ServiceKey, Stage, Step, Verdict};
 
 use super::Merged;
 use crate::state::World;
 
-/// A service whose name another one has is shown, where that is not what somebody has decided.
+/// Shows a service whose name another service has too, unless the configuration decided about it.
 pub(super) fn note<R: Recorder>(world: &World, key: &ServiceKey, out: &mut Merged, rec: &mut R) {
     let Some(same) = world.names.same_name(key) else { return };
     let others: Vec<String> =

@@ -130,7 +130,7 @@ fn a_host_name_among_a_members_instances_keeps_out_itself_alone() {
     mk_named(&mut world, "10.1.0.1:http=8000 vm.example.com:http=8000");
     let view = world.view("default/pay.mesh").unwrap();
     let facts = &view.ports[0].endpoints.facts;
-    assert_eq!(facts.resolution, Resolution::ClientSide, "endpoints are told one by one all the same");
+    assert_eq!(facts.resolution, Resolution::ClientSide, "endpoints are listed all the same");
     let mut told = world.served("default/pay.mesh", 80);
     told.retain(|endpoint| !endpoint.starts_with("vm."));
     assert_eq!(told, joined);

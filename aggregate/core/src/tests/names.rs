@@ -126,11 +126,7 @@ fn what_would_take_something_away_or_mix_protocols_stays_apart() {
     let kube: [(Apart, &str, Declaration); 4] = [
         (Apart::Ports, "consul/pay.service.consul has no port 81", own(|_| ())),
         (Apart::Protocol, "port 80 speaks TCP by", own(|d| d.ports = mk_ports("80 http tcp"))),
-        (
-            Apart::Resolution,
-            "has endpoints that are not told one by one",
-            own(|d| d.resolution = Resolution::DnsStrict),
-        ),
+        (Apart::Resolution, "is resolved through DNS", own(|d| d.resolution = Resolution::DnsStrict)),
         (
             Apart::Resolution,
             "is headless",

@@ -20,7 +20,7 @@ fn an_order_that_names_another_generation_is_refused() {
     assert!(world.core.begin_shadows(Mono(700), &[queued]).is_err());
     assert_eq!(freshness(&mut world, KINDS[0]), Freshness::Live, "what was adopted is untouched");
     let turn = world.says_in("file", shadow, [mk_put(pay("10.0.0.3:http=80")[1].clone())]);
-    assert!(!turn.changed.hosts.is_empty(), "and its run is heard");
+    assert!(!turn.changed.hosts.is_empty(), "and its run is accepted");
 }
 
 #[test]

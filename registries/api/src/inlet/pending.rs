@@ -248,7 +248,7 @@ impl Pending {
         }
     }
 
-    /// A collection cannot be read: one such word is pending at most, as old as the first of them.
+    /// A collection cannot be read: one such update is pending at most, as old as the first of them.
     fn withheld(&mut self, at: Mono, collection: Collection, delta: Delta) {
         let next = self.last + 1;
         let listing = self.listings.entry(collection).or_default();
@@ -262,7 +262,7 @@ impl Pending {
         }
     }
 
-    /// A scope is gone: what was pending of it goes, and later words stay behind its end.
+    /// A scope is gone: what was pending of it goes, and later updates stay behind its end.
     fn end(&mut self, at: Mono, scope: Scope, delta: Delta) {
         let mut gone: Vec<u64> = Vec::new();
         for (_, listing) in self.listings.extract_if(|collection, _| collection.scope == scope) {

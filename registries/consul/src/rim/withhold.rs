@@ -11,7 +11,7 @@ use super::{Rim, parts};
 use crate::answer::Failure;
 use crate::client::Fault;
 
-/// How the lists of a datacenter's scopes fare.
+/// Status of the lists of a datacenter's scopes.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     /// Why they cannot be had.

@@ -43,7 +43,7 @@ impl<C: Content> Watch<C> {
             _ => Sight::Whole,
         }
     }
-    /// Whether the token does not see all, by the last answer that could tell.
+    /// Whether the token does not see all, by the last answer that shows it.
     #[must_use]
     pub fn is_filtered(&self) -> bool {
         self.filtered || self.doubt == Some(Doubt::Filtered)

@@ -35,7 +35,7 @@ impl Refusals {
             response
         })
     }
-    /// Waits for one that nobody has waited for; of several, the credential's.
+    /// Waits for a refusal that was not waited for yet; of several, the credential's.
     pub(super) async fn next(&self) -> Refusal {
         self.0.any.notified().await;
         if self.0.credential.swap(false, Ordering::Relaxed) { Refusal::Credential } else { Refusal::Right }

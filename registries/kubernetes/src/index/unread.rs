@@ -1,6 +1,6 @@
-//! Kinds that cannot be read: what that says of everything else.
+//! Kinds that cannot be read: what that means for everything else.
 //!
-//! Part of the index. What a kind said before it could not be read stays in the tables; where this run has never read
+//! Part of the index. What was read of a kind before it could not be read stays in the tables; where this run has never read
 //! it, the rim passes in what an earlier run knew. Where neither is known of a kind that decides whether anything may
 //! be reported at all, nothing is.
 
@@ -30,7 +30,7 @@ impl Index {
     pub fn knows_exports(&self) -> bool {
         !self.sync.lacks(&DECIDE_EXPORTS)
     }
-    /// The complete collections of which every feed that can be read is followed, as this tells of each.
+    /// The complete collections of which every feed that can be read is followed, with the state of each.
     pub fn followed(&self, follows: impl Fn(&Feed) -> bool) -> impl Iterator<Item = &Collection> {
         self.sync.followed(follows)
     }

@@ -222,7 +222,7 @@ fn spot(endpoint: &RawEndpoint<'_>) -> Option<Arc<Spot>> {
     (spot != Spot::default()).then(|| Arc::new(spot))
 }
 
-/// A pod is in the namespace that its reference names, which in slices that people write may be another one.
+/// A pod is in the namespace that its reference names, which may be another namespace in slices written by hand.
 fn pod(endpoint: &RawEndpoint<'_>, own: &str) -> Option<Atom> {
     let target = endpoint.target_ref.as_ref().filter(|target| target.kind.as_deref() == Some("Pod"))?;
     let name = target.name.as_deref().filter(|name| !name.is_empty() && !name.contains('/'))?;

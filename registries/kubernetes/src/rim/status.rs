@@ -38,7 +38,7 @@ pub(super) struct Standing {
     server: Arc<str>,
     credential: Arc<str>,
     healed: u64,
-    /// Whether anything was said since it was last asked.
+    /// Whether anything was reported since the last call.
     changed: bool,
 }
 
@@ -66,7 +66,7 @@ impl Standing {
         self.changed = true;
         self.healed = self.healed.saturating_add(lost);
     }
-    /// Whether anything was said since this was last asked.
+    /// Whether anything was reported since the last call.
     pub(super) const fn take_changed(&mut self) -> bool {
         std::mem::replace(&mut self.changed, false)
     }
@@ -93,7 +93,7 @@ impl Standing {
         let is_required = |kind: &Kind| !self.optional.get(kind).copied().unwrap_or_default();
         let required =
             self.parts.iter().filter(|(feed, _)| joined.contains(&feed.kind) && is_required(&feed.kind));
-        // a kind that is refused alone is withheld, which its own collections say
+        // a kind that is refused alone is withheld, which its own collections show
         let counted = required.filter(|(_, said)| said.part.state != SourceState::Forbidden);
         let worst = counted.map(|(_, said)| &said.part).max_by_key(|part| rank(part.state));
         let state = worst.map_or(SourceState::Live, |part| part.state);

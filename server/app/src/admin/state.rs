@@ -65,7 +65,7 @@ pub struct AcceptQuery {
     registry: String,
 }
 
-/// Takes a run that knows less than what is served, or whose source is another one.
+/// Takes a run that holds less than what is served, or whose source's identity changed.
 pub async fn accept(State(shared): State<Shared>, asked: Asked<AcceptQuery>) -> Response {
     let text = match asked {
         Ok(Query(query)) => query.registry,

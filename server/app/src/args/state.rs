@@ -17,7 +17,7 @@ pub enum StateCommand {
     Clear(StateDirectoryArgs),
     /// Show what ending a registry, a scope or a kind of facts would take away; end it with --yes
     End(StateEndArgs),
-    /// Take a run that reads less than what is served, or whose source is another one
+    /// Accept a run that reads less than what is served, or whose source's identity changed
     Accept(StateAcceptArgs),
 }
 

@@ -165,7 +165,7 @@ async fn read(path: PathBuf) -> Result<(StateDocument, bool), Failure> {
     Ok((of_directory(&path, &report, now), report.is_sound()))
 }
 
-/// Waits for the disk where that hurts nobody.
+/// Waits for the disk on a thread that may block.
 async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| Failure::plain(format!("reading the state directory failed: {error}")))

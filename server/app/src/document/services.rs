@@ -172,7 +172,7 @@ fn export(visibility: &Visibility) -> Vec<String> {
     }
 }
 
-/// How clients find the endpoints; an alias of several may find them otherwise than its members' declarations say.
+/// How clients find the endpoints; an alias of several may find them otherwise than its members' declarations do.
 fn served_by(view: &ServiceView) -> Option<&Resolution> {
     let served = view.ports.first().map(|port| &port.endpoints.facts.resolution);
     served.or_else(|| view.first().map(|first| &first.declaration.resolution))

@@ -131,9 +131,9 @@ impl StateDocument {
 pub struct Part {
     /// The registry.
     pub registry: RegistryName,
-    /// The scope; all of them where there is none.
+    /// The scope; all scopes without one.
     pub scope: Option<Scope>,
-    /// The kind; all of them where there is none.
+    /// The kind; all kinds without one.
     pub kind: Option<CollectionKind>,
 }
 

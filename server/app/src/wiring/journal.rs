@@ -42,7 +42,7 @@ pub struct Kept {
 
 /// A configured registry as the journal remembers it.
 pub struct Configured {
-    /// What the core is told.
+    /// What the core receives.
     pub spec: RegistrySpec,
     /// Its kind and source.
     pub member: Member,
@@ -60,7 +60,7 @@ impl Configured {
             network: None,
             identity: None,
             origin: MemberOrigin::Flag,
-            // its next list replaces what it said, whatever that was
+            // its next list replaces all that it reported
             source_digest: Version(0),
             credential_from: String::new(),
         };
@@ -289,7 +289,7 @@ impl Restored {
     }
 }
 
-/// Waits for the next piece where waiting hurts nobody.
+/// Waits for the next piece on a thread that may block.
 async fn next_piece(mut restoring: Restoring) -> Result<(Option<RestoredRegistry>, Restoring), Failure> {
     let waiting = tokio::task::spawn_blocking(move || (restoring.next(), restoring));
     waiting.await.map_err(|error| Failure::plain(format!("reading the journal failed: {error}")))

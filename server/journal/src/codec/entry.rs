@@ -100,7 +100,7 @@ pub(crate) fn scope_prefix(registry: &RegistryName, scope: Option<&Scope>) -> Ve
     out
 }
 
-/// Adds what tells a record apart within its scope. Nothing is added for waiting addresses, which are not kept.
+/// Adds what identifies a record within its scope. Nothing is added for waiting addresses, which are not kept.
 pub(crate) fn put_entry_key(out: &mut Vec<u8>, key: &EntryKey) -> Option<()> {
     match key {
         EntryKey::Header => out.push(kind::HEADER),
@@ -210,7 +210,7 @@ pub(crate) const fn collection_of(kind: u8) -> Option<CollectionKind> {
     }
 }
 
-/// Reads what tells a record apart within its scope.
+/// Reads what identifies a record within its scope.
 pub(crate) fn read_entry_key(d: &mut Decoder, bytes: &[u8]) -> Result<EntryKey, Fault> {
     let (&kind, rest) = bytes.split_first().ok_or(Fault::Truncated)?;
     Ok(match kind {

@@ -115,7 +115,7 @@ impl Interner {
         self.plain.insert(texts.into(), index);
         index
     }
-    /// The index of one label set over another one.
+    /// The index of one label set over another.
     pub(crate) fn layered_labels(&mut self, upper: u32, lower: u32) -> u32 {
         if let Some(&known) = self.layered.get(&(upper, lower)) {
             return known;

@@ -1,7 +1,7 @@
 //! Mesh-wide values on disk.
 //!
 //! Called by the codec. Each value is a field of its own; one that nothing sets is absent. A list that
-//! is set and empty is told apart from one that is not set.
+//! is set and empty differs from one that is not set.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! A bounded queue of restored pieces, from the thread that decodes to the owner.
 //!
-//! Either side may go away at any time: a journal that is closed while nobody takes pieces must not wait
+//! Either side may go away at any time: a journal that is closed while no piece is taken must not wait
 //! for somebody who does.
 
 use std::collections::VecDeque;

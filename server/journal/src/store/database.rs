@@ -151,7 +151,7 @@ pub(crate) fn named(key: &[u8]) -> Option<(RegistryName, Option<Scope>, &[u8])> 
     Some((RegistryName::new(name).ok()?, scope, rest))
 }
 
-/// Remembers what a header or an ended scope says.
+/// Remembers what a header or an ended scope states.
 pub(crate) fn note(
     decoder: &mut crate::codec::Decoder,
     known: &mut Known,

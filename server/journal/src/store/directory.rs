@@ -1,6 +1,6 @@
 //! The directory of the journal: made, checked and locked.
 //!
-//! Called by whoever starts the process and by the inspection. One process holds it at a time; another
+//! Called at the start of the process and by the inspection. One process holds it at a time; another
 //! one learns the holder's number. What is not ours, or is a symbolic link, is refused: somebody else
 //! could read or replace what is written there.
 
@@ -41,7 +41,7 @@ pub enum DirectoryError {
     #[error("{0} belongs to another user; name a directory of your own")]
     Foreign(PathBuf),
     /// The system refuses it.
-    #[error("state directory {0} cannot be used: {1}; check its permissions or name another one")]
+    #[error("state directory {0} cannot be used: {1}; check its permissions or choose another directory")]
     Io(PathBuf, io::Error),
 }
 

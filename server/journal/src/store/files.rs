@@ -39,7 +39,7 @@ pub(crate) trait Files: Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Folder(pub(crate) PathBuf);
 
-/// Opens a file of ours: readable by nobody else, and never through a symbolic link.
+/// Opens a file of ours: readable for its owner only, and never through a symbolic link.
 pub(crate) fn open_own(path: &Path) -> io::Result<File> {
     let links = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
     let mut options = OpenOptions::new();

@@ -156,7 +156,7 @@ fn read_meta(db: &Database) -> Result<Meta, StoreError> {
     })
 }
 
-/// Format N reads N-1, and a later one whose writer says that N can read it.
+/// Format N reads N-1, and a later one that its writer marks as readable by N.
 fn check_format(meta: Meta) -> Result<(), StoreError> {
     if meta.lowest_reader > FORMAT {
         return Err(StoreError::Newer(meta.format));

@@ -28,7 +28,7 @@ pub struct SnapshotRequest {
 /// How the journal is doing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JournalStats {
-    /// Whether the file is open; if not, `last_error` says why.
+    /// Whether the file is open; if not, `last_error` has the reason.
     pub open: bool,
     /// Commits of this process.
     pub commits: u64,

@@ -240,7 +240,7 @@ fn owner_records_while_the_thread_writes_and_close_commits_the_rest() {
     journal.record(vec![put("east", "a", "pod-2", 2), list("east", "a", 2)]);
     journal.close();
     let (journal, restoring) = open();
-    // Closed while nobody takes what is restored.
+    // Closed while no restored piece is taken.
     drop(journal);
     assert!(restoring.count() <= 1);
     let (_journal, restoring) = open();

@@ -161,7 +161,7 @@ impl Member {
         }
     }
 
-    /// Whether a run in a shadow is to replace what is served, so that another one of the old factory has no place.
+    /// Whether a run in a shadow is to replace what is served, so that a run of the old factory has no place.
     fn is_superseded(&self) -> bool {
         self.shadow.is_some() && self.served.factory().spec().restart == RestartMode::Shadow
     }

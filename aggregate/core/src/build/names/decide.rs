@@ -38,7 +38,7 @@ impl State {
         let said: Vec<Said<'_>> = sides.all().map(|service| Said::new(&self.world, service)).collect();
         let mut why = ambiguous(&sides).or_else(|| self.claimed(&sides)).or_else(|| apart(&said));
         if why.is_none() && names.mode == MergeByName::On && !is_merged && !names.complete {
-            why = Some((Apart::Unsynced, "a registry has not been heard to the end yet".to_owned()));
+            why = Some((Apart::Unsynced, "a registry has not synced yet".to_owned()));
         }
         let outcome = match (why, names.mode) {
             (Some((why, message)), _) => NameOutcome::Apart { why, message: message.into() },
@@ -112,7 +112,7 @@ impl<'a> Said<'a> {
     /// Joined, a host name would be left out; the cluster's clients have it today.
     fn by_dns(&self) -> Option<Reason> {
         let by_dns = self.declarations.iter().any(|declaration| declaration.resolution.is_dns());
-        let message = || format!("{} has endpoints that are not told one by one", self.key);
+        let message = || format!("{} is resolved through DNS", self.key);
         by_dns.then(|| (Apart::Resolution, message()))
     }
     fn resolution(&self) -> Option<Reason> {

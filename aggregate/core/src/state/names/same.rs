@@ -21,7 +21,7 @@ pub(crate) struct SameNames {
     pub(crate) mode: MergeByName,
     /// The domain by which a cluster's hosts are known.
     domain: String,
-    /// Whether every registry had been heard to the end.
+    /// Whether every registry had synced.
     pub(crate) complete: bool,
     /// The services of each name; empty while the mode is off.
     by_name: BTreeMap<Arc<str>, BTreeSet<ServiceKey>>,

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_model::{Hostname, Item, ServiceKey};
+use tributary_model::{Hostname, Item, Resolution, ServiceKey};
 
 use super::Proposals;
 use super::guard::{HoldKey, Proposal};
@@ -114,7 +114,9 @@ impl State {
         let (mut before, mut after) = (0, 0);
         for service in self.hosts.of(host) {
             for shard in &service.shards {
-                for decl in &shard.declarations {
+                // an alias leads to another host: its own endpoints are not served
+                let is_alias = |decl: &&Decl| matches!(decl.declaration.resolution, Resolution::Alias(_));
+                for decl in shard.declarations.iter().filter(|decl| !is_alias(decl)) {
                     let stays = self.decl_stays(service, shard.id, decl, proposals);
                     for fact in shard.groups_of(&decl.object) {
                         let key = (shard.id, Item::Group(group_key(&service.key, fact)));

@@ -424,3 +424,16 @@ fn unsure_answer_that_a_list_then_lacks_in_one_turn_then_is_held() {
     world.says("east", [mk_drop(&decl(), Evidence::Confirmed)]);
     assert!(world.view("shop/pay.shop").is_none());
 }
+
+#[test]
+fn endpoints_of_an_alias_do_not_count_as_left_of_a_host() {
+    let mut world = World::confirming();
+    let alias =
+        Declaration { resolution: Resolution::Alias(mk_host("other.shop")), ..mk_decl("alias", "80 http") };
+    world.puts("east", [decl(), nth(0), mk_service("shop/pay.shop", mk_decl("empty", "80 http"))]);
+    world.puts("east", [mk_service("shop/pay.shop", alias)]);
+    world.puts("east", [mk_group("shop/pay.shop", "alias", "of-alias", "10.0.1.1:http=80")]);
+    world.says("east", [absent(&decl())]);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.0:80"]);
+    assert_eq!(held(&world), [mk_fact_key(&decl())]);
+}

@@ -5,12 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tributary_model::{Catalog, Freshness, Hostname, RegistryName};
+use tributary_model::{Catalog, Freshness, Hostname, RegistryName, RestartMode};
 use tributary_registry_api::{BackoffPolicy, ProcessClock};
 use tributary_runtime::{Handle, RunState, Runtime, RuntimeConfig, StartRule};
 
 use crate::harness::{Act, Harness, Script, Service};
 use crate::journal::Kept;
+use crate::pace::Pace;
 use crate::tamper::{Crash, Tamper};
 use crate::witness::Witness;
 
@@ -140,6 +141,20 @@ impl Stage {
     pub async fn rotate(&self) {
         let factory = self.tamper.around(self.script.factory());
         self.handle.rotate(factory).await.expect("the registry rotates");
+    }
+    /// A new run that is held back until its pace is set: the hand in the run that serves is returned, so that
+    /// each of the two can be ended alone.
+    pub async fn rotate_held(&mut self) -> Arc<Tamper> {
+        let before = std::mem::replace(&mut self.tamper, Tamper::new());
+        self.tamper.pace(Pace::Together);
+        self.rotate().await;
+        until_seen("the new run begins", || !self.tamper.inlets().is_empty()).await;
+        before
+    }
+    /// Whether a run that ended begins again beside what it served, and not in a shadow.
+    #[must_use]
+    pub fn restarts_in_place(&self) -> bool {
+        self.script.factory().spec().restart != RestartMode::Shadow
     }
 
     /// The source holds this service now.

@@ -101,3 +101,32 @@ async fn served_run_that_ends_with_any_update_of_its_shadow_leaves_one_run_in_fo
         server.runtime.stop().await;
     }
 }
+
+/// The shadow is held back until the served run, which a hand of its own ends, has begun again: the run that is
+/// adopted has the lower generation.
+#[tokio::test(start_paused = true)]
+async fn older_shadow_that_is_adopted_is_the_run_in_force() {
+    let mut served = Tamper::new();
+    let server = with_run(served.around(mk_memory("memory", &mk_source(0..4)))).await;
+    let in_force = || server.generation(&name("memory"));
+    for at in 1..5 {
+        let (shadow, before) = (Tamper::new(), server.handle.runs()[&name("memory")].generation.0);
+        shadow.pace(Pace::Together);
+        let factory = shadow.around(mk_memory("memory", &mk_source(at..at + 4)));
+        server.handle.rotate(factory).await.unwrap();
+        sleep(Duration::from_secs(5)).await;
+        let (held, _) = server.handle.runs()[&name("memory")].shadow.expect("the shadow is held back");
+        for _ in 0..at {
+            served.crash(Crash::Error);
+            sleep(Duration::from_secs(300)).await;
+        }
+        assert!(before < held.0 && held.0 < in_force(), "{before}, {held}, {}", in_force());
+        shadow.pace(Pace::Direct);
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(server.serves("pay"), (at..at + 4).map(ip).collect());
+        assert_eq!(in_force(), held.0, "the shadow is adopted");
+        assert_agreed(&server);
+        served = shadow;
+    }
+    server.runtime.stop().await;
+}

@@ -158,5 +158,21 @@ pub(super) async fn adoption_races(harness: &dyn Harness) {
         }
         outcome(&stage).await;
     }
+    older_shadow(&mut stage).await;
     stage.stop().await;
+}
+
+/// The served run ends and begins again while a shadow is held back, so that the run that is adopted is the older.
+async fn older_shadow(stage: &mut Stage) {
+    for round in 0..2 {
+        alternate(stage, round).await;
+        let served = stage.rotate_held().await;
+        let runs = served.inlets().len();
+        served.crash(Crash::Error);
+        if stage.restarts_in_place() {
+            until_seen("the served run begins again", || served.inlets().len() > runs).await;
+        }
+        stage.tamper.pace(Pace::Direct);
+        outcome(stage).await;
+    }
 }

@@ -215,9 +215,19 @@ impl Ledger {
         let held = self.scopes.iter().filter(|(_, scoped)| !scoped.tables.is_empty());
         held.map(|(scope, _)| scope.clone()).collect()
     }
+    /// Every bad object once, also where several scopes hold facts of it.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = &ProblemRecord> {
+        let mut seen = BTreeSet::new();
+        let all = self.scopes.values().flat_map(|scoped| scoped.problems.iter());
+        all.filter(move |record| seen.insert(&record.object))
+    }
     /// How many objects are bad.
     pub(crate) fn problem_count(&self) -> usize {
-        self.scopes.values().map(|scoped| scoped.problems.len()).sum()
+        let mut bad = self.scopes.values().filter(|scoped| !scoped.problems.is_empty());
+        match (bad.next(), bad.next()) {
+            (Some(only), None) => only.problems.len(),
+            _ => self.problems().count(),
+        }
     }
 
     fn scoped(&mut self, scope: &Scope) -> Option<&mut Scoped> {

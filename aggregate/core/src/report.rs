@@ -180,8 +180,7 @@ impl Core {
     /// Every bad object.
     pub fn problems(&self) -> impl Iterator<Item = ProblemView> {
         self.registries.values().flat_map(|registry| {
-            let scopes = registry.ledger.scopes.values();
-            scopes.flat_map(|scoped| scoped.problems.iter()).map(|record| ProblemView {
+            registry.ledger.problems().map(|record| ProblemView {
                 registry: registry.face.id.name.clone(),
                 object: record.object.clone(),
                 problem: record.problem.clone(),

@@ -31,7 +31,7 @@ impl Harness for FileHarness {
         for part in 0..2 {
             std::fs::create_dir(here(home.path(), part)).unwrap();
         }
-        Box::new(FileScript { home, away: [false; 2], twice: false })
+        Box::new(FileScript { home, away: [false; 2], twice: false, configured: 2 })
     }
     fn declines(&self, ability: Ability) -> Option<&'static str> {
         match ability {
@@ -44,7 +44,7 @@ impl Harness for FileHarness {
                 Some("these tests run as a user who may read everything")
             }
             Ability::Shorten => Some("directories are configured"),
-            Ability::End => Some("a directory ends when it is configured away"),
+            Ability::End => Some("a directory that is missing may be a mount that is"),
             Ability::Swap => Some("a directory has no identity"),
             _ => None,
         }
@@ -74,6 +74,8 @@ struct FileScript {
     home: TempDir,
     away: [bool; 2],
     twice: bool,
+    /// How many of the parts are configured.
+    configured: usize,
 }
 
 fn here(home: &Path, part: usize) -> PathBuf {
@@ -124,7 +126,7 @@ fn entry(name: &str, endpoints: impl Iterator<Item = IpAddr>) -> String {
 #[async_trait]
 impl Script for FileScript {
     fn factory(&self) -> Arc<dyn RegistryFactory> {
-        let dirs = (0..2).map(|part| here(self.home.path(), part)).collect();
+        let dirs = (0..self.configured).map(|part| here(self.home.path(), part)).collect();
         let millis = Duration::from_millis;
         let timing =
             Timing { confirm: millis(100), quiet: millis(20), rescan: millis(500), retry: millis(50) };
@@ -146,12 +148,12 @@ impl Script for FileScript {
         match act {
             Act::Fail(Some(part)) => self.hide(part),
             Act::Fail(None) => (0..2).for_each(|part| self.hide(part)),
-            Act::Refuse(WithheldCause::Failing) => {
+            Act::Refuse(_, WithheldCause::Failing) => {
                 self.hide(1);
                 // a file of that name: no directory, and no absence either
                 std::fs::write(here(self.home.path(), 1), "").unwrap();
             }
-            Act::Refuse(WithheldCause::Forbidden) => allow(&here(self.home.path(), 1), 0o000),
+            Act::Refuse(_, WithheldCause::Forbidden) => allow(&here(self.home.path(), 1), 0o000),
             Act::Recover => (0..2).for_each(|part| self.show(part)),
             Act::Corrupt(name) => {
                 let text =
@@ -162,6 +164,7 @@ impl Script for FileScript {
                 (0..2).for_each(|part| std::fs::write(self.dir(part).join("touched"), "").unwrap())
             }
             Act::Duplicate => self.twice = true,
+            Act::Narrow => self.configured = 1,
             Act::Tear(_) | Act::LieEmpty | Act::Reorder | Act::Shorten | Act::End | Act::Swap => {
                 panic!("{act:?} was declined")
             }

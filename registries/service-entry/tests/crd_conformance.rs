@@ -13,19 +13,39 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use tributary_conformance::{Ability, Act, Harness, Script, Service, conformance_tests};
+use tributary_conformance::{Ability, Act, Harness, Refusable, Rest, Script, Service, conformance_tests};
 use tributary_kube_client::Connection;
-use tributary_model::{ClusterId, Hostname, RegistryName, WithheldCause};
+use tributary_model::{ClusterId, Hostname, Namespace, RegistryName, WithheldCause};
 use tributary_registry_api::RegistryFactory;
 use tributary_scripted_api::{Answer, ApiServer, Kind, Verb};
 use tributary_service_entry::{CrdFactory, CrdOptions};
 
-conformance_tests!(paused, CrdHarness);
+conformance_tests!(paused, CrdHarness { named: false });
+
+/// Namespaces are configured by name, so that each is a scope: part 1 is one of them.
+mod named {
+    use super::CrdHarness;
+    use tributary_conformance::{Scenario, conformance};
+
+    #[tokio::test(start_paused = true)]
+    async fn namespace_that_is_configured_away_is_withdrawn() {
+        conformance(Scenario::ScopeConfiguredAway, &CrdHarness { named: true }).await;
+    }
+}
 
 const ENTRIES: &str = "serviceentries";
 const WORKLOADS: &str = "workloadentries";
+const GROUPS: &str = "workloadgroups";
 
-struct CrdHarness;
+struct CrdHarness {
+    named: bool,
+}
+
+const REFUSABLES: [Refusable; 3] = [
+    Refusable { name: ENTRIES, goes_stale: true, rest: Rest::Endpoint(1) },
+    Refusable { name: WORKLOADS, goes_stale: true, rest: Rest::Removal },
+    Refusable { name: GROUPS, goes_stale: true, rest: Rest::Removal },
+];
 
 const fn kind(plural: &'static str, kind: &'static str) -> Kind {
     Kind { group: "networking.istio.io", version: "v1", plural, kind, namespaced: true }
@@ -37,24 +57,34 @@ impl Harness for CrdHarness {
         let server = ApiServer::new(&[
             kind(ENTRIES, "ServiceEntry"),
             kind(WORKLOADS, "WorkloadEntry"),
-            kind("workloadgroups", "WorkloadGroup"),
+            kind(GROUPS, "WorkloadGroup"),
         ]);
-        Box::new(CrdScript { server, twice: false, selected: BTreeSet::new() })
+        let namespaces = if self.named { vec!["shop", "far"] } else { Vec::new() };
+        Box::new(CrdScript { server, namespaces, twice: false, selected: BTreeSet::new() })
     }
     fn declines(&self, ability: Ability) -> Option<&'static str> {
         match ability {
             Ability::LieEmpty => Some(
                 "a list of an API server is read from a majority of its store; what it does not hold is gone",
             ),
+            Ability::Parts if self.named => None,
+            Ability::Narrow if !self.named => {
+                Some("every namespace is read; the named ones have a test below")
+            }
             Ability::Parts => Some("all ServiceEntries of a cluster are listed as one"),
             Ability::Reorder => {
                 Some("an API server tells the words of a kind in the order of their versions")
             }
             Ability::Shorten => Some("scopes are kinds, and those are configured"),
-            Ability::End => Some("a kind ends when it is uninstalled, which has tests of its own"),
+            Ability::End => {
+                Some("a kind that is uninstalled is a complete list of nothing; it has tests of its own")
+            }
             Ability::Swap => Some("the identity of the cluster is reported by the registry of its services"),
             _ => None,
         }
+    }
+    fn refusables(&self) -> &[Refusable] {
+        &REFUSABLES
     }
     fn patience(&self) -> Duration {
         Duration::from_secs(120)
@@ -63,6 +93,8 @@ impl Harness for CrdHarness {
 
 struct CrdScript {
     server: ApiServer,
+    /// The namespaces that are configured; all where there are none.
+    namespaces: Vec<&'static str>,
     twice: bool,
     /// The workloads of the service of part 1.
     selected: BTreeSet<String>,
@@ -98,8 +130,16 @@ fn selecting(service: &Service) -> (Value, Vec<Value>) {
 }
 
 impl CrdScript {
+    /// The namespace of a service.
+    fn home(&self, service: &str) -> &'static str {
+        if service == "far" && !self.namespaces.is_empty() { "far" } else { "shop" }
+    }
     fn set_selecting(&mut self, service: &Service) {
-        let (entry, workloads) = selecting(service);
+        let home = self.home(&service.name);
+        let (mut entry, mut workloads) = selecting(service);
+        for object in workloads.iter_mut().chain([&mut entry]) {
+            object["metadata"]["namespace"] = home.into();
+        }
         let named = |workload: &Value| workload["metadata"]["name"].as_str().unwrap().to_owned();
         let names = workloads.iter().map(named).collect();
         self.server.put(ENTRIES, entry);
@@ -107,7 +147,7 @@ impl CrdScript {
             self.server.put(WORKLOADS, workload);
         }
         for gone in std::mem::replace(&mut self.selected, names).difference(&self.selected) {
-            self.server.delete(WORKLOADS, "shop", gone);
+            self.server.delete(WORKLOADS, home, gone);
         }
     }
 }
@@ -117,7 +157,9 @@ impl Script for CrdScript {
     fn factory(&self) -> Arc<dyn RegistryFactory> {
         let connection = Connection::over(self.server.client(), "none", "in this process");
         let (name, cluster) = (RegistryName::new("entries").unwrap(), ClusterId::new("c1").unwrap());
-        Arc::new(CrdFactory::new(name, cluster, connection, CrdOptions::default()))
+        let namespaces = self.namespaces.iter().map(|name| Namespace::new(name).unwrap()).collect();
+        let options = CrdOptions { namespaces, ..CrdOptions::default() };
+        Arc::new(CrdFactory::new(name, cluster, connection, options))
     }
     fn host(&self, service: &str) -> Hostname {
         Hostname::new(format!("{service}.example.com")).unwrap()
@@ -132,7 +174,7 @@ impl Script for CrdScript {
         }
     }
     async fn delete(&mut self, service: &str) {
-        self.server.delete(ENTRIES, "shop", service);
+        self.server.delete(ENTRIES, self.home(service), service);
     }
     async fn act(&mut self, act: Act) {
         match act {
@@ -150,12 +192,13 @@ impl Script for CrdScript {
                 self.server.answer(ENTRIES, Some(Verb::Watch), times as usize, Answer::Torn(700));
             }
             Act::Duplicate => self.twice = true,
-            Act::Refuse(cause) => {
+            Act::Refuse(kind, cause) => {
                 let code = if cause == WithheldCause::Forbidden { 403 } else { 500 };
                 let refusal = Answer::Status(code, "not for you");
-                self.server.answer(&format!("/{WORKLOADS}$"), None, usize::MAX, refusal);
-                self.server.end(WORKLOADS);
+                self.server.answer(&format!("/{kind}$"), None, usize::MAX, refusal);
+                self.server.end(kind);
             }
+            Act::Narrow => self.namespaces.retain(|name| *name != "far"),
             Act::LieEmpty | Act::Reorder | Act::Shorten | Act::End | Act::Swap => {
                 panic!("{act:?} was declined")
             }

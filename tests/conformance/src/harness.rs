@@ -1,6 +1,6 @@
 //! What an adapter's tests provide: a source that does what it is told.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,15 +46,43 @@ pub enum Act {
     Duplicate,
     /// From now on things are said in an unhelpful order.
     Reorder,
-    /// What services of part 1 rest on cannot be read any more, because the credential may not or because it keeps
-    /// failing. Everything else of the source can be, so that a service of part 0 is still seen to go.
-    Refuse(WithheldCause),
+    /// This one of the harness's [`Refusable`]s cannot be read any more, because the credential may not or because it
+    /// keeps failing. Everything else of the source can be.
+    Refuse(&'static str, WithheldCause),
     /// The source does not list part 1 any more when the adapter discovers its parts, but still answers for it.
     Shorten,
     /// Part 1 has ended, and the source proves it.
     End,
+    /// Part 1 is configured away: factories that are asked for from now on do not follow it.
+    Narrow,
     /// Another source with another identity answers from now on, which holds what the script is given next.
     Swap,
+}
+
+/// What can be refused while the rest of a source can be read: a part, or one kind of objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusable {
+    /// Its name, for the script.
+    pub name: &'static str,
+    /// Whether facts are made of it, so that they are stale while it is refused. What only adds to facts of other
+    /// kinds is shown in the status, and every collection stays live.
+    pub goes_stale: bool,
+    /// What is still seen to change.
+    pub rest: Rest,
+}
+
+/// A change that is seen although something is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// A service of part 0 goes.
+    Removal,
+    /// An endpoint of a service of this part goes.
+    Endpoint(usize),
+}
+
+impl Refusable {
+    /// Part 1, on which no service of part 0 rests.
+    pub const PART: Self = Self { name: "part 1", goes_stale: true, rest: Rest::Removal };
 }
 
 /// What a source may be unable to do.
@@ -82,6 +110,8 @@ pub enum Ability {
     Shorten,
     /// [`Act::End`].
     End,
+    /// [`Act::Narrow`].
+    Narrow,
     /// [`Act::Swap`].
     Swap,
 }
@@ -94,6 +124,10 @@ pub trait Harness: Send + Sync {
     /// Why the source cannot do this; `None` where it can.
     fn declines(&self, _: Ability) -> Option<&'static str> {
         None
+    }
+    /// All that can be refused apart from the rest, never nothing.
+    fn refusables(&self) -> &[Refusable] {
+        &[Refusable::PART]
     }
     /// How long the adapter takes to hear of what the source does, its own retries included: so long is waited before
     /// something is said not to have happened. What must happen is waited for as long as it takes.
@@ -113,6 +147,10 @@ pub trait Script: Send + Sync {
     fn factory(&self) -> Arc<dyn RegistryFactory>;
     /// The host under which the adapter declares a service of this name.
     fn host(&self, service: &str) -> Hostname;
+    /// What a fresh source holds beside the services that it is given, and goes on holding: hosts and their addresses.
+    fn always(&self) -> BTreeMap<Hostname, BTreeSet<IpAddr>> {
+        BTreeMap::new()
+    }
     /// The part (0 or 1) holds this service now.
     async fn set(&mut self, part: usize, service: &Service);
     /// No part holds a service of this name any more.

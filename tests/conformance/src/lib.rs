@@ -22,7 +22,7 @@ mod suite;
 pub mod tamper;
 pub mod witness;
 
-pub use harness::{Ability, Act, Harness, Script, Service};
+pub use harness::{Ability, Act, Harness, Refusable, Rest, Script, Service};
 pub use scenarios::Scenario;
 pub use stage::{Stage, eventually, served};
 pub use witness::Witness;

@@ -27,13 +27,26 @@ pub struct MemoryFactory {
     name: RegistryName,
     source: MemorySource,
     shadowing: bool,
+    /// The parts that are configured; all that are found where there are none.
+    parts: Option<&'static [usize]>,
 }
 
 impl MemoryFactory {
     /// A registry of this name over this source.
     #[must_use]
     pub fn new(name: &str, source: MemorySource) -> Self {
-        Self { name: RegistryName::new(name).expect("a registry name"), source, shadowing: false }
+        Self {
+            name: RegistryName::new(name).expect("a registry name"),
+            source,
+            shadowing: false,
+            parts: None,
+        }
+    }
+    /// Follows these parts and no others.
+    #[must_use]
+    pub const fn only(mut self, parts: &'static [usize]) -> Self {
+        self.parts = Some(parts);
+        self
     }
     /// A run that follows another one fills a shadow.
     #[must_use]
@@ -49,10 +62,14 @@ impl RegistryFactory for MemoryFactory {
         let id = RegistryId { name: self.name.clone(), provider: Provider::Memory, cluster };
         let spec = RegistrySpec::new(Arc::new(id), 1);
         let spec = if self.shadowing { spec.shadowing() } else { spec };
+        let spec = match self.parts {
+            Some(parts) => spec.configured(parts.iter().map(|part| words::scope(*part))),
+            None => spec,
+        };
         if self.source.can_confirm() { spec.confirming() } else { spec }
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
-        Ok(Box::new(MemoryRegistry::new(self.source.clone())))
+        Ok(Box::new(MemoryRegistry::new(self.source.clone(), self.parts)))
     }
 }
 
@@ -110,6 +127,9 @@ impl Script for MemoryScript {
         self.source.delete(service);
     }
     async fn act(&mut self, act: Act) {
+        if act == Act::Narrow {
+            self.factory = self.factory.clone().only(&[0]);
+        }
         self.source.act(act);
     }
 }

@@ -62,8 +62,13 @@ pub enum Scenario {
     RestartAfterAnyUpdate,
     /// Runs end while another one replaces them.
     AdoptionRaces,
-    /// A scope has ended.
+    /// A scope has ended, as its source proves. Of the adapters only Consul's has such a proof: its leader neither
+    /// lists a namespace or partition nor has a service of it. A datacenter that is not listed may be out of sight; a
+    /// directory that is missing may be a mount that is; kinds and namespaces of a cluster are configured, and a kind
+    /// that is uninstalled is a complete list of nothing.
     ScopeEnded,
+    /// A scope is configured away.
+    ScopeConfiguredAway,
     /// Another source answers.
     IdentitySwapped,
     /// The server begins again on its journal.
@@ -99,6 +104,7 @@ impl Scenario {
             Self::OneKindFailing => &[Ability::Refuse(WithheldCause::Failing)],
             Self::ShorterDiscovery => &[Ability::Shorten],
             Self::ScopeEnded => &[Ability::End],
+            Self::ScopeConfiguredAway => &[Ability::Narrow],
             Self::IdentitySwapped => &[Ability::Swap],
         }
     }
@@ -126,6 +132,7 @@ impl Scenario {
             Self::ShorterDiscovery => unread::shorter_discovery(harness).await,
             Self::SilentRun => unread::silent_run(harness).await,
             Self::ScopeEnded => unread::scope_that_ended(harness).await,
+            Self::ScopeConfiguredAway => unread::scope_configured_away(harness).await,
             Self::IdentitySwapped => unread::identity_swapped(harness).await,
             Self::RunInOneTake => takes::run_in_one_take(harness).await,
             Self::RestartAfterAnyUpdate => takes::restart_after_any_update(harness).await,

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tributary_model::{Catalog, Freshness, Hostname, RegistryName, RestartMode};
+use tributary_core::Core;
+use tributary_model::{Catalog, Freshness, Hostname, RegistryName, RestartMode, SourceState};
 use tributary_registry_api::{BackoffPolicy, ProcessClock};
 use tributary_runtime::{Handle, RunState, Runtime, RuntimeConfig, StartRule};
 
@@ -87,7 +88,7 @@ impl Stage {
         let tasks_before = alive_tasks();
         let mut script = harness.script().await;
         let name = script.factory().spec().id.name.clone();
-        let mut truth = BTreeMap::new();
+        let mut truth = script.always();
         for service in services {
             script.set(0, service).await;
             truth.insert(script.host(&service.name), service.endpoints.clone());
@@ -251,6 +252,17 @@ impl Stage {
     /// Gives the adapter the time that it may need to hear of everything.
     pub async fn settle(&self) {
         tokio::time::sleep(self.patience).await;
+    }
+    /// Whether a part of the source of this name is in trouble, as the status has it.
+    pub(crate) async fn status_shows(&self, name: &'static str) -> bool {
+        let well = [SourceState::Live, SourceState::Syncing];
+        let in_trouble = move |core: &Core| {
+            let status = core.status();
+            let sources = status.iter().flat_map(|one| one.sources.values());
+            let mut parts = sources.flat_map(|source| source.status.parts.iter());
+            parts.any(|part| *part.name == *name && !well.contains(&part.state))
+        };
+        self.handle.inspect(in_trouble).await.expect("it runs")
     }
     /// Nothing else than the truth is served, now and ever.
     pub fn assert_true(&self) {

@@ -104,6 +104,10 @@ macro_rules! conformance_tests {
             $crate::conformance($crate::Scenario::ScopeEnded, &$harness).await;
         }
         #[tokio::test(start_paused = true)]
+        async fn scope_configured_away() {
+            $crate::conformance($crate::Scenario::ScopeConfiguredAway, &$harness).await;
+        }
+        #[tokio::test(start_paused = true)]
         async fn identity_swapped() {
             $crate::conformance($crate::Scenario::IdentitySwapped, &$harness).await;
         }
@@ -130,6 +134,7 @@ macro_rules! conformance_tests {
             restart_after_any_update RestartAfterAnyUpdate,
             adoption_races AdoptionRaces,
             scope_that_ended ScopeEnded,
+            scope_configured_away ScopeConfiguredAway,
             identity_swapped IdentitySwapped,
             journal_restored JournalRestored);
     };

@@ -17,7 +17,7 @@ struct Seen {
     may_go: BTreeSet<(Hostname, IpAddr)>,
     unexplained: Vec<String>,
     generations: Vec<u64>,
-    hosts_told: usize,
+    hosts_told: BTreeMap<Hostname, usize>,
 }
 
 /// A fan-out that looks instead of telling.
@@ -52,7 +52,11 @@ impl Witness {
     }
     /// How often a host was told to have changed.
     pub fn hosts_told(&self) -> usize {
-        self.seen.lock().hosts_told
+        self.seen.lock().hosts_told.values().sum()
+    }
+    /// How often each host was told to have changed.
+    pub fn told_by_host(&self) -> BTreeMap<Hostname, usize> {
+        self.seen.lock().hosts_told.clone()
     }
     /// How many passes there were.
     pub fn passes(&self) -> usize {
@@ -81,7 +85,9 @@ impl Fanout for Witness {
         }
         seen.served = now;
         seen.generations.push(catalog.generation);
-        seen.hosts_told += changed.hosts.len();
+        for host in &changed.hosts {
+            *seen.hosts_told.entry(host.clone()).or_default() += 1;
+        }
         drop(seen);
         self.last.send_replace(catalog.generation);
     }

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    DeclKey, Declaration, Evidence, Fact, Group, GroupKey, Item, Key, Mono, RegistryName, ServicePort,
+    DeclKey, Declaration, Evidence, Fact, Group, GroupKey, Item, Key, Mono, RegistryName, ServiceKey,
+    ServicePort, Workload, WorkloadKey,
 };
 
 use super::guard::{HoldKey, Proposal};
@@ -97,6 +98,10 @@ impl State {
             Fact::Service(key, said) if self.says_otherwise(shard, key, said) => {
                 return self.guard.redeclare((shard, Item::Service(key.clone())), Arc::clone(said), at);
             }
+            Fact::Workload(key, said) if doubted => {
+                let said = self.keep_listed(shard, key, said);
+                return self.put(shard, Fact::Workload(key.clone(), said), at);
+            }
             _ => return self.put(shard, fact, at),
         };
         let known = self.hosts.get(&key.service).and_then(|s| s.group(shard, key));
@@ -106,6 +111,19 @@ impl State {
         let key = (shard, Item::Group(key.clone()));
         let said = Arc::clone(said);
         self.guard.propose(key, Proposal::Fewer { said, at, doubted });
+    }
+
+    /// A workload whose lists of endpoints could not be read: services that listed it go on to.
+    fn keep_listed(&self, shard: ShardId, key: &WorkloadKey, said: &Arc<Workload>) -> Arc<Workload> {
+        let known = self.world.workloads.fact(shard, key).map(|known| &*known.workload.listed);
+        let lacks = |service: &&ServiceKey| !said.listed.contains(service);
+        let kept: Vec<&ServiceKey> = known.into_iter().flatten().filter(lacks).collect();
+        if kept.is_empty() {
+            return Arc::clone(said);
+        }
+        let mut listed: Vec<ServiceKey> = said.listed.iter().chain(kept).cloned().collect();
+        listed.sort();
+        Arc::new(Workload { listed: listed.into(), ..Workload::clone(said) })
     }
 
     fn says_otherwise(&self, shard: ShardId, key: &DeclKey, said: &Declaration) -> bool {

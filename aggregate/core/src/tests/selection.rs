@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tributary_model::{
-    ClusterId, Code, Declaration, Fact, Health, Labels, Selector, WorkloadKey, WorkloadKind,
+    ClusterId, Code, Declaration, Fact, Health, Labels, Selector, Workload, WorkloadKey, WorkloadKind,
 };
 
 fn selecting(name: &str, selector: Selector) -> Fact {
@@ -251,4 +251,28 @@ fn a_workload_knows_the_services_that_list_it_beside_those_that_select_it() {
     let catalog = world.catalog();
     let services = &catalog.workloads.get(&mk_workload_key("w")).unwrap().services;
     assert_eq!(**services, [mk_key("shop/cart.shop"), mk_key("shop/pay.shop")]);
+}
+
+fn listed(world: &mut World) -> Vec<String> {
+    let catalog = world.catalog();
+    catalog.workloads[&mk_workload_key("w1")].services.iter().map(|key| key.host.to_string()).collect()
+}
+
+#[test]
+fn doubted_workload_keeps_its_services_until_it_is_certain() {
+    let workload = |listed: &[&str]| {
+        let listed = listed.iter().map(|key| mk_key(key)).collect();
+        Fact::Workload(
+            mk_workload_key("w1"),
+            Arc::new(Workload { listed, ..mk_workload_value("w1", "10.0.0.1", "") }),
+        )
+    };
+    let mut world = World::of_files();
+    world.puts("file", [workload(&["shop/a.shop", "shop/b.shop"])]);
+    world.says("file", [mk_doubted(workload(&["shop/b.shop", "shop/c.shop"]))]);
+    assert_eq!(listed(&mut world), ["a.shop", "b.shop", "c.shop"]);
+    world.says("file", [mk_doubted(workload(&[]))]);
+    assert_eq!(listed(&mut world), ["a.shop", "b.shop", "c.shop"]);
+    world.puts("file", [workload(&[])]);
+    assert!(listed(&mut world).is_empty());
 }

@@ -133,3 +133,22 @@ fn a_shadow_sweeps_its_own_facts() {
     world.says_in("file", shadow, mk_list([decl("b")]));
     assert_eq!(hosts(&mut world), ["b.shop"]);
 }
+
+#[test]
+fn object_that_is_bad_in_two_scopes_is_one_problem() {
+    let mut world = World::of_files();
+    let elsewhere = |bad| match problem("a", bad) {
+        Delta::Problem(_, object, problem) => Delta::Problem(mk_scope("elsewhere"), object, problem),
+        other => other,
+    };
+    world.says("file", [problem("a", true), elsewhere(true), problem("b", true)]);
+    assert_eq!((world.core.problems().count(), world.core.status()[0].problems), (2, 2));
+    world.says("file", [problem("a", false)]);
+    assert_eq!(
+        (world.core.problems().count(), world.core.status()[0].problems),
+        (2, 2),
+        "it is bad elsewhere"
+    );
+    world.says("file", [elsewhere(false)]);
+    assert_eq!((world.core.problems().count(), world.core.status()[0].problems), (1, 1));
+}

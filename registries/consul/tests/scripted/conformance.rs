@@ -1,5 +1,5 @@
-//! The conformance suite over the scripted Consul: two datacenters, neither the agent's own, so that each service has
-//! one host.
+//! The conformance suite over the scripted Consul: two datacenters, or two namespaces of one, none of them the agent's
+//! own, so that each service has one host.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,29 +16,59 @@ use tributary_registry_api::RegistryFactory;
 use crate::fake::{Fake, Spoil, mk_entry};
 use crate::stage::{mk_config, mk_factory};
 
-const PARTS: [&str; 2] = ["dc1", "dc2"];
+/// What the parts are, and how they are found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Parts {
+    /// Datacenters that are configured.
+    Configured,
+    /// Datacenters that are listed.
+    Listed,
+    /// Namespaces that are listed.
+    Namespaces,
+}
+
+impl Parts {
+    const fn names(self) -> [&'static str; 2] {
+        match self {
+            Self::Namespaces => ["dc1//default", "dc1//shop"],
+            Self::Configured | Self::Listed => ["dc1", "dc2"],
+        }
+    }
+    const fn domains(self) -> [&'static str; 2] {
+        match self {
+            Self::Namespaces => ["service.dc1.dc", "service.shop.ns.dc1.dc"],
+            Self::Configured | Self::Listed => ["service.dc1.dc", "service.dc2.dc"],
+        }
+    }
+}
 
 #[derive(Clone, Copy)]
 struct ConsulHarness {
     mode: ModeChoice,
-    /// Datacenters are found, not configured.
-    discovers: bool,
+    parts: Parts,
 }
 
 const fn configured(mode: ModeChoice) -> ConsulHarness {
-    ConsulHarness { mode, discovers: false }
+    ConsulHarness { mode, parts: Parts::Configured }
 }
 
 #[async_trait]
 impl Harness for ConsulHarness {
     async fn script(&self) -> Box<dyn Script> {
         let fake = Fake::start(&["dc0", "dc1", "dc2"]).await;
-        Box::new(ConsulScript { fake, harness: *self, last: Mutex::default() })
+        if self.parts == Parts::Namespaces {
+            fake.list("namespaces", &["default", "shop"]);
+            self.parts.names().iter().for_each(|name| fake.add(name));
+        }
+        Box::new(ConsulScript { fake, harness: *self, narrowed: false, last: Mutex::default() })
     }
     fn declines(&self, ability: Ability) -> Option<&'static str> {
         match ability {
-            Ability::Shorten if !self.discovers => Some("datacenters are configured here"),
-            Ability::End => Some("no answer of Consul proves that a datacenter is no more"),
+            Ability::Shorten if self.parts == Parts::Configured => Some("datacenters are configured here"),
+            Ability::End if self.parts != Parts::Namespaces => {
+                Some("no answer of Consul proves that a datacenter is no more")
+            }
+            Ability::Narrow if self.parts != Parts::Configured => Some("all that is listed is followed here"),
             Ability::Swap => Some("a Consul has no identity that its interface shows"),
             _ => None,
         }
@@ -54,6 +84,8 @@ impl Harness for ConsulHarness {
 struct ConsulScript {
     fake: Fake,
     harness: ConsulHarness,
+    /// Only part 0 is configured.
+    narrowed: bool,
     /// What services held last, to say it again.
     last: Mutex<BTreeMap<String, Vec<Value>>>,
 }
@@ -67,19 +99,25 @@ fn part_of(service: &str) -> usize {
 impl Script for ConsulScript {
     fn factory(&self) -> Arc<dyn RegistryFactory> {
         let mut config = mk_config(&[&self.fake.url]);
-        config.datacenters = if self.harness.discovers {
-            Datacenters::All
-        } else {
-            Datacenters::Listed(PARTS.map(str::to_owned).to_vec())
+        let listed =
+            |names: &[&str]| Datacenters::Listed(names.iter().map(|name| (*name).to_owned()).collect());
+        config.datacenters = match self.harness.parts {
+            Parts::Listed => Datacenters::All,
+            Parts::Namespaces => listed(&["dc1"]),
+            Parts::Configured if self.narrowed => listed(&["dc1"]),
+            Parts::Configured => listed(&["dc1", "dc2"]),
         };
+        config.discover.namespaces = self.harness.parts == Parts::Namespaces;
         config.mode = self.harness.mode;
         mk_factory(config)
     }
     fn host(&self, service: &str) -> Hostname {
-        Hostname::new(format!("{service}.service.{}.dc.consul", PARTS[part_of(service)])).unwrap()
+        let domain = self.harness.parts.domains()[part_of(service)];
+        Hostname::new(format!("{service}.{domain}.consul")).unwrap()
     }
     async fn set(&mut self, part: usize, service: &Service) {
         assert_eq!(part, part_of(&service.name), "the suite names its far services so");
+        let parts = self.harness.parts.names();
         let ips = service.endpoints.iter();
         let mut entries: Vec<Value> = ips.map(|ip| mk_entry(&service.name, &ip.to_string())).collect();
         if entries.is_empty() {
@@ -93,32 +131,42 @@ impl Script for ConsulScript {
             let path = format!("/v1/health/service/{}", service.name);
             state.rules.retain(|rule| !path.ends_with(rule.path));
         });
-        self.fake.set(PARTS[part], &service.name, entries);
+        self.fake.set(parts[part], &service.name, entries);
     }
     async fn delete(&mut self, service: &str) {
         self.last.lock().remove(service);
         let path = format!("/v1/health/service/{service}");
         self.fake.change(|state| state.rules.retain(|rule| !path.ends_with(rule.path)));
-        for part in PARTS {
+        for part in self.harness.parts.names() {
             if self.fake.state.lock().datacenters[part].services.contains_key(service) {
                 self.fake.set(part, service, Vec::new());
             }
         }
     }
     async fn act(&mut self, act: Act) {
+        let parts = self.harness.parts.names();
         match act {
             Act::Fail(part) => self.fake.change(|state| {
                 let all = state.datacenters.keys().cloned().collect();
-                let failing = part.map_or(all, |part| vec![PARTS[part].to_owned()]);
+                let failing = part.map_or(all, |part| vec![parts[part].to_owned()]);
                 for name in &failing {
                     state.datacenters.get_mut(name).unwrap().fails = Some((500, "No cluster leader"));
                 }
             }),
-            Act::Refuse(cause) => self.fake.change(|state| {
+            Act::Refuse(_, cause) => self.fake.change(|state| {
                 let forbidden = cause == WithheldCause::Forbidden;
                 let answer = if forbidden { (403, "Permission denied") } else { (500, "No cluster leader") };
-                state.datacenters.get_mut(PARTS[1]).unwrap().fails = Some(answer);
+                state.datacenters.get_mut(parts[1]).unwrap().fails = Some(answer);
             }),
+            Act::Shorten if self.harness.parts == Parts::Namespaces => {
+                let listed = Spoil::Body("application/json", br#"[{"Name": "default"}]"#.to_vec());
+                self.fake.spoil("/v1/namespaces", usize::MAX, listed);
+            }
+            Act::End => {
+                self.fake.list("namespaces", &["default"]);
+                self.fake.change(|state| drop(state.datacenters.remove(parts[1])));
+            }
+            Act::Narrow => self.narrowed = true,
             Act::Shorten => {
                 let listed = Spoil::Body("application/json", br#"["dc0","dc1"]"#.to_vec());
                 self.fake.spoil("/v1/catalog/datacenters", usize::MAX, listed);
@@ -128,25 +176,25 @@ impl Script for ConsulScript {
                 let path: &'static str = Box::leak(format!("/v1/health/service/{name}").into_boxed_str());
                 self.fake.spoil(path, usize::MAX, Spoil::Body("application/json", b"[{}]".to_vec()));
                 let entries = self.last.lock()[&name].clone();
-                self.fake.set(PARTS[part_of(&name)], &name, entries);
+                self.fake.set(parts[part_of(&name)], &name, entries);
             }
             Act::Relist => {
                 let last = self.last.lock().clone();
                 for (name, entries) in last {
-                    self.fake.set(PARTS[part_of(&name)], &name, entries);
+                    self.fake.set(parts[part_of(&name)], &name, entries);
                 }
             }
             Act::Tear(times) => {
                 let rule = |_| self.fake.spoil("/v1/catalog/services", times as usize, Spoil::Truncated);
-                PARTS.iter().for_each(rule);
+                parts.iter().for_each(rule);
             }
             Act::LieEmpty => {
                 let empty = || Spoil::Body("application/json", b"{}".to_vec());
-                PARTS.iter().for_each(|_| self.fake.spoil("/v1/catalog/services", 1, empty()));
+                parts.iter().for_each(|_| self.fake.spoil("/v1/catalog/services", 1, empty()));
             }
             Act::Duplicate => self.fake.change(|state| state.twice = true),
             Act::Reorder => self.fake.change(|state| state.shuffled = true),
-            Act::End | Act::Swap => panic!("{act:?} was declined"),
+            Act::Swap => panic!("{act:?} was declined"),
         }
     }
 }
@@ -167,7 +215,21 @@ mod discovering {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn datacenter_that_is_listed_no_more_is_followed() {
-        let harness = ConsulHarness { mode: ModeChoice::Precise, discovers: true };
+        let harness = ConsulHarness { mode: ModeChoice::Precise, parts: Parts::Listed };
+        conformance(Scenario::ShorterDiscovery, &harness).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn namespace_that_ended_is_freed() {
+        for mode in [ModeChoice::Precise, ModeChoice::Doorbell] {
+            let harness = ConsulHarness { mode, parts: Parts::Namespaces };
+            conformance(Scenario::ScopeEnded, &harness).await;
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn namespace_that_is_listed_no_more_is_followed() {
+        let harness = ConsulHarness { mode: ModeChoice::Precise, parts: Parts::Namespaces };
         conformance(Scenario::ShorterDiscovery, &harness).await;
     }
 }

@@ -1,29 +1,68 @@
 //! The conformance suite over a scripted API server.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
-use tributary_conformance::{Ability, Act, Harness, Script, Service, conformance_tests};
-use tributary_model::{Hostname, WithheldCause};
+use tributary_conformance::{Ability, Act, Harness, Refusable, Rest, Script, Service, conformance_tests};
+use tributary_kubernetes::{Memory, Options};
+use tributary_model::{Hostname, Namespace, WithheldCause};
 use tributary_registry_api::RegistryFactory;
 use tributary_scripted_api::{Answer, ApiServer, Verb};
 
-use crate::fixture::{KINDS, factory, serve, service, slice};
+use crate::fixture::{KINDS, factory_with, options_for_every_kind, serve_every_kind, service, slice};
 
-conformance_tests!(paused, ClusterHarness);
+conformance_tests!(paused, ClusterHarness { named: false });
 
-struct ClusterHarness;
+/// Namespaces are configured by name: part 1 is one of them.
+mod named {
+    use super::ClusterHarness;
+    use tributary_conformance::{Scenario, conformance};
+
+    #[tokio::test(start_paused = true)]
+    async fn namespace_that_is_configured_away_is_withdrawn() {
+        conformance(Scenario::ScopeConfiguredAway, &ClusterHarness { named: true }).await;
+    }
+}
+
+struct ClusterHarness {
+    named: bool,
+}
+
+/// What each kind adds, and what is still seen to change while it cannot be read.
+const REFUSABLES: [Refusable; 9] = [
+    refusable("configmaps", true, Rest::Removal),
+    refusable("endpointslices", true, Rest::Removal),
+    refusable("gateways", true, Rest::Removal),
+    refusable("namespaces", false, Rest::Removal),
+    refusable("nodes", false, Rest::Removal),
+    refusable("pods", true, Rest::Removal),
+    refusable("serviceexports", true, Rest::Removal),
+    refusable("serviceimports", true, Rest::Removal),
+    refusable("services", true, Rest::Endpoint(0)),
+];
+
+const fn refusable(name: &'static str, goes_stale: bool, rest: Rest) -> Refusable {
+    Refusable { name, goes_stale, rest }
+}
+
+/// The service that is always there, with what every kind says of it.
+const EVERY: &str = "every";
+const EVERY_IPS: [&str; 2] = ["10.40.0.1", "10.40.0.2"];
 
 #[async_trait]
 impl Harness for ClusterHarness {
     async fn script(&self) -> Box<dyn Script> {
-        let server = serve();
+        let server = serve_every_kind(EVERY, EVERY_IPS);
         // pages, so that a list can be torn apart from a watch
         server.streams(false);
-        server.put("namespaces", json!({"metadata": {"name": "kube-system", "uid": "uid-1"}}));
-        Box::new(ClusterScript { server, twice: false, reversed: false })
+        server.put("namespaces", json!({"metadata": {"name": "far"}}));
+        let namespaces = if self.named { vec!["shop", "far"] } else { Vec::new() };
+        let memory = Arc::default();
+        Box::new(ClusterScript { server, namespaces, memory, twice: false, reversed: false })
     }
     fn declines(&self, ability: Ability) -> Option<&'static str> {
         match ability {
@@ -32,9 +71,15 @@ impl Harness for ClusterHarness {
             Ability::Shorten => {
                 Some("scopes are configured; a kind that is not installed has tests of its own")
             }
-            Ability::End => Some("a cluster ends when it is configured away"),
+            Ability::End => Some("nothing proves that a cluster is no more"),
+            Ability::Narrow if !self.named => {
+                Some("every namespace is read; the named ones have a test below")
+            }
             _ => None,
         }
+    }
+    fn refusables(&self) -> &[Refusable] {
+        &REFUSABLES
     }
     fn patience(&self) -> Duration {
         Duration::from_secs(60)
@@ -43,6 +88,9 @@ impl Harness for ClusterHarness {
 
 struct ClusterScript {
     server: ApiServer,
+    /// The namespaces that are configured; all where there are none.
+    namespaces: Vec<&'static str>,
+    memory: Arc<Memory>,
     twice: bool,
     reversed: bool,
 }
@@ -50,6 +98,10 @@ struct ClusterScript {
 const LISTS: [&str; 2] = ["/services", "/endpointslices"];
 
 impl ClusterScript {
+    /// The namespace of a service.
+    fn home(&self, service: &str) -> &'static str {
+        if service == "far" && !self.namespaces.is_empty() { "far" } else { "shop" }
+    }
     fn end_watches(&self) {
         KINDS.iter().for_each(|kind| self.server.end(kind.plural));
     }
@@ -58,10 +110,17 @@ impl ClusterScript {
 #[async_trait]
 impl Script for ClusterScript {
     fn factory(&self) -> Arc<dyn RegistryFactory> {
-        Arc::new(factory(&self.server))
+        let namespaces = self.namespaces.iter().map(|name| Namespace::new(name).unwrap()).collect();
+        let options = Options { namespaces, ..options_for_every_kind() };
+        Arc::new(factory_with(&self.server, options).memory(Arc::clone(&self.memory)))
     }
     fn host(&self, service: &str) -> Hostname {
-        Hostname::new(format!("{service}.shop.svc.cluster.local")).unwrap()
+        Hostname::new(format!("{service}.{}.svc.cluster.local", self.home(service))).unwrap()
+    }
+    fn always(&self) -> BTreeMap<Hostname, BTreeSet<IpAddr>> {
+        let ips: BTreeSet<IpAddr> = EVERY_IPS.iter().map(|ip| ip.parse().unwrap()).collect();
+        let hosts = [self.host(EVERY), Hostname::new(format!("{EVERY}.shop.svc.clusterset.local")).unwrap()];
+        hosts.into_iter().map(|host| (host, ips.clone())).collect()
     }
     async fn set(&mut self, _: usize, said: &Service) {
         let ips: Vec<String> = said.endpoints.iter().map(ToString::to_string).collect();
@@ -70,15 +129,17 @@ impl Script for ClusterScript {
         if self.reversed {
             objects.reverse();
         }
-        for (plural, object) in objects {
+        for (plural, mut object) in objects {
+            object["metadata"]["namespace"] = self.home(&said.name).into();
             for _ in 0..=usize::from(self.twice) {
                 self.server.put(plural, object.clone());
             }
         }
     }
     async fn delete(&mut self, service: &str) {
-        self.server.delete("services", "shop", service);
-        self.server.delete("endpointslices", "shop", service);
+        for plural in ["services", "endpointslices"] {
+            self.server.delete(plural, self.home(service), service);
+        }
     }
     async fn act(&mut self, act: Act) {
         match act {
@@ -103,11 +164,11 @@ impl Script for ClusterScript {
             }
             Act::Duplicate => self.twice = true,
             Act::Reorder => self.reversed = true,
-            Act::Refuse(cause) => {
+            Act::Refuse(kind, cause) => {
                 let code = if cause == WithheldCause::Forbidden { 403 } else { 500 };
                 let refusal = Answer::Status(code, "not for you");
-                self.server.answer("/endpointslices$", None, usize::MAX, refusal);
-                self.server.end("endpointslices");
+                self.server.answer(&format!("/{kind}$"), None, usize::MAX, refusal);
+                self.server.end(kind);
             }
             Act::Swap => {
                 self.server.put("namespaces", json!({"metadata": {"name": "kube-system", "uid": "uid-2"}}));
@@ -115,6 +176,7 @@ impl Script for ClusterScript {
                     self.delete(service).await;
                 }
             }
+            Act::Narrow => self.namespaces.retain(|name| *name != "far"),
             Act::LieEmpty | Act::Shorten | Act::End => panic!("{act:?} was declined"),
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tributary_kube_client::Connection;
-use tributary_kubernetes::{KubernetesFactory, Options};
+use tributary_kubernetes::{KubernetesFactory, Mcs, Options};
 use tributary_model::{
     ClusterId, Collection, Completeness, Delta, Fact, Generation, Item, Key, ObjectRef, Problem,
     RegistryName, Scope, SourceState, SourceStatus, Withheld,
@@ -60,6 +60,54 @@ pub(crate) fn slice(name: &str, service: &str, ips: &[String]) -> Value {
         "ports": [{"name": "tcp", "port": 8080, "protocol": "TCP"}],
         "endpoints": ips.iter().map(endpoint).collect::<Vec<_>>(),
     })
+}
+
+pub(crate) fn meta(namespace: &str, name: &str) -> Value {
+    json!({"name": name, "namespace": namespace})
+}
+
+const fn mcs(plural: &'static str, kind: &'static str) -> Kind {
+    Kind { group: Mcs::GROUP, version: "v1beta1", plural, kind, namespaced: true }
+}
+
+/// A server with the namespace `shop` and an object of every kind: a service with two endpoints, one of them a pod on
+/// a node, which is exported and imported; a gateway; and mesh configuration.
+pub(crate) fn serve_every_kind(name: &str, ips: [&str; 2]) -> ApiServer {
+    let server = serve();
+    let kinds = [GATEWAYS, mcs("serviceexports", "ServiceExport"), mcs("serviceimports", "ServiceImport")];
+    kinds.into_iter().for_each(|kind| server.install(kind));
+    server.put("namespaces", json!({"metadata": {"name": "kube-system", "uid": "uid-1"}}));
+    server.put("services", service(name));
+    let mut slice = slice(name, name, &ips.map(str::to_owned));
+    slice["endpoints"][0]["targetRef"] = json!({"kind": "Pod", "name": "p1", "namespace": "shop"});
+    server.put("endpointslices", slice);
+    let mut pod = json!({"metadata": meta("shop", "p1"), "spec": {"nodeName": "n1"}});
+    pod["status"] = json!({"phase": "Running", "podIP": ips[0], "podIPs": [{"ip": ips[0]}]});
+    server.put("pods", pod);
+    let labels = json!({"topology.kubernetes.io/region": "eu", "topology.kubernetes.io/zone": "a"});
+    server.put("nodes", json!({"metadata": {"name": "n1", "labels": labels}}));
+    server.put("serviceexports", json!({"metadata": meta("shop", name)}));
+    server.put("serviceimports", json!({"metadata": meta("shop", name), "spec": {"ips": ["10.9.0.1"]}}));
+    server.put("gateways", gateway());
+    let mesh = "defaultServiceExportTo: [\".\"]\noutboundTrafficPolicy: {mode: REGISTRY_ONLY}";
+    server.put("configmaps", json!({"metadata": meta("tributary-system", "istio"), "data": {"mesh": mesh}}));
+    server
+}
+
+/// A way into another network.
+pub(crate) fn gateway() -> Value {
+    let mut gateway = json!({"metadata": meta("shop", "gw")});
+    gateway["metadata"]["labels"] = json!({"topology.istio.io/network": "n2"});
+    let listeners = json!([{"port": 15443, "protocol": "TLS"}]);
+    gateway["spec"] =
+        json!({"gatewayClassName": "istio", "addresses": [{"value": "192.0.2.9"}], "listeners": listeners});
+    gateway
+}
+
+/// With multi-cluster services, so that every kind is read.
+pub(crate) fn options_for_every_kind() -> Options {
+    let options = Options::new(ClusterId::new("Kubernetes").unwrap()).unwrap();
+    Options { mcs: Mcs { discovery: true, host: true, ..Mcs::default() }, ..options }
 }
 
 pub(crate) fn factory(server: &ApiServer) -> KubernetesFactory {

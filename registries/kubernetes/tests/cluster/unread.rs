@@ -3,63 +3,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use tributary_kubernetes::{KubernetesFactory, Mcs, Memory, Options};
-use tributary_model::{ClusterId, Fact, Key, RestartMode, Scope, Scopes, SourceState, Visibility};
+use tributary_kubernetes::{KubernetesFactory, Memory};
+use tributary_model::{Fact, Key, RestartMode, Scope, Scopes, SourceState, Visibility};
 use tributary_registry_api::RegistryFactory as _;
-use tributary_scripted_api::{Answer, ApiServer, Kind, Verb};
+use tributary_scripted_api::{Answer, ApiServer, Verb};
 
-use crate::fixture::{GATEWAYS, RunOf, factory_with, serve, service, slice};
-
-const fn mcs(plural: &'static str, kind: &'static str) -> Kind {
-    Kind { group: Mcs::GROUP, version: "v1beta1", plural, kind, namespaced: true }
-}
-const EXPORTS: Kind = mcs("serviceexports", "ServiceExport");
-const IMPORTS: Kind = mcs("serviceimports", "ServiceImport");
+use crate::fixture::{
+    GATEWAYS, RunOf, factory_with, gateway, options_for_every_kind, serve_every_kind, service, slice,
+};
 
 const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn meta(namespace: &str, name: &str) -> Value {
-    json!({"name": name, "namespace": namespace})
-}
-
 /// A cluster with an object of every kind.
 fn shop() -> ApiServer {
-    let server = serve();
-    [GATEWAYS, EXPORTS, IMPORTS].into_iter().for_each(|kind| server.install(kind));
-    server.put("namespaces", json!({"metadata": {"name": "kube-system", "uid": "uid-1"}}));
-    server.put("services", service("pay"));
+    let server = serve_every_kind("pay", ["10.0.0.1", "10.0.0.2"]);
     server.put("services", service("cart"));
-    let mut pay = slice("pay", "pay", &["10.0.0.1".to_owned(), "10.0.0.2".to_owned()]);
-    pay["endpoints"][0]["targetRef"] = json!({"kind": "Pod", "name": "p1", "namespace": "shop"});
-    server.put("endpointslices", pay);
     server.put("endpointslices", slice("cart", "cart", &["10.0.0.3".to_owned()]));
-    let mut pod = json!({"metadata": meta("shop", "p1"), "spec": {"nodeName": "n1"}});
-    pod["status"] = json!({"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]});
-    server.put("pods", pod);
-    let labels = json!({"topology.kubernetes.io/region": "eu", "topology.kubernetes.io/zone": "a"});
-    server.put("nodes", json!({"metadata": {"name": "n1", "labels": labels}}));
-    server.put("serviceexports", json!({"metadata": meta("shop", "pay")}));
-    server.put("serviceimports", json!({"metadata": meta("shop", "pay"), "spec": {"ips": ["10.9.0.1"]}}));
-    let mut gateway = json!({"metadata": meta("shop", "gw")});
-    gateway["metadata"]["labels"] = json!({"topology.istio.io/network": "n2"});
-    let listeners = json!([{"port": 15443, "protocol": "TLS"}]);
-    gateway["spec"] =
-        json!({"gatewayClassName": "istio", "addresses": [{"value": "192.0.2.9"}], "listeners": listeners});
-    server.put("gateways", gateway);
-    let mesh = "defaultServiceExportTo: [\".\"]\noutboundTrafficPolicy: {mode: REGISTRY_ONLY}";
-    server.put("configmaps", json!({"metadata": meta("tributary-system", "istio"), "data": {"mesh": mesh}}));
     server
 }
 
-fn options() -> Options {
-    let options = Options::new(ClusterId::new("Kubernetes").unwrap()).unwrap();
-    Options { mcs: Mcs { discovery: true, host: true, ..Mcs::default() }, ..options }
-}
 fn factory(server: &ApiServer) -> KubernetesFactory {
-    factory_with(server, options()).memory(Arc::new(Memory::default()))
+    factory_with(server, options_for_every_kind()).memory(Arc::new(Memory::default()))
 }
 
 /// Every kind, and the collections that its objects become.
@@ -215,7 +181,7 @@ async fn unreadable_mesh_configuration_opens_nothing_at_start() {
 async fn mesh_configuration_is_not_asked_for_where_the_configuration_says_none() {
     let server = shop();
     refuse(&server, "configmaps", 403);
-    let mut options = options();
+    let mut options = options_for_every_kind();
     options.kinds.retain(|kind| *kind != tributary_kubernetes::Kind::MeshConfig);
     let mut run = RunOf::of(&server, &factory_with(&server, options));
     run.until("synced", RunOf::is_synced).await;
@@ -252,13 +218,7 @@ async fn uninstalled_kind_ends_after_two_equal_answers_and_returns_when_installe
     run.until("ended", |run| run.withheld.is_empty()).await;
     assert_eq!((run.facts.len(), run.dropped.len()), (facts.len() - 1, 1));
     server.install(GATEWAYS);
-    server.put("gateways", {
-        let mut gateway = json!({"metadata": meta("shop", "gw")});
-        gateway["metadata"]["labels"] = json!({"topology.istio.io/network": "n2"});
-        gateway["spec"] = json!({"gatewayClassName": "istio", "addresses": [{"value": "192.0.2.9"}],
-            "listeners": [{"port": 15443, "protocol": "TLS"}]});
-        gateway
-    });
+    server.put("gateways", gateway());
     run.until("installed", |run| run.facts.len() == facts.len()).await;
 }
 
@@ -290,7 +250,7 @@ async fn identity_is_reported_before_any_fact_and_not_at_all_where_it_cannot_be_
 async fn nothing_is_exported_while_it_is_unknown_what_is() {
     let server = shop();
     refuse(&server, "serviceexports", 403);
-    let mut options = options();
+    let mut options = options_for_every_kind();
     options.mcs.auto_export = true;
     let (_leads, leads) = tokio::sync::watch::channel(true);
     let mut run = RunOf::of(&server, &factory_with(&server, options).exports(leads));

@@ -23,21 +23,23 @@ const LONGEST_RETRY: Duration = Duration::from_secs(1800);
 
 pub(super) struct MemoryRegistry {
     source: MemorySource,
+    parts: Option<&'static [usize]>,
 }
 
 impl MemoryRegistry {
-    pub(super) const fn new(source: MemorySource) -> Self {
-        Self { source }
+    /// A run that follows these parts, or all that it finds.
+    pub(super) const fn new(source: MemorySource, parts: Option<&'static [usize]>) -> Self {
+        Self { source, parts }
     }
     /// Reports what the run follows, in two steps: what discovery lists, then also what is held.
     fn follow(&self, held: &[Scope], out: &Inlet) -> Vec<usize> {
         let collections = |parts: &[usize]| parts.iter().flat_map(|part| words::collections(*part)).collect();
-        let listed = self.source.parts();
+        let configured = |part: &usize| self.parts.is_none_or(|parts| parts.contains(part));
+        let listed: Vec<usize> = self.source.parts().into_iter().filter(configured).collect();
         let (required, optional) = (collections(&listed), Vec::new());
         out.send(Delta::Follows { required, optional });
-        let also =
-            PARTS.into_iter().filter(|part| !listed.contains(part) && held.contains(&words::scope(*part)));
-        let also: Vec<usize> = also.collect();
+        let is_held = |part: &usize| !listed.contains(part) && held.contains(&words::scope(*part));
+        let also: Vec<usize> = PARTS.into_iter().filter(configured).filter(is_held).collect();
         if self.source.has(Bug::OmittedIsEnded) {
             let end = |part: &usize| {
                 Delta::End(words::scope(*part), EndEvidence::Confirmed("it is not listed".into()))

@@ -157,10 +157,12 @@ impl MemorySource {
             Act::LieEmpty => world.each(None, |part| part.lie = true),
             Act::Duplicate => world.duplicate = true,
             Act::Reorder => world.reorder = true,
-            Act::Refuse(cause) => world.each(Some(1), |part| part.refused = Some(cause)),
+            Act::Refuse(_, cause) => world.each(Some(1), |part| part.refused = Some(cause)),
             Act::Shorten => world.each(Some(1), |part| part.unlisted = true),
             Act::End => world.each(Some(1), |part| part.ended = true),
             Act::Swap => world.swap(),
+            // what is configured is the factory's
+            Act::Narrow => {}
         });
     }
     /// Whether it can be asked about a removal.

@@ -30,7 +30,9 @@ async fn play(stage: &mut Stage, harness: &dyn Harness, round: u8) {
     stage.set(&Service::new(format!("new-{round}"), 10 + round, 1..=3)).await;
     stage.delete(&format!("new-{}", round.saturating_sub(1))).await;
     if harness.declines(Ability::Refuse(WithheldCause::Forbidden)).is_none() {
-        stage.act(Act::Refuse(WithheldCause::Forbidden)).await;
+        let all = harness.refusables();
+        let one = all[usize::from(round) % all.len()].name;
+        stage.act(Act::Refuse(one, WithheldCause::Forbidden)).await;
         settle_where_quick(stage, harness).await;
         stage.act(Act::Recover).await;
     }

@@ -1,11 +1,17 @@
 //! What a run cannot read although it read it before: nothing of that is lost, it is stale, and the rest goes on.
 
-use tributary_model::{Freshness, WithheldCause};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tributary_model::{
+    Catalog, Freshness, Hostname, PortView, ServiceView, WithheldCause, Workload, WorkloadAddress,
+};
 
 use super::mk_services;
-use crate::harness::{Act, Harness, Service};
+use crate::harness::{Ability, Act, Harness, Refusable, Rest, Service};
 use crate::pace::Pace;
-use crate::stage::{Stage, freshness, until_seen};
+use crate::stage::{Stage, a_while, freshness, in_time, until_seen};
 use crate::tamper::Crash;
 
 /// What happens to the run when something cannot be read any more.
@@ -40,30 +46,117 @@ fn is_live(stage: &Stage) -> bool {
     freshness(&stage.handle.catalog(), &stage.name).contains(&Freshness::Live)
 }
 
+/// Every kind and part by itself.
 pub(super) async fn refused(harness: &dyn Harness, cause: WithheldCause) {
-    for then in Then::ALL {
-        println!("{cause:?}, and the run {then:?}");
-        let mut stage = with_two_parts(harness).await;
-        stage.act(Act::Refuse(cause)).await;
-        then.happens(&stage).await;
-        stage.until_stale().await;
-        stage.delete("cart").await;
-        stage.until_true().await;
-        until_seen("the rest is confirmed", || is_live(&stage)).await;
-        stage.settle().await;
-        stage.assert_true();
-        stage.until_stale().await;
-        let changes = stage.witness.hosts_told();
-        stage.act(Act::Recover).await;
-        stage.until_live().await;
-        stage.settle().await;
-        stage.assert_true();
-        assert_eq!(stage.witness.hosts_told(), changes, "a right that returns changes no service");
-        stage.until_agreed().await;
-        stage.set_in(1, &Service::new("far", 20, 2..=5)).await;
-        stage.until_true().await;
-        stage.stop().await;
+    for what in harness.refusables() {
+        for then in Then::ALL {
+            println!("{} {cause:?}, and the run {then:?}", what.name);
+            one_refused(harness, *what, cause, then).await;
+        }
     }
+}
+
+async fn one_refused(harness: &dyn Harness, what: Refusable, cause: WithheldCause, then: Then) {
+    let mut stage = with_two_parts(harness).await;
+    let (catalog, told) = (stage.handle.catalog(), stage.witness.told_by_host());
+    stage.act(Act::Refuse(what.name, cause)).await;
+    then.happens(&stage).await;
+    until_shown(&stage, what).await;
+    let moved = move_rest(&mut stage, what.rest).await;
+    until_seen("the rest is confirmed", || is_live(&stage)).await;
+    stage.settle().await;
+    stage.assert_true();
+    until_shown(&stage, what).await;
+    let others = |mut told: BTreeMap<Hostname, usize>| {
+        told.remove(&moved);
+        told
+    };
+    // an endpoint that is held is shown, and its service told for that
+    if held(&stage).await == 0 {
+        assert_eq!(others(stage.witness.told_by_host()), others(told), "what is refused changes no service");
+    }
+    let before = seen(&stage, &catalog, &moved);
+    assert_eq!(seen(&stage, &stage.handle.catalog(), &moved), before);
+    right_returns(&mut stage).await;
+    assert_eq!(seen(&stage, &stage.handle.catalog(), &moved), before);
+    stage.set_in(1, &Service::new("far", 20, 2..=5)).await;
+    stage.until_true().await;
+    stage.stop().await;
+}
+
+async fn right_returns(stage: &mut Stage) {
+    let (changes, was_held) = (stage.witness.hosts_told(), held(stage).await > 0);
+    stage.act(Act::Recover).await;
+    stage.until_live().await;
+    stage.settle().await;
+    stage.assert_true();
+    assert_eq!(held(stage).await, 0, "what can be read is held no longer");
+    if !was_held {
+        assert_eq!(stage.witness.hosts_told(), changes, "a right that returns changes no service");
+    }
+    stage.until_agreed().await;
+}
+
+async fn held(stage: &Stage) -> usize {
+    stage.handle.inspect(|core| core.held().count()).await.expect("it runs")
+}
+
+/// Waits until what is refused is stale, or shown where nothing else is known of it.
+async fn until_shown(stage: &Stage, what: Refusable) {
+    if what.goes_stale {
+        return stage.until_stale().await;
+    }
+    let shown = async {
+        while !stage.status_shows(what.name).await {
+            a_while().await;
+        }
+    };
+    in_time("the status shows it", shown).await;
+    stage.until_live().await;
+}
+
+/// Changes what can still be read, and waits until it is seen. Returns the host that changes.
+async fn move_rest(stage: &mut Stage, rest: Rest) -> Hostname {
+    let service = match rest {
+        Rest::Removal => {
+            stage.delete("cart").await;
+            "cart"
+        }
+        Rest::Endpoint(0) => {
+            stage.set(&Service::new("pay", 1, 2..=4)).await;
+            "pay"
+        }
+        Rest::Endpoint(part) => {
+            stage.set_in(part, &Service::new("far", 20, 2..=3)).await;
+            "far"
+        }
+    };
+    stage.until_true().await;
+    stage.host(service)
+}
+
+/// What clients see of all services but this one, in detail: endpoints with all that is known of them, workloads at
+/// addresses that are to be served, gateways and mesh-wide values.
+fn seen(stage: &Stage, catalog: &Catalog, moved: &Hostname) -> BTreeSet<String> {
+    let served: BTreeSet<IpAddr> = stage.truth().values().flatten().copied().collect();
+    let stays = |workload: &Workload| {
+        workload.addresses.iter().any(|at| matches!(at, WorkloadAddress::Ip(ip) if served.contains(ip)))
+    };
+    let workloads = catalog.workloads.values().filter(|view| stays(&view.workload));
+    let workloads = workloads.map(|view| format!("{:?} of {:?}", view.workload, view.services));
+    let gateways = catalog.gateways.iter().map(|(key, gateway)| format!("{key:?} {gateway:?}"));
+    let services = catalog.services().filter(|view| view.key.host != *moved).flat_map(|view| endpoints(view));
+    workloads.chain(gateways).chain(services).chain([format!("{:?}", catalog.settings)]).collect()
+}
+
+fn endpoints(view: &ServiceView) -> Vec<String> {
+    let name = |port: &PortView| format!("{:?} {} {:?}", view.key, port.number, port.protocol);
+    let of = |port: &PortView| {
+        let groups = port.endpoints.facts.sources.iter().map(|source| Arc::clone(&source.group));
+        let all = groups.flat_map(|group| group.addresses.to_vec());
+        all.map(|address| format!("{} {address:?}", name(port))).collect::<Vec<_>>()
+    };
+    view.ports.iter().flat_map(of).collect()
 }
 
 pub(super) async fn shorter_discovery(harness: &dyn Harness) {
@@ -124,6 +217,30 @@ pub(super) async fn scope_that_ended(harness: &dyn Harness) {
         stage.assert_true();
         stage.stop().await;
     }
+}
+
+/// The next run is configured without a scope: what was served of that is withdrawn, and nothing else is.
+pub(super) async fn scope_configured_away(harness: &dyn Harness) {
+    let mut stage = with_two_parts(harness).await;
+    let before = freshness(&stage.handle.catalog(), &stage.name).len();
+    stage.settle().await;
+    stage.assert_true();
+    stage.expect_gone(&["far"]);
+    stage.act(Act::Narrow).await;
+    stage.rotate().await;
+    stage.until_true().await;
+    stage.until_live().await;
+    if harness.declines(Ability::Parts).is_none() {
+        stage.until("the scope is free", |catalog| freshness(catalog, &stage.name).len() < before).await;
+    }
+    stage.until_agreed().await;
+    stage.crash(Crash::Error);
+    stage.set(&Service::new("pay", 1, 2..=5)).await;
+    stage.until_true().await;
+    stage.settle().await;
+    stage.until_agreed().await;
+    stage.assert_true();
+    stage.stop().await;
 }
 
 /// Another source answers in place of the one that is known: nothing of it is taken until an operator accepts it.

@@ -48,6 +48,9 @@ impl MemoryFactory {
         self.parts = Some(parts);
         self
     }
+    fn parts(&self) -> Option<&'static [usize]> {
+        self.parts.filter(|_| !self.source.has(Bug::IgnoresConfiguration))
+    }
     /// A run that follows another one fills a shadow.
     #[must_use]
     pub const fn shadowing(mut self) -> Self {
@@ -62,14 +65,14 @@ impl RegistryFactory for MemoryFactory {
         let id = RegistryId { name: self.name.clone(), provider: Provider::Memory, cluster };
         let spec = RegistrySpec::new(Arc::new(id), 1);
         let spec = if self.shadowing { spec.shadowing() } else { spec };
-        let spec = match self.parts {
+        let spec = match self.parts() {
             Some(parts) => spec.configured(parts.iter().map(|part| words::scope(*part))),
             None => spec,
         };
         if self.source.can_confirm() { spec.confirming() } else { spec }
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
-        Ok(Box::new(MemoryRegistry::new(self.source.clone(), self.parts)))
+        Ok(Box::new(MemoryRegistry::new(self.source.clone(), self.parts())))
     }
 }
 

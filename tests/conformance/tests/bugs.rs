@@ -75,6 +75,11 @@ async fn held_facts_that_are_not_followed_are_found() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_part_that_is_followed_though_configured_away_is_found() {
+    assert!(finds(Scenario::ScopeConfiguredAway, Bug::IgnoresConfiguration).await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_end_that_is_not_reported_is_found() {
     assert!(finds(Scenario::ScopeEnded, Bug::MissesEnds).await);
 }

@@ -37,6 +37,8 @@ pub enum Bug {
     OmittedIsEnded,
     /// Only parts that discovery lists are followed, whatever facts are held.
     IgnoresHeld,
+    /// A part that is configured away is followed on.
+    IgnoresConfiguration,
     /// The end of a part is not reported.
     MissesEnds,
     /// The identity of the source is not reported.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_model::{Hostname, Item, Resolution, ServiceKey};
+use tributary_model::{Declaration, Hostname, Item, Resolution, ServiceKey};
 
 use super::Proposals;
 use super::guard::{HoldKey, Proposal};
@@ -114,9 +114,7 @@ impl State {
         let (mut before, mut after) = (0, 0);
         for service in self.hosts.of(host) {
             for shard in &service.shards {
-                // an alias leads to another host: its own endpoints are not served
-                let is_alias = |decl: &&Decl| matches!(decl.declaration.resolution, Resolution::Alias(_));
-                for decl in shard.declarations.iter().filter(|decl| !is_alias(decl)) {
+                for decl in shard.declarations.iter().filter(|decl| serves_endpoints(&decl.declaration)) {
                     let stays = self.decl_stays(service, shard.id, decl, proposals);
                     for fact in shard.groups_of(&decl.object) {
                         let key = (shard.id, Item::Group(group_key(&service.key, fact)));
@@ -146,6 +144,12 @@ impl State {
             (had + 1, left + usize::from(vouched))
         })
     }
+}
+
+/// Whether endpoints behind a declaration are served at all: an alias leads to another host, and without a port there
+/// is nothing to reach.
+fn serves_endpoints(declaration: &Declaration) -> bool {
+    !matches!(declaration.resolution, Resolution::Alias(_)) && !declaration.ports.is_empty()
 }
 
 /// How many of a group's endpoints would go that are not held already.

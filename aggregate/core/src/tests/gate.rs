@@ -426,14 +426,16 @@ fn unsure_answer_that_a_list_then_lacks_in_one_turn_then_is_held() {
 }
 
 #[test]
-fn endpoints_of_an_alias_do_not_count_as_left_of_a_host() {
-    let mut world = World::confirming();
-    let alias =
-        Declaration { resolution: Resolution::Alias(mk_host("other.shop")), ..mk_decl("alias", "80 http") };
-    world.puts("east", [decl(), nth(0), mk_service("shop/pay.shop", mk_decl("empty", "80 http"))]);
-    world.puts("east", [mk_service("shop/pay.shop", alias)]);
-    world.puts("east", [mk_group("shop/pay.shop", "alias", "of-alias", "10.0.1.1:http=80")]);
-    world.says("east", [absent(&decl())]);
-    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.0:80"]);
-    assert_eq!(held(&world), [mk_fact_key(&decl())]);
+fn endpoints_of_an_alias_or_without_a_port_do_not_count_as_left_of_a_host() {
+    let resolution = Resolution::Alias(mk_host("other.shop"));
+    let alias = Declaration { resolution, ..mk_decl("other", "80 http") };
+    for other in [alias, mk_decl("other", "")] {
+        let mut world = World::confirming();
+        world.puts("east", [decl(), nth(0), mk_service("shop/pay.shop", mk_decl("empty", "80 http"))]);
+        world.puts("east", [mk_service("shop/pay.shop", other)]);
+        world.puts("east", [mk_group("shop/pay.shop", "other", "of-other", "10.0.1.1:http=80")]);
+        world.says("east", [absent(&decl())]);
+        assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.0:80"]);
+        assert_eq!(held(&world), [mk_fact_key(&decl())]);
+    }
 }

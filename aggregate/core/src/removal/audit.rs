@@ -19,8 +19,7 @@ impl State {
         before: &[Arc<ServiceView>],
         after: &[Arc<ServiceView>],
     ) {
-        let served = |views: &[Arc<ServiceView>]| views.iter().any(|view| view.addresses > 0);
-        if !served(before) || served(after) {
+        if !has_endpoints(before) || has_endpoints(after) {
             return;
         }
         // Gathered once a turn: a registry that leaves may empty thousands of hosts.
@@ -67,4 +66,11 @@ impl State {
         let view = self.draft.workloads.get(key);
         view.into_iter().flat_map(|view| view.services.iter().map(|service| service.host.clone())).collect()
     }
+}
+
+/// Whether an endpoint is reached by a port of any of these.
+fn has_endpoints(views: &[Arc<ServiceView>]) -> bool {
+    let mut sources =
+        views.iter().flat_map(|view| view.ports.iter()).flat_map(|p| p.endpoints.facts.sources.iter());
+    sources.any(|source| !source.group.addresses.is_empty())
 }

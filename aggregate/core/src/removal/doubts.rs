@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_model::{Declaration, Hostname, Item, Resolution, ServiceKey};
+use tributary_model::{Declaration, Group, Hostname, Item, Resolution, ServiceKey};
 
 use super::Proposals;
 use super::guard::{HoldKey, Proposal};
+use crate::merge::port_behind;
 use crate::removal::difference::missing;
 use crate::state::State;
 use crate::state::services::{Decl, GroupFact, Service, decl_key, group_key};
@@ -116,7 +117,8 @@ impl State {
             for shard in &service.shards {
                 for decl in shard.declarations.iter().filter(|decl| serves_endpoints(&decl.declaration)) {
                     let stays = self.decl_stays(service, shard.id, decl, proposals);
-                    for fact in shard.groups_of(&decl.object) {
+                    let groups = shard.groups_of(&decl.object).iter();
+                    for fact in groups.filter(|fact| is_reached(&decl.declaration, &fact.group)) {
                         let key = (shard.id, Item::Group(group_key(&service.key, fact)));
                         before += fact.group.addresses.len();
                         let held = fact.held.as_ref().map_or(0, |h| h.len());
@@ -150,6 +152,12 @@ impl State {
 /// is nothing to reach.
 fn serves_endpoints(declaration: &Declaration) -> bool {
     !matches!(declaration.resolution, Resolution::Alias(_)) && !declaration.ports.is_empty()
+}
+
+/// Whether a port of the declaration leads to endpoints of a group.
+fn is_reached(declaration: &Declaration, group: &Group) -> bool {
+    let leads = |port| group.port_sets.iter().any(|set| port_behind(declaration, port, set).is_some());
+    declaration.ports.iter().any(leads)
 }
 
 /// How many of a group's endpoints would go that are not held already.

@@ -426,10 +426,10 @@ fn unsure_answer_that_a_list_then_lacks_in_one_turn_then_is_held() {
 }
 
 #[test]
-fn endpoints_of_an_alias_or_without_a_port_do_not_count_as_left_of_a_host() {
+fn endpoints_that_no_port_reaches_do_not_count_as_left_of_a_host() {
     let resolution = Resolution::Alias(mk_host("other.shop"));
     let alias = Declaration { resolution, ..mk_decl("other", "80 http") };
-    for other in [alias, mk_decl("other", "")] {
+    for other in [alias, mk_decl("other", ""), mk_decl("other", "80 web,81 grpc")] {
         let mut world = World::confirming();
         world.puts("east", [decl(), nth(0), mk_service("shop/pay.shop", mk_decl("empty", "80 http"))]);
         world.puts("east", [mk_service("shop/pay.shop", other)]);

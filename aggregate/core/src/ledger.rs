@@ -147,6 +147,8 @@ pub(crate) struct Ledger {
     untidy: bool,
     /// Scopes in which an object became good in this turn.
     repaired: BTreeSet<Scope>,
+    /// Scopes that a journal had and could not give back: unknown until a run lists or does not follow them.
+    lost: BTreeSet<Scope>,
 }
 
 impl Ledger {
@@ -193,6 +195,9 @@ impl Ledger {
     }
     /// Whether something that counts was never known: no catalog is complete while it is not.
     pub(crate) fn is_unknown(&self) -> bool {
+        !self.lost.is_empty() || self.lacks_required()
+    }
+    fn lacks_required(&self) -> bool {
         match &self.follows {
             None => !self.collections().any(|(_, list)| list.is_known()),
             Some(all) => !all.required.iter().all(|collection| self.is_known(collection)),
@@ -409,6 +414,7 @@ impl Ledger {
 
     /// A scope was restored and cannot be trusted: as if nothing had been reported of it.
     pub(crate) fn forget(&mut self, scope: &Scope, out: &mut impl Output) {
+        self.lost.insert(scope.clone());
         let Some(scoped) = self.scopes.remove(scope) else { return };
         for item in scoped.tables.items() {
             out.remove(&Key { scope: scope.clone(), item }, &Evidence::Operator);
@@ -441,6 +447,7 @@ impl Ledger {
                 out.remove(&Key { scope: scope.clone(), item }, &Evidence::AbsentFromList);
             }
         }
+        self.settle_lost();
         if std::mem::take(&mut self.untidy) && self.is_synced() {
             self.tidy(scopes, now, out);
         }

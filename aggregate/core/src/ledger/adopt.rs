@@ -48,6 +48,7 @@ impl Ledger {
     /// superseded, which is absence; everything else of the old run moves over, stale.
     pub(crate) fn adopt(self, mut next: Self, scopes: &Scopes, now: Mono, out: &mut impl Output) -> Self {
         let (generation, identity, ended) = (next.generation, self.identity, self.ended);
+        next.lost.extend(self.lost);
         for (scope, old) in self.scopes {
             if next.scopes.contains_key(&scope) {
                 next.take_over(&scope, old, generation, now, out);
@@ -122,7 +123,7 @@ impl Ledger {
         }
     }
 
-    fn lists_all_of(&self, scope: &Scope) -> bool {
+    pub(super) fn lists_all_of(&self, scope: &Scope) -> bool {
         let listed = |kind| {
             let list = self.list(&Collection { scope: scope.clone(), kind });
             list.and_then(|list| list.result).is_some_and(|result| result > ListResult::Withheld)

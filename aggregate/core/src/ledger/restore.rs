@@ -3,7 +3,7 @@
 //! Called before a registry's first run. Everything restored is stale since the source last
 //! confirmed it; the first run lists onto it like any run after another.
 
-use tributary_model::{Collection, Generation, Mono, Record};
+use tributary_model::{Collection, Generation, Mono, Record, Scope};
 
 use super::tables::{BasisKind, Change, Mark};
 use super::{Ended, Ledger, Output};
@@ -51,5 +51,15 @@ impl Ledger {
             Record::Drop(..) | Record::Hold(..) | Record::Left(_) => {}
         }
         out.note();
+    }
+
+    /// Scopes that were lost and are known by now: ended, listed in full, or not followed by a run that has synced.
+    pub(super) fn settle_lost(&mut self) {
+        if self.lost.is_empty() || !self.is_synced() {
+            return;
+        }
+        let lost = std::mem::take(&mut self.lost);
+        let is_unknown = |scope: &Scope| !self.has_ended(scope) && !self.lists_all_of(scope);
+        self.lost = lost.into_iter().filter(is_unknown).collect();
     }
 }

@@ -4,7 +4,7 @@ use super::mk::*;
 use std::sync::Arc;
 use tributary_model::{
     Basis, CollectionKind, Completeness, Delta, Evidence, Fact, Freshness, Generation, ListRecord,
-    ListResult, Mono, Namespace, Provider, Record, SourceState, SourceStatus, Standing, Visibility,
+    ListResult, Mono, Namespace, Provider, Record, SourceState, SourceStatus, Standing, Visibility, Withheld,
 };
 
 pub(super) fn pay(endpoints: &str) -> [tributary_model::Fact; 2] {
@@ -166,6 +166,29 @@ fn restored_facts_are_stale_until_the_first_list_decides_about_them() {
     world.lists("file", [decl, group]);
     assert!(world.view("shop/gone.shop").is_none());
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
+}
+
+#[test]
+fn scope_that_is_not_restored_is_unknown_until_it_is_listed() {
+    let (mut world, name) = (World::default(), mk_name("file"));
+    world.joins(&mk_spec("file", Provider::ServiceEntry));
+    let (required, result, confirmed) = (true, Some(ListResult::Complete), Some(Mono(3)));
+    let list = ListRecord { required, result, count: 0, confirmed };
+    let other = tributary_model::Collection { scope: mk_scope("other"), kind: KINDS[0] };
+    world.core.restore(Mono(50), &name, vec![Record::List(name.clone(), other, list)], false);
+    assert!(world.catalog().complete, "all that the journal had is back");
+    world.core.forget(&name, &mk_scope(SCOPE));
+    assert!(!world.catalog().complete, "what the scope held is unknown, not empty");
+    world.restart("file");
+    assert!(!world.catalog().complete, "the run has reported nothing");
+    let optional = KINDS.map(mk_collection).to_vec();
+    let refused = optional.iter().map(|of| Delta::Withheld(of.clone(), Withheld::forbidden("403")));
+    let refused: Vec<Delta> = refused.collect();
+    let follows = Delta::Follows { required: Vec::new(), optional };
+    world.says("file", std::iter::once(follows).chain(refused).collect::<Vec<_>>());
+    assert!(!world.catalog().complete, "what may not be read is as unknown as before");
+    world.lists("file", pay("10.0.0.1:http=80"));
+    assert!(world.catalog().complete);
 }
 
 #[test]

@@ -113,6 +113,7 @@ impl Writer {
         }
         match store.commit(&changes, now) {
             Ok(()) => {
+                self.shared.written();
                 self.wait = FIRST_WAIT;
                 self.shared.with_stats(|stats| {
                     stats.commits += 1;

@@ -61,6 +61,10 @@ impl Pending {
     pub(crate) const fn keys(&self) -> usize {
         self.keys
     }
+    /// How many values a commit would write: keys, members, and what is noted of the process.
+    pub(crate) fn values(&self) -> usize {
+        self.keys + self.members.len() + usize::from(self.ready) + usize::from(self.membership_synced)
+    }
     /// Adds a record.
     pub(crate) fn add(&mut self, record: Record) {
         match record {

@@ -38,7 +38,7 @@ pub struct JournalStats {
     pub bytes: u64,
     /// Bytes of keys and values in it.
     pub live_bytes: u64,
-    /// Keys that changed since the last commit.
+    /// Values that changed and are not on disk yet, those of a commit that is under way included.
     pub pending_keys: usize,
     /// When the last commit was.
     pub last_commit: Option<Mono>,
@@ -70,6 +70,8 @@ struct Refill {
 #[derive(Debug, Default)]
 struct State {
     pending: Pending,
+    /// How many values the commit that is under way writes.
+    writing: usize,
     refill: BTreeMap<RegistryName, Refill>,
     left_out: BTreeMap<RegistryName, Arc<str>>,
     names: BTreeSet<RegistryName>,
@@ -166,15 +168,22 @@ impl Shared {
         drop(state);
         drop(dropped);
     }
-    /// Takes everything that was recorded.
+    /// Takes everything that was recorded, to be committed.
     pub(crate) fn take(&self) -> Pending {
-        std::mem::take(&mut self.state.lock().pending)
+        let mut state = self.state.lock();
+        state.writing = state.pending.values();
+        std::mem::take(&mut state.pending)
+    }
+    /// What was taken is on disk.
+    pub(crate) fn written(&self) {
+        self.state.lock().writing = 0;
     }
     /// Puts changes back before those that were recorded since.
     pub(crate) fn put_back(&self, changes: Pending) {
         let mut state = self.state.lock();
         let later = std::mem::take(&mut state.pending);
         state.pending = changes.then(later);
+        state.writing = 0;
         let dropped = state.overflow(self.most_keys);
         drop(state);
         drop(dropped);
@@ -216,7 +225,7 @@ impl Shared {
     pub(crate) fn stats(&self) -> JournalStats {
         let mut stats = self.stats.lock().clone();
         let state = self.state.lock();
-        stats.pending_keys = state.pending.keys();
+        stats.pending_keys = state.pending.values() + state.writing;
         stats.left_out = state.left_out.iter().map(|(name, why)| (name.clone(), why.clone())).collect();
         stats.incomplete = state.refill.keys().cloned().collect();
         stats

@@ -46,6 +46,21 @@ fn full_disk_is_tried_again_and_nothing_is_lost() {
 }
 
 #[test]
+fn what_is_being_committed_still_counts_as_not_written() {
+    let bench = Bench::open(&FaultyDisk::default(), options()).unwrap();
+    bench.shared.record(vec![put("east", "a", "pod-1", 1), list("east", "a", 1)]);
+    bench.shared.ready();
+    assert_eq!(bench.shared.stats().pending_keys, 3);
+    let taken = bench.shared.take();
+    assert_eq!(bench.shared.stats().pending_keys, 3, "a crash now would lose it");
+    bench.shared.put_back(taken);
+    assert_eq!(bench.shared.stats().pending_keys, 3);
+    let mut bench = bench;
+    assert!(bench.turn());
+    assert_eq!(bench.shared.stats().pending_keys, 0);
+}
+
+#[test]
 fn failed_sync_is_tried_again_on_a_file_opened_anew() {
     let disk = FaultyDisk::default();
     let mut bench = Bench::open(&disk, options()).unwrap();

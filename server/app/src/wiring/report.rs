@@ -82,7 +82,8 @@ impl Report<'_> {
         if name.as_str() == config_source::NAME {
             reason = self.odd(name.as_str()).unwrap_or(reason);
         }
-        let confirmed = status.collections.iter().filter(|c| c.required).filter_map(|c| c.confirmed).min();
+        let counts = |c: &&CollectionStatus| c.required || c.facts > 0;
+        let confirmed = status.collections.iter().filter(counts).filter_map(|c| c.confirmed).min();
         let view = self.catalog.registries.get(name);
         RegistryItem {
             name: name.to_string(),
@@ -317,6 +318,18 @@ mod tests {
             assert!(words.contains(part), "no {part:?} in {text}");
         }
         assert!(!words.contains("dc1 Services"), "what can be read is not listed as withheld: {text}");
+    }
+
+    #[test]
+    fn restored_facts_show_their_age_while_the_run_requires_other_collections() {
+        let mut status = mk_status();
+        let restored = &mut status.collections[0];
+        (restored.required, restored.confirmed) = (false, Some(2_000));
+        let core = CoreReport { registries: vec![status], ..CoreReport::default() };
+        let kinds = BTreeMap::from([("k".to_owned(), "consul")]);
+        let (runs, catalog) = (BTreeMap::new(), Catalog::default());
+        let report = Report { core: &core, runs: &runs, catalog: &catalog, kinds: &kinds, now: Mono(62_000) };
+        assert_eq!(report.items()[0].confirmed_millis_ago, Some(60_000));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use tributary_model::{CollectionKind, Evidence, Key, Mono, RegistryName, Scope};
 
 use super::{Core, Turn};
 use crate::ingest;
-use crate::ledger::Registry;
+use crate::ledger::{Obstacle, Registry};
 
 /// Facts that would end.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -73,16 +73,17 @@ impl Core {
 }
 
 impl Registry {
-    /// Accepts what keeps its shadow from serving; whether there was anything.
+    /// Accepts what keeps its shadow from serving; whether there was anything. A shadow that has not listed everything
+    /// yet waits for its source: what it will report is not known, and not accepted beforehand.
     pub(crate) fn accept(&mut self) -> bool {
         if let Some(stranger) = self.stranger.take() {
             // its updates were refused so far; its next run reports everything again
             self.ledger.identity = Some(stranger);
             return true;
         }
-        let obstacle = self.obstacle();
+        let is_known = matches!(self.obstacle(), Some(Obstacle::Identity | Obstacle::Weaker(_)));
         match &mut self.shadow {
-            Some(shadow) if obstacle.is_some() => {
+            Some(shadow) if is_known => {
                 shadow.accepted = true;
                 true
             }

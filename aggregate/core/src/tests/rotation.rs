@@ -67,6 +67,18 @@ fn a_weaker_run_waits_until_the_served_one_fails_or_an_operator_accepts_it() {
 }
 
 #[test]
+fn run_that_has_not_listed_yet_leaves_nothing_to_accept() {
+    let identity = |text: &str| Delta::Identity(Fingerprint::new(text).unwrap());
+    let mut world = World::of_files();
+    world.says("file", [identity("uid-1")]);
+    world.lists("file", pay("10.0.0.1:http=80"));
+    let shadow = world.shadow("file");
+    assert!(!world.core.accept(Mono(800), &mk_name("file")).0, "what it will report is not known");
+    world.says_in("file", shadow, std::iter::once(identity("uid-2")).chain(mk_list([])).collect::<Vec<_>>());
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"], "another cluster that nobody accepted");
+}
+
+#[test]
 fn a_stale_scope_is_served_as_its_policy_says_until_it_is_followed_again() {
     let table = [
         (StalePolicy::Hold, Some(Standing::Normal)),

@@ -246,8 +246,10 @@ impl State {
             return Ok(());
         }
         let changed = before.is_some_and(|member| member.source_digest != one.member.source_digest);
-        let RestoredRegistry { records, refused, absent, .. } = piece;
-        handle.restore(one.spec.clone(), records, changed).await?;
+        let RestoredRegistry { identity, records, refused, absent, .. } = piece;
+        // the pinned identity goes before the facts: a source that is another one is refused from the start
+        let pinned = identity.map(|identity| Record::Identity(name.clone(), identity));
+        handle.restore(one.spec.clone(), pinned.into_iter().chain(records).collect(), changed).await?;
         restored.given.insert(name.clone());
         for (scope, why) in refused {
             tracing::warn!(registry = %name, %scope, reason = %why, "a scope is not restored");

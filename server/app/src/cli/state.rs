@@ -252,11 +252,14 @@ fn row(item: &StateItem, list: &StateListItem) -> Vec<Cell> {
 
 /// Whether a restart would find a registry whole, and what keeps its next run from serving.
 fn remembered(item: &StateItem) -> Cell {
-    let (text, tone) = match (item.whole, item.waits_for.as_str()) {
-        (true, "") => ("whole".to_owned(), Tone::Plain),
-        (true, waits) => (format!("whole; its next run does not serve: {waits}"), Tone::Warn),
-        (false, _) => (format!("not whole: {}", item.reason), Tone::Bad),
+    let (mut text, mut tone) = match item.whole {
+        true => ("whole".to_owned(), Tone::Plain),
+        false => (format!("not whole: {}", item.reason), Tone::Bad),
     };
+    if !item.waits_for.is_empty() {
+        text.push_str(&format!("; its next run does not serve: {}", item.waits_for));
+        tone = if item.whole { Tone::Warn } else { tone };
+    }
     Cell(text, tone)
 }
 

@@ -1,0 +1,223 @@
+//! One cell: a server over a copy of the state directory, and what it must serve and show.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use tributary_suites::ads::{EDS, node};
+use tributary_suites::{AdsClient, Follower, TestServer, Variant, eventually};
+
+use crate::journal::LATER_FORMAT;
+use crate::lab::{Assignments, Lab};
+use crate::origin::{MARK, MARKED, Origin, SERVICES, host};
+use crate::table::{Journal, Row, Serves, Source};
+
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+/// A registry has not synced: the answer is not all.
+const PARTIAL: i32 = 7;
+
+/// A running cell.
+pub(crate) struct Cell<'l, O> {
+    lab: &'l Lab<O>,
+    row: Row,
+    journal: Journal,
+    server: TestServer,
+    state: PathBuf,
+    launched: Instant,
+    /// Records from when the server is ready.
+    recorder: Option<Follower>,
+}
+
+impl<'l, O: Origin> Cell<'l, O> {
+    /// Starts the server.
+    pub(crate) fn start(lab: &'l Lab<O>, row: Row, journal: Journal, place: usize) -> Result<Self> {
+        let launched = Instant::now();
+        let (server, state) = lab.launch(row.source, journal, place)?;
+        Ok(Self { lab, row, journal, server, state, launched, recorder: None })
+    }
+    /// Names the cell in an error.
+    pub(crate) fn name(&self) -> String {
+        format!("{} {:?} {:?}", self.lab.origin.registry(), self.row.source, self.journal)
+    }
+    /// Waits until the server serves and shows what the row says.
+    pub(crate) async fn check(&mut self) -> Result<()> {
+        let registry = self.lab.origin.registry();
+        if self.row.serves == Serves::Before {
+            self.serves_what_was_served().await?;
+        }
+        let states = self.row.state.split(", else ");
+        let is = |one: &Value| one["name"] == registry && states.clone().any(|state| one["state"] == state);
+        self.server.shows("registries", SOON, |all| all.iter().any(is)).await?;
+        let serves =
+            if self.endpoints().await? > 0 { self.row.serves.with_memory() } else { self.row.serves };
+        match serves {
+            Serves::Before if self.recorder.is_some() => self.is_as_old_as_it_is().await?,
+            Serves::Before => {
+                self.serves_what_was_served().await?;
+                self.is_as_old_as_it_is().await?;
+            }
+            Serves::Unknown | Serves::BeforeOrUnknown => self.is_unknown(false).await?,
+            Serves::Withheld | Serves::BeforeOrWithheld => self.is_unknown(true).await?,
+            Serves::Listed => self.serves_what_was_served().await?,
+            Serves::Emptied | Serves::BeforeOrEmptied => self.is_known_to_be_empty().await?,
+        }
+        self.shows_its_journal().await
+    }
+    /// The source is back: everything is followed, and no assignment was ever another one.
+    pub(crate) async fn ends_whole(&mut self) -> Result<()> {
+        let registry = self.lab.origin.registry();
+        self.server.registry_is(registry, "Live", &[], SOON * 2).await?;
+        if self.recorder.is_none() || self.row.source == Source::Empty {
+            self.server.ready(SOON).await?;
+            let mut recorder = self.lab.follow(&self.server).await?;
+            let whole = |now: &Follower| (assignments(now).ok()? == self.lab.before).then_some(());
+            recorder.until("everything to be served again", SOON, whole).await?;
+            recorder.forget();
+            self.recorder = Some(recorder);
+        }
+        Ok(())
+    }
+    /// Waits for the change that the test made last; what came before it was the same as ever.
+    pub(crate) async fn has_not_flapped(&mut self) -> Result<()> {
+        let name = self.lab.origin.assignment(MARK);
+        let recorder = self.recorder.as_mut().context("nothing was recorded")?;
+        recorder.has_endpoints(&name, &[host(MARKED[1])], SOON).await?;
+        for answer in recorder.answers() {
+            ensure!(answer.removed.is_empty(), "{:?} were taken away", answer.removed);
+            for (name, version) in answer.versions().into_iter().filter(|(of, _)| *of != name) {
+                let was = self.lab.before.get(&name).map(|(version, _)| version);
+                ensure!(was == Some(&version), "{name} moved from {was:?} to {version}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Ready at once, with the same endpoints under the same versions.
+    async fn serves_what_was_served(&mut self) -> Result<()> {
+        self.server.ready(SOON).await?;
+        let mut recorder = self.lab.follow(&self.server).await?;
+        let served = held(&mut recorder, self.lab.before.len()).await?;
+        ensure!(served == self.lab.before, "it serves {served:?} instead of {:?}", self.lab.before);
+        self.recorder = Some(recorder);
+        Ok(())
+    }
+    /// Live facts were confirmed since the start; others are stale since the server before was killed.
+    async fn is_as_old_as_it_is(&self) -> Result<()> {
+        let item = self.shown("registries").await?;
+        let age = Duration::from_millis(item["confirmedMillisAgo"].as_u64().context("it has no age")?);
+        if self.row.source == Source::Up {
+            ensure!(age <= self.launched.elapsed(), "{age:?} old: {item}");
+            return Ok(());
+        }
+        let slack = Duration::from_millis(5);
+        ensure!(age + slack >= self.lab.killed.elapsed() - slack, "only {age:?} old: {item}");
+        ensure!(age <= self.lab.launched.elapsed() + slack, "{age:?} old: {item}");
+        let lists = item["collections"].as_array().context("no collections")?;
+        let with_facts = || lists.iter().filter(|list| list["facts"].as_u64() > Some(0));
+        let is_stale =
+            |list: &Value| list["freshness"].as_str().is_some_and(|text| text.starts_with("Stale"));
+        ensure!(with_facts().count() > 0 && with_facts().all(is_stale), "{item}");
+        Ok(())
+    }
+    /// Unknown is not empty.
+    async fn is_unknown(&mut self, ready: bool) -> Result<()> {
+        if ready {
+            self.server.ready(SOON).await?;
+        }
+        ensure!(self.endpoints().await? == 0, "a part is served");
+        ensure!(self.server.is_ready().await? == ready, "it is ready without its source");
+        let (exit, out, _) = self.server.command(&["get", "services"]).await?;
+        ensure!(exit.code() == Some(PARTIAL), "get services ends with {exit}: {out}");
+        Ok(())
+    }
+    async fn is_known_to_be_empty(&mut self) -> Result<()> {
+        self.server.ready(SOON).await?;
+        eventually("everything to go", SOON, || async {
+            let served = self.endpoints().await?;
+            ensure!(served == 0, "{served} endpoints are served");
+            Ok(())
+        })
+        .await?;
+        let (exit, out, _) = self.server.command(&["get", "services"]).await?;
+        ensure!(exit.code() == Some(0), "get services ends with {exit}: {out}");
+        Ok(())
+    }
+    /// What `state show` reports: that a restart would find everything, or why it would not.
+    async fn shows_its_journal(&mut self) -> Result<()> {
+        eventually("the journal to be written, or to fail", SOON, || async {
+            let state = self.server.debug("state").await?;
+            let journal = &state["journal"];
+            let fails = journal["open"] == false && journal["lastError"] != Value::Null;
+            let written = journal["open"] == true && journal["pendingKeys"] == 0;
+            ensure!(if self.journal == Journal::DeadDisk { fails } else { fails || written }, "{state}");
+            Ok(())
+        })
+        .await?;
+        let (exit, shown, _) = self.server.command(&["state", "show"]).await?;
+        ensure!(
+            exit.success() && self.is_told_of_its_journal(&shown),
+            "state show ends with {exit}: {shown}"
+        );
+        if self.journal == Journal::Newer { self.keeps_the_newer_journal() } else { Ok(()) }
+    }
+    fn is_told_of_its_journal(&self, shown: &str) -> bool {
+        let rows = || shown.lines().skip(2);
+        let fails = rows().all(|row| row.contains("not whole: ") && row.contains("File too large"));
+        let whole = rows().all(|row| row.contains("whole") && !row.contains("not whole"));
+        match self.journal {
+            Journal::DeadDisk => fails,
+            // Small changes find room in pages that are free.
+            Journal::FullDisk => fails || whole,
+            _ => whole,
+        }
+    }
+    /// It stays for the release that wrote it, beside a new one.
+    fn keeps_the_newer_journal(&mut self) -> Result<()> {
+        let log = self.server.process().output();
+        ensure!(log.contains("which only a later release can read"), "{log}");
+        let kept = self.state.join(format!("journal.redb.format-{LATER_FORMAT}"));
+        ensure!(kept.exists(), "there is no {}", kept.display());
+        Ok(())
+    }
+    /// The registry, as a list of the command line shows it.
+    async fn shown(&self, list: &str) -> Result<Value> {
+        let args = ["get", list, self.lab.origin.registry(), "-o", "json"];
+        let (_, out, err) = self.server.command(&args).await?;
+        let all: Value = serde_json::from_str(&out).with_context(|| format!("{args:?}: {out}{err}"))?;
+        Ok(all["items"][0].clone())
+    }
+    /// How many endpoints of the services are served.
+    async fn endpoints(&self) -> Result<usize> {
+        let suffix = format!(".{}", self.lab.origin.domain());
+        let ours = |one: &&Value| {
+            let name = one["host"].as_str().and_then(|host| host.strip_suffix(&suffix));
+            name.is_some_and(|name| name == MARK || SERVICES.iter().any(|(own, _)| *own == name))
+        };
+        Ok(self.server.items("endpoints").await?.iter().filter(ours).count())
+    }
+}
+
+/// Opens a stream that asks for these assignments.
+pub(crate) async fn follow(server: &TestServer, names: &[String]) -> Result<Follower> {
+    let client = AdsClient::connect(server.xds(), Variant::Delta, node("recorder")).await?;
+    let mut follower = Follower::over(client, Variant::Delta);
+    follower.subscribe(EDS, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
+    Ok(follower)
+}
+
+/// What a recorder holds, once it holds so many assignments.
+pub(crate) async fn held(recorder: &mut Follower, count: usize) -> Result<Assignments> {
+    while recorder.versions(EDS).len() < count {
+        recorder.next(SOON).await?;
+    }
+    assignments(recorder)
+}
+
+fn assignments(recorder: &Follower) -> Result<Assignments> {
+    let one = |(name, version): (String, String)| {
+        let endpoints = recorder.endpoints(&name)?;
+        Ok((name, (version, endpoints)))
+    };
+    recorder.versions(EDS).into_iter().map(one).collect()
+}

@@ -1,0 +1,118 @@
+//! A cluster with an API server of its own, read as Services and slices or as ServiceEntries and WorkloadEntries.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tributary_suites::consul::PORT;
+use tributary_suites::kube::api::documents;
+use tributary_suites::kube::{CUSTOM_KINDS, Login, Named, mk_namespace, mk_service, mk_slices};
+use tributary_suites::{ApiServer, Entry};
+
+use crate::origin::{Origin, host};
+use crate::table::Source;
+
+const SHOP: &str = "shop";
+
+/// The cluster.
+pub(crate) struct Cluster {
+    server: ApiServer,
+    home: TempDir,
+    kubeconfig: PathBuf,
+    /// Whether its custom resources are what is read.
+    custom: bool,
+}
+
+impl Cluster {
+    /// Starts it, without any object.
+    pub(crate) async fn start(custom: bool) -> Result<Self> {
+        let server = ApiServer::start().await?;
+        server.api().apply(&mk_namespace(SHOP)).await?;
+        if custom {
+            server.api().define().await?;
+        }
+        let home = tempfile::tempdir()?;
+        let kubeconfig = server.kubeconfig(&Login::TokenFile(home.path().join("token")))?;
+        let cluster = Self { server, home, kubeconfig, custom };
+        cluster.login("admin")?;
+        Ok(cluster)
+    }
+    /// The credential that Tributary reads.
+    fn login(&self, user: &str) -> Result<()> {
+        Ok(std::fs::write(self.home.path().join("token"), format!("{user}-token"))?)
+    }
+    async fn service(&self, name: &str, last: &[u8]) -> Result<()> {
+        let api = self.server.api();
+        if self.custom {
+            return api.apply_all(&entries(name, last)?).await;
+        }
+        let hosts: Vec<_> = last.iter().map(|last| host(*last)).collect();
+        api.apply(&mk_service(SHOP, name, &[("http", PORT, PORT)])).await?;
+        api.set_slices(SHOP, name, &mk_slices(SHOP, name, "http", &hosts)).await
+    }
+    async fn clear(&self) -> Result<()> {
+        let api = self.server.api();
+        let own = [("v1", "Service"), ("discovery.k8s.io/v1", "EndpointSlice")];
+        for (version, kind) in if self.custom { &CUSTOM_KINDS[..2] } else { &own[..] } {
+            for object in api.list(version, kind).await? {
+                if object["metadata"]["namespace"] == SHOP {
+                    api.remove(&Named::of(&object)?).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An entry that selects its workloads, and a WorkloadEntry for each.
+fn entries(name: &str, last: &[u8]) -> Result<Vec<Value>> {
+    let metadata = |name: String| json!({"name": name, "namespace": SHOP});
+    let mut all = documents(&Entry::http(&format!("{name}.test"), PORT).selects("app", name).yaml())?;
+    all[0]["metadata"] = metadata(name.to_owned());
+    all.extend(last.iter().enumerate().map(|(number, last)| {
+        json!({
+            "apiVersion": "networking.istio.io/v1",
+            "kind": "WorkloadEntry",
+            "metadata": metadata(format!("{name}-{number}")),
+            "spec": {"address": host(*last).ip().to_string(), "labels": {"app": name}},
+        })
+    }));
+    Ok(all)
+}
+
+impl Origin for Cluster {
+    fn registry(&self) -> &'static str {
+        if self.custom { "kubernetes-entries" } else { "kubernetes" }
+    }
+    fn config(&self) -> Value {
+        json!({"kind": "kubernetes", "kubeconfig": self.kubeconfig, "probeInterval": "1s", "liveFor": "5s"})
+    }
+    fn domain(&self) -> &'static str {
+        if self.custom { "test" } else { "shop.svc.cluster.local" }
+    }
+    async fn set(&self, name: &str, last: &[u8]) -> Result<()> {
+        self.service(name, last).await
+    }
+    async fn take(&self, source: Source) -> Result<()> {
+        match source {
+            Source::Up => Ok(()),
+            Source::Paused => self.server.daemon().pause().await,
+            Source::Killed => {
+                self.server.daemon().kill();
+                Ok(())
+            }
+            Source::Refusing => self.login("nobody"),
+            Source::Empty => self.clear().await,
+            Source::Blind => bail!("an API server answers 403 to who may not read"),
+        }
+    }
+    async fn give_back(&self, source: Source) -> Result<()> {
+        match source {
+            Source::Paused => self.server.daemon().resume(),
+            Source::Killed => self.server.restart().await,
+            Source::Refusing => self.login("admin"),
+            Source::Up | Source::Empty | Source::Blind => Ok(()),
+        }
+    }
+}

@@ -47,14 +47,14 @@ impl Journal {
         shared.remember(meta, &members);
         let pieces = Handover::new();
         let mut writer = Writer::new(shared.clone(), directory, options, store);
-        let (for_thread, handover) = (shared.clone(), pieces.clone());
+        let ending = Ending { shared: shared.clone(), pieces: pieces.clone() };
         let run = move || {
-            writer.restore(clock(), |piece| handover.send(piece));
-            handover.end();
+            writer.restore(clock(), |piece| ending.pieces.send(piece));
+            ending.pieces.end();
             loop {
-                let (turn, last) = for_thread.wait(options.interval);
+                let (turn, last) = ending.shared.wait(options.interval);
                 writer.turn(clock());
-                for_thread.done(turn);
+                ending.shared.done(turn);
                 if last {
                     return;
                 }
@@ -110,6 +110,25 @@ impl Journal {
     }
 }
 
+/// Held by the journal's thread: whatever ends it, nothing waits for it afterwards.
+struct Ending {
+    shared: Arc<Shared>,
+    pieces: Arc<Handover>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.pieces.end();
+        self.shared.close();
+        self.shared.with_stats(|stats| {
+            stats.open = false;
+            if std::thread::panicking() {
+                stats.last_error = Some("the journal's thread panicked; restart the server".to_owned());
+            }
+        });
+    }
+}
+
 impl Drop for Journal {
     fn drop(&mut self) {
         self.pieces.refuse();
@@ -117,6 +136,56 @@ impl Drop for Journal {
         if let Some(thread) = self.thread.take() {
             // A thread that panicked has nothing left to write.
             let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use tributary_model::{Mono, Timestamp};
+
+    use super::*;
+
+    /// A journal of which a thread that panics is given as many looks at the clock as this.
+    fn mk_journal(looks: usize) -> (tempfile::TempDir, Journal, Restoring) {
+        let base = tempfile::tempdir().unwrap();
+        let left = AtomicUsize::new(looks);
+        let clock = move || {
+            let spent = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+            spent.expect("the test wants a panic here");
+            Now { mono: Mono(1), wall: Timestamp::UNIX_EPOCH }
+        };
+        let directory = StateDirectory::open(base.path()).unwrap();
+        let (journal, restoring) =
+            Journal::open(directory, JournalOptions::default(), Arc::new(clock)).unwrap();
+        (base, journal, restoring)
+    }
+
+    /// Whether this ends.
+    fn ends(run: impl FnOnce() + Send + 'static) -> bool {
+        let (done, is_done) = mpsc::channel();
+        std::thread::spawn(move || {
+            run();
+            let _ = done.send(());
+        });
+        is_done.recv_timeout(Duration::from_secs(60)).is_ok()
+    }
+
+    #[test]
+    fn thread_that_panics_keeps_nobody_waiting_and_is_shown() {
+        // one look is the owner's, the next one the restore's
+        for looks in [1, 2] {
+            let (_base, journal, mut restoring) = mk_journal(looks);
+            let journal = Arc::new(journal);
+            let for_thread = Arc::clone(&journal);
+            assert!(ends(move || while restoring.next().is_some() {}), "restoring, {looks}");
+            assert!(ends(move || for_thread.flush()), "writing, {looks}");
+            let stats = journal.stats();
+            assert!(!stats.is_whole() && stats.last_error.is_some_and(|why| why.contains("panicked")));
         }
     }
 }

@@ -93,6 +93,13 @@ impl Encoder {
     pub(crate) fn int(&mut self, field: u32, value: impl Into<u64>) {
         put_int(&mut self.body, field, value.into());
     }
+    /// A number; one value is left out, which a reader takes for granted.
+    pub(crate) fn int_but(&mut self, field: u32, value: impl Into<u64>, left_out: u64) {
+        let value = value.into();
+        if value != left_out {
+            self.int(field, value);
+        }
+    }
     /// A number that may be left out.
     pub(crate) fn opt_int(&mut self, field: u32, value: Option<impl Into<u64>>) {
         if let Some(value) = value {

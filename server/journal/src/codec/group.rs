@@ -91,16 +91,10 @@ fn put_address(enc: &mut Encoder, address: &Address, pod: &Like) {
         At::Name(index) => enc.int(2, index),
         At::Unix(index) => enc.int(3, index),
     }
-    if address.port_set != 0 {
-        enc.int(4, address.port_set);
-    }
-    if codes::health(address.health) != 0 {
-        enc.int(5, codes::health(address.health));
-    }
+    enc.int_but(4, address.port_set, 0);
+    enc.int_but(5, codes::health(address.health), 0);
     enc.flag(6, address.mtls);
-    if address.weight != 1 {
-        enc.int(7, address.weight);
-    }
+    enc.int_but(7, address.weight, 1);
     enc.place(8, &address.place);
     enc.labels(9, &address.labels);
     enc.opt_text(10, address.identity.as_ref().map(Identity::as_str));

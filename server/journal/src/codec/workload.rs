@@ -33,13 +33,9 @@ pub(crate) fn put(enc: &mut Encoder, key: &WorkloadKey, value: &Workload) {
     enc.place(6, &value.place);
     enc.opt_text(7, value.identity.as_ref().map(Identity::as_str));
     enc.text(8, &value.account);
-    if codes::health(value.health) != 0 {
-        enc.int(9, codes::health(value.health));
-    }
+    enc.int_but(9, codes::health(value.health), 0);
     enc.flag(10, value.mtls);
-    if value.weight != 1 {
-        enc.int(11, value.weight);
-    }
+    enc.int_but(11, value.weight, 1);
     enc.text(12, &value.name);
     for service in &*value.listed {
         put_service(enc, 13, service);

@@ -26,6 +26,31 @@ pub const CRDS: [&str; 6] = [
     include_str!("../crds/gateways.yaml"),
 ];
 
+/// What a credential that only reads may do.
+pub const READ: [&str; 3] = ["get", "list", "watch"];
+
+/// All that Tributary reads of a cluster, each with its API group.
+pub const READABLE: [&str; 12] = [
+    "namespaces",
+    "services",
+    "discovery.k8s.io/endpointslices",
+    "pods",
+    "nodes",
+    "configmaps",
+    "networking.istio.io/serviceentries",
+    "networking.istio.io/workloadentries",
+    "networking.istio.io/workloadgroups",
+    "multicluster.x-k8s.io/serviceexports",
+    "multicluster.x-k8s.io/serviceimports",
+    "gateway.networking.k8s.io/gateways",
+];
+
+/// All of [`READABLE`] but one kind.
+#[must_use]
+pub fn without(kind: &str) -> Vec<&'static str> {
+    READABLE.into_iter().filter(|one| *one != kind).collect()
+}
+
 /// The kinds that [`CRDS`] define.
 pub const CUSTOM_KINDS: [(&str, &str); 6] = [
     ("networking.istio.io/v1", "ServiceEntry"),

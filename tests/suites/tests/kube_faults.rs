@@ -10,25 +10,14 @@ use jiff::SignedDuration;
 use serde_json::json;
 use tributary_suites::ads::node;
 use tributary_suites::kube::api::documents;
-use tributary_suites::kube::{ApiServerOptions, Login, Named, Watched, mk_namespace, mk_service, mk_slice};
+use tributary_suites::kube::{
+    ApiServerOptions, Login, Named, READ, READABLE, Watched, mk_namespace, mk_service, mk_slice, without,
+};
 use tributary_suites::{ApiServer, Etcd, Follower, TestServer, Variant, eventually, outbound};
 
 /// Probes go out every second here: whatever they find must show soon after.
 const SHOWN: Duration = Duration::from_secs(15);
-const VERBS: [&str; 3] = ["get", "list", "watch"];
-const ALL: [&str; 11] = [
-    "namespaces",
-    "services",
-    "discovery.k8s.io/endpointslices",
-    "pods",
-    "nodes",
-    "configmaps",
-    "networking.istio.io/serviceentries",
-    "networking.istio.io/workloadentries",
-    "networking.istio.io/workloadgroups",
-    "multicluster.x-k8s.io/serviceexports",
-    "multicluster.x-k8s.io/serviceimports",
-];
+const SLICES: &str = "discovery.k8s.io/endpointslices";
 
 async fn cluster(etcd: &Arc<Etcd>, prefix: &str) -> Result<ApiServer> {
     let cluster = ApiServer::start_with(ApiServerOptions::default().on(etcd, prefix)).await?;
@@ -65,17 +54,16 @@ async fn still(client: &mut Follower, addresses: &[&str]) -> Result<()> {
 async fn a_right_that_is_taken_shows_and_takes_nothing_and_comes_back() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
     let cluster = cluster(&etcd, "rights").await?;
-    cluster.api().allow("reader", &VERBS, &ALL).await?;
+    cluster.api().allow("reader", &READ, &READABLE).await?;
     let (server, _config) = Watched::by(&cluster, &Login::user("reader"))?.start().await?;
     let mut client = client(&server).await?;
     told(&mut client, &["10.1.0.1", "10.1.0.2"]).await?;
 
-    let without: Vec<&str> = ALL.into_iter().filter(|kind| !kind.contains("endpointslices")).collect();
-    cluster.api().allow("reader", &VERBS, &without).await?;
+    cluster.api().allow("reader", &READ, &without(SLICES)).await?;
     server.kubernetes_is("Forbidden", &["endpointslices", "403"], SHOWN).await?;
     still(&mut client, &["10.1.0.1", "10.1.0.2"]).await?;
 
-    cluster.api().allow("reader", &VERBS, &ALL).await?;
+    cluster.api().allow("reader", &READ, &READABLE).await?;
     server.kubernetes_is("Live", &[], SHOWN).await?;
     put(&cluster, &["10.1.0.3"]).await?;
     told(&mut client, &["10.1.0.3"]).await
@@ -90,15 +78,14 @@ async fn is_complete(server: &TestServer) -> Result<bool> {
 async fn a_right_that_was_never_there_is_unknown_and_not_empty() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
     let cluster = cluster(&etcd, "never").await?;
-    let without: Vec<&str> = ALL.into_iter().filter(|kind| !kind.contains("endpointslices")).collect();
-    cluster.api().allow("reader", &VERBS, &without).await?;
+    cluster.api().allow("reader", &READ, &without(SLICES)).await?;
     let (mut server, _config) = Watched::by(&cluster, &Login::user("reader"))?.launch()?;
     eventually("the admin port", SHOWN, || async { server.is_ready().await.map(drop) }).await?;
     server.kubernetes_is("Forbidden", &["endpointslices", "403"], SHOWN).await?;
     // What nobody may read ends the wait of a first start, but it is never taken for empty.
     server.ready(SHOWN).await?;
     ensure!(!is_complete(&server).await?, "it is called complete, and no endpoint was ever read");
-    cluster.api().allow("reader", &VERBS, &ALL).await?;
+    cluster.api().allow("reader", &READ, &READABLE).await?;
     eventually("a complete catalog", SHOWN, || async {
         is_complete(&server).await?.then_some(()).context("it is not complete")
     })
@@ -110,7 +97,7 @@ async fn a_right_that_was_never_there_is_unknown_and_not_empty() -> Result<()> {
 async fn account(cluster: &ApiServer) -> Result<String> {
     let text = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: trib, namespace: default}}";
     let account = cluster.api().apply(&documents(text)?[0]).await?;
-    cluster.api().allow("default:trib", &VERBS, &ALL).await?;
+    cluster.api().allow("default:trib", &READ, &READABLE).await?;
     Ok(account["metadata"]["uid"].as_str().context("no uid")?.to_owned())
 }
 

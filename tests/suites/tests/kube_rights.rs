@@ -15,27 +15,13 @@ use tributary_suites::ads::{CDS, EDS, node};
 use tributary_suites::follower::address;
 use tributary_suites::kube::api::documents;
 use tributary_suites::kube::{
-    ApiServerOptions, Login, Watched, With, mk_namespace, mk_node, mk_pod, mk_service, mk_slice,
+    ApiServerOptions, Login, READ, READABLE, Watched, With, mk_namespace, mk_node, mk_pod, mk_service,
+    mk_slice, without,
 };
 use tributary_suites::{ApiServer, Etcd, Follower, TestServer, Variant, eventually, outbound};
 
 /// Probes go out every second here, and a run that was refused tries again within half a minute.
 const SHOWN: Duration = Duration::from_secs(60);
-const VERBS: [&str; 3] = ["get", "list", "watch"];
-const ALL: [&str; 12] = [
-    "namespaces",
-    "services",
-    "discovery.k8s.io/endpointslices",
-    "pods",
-    "nodes",
-    "configmaps",
-    "networking.istio.io/serviceentries",
-    "networking.istio.io/workloadentries",
-    "networking.istio.io/workloadgroups",
-    "multicluster.x-k8s.io/serviceexports",
-    "multicluster.x-k8s.io/serviceimports",
-    "gateway.networking.k8s.io/gateways",
-];
 const REGISTRIES: [&str; 2] = ["kubernetes", "kubernetes-entries"];
 
 const CUSTOM: &str = r#"
@@ -112,10 +98,6 @@ async fn cluster(etcd: &Arc<Etcd>, prefix: &str) -> Result<ApiServer> {
     .await?;
     api.apply_all(&documents(CUSTOM)?).await?;
     Ok(cluster)
-}
-
-fn without(kind: &str) -> Vec<&'static str> {
-    ALL.into_iter().filter(|one| *one != kind).collect()
 }
 
 /// The plural of a kind, without its group.
@@ -212,14 +194,14 @@ impl Recorder {
 async fn rights_taken_one_at_a_time_while_running_lose_nothing() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
     let cluster = cluster(&etcd, "running").await?;
-    cluster.api().allow("reader", &VERBS, &ALL).await?;
+    cluster.api().allow("reader", &READ, &READABLE).await?;
     let (server, _config) = watched(&cluster, &Login::user("reader"))?.start().await?;
     let mut recorder = Recorder::start(&server).await?;
-    for kind in ALL {
-        cluster.api().allow("reader", &VERBS, &without(kind)).await?;
+    for kind in READABLE {
+        cluster.api().allow("reader", &READ, &without(kind)).await?;
         is_refused(&server, kind).await?;
         recorder.lost_nothing(&format!("without {kind}")).await?;
-        cluster.api().allow("reader", &VERBS, &ALL).await?;
+        cluster.api().allow("reader", &READ, &READABLE).await?;
         is_whole(&server).await?;
         recorder.lost_nothing(&format!("with {kind} again")).await?;
     }
@@ -231,11 +213,11 @@ async fn rights_taken_one_at_a_time_while_running_lose_nothing() -> Result<()> {
 async fn removals_apply_while_another_kind_is_refused() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
     let cluster = cluster(&etcd, "removals").await?;
-    cluster.api().allow("reader", &VERBS, &ALL).await?;
+    cluster.api().allow("reader", &READ, &READABLE).await?;
     let (server, _config) = watched(&cluster, &Login::user("reader"))?.start().await?;
     let mut recorder = Recorder::start(&server).await?;
     for kind in ["nodes", "networking.istio.io/workloadentries", "gateway.networking.k8s.io/gateways"] {
-        cluster.api().allow("reader", &VERBS, &without(kind)).await?;
+        cluster.api().allow("reader", &READ, &without(kind)).await?;
         is_refused(&server, kind).await?;
     }
     let slice = mk_slice("shop", "pay", "pay-1", &["10.1.0.2"], &[("http", 80)]);
@@ -258,7 +240,7 @@ async fn rights_taken_at_a_restart_of_the_run_lose_nothing() -> Result<()> {
         let text = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: trib, namespace: default}}";
         let account = cluster.api().apply(&documents(text)?[0]).await?;
         let uid = account["metadata"]["uid"].as_str().context("no uid")?.to_owned();
-        cluster.api().allow(ACCOUNT, &VERBS, &ALL).await?;
+        cluster.api().allow(ACCOUNT, &READ, &READABLE).await?;
         let token = |lasts| cluster.signer().token("default", "trib", &uid, lasts).map(Login::Token);
         let watched = watched(&cluster, &token(ENDS_SOON)?)?;
         let (server, _config) = watched.start().await?;
@@ -266,13 +248,13 @@ async fn rights_taken_at_a_restart_of_the_run_lose_nothing() -> Result<()> {
         for registry in REGISTRIES {
             server.registry_is(registry, "AuthFailed", &["401"], Duration::from_secs(90)).await?;
         }
-        cluster.api().allow(ACCOUNT, &VERBS, &without(kind)).await?;
+        cluster.api().allow(ACCOUNT, &READ, &without(kind)).await?;
         let fresh = cluster.kubeconfig(&token(SignedDuration::from_hours(1))?)?;
         std::fs::rename(&fresh, watched.kubeconfig())?;
         is_refused(&server, kind).await?;
         let when = format!("begun again without {kind}");
         recorder.lost_nothing_until_quiet_for(Duration::from_secs(4), &when).await?;
-        cluster.api().allow(ACCOUNT, &VERBS, &ALL).await?;
+        cluster.api().allow(ACCOUNT, &READ, &READABLE).await?;
         is_whole(&server).await?;
         recorder.lost_nothing(&format!("begun again, with {kind} again")).await?;
     }
@@ -293,14 +275,14 @@ fn exchange(config: &Path, old: &Watched, new: &Watched) -> Result<()> {
 async fn credential_exchanged_for_a_narrower_one_loses_nothing() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
     let cluster = cluster(&etcd, "exchange").await?;
-    cluster.api().allow("reader", &VERBS, &ALL).await?;
+    cluster.api().allow("reader", &READ, &READABLE).await?;
     let wide = watched(&cluster, &Login::user("reader"))?;
     let narrow = watched(&cluster, &Login::user("other"))?;
     let (server, folder) = wide.start().await?;
     let config = folder.path().join("config.yaml");
     let mut recorder = Recorder::start(&server).await?;
-    for kind in ALL {
-        cluster.api().allow("other", &VERBS, &without(kind)).await?;
+    for kind in READABLE {
+        cluster.api().allow("other", &READ, &without(kind)).await?;
         exchange(&config, &wide, &narrow)?;
         eventually("the exchange to be taken up", SHOWN, || async {
             let shown = server.debug("config").await?.to_string();
@@ -310,7 +292,7 @@ async fn credential_exchanged_for_a_narrower_one_loses_nothing() -> Result<()> {
         .await?;
         let when = format!("exchanged for one without {kind}");
         recorder.lost_nothing_until_quiet_for(Duration::from_secs(4), &when).await?;
-        cluster.api().allow("other", &VERBS, &ALL).await?;
+        cluster.api().allow("other", &READ, &READABLE).await?;
         is_whole(&server).await?;
         recorder.lost_nothing(&format!("exchanged, with {kind} again")).await?;
         exchange(&config, &narrow, &wide)?;
@@ -326,13 +308,13 @@ async fn kubeconfig_that_is_replaced_after_a_right_was_taken_is_read_again() -> 
     let etcd = Arc::new(Etcd::start().await?);
     let cluster = cluster(&etcd, "replaced").await?;
     for user in ["reader", "other"] {
-        cluster.api().allow(user, &VERBS, &ALL).await?;
+        cluster.api().allow(user, &READ, &READABLE).await?;
     }
     let kind = "networking.istio.io/workloadentries";
     let reader = watched(&cluster, &Login::user("reader"))?;
     let (server, _config) = reader.start().await?;
     let mut recorder = Recorder::start(&server).await?;
-    cluster.api().allow("reader", &VERBS, &without(kind)).await?;
+    cluster.api().allow("reader", &READ, &without(kind)).await?;
     is_refused(&server, kind).await?;
     std::fs::rename(cluster.kubeconfig(&Login::user("other"))?, reader.kubeconfig())?;
     is_whole(&server).await?;

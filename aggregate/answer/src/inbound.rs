@@ -144,19 +144,9 @@ mod tests {
             .hosts
             .insert(view.key.host.clone(), Shared::new(HostEntry { claimants: [Arc::new(view)].into() }));
         let workload = Workload {
-            source: Source::new(ObjectId::new("WorkloadEntry", "shop", "b")),
             addresses: [WorkloadAddress::Ip("10.0.0.1".parse().unwrap())].into(),
-            ports: Arc::from([]),
-            labels: Labels::default(),
-            augmented: Labels::default(),
-            place: Arc::default(),
-            identity: None,
-            account: "".into(),
-            health: Health::Healthy,
-            mtls: false,
-            listed: Arc::from([]),
-            weight: 1,
             name: "b".into(),
+            ..Workload::new(Source::new(ObjectId::new("WorkloadEntry", "shop", "b")))
         };
         let workload = WorkloadView { shard: mk_shard("east"), workload: workload.into(), services };
         catalog.workloads.insert(key.clone(), Shared::new(workload));

@@ -24,16 +24,7 @@ pub(crate) fn mk_shard(registry: &str) -> Arc<ShardRef> {
     Arc::new(ShardRef { registry: Arc::new(id), scope: Scope::new("all").unwrap() })
 }
 pub(crate) fn mk_declaration(name: &str) -> Declaration {
-    Declaration {
-        source: Source::new(ObjectId::new("ServiceEntry", "shop", name)),
-        created: None,
-        ports: Arc::from([]),
-        addresses: Arc::from([]),
-        resolution: Resolution::ClientSide,
-        selector: None,
-        export: ExportTo::Default,
-        attributes: Attributes::default(),
-    }
+    Declaration::new(Source::new(ObjectId::new("ServiceEntry", "shop", name)))
 }
 
 /// `network region/zone/subzone node`, each possibly empty.

@@ -202,6 +202,23 @@ pub struct Declaration {
     pub attributes: Attributes,
 }
 
+impl Declaration {
+    /// A declaration without ports, of which nothing else is known.
+    #[must_use]
+    pub fn new(source: Source) -> Self {
+        Self {
+            source,
+            created: None,
+            ports: Arc::default(),
+            addresses: Arc::default(),
+            resolution: Resolution::ClientSide,
+            selector: None,
+            export: ExportTo::Default,
+            attributes: Attributes::default(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

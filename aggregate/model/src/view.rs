@@ -79,7 +79,7 @@ pub struct AliasHost {
 }
 
 /// One service, merged from all its declarations.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ServiceView {
     /// Its host and namespace.
     pub key: ServiceKey,

@@ -98,6 +98,25 @@ pub struct Workload {
 }
 
 impl Workload {
+    /// A healthy workload of which nothing else is known.
+    #[must_use]
+    pub fn new(source: Source) -> Self {
+        Self {
+            source,
+            addresses: Arc::default(),
+            ports: Arc::default(),
+            labels: Labels::default(),
+            augmented: Labels::default(),
+            place: Arc::default(),
+            identity: None,
+            account: Arc::default(),
+            health: Health::Healthy,
+            mtls: false,
+            weight: 1,
+            name: Arc::default(),
+            listed: Arc::default(),
+        }
+    }
     /// Whether its address is a name or a unix path, so that only DNS services can select it.
     #[must_use]
     pub fn is_named(&self) -> bool {

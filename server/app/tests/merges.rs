@@ -51,15 +51,9 @@ fn mk_facts(namespace: &str, host: &str, port: u32, ip: &str) -> [Fact; 2] {
         ServiceKey { host: Hostname::new(host).unwrap(), namespace: Namespace::new(namespace).unwrap() };
     let (name, number) = (PortName::new("http").unwrap(), PortNumber::new(port).unwrap());
     let declaration = Declaration {
-        source: Source::new(object.clone()),
-        created: None,
         ports: [ServicePort { number, name: name.clone(), protocol: Protocol::Http, target: Target::Same }]
             .into(),
-        addresses: [].into(),
-        resolution: Resolution::ClientSide,
-        selector: None,
-        export: ExportTo::Default,
-        attributes: Attributes::default(),
+        ..Declaration::new(Source::new(object.clone()))
     };
     let set = Arc::from([GroupPort { name, number: Some(number) }]);
     let address = Address::new(At::Ip(ip.parse().unwrap()), Arc::default());

@@ -65,14 +65,8 @@ fn mk_declaration(host: &str) -> Fact {
     let key = mk_key(host);
     let (name, number) = (PortName::new("http").unwrap(), PortNumber::new(80).unwrap());
     let declaration = Declaration {
-        source: Source::new(key.declaration.clone()),
-        created: None,
         ports: [ServicePort { number, name, protocol: Protocol::Http, target: Target::Same }].into(),
-        addresses: [].into(),
-        resolution: Resolution::ClientSide,
-        selector: None,
-        export: ExportTo::Default,
-        attributes: Attributes::default(),
+        ..Declaration::new(Source::new(key.declaration.clone()))
     };
     Fact::Service(DeclKey { service: key.service, object: key.declaration }, Arc::new(declaration))
 }

@@ -82,19 +82,9 @@ pub(crate) fn fact(name: &str, weight: u64) -> Fact {
     // Some values take several parts.
     let path: Arc<str> = "p".repeat((weight % 7 * 600) as usize).as_str().into();
     let value = Workload {
-        source: Source::new(ObjectId::new("Pod", "shop", name)),
         addresses: [WorkloadAddress::Unix(path)].into(),
-        ports: Arc::default(),
-        labels: Labels::default(),
-        augmented: Labels::default(),
-        place: Arc::default(),
-        identity: None,
-        account: "".into(),
-        health: Health::Healthy,
-        mtls: false,
         weight: weight as u32,
-        name: "".into(),
-        listed: Arc::default(),
+        ..Workload::new(Source::new(ObjectId::new("Pod", "shop", name)))
     };
     Fact::Workload(key.into(), Arc::new(value))
 }

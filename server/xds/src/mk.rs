@@ -319,14 +319,9 @@ fn mk_shard() -> Arc<ShardRef> {
 
 fn mk_declaration(svc: &Svc) -> Declaration {
     Declaration {
-        source: Source::new(ObjectId::new("ServiceEntry", &svc.namespace, &svc.host)),
         created: svc.created.map(|s| Timestamp::from_second(s).unwrap()),
-        ports: Arc::from([]),
-        addresses: Arc::from([]),
         resolution: svc.resolution.clone(),
-        selector: None,
-        export: ExportTo::Default,
-        attributes: Attributes::default(),
+        ..Declaration::new(Source::new(ObjectId::new("ServiceEntry", &svc.namespace, &svc.host)))
     }
 }
 
@@ -352,19 +347,9 @@ pub(crate) fn mk_with_workload(
         cluster: ClusterId::new("east").unwrap(),
     });
     let workload = Workload {
-        source: Source::new(ObjectId::new("WorkloadEntry", "shop", "w")),
         addresses: [WorkloadAddress::Ip(ip.parse().unwrap())].into(),
-        ports: Arc::from([]),
-        labels: Labels::default(),
-        augmented: Labels::default(),
-        place: Arc::default(),
-        identity: None,
-        account: "".into(),
-        health: Health::Healthy,
-        mtls: false,
-        listed: Arc::from([]),
-        weight: 1,
         name: "w".into(),
+        ..Workload::new(Source::new(ObjectId::new("WorkloadEntry", "shop", "w")))
     };
     let selected =
         |host: &&str| ServiceKey { host: Hostname::new(host).unwrap(), namespace: namespace.clone() };

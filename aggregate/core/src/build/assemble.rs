@@ -102,14 +102,7 @@ pub(crate) fn with_conditions(view: &Arc<ServiceView>, conditions: Vec<Condition
     if *view.conditions == *conditions {
         return Arc::clone(view);
     }
-    Arc::new(ServiceView {
-        key: view.key.clone(),
-        declarations: Arc::clone(&view.declarations),
-        ports: Arc::clone(&view.ports),
-        conditions: conditions.into(),
-        aliases: Arc::clone(&view.aliases),
-        addresses: view.addresses,
-    })
+    Arc::new(ServiceView { conditions: conditions.into(), ..ServiceView::clone(view) })
 }
 
 fn assemble_port(

@@ -40,7 +40,7 @@ pub(crate) fn lead(port: &ServicePort, kind: WorkloadKind, workload: &Workload) 
 mod tests {
     use std::sync::Arc;
 
-    use tributary_model::{Health, Labels, ObjectId, Place, PortName, Protocol, Source};
+    use tributary_model::{ObjectId, PortName, Protocol, Source};
 
     use super::*;
 
@@ -54,19 +54,10 @@ mod tests {
     fn mk_workload(address: WorkloadAddress, ports: &[(&str, u32)]) -> Workload {
         let ports = ports.iter().map(|&(name, n)| (PortName::new(name).unwrap(), number(n)));
         Workload {
-            source: Source::new(ObjectId::new("WorkloadEntry", "shop", "a")),
             addresses: Arc::from([address]),
             ports: ports.collect(),
-            labels: Labels::default(),
-            augmented: Labels::default(),
-            place: Arc::new(Place::default()),
-            identity: None,
-            account: "".into(),
-            health: Health::Healthy,
-            mtls: false,
-            listed: Arc::from([]),
-            weight: 1,
             name: "a".into(),
+            ..Workload::new(Source::new(ObjectId::new("WorkloadEntry", "shop", "a")))
         }
     }
 

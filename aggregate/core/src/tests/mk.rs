@@ -7,12 +7,12 @@ use std::sync::Arc;
 use crate::merge::outline::outlines;
 use crate::{Core, RunOrder, Turn};
 use tributary_model::{
-    Address, At, Attributes, Basis, Catalog, ClusterId, Code, Collection, CollectionKind, Completeness,
-    DeclKey, Declaration, Delta, Evidence, ExportTo, Fact, Gateway, GatewayAddress, GatewayKey, Generation,
-    Group, GroupKey, GroupPort, Health, Hostname, Key, Labels, Locality, Mono, Namespace, NetworkId,
-    ObjectId, ObjectRef, Place, PortName, PortNumber, PortSet, Protocol, Provider, Record, RegistryId,
-    RegistryName, RegistrySpec, Resolution, Scope, Selector, ServiceKey, ServicePort, ServiceView, Source,
-    Stamped, Target, Timestamp, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName,
+    Address, At, Basis, Catalog, ClusterId, Code, Collection, CollectionKind, Completeness, DeclKey,
+    Declaration, Delta, Evidence, Fact, Gateway, GatewayAddress, GatewayKey, Generation, Group, GroupKey,
+    GroupPort, Health, Hostname, Key, Labels, Locality, Mono, Namespace, NetworkId, ObjectId, ObjectRef,
+    Place, PortName, PortNumber, PortSet, Protocol, Provider, Record, RegistryId, RegistryName, RegistrySpec,
+    Resolution, Scope, Selector, ServiceKey, ServicePort, ServiceView, Source, Stamped, Target, Timestamp,
+    Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName,
 };
 
 pub(crate) fn mk_name(name: &str) -> RegistryName {
@@ -73,14 +73,9 @@ pub(crate) fn mk_ports(text: &str) -> Arc<[ServicePort]> {
 /// A declaration by the ServiceEntry of this name.
 pub(crate) fn mk_decl(object: &str, ports: &str) -> Declaration {
     Declaration {
-        source: Source::new(ObjectId::new("ServiceEntry", "shop", object)),
         created: Timestamp::from_second(1000).ok(),
         ports: mk_ports(ports),
-        addresses: Arc::from([]),
-        resolution: Resolution::ClientSide,
-        selector: None,
-        export: ExportTo::Default,
-        attributes: Attributes::default(),
+        ..Declaration::new(Source::new(ObjectId::new("ServiceEntry", "shop", object)))
     }
 }
 
@@ -165,19 +160,12 @@ pub(crate) fn mk_workload_key(name: &str) -> WorkloadKey {
 pub(crate) fn mk_workload_value(name: &str, at: &str, labels: &str) -> Workload {
     let address = at.parse().map_or_else(|_| WorkloadAddress::Name(at.into()), WorkloadAddress::Ip);
     Workload {
-        source: Source::new(ObjectId::new("WorkloadEntry", "shop", name)),
         addresses: Arc::from([address]),
-        ports: Arc::from([]),
         labels: mk_labels(labels),
         augmented: mk_labels(labels),
         place: mk_place(""),
-        identity: None,
-        account: "".into(),
-        health: Health::Healthy,
-        mtls: false,
-        listed: Arc::from([]),
-        weight: 1,
         name: name.into(),
+        ..Workload::new(Source::new(ObjectId::new("WorkloadEntry", "shop", name)))
     }
 }
 pub(crate) fn mk_workload(name: &str, at: &str, labels: &str) -> Fact {

@@ -166,19 +166,8 @@ fn text_that_is_named_often_is_kept_once() {
         cluster: ClusterId::new("c").unwrap(),
     });
     let workload = Workload {
-        source: Source::new(ObjectId::new("WorkloadEntry", "shop", "a")),
         addresses: (0..1_000).map(address).collect(),
-        ports: Arc::default(),
-        labels: Labels::default(),
-        augmented: Labels::default(),
-        place: Arc::default(),
-        identity: None,
-        account: "".into(),
-        health: Health::Healthy,
-        mtls: false,
-        weight: 1,
-        name: "".into(),
-        listed: Arc::default(),
+        ..Workload::new(Source::new(ObjectId::new("WorkloadEntry", "shop", "a")))
     };
     let value = EntryValue::Fact(Fact::Workload(key.clone(), Arc::new(workload)));
     let record = encode(&mut Encoder::new(now()), &value);

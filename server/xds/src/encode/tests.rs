@@ -97,14 +97,9 @@ fn mk_facts(host: &str, port: u32, resolution: Resolution, group: Group) -> Endp
         cluster: ClusterId::new("east").unwrap(),
     };
     let declaration = Declaration {
-        source: Source::new(ObjectId::new("ServiceEntry", "shop", "s")),
-        created: None,
-        ports: Arc::from([]),
-        addresses: Arc::from([]),
         resolution: resolution.clone(),
-        selector: None,
-        export: ExportTo::Default,
         attributes: Attributes { persistent_sessions: true, ..Attributes::default() },
+        ..Declaration::new(Source::new(ObjectId::new("ServiceEntry", "shop", "s")))
     };
     let source = EndpointSource {
         shard: Arc::new(ShardRef { registry: Arc::new(id), scope: Scope::new("all").unwrap() }),

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    Address, At, Attributes, Basis, Code, Collection, CollectionKind, DeclKey, Declaration, Delta, Evidence,
-    ExportTo, Fact, Group, GroupKey, GroupPort, Hostname, Item, Key, Namespace, ObjectId, ObjectRef, Place,
-    PortName, PortNumber, Problem, Protocol, Resolution, Scope, ServiceKey, ServicePort, Source, Target,
+    Address, At, Basis, Code, Collection, CollectionKind, DeclKey, Declaration, Delta, Evidence, Fact, Group,
+    GroupKey, GroupPort, Hostname, Item, Key, Namespace, ObjectId, ObjectRef, Place, PortName, PortNumber,
+    Problem, Protocol, Scope, ServiceKey, ServicePort, Source, Target,
 };
 
 use super::source::Object;
@@ -103,14 +103,5 @@ fn mk_declaration(name: &str) -> Declaration {
         protocol: Protocol::Http,
         target: Target::Same,
     };
-    Declaration {
-        source: Source::new(object(name)),
-        created: None,
-        ports: [port].into(),
-        addresses: [].into(),
-        resolution: Resolution::ClientSide,
-        selector: None,
-        export: ExportTo::Default,
-        attributes: Attributes::default(),
-    }
+    Declaration { ports: [port].into(), ..Declaration::new(Source::new(object(name))) }
 }

@@ -3,9 +3,8 @@
 use super::*;
 use crate::fake::INBOUND;
 use tributary_model::{
-    ClusterId, Health, Labels, Locality, Namespace, ObjectId, Place, Provider, RegistryId, RegistryName,
-    Scope, ShardRef, Shared, Source, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName,
-    WorkloadView,
+    ClusterId, Locality, Namespace, ObjectId, Place, Provider, RegistryId, RegistryName, Scope, ShardRef,
+    Shared, Source, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName, WorkloadView,
 };
 
 const WORLD: &[(Kind, &str, &str)] =
@@ -30,19 +29,10 @@ fn mk_workload(zone: &str) -> Shared<WorkloadView> {
     Shared::new(WorkloadView {
         shard: Arc::new(ShardRef { registry: Arc::new(id), scope: Scope::new("all").unwrap() }),
         workload: Arc::new(Workload {
-            source: Source::new(ObjectId::new("Pod", "shop", "pay-1")),
             addresses: [WorkloadAddress::Ip([10, 0, 0, 1].into())].into(),
-            ports: [].into(),
-            labels: Labels::default(),
-            augmented: Labels::default(),
             place: Arc::new(place),
-            identity: None,
-            account: "".into(),
-            health: Health::Healthy,
-            mtls: false,
-            listed: Arc::from([]),
-            weight: 1,
             name: "pay".into(),
+            ..Workload::new(Source::new(ObjectId::new("Pod", "shop", "pay-1")))
         }),
         services: [].into(),
     })

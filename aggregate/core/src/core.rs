@@ -114,6 +114,7 @@ impl Core {
         self.begin(now);
         if let Some(registry) = self.registries.get_mut(name) {
             registry.moved |= changed;
+            registry.restored = now;
             ingest::restore(registry, &mut self.state, records);
         }
         self.finish_unrecorded()

@@ -27,7 +27,7 @@ fn judge(registry: &Registry, scoped: &Scoped, now: Mono) -> (Standing, Option<M
         StalePolicy::Degrade(after) => (after, Standing::Demoted),
         StalePolicy::Withdraw(after) => (after, Standing::Withdrawn),
     };
-    match stale_since(scoped).map(|since| since.plus(after)) {
+    match stale_since(scoped).map(|since| since.max(registry.restored).plus(after)) {
         Some(due) if due > now => (usual, Some(due)),
         Some(_) => (usual.max(then), None),
         None => (usual, None),

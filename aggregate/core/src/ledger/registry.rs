@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    Fingerprint, Generation, RegistryId, RegistryName, RegistrySpec, Scopes, StalePolicy, Standing,
+    Fingerprint, Generation, Mono, RegistryId, RegistryName, RegistrySpec, Scopes, StalePolicy, Standing,
 };
 
 use super::Ledger;
@@ -55,6 +55,8 @@ pub(crate) struct Registry {
     pub(crate) stranger: Option<Fingerprint>,
     /// Whether what is held came from a source that is configured otherwise now.
     pub(crate) moved: bool,
+    /// When a journal gave facts back: staleness policies count from here, so that a run gets its time to list.
+    pub(crate) restored: Mono,
     /// The take that has not ended, where it comes in slices.
     pub(crate) taking: Option<super::Take>,
 }
@@ -71,6 +73,7 @@ impl Registry {
             shadow: None,
             stranger: None,
             moved: false,
+            restored: Mono::default(),
             taking: None,
         }
     }

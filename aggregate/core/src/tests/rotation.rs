@@ -1,6 +1,7 @@
 //! Orders, rotations, identities and ended scopes: who may replace what is served, and when.
 
 use super::generations::{freshness, pay};
+use super::journal::Journal;
 use super::mk::*;
 use std::time::Duration;
 use tributary_model::{
@@ -115,6 +116,23 @@ fn a_stale_scope_is_served_as_its_policy_says_until_it_is_followed_again() {
         world.lists("file", pay("10.0.0.1:http=80"));
         assert_eq!(standing(&mut world, "shop/pay.shop"), Some(Standing::Normal), "{policy:?}: it is back");
     }
+}
+
+#[test]
+fn staleness_policy_counts_from_the_restart_where_the_process_was_down_for_longer() {
+    let policy = StalePolicy::Withdraw(Duration::from_secs(60));
+    let spec = mk_spec("file", Provider::ServiceEntry).when_stale(policy);
+    let (mut before, mut journal) = (World::with(std::slice::from_ref(&spec)), Journal::default());
+    journal.take(before.says("file", mk_list(pay("10.0.0.1:http=80"))).records);
+    let mut world = World::default();
+    world.joins(&spec);
+    let down_for_an_hour = Mono(3_600_000);
+    world.core.restore(down_for_an_hour, &spec.id.name, journal.records(&spec.id.name), false);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"], "its source had no chance to answer");
+    world.core.tick(down_for_an_hour.plus(Duration::from_secs(59)));
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
+    world.core.tick(down_for_an_hour.plus(Duration::from_secs(60)));
+    assert!(world.view("shop/pay.shop").is_none());
 }
 
 #[test]

@@ -135,15 +135,17 @@ impl State {
         before > 0 && after == 0
     }
 
+    /// How many workloads a declaration selects, and how many it would still select.
     fn selected(&self, decl: &Decl, proposals: &Proposals) -> (usize, usize) {
-        let members = decl.selector.map(|id| self.world.selection.members(id)).into_iter().flatten();
-        let slots = members.filter_map(|id| self.world.workloads.get(id));
+        let Some(id) = decl.selector else { return (0, 0) };
+        let slots = self.world.selection.members(id).filter_map(|member| self.world.workloads.get(member));
         slots.fold((0, 0), |(had, left), slot| {
-            let vouched = slot
-                .facts
-                .iter()
-                .any(|f| !f.held && !proposals.contains_key(&(f.shard, Item::Workload(slot.key.clone()))));
-            (had + 1, left + usize::from(vouched))
+            let goes = |shard| proposals.contains_key(&(shard, Item::Workload(slot.key.clone())));
+            // what the next registry reports of the workload may not match the selector
+            let next = slot.facts.iter().find(|fact| !fact.held && !goes(fact.shard));
+            let stays =
+                next.is_some_and(|fact| self.world.selection.would_take(id, &slot.key, &fact.workload));
+            (had + 1, left + usize::from(stays))
         })
     }
 }

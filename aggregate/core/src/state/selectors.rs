@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use tributary_model::{
-    Declaration, Namespace, ObjectId, ObjectRef, PortNumber, Selector, ServiceKey, Workload,
+    Declaration, Namespace, ObjectId, ObjectRef, PortNumber, Selector, ServiceKey, Workload, WorkloadKey,
 };
 
 use crate::counters::Counters;
@@ -68,6 +68,13 @@ impl Selection {
     pub(crate) fn misses(&self, id: SelectorId) -> Vec<(PortNumber, ObjectRef)> {
         let buckets = self.get(id).into_iter().flat_map(|s| s.buckets.iter());
         buckets.flat_map(|b| b.misses.iter().cloned()).collect()
+    }
+    /// Whether a selector would take a workload if this were reported of it.
+    pub(crate) fn would_take(&self, id: SelectorId, key: &WorkloadKey, workload: &Workload) -> bool {
+        self.get(id).is_some_and(|s| {
+            let selector = s.declaration.selector.as_ref();
+            selector.is_some_and(|selector| takes_as(selector, &s.service.namespace, key, workload))
+        })
     }
     /// Every member of a selector.
     pub(crate) fn members(&self, id: SelectorId) -> impl Iterator<Item = WorkloadId> {
@@ -255,13 +262,17 @@ impl Selection {
 
 /// Whether a selector of a namespace takes a workload.
 fn takes(selector: &Selector, namespace: &Namespace, slot: &WorkloadSlot) -> bool {
-    let Some(fact) = slot.first() else { return false };
-    let labels = if selector.augmented { &fact.workload.augmented } else { &fact.workload.labels };
+    slot.first().is_some_and(|fact| takes_as(selector, namespace, &slot.key, &fact.workload))
+}
+
+/// Whether it takes a workload of which this is reported.
+fn takes_as(selector: &Selector, namespace: &Namespace, key: &WorkloadKey, workload: &Workload) -> bool {
+    let labels = if selector.augmented { &workload.augmented } else { &workload.labels };
     !selector.labels.is_empty()
-        && slot.key.namespace == *namespace
-        && selector.kinds.contains(&slot.key.kind)
-        && selector.cluster.as_ref().is_none_or(|c| *c == slot.key.cluster)
-        && (selector.names || !fact.workload.is_named())
+        && key.namespace == *namespace
+        && selector.kinds.contains(&key.kind)
+        && selector.cluster.as_ref().is_none_or(|c| *c == key.cluster)
+        && (selector.names || !workload.is_named())
         && selector.labels.is_subset_of(labels)
 }
 

@@ -3,7 +3,8 @@
 use super::mk::*;
 use proptest::prelude::*;
 use tributary_model::{
-    Code, Declaration, Delta, Evidence, ExportTo, Fact, Key, Mono, Provider, Resolution, Visibility,
+    Code, Declaration, Delta, Evidence, ExportTo, Fact, Key, Mono, Provider, RegistrySpec, Resolution,
+    Visibility,
 };
 
 const A: &str = "10.0.0.1:http=80";
@@ -438,4 +439,17 @@ fn endpoints_that_no_port_reaches_do_not_count_as_left_of_a_host() {
         assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.0:80"]);
         assert_eq!(held(&world), [mk_fact_key(&decl())]);
     }
+}
+
+#[test]
+fn workload_that_another_registry_reports_without_the_label_does_not_count_as_left() {
+    let confirming = |name| RegistrySpec { can_confirm: true, ..mk_spec(name, Provider::Kubernetes) };
+    let mut world = World::with(&[confirming("east"), confirming("west")]);
+    let selecting = Declaration { selector: Some(mk_selector("app=w")), ..mk_decl("pay", "80 http") };
+    let workload = mk_workload("w", "10.0.0.7", "app=w");
+    world.puts("east", [mk_service("shop/pay.shop", selecting), workload.clone()]);
+    world.puts("west", [mk_workload("w", "10.0.0.7", "")]);
+    world.says("east", [absent(&workload)]);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.7:80?"]);
+    assert_eq!(held(&world), [mk_fact_key(&workload)]);
 }

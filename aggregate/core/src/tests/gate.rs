@@ -435,6 +435,7 @@ fn endpoints_that_no_port_reaches_do_not_count_as_left_of_a_host() {
         world.puts("east", [decl(), nth(0), mk_service("shop/pay.shop", mk_decl("empty", "80 http"))]);
         world.puts("east", [mk_service("shop/pay.shop", other)]);
         world.puts("east", [mk_group("shop/pay.shop", "other", "of-other", "10.0.1.1:http=80")]);
+        world.puts("east", ballast());
         world.says("east", [absent(&decl())]);
         assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.0:80"]);
         assert_eq!(held(&world), [mk_fact_key(&decl())]);
@@ -448,6 +449,7 @@ fn workload_that_another_registry_reports_without_the_label_does_not_count_as_le
     let selecting = Declaration { selector: Some(mk_selector("app=w")), ..mk_decl("pay", "80 http") };
     let workload = mk_workload("w", "10.0.0.7", "app=w");
     world.puts("east", [mk_service("shop/pay.shop", selecting), workload.clone()]);
+    world.puts("east", ballast());
     world.puts("west", [mk_workload("w", "10.0.0.7", "")]);
     world.says("east", [absent(&workload)]);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.7:80?"]);

@@ -6,6 +6,7 @@
 //! are the stable contract of `-o json`.
 
 mod document;
+mod freshness;
 mod pending;
 mod query;
 mod source;
@@ -15,8 +16,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, ClientKind, Code, EndpointFacts, PortView, Projection, Recorder, ServiceKey, ServiceView, Stage,
-    Step, Trace, Verdict,
+    Catalog, ClientKind, Code, EndpointFacts, PortView, Projection, Recorder, ServiceKey, ServiceView,
+    Shared, Stage, Step, Trace, Verdict, WorkloadView,
 };
 
 use crate::client::Client;
@@ -24,6 +25,7 @@ use crate::endpoints::{Assignment, endpoints, inline};
 use crate::resolve::resolve;
 
 pub use document::{Explanation, Outcome, Reason, Refused, StepDocument, StepObject, WhyNot};
+pub use freshness::endpoint_freshness;
 pub use query::Query;
 pub use why_not::why_not;
 
@@ -54,6 +56,9 @@ pub fn explain_with(
     let mut out: Vec<Explanation> = places.iter().map(of).collect();
     out.extend(pending::explanations(catalog, query, client, MAX_PLACES));
     if out.is_empty() {
+        out.extend(unselected(catalog, query, client));
+    }
+    if out.is_empty() {
         out.push(unknown(catalog, query, client));
     }
     out
@@ -66,6 +71,29 @@ fn unknown(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Explana
     let (registry, object, endpoint) = (None, None, query.to_string());
     out.add([Step { stage, verdict, code, registry, object, endpoint, detail }]);
     out
+}
+
+/// Workloads that have the address, where no service selects or lists them.
+fn unselected(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Vec<Explanation> {
+    let keys =
+        query.ip().and_then(|ip| catalog.workload_ips.get(&ip)).into_iter().flat_map(|keys| keys.iter());
+    let views = keys.filter_map(|key| catalog.workloads.get(key)).filter(|view| view.services.is_empty());
+    let explain = |view: &Shared<WorkloadView>| {
+        let mut out = Explanation::new(catalog, query.to_string(), client);
+        let registry = &view.shard.registry.name;
+        let detail = format!("a workload of registry {registry} has this address; no service selects it");
+        out.add([Step {
+            stage: Stage::Merge,
+            verdict: Verdict::Drop,
+            code: Code::WORKLOAD_NOT_SELECTED,
+            registry: Some(registry.clone()),
+            object: Some(view.workload.source.reference()),
+            endpoint: query.to_string(),
+            detail,
+        }]);
+        out
+    };
+    views.take(MAX_PLACES).map(explain).collect()
 }
 
 /// One service port behind which the endpoint stands.

@@ -30,7 +30,7 @@ pub use cluster::{ClusterPlan, Discovery, LoadBalancing, cluster};
 pub use compose::{Conflict, Listener, compose_listeners, compose_routes, precedence};
 pub use conditions::{conditions, contested, contested_by_service};
 pub use endpoints::{Assignment, Destination, Endpoint, LocalityEndpoints, endpoints, inline};
-pub use explain::{Explanation, Query, WhyNot, explain, explain_with, why_not};
+pub use explain::{Explanation, Query, WhyNot, endpoint_freshness, explain, explain_with, why_not};
 pub use inbound::{InboundPort, inbound, own_workload};
 pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_table_name};
 pub use members::{Difference, differing, members, overlay};

@@ -99,6 +99,7 @@ codes! {
     412 LISTENER_CONFLICT "HTTP and TCP services need the same listener" => "use different ports; the first in precedence is served";
     413 IMPORT_CONFLICT "the clusters that export a service disagree on it" => "make the Services agree; the first in precedence is imported";
     414 ANNOTATION_NOT_UNDERSTOOD "an annotation is not understood" => "correct the value that the message names; the object is served without it";
+    415 WORKLOAD_NOT_SELECTED "a workload has the address and no service selects it" => "declare a service whose selector matches its labels, in its namespace";
     421 DYNAMIC_PORTS "instances use more port numbers than are served" => "give the service one number: Meta `service-port` (`service-port-NAME` for a named port) or the registry's `servicePort`";
     422 PROTOCOL_DISAGREES "instances disagree on what a port speaks" => "give all the same Meta `protocol`; the majority's is served";
     423 LABELS_DROPPED "labels of instances are not kept" => "make their keys differ beyond the characters that labels do not have";

@@ -74,13 +74,17 @@ impl Query {
         }
         out
     }
+    /// The address that it means; `None` for a name or a path.
+    pub(super) fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Ip(ip) => Some(*ip),
+            Self::Socket(socket) => Some(socket.ip()),
+            Self::Text(_) => None,
+        }
+    }
     /// Whether it means an address of which no port is known.
     pub(super) fn means_ip(&self, ip: IpAddr) -> bool {
-        match self {
-            Self::Ip(meant) => *meant == ip,
-            Self::Socket(meant) => meant.ip() == ip,
-            Self::Text(_) => false,
-        }
+        self.ip() == Some(ip)
     }
     /// Cheap, before anything is written out.
     pub(super) fn means_address(&self, address: &Address) -> bool {

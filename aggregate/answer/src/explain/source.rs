@@ -2,10 +2,10 @@
 //! here; the core decided it when it built the view.
 
 use tributary_model::{
-    Address, Catalog, Code, CollectionKind, EndpointSource, Freshness, PortView, Recorder, ServiceView,
-    Stage, Step, Verdict,
+    Address, Catalog, Code, EndpointSource, Freshness, PortView, Recorder, ServiceView, Stage, Step, Verdict,
 };
 
+use super::endpoint_freshness;
 use crate::endpoints::Destination;
 use crate::note::{endpoint_step, service_step};
 
@@ -20,11 +20,12 @@ pub(super) fn record<R: Recorder>(
     r: &mut R,
 ) {
     let sources = &port.endpoints.facts.sources;
-    for source in sources.iter().filter(|s| lists(s, endpoint)) {
+    let listed_by = sources.iter().filter_map(|s| Some((s, listed_address(s, endpoint)?)));
+    for (source, address) in listed_by {
         if !traced {
             r.step(|| listed(source, view, endpoint));
         }
-        if let Some(step) = stale(catalog, source, endpoint) {
+        if let Some(step) = stale(catalog, source, address, endpoint) {
             r.step(|| step);
         }
     }
@@ -39,26 +40,21 @@ fn listed(source: &EndpointSource, view: &ServiceView, endpoint: &str) -> Step {
     endpoint_step((Stage::Source, Verdict::Pass, Code::SOURCE_ENDPOINT), source, endpoint.to_owned(), detail)
 }
 
-fn lists(source: &EndpointSource, endpoint: &str) -> bool {
-    let is = |address: &Address| {
+/// The address of a source that is this endpoint.
+fn listed_address<'a>(source: &'a EndpointSource, endpoint: &str) -> Option<&'a Address> {
+    let is = |address: &&Address| {
         let at = source.ports.get(usize::from(address.port_set)).copied().flatten()?;
         let port = source.group.ports(address).get(usize::from(at))?;
         Some(Destination::of(&source.group, address, port.number)?.to_string() == endpoint)
     };
-    source.group.addresses.iter().any(|address| is(address) == Some(true))
+    source.group.addresses.iter().find(|address| is(address) == Some(true))
 }
 
-fn stale(catalog: &Catalog, source: &EndpointSource, endpoint: &str) -> Option<Step> {
-    let registry = catalog.registries.get(&source.shard.registry.name)?;
-    let of_groups = |kind: CollectionKind| kind == CollectionKind::Groups;
-    let freshness = registry.collections.iter().find_map(|(collection, freshness)| {
-        (collection.scope == source.shard.scope && of_groups(collection.kind)).then_some(freshness)
-    })?;
+fn stale(catalog: &Catalog, source: &EndpointSource, address: &Address, endpoint: &str) -> Option<Step> {
+    let freshness = endpoint_freshness(catalog, source, address)?;
     let (code, detail) = match freshness {
         Freshness::Live => return None,
-        Freshness::Stale { why, .. } => {
-            (Code::REGISTRY_STALE, format!("the registry's last word is served: {why}"))
-        }
+        Freshness::Stale { why, .. } => (Code::REGISTRY_STALE, format!("the last report is served: {why}")),
         Freshness::Unknown | Freshness::Syncing => {
             (Code::REGISTRY_UNKNOWN, "the registry has not synced yet".to_owned())
         }

@@ -1,6 +1,7 @@
 //! One test per stage, on the document that people read.
 
 mod pending;
+mod workloads;
 
 use tributary_model::*;
 

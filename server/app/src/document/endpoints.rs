@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tributary_model::{
-    Address, At, Catalog, CollectionKind, EndpointSource, Freshness, PortView, ServiceView, Standing,
-};
+use tributary_answer::endpoint_freshness;
+use tributary_model::{Address, At, Catalog, EndpointSource, Freshness, PortView, ServiceView, Standing};
 
 use super::ObjectItem;
 use super::filter::Filter;
@@ -165,23 +164,14 @@ fn item(
         shard: registry.to_string(),
         scope: source.shard.scope.to_string(),
         generation: catalog.registries.get(&registry.name).map_or(0, |r| r.generation.0),
-        freshness: freshness(catalog, source),
+        freshness: endpoint_freshness(catalog, source, address)
+            .map_or_else(|| "Unknown".to_owned(), freshness_text),
         source: ObjectItem::from(&source.group.source),
         declaration: ObjectItem::from(&source.declaration.source),
         workload: address.origin.as_ref().map(|origin| ObjectItem::from(&origin.object)),
         held: u32::try_from(index).is_ok_and(|i| source.held.binary_search(&i).is_ok()),
         demoted: source.standing == Standing::Demoted,
     }
-}
-
-fn freshness(catalog: &Catalog, source: &EndpointSource) -> String {
-    let Some(registry) = catalog.registries.get(&source.shard.registry.name) else {
-        return "Unknown".to_owned();
-    };
-    let of_scope = registry.collections.iter().filter(|(c, _)| c.scope == source.shard.scope);
-    let groups = of_scope.clone().find(|(c, _)| c.kind == CollectionKind::Groups);
-    let found = groups.or_else(|| of_scope.clone().next());
-    found.map_or_else(|| "Unknown".to_owned(), |(_, freshness)| freshness_text(freshness))
 }
 
 /// A freshness in a word, with its reason.

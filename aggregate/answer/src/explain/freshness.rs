@@ -1,0 +1,45 @@
+//! How fresh the report behind an endpoint is.
+//!
+//! Called by explain and by the list of endpoints. Nothing is decided here; the core keeps the freshness of every
+//! collection.
+
+use tributary_model::{
+    Address, At, Catalog, CollectionKind, EndpointSource, Freshness, ShardRef, WorkloadView,
+};
+
+/// The freshness of the collection that an endpoint comes from: that of the workload where its declaration
+/// selects one, else that of the listed endpoints. `None` where the registry is not known.
+#[must_use]
+pub fn endpoint_freshness<'c>(
+    catalog: &'c Catalog,
+    source: &EndpointSource,
+    address: &Address,
+) -> Option<&'c Freshness> {
+    match selected(catalog, source, address) {
+        Some(workload) => of_kind(catalog, &workload.shard, CollectionKind::Workloads),
+        None => of_kind(catalog, &source.shard, CollectionKind::Groups),
+    }
+}
+
+fn of_kind<'c>(catalog: &'c Catalog, shard: &ShardRef, kind: CollectionKind) -> Option<&'c Freshness> {
+    let registry = catalog.registries.get(&shard.registry.name)?;
+    let mut of_scope = registry.collections.iter().filter(|(collection, _)| collection.scope == shard.scope);
+    let of_kind = of_scope.clone().find(|(collection, _)| collection.kind == kind);
+    of_kind.or_else(|| of_scope.next()).map(|(_, freshness)| freshness)
+}
+
+/// The workload behind an endpoint of a group that a selector made: such a group has the declaration's object.
+fn selected<'c>(
+    catalog: &'c Catalog,
+    source: &EndpointSource,
+    address: &Address,
+) -> Option<&'c WorkloadView> {
+    let origin = address.origin.as_ref()?;
+    if source.group.source.object != source.declaration.source.object {
+        return None;
+    }
+    let At::Ip(ip) = &address.at else { return None };
+    let keys = catalog.workload_ips.get(ip)?;
+    let views = keys.iter().filter_map(|key| catalog.workloads.get(key));
+    views.map(|view| &**view).find(|view| view.workload.source.object == origin.object)
+}

@@ -1,0 +1,61 @@
+//! Workloads in explain: one that no service selects, and how fresh the report of a selected one is.
+
+use super::*;
+
+/// A WorkloadEntry of the registry `crd` at 10.0.0.9, behind these services.
+fn with_workload(mut catalog: Catalog, services: &[ServiceKey]) -> Catalog {
+    let key = WorkloadKey::from(WorkloadName {
+        namespace: mk_ns("shop"),
+        kind: WorkloadKind::Entry,
+        name: "vm".into(),
+        cluster: ClusterId::new("c1").unwrap(),
+    });
+    let workload = Workload::new(Source::new(mk_object()));
+    let view = WorkloadView { shard: mk_shard("crd"), workload: workload.into(), services: services.into() };
+    catalog.workload_ips.insert("10.0.0.9".parse().unwrap(), Shared::new(vec![key.clone()].into()));
+    catalog.workloads.insert(key, Shared::new(view));
+    catalog
+}
+fn mk_object() -> ObjectId {
+    ObjectId::new("WorkloadEntry", "shop", "vm")
+}
+
+#[test]
+fn workload_that_no_service_selects_is_explained_with_its_object() {
+    for text in ["10.0.0.9", "10.0.0.9:80"] {
+        let explanation = ask(&with_workload(Catalog::default(), &[]), text, None);
+        let step = &explanation.steps[0];
+        assert_eq!((step.code, step.verdict), (Code::WORKLOAD_NOT_SELECTED, Verdict::Drop));
+        let object = step.object.as_ref().unwrap();
+        assert_eq!((&*object.kind, &*object.name), ("WorkloadEntry", "vm"));
+        assert_eq!(object.registry.as_ref().unwrap().as_str(), "crd");
+        assert_eq!(explanation.verdict, Outcome::Dropped);
+    }
+    let selected = with_workload(Catalog::default(), &[mk_key("pay.shop", "shop")]);
+    assert_eq!(ask(&selected, "10.0.0.9", None).steps[0].code, Code::NO_SUCH_ENDPOINT);
+}
+
+#[test]
+fn selected_endpoint_is_as_fresh_as_its_workload() {
+    let origin = Origin { object: mk_object(), workload: "vm".into() };
+    let address = Address { origin: Some(Arc::new(origin)), ..mk_address("10.0.0.9") };
+    let mut source = mk_source("east", mk_group("a", &[], vec![address.clone()]));
+    let listed = source.clone();
+    let mut group = (*source.group).clone();
+    group.source = source.declaration.source.clone();
+    source.group = Arc::new(group);
+    let mut catalog = with_workload(Catalog::default(), &[mk_key("pay.shop", "shop")]);
+    let stale = Freshness::Stale { since: SinceMono::default(), why: "403".into() };
+    for (name, groups, workloads) in
+        [("east", Freshness::Live, Freshness::Live), ("crd", Freshness::Live, stale.clone())]
+    {
+        let shard = mk_shard(name);
+        let of = |kind| Collection { scope: shard.scope.clone(), kind };
+        let collections =
+            [(of(CollectionKind::Groups), groups), (of(CollectionKind::Workloads), workloads)].into();
+        let registry = RegistryView { collections, ..mk_registry_view(name) };
+        catalog.registries.insert(shard.registry.name.clone(), Shared::new(registry));
+    }
+    assert_eq!(endpoint_freshness(&catalog, &source, &address), Some(&stale));
+    assert_eq!(endpoint_freshness(&catalog, &listed, &address), Some(&Freshness::Live), "a listed one");
+}

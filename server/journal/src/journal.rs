@@ -118,14 +118,15 @@ struct Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.pieces.end();
-        self.shared.close();
+        // the end is shown before whatever waits goes on
         self.shared.with_stats(|stats| {
             stats.open = false;
             if std::thread::panicking() {
                 stats.last_error = Some("the journal's thread panicked; restart the server".to_owned());
             }
         });
+        self.pieces.end();
+        self.shared.close();
     }
 }
 
@@ -150,10 +151,10 @@ mod tests {
 
     use super::*;
 
-    /// A journal of which a thread that panics is given as many looks at the clock as this.
-    fn mk_journal(looks: usize) -> (tempfile::TempDir, Journal, Restoring) {
+    /// A journal whose clock panics after so many readings.
+    fn mk_journal(readings: usize) -> (tempfile::TempDir, Journal, Restoring) {
         let base = tempfile::tempdir().unwrap();
-        let left = AtomicUsize::new(looks);
+        let left = AtomicUsize::new(readings);
         let clock = move || {
             let spent = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
             spent.expect("the test wants a panic here");
@@ -176,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn thread_that_panics_keeps_nobody_waiting_and_is_shown() {
-        // one look is the owner's, the next one the restore's
-        for looks in [1, 2] {
-            let (_base, journal, mut restoring) = mk_journal(looks);
+    fn panicked_thread_ends_every_wait_and_is_shown() {
+        // the owner takes the first reading, the restore the second
+        for readings in [1, 2] {
+            let (_base, journal, mut restoring) = mk_journal(readings);
             let journal = Arc::new(journal);
             let for_thread = Arc::clone(&journal);
-            assert!(ends(move || while restoring.next().is_some() {}), "restoring, {looks}");
-            assert!(ends(move || for_thread.flush()), "writing, {looks}");
+            assert!(ends(move || while restoring.next().is_some() {}), "restoring, {readings}");
+            assert!(ends(move || for_thread.flush()), "writing, {readings}");
             let stats = journal.stats();
             assert!(!stats.is_whole() && stats.last_error.is_some_and(|why| why.contains("panicked")));
         }

@@ -125,7 +125,7 @@ pub trait Harness: Send + Sync {
     fn declines(&self, _: Ability) -> Option<&'static str> {
         None
     }
-    /// All that can be refused apart from the rest, never nothing.
+    /// All that can be refused apart from the rest. Never empty.
     fn refusables(&self) -> &[Refusable] {
         &[Refusable::PART]
     }

@@ -54,8 +54,8 @@ impl Witness {
     pub fn hosts_told(&self) -> usize {
         self.seen.lock().hosts_told.values().sum()
     }
-    /// How often each host was told to have changed.
-    pub fn told_by_host(&self) -> BTreeMap<Hostname, usize> {
+    /// How often each host changed.
+    pub fn changes_by_host(&self) -> BTreeMap<Hostname, usize> {
         self.seen.lock().hosts_told.clone()
     }
     /// How many passes there were.

@@ -98,9 +98,9 @@ impl State {
             Fact::Service(key, said) if self.says_otherwise(shard, key, said) => {
                 return self.guard.redeclare((shard, Item::Service(key.clone())), Arc::clone(said), at);
             }
-            Fact::Workload(key, said) if doubted => {
-                let said = self.keep_listed(shard, key, said);
-                return self.put(shard, Fact::Workload(key.clone(), said), at);
+            Fact::Workload(key, reported) if doubted => {
+                let both = self.keep_listed(shard, key, reported);
+                return self.put(shard, Fact::Workload(key.clone(), both), at);
             }
             _ => return self.put(shard, fact, at),
         };
@@ -113,17 +113,17 @@ impl State {
         self.guard.propose(key, Proposal::Fewer { said, at, doubted });
     }
 
-    /// A workload whose lists of endpoints could not be read: services that listed it go on to.
-    fn keep_listed(&self, shard: ShardId, key: &WorkloadKey, said: &Arc<Workload>) -> Arc<Workload> {
+    /// A workload as reported in doubt, with the services that listed it before.
+    fn keep_listed(&self, shard: ShardId, key: &WorkloadKey, reported: &Arc<Workload>) -> Arc<Workload> {
         let known = self.world.workloads.fact(shard, key).map(|known| &*known.workload.listed);
-        let lacks = |service: &&ServiceKey| !said.listed.contains(service);
+        let lacks = |service: &&ServiceKey| !reported.listed.contains(service);
         let kept: Vec<&ServiceKey> = known.into_iter().flatten().filter(lacks).collect();
         if kept.is_empty() {
-            return Arc::clone(said);
+            return Arc::clone(reported);
         }
-        let mut listed: Vec<ServiceKey> = said.listed.iter().chain(kept).cloned().collect();
+        let mut listed: Vec<ServiceKey> = reported.listed.iter().chain(kept).cloned().collect();
         listed.sort();
-        Arc::new(Workload { listed: listed.into(), ..Workload::clone(said) })
+        Arc::new(Workload { listed: listed.into(), ..Workload::clone(reported) })
     }
 
     fn says_otherwise(&self, shard: ShardId, key: &DeclKey, said: &Declaration) -> bool {

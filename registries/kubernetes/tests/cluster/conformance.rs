@@ -49,7 +49,7 @@ const fn refusable(name: &'static str, goes_stale: bool, rest: Rest) -> Refusabl
     Refusable { name, goes_stale, rest }
 }
 
-/// The service that is always there, with what every kind says of it.
+/// The service that is always there, of which every kind has an object.
 const EVERY: &str = "every";
 const EVERY_IPS: [&str; 2] = ["10.40.0.1", "10.40.0.2"];
 

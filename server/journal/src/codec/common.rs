@@ -6,14 +6,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::{
-    ClusterId, Evidence, ExportTo, Generation, Namespace, ObjectId, ObjectRef, ObjectVersion, ServiceAddress,
-    ServiceKey, Source, Timestamp, Visibility,
+    ClusterId, Evidence, ExportTo, Generation, Namespace, ObjectId, ObjectRef, ObjectVersion, PortName,
+    PortNumber, ServiceAddress, ServiceKey, Source, Timestamp, Visibility,
 };
 
 use super::Fault;
 use super::decode::{self, Decoder};
 use super::encode::Encoder;
 use super::wire::{Fields, Value, unzigzag, zigzag};
+
+/// A port's name, and its number where it has one.
+pub(crate) fn read_named_port(
+    d: &mut Decoder,
+    value: Value<'_>,
+) -> Result<(PortName, Option<PortNumber>), Fault> {
+    let (mut name, mut number) = (None, None);
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => name = Some(d.port_name(value)?),
+            2 => number = Some(decode::port(value)?),
+            _ => {}
+        }
+    }
+    Ok((name.map_or_else(|| d.no_port_name(), Ok)?, number))
+}
 
 /// The object that a value is likely to be of, as its key shows.
 #[derive(Debug, Clone)]

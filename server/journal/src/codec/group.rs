@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use tributary_model::{Address, At, Group, GroupKey, GroupPort, Identity, Labels, Origin, PortSet};
 
-use super::common::{Like, put_object_fields, put_source, read_object_field, read_source, whole};
+use super::common::{
+    Like, put_object_fields, put_source, read_named_port, read_object_field, read_source, whole,
+};
 use super::decode::{self, Decoder};
 use super::encode::Encoder;
 use super::wire::{Fields, Value};
@@ -66,23 +68,11 @@ fn read_port_set(d: &mut Decoder, value: Value<'_>) -> Result<PortSet, Fault> {
     let mut fields = value.fields()?;
     while let Some((field, value)) = fields.next()? {
         if field == 1 {
-            set.push(read_group_port(d, value)?);
+            let (name, number) = read_named_port(d, value)?;
+            set.push(GroupPort { name, number });
         }
     }
     Ok(set.into())
-}
-
-fn read_group_port(d: &mut Decoder, value: Value<'_>) -> Result<GroupPort, Fault> {
-    let (mut name, mut number) = (None, None);
-    let mut fields = value.fields()?;
-    while let Some((field, value)) = fields.next()? {
-        match field {
-            1 => name = Some(d.port_name(value)?),
-            2 => number = Some(decode::port(value)?),
-            _ => {}
-        }
-    }
-    Ok(GroupPort { name: name.map_or_else(|| d.no_port_name(), Ok)?, number })
 }
 
 fn put_address(enc: &mut Encoder, address: &Address, pod: &Like) {

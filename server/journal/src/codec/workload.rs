@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tributary_model::{Identity, Labels, Workload, WorkloadAddress, WorkloadKey, WorkloadKind};
 
-use super::common::{Like, put_service, put_source, read_service, read_source};
+use super::common::{Like, put_service, put_source, read_named_port, read_service, read_source};
 use super::decode::{self, Decoder};
 use super::encode::Encoder;
 use super::wire::{Fields, Value};
@@ -115,15 +115,6 @@ fn read_port(
     d: &mut Decoder,
     value: Value<'_>,
 ) -> Result<(tributary_model::PortName, tributary_model::PortNumber), Fault> {
-    let (mut name, mut number) = (None, None);
-    let mut fields = value.fields()?;
-    while let Some((field, value)) = fields.next()? {
-        match field {
-            1 => name = Some(d.port_name(value)?),
-            2 => number = Some(decode::port(value)?),
-            _ => {}
-        }
-    }
-    let name = name.map_or_else(|| d.no_port_name(), Ok)?;
+    let (name, number) = read_named_port(d, value)?;
     Ok((name, number.ok_or(Fault::Missing("port"))?))
 }

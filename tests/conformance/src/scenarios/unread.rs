@@ -58,7 +58,7 @@ pub(super) async fn refused(harness: &dyn Harness, cause: WithheldCause) {
 
 async fn one_refused(harness: &dyn Harness, what: Refusable, cause: WithheldCause, then: Then) {
     let mut stage = with_two_parts(harness).await;
-    let (catalog, told) = (stage.handle.catalog(), stage.witness.told_by_host());
+    let (catalog, changes) = (stage.handle.catalog(), stage.witness.changes_by_host());
     stage.act(Act::Refuse(what.name, cause)).await;
     then.happens(&stage).await;
     until_shown(&stage, what).await;
@@ -67,13 +67,17 @@ async fn one_refused(harness: &dyn Harness, what: Refusable, cause: WithheldCaus
     stage.settle().await;
     stage.assert_true();
     until_shown(&stage, what).await;
-    let others = |mut told: BTreeMap<Hostname, usize>| {
-        told.remove(&moved);
-        told
+    let others = |mut changes: BTreeMap<Hostname, usize>| {
+        changes.remove(&moved);
+        changes
     };
-    // an endpoint that is held is shown, and its service told for that
+    // a held endpoint is shown, which is a change of its service
     if held(&stage).await == 0 {
-        assert_eq!(others(stage.witness.told_by_host()), others(told), "what is refused changes no service");
+        assert_eq!(
+            others(stage.witness.changes_by_host()),
+            others(changes),
+            "what is refused changes no service"
+        );
     }
     let before = seen(&stage, &catalog, &moved);
     assert_eq!(seen(&stage, &stage.handle.catalog(), &moved), before);

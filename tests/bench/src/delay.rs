@@ -22,8 +22,10 @@ const OTHER: usize = 900_000;
 const APART: Duration = Duration::from_millis(20);
 /// The most updates of one registry that a turn takes.
 const SLICE: u64 = 4096;
-/// Ten times the aim.
-const DEADLINE_MS: f64 = 1_000.0;
+/// Ten times the figure of a million endpoints, which are listed without news.
+const UNCHANGED_MS: f64 = 200.0;
+/// The same, beside a list that changes every service: all that a take changes is published at once.
+const CHANGED_MS: f64 = 1_000.0;
 
 /// Reports when a host's change is published.
 struct Published {
@@ -78,12 +80,11 @@ pub(crate) async fn run(size: Size, lists: usize, table: &mut Table) -> Result<(
     let p99 = report(&format!("while {endpoints} are listed again, unchanged"), &mut same, table);
     let after = bench.counts().await?;
     check(size, lists as u64, same.len() as u64, before, after)?;
-    ensure!(p99 <= DEADLINE_MS, "a removal took {p99:.0} ms beside a list: over ten times the aim");
+    ensure!(p99 <= UNCHANGED_MS, "a removal took {p99:.0} ms beside a list: over ten times the figure");
     let mut other = bench.during(lists, |list| 1 - list % 2).await?;
     let name = format!("while {endpoints} are listed, one in {} new", size.addresses);
     let p99 = report(&name, &mut other, table);
-    // All that a take changes is published at once, so that this is no delay of 100 ms yet.
-    ensure!(p99 <= 10.0 * DEADLINE_MS, "a removal took {p99:.0} ms beside a list that changes every service");
+    ensure!(p99 <= CHANGED_MS, "a removal took {p99:.0} ms beside a list that changes every service");
     Ok(())
 }
 

@@ -18,13 +18,26 @@ use crate::world::{Size, World};
 const RATE: u32 = 1_000;
 /// The journal's own bound on its file: twice what is live and this much.
 const SLACK: u64 = 4 << 20;
+/// The journal's thread.
+const THREAD: &str = "journal";
 /// Time between two commits.
 const INTERVAL: Duration = Duration::from_millis(500);
+
+/// The aim, in percent of a CPU at that rate: five times what changes of ten addresses take.
+const AIM: f64 = 5.0;
+/// Ten times what a change takes of its owner, in microseconds.
+const OWNER_US: f64 = 26.0;
+/// Ten times the bytes that a change writes for each address of its service.
+const WRITTEN: f64 = 680.0;
 
 /// What a stream of changes took.
 struct Spent {
     cpu: Duration,
     wall: Duration,
+    /// CPU time of the journal's thread.
+    thread: Duration,
+    /// Bytes written.
+    written: u64,
     /// Records that the journal took.
     records: u64,
     /// The owner's time with the journal.
@@ -45,14 +58,36 @@ pub(crate) async fn run(size: Size, changes: usize, table: &mut Table) -> Result
     let share = |spent: &Spent| spent.cpu.as_secs_f64() / spent.wall.as_secs_f64() * 100.0;
     table.add(name("CPU with a journal"), "%", share(&kept));
     table.add(name("baseline, CPU without a journal"), "%", share(&plain));
-    table.add(name("CPU of the journal"), "%", share(&kept) - share(&plain));
-    let each = kept.owner.as_secs_f64() * 1e6 / changes as f64;
-    table.add(name("owner's time in the journal per change"), "us", each);
+    table.add(name("CPU of the journal"), "%", own_share(&kept));
+    let each = Each::of(&kept, &plain, changes);
+    table.add(name("owner's time in the journal per change"), "us", each.owner);
+    table.add(name("written per change"), "B", each.written);
     table.add(name("commits"), "", kept.commits as f64);
     table.add(name("compactions"), "", kept.stats.compactions as f64);
     table.add(name("file"), "MB", kept.stats.bytes as f64 / 1e6);
     table.add(name("live"), "MB", kept.stats.live_bytes as f64 / 1e6);
-    check(&kept, changes, each)
+    check(&kept, size, changes, &each)
+}
+
+/// What the journal's thread and the owner spend for it, in percent of a CPU.
+fn own_share(kept: &Spent) -> f64 {
+    (kept.thread + kept.owner).as_secs_f64() / kept.wall.as_secs_f64() * 100.0
+}
+
+/// What one change costs.
+struct Each {
+    /// Microseconds of the owner.
+    owner: f64,
+    /// Bytes.
+    written: f64,
+}
+
+impl Each {
+    fn of(kept: &Spent, plain: &Spent, changes: usize) -> Self {
+        let owner = kept.owner.as_secs_f64() * 1e6 / changes as f64;
+        let written = kept.written.saturating_sub(plain.written) as f64 / changes as f64;
+        Self { owner, written }
+    }
 }
 
 /// Fills a server, then changes one endpoint of one service at a time.
@@ -74,6 +109,7 @@ async fn stream(size: Size, changes: usize, journal: Option<&Arc<Journal>>) -> R
     kept::applied(&handle, &[&source]).await?;
     let (commits, records) = (stats().commits, handle.stats().records);
     let (owner, cpu, begun) = (nanos.load(Ordering::Relaxed), usage::cpu(), Instant::now());
+    let (thread, written) = (usage::thread_cpu(THREAD), usage::written());
     let mut tick = tokio::time::interval(Duration::from_secs(1) / RATE);
     for n in 0..changes {
         tick.tick().await;
@@ -84,6 +120,8 @@ async fn stream(size: Size, changes: usize, journal: Option<&Arc<Journal>>) -> R
     Ok(Spent {
         cpu: usage::cpu() - cpu,
         wall: begun.elapsed(),
+        thread: usage::thread_cpu(THREAD).saturating_sub(thread),
+        written: usage::written() - written,
         records: handle.stats().records - records,
         owner: Duration::from_nanos(nanos.load(Ordering::Relaxed) - owner),
         commits: stats.commits - commits,
@@ -91,8 +129,8 @@ async fn stream(size: Size, changes: usize, journal: Option<&Arc<Journal>>) -> R
     })
 }
 
-/// Each change is kept, in few commits, in a file that is bounded.
-fn check(kept: &Spent, changes: usize, each: f64) -> Result<()> {
+/// Each change is kept, in few commits, in a file that is bounded, for a small share of a CPU.
+fn check(kept: &Spent, size: Size, changes: usize, each: &Each) -> Result<()> {
     let Spent { records, commits, stats, .. } = kept;
     ensure!(stats.is_whole() && stats.pending_keys == 0, "the journal lacks something: {stats:?}");
     ensure!(*records == changes as u64, "{records} records of {changes} changes");
@@ -100,7 +138,13 @@ fn check(kept: &Spent, changes: usize, each: f64) -> Result<()> {
     ensure!((1..=most).contains(commits), "{commits} commits in {:?}", kept.wall);
     let bound = 2 * stats.live_bytes + SLACK;
     ensure!(stats.bytes <= bound, "the file has {} bytes, and {bound} is its bound", stats.bytes);
-    // Ten times what handing over one fact may take beside a turn of 100 us.
-    ensure!(each <= 100.0, "a change costs its owner {each:.0} us in the journal");
+    let Each { owner, written } = each;
+    ensure!(*owner <= OWNER_US, "a change costs its owner {owner:.0} us in the journal");
+    let most = WRITTEN * size.addresses as f64;
+    ensure!((1.0..=most).contains(written), "{written:.0} bytes are written for a change, {most:.0} at most");
+    ensure!(kept.thread > Duration::ZERO, "no thread {THREAD:?} is seen");
+    // ten times as many addresses are four times the work
+    let (share, most) = (own_share(kept), if size.addresses > 10 { 2.0 * AIM } else { AIM });
+    ensure!(share <= most, "the journal takes {share:.1} % of a CPU at {RATE} changes a second");
     Ok(())
 }

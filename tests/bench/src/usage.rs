@@ -13,6 +13,25 @@ pub(crate) fn cpu() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
+/// CPU time of this process's threads of a name so far, in nanoseconds of the scheduler.
+pub(crate) fn thread_cpu(name: &str) -> Duration {
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten().map(|task| task.path());
+    let named =
+        tasks.filter(|task| fs::read_to_string(task.join("comm")).is_ok_and(|own| own.trim() == name));
+    let spent = named.filter_map(|task| {
+        let stat = fs::read_to_string(task.join("schedstat")).ok()?;
+        stat.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(spent.sum())
+}
+
+/// Bytes that this process has given to the system to write so far.
+pub(crate) fn written() -> u64 {
+    let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let line = io.lines().find_map(|line| line.strip_prefix("wchar:")).unwrap_or_default();
+    line.trim().parse().unwrap_or_default()
+}
+
 /// Resident memory of this process, in bytes.
 pub(crate) fn resident() -> u64 {
     status("VmRSS:")

@@ -5,14 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use anyhow::Result;
-use tributary_model::declaration::{
-    Attributes, DeclKey, Declaration, Resolution, ServiceAddress, ServiceKey,
-};
+use tributary_model::declaration::{DeclKey, Declaration, ServiceAddress, ServiceKey};
 use tributary_model::{
-    Address, At, Basis, ClusterId, Collection, CollectionKind, Completeness, Delta, ExportTo, Fact, Group,
-    GroupKey, GroupPort, Health, Hostname, Labels, Locality, Namespace, ObjectId, Origin, Place, PortName,
-    PortNumber, PortSet, Protocol, Scope, ServicePort, Source, Target, Workload, WorkloadAddress,
-    WorkloadKind, WorkloadName,
+    Address, At, Basis, ClusterId, Collection, CollectionKind, Completeness, Delta, Fact, Group, GroupKey,
+    GroupPort, Health, Hostname, Labels, Locality, Namespace, ObjectId, Origin, Place, PortName, PortNumber,
+    PortSet, Protocol, Scope, ServicePort, Source, Target, Workload, WorkloadAddress, WorkloadKind,
+    WorkloadName,
 };
 
 /// How much of everything.
@@ -141,14 +139,9 @@ impl World {
         let object = Self::object(service);
         let ip = IpAddr::V4(Ipv4Addr::from(0xf0_f0_00_00 + u32::try_from(service)?));
         let declaration = Declaration {
-            source: Source::new(object.clone()),
-            created: None,
             ports: self.ports.clone(),
             addresses: [ServiceAddress { cluster: None, ip, prefix: 32, allocated: false }].into(),
-            resolution: Resolution::ClientSide,
-            selector: None,
-            export: ExportTo::Default,
-            attributes: Attributes::default(),
+            ..Declaration::new(Source::new(object.clone()))
         };
         let key = DeclKey { service: self.key(service)?, object };
         Ok(Delta::Put(self.scope.clone(), Fact::Service(key, Arc::new(declaration)), Basis::Authoritative))

@@ -2,23 +2,38 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tributary_suites::consul::PORT;
 use tributary_suites::kube::api::documents;
 use tributary_suites::kube::{CUSTOM_KINDS, Login, Named, mk_namespace, mk_service, mk_slices};
-use tributary_suites::{ApiServer, Entry};
+use tributary_suites::{ApiServer, Entry, eventually};
 
+use crate::cell::SOON;
 use crate::origin::{Origin, host};
 use crate::table::Source;
 
 const SHOP: &str = "shop";
+const READER: &str = "reader";
+const VERBS: [&str; 3] = ["get", "list", "watch"];
+const KINDS: [&str; 12] = [
+    "namespaces",
+    "services",
+    "discovery.k8s.io/endpointslices",
+    "pods",
+    "nodes",
+    "configmaps",
+    "networking.istio.io/serviceentries",
+    "networking.istio.io/workloadentries",
+    "networking.istio.io/workloadgroups",
+    "multicluster.x-k8s.io/serviceexports",
+    "multicluster.x-k8s.io/serviceimports",
+    "gateway.networking.k8s.io/gateways",
+];
 
 /// The cluster.
 pub(crate) struct Cluster {
     server: ApiServer,
-    home: TempDir,
     kubeconfig: PathBuf,
     /// Whether its custom resources are what is read.
     custom: bool,
@@ -32,15 +47,21 @@ impl Cluster {
         if custom {
             server.api().define().await?;
         }
-        let home = tempfile::tempdir()?;
-        let kubeconfig = server.kubeconfig(&Login::TokenFile(home.path().join("token")))?;
-        let cluster = Self { server, home, kubeconfig, custom };
-        cluster.login("admin")?;
+        let kubeconfig = server.kubeconfig(&Login::user(READER))?;
+        let cluster = Self { server, kubeconfig, custom };
+        cluster.allow(&KINDS).await?;
         Ok(cluster)
     }
-    /// The credential that Tributary reads.
-    fn login(&self, user: &str) -> Result<()> {
-        Ok(std::fs::write(self.home.path().join("token"), format!("{user}-token"))?)
+    /// Lets Tributary read these kinds, and waits until that is in force.
+    async fn allow(&self, kinds: &[&str]) -> Result<()> {
+        self.server.api().allow(READER, &VERBS, kinds).await?;
+        let reader = self.server.api_as(&Login::user(READER))?;
+        eventually("the rights to be in force", SOON, || async {
+            let reads = reader.list("v1", "Service").await.is_ok();
+            ensure!(reads != kinds.is_empty(), "they are not yet");
+            Ok(())
+        })
+        .await
     }
     async fn service(&self, name: &str, last: &[u8]) -> Result<()> {
         let api = self.server.api();
@@ -102,7 +123,7 @@ impl Origin for Cluster {
                 self.server.daemon().kill();
                 Ok(())
             }
-            Source::Refusing => self.login("nobody"),
+            Source::Refusing => self.allow(&[]).await,
             Source::Empty => self.clear().await,
             Source::Blind => bail!("an API server answers 403 to who may not read"),
         }
@@ -111,7 +132,7 @@ impl Origin for Cluster {
         match source {
             Source::Paused => self.server.daemon().resume(),
             Source::Killed => self.server.restart().await,
-            Source::Refusing => self.login("admin"),
+            Source::Refusing => self.allow(&KINDS).await,
             Source::Up | Source::Empty | Source::Blind => Ok(()),
         }
     }

@@ -226,6 +226,10 @@ impl Ledger {
         let all = self.scopes.values().flat_map(|scoped| scoped.problems.iter());
         all.filter(move |record| seen.insert(&record.object))
     }
+    /// Whether any fact is held.
+    pub(crate) fn holds_facts(&self) -> bool {
+        self.scopes.values().any(|scoped| !scoped.tables.is_empty())
+    }
     /// How many objects are bad.
     pub(crate) fn problem_count(&self) -> usize {
         let mut bad = self.scopes.values().filter(|scoped| !scoped.problems.is_empty());

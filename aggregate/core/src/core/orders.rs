@@ -55,11 +55,11 @@ pub struct OrderRefused {
 impl Core {
     /// A run begins on the served facts: they stay, stale until the run lists them. Updates of the run
     /// before are late from now on. A registry that restarts in a shadow gets one instead, where facts of
-    /// it are held.
+    /// it are held or its source is pinned: what another source reports waits for the operator.
     pub fn serve(&mut self, now: Mono, order: &RunOrder) -> Result<(Turn, Begun), OrderRefused> {
         self.check(order)?;
         let known = self.registries.get(&order.spec.id.name);
-        let holds = known.is_some_and(|known| !known.ledger.held_scopes().is_empty());
+        let holds = known.is_some_and(|known| known.ledger.identity.is_some() || known.ledger.holds_facts());
         let in_shadow = order.spec.restart == RestartMode::Shadow || known.is_some_and(|known| known.moved);
         if holds && in_shadow {
             let (turn, begun) = self.begin_shadows(now, std::slice::from_ref(order))?;

@@ -80,6 +80,22 @@ fn run_that_has_not_listed_yet_leaves_nothing_to_accept() {
 }
 
 #[test]
+fn registry_that_holds_nothing_of_its_pinned_source_waits_for_the_operator_too() {
+    let identity = |text: &str| Delta::Identity(Fingerprint::new(text).unwrap());
+    let mut world = World::of_files();
+    world.says("file", [identity("uid-1")]);
+    world.lists("file", []);
+    let mut order = world.order("file");
+    order.spec = order.spec.shadowing();
+    assert!(world.core.serve(Mono(500), &order).unwrap().1.in_shadow);
+    let words = std::iter::once(identity("uid-2")).chain(mk_list(pay("10.0.0.1:http=80")));
+    world.says_in("file", order.generation, words.collect::<Vec<_>>());
+    assert!(world.view("shop/pay.shop").is_none(), "services of another cluster beside those of the first");
+    assert!(world.core.accept(Mono(800), &mk_name("file")).0);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
+}
+
+#[test]
 fn a_stale_scope_is_served_as_its_policy_says_until_it_is_followed_again() {
     let table = [
         (StalePolicy::Hold, Some(Standing::Normal)),

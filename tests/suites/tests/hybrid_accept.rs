@@ -96,7 +96,7 @@ async fn identity(server: &TestServer) -> Result<Value> {
 }
 
 /// A cluster with `pay` at these addresses, and with this entry.
-async fn cluster(etcd: &Arc<Etcd>, prefix: &str, pay: &[&str], entry: &Entry) -> Result<ApiServer> {
+async fn cluster(etcd: &Arc<Etcd>, prefix: &str, pay: &[&str], entry: Option<Entry>) -> Result<ApiServer> {
     let cluster = ApiServer::start_with(ApiServerOptions::default().on(etcd, prefix)).await?;
     let api = cluster.api();
     api.define().await?;
@@ -106,19 +106,29 @@ async fn cluster(etcd: &Arc<Etcd>, prefix: &str, pay: &[&str], entry: &Entry) ->
         mk_slice("shop", "pay", "pay-1", pay, &[("http", PORT)]),
     ])
     .await?;
-    api.apply_all(&documents(&entry.yaml())?).await?;
+    if let Some(entry) = entry {
+        api.apply_all(&documents(&entry.yaml())?).await?;
+    }
     Ok(cluster)
 }
 
+/// Where the first cluster has no entry, the registry of entries has nothing to lose, and waits all the same.
 #[tokio::test]
 async fn cluster_of_another_identity_waits_until_it_is_accepted() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
     let entry = |host: &str, last| Entry::http(host, PORT).at(nowhere(last));
-    let first = cluster(&etcd, "first", &["10.77.0.10"], &entry("old.test", 1)).await?;
-    let second = cluster(&etcd, "second", &["10.77.0.20"], &entry("new.test", 2)).await?;
+    let second = cluster(&etcd, "second", &["10.77.0.20"], Some(entry("new.test", 2))).await?;
+    for (prefix, old) in [("first", Some(entry("old.test", 1))), ("without", None)] {
+        let first = cluster(&etcd, prefix, &["10.77.0.10"], old).await?;
+        is_replaced(&first, &second).await.with_context(|| format!("in place of {prefix}"))?;
+    }
+    Ok(())
+}
+
+async fn is_replaced(first: &ApiServer, second: &ApiServer) -> Result<()> {
     let state = tempfile::tempdir()?;
     let folder = state.path().join("state");
-    let watched = Watched::by_admin(&first)?.arg("--state-dir").arg(&folder.display().to_string());
+    let watched = Watched::by_admin(first)?.arg("--state-dir").arg(&folder.display().to_string());
     let (server, _config) = watched.start().await?;
     for registry in REGISTRIES {
         server.registry_is(registry, "Live", &[], LATER).await?;

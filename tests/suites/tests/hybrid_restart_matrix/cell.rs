@@ -49,10 +49,9 @@ impl<'l, O: Origin> Cell<'l, O> {
         let states = self.row.state.split(", else ");
         let is = |one: &Value| one["name"] == registry && states.clone().any(|state| one["state"] == state);
         self.server.shows("registries", SOON, |all| all.iter().any(is)).await?;
-        let serves =
-            if self.endpoints().await? > 0 { self.row.serves.with_memory() } else { self.row.serves };
-        match serves {
+        match self.outcome().await? {
             Serves::Before if self.recorder.is_some() => self.is_as_old_as_it_is().await?,
+            Serves::Before if self.is_short().await? => self.is_as_old_as_it_is().await?,
             Serves::Before => {
                 self.serves_what_was_served().await?;
                 self.is_as_old_as_it_is().await?;
@@ -91,6 +90,24 @@ impl<'l, O: Origin> Cell<'l, O> {
             }
         }
         Ok(())
+    }
+
+    /// What the row says, where that is one thing; else what this server found of the services: all or nothing.
+    async fn outcome(&self) -> Result<Serves> {
+        let (serves, with_memory) = (self.row.serves, self.row.serves.with_memory());
+        if serves == with_memory {
+            return Ok(serves);
+        }
+        let found = self.endpoints().await?;
+        ensure!(found == 0 || found == self.lab.endpoints, "{found} endpoints are a part of what was served");
+        Ok(if found == 0 { serves } else { with_memory })
+    }
+    /// Whether the services were found and something else that was remembered was not: then the server waits for it.
+    async fn is_short(&mut self) -> Result<bool> {
+        let waits = self.row.serves == Serves::BeforeOrUnknown && !self.server.is_ready().await?;
+        let log = self.server.process().output();
+        ensure!(!waits || log.contains("is not restored"), "it is not ready, and found everything: {log}");
+        Ok(waits)
     }
 
     /// Ready at once, with the same endpoints under the same versions.
@@ -187,15 +204,19 @@ impl<'l, O: Origin> Cell<'l, O> {
         let all: Value = serde_json::from_str(&out).with_context(|| format!("{args:?}: {out}{err}"))?;
         Ok(all["items"][0].clone())
     }
-    /// How many endpoints of the services are served.
     async fn endpoints(&self) -> Result<usize> {
-        let suffix = format!(".{}", self.lab.origin.domain());
-        let ours = |one: &&Value| {
-            let name = one["host"].as_str().and_then(|host| host.strip_suffix(&suffix));
-            name.is_some_and(|name| name == MARK || SERVICES.iter().any(|(own, _)| *own == name))
-        };
-        Ok(self.server.items("endpoints").await?.iter().filter(ours).count())
+        endpoints(&self.server, &self.lab.origin).await
     }
+}
+
+/// How many endpoints of the services are served.
+pub(crate) async fn endpoints(server: &TestServer, origin: &impl Origin) -> Result<usize> {
+    let suffix = format!(".{}", origin.domain());
+    let ours = |one: &&Value| {
+        let name = one["host"].as_str().and_then(|host| host.strip_suffix(&suffix));
+        name.is_some_and(|name| name == MARK || SERVICES.iter().any(|(own, _)| *own == name))
+    };
+    Ok(server.items("endpoints").await?.iter().filter(ours).count())
 }
 
 /// Opens a stream that asks for these assignments.

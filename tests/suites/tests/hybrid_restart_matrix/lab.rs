@@ -10,7 +10,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tributary_suites::{Follower, ServerOptions, TestServer, eventually, ports};
 
-use crate::cell::{SOON, follow, held};
+use crate::cell::{SOON, endpoints, follow, held};
 use crate::journal::{self, Left};
 use crate::origin::{MARK, Origin, SERVICES};
 use crate::table::{Journal, Source};
@@ -25,6 +25,8 @@ pub(crate) struct Lab<O> {
     left: Left,
     /// What was served.
     pub(crate) before: Assignments,
+    /// How many endpoints `get endpoints` had.
+    pub(crate) endpoints: usize,
     /// When the server that is killed was started.
     pub(crate) launched: Instant,
     /// When it was killed.
@@ -49,13 +51,14 @@ impl<O: Origin> Lab<O> {
         let before = held(&mut follow(&server, &names).await?, names.len()).await?;
         let sizes = before.values().map(|(_, endpoints)| endpoints.len());
         ensure!(sizes.sum::<usize>() == 4, "{before:?}");
+        let endpoints = endpoints(&server, &origin).await?;
         remembers_all(&server).await?;
         let killed = Instant::now();
         drop(server);
         let left = Left::read(&state, &format!("{}.{}", SERVICES[0].0, origin.domain()))?;
         let ports =
             (0..places).map(|_| Ok((ports::free_addr()?, ports::free_addr()?))).collect::<Result<_>>()?;
-        Ok(Self { origin, home, left, before, launched, killed, ports })
+        Ok(Self { origin, home, left, before, endpoints, launched, killed, ports })
     }
     /// Starts a server over a copy of what the killed one left.
     pub(crate) fn launch(

@@ -8,6 +8,7 @@
 //! complete list, or the end of a scope.
 
 mod adopt;
+mod follows;
 mod list;
 mod problems;
 mod registry;
@@ -27,6 +28,7 @@ use tributary_model::{
 };
 
 pub(crate) use adopt::Obstacle;
+pub(crate) use follows::Follows;
 pub(crate) use list::List;
 pub(crate) use problems::Problems;
 pub(crate) use registry::{Face, Registries, Registry, Shadow};
@@ -60,31 +62,6 @@ impl Output for () {
     fn problem(&mut self, _: &Scope, _: &ObjectId, _: Option<&ProblemRecord>) {}
     fn refuse(&mut self) {}
     fn note(&mut self) {}
-}
-
-/// Collections that a run follows.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Follows {
-    /// Those that must have a result before the run's facts count as all.
-    pub(crate) required: BTreeSet<Collection>,
-    /// Those that nothing waits for.
-    pub(crate) optional: BTreeSet<Collection>,
-}
-
-impl Follows {
-    /// The followed collections of a scope: the sets are ordered by scope first.
-    fn of<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = &'a Collection> {
-        let first = Collection { scope: scope.clone(), kind: CollectionKind::ALL[0] };
-        let all = self.required.range(&first..).take_while(|collection| collection.scope == *scope);
-        let optional = self.optional.range(first..).take_while(|collection| collection.scope == *scope);
-        all.chain(optional)
-    }
-    fn scope(&self, scope: &Scope) -> bool {
-        self.of(scope).next().is_some()
-    }
-    fn kinds<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = CollectionKind> {
-        self.of(scope).map(|collection| collection.kind)
-    }
 }
 
 /// A source's report about itself, and when it was made.

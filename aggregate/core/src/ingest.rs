@@ -293,6 +293,9 @@ impl Output for Writer<'_> {
             self.state.dirty.lists.insert((shard, collection.kind));
         }
     }
+    fn holds(&self, scope: &Scope) -> bool {
+        self.find(scope).is_some_and(|shard| !self.state.guard.of_shard(shard).is_empty())
+    }
     fn free(&mut self, scope: &Scope, evidence: &Evidence, at: Mono) {
         let name = self.name();
         if let Some(shard) = self.find(scope) {

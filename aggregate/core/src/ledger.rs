@@ -44,6 +44,10 @@ pub(crate) trait Output {
     fn remove(&mut self, key: &Key, evidence: &Evidence);
     /// The source confirmed a collection.
     fn confirm(&mut self, collection: &Collection, at: Mono);
+    /// Whether removals of a scope are held or wait for judgement.
+    fn holds(&self, _: &Scope) -> bool {
+        false
+    }
     /// A scope ended, or nothing of it is left: what is still served of it goes with this evidence.
     fn free(&mut self, scope: &Scope, evidence: &Evidence, at: Mono);
     /// An object became bad, or good again.
@@ -442,12 +446,14 @@ impl Ledger {
             .filter(|(scope, scoped)| !scopes.allow(scope) || (scoped.is_empty() && !followed(scope)));
         let over: Vec<Scope> = over.map(|(scope, _)| scope.clone()).collect();
         for scope in over {
-            if scopes.allow(&scope) {
-                self.scopes.remove(&scope);
-                out.free(&scope, &Evidence::Operator, now);
-                out.note();
-            } else {
+            if !scopes.allow(&scope) {
                 self.end_scope(&scope, EndEvidence::Operator, now, out);
+            } else if out.holds(&scope) {
+                self.untidy = true;
+            } else {
+                self.scopes.remove(&scope);
+                out.free(&scope, &Evidence::AbsentFromList, now);
+                out.note();
             }
         }
     }

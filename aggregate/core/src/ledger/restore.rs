@@ -46,6 +46,8 @@ impl Ledger {
                     scoped.problems.restore(problem);
                 }
             }
+            // of an empty scope that was freed nothing is shown
+            Record::Ended(_, _, evidence, _) if evidence.is_absence() => {}
             Record::Ended(_, scope, evidence, at) => self.ended.push_back(Ended { scope, evidence, at }),
             Record::Identity(_, identity) => self.identity = Some(identity),
             Record::Drop(..) | Record::Hold(..) | Record::Left(_) => {}

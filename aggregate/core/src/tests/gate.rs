@@ -3,8 +3,8 @@
 use super::mk::*;
 use proptest::prelude::*;
 use tributary_model::{
-    Code, Declaration, Delta, Evidence, ExportTo, Fact, Key, Mono, Provider, RegistrySpec, Resolution,
-    Visibility,
+    Code, Collection, CollectionKind, Completeness, Declaration, Delta, Evidence, ExportTo, Fact, Key, Mono,
+    Provider, RegistrySpec, Resolution, Visibility,
 };
 
 const A: &str = "10.0.0.1:http=80";
@@ -424,6 +424,22 @@ fn unsure_answer_that_a_list_then_lacks_in_one_turn_then_is_held() {
     assert_eq!(held(&world), [mk_fact_key(&decl())], "served without a fact behind it, it must be held");
     world.says("east", [mk_drop(&decl(), Evidence::Confirmed)]);
     assert!(world.view("shop/pay.shop").is_none());
+}
+
+#[test]
+fn held_facts_of_a_scope_that_is_not_followed_any_more_stay_held() {
+    let mut world = World::confirming();
+    world.puts("east", [decl(), nth(0)]);
+    let other = Collection { scope: mk_scope("other"), kind: CollectionKind::Services };
+    let follows = Delta::Follows { required: vec![other.clone()], optional: Vec::new() };
+    let listed = [Delta::Restart(other.clone()), Delta::Synced(other, Completeness::Complete)];
+    world.says("east", mk_list([]).into_iter().chain([follows]).chain(listed));
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.0:80?"]);
+    assert_eq!(held(&world), [mk_fact_key(&decl()), mk_fact_key(&nth(0))]);
+    world.says("east", [mk_drop(&decl(), Evidence::Confirmed), mk_drop(&nth(0), Evidence::Confirmed)]);
+    assert!(world.view("shop/pay.shop").is_none());
+    let shard = world.core.state.world.shards.find(&mk_name("east"), &mk_scope(SCOPE));
+    assert!(shard.is_none(), "with nothing left, the scope is freed");
 }
 
 #[test]

@@ -140,7 +140,7 @@ async fn an_address_is_found_while_it_waits_for_its_declaration_and_while_its_re
     let served = world.until("explain 10.0.0.8", "served").await;
     assert!(!served.contains("TRB0404"), "{served}");
     remove(&run, &mk_group("cart.shop", "10.0.0.8"), Evidence::AbsentFromList);
-    let reason = "no longer listed for shop/cart.shop; the removal of its endpoints is held: the host would have no endpoint left, for ";
+    let reason = "missing from the last answer for shop/cart.shop; the removal of its endpoints is held: the host would have no endpoint left, for ";
     world.until("explain 10.0.0.8", &format!("source   WARN TRB0203  {reason}")).await;
     let why = world.run("why-not cart.shop --from-client web-1").await;
     assert!(why.out.contains("source   TRB0203 ") && why.out.contains(": 1 held\n"), "{}", why.out);

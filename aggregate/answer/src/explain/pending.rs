@@ -110,7 +110,9 @@ fn steps<'a>(
                 CollectionKind::Workloads => "workload",
                 CollectionKind::Groups | CollectionKind::Gateways | CollectionKind::Settings => "endpoints",
             };
-            let why = format!("no longer listed for {service}; the removal of its {what} is held: {reason}");
+            let why = format!(
+                "missing from the last answer for {service}; the removal of its {what} is held: {reason}"
+            );
             let code = (Stage::Source, Verdict::Warn, Code::REMOVAL_HELD);
             Box::new(std::iter::once(step(code, String::new(), why)))
         }

@@ -101,7 +101,7 @@ fn a_held_endpoint_is_explained_with_the_reason_of_the_hold() {
     };
     let why = |what: &str| {
         let why = "is held: the host would be empty, since 7 ms";
-        format!("Warn no longer listed for shop/pay.shop; the removal of its {what} {why}")
+        format!("Warn missing from the last answer for shop/pay.shop; the removal of its {what} {why}")
     };
     assert_eq!(reasons("10.0.0.2"), [why("endpoints"), why("declaration")]);
     assert_eq!(reasons("10.0.0.1"), [why("declaration")], "only the other endpoint is held");

@@ -8,11 +8,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    Collection, CollectionKind, Delta, Evidence, Fact, Fingerprint, Item, Key, Mono, ObjectId, ProblemRecord,
-    Record, RegistryName, Scope, Stamped,
+    Collection, CollectionKind, Delta, Evidence, Fact, Fingerprint, HoldRecord, Key, Mono, ObjectId,
+    ProblemRecord, Record, RegistryName, Scope, Stamped,
 };
 
 use crate::ledger::{BasisKind, Change, Deferred, Ledger, Output, Registries, Registry, Take};
+use crate::removal::guard::reason;
 use crate::state::State;
 use crate::state::shards::ShardId;
 
@@ -126,12 +127,12 @@ pub(crate) fn restore(registry: &mut Registry, state: &mut State, records: Vec<R
     let (mut out, ledger, _) = registry.writer(state);
     for record in records {
         match record {
-            Record::Hold(_, key, Some(hold)) => holds.push((key, hold.since)),
+            Record::Hold(_, key, Some(hold)) => holds.push((key, hold)),
             record => ledger.restore(record, now, &mut out),
         }
     }
-    for (key, since) in holds {
-        out.hold(&key, since);
+    for (key, hold) in holds {
+        out.hold(&key, &hold);
     }
 }
 
@@ -254,9 +255,9 @@ impl Writer<'_> {
         self.state.guard.ask_again(&shards, now);
     }
     /// Holds a removal that was held when the journal was written.
-    fn hold(&mut self, key: &Key, since: Mono) {
+    fn hold(&mut self, key: &Key, hold: &HoldRecord) {
         if let Some(shard) = self.find(&key.scope) {
-            self.state.hold_restored(shard, &key.item, since);
+            self.state.hold_all((shard, key.item.clone()), reason::restored(&hold.reason), hold.since);
         }
     }
     /// Removes what is left of scopes that no ledger knows: removals that are held.
@@ -318,12 +319,5 @@ impl Output for Writer<'_> {
         if !self.state.dirty.registries.contains(name) {
             self.state.dirty.registries.insert(name.clone());
         }
-    }
-}
-
-impl State {
-    /// Holds a fact whose removal was held when the journal was written.
-    fn hold_restored(&mut self, shard: ShardId, item: &Item, since: Mono) {
-        self.hold_all((shard, item.clone()), "its removal was held before the restart", since);
     }
 }

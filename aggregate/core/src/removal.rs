@@ -20,7 +20,7 @@ use crate::config::CoreConfig;
 use crate::ledger::Registries;
 use crate::state::State;
 use crate::state::shards::ShardId;
-use guard::{HoldKey, Proposal};
+use guard::{HoldKey, Proposal, reason};
 
 type Proposals = BTreeMap<HoldKey, Proposal>;
 
@@ -57,8 +57,7 @@ impl State {
             }
             match proposal {
                 Proposal::Fewer { said, at, doubted } => {
-                    let short = "the source's answer was short or old";
-                    let reason = reason.or_else(|| doubted.then_some(short));
+                    let reason = reason.or_else(|| doubted.then_some(reason::SHORT_ANSWER));
                     self.settle_fewer(key, &said, at, reason, now);
                 }
                 Proposal::Absent(evidence) => match reason {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tributary_model::{Declaration, Group, Hostname, Item, Resolution, ServiceKey};
 
 use super::Proposals;
-use super::guard::{HoldKey, Proposal};
+use super::guard::{HoldKey, Proposal, reason};
 use crate::merge::port_behind;
 use crate::removal::difference::missing;
 use crate::state::State;
@@ -33,12 +33,12 @@ impl State {
             Item::Gateway(_) | Item::Settings | Item::Alias(_) | Item::Waiting(_) => (None, Vec::new()),
         };
         if service.is_some_and(|s| doubts.vanished.contains(s)) {
-            return Some("the service would vanish");
+            return Some(reason::SERVICE_VANISHES);
         }
         if hosts.iter().any(|h| doubts.emptied.contains(*h)) {
-            return Some("the host would have no endpoint left");
+            return Some(reason::HOST_EMPTIED);
         }
-        doubts.heavy.contains(&key.0).then_some("more than 30 % of the scope would go at once")
+        doubts.heavy.contains(&key.0).then_some(reason::LARGE_LOSS)
     }
 
     fn hosts_selecting(&self, item: &Item) -> Vec<&Hostname> {

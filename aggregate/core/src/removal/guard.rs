@@ -10,6 +10,21 @@ use tributary_model::{Declaration, Evidence, Group, Item, Mono};
 
 use crate::state::shards::ShardId;
 
+/// Why removals are doubted, as operators read it.
+pub(crate) mod reason {
+    pub(crate) const SERVICE_VANISHES: &str = "the service would vanish";
+    pub(crate) const HOST_EMPTIED: &str = "the host would have no endpoint left";
+    pub(crate) const LARGE_LOSS: &str = "more than 30 % of the scope would go at once";
+    pub(crate) const SHORT_ANSWER: &str = "the source's answer was short or old";
+    const RESTORED: &str = "its removal was held before the restart";
+
+    /// The reason of a hold that a journal kept.
+    pub(crate) fn restored(text: &str) -> &'static str {
+        let all = [SERVICE_VANISHES, HOST_EMPTIED, LARGE_LOSS, SHORT_ANSWER];
+        all.into_iter().find(|known| *known == text).unwrap_or(RESTORED)
+    }
+}
+
 /// What a hold is about.
 pub(crate) type HoldKey = (ShardId, Item);
 

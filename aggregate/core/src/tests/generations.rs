@@ -1,10 +1,12 @@
 //! Runs, rotations and standing: generations fence, unknown is not empty.
 
+use super::journal::Journal;
 use super::mk::*;
 use std::sync::Arc;
 use tributary_model::{
     Basis, CollectionKind, Completeness, Delta, Evidence, Fact, Freshness, Generation, ListRecord,
-    ListResult, Mono, Namespace, Provider, Record, SourceState, SourceStatus, Standing, Visibility, Withheld,
+    ListResult, Mono, Namespace, Provider, Record, RegistrySpec, SourceState, SourceStatus, Standing,
+    Visibility, Withheld,
 };
 
 pub(super) fn pay(endpoints: &str) -> [tributary_model::Fact; 2] {
@@ -189,6 +191,19 @@ fn scope_that_is_not_restored_is_unknown_until_it_is_listed() {
     assert!(!world.catalog().complete, "what may not be read is as unknown as before");
     world.lists("file", pay("10.0.0.1:http=80"));
     assert!(world.catalog().complete);
+}
+
+#[test]
+fn held_removal_keeps_its_reason_over_a_restart() {
+    let spec = RegistrySpec { can_confirm: true, ..mk_spec("file", Provider::ServiceEntry) };
+    let (mut world, mut journal) = (World::with(std::slice::from_ref(&spec)), Journal::default());
+    let [decl, group] = pay("10.0.0.1:http=80");
+    let gone = mk_drop(&group, Evidence::AbsentFromList);
+    journal.take(world.says("file", [mk_put(decl), mk_put(group)]).records);
+    journal.take(world.says("file", [gone]).records);
+    let held = |world: &World| world.core.held().map(|held| (held.key, held.reason)).collect::<Vec<_>>();
+    assert_eq!(held(&world).len(), 1);
+    assert_eq!(held(&journal.restored(&[spec])), held(&world));
 }
 
 #[test]

@@ -23,6 +23,8 @@ pub(crate) enum Told {
     End(&'static str),
     /// They end within an object.
     Tear(&'static str),
+    /// All watches break off.
+    Down,
     /// They are sent this line.
     Line(&'static str, String),
 }
@@ -101,6 +103,13 @@ impl ApiServer {
         state.store.objects.remove(plural);
         drop(state);
         self.tell(Told::End(plural));
+    }
+    /// What another server holds and serves is answered from now on, and by that one what this one did; watches break
+    /// off. Done twice, everything is as before.
+    pub fn swap(&self, other: &Self) {
+        std::mem::swap(&mut self.0.state.lock().store, &mut other.0.state.lock().store);
+        self.tell(Told::Down);
+        other.tell(Told::Down);
     }
     /// The next so many requests whose path holds `part`, or ends with it where it ends in `$`, are answered like this.
     pub fn answer(&self, part: &str, verb: Option<Verb>, times: usize, answer: Answer) {

@@ -127,6 +127,10 @@ impl Watch {
                 self.over = true;
                 piece(r#"{"type":"ADDED","object":{"metadata":{"na"#.to_owned())
             }
+            Ok(Told::Down) => {
+                self.over = true;
+                Some(Err(std::io::Error::other("connection reset")))
+            }
             Err(RecvError::Closed) => {
                 self.over = true;
                 None

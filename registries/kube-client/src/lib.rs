@@ -7,6 +7,7 @@
 pub mod connection;
 pub mod duty;
 pub mod event;
+pub mod identity;
 pub mod lease;
 pub mod resource;
 pub mod watch;
@@ -15,6 +16,7 @@ pub mod write;
 pub use connection::{ConnectError, ConnectOptions, Connection, Env, Login, Refusal};
 pub use duty::{Duty, Outcome, Pace, Sends, Turn};
 pub use event::{Event, Projection};
+pub use identity::{ClusterIdentity, Found};
 pub use lease::{Held, Leadership, LeaseTiming};
 pub use resource::{ObjectName, Resource};
 pub use watch::{Failure, Timing, Watch, WatchSpec};

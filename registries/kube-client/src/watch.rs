@@ -24,6 +24,7 @@ pub(crate) use failure::causes;
 use tributary_registry_api::{BackoffPolicy, SplitMix};
 
 use crate::event::{Event, Projection};
+use crate::identity::ClusterIdentity;
 use crate::resource::Resource;
 use follow::Follow;
 
@@ -98,6 +99,12 @@ impl<P: Projection> Watch<P> {
     #[must_use]
     pub fn new(client: kube::Client, spec: WatchSpec, chance: SplitMix) -> Self {
         Self { follow: Follow::new(client, spec, chance), says: PhantomData }
+    }
+    /// Takes no list, no watch and no audit before this cluster is confirmed to have answered.
+    #[must_use]
+    pub fn of(mut self, cluster: ClusterIdentity) -> Self {
+        self.follow.of(cluster);
+        self
     }
     /// What it follows.
     #[must_use]

@@ -38,6 +38,8 @@ pub enum Failure {
     Torn(String),
     /// An answer that is not understood.
     Garbled(String),
+    /// Another cluster answers in place of the one that is followed.
+    Replaced(String),
 }
 
 impl Failure {
@@ -72,9 +74,11 @@ impl Failure {
             Self::TooMany(..) | Self::Server(..) | Self::Unreachable(_) | Self::Torn(_) | Self::Gone(_) => {
                 SourceState::Unreachable
             }
-            Self::NotFound(_) | Self::Conflict(_) | Self::Invalid(..) | Self::Garbled(_) => {
-                SourceState::Broken
-            }
+            Self::NotFound(_)
+            | Self::Conflict(_)
+            | Self::Invalid(..)
+            | Self::Garbled(_)
+            | Self::Replaced(_) => SourceState::Broken,
         }
     }
     /// The pause that the server asked for.
@@ -105,6 +109,7 @@ impl fmt::Display for Failure {
             Self::Unreachable(text) => write!(f, "no answer: {text}"),
             Self::Torn(text) => write!(f, "the answer broke off: {text}"),
             Self::Garbled(text) => write!(f, "the answer is not understood: {text}"),
+            Self::Replaced(text) => write!(f, "{text}"),
         }
     }
 }

@@ -1,4 +1,7 @@
 //! The loop around the machine: asks what it wants asked, and hands it what comes back.
+//!
+//! What is taken of an answer is confirmed to come from the cluster that is followed, where that is asked for: a stream
+//! belongs to the server that began it, so that it is confirmed once its head has come and before its first line.
 
 use std::time::Duration;
 
@@ -20,6 +23,7 @@ use super::send;
 use super::wire::{self, Lines, Word};
 use super::words::{Action, Ask, Heard, Say};
 use crate::event::{Event, Projection};
+use crate::identity::ClusterIdentity;
 use crate::resource::ObjectName;
 
 type Answer<T> = BoxFuture<'static, Result<T, Failure>>;
@@ -48,6 +52,8 @@ enum Woke {
 pub(crate) struct Follow {
     client: kube::Client,
     pub(crate) spec: WatchSpec,
+    /// Confirms which cluster answers.
+    cluster: Option<ClusterIdentity>,
     machine: Machine,
     start: Instant,
     main: Main,
@@ -62,6 +68,7 @@ impl Follow {
             machine: Machine::new(spec.resource.clone(), spec.timing, chance),
             client,
             spec,
+            cluster: None,
             start: Instant::now(),
             main: Main::Idle,
             probe: None,
@@ -70,6 +77,10 @@ impl Follow {
         }
     }
 
+    /// Answers count once this cluster is confirmed to have given them.
+    pub(crate) fn of(&mut self, cluster: ClusterIdentity) {
+        self.cluster = Some(cluster);
+    }
     /// Objects of the kind are held from earlier runs.
     pub(crate) const fn hold(&mut self) {
         self.machine.hold();
@@ -222,9 +233,9 @@ impl Follow {
         match &action {
             Action::Main(ask) => self.main = self.ask_main(ask),
             Action::StopMain => self.main = Main::Idle,
-            Action::Probe(ask) => self.probe = Some(self.fetch(ask)),
+            Action::Probe(ask) => self.probe = Some(self.fetch(ask).boxed()),
             Action::StopProbe => self.probe = None,
-            Action::Audit(ask) => self.audit = Some(self.fetch(ask)),
+            Action::Audit(ask) => self.audit = Some(self.confirmed(self.fetch(ask))),
             Action::StopAudit => self.audit = None,
             Action::Say(_) => {}
         }
@@ -234,14 +245,32 @@ impl Follow {
     fn ask_main(&self, ask: &Ask) -> Main {
         let client = self.client.clone();
         match ask {
-            Ask::Watch { .. } => Main::Opening(send::answer(client, send::request(&self.spec, ask)).boxed()),
-            Ask::Served => Main::Served(send::served(client, self.spec.resource.clone()).boxed()),
-            _ => Main::Page(self.fetch(ask)),
+            Ask::Watch { .. } => {
+                Main::Opening(self.confirmed(send::answer(client, send::request(&self.spec, ask))))
+            }
+            Ask::Served => Main::Served(self.confirmed(send::served(client, self.spec.resource.clone()))),
+            _ => Main::Page(self.confirmed(self.fetch(ask))),
         }
     }
 
-    fn fetch(&self, ask: &Ask) -> Answer<Bytes> {
-        send::fetch(self.client.clone(), send::request(&self.spec, ask)).boxed()
+    fn fetch(&self, ask: &Ask) -> impl Future<Output = Result<Bytes, Failure>> + Send + use<> {
+        send::fetch(self.client.clone(), send::request(&self.spec, ask))
+    }
+
+    /// An answer, once the cluster that is followed is confirmed to have given it.
+    fn confirmed<T: Send + 'static>(
+        &self,
+        answer: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> Answer<T> {
+        let cluster = self.cluster.clone();
+        let confirmed = async move {
+            let got = answer.await?;
+            if let Some(cluster) = cluster {
+                cluster.confirm().await?;
+            }
+            Ok(got)
+        };
+        confirmed.boxed()
     }
 }
 

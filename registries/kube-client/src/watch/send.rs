@@ -23,7 +23,8 @@ pub(crate) const LARGEST_BODY: usize = 256 << 20;
 const LARGEST_REFUSAL: usize = 64 << 10;
 
 /// Only names and versions, where the server can leave the rest out.
-const NAMES_ONLY: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json";
+pub(crate) const NAMES_ONLY: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json";
 
 /// Appends `&name=value`.
 fn pair(query: &mut String, name: &str, value: &str) {

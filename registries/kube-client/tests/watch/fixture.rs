@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use tributary_kube_client::{Event, ObjectName, Projection, Resource, Timing, Watch, WatchSpec};
+use tributary_kube_client::{
+    ClusterIdentity, Event, ObjectName, Projection, Resource, Timing, Watch, WatchSpec,
+};
 use tributary_model::{SourcePart, SourceState, Withheld};
 use tributary_registry_api::SplitMix;
 use tributary_scripted_api::{ApiServer, Kind};
@@ -102,6 +104,12 @@ impl Fixture {
             said: Vec::new(),
             start: Instant::now(),
         }
+    }
+    /// Taking nothing before its cluster is confirmed.
+    pub(crate) fn confirming(mut self) -> Self {
+        let cluster = ClusterIdentity::new(self.server.client());
+        self.watch = self.watch.of(cluster);
+        self
     }
     /// Pods of these names, watched.
     pub(crate) fn pods(names: &[&str]) -> Self {

@@ -9,6 +9,7 @@
 
 mod beside;
 mod fixture;
+mod identity;
 mod kinds;
 mod lists;
 mod streams;

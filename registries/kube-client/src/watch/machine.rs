@@ -75,6 +75,8 @@ pub(crate) struct Machine {
     held: bool,
     /// Since when the server answers that it does not serve the kind, while that is not confirmed.
     missing: Option<Mono>,
+    /// Whether the server said that it serves the kind, and nothing has come of a watch since.
+    claimed: bool,
     /// Whether the consumer was told that the kind is absent.
     absent: bool,
     backoff: Backoff,
@@ -104,6 +106,7 @@ impl Machine {
             withheld: None,
             held: false,
             missing: None,
+            claimed: false,
             absent: false,
             heard: Mono(0),
             probe: Probe::default(),
@@ -208,6 +211,7 @@ impl Machine {
             *at = now;
         } else {
             self.backoff.reset();
+            self.claimed = false;
             if self.health.waits_to_hear() {
                 self.health.heard();
             }

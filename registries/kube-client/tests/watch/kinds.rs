@@ -68,6 +68,36 @@ async fn a_missing_path_alone_removes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn kind_not_found_after_an_outage_is_asked_for_at_once() {
+    let mut fixture = things(&[PODS, THINGS]);
+    fixture.server.put("things", pod("a", "10.0.0.1"));
+    fixture.live().await;
+    fixture.pass(secs(5)).await;
+    fixture.server.answer("/", None, usize::MAX, Answer::Status(503, "down"));
+    fixture.server.end("things");
+    fixture.pass(secs(300)).await;
+    let known = fixture.withheld.len();
+    // another cluster, which lacks the kind, and then the first one
+    let other = ApiServer::new(&[PODS]);
+    fixture.server.swap(&other);
+    fixture.server.heal();
+    let healed = fixture.elapsed();
+    fixture.until("asked", |fixture| fixture.reason().contains("things.test has no things")).await;
+    // the longest pause, once: a list that is not found waits for no other
+    assert!(fixture.elapsed() - healed <= secs(31), "{:?}", fixture.elapsed() - healed);
+    assert_eq!(
+        fixture.withheld.len(),
+        known,
+        "that a path is not found is no reason: {:?}",
+        fixture.withheld
+    );
+    fixture.server.swap(&other);
+    fixture.live().await;
+    fixture.pass(secs(60)).await;
+    assert_eq!((fixture.absent, fixture.names(), fixture.state()), (0, vec!["a"], SourceState::Live));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_path_that_is_not_found_although_served_is_tried_with_pauses() {
     let mut fixture = things(&[PODS, THINGS]);
     fixture.server.answer("v1/things", None, usize::MAX, Answer::Status(404, "not yet"));

@@ -247,8 +247,7 @@ impl Machine {
             self.version += 1;
             return self.list(now, out);
         }
-        if self.backoff.failures() > 0 {
-            // asked before, and it said that the kind is served
+        if self.claimed {
             self.version = 0;
             return self.retry("list", failure, Then::Ask, now, out);
         }
@@ -264,6 +263,7 @@ impl Machine {
         if let Some(version) = version {
             self.version = version;
             self.missing = None;
+            self.claimed = true;
             // a path that is not found although it is served is tried with pauses
             self.backoff.next(&mut self.chance);
             return self.list(now, out);
@@ -273,6 +273,7 @@ impl Machine {
 
     fn not_served(&mut self, now: Mono, out: &mut Vec<Action>) {
         self.version = 0;
+        self.claimed = false;
         self.backoff.reset();
         let until = now.plus(self.timing.probe);
         self.phase = Phase::Pause { until, then: Then::Ask };

@@ -59,6 +59,8 @@ pub struct Index {
     around_stale: bool,
     /// The identity of the cluster, as it was reported.
     identity: Option<Fingerprint>,
+    /// The identity that was confirmed before anything was read.
+    learned: Option<Fingerprint>,
 }
 
 /// A value that is said whole, and whether it may differ from what was said.
@@ -90,6 +92,7 @@ impl Index {
             left_out: Saying { said: Arc::from([]), stale: true },
             around_stale: true,
             identity: None,
+            learned: None,
         }
     }
     /// What is known of the cluster.

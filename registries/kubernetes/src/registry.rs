@@ -5,7 +5,8 @@ use tributary_registry_api::{CancellationToken, Registry, RegistryError, Registr
 
 use crate::rim::Rim;
 
-/// A run that has not begun. A server that is down does not end it: the run says so and tries again by itself.
+/// A run that has not begun. A server that is down does not end it: the run says so and tries again by itself. Another
+/// cluster that answers does: the next run reports that cluster's identity first, and everything of it.
 pub struct KubernetesRegistry {
     rim: Rim,
 }
@@ -19,11 +20,12 @@ impl KubernetesRegistry {
 #[async_trait]
 impl Registry for KubernetesRegistry {
     async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
+        let cluster = self.rim.cluster();
         // a watch deletes by its own word and a list by being complete, so that nothing is ever asked
         tokio::select! {
-            () = stop.cancelled() => {}
-            () = self.rim.run(&io.out, &io.held) => {}
+            () = stop.cancelled() => Ok(()),
+            why = cluster.replaced() => Err(RegistryError::retryable(why)),
+            () = self.rim.run(&io.out, &io.held) => Ok(()),
         }
-        Ok(())
     }
 }

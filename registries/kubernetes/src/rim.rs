@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use futures::stream::{FuturesUnordered, StreamExt};
 use futures::{Future, FutureExt};
+use tributary_kube_client::ClusterIdentity;
 use tributary_model::{Collection, Delta, Scope, SourceState, SourceStatus, Withheld, WithheldCause};
 use tributary_registry_api::{Inlet, SurroundingsSender};
 
@@ -36,6 +37,8 @@ type Heard = Pin<Box<dyn Future<Output = (Box<dyn Source>, Vec<Word>)> + Send>>;
 pub(crate) struct Rim {
     index: Index,
     standing: Standing,
+    /// Confirms which cluster answers, before a watch reports anything of it.
+    cluster: ClusterIdentity,
     watches: FuturesUnordered<Heard>,
     /// Watches that have not begun.
     idle: Vec<Box<dyn Source>>,
@@ -69,6 +72,7 @@ impl Rim {
         Self {
             index,
             standing,
+            cluster: feeds.cluster,
             watches: FuturesUnordered::new(),
             idle: feeds.sources,
             reported: BTreeMap::new(),
@@ -85,6 +89,11 @@ impl Rim {
     pub(crate) fn exporting(mut self, exporter: Option<Exporter>) -> Self {
         self.exporter = exporter;
         self
+    }
+
+    /// The identity of the cluster that the run follows.
+    pub(crate) fn cluster(&self) -> ClusterIdentity {
+        self.cluster.clone()
     }
 
     /// Runs until the receiver is dropped. Of the held scopes facts are held from earlier runs.
@@ -214,6 +223,9 @@ impl Rim {
 
     /// Sends what is to be reported; false when the receiver is dropped.
     fn flush(&mut self, out: &Inlet) -> bool {
+        if let Some(identity) = self.cluster.known() {
+            self.index.learn(identity);
+        }
         self.withhold();
         let mut deltas = Vec::new();
         if self.ripe {

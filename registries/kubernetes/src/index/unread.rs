@@ -82,6 +82,10 @@ impl Index {
         self.sync.hold_back(why);
     }
 
+    /// Takes the cluster's identity, confirmed before anything of it was read.
+    pub fn learn(&mut self, identity: Fingerprint) {
+        self.learned = Some(identity);
+    }
     /// The cluster's identity: the UID of namespace kube-system, where that can be read. It goes before every fact, so
     /// that a run which learns it later keeps it to itself.
     pub(super) fn identify(&mut self) -> Option<Delta> {
@@ -94,9 +98,12 @@ impl Index {
         self.around_stale = true;
         Some(Delta::Identity(found))
     }
-    /// The cluster's identity, as its namespaces show it.
+    /// The cluster's identity, as its namespaces show it, else as it was confirmed.
     #[must_use]
     pub fn own_identity(&self) -> Option<Fingerprint> {
+        self.listed_identity().or_else(|| self.learned.clone())
+    }
+    fn listed_identity(&self) -> Option<Fingerprint> {
         if !self.sync.has_listed(Kind::Namespace) {
             return None;
         }

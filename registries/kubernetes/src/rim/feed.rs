@@ -1,7 +1,7 @@
 //! The watches of a run: one per planned feed, each speaking in inputs.
 
 use async_trait::async_trait;
-use tributary_kube_client::{Connection, Event, Projection, Timing, Watch, WatchSpec};
+use tributary_kube_client::{ClusterIdentity, Connection, Event, Projection, Timing, Watch, WatchSpec};
 use tributary_model::{SourcePart, Version};
 use tributary_registry_api::SplitMix;
 
@@ -30,6 +30,8 @@ pub(crate) trait Source: Send {
 pub(crate) struct Feeds {
     pub(crate) sources: Vec<Box<dyn Source>>,
     pub(crate) planned: Vec<Planned>,
+    /// Confirms which cluster answers all of them.
+    pub(crate) cluster: ClusterIdentity,
     /// What is told of the source beside how it fares.
     pub(crate) credential: String,
     pub(crate) server: String,
@@ -39,9 +41,11 @@ impl Feeds {
     /// A watch for each feed that the options ask for; none has begun.
     pub(crate) fn new(connection: &Connection, options: &Options, timing: Timing, seed: u64) -> Self {
         let planned = watch_plan(options);
-        let source = |planned: &Planned| source(connection.client(), planned, timing, seed);
+        let cluster = ClusterIdentity::new(connection.client());
+        let asks = Asks { client: connection.client(), cluster: cluster.clone(), timing, seed };
         Self {
-            sources: planned.iter().map(source).collect(),
+            sources: planned.iter().map(|planned| asks.source(planned)).collect(),
+            cluster,
             credential: connection.described().to_owned(),
             server: connection.server().to_owned(),
             planned,
@@ -49,37 +53,43 @@ impl Feeds {
     }
 }
 
-fn source(client: kube::Client, planned: &Planned, timing: Timing, seed: u64) -> Box<dyn Source> {
-    match planned.feed.kind {
-        Kind::Namespace => watch::<Namespace>(client, planned, timing, seed),
-        Kind::Service => watch::<Service>(client, planned, timing, seed),
-        Kind::Slice => watch::<Slice>(client, planned, timing, seed),
-        Kind::Pod => watch::<Pod>(client, planned, timing, seed),
-        Kind::Node => watch::<Node>(client, planned, timing, seed),
-        Kind::Export => watch::<Export>(client, planned, timing, seed),
-        Kind::Import => watch::<Import>(client, planned, timing, seed),
-        Kind::Gateway => watch::<Gateway>(client, planned, timing, seed),
-        Kind::MeshConfig => watch::<MeshConfig>(client, planned, timing, seed),
-    }
-}
-
-fn watch<P: Projection + Into<Object>>(
+/// What the watches of a run have in common.
+struct Asks {
     client: kube::Client,
-    planned: &Planned,
+    cluster: ClusterIdentity,
     timing: Timing,
     seed: u64,
-) -> Box<dyn Source> {
-    let feed = planned.feed.clone();
-    let spec = WatchSpec {
-        namespace: feed.namespace.as_ref().map(ToString::to_string),
-        label_selector: planned.label_selector.clone(),
-        field_selector: planned.field_selector.clone(),
-        ..WatchSpec::all(planned.resource.clone(), timing)
-    };
-    // watches of one seed do not pause in step
-    let own = format!("{}/{}", planned.resource.plural, spec.namespace.as_deref().unwrap_or_default());
-    let chance = SplitMix::seeded(seed ^ Version::of(own.as_bytes()).0);
-    Box::new(Typed::<P> { watch: Watch::new(client, spec, chance), feed })
+}
+
+impl Asks {
+    fn source(&self, planned: &Planned) -> Box<dyn Source> {
+        match planned.feed.kind {
+            Kind::Namespace => self.watch::<Namespace>(planned),
+            Kind::Service => self.watch::<Service>(planned),
+            Kind::Slice => self.watch::<Slice>(planned),
+            Kind::Pod => self.watch::<Pod>(planned),
+            Kind::Node => self.watch::<Node>(planned),
+            Kind::Export => self.watch::<Export>(planned),
+            Kind::Import => self.watch::<Import>(planned),
+            Kind::Gateway => self.watch::<Gateway>(planned),
+            Kind::MeshConfig => self.watch::<MeshConfig>(planned),
+        }
+    }
+
+    fn watch<P: Projection + Into<Object>>(&self, planned: &Planned) -> Box<dyn Source> {
+        let feed = planned.feed.clone();
+        let spec = WatchSpec {
+            namespace: feed.namespace.as_ref().map(ToString::to_string),
+            label_selector: planned.label_selector.clone(),
+            field_selector: planned.field_selector.clone(),
+            ..WatchSpec::all(planned.resource.clone(), self.timing)
+        };
+        // watches of one seed do not pause in step
+        let own = format!("{}/{}", planned.resource.plural, spec.namespace.as_deref().unwrap_or_default());
+        let chance = SplitMix::seeded(self.seed ^ Version::of(own.as_bytes()).0);
+        let watch = Watch::new(self.client.clone(), spec, chance).of(self.cluster.clone());
+        Box::new(Typed::<P> { watch, feed })
+    }
 }
 
 struct Typed<P> {

@@ -10,5 +10,6 @@
 mod conformance;
 mod exports;
 mod fixture;
+mod identity;
 mod run;
 mod unread;

@@ -58,7 +58,9 @@ impl Harness for CrdHarness {
             kind(ENTRIES, "ServiceEntry"),
             kind(WORKLOADS, "WorkloadEntry"),
             kind(GROUPS, "WorkloadGroup"),
+            Kind { group: "", version: "v1", plural: "namespaces", kind: "Namespace", namespaced: false },
         ]);
+        be(&server, "uid-1");
         let namespaces = if self.named { vec!["shop", "far"] } else { Vec::new() };
         Box::new(CrdScript { server, namespaces, twice: false, selected: BTreeSet::new() })
     }
@@ -79,7 +81,6 @@ impl Harness for CrdHarness {
             Ability::End => {
                 Some("a kind that is uninstalled is a complete list of nothing; it has tests of its own")
             }
-            Ability::Swap => Some("the identity of the cluster is reported by the registry of its services"),
             _ => None,
         }
     }
@@ -89,6 +90,11 @@ impl Harness for CrdHarness {
     fn patience(&self) -> Duration {
         Duration::from_secs(120)
     }
+}
+
+/// The identity of the cluster.
+fn be(server: &ApiServer, uid: &str) {
+    server.put("namespaces", json!({"metadata": {"name": "kube-system", "uid": uid}}));
 }
 
 struct CrdScript {
@@ -198,10 +204,14 @@ impl Script for CrdScript {
                 self.server.answer(&format!("/{kind}$"), None, usize::MAX, refusal);
                 self.server.end(kind);
             }
-            Act::Narrow => self.namespaces.retain(|name| *name != "far"),
-            Act::LieEmpty | Act::Reorder | Act::Shorten | Act::End | Act::Swap => {
-                panic!("{act:?} was declined")
+            Act::Swap => {
+                be(&self.server, "uid-2");
+                for service in ["pay", "cart", "idle"] {
+                    self.delete(service).await;
+                }
             }
+            Act::Narrow => self.namespaces.retain(|name| *name != "far"),
+            Act::LieEmpty | Act::Reorder | Act::Shorten | Act::End => panic!("{act:?} was declined"),
         }
     }
 }

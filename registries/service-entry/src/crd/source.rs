@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::future::select_all;
-use tributary_kube_client::{Event, Resource, Watch};
+use tributary_kube_client::{ClusterIdentity, Event, Found, Resource, Watch};
 use tributary_model::{Fingerprint, InvalidName, Namespace, Scope};
 use tributary_registry_api::{RegistryError, Surroundings, SurroundingsReceiver};
 
@@ -21,8 +21,12 @@ use crate::config::{ConfigEvent, ConfigSource};
 pub struct CrdSource {
     kinds: Vec<Followed>,
     around: Option<SurroundingsReceiver>,
-    /// The identity of the cluster as it was last learned, and as it was last reported.
-    identity: Option<Fingerprint>,
+    /// Surroundings that were not passed on yet: of another cluster, or before it is known which one answers.
+    news: Option<Arc<Surroundings>>,
+    /// Confirms which cluster answers, before a watch reports anything of it.
+    cluster: ClusterIdentity,
+    /// The identity that the surroundings name, and the one that was last reported.
+    named: Option<Fingerprint>,
     reported: Option<Fingerprint>,
     /// Gives addresses to ServiceEntries, where that is asked for.
     writer: Option<Writer>,
@@ -42,6 +46,8 @@ enum Heard {
     Watch(usize, Vec<Event<Fetched>>),
     /// Other surroundings.
     Around(Arc<Surroundings>),
+    /// Another cluster answers, for that reason.
+    Replaced(String),
     /// The writer has worked.
     Written,
 }
@@ -50,49 +56,75 @@ impl CrdSource {
     /// A source that begins when [`ConfigSource::next`] is called first.
     pub fn new(client: &kube::Client, options: &CrdOptions) -> Result<Self, InvalidName> {
         let mut around = options.surroundings.clone();
-        let known = match &mut around {
+        let news = match &mut around {
             Some(channel) => channel.borrow_and_update().clone(),
             None => Some(Arc::default()),
         };
-        let kinds = options.follow_all(client, known.as_ref())?;
+        let cluster = ClusterIdentity::new(client.clone());
+        let kinds = options.follow_all(client, &cluster)?;
         let addresses = options.addresses.clone().filter(|_| options.kinds == Kinds::All);
         let writer = addresses.map(|Addresses { ranges, leads }| {
             Writer::new(ranges, leads, send::sends(client.clone()), options.chance("writer"))
         });
-        let identity = known.and_then(|known| known.identity.clone());
-        Ok(Self { kinds, around, identity, reported: None, writer })
+        let named = news.as_ref().and_then(|news| news.identity.clone());
+        Ok(Self { kinds, around, news, cluster, named, reported: None, writer })
     }
 
     async fn hear(&mut self) -> Heard {
-        let Self { kinds, around, writer, .. } = self;
+        let Self { kinds, around, writer, cluster, .. } = self;
         let listed = kinds.iter().filter(|kind| kind.writable).all(|kind| kind.table.is_listed());
         let watches = kinds.iter_mut().map(|kind| Box::pin(kind.watch.next()));
         tokio::select! {
             (events, index, _) = select_all(watches) => Heard::Watch(index, events),
             known = surrounded(around) => Heard::Around(known),
+            why = cluster.replaced() => Heard::Replaced(why),
             () = written(writer, listed) => Heard::Written,
         }
     }
 
     fn take(&mut self, heard: Heard) -> Vec<ConfigEvent> {
-        if let Heard::Around(around) = &heard {
-            self.identity.clone_from(&around.identity);
-        }
+        let words = match heard {
+            Heard::Around(around) => {
+                self.named.clone_from(&around.identity);
+                self.news = Some(around);
+                None
+            }
+            Heard::Watch(index, words) => Some((index, words)),
+            Heard::Written | Heard::Replaced(_) => None,
+        };
         let mut events = self.identify();
-        events.extend(self.table(heard));
+        events.extend(self.surround());
+        events.extend(words.into_iter().flat_map(|(index, words)| self.table(index, words)));
         events.extend(self.withhold());
         self.tell_writer();
         events.extend(self.ask_writer());
         events
     }
 
-    /// The identity of the cluster, before anything that depends on it.
+    /// The identity of the cluster, before anything that depends on it: the one that answers, else the one that the
+    /// surroundings name.
     fn identify(&mut self) -> Vec<ConfigEvent> {
-        if self.identity.is_none() || self.identity == self.reported {
+        let identity = match self.cluster.found() {
+            Found::Unasked => None,
+            Found::Unreadable => self.named.clone(),
+            Found::Is(identity) | Found::Replaced { was: identity, .. } => Some(identity),
+        };
+        if identity.is_none() || identity == self.reported {
             return Vec::new();
         }
-        self.reported.clone_from(&self.identity);
-        self.identity.clone().map(ConfigEvent::Identity).into_iter().collect()
+        self.reported.clone_from(&identity);
+        identity.map(ConfigEvent::Identity).into_iter().collect()
+    }
+
+    /// Passes other surroundings on, once it is known that they are those of the cluster that answers.
+    fn surround(&mut self) -> Vec<ConfigEvent> {
+        let is_own = match (self.cluster.found(), &self.named) {
+            (Found::Unasked, _) => false,
+            (Found::Unreadable, _) | (_, None) => true,
+            (Found::Is(own) | Found::Replaced { was: own, .. }, Some(named)) => own == *named,
+        };
+        let Some(news) = self.news.take_if(|_| is_own) else { return Vec::new() };
+        self.kinds.iter_mut().flat_map(|kind| kind.table.surround(Arc::clone(&news))).collect()
     }
 
     /// What cannot be read of each kind, in the light of the others.
@@ -126,17 +158,9 @@ impl CrdSource {
         events
     }
 
-    fn table(&mut self, heard: Heard) -> Vec<ConfigEvent> {
-        match heard {
-            Heard::Written => Vec::new(),
-            Heard::Watch(index, events) => {
-                let Some(kind) = self.kinds.get_mut(index) else { return Vec::new() };
-                events.into_iter().flat_map(|event| kind.table.take(event)).collect()
-            }
-            Heard::Around(around) => {
-                self.kinds.iter_mut().flat_map(|kind| kind.table.surround(around.clone())).collect()
-            }
-        }
+    fn table(&mut self, index: usize, words: Vec<Event<Fetched>>) -> Vec<ConfigEvent> {
+        let Some(kind) = self.kinds.get_mut(index) else { return Vec::new() };
+        words.into_iter().flat_map(|word| kind.table.take(word)).collect()
     }
 }
 
@@ -144,21 +168,22 @@ impl CrdOptions {
     fn follow_all(
         &self,
         client: &kube::Client,
-        around: Option<&Arc<Surroundings>>,
+        cluster: &ClusterIdentity,
     ) -> Result<Vec<Followed>, InvalidName> {
         let all = self.watched().into_iter();
-        all.map(|(resource, namespace)| self.follow(client, resource, namespace, around)).collect()
+        all.map(|(resource, namespace)| self.follow(client, resource, namespace, cluster)).collect()
     }
     fn follow(
         &self,
         client: &kube::Client,
         resource: &Resource,
         namespace: Option<&Namespace>,
-        around: Option<&Arc<Surroundings>>,
+        cluster: &ClusterIdentity,
     ) -> Result<Followed, InvalidName> {
         let scope = kinds::scope(resource, namespace)?;
-        let table = Table::new(scope.clone(), resource.kind, self.revision.clone(), around.cloned());
+        let table = Table::new(scope.clone(), resource.kind, self.revision.clone(), None);
         let watch = Watch::new(client.clone(), self.watch(resource, namespace), self.chance(scope.as_str()));
+        let watch = watch.of(cluster.clone());
         Ok(Followed { scope, watch, table, writable: *resource == kinds::SERVICE_ENTRIES })
     }
 }
@@ -197,6 +222,9 @@ impl ConfigSource for CrdSource {
     async fn next(&mut self) -> Result<Vec<ConfigEvent>, RegistryError> {
         loop {
             let heard = self.hear().await;
+            if let Heard::Replaced(why) = heard {
+                return Err(RegistryError::retryable(why));
+            }
             let events = self.take(heard);
             if !events.is_empty() {
                 return Ok(events);

@@ -105,6 +105,16 @@ impl Fixture {
             events.unwrap().into_iter().for_each(|event| self.hear(event));
         }
     }
+    /// Listens until the source fails; returns why.
+    pub(crate) async fn until_ended(&mut self) -> String {
+        let until = Instant::now() + secs(3_600);
+        loop {
+            match tokio::time::timeout_at(until, self.source.next()).await.expect("it goes on") {
+                Ok(events) => events.into_iter().for_each(|event| self.hear(event)),
+                Err(error) => return error.to_string(),
+            }
+        }
+    }
     /// Listens for so long.
     pub(crate) async fn pass(&mut self, time: Duration) {
         let until = Instant::now() + time;

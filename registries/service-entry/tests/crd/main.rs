@@ -11,5 +11,6 @@
 
 mod addresses;
 mod fixture;
+mod identity;
 mod kinds;
 mod objects;

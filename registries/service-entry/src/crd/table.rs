@@ -42,8 +42,8 @@ pub(crate) struct Table {
     unknown: Option<Withheld>,
     /// What was last reported of either.
     withheld: Option<Withheld>,
-    /// Whether the kind is followed now.
-    live: bool,
+    /// How the watch of the kind is doing, as it said last.
+    part: Option<SourcePart>,
     left_out: BTreeMap<ObjectName, LeftOut>,
     /// Whether what is left out differs from what has been said of it.
     unsaid: bool,
@@ -102,15 +102,15 @@ impl Table {
             unreadable: None,
             unknown,
             withheld: None,
-            live: false,
+            part: None,
             left_out: BTreeMap::new(),
             unsaid: false,
             touched: BTreeSet::new(),
         }
     }
     /// Whether the kind is followed now.
-    pub(crate) const fn is_live(&self) -> bool {
-        self.live
+    pub(crate) fn is_live(&self) -> bool {
+        self.part.as_ref().is_some_and(|part| part.state == SourceState::Live)
     }
     /// Whether all objects are known.
     pub(crate) const fn is_listed(&self) -> bool {
@@ -173,8 +173,8 @@ impl Table {
                 events
             }
             Event::Status(part) => {
-                self.live = part.state == SourceState::Live;
-                vec![ConfigEvent::Status(self.scope.clone(), status(part))]
+                self.part = Some(part);
+                self.status().into_iter().collect()
             }
             Event::Confirmed | Event::Healed(_) => Vec::new(),
         }
@@ -195,23 +195,33 @@ impl Table {
 
     /// Takes other surroundings in.
     pub(crate) fn surround(&mut self, around: Arc<Surroundings>) -> Vec<ConfigEvent> {
-        if around.withheld.is_some() {
-            // what was known before still holds
-            self.unknown = around.withheld.clone().filter(|_| self.around.is_none());
-            return Vec::new();
-        }
-        self.unknown = None;
-        if self.around.as_ref() == Some(&around) {
-            return Vec::new();
+        // what was known before still holds
+        let unknown = around.withheld.clone().filter(|_| self.around.is_none());
+        let news = self.unknown != unknown;
+        self.unknown = unknown;
+        let mut events: Vec<ConfigEvent> = self.status().filter(|_| news).into_iter().collect();
+        if around.withheld.is_some() || self.around.as_ref() == Some(&around) {
+            return events;
         }
         self.around = Some(around);
-        let mut events = if self.listed || self.sweep.is_open() { self.begin() } else { Vec::new() };
+        if self.listed || self.sweep.is_open() {
+            events.extend(self.begin());
+        }
         let names: Vec<ObjectName> = self.rows.keys().cloned().collect();
         for name in &names {
             self.settle(name, &mut events);
         }
         self.end(&mut events);
         events
+    }
+
+    /// How the kind is doing; one that is followed, with the reason for which nothing of it may be reported.
+    fn status(&self) -> Option<ConfigEvent> {
+        let part = self.part.clone()?;
+        let why = self.unknown.as_ref().filter(|_| part.state == SourceState::Live);
+        let reason = why.map_or_else(|| Arc::clone(&part.reason), |why| Arc::clone(&why.why));
+        let status = SourceStatus { reason, ..status(part) };
+        Some(ConfigEvent::Status(self.scope.clone(), status))
     }
 
     fn restart(&mut self) -> Vec<ConfigEvent> {

@@ -90,6 +90,24 @@ fn a_first_list_is_said_from_its_start_to_its_end() {
 }
 
 #[test]
+fn followed_kind_shows_why_nothing_of_it_is_reported() {
+    let around = |withheld| Arc::new(Surroundings { withheld, ..Surroundings::default() });
+    let reason = |events: &[ConfigEvent]| match events {
+        [ConfigEvent::Status(_, status)] => (status.state, status.reason.to_string()),
+        other => panic!("{other:?}"),
+    };
+    let scope = Scope::new("workloadentries").unwrap();
+    let mut table = Table::new(scope, "WorkloadEntry", None, None);
+    let live = Event::Status(SourcePart { state: SourceState::Live, ..SourcePart::default() });
+    assert_eq!(reason(&table.take(live)), (SourceState::Live, String::new()));
+    let unknown = || around(Some(Withheld::forbidden("the mesh configuration is unknown")));
+    let said = table.surround(unknown());
+    assert_eq!(reason(&said), (SourceState::Live, "the mesh configuration is unknown".to_owned()));
+    assert!(table.surround(unknown()).is_empty(), "once");
+    assert_eq!(reason(&table.surround(around(None))), (SourceState::Live, String::new()));
+}
+
+#[test]
 fn a_relist_says_what_differs_and_confirms_the_rest() {
     let mut table = mk_table(None);
     table.say([Event::Restart, put("a", "1.1.1.1"), put("b", "2.2.2.2"), put("c", "3.3.3.3"), Event::Listed]);

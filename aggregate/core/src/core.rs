@@ -139,7 +139,7 @@ impl Core {
     pub fn fail(&mut self, now: Mono, name: &RegistryName, why: &Arc<str>) -> Turn {
         self.begin(now);
         if let Some(registry) = self.registries.get_mut(name) {
-            registry.ledger.go_stale(now, why);
+            registry.ledger.fail(now, why);
             self.state.dirty.registries.insert(name.clone());
             // a weaker run may replace one that has failed
             ingest::adopt_ready(&mut self.registries, &mut self.state, &BTreeSet::from([name.clone()]));

@@ -32,7 +32,6 @@ pub(crate) use follows::Follows;
 pub(crate) use list::List;
 pub(crate) use problems::Problems;
 pub(crate) use registry::{Face, Registries, Registry, Shadow};
-pub(crate) use restore::RESTORED;
 pub(crate) use slices::{Deferred, Take};
 pub(crate) use tables::{BasisKind, Change, Mark, Tables};
 
@@ -466,7 +465,14 @@ impl Ledger {
             scoped.lists.iter_mut().for_each(|list| list.restart(now, why));
         }
     }
-    /// The run failed: what was live is stale.
+    /// The run ended: it follows nothing any more, for this reason, and what it reported of its source is over.
+    pub(crate) fn fail(&mut self, now: Mono, why: &Arc<str>) {
+        for scoped in self.scopes.values_mut() {
+            scoped.status = None;
+            scoped.lists.iter_mut().for_each(|list| list.fail(now, why));
+        }
+    }
+    /// The source is not followed: what was live is stale.
     pub(crate) fn go_stale(&mut self, since: Mono, why: &Arc<str>) {
         for list in self.scopes.values_mut().flat_map(|scoped| &mut scoped.lists) {
             list.go_stale(since, why);

@@ -12,7 +12,7 @@ use tributary_model::{
 
 use crate::build::registries::WaitingGroup;
 use crate::core::Core;
-use crate::ledger::{DatedStatus, List, Obstacle, RESTORED, Registry};
+use crate::ledger::{DatedStatus, List, Obstacle, Registry};
 
 /// One collection of a registry.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -129,8 +129,10 @@ impl Core {
         let (ledger, state) = (&registry.ledger, &self.state);
         let shards = state.world.shards.of(&registry.face.id.name);
         let own = |id| shards.iter().any(|(_, own)| *own == id);
-        // what a journal restored has no run of its own: what the run in the shadow reports is all there is
-        let shadow = registry.shadow.as_ref().filter(|_| ledger.generation == RESTORED);
+        // what a journal restored has no run of its own, and one that ended reports nothing: what the run in the shadow
+        // reports is all there is
+        let reports = ledger.scopes.values().any(|scoped| scoped.status.is_some());
+        let shadow = registry.shadow.as_ref().filter(|_| !reports);
         let reporting = shadow.map(|shadow| &shadow.ledger).into_iter().chain([ledger]);
         let sources = reporting.flat_map(|ledger| &ledger.scopes);
         let sources = sources.filter_map(|(scope, scoped)| Some((scope, scoped.status.as_ref()?)));
@@ -138,7 +140,7 @@ impl Core {
             id: Arc::clone(&registry.face.id),
             generation: ledger.generation,
             shadow: registry.shadow.as_ref().map(|shadow| shadow.ledger.generation),
-            waits_for: registry.obstacle().map(|obstacle| describe(&obstacle)),
+            waits_for: waits_for(registry),
             identity: ledger.identity.clone(),
             ended: ledger.ended.iter().map(ended).collect(),
             unknown: ledger.is_unknown(),
@@ -194,6 +196,18 @@ impl Core {
         let waiting = self.state.waiting.iter();
         let keys = waiting.flat_map(|(shard, keys)| keys.keys().map(|key| (*shard, key)));
         keys.flat_map(|(shard, key)| self.state.waiting_of(shard, key))
+    }
+}
+
+/// What keeps a registry's shadow from serving, for people. That its source is another one is reported before all of
+/// that is listed.
+fn waits_for(registry: &Registry) -> Option<Arc<str>> {
+    let shadow = registry.shadow.as_ref()?;
+    match registry.obstacle()? {
+        Obstacle::NotSynced if shadow.ledger.is_of_another_source(&registry.ledger) => {
+            Some("the source's identity changed, and the new run has not listed everything yet".into())
+        }
+        obstacle => Some(describe(&obstacle)),
     }
 }
 

@@ -29,11 +29,16 @@ impl Ledger {
         if !self.is_synced() {
             return Some(Obstacle::NotSynced);
         }
-        if self.identity.is_some() && served.identity.is_some() && self.identity != served.identity {
+        if self.is_of_another_source(served) {
             return Some(Obstacle::Identity);
         }
         let weaker: Vec<Collection> = self.weaker(served, scopes).collect();
         (!weaker.is_empty()).then_some(Obstacle::Weaker(weaker))
+    }
+
+    /// Whether the two runs report different identities of their source.
+    pub(crate) fn is_of_another_source(&self, served: &Self) -> bool {
+        self.identity.is_some() && served.identity.is_some() && self.identity != served.identity
     }
 
     fn weaker<'a>(&'a self, served: &'a Self, scopes: &'a Scopes) -> impl Iterator<Item = Collection> {

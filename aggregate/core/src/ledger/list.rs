@@ -98,6 +98,13 @@ impl List {
         };
         true
     }
+    /// The run ended: what is stale is so for this reason.
+    pub(crate) fn fail(&mut self, now: Mono, why: &Arc<str>) {
+        self.go_stale(now, why);
+        if let Freshness::Stale { why: last, .. } = &mut self.freshness {
+            *last = Arc::clone(why);
+        }
+    }
     /// The source is followed again. Returns whether that made it live.
     pub(crate) fn revive(&mut self) -> bool {
         let stale = matches!(self.freshness, Freshness::Stale { .. });

@@ -6,7 +6,7 @@ use super::mk::*;
 use std::time::Duration;
 use tributary_model::{
     Basis, CollectionKind, Completeness, Declaration, Delta, EndEvidence, Evidence, Fingerprint, Freshness,
-    Generation, Mono, Provider, Record, StalePolicy, Standing, Withheld,
+    Generation, Mono, Provider, Record, SourceState, SourceStatus, StalePolicy, Standing, Withheld,
 };
 
 #[test]
@@ -169,6 +169,29 @@ fn a_source_that_is_another_one_is_refused_until_it_is_accepted() {
     world.restart("file");
     world.says("file", std::iter::once(identity("uid-2")).chain(mk_list([])).collect::<Vec<_>>());
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"], "in place too");
+}
+
+#[test]
+fn run_that_ended_leaves_its_reason_and_shows_what_the_next_one_reports() {
+    let identity = |text: &str| Delta::Identity(Fingerprint::new(text).unwrap());
+    let scope = || mk_collection(KINDS[0]).scope;
+    let status = |state, why: &str| Delta::Status(scope(), SourceStatus::new(state, why));
+    let mut world = World::of_files();
+    world.says("file", [identity("uid-1")]);
+    world.lists("file", pay("10.0.0.1:http=80"));
+    world.says("file", [status(SourceState::Forbidden, "403")]);
+    world.core.fail(Mono(700), &mk_name("file"), &"another cluster answers".into());
+    assert!(world.core.status()[0].sources.is_empty(), "what ended tries nothing again");
+    for kind in KINDS {
+        let Freshness::Stale { why, .. } = freshness(&mut world, kind) else { panic!("{kind:?}") };
+        assert_eq!(&*why, "another cluster answers");
+    }
+    let shadow = world.shadow("file");
+    world.says_in("file", shadow, [identity("uid-2"), status(SourceState::Live, "")]);
+    let shown = world.core.status().remove(0);
+    let waits_for = shown.waits_for.unwrap();
+    assert!(waits_for.starts_with("the source's identity changed"), "{waits_for}");
+    assert_eq!(shown.sources[&scope()].status.state, SourceState::Live);
 }
 
 #[test]

@@ -18,13 +18,14 @@ const STOPS_WITHIN: Duration = Duration::from_secs(30);
 pub struct Daemon {
     name: String,
     program: PathBuf,
-    args: Vec<String>,
+    args: Mutex<Vec<String>>,
     process: Mutex<Option<Process>>,
 }
 
 impl Daemon {
     /// Starts `program`.
     pub fn start(name: &str, program: PathBuf, args: Vec<String>) -> Result<Self> {
+        let args = Mutex::new(args);
         let daemon = Self { name: name.to_owned(), program, args, process: Mutex::new(None) };
         daemon.start_again()?;
         Ok(daemon)
@@ -35,9 +36,19 @@ impl Daemon {
         let mut process = self.process.lock();
         *process = None;
         let mut command = Command::new(&self.program);
-        command.args(&self.args);
+        command.args(&*self.args.lock());
         *process = Some(Process::spawn(&self.name, command)?);
         Ok(())
+    }
+
+    /// Kills it, and starts it with these flags in place of its own of the same names.
+    pub fn start_with(&self, flags: Vec<String>) -> Result<()> {
+        let name = |flag: &str| flag.split('=').next().unwrap_or_default().to_owned();
+        let mut args = self.args.lock();
+        args.retain(|arg| !flags.iter().any(|flag| name(flag) == name(arg)));
+        args.extend(flags);
+        drop(args);
+        self.start_again()
     }
 
     /// Kills it without a word.

@@ -150,6 +150,14 @@ impl ApiServer {
         self.ready().await
     }
 
+    /// Kills it, and starts in its place, with its port, its certificate and its users, the cluster that this etcd has below
+    /// a prefix.
+    pub async fn become_cluster(&self, etcd: &Etcd, prefix: &str) -> Result<()> {
+        let flags = [format!("--etcd-servers={}", etcd.url()), format!("--etcd-prefix=/{prefix}")];
+        self.daemon.start_with(flags.to_vec())?;
+        self.ready().await
+    }
+
     /// Waits until it says that it is ready.
     pub async fn ready(&self) -> Result<()> {
         eventually("the API server to be ready", STARTS_WITHIN, || async {

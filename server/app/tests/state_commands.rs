@@ -140,6 +140,27 @@ async fn live_facts_that_are_to_end_then_are_known_to_come_back() {
 }
 
 #[tokio::test]
+async fn live_facts_that_were_ended_then_come_back_with_a_new_run() {
+    let (dir, _state, world) = mk_world().await;
+    let run = |told: String| {
+        let list: serde_json::Value = serde_json::from_str(&told).unwrap();
+        list["items"][0]["generation"].as_u64().unwrap()
+    };
+    let before = run(world.run("get registries file -o json").await.out);
+    world.run("state end file").await;
+    let planned = run(world.run("get registries file -o json").await.out);
+    assert_eq!(planned, before, "without --yes nothing changes");
+    let ended = world.run(&format!("state end file/{} --yes", scope(&dir))).await;
+    assert!(ended.talk.contains("come back"), "{}", ended.talk);
+    world.until("get endpoints", "10.0.0.1:80").await;
+    world.until("get endpoints", "10.0.0.2:80").await;
+    assert!(run(world.run("get registries file -o json").await.out) > before);
+    let own = world.run("state end config --yes").await.exit.unwrap_err();
+    assert!(own.exit == Exit::Usage && own.message.contains("configuration"), "{own}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
 async fn server_without_memory_then_shows_why() {
     let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
     let world = World::start(&["--registry", &file_registry(&dir)]).await;

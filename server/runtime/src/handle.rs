@@ -125,19 +125,25 @@ impl Handle {
         let now = self.clock.now();
         self.command(move |core| core.accept(now, &registry)).await
     }
-    /// Ends a registry's facts, those of a scope, or those of a kind in it; what ended.
+    /// Ends a registry's facts, those of a scope, or those of a kind in it; what ended. Where the run confirms some of
+    /// these facts now, a new run lists the source again: what it still has comes back.
     pub async fn end(
         &self,
         registry: RegistryName,
         scope: Option<Scope>,
         kind: Option<CollectionKind>,
     ) -> Result<Vec<EndPlan>, Stopped> {
-        let now = self.clock.now();
-        self.command(move |core| {
+        let (now, name) = (self.clock.now(), registry.clone());
+        let ended = self.command(move |core| {
             let plan = core.end_plan(&registry, scope.as_ref(), kind);
             (plan, core.end(now, &registry, scope.as_ref(), kind))
-        })
-        .await
+        });
+        let ended = ended.await?;
+        if ended.iter().any(|part| part.live) {
+            // a source without a supervisor lists again when its holder makes it
+            let _ = self.restart(name).await;
+        }
+        Ok(ended)
     }
     /// What [`Handle::end`] would end.
     pub async fn end_plan(
@@ -168,6 +174,10 @@ impl Handle {
     /// Replaces a registry's factory: the new run fills a shadow while the old one serves.
     pub async fn rotate(&self, factory: Arc<dyn RegistryFactory>) -> Result<(), SupervisorError> {
         self.member(|reply| MemberOrder::Rotate(factory, reply)).await
+    }
+    /// Begins a new run of a registry, which lists its source again; in a shadow, where the registry restarts so.
+    pub async fn restart(&self, name: RegistryName) -> Result<(), SupervisorError> {
+        self.member(|reply| MemberOrder::Restart(name, reply)).await
     }
     /// Stops a registry and withdraws what it said.
     pub async fn leave(&self, name: RegistryName) -> Result<(), SupervisorError> {

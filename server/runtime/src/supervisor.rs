@@ -81,6 +81,7 @@ type Reply = oneshot::Sender<Result<(), SupervisorError>>;
 pub(crate) enum MemberOrder {
     Join(Arc<dyn RegistryFactory>, Reply),
     Rotate(Arc<dyn RegistryFactory>, Reply),
+    Restart(RegistryName, Reply),
     Leave(RegistryName, Reply),
 }
 
@@ -157,6 +158,9 @@ impl Supervisor {
             MemberOrder::Rotate(factory, reply) => {
                 let _ = reply.send(self.rotate(factory).await);
             }
+            MemberOrder::Restart(name, reply) => {
+                let _ = reply.send(self.restart(&name).await);
+            }
             MemberOrder::Leave(name, reply) => self.leave(&name, reply).await,
         }
     }
@@ -197,6 +201,12 @@ impl Supervisor {
             return Err(SupervisorError::Identity(id.name.clone(), seat.id.to_string()));
         }
         seat.orders.send(ToMember::Rotate(factory)).await.map_err(|_| unknown())
+    }
+
+    async fn restart(&self, name: &RegistryName) -> Result<(), SupervisorError> {
+        let unknown = || SupervisorError::Unknown(name.clone());
+        let seat = self.seats.get(name).filter(|seat| !seat.leaving).ok_or_else(unknown)?;
+        seat.orders.send(ToMember::Restart).await.map_err(|_| unknown())
     }
 
     /// The reply comes when the core has let go of what the registry said.

@@ -12,6 +12,7 @@ use super::debug::{Asked, busy, metadata, problem, refuse};
 use crate::document::List;
 use crate::document::filter::Filter;
 use crate::document::state::Part;
+use crate::wiring::config_source::NAME;
 
 /// What is remembered.
 pub async fn show(State(shared): State<Shared>) -> Response {
@@ -46,6 +47,9 @@ async fn ending(shared: &Shared, asked: Asked<PartQuery>, really: bool) -> Respo
         Ok(part) => part,
         Err(why) => return refuse(&format!("`{text}` is not REGISTRY[/SCOPE[/KIND]]: {why}")),
     };
+    if part.registry.as_str() == NAME {
+        return refuse("registry `config` is the server's own configuration: change that instead");
+    }
     let Ok(_permit) = shared.work.try_acquire() else { return busy() };
     let Some(items) = shared.inside.end(part, really).await else {
         return problem(StatusCode::NOT_FOUND, Some(Code::NOT_FOUND), &format!("no registry of `{text}`"));

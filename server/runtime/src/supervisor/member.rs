@@ -21,6 +21,8 @@ use crate::report::RunState;
 /// What a member is told.
 pub(super) enum ToMember {
     Rotate(Arc<dyn RegistryFactory>),
+    /// A new run of the same factory lists the source again.
+    Restart,
     Leave(Reply),
 }
 
@@ -81,6 +83,10 @@ impl Member {
                         self.rotate(factory);
                         continue;
                     }
+                    Some(ToMember::Restart) => {
+                        self.restart();
+                        continue;
+                    }
                 },
                 Ok(()) = self.adoptions.changed() => {
                     self.adopted();
@@ -106,6 +112,21 @@ impl Member {
         if let Some(replaced) = self.shadow.replace(lane) {
             self.close(replaced);
         }
+    }
+
+    /// The served run is replaced by one that lists its source from the start. A run in a shadow does that anyway.
+    fn restart(&mut self) {
+        let factory = self.served.factory();
+        if self.served.is_parked() || self.is_superseded() {
+            return;
+        }
+        if factory.spec().restart == RestartMode::Shadow {
+            return self.rotate(factory);
+        }
+        tracing::info!(registry = %self.name, "a new run lists the source again");
+        let lane = Lane::new(factory, self.shared.config.backoff);
+        let replaced = std::mem::replace(&mut self.served, lane);
+        self.close(replaced);
     }
 
     fn adopted(&mut self) {

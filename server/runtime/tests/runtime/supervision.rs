@@ -1,13 +1,14 @@
 //! Failure is local: one registry's run ends, and nothing else notices.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use tributary_conformance::memory::MemorySource;
+use tributary_conformance::memory::{MemoryFactory, MemorySource};
 use tributary_model::Code;
 use tributary_runtime::{RunState, RuntimeConfig, SupervisorError};
 
-use crate::support::{Fault, Server, ip, mk_faulty, mk_identity, mk_memory, mk_server, name};
+use crate::support::{Fault, Server, ip, mk_faulty, mk_identity, mk_memory, mk_server, name, pay};
 
 #[tokio::test(start_paused = true)]
 async fn a_registry_that_fails_in_any_way_does_not_hurt_another() {
@@ -159,4 +160,32 @@ async fn add_rotate_remove_many_times_returns_to_baseline() {
     assert!(server.handle.runs().is_empty());
     assert_eq!(server.handle.stats().dropped, 0);
     server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn live_facts_that_were_ended_come_back_with_a_new_run() {
+    for shadowing in [false, true] {
+        let (server, source) = (mk_server(RuntimeConfig::default()), MemorySource::default());
+        source.set(0, "pay", (0..4).map(ip));
+        let factory = MemoryFactory::new("memory", source.clone());
+        let factory = if shadowing { factory.shadowing() } else { factory };
+        server.handle.join(Arc::new(factory)).await.unwrap();
+        server.until(|catalog| catalog.complete && !catalog.hosts.is_empty()).await;
+        let before = server.generation(&name("memory"));
+        let planned = server.handle.end_plan(name("memory"), None, None).await.unwrap();
+        assert!(planned.iter().all(|part| part.live), "{planned:?}");
+        assert_eq!(server.handle.end(name("memory"), None, None).await.unwrap(), planned);
+        server.until(|catalog| catalog.hosts.contains_key(&pay())).await;
+        assert_eq!(server.serves("pay"), (0..4).map(ip).collect(), "shadowing: {shadowing}");
+        sleep(Duration::from_secs(1)).await;
+        assert!(server.generation(&name("memory")) > before, "shadowing: {shadowing}");
+        source.set(0, "pay", (1..5).map(ip));
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(server.serves("pay"), (1..5).map(ip).collect(), "the new run is followed");
+        assert_eq!(
+            server.handle.restart(name("nobody")).await,
+            Err(SupervisorError::Unknown(name("nobody")))
+        );
+        server.runtime.stop().await;
+    }
 }

@@ -66,6 +66,8 @@ pub struct RegistryStatus {
     pub shadow: Option<Generation>,
     /// What keeps that run from replacing it, for people.
     pub waits_for: Option<Arc<str>>,
+    /// Whether that ends only when an operator accepts the run.
+    pub needs_accept: bool,
     /// The source's identity, where it has one.
     pub identity: Option<Fingerprint>,
     /// Scopes that have ended, the oldest first.
@@ -141,6 +143,7 @@ impl Core {
             generation: ledger.generation,
             shadow: registry.shadow.as_ref().map(|shadow| shadow.ledger.generation),
             waits_for: waits_for(registry),
+            needs_accept: registry.needs_accept(),
             identity: ledger.identity.clone(),
             ended: ledger.ended.iter().map(ended).collect(),
             unknown: ledger.is_unknown(),
@@ -202,6 +205,9 @@ impl Core {
 /// What keeps a registry's shadow from serving, for people. That its source is another one is reported before all of
 /// that is listed.
 fn waits_for(registry: &Registry) -> Option<Arc<str>> {
+    if registry.stranger.is_some() {
+        return Some(describe(&Obstacle::Identity));
+    }
     let shadow = registry.shadow.as_ref()?;
     match registry.obstacle()? {
         Obstacle::NotSynced if shadow.ledger.is_of_another_source(&registry.ledger) => {

@@ -12,6 +12,7 @@ pub mod guard;
 pub mod herald;
 pub mod inside;
 pub mod journal;
+pub mod notices;
 pub mod registries;
 pub mod report;
 pub mod rights;

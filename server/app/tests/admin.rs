@@ -43,6 +43,9 @@ impl Inside for Fake {
             checks: vec![Check::new(format!("registry {SECRET}"), self.ready, SECRET)],
         }
     }
+    async fn notes(&self) -> Vec<Check> {
+        vec![Check::new(format!("run {SECRET}"), false, SECRET)]
+    }
     async fn is_alive(&self) -> bool {
         true
     }
@@ -183,7 +186,7 @@ async fn what_is_said_off_this_machine_names_nothing() {
     let (_, body) = ask_as(Surface::Health, Method::GET, AWAY, "x", "/readyz?verbose").await;
     assert_eq!(body, "[+] registry\nok\n");
     let (_, body) = ask("/readyz?verbose").await;
-    assert_eq!(body, "[+] registry canary: canary\nok\n");
+    assert_eq!(body, "[+] registry canary: canary\n[-] run canary: canary\nok\n");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::path::Path;
+use std::sync::Arc;
 
 use clap::Parser as _;
 use tempfile::TempDir;
@@ -9,6 +10,7 @@ use tributary_app::args::Cli;
 use tributary_app::cli::{self, Console};
 use tributary_app::environment::Environment;
 use tributary_app::exit::{Exit, Failure};
+use tributary_model::{ClusterId, Delta, Fingerprint, Provider, RegistryId, RegistryName, RegistrySpec};
 use world::{LONG, World, file_registry, mk_entry, mk_folder};
 
 #[path = "support/world.rs"]
@@ -157,6 +159,32 @@ async fn live_facts_that_were_ended_then_come_back_with_a_new_run() {
     assert!(run(world.run("get registries file -o json").await.out) > before);
     let own = world.run("state end config --yes").await.exit.unwrap_err();
     assert!(own.exit == Exit::Usage && own.message.contains("configuration"), "{own}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn run_of_another_identity_then_is_shown_everywhere_until_it_is_accepted() {
+    let (_dir, _state, world) = mk_world().await;
+    let handle = world.server.live().handle.clone();
+    let name = RegistryName::new("file").unwrap();
+    handle.leave(name.clone()).await.unwrap();
+    let id = RegistryId { name, provider: Provider::Memory, cluster: ClusterId::new("c1").unwrap() };
+    let run = handle.source(RegistrySpec::new(Arc::new(id), 0)).await.unwrap();
+    let identify = |uid: &str| run.inlet.send(Delta::Identity(Fingerprint::new(uid).unwrap()));
+    identify("uid-1");
+    world.until("get registries -o json", "uid-1").await;
+    assert!(page(&world, "/metrics").await.contains("tributary_registry_run_waiting{registry=\"file\"} 0.0"));
+    identify("uid-2");
+    let waits = "a new run waits: the source's identity changed";
+    let shown = world.until("get registries", waits).await;
+    assert!(shown.contains("tributary state show"), "{shown}");
+    assert!(world.run("state show").await.out.contains("does not serve: the source's identity changed"));
+    let ready = page(&world, "/readyz?verbose").await;
+    assert!(ready.contains(&format!("[-] run file: {waits}")) && ready.ends_with("\nok\n"), "{ready}");
+    assert!(page(&world, "/metrics").await.contains("tributary_registry_run_waiting{registry=\"file\"} 1.0"));
+    assert_eq!(world.run("state accept file").await.exit, Ok(Exit::Ok));
+    assert!(!world.run("get registries").await.out.contains("waits"));
+    assert!(!page(&world, "/readyz?verbose").await.contains("run file"));
     world.server.stop().await;
 }
 

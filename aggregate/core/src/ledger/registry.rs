@@ -92,6 +92,12 @@ impl Registry {
         let shadow = self.shadow.as_ref()?;
         shadow.ledger.obstacle(&self.ledger, &self.scopes)
     }
+    /// Whether a run waits until an operator accepts it, be it in a shadow or in place of the served one.
+    pub(crate) fn needs_accept(&self) -> bool {
+        let accepted = self.shadow.as_ref().is_some_and(|shadow| shadow.accepted);
+        let is_known = matches!(self.obstacle(), Some(Obstacle::Identity | Obstacle::Weaker(_)));
+        self.stranger.is_some() || (is_known && !accepted)
+    }
     /// Whether its shadow may serve.
     pub(crate) fn is_ready(&self) -> bool {
         let Some(shadow) = &self.shadow else { return false };

@@ -51,6 +51,7 @@ fn a_weaker_run_waits_until_the_served_one_fails_or_an_operator_accepts_it() {
         assert_eq!(world.in_force("file"), Generation(1), "it would know less");
         let waits_for = world.core.status()[0].waits_for.clone().unwrap();
         assert!(waits_for.contains("Groups of "), "{waits_for}");
+        assert!(world.core.status()[0].needs_accept);
         (world, shadow)
     };
     let (mut world, shadow) = weaker();

@@ -22,10 +22,11 @@ pub async fn readyz(State(shared): State<Shared>, RawQuery(query): RawQuery) -> 
     let verbose = query.is_some_and(|q| q.split('&').any(|part| part.split('=').next() == Some("verbose")));
     let mut body = String::new();
     if verbose {
-        for check in &readiness.checks {
+        // Others learn that something is amiss; names and reasons stay on this machine.
+        let open = shared.surface == Surface::Admin;
+        let notes = if open { shared.inside.notes().await } else { Vec::new() };
+        for check in readiness.checks.iter().chain(&notes) {
             let mark = if check.ok { "+" } else { "-" };
-            // Others learn that something is amiss; names and reasons stay on this machine.
-            let open = shared.surface == Surface::Admin;
             let detail =
                 if open && !check.detail.is_empty() { format!(": {}", check.detail) } else { String::new() };
             let name =

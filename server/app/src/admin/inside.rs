@@ -23,6 +23,8 @@ pub trait Inside: Send + Sync + 'static {
     fn generations(&self) -> watch::Receiver<u64>;
     /// Whether clients are answered, and why not.
     fn readiness(&self) -> Readiness;
+    /// What a person on this machine should know beside readiness; no client waits for it.
+    async fn notes(&self) -> Vec<Check>;
     /// Whether the owner still takes turns; nothing about registries.
     async fn is_alive(&self) -> bool;
     /// The connected clients.

@@ -56,6 +56,7 @@ metrics! {
     REGISTRY_CONFIRMED Gauge "registry_last_confirmed_timestamp_seconds" ["registry"] "When a registry's source last confirmed what it says";
     REGISTRY_GENERATION Gauge "registry_generation" ["registry"] "Run of a registry that is served";
     REGISTRY_FAILURES Gauge "registry_failures" ["registry"] "How many runs of a registry have failed in a row";
+    REGISTRY_WAITING Gauge "registry_run_waiting" ["registry"] "Whether a new run of a registry waits to be accepted with `tributary state accept`";
     REGISTRY_PROBLEMS Gauge "registry_problems" ["registry"] "Objects that are quarantined";
     SOURCE_LIVE Gauge "source_live" ["registry", "scope"] "Whether a part of a registry that fails as one, such as a datacenter, is followed";
     SOURCE_MODE Gauge "source_mode" ["registry", "scope", "mode"] "1 for the way in which a part of a registry is followed, where there are several";

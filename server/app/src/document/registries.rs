@@ -30,6 +30,9 @@ pub struct RegistryItem {
     /// What keeps that run from being served.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub waits_for: String,
+    /// Whether that ends only when an operator accepts the run.
+    #[serde(default)]
+    pub needs_accept: bool,
     /// The identity of its source, where it has one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub identity: String,

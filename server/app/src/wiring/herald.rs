@@ -14,6 +14,7 @@ use tributary_model::{Scope, SourcePart, SourceState, SourceStatus};
 use tributary_runtime::RunReport;
 
 use super::inside::Live;
+use super::notices::Notices;
 use super::report::{source_word, state};
 
 /// How often it looks.
@@ -48,7 +49,7 @@ struct Herald {
 
 /// Looks until the server stops.
 pub async fn run(live: Arc<Live>, stop: CancellationToken) {
-    let mut herald = Herald::default();
+    let (mut herald, mut notices) = (Herald::default(), Notices::default());
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -57,6 +58,7 @@ pub async fn run(live: Arc<Live>, stop: CancellationToken) {
             _ = ticks.tick() => {}
         }
         let Ok(all) = live.handle.inspect(tributary_core::Core::status).await else { return };
+        notices.look(&all);
         let (kinds, runs) = (live.kinds(), live.handle.runs());
         let configured = all.iter().filter(|status| kinds.contains_key(status.id.name.as_str()));
         for (registry, what) in herald.ignored(configured.clone().filter_map(ignored)) {
@@ -209,6 +211,7 @@ mod tests {
             generation: Generation(1),
             shadow: None,
             waits_for: None,
+            needs_accept: false,
             identity: None,
             ended: Vec::new(),
             unknown: false,

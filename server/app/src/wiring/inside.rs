@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::watch;
+use tributary_core::RegistryStatus;
 use tributary_model::{Catalog, RegistryName, ServiceKey, Step, Trace};
 use tributary_registry_api::Clock;
 use tributary_runtime::{Handle, ReadyBecause};
@@ -15,7 +16,7 @@ use super::explain::{self, Asked};
 use super::guard;
 use super::journal::State;
 use super::report::{CoreReport, Report};
-use super::{samples, sessions::Sessions, state};
+use super::{notices, samples, sessions::Sessions, state};
 use crate::admin::inside::Explained;
 use crate::admin::metrics::Sample;
 use crate::admin::{Check, Inside, Readiness};
@@ -102,6 +103,15 @@ impl Inside for Live {
         let complaint = self.running.complaint();
         checks.push(Check::new("config", complaint.is_none(), complaint.unwrap_or_default()));
         Readiness { ready, checks }
+    }
+    async fn notes(&self) -> Vec<Check> {
+        let all = tokio::time::timeout(TURN, self.handle.inspect(tributary_core::Core::status)).await;
+        let all = all.ok().and_then(Result::ok).unwrap_or_default();
+        let note = |status: &RegistryStatus| {
+            let why = notices::waiting(status)?;
+            Some(Check::new(format!("run {}", status.id.name), false, why))
+        };
+        all.iter().filter_map(note).collect()
     }
     async fn is_alive(&self) -> bool {
         tokio::time::timeout(TURN, self.handle.inspect(|_| ())).await.is_ok_and(|answer| answer.is_ok())

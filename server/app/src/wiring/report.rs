@@ -9,7 +9,7 @@ use tributary_core::{CollectionStatus, EndedScope, HeldView, ProblemView, Regist
 use tributary_model::{Catalog, Evidence, Freshness, Mono, RegistryName, Scope, SourcePart, SourceState};
 use tributary_runtime::{RunReport, RunState};
 
-use super::{config_source, guard};
+use super::{config_source, guard, notices};
 use crate::document::endpoints::freshness_text;
 use crate::document::registries::{CollectionItem, DetailItem, EndedItem, PartItem, ProblemItem, SourceItem};
 use crate::document::{ConditionItem, HeldItem, ObjectItem, RegistryItem, endpoints, services};
@@ -82,6 +82,7 @@ impl Report<'_> {
         if name.as_str() == config_source::NAME {
             reason = self.odd(name.as_str()).unwrap_or(reason);
         }
+        let reason = with_notes(reason, status);
         let counts = |c: &&CollectionStatus| c.required || c.facts > 0;
         let confirmed = status.collections.iter().filter(counts).filter_map(|c| c.confirmed).min();
         let view = self.catalog.registries.get(name);
@@ -95,6 +96,7 @@ impl Report<'_> {
             reason,
             next_generation: status.shadow.map(|generation| generation.0),
             waits_for: status.waits_for.as_deref().unwrap_or_default().to_owned(),
+            needs_accept: status.needs_accept,
             identity: status.identity.as_ref().map(ToString::to_string).unwrap_or_default(),
             ended: status.ended.iter().map(|one| self.ended(one)).collect(),
             confirmed_millis_ago: confirmed.map(|at| self.ago(at)),
@@ -209,6 +211,12 @@ pub(super) fn state(status: &RegistryStatus, run: Option<&RunReport>) -> (&'stat
     stale.map_or_else(|| ("Live", odd), |why| ("Stale", why))
 }
 
+/// The reason of a state, and what an operator should know beside it.
+fn with_notes(reason: String, status: &RegistryStatus) -> String {
+    let all = std::iter::once(reason).filter(|reason| !reason.is_empty()).chain(notices::waiting(status));
+    all.collect::<Vec<_>>().join("; ")
+}
+
 const fn rank(state: &SourceState) -> u8 {
     match state {
         SourceState::Live => 0,
@@ -274,6 +282,7 @@ mod tests {
             generation: Generation(4),
             shadow: Some(Generation(5)),
             waits_for: Some("the new run can read less of Groups of dc1".into()),
+            needs_accept: true,
             identity: Some(Fingerprint::new("uid-1").unwrap()),
             ended: vec![
                 end("dc2", Evidence::Ended("404 no such datacenter".into())),
@@ -302,6 +311,8 @@ mod tests {
         let report = Report { core: &core, runs: &runs, catalog: &catalog, kinds: &kinds, now: Mono(62_000) };
         let items: Vec<_> = report.items().iter().map(|item| serde_json::to_value(item).unwrap()).collect();
         assert_eq!((&items[0]["nextGeneration"], &items[0]["identity"]), (&5.into(), &"uid-1".into()));
+        let waits = "the new run can read less of Groups of dc1; see `tributary state show`";
+        assert_eq!(items[0]["reason"], format!("403 forbidden; a new run waits: {waits}"));
         let withheld: Vec<_> = (0..2).map(|at| items[0]["collections"][at]["withheld"].clone()).collect();
         assert_eq!(withheld, [false, true]);
         let args = Cli::try_parse_from(["tributary", "get", "registries", "-o", "wide"]).unwrap();

@@ -147,6 +147,7 @@ fn of_registry(registry: &RegistryItem, out: &mut Vec<Sample>) {
     let gauges = [
         (m::REGISTRY_GENERATION, registry.generation),
         (m::REGISTRY_FAILURES, registry.failures),
+        (m::REGISTRY_WAITING, u64::from(registry.needs_accept)),
         (m::REGISTRY_PROBLEMS, registry.problems_total),
         (m::SERVICES, registry.services),
         (m::GUARD_HELD, registry.held_total),

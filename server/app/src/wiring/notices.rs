@@ -1,0 +1,81 @@
+//! What an operator may have to act on, once per change: a run that waits to be accepted.
+//!
+//! The herald calls it with every look and it writes to the log; reports take its texts. Keeps what it logged last.
+
+use std::collections::BTreeMap;
+
+use tributary_core::RegistryStatus;
+use tributary_model::RegistryName;
+
+/// What is logged.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Subject {
+    /// A run of a registry waits to be accepted.
+    Run(RegistryName),
+}
+
+/// What was logged last.
+#[derive(Debug, Default)]
+pub struct Notices(BTreeMap<Subject, String>);
+
+/// Why a run of a registry waits to be accepted; nothing where none does.
+#[must_use]
+pub fn waiting(status: &RegistryStatus) -> Option<String> {
+    let why = status.waits_for.as_deref().filter(|_| status.needs_accept)?;
+    Some(format!("a new run waits: {why}; see `tributary state show`"))
+}
+
+fn run(status: &RegistryStatus) -> Option<(Subject, String)> {
+    let why = status.waits_for.as_deref().filter(|_| status.needs_accept)?;
+    Some((Subject::Run(status.id.name.clone()), why.to_owned()))
+}
+
+fn begins(subject: &Subject, text: &str) {
+    match subject {
+        Subject::Run(registry) => {
+            tracing::warn!(%registry, reason = text, "a new run waits to be accepted; see `tributary state show`");
+        }
+    }
+}
+
+fn ends(subject: &Subject) {
+    match subject {
+        Subject::Run(registry) => tracing::info!(%registry, "no run waits to be accepted any more"),
+    }
+}
+
+impl Notices {
+    /// Logs what has changed since the last call.
+    pub fn look(&mut self, all: &[RegistryStatus]) {
+        let (begun, ended) = self.changes(all.iter().filter_map(run).collect());
+        begun.iter().for_each(|(subject, text)| begins(subject, text));
+        ended.iter().for_each(ends);
+    }
+    /// What begins or reads otherwise than before, and what is over.
+    fn changes(&mut self, now: BTreeMap<Subject, String>) -> (Vec<(Subject, String)>, Vec<Subject>) {
+        let before = std::mem::replace(&mut self.0, now);
+        let changed = |(subject, text): &(&Subject, &String)| before.get(*subject) != Some(*text);
+        let begun = self.0.iter().filter(changed).map(|(subject, text)| (subject.clone(), text.clone()));
+        let begun = begun.collect();
+        let ended = before.into_keys().filter(|subject| !self.0.contains_key(subject)).collect();
+        (begun, ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_logged_once_per_change() {
+        let mut notices = Notices::default();
+        let subject = || Subject::Run(RegistryName::new("east").unwrap());
+        let mut look = |why: Option<&str>| {
+            let (begun, ended) =
+                notices.changes(why.map(|why| (subject(), why.to_owned())).into_iter().collect());
+            (begun.len(), ended.len())
+        };
+        let looks = [None, Some("identity"), Some("identity"), Some("less"), None, None].map(&mut look);
+        assert_eq!(looks, [(0, 0), (1, 0), (0, 0), (1, 0), (0, 1), (0, 0)]);
+    }
+}

@@ -85,7 +85,7 @@ metrics! {
     STATE_LIVE_BYTES Gauge "state_live_bytes" [] "Bytes of what is in the journal";
     STATE_PENDING Gauge "state_pending_keys" [] "Changes that the journal has not written yet";
     STATE_COMMIT_AGE Gauge "state_last_commit_age_seconds" [] "How long ago the journal was written";
-    STATE_INCOMPLETE Gauge "state_incomplete_registries" [] "Registries of which a restart now would not find everything";
+    STATE_INCOMPLETE Gauge "state_incomplete_registries" [] "Registries that are not whole on disk: left out, still to be written in full, or changed while the journal cannot be written";
     CONFIG_RELOADS Counter "config_reloads" ["result"] "Changes of the configuration file that were taken or refused";
     CONFIG_VALID Gauge "config_last_reload_successful" [] "Whether the file on disk is what runs";
 }

@@ -58,7 +58,7 @@ pub async fn run(live: Arc<Live>, stop: CancellationToken) {
             _ = ticks.tick() => {}
         }
         let Ok(all) = live.handle.inspect(tributary_core::Core::status).await else { return };
-        notices.look(&all);
+        notices.look(&all, live.state.stats().as_ref());
         let (kinds, runs) = (live.kinds(), live.handle.runs());
         let configured = all.iter().filter(|status| kinds.contains_key(status.id.name.as_str()));
         for (registry, what) in herald.ignored(configured.clone().filter_map(ignored)) {

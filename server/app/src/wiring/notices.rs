@@ -1,17 +1,21 @@
-//! What an operator may have to act on, once per change: a run that waits to be accepted.
+//! What an operator may have to act on, once per change: a run that waits to be accepted, and a journal that
+//! cannot be written.
 //!
 //! The herald calls it with every look and it writes to the log; reports take its texts. Keeps what it logged last.
 
 use std::collections::BTreeMap;
 
 use tributary_core::RegistryStatus;
-use tributary_model::RegistryName;
+use tributary_journal::JournalStats;
+use tributary_model::{Code, RegistryName};
 
 /// What is logged.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     /// A run of a registry waits to be accepted.
     Run(RegistryName),
+    /// The journal cannot be written.
+    Journal,
 }
 
 /// What was logged last.
@@ -30,10 +34,21 @@ fn run(status: &RegistryStatus) -> Option<(Subject, String)> {
     Some((Subject::Run(status.id.name.clone()), why.to_owned()))
 }
 
+/// The error of a journal that cannot be written. The first one stands for those of the tries that follow.
+fn unwritable(stats: &JournalStats) -> Option<(Subject, String)> {
+    Some((Subject::Journal, stats.last_error.clone()?))
+}
+
 fn begins(subject: &Subject, text: &str) {
     match subject {
         Subject::Run(registry) => {
             tracing::warn!(%registry, reason = text, "a new run waits to be accepted; see `tributary state show`");
+        }
+        Subject::Journal => {
+            tracing::warn!(
+                code = %Code::STATE_UNUSABLE, error = text,
+                "the state directory cannot be written; trying again, with what changes kept in memory"
+            );
         }
     }
 }
@@ -41,20 +56,25 @@ fn begins(subject: &Subject, text: &str) {
 fn ends(subject: &Subject) {
     match subject {
         Subject::Run(registry) => tracing::info!(%registry, "no run waits to be accepted any more"),
+        Subject::Journal => tracing::info!("the state directory is written again"),
     }
 }
 
 impl Notices {
     /// Logs what has changed since the last call.
-    pub fn look(&mut self, all: &[RegistryStatus]) {
-        let (begun, ended) = self.changes(all.iter().filter_map(run).collect());
+    pub fn look(&mut self, all: &[RegistryStatus], journal: Option<&JournalStats>) {
+        let runs = all.iter().filter_map(run);
+        let (begun, ended) = self.changes(runs.chain(journal.and_then(unwritable)).collect());
         begun.iter().for_each(|(subject, text)| begins(subject, text));
         ended.iter().for_each(ends);
     }
     /// What begins or reads otherwise than before, and what is over.
     fn changes(&mut self, now: BTreeMap<Subject, String>) -> (Vec<(Subject, String)>, Vec<Subject>) {
         let before = std::mem::replace(&mut self.0, now);
-        let changed = |(subject, text): &(&Subject, &String)| before.get(*subject) != Some(*text);
+        let changed = |(subject, text): &(&Subject, &String)| match before.get(*subject) {
+            Some(last) => last != *text && **subject != Subject::Journal,
+            None => true,
+        };
         let begun = self.0.iter().filter(changed).map(|(subject, text)| (subject.clone(), text.clone()));
         let begun = begun.collect();
         let ended = before.into_keys().filter(|subject| !self.0.contains_key(subject)).collect();
@@ -77,5 +97,20 @@ mod tests {
         };
         let looks = [None, Some("identity"), Some("identity"), Some("less"), None, None].map(&mut look);
         assert_eq!(looks, [(0, 0), (1, 0), (0, 0), (1, 0), (0, 1), (0, 0)]);
+    }
+
+    #[test]
+    fn journal_that_cannot_be_written_is_logged_once_whatever_the_error() {
+        let mut notices = Notices::default();
+        let stats = |error: Option<&str>| JournalStats {
+            last_error: error.map(ToOwned::to_owned),
+            ..JournalStats::default()
+        };
+        let mut look = |error| {
+            let (begun, ended) = notices.changes(unwritable(&stats(error)).into_iter().collect());
+            (begun.len(), ended.len())
+        };
+        let looks = [Some("no space left"), Some("input/output error"), None, None].map(&mut look);
+        assert_eq!(looks, [(1, 0), (0, 0), (0, 1), (0, 0)]);
     }
 }

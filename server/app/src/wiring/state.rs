@@ -64,7 +64,7 @@ fn missing(name: &RegistryName, stats: Option<&JournalStats>) -> String {
     if !stats.open {
         return stats.last_error.clone().unwrap_or_else(|| "the journal is not open".to_owned());
     }
-    let short = stats.incomplete.contains(name);
+    let short = stats.incomplete.contains(name) || stats.unwritten.contains(name);
     if short { "not all of it is written yet".to_owned() } else { String::new() }
 }
 
@@ -158,12 +158,14 @@ mod tests {
             open: true,
             left_out: vec![(name("large"), "too many facts".into())],
             incomplete: vec![name("new")],
+            unwritten: vec![name("changed")],
             ..JournalStats::default()
         };
         let closed = JournalStats { last_error: Some("disk full".to_owned()), ..JournalStats::default() };
         assert_eq!(missing(&name("east"), Some(&open)), "");
         assert_eq!(missing(&name("large"), Some(&open)), "too many facts");
         assert_eq!(missing(&name("new"), Some(&open)), "not all of it is written yet");
+        assert_eq!(missing(&name("changed"), Some(&open)), "not all of it is written yet");
         assert_eq!(missing(&name("east"), Some(&closed)), "disk full");
         assert_eq!(missing(&name("east"), None), "nothing is remembered");
     }

@@ -65,6 +65,10 @@ impl Pending {
     pub(crate) fn values(&self) -> usize {
         self.keys + self.members.len() + usize::from(self.ready) + usize::from(self.membership_synced)
     }
+    /// The registries that changed.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &RegistryName> {
+        self.registries.keys().chain(self.members.keys())
+    }
     /// Adds a record.
     pub(crate) fn add(&mut self, record: Record) {
         match record {

@@ -46,8 +46,10 @@ pub struct JournalStats {
     pub last_error: Option<String>,
     /// Registries that are not kept, with the reason.
     pub left_out: Vec<(RegistryName, Arc<str>)>,
-    /// Registries of which not everything is in the journal yet.
+    /// Registries of which not everything is in the journal, other than the last changes of a journal that works.
     pub incomplete: Vec<RegistryName>,
+    /// Registries with changes that are not on disk yet.
+    pub unwritten: Vec<RegistryName>,
 }
 
 impl JournalStats {
@@ -70,8 +72,8 @@ struct Refill {
 #[derive(Debug, Default)]
 struct State {
     pending: Pending,
-    /// How many values the commit that is under way writes.
-    writing: usize,
+    /// How many values the commit that is under way writes, and of which registries.
+    writing: (usize, BTreeSet<RegistryName>),
     refill: BTreeMap<RegistryName, Refill>,
     left_out: BTreeMap<RegistryName, Arc<str>>,
     names: BTreeSet<RegistryName>,
@@ -171,19 +173,19 @@ impl Shared {
     /// Takes everything that was recorded, to be committed.
     pub(crate) fn take(&self) -> Pending {
         let mut state = self.state.lock();
-        state.writing = state.pending.values();
+        state.writing = (state.pending.values(), state.pending.names().cloned().collect());
         std::mem::take(&mut state.pending)
     }
     /// What was taken is on disk.
     pub(crate) fn written(&self) {
-        self.state.lock().writing = 0;
+        self.state.lock().writing = Default::default();
     }
     /// Puts changes back before those that were recorded since.
     pub(crate) fn put_back(&self, changes: Pending) {
         let mut state = self.state.lock();
         let later = std::mem::take(&mut state.pending);
         state.pending = changes.then(later);
-        state.writing = 0;
+        state.writing = Default::default();
         let dropped = state.overflow(self.most_keys);
         drop(state);
         drop(dropped);
@@ -225,9 +227,10 @@ impl Shared {
     pub(crate) fn stats(&self) -> JournalStats {
         let mut stats = self.stats.lock().clone();
         let state = self.state.lock();
-        stats.pending_keys = state.pending.values() + state.writing;
+        stats.pending_keys = state.pending.values() + state.writing.0;
         stats.left_out = state.left_out.iter().map(|(name, why)| (name.clone(), why.clone())).collect();
-        stats.incomplete = state.refill.keys().cloned().collect();
+        stats.unwritten = state.unwritten().into_iter().collect();
+        stats.incomplete = state.incomplete(&stats).into_iter().collect();
         stats
     }
     /// Changes the counters.
@@ -267,6 +270,22 @@ impl Shared {
 }
 
 impl State {
+    /// Registries with changes that are not on disk yet.
+    fn unwritten(&self) -> BTreeSet<RegistryName> {
+        self.pending.names().chain(&self.writing.1).cloned().collect()
+    }
+    /// Registries of which more is missing on disk than what the next commit brings.
+    fn incomplete(&self, stats: &JournalStats) -> BTreeSet<RegistryName> {
+        let mut names: BTreeSet<RegistryName> = self.refill.keys().cloned().collect();
+        if !stats.open || stats.last_error.is_some() {
+            names.extend(stats.unwritten.iter().cloned());
+        }
+        if !stats.open {
+            names.extend(self.names.iter().cloned());
+        }
+        names.retain(|name| !self.left_out.contains_key(name));
+        names
+    }
     fn add(&mut self, record: Record) {
         if let Record::Left(name) = &record {
             self.left_out.remove(name);

@@ -33,6 +33,12 @@ fn full_disk_is_tried_again_and_nothing_is_lost() {
     let stats = bench.shared.stats();
     assert!(stats.last_error.is_some() && !stats.is_whole(), "{stats:?}");
     assert_eq!(stats.pending_keys, 2_001);
+    let east = [registry("east")];
+    assert_eq!(
+        (&stats.incomplete[..], &stats.unwritten[..]),
+        (&east[..], &east[..]),
+        "it is not whole on disk"
+    );
     record(&bench, 2_010, 5);
     let tries = disk.operations();
     assert!(!bench.turn());
@@ -51,13 +57,18 @@ fn what_is_being_committed_still_counts_as_not_written() {
     bench.shared.record(vec![put("east", "a", "pod-1", 1), list("east", "a", 1)]);
     bench.shared.ready();
     assert_eq!(bench.shared.stats().pending_keys, 3);
+    let unwritten = |bench: &Bench| bench.shared.stats().unwritten;
+    assert_eq!(unwritten(&bench), [registry("east")]);
     let taken = bench.shared.take();
     assert_eq!(bench.shared.stats().pending_keys, 3, "a crash now would lose it");
+    assert_eq!(unwritten(&bench), [registry("east")], "a crash now would lose it");
+    assert!(bench.shared.stats().incomplete.is_empty(), "the next commit brings it");
     bench.shared.put_back(taken);
     assert_eq!(bench.shared.stats().pending_keys, 3);
     let mut bench = bench;
     assert!(bench.turn());
     assert_eq!(bench.shared.stats().pending_keys, 0);
+    assert!(unwritten(&bench).is_empty());
 }
 
 #[test]

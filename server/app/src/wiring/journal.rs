@@ -204,9 +204,10 @@ impl State {
     ) -> Result<(), Failure> {
         let Some(mut restoring) = kept.restoring else { return Ok(()) };
         let was_ready = restoring.meta.ready_once;
+        let is_new = self.members.lock().is_empty();
         let known: BTreeMap<RegistryName, &Configured> =
             configured.iter().map(|one| (one.spec.id.name.clone(), one)).collect();
-        let mut restored = Restored::default();
+        let mut restored = Restored { is_new, ..Restored::default() };
         loop {
             let (next, rest) = next_piece(restoring).await?;
             restoring = rest;
@@ -219,11 +220,7 @@ impl State {
         let gone: Vec<RegistryName> = self.members.lock().keys().cloned().collect();
         gone.iter().filter(|name| !known.contains_key(*name)).for_each(|name| self.leave(name));
         let whole = restored.whole(&self.members.lock(), &known);
-        tracing::info!(
-            registries = restored.given.len(),
-            whole,
-            "restored what was served before the restart"
-        );
+        restored.log(whole);
         handle
             .restored(was_ready && whole)
             .await
@@ -274,12 +271,22 @@ impl State {
 /// What was given back.
 #[derive(Debug, Default)]
 struct Restored {
+    /// No registry was ever remembered.
+    is_new: bool,
     given: BTreeSet<RegistryName>,
     /// Of these not everything could be trusted.
     short: BTreeSet<RegistryName>,
 }
 
 impl Restored {
+    fn log(&self, whole: bool) {
+        let registries = self.given.len();
+        if self.is_new && registries == 0 {
+            tracing::info!("no state is remembered yet");
+        } else {
+            tracing::info!(registries, whole, "restored what was served before the restart");
+        }
+    }
     /// Whether every registry that is configured and was known before is back whole.
     fn whole(
         &self,

@@ -78,6 +78,14 @@ pub struct ListReport {
     pub found: u64,
 }
 
+impl InspectError {
+    /// Whether the journal is there and cannot be read, so that a restart would find nothing.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Unreadable(_) | StoreError::Newer(_)))
+    }
+}
+
 impl StateReport {
     /// Whether a restart would find everything.
     #[must_use]
@@ -89,8 +97,8 @@ impl StateReport {
 /// What the journal of a directory holds. Reads every record, so it verifies as well.
 pub fn show(path: &Path, now: Now) -> Result<StateReport, InspectError> {
     let directory = StateDirectory::open_existing(path)?;
-    let (store, meta) = open(&directory)?;
-    report(&directory, &store, meta, now)
+    // closing a damaged database may panic as well
+    guarded(|| Ok(open(&directory).and_then(|(store, meta)| report(&directory, &store, meta, now))))?
 }
 
 /// Checks every record; the report names what a restart would not restore.

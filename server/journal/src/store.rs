@@ -13,6 +13,9 @@ mod files;
 mod format;
 mod scan;
 
+use std::cell::Cell;
+use std::sync::Once;
+
 use tributary_model::RegistryName;
 
 pub(crate) use database::{Known, Store, named};
@@ -70,11 +73,40 @@ impl From<std::io::Error> for StoreError {
     }
 }
 
-/// Runs what reads the file. The database asserts what a damaged file breaks, so a panic is one of its errors.
+thread_local! {
+    static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs what reads the file. The database asserts what a damaged file breaks, so a panic is one of its errors, and is
+/// not reported as one of the program.
 pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+    keep_quiet_where_guarded();
+    let outer = IS_GUARDED.replace(true);
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    IS_GUARDED.set(outer);
+    result.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(StoreError::Unreadable(format!("reading it panicked: {}", text.unwrap_or("without a message"))))
+        let text =
+            text.or_else(|| panic.downcast_ref::<&str>().copied()).and_then(|text| text.lines().next());
+        Err(StoreError::Unreadable(format!(
+            "its structure is damaged: {}",
+            text.unwrap_or("no detail is known")
+        )))
     })
+}
+
+/// Lets the panics of guarded threads through to no report of panics; done once, over the one that is set.
+fn keep_quiet_where_guarded() {
+    static ONCE: Once = Once::new();
+    if std::thread::panicking() {
+        return;
+    }
+    ONCE.call_once(|| {
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !IS_GUARDED.get() {
+                report(panic);
+            }
+        }));
+    });
 }

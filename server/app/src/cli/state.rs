@@ -41,7 +41,7 @@ async fn show(args: &StateShowArgs, env: &Environment, console: &mut Console<'_>
     let state: StateDocument = match (answer, &args.state_dir) {
         (Ok(body), _) => parse(&body)?,
         (Err(failure), Some(path)) if failure.code == Some(Code::SERVER_UNREACHABLE) => {
-            read(path.clone()).await?.0
+            read(path).await?.map_err(|error| failed(path, error))?.0
         }
         (Err(failure), _) => return Err(failure),
     };
@@ -54,7 +54,15 @@ async fn verify(
     env: &Environment,
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    let (state, is_sound) = read(directory(args, env)).await?;
+    let path = directory(args, env);
+    let (state, is_sound) = match read(&path).await? {
+        Ok(read) => read,
+        Err(error) if error.is_damage() => {
+            console.say(&format!("a restart would find nothing: {}: {error}", path.display()));
+            return Ok(Exit::No);
+        }
+        Err(error) => return Err(failed(&path, error)),
+    };
     write(&state, args.output, console)?;
     console.say(if is_sound { "every record is sound" } else { "a restart would not find everything" });
     Ok(if is_sound { Exit::Ok } else { Exit::No })
@@ -158,11 +166,11 @@ fn directory(args: &StateDirectoryArgs, env: &Environment) -> PathBuf {
 }
 
 /// What a directory holds, and whether a restart would find all of it.
-async fn read(path: PathBuf) -> Result<(StateDocument, bool), Failure> {
+async fn read(path: &Path) -> Result<Result<(StateDocument, bool), InspectError>, Failure> {
     let now = Now { mono: Mono::START, wall: Timestamp::now() };
-    let reading = path.clone();
-    let report = beside(move || inspect::show(&reading, now)).await?.map_err(|error| failed(&path, error))?;
-    Ok((of_directory(&path, &report, now), report.is_sound()))
+    let reading = path.to_owned();
+    let report = beside(move || inspect::show(&reading, now)).await?;
+    Ok(report.map(|report| (of_directory(path, &report, now), report.is_sound())))
 }
 
 /// Waits for the disk on a thread that may block.

@@ -99,13 +99,15 @@ impl Store {
     }
     /// Shows every member to `visit`.
     pub(crate) fn members(&self, mut visit: impl FnMut(&str, &[u8])) -> Result<(), StoreError> {
-        let txn = self.db.begin_read().map_err(redb::Error::from)?;
-        let table = txn.open_table(MEMBERS).map_err(redb::Error::from)?;
-        for entry in table.iter().map_err(redb::Error::from)? {
-            let (name, value) = entry.map_err(redb::Error::from)?;
-            visit(name.value(), value.value());
-        }
-        Ok(())
+        guarded(|| {
+            let txn = self.db.begin_read().map_err(redb::Error::from)?;
+            let table = txn.open_table(MEMBERS).map_err(redb::Error::from)?;
+            for entry in table.iter().map_err(redb::Error::from)? {
+                let (name, value) = entry.map_err(redb::Error::from)?;
+                visit(name.value(), value.value());
+            }
+            Ok(())
+        })
     }
     /// Bytes of keys and values.
     pub(crate) fn live(&self) -> u64 {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 use tributary_app::admin::gate::Peer;
-use tributary_app::admin::inside::Explained;
+use tributary_app::admin::inside::{Explained, NotThere};
 use tributary_app::admin::metrics::{self, Sample};
 use tributary_app::admin::{Access, Check, Inside, ROUTES, Readiness, Shared, Surface, router};
 use tributary_app::document::state::{EndItem, Part, StateDocument};
@@ -67,13 +67,15 @@ impl Inside for Fake {
     async fn state(&self) -> StateDocument {
         StateDocument { directory: SECRET.into(), ..StateDocument::of(None) }
     }
-    async fn end(&self, part: Part, _: bool) -> Option<Vec<EndItem>> {
+    async fn end(&self, part: Part, _: bool) -> Result<Vec<EndItem>, NotThere> {
         let item =
             EndItem { registry: part.registry.to_string(), scope: SECRET.into(), ..EndItem::default() };
-        (part.registry.as_str() == "east").then(|| vec![item])
+        let is_known = part.registry.as_str() == "east";
+        is_known.then(|| vec![item]).ok_or_else(|| NotThere("not found".to_owned()))
     }
-    async fn accept(&self, registry: RegistryName) -> bool {
-        registry.as_str() == "east"
+    async fn accept(&self, registry: RegistryName) -> Result<(), NotThere> {
+        let is_known = registry.as_str() == "east";
+        is_known.then_some(()).ok_or_else(|| NotThere("not found".to_owned()))
     }
     async fn explain(&self, endpoint: &str, _: Option<&str>, _: Option<&str>) -> Explained {
         if endpoint == "10.0.0.1" {

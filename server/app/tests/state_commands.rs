@@ -125,18 +125,23 @@ async fn end_then_shows_what_would_go_and_takes_it_away_only_with_yes() {
 
 #[tokio::test]
 async fn live_facts_that_are_to_end_then_are_known_to_come_back() {
-    let (_dir, _state, world) = mk_world().await;
+    let (dir, _state, world) = mk_world().await;
     let planned = world.run("state end file -o json").await;
     assert!(planned.talk.contains("come back"), "{}", planned.talk);
     let list: serde_json::Value = serde_json::from_str(&planned.out).unwrap();
     assert_eq!((&list["items"][0]["facts"], &list["items"][0]["live"]), (&2.into(), &true.into()), "{list}");
-    for (command, exit) in [
-        ("state end nobody", Exit::NotFound),
-        ("state end /x", Exit::Usage),
-        ("state accept file", Exit::NotFound),
-        ("state accept nobody", Exit::NotFound),
+    let pods = format!("state end file/{}/pods", scope(&dir));
+    for (command, exit, text) in [
+        ("state end nobody", Exit::NotFound, "registry `nobody` not found; known: config, file"),
+        ("state end file/nowhere", Exit::NotFound, "has no scope `nowhere`; known: "),
+        (pods.as_str(), Exit::NotFound, "no kind `pods`; use one of "),
+        ("state end ", Exit::Usage, "`tributary state show`"),
+        ("state end /x", Exit::Usage, "`tributary state show`"),
+        ("state accept file", Exit::NotFound, "nothing to accept"),
+        ("state accept nobody", Exit::NotFound, "registry `nobody` not found; known: config, file"),
     ] {
-        assert_eq!(world.run(command).await.exit.unwrap_err().exit, exit, "{command}");
+        let failure = world.run(command).await.exit.unwrap_err();
+        assert!(failure.exit == exit && failure.to_string().contains(text), "{command}: {failure}");
     }
     world.server.stop().await;
 }

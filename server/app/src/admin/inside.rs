@@ -37,10 +37,10 @@ pub trait Inside: Send + Sync + 'static {
     async fn release(&self, id: &str) -> Option<HeldItem>;
     /// What is remembered over a restart.
     async fn state(&self) -> StateDocument;
-    /// What ending a part takes away; nothing where no registry has that name. With `really` it is ended.
-    async fn end(&self, part: Part, really: bool) -> Option<Vec<EndItem>>;
-    /// Takes what a registry's next run reports although it is less, or another source's; whether it waited for that.
-    async fn accept(&self, registry: RegistryName) -> bool;
+    /// What ending a part takes away. With `really` it is ended.
+    async fn end(&self, part: Part, really: bool) -> Result<Vec<EndItem>, NotThere>;
+    /// Takes what a registry's next run reports although it is less, or another source's.
+    async fn accept(&self, registry: RegistryName) -> Result<(), NotThere>;
     /// How an endpoint came to be served; one item per service port behind which it stands.
     async fn explain(&self, endpoint: &str, host: Option<&str>, client: Option<&str>) -> Explained;
     /// Why a client is not given a host's endpoints.
@@ -50,6 +50,10 @@ pub trait Inside: Send + Sync + 'static {
     /// Every metric, computed now.
     async fn samples(&self) -> Vec<Sample>;
 }
+
+/// What an operator named is not there; the text says what is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotThere(pub String);
 
 /// Explanations as `answer` writes them, or what the server does not know.
 pub type Explained = Result<Vec<Value>, String>;

@@ -9,6 +9,7 @@ use tributary_model::{Code, RegistryName};
 
 use super::Shared;
 use super::debug::{Asked, busy, metadata, problem, refuse};
+use super::inside::NotThere;
 use crate::document::List;
 use crate::document::filter::Filter;
 use crate::document::state::Part;
@@ -51,8 +52,9 @@ async fn ending(shared: &Shared, asked: Asked<PartQuery>, really: bool) -> Respo
         return refuse("registry `config` is the server's own configuration: change that instead");
     }
     let Ok(_permit) = shared.work.try_acquire() else { return busy() };
-    let Some(items) = shared.inside.end(part, really).await else {
-        return problem(StatusCode::NOT_FOUND, Some(Code::NOT_FOUND), &format!("no registry of `{text}`"));
+    let items = match shared.inside.end(part, really).await {
+        Ok(items) => items,
+        Err(missing) => return not_there(&missing),
     };
     if really {
         let facts: u64 = items.iter().map(|item| item.facts).sum();
@@ -60,6 +62,10 @@ async fn ending(shared: &Shared, asked: Asked<PartQuery>, really: bool) -> Respo
         tracing::warn!(part = text, facts, "an operator ended facts");
     }
     Json(List::new("EndList", items, metadata(shared, &shared.inside.catalog()), Filter::MAX)).into_response()
+}
+
+fn not_there(missing: &NotThere) -> Response {
+    problem(StatusCode::NOT_FOUND, Some(Code::NOT_FOUND), &missing.0)
 }
 
 /// Which registry is meant.
@@ -77,9 +83,8 @@ pub async fn accept(State(shared): State<Shared>, asked: Asked<AcceptQuery>) -> 
     };
     let Ok(name) = RegistryName::new(&text) else { return refuse("that is no name of a registry") };
     let Ok(_permit) = shared.work.try_acquire() else { return busy() };
-    if !shared.inside.accept(name).await {
-        let message = format!("registry `{text}` has nothing to accept");
-        return problem(StatusCode::NOT_FOUND, Some(Code::NOT_FOUND), &message);
+    if let Err(missing) = shared.inside.accept(name).await {
+        return not_there(&missing);
     }
     tracing::warn!(registry = text, "an operator accepted what a registry's next run reports");
     Json(shared.inside.state().await).into_response()

@@ -90,7 +90,8 @@ async fn clear(
 async fn end(args: &StateEndArgs, env: &Environment, console: &mut Console<'_>) -> Result<Exit, Failure> {
     if let Err(why) = args.part.parse::<Part>() {
         let message = format!("`{}` is not REGISTRY[/SCOPE[/KIND]]: {why}", args.part);
-        return Err(Failure::new(Exit::Usage, Code::FLAG_INVALID, message));
+        let failure = Failure::new(Exit::Usage, Code::FLAG_INVALID, message);
+        return Err(failure.next("list registries, scopes and kinds with `tributary state show`"));
     }
     let server = Server::find(&args.server, env)?;
     let query = [("part", Some(args.part.as_str()))];

@@ -17,7 +17,7 @@ use super::guard;
 use super::journal::State;
 use super::report::{CoreReport, Report};
 use super::{notices, samples, sessions::Sessions, state};
-use crate::admin::inside::Explained;
+use crate::admin::inside::{Explained, NotThere};
 use crate::admin::metrics::Sample;
 use crate::admin::{Check, Inside, Readiness};
 use crate::document::state::{EndItem, Part, StateDocument};
@@ -136,11 +136,11 @@ impl Inside for Live {
     async fn state(&self) -> StateDocument {
         state::document(&self.state, &self.handle, self.clock.now()).await
     }
-    async fn end(&self, part: Part, really: bool) -> Option<Vec<EndItem>> {
+    async fn end(&self, part: Part, really: bool) -> Result<Vec<EndItem>, NotThere> {
         state::end(&self.handle, part, really).await
     }
-    async fn accept(&self, registry: RegistryName) -> bool {
-        self.handle.accept(registry).await.unwrap_or_default()
+    async fn accept(&self, registry: RegistryName) -> Result<(), NotThere> {
+        state::accept(&self.handle, registry).await
     }
     async fn explain(&self, endpoint: &str, host: Option<&str>, client: Option<&str>) -> Explained {
         let asked = Asked {

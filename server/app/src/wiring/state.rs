@@ -3,6 +3,7 @@
 //!
 //! Called by the admin surface through [`Inside`](crate::admin::Inside). Decides nothing: the core plans and ends.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use tributary_core::{CollectionStatus, EndPlan, RegistryStatus};
@@ -12,6 +13,7 @@ use tributary_model::{CollectionKind, Mono, RegistryName, Scope};
 use tributary_runtime::Handle;
 
 use super::journal::State;
+use crate::admin::inside::NotThere;
 use crate::document::endpoints::freshness_text;
 use crate::document::state::{
     EndItem, JournalItem, Part, StateDocument, StateItem, StateListItem, kind_name,
@@ -119,22 +121,69 @@ fn kept(registry: &RegistryReport, now: Mono) -> StateItem {
     }
 }
 
-/// What ending a part takes away; nothing where no registry has that name. With `really` it is ended.
-pub async fn end(handle: &Handle, part: Part, really: bool) -> Option<Vec<EndItem>> {
-    let Part { registry, scope, kind } = part;
-    let known = handle.inspect({
-        let name = registry.clone();
-        move |core| core.status().iter().any(|one| one.id.name == name)
-    });
-    if !known.await.unwrap_or_default() {
-        return None;
+/// What ending a part takes away. With `really` it is ended.
+pub async fn end(handle: &Handle, part: Part, really: bool) -> Result<Vec<EndItem>, NotThere> {
+    let scopes = scopes(handle, &part.registry).await?;
+    if let Some(missing) = not_in(&scopes, &part) {
+        return Err(missing);
     }
+    let Part { registry, scope, kind } = part;
     let plan = if really {
         handle.end(registry.clone(), scope, kind).await
     } else {
         handle.end_plan(registry.clone(), scope, kind).await
     };
-    Some(plan.unwrap_or_default().into_iter().map(|plan| item(&registry, plan)).collect())
+    Ok(plan.unwrap_or_default().into_iter().map(|plan| item(&registry, plan)).collect())
+}
+
+/// Takes what a registry's next run reports although it is less, or another source's.
+pub async fn accept(handle: &Handle, registry: RegistryName) -> Result<(), NotThere> {
+    scopes(handle, &registry).await?;
+    match handle.accept(registry.clone()).await {
+        Ok(true) => Ok(()),
+        _ => Err(NotThere(format!("registry `{registry}` has nothing to accept"))),
+    }
+}
+
+/// The scopes of a registry.
+async fn scopes(handle: &Handle, name: &RegistryName) -> Result<BTreeSet<Scope>, NotThere> {
+    let all = handle.inspect(tributary_core::Core::status).await.unwrap_or_default();
+    let Some(status) = all.iter().find(|status| status.id.name == *name) else {
+        let known = shortened(all.iter().map(|status| status.id.name.as_str()));
+        return Err(NotThere(format!("registry `{name}` not found; known: {known}")));
+    };
+    Ok(status.collections.iter().map(|one| one.collection.scope.clone()).collect())
+}
+
+/// What is wrong with a scope that a registry does not have: another scope is meant, or a kind that does not exist.
+fn not_in(scopes: &BTreeSet<Scope>, part: &Part) -> Option<NotThere> {
+    let Part { registry, scope, .. } = part;
+    let scope = scope.as_ref().filter(|scope| !scopes.contains(*scope))?;
+    let before_kind =
+        scope.as_str().rsplit_once('/').filter(|(of, _)| scopes.iter().any(|own| own.as_str() == *of));
+    Some(NotThere(match before_kind {
+        Some((of, kind)) => {
+            let kinds = CollectionKind::ALL.map(|kind| kind_name(kind).to_lowercase()).join(", ");
+            format!("registry `{registry}`, scope `{of}`: no kind `{kind}`; use one of {kinds}")
+        }
+        None => {
+            let known = shortened(scopes.iter().map(Scope::as_str));
+            format!("registry `{registry}` has no scope `{scope}`; known: {known}")
+        }
+    }))
+}
+
+/// The first of many names.
+fn shortened<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    const SHOWN: usize = 20;
+    let all: Vec<&str> = names.collect();
+    let more = all.len().saturating_sub(SHOWN);
+    let shown = all.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+    match (all.is_empty(), more) {
+        (true, _) => "none".to_owned(),
+        (_, 0) => shown,
+        (_, more) => format!("{shown} and {more} more"),
+    }
 }
 
 fn item(registry: &RegistryName, plan: EndPlan) -> EndItem {
@@ -168,5 +217,18 @@ mod tests {
         assert_eq!(missing(&name("changed"), Some(&open)), "not all of it is written yet");
         assert_eq!(missing(&name("east"), Some(&closed)), "disk full");
         assert_eq!(missing(&name("east"), None), "nothing is remembered");
+    }
+
+    #[test]
+    fn scope_that_is_not_there_is_named_with_those_that_are() {
+        let scopes = ["cluster", "serviceentries/shop"].map(|text| Scope::new(text).unwrap()).into();
+        let told = |text: &str| not_in(&scopes, &text.parse().unwrap()).map(|missing| missing.0);
+        for known in ["k", "k/cluster", "k/cluster/groups", "k/serviceentries/shop/Services"] {
+            assert_eq!(told(known), None, "{known}");
+        }
+        let kind = told("k/cluster/pods").unwrap();
+        assert!(kind.contains("no kind `pods`; use one of ") && kind.contains("groups"), "{kind}");
+        let scope = told("k/east").unwrap();
+        assert!(scope.contains("no scope `east`; known: cluster, serviceentries/shop"), "{scope}");
     }
 }

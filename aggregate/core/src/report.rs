@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use tributary_model::{
     Collection, Evidence, Fingerprint, Freshness, Generation, Key, ListResult, ObjectRef, Problem,
-    RegistryId, RegistryName, Scope, SourceStatus, Standing,
+    RegistryId, RegistryName, Scope, SourceStatus, StalePolicy, Standing,
 };
 
 use crate::build::registries::WaitingGroup;
 use crate::core::Core;
 use crate::ledger::{DatedStatus, List, Obstacle, Registry};
+use crate::state::shards::ShardId;
 
 /// One collection of a registry.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -78,6 +79,10 @@ pub struct RegistryStatus {
     pub synced: bool,
     /// Normal, or one priority lower.
     pub standing: Standing,
+    /// What becomes of scopes that are stale.
+    pub stale: StalePolicy,
+    /// Scopes that this policy serves otherwise now.
+    pub by_policy: BTreeMap<Scope, Standing>,
     /// Its collections.
     pub collections: Vec<CollectionStatus>,
     /// The sources' own words, by scope.
@@ -149,6 +154,8 @@ impl Core {
             unknown: ledger.is_unknown(),
             synced: ledger.is_synced(),
             standing: registry.face.standing,
+            stale: registry.stale,
+            by_policy: self.by_policy(registry),
             collections: ledger.collections().map(|(c, list)| self.collection(registry, c, list)).collect(),
             sources: sources.map(source).collect(),
             problems: ledger.problem_count(),
@@ -156,6 +163,15 @@ impl Core {
             waiting: shards.iter().map(|(_, id)| state.waiting_in(*id)).sum(),
             weight: shards.iter().filter_map(|(_, id)| state.world.shards.get(*id)).map(|i| i.weight).sum(),
         }
+    }
+
+    fn by_policy(&self, registry: &Registry) -> BTreeMap<Scope, Standing> {
+        let shards = self.state.world.shards.of(&registry.face.id.name);
+        let standing = |(scope, id): &(Scope, ShardId)| {
+            let standing = self.state.world.shards.get(*id)?.standing;
+            (standing != registry.face.standing).then(|| (scope.clone(), standing))
+        };
+        shards.iter().filter_map(standing).collect()
     }
 
     fn collection(&self, registry: &Registry, collection: Collection, list: &List) -> CollectionStatus {

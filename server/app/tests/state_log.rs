@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tracing::subscriber::DefaultGuard;
-use world::{LONG, World, file_registry, mk_entry, mk_folder};
+use world::{LONG, World, file_registry, mk_entry, mk_folder, put};
 
 #[path = "support/world.rs"]
 mod world;
@@ -65,4 +65,30 @@ async fn first_start_then_logs_that_no_state_is_remembered() {
     let restored = log.lines("restored what was served");
     assert!(restored.len() == 1 && restored[0].contains("whole=true"), "{restored:?}");
     assert_eq!(log.lines("no state is remembered yet").len(), 1);
+}
+
+#[tokio::test]
+async fn staleness_policy_then_is_logged_and_shown_while_it_applies() {
+    let folder = tempfile::tempdir().unwrap();
+    let (files, away) = (folder.path().join("files"), folder.path().join("away"));
+    std::fs::create_dir(&files).unwrap();
+    put(&files, "pay.yaml", &mk_entry("pay", "pay.shop", "10.0.0.1"));
+    let registry =
+        format!("{{kind: file, name: file, path: {}, staleness: withdraw(200ms)}}", files.display());
+    let config = format!("apiVersion: tributary.dev/v1alpha1\nkind: Config\nregistries: [{registry}]\n");
+    put(folder.path(), "config.yaml", &config);
+    let (log, _guard) = Log::start();
+    let world = World::start(&["--config", folder.path().join("config.yaml").to_str().unwrap()]).await;
+    assert!(log.lines("staleness policy").is_empty());
+    std::fs::rename(&files, &away).unwrap();
+    let shown = world.until("get registries", "staleness policy withdraw(200ms) applies, not served: ").await;
+    assert!(shown.contains("cannot be read"), "the state has its own reason: {shown}");
+    let line = log.until("the staleness policy applies to a scope").await;
+    let wanted = ["WARN", "registry=file", &files.display().to_string(), "withdraw(200ms)"];
+    assert!(wanted.iter().all(|word| line.contains(word)), "{line}");
+    std::fs::rename(&away, &files).unwrap();
+    log.until("the staleness policy applies to a scope no longer").await;
+    assert_eq!(log.lines("the staleness policy applies to a scope").len(), 2, "{:?}", log.lines(""));
+    assert!(!world.run("get registries").await.out.contains("staleness"));
+    world.server.stop().await;
 }

@@ -32,6 +32,16 @@ impl Staleness {
     }
 }
 
+impl From<StalePolicy> for Staleness {
+    fn from(policy: StalePolicy) -> Self {
+        match policy {
+            StalePolicy::Hold => Self::Hold,
+            StalePolicy::Degrade(after) => Self::Degrade(after.into()),
+            StalePolicy::Withdraw(after) => Self::Withdraw(after.into()),
+        }
+    }
+}
+
 impl FromStr for Staleness {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -96,6 +106,7 @@ mod tests {
         for text in ["hold", "degrade(10m)", "withdraw(1h)"] {
             let policy: Staleness = text.parse().unwrap();
             assert_eq!(policy.to_string().parse::<Staleness>(), Ok(policy));
+            assert_eq!(Staleness::from(policy.policy()), policy);
         }
         let after = std::time::Duration::from_secs(600);
         assert_eq!("degrade(10m)".parse::<Staleness>().unwrap().policy(), StalePolicy::Degrade(after));

@@ -159,7 +159,7 @@ fn say(standing: &Standing) {
 
 #[cfg(test)]
 mod tests {
-    use tributary_model::{ClusterId, Generation, Provider, RegistryId, RegistryName};
+    use tributary_model::{ClusterId, Generation, Provider, RegistryId, RegistryName, StalePolicy};
 
     use super::*;
 
@@ -217,6 +217,8 @@ mod tests {
             unknown: false,
             synced: true,
             standing: tributary_model::Standing::default(),
+            stale: StalePolicy::Hold,
+            by_policy: BTreeMap::new(),
             collections: Vec::new(),
             sources: sources.iter().map(source).collect(),
             problems: 0,

@@ -1,5 +1,5 @@
-//! What an operator may have to act on, once per change: a run that waits to be accepted, and a journal that
-//! cannot be written.
+//! What an operator may have to act on, once per change: a run that waits to be accepted, a staleness policy
+//! that applies, a journal that cannot be written.
 //!
 //! The herald calls it with every look and it writes to the log; reports take its texts. Keeps what it logged last.
 
@@ -7,13 +7,18 @@ use std::collections::BTreeMap;
 
 use tributary_core::RegistryStatus;
 use tributary_journal::JournalStats;
-use tributary_model::{Code, RegistryName};
+use tributary_model::{Code, RegistryName, Scope, Standing};
+
+use super::state::shortened;
+use crate::config::staleness::Staleness;
 
 /// What is logged.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     /// A run of a registry waits to be accepted.
     Run(RegistryName),
+    /// The staleness policy applies to a scope of a registry.
+    Policy(RegistryName, Scope),
     /// The journal cannot be written.
     Journal,
 }
@@ -34,6 +39,12 @@ fn run(status: &RegistryStatus) -> Option<(Subject, String)> {
     Some((Subject::Run(status.id.name.clone()), why.to_owned()))
 }
 
+fn policies(status: &RegistryStatus) -> impl Iterator<Item = (Subject, String)> {
+    let text = Staleness::from(status.stale).to_string();
+    let name = &status.id.name;
+    status.by_policy.keys().map(move |scope| (Subject::Policy(name.clone(), scope.clone()), text.clone()))
+}
+
 /// The error of a journal that cannot be written. The first one stands for those of the tries that follow.
 fn unwritable(stats: &JournalStats) -> Option<(Subject, String)> {
     Some((Subject::Journal, stats.last_error.clone()?))
@@ -43,6 +54,9 @@ fn begins(subject: &Subject, text: &str) {
     match subject {
         Subject::Run(registry) => {
             tracing::warn!(%registry, reason = text, "a new run waits to be accepted; see `tributary state show`");
+        }
+        Subject::Policy(registry, scope) => {
+            tracing::warn!(%registry, %scope, policy = text, "the staleness policy applies to a scope");
         }
         Subject::Journal => {
             tracing::warn!(
@@ -56,15 +70,39 @@ fn begins(subject: &Subject, text: &str) {
 fn ends(subject: &Subject) {
     match subject {
         Subject::Run(registry) => tracing::info!(%registry, "no run waits to be accepted any more"),
+        Subject::Policy(registry, scope) => {
+            tracing::info!(%registry, %scope, "the staleness policy applies to a scope no longer");
+        }
         Subject::Journal => tracing::info!("the state directory is written again"),
+    }
+}
+
+/// The staleness policy of a registry and the scopes to which it applies now; nothing where there are none.
+#[must_use]
+pub fn policy(status: &RegistryStatus) -> Option<String> {
+    let (_, standing) = status.by_policy.first_key_value()?;
+    let scopes = shortened(status.by_policy.keys().map(Scope::as_str));
+    Some(format!(
+        "staleness policy {} applies, {}: {scopes}",
+        Staleness::from(status.stale),
+        served(*standing)
+    ))
+}
+
+/// How a policy has facts served.
+const fn served(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Normal => "served as usual",
+        Standing::Demoted => "served one priority lower",
+        Standing::Withdrawn => "not served",
     }
 }
 
 impl Notices {
     /// Logs what has changed since the last call.
     pub fn look(&mut self, all: &[RegistryStatus], journal: Option<&JournalStats>) {
-        let runs = all.iter().filter_map(run);
-        let (begun, ended) = self.changes(runs.chain(journal.and_then(unwritable)).collect());
+        let registries = all.iter().flat_map(|status| run(status).into_iter().chain(policies(status)));
+        let (begun, ended) = self.changes(registries.chain(journal.and_then(unwritable)).collect());
         begun.iter().for_each(|(subject, text)| begins(subject, text));
         ended.iter().for_each(ends);
     }

@@ -213,7 +213,8 @@ pub(super) fn state(status: &RegistryStatus, run: Option<&RunReport>) -> (&'stat
 
 /// The reason of a state, and what an operator should know beside it.
 fn with_notes(reason: String, status: &RegistryStatus) -> String {
-    let all = std::iter::once(reason).filter(|reason| !reason.is_empty()).chain(notices::waiting(status));
+    let all = std::iter::once(reason).filter(|reason| !reason.is_empty());
+    let all = all.chain(notices::policy(status)).chain(notices::waiting(status));
     all.collect::<Vec<_>>().join("; ")
 }
 
@@ -254,7 +255,7 @@ mod tests {
     use clap::Parser as _;
     use tributary_model::{
         ClusterId, Collection, CollectionKind, Fingerprint, Generation, Provider, RegistryId, SinceMono,
-        Standing,
+        StalePolicy, Standing,
     };
 
     use super::*;
@@ -291,6 +292,8 @@ mod tests {
             unknown: false,
             synced: true,
             standing: Standing::default(),
+            stale: StalePolicy::Hold,
+            by_policy: BTreeMap::new(),
             collections: vec![
                 collection(CollectionKind::Services, Freshness::Live, false),
                 collection(CollectionKind::Groups, stale, true),

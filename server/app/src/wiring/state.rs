@@ -174,7 +174,7 @@ fn not_in(scopes: &BTreeSet<Scope>, part: &Part) -> Option<NotThere> {
 }
 
 /// The first of many names.
-fn shortened<'n>(names: impl Iterator<Item = &'n str>) -> String {
+pub(super) fn shortened<'n>(names: impl Iterator<Item = &'n str>) -> String {
     const SHOWN: usize = 20;
     let all: Vec<&str> = names.collect();
     let more = all.len().saturating_sub(SHOWN);

@@ -83,6 +83,8 @@ async fn staleness_policy_then_is_logged_and_shown_while_it_applies() {
     std::fs::rename(&files, &away).unwrap();
     let shown = world.until("get registries", "staleness policy withdraw(200ms) applies, not served: ").await;
     assert!(shown.contains("cannot be read"), "the state has its own reason: {shown}");
+    let explained = world.run("explain 10.0.0.1").await.out;
+    assert!(explained.contains("registry file: staleness policy withdraw(200ms) applies"), "{explained}");
     let line = log.until("the staleness policy applies to a scope").await;
     let wanted = ["WARN", "registry=file", &files.display().to_string(), "withdraw(200ms)"];
     assert!(wanted.iter().all(|word| line.contains(word)), "{line}");

@@ -33,6 +33,8 @@ pub struct Asked {
     pub sessions: Arc<Sessions>,
     /// As this client sees it.
     pub client: Option<String>,
+    /// Registries of which the staleness policy withdraws scopes, and which.
+    pub withdrawn: Vec<String>,
     /// When, by the clock of all times that the core keeps.
     pub now: Mono,
 }
@@ -74,14 +76,23 @@ pub fn explain(asked: &Asked, history: &BTreeMap<ServiceKey, Vec<Step>>) -> Expl
     all.retain(|one| asked.host.as_deref().is_none_or(|host| is_of_host(one, host)));
     // An endpoint that nobody lists is explained too: its one step says so.
     if let (true, Some(host)) = (all.is_empty(), &asked.host) {
-        return Err(format!("no source lists the endpoint {} of {host}", asked.endpoint));
+        let withdrawn: String = asked.withdrawn.iter().map(|of| format!("; {of}")).collect();
+        return Err(format!("no source lists the endpoint {} of {host}{withdrawn}", asked.endpoint));
     }
     if let Some(found) = &found {
         all.iter_mut().for_each(|one| deliver(&asked.catalog, found, one));
     }
+    all.iter_mut().for_each(|one| name_withdrawn(one, &asked.withdrawn));
     let now = Timestamp::now();
     all.iter_mut().for_each(|one| tell_times(one, asked.now, now));
     Ok(values(all))
+}
+
+/// An endpoint that no source lists may be one that a staleness policy withdraws.
+fn name_withdrawn(one: &mut Explanation, withdrawn: &[String]) {
+    for step in one.steps.iter_mut().filter(|step| step.code == Code::NO_SUCH_ENDPOINT) {
+        withdrawn.iter().for_each(|of| step.detail.push_str(&format!("; {of}")));
+    }
 }
 
 /// The core counts time since the process began; people read how long ago, programs when.

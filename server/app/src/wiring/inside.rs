@@ -149,6 +149,11 @@ impl Inside for Live {
             host: host.map(ToOwned::to_owned),
             sessions: Arc::clone(&self.sessions),
             client: client.map(ToOwned::to_owned),
+            withdrawn: self
+                .handle
+                .inspect(|core| notices::withdrawn(&core.status()))
+                .await
+                .unwrap_or_default(),
             now: self.clock.now(),
         };
         let (asked, keys) = off_the_servers_threads(move || {

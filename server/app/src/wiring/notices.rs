@@ -89,6 +89,15 @@ pub fn policy(status: &RegistryStatus) -> Option<String> {
     ))
 }
 
+/// The registries of which a policy withdraws scopes, with these scopes.
+#[must_use]
+pub fn withdrawn(all: &[RegistryStatus]) -> Vec<String> {
+    let is_withdrawn =
+        |status: &&RegistryStatus| status.by_policy.values().any(|s| *s == Standing::Withdrawn);
+    let name = |status: &RegistryStatus| Some(format!("registry {}: {}", status.id.name, policy(status)?));
+    all.iter().filter(is_withdrawn).filter_map(name).collect()
+}
+
 /// How a policy has facts served.
 const fn served(standing: Standing) -> &'static str {
     match standing {

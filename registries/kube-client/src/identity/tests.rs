@@ -1,3 +1,5 @@
+//! The identity that a run pins, the requests that callers share, and what passes unconfirmed.
+
 use futures::future::join_all;
 use serde_json::json;
 use tributary_scripted_api::{Answer, ApiServer, Kind};

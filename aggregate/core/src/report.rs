@@ -218,8 +218,8 @@ impl Core {
     }
 }
 
-/// What keeps a registry's shadow from serving, for people. That its source is another one is reported before all of
-/// that is listed.
+/// What keeps a registry's shadow from serving, for operators. A changed identity is reported before everything is
+/// listed.
 fn waits_for(registry: &Registry) -> Option<Arc<str>> {
     if registry.stranger.is_some() {
         return Some(describe(&Obstacle::Identity));

@@ -1,9 +1,9 @@
 //! Which cluster answers: the UID of namespace `kube-system`, confirmed before anything that was read counts.
 //!
-//! Owned by one run and shared by its watches. An address and a credential may outlive a cluster: another one, with other
-//! objects and other versions, can answer in its place. Each watch therefore asks here after the server has answered it
-//! and before it takes the answer. Callers that wait at the same time share one request; none takes the answer to a
-//! request that began before it called. The first identity is pinned. Guarantees that nothing passes once another one
+//! Owned by one run and shared by its watches. An address and a credential may outlive a cluster: a different cluster,
+//! with other objects and other versions, can answer in its place. Each watch therefore asks here after the server has
+//! answered it and before it takes the answer. Callers that wait at the same time share one request; none takes the answer to a
+//! request that began before it called. The first identity is pinned. Guarantees that nothing passes once another identity
 //! was seen, nor while a known identity cannot be confirmed, except where the right to read it is missing.
 
 use std::sync::Arc;
@@ -85,8 +85,8 @@ impl ClusterIdentity {
         let Some(why) = seen.ok().map(|found| describe(&found)) else { return std::future::pending().await };
         why
     }
-    /// Confirms that the pinned cluster still answers, by a request that begins after this call. Fails where another one
-    /// does, and where that cannot be told now.
+    /// Confirms that the pinned cluster still answers, by a request that begins after this call. Fails where another
+    /// does, and where that cannot be read now.
     pub async fn confirm(&self) -> Result<(), Failure> {
         let answer = self.ask().await;
         let mut judged = Ok(());

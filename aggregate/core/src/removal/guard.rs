@@ -33,7 +33,7 @@ pub(crate) type HoldKey = (ShardId, Item);
 pub(crate) enum Proposal {
     /// A list did not hold it; the evidence that its removal carries.
     Absent(Evidence),
-    /// An unsure answer named these endpoints only; `doubted` is one whose absences nobody believes.
+    /// An unsure answer named these endpoints only; `doubted`: what it lacks proves nothing.
     Fewer { said: Arc<Group>, at: Mono, doubted: bool },
 }
 
@@ -129,7 +129,7 @@ impl RemovalGuard {
         self.holds.insert(key, Hold { since: now, reason, asked: 0, next: now });
         true
     }
-    /// A registry runs anew: it is asked again at once.
+    /// A new run of a registry serves: it is asked again at once.
     pub(crate) fn ask_again(&mut self, shards: &[ShardId], now: Mono) {
         for (key, hold) in self.holds.iter_mut().filter(|((shard, _), _)| shards.contains(shard)) {
             if !self.due.remove(&(hold.next, key.clone())) {

@@ -244,7 +244,7 @@ impl State {
         }
         let changed = before.is_some_and(|member| member.source_digest != one.member.source_digest);
         let RestoredRegistry { identity, records, refused, absent, .. } = piece;
-        // the pinned identity goes before the facts: a source that is another one is refused from the start
+        // the pinned identity goes before the facts: a source of another identity is refused from the start
         let pinned = identity.map(|identity| Record::Identity(name.clone(), identity));
         handle.restore(one.spec.clone(), pinned.into_iter().chain(records).collect(), changed).await?;
         restored.given.insert(name.clone());

@@ -197,7 +197,9 @@ pub(super) fn state(status: &RegistryStatus, run: Option<&RunReport>) -> (&'stat
         return (source_word(&source.state), source.reason.to_string());
     }
     let required = || status.collections.iter().filter(|c| c.required);
-    let stale = required().find_map(|c| match &c.freshness {
+    // while another run waits to be accepted nothing of what is served is followed, required or not
+    let mut served = status.collections.iter().filter(|c| c.required || (status.needs_accept && c.facts > 0));
+    let stale = served.find_map(|c| match &c.freshness {
         Freshness::Stale { why, .. } => Some(why.to_string()),
         _ => None,
     });
@@ -332,6 +334,15 @@ mod tests {
             assert!(words.contains(part), "no {part:?} in {text}");
         }
         assert!(!words.contains("dc1 Services"), "what can be read is not listed as withheld: {text}");
+    }
+
+    #[test]
+    fn registry_whose_next_run_waits_is_as_stale_as_what_it_serves() {
+        let mut status = mk_status();
+        status.collections.iter_mut().for_each(|collection| collection.required = false);
+        assert_eq!(state(&status, None), ("Stale", "403 forbidden".to_owned()));
+        status.needs_accept = false;
+        assert_eq!(state(&status, None).0, "Live", "nothing waits for what is optional");
     }
 
     #[test]

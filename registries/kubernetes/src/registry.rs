@@ -5,8 +5,8 @@ use tributary_registry_api::{CancellationToken, Registry, RegistryError, Registr
 
 use crate::rim::Rim;
 
-/// A run that has not begun. A server that is down does not end it: the run reports that and tries again by itself. Another
-/// cluster that answers does: the next run reports that cluster's identity first, and everything of it.
+/// A run that has not begun. A server that is down does not end it: the run reports that and tries again by itself.
+/// Another cluster that answers does: the next run reports that cluster's identity first, and everything of it.
 pub struct KubernetesRegistry {
     rim: Rim,
 }

@@ -192,8 +192,8 @@ impl Rim {
 
     /// Passes on to later runs what this one has read.
     fn remember(&self, note: Note) {
-        if note.kind() == Kind::Namespace
-            && let Some(identity) = self.index.own_identity()
+        if matches!(note, Note::Feed(_))
+            && let Some(identity) = self.cluster.known()
         {
             self.memory.identify(&identity);
         }
@@ -283,12 +283,6 @@ enum Note {
 }
 
 impl Note {
-    const fn kind(&self) -> Kind {
-        match self {
-            Self::Feed(feed) => feed.kind,
-            Self::Object(kind, _) => *kind,
-        }
-    }
     fn of(input: &Input) -> Option<Self> {
         match input {
             Input::Listed(feed) | Input::Absent(feed) if Memory::keeps(feed.kind) => {

@@ -35,7 +35,7 @@ async fn nothing_of_another_cluster_is_taken() {
         let other = cluster("uid-2", &["z"]);
         fixture.server.streams(streams);
         fixture.server.swap(&other);
-        fixture.until("told", |fixture| fixture.state() == SourceState::Broken).await;
+        fixture.until("the reason", |fixture| fixture.state() == SourceState::Broken).await;
         assert!(fixture.reason().contains("identity is uid-2, not uid-1"), "{}", fixture.reason());
         fixture.server.put("pods", pod("y", "10.0.0.2"));
         // longer than the watch may be silent, and than the next audit is away
@@ -65,7 +65,7 @@ async fn known_cluster_that_cannot_be_confirmed_loses_nothing_and_comes_back() {
     // a new cluster answers before it has made its namespaces
     other.delete("namespaces", "", "kube-system");
     fixture.server.swap(&other);
-    fixture.until("told", |fixture| fixture.reason().contains("cannot be confirmed")).await;
+    fixture.until("the reason", |fixture| fixture.reason().contains("cannot be confirmed")).await;
     fixture.pass(secs(2_000)).await;
     assert_eq!((fixture.names(), fixture.puts, fixture.listed), (vec!["a", "b"], 2, 1));
     fixture.server.swap(&other);

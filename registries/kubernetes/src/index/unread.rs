@@ -1,15 +1,14 @@
 //! Kinds that cannot be read: what that means for everything else.
 //!
-//! Part of the index. What was read of a kind before it could not be read stays in the tables; where this run has never read
-//! it, the rim passes in what an earlier run knew. Where neither is known of a kind that decides whether anything may
+//! Part of the index. What was read of a kind before it could not be read stays in the tables; where this run has never
+//! read it, the caller passes in what an earlier run knew. Where neither is known of a kind that decides whether anything may
 //! be reported at all, nothing is.
 
 use tributary_model::{Collection, Delta, Evidence, Fingerprint, Withheld};
 
 use super::Index;
 use super::sync::Sync;
-use crate::input::{Feed, Kind, Name, Object};
-use crate::project::namespace::SYSTEM;
+use crate::input::{Feed, Kind, Object};
 
 /// The kinds without which no Service may be exported.
 const DECIDE_EXPORTS: [Kind; 4] = [Kind::Namespace, Kind::Service, Kind::Export, Kind::MeshConfig];
@@ -86,10 +85,9 @@ impl Index {
     pub fn learn(&mut self, identity: Fingerprint) {
         self.learned = Some(identity);
     }
-    /// The cluster's identity: the UID of namespace kube-system, where that can be read. It goes before every fact, so
-    /// that a run which learns it later keeps it to itself.
+    /// The cluster's identity goes before every fact, so that a run which learns it later keeps it to itself.
     pub(super) fn identify(&mut self) -> Option<Delta> {
-        let found = self.own_identity()?;
+        let found = self.learned.clone()?;
         let is_late = self.identity.is_none() && self.said.count() > 0;
         if is_late || self.identity.as_ref() == Some(&found) {
             return None;
@@ -97,18 +95,6 @@ impl Index {
         self.identity = Some(found.clone());
         self.around_stale = true;
         Some(Delta::Identity(found))
-    }
-    /// The cluster's identity, as its namespaces show it, else as it was confirmed.
-    #[must_use]
-    pub fn own_identity(&self) -> Option<Fingerprint> {
-        self.listed_identity().or_else(|| self.learned.clone())
-    }
-    fn listed_identity(&self) -> Option<Fingerprint> {
-        if !self.sync.has_listed(Kind::Namespace) {
-            return None;
-        }
-        let system = self.inputs.namespaces.get(&Name::new("", SYSTEM))?;
-        Fingerprint::new(system.uid.as_deref()?).ok()
     }
 }
 

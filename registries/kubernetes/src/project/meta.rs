@@ -42,8 +42,6 @@ pub(crate) struct RawMeta<'a> {
     #[serde(borrow, default)]
     pub(crate) namespace: Option<Text<'a>>,
     #[serde(borrow, default)]
-    pub(crate) uid: Option<Text<'a>>,
-    #[serde(borrow, default)]
     resource_version: Option<Text<'a>>,
     #[serde(borrow, default)]
     creation_timestamp: Option<Text<'a>>,

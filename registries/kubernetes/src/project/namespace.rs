@@ -1,7 +1,5 @@
 //! A Namespace: its labels and what its annotations set for its services.
 
-use std::sync::Arc;
-
 use serde::de::IgnoredAny;
 use tributary_model::TrafficDistribution;
 
@@ -12,9 +10,6 @@ use crate::shared::Shared;
 /// How traffic prefers what is near, by annotation of a Service or a Namespace.
 pub(crate) const TRAFFIC_DISTRIBUTION: &str = "networking.istio.io/traffic-distribution";
 
-/// The namespace that every cluster has and that lives as long as it.
-pub(crate) const SYSTEM: &str = "kube-system";
-
 /// A Namespace, as far as it is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
@@ -22,8 +17,6 @@ pub struct Namespace {
     pub meta: Meta,
     /// What is near first for services that do not say, where the annotation is there.
     pub traffic: Option<TrafficDistribution>,
-    /// Its UID, of the system's own namespace only: it identifies the cluster.
-    pub uid: Option<Arc<str>>,
 }
 
 impl Namespace {
@@ -31,8 +24,7 @@ impl Namespace {
     pub fn parse(json: &str) -> Result<Self, String> {
         let (metadata, IgnoredAny, IgnoredAny) = super::read_object(json)?;
         let traffic = metadata.annotation(TRAFFIC_DISTRIBUTION).map(TrafficDistribution::parse);
-        let uid = metadata.uid.as_deref().filter(|_| &*metadata.name == SYSTEM).map(Arc::from);
-        Ok(Self { meta: metadata.meta(Kind::Namespace)?, traffic, uid })
+        Ok(Self { meta: metadata.meta(Kind::Namespace)?, traffic })
     }
     /// Exchanges what others have too for the shared copy.
     pub fn share(&mut self, shared: &mut Shared) {

@@ -35,8 +35,8 @@ fn mk_gateway() -> Object {
     });
     GatewayObject::parse(&object.to_string()).unwrap().into()
 }
-fn mk_system(uid: &str) -> Object {
-    mk_namespace("kube-system", json!({"metadata": {"uid": uid}}))
+fn mk_identity(uid: &str) -> Fingerprint {
+    Fingerprint::new(uid).unwrap()
 }
 fn feed(index: &Index, kind: Kind) -> Feed {
     index.inputs().options.feeds().into_iter().find(|feed| feed.kind == kind).unwrap()
@@ -318,20 +318,20 @@ fn selection_by_unknown_labels_holds_everything_back() {
 #[test]
 fn identity_of_the_cluster_goes_before_every_fact() {
     let mut index = mk_without(Kind::Namespace, &world());
-    index.apply(Input::Put(mk_system("uid-1")));
-    assert_eq!(index.own_identity(), None);
     said(&mut index);
+    index.learn(mk_identity("uid-1"));
     let namespaces = feed(&index, Kind::Namespace);
     index.apply(Input::Listed(namespaces.clone()));
     let words = said(&mut index);
     assert_eq!(words[0], "identity uid-1", "{words:?}");
-    assert_eq!(index.surroundings().unwrap().identity, Fingerprint::new("uid-1").ok());
-    assert_eq!(put(&mut index, mk_system("uid-2"))[0], "identity uid-2");
+    assert_eq!(index.surroundings().unwrap().identity, Some(mk_identity("uid-1")));
+    index.learn(mk_identity("uid-2"));
+    assert_eq!(said(&mut index)[0], "identity uid-2");
     // a run that learns it late keeps it to itself
     let mut late = mk_without(Kind::Namespace, &world());
     withhold(&mut late, Kind::Namespace);
     said(&mut late);
-    late.apply(Input::Put(mk_system("uid-1")));
+    late.learn(mk_identity("uid-1"));
     late.apply(Input::Listed(namespaces));
     assert!(said(&mut late).iter().all(|word| !word.starts_with("identity")));
 }

@@ -36,7 +36,7 @@ impl State {
         let names = &mut self.world.names.same;
         let mut again = names.begin(&self.world.settings.effective, complete);
         if names.mode != MergeByName::Off {
-            // whoever else claims a host has a say in what becomes of it
+            // other claimants of a host decide about its name too
             let changed = self.dirty.services.iter().map(|key| &key.host).chain(&renamed);
             for service in changed.flat_map(|host| self.hosts.of(host)) {
                 again.extend(names.follow(&service.key, &self.hosts, &self.world.shards));

@@ -4,7 +4,7 @@ use tributary_model::{CollectionKind, Evidence, Key, Mono, RegistryName, Scope};
 
 use super::{Core, Turn};
 use crate::ingest;
-use crate::ledger::{Obstacle, Registry};
+use crate::ledger::Registry;
 
 /// Facts that would end.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -81,9 +81,9 @@ impl Registry {
             self.ledger.identity = Some(stranger);
             return true;
         }
-        let is_known = matches!(self.obstacle(), Some(Obstacle::Identity | Obstacle::Weaker(_)));
+        let is_acceptable = self.obstacle().is_some_and(|it| it.is_acceptable());
         match &mut self.shadow {
-            Some(shadow) if is_known => {
+            Some(shadow) if is_acceptable => {
                 shadow.accepted = true;
                 true
             }

@@ -23,6 +23,13 @@ pub(crate) enum Obstacle {
     Weaker(Vec<Collection>),
 }
 
+impl Obstacle {
+    /// Whether an operator may accept it; a run that has not listed everything is waited for.
+    pub(crate) const fn is_acceptable(&self) -> bool {
+        matches!(self, Self::Identity | Self::Weaker(_))
+    }
+}
+
 impl Ledger {
     /// What keeps this run from replacing the served one; `None` when it may.
     pub(crate) fn obstacle(&self, served: &Self, scopes: &Scopes) -> Option<Obstacle> {

@@ -95,16 +95,11 @@ impl Registry {
     /// Whether a run waits until an operator accepts it, be it in a shadow or in place of the served one.
     pub(crate) fn needs_accept(&self) -> bool {
         let accepted = self.shadow.as_ref().is_some_and(|shadow| shadow.accepted);
-        let is_known = matches!(self.obstacle(), Some(Obstacle::Identity | Obstacle::Weaker(_)));
-        self.stranger.is_some() || (is_known && !accepted)
+        self.stranger.is_some() || (!accepted && self.obstacle().is_some_and(|it| it.is_acceptable()))
     }
     /// Whether its shadow may serve.
     pub(crate) fn is_ready(&self) -> bool {
         let Some(shadow) = &self.shadow else { return false };
-        match self.obstacle() {
-            None => true,
-            Some(Obstacle::NotSynced) => false,
-            Some(_) => shadow.accepted,
-        }
+        self.obstacle().is_none_or(|it| shadow.accepted && it.is_acceptable())
     }
 }

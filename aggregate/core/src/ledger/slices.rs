@@ -63,10 +63,6 @@ impl Output for Deferred<'_> {
     fn confirm(&mut self, collection: &Collection, at: Mono) {
         self.effects.push(Effect::Confirm(collection.clone(), at));
     }
-    // a scope is freed when the take ends, which this does not see
-    fn holds(&self, _: &Scope) -> bool {
-        true
-    }
     fn free(&mut self, scope: &Scope, evidence: &Evidence, at: Mono) {
         self.effects.push(Effect::Free(scope.clone(), evidence.clone(), at));
     }

@@ -1,7 +1,7 @@
 //! What an operator may have to act on, once per change: a run that waits to be accepted, a staleness policy
 //! that applies, a journal that cannot be written.
 //!
-//! The herald calls it with every look and it writes to the log; reports take its texts. Keeps what it logged last.
+//! The status log calls it with every status and it writes to the log; reports take its texts. Keeps what it logged last.
 
 use std::collections::BTreeMap;
 
@@ -27,16 +27,19 @@ enum Subject {
 #[derive(Debug, Default)]
 pub struct Notices(BTreeMap<Subject, String>);
 
-/// Why a run of a registry waits to be accepted; nothing where none does.
+/// Why a run of a registry waits to be accepted; `None` if none waits.
+fn obstacle(status: &RegistryStatus) -> Option<&str> {
+    status.waits_for.as_deref().filter(|_| status.needs_accept)
+}
+
+/// The notice of a run that waits to be accepted.
 #[must_use]
 pub fn waiting(status: &RegistryStatus) -> Option<String> {
-    let why = status.waits_for.as_deref().filter(|_| status.needs_accept)?;
-    Some(format!("a new run waits: {why}; see `tributary state show`"))
+    obstacle(status).map(|why| format!("a new run waits: {why}; see `tributary state show`"))
 }
 
 fn run(status: &RegistryStatus) -> Option<(Subject, String)> {
-    let why = status.waits_for.as_deref().filter(|_| status.needs_accept)?;
-    Some((Subject::Run(status.id.name.clone()), why.to_owned()))
+    Some((Subject::Run(status.id.name.clone()), obstacle(status)?.to_owned()))
 }
 
 fn policies(status: &RegistryStatus) -> impl Iterator<Item = (Subject, String)> {
@@ -77,7 +80,7 @@ fn ends(subject: &Subject) {
     }
 }
 
-/// The staleness policy of a registry and the scopes to which it applies now; nothing where there are none.
+/// The staleness policy of a registry and the scopes to which it applies now; `None` if there are none.
 #[must_use]
 pub fn policy(status: &RegistryStatus) -> Option<String> {
     let (_, standing) = status.by_policy.first_key_value()?;

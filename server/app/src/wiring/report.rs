@@ -83,8 +83,7 @@ impl Report<'_> {
             reason = self.odd(name.as_str()).unwrap_or(reason);
         }
         let reason = with_notes(reason, status);
-        let counts = |c: &&CollectionStatus| c.required || c.facts > 0;
-        let confirmed = status.collections.iter().filter(counts).filter_map(|c| c.confirmed).min();
+        let confirmed = counted(status).filter_map(|c| c.confirmed).min();
         let view = self.catalog.registries.get(name);
         RegistryItem {
             name: name.to_string(),
@@ -197,9 +196,7 @@ pub(super) fn state(status: &RegistryStatus, run: Option<&RunReport>) -> (&'stat
         return (source_word(&source.state), source.reason.to_string());
     }
     let required = || status.collections.iter().filter(|c| c.required);
-    // while another run waits to be accepted nothing of what is served is followed, required or not
-    let mut served = status.collections.iter().filter(|c| c.required || (status.needs_accept && c.facts > 0));
-    let stale = served.find_map(|c| match &c.freshness {
+    let stale = counted(status).find_map(|c| match &c.freshness {
         Freshness::Stale { why, .. } => Some(why.to_string()),
         _ => None,
     });
@@ -211,6 +208,11 @@ pub(super) fn state(status: &RegistryStatus, run: Option<&RunReport>) -> (&'stat
     let odd = status.sources.values().map(|source| &source.status.reason).find(|reason| !reason.is_empty());
     let odd = odd.map(ToString::to_string).unwrap_or_default();
     stale.map_or_else(|| ("Live", odd), |why| ("Stale", why))
+}
+
+/// The collections that a registry's state is made of: those that it requires, and those of which facts are served.
+fn counted(status: &RegistryStatus) -> impl Iterator<Item = &CollectionStatus> {
+    status.collections.iter().filter(|collection| collection.required || collection.facts > 0)
 }
 
 /// The reason of a state, and what an operator should know beside it.
@@ -337,12 +339,12 @@ mod tests {
     }
 
     #[test]
-    fn registry_whose_next_run_waits_is_as_stale_as_what_it_serves() {
+    fn registry_is_as_stale_as_what_it_serves() {
         let mut status = mk_status();
         status.collections.iter_mut().for_each(|collection| collection.required = false);
-        assert_eq!(state(&status, None), ("Stale", "403 forbidden".to_owned()));
-        status.needs_accept = false;
-        assert_eq!(state(&status, None).0, "Live", "nothing waits for what is optional");
+        assert_eq!(state(&status, None), ("Stale", "403 forbidden".to_owned()), "required or not");
+        status.collections.iter_mut().for_each(|collection| collection.facts = 0);
+        assert_eq!(state(&status, None).0, "Live", "nothing is served of what is stale");
     }
 
     #[test]

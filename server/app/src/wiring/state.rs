@@ -139,10 +139,8 @@ pub async fn end(handle: &Handle, part: Part, really: bool) -> Result<Vec<EndIte
 /// Takes what a registry's next run reports although it is less, or another source's.
 pub async fn accept(handle: &Handle, registry: RegistryName) -> Result<(), NotThere> {
     scopes(handle, &registry).await?;
-    match handle.accept(registry.clone()).await {
-        Ok(true) => Ok(()),
-        _ => Err(NotThere(format!("registry `{registry}` has nothing to accept"))),
-    }
+    let accepted = handle.accept(registry.clone()).await.unwrap_or_default();
+    accepted.then_some(()).ok_or_else(|| NotThere(format!("registry `{registry}` has nothing to accept")))
 }
 
 /// The scopes of a registry.
@@ -222,13 +220,13 @@ mod tests {
     #[test]
     fn scope_that_is_not_there_is_named_with_those_that_are() {
         let scopes = ["cluster", "serviceentries/shop"].map(|text| Scope::new(text).unwrap()).into();
-        let told = |text: &str| not_in(&scopes, &text.parse().unwrap()).map(|missing| missing.0);
+        let message = |text: &str| not_in(&scopes, &text.parse().unwrap()).map(|missing| missing.0);
         for known in ["k", "k/cluster", "k/cluster/groups", "k/serviceentries/shop/Services"] {
-            assert_eq!(told(known), None, "{known}");
+            assert_eq!(message(known), None, "{known}");
         }
-        let kind = told("k/cluster/pods").unwrap();
+        let kind = message("k/cluster/pods").unwrap();
         assert!(kind.contains("no kind `pods`; use one of ") && kind.contains("groups"), "{kind}");
-        let scope = told("k/east").unwrap();
+        let scope = message("k/east").unwrap();
         assert!(scope.contains("no scope `east`; known: cluster, serviceentries/shop"), "{scope}");
     }
 }

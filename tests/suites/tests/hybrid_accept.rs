@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tributary_suites::ads::{EDS, node};
 use tributary_suites::consul::{ConsulOptions, PORT, Served};
-use tributary_suites::kube::api::documents;
-use tributary_suites::kube::{ApiServerOptions, Login, Watched, mk_namespace, mk_service, mk_slice};
+use tributary_suites::kube::{ApiServerOptions, Login, Watched};
 use tributary_suites::{
     ApiServer, Consul, Entry, Etcd, Follower, TestServer, Variant, eventually, nowhere, outbound,
 };
@@ -98,17 +97,7 @@ async fn identity(server: &TestServer) -> Result<Value> {
 /// A cluster with `pay` at these addresses, and with this entry.
 async fn cluster(etcd: &Arc<Etcd>, prefix: &str, pay: &[&str], entry: Option<Entry>) -> Result<ApiServer> {
     let cluster = ApiServer::start_with(ApiServerOptions::default().on(etcd, prefix)).await?;
-    let api = cluster.api();
-    api.define().await?;
-    api.apply_all(&[
-        mk_namespace("shop"),
-        mk_service("shop", "pay", &[("http", PORT, PORT)]),
-        mk_slice("shop", "pay", "pay-1", pay, &[("http", PORT)]),
-    ])
-    .await?;
-    if let Some(entry) = entry {
-        api.apply_all(&documents(&entry.yaml())?).await?;
-    }
+    cluster.api().fill_shop(PORT, pay, entry).await?;
     Ok(cluster)
 }
 

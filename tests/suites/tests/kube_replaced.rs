@@ -8,8 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use tempfile::TempDir;
 use tributary_suites::ads::node;
 use tributary_suites::consul::PORT;
-use tributary_suites::kube::api::documents;
-use tributary_suites::kube::{ApiServerOptions, Watched, mk_namespace, mk_service, mk_slice};
+use tributary_suites::kube::{ApiServerOptions, Watched, mk_slice};
 use tributary_suites::{
     ApiServer, Entry, Etcd, Follower, TestServer, Variant, eventually, nowhere, outbound,
 };
@@ -51,6 +50,10 @@ impl Lab {
     /// Another cluster, empty, answers in place of the first.
     async fn replace(&self) -> Result<()> {
         self.cluster.become_cluster(&self.etcds[1], "second").await?;
+        self.waits().await
+    }
+    /// Both registries wait for an operator, and show that what they serve is stale.
+    async fn waits(&self) -> Result<()> {
         for registry in REGISTRIES {
             eventually(&format!("{registry} to wait for an operator"), LATER, || async {
                 let shown = self.server.registry(registry).await?;
@@ -72,15 +75,7 @@ impl Lab {
 }
 
 async fn fill(cluster: &ApiServer, pay: &[&str], host: &str, last: u8) -> Result<()> {
-    let api = cluster.api();
-    api.define().await?;
-    api.apply_all(&[
-        mk_namespace("shop"),
-        mk_service("shop", "pay", &[("http", PORT, PORT)]),
-        mk_slice("shop", "pay", "pay-1", pay, &[("http", PORT)]),
-    ])
-    .await?;
-    api.apply_all(&documents(&Entry::http(host, PORT).at(nowhere(last)).yaml())?).await.map(drop)
+    cluster.api().fill_shop(PORT, pay, Some(Entry::http(host, PORT).at(nowhere(last)))).await
 }
 
 async fn has_pay(recorder: &mut Follower, hosts: &[&str]) -> Result<()> {
@@ -99,6 +94,7 @@ async fn another_cluster_at_the_same_address_waits_until_it_is_accepted() -> Res
     lab.lost_nothing().await?;
     fill(&lab.cluster, &["10.77.0.20"], "new.test", 2).await?;
     lab.lost_nothing().await?;
+    lab.waits().await?;
     for registry in REGISTRIES {
         eventually("the other cluster to be accepted", LATER, || async {
             let (exit, out, err) = lab.server.command(&["state", "accept", registry]).await?;

@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::{Rest, eventually};
+use super::{mk_namespace, mk_service, mk_slice};
+use crate::{Entry, Rest, eventually};
 
 const SOON: Duration = Duration::from_secs(20);
 /// How often a write is tried again that lost against another.
@@ -260,6 +261,21 @@ impl KubeApi {
             self.knows(version, kind).await?;
         }
         Ok(())
+    }
+
+    /// Defines all custom resources, and fills namespace `shop`: service `pay` at these addresses, and an entry.
+    pub async fn fill_shop(&self, port: u16, pay: &[&str], entry: Option<Entry>) -> Result<()> {
+        self.define().await?;
+        self.apply_all(&[
+            mk_namespace("shop"),
+            mk_service("shop", "pay", &[("http", port, port)]),
+            mk_slice("shop", "pay", "pay-1", pay, &[("http", port)]),
+        ])
+        .await?;
+        match entry {
+            Some(entry) => self.apply_yaml(&entry.yaml()).await,
+            None => Ok(()),
+        }
     }
 
     /// Waits until the server knows this kind, as after its definition was applied.

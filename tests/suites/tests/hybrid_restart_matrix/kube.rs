@@ -6,7 +6,9 @@ use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
 use tributary_suites::consul::PORT;
 use tributary_suites::kube::api::documents;
-use tributary_suites::kube::{CUSTOM_KINDS, Login, Named, mk_namespace, mk_service, mk_slices};
+use tributary_suites::kube::{
+    CUSTOM_KINDS, Login, Named, READ, READABLE, mk_namespace, mk_service, mk_slices,
+};
 use tributary_suites::{ApiServer, Entry, eventually};
 
 use crate::cell::SOON;
@@ -15,22 +17,6 @@ use crate::table::Source;
 
 const SHOP: &str = "shop";
 const READER: &str = "reader";
-const VERBS: [&str; 3] = ["get", "list", "watch"];
-const KINDS: [&str; 12] = [
-    "namespaces",
-    "services",
-    "discovery.k8s.io/endpointslices",
-    "pods",
-    "nodes",
-    "configmaps",
-    "networking.istio.io/serviceentries",
-    "networking.istio.io/workloadentries",
-    "networking.istio.io/workloadgroups",
-    "multicluster.x-k8s.io/serviceexports",
-    "multicluster.x-k8s.io/serviceimports",
-    "gateway.networking.k8s.io/gateways",
-];
-
 /// The cluster.
 pub(crate) struct Cluster {
     server: ApiServer,
@@ -49,12 +35,12 @@ impl Cluster {
         }
         let kubeconfig = server.kubeconfig(&Login::user(READER))?;
         let cluster = Self { server, kubeconfig, custom };
-        cluster.allow(&KINDS).await?;
+        cluster.allow(&READABLE).await?;
         Ok(cluster)
     }
     /// Lets Tributary read these kinds, and waits until that is in force.
     async fn allow(&self, kinds: &[&str]) -> Result<()> {
-        self.server.api().allow(READER, &VERBS, kinds).await?;
+        self.server.api().allow(READER, &READ, kinds).await?;
         let reader = self.server.api_as(&Login::user(READER))?;
         eventually("the rights to be in force", SOON, || async {
             let reads = reader.list("v1", "Service").await.is_ok();
@@ -132,7 +118,7 @@ impl Origin for Cluster {
         match source {
             Source::Paused => self.server.daemon().resume(),
             Source::Killed => self.server.restart().await,
-            Source::Refusing => self.allow(&KINDS).await,
+            Source::Refusing => self.allow(&READABLE).await,
             Source::Up | Source::Empty | Source::Blind => Ok(()),
         }
     }

@@ -7,12 +7,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    ClientKind, ClusterId, Dims, Labels, Locality, Namespace, NetworkId, NodeName, Projection,
+    ClientDimensions, ClientKind, ClusterId, Labels, Locality, Namespace, NetworkId, NodeName, Projection,
 };
 
 /// All that an answer may depend on. Clients of one class get the same bytes for everything.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Class {
+pub struct ClientClass {
     /// What kind of client it is.
     pub kind: ClientKind,
     /// Its namespace; without one it sees only what is exported to all.
@@ -35,7 +35,7 @@ pub struct Class {
     pub dns_capture: bool,
 }
 
-impl Class {
+impl ClientClass {
     /// A client of this kind of which nothing else is known.
     #[must_use]
     pub fn new(kind: ClientKind) -> Self {
@@ -54,19 +54,19 @@ impl Class {
     }
     /// The client reduced to these dimensions.
     #[must_use]
-    pub fn project(&self, dims: Dims) -> Projection {
-        let has = |dim: Dims| dims.contains(dim);
+    pub fn project(&self, dims: ClientDimensions) -> Projection {
+        let has = |dim: ClientDimensions| dims.contains(dim);
         Projection {
-            kind: has(Dims::KIND).then_some(self.kind),
-            network: has(Dims::NETWORK).then(|| self.network.clone()),
-            cluster: has(Dims::CLUSTER).then(|| self.cluster.clone()),
-            locality: has(Dims::LOCALITY).then(|| self.locality.clone()),
-            node: has(Dims::NODE).then(|| self.node.clone()),
-            namespace: has(Dims::NAMESPACE).then(|| self.namespace.clone()),
-            families: has(Dims::FAMILIES).then_some(self.families),
-            binds: has(Dims::BINDS).then_some(self.binds),
-            domain: has(Dims::DOMAIN).then(|| self.domain.clone()),
-            dns_capture: has(Dims::DNS_CAPTURE).then_some(self.dns_capture),
+            kind: has(ClientDimensions::KIND).then_some(self.kind),
+            network: has(ClientDimensions::NETWORK).then(|| self.network.clone()),
+            cluster: has(ClientDimensions::CLUSTER).then(|| self.cluster.clone()),
+            locality: has(ClientDimensions::LOCALITY).then(|| self.locality.clone()),
+            node: has(ClientDimensions::NODE).then(|| self.node.clone()),
+            namespace: has(ClientDimensions::NAMESPACE).then(|| self.namespace.clone()),
+            families: has(ClientDimensions::FAMILIES).then_some(self.families),
+            binds: has(ClientDimensions::BINDS).then_some(self.binds),
+            domain: has(ClientDimensions::DOMAIN).then(|| self.domain.clone()),
+            dns_capture: has(ClientDimensions::DNS_CAPTURE).then_some(self.dns_capture),
         }
     }
 }
@@ -81,20 +81,20 @@ pub struct Client {
     /// Its labels.
     pub labels: Labels,
     /// Everything that answers may depend on.
-    pub class: Class,
+    pub class: ClientClass,
 }
 
 impl Client {
     /// A client of this kind that has said nothing but its id.
     #[must_use]
     pub fn new(id: &str, kind: ClientKind) -> Self {
-        Self { id: id.into(), ips: Arc::from([]), labels: Labels::default(), class: Class::new(kind) }
+        Self { id: id.into(), ips: Arc::from([]), labels: Labels::default(), class: ClientClass::new(kind) }
     }
 }
 
 /// The client reduced to these dimensions.
 #[must_use]
-pub fn project(client: &Client, dims: Dims) -> Projection {
+pub fn project(client: &Client, dims: ClientDimensions) -> Projection {
     client.class.project(dims)
 }
 
@@ -104,11 +104,16 @@ mod tests {
 
     #[test]
     fn a_projection_has_exactly_its_dimensions() {
-        let class = Class { locality: Locality::parse("eu/1b"), ..Class::new(ClientKind::Grpc) };
-        for dims in [Dims::NONE, Dims::KIND, Dims::LOCALITY | Dims::NODE, Dims::DOMAIN | Dims::BINDS] {
+        let class = ClientClass { locality: Locality::parse("eu/1b"), ..ClientClass::new(ClientKind::Grpc) };
+        for dims in [
+            ClientDimensions::NONE,
+            ClientDimensions::KIND,
+            ClientDimensions::LOCALITY | ClientDimensions::NODE,
+            ClientDimensions::DOMAIN | ClientDimensions::BINDS,
+        ] {
             assert_eq!(class.project(dims).dims(), dims);
         }
-        let all = class.project(Dims::LOCALITY);
+        let all = class.project(ClientDimensions::LOCALITY);
         assert_eq!(all.locality, Some(Locality::parse("eu/1b")));
         assert_eq!(all.kind, None, "an undeclared dimension could be read");
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::{
-    ClientKind, ClusterFacts, Code, EndpointFacts, Identity, PortNumber, Projection, Protocol, Recorder,
+    ClientKind, ClusterInputs, Code, EndpointInputs, Identity, PortNumber, Projection, Protocol, Recorder,
     Resolution, ServiceKey, Stage, Verdict,
 };
 
@@ -64,7 +64,7 @@ pub struct ClusterPlan<'a> {
 /// The xDS cluster of a port; none for UDP, for an alias, and for what this client could not
 /// resolve.
 pub fn cluster<'a, R: Recorder>(
-    facts: &'a ClusterFacts,
+    facts: &'a ClusterInputs,
     client: &Projection,
     r: &mut R,
 ) -> Option<ClusterPlan<'a>> {
@@ -83,7 +83,7 @@ pub fn cluster<'a, R: Recorder>(
 }
 
 fn discovery<'a, R: Recorder>(
-    facts: &'a ClusterFacts,
+    facts: &'a ClusterInputs,
     client: &Projection,
     r: &mut R,
 ) -> Option<Discovery<'a>> {
@@ -104,7 +104,7 @@ fn discovery<'a, R: Recorder>(
         Resolution::Dynamic => Some(Discovery::ForwardProxy),
         Resolution::Alias(_) => none(r, Code::SHADOWED_SERVICE, "an alias has no xDS cluster of its own"),
         Resolution::DnsStrict | Resolution::DnsLogical => {
-            let found = facts.inline.as_ref().map(|facet| resolved(&facet.facts, client, grpc, r));
+            let found = facts.inline.as_ref().map(|facet| resolved(&facet.inputs, client, grpc, r));
             match found.flatten() {
                 Some(discovery) => Some(discovery),
                 None => none(r, Code::NO_SUCH_ENDPOINT, "a DNS service without endpoints has no xDS cluster"),
@@ -115,7 +115,7 @@ fn discovery<'a, R: Recorder>(
 
 /// gRPC knows LOGICAL_DNS only (gRFC A37).
 fn resolved<'a, R: Recorder>(
-    facts: &'a EndpointFacts,
+    facts: &'a EndpointInputs,
     client: &Projection,
     grpc: bool,
     r: &mut R,
@@ -138,20 +138,20 @@ fn balancing(discovery: &Discovery<'_>, client: &Projection) -> LoadBalancing {
 
 #[cfg(test)]
 mod tests {
-    use tributary_model::{Address, At, Trace};
+    use tributary_model::{Address, AddressRef, Trace};
 
     use super::*;
-    use crate::mk::*;
+    use crate::fixtures::*;
 
-    fn mk_named(hosts: &[&str]) -> EndpointFacts {
-        let addresses =
-            (0..hosts.len()).map(|i| Address::new(At::Name(u16::try_from(i).unwrap()), Arc::default()));
+    fn mk_named(hosts: &[&str]) -> EndpointInputs {
+        let addresses = (0..hosts.len())
+            .map(|i| Address::new(AddressRef::Name(u16::try_from(i).unwrap()), Arc::default()));
         let group = mk_group("a", hosts, addresses.collect());
         mk_facts(vec![mk_source("east", group)])
     }
     fn found(resolution: Resolution, kind: ClientKind) -> Option<&'static str> {
         let hosts = if resolution.is_dns() { &["a.example.com", "b.example.com"][..] } else { &[] };
-        let inline = EndpointFacts { resolution: resolution.clone(), ..mk_named(hosts) };
+        let inline = EndpointInputs { resolution: resolution.clone(), ..mk_named(hosts) };
         let facts = mk_cluster(resolution.clone(), resolution.is_dns().then_some(inline));
         cluster(&facts, &mk_projection(kind), &mut ()).map(|plan| match plan.discovery {
             Discovery::Eds => "EDS",

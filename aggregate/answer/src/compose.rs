@@ -19,7 +19,7 @@ use crate::route::VirtualHostPlan;
 #[must_use]
 pub fn precedence(a: &ServiceView, b: &ServiceView) -> Ordering {
     let by_claim = match (a.first(), b.first()) {
-        (Some(a), Some(b)) => a.claim().order(&b.claim()),
+        (Some(a), Some(b)) => a.precedence_key().order(&b.precedence_key()),
         // A view without declarations is built by no core; it has nothing to claim with.
         (first, second) => second.is_some().cmp(&first.is_some()),
     };
@@ -66,7 +66,7 @@ impl Conflict {
 fn same_place(a: &ServiceView, b: &ServiceView) -> bool {
     let (Some(first), Some(other)) = (a.first(), b.first()) else { return false };
     let same_port = |(a, b): (&PortView, &PortView)| {
-        let (a_sources, b_sources) = (&a.endpoints.facts.sources, &b.endpoints.facts.sources);
+        let (a_sources, b_sources) = (&a.endpoints.inputs.sources, &b.endpoints.inputs.sources);
         a.number == b.number && !a_sources.is_empty() && a_sources == b_sources
     };
     first.shard == other.shard
@@ -82,7 +82,7 @@ fn lends(member: &ServiceView, alias: &ServiceView) -> bool {
     let (Some(first), Some(other)) = (member.first(), alias.first()) else { return false };
     let same =
         first.shard == other.shard && first.declaration.source.object == other.declaration.source.object;
-    same && other.joined && !first.joined
+    same && other.federated && !first.federated
 }
 
 /// A listener with all its parts.
@@ -217,7 +217,7 @@ mod tests {
     use tributary_model::{Declaration, DeclarationView, Visibility};
 
     use super::*;
-    use crate::mk::*;
+    use crate::fixtures::*;
 
     fn mk_vhost(host: &str, domains: &[&str]) -> (Arc<ServiceView>, VirtualHostPlan) {
         let plan = VirtualHostPlan {
@@ -358,7 +358,7 @@ mod tests {
     fn an_alias_leaves_its_members_addresses_to_the_member() {
         let member = mk_hosted("pay.shop", &["10.0.0.1"]);
         let alias = Arc::into_inner(mk_hosted("all.mesh", &["10.0.0.1", "10.0.0.2"])).unwrap();
-        let joined = alias.declarations.iter().cloned().map(|d| DeclarationView { joined: true, ..d });
+        let joined = alias.declarations.iter().cloned().map(|d| DeclarationView { federated: true, ..d });
         let alias = Arc::new(ServiceView { declarations: joined.collect(), ..alias });
         let plan = |host: &str, bind: &str| mk_part(host, bind, to(host)).1;
         let listeners = |bind: &str| {

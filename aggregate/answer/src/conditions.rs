@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, Code, Condition, EndpointFacts, EndpointSource, Hostname, ObjectRef, ServiceKey, ServiceView,
+    Catalog, Code, Condition, EndpointInputs, EndpointSource, Hostname, ObjectRef, ServiceKey, ServiceView,
 };
 
-use crate::client::Class;
+use crate::client::ClientClass;
 use crate::compose::{Conflict, compose_listeners, compose_routes};
 use crate::endpoints::Destination;
 use crate::listener::listener;
@@ -25,11 +25,11 @@ const MAX_OBJECTS: usize = 16;
 /// shards list. A walk over its addresses where it has several shards.
 #[must_use]
 pub fn conditions(view: &ServiceView) -> Vec<Condition> {
-    let duplicates = view.ports.iter().filter_map(|port| duplicates(&port.endpoints.facts));
+    let duplicates = view.ports.iter().filter_map(|port| duplicates(&port.endpoints.inputs));
     view.conditions.iter().cloned().chain(duplicates).collect()
 }
 
-fn duplicates(facts: &EndpointFacts) -> Option<Condition> {
+fn duplicates(facts: &EndpointInputs) -> Option<Condition> {
     let first = facts.sources.first()?;
     if facts.sources.iter().all(|s| s.shard == first.shard) {
         return None;
@@ -70,22 +70,22 @@ fn targets(source: &EndpointSource) -> impl Iterator<Item = (Destination<'_>, Op
         let at = source.ports.get(usize::from(address.port_set)).copied().flatten()?;
         let port = source.group.ports(address).get(usize::from(at))?;
         let target = Destination::of(&source.group, address, port.number)?;
-        Some((target, address.place.network.as_ref().map(|n| n.as_str())))
+        Some((target, address.topology.network.as_ref().map(|n| n.as_str())))
     })
 }
 
 /// Every name that services of different hosts contest before a client of this class: addresses,
 /// listeners, domains. A walk over all services.
 #[must_use]
-pub fn contested(catalog: &Catalog, class: &Class) -> Vec<Conflict> {
+pub fn contested(catalog: &Catalog, class: &ClientClass) -> Vec<Conflict> {
     let mut listeners = Vec::new();
     let mut tables: BTreeMap<u16, Vec<(&Arc<ServiceView>, VirtualHostPlan)>> = BTreeMap::new();
     for (_, view) in members(catalog, class.namespace.as_ref()) {
         for port in view.ports.iter() {
             let (facet, own) = (&port.listener, &mut ());
-            let plans = listener(&facet.facts, &class.project(facet.dims), own);
+            let plans = listener(&facet.inputs, &class.project(facet.dimensions), own);
             listeners.extend(plans.into_iter().map(|plan| (view, plan)));
-            let plan = route(&port.route.facts, &class.project(port.route.dims));
+            let plan = route(&port.route.inputs, &class.project(port.route.dimensions));
             tables.entry(port.number.get()).or_default().extend(plan.map(|plan| (view, plan)));
         }
     }
@@ -98,7 +98,7 @@ pub fn contested(catalog: &Catalog, class: &Class) -> Vec<Conflict> {
 
 /// [`contested`] as conditions of each claimant.
 #[must_use]
-pub fn contested_by_service(catalog: &Catalog, class: &Class) -> BTreeMap<ServiceKey, Vec<Condition>> {
+pub fn contested_by_service(catalog: &Catalog, class: &ClientClass) -> BTreeMap<ServiceKey, Vec<Condition>> {
     let mut out: BTreeMap<ServiceKey, Vec<Condition>> = BTreeMap::new();
     for conflict in contested(catalog, class) {
         let condition = conflict.condition();
@@ -112,25 +112,26 @@ pub fn contested_by_service(catalog: &Catalog, class: &Class) -> BTreeMap<Servic
 #[cfg(test)]
 mod tests {
     use tributary_model::{
-        ClientKind, Dims, Facet, ListenerFacts, PortView, RouteFacts, ServiceAddress, Shared, Visibility,
+        ClientDimensions, ClientKind, ListenerInputs, PortView, ResourceInputs, RouteInputs, ServiceAddress,
+        Shared, Visibility,
     };
 
     use super::*;
-    use crate::mk::*;
+    use crate::fixtures::*;
 
-    fn mk_on(host: &str, facts: EndpointFacts, addresses: &[&str]) -> Arc<ServiceView> {
+    fn mk_on(host: &str, facts: EndpointInputs, addresses: &[&str]) -> Arc<ServiceView> {
         let ip = |ip: &&str| {
             let ip = ip.parse().unwrap();
             ServiceAddress { cluster: None, ip, prefix: 32, allocated: false }
         };
         let addresses: Arc<[ServiceAddress]> = addresses.iter().map(ip).collect();
-        let facts = EndpointFacts { service: mk_key(host, "shop"), ..facts };
+        let facts = EndpointInputs { service: mk_key(host, "shop"), ..facts };
         let port = mk_port_view(facts);
-        let listener = ListenerFacts { addresses: addresses.clone(), ..port.listener.facts.clone() };
-        let route = RouteFacts { addresses, ..port.route.facts.clone() };
+        let listener = ListenerInputs { addresses: addresses.clone(), ..port.listener.inputs.clone() };
+        let route = RouteInputs { addresses, ..port.route.inputs.clone() };
         let port = PortView {
-            listener: Shared::new(Facet::new(listener, Dims::KIND)),
-            route: Shared::new(Facet::new(route, Dims::KIND)),
+            listener: Shared::new(ResourceInputs::new(listener, ClientDimensions::KIND)),
+            route: Shared::new(ResourceInputs::new(route, ClientDimensions::KIND)),
             ..port
         };
         let view = Arc::into_inner(mk_view(host, "shop", &[Visibility::Public])).unwrap();
@@ -157,7 +158,7 @@ mod tests {
         let on = |host, ip, address| mk_on(host, facts(ip), &[address]);
         let (a, b) = (on("a.shop", "10.0.0.1", "10.9.0.1"), on("b.shop", "10.0.0.2", "10.9.0.1"));
         let catalog = mk_catalog(vec![a, b, on("c.shop", "10.0.0.1", "10.9.0.2")]);
-        let by_service = contested_by_service(&catalog, &Class::new(ClientKind::Sidecar));
+        let by_service = contested_by_service(&catalog, &ClientClass::new(ClientKind::Sidecar));
         let hosts: Vec<&str> = by_service.keys().map(|k| k.host.as_str()).collect();
         assert_eq!(hosts, ["a.shop", "b.shop"]);
         let codes: Vec<Code> = by_service.values().flatten().map(|c| c.code).collect();

@@ -18,8 +18,8 @@ use std::fmt;
 use std::net::IpAddr;
 
 use tributary_model::{
-    Address, At, ClientKind, Code, EndpointFacts, EndpointSource, Group, Health, Locality, PortNumber,
-    Projection, Recorder, Stage, Verdict, labels,
+    Address, AddressRef, ClientKind, Code, EndpointGroup, EndpointInputs, EndpointSource, Health, Locality,
+    PortNumber, Projection, Recorder, Stage, Verdict, labels,
 };
 
 use crate::note::{about, endpoint_step};
@@ -39,12 +39,12 @@ pub enum Destination<'a> {
 impl<'a> Destination<'a> {
     /// Where an address of a group is with this port; `None` for an IP or a name without a port.
     #[must_use]
-    pub fn of(group: &'a Group, address: &Address, port: Option<PortNumber>) -> Option<Self> {
+    pub fn of(group: &'a EndpointGroup, address: &Address, port: Option<PortNumber>) -> Option<Self> {
         let name = group.name(address);
         match address.at {
-            At::Ip(ip) => Some(Self::Ip(ip, port?.get())),
-            At::Name(_) => Some(Self::Name(name?, port?.get())),
-            At::Unix(_) => name.map(Self::Pipe),
+            AddressRef::Ip(ip) => Some(Self::Ip(ip, port?.get())),
+            AddressRef::Name(_) => Some(Self::Name(name?, port?.get())),
+            AddressRef::Unix(_) => name.map(Self::Pipe),
         }
     }
 }
@@ -79,7 +79,7 @@ impl Endpoint<'_> {
     /// A label of it: its own, or what its alias labels it with.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
-        let joined = self.source.joined.as_ref().and_then(|joined| joined.labels.get(key));
+        let joined = self.source.federation.as_ref().and_then(|joined| joined.labels.get(key));
         joined.or_else(|| self.address.labels.get(key))
     }
     /// `name;namespace;canonical name;canonical revision;cluster` (`xds.md` 4.3), where the
@@ -89,7 +89,7 @@ impl Endpoint<'_> {
         let origin = self.address.origin.as_ref()?;
         let label = |key| self.address.labels.get(key).unwrap_or_default();
         let revision = Some(label(labels::CANONICAL_REVISION)).filter(|r| *r != "latest");
-        let cluster = self.address.place.cluster.as_ref().map_or("", |c| c.as_str());
+        let cluster = self.address.topology.cluster.as_ref().map_or("", |c| c.as_str());
         let parts = [
             &*origin.workload,
             &*origin.object.namespace,
@@ -137,7 +137,7 @@ impl<'a> Assignment<'a> {
 /// What EDS serves. A service that clients resolve by DNS has its endpoints inside its xDS cluster
 /// ([`inline`]) and none here.
 pub fn endpoints<'a, R: Recorder>(
-    facts: &'a EndpointFacts,
+    facts: &'a EndpointInputs,
     client: &Projection,
     r: &mut R,
 ) -> Assignment<'a> {
@@ -151,7 +151,7 @@ pub fn endpoints<'a, R: Recorder>(
 
 /// What an xDS cluster of a DNS type carries inside: names are taken, and where only one endpoint
 /// is allowed (DNS round robin, and every DNS type for gRPC) the first healthy one in precedence is.
-pub fn inline<'a, R: Recorder>(facts: &'a EndpointFacts, client: &Projection, r: &mut R) -> Assignment<'a> {
+pub fn inline<'a, R: Recorder>(facts: &'a EndpointInputs, client: &Projection, r: &mut R) -> Assignment<'a> {
     assign(facts, client, Names::Taken, r)
 }
 
@@ -165,7 +165,7 @@ pub(crate) enum Names {
 }
 
 fn assign<'a, R: Recorder>(
-    facts: &'a EndpointFacts,
+    facts: &'a EndpointInputs,
     client: &Projection,
     names: Names,
     r: &mut R,
@@ -181,7 +181,7 @@ fn assign<'a, R: Recorder>(
 }
 
 /// LOGICAL_DNS has exactly one endpoint, and gRPC knows no other DNS type.
-fn takes_one(facts: &EndpointFacts, client: &Projection) -> bool {
+fn takes_one(facts: &EndpointInputs, client: &Projection) -> bool {
     facts.resolution == tributary_model::Resolution::DnsLogical || client.kind == Some(ClientKind::Grpc)
 }
 

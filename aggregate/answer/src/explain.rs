@@ -16,8 +16,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, ClientKind, Code, EndpointFacts, PortView, Projection, Recorder, ServiceKey, ServiceView,
-    Shared, Stage, Step, Trace, Verdict, WorkloadView,
+    Catalog, ClientKind, Code, EndpointInputs, PortView, Projection, Recorder, ServiceKey, ServiceView,
+    Shared, Stage, Trace, TraceStep, Verdict, WorkloadView,
 };
 
 use crate::client::Client;
@@ -49,10 +49,10 @@ pub fn explain_with(
     catalog: &Catalog,
     query: &Query,
     client: Option<&Client>,
-    history: &dyn Fn(&ServiceKey) -> Vec<Step>,
+    history: &dyn Fn(&ServiceKey) -> Vec<TraceStep>,
 ) -> Vec<Explanation> {
     let places = query.places(catalog, MAX_PLACES);
-    let of = |place: &Place<'_>| place_of(catalog, place, client, history(&place.view.key));
+    let of = |place: &ServingPort<'_>| place_of(catalog, place, client, history(&place.view.key));
     let mut out: Vec<Explanation> = places.iter().map(of).collect();
     out.extend(pending::explanations(catalog, query, client, MAX_PLACES));
     if out.is_empty() {
@@ -69,7 +69,7 @@ fn unknown(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Explana
     let detail = format!("no source lists {query} behind any service port");
     let (stage, verdict, code) = (Stage::Source, Verdict::Drop, Code::NO_SUCH_ENDPOINT);
     let (registry, object, endpoint) = (None, None, query.to_string());
-    out.add([Step { stage, verdict, code, registry, object, endpoint, detail }]);
+    out.add([TraceStep { stage, verdict, code, registry, object, endpoint, detail }]);
     out
 }
 
@@ -82,7 +82,7 @@ fn unselected(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Vec<
         let mut out = Explanation::new(catalog, query.to_string(), client);
         let registry = &view.shard.registry.name;
         let detail = format!("a workload of registry {registry} has this address; no service selects it");
-        out.add([Step {
+        out.add([TraceStep {
             stage: Stage::Merge,
             verdict: Verdict::Drop,
             code: Code::WORKLOAD_NOT_SELECTED,
@@ -97,7 +97,7 @@ fn unselected(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Vec<
 }
 
 /// One service port behind which the endpoint stands.
-pub(crate) struct Place<'c> {
+pub(crate) struct ServingPort<'c> {
     pub(crate) view: &'c Arc<ServiceView>,
     pub(crate) port: &'c PortView,
     pub(crate) endpoint: String,
@@ -105,11 +105,11 @@ pub(crate) struct Place<'c> {
 
 fn place_of(
     catalog: &Catalog,
-    place: &Place<'_>,
+    place: &ServingPort<'_>,
     client: Option<&Client>,
-    history: Vec<Step>,
+    history: Vec<TraceStep>,
 ) -> Explanation {
-    let Place { view, port, endpoint } = place;
+    let ServingPort { view, port, endpoint } = place;
     let mut out = Explanation::new(catalog, endpoint.clone(), client);
     out.service = Some(format!("{}:{}", view.key.host, port.number));
     let mut trace = Trace { steps: history };
@@ -117,7 +117,7 @@ fn place_of(
     source::record(catalog, view, port, endpoint, traced, &mut trace);
     let reached = client.is_none_or(|client| serves(catalog, view, client, &mut trace));
     let mut within = Trace::default();
-    let facts = open_to_all(&port.endpoints.facts, client);
+    let facts = open_to_all(&port.endpoints.inputs, client);
     let assignment = assigned(&facts, client, port, &mut within);
     let told = assignment.endpoints().any(|e| e.target.to_string() == *endpoint);
     // What the core has traced of the source is not said twice.
@@ -130,10 +130,10 @@ fn place_of(
 }
 
 /// Without a client no network is another one.
-fn open_to_all<'a>(facts: &'a EndpointFacts, client: Option<&Client>) -> Cow<'a, EndpointFacts> {
+fn open_to_all<'a>(facts: &'a EndpointInputs, client: Option<&Client>) -> Cow<'a, EndpointInputs> {
     match client {
         Some(_) => Cow::Borrowed(facts),
-        None => Cow::Owned(EndpointFacts { gated: Arc::from([]), ..facts.clone() }),
+        None => Cow::Owned(EndpointInputs { gated: Arc::from([]), ..facts.clone() }),
     }
 }
 
@@ -142,7 +142,7 @@ fn serves<R: Recorder>(catalog: &Catalog, view: &Arc<ServiceView>, client: &Clie
     let mut trace = Trace::default();
     let namespace = client.class.namespace.as_ref();
     let chosen = resolve(catalog, view.key.host.as_str(), namespace, &mut trace);
-    let own = |step: &Step| {
+    let own = |step: &TraceStep| {
         let object = step.object.as_ref().map(|o| &o.id);
         view.declarations.iter().any(|d| object == Some(&d.declaration.source.object))
     };
@@ -152,13 +152,13 @@ fn serves<R: Recorder>(catalog: &Catalog, view: &Arc<ServiceView>, client: &Clie
 
 /// What a client is told of a port, by whichever way it is told: EDS, or inside the xDS cluster.
 pub(crate) fn assigned<'a, R: Recorder>(
-    facts: &'a EndpointFacts,
+    facts: &'a EndpointInputs,
     client: Option<&Client>,
     port: &PortView,
     r: &mut R,
 ) -> Assignment<'a> {
     // Without a client every dimension is undeclared, which leaves open what depends on it.
-    let projection = client.map_or_else(Projection::default, |c| c.class.project(port.endpoints.dims));
+    let projection = client.map_or_else(Projection::default, |c| c.class.project(port.endpoints.dimensions));
     let projection = with_kind(projection, client.map(|c| c.class.kind));
     if facts.resolution.is_dns() { inline(facts, &projection, r) } else { endpoints(facts, &projection, r) }
 }

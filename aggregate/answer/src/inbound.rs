@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use tributary_model::{
-    Catalog, EndpointFacts, PortNumber, Protocol, ServiceKey, WorkloadAddress, WorkloadKey, WorkloadView,
+    Catalog, EndpointInputs, PortNumber, Protocol, ServiceKey, WorkloadAddress, WorkloadKey, WorkloadView,
 };
 
 use crate::client::Client;
@@ -51,7 +51,7 @@ pub fn inbound(catalog: &Catalog, own: &[WorkloadKey]) -> Vec<InboundPort> {
                 if port.protocol == Protocol::Udp {
                     continue;
                 }
-                for target in targets(&port.endpoints.facts, &ips) {
+                for target in targets(&port.endpoints.inputs, &ips) {
                     let new = || InboundPort { target, protocol: port.protocol, services: Vec::new() };
                     let entry = out.entry(target).or_insert_with(new);
                     if let Err(at) = entry.services.binary_search(service) {
@@ -73,7 +73,7 @@ fn ips(workload: &WorkloadView) -> Vec<IpAddr> {
 }
 
 /// The ports that addresses of the workload have behind a service port.
-fn targets(facts: &EndpointFacts, ips: &[IpAddr]) -> Vec<PortNumber> {
+fn targets(facts: &EndpointInputs, ips: &[IpAddr]) -> Vec<PortNumber> {
     let mut out = Vec::new();
     for source in facts.sources.iter() {
         for address in source.group.addresses.iter() {
@@ -95,7 +95,7 @@ mod tests {
     use tributary_model::*;
 
     use super::*;
-    use crate::mk::*;
+    use crate::fixtures::*;
 
     fn mk_workload(name: &str, namespace: &str, cluster: &str) -> WorkloadKey {
         WorkloadKey::from(tributary_model::WorkloadName {

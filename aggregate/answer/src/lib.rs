@@ -25,7 +25,7 @@ pub mod vip;
 
 mod note;
 
-pub use client::{Class, Client, project};
+pub use client::{Client, ClientClass, project};
 pub use cluster::{ClusterPlan, Discovery, LoadBalancing, cluster};
 pub use compose::{Conflict, Listener, compose_listeners, compose_routes, precedence};
 pub use conditions::{conditions, contested, contested_by_service};
@@ -39,4 +39,4 @@ pub use resolve::{concrete, leading, resolve, visible};
 pub use route::{VirtualHostPlan, grpc_route, route};
 
 #[cfg(test)]
-mod mk;
+mod fixtures;

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use tributary_model::{ClientKind, ListenerFacts, PortNumber, Projection, Protocol, Recorder, Resolution};
+use tributary_model::{ClientKind, ListenerInputs, PortNumber, Projection, Protocol, Recorder, Resolution};
 
 use crate::endpoints::{Destination, inline};
 use crate::names::cluster_name;
@@ -60,7 +60,7 @@ pub fn listener_name(bind: IpAddr, port: u16) -> String {
 
 /// The parts of listeners that this port asks for; none for UDP, for an alias, and for clients that
 /// are no sidecars.
-pub fn listener<R: Recorder>(facts: &ListenerFacts, client: &Projection, r: &mut R) -> Vec<ListenerPlan> {
+pub fn listener<R: Recorder>(facts: &ListenerInputs, client: &Projection, r: &mut R) -> Vec<ListenerPlan> {
     let no_sidecar = matches!(client.kind, Some(ClientKind::Envoy | ClientKind::Grpc));
     let nothing = facts.protocol == Protocol::Udp || matches!(facts.resolution, Resolution::Alias(_));
     if no_sidecar || nothing {
@@ -94,14 +94,14 @@ enum Place {
 
 /// The addresses to which connections for this port go: its virtual ones, or each endpoint of a
 /// headless service. A listener that binds can only have addresses of the client's own machine.
-fn places<R: Recorder>(facts: &ListenerFacts, client: &Projection, binds: bool, r: &mut R) -> Vec<Place> {
+fn places<R: Recorder>(facts: &ListenerInputs, client: &Projection, binds: bool, r: &mut R) -> Vec<Place> {
     let port = facts.port.get();
     let mut out: Vec<Place> = vips(&facts.addresses, client)
         .into_iter()
         .map(|a| if a.is_host() { Place::At(a.ip, port) } else { Place::Range(a.ip, a.prefix) })
         .collect();
     if let (true, Some(facet)) = (out.is_empty(), &facts.inline) {
-        let assignment = inline(&facet.facts, client, r);
+        let assignment = inline(&facet.inputs, client, r);
         out.extend(assignment.endpoints().filter_map(|e| match e.target {
             Destination::Ip(ip, port) => Some(Place::At(ip, port)),
             Destination::Name(..) | Destination::Pipe(_) => None,
@@ -114,7 +114,7 @@ fn places<R: Recorder>(facts: &ListenerFacts, client: &Projection, binds: bool, 
 }
 
 /// Without an address of its own, TLS is told apart by the host that its greeting names.
-fn by_name(facts: &ListenerFacts) -> Match {
+fn by_name(facts: &ListenerInputs) -> Match {
     let sni = facts.protocol.is_tls().then(|| facts.service.host.as_str().to_owned());
     Match { range: None, sni }
 }
@@ -127,19 +127,19 @@ pub fn route_table_name(port: PortNumber) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tributary_model::{Dims, Facet, ServiceAddress, Shared};
+    use tributary_model::{ClientDimensions, ResourceInputs, ServiceAddress, Shared};
 
     use super::*;
-    use crate::mk::*;
+    use crate::fixtures::*;
 
-    fn mk_facts_of(protocol: Protocol, addresses: &[(&str, u8)]) -> ListenerFacts {
+    fn mk_facts_of(protocol: Protocol, addresses: &[(&str, u8)]) -> ListenerInputs {
         let address = |&(ip, prefix): &(&str, u8)| ServiceAddress {
             cluster: None,
             ip: ip.parse().unwrap(),
             prefix,
             allocated: false,
         };
-        ListenerFacts {
+        ListenerInputs {
             service: mk_key("pay.shop", "shop"),
             port: mk_port(80),
             protocol,
@@ -148,7 +148,7 @@ mod tests {
             inline: None,
         }
     }
-    fn shown_for(facts: &ListenerFacts, client: &Projection) -> Vec<String> {
+    fn shown_for(facts: &ListenerInputs, client: &Projection) -> Vec<String> {
         let plans = listener(facts, client, &mut ());
         let line = |p: &ListenerPlan| {
             let range = p.matches.range.map(|(ip, prefix)| format!(" {ip}/{prefix}")).unwrap_or_default();
@@ -183,7 +183,7 @@ mod tests {
         let mut facts = mk_facts_of(Protocol::Tcp, &[]);
         facts.resolution = Resolution::Passthrough;
         let endpoints = mk_one(vec![mk_address("10.0.0.7"), mk_address("10.0.0.8")]);
-        facts.inline = Some(Shared::new(Facet::new(endpoints, Dims::NONE)));
+        facts.inline = Some(Shared::new(ResourceInputs::new(endpoints, ClientDimensions::NONE)));
         assert_eq!(shown_for(&facts, &sidecar()), ["10.0.0.7_8080 cluster", "10.0.0.8_8080 cluster"]);
     }
 

@@ -68,7 +68,7 @@ mod tests {
     use tributary_model::{HostEntry, Shared, Visibility};
 
     use super::*;
-    use crate::mk::*;
+    use crate::fixtures::*;
 
     fn only(namespace: &str) -> Visibility {
         Visibility::Namespaces([mk_ns(namespace)].into())

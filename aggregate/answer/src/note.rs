@@ -1,6 +1,6 @@
 //! Short ways to say a step. Nothing here decides anything.
 
-use tributary_model::{Code, EndpointSource, Recorder, ServiceKey, ShardRef, Stage, Step, Verdict};
+use tributary_model::{Code, EndpointSource, Recorder, ServiceKey, ShardRef, Stage, TraceStep, Verdict};
 
 /// A step about a service as a whole.
 pub(crate) fn service_step(
@@ -9,9 +9,9 @@ pub(crate) fn service_step(
     code: Code,
     shard: Option<&ShardRef>,
     detail: String,
-) -> Step {
+) -> TraceStep {
     let registry = shard.map(|s| s.registry.name.clone());
-    Step { stage, verdict, code, registry, object: None, endpoint: String::new(), detail }
+    TraceStep { stage, verdict, code, registry, object: None, endpoint: String::new(), detail }
 }
 
 /// A step about one endpoint of a source.
@@ -20,8 +20,8 @@ pub(crate) fn endpoint_step(
     source: &EndpointSource,
     endpoint: String,
     detail: String,
-) -> Step {
-    Step {
+) -> TraceStep {
+    TraceStep {
         stage,
         verdict,
         code,

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, Code, DeclarationView, Namespace, Recorder, Resolution, ServiceView, Stage, Step, Verdict,
+    Catalog, Code, DeclarationView, Namespace, Recorder, Resolution, ServiceView, Stage, TraceStep, Verdict,
 };
 
 use crate::note::about;
@@ -79,7 +79,7 @@ pub fn leading<'c>(
     (led.key == end.key && led.key != view.key).then_some(view)
 }
 
-fn no_such_host(host: &str) -> Step {
+fn no_such_host(host: &str) -> TraceStep {
     let detail = format!("no source declares {host}");
     crate::note::service_step(Stage::Merge, Verdict::Drop, Code::NO_SUCH_HOST, None, detail)
 }
@@ -103,15 +103,20 @@ fn ruling(
     namespace: Option<&Namespace>,
     sees: bool,
     chosen: bool,
-) -> Step {
+) -> TraceStep {
     let client =
         namespace.map_or_else(|| "a client without a namespace".into(), |ns| format!("namespace {ns}"));
     let key = &view.key;
     let (stage, verdict, code, detail) = match (sees, chosen) {
-        (false, _) => {
-            (Stage::Scope, Verdict::Drop, Code::NOT_VISIBLE, format!("{key} is not exported to {client}"))
+        (false, _) => (
+            Stage::Visibility,
+            Verdict::Drop,
+            Code::NOT_VISIBLE,
+            format!("{key} is not exported to {client}"),
+        ),
+        (true, true) => {
+            (Stage::Visibility, Verdict::Pass, Code::VISIBLE, format!("{key} is visible to {client}"))
         }
-        (true, true) => (Stage::Scope, Verdict::Pass, Code::VISIBLE, format!("{key} is visible to {client}")),
         (true, false) => {
             let detail =
                 format!("{key} is visible to {client}, but another service of this host precedes it");
@@ -119,7 +124,7 @@ fn ruling(
         }
     };
     let source = &declaration.declaration.source;
-    Step {
+    TraceStep {
         object: Some(source.reference()),
         ..crate::note::service_step(stage, verdict, code, Some(&declaration.shard), detail)
     }
@@ -130,7 +135,7 @@ mod tests {
     use tributary_model::{Trace, Visibility};
 
     use super::*;
-    use crate::mk::*;
+    use crate::fixtures::*;
 
     fn named(catalog: &Catalog, namespace: Option<&str>) -> Option<String> {
         let namespace = namespace.map(mk_ns);

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use tributary_model::{AliasHost, ClientKind, Hostname, Projection, Protocol, Resolution, RouteFacts};
+use tributary_model::{AliasHost, ClientKind, Hostname, Projection, Protocol, Resolution, RouteInputs};
 
 use crate::names::cluster_name;
 use crate::vip::{short_forms, vips};
@@ -26,7 +26,7 @@ pub struct VirtualHostPlan {
 
 /// The virtual host of a port in its port's route table; only HTTP has one.
 #[must_use]
-pub fn route(facts: &RouteFacts, client: &Projection) -> Option<VirtualHostPlan> {
+pub fn route(facts: &RouteInputs, client: &Projection) -> Option<VirtualHostPlan> {
     let no_sidecar = matches!(client.kind, Some(ClientKind::Envoy | ClientKind::Grpc));
     if no_sidecar || !facts.protocol.is_http() || matches!(facts.resolution, Resolution::Alias(_)) {
         return None;
@@ -39,7 +39,7 @@ pub fn route(facts: &RouteFacts, client: &Projection) -> Option<VirtualHostPlan>
 /// The one virtual host of the route table `outbound|80||pay.shop` that a gRPC client asks for.
 /// gRPC matches the authority of its target, port included where the target has one.
 #[must_use]
-pub fn grpc_route(facts: &RouteFacts, client: &Projection) -> Option<VirtualHostPlan> {
+pub fn grpc_route(facts: &RouteInputs, client: &Projection) -> Option<VirtualHostPlan> {
     let unroutable = matches!(facts.resolution, Resolution::Alias(_) | Resolution::Dynamic);
     if facts.protocol == Protocol::Udp || unroutable {
         return None;
@@ -51,7 +51,7 @@ pub fn grpc_route(facts: &RouteFacts, client: &Projection) -> Option<VirtualHost
     Some(plan)
 }
 
-fn plan(facts: &RouteFacts) -> VirtualHostPlan {
+fn plan(facts: &RouteInputs) -> VirtualHostPlan {
     VirtualHostPlan {
         name: format!("{}:{}", facts.service.host, facts.port),
         domains: Vec::new(),
@@ -62,7 +62,7 @@ fn plan(facts: &RouteFacts) -> VirtualHostPlan {
 }
 
 /// Adds the domains, each once: a table with the same domain twice is refused whole.
-fn add_domains(facts: &RouteFacts, client: &Projection, plan: &mut VirtualHostPlan) {
+fn add_domains(facts: &RouteInputs, client: &Projection, plan: &mut VirtualHostPlan) {
     let domain = client.domain.as_ref().and_then(|d| d.as_deref());
     let mut seen = BTreeSet::new();
     let mut own = Vec::new();
@@ -111,14 +111,14 @@ mod tests {
     use tributary_model::{ServiceAddress, Visibility};
 
     use super::*;
-    use crate::mk::*;
+    use crate::fixtures::*;
 
-    fn mk_route(host: &str, protocol: Protocol) -> RouteFacts {
+    fn mk_route(host: &str, protocol: Protocol) -> RouteInputs {
         let ip = |ip: &str, prefix| {
             let ip = ip.parse().unwrap();
             ServiceAddress { cluster: None, ip, prefix, allocated: false }
         };
-        RouteFacts {
+        RouteInputs {
             service: mk_key(host, "shop"),
             port: mk_port(80),
             protocol,

@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Alias, CollectionKind, DeclKey, Declaration, Evidence, Fact, Gateway, GatewayKey, Group, GroupKey,
-    Hostname, Item, Key, Mono, Record, Resolution, Settings, Workload, WorkloadKey,
+    CollectionKind, DeclKey, Declaration, EndpointGroup, EndpointGroupKey, Evidence, Fact, FactId, FactKey,
+    FederatedService, Gateway, GatewayKey, Hostname, Mono, Record, Resolution, Settings, Workload,
+    WorkloadKey,
 };
 
 use crate::removal::difference::loses;
@@ -116,8 +117,8 @@ impl State {
     pub(crate) fn put_group(
         &mut self,
         shard: ShardId,
-        key: &GroupKey,
-        group: Arc<Group>,
+        key: &EndpointGroupKey,
+        group: Arc<EndpointGroup>,
         held: Option<Arc<[u32]>>,
         at: Mono,
     ) {
@@ -231,7 +232,7 @@ impl State {
         self.note_put(shard, Fact::Settings(value));
     }
 
-    fn put_alias(&mut self, shard: ShardId, host: Hostname, value: Arc<Alias>) {
+    fn put_alias(&mut self, shard: ShardId, host: Hostname, value: Arc<FederatedService>) {
         if self.world.names.join_of(shard, &host) == Some(&value) {
             self.counters.unchanged += 1;
             return;
@@ -263,7 +264,7 @@ impl State {
             self.world.outages.allow(&service.key, None);
         }
         if let Some((key, alias)) = moved.to {
-            self.world.outages.allow(&key, alias.active_until_silent_for);
+            self.world.outages.allow(&key, alias.standby_after_stale);
             self.hosts.get_or_new(&key).alias = Some(alias);
         }
         self.dirty.services.extend(self.hosts.of(host).iter().map(|service| service.key.clone()));
@@ -277,8 +278,8 @@ impl State {
     }
 
     /// This is no more; whether it was.
-    pub(crate) fn remove(&mut self, shard: ShardId, item: &Item, evidence: Evidence) -> bool {
-        if let Item::Waiting(key) = item {
+    pub(crate) fn remove(&mut self, shard: ShardId, item: &FactId, evidence: Evidence) -> bool {
+        if let FactId::Waiting(key) = item {
             // no endpoint goes: it is neither counted nor recorded, and concerns no client
             return self.waiting_addresses.remove(shard, key);
         }
@@ -286,22 +287,22 @@ impl State {
             self.guard.end(&(shard, item.clone()));
         }
         let was = match item {
-            Item::Service(key) => self.remove_declaration(shard, key),
-            Item::Group(key) => self.remove_group(shard, key),
-            Item::Workload(key) => self.remove_workload(shard, key),
-            Item::Gateway(key) => self.remove_gateway(shard, key),
-            Item::Settings => self.world.settings.remove(shard).is_some(),
-            Item::Alias(host) => self.remove_alias(shard, host),
-            Item::Waiting(_) => false,
+            FactId::Service(key) => self.remove_declaration(shard, key),
+            FactId::Group(key) => self.remove_group(shard, key),
+            FactId::Workload(key) => self.remove_workload(shard, key),
+            FactId::Gateway(key) => self.remove_gateway(shard, key),
+            FactId::Settings => self.world.settings.remove(shard).is_some(),
+            FactId::Alias(host) => self.remove_alias(shard, host),
+            FactId::Waiting(_) => false,
         };
         if !was {
             return false;
         }
         self.count(shard, item.kind(), -1);
-        self.dirty.settings |= matches!(item, Item::Settings);
+        self.dirty.settings |= matches!(item, FactId::Settings);
         self.dirty.urgent = true;
         if let Some(info) = self.world.shards.get(shard) {
-            let key = Key { scope: info.shard.scope.clone(), item: item.clone() };
+            let key = FactKey { scope: info.shard.scope.clone(), item: item.clone() };
             let name = info.shard.registry.name.clone();
             self.dirty.records.push(Record::Drop(name, key, evidence));
         }
@@ -318,7 +319,7 @@ impl State {
         true
     }
 
-    fn remove_group(&mut self, shard: ShardId, key: &GroupKey) -> bool {
+    fn remove_group(&mut self, shard: ShardId, key: &EndpointGroupKey) -> bool {
         let gone = self.hosts.get_mut(&key.service).and_then(|s| s.remove_group(shard, key));
         let Some(gone) = gone else { return false };
         self.world.shards.weigh(shard, 0, gone.group.addresses.len());
@@ -356,27 +357,27 @@ impl State {
     }
 
     /// A fact as it is served.
-    pub(crate) fn fact(&self, shard: ShardId, item: &Item) -> Option<Fact> {
+    pub(crate) fn fact(&self, shard: ShardId, item: &FactId) -> Option<Fact> {
         Some(match item {
-            Item::Service(key) => {
+            FactId::Service(key) => {
                 let known = self.hosts.get(&key.service)?.shard(shard)?.declaration(&key.object)?;
                 Fact::Service(key.clone(), Arc::clone(&known.declaration))
             }
-            Item::Group(key) => {
+            FactId::Group(key) => {
                 let known = self.hosts.get(&key.service)?.group(shard, key)?;
                 Fact::Group(key.clone(), Arc::clone(&known.group))
             }
-            Item::Workload(key) => {
+            FactId::Workload(key) => {
                 Fact::Workload(key.clone(), Arc::clone(&self.world.workloads.fact(shard, key)?.workload))
             }
-            Item::Gateway(key) => {
+            FactId::Gateway(key) => {
                 Fact::Gateway(key.clone(), Arc::clone(&self.world.gateways.get(shard, key)?.gateway))
             }
-            Item::Settings => Fact::Settings(Arc::clone(self.world.settings.get(shard)?)),
-            Item::Alias(host) => {
+            FactId::Settings => Fact::Settings(Arc::clone(self.world.settings.get(shard)?)),
+            FactId::Alias(host) => {
                 Fact::Alias(host.clone(), Arc::clone(self.world.names.join_of(shard, host)?))
             }
-            Item::Waiting(_) => return None,
+            FactId::Waiting(_) => return None,
         })
     }
 

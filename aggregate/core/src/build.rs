@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, Changed, HostEntry, Hostname, Namespace, ServiceKey, ServiceView, Shared, Workload,
+    Catalog, CatalogChanges, HostEntry, Hostname, Namespace, ServiceKey, ServiceView, Shared, Workload,
     WorkloadAddress, WorkloadKey, WorkloadView,
 };
 
@@ -27,8 +27,8 @@ use crate::state::workloads::{WorkloadId, WorkloadSlot};
 
 impl State {
     /// Builds what is dirty; what that changed.
-    pub(crate) fn build(&mut self, registries: &Registries, membership_known: bool) -> Changed {
-        let mut changed = Changed::default();
+    pub(crate) fn build(&mut self, registries: &Registries, membership_known: bool) -> CatalogChanges {
+        let mut changed = CatalogChanges::default();
         let complete = membership_known && registries.values().all(|r| !r.ledger.is_unknown());
         self.build_settings(&mut changed);
         let built = self.world.selection.build(&self.world.workloads, &self.world.shards, &mut self.counters);
@@ -45,17 +45,21 @@ impl State {
         changed
     }
 
-    fn build_settings(&mut self, changed: &mut Changed) {
+    fn build_settings(&mut self, changed: &mut CatalogChanges) {
         if !std::mem::take(&mut self.dirty.settings) || !self.world.settings.fold(&self.world.shards) {
             return;
         }
         changed.settings = true;
         self.draft.settings = self.world.settings.effective.clone();
-        self.counters.sweeping.settings += 1;
+        self.counters.full_passes.settings += 1;
         self.dirty.services.extend(self.hosts.iter().map(|s| s.key.clone()));
     }
 
-    fn build_services(&mut self, keys: BTreeSet<ServiceKey>, changed: &mut Changed) -> BTreeSet<Hostname> {
+    fn build_services(
+        &mut self,
+        keys: BTreeSet<ServiceKey>,
+        changed: &mut CatalogChanges,
+    ) -> BTreeSet<Hostname> {
         let hosts: BTreeSet<Hostname> = keys.iter().map(|key| key.host.clone()).collect();
         for key in keys {
             self.build_service(&key);
@@ -168,7 +172,7 @@ impl State {
         }
     }
 
-    fn build_workloads(&mut self, changed: &mut Changed) {
+    fn build_workloads(&mut self, changed: &mut CatalogChanges) {
         for id in std::mem::take(&mut self.dirty.workloads) {
             let Some(slot) = self.world.workloads.get(id) else { continue };
             let key = slot.key.clone();
@@ -215,7 +219,7 @@ impl State {
         services.into()
     }
 
-    fn build_gateways(&mut self, changed: &mut Changed) {
+    fn build_gateways(&mut self, changed: &mut CatalogChanges) {
         for key in std::mem::take(&mut self.dirty.gateways) {
             let now = self.world.gateways.first(&key, &self.world.shards);
             if self.draft.gateways.get(&key) == now.as_ref() {

@@ -6,15 +6,19 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoreConfig {
     /// How long after a question it is asked again; doubled each time.
-    pub ask_first: Duration,
+    pub confirm_backoff_min: Duration,
     /// The longest time between two questions.
-    pub ask_most: Duration,
+    pub confirm_backoff_max: Duration,
     /// How many questions one turn asks; the rest follow in the next.
-    pub asks_per_turn: usize,
+    pub confirms_per_batch: usize,
 }
 
 impl Default for CoreConfig {
     fn default() -> Self {
-        Self { ask_first: Duration::from_secs(1), ask_most: Duration::from_secs(60), asks_per_turn: 1024 }
+        Self {
+            confirm_backoff_min: Duration::from_secs(1),
+            confirm_backoff_max: Duration::from_secs(60),
+            confirms_per_batch: 1024,
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The core's public face: registries join, runs begin and end, turns are applied, catalogs come out.
 //!
 //! Called by the one task that owns it, in any order. Every call that changes something returns a
-//! [`Turn`]; the catalog of the moment is ready when it returns, and [`Core::publish`] hands it out.
+//! [`ApplyOutcome`]; the catalog of the moment is ready when it returns, and [`Core::publish`] hands it out.
 //! It alone names both halves, the ledgers and the state, and passes them to the phases of a turn.
 
 mod operator;
@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    Ask, Catalog, Changed, Code, Delta, Evidence, Mono, Record, Recorder, RegistryName, RegistrySpec, Scope,
-    ServiceKey, Stamped, Standing,
+    Catalog, CatalogChanges, Code, ConfirmRequest, Evidence, Mono, Record, Recorder, RegistryName,
+    RegistrySpec, RegistryUpdate, Scope, ServiceKey, ShardPriority, Stamped,
 };
 
 use crate::config::CoreConfig;
@@ -30,13 +30,13 @@ pub use orders::{Begun, OrderRefused, RunOrder};
 
 /// What came of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Turn {
+pub struct ApplyOutcome {
     /// Questions for the sources.
-    pub asks: Vec<Ask>,
+    pub confirms: Vec<ConfirmRequest>,
     /// Accepted changes, for the journal.
     pub records: Vec<Record>,
     /// What the next catalog changes.
-    pub changed: Changed,
+    pub changed: CatalogChanges,
     /// Whether clients lose something or are sent elsewhere, so that publication may not wait.
     pub urgent: bool,
 }
@@ -44,14 +44,14 @@ pub struct Turn {
 /// Two registries have one name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("registry {name:?} is already there as {known}; give one of the two another name")]
-pub struct JoinError {
+pub struct AddRegistryError {
     /// The name.
     pub name: RegistryName,
     /// What has it.
     pub known: String,
 }
 
-impl JoinError {
+impl AddRegistryError {
     /// Its code.
     #[must_use]
     pub const fn code(&self) -> Code {
@@ -92,13 +92,13 @@ impl Core {
 
     /// Adds a registry. It is Unknown until its first run has synced, or until what a journal kept of
     /// it was restored. Adding it again with the same identity changes nothing.
-    pub fn join(&mut self, spec: &RegistrySpec) -> Result<Turn, JoinError> {
+    pub fn add_registry(&mut self, spec: &RegistrySpec) -> Result<ApplyOutcome, AddRegistryError> {
         let name = &spec.id.name;
         if let Some(known) = self.registries.get(name) {
             return if known.face.id == spec.id {
-                Ok(Turn::default())
+                Ok(ApplyOutcome::default())
             } else {
-                Err(JoinError { name: name.clone(), known: known.face.id.to_string() })
+                Err(AddRegistryError { name: name.clone(), known: known.face.id.to_string() })
             };
         }
         self.begin(self.state.now);
@@ -110,7 +110,13 @@ impl Core {
     /// Gives back one registry's part of a journal, in one piece or several; lists before facts. What
     /// it serves is stale until a run lists it. Where its source is configured otherwise now (`changed`),
     /// its first run begins in a shadow.
-    pub fn restore(&mut self, now: Mono, name: &RegistryName, records: Vec<Record>, changed: bool) -> Turn {
+    pub fn restore(
+        &mut self,
+        now: Mono,
+        name: &RegistryName,
+        records: Vec<Record>,
+        changed: bool,
+    ) -> ApplyOutcome {
         self.begin(now);
         if let Some(registry) = self.registries.get_mut(name) {
             registry.moved |= changed;
@@ -121,7 +127,7 @@ impl Core {
     }
 
     /// Takes back what was restored of a scope, as if the journal had not had it: unknown, not empty.
-    pub fn forget(&mut self, name: &RegistryName, scope: &Scope) -> Turn {
+    pub fn forget(&mut self, name: &RegistryName, scope: &Scope) -> ApplyOutcome {
         self.begin(self.state.now);
         if let Some(registry) = self.registries.get_mut(name) {
             ingest::forget(registry, &mut self.state, scope);
@@ -130,13 +136,13 @@ impl Core {
     }
 
     /// Ends a turn whose facts came from the journal, which need not take them again.
-    fn finish_unrecorded(&mut self) -> Turn {
+    fn finish_unrecorded(&mut self) -> ApplyOutcome {
         let turn = self.finish();
-        Turn { records: Vec::new(), ..turn }
+        ApplyOutcome { records: Vec::new(), ..turn }
     }
 
     /// A registry's run failed: what it served stays, stale since now.
-    pub fn fail(&mut self, now: Mono, name: &RegistryName, why: &Arc<str>) -> Turn {
+    pub fn fail(&mut self, now: Mono, name: &RegistryName, why: &Arc<str>) -> ApplyOutcome {
         self.begin(now);
         if let Some(registry) = self.registries.get_mut(name) {
             registry.ledger.fail(now, why);
@@ -149,10 +155,10 @@ impl Core {
     }
 
     /// Removes a registry with all its facts.
-    pub fn leave(&mut self, name: &RegistryName, evidence: &Evidence) -> Turn {
+    pub fn remove_registry(&mut self, name: &RegistryName, evidence: &Evidence) -> ApplyOutcome {
         self.begin(self.state.now);
         if let Some(mut registry) = self.registries.remove(name) {
-            self.state.counters.sweeping.departure += 1;
+            self.state.counters.full_passes.departure += 1;
             ingest::leave(&mut registry, &mut self.state, evidence);
             self.state.dirty.registries.insert(name.clone());
             self.state.dirty.records.push(Record::Left(name.clone()));
@@ -161,7 +167,7 @@ impl Core {
     }
 
     /// Serves a registry as it is, or one priority lower.
-    pub fn set_standing(&mut self, now: Mono, name: &RegistryName, standing: Standing) -> Turn {
+    pub fn set_priority(&mut self, now: Mono, name: &RegistryName, standing: ShardPriority) -> ApplyOutcome {
         self.begin(now);
         let Some(registry) = self.registries.get_mut(name) else { return self.finish() };
         if std::mem::replace(&mut registry.face.standing, standing) != standing {
@@ -171,16 +177,16 @@ impl Core {
     }
 
     /// Whether it is known which registries there are; until then no catalog is complete.
-    pub fn set_membership_known(&mut self, known: bool) -> Turn {
+    pub fn set_membership_known(&mut self, known: bool) -> ApplyOutcome {
         self.begin(self.state.now);
         self.membership_known = known;
         self.finish()
     }
 
     /// Takes updates, whole, as one turn. Those of one registry are in the order of its run.
-    pub fn apply(&mut self, now: Mono, deltas: Vec<Stamped<Delta>>) -> Turn {
+    pub fn apply(&mut self, now: Mono, deltas: Vec<Stamped<RegistryUpdate>>) -> ApplyOutcome {
         self.begin(now);
-        self.state.counters.turns += 1;
+        self.state.counters.batches += 1;
         let touched = ingest::take(&mut self.registries, &mut self.state, deltas);
         ingest::end_takes(&mut self.registries, &mut self.state, &touched);
         ingest::adopt_ready(&mut self.registries, &mut self.state, &touched.all);
@@ -190,16 +196,16 @@ impl Core {
 
     /// Takes a slice of updates of which more follow: only ledgers read it, except for a first list,
     /// which merely adds. The take ends with [`Core::apply`].
-    pub fn apply_part(&mut self, now: Mono, deltas: Vec<Stamped<Delta>>) -> Turn {
+    pub fn apply_part(&mut self, now: Mono, deltas: Vec<Stamped<RegistryUpdate>>) -> ApplyOutcome {
         self.begin(now);
         if ingest::take_part(&mut self.registries, &mut self.state, deltas) {
             return self.finish();
         }
-        Turn::default()
+        ApplyOutcome::default()
     }
 
     /// Time passed: asks again what is due, and lets aliases take over from sources that are silent.
-    pub fn tick(&mut self, now: Mono) -> Turn {
+    pub fn tick(&mut self, now: Mono) -> ApplyOutcome {
         self.begin(now);
         self.finish()
     }
@@ -215,7 +221,7 @@ impl Core {
         self.state.begin(now);
     }
 
-    pub(crate) fn finish(&mut self) -> Turn {
+    pub(crate) fn finish(&mut self) -> ApplyOutcome {
         let state = &mut self.state;
         state.apply_policies(&self.registries);
         let changed = state.build(&self.registries, self.membership_known);
@@ -224,8 +230,8 @@ impl Core {
         self.unpublished |= !changed.is_empty();
         state.dirty.explained = None;
         state.dirty.implied.clear();
-        Turn {
-            asks: state.take_asks(&self.config, &self.registries),
+        ApplyOutcome {
+            confirms: state.take_asks(&self.config, &self.registries),
             records: std::mem::take(&mut state.dirty.records),
             urgent: std::mem::take(&mut state.dirty.urgent),
             changed,

@@ -4,13 +4,13 @@
 
 /// Why something was done to everything of a registry or of the catalog (law 7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sweeping {
+pub struct FullPasses {
     /// A shadow was adopted.
     pub adoption: u64,
     /// A registry left.
     pub departure: u64,
     /// A registry's standing changed.
-    pub standing: u64,
+    pub priority: u64,
     /// A mesh-wide value changed.
     pub settings: u64,
 }
@@ -19,11 +19,11 @@ pub struct Sweeping {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Turns applied.
-    pub turns: u64,
+    pub batches: u64,
     /// Generations published.
     pub published: u64,
     /// Deltas applied.
-    pub deltas: u64,
+    pub updates: u64,
     /// Deltas of a run that is neither served nor a shadow.
     pub fenced: u64,
     /// Deltas refused because a bound was reached.
@@ -33,7 +33,7 @@ pub struct Counters {
     /// Service views built.
     pub views: u64,
     /// Facets built, because their facts were not those of the facet before.
-    pub facets: u64,
+    pub resource_inputs: u64,
     /// Selectors and workloads compared.
     pub selector_checks: u64,
     /// Buckets of selected workloads built.
@@ -43,7 +43,7 @@ pub struct Counters {
     /// Hosts that had endpoints and lost the last without evidence. Anything but 0 is a bug.
     pub unexplained_empty: u64,
     /// Questions asked.
-    pub asks: u64,
+    pub confirms: u64,
     /// Passes over all of something, by cause.
-    pub sweeping: Sweeping,
+    pub full_passes: FullPasses,
 }

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    Collection, CollectionKind, Delta, Evidence, Fact, Fingerprint, HoldRecord, Key, Mono, ObjectId,
-    ProblemRecord, Record, RegistryName, Scope, Stamped,
+    Collection, CollectionKind, Evidence, Fact, FactKey, Fingerprint, HoldRecord, Mono, ObjectId,
+    ProblemRecord, Record, RegistryName, RegistryUpdate, Scope, Stamped,
 };
 
 use crate::ledger::{BasisKind, Change, Deferred, Ledger, Output, Registries, Registry, Take};
@@ -27,14 +27,18 @@ pub(crate) struct Touched {
 }
 
 /// Takes updates; returns the registries that they concern.
-pub(crate) fn take(registries: &mut Registries, state: &mut State, deltas: Vec<Stamped<Delta>>) -> Touched {
+pub(crate) fn take(
+    registries: &mut Registries,
+    state: &mut State,
+    deltas: Vec<Stamped<RegistryUpdate>>,
+) -> Touched {
     let mut touched = Touched::default();
     for Stamped { registry, generation, at, value } in deltas {
         let Some(known) = registries.get_mut(&registry).filter(|known| known.hears(generation)) else {
             state.counters.fenced += 1;
             continue;
         };
-        state.counters.deltas += 1;
+        state.counters.updates += 1;
         let served = known.ledger.generation == generation;
         if served {
             known.take(state, at, value);
@@ -65,7 +69,11 @@ pub(crate) fn end_takes(registries: &mut Registries, state: &mut State, touched:
 }
 
 /// Takes a slice of a take that goes on. Returns whether the state changed.
-pub(crate) fn take_part(registries: &mut Registries, state: &mut State, deltas: Vec<Stamped<Delta>>) -> bool {
+pub(crate) fn take_part(
+    registries: &mut Registries,
+    state: &mut State,
+    deltas: Vec<Stamped<RegistryUpdate>>,
+) -> bool {
     for delta in &deltas {
         if let Some(known) = registries.get_mut(&delta.registry)
             && known.ledger.generation == delta.generation
@@ -105,7 +113,7 @@ fn adopt(registry: &mut Registry, state: &mut State) {
     let Some(shadow) = registry.shadow.take() else { return };
     // what the served run's ledger has read must be in the state before the two are compared
     registry.end_take(state);
-    state.counters.sweeping.adoption += 1;
+    state.counters.full_passes.adoption += 1;
     let now = state.now;
     let (mut out, ledger, scopes) = registry.writer(state);
     let identity = shadow.ledger.identity.clone();
@@ -173,8 +181,8 @@ impl Registry {
         (Writer { state, registry: face }, ledger, scopes)
     }
 
-    fn take(&mut self, state: &mut State, at: Mono, delta: Delta) {
-        if let Delta::Identity(identity) = &delta {
+    fn take(&mut self, state: &mut State, at: Mono, delta: RegistryUpdate) {
+        if let RegistryUpdate::Identity(identity) = &delta {
             self.identify(identity, state);
         }
         if self.stranger.is_some() {
@@ -255,7 +263,7 @@ impl Writer<'_> {
         self.state.guard.ask_again(&shards, now);
     }
     /// Holds a removal that was held when the journal was written.
-    fn hold(&mut self, key: &Key, hold: &HoldRecord) {
+    fn hold(&mut self, key: &FactKey, hold: &HoldRecord) {
         if let Some(shard) = self.find(&key.scope) {
             self.state.hold_all((shard, key.item.clone()), reason::restored(&hold.reason), hold.since);
         }
@@ -282,7 +290,7 @@ impl Output for Writer<'_> {
             self.state.put(shard, fact, at);
         }
     }
-    fn remove(&mut self, key: &Key, evidence: &Evidence) {
+    fn remove(&mut self, key: &FactKey, evidence: &Evidence) {
         if let Some(shard) = self.find(&key.scope) {
             self.state.withdraw(shard, &key.item, evidence);
         }

@@ -4,7 +4,7 @@
 //! ended scope, a restart and a rotation do to facts; there is no second one. The served run and a
 //! shadow are both ledgers: a shadow's output is withheld, and adoption is the difference of two
 //! ([`adopt`]). Called by [`ingest`](crate::ingest) for each update in order, with an [`Output`]
-//! that applies the effects. Silence never removes a fact: a removal is a [`Drop`](Delta::Drop), a
+//! that applies the effects. Silence never removes a fact: a removal is a [`Drop`](RegistryUpdate::Remove), a
 //! complete list, or the end of a scope.
 
 mod adopt;
@@ -22,9 +22,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tributary_model::{
-    Collection, CollectionKind, Completeness, Delta, EndEvidence, Evidence, Fact, Fingerprint, Freshness,
-    Generation, Item, Key, LeftOut, ListResult, Mono, ObjectId, ProblemRecord, Scope, Scopes, SourceState,
-    SourceStatus, Withheld,
+    Collection, CollectionKind, Completeness, EndEvidence, Evidence, ExcludedObject, Fact, FactId, FactKey,
+    Fingerprint, Freshness, Generation, ListResult, Mono, ObjectId, ProblemRecord, RegistryUpdate, Scope,
+    Scopes, SourceState, SourceStatus, Withheld,
 };
 
 pub(crate) use adopt::Obstacle;
@@ -40,7 +40,7 @@ pub(crate) trait Output {
     /// A fact was reported. It equals the one before where `change` is [`Change::Same`].
     fn put(&mut self, scope: &Scope, fact: Fact, basis: BasisKind, at: Mono, change: Change);
     /// A fact is gone.
-    fn remove(&mut self, key: &Key, evidence: &Evidence);
+    fn remove(&mut self, key: &FactKey, evidence: &Evidence);
     /// The source confirmed a collection.
     fn confirm(&mut self, collection: &Collection, at: Mono);
     /// Whether removals of a scope are held or wait for judgement.
@@ -59,7 +59,7 @@ pub(crate) trait Output {
 
 impl Output for () {
     fn put(&mut self, _: &Scope, _: Fact, _: BasisKind, _: Mono, _: Change) {}
-    fn remove(&mut self, _: &Key, _: &Evidence) {}
+    fn remove(&mut self, _: &FactKey, _: &Evidence) {}
     fn confirm(&mut self, _: &Collection, _: Mono) {}
     fn free(&mut self, _: &Scope, _: &Evidence, _: Mono) {}
     fn problem(&mut self, _: &Scope, _: &ObjectId, _: Option<&ProblemRecord>) {}
@@ -81,7 +81,7 @@ pub(crate) struct Scoped {
     /// What the source reports about itself.
     pub(crate) status: Option<DatedStatus>,
     /// Objects that are excluded on purpose.
-    pub(crate) left_out: Option<Arc<[LeftOut]>>,
+    pub(crate) excluded: Option<Arc<[ExcludedObject]>>,
 }
 
 impl Scoped {
@@ -231,12 +231,14 @@ impl Ledger {
     }
 
     /// Takes one update.
-    pub(crate) fn apply(&mut self, at: Mono, delta: Delta, out: &mut impl Output) {
+    pub(crate) fn apply(&mut self, at: Mono, delta: RegistryUpdate, out: &mut impl Output) {
         match delta {
-            Delta::Put(scope, fact, basis) => return self.put(&scope, fact, (&basis).into(), at, out),
-            Delta::Drop(key, evidence) => return self.remove(&key, &evidence, out),
-            Delta::Progress(collection) => return self.progress(&collection, at, out),
-            Delta::Problem(scope, object, problem) => {
+            RegistryUpdate::Put(scope, fact, basis) => {
+                return self.put(&scope, fact, (&basis).into(), at, out);
+            }
+            RegistryUpdate::Remove(key, evidence) => return self.remove(&key, &evidence, out),
+            RegistryUpdate::Progress(collection) => return self.progress(&collection, at, out),
+            RegistryUpdate::Problem(scope, object, problem) => {
                 let generation = self.generation;
                 if problem.is_none() {
                     self.repaired.insert(scope.clone());
@@ -244,17 +246,17 @@ impl Ledger {
                 let Some(scoped) = self.scoped(&scope) else { return out.refuse() };
                 scoped.problems.report(&scope, object, problem, (generation, at), out);
             }
-            Delta::Status(scope, status) => return self.status(&scope, status, at, out),
-            Delta::Restart(collection) => match self.scoped(&collection.scope) {
+            RegistryUpdate::Status(scope, status) => return self.status(&scope, status, at, out),
+            RegistryUpdate::ListStarted(collection) => match self.scoped(&collection.scope) {
                 Some(scoped) => scoped.list_mut(collection.kind).begin(at),
                 None => return out.refuse(),
             },
-            Delta::Synced(collection, how) => self.synced(&collection, how, at, out),
-            Delta::Withheld(collection, withheld) => self.withhold(&collection, &withheld, at, out),
-            Delta::Follows { required, optional } => self.follow(required, optional),
-            Delta::LeftOut(scope, list) => self.leave_out(&scope, &list),
-            Delta::End(scope, evidence) => self.end_scope(&scope, evidence, at, out),
-            Delta::Identity(identity) => self.identity = Some(identity),
+            RegistryUpdate::ListEnded(collection, how) => self.synced(&collection, how, at, out),
+            RegistryUpdate::Withheld(collection, withheld) => self.withhold(&collection, &withheld, at, out),
+            RegistryUpdate::Follows { required, optional } => self.follow(required, optional),
+            RegistryUpdate::Excluded(scope, list) => self.leave_out(&scope, &list),
+            RegistryUpdate::End(scope, evidence) => self.end_scope(&scope, evidence, at, out),
+            RegistryUpdate::Identity(identity) => self.identity = Some(identity),
         }
         out.note();
     }
@@ -277,7 +279,7 @@ impl Ledger {
         out.put(scope, fact, basis, at, change);
     }
 
-    fn remove(&mut self, key: &Key, evidence: &Evidence, out: &mut impl Output) {
+    fn remove(&mut self, key: &FactKey, evidence: &Evidence, out: &mut impl Output) {
         if let Some(scoped) = self.scopes.get_mut(&key.scope) {
             let kind = key.item.kind();
             let gone = scoped.tables.remove(&key.item);
@@ -332,10 +334,14 @@ impl Ledger {
         (self.reported, self.untidy) = (true, true);
     }
 
-    fn leave_out(&mut self, scope: &Scope, list: &Arc<[LeftOut]>) {
+    fn leave_out(&mut self, scope: &Scope, list: &Arc<[ExcludedObject]>) {
         let Some(scoped) = self.scoped(scope) else { return };
-        let kept = if list.len() > LeftOut::MAX { list[..LeftOut::MAX].into() } else { Arc::clone(list) };
-        scoped.left_out = (!kept.is_empty()).then_some(kept);
+        let kept = if list.len() > ExcludedObject::MAX {
+            list[..ExcludedObject::MAX].into()
+        } else {
+            Arc::clone(list)
+        };
+        scoped.excluded = (!kept.is_empty()).then_some(kept);
     }
 
     /// A list ended. A complete one removes what it lacks, except facts of objects that are bad.
@@ -352,7 +358,7 @@ impl Ledger {
         for (item, object) in unseen.into_iter().filter(|_| sweeps) {
             if !scoped.problems.spare(object.as_ref(), &item, generation) {
                 scoped.tables.remove(&item);
-                out.remove(&Key { scope: collection.scope.clone(), item }, &Evidence::AbsentFromList);
+                out.remove(&FactKey { scope: collection.scope.clone(), item }, &Evidence::AbsentFromList);
             }
         }
         self.untidy = true;
@@ -384,7 +390,7 @@ impl Ledger {
         let evidence = Evidence::from(evidence);
         if let Some(scoped) = self.scopes.remove(scope) {
             for item in scoped.tables.items() {
-                out.remove(&Key { scope: scope.clone(), item }, &evidence);
+                out.remove(&FactKey { scope: scope.clone(), item }, &evidence);
             }
         }
         out.free(scope, &evidence, at);
@@ -401,7 +407,7 @@ impl Ledger {
         self.lost.insert(scope.clone());
         let Some(scoped) = self.scopes.remove(scope) else { return };
         for item in scoped.tables.items() {
-            out.remove(&Key { scope: scope.clone(), item }, &Evidence::Operator);
+            out.remove(&FactKey { scope: scope.clone(), item }, &Evidence::Operator);
         }
         out.free(scope, &Evidence::Operator, Mono::default());
     }
@@ -415,9 +421,9 @@ impl Ledger {
         out: &mut impl Output,
     ) {
         let Some(scoped) = self.scopes.get_mut(scope) else { return };
-        let items: Vec<Item> = scoped.tables.iter(kind).map(|(fact, _)| fact.item()).collect();
+        let items: Vec<FactId> = scoped.tables.iter(kind).map(|(fact, _)| fact.item()).collect();
         for item in items {
-            self.remove(&Key { scope: scope.clone(), item }, evidence, out);
+            self.remove(&FactKey { scope: scope.clone(), item }, evidence, out);
         }
     }
 
@@ -428,7 +434,7 @@ impl Ledger {
             let Some(scoped) = self.scopes.get_mut(&scope) else { continue };
             for item in scoped.problems.take_unrepeated() {
                 scoped.tables.remove(&item);
-                out.remove(&Key { scope: scope.clone(), item }, &Evidence::AbsentFromList);
+                out.remove(&FactKey { scope: scope.clone(), item }, &Evidence::AbsentFromList);
             }
         }
         self.settle_lost();
@@ -461,7 +467,7 @@ impl Ledger {
     pub(crate) fn restart(&mut self, generation: Generation, now: Mono, why: &Arc<str>) {
         (self.generation, self.reported) = (generation, false);
         for scoped in self.scopes.values_mut() {
-            scoped.left_out = None;
+            scoped.excluded = None;
             scoped.lists.iter_mut().for_each(|list| list.restart(now, why));
         }
     }
@@ -482,7 +488,7 @@ impl Ledger {
     pub(crate) fn leave(&mut self, evidence: &Evidence, now: Mono, out: &mut impl Output) {
         for (scope, scoped) in std::mem::take(&mut self.scopes) {
             for item in scoped.tables.items() {
-                out.remove(&Key { scope: scope.clone(), item }, evidence);
+                out.remove(&FactKey { scope: scope.clone(), item }, evidence);
             }
             out.free(&scope, evidence, now);
         }

@@ -23,6 +23,6 @@ mod tests;
 
 pub use crate::build::registries::WaitingGroup;
 pub use crate::config::CoreConfig;
-pub use crate::core::{Begun, Core, EndPlan, JoinError, OrderRefused, RunOrder, Turn};
-pub use crate::counters::{Counters, Sweeping};
+pub use crate::core::{AddRegistryError, ApplyOutcome, Begun, Core, EndPlan, OrderRefused, RunOrder};
+pub use crate::counters::{Counters, FullPasses};
 pub use crate::report::{CollectionStatus, EndedScope, HeldView, ProblemView, RegistryStatus, SourceView};

@@ -18,17 +18,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    AliasHost, Code, CollectionKind, Condition, Declaration, DeclarationView, EndpointSource, Group,
-    GroupPort, Identity, Joined, Mono, NetworkId, ObjectId, ObjectRef, Origin, PortName, PortNumber,
-    Protocol, Provider, Recorder, Resolution, ServiceAddress, ServiceKey, ServicePort, Settings, Stage,
-    Standing, Step, Verdict, Visibility,
+    AliasHost, Code, CollectionKind, Condition, Declaration, DeclarationView, EndpointGroup, EndpointSource,
+    FederationInfo, GroupPort, Identity, Mono, NetworkId, ObjectId, ObjectRef, Origin, PortName, PortNumber,
+    Protocol, Provider, Recorder, Resolution, ServiceAddress, ServiceKey, ServicePort, Settings,
+    ShardPriority, Stage, TraceStep, Verdict, Visibility,
 };
 
 pub(crate) use join::refusal;
 
 use crate::merge::conditions::Conditions;
 use crate::merge::precedence::{Ranked, ranked};
-use crate::state::World;
+use crate::state::MergeContext;
 use crate::state::services::{Decl, Hosts, Service};
 use crate::state::workloads::WorkloadSlot;
 
@@ -76,16 +76,16 @@ impl MergedPort {
 
 /// A group that stands behind a declaration, listed or made by selection.
 struct Behind<'a> {
-    group: &'a Arc<Group>,
+    group: &'a Arc<EndpointGroup>,
     held: Option<&'a Arc<[u32]>>,
-    standing: Standing,
+    standing: ShardPriority,
     /// When it was last confirmed; unknown for what selection made, whose workloads know it.
     confirmed: Option<Mono>,
 }
 
 /// Merges what is said about a service. `None` when nothing declares it.
 pub(crate) fn merge<R: Recorder>(
-    world: &World,
+    world: &MergeContext,
     hosts: &Hosts,
     service: &Service,
     rec: &mut R,
@@ -123,7 +123,7 @@ pub(crate) fn merge<R: Recorder>(
 }
 
 /// A service in several networks, of which some are entered through gateways, is told in part to everybody.
-fn note_networks(world: &World, out: &mut Merged) {
+fn note_networks(world: &MergeContext, out: &mut Merged) {
     let gated = gated(world, out.networks.iter());
     if out.networks.len() < 2 || gated.is_empty() {
         return;
@@ -138,7 +138,10 @@ fn note_networks(world: &World, out: &mut Merged) {
 }
 
 /// The networks among these that are entered through gateways, sorted.
-pub(crate) fn gated<'a>(world: &World, networks: impl Iterator<Item = &'a NetworkId>) -> Vec<NetworkId> {
+pub(crate) fn gated<'a>(
+    world: &MergeContext,
+    networks: impl Iterator<Item = &'a NetworkId>,
+) -> Vec<NetworkId> {
     if world.settings.effective.cross_network_direct == Some(true) {
         return Vec::new();
     }
@@ -153,7 +156,7 @@ fn sort<T: Ord>(list: &mut Vec<T>) {
 }
 
 fn merge_declaration<R: Recorder>(
-    world: &World,
+    world: &MergeContext,
     service: &Service,
     shard: &Ranked<'_>,
     decl: &Decl,
@@ -190,7 +193,7 @@ fn merge_declaration<R: Recorder>(
         declaration: Arc::clone(own),
         rank: shard.info.rank,
         visibility,
-        joined: false,
+        federated: false,
     });
 }
 
@@ -213,7 +216,7 @@ struct With<'a> {
     workloads: BTreeMap<&'a ObjectId, Mono>,
 }
 
-fn workloads_confirmed<'a>(world: &'a World, decl: &Decl) -> BTreeMap<&'a ObjectId, Mono> {
+fn workloads_confirmed<'a>(world: &'a MergeContext, decl: &Decl) -> BTreeMap<&'a ObjectId, Mono> {
     let members = decl.selector.map(|id| world.selection.members(id)).into_iter().flatten();
     let slots = members.filter_map(|id| world.workloads.get(id));
     let object = |slot: &'a WorkloadSlot| Some(&slot.origin.as_ref()?.object);
@@ -242,7 +245,7 @@ fn add_sources<R: Recorder>(
     with: &With<'_>,
     port: &ServicePort,
     groups: &[Behind<'_>],
-    joined: Option<&Arc<Joined>>,
+    joined: Option<&Arc<FederationInfo>>,
     merged: &mut MergedPort,
     rec: &mut R,
 ) {
@@ -253,13 +256,13 @@ fn add_sources<R: Recorder>(
         }
         let source = EndpointSource {
             shard: Arc::clone(&with.shard.info.shard),
-            standing: behind.standing,
+            priority: behind.standing,
             declaration: Arc::clone(with.declaration),
             visibility: with.visibility.clone(),
             group: Arc::clone(behind.group),
             ports,
             held: behind.held.map_or_else(|| Arc::clone(&NONE_HELD), Arc::clone),
-            joined: joined.cloned(),
+            federation: joined.cloned(),
         };
         if rec.is_on() {
             trace_source(with, &source, behind.confirmed, rec);
@@ -269,7 +272,7 @@ fn add_sources<R: Recorder>(
 }
 
 /// A declaration with what the settings say of its host over it.
-fn effective(world: &World, service: &Service, declaration: &Arc<Declaration>) -> Arc<Declaration> {
+fn effective(world: &MergeContext, service: &Service, declaration: &Arc<Declaration>) -> Arc<Declaration> {
     match world.settings.effective.is_cluster_local(&service.key.host) {
         Some(local) if local != declaration.attributes.cluster_local => {
             let mut own = Declaration::clone(declaration);
@@ -282,7 +285,7 @@ fn effective(world: &World, service: &Service, declaration: &Arc<Declaration>) -
 
 /// The groups behind a declaration: those listed for it, then those that its selector made. What an
 /// alias lists is not served: its name leads elsewhere.
-fn groups_behind<'a>(world: &'a World, shard: &Ranked<'a>, decl: &'a Decl) -> Vec<Behind<'a>> {
+fn groups_behind<'a>(world: &'a MergeContext, shard: &Ranked<'a>, decl: &'a Decl) -> Vec<Behind<'a>> {
     if matches!(decl.declaration.resolution, Resolution::Alias(_)) {
         return Vec::new();
     }
@@ -337,7 +340,7 @@ type Row = Arc<[Option<u16>]>;
 static ROWS: std::sync::LazyLock<Vec<Row>> =
     std::sync::LazyLock::new(|| (0..16_u16).map(|i| Arc::from([Some(i)])).collect());
 
-fn ports_behind(declaration: &Declaration, port: &ServicePort, group: &Group) -> Row {
+fn ports_behind(declaration: &Declaration, port: &ServicePort, group: &EndpointGroup) -> Row {
     let row = |set: &Arc<[GroupPort]>| port_behind(declaration, port, set);
     if let [only] = &*group.port_sets
         && let Some(known) = row(only).and_then(|i| ROWS.get(usize::from(i)))
@@ -348,13 +351,13 @@ fn ports_behind(declaration: &Declaration, port: &ServicePort, group: &Group) ->
 }
 
 /// Groups whose declaration is not there are shown, not served.
-fn note_waiting<R: Recorder>(world: &World, service: &Service, out: &mut Merged, rec: &mut R) {
+fn note_waiting<R: Recorder>(world: &MergeContext, service: &Service, out: &mut Merged, rec: &mut R) {
     for shard in &service.shards {
         let Some(info) = world.shards.get(shard.id) else { continue };
         for fact in shard.waiting() {
             let object = fact.group.source.reference();
             out.conditions.waiting(object.clone());
-            rec.step(|| Step {
+            rec.step(|| TraceStep {
                 stage: Stage::Merge,
                 verdict: Verdict::Drop,
                 code: Code::GROUP_WITHOUT_DECLARATION,
@@ -367,10 +370,10 @@ fn note_waiting<R: Recorder>(world: &World, service: &Service, out: &mut Merged,
     }
 }
 
-fn declared(shard: &Ranked<'_>, decl: &Decl) -> Step {
+fn declared(shard: &Ranked<'_>, decl: &Decl) -> TraceStep {
     let info = &shard.info.shard;
     let at = shard.info.confirmed(CollectionKind::Services, decl.changed).0;
-    Step {
+    TraceStep {
         stage: Stage::Merge,
         verdict: if decl.held { Verdict::Warn } else { Verdict::Pass },
         code: if decl.held { Code::REMOVAL_HELD } else { Code::MERGED },
@@ -381,8 +384,8 @@ fn declared(shard: &Ranked<'_>, decl: &Decl) -> Step {
     }
 }
 
-fn conflicted(shard: &Ranked<'_>, condition: &Condition) -> Step {
-    Step {
+fn conflicted(shard: &Ranked<'_>, condition: &Condition) -> TraceStep {
+    TraceStep {
         stage: Stage::Merge,
         verdict: Verdict::Warn,
         code: condition.code,
@@ -399,7 +402,7 @@ fn trace_source<R: Recorder>(with: &With<'_>, source: &EndpointSource, confirmed
         let Some(port) = source.ports.get(usize::from(address.port_set)).copied().flatten() else { continue };
         let number = group.ports(address).get(usize::from(port)).and_then(|p| p.number);
         let held = u32::try_from(at).is_ok_and(|at| source.held.binary_search(&at).is_ok());
-        rec.step(|| Step {
+        rec.step(|| TraceStep {
             stage: Stage::Source,
             verdict: if held { Verdict::Warn } else { Verdict::Pass },
             code: if held { Code::HELD_ENDPOINT } else { Code::SOURCE_ENDPOINT },

@@ -5,7 +5,9 @@
 //! lower or withdraws it, and both are undone as soon as the source is followed again. Facts stay in
 //! the ledger and in the journal either way.
 
-use tributary_model::{CollectionKind, Freshness, Item, Mono, RegistryName, Scope, StalePolicy, Standing};
+use tributary_model::{
+    CollectionKind, FactId, Freshness, Mono, RegistryName, Scope, ShardPriority, StalePolicy,
+};
 
 use crate::ledger::{Registries, Registry, Scoped};
 use crate::state::State;
@@ -20,12 +22,12 @@ fn stale_since(scoped: &Scoped) -> Option<Mono> {
 }
 
 /// How a scope is served now, and when time alone changes that.
-fn judge(registry: &Registry, scoped: &Scoped, now: Mono) -> (Standing, Option<Mono>) {
+fn judge(registry: &Registry, scoped: &Scoped, now: Mono) -> (ShardPriority, Option<Mono>) {
     let usual = registry.face.standing;
     let (after, then) = match registry.stale {
         StalePolicy::Hold => return (usual, None),
-        StalePolicy::Degrade(after) => (after, Standing::Demoted),
-        StalePolicy::Withdraw(after) => (after, Standing::Withdrawn),
+        StalePolicy::Degrade(after) => (after, ShardPriority::Demoted),
+        StalePolicy::Withdraw(after) => (after, ShardPriority::Withdrawn),
     };
     match stale_since(scoped).map(|since| since.max(registry.restored).plus(after)) {
         Some(due) if due > now => (usual, Some(due)),
@@ -54,14 +56,14 @@ impl State {
         self.policy_due = next;
     }
 
-    fn serve_as(&mut self, name: &RegistryName, scope: &Scope, scoped: &Scoped, standing: Standing) {
+    fn serve_as(&mut self, name: &RegistryName, scope: &Scope, scoped: &Scoped, standing: ShardPriority) {
         let Some(shard) = self.world.shards.find(name, scope) else { return };
         let Some(info) = self.world.shards.get_mut(shard) else { return };
         let before = std::mem::replace(&mut info.standing, standing);
         if before == standing {
             return;
         }
-        self.counters.sweeping.standing += 1;
+        self.counters.full_passes.priority += 1;
         self.dirty.registries.insert(name.clone());
         self.dirty.urgent |= standing > before;
         let held = self.guard.of_shard(shard);
@@ -72,9 +74,9 @@ impl State {
     }
 
     /// A fact did not change but is served otherwise.
-    fn touch(&mut self, item: &Item) {
+    fn touch(&mut self, item: &FactId) {
         match item {
-            Item::Service(key) => {
+            FactId::Service(key) => {
                 let service = self.hosts.get(&key.service);
                 let declarations = service.into_iter().flat_map(|s| &s.shards).flat_map(|s| &s.declarations);
                 for selector in declarations.filter_map(|declaration| declaration.selector) {
@@ -82,14 +84,14 @@ impl State {
                 }
                 self.dirty.services.insert(key.service.clone());
             }
-            Item::Group(key) => drop(self.dirty.services.insert(key.service.clone())),
-            Item::Workload(key) => {
+            FactId::Group(key) => drop(self.dirty.services.insert(key.service.clone())),
+            FactId::Workload(key) => {
                 self.touch_workload(key);
                 self.dirty.workloads.extend(self.world.workloads.id(key));
             }
-            Item::Gateway(key) => drop(self.dirty.gateways.insert(key.clone())),
+            FactId::Gateway(key) => drop(self.dirty.gateways.insert(key.clone())),
             // without mesh-wide values services would be seen by more clients, so they are never withdrawn
-            Item::Settings | Item::Alias(_) | Item::Waiting(_) => {}
+            FactId::Settings | FactId::Alias(_) | FactId::Waiting(_) => {}
         }
     }
 }

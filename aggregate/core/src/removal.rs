@@ -14,7 +14,7 @@ mod holds;
 
 use std::collections::BTreeMap;
 
-use tributary_model::{Ask, Evidence, HoldRecord, Item, Key, Mono, Record};
+use tributary_model::{ConfirmRequest, Evidence, FactId, FactKey, HoldRecord, Mono, Record};
 
 use crate::config::CoreConfig;
 use crate::ledger::Registries;
@@ -26,7 +26,7 @@ type Proposals = BTreeMap<HoldKey, Proposal>;
 
 impl State {
     /// Takes a fact away, or has its removal judged where absence is all there is.
-    pub(crate) fn withdraw(&mut self, shard: ShardId, item: &Item, evidence: &Evidence) {
+    pub(crate) fn withdraw(&mut self, shard: ShardId, item: &FactId, evidence: &Evidence) {
         if evidence.is_absence() && self.can_confirm(shard) {
             self.guard.propose((shard, item.clone()), Proposal::Absent(evidence.clone()));
         } else {
@@ -72,22 +72,22 @@ impl State {
     }
 
     /// The questions whose time has come.
-    pub(crate) fn take_asks(&mut self, config: &CoreConfig, registries: &Registries) -> Vec<Ask> {
-        let (mut asks, now) = (Vec::new(), self.now);
-        while asks.len() < config.asks_per_turn {
-            let due = self.guard.take_due(now, config.ask_first, config.ask_most);
+    pub(crate) fn take_asks(&mut self, config: &CoreConfig, registries: &Registries) -> Vec<ConfirmRequest> {
+        let (mut confirms, now) = (Vec::new(), self.now);
+        while confirms.len() < config.confirms_per_batch {
+            let due = self.guard.take_due(now, config.confirm_backoff_min, config.confirm_backoff_max);
             let Some((shard, item)) = due else { break };
             let Some(info) = self.world.shards.get(shard) else { continue };
             let name = &info.shard.registry.name;
             let Some(registry) = registries.get(name) else { continue };
-            asks.push(Ask {
+            confirms.push(ConfirmRequest {
                 registry: name.clone(),
                 generation: registry.ledger.generation,
-                confirm: Key { scope: info.shard.scope.clone(), item },
+                confirm: FactKey { scope: info.shard.scope.clone(), item },
             });
         }
-        self.counters.asks += asks.len() as u64;
-        asks
+        self.counters.confirms += confirms.len() as u64;
+        confirms
     }
 
     /// Records which removals began or ceased to be held in this turn.
@@ -99,7 +99,7 @@ impl State {
                 .holds
                 .get(&key)
                 .map(|hold| HoldRecord { since: hold.since, reason: hold.reason.into() });
-            self.dirty.records.push(Record::Hold(name, Key { scope, item: key.1 }, hold));
+            self.dirty.records.push(Record::Hold(name, FactKey { scope, item: key.1 }, hold));
         }
     }
 }

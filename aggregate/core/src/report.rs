@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    Collection, Evidence, Fingerprint, Freshness, Generation, Key, ListResult, ObjectRef, Problem,
-    RegistryId, RegistryName, Scope, SourceStatus, StalePolicy, Standing,
+    Collection, Evidence, FactKey, Fingerprint, Freshness, Generation, ListResult, ObjectRef, Problem,
+    RegistryId, RegistryName, Scope, ShardPriority, SourceStatus, StalePolicy,
 };
 
 use crate::build::registries::WaitingGroup;
@@ -78,11 +78,11 @@ pub struct RegistryStatus {
     /// Whether everything that counts has a result in the served run, if only that it cannot be read.
     pub synced: bool,
     /// Normal, or one priority lower.
-    pub standing: Standing,
+    pub standing: ShardPriority,
     /// What becomes of scopes that are stale.
     pub stale: StalePolicy,
     /// Scopes that this policy serves otherwise now.
-    pub by_policy: BTreeMap<Scope, Standing>,
+    pub by_policy: BTreeMap<Scope, ShardPriority>,
     /// Its collections.
     pub collections: Vec<CollectionStatus>,
     /// The sources' own words, by scope.
@@ -103,13 +103,13 @@ pub struct HeldView {
     /// Whose.
     pub registry: RegistryName,
     /// What.
-    pub key: Key,
+    pub key: FactKey,
     /// Since when, in milliseconds since the process started.
     pub since: u64,
     /// Why it is doubted.
     pub reason: &'static str,
     /// How often the source was asked.
-    pub asked: u32,
+    pub confirm_attempts: u32,
 }
 
 /// A bad object.
@@ -165,7 +165,7 @@ impl Core {
         }
     }
 
-    fn by_policy(&self, registry: &Registry) -> BTreeMap<Scope, Standing> {
+    fn by_policy(&self, registry: &Registry) -> BTreeMap<Scope, ShardPriority> {
         let shards = self.state.world.shards.of(&registry.face.id.name);
         let standing = |(scope, id): &(Scope, ShardId)| {
             let standing = self.state.world.shards.get(*id)?.standing;
@@ -193,8 +193,14 @@ impl Core {
     pub fn held(&self) -> impl Iterator<Item = HeldView> {
         self.state.guard.holds().filter_map(|((shard, item), hold)| {
             let (registry, scope) = self.state.place_of(*shard)?;
-            let key = Key { scope, item: item.clone() };
-            Some(HeldView { registry, key, since: hold.since.0, reason: hold.reason, asked: hold.asked })
+            let key = FactKey { scope, item: item.clone() };
+            Some(HeldView {
+                registry,
+                key,
+                since: hold.since.0,
+                reason: hold.reason,
+                confirm_attempts: hold.asked,
+            })
         })
     }
 

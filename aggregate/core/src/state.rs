@@ -20,7 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    Alias, Catalog, CollectionKind, GatewayKey, Hostname, Mono, Record, RegistryName, Scope, ServiceKey,
+    Catalog, CollectionKind, FederatedService, GatewayKey, Hostname, Mono, Record, RegistryName, Scope,
+    ServiceKey,
 };
 
 use crate::counters::Counters;
@@ -37,7 +38,7 @@ use workloads::{WorkloadId, Workloads};
 
 /// Everything that a service's view is made from, beside the facts of the service itself.
 #[derive(Debug, Default)]
-pub(crate) struct World {
+pub(crate) struct MergeContext {
     /// Registry and scope of each shard.
     pub(crate) shards: Shards,
     /// What can be selected.
@@ -54,13 +55,13 @@ pub(crate) struct World {
     pub(crate) outages: OutageTimers,
 }
 
-impl World {
+impl MergeContext {
     /// A shard declares this join of a host, or none any more.
     pub(crate) fn declare_join(
         &mut self,
         shard: ShardId,
         host: &Hostname,
-        alias: Option<Arc<Alias>>,
+        alias: Option<Arc<FederatedService>>,
     ) -> Moved {
         self.names.declare_join(shard, host, alias, &self.shards)
     }
@@ -99,7 +100,7 @@ pub(crate) struct State {
     /// The latest time that was passed in.
     pub(crate) now: Mono,
     /// What views are made from.
-    pub(crate) world: World,
+    pub(crate) world: MergeContext,
     /// Facts by service.
     pub(crate) hosts: Hosts,
     /// Removals that rest on absence.

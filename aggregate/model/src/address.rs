@@ -11,7 +11,7 @@ use crate::object::ObjectId;
 
 /// Where an address is: an IP, or an index into its group's table of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum At {
+pub enum AddressRef {
     /// An IP address.
     Ip(IpAddr),
     /// A DNS name: `group.names[i]`.
@@ -22,7 +22,7 @@ pub enum At {
 
 /// Where workloads run; shared by all that run there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, serde::Serialize)]
-pub struct Place {
+pub struct Topology {
     /// The cluster, where known.
     pub cluster: Option<ClusterId>,
     /// The network, where known.
@@ -46,7 +46,7 @@ pub struct Origin {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
     /// Where.
-    pub at: At,
+    pub at: AddressRef,
     /// Which of the group's port sets it has.
     pub port_set: u16,
     /// What the source says of it.
@@ -56,7 +56,7 @@ pub struct Address {
     /// Its share of traffic; 0 counts as 1.
     pub weight: u32,
     /// Where it runs.
-    pub place: Arc<Place>,
+    pub topology: Arc<Topology>,
     /// The workload's labels.
     pub labels: Labels,
     /// Who it proves to be.
@@ -68,14 +68,14 @@ pub struct Address {
 impl Address {
     /// A healthy address with nothing else known of it.
     #[must_use]
-    pub fn new(at: At, place: Arc<Place>) -> Self {
+    pub fn new(at: AddressRef, place: Arc<Topology>) -> Self {
         Self {
             at,
             port_set: 0,
             health: Health::Healthy,
             mtls: false,
             weight: 1,
-            place,
+            topology: place,
             labels: Labels::default(),
             identity: None,
             origin: None,
@@ -85,8 +85,8 @@ impl Address {
     #[must_use]
     pub const fn ip(&self) -> Option<IpAddr> {
         match self.at {
-            At::Ip(ip) => Some(ip),
-            At::Name(_) | At::Unix(_) => None,
+            AddressRef::Ip(ip) => Some(ip),
+            AddressRef::Name(_) | AddressRef::Unix(_) => None,
         }
     }
 }

@@ -10,17 +10,17 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 
 use crate::declaration::ServiceKey;
-use crate::delta::Collection;
+use crate::excluded_object::ExcludedObject;
 use crate::gateway::{Gateway, GatewayKey};
 use crate::hostname::Hostname;
 use crate::id::{Generation, Namespace, RegistryId, RegistryName};
-use crate::left_out::LeftOut;
 use crate::pending::Pending;
-use crate::same_name::SameName;
+use crate::separate::SameName;
 use crate::settings::Settings;
 use crate::shared::Shared;
-use crate::status::{Freshness, Standing};
+use crate::status::{Freshness, ShardPriority};
 use crate::time::Mono;
+use crate::update::Collection;
 use crate::view::{Condition, ServiceView, ShardRef};
 use crate::workload::{Workload, WorkloadKey};
 
@@ -81,11 +81,11 @@ pub struct RegistryView {
     /// Per collection, sorted.
     pub collections: Arc<[(Collection, Freshness)]>,
     /// Normal, or demoted by policy.
-    pub standing: Standing,
+    pub standing: ShardPriority,
     /// Conditions that are the registry's own (groups that wait for a declaration, …).
     pub conditions: Arc<[Condition]>,
     /// What its sources have and it leaves out on purpose, by scope.
-    pub left_out: Arc<[Arc<[LeftOut]>]>,
+    pub excluded: Arc<[Arc<[ExcludedObject]>]>,
 }
 
 impl Catalog {
@@ -103,7 +103,7 @@ impl Catalog {
 /// What a turn changed, for whoever must be woken. Sets of small things; a union of several turns
 /// is again one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Changed {
+pub struct CatalogChanges {
     /// Hosts whose entry is another.
     pub hosts: BTreeSet<Hostname>,
     /// Workloads whose view is another.
@@ -118,7 +118,7 @@ pub struct Changed {
     pub pending: bool,
 }
 
-impl Changed {
+impl CatalogChanges {
     /// Whether nothing is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -144,17 +144,17 @@ impl Changed {
 /// Since when what a generation says otherwise has been known: when the oldest word of each lane
 /// was heard from its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Observed {
+pub struct ObservedSince {
     /// Of turns in which an endpoint went or changed its health.
     pub removal: Option<Mono>,
     /// Of all others.
     pub addition: Option<Mono>,
 }
 
-impl Observed {
+impl ObservedSince {
     /// A turn whose oldest word was heard then.
     #[must_use]
-    pub const fn turn(at: Mono, urgent: bool) -> Self {
+    pub const fn batch(at: Mono, urgent: bool) -> Self {
         if urgent {
             Self { removal: Some(at), addition: None }
         } else {

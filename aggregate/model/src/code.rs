@@ -54,7 +54,7 @@ codes! {
     205 REGISTRY_UNKNOWN "a registry has not synced yet" => "see its reason with `tributary get registries -o wide`";
     206 REGISTRY_STALE "a registry has not been confirmed for a while" => "see its reason with `tributary get registries -o wide`";
     207 REGISTRY_FAILED "a registry's run failed and is being restarted" => "see its reason with `tributary get registries -o wide`";
-    208 NAMESPACE_NOT_SELECTED "a namespace is not selected for discovery" => "label it as `meshConfig.discoverySelectors` asks, or add it to `namespaces`";
+    208 NAMESPACE_NOT_SELECTED "a namespace is not selected for discovery" => "label it as `meshConfig.discoverySelectors` confirms, or add it to `namespaces`";
     209 OTHER_REVISION "an object is meant for another revision" => "correct its `istio.io/rev` label or `--revision`";
     210 ANSWER_UNREADABLE "a source's answer about one object cannot be read" => "correct the object at its source; what it last said stays served";
 

@@ -153,15 +153,15 @@ pub struct Attributes {
     /// Headless: no virtual address by design; DNS answers the endpoints.
     pub headless: bool,
     /// What its adapter has to say of it to people, sorted; each becomes a condition of the service.
-    pub remarks: Arc<[Remark]>,
+    pub remarks: Arc<[DeclarationWarning]>,
     /// How much of a service it is.
-    pub part: Part,
+    pub part: DeclarationRole,
 }
 
 /// How much of a service a declaration is. A multi-cluster service is declared in two parts, by different
 /// clusters as a rule: it is there while each part has somebody who declares it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize)]
-pub enum Part {
+pub enum DeclarationRole {
     /// All of it.
     #[default]
     Whole,
@@ -174,7 +174,7 @@ pub enum Part {
 
 /// Something that an adapter noticed about a declaration that stands all the same.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
-pub struct Remark {
+pub struct DeclarationWarning {
     /// What it is.
     pub code: Code,
     /// It, in one line, without times or counts that change by themselves.

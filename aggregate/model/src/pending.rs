@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use crate::delta::CollectionKind;
-use crate::group::{Group, WaitingAddress};
+use crate::endpoint_group::{EndpointGroup, WaitingAddress};
 use crate::id::Namespace;
 use crate::object::{ObjectId, ObjectRef};
 use crate::time::Mono;
+use crate::update::CollectionKind;
 use crate::view::ShardRef;
 
 /// What one source object reports about a host and what is not decided by it alone.
@@ -33,7 +33,7 @@ pub enum PendingCause {
     /// These addresses are not served until the objects that they name are seen.
     Objects(Arc<[WaitingAddress]>),
     /// This group is not served until its declaration is there.
-    Declaration(ObjectId, Arc<Group>),
+    Declaration(ObjectId, Arc<EndpointGroup>),
     /// A fact of this kind is served although its source no longer lists it; the reason, for people.
     Held(CollectionKind, &'static str),
 }

@@ -1,7 +1,7 @@
 //! Whose word wins (law 11): the one order of declarations, shards and claimants of a host.
 //!
 //! Merges, look-ups, selection, gateways, settings and the claims of different hosts on one domain or
-//! listener all compare [`Claim`]s; nothing else orders by registry or age. The order is total over
+//! listener all compare [`PrecedenceKey`]s; nothing else orders by registry or age. The order is total over
 //! the facts of a catalog.
 
 use std::cmp::Ordering;
@@ -12,7 +12,7 @@ use crate::view::ShardRef;
 
 /// What decides the precedence of one source object's word.
 #[derive(Debug, Clone, Copy)]
-pub struct Claim<'a> {
+pub struct PrecedenceKey<'a> {
     /// Whose word.
     pub shard: &'a ShardRef,
     /// The registry's rank within its provider; 0 is the config cluster.
@@ -25,7 +25,7 @@ pub struct Claim<'a> {
     pub joined: bool,
 }
 
-impl Claim<'_> {
+impl PrecedenceKey<'_> {
     /// Provider, config cluster first, older first, then names, so that every replica agrees.
     #[must_use]
     pub fn order(&self, other: &Self) -> Ordering {
@@ -62,9 +62,9 @@ mod tests {
     }
 
     impl Owned {
-        fn claim(&self) -> Claim<'_> {
+        fn claim(&self) -> PrecedenceKey<'_> {
             let Self { shard, rank, created, object, joined } = self;
-            Claim { shard, rank: *rank, created: *created, object, joined: *joined }
+            PrecedenceKey { shard, rank: *rank, created: *created, object, joined: *joined }
         }
     }
 

@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use crate::delta::{Collection, Fact, Key};
 use crate::evidence::Evidence;
 use crate::id::{Fingerprint, RegistryName, Scope};
 use crate::object::{ObjectId, ObjectRef};
 use crate::status::Problem;
 use crate::time::Mono;
+use crate::update::{Collection, Fact, FactKey};
 
 /// How far a collection was listed; a later variant knows more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -32,13 +32,13 @@ pub enum Record {
     /// This fact is served.
     Put(RegistryName, Scope, Fact),
     /// This fact is served no longer, with its evidence.
-    Drop(RegistryName, Key, Evidence),
+    Drop(RegistryName, FactKey, Evidence),
     /// State of a collection.
     List(RegistryName, Collection, ListRecord),
     /// An object is bad, or (with `None`) good again.
     Problem(RegistryName, Scope, ObjectId, Option<ProblemRecord>),
     /// A removal is held, or (with `None`) held no longer.
-    Hold(RegistryName, Key, Option<HoldRecord>),
+    Hold(RegistryName, FactKey, Option<HoldRecord>),
     /// A scope has ended and is freed: its lists, problems and holds go with it.
     Ended(RegistryName, Scope, Evidence, Mono),
     /// The pinned identity of a source.

@@ -7,7 +7,7 @@ use crate::export::{EntryVisibility, ExportTo, Visibility};
 use crate::hostname::{HostPattern, Hostname};
 use crate::id::{Namespace, NetworkId, RegistryName};
 use crate::port::PortNumber;
-use crate::same_name::MergeByName;
+use crate::separate::MergeByName;
 
 /// The CIDRs that lie in one network.
 pub type Cidrs = Arc<[ipnet::IpNet]>;
@@ -99,31 +99,31 @@ fn both(over: Option<&ClusterLocal>, under: Option<&ClusterLocal>) -> Option<Clu
 
 /// Joins services of several registries under one host, by explicit configuration or by their name.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Alias {
+pub struct FederatedService {
     /// The namespace in which the host is served.
     pub namespace: Namespace,
     /// Who sees it.
     pub export: ExportTo,
-    /// What is joined. At most [`Alias::MAX_MEMBERS`] are.
-    pub members: Arc<[AliasMember]>,
+    /// What is joined. At most [`FederatedService::MAX_MEMBERS`] are.
+    pub members: Arc<[FederatedMember]>,
     /// Standby members take traffic only while fewer active endpoints than this are healthy; when left out
     /// they stand one priority lower, and clients decide.
-    pub active_until_healthy_below: Option<u32>,
+    pub min_healthy_active: Option<u32>,
     /// Standby members also take traffic while the registries of active ones have been silent for longer than this;
     /// never for that reason when left out. What a silent registry last said stays served beside them.
-    pub active_until_silent_for: Option<Duration>,
+    pub standby_after_stale: Option<Duration>,
     /// Whether nobody wrote it down: its members have one name, and the settings join such.
     pub by_name: bool,
 }
 
-impl Alias {
+impl FederatedService {
     /// How many members one alias joins.
     pub const MAX_MEMBERS: usize = 64;
 }
 
 /// One joined service.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct AliasMember {
+pub struct FederatedMember {
     /// Its host.
     pub host: Hostname,
     /// Whose declarations of it are meant; everybody's when left out.
@@ -139,7 +139,7 @@ pub struct AliasMember {
     pub standby: bool,
 }
 
-impl AliasMember {
+impl FederatedMember {
     /// A host that is joined as it is.
     #[must_use]
     pub fn new(host: Hostname) -> Self {

@@ -136,7 +136,7 @@ impl SourceStatus {
 
 /// How a shard is served: as it is, or as an operator's staleness policy asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, serde::Serialize)]
-pub enum Standing {
+pub enum ShardPriority {
     /// As it is.
     #[default]
     Normal,

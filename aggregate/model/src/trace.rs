@@ -16,7 +16,7 @@ pub enum Stage {
     /// Which declarations and shards take part.
     Merge,
     /// Who may see it.
-    Scope,
+    Visibility,
     /// How its network is reached.
     Network,
     /// Whether its health admits it.
@@ -41,7 +41,7 @@ pub enum Verdict {
 
 /// One decision.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Step {
+pub struct TraceStep {
     /// The part of the way.
     pub stage: Stage,
     /// The decision.
@@ -65,13 +65,13 @@ pub struct Step {
 /// Keeps steps, or not.
 pub trait Recorder {
     /// Takes a step; `make` is called only by recorders that keep it.
-    fn step(&mut self, make: impl FnOnce() -> Step);
+    fn step(&mut self, make: impl FnOnce() -> TraceStep);
     /// Whether steps are kept, for callers that would otherwise gather what nobody reads.
     fn is_on(&self) -> bool;
 }
 
 impl Recorder for () {
-    fn step(&mut self, _: impl FnOnce() -> Step) {}
+    fn step(&mut self, _: impl FnOnce() -> TraceStep) {}
     fn is_on(&self) -> bool {
         false
     }
@@ -81,7 +81,7 @@ impl Recorder for () {
 #[derive(Debug, Clone, Default, serde::Serialize)]
 pub struct Trace {
     /// The steps, in the order in which they were taken.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TraceStep>,
 }
 
 impl Trace {
@@ -90,7 +90,7 @@ impl Trace {
 }
 
 impl Recorder for Trace {
-    fn step(&mut self, make: impl FnOnce() -> Step) {
+    fn step(&mut self, make: impl FnOnce() -> TraceStep) {
         if self.steps.len() < Self::MAX {
             self.steps.push(make());
         }

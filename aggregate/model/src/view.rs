@@ -11,18 +11,18 @@ use crate::code::Code;
 use crate::declaration::{
     Attributes, Declaration, Resolution, ServiceAddress, ServiceKey, TrafficDistribution,
 };
+use crate::endpoint_group::EndpointGroup;
 use crate::export::Visibility;
-use crate::facet::Facet;
-use crate::group::Group;
 use crate::hostname::Hostname;
 use crate::id::{Identity, NetworkId, RegistryId, Scope};
 use crate::labels::Labels;
 use crate::object::ObjectRef;
 use crate::port::{PortName, PortNumber};
-use crate::precedence::Claim;
+use crate::precedence::PrecedenceKey;
 use crate::protocol::Protocol;
+use crate::resource_inputs::ResourceInputs;
 use crate::shared::Shared;
-use crate::status::Standing;
+use crate::status::ShardPriority;
 
 /// Whose word a shard is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -56,15 +56,15 @@ pub struct DeclarationView {
     /// Its visibility, resolved.
     pub visibility: Visibility,
     /// Whether it is another service's, which an alias joins.
-    pub joined: bool,
+    pub federated: bool,
 }
 
 impl DeclarationView {
     /// What decides its precedence.
     #[must_use]
-    pub fn claim(&self) -> Claim<'_> {
+    pub fn precedence_key(&self) -> PrecedenceKey<'_> {
         let (created, object) = (self.declaration.created, &self.declaration.source.object);
-        Claim { shard: &self.shard, rank: self.rank, created, object, joined: self.joined }
+        PrecedenceKey { shard: &self.shard, rank: self.rank, created, object, joined: self.federated }
     }
 }
 
@@ -105,18 +105,18 @@ pub struct PortView {
     /// Its protocol, by the same.
     pub protocol: Protocol,
     /// What CDS serves.
-    pub cluster: Shared<Facet<ClusterFacts>>,
+    pub cluster: Shared<ResourceInputs<ClusterInputs>>,
     /// What EDS serves.
-    pub endpoints: Shared<Facet<EndpointFacts>>,
+    pub endpoints: Shared<ResourceInputs<EndpointInputs>>,
     /// What LDS serves of it.
-    pub listener: Shared<Facet<ListenerFacts>>,
+    pub listener: Shared<ResourceInputs<ListenerInputs>>,
     /// What RDS serves of it.
-    pub route: Shared<Facet<RouteFacts>>,
+    pub route: Shared<ResourceInputs<RouteInputs>>,
 }
 
 /// All that an xDS cluster is made from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ClusterFacts {
+pub struct ClusterInputs {
     /// The service.
     pub service: ServiceKey,
     /// The port.
@@ -132,12 +132,12 @@ pub struct ClusterFacts {
     /// How long a connection attempt may take.
     pub connect_timeout: Duration,
     /// Its endpoints, where they stand inside the xDS cluster (DNS).
-    pub inline: Option<Shared<Facet<EndpointFacts>>>,
+    pub inline: Option<Shared<ResourceInputs<EndpointInputs>>>,
 }
 
 /// All that an assignment is made from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct EndpointFacts {
+pub struct EndpointInputs {
     /// The service.
     pub service: ServiceKey,
     /// The service port.
@@ -158,24 +158,24 @@ pub struct EndpointSource {
     /// Whose word.
     pub shard: Arc<ShardRef>,
     /// Normal, or one priority lower.
-    pub standing: Standing,
+    pub priority: ShardPriority,
     /// The declaration that puts the group behind this port.
     pub declaration: Arc<Declaration>,
     /// Who sees that declaration.
     pub visibility: Visibility,
     /// The addresses.
-    pub group: Arc<Group>,
+    pub group: Arc<EndpointGroup>,
     /// For each port set of the group, which of its ports stands behind this service port.
     pub ports: Arc<[Option<u16>]>,
     /// Addresses of the group whose removal is held, by index, sorted.
     pub held: Arc<[u32]>,
     /// What the alias says of it, where the service is one.
-    pub joined: Option<Arc<Joined>>,
+    pub federation: Option<Arc<FederationInfo>>,
 }
 
 /// What an alias says of a member's endpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
-pub struct Joined {
+pub struct FederationInfo {
     /// The member's place in the alias.
     pub member: u16,
     /// The member's host.
@@ -185,9 +185,9 @@ pub struct Joined {
     /// Whether it waits for the active members to fail.
     pub standby: bool,
     /// How many healthy active endpoints keep standby ones out; without it they stand one priority lower.
-    pub enough: Option<u32>,
+    pub min_healthy: Option<u32>,
     /// Whether its registry has been silent for longer than the alias gives, so that it keeps no standby out.
-    pub silent: bool,
+    pub stale: bool,
     /// What its endpoints are labelled with beside their own labels.
     pub labels: Labels,
 }
@@ -200,17 +200,17 @@ impl PartialEq for EndpointSource {
         same_group
             && same_decl
             && self.shard == other.shard
-            && self.standing == other.standing
+            && self.priority == other.priority
             && self.visibility == other.visibility
             && self.ports == other.ports
             && self.held == other.held
-            && self.joined == other.joined
+            && self.federation == other.federation
     }
 }
 
 /// All that a port's part in listeners is made from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ListenerFacts {
+pub struct ListenerInputs {
     /// The service.
     pub service: ServiceKey,
     /// The port.
@@ -222,12 +222,12 @@ pub struct ListenerFacts {
     /// Its virtual addresses over all declarations, sorted.
     pub addresses: Arc<[ServiceAddress]>,
     /// Its endpoints, where each has a listener of its own (headless and not HTTP).
-    pub inline: Option<Shared<Facet<EndpointFacts>>>,
+    pub inline: Option<Shared<ResourceInputs<EndpointInputs>>>,
 }
 
 /// All that a port's part in route tables is made from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RouteFacts {
+pub struct RouteInputs {
     /// The service.
     pub service: ServiceKey,
     /// The port.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::address::Place;
+use crate::address::Topology;
 use crate::declaration::ServiceKey;
 use crate::health::Health;
 use crate::id::{ClusterId, Identity, Namespace};
@@ -80,7 +80,7 @@ pub struct Workload {
     /// Its labels with topology added (`registries.md` 1.4).
     pub augmented: Labels,
     /// Where it runs.
-    pub place: Arc<Place>,
+    pub topology: Arc<Topology>,
     /// Who it proves to be.
     pub identity: Option<Identity>,
     /// Its service account's name, empty where none is known.
@@ -107,7 +107,7 @@ impl Workload {
             ports: Arc::default(),
             labels: Labels::default(),
             augmented: Labels::default(),
-            place: Arc::default(),
+            topology: Arc::default(),
             identity: None,
             account: Arc::default(),
             health: Health::Healthy,

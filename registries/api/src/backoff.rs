@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 /// Chance, as something that is passed in.
-pub trait Chance: Send {
+pub trait RandomSource: Send {
     /// A number from 0 up to, not including, 1.
     fn unit(&mut self) -> f64;
 }
@@ -22,7 +22,7 @@ impl SplitMix {
     }
 }
 
-impl Chance for SplitMix {
+impl RandomSource for SplitMix {
     fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -72,14 +72,14 @@ impl Backoff {
         Self { policy, failures: 0 }
     }
     /// The delay before the next try, and counts the failure.
-    pub fn next(&mut self, chance: &mut (impl Chance + ?Sized)) -> Duration {
+    pub fn next(&mut self, chance: &mut (impl RandomSource + ?Sized)) -> Duration {
         let longest = self.policy.first.saturating_mul(1 << self.failures.min(20)).min(self.policy.cap);
         self.failures = self.failures.saturating_add(1);
         let jitter = self.policy.jitter.clamp(0.0, 1.0);
         longest.mul_f64(1.0 - jitter + jitter * chance.unit().clamp(0.0, 1.0))
     }
     /// As [`Backoff::next`], for a try that had gone well for `lasted` before it failed.
-    pub fn next_after(&mut self, lasted: Duration, chance: &mut (impl Chance + ?Sized)) -> Duration {
+    pub fn next_after(&mut self, lasted: Duration, chance: &mut (impl RandomSource + ?Sized)) -> Duration {
         if lasted >= self.policy.reset_after {
             self.reset();
         }
@@ -102,7 +102,7 @@ mod tests {
     use proptest::prelude::*;
 
     struct Always(f64);
-    impl Chance for Always {
+    impl RandomSource for Always {
         fn unit(&mut self) -> f64 {
             self.0
         }

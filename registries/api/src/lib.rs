@@ -2,27 +2,29 @@
 //!
 //! Owned by nobody and known to every adapter and to the runtime. An adapter implements
 //! [`Registry`] and [`RegistryFactory`]; the supervisor calls [`RegistryFactory::build`] once per
-//! run and hands each run a [`RegistryIo`]. What goes into the [`Inlet`] comes out of its
-//! [`Outlet`] in an order that leads the core to the same state as the raw sequence would have.
+//! run and hands each run a [`RegistryIo`]. What goes into the [`UpdateSender`] comes out of its
+//! [`UpdateReceiver`] in an order that leads the core to the same state as the raw sequence would have.
 
-pub mod asks;
 pub mod backoff;
 pub mod clock;
+pub mod cluster_context;
+pub mod confirm;
 pub mod credential;
 pub mod error;
-pub mod inlet;
 pub mod membership;
 pub mod registry;
-pub mod surroundings;
+pub mod update_channel;
 
-pub use asks::{AskSender, Asks, asks};
-pub use backoff::{Backoff, BackoffPolicy, Chance, SplitMix};
+pub use backoff::{Backoff, BackoffPolicy, RandomSource, SplitMix};
 pub use clock::{Clock, ManualClock, ProcessClock};
+pub use cluster_context::{
+    ClusterContext, ClusterContextReceiver, ClusterContextSender, cluster_context_channel,
+};
+pub use confirm::{ConfirmReceiver, ConfirmSender, confirm_channel};
 pub use credential::Credential;
 pub use error::{Reason, RegistryError};
-pub use inlet::{Inlet, InletStats, Outlet, Run, Wake, inlet};
 pub use membership::{Kind, Membership};
 pub use registry::{Registry, RegistryFactory, RegistryIo};
-pub use surroundings::{Surroundings, SurroundingsReceiver, SurroundingsSender, surroundings};
 pub use tokio_util::sync::CancellationToken;
 pub use tributary_model::{RegistrySpec, SourceState, SourceStatus};
+pub use update_channel::{Run, UpdateReceiver, UpdateSender, UpdateStats, Wake, update_channel};

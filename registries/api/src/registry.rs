@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use tributary_model::{RegistrySpec, Scope};
 
-use crate::asks::Asks;
+use crate::confirm::ConfirmReceiver;
 use crate::error::RegistryError;
-use crate::inlet::Inlet;
+use crate::update_channel::UpdateSender;
 
 /// One run of an adapter against one source.
 ///
@@ -29,9 +29,9 @@ pub trait Registry: Send + 'static {
 #[derive(Debug)]
 pub struct RegistryIo {
     /// Takes all that the run learns; never stalls it.
-    pub out: Inlet,
+    pub out: UpdateSender,
     /// What the core wants to have confirmed; the answers go into `out`.
-    pub asks: Asks,
+    pub confirms: ConfirmReceiver,
     /// Scopes of which facts are held from earlier runs. A run that discovers its scopes follows these too,
     /// whatever the discovery lists.
     pub held: Arc<[Scope]>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Why an answer is no content at all. What was known stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Failure {
+pub enum RequestFailure {
     /// Not reached, no leader, no path: it passes.
     Transient,
     /// Too many requests or connections: ask less, or elsewhere.
@@ -35,15 +35,15 @@ pub enum Doubt {
 
 /// What a status that is not 200 means; `None` for 200.
 #[must_use]
-pub const fn failure(status: u16) -> Option<Failure> {
+pub const fn failure(status: u16) -> Option<RequestFailure> {
     match status {
         200 => None,
-        401 | 403 => Some(Failure::Auth),
-        429 | 503 => Some(Failure::Overload),
-        400 => Some(Failure::Config),
-        404 | 405 | 501 => Some(Failure::Unsupported),
-        500..=599 => Some(Failure::Transient),
-        _ => Some(Failure::Broken),
+        401 | 403 => Some(RequestFailure::Auth),
+        429 | 503 => Some(RequestFailure::Overload),
+        400 => Some(RequestFailure::Config),
+        404 | 405 | 501 => Some(RequestFailure::Unsupported),
+        500..=599 => Some(RequestFailure::Transient),
+        _ => Some(RequestFailure::Broken),
     }
 }
 
@@ -96,7 +96,7 @@ impl Headers {
     /// What speaks against this answer's absences, given the highest index seen, whether this token has been
     /// filtered from its first answer on, and whether something that was known is missing.
     #[must_use]
-    pub fn doubt(&self, known: &Known) -> Option<Doubt> {
+    pub fn doubt(&self, known: &ReadHistory) -> Option<Doubt> {
         if known.floor.zip(self.index).is_some_and(|(floor, index)| index < floor) {
             return Some(Doubt::Reset);
         }
@@ -111,7 +111,7 @@ impl Headers {
 
 /// What a watch knows when an answer comes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Known {
+pub struct ReadHistory {
     /// The highest index since the last reset.
     pub floor: Option<u64>,
     /// Whether the first answer for this token was filtered; `None` before it.
@@ -142,20 +142,20 @@ mod tests {
         Headers::read(|name| pairs.iter().find(|(own, _)| *own == name).map(|(_, value)| *value))
     }
 
-    fn mk_known() -> Known {
+    fn mk_known() -> ReadHistory {
         let max_contact = Duration::from_secs(10);
-        Known {
+        ReadHistory {
             floor: Some(50),
             always_filtered: Some(false),
             has_token: true,
             max_contact,
-            ..Known::default()
+            ..ReadHistory::default()
         }
     }
 
     #[test]
     fn each_status_has_its_class() {
-        use Failure::{Auth, Broken, Config, Overload, Transient, Unsupported};
+        use RequestFailure::{Auth, Broken, Config, Overload, Transient, Unsupported};
         assert_eq!(failure(200), None);
         let classes = [
             (401, Auth),
@@ -216,7 +216,11 @@ mod tests {
             (&[("x-consul-index", "49"), ("age", "1")], false, Some(Doubt::Reset)),
         ];
         for (pairs, loses, want) in cases {
-            assert_eq!(mk_headers(pairs).doubt(&Known { loses, ..mk_known() }), want, "{pairs:?} {loses}");
+            assert_eq!(
+                mk_headers(pairs).doubt(&ReadHistory { loses, ..mk_known() }),
+                want,
+                "{pairs:?} {loses}"
+            );
         }
     }
 
@@ -244,7 +248,7 @@ mod tests {
                 let rank = |doubt: &Doubt| {
                     [Doubt::Filtered, Doubt::Stale, Doubt::Reset].iter().position(|d| d == doubt)
                 };
-                let known = Known { has_token: false, loses: true, ..mk_known() };
+                let known = ReadHistory { has_token: false, loses: true, ..mk_known() };
                 assert_eq!(mk_headers(&pairs).doubt(&known), counted.max_by_key(rank), "{pairs:?}");
             }
         }
@@ -253,7 +257,7 @@ mod tests {
     #[test]
     fn a_token_that_never_saw_all_is_doubted_only_when_something_is_missing() {
         let filtered = mk_headers(&[("x-consul-index", "51"), ("x-consul-results-filtered-by-acls", "true")]);
-        let known = |loses| Known { always_filtered: Some(true), loses, ..mk_known() };
+        let known = |loses| ReadHistory { always_filtered: Some(true), loses, ..mk_known() };
         assert_eq!(filtered.doubt(&known(false)), None);
         assert_eq!(filtered.doubt(&known(true)), Some(Doubt::Filtered));
     }
@@ -261,7 +265,8 @@ mod tests {
     #[test]
     fn without_a_token_a_policy_of_deny_counts_as_filtered() {
         let masked = mk_headers(&[("x-consul-index", "51"), ("x-consul-default-acl-policy", "deny")]);
-        let known = |has_token| Known { has_token, always_filtered: Some(true), loses: true, ..mk_known() };
+        let known =
+            |has_token| ReadHistory { has_token, always_filtered: Some(true), loses: true, ..mk_known() };
         assert_eq!(masked.doubt(&known(false)), Some(Doubt::Filtered));
         assert_eq!(masked.doubt(&known(true)), None);
     }

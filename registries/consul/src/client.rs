@@ -18,7 +18,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::time::timeout;
 use tributary_registry_api::Reason;
 
-use crate::answer::{Failure, Headers, failure};
+use crate::answer::{Headers, RequestFailure, failure};
 use crate::config::{Address, ConsulConfig, Tls};
 use crate::wire::MAX_BODY;
 use pool::Pool;
@@ -28,7 +28,7 @@ pub use tls::TlsError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// What kind of failure it is.
-    pub failure: Failure,
+    pub failure: RequestFailure,
     /// Why, for people.
     pub reason: Reason,
 }
@@ -150,7 +150,7 @@ impl Client {
         body: Option<Vec<u8>>,
     ) -> Result<Raw, Fault> {
         let Some(server) = self.0.servers.get(server) else {
-            return Err(fault(Failure::Config, "no such address"));
+            return Err(fault(RequestFailure::Config, "no such address"));
         };
         let pool = Arc::clone(&server.pool.lock());
         let url = pool.url(&server.address, std::iter::once("v1").chain(get.path.iter().copied()));
@@ -160,7 +160,7 @@ impl Client {
             Ok(done) => done.map_err(|fault| at(&server.address, fault)),
             Err(_) => {
                 let late = format!("no answer within {} s", get.timeout.as_secs());
-                Err(at(&server.address, fault(Failure::Transient, late)))
+                Err(at(&server.address, fault(RequestFailure::Transient, late)))
             }
         }
     }
@@ -184,7 +184,7 @@ fn secret(text: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-fn fault(failure: Failure, reason: impl std::fmt::Display) -> Fault {
+fn fault(failure: RequestFailure, reason: impl std::fmt::Display) -> Fault {
     Fault { failure, reason: Reason::new(reason) }
 }
 
@@ -201,7 +201,7 @@ async fn exchange(
     body: Option<Vec<u8>>,
     longest: usize,
 ) -> Result<Raw, Fault> {
-    let lease = pool.lease().await.map_err(|error| fault(Failure::Transient, error))?;
+    let lease = pool.lease().await.map_err(|error| fault(RequestFailure::Transient, error))?;
     let mut request = lease.client().request(method, url).query(&get.query).headers(headers);
     if let Some(body) = body {
         request = request.header(CONTENT_TYPE, "application/json").body(body);
@@ -237,7 +237,10 @@ async fn read(mut response: reqwest::Response, longest: usize, cut: bool) -> Res
     while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {
         seen += chunk.len();
         if seen > MAX_BODY || (!cut && seen > longest) {
-            return Err(fault(Failure::Broken, format!("an answer of more than {longest} bytes is refused")));
+            return Err(fault(
+                RequestFailure::Broken,
+                format!("an answer of more than {longest} bytes is refused"),
+            ));
         }
         let room = longest.saturating_sub(body.len()).min(chunk.len());
         body.extend_from_slice(chunk.get(..room).unwrap_or_default());
@@ -247,12 +250,12 @@ async fn read(mut response: reqwest::Response, longest: usize, cut: bool) -> Res
 
 /// Nothing came back.
 fn unsent(error: &reqwest::Error) -> Fault {
-    fault(Failure::Transient, chain(error))
+    fault(RequestFailure::Transient, chain(error))
 }
 
 /// The answer broke off, or is not what its headers say.
 fn broken(error: &reqwest::Error) -> Fault {
-    fault(Failure::Broken, chain(error))
+    fault(RequestFailure::Broken, chain(error))
 }
 
 /// An error with its causes, without the URL, which a proxy may have filled with more than we asked for, and without

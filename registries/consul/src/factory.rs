@@ -9,7 +9,7 @@ use tributary_registry_api::{Registry, RegistryError, RegistryFactory, RegistryS
 use crate::client::Client;
 use crate::config::{ConfigError, ConsulConfig};
 use crate::registry::ConsulRegistry;
-use crate::rim;
+use crate::run_loop;
 
 /// Builds runs over one Consul.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ impl ConsulFactory {
 impl RegistryFactory for ConsulFactory {
     fn spec(&self) -> RegistrySpec {
         let spec = RegistrySpec::new(Arc::clone(&self.id), 1).confirming();
-        match rim::configured(&self.config) {
+        match run_loop::configured(&self.config) {
             Some(scopes) => spec.configured(scopes),
             None => spec,
         }

@@ -5,7 +5,6 @@
 //! requests carries out [`watch::Action`]s and reports [`watch::Event`]s.
 
 pub mod answer;
-pub mod bucket;
 pub mod client;
 pub mod config;
 pub mod content;
@@ -13,8 +12,9 @@ pub mod factory;
 pub mod map;
 pub mod modes;
 pub mod registry;
-mod rim;
+mod run_loop;
 pub mod token;
+pub mod token_bucket;
 pub mod watch;
 pub mod wire;
 

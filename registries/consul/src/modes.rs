@@ -8,12 +8,12 @@
 //! Modes: *precise*, a long poll per service; *doorbell*, two long polls (names and checks) and a read of whatever
 //! they say has changed, beside a sweep that reads every service from time to time.
 
-mod doorbell;
-mod gate;
 mod listing;
 mod names;
+mod notify_and_fetch;
 mod proof;
 mod report;
+mod request_limiter;
 mod services;
 #[cfg(test)]
 mod tests;
@@ -24,14 +24,14 @@ use std::time::Duration;
 
 use tributary_model::{Completeness, Mono};
 
-use crate::answer::{Failure, Headers};
+use crate::answer::{Headers, RequestFailure};
 use crate::config::{Limits, ModeChoice, Timing};
 use crate::content::{Instances, Marks, Names};
-use crate::watch::{Action, Event, Follow, Mode as ReadMode, Policy, Read, Ticket, Watch, Word};
-use doorbell::Doorbell;
-use gate::Gate;
+use crate::watch::{Action, Confidence, Event, Follow, Mode as ReadMode, Policy, Read, Ticket, Watch};
 use listing::{Listing, Sights};
+use notify_and_fetch::NotifyAndFetch;
 pub use report::Report;
+use request_limiter::RequestLimiter;
 use services::Slot;
 
 /// What a scope is told at its start.
@@ -115,7 +115,7 @@ pub enum Input {
     /// It begins.
     Started,
     /// A request was answered or came to nothing.
-    Replied(u64, Result<Answer, Failure>),
+    Replied(u64, Result<Answer, RequestFailure>),
     /// The core wants to know what is really there of a service.
     Asked(Arc<str>),
     /// The rim wants to know of the leader which names there are.
@@ -136,9 +136,9 @@ pub enum Output {
     /// Read the token anew from where it comes from.
     RereadToken,
     /// These are the instances of a service.
-    Say(Arc<str>, Instances, Word),
+    Say(Arc<str>, Instances, Confidence),
     /// A list of names lacks this one that was there.
-    Gone(Arc<str>, Word),
+    Gone(Arc<str>, Confidence),
     /// Every service has been read once, and so much was seen of them.
     Synced(Completeness),
     /// The token hides something that was known. Ends with the next `Synced`.
@@ -195,8 +195,8 @@ pub struct Machine {
     rechecks: BTreeSet<(Mono, u32)>,
     /// Whether the scope itself was not found.
     absent: bool,
-    gate: Gate,
-    doorbell: Doorbell,
+    gate: RequestLimiter,
+    doorbell: NotifyAndFetch,
     server: usize,
     /// Who the token was, and what it could, when it was seen first.
     token: Option<u64>,
@@ -219,7 +219,7 @@ impl Machine {
             mode: Mode::Precise,
             spared_until: None,
             names: Watch::new(Arc::clone(&policy), follow),
-            checks: Watch::new(doorbell::policy(*policy), Follow::Poll),
+            checks: Watch::new(notify_and_fetch::policy(*policy), Follow::Poll),
             policy,
             listed: Arc::default(),
             slots: BTreeMap::new(),
@@ -230,8 +230,8 @@ impl Machine {
             sights: Sights::default(),
             rechecks: BTreeSet::new(),
             absent: false,
-            gate: Gate::new(&settings.limits),
-            doorbell: Doorbell::default(),
+            gate: RequestLimiter::new(&settings.limits),
+            doorbell: NotifyAndFetch::default(),
             server: 0,
             token: None,
             next_names: None,
@@ -287,12 +287,12 @@ impl Machine {
         self.drive_names(Event::Started, turn);
     }
 
-    fn replied(&mut self, number: u64, reply: Result<Answer, Failure>, turn: &mut Turn) {
+    fn replied(&mut self, number: u64, reply: Result<Answer, RequestFailure>, turn: &mut Turn) {
         let Some(begun) = self.gate.done(number) else { return };
         if reply.is_ok() {
             self.last_success = Some(turn.now);
             self.gate.went_well();
-        } else if matches!(reply, Err(Failure::Overload)) {
+        } else if matches!(reply, Err(RequestFailure::Overload)) {
             self.overloads += 1;
         }
         match (begun.id, reply) {
@@ -308,11 +308,13 @@ impl Machine {
             (LoopId::Service(slot), Ok(Answer::Service(headers, instances))) => {
                 self.drive_service(slot, Event::Answered(begun.ticket, headers, instances), turn);
             }
-            (id, reply) => self.loop_failed(id, begun.ticket, reply.err().unwrap_or(Failure::Broken), turn),
+            (id, reply) => {
+                self.loop_failed(id, begun.ticket, reply.err().unwrap_or(RequestFailure::Broken), turn)
+            }
         }
     }
 
-    fn loop_failed(&mut self, id: LoopId, ticket: Ticket, failure: Failure, turn: &mut Turn) {
+    fn loop_failed(&mut self, id: LoopId, ticket: Ticket, failure: RequestFailure, turn: &mut Turn) {
         match id {
             LoopId::Checks => self.drive_checks(Event::Failed(ticket, failure), turn),
             LoopId::Service(slot) => {
@@ -321,13 +323,13 @@ impl Machine {
             }
             LoopId::Names | LoopId::Token => return,
         }
-        if matches!(failure, Failure::Transient | Failure::Overload | Failure::Auth) {
+        if matches!(failure, RequestFailure::Transient | RequestFailure::Overload | RequestFailure::Auth) {
             self.suspect(turn);
         }
     }
 
     /// What a loop wants done, except for what it says.
-    fn carry<C>(&mut self, id: LoopId, actions: Vec<Action<C>>, turn: &mut Turn) -> Vec<(C, Word)> {
+    fn carry<C>(&mut self, id: LoopId, actions: Vec<Action<C>>, turn: &mut Turn) -> Vec<(C, Confidence)> {
         let mut said = Vec::new();
         for action in actions {
             match action {

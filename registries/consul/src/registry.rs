@@ -7,7 +7,7 @@ use tributary_registry_api::{CancellationToken, Registry, RegistryError, Registr
 
 use crate::client::Client;
 use crate::config::ConsulConfig;
-use crate::rim::Rim;
+use crate::run_loop::RunLoop;
 
 /// A run that has not begun.
 pub struct ConsulRegistry {
@@ -28,6 +28,6 @@ impl ConsulRegistry {
 impl Registry for ConsulRegistry {
     async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
         let Self { config, client, seed } = *self;
-        Box::pin(Rim::new(config, client, io, seed).run(stop)).await
+        Box::pin(RunLoop::new(config, client, io, seed).run(stop)).await
     }
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use tributary_registry_api::Reason;
 
-use crate::answer::Failure;
+use crate::answer::RequestFailure;
 use crate::client::{Client, Fault, Get};
 use crate::config::TokenSource;
 use crate::wire::lists::{Login, login};
@@ -53,7 +53,7 @@ impl Token {
             }
         };
         if found.as_ref().is_some_and(|token| !can_be_sent(token)) {
-            return Err(Fault { failure: Failure::Auth, reason: Reason::new(UNSENDABLE) });
+            return Err(Fault { failure: RequestFailure::Auth, reason: Reason::new(UNSENDABLE) });
         }
         let text =
             |token: &Option<SecretString>| token.as_ref().map(|token| token.expose_secret().to_owned());
@@ -83,7 +83,7 @@ fn renewal(now: Timestamp, expires: Timestamp) -> Option<Timestamp> {
 /// The content of a file, without space around it.
 async fn read(path: &std::path::Path) -> Result<SecretString, Fault> {
     let refused = |why: String| Fault {
-        failure: Failure::Auth,
+        failure: RequestFailure::Auth,
         reason: Reason::new(format!("token file {} {why}", path.display())),
     };
     let text =
@@ -105,7 +105,8 @@ async fn log_in(client: &Client, method: &str, bearer: &SecretString) -> Result<
             Err(fault) => last = Some(fault),
         }
     }
-    let none = || Fault { failure: Failure::Config, reason: Reason::new("there is no address to log in at") };
+    let none =
+        || Fault { failure: RequestFailure::Config, reason: Reason::new("there is no address to log in at") };
     Err(last.unwrap_or_else(none))
 }
 
@@ -121,7 +122,7 @@ async fn log_in_at(
     let raw = client.post(server, &get, body.to_string().into_bytes()).await?;
     let body = raw.body.unwrap_or_default();
     login(raw.content_type.as_deref(), &body).map_err(|_| Fault {
-        failure: Failure::Broken,
+        failure: RequestFailure::Broken,
         reason: Reason::new("the answer to a login cannot be read; check that the address is Consul's"),
     })
 }
@@ -140,7 +141,7 @@ mod tests {
         for source in [TokenSource::Value("hunter2\u{1}".into()), TokenSource::File(path)] {
             let refused =
                 Token::new(source).refresh(&client, Timestamp::UNIX_EPOCH, false).await.unwrap_err();
-            assert_eq!(refused.failure, Failure::Auth);
+            assert_eq!(refused.failure, RequestFailure::Auth);
             let why = format!("{refused:?}");
             assert!(why.contains("no header may have") && !why.contains("hunter2"), "{why}");
         }

@@ -4,9 +4,9 @@
 //! them. There is at most one read under way; every read has a ticket, and what comes back under an older one is
 //! dropped. A loop holds no content, only its [`Digest`]: what it was told and what of that is missing now.
 //!
-//! What is said on: an answer that may be short is [`Word::Doubted`], so that the core's gate holds whatever it lacks;
-//! an answer that looks sound is [`Word::Sound`], so that the gate judges; only a read that the leader itself answered
-//! is [`Word::Confirmed`].
+//! What is said on: an answer that may be short is [`Confidence::Partial`], so that the core's gate holds whatever it lacks;
+//! an answer that looks sound is [`Confidence::Plausible`], so that the gate judges; only a read that the leader itself answered
+//! is [`Confidence::Confirmed`].
 
 mod accept;
 mod digest;
@@ -23,9 +23,9 @@ use std::time::Duration;
 use tributary_model::Mono;
 use tributary_registry_api::{Backoff, BackoffPolicy};
 
-use crate::answer::{Doubt, Failure, Headers};
-use crate::bucket::Bucket;
+use crate::answer::{Doubt, Headers, RequestFailure};
 use crate::config::Timing;
+use crate::token_bucket::TokenBucket;
 use accept::Given;
 pub use digest::{Content, Digest, Keys, key_of};
 use sight::Hides;
@@ -98,7 +98,7 @@ pub enum Event<C> {
     /// A read was answered with 200. Its content is left out where the index says that it has not changed.
     Answered(Ticket, Headers, Option<C>),
     /// A read came to nothing.
-    Failed(Ticket, Failure),
+    Failed(Ticket, RequestFailure),
     /// Whether the token is still the one, with the same policies, with which what is known was read.
     TokenChecked(Ticket, bool),
     /// The core wants to know whether something is really gone.
@@ -132,7 +132,7 @@ pub enum Action<C> {
     /// Ask for less at a time, or another server.
     Ease,
     /// Tell the core that this is what there is.
-    Say(C, Word),
+    Say(C, Confidence),
     /// The loop is doing like this from now on.
     State(State),
 }
@@ -154,20 +154,20 @@ pub struct Read {
 
 /// What is said of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
+pub enum Confidence {
     /// What it adds is so, what it lacks stays.
-    Doubted(Doubt),
+    Partial(Doubt),
     /// Any server may have said it: the gate judges what it lacks.
-    Sound,
+    Plausible,
     /// The leader said exactly this.
     Confirmed,
 }
 
-impl Word {
+impl Confidence {
     const fn rank(self) -> u8 {
         match self {
-            Self::Doubted(_) => 0,
-            Self::Sound => 1,
+            Self::Partial(_) => 0,
+            Self::Plausible => 1,
             Self::Confirmed => 2,
         }
     }
@@ -184,7 +184,7 @@ pub enum State {
     /// Followed, and what is missing is not believed.
     Doubtful(Doubt),
     /// The last read came to nothing.
-    Failing(Failure),
+    Failing(RequestFailure),
     /// Ended, or the server has no such endpoint.
     Ended,
 }
@@ -199,11 +199,11 @@ enum Pending<C> {
 
 /// What was said last.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Told {
+struct LastReported {
     hash: tributary_model::Version,
     /// All that the core may hold by our word.
     keys: Keys,
-    word: Word,
+    word: Confidence,
 }
 
 /// One loop.
@@ -214,7 +214,7 @@ pub struct Watch<C> {
     follow: Follow,
     state: State,
     /// `None` while nothing is known, which is not the same as nothing there.
-    told: Option<Told>,
+    told: Option<LastReported>,
     /// Where the next blocking read begins.
     index: Option<u64>,
     /// The highest index since the last reset.
@@ -237,7 +237,7 @@ pub struct Watch<C> {
     now: Mono,
     /// When content was looked at last, whatever the index said.
     seen_at: Mono,
-    bucket: Bucket,
+    bucket: TokenBucket,
     ticket: Ticket,
     pending: Pending<C>,
 }
@@ -275,7 +275,7 @@ impl<C: Content> Watch<C> {
             again: None,
             now: Mono(0),
             seen_at: Mono(0),
-            bucket: Bucket::new(burst, refill),
+            bucket: TokenBucket::new(burst, refill),
             ticket: Ticket(0),
             pending: Pending::Nothing,
         }
@@ -417,26 +417,26 @@ impl<C: Content> Watch<C> {
         self.read(soon, mode, out);
     }
 
-    fn failed(&mut self, now: Mono, chance: f64, failure: Failure, out: &mut Actions<C>) {
+    fn failed(&mut self, now: Mono, chance: f64, failure: RequestFailure, out: &mut Actions<C>) {
         self.pending = Pending::Nothing;
         // who comes back may have begun anew: a read from a later index than its own would wait for nothing
         self.index = None;
-        if failure == Failure::Unsupported && self.policy.optional {
+        if failure == RequestFailure::Unsupported && self.policy.optional {
             self.become_state(State::Ended, out);
             return;
         }
         self.become_state(State::Failing(failure), out);
         match failure {
-            Failure::Auth => out.push(Action::RereadToken),
-            Failure::Overload => out.push(Action::Ease),
+            RequestFailure::Auth => out.push(Action::RereadToken),
+            RequestFailure::Overload => out.push(Action::Ease),
             _ => {}
         }
         let timing = &self.policy.timing;
         let (auth, config) = (timing.pause_auth, timing.pause_config);
         let pause = self.retry.next(&mut Given(chance));
         let after = match failure {
-            Failure::Auth => auth + pause,
-            Failure::Config | Failure::Unsupported => config,
+            RequestFailure::Auth => auth + pause,
+            RequestFailure::Config | RequestFailure::Unsupported => config,
             _ => pause,
         };
         self.stagger = Some(chance);

@@ -16,29 +16,29 @@ pub trait Projection: Sized + Send + 'static {
 pub enum Event<P> {
     /// A list begins: what is neither `Put`, `Seen` nor `Bad` from here to the next `Listed` is gone. A list
     /// that breaks off begins again with another `Restart`: what the first had not shown stays unseen.
-    Restart,
+    Init,
     /// This object is now so; it carries its own name.
-    Put(P),
+    Apply(P),
     /// Part of a list: this object is still what it was when it was last `Put` or `Bad`.
-    Seen(ObjectName),
+    Unchanged(ObjectName),
     /// The server said that this object was deleted.
-    Gone(ObjectName),
+    Delete(ObjectName),
     /// This object is there but cannot be read, for this reason; what was last read of it is still the last word.
-    Bad(ObjectName, String),
+    Invalid(ObjectName, String),
     /// The list is complete.
-    Listed,
+    InitDone,
     /// The server said that nothing else has happened up to now.
     Confirmed,
     /// The server confirmed that it does not serve this kind: counts as a complete list of nothing. Where objects
     /// of it are held, two equal answers with [`Timing::uninstalled`](crate::Timing) between them confirm it.
-    Absent,
+    NotServed,
     /// The kind cannot be read now, with the server's reason; proves nothing about its objects. Ends with the next
     /// `Resumed`, `Listed` or `Absent`.
-    Withheld(Withheld),
+    Unavailable(Withheld),
     /// A withheld kind can be read again, and its watch continues from where it was.
     Resumed,
     /// How the kind is doing, whenever that changes.
     Status(SourcePart),
     /// An audit found so many events that the watch had not delivered; the list that follows delivers them.
-    Healed(u64),
+    Recovered(u64),
 }

@@ -16,14 +16,14 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tributary_model::Fingerprint;
 
-use crate::watch::{Failure, send};
+use crate::watch::{ApiFailure, send};
 
 const SYSTEM: &str = "kube-system";
 const TARGET: &str = "/api/v1/namespaces?fieldSelector=metadata.name%3Dkube-system";
 /// A server that has not answered within this is tried again.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-type Flight = Shared<BoxFuture<'static, Result<Fingerprint, Failure>>>;
+type Flight = Shared<BoxFuture<'static, Result<Fingerprint, ApiFailure>>>;
 
 /// What is known of the cluster that answers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -87,7 +87,7 @@ impl ClusterIdentity {
     }
     /// Confirms that the pinned cluster still answers, by a request that begins after this call. Fails where another
     /// does, and where that cannot be read now.
-    pub async fn confirm(&self) -> Result<(), Failure> {
+    pub async fn confirm(&self) -> Result<(), ApiFailure> {
         let answer = self.ask().await;
         let mut judged = Ok(());
         self.found.send_if_modified(|found| {
@@ -98,7 +98,7 @@ impl ClusterIdentity {
         judged
     }
 
-    async fn ask(&self) -> Result<Fingerprint, Failure> {
+    async fn ask(&self) -> Result<Fingerprint, ApiFailure> {
         let before = self.flights.lock().begun;
         loop {
             let (number, flight) = self.flight();
@@ -129,16 +129,16 @@ impl std::fmt::Debug for ClusterIdentity {
 }
 
 /// What an answer comes to.
-fn judge(found: &mut Found, answer: Result<Fingerprint, Failure>) -> Result<(), Failure> {
+fn judge(found: &mut Found, answer: Result<Fingerprint, ApiFailure>) -> Result<(), ApiFailure> {
     match (&*found, answer) {
-        (Found::Replaced { .. }, _) => return Err(Failure::Replaced(describe(found))),
+        (Found::Replaced { .. }, _) => return Err(ApiFailure::Replaced(describe(found))),
         (Found::Is(was), Ok(now)) if *was == now => {}
         (Found::Is(was), Ok(now)) => {
             *found = Found::Replaced { was: was.clone(), now };
-            return Err(Failure::Replaced(describe(found)));
+            return Err(ApiFailure::Replaced(describe(found)));
         }
         (Found::Unasked | Found::Unreadable, Ok(now)) => *found = Found::Is(now),
-        (Found::Is(_), Err(Failure::Forbidden(_))) => {}
+        (Found::Is(_), Err(ApiFailure::Forbidden(_))) => {}
         (Found::Unasked | Found::Unreadable, Err(why)) if is_refusal(&why) => *found = Found::Unreadable,
         (_, Err(why)) => return Err(unconfirmed(why)),
     }
@@ -146,22 +146,22 @@ fn judge(found: &mut Found, answer: Result<Fingerprint, Failure>) -> Result<(), 
 }
 
 /// Whether the server answers, and not with the namespace; asking again may bring the same for good.
-const fn is_refusal(why: &Failure) -> bool {
+const fn is_refusal(why: &ApiFailure) -> bool {
     matches!(
         why,
-        Failure::Forbidden(_)
-            | Failure::NotFound(_)
-            | Failure::Invalid(..)
-            | Failure::Server(..)
-            | Failure::Garbled(_)
+        ApiFailure::Forbidden(_)
+            | ApiFailure::NotFound(_)
+            | ApiFailure::Invalid(..)
+            | ApiFailure::Server(..)
+            | ApiFailure::Garbled(_)
     )
 }
 
 /// A failure of the request that waits for the confirmation: nothing is known of its own kind.
-fn unconfirmed(why: Failure) -> Failure {
+fn unconfirmed(why: ApiFailure) -> ApiFailure {
     match why {
-        Failure::Unauthorized(_) | Failure::TooMany(..) => why,
-        why => Failure::Unreachable(format!("the cluster's identity cannot be confirmed: {why}")),
+        ApiFailure::Unauthorized(_) | ApiFailure::TooMany(..) => why,
+        why => ApiFailure::Unreachable(format!("the cluster's identity cannot be confirmed: {why}")),
     }
 }
 
@@ -193,14 +193,14 @@ struct Metadata {
 }
 
 /// Asks for a list of one: the right to list namespaces is what is granted.
-async fn read(client: kube::Client) -> Result<Fingerprint, Failure> {
+async fn read(client: kube::Client) -> Result<Fingerprint, ApiFailure> {
     let answer = send::fetch(client, send::get(TARGET, send::NAMES_ONLY));
-    let late = |_| Failure::Unreachable(format!("nothing came for {} s", PATIENCE.as_secs()));
+    let late = |_| ApiFailure::Unreachable(format!("nothing came for {} s", PATIENCE.as_secs()));
     let body = tokio::time::timeout(PATIENCE, answer).await.map_err(late)??;
-    let garbled = |why: &dyn std::fmt::Display| Failure::Garbled(format!("namespace {SYSTEM}: {why}"));
+    let garbled = |why: &dyn std::fmt::Display| ApiFailure::Garbled(format!("namespace {SYSTEM}: {why}"));
     let Namespaces { items } = serde_json::from_slice(&body).map_err(|error| garbled(&error))?;
     let system = items.into_iter().find(|namespace| namespace.metadata.name == SYSTEM);
-    let system = system.ok_or_else(|| Failure::NotFound(format!("there is no namespace {SYSTEM}")))?;
+    let system = system.ok_or_else(|| ApiFailure::NotFound(format!("there is no namespace {SYSTEM}")))?;
     Fingerprint::new(system.metadata.uid).map_err(|error| garbled(&error))
 }
 

@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tributary_model::{Mono, Timestamp};
-use tributary_registry_api::{Chance, Reason, SplitMix};
+use tributary_registry_api::{RandomSource, Reason, SplitMix};
 
 use crate::resource::{ObjectName, Resource};
-use crate::watch::Failure;
+use crate::watch::ApiFailure;
 use crate::write::Writer;
-use claim::{Claim, Record, Step};
+use claim::{LeaseClaim, LeaseStep, Record};
 
 /// How long a Lease is held, and how often it is renewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub struct Leadership {
     identity: Arc<str>,
     timing: LeaseTiming,
     chance: SplitMix,
-    claim: Claim,
+    claim: LeaseClaim,
     start: Instant,
     leads: watch::Sender<bool>,
     held: watch::Sender<Held>,
@@ -88,7 +88,7 @@ impl Leadership {
         let timing = timing.bounded();
         Self {
             writer: Writer::new(client),
-            claim: Claim::new(identity, timing),
+            claim: LeaseClaim::new(identity, timing),
             name,
             identity: identity.into(),
             timing,
@@ -131,11 +131,11 @@ impl Leadership {
         let step = self.claim.next(self.now());
         self.publish();
         match step {
-            Step::Wait(until) => {
+            LeaseStep::Wait(until) => {
                 tokio::time::sleep_until(self.start + Duration::from_millis(until.0)).await;
             }
-            Step::Look => self.look().await,
-            Step::Write => self.write().await,
+            LeaseStep::Look => self.look().await,
+            LeaseStep::Write => self.write().await,
         }
         self.publish();
     }
@@ -164,7 +164,7 @@ impl Leadership {
         let (now, early) = (self.now(), self.early());
         match got {
             Ok(object) => self.claim.saw(Record::read(&object), now, early),
-            Err(Failure::NotFound(_)) => self.claim.saw(None, now, early),
+            Err(ApiFailure::NotFound(_)) => self.claim.saw(None, now, early),
             Err(failure) => self.failed(&failure, now, early),
         }
     }
@@ -181,7 +181,7 @@ impl Leadership {
         }
     }
 
-    async fn put(&self, record: &Record, holder: &str) -> Result<Value, Failure> {
+    async fn put(&self, record: &Record, holder: &str) -> Result<Value, ApiFailure> {
         let object = self.object(record, holder);
         match &record.version {
             Some(_) => self.within(self.writer.replace(&LEASES, "v1", &self.name, &object)).await,
@@ -212,17 +212,20 @@ impl Leadership {
     }
 
     /// No answer is waited for longer than until the next renewal is due.
-    async fn within(&self, ask: impl Future<Output = Result<Value, Failure>>) -> Result<Value, Failure> {
-        let late = || Failure::Unreachable("no answer in time".to_owned());
+    async fn within(
+        &self,
+        ask: impl Future<Output = Result<Value, ApiFailure>>,
+    ) -> Result<Value, ApiFailure> {
+        let late = || ApiFailure::Unreachable("no answer in time".to_owned());
         tokio::time::timeout(self.timing.renew, ask).await.unwrap_or_else(|_| Err(late()))
     }
 
-    fn failed(&mut self, failure: &Failure, now: Mono, early: Duration) {
+    fn failed(&mut self, failure: &ApiFailure, now: Mono, early: Duration) {
         self.claim.failed(now, early);
         let asked = format!("lease {}", self.name);
         let trouble = match failure {
             // that somebody else was first is how it works
-            Failure::Conflict(_) => None,
+            ApiFailure::Conflict(_) => None,
             other => Some(Reason::new(format_args!("{asked}: {other}")).shared()),
         };
         self.held.send_if_modified(|held| {

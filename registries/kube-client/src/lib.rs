@@ -5,19 +5,19 @@
 //! [`Event`]s that came; it never fails, and says by [`Event::Status`] how its kind is doing.
 
 pub mod connection;
-pub mod duty;
 pub mod event;
 pub mod identity;
+pub mod leader_work_queue;
 pub mod lease;
 pub mod resource;
 pub mod watch;
 pub mod write;
 
 pub use connection::{ConnectError, ConnectOptions, Connection, Env, Login, Refusal};
-pub use duty::{Duty, Outcome, Pace, Sends, Turn};
 pub use event::{Event, Projection};
 pub use identity::{ClusterIdentity, Found};
+pub use leader_work_queue::{LeaderWorkQueue, Outcome, QueueEvent, QueuePolicy, Sends};
 pub use lease::{Held, Leadership, LeaseTiming};
 pub use resource::{ObjectName, Resource};
-pub use watch::{Failure, Timing, Watch, WatchSpec};
-pub use write::{Right, Step, Writer};
+pub use watch::{ApiFailure, Timing, Watch, WatchSpec};
+pub use write::{PatchOperation, Right, Writer};

@@ -4,29 +4,29 @@
 //! server can, and read in pages elsewhere. No object is kept: a hash of each name with a hash of its version
 //! is, so that a list that is read again costs what has changed.
 
+mod api_failure;
 mod audit;
-mod failure;
-mod follow;
 mod head;
 mod health;
 mod machine;
+mod protocol;
 pub(crate) mod send;
-mod table;
+mod version_table;
+mod watch_loop;
 mod wire;
-mod words;
 
 use std::marker::PhantomData;
 use std::time::Duration;
 
-pub use failure::Failure;
-pub(crate) use failure::causes;
+pub use api_failure::ApiFailure;
+pub(crate) use api_failure::causes;
 
 use tributary_registry_api::{BackoffPolicy, SplitMix};
 
 use crate::event::{Event, Projection};
 use crate::identity::ClusterIdentity;
 use crate::resource::Resource;
-use follow::Follow;
+use watch_loop::WatchLoop;
 
 /// How often and how long; shortened in tests.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -90,7 +90,7 @@ impl WatchSpec {
 
 /// Follows one kind: lists it, watches it, tries again for ever.
 pub struct Watch<P> {
-    follow: Follow,
+    follow: WatchLoop,
     says: PhantomData<fn() -> P>,
 }
 
@@ -98,7 +98,7 @@ impl<P: Projection> Watch<P> {
     /// A watch that begins when it is first asked for events. `chance` spreads pauses and audits.
     #[must_use]
     pub fn new(client: kube::Client, spec: WatchSpec, chance: SplitMix) -> Self {
-        Self { follow: Follow::new(client, spec, chance), says: PhantomData }
+        Self { follow: WatchLoop::new(client, spec, chance), says: PhantomData }
     }
     /// Takes no list, no watch and no audit before this cluster is confirmed to have answered.
     #[must_use]

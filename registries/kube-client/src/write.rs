@@ -1,7 +1,7 @@
 //! Changes to objects, each guarded, and the question whether a right is there.
 //!
 //! Nobody is overwritten: a patch tests what it believes to be so, a replacement carries the version it was
-//! made from. What somebody else did first is a [`Failure::Conflict`].
+//! made from. What somebody else did first is a [`ApiFailure::Conflict`].
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::resource::{ObjectName, Resource};
-use crate::watch::{Failure, send};
+use crate::watch::{ApiFailure, send};
 
 /// A write that is not answered within this has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// One step of a JSON patch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
-pub enum Step {
+pub enum PatchOperation {
     /// Nothing is changed unless this is so.
     Test {
         /// Where.
@@ -77,7 +77,7 @@ impl Writer {
         Self { client }
     }
     /// Reads an object.
-    pub async fn get(&self, kind: &Resource, version: &str, name: &ObjectName) -> Result<Value, Failure> {
+    pub async fn get(&self, kind: &Resource, version: &str, name: &ObjectName) -> Result<Value, ApiFailure> {
         self.ask(send::get(&path(kind, version, name, ""), "application/json")).await
     }
     /// Creates an object; a conflict says that there is one of its name.
@@ -87,7 +87,7 @@ impl Writer {
         version: &str,
         namespace: Option<&str>,
         object: &Value,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, ApiFailure> {
         self.write(Method::POST, &kind.path(version, namespace), object, "application/json").await
     }
     /// Replaces an object by one that carries the version it was made from.
@@ -97,7 +97,7 @@ impl Writer {
         version: &str,
         name: &ObjectName,
         object: &Value,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, ApiFailure> {
         self.write(Method::PUT, &path(kind, version, name, ""), object, "application/json").await
     }
     /// Changes an object, or its status. The first step must test something: an unguarded patch is refused here.
@@ -107,10 +107,10 @@ impl Writer {
         version: &str,
         name: &ObjectName,
         subresource: Option<&str>,
-        steps: &[Step],
-    ) -> Result<Value, Failure> {
-        if !matches!(steps.first(), Some(Step::Test { .. })) {
-            return Err(Failure::Invalid(400, "a patch that tests nothing is not sent".to_owned()));
+        steps: &[PatchOperation],
+    ) -> Result<Value, ApiFailure> {
+        if !matches!(steps.first(), Some(PatchOperation::Test { .. })) {
+            return Err(ApiFailure::Invalid(400, "a patch that tests nothing is not sent".to_owned()));
         }
         let below = subresource.map(|name| format!("/{name}")).unwrap_or_default();
         let media = "application/json-patch+json";
@@ -118,7 +118,7 @@ impl Writer {
             self.write(Method::PATCH, &path(kind, version, name, &below), &json!(steps), media).await;
         match answer {
             // a test that does not hold
-            Err(Failure::Invalid(422, why)) => Err(Failure::Conflict(why)),
+            Err(ApiFailure::Invalid(422, why)) => Err(ApiFailure::Conflict(why)),
             other => other,
         }
     }
@@ -129,13 +129,13 @@ impl Writer {
         version: &str,
         name: &ObjectName,
         resource_version: &str,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ApiFailure> {
         let options = json!({"preconditions": {"resourceVersion": resource_version}});
         let path = path(kind, version, name, "");
         self.write(Method::DELETE, &path, &options, "application/json").await.map(drop)
     }
     /// Whether this credential has a right, by the server's own word.
-    pub async fn review(&self, right: &Right) -> Result<bool, Failure> {
+    pub async fn review(&self, right: &Right) -> Result<bool, ApiFailure> {
         let (resource, subresource) = right.resource.split_once('/').unwrap_or((&right.resource, ""));
         let attributes = json!({
             "verb": right.verb, "group": right.group, "resource": resource, "subresource": subresource,
@@ -149,7 +149,7 @@ impl Writer {
         let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
         let answer = self.write(Method::POST, path, &review, "application/json").await?;
         let allowed = answer.pointer("/status/allowed").and_then(Value::as_bool);
-        allowed.ok_or_else(|| Failure::Garbled("a review without status.allowed".to_owned()))
+        allowed.ok_or_else(|| ApiFailure::Garbled("a review without status.allowed".to_owned()))
     }
 
     async fn write(
@@ -158,7 +158,7 @@ impl Writer {
         path: &str,
         body: &Value,
         media: &'static str,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, ApiFailure> {
         let request = send::with_body(method, path, Body::from(body.to_string().into_bytes()));
         self.ask(request.map(|mut request| {
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
@@ -166,11 +166,11 @@ impl Writer {
         }))
         .await
     }
-    async fn ask(&self, request: Result<http::Request<Body>, Failure>) -> Result<Value, Failure> {
+    async fn ask(&self, request: Result<http::Request<Body>, ApiFailure>) -> Result<Value, ApiFailure> {
         let fetched = tokio::time::timeout(PATIENCE, send::fetch(self.client.clone(), request)).await;
-        let late = |_| Failure::Unreachable(format!("nothing came for {} s", PATIENCE.as_secs()));
+        let late = |_| ApiFailure::Unreachable(format!("nothing came for {} s", PATIENCE.as_secs()));
         let body = fetched.map_err(late)??;
-        serde_json::from_slice(&body).map_err(|error| Failure::Garbled(error.to_string()))
+        serde_json::from_slice(&body).map_err(|error| ApiFailure::Garbled(error.to_string()))
     }
 }
 

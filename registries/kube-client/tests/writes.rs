@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tributary_kube_client::{
-    Failure, Held, Leadership, LeaseTiming, ObjectName, Resource, Right, Step, Writer,
+    ApiFailure, Held, Leadership, LeaseTiming, ObjectName, PatchOperation, Resource, Right, Writer,
 };
 use tributary_registry_api::SplitMix;
 use tributary_scripted_api::{Answer, ApiServer, Kind, Verb};
@@ -155,20 +155,23 @@ async fn a_patch_is_made_only_where_what_it_believes_is_so() {
     let name = ObjectName::new("shop", "pay");
     let steps = |was: &[&str], now: &[&str]| {
         let path = || "/status/addresses".to_owned();
-        [Step::Test { path: path(), value: json!(was) }, Step::Replace { path: path(), value: json!(now) }]
+        [
+            PatchOperation::Test { path: path(), value: json!(was) },
+            PatchOperation::Replace { path: path(), value: json!(now) },
+        ]
     };
-    let patch = |steps: [Step; 2]| {
+    let patch = |steps: [PatchOperation; 2]| {
         let (writer, name) = (writer.clone(), name.clone());
         async move { writer.patch(&ENTRY_KIND, "v1", &name, Some("status"), &steps).await }
     };
     patch(steps(&[], &["240.0.0.1"])).await.unwrap();
     let late = patch(steps(&[], &["240.0.0.2"])).await.unwrap_err();
-    assert!(matches!(late, Failure::Conflict(_)), "{late:?}");
+    assert!(matches!(late, ApiFailure::Conflict(_)), "{late:?}");
     let held = server.get("entries", "shop", "pay").unwrap();
     assert_eq!(held["status"]["addresses"], json!(["240.0.0.1"]), "nobody is overwritten");
-    let unguarded = [Step::Remove { path: "/status".to_owned() }];
+    let unguarded = [PatchOperation::Remove { path: "/status".to_owned() }];
     let refused = writer.patch(&ENTRY_KIND, "v1", &name, None, &unguarded).await.unwrap_err();
-    assert!(matches!(refused, Failure::Invalid(..)), "{refused:?}");
+    assert!(matches!(refused, ApiFailure::Invalid(..)), "{refused:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -177,7 +180,7 @@ async fn an_object_is_created_once() {
     let writer = Writer::new(server.client());
     let create = || async { writer.create(&ENTRY_KIND, "v1", Some("shop"), &entry(&[])).await };
     assert_eq!(create().await.unwrap()["metadata"]["name"], "pay");
-    assert!(matches!(create().await, Err(Failure::Conflict(_))));
+    assert!(matches!(create().await, Err(ApiFailure::Conflict(_))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,5 +198,5 @@ async fn a_right_is_what_the_server_says_it_is() {
     assert!(writer.review(&right("entries/status")).await.unwrap());
     assert!(!writer.review(&right("secrets")).await.unwrap());
     server.answer("selfsubject", None, 1, Answer::Status(500, "etcd is away"));
-    assert!(matches!(writer.review(&right("entries")).await, Err(Failure::Server(500, _))));
+    assert!(matches!(writer.review(&right("entries")).await, Err(ApiFailure::Server(500, _))));
 }

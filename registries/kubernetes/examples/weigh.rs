@@ -7,7 +7,7 @@ use std::alloc::System;
 use std::time::Instant;
 
 use tributary_kubernetes::project::{Node, Pod, Service, Slice};
-use tributary_kubernetes::{Feed, Index, Input, Kind, Object, Options};
+use tributary_kubernetes::{Index, Input, Kind, Object, Options, WatchScope};
 use tributary_model::ClusterId;
 
 #[global_allocator]
@@ -98,7 +98,7 @@ fn flush(index: &mut Index) -> usize {
 fn weigh(services: usize, addresses: usize, pods: bool) -> Result<(), String> {
     let options =
         Options::new(ClusterId::new("c1").map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
-    let feeds: Vec<Feed> = options.feeds();
+    let feeds: Vec<WatchScope> = options.feeds();
     let start = ALLOCATOR.allocated();
     let mut index = Index::new(options);
     let now = Instant::now();
@@ -124,9 +124,9 @@ fn weigh(services: usize, addresses: usize, pods: bool) -> Result<(), String> {
         mb(said - inputs)
     );
     println!("  at rest {:.1} MB", mb(ALLOCATOR.allocated() - start));
-    index.apply(Input::Restart(Feed::all(Kind::Slice)));
+    index.apply(Input::Restart(WatchScope::all(Kind::Slice)));
     list(&mut index, (0..services).map(|i| slice(i, addresses, pods)))?;
-    index.apply(Input::Listed(Feed::all(Kind::Slice)));
+    index.apply(Input::Listed(WatchScope::all(Kind::Slice)));
     let again = flush(&mut index);
     println!("  at rest after a relist that said {again}: {:.1} MB", mb(ALLOCATOR.allocated() - start));
     Ok(())

@@ -1,29 +1,29 @@
-//! What the inputs come to: pure functions from `(&Inputs, name)` to facts, one file per output.
+//! What the inputs come to: pure functions from `(&ClusterObjects, name)` to facts, one file per output.
 //!
 //! Called by the index for every output that a change touched. They change nothing but whose copy of equal
-//! values is held ([`Shared`]), and depend on nothing but the inputs, so any order of events ends in the facts
+//! values is held ([`Interner`]), and depend on nothing but the inputs, so any order of events ends in the facts
 //! of a fresh build. One of them reads what another came to: groups read pods' workloads, which the index derives
-//! before them ([`Output`]).
+//! before them ([`DerivedKey`]).
 
 pub mod gateway;
-pub mod ground;
 pub mod group;
 pub mod mcs;
 pub mod mirror;
 pub mod service;
 pub mod settings;
 pub mod workload;
+pub mod workload_attributes;
 
 use std::sync::Arc;
 
 use tributary_model::{Fact, Problem};
 
-pub use ground::Ground;
+pub use workload_attributes::WorkloadAttributes;
 
-use crate::index::Output;
+use crate::index::DerivedKey;
 use crate::input::{Kind, Name};
-use crate::inputs::Inputs;
-use crate::shared::Shared;
+use crate::interner::Interner;
+use crate::objects::ClusterObjects;
 
 /// What one output comes to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -51,16 +51,16 @@ impl Derived {
 
 /// Derives an output.
 #[must_use]
-pub fn derive(inputs: &Inputs, shared: &mut Shared, output: &Output) -> Derived {
+pub fn derive(inputs: &ClusterObjects, shared: &mut Interner, output: &DerivedKey) -> Derived {
     match output {
-        Output::Service(name) => service::derive(inputs, shared, name),
-        Output::Group(name) => group::derive(inputs, shared, name),
-        Output::Import(name) => mcs::import(inputs, shared, name),
-        Output::ServiceGateways(name) => gateway::of_service(inputs, name),
-        Output::Gateways(name) => gateway::of_gateway(inputs, name),
-        Output::MeshGateways(_) => gateway::of_mesh(inputs),
-        Output::Settings(_) => settings::derive(inputs),
-        Output::Contested(_) => settings::contested(inputs),
-        Output::Workload(name) => workload::derive(inputs, shared, name),
+        DerivedKey::Service(name) => service::derive(inputs, shared, name),
+        DerivedKey::Group(name) => group::derive(inputs, shared, name),
+        DerivedKey::Import(name) => mcs::import(inputs, shared, name),
+        DerivedKey::ServiceGateways(name) => gateway::of_service(inputs, name),
+        DerivedKey::Gateways(name) => gateway::of_gateway(inputs, name),
+        DerivedKey::MeshGateways(_) => gateway::of_mesh(inputs),
+        DerivedKey::Settings(_) => settings::derive(inputs),
+        DerivedKey::Contested(_) => settings::contested(inputs),
+        DerivedKey::Workload(name) => workload::derive(inputs, shared, name),
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::derive::settings::local_hosts;
 use crate::input::Name;
-use crate::inputs::Inputs;
+use crate::objects::ClusterObjects;
 use crate::project::Service;
 use crate::project::service::ServiceKind;
 
@@ -32,7 +32,7 @@ impl Suspects {
 /// Which of them are Services without a ServiceExport that may have one, sorted: all but other names for
 /// something, those of namespaces that are not selected, and those that stay within their cluster.
 #[must_use]
-pub fn due(inputs: &Inputs, suspects: &Suspects) -> Vec<Name> {
+pub fn due(inputs: &ClusterObjects, suspects: &Suspects) -> Vec<Name> {
     let settings = local_hosts(inputs);
     let stays =
         |name: &Name| inputs.host(name).map_or(true, |host| settings.is_cluster_local(&host) == Some(true));
@@ -55,9 +55,9 @@ pub fn due(inputs: &Inputs, suspects: &Suspects) -> Vec<Name> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::mk_options;
     use crate::index::Index;
     use crate::input::{Input, Object};
-    use crate::mk::mk_options;
     use crate::project::Export;
     use serde_json::{Value, json};
     use tributary_kube_client::Projection;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tributary_kube_client::{Connection, Timing};
 use tributary_model::{Provider, RegistryId, RegistryName, RegistrySpec};
-use tributary_registry_api::{Registry, RegistryError, RegistryFactory, SurroundingsSender};
+use tributary_registry_api::{ClusterContextSender, Registry, RegistryError, RegistryFactory};
 
 use crate::index::Index;
 use crate::memory::Memory;
 use crate::options::Options;
 use crate::registry::KubernetesRegistry;
-use crate::rim::{Exporter, Feeds, Rim};
+use crate::run_loop::{Exporter, RunLoop, WatchSet};
 
 /// Builds runs of `--registry kubernetes`. A run begins with nothing known but what the memory
 /// keeps; the connection is shared.
@@ -22,7 +22,7 @@ pub struct KubernetesFactory {
     options: Options,
     timing: Timing,
     seed: u64,
-    surroundings: Option<Arc<SurroundingsSender>>,
+    surroundings: Option<Arc<ClusterContextSender>>,
     exports: Option<watch::Receiver<bool>>,
     memory: Arc<Memory>,
 }
@@ -52,7 +52,7 @@ impl KubernetesFactory {
     }
     /// Telling other registries of this cluster what surrounds its objects.
     #[must_use]
-    pub fn surroundings(mut self, say: Arc<SurroundingsSender>) -> Self {
+    pub fn cluster_context(mut self, say: Arc<ClusterContextSender>) -> Self {
         self.surroundings = Some(say);
         self
     }
@@ -82,12 +82,12 @@ impl RegistryFactory for KubernetesFactory {
         RegistrySpec::new(self.id.clone(), rank).configured(self.options.reported_scopes()).shadowing()
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
-        let feeds = Feeds::new(&self.connection, &self.options, self.timing, self.seed);
+        let feeds = WatchSet::new(&self.connection, &self.options, self.timing, self.seed);
         let index = Index::new(self.options.clone());
         let leads = self.exports.clone().filter(|_| self.options.mcs.auto_export);
         let exporter = leads.map(|leads| Exporter::new(&self.connection, &self.options, leads, self.seed));
-        let rim =
-            Rim::new(index, feeds, self.surroundings.clone(), Arc::clone(&self.memory)).exporting(exporter);
+        let rim = RunLoop::new(index, feeds, self.surroundings.clone(), Arc::clone(&self.memory))
+            .exporting(exporter);
         Ok(Box::new(KubernetesRegistry::new(rim)))
     }
 }

@@ -4,29 +4,29 @@
 //! facts that were said are the very values that the core holds, so remembering them costs a pointer each. A
 //! fresh run begins with an empty index; a list of one kind that begins again keeps everything until it ends.
 
-mod output;
-mod said;
+mod derived_key;
+mod published_facts;
 mod sync;
 mod unread;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use tributary_model::{Delta, Evidence, Fingerprint, LeftOut, ObjectRef, Sweep};
+use tributary_model::{Evidence, ExcludedObject, Fingerprint, ObjectRef, RegistryUpdate, StaleSet};
 
-pub use output::Output;
+pub use derived_key::DerivedKey;
 
-use tributary_registry_api::Surroundings;
+use tributary_registry_api::ClusterContext;
 
 use crate::derive::derive;
-use crate::input::{Feed, Input, Kind, Name, Object};
-use crate::inputs::Inputs;
+use crate::input::{Input, Kind, Name, Object, WatchScope};
+use crate::interner::Interner;
+use crate::invalidate::{self, Change, DirtyOutputs};
+use crate::namespace_selector;
+use crate::objects::ClusterObjects;
 use crate::options::Options;
 use crate::part::{Listing, Part};
-use crate::scope;
-use crate::shared::Shared;
-use crate::touch::{self, Change, Marks};
-use said::Said;
+use published_facts::PublishedFacts;
 use sync::Sync;
 
 /// What an index has done, for people and for tests of cost.
@@ -42,19 +42,19 @@ pub struct Counts {
     pub said: u64,
 }
 
-/// Inputs, marks and what was said.
+/// ClusterObjects, marks and what was said.
 #[derive(Debug)]
 pub struct Index {
-    inputs: Inputs,
-    shared: Shared,
-    marks: Marks,
-    said: Said,
+    inputs: ClusterObjects,
+    shared: Interner,
+    marks: DirtyOutputs,
+    said: PublishedFacts,
     sync: Sync,
     /// Outputs of collections that may be said since a moment ago.
-    backlog: VecDeque<Output>,
-    sweeps: BTreeMap<Feed, Sweep<Name>>,
+    backlog: VecDeque<DerivedKey>,
+    sweeps: BTreeMap<WatchScope, StaleSet<Name>>,
     counts: Counts,
-    left_out: Saying<Arc<[LeftOut]>>,
+    left_out: Saying<Arc<[ExcludedObject]>>,
     /// Whether what surrounds this cluster's objects may have changed since it was last asked for.
     around_stale: bool,
     /// The identity of the cluster, as it was reported.
@@ -78,12 +78,12 @@ impl Index {
     /// Knows nothing and has said nothing.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let (sync, said) = (Sync::new(&options), Said::new(&options));
-        let inputs = Inputs::new(options);
+        let (sync, said) = (Sync::new(&options), PublishedFacts::new(&options));
+        let inputs = ClusterObjects::new(options);
         Self {
             inputs,
-            shared: Shared::default(),
-            marks: Marks::new(),
+            shared: Interner::default(),
+            marks: DirtyOutputs::new(),
             said,
             sync,
             backlog: VecDeque::new(),
@@ -97,7 +97,7 @@ impl Index {
     }
     /// What is known of the cluster.
     #[must_use]
-    pub const fn inputs(&self) -> &Inputs {
+    pub const fn inputs(&self) -> &ClusterObjects {
         &self.inputs
     }
 
@@ -174,25 +174,25 @@ impl Index {
             self.touch_all(&change.evidence);
         }
         if self.sync.has_begun() {
-            touch::change(&self.inputs, &change, &mut self.marks);
+            invalidate::change(&self.inputs, &change, &mut self.marks);
             self.sync.forget(&mut self.marks);
         }
     }
     fn see(&mut self, kind: Kind, name: &Name) {
         for (feed, sweep) in &mut self.sweeps {
             if feed.kind == kind {
-                sweep.see(name);
+                sweep.mark_present(name);
             }
         }
     }
 
     /// A list begins: all that its feed has is unseen, the bad included.
-    fn restart(&mut self, feed: Feed) {
+    fn restart(&mut self, feed: WatchScope) {
         let mut live = self.inputs.names(&feed);
         live.extend(self.said.bad_names(&feed));
         self.sweeps.entry(feed).or_default().open(live);
     }
-    fn sweep(&mut self, feed: &Feed) {
+    fn sweep(&mut self, feed: &WatchScope) {
         let unseen = self.sweeps.remove(feed).map(|mut sweep| sweep.close().collect::<Vec<_>>());
         for name in unseen.unwrap_or_default() {
             self.gone(feed.kind, &name, Evidence::AbsentFromList);
@@ -201,31 +201,31 @@ impl Index {
 
     /// Marks every output: a value that all of them may read has changed.
     pub fn touch_all(&mut self, evidence: &Evidence) {
-        touch::all(&self.inputs, evidence, &mut self.marks);
+        invalidate::all(&self.inputs, evidence, &mut self.marks);
     }
 
     /// What is left out on purpose, where that is something else.
-    fn leave_out(&mut self) -> Option<Delta> {
+    fn leave_out(&mut self) -> Option<RegistryUpdate> {
         if !self.left_out.stale || !self.sync.is_ready(Listing::SERVICES) {
             return None;
         }
         self.left_out.stale = false;
-        let now = scope::left_out(&self.inputs);
+        let now = namespace_selector::left_out(&self.inputs);
         if now == self.left_out.said {
             return None;
         }
         self.left_out.said = Arc::clone(&now);
-        Some(Delta::LeftOut(self.inputs.options.scope(Part::Cluster).clone(), now))
+        Some(RegistryUpdate::Excluded(self.inputs.options.scope(Part::Cluster).clone(), now))
     }
     /// What other registries of this cluster need to know, once it is known and where it may be something else
     /// than when it was last asked for.
-    pub fn surroundings(&mut self) -> Option<Surroundings> {
+    pub fn cluster_context(&mut self) -> Option<ClusterContext> {
         let withheld = self.sync.held_back().cloned();
         if !self.around_stale || !(withheld.is_some() || self.sync.is_ready(Listing::SETTINGS)) {
             return None;
         }
         self.around_stale = false;
-        Some(Surroundings { identity: self.identity.clone(), withheld, ..self.inputs.surroundings() })
+        Some(ClusterContext { identity: self.identity.clone(), withheld, ..self.inputs.cluster_context() })
     }
     /// The detail that lists what of the mesh configuration has no effect.
     pub const NOT_HONOURED: &str = "mesh configuration that is not honoured";
@@ -247,7 +247,7 @@ impl Index {
     /// Derives what was touched and says what differs, in an order that may be applied: what begins the run,
     /// what is so, what is no more, which collections are synced. Of very much it says the first part only:
     /// flush again while the index [is behind](Index::is_behind).
-    pub fn flush(&mut self) -> Vec<Delta> {
+    pub fn flush(&mut self) -> Vec<RegistryUpdate> {
         let mut out = self.sync.begin();
         self.judge();
         out.extend(self.identify());
@@ -275,14 +275,14 @@ impl Index {
     fn has_more(&self) -> bool {
         !self.marks.is_empty() || !self.backlog.is_empty()
     }
-    fn derive(&mut self, output: Output, evidence: &Evidence) {
+    fn derive(&mut self, output: DerivedKey, evidence: &Evidence) {
         self.counts.derived += 1;
         let derived = derive(&self.inputs, &mut self.shared, &output);
         let doubt = self.sync.doubt(&output, derived.lacks.as_ref());
         self.said.say(&self.inputs.options, &mut self.shared, output, derived, (evidence, doubt));
     }
     /// Pods' outputs precede those of groups, so that no group is derived from ground that is old.
-    fn next(&mut self) -> Option<(Output, Evidence)> {
+    fn next(&mut self) -> Option<(DerivedKey, Evidence)> {
         if self.sync.held_back().is_some() {
             return None;
         }
@@ -292,14 +292,15 @@ impl Index {
     fn queue(&mut self) {
         let ready: Vec<Listing> = self.sync.begun();
         if !ready.is_empty() {
-            let outputs = touch::outputs(&self.inputs).filter(|output| ready.contains(&output.listing()));
+            let outputs =
+                invalidate::outputs(&self.inputs).filter(|output| ready.contains(&output.listing()));
             self.backlog.extend(outputs);
             self.marks.retain(|output, _| !ready.contains(&output.listing()));
         }
     }
 }
 
-fn share(object: &mut Object, shared: &mut Shared) {
+fn share(object: &mut Object, shared: &mut Interner) {
     match object {
         Object::Namespace(object) => Arc::make_mut(object).share(shared),
         Object::Service(object) => Arc::make_mut(object).share(shared),

@@ -107,14 +107,14 @@ impl fmt::Display for Name {
 
 /// One watch: a kind, of one namespace where only some are read. Lists begin and end per feed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Feed {
+pub struct WatchScope {
     /// The kind.
     pub kind: Kind,
     /// The namespace; all of them where it is `None`.
     pub namespace: Option<NamespaceName>,
 }
 
-impl Feed {
+impl WatchScope {
     /// A kind in all namespaces.
     #[must_use]
     pub const fn all(kind: Kind) -> Self {
@@ -178,38 +178,38 @@ pub enum Input {
     /// This object cannot be read, for this reason; its last good version stays.
     Bad(Kind, Name, Arc<str>),
     /// A list begins.
-    Restart(Feed),
+    Restart(WatchScope),
     /// A list is complete: what was not named since its `Restart` is gone.
-    Listed(Feed),
+    Listed(WatchScope),
     /// Nothing else has happened up to now.
-    Confirmed(Feed),
+    Confirmed(WatchScope),
     /// The kind is not served: counts as listed, and what was known of it as gone.
-    Absent(Feed),
+    Absent(WatchScope),
     /// The kind cannot be read now, with the reason: nothing waits for it, and nothing is known to be gone.
-    Withheld(Feed, Withheld),
+    Withheld(WatchScope, Withheld),
     /// The kind can be read again, and nothing of it was missed.
-    Resumed(Feed),
+    Resumed(WatchScope),
     /// What an earlier run knew of a kind that cannot be read; taken where this run knows nothing of it.
-    Recall(Feed, Vec<Object>),
+    Recall(WatchScope, Vec<Object>),
 }
 
 impl Input {
     /// What a watch's event says to the index; `None` for what is only for statuses.
     #[must_use]
-    pub fn of<P: Into<Object>>(feed: &Feed, event: Event<P>) -> Option<Self> {
+    pub fn of<P: Into<Object>>(feed: &WatchScope, event: Event<P>) -> Option<Self> {
         let kind = feed.kind;
         Some(match event {
-            Event::Put(object) => Self::Put(object.into()),
-            Event::Seen(name) => Self::Seen(kind, Name::from(&name)),
-            Event::Gone(name) => Self::Gone(kind, Name::from(&name)),
-            Event::Bad(name, why) => Self::Bad(kind, Name::from(&name), why.into()),
-            Event::Restart => Self::Restart(feed.clone()),
-            Event::Listed => Self::Listed(feed.clone()),
+            Event::Apply(object) => Self::Put(object.into()),
+            Event::Unchanged(name) => Self::Seen(kind, Name::from(&name)),
+            Event::Delete(name) => Self::Gone(kind, Name::from(&name)),
+            Event::Invalid(name, why) => Self::Bad(kind, Name::from(&name), why.into()),
+            Event::Init => Self::Restart(feed.clone()),
+            Event::InitDone => Self::Listed(feed.clone()),
             Event::Confirmed => Self::Confirmed(feed.clone()),
-            Event::Absent => Self::Absent(feed.clone()),
-            Event::Withheld(why) => Self::Withheld(feed.clone(), why),
+            Event::NotServed => Self::Absent(feed.clone()),
+            Event::Unavailable(why) => Self::Withheld(feed.clone(), why),
             Event::Resumed => Self::Resumed(feed.clone()),
-            Event::Status(_) | Event::Healed(_) => return None,
+            Event::Status(_) | Event::Recovered(_) => return None,
         })
     }
 }

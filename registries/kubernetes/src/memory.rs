@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use tributary_model::Fingerprint;
 
-use crate::input::{Feed, Kind, Name, Object};
+use crate::input::{Kind, Name, Object, WatchScope};
 
 /// Objects of earlier runs.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub struct Memory(Mutex<Remembered>);
 #[derive(Debug, Default)]
 struct Remembered {
     identity: Option<Fingerprint>,
-    feeds: BTreeMap<Feed, BTreeMap<Name, Object>>,
+    feeds: BTreeMap<WatchScope, BTreeMap<Name, Object>>,
 }
 
 impl Memory {
@@ -30,18 +30,18 @@ impl Memory {
     }
     /// What was last known of a feed; `None` where it was never listed.
     #[must_use]
-    pub fn recall(&self, feed: &Feed) -> Option<Vec<Object>> {
+    pub fn recall(&self, feed: &WatchScope) -> Option<Vec<Object>> {
         self.0.lock().feeds.get(feed).map(|objects| objects.values().cloned().collect())
     }
     /// A feed has listed exactly these.
-    pub fn keep(&self, feed: &Feed, objects: impl IntoIterator<Item = Object>) {
+    pub fn keep(&self, feed: &WatchScope, objects: impl IntoIterator<Item = Object>) {
         if Self::keeps(feed.kind) {
             let objects = objects.into_iter().map(|object| (object.name().clone(), object)).collect();
             self.0.lock().feeds.insert(feed.clone(), objects);
         }
     }
     /// An object of a feed that has listed is now so, or (with `None`) gone.
-    pub fn note(&self, feed: &Feed, name: &Name, object: Option<Object>) {
+    pub fn note(&self, feed: &WatchScope, name: &Name, object: Option<Object>) {
         if let Some(objects) = self.0.lock().feeds.get_mut(feed) {
             match object {
                 Some(object) => drop(objects.insert(name.clone(), object)),
@@ -62,13 +62,13 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mk::{mk_namespace, mk_service};
+    use crate::fixtures::{mk_namespace, mk_service};
     use serde_json::json;
 
     #[test]
     fn objects_are_kept_of_deciding_kinds_until_the_cluster_changes() {
         let memory = Memory::default();
-        let feed = Feed::all(Kind::Namespace);
+        let feed = WatchScope::all(Kind::Namespace);
         assert_eq!(memory.recall(&feed), None);
         memory.note(&feed, &Name::new("", "early"), Some(mk_namespace("early", json!({}))));
         assert_eq!(memory.recall(&feed), None, "a list comes first");
@@ -76,8 +76,8 @@ mod tests {
         memory.note(&feed, &Name::new("", "b"), Some(mk_namespace("b", json!({}))));
         memory.note(&feed, &Name::new("", "a"), None);
         assert_eq!(memory.recall(&feed), Some(vec![mk_namespace("b", json!({}))]));
-        memory.keep(&Feed::all(Kind::Service), [mk_service("pay", json!({}))]);
-        assert_eq!(memory.recall(&Feed::all(Kind::Service)), None);
+        memory.keep(&WatchScope::all(Kind::Service), [mk_service("pay", json!({}))]);
+        assert_eq!(memory.recall(&WatchScope::all(Kind::Service)), None);
         let uid = |text: &str| Fingerprint::new(text).unwrap();
         memory.identify(&uid("one"));
         memory.identify(&uid("one"));

@@ -13,10 +13,10 @@ use std::time::Duration;
 use tributary_model::settings::ClusterLocal;
 use tributary_model::{HostPattern, Hostname, Visibility};
 
-use crate::scope::Selectors;
+use crate::namespace_selector::Selectors;
 
 pub(crate) use networks::address_of;
-pub use networks::{MeshGateway, MeshNetwork, MeshNetworks, Way};
+pub use networks::{GatewayTarget, MeshGateway, MeshNetwork, MeshNetworks};
 pub use visibility::VisibilityPolicy;
 
 /// What is honoured of a mesh configuration.

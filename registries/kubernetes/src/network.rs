@@ -1,7 +1,7 @@
 //! In which network an endpoint lies (`registries.md` 3.6): its own label, then the label of the system
 //! namespace, then what mesh networks say of the registry and of address ranges.
 //!
-//! Kept by [`Inputs`](crate::Inputs) and made again when the mesh configuration or a system namespace changes,
+//! Kept by [`ClusterObjects`](crate::ClusterObjects) and made again when the mesh configuration or a system namespace changes,
 //! after which everything that has a place is derived again in the same flush: nothing is published that
 //! mixes the old network with the new one.
 
@@ -14,7 +14,7 @@ use tributary_model::{Labels, NetworkId, labels};
 
 /// A network, and where it is said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct NetworkAssignment {
     /// The network.
     pub network: NetworkId,
     /// Where a person finds that: `label topology.istio.io/network of namespace istio-system`.
@@ -25,7 +25,7 @@ pub struct Said {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Networks {
     /// The cluster's own network.
-    own: Option<Said>,
+    own: Option<NetworkAssignment>,
     /// Ranges by the length of their prefix, the longest first.
     ranges: Arc<[(u8, BTreeMap<IpNet, NetworkId>)]>,
 }
@@ -35,8 +35,8 @@ impl Networks {
     /// all networks. Of two networks that claim one range the first has it.
     #[must_use]
     pub fn new<'a>(
-        label: Option<Said>,
-        registry: Option<Said>,
+        label: Option<NetworkAssignment>,
+        registry: Option<NetworkAssignment>,
         ranges: impl IntoIterator<Item = (&'a NetworkId, &'a IpNet)>,
     ) -> Self {
         let mut by_length: BTreeMap<u8, BTreeMap<IpNet, NetworkId>> = BTreeMap::new();
@@ -48,7 +48,7 @@ impl Networks {
     }
     /// The cluster's own network and where it is said.
     #[must_use]
-    pub const fn own(&self) -> Option<&Said> {
+    pub const fn own(&self) -> Option<&NetworkAssignment> {
         self.own.as_ref()
     }
     /// The network of what has these labels and this address.
@@ -78,10 +78,14 @@ mod tests {
     fn network(text: &str) -> NetworkId {
         NetworkId::new(text).unwrap()
     }
-    fn said(text: &str) -> Option<Said> {
-        Some(Said { network: network(text), place: "x".into() })
+    fn said(text: &str) -> Option<NetworkAssignment> {
+        Some(NetworkAssignment { network: network(text), place: "x".into() })
     }
-    fn mk(own: Option<Said>, registry: Option<Said>, ranges: &[(&str, &str)]) -> Networks {
+    fn mk(
+        own: Option<NetworkAssignment>,
+        registry: Option<NetworkAssignment>,
+        ranges: &[(&str, &str)],
+    ) -> Networks {
         let ranges: Vec<_> = ranges.iter().map(|(n, r)| (network(n), r.parse().unwrap())).collect();
         Networks::new(own, registry, ranges.iter().map(|(n, r)| (n, r)))
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tributary_model::settings::{Cidrs, ClusterLocal};
 use tributary_model::{ClusterId, InvalidName, Namespace, NetworkId};
 
-use crate::input::{Feed, Kind};
+use crate::input::{Kind, WatchScope};
 use crate::part::PartScopes;
 
 /// Fixed for a run.
@@ -107,18 +107,18 @@ impl Options {
     }
     /// The watches that a run needs, in the order in which to start them.
     #[must_use]
-    pub fn feeds(&self) -> Vec<Feed> {
+    pub fn feeds(&self) -> Vec<WatchScope> {
         let kinds = self.kinds.iter().filter(|kind| self.reads(**kind));
         kinds.flat_map(|&kind| self.feeds_of(kind)).collect()
     }
-    fn feeds_of(&self, kind: Kind) -> Vec<Feed> {
+    fn feeds_of(&self, kind: Kind) -> Vec<WatchScope> {
         if kind == Kind::MeshConfig {
-            return vec![Feed { kind, namespace: Some(self.system_namespace.clone()) }];
+            return vec![WatchScope { kind, namespace: Some(self.system_namespace.clone()) }];
         }
         if self.namespaces.is_empty() || !kind.is_namespaced() {
-            return vec![Feed::all(kind)];
+            return vec![WatchScope::all(kind)];
         }
-        self.namespaces.iter().map(|n| Feed { kind, namespace: Some(n.clone()) }).collect()
+        self.namespaces.iter().map(|n| WatchScope { kind, namespace: Some(n.clone()) }).collect()
     }
 }
 
@@ -130,11 +130,11 @@ mod tests {
     fn named_namespaces_are_watched_one_by_one_and_cluster_kinds_whole() {
         let mut options = Options::new(ClusterId::new("c").unwrap()).unwrap();
         options.kinds = vec![Kind::Node, Kind::Pod];
-        assert_eq!(options.feeds(), [Feed::all(Kind::Node), Feed::all(Kind::Pod)]);
+        assert_eq!(options.feeds(), [WatchScope::all(Kind::Node), WatchScope::all(Kind::Pod)]);
         let (a, b) = (Namespace::new("a").unwrap(), Namespace::new("b").unwrap());
         options.namespaces = vec![a.clone(), b.clone()];
-        let pod = |namespace| Feed { kind: Kind::Pod, namespace: Some(namespace) };
-        assert_eq!(options.feeds(), [Feed::all(Kind::Node), pod(a), pod(b)]);
+        let pod = |namespace| WatchScope { kind: Kind::Pod, namespace: Some(namespace) };
+        assert_eq!(options.feeds(), [WatchScope::all(Kind::Node), pod(a), pod(b)]);
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
         let mut options = Options::new(ClusterId::new("c").unwrap()).unwrap();
         options.kinds = vec![Kind::MeshConfig];
         let system = Some(Namespace::new("tributary-system").unwrap());
-        assert_eq!(options.feeds(), [Feed { kind: Kind::MeshConfig, namespace: system }]);
+        assert_eq!(options.feeds(), [WatchScope { kind: Kind::MeshConfig, namespace: system }]);
         for (revision, name) in [(None, "istio"), (Some("default"), "istio"), (Some("blue"), "istio-blue")] {
             options.revision = revision.map(Arc::from);
             assert_eq!(options.mesh_config(), name);

@@ -199,7 +199,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mk::mk_options;
+    use crate::fixtures::mk_options;
     use crate::options::Mcs;
 
     fn scopes(options: &Options) -> Vec<String> {

@@ -8,14 +8,14 @@ use std::borrow::Cow;
 
 use tributary_kube_client::Resource;
 
-use crate::input::{Feed, Kind};
+use crate::input::{Kind, WatchScope};
 use crate::options::Options;
 
 /// One watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned {
     /// The feed that its events are of.
-    pub feed: Feed,
+    pub feed: WatchScope,
     /// The kind, as the API server names it.
     pub resource: Resource,
     /// Only objects with these labels.
@@ -27,7 +27,7 @@ pub struct Planned {
 /// The watches of a run, in the order in which to start them.
 #[must_use]
 pub fn watch_plan(options: &Options) -> Vec<Planned> {
-    let planned = |feed: Feed| Planned {
+    let planned = |feed: WatchScope| Planned {
         resource: resource(feed.kind, options),
         label_selector: label_selector(feed.kind),
         field_selector: field_selector(feed.kind, options),
@@ -82,7 +82,7 @@ pub fn resource(kind: Kind, options: &Options) -> Resource {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mk::mk_options;
+    use crate::fixtures::mk_options;
     use crate::options::Mcs;
     use tributary_model::Namespace;
 
@@ -108,7 +108,11 @@ mod tests {
             assert_eq!(planned[0].label_selector.as_deref(), labels, "{kind:?}");
             assert_eq!(planned[0].field_selector.as_deref(), fields, "{kind:?}");
         }
-        assert_eq!(watch_plan(&options).len(), table.len(), "kinds that no flag asks for are not watched");
+        assert_eq!(
+            watch_plan(&options).len(),
+            table.len(),
+            "kinds that no flag confirms for are not watched"
+        );
     }
 
     #[test]

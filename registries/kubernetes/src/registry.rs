@@ -3,16 +3,16 @@
 use async_trait::async_trait;
 use tributary_registry_api::{CancellationToken, Registry, RegistryError, RegistryIo};
 
-use crate::rim::Rim;
+use crate::run_loop::RunLoop;
 
 /// A run that has not begun. A server that is down does not end it: the run reports that and tries again by itself.
 /// Another cluster that answers does: the next run reports that cluster's identity first, and everything of it.
 pub struct KubernetesRegistry {
-    rim: Rim,
+    rim: RunLoop,
 }
 
 impl KubernetesRegistry {
-    pub(crate) const fn new(rim: Rim) -> Self {
+    pub(crate) const fn new(rim: RunLoop) -> Self {
         Self { rim }
     }
 }

@@ -15,14 +15,14 @@
 //!   any namespace, is given the same.
 //! - An address is free again when no object names it, and is given out again last.
 
+mod address_claim;
 mod allocator;
-mod claim;
 mod patch;
 mod plan;
 mod range;
 mod writer;
 
-pub(crate) use claim::Claim;
+pub(crate) use address_claim::AddressClaim;
 pub(crate) use patch::steps;
 pub(crate) use plan::Write;
 pub use range::{Range, RangeError, Ranges};

@@ -13,7 +13,7 @@ mod workload;
 use std::sync::Arc;
 
 use tributary_model::{ClusterId, Fact, Identity, Namespace};
-use tributary_registry_api::Surroundings;
+use tributary_registry_api::ClusterContext;
 
 use crate::document::{Body, Object};
 
@@ -28,7 +28,7 @@ pub struct Context {
     pub cluster: ClusterId,
     /// The domain of identities made from service accounts.
     pub trust_domain: Arc<str>,
-    around: Arc<Surroundings>,
+    around: Arc<ClusterContext>,
 }
 
 impl Context {
@@ -38,7 +38,7 @@ impl Context {
         Self { cluster, trust_domain: "cluster.local".into(), around: Arc::default() }
     }
     /// The same within what holds around an object.
-    fn within(&self, around: &Arc<Surroundings>) -> Self {
+    fn within(&self, around: &Arc<ClusterContext>) -> Self {
         let trust_domain = around.trust_domain.as_ref().unwrap_or(&self.trust_domain).clone();
         Self { cluster: self.cluster.clone(), trust_domain, around: around.clone() }
     }
@@ -52,7 +52,7 @@ impl Context {
 #[must_use]
 pub fn convert(object: &Object, context: &Context) -> Vec<Fact> {
     let meta = &object.document.meta;
-    let context = &context.within(&object.around);
+    let context = &context.within(&object.cluster_context);
     match &object.document.body {
         Body::ServiceEntry(entry) => service_entry::facts(object, meta, entry, context),
         Body::WorkloadEntry(entry) => workload::fact(object, meta, entry, context).into_iter().collect(),

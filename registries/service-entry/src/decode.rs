@@ -10,7 +10,7 @@ mod workload;
 
 use tributary_model::Code;
 
-use crate::document::{Body, Document, Placed, SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP, known_kind};
+use crate::document::{Body, Document, Located, SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP, known_kind};
 use crate::fault::{Faults, Pos};
 use crate::node::{Node, Value};
 use fields::Fields;
@@ -41,7 +41,7 @@ pub(crate) fn decode(node: &Node, faults: &mut Faults) -> Option<Document> {
     }
     let body = body(kind, &mut root, at, faults);
     root.finish(faults);
-    Some(Document { at: Placed::new(at, ()), meta: meta??, body })
+    Some(Document { at: Located::new(at, ()), meta: meta??, body })
 }
 
 fn body(kind: &'static str, root: &mut Fields<'_>, at: Pos, faults: &mut Faults) -> Body {

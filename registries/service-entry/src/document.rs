@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tributary_model::object::ObjectVersion;
 use tributary_model::{Labels, Namespace, ObjectId, Source, Timestamp};
-use tributary_registry_api::Surroundings;
+use tributary_registry_api::ClusterContext;
 
 pub use service_entry::{Location, Resolution, SePort, ServiceEntry};
 pub use workload::{Probe, WorkloadEntry, WorkloadGroup, WorkloadSpec};
@@ -21,28 +21,28 @@ use crate::fault::Pos;
 
 /// A value and its place in the document; the place is not compared.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Placed<T> {
+pub struct Located<T> {
     /// Where it stands.
     pub at: Pos,
     /// The value.
     pub value: T,
 }
 
-impl<T> Placed<T> {
+impl<T> Located<T> {
     /// A value at a place.
     pub const fn new(at: Pos, value: T) -> Self {
         Self { at, value }
     }
 }
-impl<T: PartialEq> PartialEq for Placed<T> {
+impl<T: PartialEq> PartialEq for Located<T> {
     fn eq(&self, other: &Self) -> bool {
         self.value == other.value
     }
 }
-impl<T: Eq> Eq for Placed<T> {}
+impl<T: Eq> Eq for Located<T> {}
 
 /// Shared text with its place.
-pub type Text = Placed<Arc<str>>;
+pub type Text = Located<Arc<str>>;
 
 /// What every document says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct Meta {
     /// Its name.
     pub name: Arc<str>,
     /// Its labels.
-    pub labels: Placed<Labels>,
+    pub labels: Located<Labels>,
     /// Its annotations.
     pub annotations: BTreeMap<Arc<str>, Arc<str>>,
     /// When it was created, where its source knows.
@@ -71,7 +71,7 @@ impl Meta {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
     /// Where its first key stands.
-    pub at: Placed<()>,
+    pub at: Located<()>,
     /// Names and annotations.
     pub meta: Meta,
     /// What it declares.
@@ -138,7 +138,7 @@ pub struct Object {
     /// The source's own version of it.
     pub version: Arc<str>,
     /// What holds around it and is not said by it; nothing where the source is no cluster.
-    pub around: Arc<Surroundings>,
+    pub cluster_context: Arc<ClusterContext>,
 }
 
 impl Object {

@@ -3,8 +3,8 @@
 //! [`walk`] lists and reads, [`tree`] decides what a listing means, [`watch`] says when to look
 //! again, and [`source`] runs the three. Only `walk` and `watch` touch the world.
 
-pub(crate) mod claims;
 pub(crate) mod contents;
+pub(crate) mod document_claims;
 pub(crate) mod source;
 pub(crate) mod tree;
 pub(crate) mod walk;

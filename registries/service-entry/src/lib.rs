@@ -2,11 +2,10 @@
 //!
 //! A stream of YAML becomes [`Document`]s ([`load_str`]), each decoded strictly and validated alone;
 //! good documents become facts ([`convert()`]), which is a pure and total function that never sees a
-//! file. A [`ConfigSource`] says which documents there are; a [`Directory`] of files is one. The
+//! file. A [`DocumentSource`] says which documents there are; a [`Directory`] of files is one. The
 //! binary builds runs through [`FileFactory`].
 
 pub mod allocate;
-pub mod config;
 pub mod convert;
 pub mod crd;
 mod decode;
@@ -18,11 +17,11 @@ mod json;
 pub mod load;
 mod node;
 pub mod registry;
+pub mod source;
 mod validate;
 mod yaml;
 
 pub use allocate::{Range, RangeError, Ranges};
-pub use config::{Change, ConfigEvent, ConfigSource, deltas};
 pub use convert::{Context, convert};
 pub use crd::{Addresses, CrdFactory, CrdOptions, CrdSource, Kinds};
 pub use document::{Body, Document, Object};
@@ -30,3 +29,4 @@ pub use fault::{Fault, Pos, Severity};
 pub use files::{Directory, Timing};
 pub use load::{Load, Rejected, load_str};
 pub use registry::{FileFactory, ServiceEntryRegistry};
+pub use source::{Change, ConfigEvent, DocumentSource, deltas};

@@ -139,7 +139,7 @@ pub fn load_str(text: &str, file: &str) -> Load {
                         document,
                         place,
                         version: read.version.to_string().into(),
-                        around: Arc::default(),
+                        cluster_context: Arc::default(),
                     });
                 }
             }

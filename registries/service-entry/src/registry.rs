@@ -7,23 +7,23 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::{Stream, select_all, unfold};
-use tributary_model::{ClusterId, Delta, Provider, RegistryId, RegistryName, RegistrySpec, Scope};
+use tributary_model::{ClusterId, Provider, RegistryId, RegistryName, RegistrySpec, RegistryUpdate, Scope};
 use tributary_registry_api::{CancellationToken, Registry, RegistryError, RegistryFactory, RegistryIo};
 
-use crate::config::{ConfigEvent, ConfigSource, collections, deltas};
 use crate::convert::Context;
 use crate::files::{Directory, Timing};
+use crate::source::{ConfigEvent, DocumentSource, collections, deltas};
 
 /// One run over any sources of documents.
 pub struct ServiceEntryRegistry {
-    sources: Vec<Box<dyn ConfigSource>>,
+    sources: Vec<Box<dyn DocumentSource>>,
     context: Context,
 }
 
 impl ServiceEntryRegistry {
     /// A run that has not begun.
     #[must_use]
-    pub fn new(sources: Vec<Box<dyn ConfigSource>>, context: Context) -> Self {
+    pub fn new(sources: Vec<Box<dyn DocumentSource>>, context: Context) -> Self {
         Self { sources, context }
     }
 }
@@ -55,7 +55,7 @@ impl Registry for ServiceEntryRegistry {
 }
 
 /// What a source says, until it fails.
-fn follow(source: Box<dyn ConfigSource>) -> impl Stream<Item = Result<Vec<ConfigEvent>, RegistryError>> {
+fn follow(source: Box<dyn DocumentSource>) -> impl Stream<Item = Result<Vec<ConfigEvent>, RegistryError>> {
     unfold(source, |mut source| async move { Some((source.next().await, source)) })
 }
 
@@ -66,15 +66,15 @@ impl Awaited {
     fn new(scopes: impl Iterator<Item = Scope>) -> Self {
         Self(scopes.map(|scope| (scope, true)).collect())
     }
-    fn required(&self) -> Delta {
+    fn required(&self) -> RegistryUpdate {
         let of = |awaited: bool| {
             let scopes = self.0.iter().filter(move |(_, is)| **is == awaited);
             scopes.flat_map(|(scope, _)| collections(scope)).collect()
         };
-        Delta::Follows { required: of(true), optional: of(false) }
+        RegistryUpdate::Follows { required: of(true), optional: of(false) }
     }
     /// The word that goes before this event's own, where the event changes what is awaited.
-    fn hear(&mut self, event: &ConfigEvent) -> Option<Delta> {
+    fn hear(&mut self, event: &ConfigEvent) -> Option<RegistryUpdate> {
         let (scope, is) = match event {
             ConfigEvent::Withheld(scope, _) => (scope, false),
             ConfigEvent::Restart(scope) | ConfigEvent::Listed(scope, _) => (scope, true),
@@ -123,7 +123,7 @@ impl RegistryFactory for FileFactory {
         RegistrySpec::new(self.id.clone(), 1).configured(scopes)
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
-        let mut sources: Vec<Box<dyn ConfigSource>> = Vec::new();
+        let mut sources: Vec<Box<dyn DocumentSource>> = Vec::new();
         for directory in &self.directories {
             let source = Directory::new(directory, self.timing).map_err(RegistryError::final_)?;
             sources.push(Box::new(source));
@@ -141,8 +141,8 @@ mod tests {
         Scope::new(name).unwrap()
     }
 
-    fn scopes(delta: &Delta) -> Vec<&str> {
-        let Delta::Follows { required: list, .. } = delta else { panic!("{delta:?}") };
+    fn scopes(delta: &RegistryUpdate) -> Vec<&str> {
+        let RegistryUpdate::Follows { required: list, .. } = delta else { panic!("{delta:?}") };
         let mut scopes: Vec<&str> = list.iter().map(|collection| collection.scope.as_str()).collect();
         scopes.dedup();
         scopes
@@ -156,7 +156,7 @@ mod tests {
         let withheld = || ConfigEvent::Withheld(scope("b"), Withheld::forbidden("403"));
         let less = awaited.hear(&withheld()).unwrap();
         assert_eq!(scopes(&less), ["a"]);
-        let Delta::Follows { optional, .. } = &less else { panic!("{less:?}") };
+        let RegistryUpdate::Follows { optional, .. } = &less else { panic!("{less:?}") };
         assert!(optional.iter().all(|collection| collection.scope == scope("b")) && optional.len() == 3);
         assert_eq!(awaited.hear(&withheld()), None, "it is reported once");
         let all = awaited.hear(&ConfigEvent::Restart(scope("b"))).unwrap();

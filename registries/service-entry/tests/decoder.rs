@@ -13,7 +13,7 @@
 use std::fmt::Write as _;
 
 use tributary_model::{ClusterId, Code, Fact};
-use tributary_registry_api::{Chance, SplitMix};
+use tributary_registry_api::{RandomSource, SplitMix};
 use tributary_service_entry::{Context, Load, Severity, convert, load_str};
 
 const SEED: u64 = 0x7472_6962;

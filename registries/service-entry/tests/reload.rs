@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tributary_model::{Completeness, SourceState};
-use tributary_service_entry::config::{Change, ConfigEvent, ConfigSource};
+use tributary_service_entry::source::{Change, ConfigEvent, DocumentSource};
 use tributary_service_entry::{Body, Directory, Timing};
 
 /// A directory and what its source has said of it.

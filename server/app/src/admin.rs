@@ -2,12 +2,12 @@
 //!
 //! Two listeners may serve it: the admin listener, always on loopback, has every route; the health
 //! listener, on any address, has health and metrics alone. Every route stands in one table
-//! (`routes`), every request passes one gate (`gate`), and what neither allows is refused.
+//! (`routes`), every request passes one gate (`check_access`), and what neither allows is refused.
 
+pub mod access;
+pub mod backend;
 pub mod debug;
-pub mod gate;
 pub mod health;
-pub mod inside;
 pub mod listener;
 pub mod metrics;
 pub mod routes;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use axum::Router;
 use tokio::sync::Semaphore;
 
-pub use inside::{Check, Inside, Readiness};
+pub use backend::{AdminBackend, Check, Readiness};
 pub use listener::Listener;
 pub use routes::{Access, ROUTES, Route};
 
@@ -35,7 +35,7 @@ pub enum Surface {
 #[derive(Clone)]
 pub struct Shared {
     /// The server, seen from inside.
-    pub inside: Arc<dyn Inside>,
+    pub inside: Arc<dyn AdminBackend>,
     /// Which listener this is.
     pub surface: Surface,
     /// How many answers are being made; those beyond are refused.
@@ -52,7 +52,7 @@ impl Shared {
 
     /// For one listener.
     #[must_use]
-    pub fn new(inside: Arc<dyn Inside>, surface: Surface) -> Self {
+    pub fn new(inside: Arc<dyn AdminBackend>, surface: Surface) -> Self {
         Self {
             inside,
             surface,
@@ -69,7 +69,7 @@ pub fn router(shared: Shared) -> Router {
         router = router.route(route.path, (route.handler)());
     }
     router
-        .fallback(gate::nothing_here)
-        .layer(axum::middleware::from_fn_with_state(shared.clone(), gate::gate))
+        .fallback(access::nothing_here)
+        .layer(axum::middleware::from_fn_with_state(shared.clone(), access::check_access))
         .with_state(shared)
 }

@@ -1,6 +1,6 @@
 //! The commands that speak to a running server, and those that need none.
 //!
-//! Data goes to stdout, talk to stderr. Every command ends in an [`Exit`] or a [`Failure`]; none
+//! Data goes to stdout, talk to stderr. Every command ends in an [`Exit`] or a [`CommandError`]; none
 //! touches the process. `main` hands in the streams, tests hand in buffers.
 
 pub mod config;
@@ -22,11 +22,11 @@ pub use http::Server;
 
 use crate::args::Command;
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 use crate::reference;
 
 /// Runs any command but `serve` on this process's streams.
-pub async fn run_here(command: Command, env: &Environment) -> Result<Exit, Failure> {
+pub async fn run_here(command: Command, env: &Environment) -> Result<Exit, CommandError> {
     let terminal = std::io::stdout().is_terminal();
     let (mut out, mut talk) = (std::io::stdout(), std::io::stderr());
     let color = terminal && env.get("NO_COLOR").is_none();
@@ -34,9 +34,13 @@ pub async fn run_here(command: Command, env: &Environment) -> Result<Exit, Failu
 }
 
 /// Runs any command but `serve`.
-pub async fn run(command: Command, env: &Environment, console: &mut Console<'_>) -> Result<Exit, Failure> {
+pub async fn run(
+    command: Command,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
     match command {
-        Command::Serve(_) => Err(Failure::plain("serve is not run from here")),
+        Command::Serve(_) => Err(CommandError::plain("serve is not run from here")),
         Command::Get(args) => get::run(&args, env, console).await,
         Command::Explain(args) => explain::explain(&args, env, console).await,
         Command::WhyNot(args) => explain::why_not(&args, env, console).await,

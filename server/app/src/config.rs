@@ -8,13 +8,13 @@ pub mod change;
 pub mod check;
 pub mod consul;
 pub mod facts;
+pub mod field_positions;
 pub mod file;
 pub mod istio;
 pub mod kind;
 pub mod layers;
 pub mod merge;
 pub mod model;
-pub mod places;
 pub mod registry;
 pub mod schema;
 pub mod span;
@@ -31,7 +31,7 @@ pub use span::Span;
 pub use staleness::Staleness;
 
 use crate::environment::Environment;
-use crate::exit::Failure;
+use crate::exit::CommandError;
 
 /// A configuration that can be run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,20 +45,20 @@ pub struct Loaded {
     /// What is odd and was put right: said once at start, or when the file changes.
     pub warnings: Vec<String>,
     /// Variables of an istiod that are set, and what becomes of them.
-    pub istio: Vec<istio::Heard>,
+    pub istio: Vec<istio::IstioVariable>,
 }
 
 /// What flags put over everything else, with the name of the flag.
-pub type Flags<'a> = &'a dyn Fn(&mut Config, &mut Origins) -> Result<(), Failure>;
+pub type Flags<'a> = &'a dyn Fn(&mut Config, &mut Origins) -> Result<(), CommandError>;
 
 /// Reads the layers and checks the result.
-pub fn load(path: Option<&Path>, env: &Environment, flags: Flags<'_>) -> Result<Loaded, Failure> {
+pub fn load(path: Option<&Path>, env: &Environment, flags: Flags<'_>) -> Result<Loaded, CommandError> {
     let file = path.map(ConfigFile::read).transpose()?;
     layer(file.as_ref(), env, flags)
 }
 
 /// The layers over a file that was read.
-pub fn layer(file: Option<&ConfigFile>, env: &Environment, flags: Flags<'_>) -> Result<Loaded, Failure> {
+pub fn layer(file: Option<&ConfigFile>, env: &Environment, flags: Flags<'_>) -> Result<Loaded, CommandError> {
     let mut origins = Origins::new();
     let base = match file {
         Some(file) => {

@@ -1,6 +1,6 @@
 //! How the process ends: exit codes and the errors that a person reads.
 //!
-//! Every command returns `Result<Exit, Failure>`; only `main` turns that into a process exit code,
+//! Every command returns `Result<Exit, CommandError>`; only `main` turns that into a process exit code,
 //! after everything has been dropped. The numbers are part of the interface.
 
 use std::fmt;
@@ -51,7 +51,7 @@ impl From<Exit> for ExitCode {
 
 /// Why a command failed, and what to do next. Never holds a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct CommandError {
     /// How the process ends.
     pub exit: Exit,
     /// The row of the table of codes, where there is one.
@@ -62,7 +62,7 @@ pub struct Failure {
     pub next: String,
 }
 
-impl Failure {
+impl CommandError {
     /// A failure with a code; what to do next is the code's.
     pub fn new(exit: Exit, code: Code, message: impl Into<String>) -> Self {
         Self { exit, code: Some(code), message: message.into(), next: String::new() }
@@ -83,7 +83,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(code) = self.code {
             write!(f, "{code} ")?;
@@ -96,7 +96,7 @@ impl fmt::Display for Failure {
         }
     }
 }
-impl std::error::Error for Failure {}
+impl std::error::Error for CommandError {}
 
 #[cfg(test)]
 mod tests {
@@ -110,10 +110,10 @@ mod tests {
 
     #[test]
     fn a_failure_reads_as_cause_and_next_step() {
-        let failure = Failure::new(Exit::Failed, Code::SERVER_UNREACHABLE, "no server at http://x");
+        let failure = CommandError::new(Exit::Failed, Code::SERVER_UNREACHABLE, "no server at http://x");
         let text = failure.to_string();
         assert!(text.starts_with("TRB0108 no server at http://x\n  next: start one with"), "{text}");
         assert!(failure.next("wait").to_string().ends_with("\n  next: wait"));
-        assert_eq!(Failure::plain("broken").to_string(), "broken");
+        assert_eq!(CommandError::plain("broken").to_string(), "broken");
     }
 }

@@ -6,7 +6,7 @@ use clap::Parser as _;
 use tokio::runtime::Builder;
 use tributary_app::args::{Cli, Command, ServeArgs};
 use tributary_app::environment::Environment;
-use tributary_app::exit::{Exit, Failure};
+use tributary_app::exit::{CommandError, Exit};
 use tributary_app::{cli, serve};
 
 #[global_allocator]
@@ -32,14 +32,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command, env: &Environment) -> Result<Exit, Failure> {
+fn run(command: Command, env: &Environment) -> Result<Exit, CommandError> {
     match command {
         Command::Serve(args) => on(&mut Builder::new_multi_thread(), serve(&args, env)),
         command => on(&mut Builder::new_current_thread(), cli::run_here(command, env)),
     }
 }
 
-async fn serve(args: &ServeArgs, env: &Environment) -> Result<Exit, Failure> {
+async fn serve(args: &ServeArgs, env: &Environment) -> Result<Exit, CommandError> {
     let loaded = serve::load(args, env)?;
     let log = serve::log(&loaded)?;
     let app = serve::build(args, env, loaded, log)?;
@@ -47,7 +47,10 @@ async fn serve(args: &ServeArgs, env: &Environment) -> Result<Exit, Failure> {
     server.run(serve::signal()).await
 }
 
-fn on(runtime: &mut Builder, task: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+fn on(
+    runtime: &mut Builder,
+    task: impl Future<Output = Result<Exit, CommandError>>,
+) -> Result<Exit, CommandError> {
     let runtime = runtime.enable_all().build();
-    runtime.map_err(|e| Failure::plain(format!("no runtime: {e}")))?.block_on(task)
+    runtime.map_err(|e| CommandError::plain(format!("no runtime: {e}")))?.block_on(task)
 }

@@ -3,11 +3,11 @@
 use crate::args::ServeArgs;
 use crate::config::model::{Config, TlsConfig};
 use crate::config::{Origins, RegistryKind, Span};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
 
 /// Applies every flag that was given and notes where the value came from.
-pub fn apply(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Result<(), Failure> {
+pub fn apply(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Result<(), CommandError> {
     registries(args, config, origins)?;
     let mut note = |field: &str, flag: &str| {
         origins.insert(field.to_owned(), flag.to_owned());
@@ -72,7 +72,7 @@ pub fn apply(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Re
     Ok(())
 }
 
-fn registries(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Result<(), Failure> {
+fn registries(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Result<(), CommandError> {
     let given = || args.registries.iter().chain(&args.kinds);
     if given().next().is_some() {
         config.registries = given().cloned().collect();
@@ -85,7 +85,7 @@ fn registries(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> R
 }
 
 /// Which cluster, and as whom: flags about the one Kubernetes registry.
-fn cluster(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Result<(), Failure> {
+fn cluster(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Result<(), CommandError> {
     let flags = [
         ("kubeconfig", "--kubeconfig", args.kubeconfig.is_some()),
         ("context", "--context", args.context.is_some()),
@@ -98,7 +98,7 @@ fn cluster(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Resu
     if clusters.is_empty() || !same {
         let found = clusters.len();
         let message = format!("`{flag}` is about one Kubernetes registry and there are {found}");
-        return Err(Failure::new(Exit::Usage, Code::FLAG_INVALID, message)
+        return Err(CommandError::new(Exit::Usage, Code::FLAG_INVALID, message)
             .next("add `--registry kubernetes`, or set it beside the registry's `kind` in the file"));
     }
     for (i, registry) in clusters {

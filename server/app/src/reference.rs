@@ -12,7 +12,7 @@ use crate::admin::routes::{Access, ROUTES};
 use crate::args::Cli;
 use crate::config::layers::OTHER_VARIABLES;
 use crate::config::{Config, schema};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
 /// The pages.
 pub const PAGES: &[&str] =
@@ -22,7 +22,7 @@ const MADE: &str =
     "<!-- Made by the program: `UPDATE_DOCS=1 cargo test -p tributary --test reference` -->\n\n";
 
 /// The text of a page.
-pub fn page(name: &str) -> Result<String, Failure> {
+pub fn page(name: &str) -> Result<String, CommandError> {
     match name {
         "cli.md" => Ok(cli()),
         "codes.md" => Ok(codes()),
@@ -30,7 +30,7 @@ pub fn page(name: &str) -> Result<String, Failure> {
         "config.schema.json" => crate::cli::get::document(crate::args::Output::Json, &schema::schema()),
         "metrics.md" => Ok(metrics_page()),
         "admin.md" => Ok(admin()),
-        _ => Err(Failure {
+        _ => Err(CommandError {
             exit: Exit::Usage,
             code: None,
             message: format!("there is no page `{name}`; pages are: {}", PAGES.join(", ")),
@@ -111,7 +111,7 @@ fn admin() -> String {
     out
 }
 
-fn config() -> Result<String, Failure> {
+fn config() -> Result<String, CommandError> {
     let schema = schema::schema();
     let mut out = format!(
         "# Configuration\n\n{MADE}One YAML file, given by `--config` or `TRIBUTARY_CONFIG`. A flag goes over a variable, a variable over the file, the file over the default. A field that is not known is an error. The file is read again when it changes: `registries`, `settings`, `aliases`, `merge` and `log.level` are taken at once, other changes are reported as needing a restart, and a file that is not valid changes nothing.\n\n[config.schema.json](config.schema.json) is the JSON Schema.\n\n## Fields\n\n| field | default | tells |\n|---|---|---|\n"

@@ -19,7 +19,7 @@ use tributary_model::Code;
 
 use crate::config::change::{Change, merged};
 use crate::config::{Config, ConfigFile, Loaded, check};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
 /// How long a file is left alone after a change: editors write in several steps.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -30,11 +30,11 @@ const LOOK: Duration = Duration::from_secs(5);
 #[async_trait]
 pub trait Apply: Send + Sync {
     /// Makes the server as the configuration says; returns what could not be done.
-    async fn apply(&self, change: &Change, config: &Config) -> Vec<Failure>;
+    async fn apply(&self, change: &Change, config: &Config) -> Vec<CommandError>;
 }
 
 /// Makes a configuration of a file, with the other layers over it.
-pub type Layers = Box<dyn Fn(&ConfigFile) -> Result<Loaded, Failure> + Send + Sync>;
+pub type Layers = Box<dyn Fn(&ConfigFile) -> Result<Loaded, CommandError> + Send + Sync>;
 
 /// What runs and what became of the last change.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl Running {
             "config": state.loaded.config,
         })
     }
-    fn refuse(&self, failure: &Failure) {
+    fn refuse(&self, failure: &CommandError) {
         let mut state = self.0.lock();
         state.refused += 1;
         state.last =
@@ -192,8 +192,8 @@ impl Reloader {
         );
         self.running.take(loaded, change.restart);
     }
-    fn refuse(&self, failure: Failure) {
-        let failure = Failure { exit: Exit::Failed, ..failure };
+    fn refuse(&self, failure: CommandError) {
+        let failure = CommandError { exit: Exit::Failed, ..failure };
         let why = failure.message.clone();
         self.running.refuse(&failure);
         tracing::error!(code = %Code::CONFIG_RELOAD_FAILED, error = why, "{}", Code::CONFIG_RELOAD_FAILED.info().title);
@@ -228,7 +228,7 @@ mod tests {
 
     #[async_trait]
     impl Apply for Applied {
-        async fn apply(&self, change: &Change, _: &Config) -> Vec<Failure> {
+        async fn apply(&self, change: &Change, _: &Config) -> Vec<CommandError> {
             self.0.lock().push(change.clone());
             Vec::new()
         }

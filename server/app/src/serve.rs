@@ -8,21 +8,21 @@ use tokio::signal::unix::{SignalKind, signal as listen};
 use crate::args::ServeArgs;
 use crate::config::{Loaded, check, layer, load as load_config};
 use crate::environment::Environment;
-use crate::exit::Failure;
+use crate::exit::CommandError;
 use crate::overlay;
 use crate::telemetry::{self, LogLevel};
 use crate::wiring::App;
 use crate::wiring::factories::Factories;
 
 /// The configuration of all layers; one without a registry is a mistake.
-pub fn load(args: &ServeArgs, env: &Environment) -> Result<Loaded, Failure> {
+pub fn load(args: &ServeArgs, env: &Environment) -> Result<Loaded, CommandError> {
     let file = file(args, env);
     let loaded = load_config(file.as_deref(), env, &|config, origins| overlay::apply(args, config, origins))?;
     check::serves(loaded)
 }
 
 /// Starts the log.
-pub fn log(loaded: &Loaded) -> Result<LogLevel, Failure> {
+pub fn log(loaded: &Loaded) -> Result<LogLevel, CommandError> {
     let level = telemetry::start(&loaded.config.log)?;
     if !loaded.strangers.is_empty() {
         let names = loaded.strangers.join(", ");
@@ -35,7 +35,12 @@ pub fn log(loaded: &Loaded) -> Result<LogLevel, Failure> {
 }
 
 /// Puts the parts together; reads certificates, binds nothing.
-pub fn build(args: &ServeArgs, env: &Environment, loaded: Loaded, log: LogLevel) -> Result<App, Failure> {
+pub fn build(
+    args: &ServeArgs,
+    env: &Environment,
+    loaded: Loaded,
+    log: LogLevel,
+) -> Result<App, CommandError> {
     install_crypto();
     let (args, env) = (args.clone(), env.clone());
     let path = file(&args, &env);

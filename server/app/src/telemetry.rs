@@ -16,7 +16,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt as lines, reload};
 
 use crate::config::model::{LogConfig, LogFormat};
-use crate::exit::Failure;
+use crate::exit::CommandError;
 
 /// Changes the level of a running log.
 #[derive(Debug, Clone, Default)]
@@ -24,10 +24,10 @@ pub struct LogLevel(Option<reload::Handle<EnvFilter, Registry>>);
 
 impl LogLevel {
     /// Sets the filter; a text that is no filter changes nothing.
-    pub fn set(&self, filter: &str) -> Result<(), Failure> {
+    pub fn set(&self, filter: &str) -> Result<(), CommandError> {
         let parsed = parse(filter)?;
         match &self.0 {
-            Some(handle) => handle.reload(parsed).map_err(|e| Failure::plain(format!("log.level: {e}"))),
+            Some(handle) => handle.reload(parsed).map_err(|e| CommandError::plain(format!("log.level: {e}"))),
             None => Ok(()),
         }
     }
@@ -36,16 +36,16 @@ impl LogLevel {
 /// What these targets say at each failed request is told once, as the status of a registry.
 const TOLD_ELSEWHERE: &str = "kube_client::client::builder=off,rustls_platform_verifier=off";
 
-fn parse(filter: &str) -> Result<EnvFilter, Failure> {
+fn parse(filter: &str) -> Result<EnvFilter, CommandError> {
     let quiet = format!("{TOLD_ELSEWHERE},{filter}");
     // A filter that names the target itself decides.
     let whole = if filter.contains("kube_client") { filter } else { &quiet };
     let parsed = EnvFilter::builder().parse(whole);
-    parsed.map_err(|e| Failure::config(format!("log.level: `{filter}`: {e}")))
+    parsed.map_err(|e| CommandError::config(format!("log.level: `{filter}`: {e}")))
 }
 
 /// Starts the log of this process, on stderr.
-pub fn start(config: &LogConfig) -> Result<LogLevel, Failure> {
+pub fn start(config: &LogConfig) -> Result<LogLevel, CommandError> {
     let terminal = std::io::stderr().is_terminal();
     let pretty = match config.format {
         LogFormat::Auto => terminal,
@@ -59,7 +59,7 @@ pub fn start(config: &LogConfig) -> Result<LogLevel, Failure> {
         lines::layer().with_writer(std::io::stderr).event_format(JsonLine).boxed()
     };
     let started = tracing_subscriber::registry().with(filter).with(layer).try_init();
-    started.map_err(|e| Failure::plain(format!("the log cannot be started: {e}")))?;
+    started.map_err(|e| CommandError::plain(format!("the log cannot be started: {e}")))?;
     Ok(LogLevel(Some(handle)))
 }
 

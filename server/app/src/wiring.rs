@@ -3,14 +3,13 @@
 //! [`App`] is built, [`Bound`] has its ports, [`Server`] runs. Each step consumes the one before,
 //! so nothing can be served before everything that can be wrong has been looked at.
 
+pub mod backend;
 pub mod cluster;
 pub mod config_source;
 pub mod consul;
 pub mod explain;
 pub mod factories;
 pub mod guard;
-pub mod herald;
-pub mod inside;
 pub mod journal;
 pub mod notices;
 pub mod registries;
@@ -19,6 +18,7 @@ pub mod rights;
 pub mod samples;
 pub mod sessions;
 pub mod state;
+pub mod status_log;
 pub mod summary;
 pub mod xds;
 
@@ -38,12 +38,12 @@ use crate::admin::{Listener, Shared, Surface, router};
 use crate::config::model::RegistryConfig;
 use crate::config::{Config, Loaded, RegistryKind};
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 use crate::reload::{Layers, Reloader, Running};
 use crate::telemetry::LogLevel;
+use backend::LiveBackend;
 use config_source::ConfigSource;
 use factories::Factories;
-use inside::Live;
 use journal::{Configured, Kept, State};
 use registries::Registries;
 use xds::{BoundXds, Xds};
@@ -80,7 +80,7 @@ pub struct Bound {
 /// The running server.
 pub struct Server {
     runtime: Runtime,
-    live: Arc<Live>,
+    live: Arc<LiveBackend>,
     xds: xds::Serving,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -96,7 +96,7 @@ impl App {
         layers: Layers,
         factories: Factories,
         log: LogLevel,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandError> {
         for registry in &loaded.config.registries {
             factories.of(registry, &loaded.config)?;
         }
@@ -104,7 +104,7 @@ impl App {
         Ok(Self { loaded, file, layers, factories, log, xds })
     }
     /// Takes every port or none.
-    pub async fn bind(self) -> Result<Bound, Failure> {
+    pub async fn bind(self) -> Result<Bound, CommandError> {
         let config = &self.loaded.config;
         let xds = BoundXds::bind(config.xds.listen).await?;
         let admin = Listener::bind("admin.listen", config.admin.listen).await?;
@@ -127,7 +127,7 @@ impl Bound {
         }
     }
     /// Starts everything: the owner first, then who asks it, then the registries.
-    pub async fn start(self) -> Result<Server, Failure> {
+    pub async fn start(self) -> Result<Server, CommandError> {
         let addresses = self.addresses();
         let config = self.app.loaded.config.clone();
         let epoch = tokio::time::Instant::now();
@@ -139,7 +139,7 @@ impl Bound {
         let (xds, sessions) = self.app.xds.start(self.xds, (&handle, &clock, epoch), &config);
         let heard = self.app.loaded.istio.clone();
         let running = Arc::new(Running::new(self.app.loaded, self.app.file.clone()));
-        let live = Arc::new(Live {
+        let live = Arc::new(LiveBackend {
             name: host_name(),
             handle: handle.clone(),
             running: Arc::clone(&running),
@@ -150,11 +150,11 @@ impl Bound {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         for (listener, surface) in [(Some(self.admin), Surface::Admin), (self.health, Surface::Health)] {
             let Some(listener) = listener else { continue };
-            let shared = Shared::new(Arc::<Live>::clone(&live), surface);
+            let shared = Shared::new(Arc::<LiveBackend>::clone(&live), surface);
             tasks.spawn(listener.serve(router(shared), stop.clone()));
         }
         // nothing is complete before every configured registry has joined
-        let stopped = |_| Failure::plain("the server stopped while it started");
+        let stopped = |_| CommandError::plain("the server stopped while it started");
         handle.set_membership_known(false).await.map_err(stopped)?;
         let configured = configured(&self.app.factories, &config, self.app.file.as_deref())?;
         state.restore(kept, &handle, &configured).await?;
@@ -172,7 +172,7 @@ impl Bound {
         }
         summary::at_start(&config, &addresses, &heard);
         tasks.spawn(summary::when_ready(handle, stop.clone()));
-        tasks.spawn(herald::run(Arc::clone(&live), stop.clone()));
+        tasks.spawn(status_log::run(Arc::clone(&live), stop.clone()));
         Ok(Server { runtime, live, xds, tasks, stop, addresses, drain: config.drain.timeout.get() })
     }
 }
@@ -185,11 +185,11 @@ impl Server {
     }
     /// The server, seen from inside.
     #[must_use]
-    pub const fn live(&self) -> &Arc<Live> {
+    pub const fn live(&self) -> &Arc<LiveBackend> {
         &self.live
     }
     /// Serves until `until` ends, then drains; fails when the owner of the catalog does.
-    pub async fn run(mut self, until: impl Future<Output = ()>) -> Result<Exit, Failure> {
+    pub async fn run(mut self, until: impl Future<Output = ()>) -> Result<Exit, CommandError> {
         let failed = tokio::select! {
             () = until => false,
             () = self.runtime.failed() => true,
@@ -200,7 +200,7 @@ impl Server {
             tracing::info!(within = ?self.drain, "draining");
         }
         self.stop().await;
-        if failed { Err(Failure::plain("the server failed; its log says why")) } else { Ok(Exit::Ok) }
+        if failed { Err(CommandError::plain("the server failed; its log says why")) } else { Ok(Exit::Ok) }
     }
     /// Unready first, then streams, then sources, then admin, so that the end can be watched.
     pub async fn stop(self) {
@@ -220,10 +220,12 @@ async fn open_state(
     config: &Config,
     env: &Environment,
     clock: &Arc<dyn Clock>,
-) -> Result<(State, Kept), Failure> {
+) -> Result<(State, Kept), CommandError> {
     let (config, env, clock) = (config.clone(), env.clone(), Arc::clone(clock));
     let opening = tokio::task::spawn_blocking(move || State::open(&config, &env, clock));
-    opening.await.map_err(|error| Failure::plain(format!("opening the state directory failed: {error}")))?
+    opening
+        .await
+        .map_err(|error| CommandError::plain(format!("opening the state directory failed: {error}")))?
 }
 
 /// Every registry that is configured, the configuration file itself included.
@@ -231,7 +233,7 @@ fn configured(
     factories: &Factories,
     config: &Config,
     file: Option<&Path>,
-) -> Result<Vec<Configured>, Failure> {
+) -> Result<Vec<Configured>, CommandError> {
     let (spec, _) = ConfigSource::spec(config)?;
     let mut all = vec![Configured::own(spec)];
     for registry in &config.registries {

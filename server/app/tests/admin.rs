@@ -10,10 +10,10 @@ use axum::http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tower::ServiceExt as _;
-use tributary_app::admin::gate::Peer;
-use tributary_app::admin::inside::{Explained, NotThere};
+use tributary_app::admin::access::Peer;
+use tributary_app::admin::backend::{Explained, NotThere};
 use tributary_app::admin::metrics::{self, Sample};
-use tributary_app::admin::{Access, Check, Inside, ROUTES, Readiness, Shared, Surface, router};
+use tributary_app::admin::{Access, AdminBackend, Check, ROUTES, Readiness, Shared, Surface, router};
 use tributary_app::document::state::{EndItem, Part, StateDocument};
 use tributary_app::document::{ClientItem, HeldItem, RegistryItem};
 use tributary_model::{Catalog, RegistryName};
@@ -27,7 +27,7 @@ struct Fake {
 const SECRET: &str = "canary";
 
 #[async_trait]
-impl Inside for Fake {
+impl AdminBackend for Fake {
     fn name(&self) -> &str {
         SECRET
     }

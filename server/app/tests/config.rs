@@ -7,16 +7,16 @@ use clap::Parser as _;
 use tributary_app::args::{Cli, Command, ServeArgs};
 use tributary_app::config::{Config, ConfigFile, Loaded, layer, schema};
 use tributary_app::environment::Environment;
-use tributary_app::exit::{Exit, Failure};
+use tributary_app::exit::{CommandError, Exit};
 use tributary_app::overlay;
 
 const HEAD: &str = "apiVersion: tributary.dev/v1alpha1\nkind: Config\n";
 
-fn mk_file(body: &str) -> Result<ConfigFile, Failure> {
+fn mk_file(body: &str) -> Result<ConfigFile, CommandError> {
     ConfigFile::parse(Path::new("t.yaml"), &format!("{HEAD}{body}"))
 }
 
-fn mk_loaded(body: &str, env: Environment, args: &ServeArgs) -> Result<Loaded, Failure> {
+fn mk_loaded(body: &str, env: Environment, args: &ServeArgs) -> Result<Loaded, CommandError> {
     layer(Some(&mk_file(body)?), &env, &|config, origins| overlay::apply(args, config, origins))
 }
 
@@ -33,7 +33,7 @@ fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
     let body = "xds: {listen: 127.0.0.1:1}\n";
     let env = || Environment::from([("TRIBUTARY_XDS__LISTEN", "127.0.0.1:2")]);
     let flag = ServeArgs { xds_listen: Some(([127, 0, 0, 1], 3).into()), ..ServeArgs::default() };
-    let port = |loaded: Result<Loaded, Failure>| loaded.unwrap().config.xds.listen.port();
+    let port = |loaded: Result<Loaded, CommandError>| loaded.unwrap().config.xds.listen.port();
     assert_eq!(port(mk_loaded(body, Environment::default(), &ServeArgs::default())), 1);
     assert_eq!(port(mk_loaded(body, env(), &ServeArgs::default())), 2);
     assert_eq!(port(mk_loaded(body, env(), &flag)), 3);

@@ -8,7 +8,7 @@ use tributary_app::exit::Exit;
 use tributary_conformance::harness::Act;
 use tributary_conformance::memory::{MemoryFactory, MemorySource};
 use tributary_registry_api::{
-    CancellationToken, Registry, RegistryError, RegistryFactory, RegistryIo, RegistrySpec, asks,
+    CancellationToken, Registry, RegistryError, RegistryFactory, RegistryIo, RegistrySpec, confirm_channel,
 };
 use world::{LONG, World, file_registry, mk_folder};
 
@@ -32,9 +32,9 @@ impl RegistryFactory for Deaf {
 #[async_trait]
 impl Registry for DeafRun {
     async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
-        let (_nobody, none) = asks();
-        let RegistryIo { out, asks: _unheard, held } = io;
-        self.0.run(RegistryIo { out, asks: none, held }, stop).await
+        let (_nobody, none) = confirm_channel();
+        let RegistryIo { out, confirms: _unused, held } = io;
+        self.0.run(RegistryIo { out, confirms: none, held }, stop).await
     }
 }
 
@@ -46,7 +46,13 @@ async fn mk_world() -> (tempfile::TempDir, World) {
     for (name, address) in [("pay", [10, 0, 0, 1]), ("cart", [10, 0, 0, 2])] {
         source.set(0, name, [address.into()]);
     }
-    world.server.live().handle.join(Arc::new(Deaf(MemoryFactory::new("mem", source.clone())))).await.unwrap();
+    world
+        .server
+        .live()
+        .handle
+        .add_registry(Arc::new(Deaf(MemoryFactory::new("mem", source.clone()))))
+        .await
+        .unwrap();
     world.until("get endpoints", "10.0.0.2").await;
     source.act(Act::LieEmpty);
     source.act(Act::Relist);

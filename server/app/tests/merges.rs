@@ -34,14 +34,14 @@ async fn list(world: &World, provider: Provider, services: &[(&str, &str, u32)])
     let scope = Scope::new("all").unwrap();
     let collections = [CollectionKind::Services, CollectionKind::Groups]
         .map(|kind| Collection { scope: scope.clone(), kind });
-    let mut words = vec![Delta::Follows { required: collections.to_vec(), optional: Vec::new() }];
-    words.extend(collections.clone().map(Delta::Restart));
+    let mut words = vec![RegistryUpdate::Follows { required: collections.to_vec(), optional: Vec::new() }];
+    words.extend(collections.clone().map(RegistryUpdate::ListStarted));
     for (at, (namespace, host, port)) in (1..).zip(services) {
         let facts = mk_facts(namespace, host, *port, &format!("10.{}.0.{at}", provider as u8));
-        words.extend(facts.map(|fact| Delta::Put(scope.clone(), fact, Basis::Authoritative)));
+        words.extend(facts.map(|fact| RegistryUpdate::Put(scope.clone(), fact, Basis::Authoritative)));
     }
-    words.extend(collections.map(|collection| Delta::Synced(collection, Completeness::Complete)));
-    said.inlet.send_all(words);
+    words.extend(collections.map(|collection| RegistryUpdate::ListEnded(collection, Completeness::Complete)));
+    said.updates.send_all(words);
     said
 }
 
@@ -56,10 +56,10 @@ fn mk_facts(namespace: &str, host: &str, port: u32, ip: &str) -> [Fact; 2] {
         ..Declaration::new(Source::new(object.clone()))
     };
     let set = Arc::from([GroupPort { name, number: Some(number) }]);
-    let address = Address::new(At::Ip(ip.parse().unwrap()), Arc::default());
-    let group = Group::new(Source::new(object.clone()), vec![set], vec![], vec![address]);
+    let address = Address::new(AddressRef::Ip(ip.parse().unwrap()), Arc::default());
+    let group = EndpointGroup::new(Source::new(object.clone()), vec![set], vec![], vec![address]);
     let key = DeclKey { service: service.clone(), object: object.clone() };
-    let of_group = GroupKey { service, declaration: object.clone(), object, bucket: 0 };
+    let of_group = EndpointGroupKey { service, declaration: object.clone(), object, bucket: 0 };
     [Fact::Service(key, Arc::new(declaration)), Fact::Group(of_group, Arc::new(group))]
 }
 

@@ -43,11 +43,11 @@ async fn mk_client(world: &World) -> AdsClient {
 fn scope() -> Scope {
     Scope::new("all").unwrap()
 }
-fn mk_key(host: &str) -> GroupKey {
+fn mk_key(host: &str) -> EndpointGroupKey {
     let service =
         ServiceKey { host: Hostname::new(host).unwrap(), namespace: Namespace::new("shop").unwrap() };
     let object = ObjectId::new("EndpointSlice", "shop", "abc");
-    GroupKey { service, declaration: ObjectId::new("Service", "shop", "cart"), object, bucket: 0 }
+    EndpointGroupKey { service, declaration: ObjectId::new("Service", "shop", "cart"), object, bucket: 0 }
 }
 fn mk_waiting(host: &str, ip: &str) -> Fact {
     let waits_for = Arc::new(ObjectId::new("Pod", "shop", "pay-1"));
@@ -56,9 +56,9 @@ fn mk_waiting(host: &str, ip: &str) -> Fact {
 fn mk_group(host: &str, ip: &str) -> Fact {
     let (name, number) = (PortName::new("http").unwrap(), PortNumber::new(80).unwrap());
     let set = Arc::from([GroupPort { name, number: Some(number) }]);
-    let address = Address::new(At::Ip(ip.parse().unwrap()), Arc::default());
+    let address = Address::new(AddressRef::Ip(ip.parse().unwrap()), Arc::default());
     let key = mk_key(host);
-    let group = Group::new(Source::new(key.object.clone()), vec![set], vec![], vec![address]);
+    let group = EndpointGroup::new(Source::new(key.object.clone()), vec![set], vec![], vec![address]);
     Fact::Group(key, Arc::new(group))
 }
 fn mk_declaration(host: &str) -> Fact {
@@ -71,10 +71,10 @@ fn mk_declaration(host: &str) -> Fact {
     Fact::Service(DeclKey { service: key.service, object: key.declaration }, Arc::new(declaration))
 }
 fn put(run: &Run, fact: Fact) {
-    run.inlet.send_all([Delta::Put(scope(), fact, Basis::Authoritative)]);
+    run.updates.send_all([RegistryUpdate::Put(scope(), fact, Basis::Authoritative)]);
 }
 fn remove(run: &Run, fact: &Fact, evidence: Evidence) {
-    run.inlet.send_all([Delta::Drop(Key { scope: scope(), item: fact.item() }, evidence)]);
+    run.updates.send_all([RegistryUpdate::Remove(FactKey { scope: scope(), item: fact.item() }, evidence)]);
 }
 
 #[tokio::test]

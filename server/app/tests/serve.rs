@@ -28,7 +28,7 @@ async fn an_edited_file_moves_the_endpoints_that_people_see() {
     let list: serde_json::Value = serde_json::from_str(&json).unwrap();
     let item = &list["items"][0];
     assert_eq!((&item["source"]["name"], &item["registry"]), (&"pay".into(), &"file".into()), "{json}");
-    assert!(item["source"]["place"].as_str().unwrap().ends_with("pay.yaml:1:1"), "{json}");
+    assert!(item["source"]["position"].as_str().unwrap().ends_with("pay.yaml:1:1"), "{json}");
     world.server.stop().await;
 }
 
@@ -134,7 +134,7 @@ async fn a_changed_configuration_moves_registries_and_a_bad_one_does_not() {
 }
 
 async fn until_reload(world: &World, result: &str) {
-    use tributary_app::admin::Inside as _;
+    use tributary_app::admin::AdminBackend as _;
     let waiting = async {
         while world.server.live().config()["lastReload"]["result"] != result {
             tokio::time::sleep(Duration::from_millis(10)).await;

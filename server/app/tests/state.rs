@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tributary_app::admin::Inside as _;
+use tributary_app::admin::AdminBackend as _;
 use tributary_app::environment::Environment;
 use tributary_app::exit::Exit;
 use tributary_app::serve;

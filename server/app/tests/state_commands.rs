@@ -9,8 +9,10 @@ use tempfile::TempDir;
 use tributary_app::args::Cli;
 use tributary_app::cli::{self, Console};
 use tributary_app::environment::Environment;
-use tributary_app::exit::{Exit, Failure};
-use tributary_model::{ClusterId, Delta, Fingerprint, Provider, RegistryId, RegistryName, RegistrySpec};
+use tributary_app::exit::{CommandError, Exit};
+use tributary_model::{
+    ClusterId, Fingerprint, Provider, RegistryId, RegistryName, RegistrySpec, RegistryUpdate,
+};
 use world::{LONG, World, file_registry, mk_entry, mk_folder};
 
 #[path = "support/world.rs"]
@@ -30,7 +32,7 @@ async fn mk_world() -> (TempDir, TempDir, World) {
 }
 
 /// A command that asks no server.
-async fn alone(command: &str, state: &Path) -> (Result<Exit, Failure>, String) {
+async fn alone(command: &str, state: &Path) -> (Result<Exit, CommandError>, String) {
     let words = ["tributary"].into_iter().chain(command.split(' '));
     let words = words.chain(["--state-dir", state.to_str().unwrap()]);
     let (mut out, mut talk) = (Vec::new(), Vec::new());
@@ -172,10 +174,10 @@ async fn run_of_another_identity_then_is_shown_everywhere_until_it_is_accepted()
     let (_dir, _state, world) = mk_world().await;
     let handle = world.server.live().handle.clone();
     let name = RegistryName::new("file").unwrap();
-    handle.leave(name.clone()).await.unwrap();
+    handle.remove_registry(name.clone()).await.unwrap();
     let id = RegistryId { name, provider: Provider::Memory, cluster: ClusterId::new("c1").unwrap() };
     let run = handle.source(RegistrySpec::new(Arc::new(id), 0)).await.unwrap();
-    let identify = |uid: &str| run.inlet.send(Delta::Identity(Fingerprint::new(uid).unwrap()));
+    let identify = |uid: &str| run.updates.send(RegistryUpdate::Identity(Fingerprint::new(uid).unwrap()));
     identify("uid-1");
     world.until("get registries -o json", "uid-1").await;
     assert!(page(&world, "/metrics").await.contains("tributary_registry_run_waiting{registry=\"file\"} 0.0"));

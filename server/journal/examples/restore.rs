@@ -105,7 +105,7 @@ fn slice_of(slice: usize, workloads: bool) -> Fallible<Vec<Record>> {
             (labels::NETWORK, "net-1"),
         ];
         let augmented = topology.into_iter().collect::<Labels>().over(&own);
-        let place = Arc::new(Place {
+        let place = Arc::new(Topology {
             cluster: Some(cluster.clone()),
             network: Some(NetworkId::new("net-1")?),
             locality: locality.clone(),
@@ -121,7 +121,7 @@ fn slice_of(slice: usize, workloads: bool) -> Fallible<Vec<Record>> {
             labels: augmented.clone(),
             identity: Some(identity.clone()),
             origin: Some(Arc::new(Origin { object: object.clone(), workload: name.as_str().into() })),
-            ..Address::new(At::Ip(ip), place.clone())
+            ..Address::new(AddressRef::Ip(ip), place.clone())
         });
         if workloads {
             let key = WorkloadName {
@@ -139,7 +139,7 @@ fn slice_of(slice: usize, workloads: bool) -> Fallible<Vec<Record>> {
                 ports: [(PortName::new("http")?, PortNumber::new(8080)?)].into(),
                 labels: own.clone(),
                 augmented,
-                place,
+                topology: place,
                 identity: Some(identity.clone()),
                 account: "checkout".into(),
                 health: Health::Healthy,
@@ -156,8 +156,8 @@ fn slice_of(slice: usize, workloads: bool) -> Fallible<Vec<Record>> {
         Ok(GroupPort { name: PortName::new(name)?, number: Some(PortNumber::new(number)?) })
     };
     let ports: PortSet = [port("http", 8080)?, port("grpc", 9090)?].into();
-    let group = Group::new(Source::new(object.clone()), vec![ports], Vec::new(), addresses);
-    let fact = Fact::Group(GroupKey { service, declaration, object, bucket: 0 }, Arc::new(group));
+    let group = EndpointGroup::new(Source::new(object.clone()), vec![ports], Vec::new(), addresses);
+    let fact = Fact::Group(EndpointGroupKey { service, declaration, object, bucket: 0 }, Arc::new(group));
     records.push(Record::Put(RegistryName::new("east")?, Scope::new("east")?, fact));
     Ok(records)
 }

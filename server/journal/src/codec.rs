@@ -28,7 +28,7 @@ mod workload;
 
 use std::sync::Arc;
 
-use tributary_model::{Fact, InvalidName, Item, Version};
+use tributary_model::{Fact, FactId, InvalidName, Version};
 
 pub(crate) use decode::Decoder;
 pub(crate) use encode::Encoder;
@@ -126,13 +126,13 @@ pub(crate) fn decode(d: &mut Decoder, key: &EntryKey, record: &[u8]) -> Result<E
         EntryKey::Problem(object) => EntryValue::Problem(state::read_problem(d, object, fields)?),
         EntryKey::Hold(_) => EntryValue::Hold(state::read_hold(d, fields)?),
         EntryKey::Fact(item) => EntryValue::Fact(match item {
-            Item::Service(key) => Fact::Service(key.clone(), Arc::new(service::read(d, key, fields)?)),
-            Item::Group(key) => Fact::Group(key.clone(), Arc::new(group::read(d, key, fields)?)),
-            Item::Workload(key) => Fact::Workload(key.clone(), Arc::new(workload::read(d, key, fields)?)),
-            Item::Gateway(key) => Fact::Gateway(key.clone(), Arc::new(gateway::read(d, key, fields)?)),
-            Item::Settings => Fact::Settings(Arc::new(settings::read(d, fields)?)),
-            Item::Alias(host) => Fact::Alias(host.clone(), Arc::new(alias::read(d, fields)?)),
-            Item::Waiting(_) => return Err(Fault::Unknown("kind of record")),
+            FactId::Service(key) => Fact::Service(key.clone(), Arc::new(service::read(d, key, fields)?)),
+            FactId::Group(key) => Fact::Group(key.clone(), Arc::new(group::read(d, key, fields)?)),
+            FactId::Workload(key) => Fact::Workload(key.clone(), Arc::new(workload::read(d, key, fields)?)),
+            FactId::Gateway(key) => Fact::Gateway(key.clone(), Arc::new(gateway::read(d, key, fields)?)),
+            FactId::Settings => Fact::Settings(Arc::new(settings::read(d, fields)?)),
+            FactId::Alias(host) => Fact::Alias(host.clone(), Arc::new(alias::read(d, fields)?)),
+            FactId::Waiting(_) => return Err(Fault::Unknown("kind of record")),
         }),
     })
 }

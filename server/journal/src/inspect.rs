@@ -265,7 +265,7 @@ fn add(known: &mut RegistryReport, piece: RestoredRegistry) {
 fn kind_of(record: &Record) -> Option<CollectionKind> {
     match record {
         Record::Put(_, scope, fact) => {
-            Some(tributary_model::Key { scope: scope.clone(), item: fact.item() }.collection().kind)
+            Some(tributary_model::FactKey { scope: scope.clone(), item: fact.item() }.collection().kind)
         }
         Record::Hold(_, key, _) => Some(key.collection().kind),
         Record::List(_, of, _) => Some(of.kind),
@@ -277,7 +277,7 @@ fn kind_of(record: &Record) -> Option<CollectionKind> {
 fn removal(record: Record) -> Option<Record> {
     match record {
         Record::Put(name, scope, fact) => {
-            let key = tributary_model::Key { scope, item: fact.item() };
+            let key = tributary_model::FactKey { scope, item: fact.item() };
             Some(Record::Drop(name, key, tributary_model::Evidence::Operator))
         }
         Record::Hold(name, key, _) => Some(Record::Hold(name, key, None)),

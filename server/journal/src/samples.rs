@@ -70,10 +70,10 @@ fn identity() -> BoxedStrategy<Identity> {
         .prop_map(|(ns, account)| Identity::spiffe("cluster.local", &ns, &account).unwrap())
         .boxed()
 }
-fn place() -> BoxedStrategy<Arc<Place>> {
+fn place() -> BoxedStrategy<Arc<Topology>> {
     (of(cluster()), of(network()), of(name()), "[a-z]{0,3}", "[a-z]{0,3}")
         .prop_map(|(c, n, node, region, zone)| {
-            Arc::new(Place {
+            Arc::new(Topology {
                 cluster: c,
                 network: n,
                 locality: Locality::new(&region, &zone, ""),
@@ -117,7 +117,11 @@ fn code() -> BoxedStrategy<Code> {
 }
 
 fn address() -> BoxedStrategy<Address> {
-    let at = prop_oneof![any::<IpAddr>().prop_map(At::Ip), (0u16..2).prop_map(At::Name), Just(At::Unix(0))];
+    let at = prop_oneof![
+        any::<IpAddr>().prop_map(AddressRef::Ip),
+        (0u16..2).prop_map(AddressRef::Name),
+        Just(AddressRef::Unix(0))
+    ];
     let origin = of((object(), text()).prop_map(|(object, workload)| Arc::new(Origin { object, workload })));
     let rest = (place(), labels(), of(identity()), origin);
     (at, 0u16..2, health(), any::<bool>(), 0u32..3, rest)
@@ -127,7 +131,7 @@ fn address() -> BoxedStrategy<Address> {
             health,
             mtls,
             weight,
-            place,
+            topology: place,
             labels,
             identity,
             origin,
@@ -136,13 +140,14 @@ fn address() -> BoxedStrategy<Address> {
 }
 fn group() -> BoxedStrategy<Fact> {
     let ports = || vec((port_name(), of(port())).prop_map(|(name, number)| GroupPort { name, number }), 0..3);
-    let key = (service(), object(), object(), 0u16..3)
-        .prop_map(|(service, declaration, object, bucket)| GroupKey { service, declaration, object, bucket });
+    let key = (service(), object(), object(), 0u16..3).prop_map(|(service, declaration, object, bucket)| {
+        EndpointGroupKey { service, declaration, object, bucket }
+    });
     (key, of(source()), vec(ports(), 2), vec(text(), 2), vec(address(), 0..6))
         .prop_map(|(key, source, sets, names, addresses)| {
             let source = source.unwrap_or_else(|| Source::new(key.object.clone()));
             let sets = sets.into_iter().map(Into::into).collect();
-            Fact::Group(key, Arc::new(Group::new(source, sets, names, addresses)))
+            Fact::Group(key, Arc::new(EndpointGroup::new(source, sets, names, addresses)))
         })
         .boxed()
 }
@@ -156,10 +161,10 @@ fn target() -> BoxedStrategy<Target> {
     .boxed()
 }
 fn attributes() -> BoxedStrategy<Attributes> {
-    let remark = (code(), text()).prop_map(|(code, message)| Remark { code, message });
+    let remark = (code(), text()).prop_map(|(code, message)| DeclarationWarning { code, message });
     let traffic =
         select(vec![TrafficDistribution::Any, TrafficDistribution::SameZone, TrafficDistribution::SameNode]);
-    let part = select(vec![Part::Whole, Part::Offer, Part::Import]);
+    let part = select(vec![DeclarationRole::Whole, DeclarationRole::Offer, DeclarationRole::Import]);
     (labels(), any::<[bool; 8]>(), traffic, vec(identity(), 0..2), vec(remark, 0..2), part)
         .prop_map(|(labels, f, traffic, identities, remarks, part)| Attributes {
             labels,
@@ -256,7 +261,7 @@ fn workload() -> BoxedStrategy<Fact> {
                     ports: ports.into_iter().collect(),
                     labels,
                     augmented,
-                    place,
+                    topology: place,
                     identity,
                     account,
                     health,
@@ -318,7 +323,7 @@ fn settings() -> BoxedStrategy<Fact> {
 fn alias() -> BoxedStrategy<Fact> {
     let member =
         (host(), of(name()), of(namespace()), vec((port(), port()), 0..2), of(0u32..9), any::<bool>())
-            .prop_map(|(host, registry, namespace, ports, weight, standby)| AliasMember {
+            .prop_map(|(host, registry, namespace, ports, weight, standby)| FederatedMember {
                 host,
                 registry: registry.map(|n| RegistryName::new(n).unwrap()),
                 namespace,
@@ -328,12 +333,12 @@ fn alias() -> BoxedStrategy<Fact> {
             });
     (host(), namespace(), export(), vec(member, 0..3), of(0u32..9), of(duration()), any::<bool>())
         .prop_map(|(host, namespace, export, members, healthy, silence, by_name)| {
-            let alias = Alias {
+            let alias = FederatedService {
                 namespace,
                 export,
                 members: members.into(),
-                active_until_healthy_below: healthy,
-                active_until_silent_for: silence,
+                min_healthy_active: healthy,
+                standby_after_stale: silence,
                 by_name,
             };
             Fact::Alias(host, Arc::new(alias))

@@ -104,8 +104,8 @@ pub(crate) fn note(served: &mut Served, record: &Record) {
     let id = |name: &RegistryName, scope: &Scope, item: String| {
         (name.as_str().to_owned(), scope.as_str().to_owned(), item)
     };
-    let name_of = |item: &Item| match item {
-        Item::Workload(key) => key.name.to_string(),
+    let name_of = |item: &FactId| match item {
+        FactId::Workload(key) => key.name.to_string(),
         other => format!("{other:?}"),
     };
     match record {
@@ -153,7 +153,7 @@ fn change(numbers: &mut Numbers, name: &str, of: &str) -> Record {
     let fact_name = format!("pod-{}", numbers.below(12));
     if numbers.below(3) == 0 {
         let item = fact(&fact_name, 0).item();
-        return Record::Drop(registry(name), Key { scope: scope(of), item }, Evidence::Confirmed);
+        return Record::Drop(registry(name), FactKey { scope: scope(of), item }, Evidence::Confirmed);
     }
     put(name, of, &fact_name, numbers.below(1000))
 }

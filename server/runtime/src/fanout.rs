@@ -7,17 +7,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use tributary_model::{Catalog, Changed, Observed};
+use tributary_model::{Catalog, CatalogChanges, ObservedSince};
 use tributary_registry_api::{Clock, Wake};
 
-use crate::board::Board;
 use crate::counters::RuntimeCounters;
+use crate::published_catalog::PublishedCatalog;
 
 /// Wakes the clients that a change is for. Implemented by the binary over xds's interest index.
 pub trait Fanout: Send + Sync + 'static {
     /// A catalog, at least as fresh as the changes, all that changed since the last call, and since
     /// when it was known.
-    fn published(&self, catalog: &Arc<Catalog>, changed: &Changed, observed: Observed);
+    fn published(&self, catalog: &Arc<Catalog>, changed: &CatalogChanges, observed: ObservedSince);
     /// Whether clients are still being written to. Additions alone may wait for it, up to a bound.
     fn is_writing(&self) -> bool {
         false
@@ -25,11 +25,11 @@ pub trait Fanout: Send + Sync + 'static {
 }
 
 impl Fanout for () {
-    fn published(&self, _: &Arc<Catalog>, _: &Changed, _: Observed) {}
+    fn published(&self, _: &Arc<Catalog>, _: &CatalogChanges, _: ObservedSince) {}
 }
 
 pub(crate) struct FanoutTask {
-    pub(crate) board: Arc<Board>,
+    pub(crate) board: Arc<PublishedCatalog>,
     pub(crate) fanout: Arc<dyn Fanout>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) wake: Wake,

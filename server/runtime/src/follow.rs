@@ -13,7 +13,7 @@ use tributary_model::{
     WorkloadView,
 };
 
-use crate::board::Catalogs;
+use crate::published_catalog::Catalogs;
 
 /// What a follower hears of.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
-use tributary_core::{Core, EndPlan, RunOrder, Turn};
+use tributary_core::{ApplyOutcome, Core, EndPlan, RunOrder};
 use tributary_model::{
-    Catalog, CollectionKind, Evidence, Generation, Key, Record, RegistryName, RegistrySpec, Scope,
+    Catalog, CollectionKind, Evidence, FactKey, Generation, Record, RegistryName, RegistrySpec, Scope,
 };
-use tributary_registry_api::{Clock, Inlet, Membership, RegistryFactory, Run, Wake, inlet};
+use tributary_registry_api::{Clock, Membership, RegistryFactory, Run, UpdateSender, Wake, update_channel};
 
-use crate::board::{Board, Catalogs};
+use crate::core_task::CoreCommand;
+use crate::core_task::receivers::{RunReceiver, Which};
 use crate::counters::{RuntimeCounters, RuntimeStats};
 use crate::follow::{ClusterScope, Follower};
-use crate::pump::Order;
-use crate::pump::feeds::{Feed, Which};
+use crate::published_catalog::{Catalogs, PublishedCatalog};
 use crate::readiness::Readiness;
 use crate::report::{Reports, RunReport};
-use crate::supervisor::{Kinds, MemberOrder, SupervisorError};
+use crate::supervisor::{MemberOrder, RegistryFactories, SupervisorError};
 
 /// The server has stopped; nobody is there to answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -27,8 +27,8 @@ pub struct Stopped;
 /// A way to a running server.
 #[derive(Clone)]
 pub struct Handle {
-    pub(crate) board: Arc<Board>,
-    pub(crate) orders: mpsc::Sender<Order>,
+    pub(crate) board: Arc<PublishedCatalog>,
+    pub(crate) orders: mpsc::Sender<CoreCommand>,
     pub(crate) members: mpsc::Sender<MemberOrder>,
     pub(crate) readiness: watch::Receiver<Readiness>,
     pub(crate) counters: Arc<RuntimeCounters>,
@@ -78,13 +78,13 @@ impl Handle {
         &self,
         look: impl FnOnce(&Core) -> T + Send + 'static,
     ) -> Result<T, Stopped> {
-        self.command(move |core| (look(core), Turn::default())).await
+        self.command(move |core| (look(core), ApplyOutcome::default())).await
     }
     /// An operator's command: does something to the core between two turns; what came of it is
     /// published as any other change.
     pub async fn command<T: Send + 'static>(
         &self,
-        act: impl FnOnce(&mut Core) -> (T, Turn) + Send + 'static,
+        act: impl FnOnce(&mut Core) -> (T, ApplyOutcome) + Send + 'static,
     ) -> Result<T, Stopped> {
         let (reply, answer) = oneshot::channel();
         let visit = move |core: &mut Core| {
@@ -92,11 +92,11 @@ impl Handle {
             let _ = reply.send(value);
             turn
         };
-        self.orders.send(Order::Visit(Box::new(visit))).await.map_err(|_| Stopped)?;
+        self.orders.send(CoreCommand::Visit(Box::new(visit))).await.map_err(|_| Stopped)?;
         answer.await.map_err(|_| Stopped)
     }
     /// Gives back a part of what a journal kept of a registry, before its first run. The registry becomes known to
-    /// the core; it joins with [`Handle::join`] as always. `changed`: its source is configured otherwise now.
+    /// the core; it joins with [`Handle::add_registry`] as always. `changed`: its source is configured otherwise now.
     pub async fn restore(
         &self,
         spec: RegistrySpec,
@@ -105,7 +105,7 @@ impl Handle {
     ) -> Result<(), SupervisorError> {
         let now = self.clock.now();
         let restored = self.command(move |core| {
-            let joined = core.join(&spec);
+            let joined = core.add_registry(&spec);
             let turn = core.restore(now, &spec.id.name, records, changed);
             (joined.map(drop), turn)
         });
@@ -118,7 +118,7 @@ impl Handle {
     /// Everything that a journal kept has been given back. A server that had been ready is ready once that is
     /// published.
     pub async fn restored(&self, was_ready: bool) -> Result<(), Stopped> {
-        self.orders.send(Order::Restored { was_ready }).await.map_err(|_| Stopped)
+        self.orders.send(CoreCommand::Restored { was_ready }).await.map_err(|_| Stopped)
     }
     /// Takes a run that may read less, or whose source's identity changed, at an operator's request.
     pub async fn accept(&self, registry: RegistryName) -> Result<bool, Stopped> {
@@ -159,7 +159,7 @@ impl Handle {
         self.command(move |core| ((), core.set_membership_known(known))).await
     }
     /// Lets a held removal happen, because a person says so. False where nothing is held there.
-    pub async fn release(&self, registry: RegistryName, key: Key) -> Result<bool, Stopped> {
+    pub async fn release(&self, registry: RegistryName, key: FactKey) -> Result<bool, Stopped> {
         let now = self.clock.now();
         self.command(move |core| {
             let released = core.release(now, &registry, &key);
@@ -168,7 +168,7 @@ impl Handle {
         .await
     }
     /// Adds a registry and starts it.
-    pub async fn join(&self, factory: Arc<dyn RegistryFactory>) -> Result<(), SupervisorError> {
+    pub async fn add_registry(&self, factory: Arc<dyn RegistryFactory>) -> Result<(), SupervisorError> {
         self.member(|reply| MemberOrder::Join(factory, reply)).await
     }
     /// Replaces a registry's factory: the new run fills a shadow while the old one serves.
@@ -180,17 +180,23 @@ impl Handle {
         self.member(|reply| MemberOrder::Restart(name, reply)).await
     }
     /// Stops a registry and withdraws what it said.
-    pub async fn leave(&self, name: RegistryName) -> Result<(), SupervisorError> {
+    pub async fn remove_registry(&self, name: RegistryName) -> Result<(), SupervisorError> {
         self.member(|reply| MemberOrder::Leave(name, reply)).await
     }
     /// Carries out what a list of registries says; `kinds` knows the adapters.
-    pub async fn change(&self, change: Membership, kinds: &dyn Kinds) -> Result<(), SupervisorError> {
+    pub async fn change(
+        &self,
+        change: Membership,
+        kinds: &dyn RegistryFactories,
+    ) -> Result<(), SupervisorError> {
         match change {
-            Membership::Join(id, kind, credential) => self.join(kinds.factory(id, &kind, credential)?).await,
+            Membership::Join(id, kind, credential) => {
+                self.add_registry(kinds.factory(id, &kind, credential)?).await
+            }
             Membership::Rotate(id, kind, credential) => {
                 self.rotate(kinds.factory(id, &kind, credential)?).await
             }
-            Membership::Leave(name) => self.leave(name).await,
+            Membership::Leave(name) => self.remove_registry(name).await,
         }
     }
     /// A source that the caller runs itself, with one generation for the life of the server: the
@@ -199,17 +205,17 @@ impl Handle {
         let name = spec.id.name.clone();
         let (reply, answer) = oneshot::channel();
         let run_order = RunOrder::first(spec.clone());
-        let join = Order::Join { spec, adopted: watch::Sender::new(Generation(0)), reply };
+        let join = CoreCommand::Join { spec, adopted: watch::Sender::new(Generation(0)), reply };
         self.orders.send(join).await?;
         answer.await??;
         let run = Run { registry: name, generation: Generation(1) };
-        let (inlet, outlet) = inlet(run, Arc::clone(&self.clock), Arc::clone(&self.wake));
-        let feed = Feed::new(outlet, None);
+        let (updates, receiver) = update_channel(run, Arc::clone(&self.clock), Arc::clone(&self.wake));
+        let feed = RunReceiver::new(receiver, None);
         let (reply, answer) = oneshot::channel();
-        self.orders.send(Order::Begin { run: run_order, which: Which::Served, feed, reply }).await?;
+        self.orders.send(CoreCommand::Begin { run: run_order, which: Which::Served, feed, reply }).await?;
         // only a run that a supervisor begins can compete with an adoption
         let _ = answer.await?;
-        Ok(Source { inlet, orders: self.orders.clone() })
+        Ok(Source { updates, orders: self.orders.clone() })
     }
     async fn member(
         &self,
@@ -234,16 +240,16 @@ impl std::fmt::Debug for Handle {
 #[derive(Debug, Clone)]
 pub struct Source {
     /// Takes what the source says.
-    pub inlet: Inlet,
-    orders: mpsc::Sender<Order>,
+    pub updates: UpdateSender,
+    orders: mpsc::Sender<CoreCommand>,
 }
 
 impl Source {
     /// Ends the source and withdraws what it said.
     pub async fn leave(self) -> Result<(), Stopped> {
         let (reply, answer) = oneshot::channel();
-        let name = self.inlet.run().registry.clone();
-        let leave = Order::Leave { name, evidence: Evidence::Operator, reply };
+        let name = self.updates.run().registry.clone();
+        let leave = CoreCommand::Leave { name, evidence: Evidence::Operator, reply };
         self.orders.send(leave).await.map_err(|_| Stopped)?;
         answer.await.map_err(|_| Stopped)
     }

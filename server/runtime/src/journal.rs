@@ -2,7 +2,7 @@
 //!
 //! Called by the core task alone, between turns and never blocking it.
 
-use tributary_model::{Key, Record, RegistryName};
+use tributary_model::{FactKey, Record, RegistryName};
 
 /// Facts that a journal lost track of and needs again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct SnapshotRequest {
     /// The registry.
     pub registry: RegistryName,
     /// The last key that the slices before brought.
-    pub after: Option<Key>,
+    pub after: Option<FactKey>,
     /// How many facts a slice may have.
     pub most: usize,
 }

@@ -4,26 +4,26 @@
 //! Knows neither xDS nor HTTP; the binary and the simulation drive it. [`Runtime::start`] spawns one
 //! task tree; dropping the [`Runtime`] ends all of it. Everything else goes through a [`Handle`].
 
-mod board;
+mod core_task;
 mod counters;
 mod fanout;
 mod follow;
 mod handle;
 mod journal;
-mod pump;
+mod published_catalog;
 mod readiness;
 mod report;
 mod runtime;
 mod supervisor;
 
-pub use board::Catalogs;
+pub use core_task::pace::PacePolicy;
 pub use counters::{RuntimeCounters, RuntimeStats};
 pub use fanout::Fanout;
 pub use follow::{ClusterScope, Follower, ScopeChange};
 pub use handle::{Handle, Source, Stopped};
 pub use journal::{JournalSink, NoJournal, SnapshotRequest};
-pub use pump::pace::PacePolicy;
+pub use published_catalog::Catalogs;
 pub use readiness::{Readiness, ReadyBecause, StartFacts, StartRule};
 pub use report::{RunReport, RunState};
 pub use runtime::{Runtime, RuntimeConfig};
-pub use supervisor::{Kinds, SupervisorError};
+pub use supervisor::{RegistryFactories, SupervisorError};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tributary_model::{Code, Generation, Mono, RegistryName};
-use tributary_registry_api::{Inlet, InletStats, Reason};
+use tributary_registry_api::{Reason, UpdateSender, UpdateStats};
 
 /// What a registry's run is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,7 +40,7 @@ pub struct RunReport {
     /// Why the last one failed, and when; kept until the registry leaves.
     pub last_error: Option<(Code, Reason, Mono)>,
     /// What the inlet of the served run has counted.
-    pub inlet: InletStats,
+    pub updates: UpdateStats,
 }
 
 /// Every registry's report; written by their supervisors. Inlets count by themselves, so the one of
@@ -48,26 +48,26 @@ pub struct RunReport {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reports(Arc<Mutex<BTreeMap<RegistryName, Entry>>>);
 
-type Entry = (RunReport, Option<Inlet>);
+type Entry = (RunReport, Option<UpdateSender>);
 
 impl Reports {
     pub(crate) fn update(
         &self,
         name: &RegistryName,
-        change: impl FnOnce(&mut RunReport, &mut Option<Inlet>),
+        change: impl FnOnce(&mut RunReport, &mut Option<UpdateSender>),
     ) {
         let mut all = self.0.lock();
-        let (report, inlet) = all.entry(name.clone()).or_default();
-        change(report, inlet);
+        let (report, updates) = all.entry(name.clone()).or_default();
+        change(report, updates);
     }
     pub(crate) fn forget(&self, name: &RegistryName) {
         self.0.lock().remove(name);
     }
     pub(crate) fn all(&self) -> BTreeMap<RegistryName, RunReport> {
         let all = self.0.lock();
-        let current = |(name, (report, inlet)): (&RegistryName, &Entry)| {
-            let counted = inlet.as_ref().map_or(report.inlet, Inlet::stats);
-            (name.clone(), RunReport { inlet: counted, ..report.clone() })
+        let current = |(name, (report, updates)): (&RegistryName, &Entry)| {
+            let counted = updates.as_ref().map_or(report.updates, UpdateSender::stats);
+            (name.clone(), RunReport { updates: counted, ..report.clone() })
         };
         all.iter().map(current).collect()
     }

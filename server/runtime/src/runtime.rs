@@ -7,17 +7,17 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tributary_core::{Core, CoreConfig};
-use tributary_model::{Changed, Observed};
+use tributary_model::{CatalogChanges, ObservedSince};
 use tributary_registry_api::{BackoffPolicy, Clock, Wake};
 
-use crate::board::Board;
+use crate::core_task::CoreTask;
+use crate::core_task::pace::{Pace, PacePolicy};
+use crate::core_task::receivers::RunReceivers;
 use crate::counters::RuntimeCounters;
 use crate::fanout::{Fanout, FanoutTask};
 use crate::handle::Handle;
 use crate::journal::JournalSink;
-use crate::pump::Pump;
-use crate::pump::feeds::Feeds;
-use crate::pump::pace::{Pace, PacePolicy};
+use crate::published_catalog::PublishedCatalog;
 use crate::readiness::{Readiness, StartFacts, StartRule};
 use crate::report::Reports;
 use crate::supervisor::{Supervisor, SupervisorConfig};
@@ -75,15 +75,15 @@ impl Runtime {
         journal: Box<dyn JournalSink>,
     ) -> Self {
         let (board, wake, counters) =
-            (Arc::new(Board::new()), Wake::default(), Arc::<RuntimeCounters>::default());
+            (Arc::new(PublishedCatalog::new()), Wake::default(), Arc::<RuntimeCounters>::default());
         let (orders, orders_end) = mpsc::channel(MOST_ORDERS);
         let readiness = watch::Sender::new(Readiness { ready: None, unknown: config.start.known.clone() });
         let (stop_registries, stop_rest) = (CancellationToken::new(), CancellationToken::new());
         let mut tasks = JoinSet::new();
         let seen = readiness.subscribe();
-        let pump = Pump {
+        let pump = CoreTask {
             core: Core::new(config.core),
-            feeds: Feeds::default(),
+            feeds: RunReceivers::default(),
             pace: Pace::new(config.pace),
             board: Arc::clone(&board),
             fanout: Arc::clone(&fanout),
@@ -96,8 +96,8 @@ impl Runtime {
             start: StartFacts::default(),
             readiness,
             adoptions: std::collections::BTreeMap::new(),
-            unpublished: Changed::default(),
-            observed: Observed::default(),
+            unpublished: CatalogChanges::default(),
+            observed: ObservedSince::default(),
         };
         tasks.spawn(pump.run(stop_rest.clone()));
         let fanout = FanoutTask {

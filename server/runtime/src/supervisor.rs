@@ -3,8 +3,8 @@
 //! The supervisor is one task that owns a member task per registry; a member owns its runs. So
 //! dropping the supervisor drops every run in it, and what happens to one member touches no other.
 
-mod lane;
 mod member;
+mod run_sequence;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{self, JoinSet};
 use tokio_util::sync::CancellationToken;
-use tributary_core::JoinError;
+use tributary_core::AddRegistryError;
 use tributary_model::{Code, Evidence, Generation, RegistryId, RegistryName};
 use tributary_registry_api::{
     BackoffPolicy, Clock, Credential, Kind, Reason, RegistryError, RegistryFactory, Wake,
 };
 
+use crate::core_task::CoreCommand;
 use crate::counters::RuntimeCounters;
 use crate::handle::Stopped;
-use crate::pump::Order;
 use crate::report::Reports;
 use member::{Member, ToMember};
 
 /// Knows the adapters. Implemented by the binary.
-pub trait Kinds: Send + Sync {
+pub trait RegistryFactories: Send + Sync {
     /// The factory of a registry of this kind with this credential.
     fn factory(
         &self,
@@ -50,7 +50,7 @@ pub enum SupervisorError {
     Identity(RegistryName, String),
     /// The core refused it.
     #[error(transparent)]
-    Join(#[from] JoinError),
+    Join(#[from] AddRegistryError),
     /// It cannot be built.
     #[error("the registry cannot be built: {0}")]
     Build(Reason),
@@ -96,7 +96,7 @@ pub(crate) struct SupervisorConfig {
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) config: SupervisorConfig,
-    pub(crate) orders: mpsc::Sender<Order>,
+    pub(crate) orders: mpsc::Sender<CoreCommand>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) wake: Wake,
     pub(crate) counters: Arc<RuntimeCounters>,
@@ -104,7 +104,7 @@ pub(crate) struct Shared {
 }
 
 /// A registry's place. It stays taken until the core has let go of what the registry said.
-struct Seat {
+struct MemberEntry {
     id: Arc<RegistryId>,
     orders: mpsc::Sender<ToMember>,
     leaving: bool,
@@ -116,7 +116,7 @@ struct Seat {
 pub(crate) struct Supervisor {
     shared: Shared,
     orders: mpsc::Receiver<MemberOrder>,
-    seats: BTreeMap<RegistryName, Seat>,
+    seats: BTreeMap<RegistryName, MemberEntry>,
     tasks: JoinSet<()>,
     names: HashMap<task::Id, RegistryName>,
 }
@@ -124,7 +124,7 @@ pub(crate) struct Supervisor {
 impl Supervisor {
     pub(crate) fn new(
         config: SupervisorConfig,
-        orders: mpsc::Sender<Order>,
+        orders: mpsc::Sender<CoreCommand>,
         clock: Arc<dyn Clock>,
         wake: Wake,
         counters: Arc<RuntimeCounters>,
@@ -183,13 +183,13 @@ impl Supervisor {
         let (id, name) = (Arc::clone(&spec.id), spec.id.name.clone());
         let (adopted, adoptions) = watch::channel(Generation(0));
         let (reply, answer) = oneshot::channel();
-        self.shared.orders.send(Order::Join { spec, adopted, reply }).await?;
+        self.shared.orders.send(CoreCommand::Join { spec, adopted, reply }).await?;
         answer.await??;
         let (orders, receiver) = mpsc::channel(16);
         let member = Member::new(name.clone(), factory, self.shared.clone(), receiver, adoptions);
         let task = self.tasks.spawn(member.run(stop.child_token()));
         self.names.insert(task.id(), name.clone());
-        self.seats.insert(name, Seat { id, orders, leaving: false, next: None });
+        self.seats.insert(name, MemberEntry { id, orders, leaving: false, next: None });
         Ok(())
     }
 
@@ -232,7 +232,7 @@ impl Supervisor {
 
     async fn withdraw(&self, name: &RegistryName) {
         let (reply, done) = oneshot::channel();
-        let leave = Order::Leave { name: name.clone(), evidence: Evidence::Operator, reply };
+        let leave = CoreCommand::Leave { name: name.clone(), evidence: Evidence::Operator, reply };
         if self.shared.orders.send(leave).await.is_ok() {
             let _ = done.await;
         }

@@ -13,7 +13,7 @@ use tributary_model::{
 };
 use tributary_proto::{GrpcCode, Metadata, Node, Value};
 
-use crate::answers::Class;
+use crate::answers::ClientClass;
 use crate::session::Refusal;
 
 /// How many addresses of its own a client may name.
@@ -25,7 +25,7 @@ pub struct ClientNode {
     /// Its node id.
     pub id: Arc<str>,
     /// What its metadata says, before its own workload is looked up.
-    pub class: Class,
+    pub class: ClientClass,
     /// Its own addresses.
     pub ips: Arc<[IpAddr]>,
     /// The name of its workload: part 3 of a four-part id without the namespace.
@@ -66,7 +66,7 @@ impl ClientNode {
         let ips = addresses(meta, Parts::parse(node.id.as_str()).map(|parts| parts.ip));
         let parts = Parts::parse(node.id.as_str()).filter(|_| !ips.is_empty());
         let labels = labels(meta);
-        let class = Class {
+        let class = ClientClass {
             namespace: namespace(meta, parts.as_ref()),
             cluster: meta.text("CLUSTER_ID").and_then(|text| ClusterId::new(text).ok()),
             network: meta.text("NETWORK").and_then(|text| NetworkId::new(text).ok()),
@@ -76,7 +76,7 @@ impl ClientNode {
             binds: meta.text("INTERCEPTION_MODE").is_some_and(|mode| mode == "NONE"),
             domain: parts.as_ref().map(|parts| parts.domain).filter(|d| !d.is_empty()).map(Arc::from),
             dns_capture: is_true(meta, "DNS_CAPTURE"),
-            ..Class::new(kind(node, parts.as_ref()))
+            ..ClientClass::new(kind(node, parts.as_ref()))
         };
         Ok(Self {
             id: node.id.as_str().into(),
@@ -90,7 +90,7 @@ impl ClientNode {
     }
     /// Its class in a generation, overlaid by its own workload, and the workloads that it is.
     #[must_use]
-    pub fn at(&self, catalog: &Catalog) -> (Class, Vec<WorkloadKey>) {
+    pub fn at(&self, catalog: &Catalog) -> (ClientClass, Vec<WorkloadKey>) {
         let mut class = self.class.clone();
         let own = self.own(catalog);
         if let Some(first) = own.first() {
@@ -207,8 +207,8 @@ fn is_true(meta: &Metadata, name: &str) -> bool {
 }
 
 /// What a registry knows of where a workload runs is better than what the client says.
-fn overlay(class: &mut Class, view: &WorkloadView) {
-    let place = &view.workload.place;
+fn overlay(class: &mut ClientClass, view: &WorkloadView) {
+    let place = &view.workload.topology;
     if !place.locality.is_empty() {
         class.locality = place.locality.clone();
     }
@@ -238,7 +238,7 @@ mod tests {
             let refusal = ClientNode::parse(node).unwrap_err();
             assert_eq!((refusal.status, refusal.code), (GrpcCode::InvalidArgument, Code::CLIENT_NO_NODE));
         }
-        assert_eq!(parse("test-id", &[]).class, Class::new(ClientKind::Envoy));
+        assert_eq!(parse("test-id", &[]).class, ClientClass::new(ClientKind::Envoy));
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
     fn ids_that_do_not_parse_are_served_without_guesses() {
         for id in ["sidecar~not-an-ip~a.b~c.d", "sidecar~10.0.0.1~a.b", "a~b~c~d~e", "~~~"] {
             let client = parse(id, &[]);
-            assert_eq!(client.class, Class::new(ClientKind::Envoy), "{id}");
+            assert_eq!(client.class, ClientClass::new(ClientKind::Envoy), "{id}");
             assert_eq!(client.workload, None, "{id}");
         }
     }

@@ -6,20 +6,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tributary_model::{Catalog, Encoded, Hostname, WorkloadKey};
+use tributary_model::{Catalog, EncodedResource, Hostname, WorkloadKey};
 
 use crate::answers::{
-    Answers, ChangedSet, ClassKey, Form, Kind, ResourceSet, Rope, Subscription, empty_assignment,
+    ChangedSet, ClientClassKey, Form, ResourceProvider, ResourceSet, ResourceType, Rope, Subscription,
+    empty_assignment,
 };
 
 /// Resources of every kind by name; the text is the body.
-pub(crate) type World = BTreeMap<(Kind, String), String>;
+pub(crate) type World = BTreeMap<(ResourceType, String), String>;
 
 /// Worlds by generation.
 #[derive(Default)]
 pub(crate) struct Fake {
     worlds: Mutex<HashMap<u64, Arc<World>>>,
-    encoded: Mutex<HashMap<(Kind, String, String), Arc<Encoded>>>,
+    encoded: Mutex<HashMap<(ResourceType, String, String), Arc<EncodedResource>>>,
     asked: AtomicU64,
     made_private: AtomicU64,
 }
@@ -48,19 +49,19 @@ impl Fake {
     fn world(&self, catalog: &Catalog) -> Arc<World> {
         self.worlds.lock().get(&catalog.generation).cloned().unwrap_or_default()
     }
-    fn encode(&self, kind: Kind, name: &str, body: &str) -> Arc<Encoded> {
+    fn encode(&self, kind: ResourceType, name: &str, body: &str) -> Arc<EncodedResource> {
         let mut all = self.encoded.lock();
         let key = (kind, name.to_owned(), body.to_owned());
         Arc::clone(all.entry(key).or_insert_with(|| {
-            let empty = kind == Kind::Endpoints && body.is_empty();
+            let empty = kind == ResourceType::Endpoints && body.is_empty();
             let body = Bytes::from(format!("{name}={body}"));
-            if empty { empty_assignment(name) } else { Arc::new(Encoded::new(name.into(), body)) }
+            if empty { empty_assignment(name) } else { Arc::new(EncodedResource::new(name.into(), body)) }
         }))
     }
 }
 
-impl Answers for Fake {
-    fn all(&self, catalog: &Arc<Catalog>, _: &ClassKey, kind: Kind) -> Arc<ResourceSet> {
+impl ResourceProvider for Fake {
+    fn all(&self, catalog: &Arc<Catalog>, _: &ClientClassKey, kind: ResourceType) -> Arc<ResourceSet> {
         if !kind.has_wildcard() {
             return Arc::default();
         }
@@ -71,22 +72,34 @@ impl Answers for Fake {
     fn many(
         &self,
         catalog: &Arc<Catalog>,
-        class: &ClassKey,
-        kind: Kind,
+        class: &ClientClassKey,
+        kind: ResourceType,
         names: &Arc<Subscription>,
     ) -> Arc<ResourceSet> {
         let one = |name: &str| match self.one(catalog, class, kind, name) {
-            None if kind == Kind::Endpoints => Some(empty_assignment(name)),
+            None if kind == ResourceType::Endpoints => Some(empty_assignment(name)),
             found => found,
         };
         Arc::new(ResourceSet::new(names.names().iter().filter_map(|name| one(name)).collect()))
     }
-    fn one(&self, catalog: &Arc<Catalog>, _: &ClassKey, kind: Kind, name: &str) -> Option<Arc<Encoded>> {
+    fn one(
+        &self,
+        catalog: &Arc<Catalog>,
+        _: &ClientClassKey,
+        kind: ResourceType,
+        name: &str,
+    ) -> Option<Arc<EncodedResource>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let world = self.world(catalog);
         world.get(&(kind, name.to_owned())).map(|body| self.encode(kind, name, body))
     }
-    fn changed(&self, from: &Arc<Catalog>, to: &Arc<Catalog>, _: &ClassKey, kind: Kind) -> Arc<ChangedSet> {
+    fn changed(
+        &self,
+        from: &Arc<Catalog>,
+        to: &Arc<Catalog>,
+        _: &ClientClassKey,
+        kind: ResourceType,
+    ) -> Arc<ChangedSet> {
         let (from, to) = (self.world(from), self.world(to));
         let new =
             to.iter().filter(|(key, body)| key.0 == kind && key.1 != INBOUND && from.get(key) != Some(body));
@@ -94,17 +107,23 @@ impl Answers for Fake {
         let gone = from.keys().filter(|key| key.0 == kind && key.1 != INBOUND && !to.contains_key(key));
         Arc::new(ChangedSet { upserted, removed: gone.map(|(_, name)| name.as_str().into()).collect() })
     }
-    fn host_of(&self, _: &ClassKey, _: Kind, name: &str) -> Option<Hostname> {
+    fn host_of(&self, _: &ClientClassKey, _: ResourceType, name: &str) -> Option<Hostname> {
         Hostname::new(name).ok()
     }
-    fn bytes(&self, _: &Arc<Catalog>, _: &ClassKey, _: Kind, resource: &Arc<Encoded>) -> Option<Bytes> {
+    fn bytes(
+        &self,
+        _: &Arc<Catalog>,
+        _: &ClientClassKey,
+        _: ResourceType,
+        resource: &Arc<EncodedResource>,
+    ) -> Option<Bytes> {
         resource.body()
     }
     fn rope(
         &self,
         _: &Arc<Catalog>,
-        _: &ClassKey,
-        kind: Kind,
+        _: &ClientClassKey,
+        kind: ResourceType,
         set: &Arc<ResourceSet>,
         form: Form,
     ) -> Arc<Rope> {
@@ -114,10 +133,10 @@ impl Answers for Fake {
     fn private(
         &self,
         catalog: &Arc<Catalog>,
-        _: &ClassKey,
-        kind: Kind,
+        _: &ClientClassKey,
+        kind: ResourceType,
         own: &[WorkloadKey],
-    ) -> Vec<Arc<Encoded>> {
+    ) -> Vec<Arc<EncodedResource>> {
         self.made_private.fetch_add(1, Ordering::Relaxed);
         let world = self.world(catalog);
         let inbound = world.get(&(kind, INBOUND.into())).filter(|_| !own.is_empty());

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use dashmap::DashMap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tributary_model::{Catalog, Changed, Hostname, Namespace, Observed};
+use tributary_model::{Catalog, CatalogChanges, Hostname, Namespace, ObservedSince};
 
-use crate::session::{Interest, Touched};
+use crate::session::{ChangedHosts, Interest};
 
 /// Wakes one stream.
 #[derive(Debug, Default)]
@@ -26,24 +26,24 @@ pub struct Wake {
 
 #[derive(Debug, Default)]
 struct State {
-    touched: Touched,
+    touched: ChangedHosts,
     /// Since when what it was woken for is known.
-    observed: Observed,
+    observed: ObservedSince,
     /// Woken, and not seen to since.
     waits: bool,
 }
 
 impl Wake {
     /// Wakes the stream for anything.
-    pub fn wake(&self, observed: Observed) {
-        self.note(observed, |touched| *touched = Touched::Everything);
+    pub fn wake(&self, observed: ObservedSince) {
+        self.note(observed, |touched| *touched = ChangedHosts::Everything);
     }
     /// Wakes the stream for a host.
-    pub fn wake_for(&self, host: &Hostname, observed: Observed) {
+    pub fn wake_for(&self, host: &Hostname, observed: ObservedSince) {
         self.note(observed, |touched| touched.add(host));
     }
     /// Waits for a wake and takes what it was about and since when that is known. Dropping the future loses none.
-    pub async fn woken(&self) -> (Touched, Observed) {
+    pub async fn woken(&self) -> (ChangedHosts, ObservedSince) {
         loop {
             if let Some(woken) = self.take() {
                 return woken;
@@ -54,18 +54,18 @@ impl Wake {
     /// The stream has done what it can about all wakes that it took.
     pub fn seen_to(&self) {
         let mut state = self.state.lock();
-        if state.touched == Touched::Nothing && std::mem::take(&mut state.waits) {
+        if state.touched == ChangedHosts::Nothing && std::mem::take(&mut state.waits) {
             self.waiting.fetch_sub(1, Ordering::AcqRel);
         }
     }
-    fn take(&self) -> Option<(Touched, Observed)> {
+    fn take(&self) -> Option<(ChangedHosts, ObservedSince)> {
         let mut state = self.state.lock();
         let touched = std::mem::take(&mut state.touched);
-        (touched != Touched::Nothing).then(|| (touched, std::mem::take(&mut state.observed)))
+        (touched != ChangedHosts::Nothing).then(|| (touched, std::mem::take(&mut state.observed)))
     }
-    fn note(&self, observed: Observed, note: impl FnOnce(&mut Touched)) {
+    fn note(&self, observed: ObservedSince, note: impl FnOnce(&mut ChangedHosts)) {
         let mut state = self.state.lock();
-        let sleeps = state.touched == Touched::Nothing;
+        let sleeps = state.touched == ChangedHosts::Nothing;
         note(&mut state.touched);
         state.observed.merge(observed);
         if !std::mem::replace(&mut state.waits, true) {
@@ -122,7 +122,7 @@ impl InterestIndex {
     }
     /// Wakes whom a generation may concern; tells how many. A change of settings, gateways or
     /// registries may concern every name.
-    pub fn published(&self, _: &Arc<Catalog>, changed: &Changed, observed: Observed) -> usize {
+    pub fn published(&self, _: &Arc<Catalog>, changed: &CatalogChanges, observed: ObservedSince) -> usize {
         if !changed.concerns_clients() {
             return 0;
         }
@@ -164,7 +164,7 @@ impl InterestIndex {
     }
 }
 
-fn wake_all(all: &DashMap<u64, Arc<Wake>>, observed: Observed) -> usize {
+fn wake_all(all: &DashMap<u64, Arc<Wake>>, observed: ObservedSince) -> usize {
     all.iter().for_each(|entry| entry.value().wake(observed));
     all.len()
 }
@@ -226,14 +226,14 @@ mod tests {
     fn host(name: &str) -> Hostname {
         Hostname::new(name).unwrap()
     }
-    fn changed(hosts: &[&str]) -> Changed {
-        Changed { hosts: hosts.iter().map(|h| host(h)).collect(), ..Changed::default() }
+    fn changed(hosts: &[&str]) -> CatalogChanges {
+        CatalogChanges { hosts: hosts.iter().map(|h| host(h)).collect(), ..CatalogChanges::default() }
     }
-    fn publish(index: &InterestIndex, changed: &Changed) -> usize {
-        index.published(&Arc::default(), changed, Observed::default())
+    fn publish(index: &InterestIndex, changed: &CatalogChanges) -> usize {
+        index.published(&Arc::default(), changed, ObservedSince::default())
     }
     fn is_woken(wake: &Wake) -> bool {
-        wake.state.lock().touched != Touched::Nothing
+        wake.state.lock().touched != ChangedHosts::Nothing
     }
     struct Stream {
         wake: Arc<Wake>,
@@ -257,9 +257,9 @@ mod tests {
         let b = mk_stream(&index, mk_hosts(&["b.x"]));
         assert_eq!(publish(&index, &changed(&["a.x", "unknown.x"])), 2);
         assert!(is_woken(&follower.wake) && is_woken(&a.wake) && !is_woken(&b.wake));
-        let registries = Changed { registries: true, ..Changed::default() };
+        let registries = CatalogChanges { registries: true, ..CatalogChanges::default() };
         assert_eq!(publish(&index, &registries), 3);
-        let pending = Changed { pending: true, ..Changed::default() };
+        let pending = CatalogChanges { pending: true, ..CatalogChanges::default() };
         assert_eq!(publish(&index, &pending), 0, "what is pending is served to nobody");
     }
 
@@ -306,12 +306,12 @@ mod tests {
     #[tokio::test]
     async fn many_wakes_are_one_and_none_is_lost() {
         let wake = Wake::default();
-        let at = |ms| Observed::turn(tributary_model::Mono(ms), true);
+        let at = |ms| ObservedSince::batch(tributary_model::Mono(ms), true);
         wake.wake_for(&host("a.x"), at(7));
         wake.wake_for(&host("b.x"), at(9));
-        assert_eq!(wake.woken().await, (Touched::Hosts([host("a.x"), host("b.x")].into()), at(7)));
+        assert_eq!(wake.woken().await, (ChangedHosts::Hosts([host("a.x"), host("b.x")].into()), at(7)));
         assert!(!is_woken(&wake));
-        wake.wake(Observed::default());
+        wake.wake(ObservedSince::default());
         tokio::time::timeout(std::time::Duration::from_secs(5), wake.woken()).await.unwrap();
     }
 }

@@ -24,4 +24,4 @@ pub use transport::{Limits, XdsServer};
 #[cfg(test)]
 mod fake;
 #[cfg(test)]
-mod mk;
+mod fixtures;

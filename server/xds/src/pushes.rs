@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use tributary_model::{Changed, Mono, Observed};
+use tributary_model::{CatalogChanges, Mono, ObservedSince};
 
-use crate::answers::Kind;
+use crate::answers::ResourceType;
 use crate::counters::Count;
 use crate::histogram::{Distribution, Histogram};
 
@@ -64,7 +64,7 @@ pub struct Pushes {
 #[derive(Debug, Clone, PartialEq)]
 pub struct KindPushes {
     /// Which.
-    pub kind: Kind,
+    pub kind: ResourceType,
     /// The sizes of its responses, in bytes.
     pub bytes: Distribution,
     /// How long each took from when it was begun to be made until the transport had taken all of
@@ -79,11 +79,11 @@ pub struct KindPushes {
 
 impl Pushes {
     /// A response of so many bytes was made.
-    pub(crate) fn made(&self, kind: Kind, bytes: usize) {
+    pub(crate) fn made(&self, kind: ResourceType, bytes: usize) {
         self.of(kind).bytes.observe(bytes as u64);
     }
     /// A response was made in a round that tells what has been known since then.
-    pub(crate) fn told(&self, kind: Kind, observed: Observed, now: Mono) {
+    pub(crate) fn told(&self, kind: ResourceType, observed: ObservedSince, now: Mono) {
         let of = self.of(kind);
         for (lane, at) in [(&of.removals, observed.removal), (&of.additions, observed.addition)] {
             if let Some(at) = at {
@@ -92,15 +92,15 @@ impl Pushes {
         }
     }
     /// The transport has taken a response whole, this long after it was begun to be made.
-    pub(crate) fn taken(&self, kind: Kind, after: Duration) {
+    pub(crate) fn taken(&self, kind: ResourceType, after: Duration) {
         self.of(kind).micros.observe(micros(after));
     }
     /// A client refused a response.
-    pub(crate) fn refused(&self, kind: Kind) {
+    pub(crate) fn refused(&self, kind: ResourceType) {
         self.of(kind).nacks.inc();
     }
     /// A generation was published that differs in this.
-    pub(crate) fn triggered(&self, changed: &Changed) {
+    pub(crate) fn triggered(&self, changed: &CatalogChanges) {
         let triggers = &self.triggers;
         let each = [
             (&triggers.hosts, !changed.hosts.is_empty()),
@@ -113,7 +113,7 @@ impl Pushes {
     }
     /// What was pushed, by type.
     pub fn kinds(&self) -> impl Iterator<Item = KindPushes> {
-        Kind::ALL.into_iter().zip(&self.kinds).map(|(kind, of)| KindPushes {
+        ResourceType::ALL.into_iter().zip(&self.kinds).map(|(kind, of)| KindPushes {
             kind,
             bytes: of.bytes.read(1.0),
             seconds: of.micros.read(1e6),
@@ -133,13 +133,13 @@ impl Pushes {
             ("registries", registries.get()),
         ]
     }
-    fn of(&self, kind: Kind) -> &OfKind {
+    fn of(&self, kind: ResourceType) -> &OfKind {
         let [clusters, endpoints, listeners, routes] = &self.kinds;
         match kind {
-            Kind::Cluster => clusters,
-            Kind::Endpoints => endpoints,
-            Kind::Listener => listeners,
-            Kind::Route => routes,
+            ResourceType::Cluster => clusters,
+            ResourceType::Endpoints => endpoints,
+            ResourceType::Listener => listeners,
+            ResourceType::Route => routes,
         }
     }
 }
@@ -155,14 +155,14 @@ mod tests {
     #[test]
     fn each_type_is_counted_as_itself() {
         let pushes = Pushes::default();
-        for (n, kind) in Kind::ALL.into_iter().enumerate() {
+        for (n, kind) in ResourceType::ALL.into_iter().enumerate() {
             (0..=n).for_each(|_| pushes.refused(kind));
             pushes.made(kind, 20_000 + n);
             pushes.taken(kind, Duration::from_millis(2));
-            pushes.told(kind, Observed::turn(Mono(500), n % 2 == 0), Mono(1_750));
+            pushes.told(kind, ObservedSince::batch(Mono(500), n % 2 == 0), Mono(1_750));
         }
         for (n, of) in pushes.kinds().enumerate() {
-            assert_eq!((of.kind, of.nacks), (Kind::ALL[n], n as u64 + 1));
+            assert_eq!((of.kind, of.nacks), (ResourceType::ALL[n], n as u64 + 1));
             assert_eq!((of.bytes.count(), of.bytes.sum), (1, 20_000.0 + n as f64));
             assert_eq!((of.seconds.count(), of.seconds.sum), (1, 0.002));
             let lanes = of.convergence.map(|(lane, told)| (lane, told.count(), told.sum));
@@ -175,8 +175,8 @@ mod tests {
     #[test]
     fn a_generation_counts_for_all_that_is_another_in_it() {
         let pushes = Pushes::default();
-        pushes.triggered(&Changed { settings: true, registries: true, ..Changed::default() });
-        pushes.triggered(&Changed { registries: true, ..Changed::default() });
+        pushes.triggered(&CatalogChanges { settings: true, registries: true, ..CatalogChanges::default() });
+        pushes.triggered(&CatalogChanges { registries: true, ..CatalogChanges::default() });
         let counted: Vec<_> = pushes.triggers().into_iter().filter(|(_, n)| *n > 0).collect();
         assert_eq!(counted, [("settings", 1), ("registries", 2)]);
     }

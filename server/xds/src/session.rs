@@ -13,39 +13,39 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tributary_model::{Catalog, Code, Mono, Observed, Version};
+use tributary_model::{Catalog, Code, Mono, ObservedSince, Version};
 use tributary_proto::{ErrorDetail, GrpcCode};
 
-use crate::answers::{ClassKey, Kind};
+use crate::answers::{ClientClassKey, ResourceType};
 use crate::client::ClientNode;
 
 pub mod ack;
+mod changed_hosts;
 mod changes;
+mod client_snapshot;
 mod delta;
 pub mod env;
-mod known;
+mod held_versions;
 mod message;
 mod pace;
-mod position;
 mod round;
 mod sotw;
 mod status;
 mod stuck;
-mod touched;
-mod watch;
+mod subscription;
 
 pub use ack::{Acks, Nack, Sent, SyncStatus};
+pub use changed_hosts::{ChangedHosts, Interest};
 pub use env::{Env, Nonce};
 pub use message::Outgoing;
 pub use status::{Delivery, KindStatus};
-pub use touched::{Interest, Touched};
 
-use known::{Holding, Known};
+use changed_hosts::HostIndex;
+use client_snapshot::ClientSnapshot;
+use held_versions::{HeldVersions, Holding};
 use pace::Pace;
-use position::Position;
 use round::Round;
-use touched::HostIndex;
-use watch::{Asked, Forced, Watch};
+use subscription::{Asked, Forced, TypeSubscription};
 
 /// Which variant of the protocol a stream speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
@@ -83,7 +83,7 @@ pub const PICKER_NAMES: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct KindState {
     /// The subscription, once there is one.
-    watch: Option<Watch>,
+    watch: Option<TypeSubscription>,
     /// Names that must be answered.
     asked: Asked,
     /// An answer is owed even if it is empty.
@@ -91,7 +91,7 @@ pub(crate) struct KindState {
     /// Subscribed since the last answer: the client holds nothing that it has not claimed.
     fresh: bool,
     /// What the client holds, where no base says it.
-    known: Option<Known>,
+    known: Option<HeldVersions>,
     /// Names that only the client has known, while the catalog is incomplete (law 1).
     held: BTreeMap<Box<str>, Holding>,
     /// A hash over the names as the client last listed them (SotW).
@@ -112,7 +112,7 @@ impl KindState {
     fn forget(&mut self) {
         *self = Self { acks: std::mem::take(&mut self.acks), ..Self::default() };
     }
-    fn start(&mut self, watch: Watch, asked: Asked) {
+    fn start(&mut self, watch: TypeSubscription, asked: Asked) {
         self.forget();
         self.watch = Some(watch);
         self.asked = asked;
@@ -126,18 +126,18 @@ pub struct Session {
     env: Arc<Env>,
     variant: Variant,
     client: ClientNode,
-    class: ClassKey,
+    class: ClientClassKey,
     kinds: [KindState; 4],
     /// What a follower was last told all of.
-    base: Option<Arc<Position>>,
+    base: Option<Arc<ClientSnapshot>>,
     round: Option<Round>,
     forced: Forced,
     /// What was published that no round has looked at.
-    stale: Touched,
+    stale: ChangedHosts,
     /// Since when that is known.
-    observed: Observed,
+    observed: ObservedSince,
     /// Since when what the round tells is known.
-    telling: Observed,
+    telling: ObservedSince,
     /// Which names are about which hosts.
     by_host: HostIndex,
     /// An answer to CDS has been sent on this stream.
@@ -161,9 +161,9 @@ impl Session {
             base: None,
             round: None,
             forced: Forced::Nothing,
-            stale: Touched::Nothing,
-            observed: Observed::default(),
-            telling: Observed::default(),
+            stale: ChangedHosts::Nothing,
+            observed: ObservedSince::default(),
+            telling: ObservedSince::default(),
             by_host: HostIndex::default(),
             clusters_answered: false,
             interest_moved: true,
@@ -173,11 +173,11 @@ impl Session {
         }
     }
     /// A generation was published that may concern this session, in these hosts.
-    pub fn on_generation(&mut self, touched: Touched) {
+    pub fn on_generation(&mut self, touched: ChangedHosts) {
         self.stale.merge(touched);
     }
     /// The same, of a generation that tells what has been known since then.
-    pub fn on_generation_of(&mut self, touched: Touched, observed: Observed) {
+    pub fn on_generation_of(&mut self, touched: ChangedHosts, observed: ObservedSince) {
         self.on_generation(touched);
         self.observed.merge(observed);
     }
@@ -192,7 +192,9 @@ impl Session {
     /// Whether [`Session::on_writable`] may have something to say.
     #[must_use]
     pub fn has_work(&self) -> bool {
-        self.round.is_some() || self.stale != Touched::Nothing || self.kinds.iter().any(KindState::is_due)
+        self.round.is_some()
+            || self.stale != ChangedHosts::Nothing
+            || self.kinds.iter().any(KindState::is_due)
     }
     /// Which hosts wake this session; said once after each change of its subscriptions.
     pub fn take_interest(&mut self) -> Option<Interest> {
@@ -216,7 +218,7 @@ impl Session {
     /// Whether the session holds a base and looks at every generation.
     #[must_use]
     pub fn follows(&self) -> bool {
-        let wildcard = |state: &KindState| state.watch.as_ref().is_some_and(Watch::is_wildcard);
+        let wildcard = |state: &KindState| state.watch.as_ref().is_some_and(TypeSubscription::is_wildcard);
         self.kinds.iter().any(wildcard) || self.names() > PICKER_NAMES
     }
     /// How many names are subscribed.
@@ -225,14 +227,14 @@ impl Session {
         self.kinds.iter().map(KindState::names).sum()
     }
 
-    fn state(&mut self, kind: Kind) -> &mut KindState {
+    fn state(&mut self, kind: ResourceType) -> &mut KindState {
         &mut self.kinds[kind as usize]
     }
-    fn watches(&self, kind: Kind) -> bool {
+    fn watches(&self, kind: ResourceType) -> bool {
         self.kinds[kind as usize].watch.is_some()
     }
     /// A subscription is another: the round must look at the type again, the index too.
-    fn subscribed(&mut self, kind: Kind, anew: bool) -> Result<(), Refusal> {
+    fn subscribed(&mut self, kind: ResourceType, anew: bool) -> Result<(), Refusal> {
         self.interest_moved = true;
         if anew && let Some(round) = &mut self.round {
             round.forget(kind);
@@ -246,7 +248,7 @@ impl Session {
         Err(Refusal::new(GrpcCode::ResourceExhausted, Code::CLIENT_LIMIT, message))
     }
     /// Takes the client's answer to a response.
-    fn answered(&mut self, kind: Kind, nonce: &str, error: Option<&ErrorDetail>, now: Mono) {
+    fn answered(&mut self, kind: ResourceType, nonce: &str, error: Option<&ErrorDetail>, now: Mono) {
         let counters = Arc::clone(&self.env.counters);
         match error {
             Some(error) => {
@@ -290,7 +292,7 @@ impl Session {
             return Interest::Every;
         }
         let mut hosts = BTreeSet::new();
-        for (kind, state) in Kind::ALL.into_iter().zip(&self.kinds) {
+        for (kind, state) in ResourceType::ALL.into_iter().zip(&self.kinds) {
             let names = state.watch.iter().flat_map(|watch| watch.names.names());
             for (at, name) in names.enumerate() {
                 let Some(host) = self.env.answers.host_of(&self.class, kind, name) else {

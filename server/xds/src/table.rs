@@ -10,7 +10,7 @@ use dashmap::DashMap;
 use parking_lot::Mutex;
 use tributary_model::{Catalog, ClientKind, Code, Identity, Locality, Mono};
 
-use crate::answers::{Class, Kind};
+use crate::answers::{ClientClass, ResourceType};
 use crate::session::{Delivery, KindStatus, Session, SyncStatus};
 
 /// A client with an open stream.
@@ -80,7 +80,7 @@ pub struct ClientRow {
 impl Connected {
     /// What the client has been told of one resource.
     #[must_use]
-    pub fn delivery(&self, kind: Kind, name: &str) -> Delivery {
+    pub fn delivery(&self, kind: ResourceType, name: &str) -> Delivery {
         self.session.lock().delivery(kind, name)
     }
     /// The node id as the client said it.
@@ -95,7 +95,7 @@ impl Connected {
     }
     /// What answers to it depend on, in this generation.
     #[must_use]
-    pub fn class(&self, catalog: &Catalog) -> Class {
+    pub fn class(&self, catalog: &Catalog) -> ClientClass {
         self.session.lock().client().at(catalog).0
     }
     /// The client as shown.
@@ -136,7 +136,7 @@ fn worst(types: &[KindStatus]) -> SyncStatus {
         .unwrap_or(SyncStatus::NotSent)
 }
 
-fn notes(session: &Session, class: &Class, catalog: &Catalog, types: &[KindStatus]) -> Vec<Note> {
+fn notes(session: &Session, class: &ClientClass, catalog: &Catalog, types: &[KindStatus]) -> Vec<Note> {
     let mut out = Vec::new();
     let mut note = |code, text: String| out.push(Note { code, text });
     match session.client().remark(session.wants_listeners()) {
@@ -194,21 +194,21 @@ impl ClientTable {
     pub fn is_empty(&self) -> bool {
         self.clients.is_empty()
     }
-    pub(crate) fn insert(self: &Arc<Self>, client: Arc<Connected>) -> Seat {
+    pub(crate) fn insert(self: &Arc<Self>, client: Arc<Connected>) -> ClientEntryGuard {
         let id = client.id;
         self.clients.insert(id, client);
-        Seat { table: Arc::clone(self), id }
+        ClientEntryGuard { table: Arc::clone(self), id }
     }
 }
 
 /// A client's place in the table; leaves it when dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct ClientEntryGuard {
     table: Arc<ClientTable>,
     id: u64,
 }
 
-impl Drop for Seat {
+impl Drop for ClientEntryGuard {
     fn drop(&mut self) {
         self.table.clients.remove(&self.id);
     }

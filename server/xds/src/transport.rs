@@ -6,8 +6,8 @@
 
 mod body;
 mod connection;
+mod deferred_server;
 mod health;
-mod later;
 mod outbox;
 mod reader;
 mod route;
@@ -15,7 +15,7 @@ mod server;
 mod stream;
 pub mod tls;
 
-pub use later::Later;
+pub use deferred_server::DeferredServer;
 pub use server::{Limits, Listening, XdsServer, XdsServerBuilder};
 
 #[cfg(test)]

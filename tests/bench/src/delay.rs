@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
-use tributary_model::{Catalog, Changed, Delta, Hostname, Observed};
+use tributary_model::{Catalog, CatalogChanges, Hostname, ObservedSince, RegistryUpdate};
 use tributary_runtime::{Fanout, Handle, NoJournal, Runtime, Source};
 
 use crate::intake::{spec, spec_of};
@@ -34,7 +34,7 @@ struct Published {
 }
 
 impl Fanout for Published {
-    fn published(&self, _: &Arc<Catalog>, changed: &Changed, _: Observed) {
+    fn published(&self, _: &Arc<Catalog>, changed: &CatalogChanges, _: ObservedSince) {
         if changed.hosts.contains(&self.host) {
             self.seen.send_replace(Instant::now());
         }
@@ -108,8 +108,8 @@ impl Bench {
         let runtime = kept::runtime(Arc::new(published), Box::new(NoJournal));
         let handle = runtime.handle();
         let (large, small) = (handle.source(spec()?).await?, handle.source(spec_of("small")?).await?);
-        large.inlet.send_all(world.listing()?);
-        small.inlet.send_all(world.list(OTHER..OTHER + 1, 0)?);
+        large.updates.send_all(world.listing()?);
+        small.updates.send_all(world.list(OTHER..OTHER + 1, 0)?);
         kept::applied(&handle, &[&large, &small]).await?;
         let all = (size.services + 1) * size.addresses;
         let mut generation = handle.generation();
@@ -125,7 +125,7 @@ impl Bench {
         self.moved = 1 - self.moved;
         let group = self.world.group(OTHER, self.moved)?;
         let begun = Instant::now();
-        ensure!(self.small.inlet.send(group), "the inlet is closed");
+        ensure!(self.small.updates.send(group), "the updates is closed");
         self.seen.changed().await?;
         let at = *self.seen.borrow();
         Ok(at.duration_since(begun).as_secs_f64() * 1e3)
@@ -141,9 +141,9 @@ impl Bench {
         Ok(took)
     }
 
-    async fn during_one(&mut self, deltas: Vec<Delta>) -> Result<Vec<f64>> {
-        let inlet = self.large.inlet.clone();
-        let sending = tokio::task::spawn_blocking(move || inlet.send_all(deltas));
+    async fn during_one(&mut self, deltas: Vec<RegistryUpdate>) -> Result<Vec<f64>> {
+        let updates = self.large.updates.clone();
+        let sending = tokio::task::spawn_blocking(move || updates.send_all(deltas));
         let mut apart = tokio::time::interval(APART);
         apart.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut took, mut over) = (Vec::new(), false);
@@ -153,7 +153,7 @@ impl Bench {
             over = sending.is_finished() && kept::is_taken(&self.handle, &[&self.large, &self.small]);
             took.push(self.removal().await?);
         }
-        ensure!(sending.await?, "the inlet is closed");
+        ensure!(sending.await?, "the updates is closed");
         Ok(took)
     }
 

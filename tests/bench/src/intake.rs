@@ -9,7 +9,8 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use tributary_core::{Core, CoreConfig, RunOrder};
 use tributary_model::{
-    ClusterId, Delta, Generation, Mono, Provider, Record, RegistryId, RegistryName, RegistrySpec, Stamped,
+    ClusterId, Generation, Mono, Provider, Record, RegistryId, RegistryName, RegistrySpec, RegistryUpdate,
+    Stamped,
 };
 
 use crate::ALLOCATOR;
@@ -40,17 +41,17 @@ pub(crate) fn spec_of(name: &str) -> Result<RegistrySpec> {
 }
 
 /// Stamps deltas as the inlet of the bench's registry does.
-pub(crate) fn stamped(deltas: Vec<Delta>) -> Result<Vec<Stamped<Delta>>> {
+pub(crate) fn stamped(deltas: Vec<RegistryUpdate>) -> Result<Vec<Stamped<RegistryUpdate>>> {
     let registry = RegistryName::new("bench")?;
     let stamp = |value| Stamped { registry: registry.clone(), generation: Generation(1), at: Mono(1), value };
     Ok(deltas.into_iter().map(stamp).collect())
 }
 
 /// A core that has read this list, and what it gives a journal to keep.
-pub(crate) fn filled(list: Vec<Delta>) -> Result<(Core, Vec<Record>)> {
+pub(crate) fn filled(list: Vec<RegistryUpdate>) -> Result<(Core, Vec<Record>)> {
     let mut core = Core::new(CoreConfig::default());
     let spec = spec()?;
-    let mut records = core.join(&spec)?.records;
+    let mut records = core.add_registry(&spec)?.records;
     records.extend(core.serve(Mono(1), &RunOrder::first(spec))?.0.records);
     records.extend(core.apply(Mono(1), stamped(list)?).records);
     core.publish();

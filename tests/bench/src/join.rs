@@ -23,7 +23,7 @@ const CHANGES: usize = 1_000;
 pub(crate) fn run(services: usize, addresses: usize, table: &mut Table) -> Result<()> {
     let mut core = Core::new(CoreConfig::default());
     let spec = spec()?;
-    core.join(&spec)?;
+    core.add_registry(&spec)?;
     core.serve(Mono(1), &RunOrder::first(spec))?;
     let mut index = filled(services, addresses)?;
     loop {

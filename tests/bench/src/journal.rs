@@ -105,7 +105,7 @@ async fn stream(size: Size, changes: usize, journal: Option<&Arc<Journal>>) -> R
     let handle = runtime.handle();
     let source = handle.source(spec()?).await?;
     let world = World::new(size)?;
-    source.inlet.send_all(world.listing()?);
+    source.updates.send_all(world.listing()?);
     kept::applied(&handle, &[&source]).await?;
     let (commits, records) = (stats().commits, handle.stats().records);
     let (owner, cpu, begun) = (nanos.load(Ordering::Relaxed), usage::cpu(), Instant::now());
@@ -113,7 +113,7 @@ async fn stream(size: Size, changes: usize, journal: Option<&Arc<Journal>>) -> R
     let mut tick = tokio::time::interval(Duration::from_secs(1) / RATE);
     for n in 0..changes {
         tick.tick().await;
-        source.inlet.send(world.group(n % size.services, n / size.services + 1)?);
+        source.updates.send(world.group(n % size.services, n / size.services + 1)?);
     }
     kept::applied(&handle, &[&source]).await?;
     let stats = stats();

@@ -41,7 +41,7 @@ pub(crate) async fn applied(handle: &Handle, sources: &[&Source]) -> Result<()> 
 
 /// Whether the owner has begun with the last update of these sources, which are all that it has.
 pub(crate) fn is_taken(handle: &Handle, sources: &[&Source]) -> bool {
-    let stats = sources.iter().map(|source| source.inlet.stats());
+    let stats = sources.iter().map(|source| source.updates.stats());
     let sent: u64 = stats.map(|stats| stats.received - stats.conflated).sum();
     handle.stats().words >= sent
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use tributary_model::{Catalog, Changed, Observed};
+use tributary_model::{Catalog, CatalogChanges, ObservedSince};
 use tributary_registry_api::ProcessClock;
 use tributary_runtime::{Fanout, Handle, NoJournal, Runtime, RuntimeConfig, Source};
 use tributary_suites::tls::Authority;
-use tributary_xds::answers::{CatalogAnswers, Kind};
+use tributary_xds::answers::{CatalogAnswers, ResourceType};
 use tributary_xds::source::CatalogSource;
 use tributary_xds::transport::tls::{Tls, TlsMaterial};
-use tributary_xds::transport::{Later, XdsServer};
+use tributary_xds::transport::{DeferredServer, XdsServer};
 
 use crate::intake::spec;
 use crate::naive::Content;
@@ -31,10 +31,10 @@ pub(crate) struct Rig {
     handle: Handle,
 }
 
-struct Woken(Later);
+struct Woken(DeferredServer);
 
 impl Fanout for Woken {
-    fn published(&self, catalog: &Arc<Catalog>, changed: &Changed, observed: Observed) {
+    fn published(&self, catalog: &Arc<Catalog>, changed: &CatalogChanges, observed: ObservedSince) {
         self.0.published(catalog, changed, observed);
     }
     fn is_writing(&self) -> bool {
@@ -56,7 +56,7 @@ impl CatalogSource for Current {
 impl Rig {
     /// Starts it on a free port and waits until the world is published.
     pub(crate) async fn start(size: Size) -> Result<Self> {
-        let later = Later::default();
+        let later = DeferredServer::default();
         let clock = Arc::new(ProcessClock::starting_now());
         let runtime = Runtime::start(
             RuntimeConfig::default(),
@@ -90,11 +90,11 @@ impl Rig {
 
     /// Says everything again, as a complete listing, and waits until it is taken.
     pub(crate) async fn relist(&self) -> Result<()> {
-        let deltas = self.handle.inspect(|core| core.counters().deltas).await?;
+        let deltas = self.handle.inspect(|core| core.counters().updates).await?;
         let listing = self.world.listing()?;
         let expected = deltas + listing.len() as u64;
-        self.source.inlet.send_all(listing);
-        while self.handle.inspect(|core| core.counters().deltas).await? < expected {
+        self.source.updates.send_all(listing);
+        while self.handle.inspect(|core| core.counters().updates).await? < expected {
             tokio::task::yield_now().await;
         }
         while self.handle.catalog().hosts.len() < self.world.services() {
@@ -105,13 +105,13 @@ impl Rig {
 
     /// Replaces the first `moved` addresses of a service.
     pub(crate) fn replace(&self, service: usize, moved: usize) -> Result<()> {
-        let taken = self.source.inlet.send(self.world.group(service, moved)?);
-        if taken { Ok(()) } else { Err(anyhow!("the inlet is closed")) }
+        let taken = self.source.updates.send(self.world.group(service, moved)?);
+        if taken { Ok(()) } else { Err(anyhow!("the updates is closed")) }
     }
 
     /// Resources encoded so far, of every kind.
     pub(crate) fn encodes(&self) -> u64 {
-        Kind::ALL.iter().map(|&kind| self.answers.counters().encodes(kind)).sum()
+        ResourceType::ALL.iter().map(|&kind| self.answers.counters().encodes(kind)).sum()
     }
 
     /// A counter of the sessions, by name.
@@ -143,11 +143,11 @@ impl Rig {
         let mut assignments = Vec::new();
         for view in catalog.services() {
             for port in view.ports.iter() {
-                clusters.extend(port.cluster.slots.made().into_iter().flat_map(|a| a.to_vec()));
-                assignments.extend(port.endpoints.slots.made().into_iter().flat_map(|a| a.to_vec()));
+                clusters.extend(port.cluster.encoded.made().into_iter().flat_map(|a| a.to_vec()));
+                assignments.extend(port.endpoints.encoded.made().into_iter().flat_map(|a| a.to_vec()));
             }
         }
-        let bodies = |all: Vec<Arc<tributary_model::Encoded>>| -> Vec<bytes::Bytes> {
+        let bodies = |all: Vec<Arc<tributary_model::EncodedResource>>| -> Vec<bytes::Bytes> {
             all.iter().filter_map(|e| e.body()).collect()
         };
         Content::from_encoded(&bodies(clusters), &bodies(assignments))

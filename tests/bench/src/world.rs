@@ -7,10 +7,10 @@ use std::sync::Arc;
 use anyhow::Result;
 use tributary_model::declaration::{DeclKey, Declaration, ServiceAddress, ServiceKey};
 use tributary_model::{
-    Address, At, Basis, ClusterId, Collection, CollectionKind, Completeness, Delta, Fact, Group, GroupKey,
-    GroupPort, Health, Hostname, Labels, Locality, Namespace, ObjectId, Origin, Place, PortName, PortNumber,
-    PortSet, Protocol, Scope, ServicePort, Source, Target, Workload, WorkloadAddress, WorkloadKind,
-    WorkloadName,
+    Address, AddressRef, Basis, ClusterId, Collection, CollectionKind, Completeness, EndpointGroup,
+    EndpointGroupKey, Fact, GroupPort, Health, Hostname, Labels, Locality, Namespace, ObjectId, Origin,
+    PortName, PortNumber, PortSet, Protocol, RegistryUpdate, Scope, ServicePort, Source, Target, Topology,
+    Workload, WorkloadAddress, WorkloadKind, WorkloadName,
 };
 
 /// How much of everything.
@@ -29,7 +29,7 @@ pub(crate) struct World {
     scope: Scope,
     namespace: Namespace,
     pods_namespace: Arc<str>,
-    places: Vec<Arc<Place>>,
+    places: Vec<Arc<Topology>>,
     labels: Labels,
     ports: Arc<[ServicePort]>,
     port_sets: Vec<PortSet>,
@@ -43,10 +43,10 @@ impl World {
         let mut places = Vec::new();
         for zone in ["a", "b", "c"] {
             let locality = Locality::new("eu", zone, "");
-            places.push(Arc::new(Place {
+            places.push(Arc::new(Topology {
                 cluster: Some(ClusterId::new("bench")?),
                 locality,
-                ..Place::default()
+                ..Topology::default()
             }));
         }
         let mut ports = Vec::new();
@@ -85,34 +85,34 @@ impl World {
     }
 
     /// A whole run: everything, listed completely.
-    pub(crate) fn listing(&self) -> Result<Vec<Delta>> {
+    pub(crate) fn listing(&self) -> Result<Vec<RegistryUpdate>> {
         self.list(0..self.size.services, 0)
     }
 
     /// A complete list of some services, each with its first `moved` addresses replaced by new ones.
-    pub(crate) fn list(&self, services: Range<usize>, moved: usize) -> Result<Vec<Delta>> {
+    pub(crate) fn list(&self, services: Range<usize>, moved: usize) -> Result<Vec<RegistryUpdate>> {
         let collections = self.collections();
-        let mut all = vec![Delta::Follows { required: collections.clone(), optional: Vec::new() }];
-        all.extend(collections.iter().cloned().map(Delta::Restart));
+        let mut all = vec![RegistryUpdate::Follows { required: collections.clone(), optional: Vec::new() }];
+        all.extend(collections.iter().cloned().map(RegistryUpdate::ListStarted));
         for service in services {
             all.push(self.declare(service)?);
             all.push(self.group(service, moved)?);
         }
-        all.extend(collections.into_iter().map(|c| Delta::Synced(c, Completeness::Complete)));
+        all.extend(collections.into_iter().map(|c| RegistryUpdate::ListEnded(c, Completeness::Complete)));
         Ok(all)
     }
 
     /// A list of as many workloads, which no service selects, as a cluster's pods that share labels, account and place.
-    pub(crate) fn workloads(&self, count: usize) -> Result<Vec<Delta>> {
+    pub(crate) fn workloads(&self, count: usize) -> Result<Vec<RegistryUpdate>> {
         let of = Collection { scope: self.scope.clone(), kind: CollectionKind::Workloads };
         let mut all = vec![
-            Delta::Follows { required: vec![of.clone()], optional: Vec::new() },
-            Delta::Restart(of.clone()),
+            RegistryUpdate::Follows { required: vec![of.clone()], optional: Vec::new() },
+            RegistryUpdate::ListStarted(of.clone()),
         ];
         for n in 0..count {
             all.push(self.workload(n)?);
         }
-        all.push(Delta::Synced(of, Completeness::Complete));
+        all.push(RegistryUpdate::ListEnded(of, Completeness::Complete));
         Ok(all)
     }
 
@@ -135,7 +135,7 @@ impl World {
         ObjectId::new("Service", "default", format!("service-{service}"))
     }
 
-    fn declare(&self, service: usize) -> Result<Delta> {
+    fn declare(&self, service: usize) -> Result<RegistryUpdate> {
         let object = Self::object(service);
         let ip = IpAddr::V4(Ipv4Addr::from(0xf0_f0_00_00 + u32::try_from(service)?));
         let declaration = Declaration {
@@ -144,23 +144,32 @@ impl World {
             ..Declaration::new(Source::new(object.clone()))
         };
         let key = DeclKey { service: self.key(service)?, object };
-        Ok(Delta::Put(self.scope.clone(), Fact::Service(key, Arc::new(declaration)), Basis::Authoritative))
+        Ok(RegistryUpdate::Put(
+            self.scope.clone(),
+            Fact::Service(key, Arc::new(declaration)),
+            Basis::Authoritative,
+        ))
     }
 
     /// The endpoints of a service after its first `moved` addresses were replaced by new ones.
-    pub(crate) fn group(&self, service: usize, moved: usize) -> Result<Delta> {
+    pub(crate) fn group(&self, service: usize, moved: usize) -> Result<RegistryUpdate> {
         let workload: Arc<str> = format!("service-{service}").into();
         let addresses =
             (0..self.size.addresses).map(|n| self.address(service, n, n < moved, &workload)).collect();
         let object = ObjectId::new("EndpointSlice", "default", format!("service-{service}-x"));
-        let group = Group::new(Source::new(object.clone()), self.port_sets.clone(), vec![], addresses);
-        let key =
-            GroupKey { service: self.key(service)?, declaration: Self::object(service), object, bucket: 0 };
-        Ok(Delta::Put(self.scope.clone(), Fact::Group(key, Arc::new(group)), Basis::Authoritative))
+        let group =
+            EndpointGroup::new(Source::new(object.clone()), self.port_sets.clone(), vec![], addresses);
+        let key = EndpointGroupKey {
+            service: self.key(service)?,
+            declaration: Self::object(service),
+            object,
+            bucket: 0,
+        };
+        Ok(RegistryUpdate::Put(self.scope.clone(), Fact::Group(key, Arc::new(group)), Basis::Authoritative))
     }
 
     /// A pod that runs beside an address of the same number.
-    fn workload(&self, n: usize) -> Result<Delta> {
+    fn workload(&self, n: usize) -> Result<RegistryUpdate> {
         let name: Arc<str> = format!("service-{}-6d4cf56db6-{:05}", n / 100, n % 100).into();
         let object =
             ObjectId { kind: "Pod", namespace: Arc::clone(&self.pods_namespace), name: Arc::clone(&name) };
@@ -177,7 +186,7 @@ impl World {
             ports: Arc::clone(&self.named),
             labels: self.labels.clone(),
             augmented: self.labels.clone(),
-            place,
+            topology: place,
             identity: None,
             account: Arc::clone(&self.pods_namespace),
             health: Health::Healthy,
@@ -187,7 +196,7 @@ impl World {
             listed: Arc::clone(&self.none),
         };
         let fact = Fact::Workload(key.into(), Arc::new(workload));
-        Ok(Delta::Put(self.scope.clone(), fact, Basis::Authoritative))
+        Ok(RegistryUpdate::Put(self.scope.clone(), fact, Basis::Authoritative))
     }
 
     /// Address n of a service; each place in turn.
@@ -209,7 +218,7 @@ impl World {
             workload: Arc::clone(workload),
         };
         let origin = self.size.pods.then(|| Arc::new(pod()));
-        let at = At::Ip(self.ip(service, n, moved));
+        let at = AddressRef::Ip(self.ip(service, n, moved));
         Address { labels, mtls: true, origin, ..Address::new(at, place) }
     }
 }
@@ -222,7 +231,7 @@ mod tests {
     fn a_listing_says_everything_once() {
         let world = World::new(Size { services: 3, ports: 2, addresses: 4, pods: true }).unwrap();
         let deltas = world.listing().unwrap();
-        let puts = deltas.iter().filter(|d| matches!(d, Delta::Put(..))).count();
+        let puts = deltas.iter().filter(|d| matches!(d, RegistryUpdate::Put(..))).count();
         assert_eq!(puts, 6);
         assert_ne!(world.ip(0, 0, false), world.ip(0, 0, true));
     }

@@ -6,14 +6,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tributary_model::{Collection, Fact, HoldRecord, Key, ListRecord, ObjectId, Record, RegistryName, Scope};
+use tributary_model::{
+    Collection, Fact, FactKey, HoldRecord, ListRecord, ObjectId, Record, RegistryName, Scope,
+};
 use tributary_runtime::JournalSink;
 
 #[derive(Debug, Default)]
 struct Tables {
-    facts: BTreeMap<(RegistryName, Key), Fact>,
+    facts: BTreeMap<(RegistryName, FactKey), Fact>,
     lists: BTreeMap<(RegistryName, Collection), ListRecord>,
-    holds: BTreeMap<(RegistryName, Key), HoldRecord>,
+    holds: BTreeMap<(RegistryName, FactKey), HoldRecord>,
     problems: BTreeMap<(RegistryName, Scope, ObjectId), Record>,
     identities: BTreeMap<RegistryName, Record>,
 }
@@ -49,7 +51,7 @@ impl Tables {
     fn take(&mut self, record: Record) {
         match record {
             Record::Put(name, scope, fact) => {
-                drop(self.facts.insert((name, Key { scope, item: fact.item() }), fact));
+                drop(self.facts.insert((name, FactKey { scope, item: fact.item() }), fact));
             }
             Record::Drop(name, key, _) => drop(self.facts.remove(&(name, key))),
             Record::List(name, collection, list) => drop(self.lists.insert((name, collection), list)),

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
-use tributary_model::{Delta, Generation, RegistryName, Withheld};
-use tributary_registry_api::{Inlet, Outlet, ProcessClock, RegistryError, Run, inlet};
+use tributary_model::{Generation, RegistryName, RegistryUpdate, Withheld};
+use tributary_registry_api::{
+    ProcessClock, RegistryError, Run, UpdateReceiver, UpdateSender, update_channel,
+};
 
 /// How the updates of a run reach the core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,7 +55,7 @@ impl Paces {
     }
     /// An inlet for the run in place of its own, with what passes its updates on; `None` where nothing
     /// stands between.
-    pub(crate) fn between(self: &Arc<Self>, out: &Inlet) -> Option<(Inlet, Between)> {
+    pub(crate) fn between(self: &Arc<Self>, out: &UpdateSender) -> Option<(UpdateSender, Between)> {
         let pace = self.pace.subscribe();
         let now = *pace.borrow();
         if now == Pace::Direct {
@@ -62,14 +64,14 @@ impl Paces {
         let wake = Arc::new(Notify::new());
         let run = Run { registry: registry_of(out), generation: Generation(1) };
         let clock = Arc::new(ProcessClock::starting_now());
-        let (own, outlet) = inlet(run, clock, Arc::clone(&wake));
+        let (own, receiver) = update_channel(run, clock, Arc::clone(&wake));
         let between =
-            Between { paces: Arc::clone(self), pace, now, outlet, wake, out: out.clone(), passed: 0 };
+            Between { paces: Arc::clone(self), pace, now, receiver, wake, out: out.clone(), passed: 0 };
         Some((own, between))
     }
 }
 
-fn registry_of(out: &Inlet) -> RegistryName {
+fn registry_of(out: &UpdateSender) -> RegistryName {
     out.run().registry.clone()
 }
 
@@ -78,9 +80,9 @@ pub(crate) struct Between {
     paces: Arc<Paces>,
     pace: watch::Receiver<Pace>,
     now: Pace,
-    outlet: Outlet,
+    receiver: UpdateReceiver,
     wake: Arc<Notify>,
-    out: Inlet,
+    out: UpdateSender,
     passed: usize,
 }
 
@@ -113,13 +115,13 @@ impl Between {
 
     async fn take(&mut self) -> Option<bool> {
         if self.now == Pace::Direct {
-            self.out.send_all(self.outlet.take().into_iter().map(|update| update.value));
+            self.out.send_all(self.receiver.take().into_iter().map(|update| update.value));
             return None;
         }
         if let Some(all) = self.is_cut() {
             return Some(all);
         }
-        for update in self.outlet.take() {
+        for update in self.receiver.take() {
             match self.now {
                 Pace::Muted => {}
                 Pace::Withheld => self.withhold(update.value),
@@ -132,7 +134,7 @@ impl Between {
         None
     }
 
-    async fn pass_one(&mut self, update: Delta) {
+    async fn pass_one(&mut self, update: RegistryUpdate) {
         self.out.send(update);
         self.passed += 1;
         // a turn happens
@@ -147,12 +149,12 @@ impl Between {
         }
     }
 
-    fn withhold(&self, update: Delta) {
-        let Delta::Follows { required, optional } = &update else { return };
+    fn withhold(&self, update: RegistryUpdate) {
+        let RegistryUpdate::Follows { required, optional } = &update else { return };
         let all: Vec<_> = required.iter().chain(optional).cloned().collect();
         self.out.send(update);
         let why = || Withheld::forbidden("the scenario allows nothing to be read");
-        self.out.send_all(all.into_iter().map(|collection| Delta::Withheld(collection, why())));
+        self.out.send_all(all.into_iter().map(|collection| RegistryUpdate::Withheld(collection, why())));
     }
 }
 

@@ -56,7 +56,7 @@ pub fn served(catalog: &Catalog) -> BTreeMap<Hostname, BTreeSet<IpAddr>> {
     for view in catalog.services() {
         let ips = out.entry(view.key.host.clone()).or_default();
         for port in &*view.ports {
-            for source in &*port.endpoints.facts.sources {
+            for source in &*port.endpoints.inputs.sources {
                 ips.extend(source.group.addresses.iter().filter_map(|address| address.ip()));
             }
         }
@@ -128,7 +128,7 @@ impl Stage {
     /// Starts the adapter.
     pub async fn open(&self) {
         let factory = self.tamper.around(self.script.factory());
-        self.handle.join(factory).await.expect("the registry joins");
+        self.handle.add_registry(factory).await.expect("the registry joins");
     }
     /// A source with these services, all of them served.
     pub async fn playing(harness: &dyn Harness, services: &[Service]) -> Self {
@@ -149,7 +149,7 @@ impl Stage {
         let before = std::mem::replace(&mut self.tamper, Tamper::new());
         self.tamper.pace(Pace::Together);
         self.rotate().await;
-        until_seen("the new run begins", || !self.tamper.inlets().is_empty()).await;
+        until_seen("the new run begins", || !self.tamper.senders().is_empty()).await;
         before
     }
     /// Whether a run that ended begins again beside what it served, and not in a shadow.

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tributary_registry_api::{
-    CancellationToken, Inlet, Registry, RegistryError, RegistryFactory, RegistryIo, RegistrySpec,
+    CancellationToken, Registry, RegistryError, RegistryFactory, RegistryIo, RegistrySpec, UpdateSender,
 };
 
 use crate::pace::{Between, Pace, Paces, cut_off};
@@ -26,7 +26,7 @@ pub enum Crash {
 pub struct Tamper {
     crashes: watch::Sender<Option<(u64, Crash)>>,
     holds: watch::Sender<bool>,
-    inlets: Mutex<Vec<Inlet>>,
+    senders: Mutex<Vec<UpdateSender>>,
     paces: Arc<Paces>,
 }
 
@@ -35,7 +35,7 @@ impl Tamper {
     #[must_use]
     pub fn new() -> Arc<Self> {
         let (crashes, holds) = (watch::Sender::new(None), watch::Sender::new(false));
-        Arc::new(Self { crashes, holds, inlets: Mutex::default(), paces: Arc::default() })
+        Arc::new(Self { crashes, holds, senders: Mutex::default(), paces: Arc::default() })
     }
     /// Ends all runs that are under way.
     pub fn crash(&self, how: Crash) {
@@ -60,8 +60,8 @@ impl Tamper {
         self.paces.cuts()
     }
     /// The inlets of all runs so far, those that are over included.
-    pub fn inlets(&self) -> Vec<Inlet> {
-        self.inlets.lock().clone()
+    pub fn senders(&self) -> Vec<UpdateSender> {
+        self.senders.lock().clone()
     }
     /// The adapter's factory with this hand in it.
     pub fn around(self: &Arc<Self>, inner: Arc<dyn RegistryFactory>) -> Arc<dyn RegistryFactory> {
@@ -93,7 +93,7 @@ struct Run {
 #[async_trait]
 impl Registry for Run {
     async fn run(mut self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
-        self.tamper.inlets.lock().push(io.out.clone());
+        self.tamper.senders.lock().push(io.out.clone());
         let mut holds = self.tamper.holds.subscribe();
         tokio::select! {
             () = stop.cancelled() => return Ok(()),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use tributary_model::{Catalog, Changed, Hostname, Observed};
+use tributary_model::{Catalog, CatalogChanges, Hostname, ObservedSince};
 use tributary_runtime::Fanout;
 
 use crate::stage::served;
@@ -71,7 +71,7 @@ impl Witness {
 }
 
 impl Fanout for Witness {
-    fn published(&self, catalog: &Arc<Catalog>, changed: &Changed, _: Observed) {
+    fn published(&self, catalog: &Arc<Catalog>, changed: &CatalogChanges, _: ObservedSince) {
         let now = served(catalog);
         let mut seen = self.seen.lock();
         let before = std::mem::take(&mut seen.served);

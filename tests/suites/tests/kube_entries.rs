@@ -10,12 +10,12 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tributary_kube_client::{
-    ConnectOptions, Connection, Env, Failure, Leadership, LeaseTiming, ObjectName, Resource, Step, Timing,
-    Writer,
+    ApiFailure, ConnectOptions, Connection, Env, Leadership, LeaseTiming, ObjectName, PatchOperation,
+    Resource, Timing, Writer,
 };
-use tributary_model::{ClusterId, Delta, Fact, Item, Key};
+use tributary_model::{ClusterId, Fact, FactId, FactKey, RegistryUpdate};
 use tributary_registry_api::{BackoffPolicy, SplitMix};
-use tributary_service_entry::{Addresses, ConfigSource, Context, CrdOptions, CrdSource, Ranges, deltas};
+use tributary_service_entry::{Addresses, Context, CrdOptions, CrdSource, DocumentSource, Ranges, deltas};
 use tributary_suites::kube::{Login, Named, With, mk_namespace};
 use tributary_suites::{ApiServer, eventually};
 
@@ -51,21 +51,23 @@ fn workload(name: &str) -> Value {
 /// What one replica has been told.
 #[derive(Default)]
 struct Heard {
-    facts: BTreeMap<Item, Fact>,
+    facts: BTreeMap<FactId, Fact>,
     problems: BTreeMap<String, String>,
     listed: BTreeSet<String>,
 }
 
 impl Heard {
-    fn hear(&mut self, delta: Delta) {
+    fn hear(&mut self, delta: RegistryUpdate) {
         match delta {
-            Delta::Put(_, fact, _) => drop(self.facts.insert(fact.item(), fact)),
-            Delta::Drop(Key { item, .. }, _) => drop(self.facts.remove(&item)),
-            Delta::Problem(_, object, Some(problem)) => {
+            RegistryUpdate::Put(_, fact, _) => drop(self.facts.insert(fact.item(), fact)),
+            RegistryUpdate::Remove(FactKey { item, .. }, _) => drop(self.facts.remove(&item)),
+            RegistryUpdate::Problem(_, object, Some(problem)) => {
                 self.problems.insert(object.id.name.to_string(), problem.message.to_string());
             }
-            Delta::Problem(_, object, None) => drop(self.problems.remove(&*object.id.name)),
-            Delta::Synced(collection, _) => drop(self.listed.insert(collection.scope.to_string())),
+            RegistryUpdate::Problem(_, object, None) => drop(self.problems.remove(&*object.id.name)),
+            RegistryUpdate::ListEnded(collection, _) => {
+                drop(self.listed.insert(collection.scope.to_string()))
+            }
             _ => {}
         }
     }
@@ -282,14 +284,14 @@ async fn a_write_from_an_older_version_changes_nothing() -> Result<()> {
     let steps = |version: &Value| {
         let value = json!({"addresses": [{"value": "240.240.0.1", "host": "a.example.com"}]});
         [
-            Step::Test { path: "/metadata/resourceVersion".into(), value: version.clone() },
-            Step::Add { path: "/status".into(), value },
+            PatchOperation::Test { path: "/metadata/resourceVersion".into(), value: version.clone() },
+            PatchOperation::Add { path: "/status".into(), value },
         ]
     };
     let name = ObjectName::new("shop", "a");
     let stale = steps(&old["metadata"]["resourceVersion"]);
     let refused = writer.patch(&ENTRIES, "v1", &name, Some("status"), &stale).await;
-    assert!(matches!(refused, Err(Failure::Conflict(_))), "{refused:?}");
+    assert!(matches!(refused, Err(ApiFailure::Conflict(_))), "{refused:?}");
     assert_eq!(given(&server).await?["a"], Vec::<String>::new());
     let now = server.api().find(&Named::of(&entry("a"))?).await?.context("it is gone")?;
     let fresh = steps(&now["metadata"]["resourceVersion"]);

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use tributary_answer::{
-    Class, Client, Discovery, Query, cluster, conditions, contested_by_service, endpoints, members, resolve,
-    why_not,
+    Client, ClientClass, Discovery, Query, cluster, conditions, contested_by_service, endpoints, members,
+    resolve, why_not,
 };
 use tributary_core::{Core, CoreConfig, RunOrder};
 use tributary_model::{
-    Catalog, ClientKind, ClusterId, DeclarationView, Delta, Generation, Hostname, Locality, Mono, Namespace,
-    NetworkId, NodeName, PortNumber, PortView, Provider, RegistryId, RegistryName, RegistrySpec, Resolution,
-    ServiceView, SourceState, SourceStatus, Stamped, Trace,
+    Catalog, ClientKind, ClusterId, DeclarationView, Generation, Hostname, Locality, Mono, Namespace,
+    NetworkId, NodeName, PortNumber, PortView, Provider, RegistryId, RegistryName, RegistrySpec,
+    RegistryUpdate, Resolution, ServiceView, SourceState, SourceStatus, Stamped, Trace,
 };
 
 use consul::Consul;
@@ -48,7 +48,7 @@ impl CoreBackend {
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
-    fn tell(&mut self, registry: &str, say: impl FnOnce(&mut Registry) -> Vec<Delta>) -> Result<()> {
+    fn tell(&mut self, registry: &str, say: impl FnOnce(&mut Registry) -> Vec<RegistryUpdate>) -> Result<()> {
         let registry = self.registries.get_mut(registry).context("no such registry")?;
         let (name, deltas) = (registry.name.clone(), say(registry));
         self.said(&name, deltas)
@@ -64,7 +64,7 @@ impl CoreBackend {
         }
         Ok(())
     }
-    fn said(&mut self, name: &RegistryName, deltas: Vec<Delta>) -> Result<()> {
+    fn said(&mut self, name: &RegistryName, deltas: Vec<RegistryUpdate>) -> Result<()> {
         self.now += 1;
         let at = Mono(self.now);
         let stamp = |value| Stamped { registry: name.clone(), generation: Generation(1), at, value };
@@ -83,7 +83,7 @@ impl CoreBackend {
         let id = RegistryId { name: name.clone(), provider, cluster: cluster.clone() };
         let core = self.core.as_mut().context("not begun")?;
         let spec = RegistrySpec::new(Arc::new(id), rank);
-        core.join(&spec)?;
+        core.add_registry(&spec)?;
         core.serve(Mono(0), &RunOrder::first(spec))?;
         Ok(())
     }
@@ -224,22 +224,22 @@ impl Backend for CoreBackend {
         let status = SourceStatus::new(state, if readable { "" } else { "it cannot be read" });
         if let Some(consul) = self.consul.as_ref().filter(|consul| consul.name.as_str() == registry) {
             let (name, scope) = (consul.name.clone(), consul.scope.clone());
-            return self.said(&name, vec![Delta::Status(scope, status)]);
+            return self.said(&name, vec![RegistryUpdate::Status(scope, status)]);
         }
-        self.tell(registry, |r| vec![Delta::Status(r.scope.clone(), status)])
+        self.tell(registry, |r| vec![RegistryUpdate::Status(r.scope.clone(), status)])
     }
     async fn endpoints(&mut self, name: &str, port: &str) -> Result<Vec<Row>> {
         let client = self.client(name)?;
         let (host, number) = host_and_port(port)?;
         let found = resolve(&self.catalog, host.as_str(), client.class.namespace.as_ref(), &mut ());
         let Some(port) = found.and_then(|view| view.port(number)) else { return Ok(Vec::new()) };
-        let of_cluster = client.class.project(port.cluster.dims);
-        match cluster(&port.cluster.facts, &of_cluster, &mut ()).map(|plan| plan.discovery) {
+        let of_cluster = client.class.project(port.cluster.dimensions);
+        match cluster(&port.cluster.inputs, &of_cluster, &mut ()).map(|plan| plan.discovery) {
             None | Some(Discovery::OriginalDestination | Discovery::ForwardProxy) => Ok(Vec::new()),
             Some(Discovery::StrictDns(within) | Discovery::LogicalDns(within)) => Ok(Row::all(&within)),
             Some(Discovery::Eds) => {
-                let projection = client.class.project(port.endpoints.dims);
-                Ok(Row::all(&endpoints(&port.endpoints.facts, &projection, &mut ())))
+                let projection = client.class.project(port.endpoints.dimensions);
+                Ok(Row::all(&endpoints(&port.endpoints.inputs, &projection, &mut ())))
             }
         }
     }
@@ -248,8 +248,8 @@ impl Backend for CoreBackend {
         let mut out = BTreeMap::new();
         for (host, view) in members(&self.catalog, client.class.namespace.as_ref()) {
             for port in view.ports.iter() {
-                let projection = client.class.project(port.cluster.dims);
-                if let Some(plan) = cluster(&port.cluster.facts, &projection, &mut ()) {
+                let projection = client.class.project(port.cluster.dimensions);
+                if let Some(plan) = cluster(&port.cluster.inputs, &projection, &mut ()) {
                     out.insert(format!("{host}:{}", port.number), type_of(&plan.discovery).to_owned());
                 }
             }
@@ -258,7 +258,7 @@ impl Backend for CoreBackend {
     }
     async fn conditions(&mut self, host: &str) -> Result<BTreeSet<String>> {
         let Some(entry) = self.catalog.hosts.get(host) else { return Ok(BTreeSet::new()) };
-        let contested = contested_by_service(&self.catalog, &Class::new(ClientKind::Sidecar));
+        let contested = contested_by_service(&self.catalog, &ClientClass::new(ClientKind::Sidecar));
         let own = entry.claimants.iter().flat_map(|view| conditions(view));
         let shared = entry.claimants.iter().filter_map(|view| contested.get(&view.key)).flatten().cloned();
         Ok(own.chain(shared).map(|condition| condition.code.to_string()).collect())

@@ -24,7 +24,7 @@ spec:
 fn identities(backend: &CoreBackend) -> Result<Vec<String>> {
     let entry = backend.catalog().hosts.get("pay.example.com").context("no such host")?;
     let port = entry.claimants[0].ports.first().context("no port")?;
-    Ok(port.cluster.facts.identities.iter().map(|i| i.as_str().to_owned()).collect())
+    Ok(port.cluster.inputs.identities.iter().map(|i| i.as_str().to_owned()).collect())
 }
 
 #[tokio::test]

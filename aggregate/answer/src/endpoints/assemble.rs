@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_model::{Code, EndpointFacts, Locality, Projection, Recorder, Stage, Standing, Verdict};
+use tributary_model::{Code, EndpointInputs, Locality, Projection, Recorder, ShardPriority, Stage, Verdict};
 
 use super::select::Candidate;
 use super::{Assignment, Endpoint, LocalityEndpoints, joined, priority};
@@ -14,7 +14,7 @@ type Bins<'a> = BTreeMap<(u32, &'a Locality), Vec<Candidate<'a>>>;
 
 /// Candidates come sorted by target and keep that order.
 pub(super) fn assemble<'a, R: Recorder>(
-    facts: &'a EndpointFacts,
+    facts: &'a EndpointInputs,
     client: &Projection,
     mut candidates: Vec<Candidate<'a>>,
     r: &mut R,
@@ -26,7 +26,7 @@ pub(super) fn assemble<'a, R: Recorder>(
     for (candidate, raw) in candidates.into_iter().zip(raw) {
         let compact = distinct.partition_point(|&p| p < raw);
         let compact = u32::try_from(compact).unwrap_or(u32::MAX);
-        bins.entry((compact, &candidate.address.place.locality)).or_default().push(candidate);
+        bins.entry((compact, &candidate.address.topology.locality)).or_default().push(candidate);
     }
     let scales = scales(&bins);
     let locality = |((priority, locality), members): ((u32, &Locality), Vec<Candidate<'a>>)| {
@@ -70,7 +70,7 @@ fn locality_endpoints<'a, R: Recorder>(
 }
 
 fn record<R: Recorder>(c: &Candidate<'_>, priority: u32, locality: &Locality, weight: u32, r: &mut R) {
-    if c.source.standing == Standing::Demoted {
+    if c.source.priority == ShardPriority::Demoted {
         let said = (Stage::Weight, Verdict::Warn, Code::DEMOTED);
         c.say(said, || "its registry is demoted by its staleness policy: one priority lower".into(), r);
     }

@@ -5,13 +5,13 @@
 
 use std::cmp::Reverse;
 
-use tributary_model::{EndpointFacts, Projection, Recorder};
+use tributary_model::{EndpointInputs, Projection, Recorder};
 
 use super::select::{Candidate, Refusal};
 
 /// Leaves one candidate per target, sorted by target.
 pub(super) fn dedup<R: Recorder>(
-    facts: &EndpointFacts,
+    facts: &EndpointInputs,
     candidates: &mut Vec<Candidate<'_>>,
     client: &Projection,
     r: &mut R,

@@ -2,7 +2,7 @@
 //! not demoted. Traffic distribution is a list of labels, the most important first; the first that
 //! differs decides. A different network counts apart: all of it comes after all of the client's own.
 
-use tributary_model::{EndpointFacts, Place, Projection, Standing, TrafficDistribution};
+use tributary_model::{EndpointInputs, Projection, ShardPriority, Topology, TrafficDistribution};
 
 use super::joined::lowered;
 use super::select::Candidate;
@@ -27,7 +27,7 @@ impl<'p> Position<'p> {
             node: client.node.as_ref().and_then(Option::as_ref).map(|n| n.as_str()),
         }
     }
-    fn of_place(place: &'p Place) -> Self {
+    fn of_place(place: &'p Topology) -> Self {
         Self {
             network: place.network.as_ref().map(|n| n.as_str()),
             region: &place.locality.region,
@@ -44,12 +44,12 @@ impl<'p> Position<'p> {
 }
 
 /// The priority of a candidate before gaps are closed.
-pub(super) fn raw(facts: &EndpointFacts, client: &Projection, candidate: &Candidate<'_>) -> u32 {
-    let demoted = u32::from(candidate.source.standing == Standing::Demoted);
-    distance(facts.traffic, client, &candidate.address.place) + demoted + lowered(candidate)
+pub(super) fn raw(facts: &EndpointInputs, client: &Projection, candidate: &Candidate<'_>) -> u32 {
+    let demoted = u32::from(candidate.source.priority == ShardPriority::Demoted);
+    distance(facts.traffic, client, &candidate.address.topology) + demoted + lowered(candidate)
 }
 
-fn distance(traffic: TrafficDistribution, client: &Projection, place: &Place) -> u32 {
+fn distance(traffic: TrafficDistribution, client: &Projection, place: &Topology) -> u32 {
     let (own, their) = (Position::of_client(client), Position::of_place(place));
     // Nothing known of the client: no endpoint is nearer than another.
     if own.is_unknown(traffic) {

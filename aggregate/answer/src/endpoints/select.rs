@@ -2,8 +2,8 @@
 //! kind of address. Order: the facts' own.
 
 use tributary_model::{
-    Address, At, ClientKind, Code, EndpointFacts, EndpointSource, Health, NetworkId, ObjectId, Projection,
-    Recorder, Stage, Standing, Timestamp, Verdict, labels,
+    Address, AddressRef, ClientKind, Code, EndpointInputs, EndpointSource, Health, NetworkId, ObjectId,
+    Projection, Recorder, ShardPriority, Stage, Timestamp, Verdict, labels,
 };
 
 use super::{Destination, Names};
@@ -37,11 +37,11 @@ pub(super) type Precedence<'a> =
 type Declared<'a> = (usize, bool, Option<Timestamp>, &'a ObjectId);
 
 /// How early a candidate comes where a client is given one alone.
-pub(super) type RankAlone<'a> = (Health, Standing, Declared<'a>, Option<&'a ObjectId>, Precedence<'a>);
+pub(super) type RankAlone<'a> = (Health, ShardPriority, Declared<'a>, Option<&'a ObjectId>, Precedence<'a>);
 
 impl<'a> Candidate<'a> {
     pub(super) fn network(&self) -> Option<&'a NetworkId> {
-        self.address.place.network.as_ref()
+        self.address.topology.network.as_ref()
     }
     /// The order in which an endpoint is taken where a client is given one alone: a healthy one, of a shard that is
     /// not demoted. Among selected workloads the name decides: their place in a bucket depends on a hash.
@@ -49,7 +49,7 @@ impl<'a> Candidate<'a> {
         let (shard, is_ageless, created, declaration, ..) = self.precedence();
         let workload = self.address.origin.as_ref().map(|origin| &origin.object);
         let declared = (shard, is_ageless, created, declaration);
-        (self.health, self.source.standing, declared, workload, self.precedence())
+        (self.health, self.source.priority, declared, workload, self.precedence())
     }
     pub(super) fn precedence(&self) -> Precedence<'a> {
         let declaration = &self.source.declaration;
@@ -85,7 +85,7 @@ pub(super) enum Refusal<'a> {
 impl Refusal<'_> {
     pub(super) const fn stage(&self) -> Stage {
         match self {
-            Self::NotVisible | Self::OtherNode | Self::OtherCluster => Stage::Scope,
+            Self::NotVisible | Self::OtherNode | Self::OtherCluster => Stage::Visibility,
             Self::OtherNetwork => Stage::Network,
             Self::NoPort | Self::NotAnIp | Self::UnixForGrpc | Self::Duplicate(_) | Self::OnlyOne => {
                 Stage::Merge
@@ -109,7 +109,7 @@ impl Refusal<'_> {
         }
     }
     pub(super) fn detail(&self, candidate: &Candidate<'_>) -> String {
-        let place = &candidate.address.place;
+        let place = &candidate.address.topology;
         match self {
             Self::NoPort => "it has no port for this port of the service".into(),
             Self::NotVisible => format!(
@@ -144,7 +144,7 @@ impl Refusal<'_> {
 
 /// The addresses behind the port that this client may have.
 pub(super) fn select<'a, R: Recorder>(
-    facts: &'a EndpointFacts,
+    facts: &'a EndpointInputs,
     client: &Projection,
     names: Names,
     r: &mut R,
@@ -175,13 +175,13 @@ fn candidate<'a>(
     address: &'a Address,
     shard: usize,
     index: usize,
-    facts: &EndpointFacts,
+    facts: &EndpointInputs,
 ) -> Candidate<'a> {
     let number = group_port(source, address).and_then(|p| p.number);
     // What has no port is refused at once, so that the service's number is only ever shown.
     let target =
         Destination::of(&source.group, address, number.or(Some(facts.port))).unwrap_or(Destination::Pipe(""));
-    let standby = source.joined.as_ref().is_some_and(|joined| joined.standby);
+    let standby = source.federation.as_ref().is_some_and(|joined| joined.standby);
     let weight = u64::from(address.weight.max(1));
     Candidate { target, source, address, shard, index, health: health(address), standby, weight }
 }
@@ -205,12 +205,12 @@ fn port(source: &EndpointSource, address: &Address) -> Option<u16> {
 
 fn refusal<'a>(
     candidate: &Candidate<'a>,
-    facts: &EndpointFacts,
+    facts: &EndpointInputs,
     client: &Projection,
     names: Names,
 ) -> Option<Refusal<'a>> {
     let Candidate { source, address, .. } = candidate;
-    let is_pipe = matches!(address.at, At::Unix(_));
+    let is_pipe = matches!(address.at, AddressRef::Unix(_));
     let rules = [
         (
             group_port(source, address).is_none() || (!is_pipe && port(source, address).is_none()),
@@ -220,7 +220,7 @@ fn refusal<'a>(
         (is_elsewhere(source, address, client), Refusal::OtherNode),
         (is_foreign(source, address, client), Refusal::OtherCluster),
         (is_gated(address, facts, client), Refusal::OtherNetwork),
-        (names == Names::Refused && matches!(address.at, At::Name(_)), Refusal::NotAnIp),
+        (names == Names::Refused && matches!(address.at, AddressRef::Name(_)), Refusal::NotAnIp),
         (is_pipe && client.kind == Some(ClientKind::Grpc), Refusal::UnixForGrpc),
     ];
     rules.into_iter().find_map(|(holds, why)| holds.then_some(why))
@@ -228,28 +228,29 @@ fn refusal<'a>(
 
 /// A projection without a namespace says that all sources have one visibility, and the service
 /// itself was resolved by it.
-fn is_visible(source: &EndpointSource, facts: &EndpointFacts, client: &Projection) -> bool {
+fn is_visible(source: &EndpointSource, facts: &EndpointInputs, client: &Projection) -> bool {
     let Some(namespace) = &client.namespace else { return true };
     source.visibility.admits(&facts.service.namespace, namespace.as_ref())
 }
 
 fn is_elsewhere(source: &EndpointSource, address: &Address, client: &Projection) -> bool {
-    source.declaration.attributes.node_local && client.node.as_ref().is_some_and(|n| *n != address.place.node)
+    source.declaration.attributes.node_local
+        && client.node.as_ref().is_some_and(|n| *n != address.topology.node)
 }
 
 /// A cluster-local service takes a client that names no cluster for a stranger; the milder
 /// discoverability rule counts an unknown cluster, on either side, as the same (`registries.md` 1.4).
 fn is_foreign(source: &EndpointSource, address: &Address, client: &Projection) -> bool {
     let Some(own) = &client.cluster else { return false };
-    let theirs = &address.place.cluster;
+    let theirs = &address.topology.cluster;
     let attributes = &source.declaration.attributes;
     let strict = attributes.cluster_local && own != theirs;
     let known = own.is_some() && theirs.is_some();
     strict || (attributes.own_cluster_only && known && own != theirs)
 }
 
-fn is_gated(address: &Address, facts: &EndpointFacts, client: &Projection) -> bool {
-    let Some(theirs) = &address.place.network else { return false };
+fn is_gated(address: &Address, facts: &EndpointInputs, client: &Projection) -> bool {
+    let Some(theirs) = &address.topology.network else { return false };
     let same = client.network.as_ref().and_then(Option::as_ref) == Some(theirs);
     !same && facts.gated.binary_search(theirs).is_ok()
 }
@@ -266,7 +267,7 @@ fn record_pass<R: Recorder>(candidate: &Candidate<'_>, r: &mut R) {
     }
     say(
         candidate,
-        (Stage::Scope, Verdict::Pass, Code::VISIBLE),
+        (Stage::Visibility, Verdict::Pass, Code::VISIBLE),
         format!("{object} is visible to the client"),
         r,
     );

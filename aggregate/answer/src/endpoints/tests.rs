@@ -3,15 +3,15 @@
 use tributary_model::*;
 
 use super::*;
-use crate::mk::*;
+use crate::fixtures::*;
 
 mod joined;
 mod properties;
 
-fn assign_all(facts: &EndpointFacts) -> Vec<String> {
+fn assign_all(facts: &EndpointInputs) -> Vec<String> {
     shown(&endpoints(facts, &Projection::default(), &mut ()))
 }
-fn codes(facts: &EndpointFacts, client: &Projection) -> Vec<(Stage, Verdict, u16, String)> {
+fn codes(facts: &EndpointInputs, client: &Projection) -> Vec<(Stage, Verdict, u16, String)> {
     let mut trace = Trace::default();
     endpoints(facts, client, &mut trace);
     let drops = trace.steps.into_iter().filter(|s| s.verdict == Verdict::Drop);
@@ -49,7 +49,7 @@ fn weights_whose_sum_would_not_fit_are_scaled_together() {
 
 #[test]
 fn names_are_refused_in_eds_and_taken_inside_a_cluster() {
-    let name = Address::new(At::Name(0), Default::default());
+    let name = Address::new(AddressRef::Name(0), Default::default());
     let group = mk_group("a", &["db.example.com"], vec![name]);
     let mut facts = mk_facts(vec![mk_source("east", group)]);
     assert_eq!(
@@ -63,7 +63,7 @@ fn names_are_refused_in_eds_and_taken_inside_a_cluster() {
 
 #[test]
 fn unix_paths_go_to_envoy_only() {
-    let path = Address::new(At::Unix(0), Default::default());
+    let path = Address::new(AddressRef::Unix(0), Default::default());
     let facts = mk_facts(vec![mk_source("east", mk_group("a", &["/run/pay.sock"], vec![path]))]);
     let to = |kind| shown(&endpoints(&facts, &mk_projection(kind), &mut ()));
     assert_eq!(to(ClientKind::Envoy), ["0 unix:/run/pay.sock 1"]);
@@ -128,7 +128,7 @@ fn within_a_shard_the_best_health_stands_and_across_shards_the_worst() {
     };
     let one_shard =
         mk_facts(vec![said("east", "a", Health::Terminating), said("east", "b", Health::Healthy)]);
-    let health = |facts: &EndpointFacts| {
+    let health = |facts: &EndpointInputs| {
         let assignment = endpoints(facts, &Projection::default(), &mut ());
         assignment.endpoints().map(|e| e.health).collect::<Vec<_>>()
     };
@@ -158,7 +158,7 @@ fn an_address_of_two_networks_is_that_of_the_clients_own() {
         mk_source(registry, mk_group("a", &[], vec![address]))
     };
     let mut facts = mk_facts(vec![at("east", "net1", 1), at("west", "net2", 2)]);
-    let told = |facts: &EndpointFacts, network: &str| {
+    let told = |facts: &EndpointInputs, network: &str| {
         let network = Some(NetworkId::new(network).ok());
         shown(&endpoints(facts, &Projection { network, ..Projection::default() }, &mut ()))
     };
@@ -193,7 +193,7 @@ fn scope_rules_leave_out_what_is_not_for_this_client() {
     let cluster_local = Attributes { cluster_local: true, ..Attributes::default() };
     let own_only = Attributes { own_cluster_only: true, ..Attributes::default() };
     let c1 = || ClusterId::new("c1").ok();
-    let place = Place { cluster: c1(), node: NodeName::new("n1").ok(), ..Place::default() };
+    let place = Topology { cluster: c1(), node: NodeName::new("n1").ok(), ..Topology::default() };
     let count = |attributes: &Attributes, client: Projection| {
         let address = mk_address_at("10.0.0.1", place.clone().into());
         let mut source = mk_source("east", mk_group("a", &[], vec![address]));
@@ -227,7 +227,7 @@ fn endpoints_of_a_declaration_that_the_client_cannot_see_are_left_out() {
 #[test]
 fn a_demoted_shard_is_one_priority_lower_and_gaps_are_closed() {
     let demoted = |registry, ip| EndpointSource {
-        standing: Standing::Demoted,
+        priority: ShardPriority::Demoted,
         ..mk_source(registry, mk_group("a", &[], vec![mk_address(ip)]))
     };
     let fresh = mk_source("east", mk_group("a", &[], vec![mk_address("10.0.0.1")]));
@@ -301,7 +301,7 @@ fn a_node_alone_brings_no_zone_nearer() {
         mk_address_at("10.0.0.2", mk_place("", "", "n2")),
     ]);
     let client = Projection { node: Some(NodeName::new("n1").ok()), ..Projection::default() };
-    let priorities = |facts: &EndpointFacts| {
+    let priorities = |facts: &EndpointInputs| {
         let assignment = endpoints(facts, &client, &mut ());
         assignment.localities.iter().map(|l| l.priority).collect::<Vec<_>>()
     };
@@ -316,7 +316,7 @@ fn a_node_alone_brings_no_zone_nearer() {
 
 #[test]
 fn dns_round_robin_and_grpc_get_the_first_endpoint_only() {
-    let name = |i| Address::new(At::Name(i), Default::default());
+    let name = |i| Address::new(AddressRef::Name(i), Default::default());
     let group = mk_group("a", &["b.example.com", "a.example.com"], vec![name(0), name(1)]);
     let mut facts = mk_facts(vec![mk_source("east", group)]);
     facts.resolution = Resolution::DnsLogical;
@@ -329,11 +329,11 @@ fn dns_round_robin_and_grpc_get_the_first_endpoint_only() {
 
 #[test]
 fn a_type_of_one_endpoint_gets_the_first_that_is_healthy() {
-    let name = |i, health| Address { health, ..Address::new(At::Name(i), Default::default()) };
+    let name = |i, health| Address { health, ..Address::new(AddressRef::Name(i), Default::default()) };
     let chosen = |first, second| {
         let group = mk_group("a", &["b.example.com", "a.example.com"], vec![name(0, first), name(1, second)]);
         let facts =
-            EndpointFacts { resolution: Resolution::DnsLogical, ..mk_facts(vec![mk_source("east", group)]) };
+            EndpointInputs { resolution: Resolution::DnsLogical, ..mk_facts(vec![mk_source("east", group)]) };
         shown(&inline(&facts, &Projection::default(), &mut ()))
     };
     assert_eq!(chosen(Health::Unhealthy, Health::Healthy), ["0 a.example.com:8080 1"]);
@@ -346,19 +346,20 @@ fn of_selected_workloads_the_first_by_name_is_the_one_endpoint_and_a_demoted_one
     let selected = |host: &str, workload: &str, standing| {
         let object = ObjectId::new("WorkloadEntry", "shop", workload);
         let origin = Origin { object, workload: workload.into() };
-        let at = Address { origin: Some(origin.into()), ..Address::new(At::Name(0), Default::default()) };
-        EndpointSource { standing, ..mk_source("east", mk_group("pay", &[host], vec![at])) }
+        let at =
+            Address { origin: Some(origin.into()), ..Address::new(AddressRef::Name(0), Default::default()) };
+        EndpointSource { priority: standing, ..mk_source("east", mk_group("pay", &[host], vec![at])) }
     };
     let chosen = |sources| {
-        let facts = EndpointFacts { resolution: Resolution::DnsLogical, ..mk_facts(sources) };
+        let facts = EndpointInputs { resolution: Resolution::DnsLogical, ..mk_facts(sources) };
         shown(&inline(&facts, &Projection::default(), &mut ()))
     };
     let (vm1, vm2) = (
-        selected("z.example.com", "vm1", Standing::Normal),
-        selected("y.example.com", "vm2", Standing::Normal),
+        selected("z.example.com", "vm1", ShardPriority::Normal),
+        selected("y.example.com", "vm2", ShardPriority::Normal),
     );
     assert_eq!(chosen(vec![vm2.clone(), vm1]), ["0 z.example.com:8080 1"], "in whichever bucket it is");
-    let away = selected("z.example.com", "vm1", Standing::Demoted);
+    let away = selected("z.example.com", "vm1", ShardPriority::Demoted);
     assert_eq!(chosen(vec![away, vm2]), ["0 y.example.com:8080 1"]);
 }
 

@@ -2,7 +2,7 @@
 //! renamed.
 
 use serde::Serialize;
-use tributary_model::{Catalog, Code, RegistryName, Stage, Step, Verdict};
+use tributary_model::{Catalog, Code, RegistryName, Stage, TraceStep, Verdict};
 
 use crate::client::Client;
 
@@ -77,15 +77,15 @@ pub struct StepObject {
 }
 
 impl StepDocument {
-    fn of(step: Step) -> Self {
+    fn of(step: TraceStep) -> Self {
         let object = StepObject::of(&step);
-        let Step { stage, verdict, code, detail, .. } = step;
+        let TraceStep { stage, verdict, code, detail, .. } = step;
         Self { stage, verdict, code, object, confirmed_at: None, since: None, detail }
     }
 }
 
 impl StepObject {
-    fn of(step: &Step) -> Option<Self> {
+    fn of(step: &TraceStep) -> Option<Self> {
         let object = step.object.as_ref();
         if object.is_none() && step.registry.is_none() {
             return None;
@@ -116,7 +116,7 @@ impl Explanation {
     }
     /// Adds decisions made elsewhere and keeps the order of the way. What was served is not when a
     /// later part of the way (delivery) ended there.
-    pub fn add(&mut self, steps: impl IntoIterator<Item = Step>) {
+    pub fn add(&mut self, steps: impl IntoIterator<Item = TraceStep>) {
         for step in steps {
             if step.stage == Stage::Deliver && step.verdict == Verdict::Drop {
                 self.verdict = Outcome::Dropped;
@@ -199,7 +199,7 @@ impl WhyNot {
         }
     }
     /// Adds what other rules left out, and what is held; other steps are not kept.
-    pub fn add(&mut self, steps: impl IntoIterator<Item = Step>) {
+    pub fn add(&mut self, steps: impl IntoIterator<Item = TraceStep>) {
         for step in steps {
             let list = match (step.verdict, step.code) {
                 (Verdict::Drop, _) => &mut self.reasons,

@@ -4,7 +4,7 @@
 //! collection.
 
 use tributary_model::{
-    Address, At, Catalog, CollectionKind, EndpointSource, Freshness, ShardRef, WorkloadView,
+    Address, AddressRef, Catalog, CollectionKind, EndpointSource, Freshness, ShardRef, WorkloadView,
 };
 
 /// The freshness of the collection that an endpoint comes from: that of the workload where its declaration
@@ -38,7 +38,7 @@ fn selected<'c>(
     if source.group.source.object != source.declaration.source.object {
         return None;
     }
-    let At::Ip(ip) = &address.at else { return None };
+    let AddressRef::Ip(ip) = &address.at else { return None };
     let keys = catalog.workload_ips.get(ip)?;
     let views = keys.iter().filter_map(|key| catalog.workloads.get(key));
     views.map(|view| &**view).find(|view| view.workload.source.object == origin.object)

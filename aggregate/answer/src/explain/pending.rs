@@ -5,8 +5,8 @@
 //! `, since N ms`, by the core's clock; the application turns that into a time.
 
 use tributary_model::{
-    Address, Catalog, Code, CollectionKind, EndpointSource, Group, Hostname, Pending, PendingCause, PortView,
-    ServiceKey, Stage, Step, Verdict,
+    Address, Catalog, Code, CollectionKind, EndpointGroup, EndpointSource, Hostname, Pending, PendingCause,
+    PortView, ServiceKey, Stage, TraceStep, Verdict,
 };
 
 use super::{Explanation, Query};
@@ -24,7 +24,7 @@ pub(super) fn explanations(
     let not_served = all.filter(|(_, one)| !matches!(one.cause, PendingCause::Held(..)));
     let meant =
         not_served.flat_map(|(host, one)| steps(host, one, Some(query)).map(move |step| (host, step)));
-    let explain = |(host, step): (&Hostname, Step)| {
+    let explain = |(host, step): (&Hostname, TraceStep)| {
         let mut out = Explanation::new(catalog, step.endpoint.clone(), client);
         out.service = Some(host.to_string());
         out.add([step]);
@@ -34,16 +34,16 @@ pub(super) fn explanations(
 }
 
 /// All that is pending of a host; what is held is a remark, as it is served.
-pub(super) fn of_host(catalog: &Catalog, host: &str) -> Vec<Step> {
+pub(super) fn of_host(catalog: &Catalog, host: &str) -> Vec<TraceStep> {
     let Some((host, list)) = catalog.pending.get_key_value(host) else { return Vec::new() };
     list.iter().flat_map(|one| steps(host, one, None)).collect()
 }
 
 /// Why an endpoint of a port is served although its source no longer lists it, or its declaration.
-pub(super) fn held(catalog: &Catalog, host: &Hostname, port: &PortView, endpoint: &str) -> Vec<Step> {
+pub(super) fn held(catalog: &Catalog, host: &Hostname, port: &PortView, endpoint: &str) -> Vec<TraceStep> {
     let mut out = Vec::new();
-    for source in port.endpoints.facts.sources.iter() {
-        let host = source.joined.as_ref().map_or(host, |joined| &joined.host);
+    for source in port.endpoints.inputs.sources.iter() {
+        let host = source.federation.as_ref().map_or(host, |joined| &joined.host);
         if let Some(list) = catalog.pending.get(host) {
             let ours = list.iter().filter(|one| keeps(one, source, endpoint));
             out.extend(ours.flat_map(|one| steps(host, one, None)));
@@ -78,9 +78,9 @@ fn steps<'a>(
     host: &Hostname,
     one: &'a Pending,
     query: Option<&'a Query>,
-) -> Box<dyn Iterator<Item = Step> + 'a> {
+) -> Box<dyn Iterator<Item = TraceStep> + 'a> {
     let service = ServiceKey { host: host.clone(), namespace: one.namespace.clone() };
-    let step = move |(stage, verdict, code), endpoint: String, why: String| Step {
+    let step = move |(stage, verdict, code), endpoint: String, why: String| TraceStep {
         stage,
         verdict,
         code,
@@ -120,12 +120,12 @@ fn steps<'a>(
 }
 
 /// The endpoints of a group, each address with each of its ports; with a query, those that it means.
-fn endpoints<'a>(group: &'a Group, query: Option<&'a Query>) -> impl Iterator<Item = String> + 'a {
+fn endpoints<'a>(group: &'a EndpointGroup, query: Option<&'a Query>) -> impl Iterator<Item = String> + 'a {
     let meant = move |address: &&Address| query.is_none_or(|query| query.means_address(address));
     let targets = group.addresses.iter().filter(meant).flat_map(|address| targets(group, address));
     targets.filter(move |t| query.is_none_or(|query| query.means(t))).map(|target| target.to_string())
 }
 
-fn targets<'a>(group: &'a Group, address: &'a Address) -> impl Iterator<Item = Destination<'a>> {
+fn targets<'a>(group: &'a EndpointGroup, address: &'a Address) -> impl Iterator<Item = Destination<'a>> {
     group.ports(address).iter().filter_map(move |port| Destination::of(group, address, port.number))
 }

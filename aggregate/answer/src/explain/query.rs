@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use tributary_model::{Address, Catalog, EndpointSource, PortView};
 
-use super::Place;
+use super::ServingPort;
 use crate::endpoints::Destination;
 
 /// An endpoint as a person writes it: an IP with or without a port, or a name or path as explain
@@ -48,13 +48,13 @@ impl fmt::Display for Query {
 impl Query {
     /// The service ports behind which the endpoint stands, each once per endpoint, up to a bound;
     /// a walk over all addresses, for a person's question.
-    pub(super) fn places<'c>(&self, catalog: &'c Catalog, max: usize) -> Vec<Place<'c>> {
-        let mut out: Vec<Place<'c>> = Vec::new();
+    pub(super) fn places<'c>(&self, catalog: &'c Catalog, max: usize) -> Vec<ServingPort<'c>> {
+        let mut out: Vec<ServingPort<'c>> = Vec::new();
         for view in catalog.services() {
             for port in view.ports.iter() {
                 for endpoint in self.endpoints_of(port) {
                     if out.len() < max {
-                        out.push(Place { view, port, endpoint });
+                        out.push(ServingPort { view, port, endpoint });
                     }
                 }
             }
@@ -63,7 +63,7 @@ impl Query {
     }
     fn endpoints_of(&self, port: &PortView) -> Vec<String> {
         let mut out: Vec<String> = Vec::new();
-        for source in port.endpoints.facts.sources.iter() {
+        for source in port.endpoints.inputs.sources.iter() {
             let meant = |address: &&Address| self.means_address(address);
             for address in source.group.addresses.iter().filter(meant) {
                 let target = target(source, address).filter(|t| self.means(t));

@@ -2,7 +2,8 @@
 //! here; the core decided it when it built the view.
 
 use tributary_model::{
-    Address, Catalog, Code, EndpointSource, Freshness, PortView, Recorder, ServiceView, Stage, Step, Verdict,
+    Address, Catalog, Code, EndpointSource, Freshness, PortView, Recorder, ServiceView, Stage, TraceStep,
+    Verdict,
 };
 
 use super::endpoint_freshness;
@@ -19,7 +20,7 @@ pub(super) fn record<R: Recorder>(
     traced: bool,
     r: &mut R,
 ) {
-    let sources = &port.endpoints.facts.sources;
+    let sources = &port.endpoints.inputs.sources;
     let listed_by = sources.iter().filter_map(|s| Some((s, listed_address(s, endpoint)?)));
     for (source, address) in listed_by {
         if !traced {
@@ -34,7 +35,7 @@ pub(super) fn record<R: Recorder>(
     }
 }
 
-fn listed(source: &EndpointSource, view: &ServiceView, endpoint: &str) -> Step {
+fn listed(source: &EndpointSource, view: &ServiceView, endpoint: &str) -> TraceStep {
     let registry = &source.shard.registry;
     let detail = format!("registry {} ({registry}) lists it for {}", registry.name, view.key);
     endpoint_step((Stage::Source, Verdict::Pass, Code::SOURCE_ENDPOINT), source, endpoint.to_owned(), detail)
@@ -50,7 +51,7 @@ fn listed_address<'a>(source: &'a EndpointSource, endpoint: &str) -> Option<&'a 
     source.group.addresses.iter().find(|address| is(address) == Some(true))
 }
 
-fn stale(catalog: &Catalog, source: &EndpointSource, address: &Address, endpoint: &str) -> Option<Step> {
+fn stale(catalog: &Catalog, source: &EndpointSource, address: &Address, endpoint: &str) -> Option<TraceStep> {
     let freshness = endpoint_freshness(catalog, source, address)?;
     let (code, detail) = match freshness {
         Freshness::Live => return None,
@@ -71,14 +72,14 @@ fn merged<R: Recorder>(view: &ServiceView, port: &PortView, r: &mut R) {
             let detail = format!("declaration {} of {count} {is} port {port}", at + 1);
             let step =
                 service_step(Stage::Merge, Verdict::Pass, Code::MERGED, Some(&declaration.shard), detail);
-            Step { object: Some(declaration.declaration.source.reference()), ..step }
+            TraceStep { object: Some(declaration.declaration.source.reference()), ..step }
         });
     }
     for condition in view.conditions.iter() {
         r.step(|| {
             let detail = condition.message.to_string();
             let step = service_step(Stage::Merge, Verdict::Warn, condition.code, None, detail);
-            Step { object: condition.objects.first().cloned(), ..step }
+            TraceStep { object: condition.objects.first().cloned(), ..step }
         });
     }
 }

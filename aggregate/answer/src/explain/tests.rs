@@ -6,10 +6,10 @@ mod workloads;
 use tributary_model::*;
 
 use super::*;
-use crate::mk::*;
+use crate::fixtures::*;
 
 /// `pay.shop` in `shop` with these endpoints, seen by whom `visibility` says.
-fn mk_served(facts: EndpointFacts, visibility: Visibility) -> Catalog {
+fn mk_served(facts: EndpointInputs, visibility: Visibility) -> Catalog {
     let view = mk_view("pay.shop", "shop", &[visibility]);
     let view = ServiceView { ports: [mk_port_view(facts)].into(), ..Arc::into_inner(view).unwrap() };
     Catalog { complete: true, ..mk_catalog(vec![Arc::new(view)]) }
@@ -24,9 +24,9 @@ fn mk_registry_view(name: &str) -> RegistryView {
         id: mk_shard(name).registry.clone(),
         generation: Generation(1),
         collections: Arc::from([]),
-        standing: Standing::Normal,
+        standing: ShardPriority::Normal,
         conditions: Arc::from([]),
-        left_out: Arc::from([]),
+        excluded: Arc::from([]),
     }
 }
 fn ask(catalog: &Catalog, text: &str, client: Option<&Client>) -> Explanation {
@@ -47,7 +47,7 @@ fn a_served_endpoint_shows_its_whole_way_in_order() {
     assert_eq!(explanation.service.as_deref(), Some("pay.shop:80"));
     let stages: Vec<Stage> = explanation.steps.iter().map(|s| s.stage).collect();
     assert!(stages.is_sorted());
-    let want = [Stage::Source, Stage::Merge, Stage::Scope, Stage::Network, Stage::Health, Stage::Weight];
+    let want = [Stage::Source, Stage::Merge, Stage::Visibility, Stage::Network, Stage::Health, Stage::Weight];
     assert!(want.iter().all(|s| stages.contains(s)), "{stages:?}");
     let weight = explanation.steps.iter().find(|s| s.stage == Stage::Weight).unwrap();
     assert_eq!(weight.detail, "weight 3, priority 0, locality eu/1b");
@@ -58,7 +58,7 @@ fn what_the_core_traced_stands_instead_of_the_views_word() {
     let mut source = mk_source("east", mk_group("a", &[], vec![mk_address("10.0.0.1")]));
     source.held = [0].into();
     let catalog = mk_served(mk_facts(vec![source]), Visibility::Public);
-    let step = |endpoint: &str| Step {
+    let step = |endpoint: &str| TraceStep {
         stage: Stage::Source,
         verdict: Verdict::Warn,
         code: Code::HELD_ENDPOINT,
@@ -70,7 +70,7 @@ fn what_the_core_traced_stands_instead_of_the_views_word() {
     let history = |_: &ServiceKey| vec![step("10.0.0.1:8080"), step("10.0.0.2:8080")];
     let all = explain_with(&catalog, &"10.0.0.1".parse().unwrap(), None, &history);
     let source_steps: Vec<&str> =
-        all[0].steps.iter().filter(|s| s.stage < Stage::Scope).map(|s| s.detail.as_str()).collect();
+        all[0].steps.iter().filter(|s| s.stage < Stage::Visibility).map(|s| s.detail.as_str()).collect();
     assert_eq!(source_steps, ["traced 10.0.0.1:8080"]);
 }
 
@@ -89,7 +89,7 @@ fn what_the_client_may_not_see_ends_at_the_scope() {
     let catalog = mk_served(mk_one(vec![mk_address("10.0.0.1")]), Visibility::Own);
     let explanation = ask(&catalog, "10.0.0.1", Some(&mk_client("web")));
     assert_eq!(explanation.verdict, Outcome::Dropped);
-    assert!(decided(&explanation).contains(&(Stage::Scope, Verdict::Drop, 506)));
+    assert!(decided(&explanation).contains(&(Stage::Visibility, Verdict::Drop, 506)));
     assert_eq!(ask(&catalog, "10.0.0.1", Some(&mk_client("shop"))).verdict, Outcome::Served);
     assert_eq!(ask(&catalog, "10.0.0.1", None).verdict, Outcome::Served, "without a client it is left open");
 }
@@ -145,7 +145,7 @@ fn stale_sources_and_held_endpoints_are_remarked() {
 fn what_delivery_says_is_the_last_word() {
     let catalog = mk_served(mk_one(vec![mk_address("10.0.0.1")]), Visibility::Public);
     let mut explanation = ask(&catalog, "10.0.0.1", Some(&mk_client("web")));
-    explanation.add([Step {
+    explanation.add([TraceStep {
         stage: Stage::Deliver,
         verdict: Verdict::Drop,
         code: Code::NACKED,
@@ -216,20 +216,20 @@ fn queries_read_every_form_of_an_endpoint() {
 
 #[test]
 fn what_a_registry_leaves_out_is_why_its_hosts_are_not_there() {
-    let left_out = |name: &str, pattern: &str, code| LeftOut {
+    let left_out = |name: &str, pattern: &str, code| ExcludedObject {
         object: ObjectRef::new(ObjectId::new("Namespace", "", name)),
         code,
         message: format!("{name} is left out").into(),
         hosts: [HostPattern::new(pattern).unwrap()].into(),
     };
-    let list: Arc<[LeftOut]> = [
+    let list: Arc<[ExcludedObject]> = [
         left_out("shop", "*.shop.svc.cluster.local", Code::NAMESPACE_NOT_SELECTED),
         left_out("web", "*.web.svc.cluster.local", Code::OTHER_REVISION),
     ]
     .into();
     let mut catalog = mk_served(mk_one(vec![mk_address("10.0.0.1")]), Visibility::Public);
     let name = RegistryName::new("east").unwrap();
-    let view = RegistryView { left_out: [list].into(), ..mk_registry_view("east") };
+    let view = RegistryView { excluded: [list].into(), ..mk_registry_view("east") };
     catalog.registries.insert(name, Shared::new(view));
     let mut client = mk_client("shop");
     client.class.domain = Some("shop.svc.cluster.local".into());

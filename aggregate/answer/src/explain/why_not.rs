@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tributary_model::{Catalog, Code, Hostname, LeftOut, ServiceView, Stage, Step, Trace, Verdict};
+use tributary_model::{
+    Catalog, Code, ExcludedObject, Hostname, ServiceView, Stage, Trace, TraceStep, Verdict,
+};
 
 use super::{WhyNot, assigned, pending};
 use crate::client::Client;
@@ -43,15 +45,15 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
 /// The host that was asked for, and those whose endpoints serve it where it is an alias.
 fn hosts<'a>(host: &'a str, found: Option<&'a Arc<ServiceView>>) -> BTreeSet<&'a str> {
     let sources = found.into_iter().flat_map(|view| view.ports.iter());
-    let sources = sources.flat_map(|port| port.endpoints.facts.sources.iter());
-    let members = sources.filter_map(|source| Some(source.joined.as_ref()?.host.as_str()));
+    let sources = sources.flat_map(|port| port.endpoints.inputs.sources.iter());
+    let members = sources.filter_map(|source| Some(source.federation.as_ref()?.host.as_str()));
     std::iter::once(host).chain(found.map(|view| view.key.host.as_str())).chain(members).collect()
 }
 
 /// Endpoints of a service of the same name that are not this service's, and why.
-fn apart(view: &ServiceView) -> impl Iterator<Item = Step> {
+fn apart(view: &ServiceView) -> impl Iterator<Item = TraceStep> {
     let same_name = view.conditions.iter().filter(|condition| condition.code == Code::SAME_NAME);
-    same_name.map(|condition| Step {
+    same_name.map(|condition| TraceStep {
         stage: Stage::Merge,
         verdict: Verdict::Drop,
         code: condition.code,
@@ -63,11 +65,11 @@ fn apart(view: &ServiceView) -> impl Iterator<Item = Step> {
 }
 
 /// What registries left out on purpose that would have declared this host.
-fn left_out(catalog: &Catalog, host: &str) -> Vec<Step> {
+fn left_out(catalog: &Catalog, host: &str) -> Vec<TraceStep> {
     let Ok(host) = Hostname::new(host) else { return Vec::new() };
-    let said = catalog.registries.values().flat_map(|r| r.left_out.iter().map(move |list| (r, list)));
+    let said = catalog.registries.values().flat_map(|r| r.excluded.iter().map(move |list| (r, list)));
     let ours = said.flat_map(|(r, list)| list.iter().map(move |left| (r, left)));
-    let step = |left: &LeftOut| Step {
+    let step = |left: &ExcludedObject| TraceStep {
         stage: Stage::Source,
         verdict: Verdict::Drop,
         code: left.code,
@@ -77,18 +79,18 @@ fn left_out(catalog: &Catalog, host: &str) -> Vec<Step> {
         detail: left.message.to_string(),
     };
     ours.filter(|(_, left)| left.explains(&host))
-        .map(|(r, left)| Step { registry: Some(r.id.name.clone()), ..step(left) })
+        .map(|(r, left)| TraceStep { registry: Some(r.id.name.clone()), ..step(left) })
         .take(WhyNot::MAX_NAMED)
         .collect()
 }
 
 fn ports(view: &Arc<ServiceView>, client: &Client, out: &mut WhyNot, trace: &mut Trace) {
     for port in view.ports.iter() {
-        let told = assigned(&port.endpoints.facts, Some(client), port, trace);
+        let told = assigned(&port.endpoints.inputs, Some(client), port, trace);
         out.served += told.endpoints().count();
         let facet = &port.cluster;
         let mut of_cluster = Trace::default();
-        if cluster(&facet.facts, &client.class.project(facet.dims), &mut of_cluster).is_none() {
+        if cluster(&facet.inputs, &client.class.project(facet.dimensions), &mut of_cluster).is_none() {
             // Its endpoints were asked for above; only why there is no xDS cluster is new.
             let reasons = of_cluster.steps.into_iter();
             trace.steps.extend(reasons.filter(|s| s.endpoint.is_empty() && s.verdict == Verdict::Drop));

@@ -6,15 +6,16 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    AliasHost, Attributes, ClusterFacts, Code, Condition, Dims, EndpointFacts, EndpointSource, Facet,
-    Identity, ListenerFacts, Namespace, NetworkId, PortNumber, PortView, Protocol, Resolution, RouteFacts,
-    ServiceAddress, ServiceKey, ServiceView, Shared, TrafficDistribution, Visibility,
+    AliasHost, Attributes, ClientDimensions, ClusterInputs, Code, Condition, EndpointInputs, EndpointSource,
+    Identity, ListenerInputs, Namespace, NetworkId, PortNumber, PortView, Protocol, Resolution,
+    ResourceInputs, RouteInputs, ServiceAddress, ServiceKey, ServiceView, Shared, TrafficDistribution,
+    Visibility,
 };
 
 use crate::build::dims;
 use crate::counters::Counters;
 use crate::merge::{Merged, MergedPort, gated};
-use crate::state::World;
+use crate::state::MergeContext;
 
 /// What all ports of a service share, each part the old one where it is equal.
 struct Common {
@@ -29,7 +30,7 @@ struct Common {
 
 /// Builds a view. `None` when nothing declares the service.
 pub(crate) fn assemble(
-    world: &World,
+    world: &MergeContext,
     key: &ServiceKey,
     merged: Merged,
     old: Option<&Arc<ServiceView>>,
@@ -41,9 +42,9 @@ pub(crate) fn assemble(
     let before = old.and_then(|v| v.ports.first());
     let common = Common {
         resolution: if is_join { Resolution::ClientSide } else { first.resolution.clone() },
-        attributes: keep_one(before.map(|p| &p.cluster.facts.attributes), &first.attributes),
-        identities: keep(before.map(|p| &p.cluster.facts.identities), identities),
-        addresses: keep(before.map(|p| &p.listener.facts.addresses), addresses),
+        attributes: keep_one(before.map(|p| &p.cluster.inputs.attributes), &first.attributes),
+        identities: keep(before.map(|p| &p.cluster.inputs.identities), identities),
+        addresses: keep(before.map(|p| &p.listener.inputs.addresses), addresses),
         aliases: keep(old.map(|v| &v.aliases), aliases),
         traffic: first.attributes.traffic,
         one_audience: declarations.windows(2).all(|w| w[0].visibility == w[1].visibility),
@@ -106,7 +107,7 @@ pub(crate) fn with_conditions(view: &Arc<ServiceView>, conditions: Vec<Condition
 }
 
 fn assemble_port(
-    world: &World,
+    world: &MergeContext,
     key: &ServiceKey,
     number: PortNumber,
     port: MergedPort,
@@ -120,7 +121,7 @@ fn assemble_port(
     let dims = dims::endpoints(&facts, common.one_audience);
     let endpoints = keep_facet(old.map(|p| &p.endpoints), facts, dims, counters);
     let inline = |when: bool| when.then(|| endpoints.clone());
-    let facts = ClusterFacts {
+    let facts = ClusterInputs {
         service: key.clone(),
         port: number,
         protocol,
@@ -132,7 +133,7 @@ fn assemble_port(
     };
     let dims = dims::cluster(&facts);
     let cluster = keep_facet(old.map(|p| &p.cluster), facts, dims, counters);
-    let facts = ListenerFacts {
+    let facts = ListenerInputs {
         service: key.clone(),
         port: number,
         protocol,
@@ -142,7 +143,7 @@ fn assemble_port(
     };
     let dims = dims::listener(&facts);
     let listener = keep_facet(old.map(|p| &p.listener), facts, dims, counters);
-    let facts = RouteFacts {
+    let facts = RouteInputs {
         service: key.clone(),
         port: number,
         protocol,
@@ -162,8 +163,8 @@ fn endpoint_facts(
     sources: Vec<EndpointSource>,
     gated: Vec<NetworkId>,
     common: &Common,
-) -> EndpointFacts {
-    EndpointFacts {
+) -> EndpointInputs {
+    EndpointInputs {
         service: key.clone(),
         port,
         resolution: common.resolution.clone(),
@@ -179,16 +180,16 @@ fn has_listener_per_endpoint(common: &Common, protocol: Protocol) -> bool {
 
 /// The old facet, with the answers made from it, where its facts are equal.
 fn keep_facet<T: PartialEq>(
-    old: Option<&Shared<Facet<T>>>,
+    old: Option<&Shared<ResourceInputs<T>>>,
     facts: T,
-    dims: Dims,
+    dims: ClientDimensions,
     counters: &mut Counters,
-) -> Shared<Facet<T>> {
-    if let Some(old) = old.filter(|old| old.dims == dims && old.facts == facts) {
+) -> Shared<ResourceInputs<T>> {
+    if let Some(old) = old.filter(|old| old.dimensions == dims && old.inputs == facts) {
         return old.clone();
     }
-    counters.facets += 1;
-    Shared::new(Facet::new(facts, dims))
+    counters.resource_inputs += 1;
+    Shared::new(ResourceInputs::new(facts, dims))
 }
 
 fn keep<T: PartialEq>(old: Option<&Arc<[T]>>, new: Vec<T>) -> Arc<[T]> {

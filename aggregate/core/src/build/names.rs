@@ -8,7 +8,7 @@ mod leads;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tributary_model::{Alias, Hostname, MergeByName, SameName, ServiceKey, Shared};
+use tributary_model::{FederatedService, Hostname, MergeByName, SameName, ServiceKey, Shared};
 
 use crate::state::State;
 use crate::state::names::Reader;
@@ -78,7 +78,7 @@ impl State {
         }
     }
 
-    fn imply(&mut self, host: &Hostname, alias: Option<Arc<Alias>>) {
+    fn imply(&mut self, host: &Hostname, alias: Option<Arc<FederatedService>>) {
         if let Some(moved) = self.world.names.imply(host, alias, &self.world.shards) {
             self.dirty.implied.insert(host.clone());
             self.move_alias(host, moved);

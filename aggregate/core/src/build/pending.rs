@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    Changed, CollectionKind, Hostname, Item, Mono, ObjectRef, Pending, PendingCause, ServiceKey, Shared,
+    CatalogChanges, CollectionKind, FactId, Hostname, Mono, ObjectRef, Pending, PendingCause, ServiceKey,
+    Shared,
 };
 
 use crate::removal::guard::HoldKey;
@@ -19,7 +20,7 @@ use crate::state::shards::ShardId;
 
 impl State {
     /// Publishes what is pending of these hosts and of those whose waiting addresses changed.
-    pub(super) fn build_pending(&mut self, built: &BTreeSet<Hostname>, changed: &mut Changed) {
+    pub(super) fn build_pending(&mut self, built: &BTreeSet<Hostname>, changed: &mut CatalogChanges) {
         let mut hosts = self.waiting_addresses.take_dirty();
         let holds = self.guard.has_holds();
         let concerned = |host: &&Hostname| {
@@ -93,11 +94,11 @@ impl State {
             }
         };
         for decl in shard.declarations.iter().filter(|decl| decl.held) {
-            let item = Item::Service(decl_key(&service.key, &decl.object));
+            let item = FactId::Service(decl_key(&service.key, &decl.object));
             add((shard.id, item), decl.declaration.source.reference(), CollectionKind::Services);
         }
         for fact in shard.groups.iter().filter(|fact| fact.held.is_some()) {
-            let item = Item::Group(group_key(&service.key, fact));
+            let item = FactId::Group(group_key(&service.key, fact));
             add((shard.id, item), fact.group.source.reference(), CollectionKind::Groups);
         }
         for (key, object) in shard.declarations.iter().flat_map(|decl| self.held_workloads(decl)) {
@@ -111,7 +112,7 @@ impl State {
         let slots = members.into_iter().flatten().filter_map(|id| self.world.workloads.get(id));
         let held = slots.filter_map(|slot| {
             let fact = slot.first().filter(|fact| fact.held)?;
-            let key = (fact.shard, Item::Workload(slot.key.clone()));
+            let key = (fact.shard, FactId::Workload(slot.key.clone()));
             Some((key, fact.workload.source.reference()))
         });
         held.collect()

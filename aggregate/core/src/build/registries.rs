@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    Changed, Code, Collection, Condition, Freshness, GroupKey, ListRecord, ObjectId, ObjectRef, Record,
-    RegistryName, RegistryView, Scope, ServiceKey, Shared,
+    CatalogChanges, Code, Collection, Condition, EndpointGroupKey, Freshness, ListRecord, ObjectId,
+    ObjectRef, Record, RegistryName, RegistryView, Scope, ServiceKey, Shared,
 };
 
 use crate::ledger::{Registries, Registry};
@@ -23,7 +23,7 @@ pub struct WaitingGroup {
     /// Its scope.
     pub scope: Scope,
     /// The group.
-    pub key: GroupKey,
+    pub key: EndpointGroupKey,
     /// How many addresses it has.
     pub addresses: usize,
 }
@@ -33,7 +33,7 @@ impl State {
         &mut self,
         registries: &Registries,
         complete: bool,
-        changed: &mut Changed,
+        changed: &mut CatalogChanges,
     ) {
         for name in std::mem::take(&mut self.dirty.registries) {
             let now = registries.get(&name).map(|registry| self.registry_view(registry));
@@ -60,7 +60,7 @@ impl State {
             collections: collections.into(),
             standing: registry.face.standing,
             conditions: self.registry_conditions(&registry.face.id.name).into(),
-            left_out: ledger.scopes.values().filter_map(|scoped| scoped.left_out.clone()).collect(),
+            excluded: ledger.scopes.values().filter_map(|scoped| scoped.excluded.clone()).collect(),
         }
     }
 

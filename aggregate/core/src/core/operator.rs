@@ -1,8 +1,8 @@
 //! What an operator may do by hand: let a held removal happen, or end a scope that is really gone.
 
-use tributary_model::{CollectionKind, Evidence, Key, Mono, RegistryName, Scope};
+use tributary_model::{CollectionKind, Evidence, FactKey, Mono, RegistryName, Scope};
 
-use super::{Core, Turn};
+use super::{ApplyOutcome, Core};
 use crate::ingest;
 use crate::ledger::Registry;
 
@@ -21,7 +21,7 @@ pub struct EndPlan {
 
 impl Core {
     /// Lets a held removal happen; `None` when it is not held.
-    pub fn release(&mut self, now: Mono, registry: &RegistryName, key: &Key) -> Option<Turn> {
+    pub fn release(&mut self, now: Mono, registry: &RegistryName, key: &FactKey) -> Option<ApplyOutcome> {
         self.begin(now);
         let released = self.state.release(registry, key);
         let turn = self.finish();
@@ -59,7 +59,7 @@ impl Core {
         name: &RegistryName,
         scope: Option<&Scope>,
         kind: Option<CollectionKind>,
-    ) -> Turn {
+    ) -> ApplyOutcome {
         self.begin(now);
         let plan = self.end_plan(name, scope, kind);
         if let Some(registry) = self.registries.get_mut(name) {

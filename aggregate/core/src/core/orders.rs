@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tributary_model::{Generation, Mono, RegistryName, RegistrySpec, RestartMode, Scope};
 
-use super::{Core, Turn};
+use super::{ApplyOutcome, Core};
 use crate::ingest;
 use crate::ledger::{Ledger, Registry, Shadow};
 
@@ -56,7 +56,7 @@ impl Core {
     /// A run begins on the served facts: they stay, stale until the run lists them. Updates of the run
     /// before are late from now on. A registry that restarts in a shadow gets one instead, where facts of
     /// it are held or its source is pinned: what another source reports waits for the operator.
-    pub fn serve(&mut self, now: Mono, order: &RunOrder) -> Result<(Turn, Begun), OrderRefused> {
+    pub fn serve(&mut self, now: Mono, order: &RunOrder) -> Result<(ApplyOutcome, Begun), OrderRefused> {
         self.check(order)?;
         let known = self.registries.get(&order.spec.id.name);
         let holds = known.is_some_and(|known| known.ledger.identity.is_some() || known.ledger.holds_facts());
@@ -85,7 +85,7 @@ impl Core {
         &mut self,
         now: Mono,
         orders: &[RunOrder],
-    ) -> Result<(Turn, Vec<Begun>), OrderRefused> {
+    ) -> Result<(ApplyOutcome, Vec<Begun>), OrderRefused> {
         orders.iter().try_for_each(|order| self.check(order))?;
         self.begin(now);
         let set: Arc<[RegistryName]> = orders.iter().map(|order| order.spec.id.name.clone()).collect();
@@ -112,7 +112,7 @@ impl Core {
     }
 
     /// Drops the shadow of a rotation that was given up. The others of its set go on without it.
-    pub fn drop_shadow(&mut self, name: &RegistryName) -> Turn {
+    pub fn drop_shadow(&mut self, name: &RegistryName) -> ApplyOutcome {
         self.begin(self.state.now);
         let dropped = self.registries.get_mut(name).and_then(|registry| registry.shadow.take());
         if let Some(shadow) = dropped {
@@ -132,7 +132,7 @@ impl Core {
 
     /// Takes a shadow that holds less, or whose source's identity changed, at an operator's request.
     /// Returns whether there was anything to accept.
-    pub fn accept(&mut self, now: Mono, name: &RegistryName) -> (bool, Turn) {
+    pub fn accept(&mut self, now: Mono, name: &RegistryName) -> (bool, ApplyOutcome) {
         self.begin(now);
         let accepted = self.registries.get_mut(name).is_some_and(Registry::accept);
         if accepted {

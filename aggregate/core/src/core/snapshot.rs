@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tributary_model::{HoldRecord, Item, Key, ProblemRecord, Record, RegistryName, Scope};
+use tributary_model::{FactId, FactKey, HoldRecord, ProblemRecord, Record, RegistryName, Scope};
 
 use super::Core;
 use crate::ledger::Scoped;
@@ -13,7 +13,7 @@ impl Core {
     /// and whether they are the last. The first slice begins with identity, lists and problems, the
     /// last ends with holds. Facts that change between two slices reach the journal as ordinary records.
     #[must_use]
-    pub fn snapshot(&self, name: &RegistryName, after: Option<&Key>, most: usize) -> (Vec<Record>, bool) {
+    pub fn snapshot(&self, name: &RegistryName, after: Option<&FactKey>, most: usize) -> (Vec<Record>, bool) {
         let Some(registry) = self.registries.get(name) else { return (Vec::new(), true) };
         let mut out = Vec::new();
         if after.is_none() {
@@ -40,7 +40,7 @@ impl Core {
     }
 
     /// The keys of facts that are served of a registry and come after a key; of waiting ones there is no record.
-    fn keys_after(&self, name: &RegistryName, after: Option<&Key>, most: usize) -> Vec<Key> {
+    fn keys_after(&self, name: &RegistryName, after: Option<&FactKey>, most: usize) -> Vec<FactKey> {
         let Some(registry) = self.registries.get(name) else { return Vec::new() };
         let mut out = Vec::new();
         for (scope, scoped) in &registry.ledger.scopes {
@@ -51,7 +51,7 @@ impl Core {
             let own = after.filter(|after| after.scope == *scope);
             let most = most - out.len();
             let items = self.items_after(shard, scoped, own.map(|own| &own.item), most);
-            out.extend(items.into_iter().map(|item| Key { scope: scope.clone(), item }));
+            out.extend(items.into_iter().map(|item| FactKey { scope: scope.clone(), item }));
         }
         out
     }
@@ -61,22 +61,22 @@ impl Core {
         &self,
         shard: Option<ShardId>,
         scoped: &Scoped,
-        after: Option<&Item>,
+        after: Option<&FactId>,
         most: usize,
-    ) -> Vec<Item> {
+    ) -> Vec<FactId> {
         let held = shard.map(|shard| self.state.guard.of_shard(shard)).unwrap_or_default();
         let held = held.into_iter().filter(|item| after.is_none_or(|after| item > after));
-        let items: BTreeSet<Item> = scoped.tables.items_after(after).take(most).chain(held).collect();
+        let items: BTreeSet<FactId> = scoped.tables.items_after(after).take(most).chain(held).collect();
         items.into_iter().take(most).collect()
     }
 
     fn hold_records(&self, name: &RegistryName) -> Vec<Record> {
-        let of = |(shard, item): &(ShardId, Item)| {
+        let of = |(shard, item): &(ShardId, FactId)| {
             let (registry, scope) = self.state.place_of(*shard)?;
-            (registry == *name).then(|| Key { scope, item: item.clone() })
+            (registry == *name).then(|| FactKey { scope, item: item.clone() })
         };
         let holds = self.state.guard.holds().filter_map(|(key, hold)| Some((of(key)?, hold)));
-        let record = |(key, hold): (Key, &crate::removal::guard::Hold)| {
+        let record = |(key, hold): (FactKey, &crate::removal::guard::Hold)| {
             let hold = HoldRecord { since: hold.since, reason: hold.reason.into() };
             Record::Hold(name.clone(), key, Some(hold))
         };

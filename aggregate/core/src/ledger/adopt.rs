@@ -5,8 +5,8 @@
 //! accepts it.
 
 use tributary_model::{
-    Collection, CollectionKind, EndEvidence, Evidence, Freshness, Generation, Key, ListResult, Mono, Scope,
-    Scopes,
+    Collection, CollectionKind, EndEvidence, Evidence, FactKey, Freshness, Generation, ListResult, Mono,
+    Scope, Scopes,
 };
 
 use super::tables::{Change, Mark};
@@ -95,7 +95,7 @@ impl Ledger {
                 list.rest(now, "the run that serves now does not follow it");
             }
         }
-        old.left_out = None;
+        old.excluded = None;
         self.scopes.insert(scope, old);
     }
 
@@ -104,7 +104,7 @@ impl Ledger {
         let ended = self.ended.iter().find(|ended| ended.scope == *scope);
         let evidence = ended.map_or(Evidence::Operator, |ended| ended.evidence.clone());
         for item in old.tables.items() {
-            out.remove(&Key { scope: scope.clone(), item }, &evidence);
+            out.remove(&FactKey { scope: scope.clone(), item }, &evidence);
         }
         out.free(scope, &evidence, now);
     }
@@ -165,7 +165,7 @@ impl Scoped {
             }
             let spared = complete && self.problems.is_bad(fact.object(), generation);
             if complete && !spared {
-                out.remove(&Key { scope: scope.clone(), item }, &Evidence::Superseded(generation));
+                out.remove(&FactKey { scope: scope.clone(), item }, &Evidence::Superseded(generation));
                 continue;
             }
             if spared {

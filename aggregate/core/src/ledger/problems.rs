@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_model::{Generation, Item, Mono, ObjectId, ObjectRef, Problem, ProblemRecord, Scope};
+use tributary_model::{FactId, Generation, Mono, ObjectId, ObjectRef, Problem, ProblemRecord, Scope};
 
 use super::Output;
 
@@ -21,9 +21,9 @@ struct Open {
 pub(crate) struct Problems {
     open: BTreeMap<ObjectId, Open>,
     /// Facts that a list lacked and that stay because their object is bad.
-    spared: BTreeMap<ObjectId, BTreeSet<Item>>,
+    spared: BTreeMap<ObjectId, BTreeSet<FactId>>,
     /// Facts of objects that have become good in this turn, until they are repeated.
-    unrepeated: BTreeSet<Item>,
+    unrepeated: BTreeSet<FactId>,
 }
 
 impl Problems {
@@ -83,7 +83,7 @@ impl Problems {
         object.and_then(|object| self.open.get(object)).is_some_and(|open| open.reported_in == generation)
     }
     /// Keeps a fact that a list lacks if its object is bad; whether it does.
-    pub(super) fn spare(&mut self, object: Option<&ObjectId>, item: &Item, generation: Generation) -> bool {
+    pub(super) fn spare(&mut self, object: Option<&ObjectId>, item: &FactId, generation: Generation) -> bool {
         let Some(object) = object.filter(|object| self.is_bad(Some(object), generation)) else {
             return false;
         };
@@ -91,7 +91,7 @@ impl Problems {
         true
     }
     /// A fact was reported: nothing needs to spare it.
-    pub(super) fn unspare(&mut self, object: Option<&ObjectId>, item: &Item) {
+    pub(super) fn unspare(&mut self, object: Option<&ObjectId>, item: &FactId) {
         if !self.unrepeated.is_empty() {
             self.unrepeated.remove(item);
         }
@@ -105,7 +105,7 @@ impl Problems {
         }
     }
     /// Facts of repaired objects that were not repeated.
-    pub(super) fn take_unrepeated(&mut self) -> BTreeSet<Item> {
+    pub(super) fn take_unrepeated(&mut self) -> BTreeSet<FactId> {
         std::mem::take(&mut self.unrepeated)
     }
     /// Takes a problem that a journal kept.
@@ -116,7 +116,7 @@ impl Problems {
         }
     }
     /// Takes problems of the run before that this one has not repeated; they spare what was `inherited` alone.
-    pub(super) fn inherit(&mut self, before: Self, inherited: impl Fn(&Item) -> bool) {
+    pub(super) fn inherit(&mut self, before: Self, inherited: impl Fn(&FactId) -> bool) {
         for (id, open) in before.open {
             self.open.entry(id).or_insert(open);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    Fingerprint, Generation, Mono, RegistryId, RegistryName, RegistrySpec, Scopes, StalePolicy, Standing,
+    Fingerprint, Generation, Mono, RegistryId, RegistryName, RegistrySpec, Scopes, ShardPriority, StalePolicy,
 };
 
 use super::Ledger;
@@ -35,7 +35,7 @@ pub(crate) struct Face {
     /// Whether it answers a question about a removal.
     pub(crate) can_confirm: bool,
     /// Normal, or demoted by policy.
-    pub(crate) standing: Standing,
+    pub(crate) standing: ShardPriority,
 }
 
 /// A registry.
@@ -66,7 +66,7 @@ impl Registry {
     pub(crate) fn new(spec: &RegistrySpec) -> Self {
         let (rank, can_confirm) = (spec.rank, spec.can_confirm);
         Self {
-            face: Face { id: Arc::clone(&spec.id), rank, can_confirm, standing: Standing::Normal },
+            face: Face { id: Arc::clone(&spec.id), rank, can_confirm, standing: ShardPriority::Normal },
             scopes: spec.scopes.clone(),
             stale: spec.stale,
             ledger: Ledger::new(RESTORED),

@@ -4,7 +4,7 @@
 //! that no generation between shows a host poorer than both ends. A first list, which merely adds, is
 //! applied slice by slice.
 
-use tributary_model::{Collection, Evidence, Fact, Key, Mono, ObjectId, ProblemRecord, Scope};
+use tributary_model::{Collection, Evidence, Fact, FactKey, Mono, ObjectId, ProblemRecord, Scope};
 
 use super::{BasisKind, Change, Output};
 
@@ -21,7 +21,7 @@ pub(crate) enum Take {
 #[derive(Debug)]
 pub(crate) enum Effect {
     Put(Scope, Fact, BasisKind, Mono, Change),
-    Remove(Key, Evidence),
+    Remove(FactKey, Evidence),
     Confirm(Collection, Mono),
     Free(Scope, Evidence, Mono),
     Problem(Scope, ObjectId, Option<ProblemRecord>),
@@ -57,7 +57,7 @@ impl Output for Deferred<'_> {
             self.effects.push(Effect::Put(scope.clone(), fact, basis, at, change));
         }
     }
-    fn remove(&mut self, key: &Key, evidence: &Evidence) {
+    fn remove(&mut self, key: &FactKey, evidence: &Evidence) {
         self.effects.push(Effect::Remove(key.clone(), evidence.clone()));
     }
     fn confirm(&mut self, collection: &Collection, at: Mono) {

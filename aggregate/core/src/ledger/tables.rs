@@ -8,8 +8,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use tributary_model::{
-    Alias, Basis, CollectionKind, DeclKey, Declaration, Fact, Gateway, GatewayKey, Group, GroupKey, Hostname,
-    Item, Mono, ObjectId, Settings, WaitingAddress, Workload, WorkloadKey,
+    Basis, CollectionKind, DeclKey, Declaration, EndpointGroup, EndpointGroupKey, Fact, FactId,
+    FederatedService, Gateway, GatewayKey, Hostname, Mono, ObjectId, Settings, WaitingAddress, Workload,
+    WorkloadKey,
 };
 
 /// How certain the last report of a fact was; the reason is not kept.
@@ -27,8 +28,8 @@ impl From<&Basis> for BasisKind {
     fn from(basis: &Basis) -> Self {
         match basis {
             Basis::Authoritative => Self::Authoritative,
-            Basis::Unsure(_) => Self::PossiblyPartial,
-            Basis::Doubted(_) => Self::KnownPartial,
+            Basis::PossiblyPartial(_) => Self::PossiblyPartial,
+            Basis::KnownPartial(_) => Self::KnownPartial,
         }
     }
 }
@@ -92,10 +93,10 @@ impl<K: Ord + Clone, V: ?Sized + PartialEq> Table<K, V> {
     /// The items of the keys after an item: `own` is that item's key where it belongs to this table.
     fn after(
         &self,
-        after: Option<&Item>,
+        after: Option<&FactId>,
         own: Option<&K>,
-        item: fn(K) -> Item,
-    ) -> impl Iterator<Item = Item> + use<'_, K, V> {
+        item: fn(K) -> FactId,
+    ) -> impl Iterator<Item = FactId> + use<'_, K, V> {
         let comes_later = |key: &K| after.is_none_or(|after| item(key.clone()) > *after);
         let whole = own.is_none() && self.0.keys().next().is_some_and(comes_later);
         let start = match own {
@@ -133,19 +134,19 @@ macro_rules! tables {
                 }
             }
             /// Takes a fact out; returns its mark where it was there.
-            pub(crate) fn remove(&mut self, item: &Item) -> Option<Mark> {
+            pub(crate) fn remove(&mut self, item: &FactId) -> Option<Mark> {
                 match item {
-                    $(Item::$variant(key) => self.$field.0.remove(key).map(|entry| entry.mark),)*
-                    Item::Settings => self.settings.0.remove(&()).map(|entry| entry.mark),
+                    $(FactId::$variant(key) => self.$field.0.remove(key).map(|entry| entry.mark),)*
+                    FactId::Settings => self.settings.0.remove(&()).map(|entry| entry.mark),
                 }
             }
             /// A fact.
-            pub(crate) fn get(&self, item: &Item) -> Option<(Fact, Mark)> {
+            pub(crate) fn get(&self, item: &FactId) -> Option<(Fact, Mark)> {
                 match item {
-                    $(Item::$variant(key) => self.$field.0.get(key).map(|entry| {
+                    $(FactId::$variant(key) => self.$field.0.get(key).map(|entry| {
                         (Fact::$variant(key.clone(), Arc::clone(&entry.value)), entry.mark)
                     }),)*
-                    Item::Settings => {
+                    FactId::Settings => {
                         let entry = self.settings.0.get(&())?;
                         Some((Fact::Settings(Arc::clone(&entry.value)), entry.mark))
                     }
@@ -183,18 +184,18 @@ macro_rules! tables {
                 if kind == CollectionKind::Settings { count + self.settings.0.len() } else { count }
             }
             /// The keys of a kind that the list of this epoch has not held, with their source objects.
-            pub(crate) fn unseen(&self, kind: CollectionKind, epoch: u32) -> Vec<(Item, Option<ObjectId>)> {
+            pub(crate) fn unseen(&self, kind: CollectionKind, epoch: u32) -> Vec<(FactId, Option<ObjectId>)> {
                 let mut out = Vec::new();
                 $(if kind == CollectionKind::$kind {
                     let old = self.$field.0.iter().filter(|(_, entry)| entry.mark.seen < epoch);
                     out.extend(old.map(|(key, entry)| {
                         let fact = Fact::$variant(key.clone(), Arc::clone(&entry.value));
-                        (Item::$variant(key.clone()), fact.object().cloned())
+                        (FactId::$variant(key.clone()), fact.object().cloned())
                     }));
                 })*
                 let settings = self.settings.0.get(&()).filter(|entry| entry.mark.seen < epoch);
                 if kind == CollectionKind::Settings && settings.is_some() {
-                    out.push((Item::Settings, None));
+                    out.push((FactId::Settings, None));
                 }
                 out
             }
@@ -204,29 +205,29 @@ macro_rules! tables {
 
 tables! {
     services: Service(DeclKey, Declaration), Services;
-    groups: Group(GroupKey, Group), Groups;
-    waiting: Waiting(GroupKey, [WaitingAddress]), Groups;
+    groups: Group(EndpointGroupKey, EndpointGroup), Groups;
+    waiting: Waiting(EndpointGroupKey, [WaitingAddress]), Groups;
     workloads: Workload(WorkloadKey, Workload), Workloads;
     gateways: Gateway(GatewayKey, Gateway), Gateways;
-    aliases: Alias(Hostname, Alias), Settings;
+    aliases: Alias(Hostname, FederatedService), Settings;
 }
 
 /// The items of one table after an item.
 macro_rules! after {
     ($tables:ident.$field:ident, $variant:ident, $after:ident) => {{
         let own = $after.and_then(|item| match item {
-            Item::$variant(key) => Some(key),
+            FactId::$variant(key) => Some(key),
             _ => None,
         });
-        $tables.$field.after($after, own, Item::$variant)
+        $tables.$field.after($after, own, FactId::$variant)
     }};
 }
 
 impl Tables {
     /// The items after one, in order; the cost is that of what is taken. Waiting addresses are excluded:
     /// no journal keeps them.
-    pub(crate) fn items_after(&self, after: Option<&Item>) -> impl Iterator<Item = Item> + use<'_> {
-        let settings = (!self.settings.0.is_empty()).then_some(Item::Settings);
+    pub(crate) fn items_after(&self, after: Option<&FactId>) -> impl Iterator<Item = FactId> + use<'_> {
+        let settings = (!self.settings.0.is_empty()).then_some(FactId::Settings);
         let settings = settings.filter(|item| after.is_none_or(|after| item > after));
         after!(self.services, Service, after)
             .chain(after!(self.groups, Group, after))
@@ -240,7 +241,7 @@ impl Tables {
         CollectionKind::ALL.into_iter().all(|kind| self.len(kind) == 0)
     }
     /// Every key.
-    pub(crate) fn items(&self) -> Vec<Item> {
+    pub(crate) fn items(&self) -> Vec<FactId> {
         CollectionKind::ALL
             .into_iter()
             .flat_map(|kind| self.iter(kind))
@@ -252,7 +253,7 @@ impl Tables {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::mk::mk_workload;
+    use crate::tests::fixtures::mk_workload;
 
     fn mark(at: u64, seen: u32) -> Mark {
         Mark { changed: Mono(at), seen, basis: BasisKind::Authoritative }
@@ -276,7 +277,7 @@ mod tests {
         let (old, new) = (mk_workload("a", "10.0.0.1", ""), mk_workload("b", "10.0.0.2", ""));
         tables.put(&old, mark(1, 0));
         tables.put(&new, mark(1, 1));
-        let unseen: Vec<Item> =
+        let unseen: Vec<FactId> =
             tables.unseen(CollectionKind::Workloads, 1).into_iter().map(|(item, _)| item).collect();
         assert_eq!(unseen, [old.item()]);
         assert!(tables.unseen(CollectionKind::Groups, 1).is_empty());

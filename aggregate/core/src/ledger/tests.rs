@@ -5,30 +5,30 @@ mod naive;
 use std::collections::BTreeMap;
 
 use tributary_model::{
-    Basis, Collection, CollectionKind, Completeness, Delta, EndEvidence, Evidence, Fact, Freshness,
-    Generation, Key, Mono, ObjectId, ProblemRecord, Scope, Scopes, Withheld,
+    Basis, Collection, CollectionKind, Completeness, EndEvidence, Evidence, Fact, FactKey, Freshness,
+    Generation, Mono, ObjectId, ProblemRecord, RegistryUpdate, Scope, Scopes, Withheld,
 };
 
 use super::{BasisKind, Change, Ledger, Output};
-use crate::tests::mk::{SCOPE, mk_drop, mk_put, mk_scope, mk_workload};
+use crate::tests::fixtures::{SCOPE, mk_drop, mk_put, mk_scope, mk_workload};
 
 /// Applies effects to a plain map, and remembers why facts went.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
-    pub(super) facts: BTreeMap<Key, Fact>,
-    pub(super) gone: Vec<(Key, Evidence)>,
+    pub(super) facts: BTreeMap<FactKey, Fact>,
+    pub(super) gone: Vec<(FactKey, Evidence)>,
     freed: Vec<Scope>,
 }
 
 impl Output for Applied {
     fn put(&mut self, scope: &Scope, fact: Fact, _: BasisKind, _: Mono, change: Change) {
-        let key = Key { scope: scope.clone(), item: fact.item() };
+        let key = FactKey { scope: scope.clone(), item: fact.item() };
         if change == Change::Same {
             assert_eq!(self.facts.get(&key), Some(&fact), "a fact that did not change is known");
         }
         self.facts.insert(key, fact);
     }
-    fn remove(&mut self, key: &Key, evidence: &Evidence) {
+    fn remove(&mut self, key: &FactKey, evidence: &Evidence) {
         if self.facts.remove(key).is_some() {
             self.gone.push((key.clone(), evidence.clone()));
         }
@@ -50,17 +50,17 @@ fn collection() -> Collection {
 fn fact(name: &str) -> Fact {
     mk_workload(name, "10.0.0.1", "")
 }
-fn follows() -> Delta {
-    Delta::Follows { required: vec![collection()], optional: Vec::new() }
+fn follows() -> RegistryUpdate {
+    RegistryUpdate::Follows { required: vec![collection()], optional: Vec::new() }
 }
-fn restart() -> Delta {
-    Delta::Restart(collection())
+fn restart() -> RegistryUpdate {
+    RegistryUpdate::ListStarted(collection())
 }
-fn synced(how: Completeness) -> Delta {
-    Delta::Synced(collection(), how)
+fn synced(how: Completeness) -> RegistryUpdate {
+    RegistryUpdate::ListEnded(collection(), how)
 }
-fn withheld() -> Delta {
-    Delta::Withheld(collection(), Withheld::forbidden("403"))
+fn withheld() -> RegistryUpdate {
+    RegistryUpdate::Withheld(collection(), Withheld::forbidden("403"))
 }
 
 /// A ledger whose run has listed `a` and `b` completely.
@@ -70,7 +70,7 @@ fn listed() -> (Ledger, Applied) {
     take(&mut ledger, words, &mut out);
     (ledger, out)
 }
-fn take(ledger: &mut Ledger, words: impl IntoIterator<Item = Delta>, out: &mut Applied) {
+fn take(ledger: &mut Ledger, words: impl IntoIterator<Item = RegistryUpdate>, out: &mut Applied) {
     words.into_iter().for_each(|word| ledger.apply(Mono(10), word, out));
     ledger.end_take(&Scopes::Discovered, Mono(10), out);
 }
@@ -96,8 +96,8 @@ fn each_situation_has_one_rule() {
     let partial = || synced(Completeness::Partial);
     let filtered = || synced(Completeness::Filtered);
     let put = |name: &str| mk_put(fact(name));
-    let end = Delta::End(mk_scope(SCOPE), EndEvidence::Confirmed("gone".into()));
-    let rows: [(&str, Vec<Delta>, &str, &str); 12] = [
+    let end = RegistryUpdate::End(mk_scope(SCOPE), EndEvidence::Confirmed("gone".into()));
+    let rows: [(&str, Vec<RegistryUpdate>, &str, &str); 12] = [
         ("a complete list removes what it lacks", vec![restart(), put("a"), complete()], "a", "live"),
         ("a filtered list removes nothing", vec![restart(), put("a"), filtered()], "a b", "stale"),
         ("a partial list removes nothing", vec![restart(), partial()], "a b", "stale"),
@@ -134,7 +134,7 @@ fn neither_progress_nor_a_live_status_revives_what_cannot_be_read() {
     let live = tributary_model::SourceStatus::new(tributary_model::SourceState::Live, "");
     take(
         &mut ledger,
-        [withheld(), Delta::Progress(collection()), Delta::Status(mk_scope(SCOPE), live)],
+        [withheld(), RegistryUpdate::Progress(collection()), RegistryUpdate::Status(mk_scope(SCOPE), live)],
         &mut out,
     );
     assert_eq!(freshness(&ledger), "stale");
@@ -192,8 +192,8 @@ fn an_unchanged_list_visits_and_changes_nothing() {
 #[test]
 fn the_last_value_of_what_is_followed_counts_wherever_it_stands() {
     let other = Collection { scope: mk_scope("other"), kind: WORKLOADS };
-    let both = Delta::Follows { required: vec![collection(), other.clone()], optional: Vec::new() };
-    let end = || Delta::Synced(other.clone(), Completeness::Complete);
+    let both = RegistryUpdate::Follows { required: vec![collection(), other.clone()], optional: Vec::new() };
+    let end = || RegistryUpdate::ListEnded(other.clone(), Completeness::Complete);
     for words in [vec![follows(), both.clone(), end()], vec![both.clone(), end()], vec![end(), both]] {
         let (mut ledger, mut out) = listed();
         ledger.restart(Generation(2), Mono(20), &"over".into());
@@ -209,10 +209,11 @@ fn the_last_value_of_what_is_followed_counts_wherever_it_stands() {
 fn an_empty_scope_that_is_not_followed_is_freed() {
     let (mut ledger, mut out) = listed();
     let other = mk_scope("other");
-    let put = Delta::Put(other.clone(), fact("x"), Basis::Authoritative);
+    let put = RegistryUpdate::Put(other.clone(), fact("x"), Basis::Authoritative);
     take(&mut ledger, [put], &mut out);
     assert_eq!(ledger.scopes.len(), 2);
-    let gone = Delta::Drop(Key { scope: other.clone(), item: fact("x").item() }, Evidence::Confirmed);
+    let gone =
+        RegistryUpdate::Remove(FactKey { scope: other.clone(), item: fact("x").item() }, Evidence::Confirmed);
     take(&mut ledger, [gone], &mut out);
     assert_eq!((ledger.scopes.len(), out.freed), (1, vec![other]));
 }
@@ -220,8 +221,9 @@ fn an_empty_scope_that_is_not_followed_is_freed() {
 #[test]
 fn an_inherited_fact_outlives_a_problem_that_only_the_new_run_reported() {
     let object = ObjectId::new("WorkloadEntry", "shop", "b");
-    let bad =
-        |problem| Delta::Problem(mk_scope(SCOPE), tributary_model::ObjectRef::new(object.clone()), problem);
+    let bad = |problem| {
+        RegistryUpdate::Problem(mk_scope(SCOPE), tributary_model::ObjectRef::new(object.clone()), problem)
+    };
     let problem =
         tributary_model::Problem { code: tributary_model::Code::INVALID_HOST, message: "bad".into() };
     let (mut served, mut out) = (Ledger::new(Generation(1)), Applied::default());

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    Address, At, Code, Condition, Declaration, Group, Hostname, ObjectRef, PortName, PortNumber, Protocol,
-    ServicePort, Source,
+    Address, AddressRef, Code, Condition, Declaration, EndpointGroup, Hostname, ObjectRef, PortName,
+    PortNumber, Protocol, ServicePort, Source,
 };
 
 use crate::merge::port_behind;
@@ -84,7 +84,7 @@ impl Conditions {
     pub(crate) fn unmatched<'a>(
         &mut self,
         declaration: &Declaration,
-        groups: impl Iterator<Item = &'a Group> + Clone,
+        groups: impl Iterator<Item = &'a EndpointGroup> + Clone,
     ) {
         let sets = || groups.clone().flat_map(|g| g.port_sets.iter().map(move |set| (g, set)));
         if sets().next().is_none() {
@@ -166,13 +166,13 @@ pub(crate) fn host_conflict(host: &Hostname, objects: Vec<ObjectRef>) -> Conditi
 }
 
 /// An endpoint as explain names it.
-pub(crate) fn endpoint_text(group: &Group, address: &Address, port: Option<PortNumber>) -> String {
+pub(crate) fn endpoint_text(group: &EndpointGroup, address: &Address, port: Option<PortNumber>) -> String {
     let name = group.name(address).unwrap_or_default();
     match (address.at, port) {
-        (At::Ip(ip), Some(port)) => std::net::SocketAddr::new(ip, port.get()).to_string(),
-        (At::Ip(ip), None) => ip.to_string(),
-        (At::Name(_), Some(port)) => format!("{name}:{port}"),
-        (At::Name(_), None) => name.to_owned(),
-        (At::Unix(_), _) => format!("unix:{name}"),
+        (AddressRef::Ip(ip), Some(port)) => std::net::SocketAddr::new(ip, port.get()).to_string(),
+        (AddressRef::Ip(ip), None) => ip.to_string(),
+        (AddressRef::Name(_), Some(port)) => format!("{name}:{port}"),
+        (AddressRef::Name(_), None) => name.to_owned(),
+        (AddressRef::Unix(_), _) => format!("unix:{name}"),
     }
 }

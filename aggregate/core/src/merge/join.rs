@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    Address, Alias, AliasMember, At, Code, Condition, DeclarationView, EndpointSource, ExportTo, Health,
-    Hostname, Joined, Labels, ObjectId, ObjectRef, PortNumber, Provider, Recorder, Resolution, ServiceKey,
-    ServicePort, Stage, Standing, Step, Verdict, Visibility, labels,
+    Address, AddressRef, Code, Condition, DeclarationView, EndpointSource, ExportTo, FederatedMember,
+    FederatedService, FederationInfo, Health, Hostname, Labels, ObjectId, ObjectRef, PortNumber, Provider,
+    Recorder, Resolution, ServiceKey, ServicePort, ShardPriority, Stage, TraceStep, Verdict, Visibility,
+    labels,
 };
 
 use super::{
@@ -19,13 +20,13 @@ use super::{
     workloads_confirmed,
 };
 use crate::merge::precedence::{Ranked, claim, ranked};
-use crate::state::World;
+use crate::state::MergeContext;
 use crate::state::services::{Decl, Hosts, Service};
 
 /// A member that is declared, and who declares it.
 struct Found<'a> {
     at: u16,
-    member: &'a AliasMember,
+    member: &'a FederatedMember,
     service: &'a Service,
     shards: Vec<Ranked<'a>>,
 }
@@ -41,10 +42,10 @@ struct Part<'a> {
 
 /// Merges an alias. `None` when none of its members can be joined.
 pub(crate) fn join<R: Recorder>(
-    world: &World,
+    world: &MergeContext,
     hosts: &Hosts,
     service: &Service,
-    alias: &Alias,
+    alias: &FederatedService,
     rec: &mut R,
 ) -> Option<Merged> {
     let mut out = Merged { is_join: true, ..Merged::default() };
@@ -58,9 +59,9 @@ pub(crate) fn join<R: Recorder>(
     let in_use = !parts.iter().any(|part| !part.found.member.standby && !is_silent(world, alias, part));
     for part in &parts {
         let mut joined = joined(alias, part, weighted);
-        joined.silent = !joined.standby && is_silent(world, alias, part);
+        joined.stale = !joined.standby && is_silent(world, alias, part);
         // without a number clients decide by priority, and of that silence is nothing that they see
-        joined.standby &= !(in_use && joined.enough.is_none() && alias.active_until_silent_for.is_some());
+        joined.standby &= !(in_use && joined.min_healthy.is_none() && alias.standby_after_stale.is_some());
         let joined = Arc::new(joined);
         rec.step(|| declared(part.shard, part.decl));
         rec.step(|| aliased(part, &joined, alias.by_name));
@@ -82,14 +83,14 @@ fn object(key: &ServiceKey) -> ObjectRef {
 }
 
 fn find<'a>(
-    world: &'a World,
+    world: &'a MergeContext,
     hosts: &'a Hosts,
-    alias: &'a Alias,
+    alias: &'a FederatedService,
     object: &ObjectRef,
     out: &mut Merged,
 ) -> Vec<Found<'a>> {
     let mut found = Vec::new();
-    for (at, member) in (0_u16..).zip(alias.members.iter().take(Alias::MAX_MEMBERS)) {
+    for (at, member) in (0_u16..).zip(alias.members.iter().take(FederatedService::MAX_MEMBERS)) {
         match find_one(world, hosts, member) {
             Some((service, shards)) => found.push(Found { at, member, service, shards }),
             None => {
@@ -104,9 +105,9 @@ fn find<'a>(
 
 /// The first claimant of the host that the member may mean, and who of those that are meant declares it.
 fn find_one<'a>(
-    world: &'a World,
+    world: &'a MergeContext,
     hosts: &'a Hosts,
-    member: &AliasMember,
+    member: &FederatedMember,
 ) -> Option<(&'a Service, Vec<Ranked<'a>>)> {
     let named = |service: &&Service| member.namespace.as_ref().is_none_or(|n| *n == service.key.namespace);
     let meant = |shard: &Ranked<'_>| {
@@ -129,7 +130,7 @@ fn find_one<'a>(
 
 /// The declarations that can be joined, the first in precedence first.
 fn parts<'a, R: Recorder>(
-    world: &World,
+    world: &MergeContext,
     found: &'a [Found<'a>],
     object: &ObjectRef,
     out: &mut Merged,
@@ -160,8 +161,8 @@ fn parts<'a, R: Recorder>(
 }
 
 /// Whether a member of an alias can be joined, so that the alias is served.
-pub(crate) fn can_join(world: &World, hosts: &Hosts, alias: &Alias) -> bool {
-    let members = alias.members.iter().take(Alias::MAX_MEMBERS);
+pub(crate) fn can_join(world: &MergeContext, hosts: &Hosts, alias: &FederatedService) -> bool {
+    let members = alias.members.iter().take(FederatedService::MAX_MEMBERS);
     let mut shards =
         members.filter_map(|member| find_one(world, hosts, member)).flat_map(|(_, shards)| shards);
     shards.any(|shard| shard.declarations.iter().any(|decl| refusal(world, &shard, decl).is_none()))
@@ -169,7 +170,7 @@ pub(crate) fn can_join(world: &World, hosts: &Hosts, alias: &Alias) -> bool {
 
 /// Why a declaration cannot be joined. A source may mix host names among addresses (one instance of many): such a
 /// declaration is joined with its addresses.
-pub(crate) fn refusal(world: &World, shard: &Ranked<'_>, decl: &Decl) -> Option<&'static str> {
+pub(crate) fn refusal(world: &MergeContext, shard: &Ranked<'_>, decl: &Decl) -> Option<&'static str> {
     let joinable = match decl.declaration.resolution {
         Resolution::ClientSide => true,
         Resolution::DnsStrict => groups_behind(world, shard, decl).iter().any(has_addresses),
@@ -188,7 +189,7 @@ fn has_addresses(behind: &Behind<'_>) -> bool {
 }
 
 fn is_host_name(address: &Address) -> bool {
-    matches!(address.at, At::Name(_))
+    matches!(address.at, AddressRef::Name(_))
 }
 
 /// Shows that endpoints by host name are not joined: clients resolve those only inside an xDS cluster of a DNS type.
@@ -204,7 +205,7 @@ fn host_names(part: &Part<'_>, groups: &[Behind<'_>], out: &mut Merged) {
 }
 
 /// A declaration's ports by the alias's numbers.
-fn offered(member: &AliasMember, ports: &[ServicePort]) -> BTreeMap<PortNumber, ServicePort> {
+fn offered(member: &FederatedMember, ports: &[ServicePort]) -> BTreeMap<PortNumber, ServicePort> {
     let mapped = member.ports.iter().filter_map(|(number, own)| {
         let port = ports.iter().find(|port| port.number == *own)?;
         Some((*number, port.clone()))
@@ -241,34 +242,34 @@ fn common_ports(parts: &[Part<'_>], object: &ObjectRef, out: &mut Merged) -> BTr
     common
 }
 
-fn visibility(world: &World, key: &ServiceKey, export: &ExportTo) -> Visibility {
+fn visibility(world: &MergeContext, key: &ServiceKey, export: &ExportTo) -> Visibility {
     match export.resolve(&world.settings.effective.default_export()) {
         Visibility::Own => Visibility::Namespaces(Arc::from([key.namespace.clone()])),
         other => other,
     }
 }
 
-fn joined(alias: &Alias, part: &Part<'_>, weighted: bool) -> Joined {
+fn joined(alias: &FederatedService, part: &Part<'_>, weighted: bool) -> FederationInfo {
     let member = part.found.member;
     let registry = part.shard.info.shard.registry.name.as_str();
-    Joined {
+    FederationInfo {
         member: part.found.at,
         host: member.host.clone(),
         share: weighted.then(|| member.weight.unwrap_or(1)),
         standby: member.standby,
-        enough: alias.active_until_healthy_below,
-        silent: false,
+        min_healthy: alias.min_healthy_active,
+        stale: false,
         labels: Labels::from_iter([(labels::REGISTRY, registry)]),
     }
 }
 
 /// Adds a member's declaration and what stands behind its ports.
 fn add<R: Recorder>(
-    world: &World,
+    world: &MergeContext,
     part: &Part<'_>,
     ports: &BTreeSet<PortNumber>,
     visibility: &Visibility,
-    joined: &Arc<Joined>,
+    joined: &Arc<FederationInfo>,
     out: &mut Merged,
     rec: &mut R,
 ) {
@@ -290,7 +291,7 @@ fn add<R: Recorder>(
         declaration: Arc::clone(&part.own),
         rank: part.shard.info.rank,
         visibility: visibility.clone(),
-        joined: true,
+        federated: true,
     });
 }
 
@@ -299,7 +300,7 @@ fn add_port<R: Recorder>(
     number: PortNumber,
     port: &ServicePort,
     groups: &[Behind<'_>],
-    joined: &Arc<Joined>,
+    joined: &Arc<FederationInfo>,
     out: &mut Merged,
     rec: &mut R,
 ) {
@@ -328,16 +329,16 @@ fn addresses(parts: &[Part<'_>], out: &mut Merged) {
 }
 
 /// Says when standby members are in use.
-fn standby(alias: &Alias, object: &ObjectRef, out: &mut Merged) {
-    let Some(enough) = alias.active_until_healthy_below else { return };
+fn standby(alias: &FederatedService, object: &ObjectRef, out: &mut Merged) {
+    let Some(enough) = alias.min_healthy_active else { return };
     for (number, port) in &out.ports {
-        let waiting = |s: &EndpointSource| s.joined.as_ref().is_some_and(|joined| joined.standby);
+        let waiting = |s: &EndpointSource| s.federation.as_ref().is_some_and(|joined| joined.standby);
         if !port.sources.iter().any(waiting) {
             continue;
         }
-        let silent = |s: &EndpointSource| s.joined.as_ref().is_some_and(|joined| joined.silent);
+        let silent = |s: &EndpointSource| s.federation.as_ref().is_some_and(|joined| joined.stale);
         let active = port.sources.iter().filter(|s| !waiting(s) && !silent(s));
-        let active = active.filter(|s| s.standing == Standing::Normal);
+        let active = active.filter(|s| s.priority == ShardPriority::Normal);
         let healthy: BTreeSet<_> = active.flat_map(healthy).collect();
         if healthy.len() < usize::try_from(enough).unwrap_or(usize::MAX) {
             let message = format!("fewer than {enough} active endpoints of port {number} are healthy");
@@ -347,14 +348,20 @@ fn standby(alias: &Alias, object: &ObjectRef, out: &mut Merged) {
 }
 
 /// Whether what declares a part has been silent for longer than the alias gives.
-fn is_silent(world: &World, alias: &Alias, part: &Part<'_>) -> bool {
+fn is_silent(world: &MergeContext, alias: &FederatedService, part: &Part<'_>) -> bool {
     let shard = part.shard.said.id;
-    alias.active_until_silent_for.is_some_and(|given| world.outages.is_over(given, shard))
+    alias.standby_after_stale.is_some_and(|given| world.outages.is_over(given, shard))
 }
 
 /// Says which registries keep standby members out no longer.
-fn silence(world: &World, alias: &Alias, parts: &[Part<'_>], object: &ObjectRef, out: &mut Merged) {
-    let Some(given) = alias.active_until_silent_for else { return };
+fn silence(
+    world: &MergeContext,
+    alias: &FederatedService,
+    parts: &[Part<'_>],
+    object: &ObjectRef,
+    out: &mut Merged,
+) {
+    let Some(given) = alias.standby_after_stale else { return };
     let waits = parts.iter().any(|part| part.found.member.standby);
     let active = parts.iter().filter(|part| waits && !part.found.member.standby);
     let silent = active.filter(|part| is_silent(world, alias, part));
@@ -375,7 +382,7 @@ fn healthy(source: &EndpointSource) -> impl Iterator<Item = (Option<std::net::Ip
 }
 
 /// Says which declarations of the alias's own host are not served because of it.
-fn shadowed(world: &World, hosts: &Hosts, service: &Service, found: &[Found<'_>], out: &mut Merged) {
+fn shadowed(world: &MergeContext, hosts: &Hosts, service: &Service, found: &[Found<'_>], out: &mut Merged) {
     let host = &service.key.host;
     let mut objects = Vec::new();
     for other in hosts.of(host) {
@@ -395,11 +402,11 @@ fn shadowed(world: &World, hosts: &Hosts, service: &Service, found: &[Found<'_>]
     }
 }
 
-fn aliased(part: &Part<'_>, joined: &Joined, by_name: bool) -> Step {
+fn aliased(part: &Part<'_>, joined: &FederationInfo, by_name: bool) -> TraceStep {
     let share = joined.share.map(|share| format!(", share {share}")).unwrap_or_default();
     let standby = if joined.standby { ", standby" } else { "" };
     let by = if by_name { "its name (merge.byName)" } else { "the alias" };
-    Step {
+    TraceStep {
         stage: Stage::Merge,
         verdict: Verdict::Pass,
         code: Code::ALIASED,
@@ -410,8 +417,8 @@ fn aliased(part: &Part<'_>, joined: &Joined, by_name: bool) -> Step {
     }
 }
 
-fn refused(shard: &Ranked<'_>, condition: &Condition) -> Step {
-    Step {
+fn refused(shard: &Ranked<'_>, condition: &Condition) -> TraceStep {
+    TraceStep {
         stage: Stage::Merge,
         verdict: Verdict::Drop,
         code: condition.code,

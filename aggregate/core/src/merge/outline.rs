@@ -7,7 +7,7 @@ use tributary_model::{Hostname, Resolution, Settings, Visibility};
 
 use super::precedence::{Ranked, compare, ranked};
 use super::{join, parts, visibility};
-use crate::state::World;
+use crate::state::MergeContext;
 use crate::state::services::{Decl, Hosts, Service};
 
 /// A service that will be served.
@@ -20,7 +20,7 @@ pub(crate) struct Outline<'a> {
 }
 
 impl<'a> Outline<'a> {
-    fn of(world: &'a World, service: &'a Service) -> Option<Self> {
+    fn of(world: &'a MergeContext, service: &'a Service) -> Option<Self> {
         let shards = ranked(&world.shards, service);
         let first = Some(parts::deciding(&shards)?);
         Some(Self { service, shards, first })
@@ -45,7 +45,7 @@ impl<'a> Outline<'a> {
 }
 
 /// The services of a host that will be served, the first in precedence first. One that joins others is the only one.
-pub(crate) fn outlines<'a>(world: &'a World, hosts: &'a Hosts, host: &Hostname) -> Vec<Outline<'a>> {
+pub(crate) fn outlines<'a>(world: &'a MergeContext, hosts: &'a Hosts, host: &Hostname) -> Vec<Outline<'a>> {
     let services = hosts.of(host);
     let joins =
         |service: &&Service| service.alias.as_ref().is_some_and(|alias| join::can_join(world, hosts, alias));

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tributary_model::{Code, DeclarationView, ObjectRef, Part, PortNumber};
+use tributary_model::{Code, DeclarationRole, DeclarationView, ObjectRef, PortNumber};
 
 use crate::merge::Merged;
 use crate::merge::precedence::Ranked;
@@ -14,16 +14,16 @@ use crate::state::services::Decl;
 /// The declaration that decides what the service is; `None` where there is none to be served.
 pub(crate) fn deciding<'a>(shards: &[Ranked<'a>]) -> Option<&'a Decl> {
     let all = || shards.iter().flat_map(|shard| shard.declarations.iter().copied());
-    let is = |part: Part| move |decl: &&Decl| decl.declaration.attributes.part == part;
-    let imported = || all().any(|decl| is(Part::Import)(&decl));
-    let first = all().find(|decl| !is(Part::Import)(decl))?;
-    let whole = all().any(|decl| is(Part::Whole)(&decl));
+    let is = |part: DeclarationRole| move |decl: &&Decl| decl.declaration.attributes.part == part;
+    let imported = || all().any(|decl| is(DeclarationRole::Import)(&decl));
+    let first = all().find(|decl| !is(DeclarationRole::Import)(decl))?;
+    let whole = all().any(|decl| is(DeclarationRole::Whole)(&decl));
     (whole || imported()).then_some(first)
 }
 
 /// Whether a declaration is an import.
 pub(crate) fn is_import(decl: &Decl) -> bool {
-    decl.declaration.attributes.part == Part::Import
+    decl.declaration.attributes.part == DeclarationRole::Import
 }
 
 /// Adds the imports behind what they import. Who sees the service is for those to say who offer it; a port that
@@ -56,6 +56,6 @@ pub(crate) fn import(shard: &Ranked<'_>, decl: &Decl) -> DeclarationView {
         declaration: Arc::clone(&decl.declaration),
         rank: shard.info.rank,
         visibility: tributary_model::Visibility::default(),
-        joined: false,
+        federated: false,
     }
 }

@@ -1,11 +1,11 @@
 //! A service's shards and declarations in order of precedence, as merge and publication read them.
 //!
 //! Shards order by their first declaration, declarations within a shard by their own claims, a
-//! host's services by their first declaration. All of it is [`Claim::order`].
+//! host's services by their first declaration. All of it is [`PrecedenceKey::order`].
 
 use std::cmp::Ordering;
 
-use tributary_model::{Claim, ObjectRef};
+use tributary_model::{ObjectRef, PrecedenceKey};
 
 use crate::state::services::{Decl, Service, ServiceShard};
 use crate::state::shards::{ShardInfo, Shards};
@@ -28,18 +28,18 @@ impl<'a> Ranked<'a> {
         (!declarations.is_empty()).then_some(Self { info, said, declarations })
     }
     /// The claim of its first declaration.
-    pub(crate) fn first(&self) -> Option<Claim<'a>> {
+    pub(crate) fn first(&self) -> Option<PrecedenceKey<'a>> {
         self.declarations.first().map(|d| claim(self.info, d))
     }
 }
 
 /// The claim of a declaration.
-pub(crate) fn claim<'a>(info: &'a ShardInfo, decl: &'a Decl) -> Claim<'a> {
+pub(crate) fn claim<'a>(info: &'a ShardInfo, decl: &'a Decl) -> PrecedenceKey<'a> {
     info.claim(decl.declaration.created, &decl.object)
 }
 
 /// The first in precedence first; nothing comes last.
-pub(crate) fn compare(a: Option<Claim<'_>>, b: Option<Claim<'_>>) -> Ordering {
+pub(crate) fn compare(a: Option<PrecedenceKey<'_>>, b: Option<PrecedenceKey<'_>>) -> Ordering {
     match (a, b) {
         (Some(a), Some(b)) => a.order(&b),
         (a, b) => b.is_some().cmp(&a.is_some()),
@@ -69,7 +69,7 @@ pub(crate) fn claimants<'a>(shards: &'a Shards, services: &'a [Service]) -> Vec<
     out
 }
 
-fn first_claim<'a>(shards: &'a Shards, service: &'a Service) -> Option<Claim<'a>> {
+fn first_claim<'a>(shards: &'a Shards, service: &'a Service) -> Option<PrecedenceKey<'a>> {
     ranked(shards, service).first().and_then(Ranked::first)
 }
 

@@ -7,7 +7,7 @@ use tributary_model::{PortNumber, ServicePort, Target, Workload, WorkloadAddress
 
 /// What a port leads to on one workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lead {
+pub(crate) enum ResolvedPort {
     /// This number.
     Number(PortNumber),
     /// A unix path, which has no number.
@@ -21,9 +21,13 @@ pub(crate) enum Lead {
 /// A unix path has no ports. A WorkloadEntry's own port of the service port's name goes before a
 /// number (both orders of the reference: Services that select entries, and ServiceEntries); a pod
 /// goes by the number. A named target must be there.
-pub(crate) fn lead(port: &ServicePort, kind: WorkloadKind, workload: &Workload) -> Lead {
+pub(crate) fn resolve_target_port(
+    port: &ServicePort,
+    kind: WorkloadKind,
+    workload: &Workload,
+) -> ResolvedPort {
     if matches!(workload.addresses.first(), Some(WorkloadAddress::Unix(_))) {
-        return Lead::Unix;
+        return ResolvedPort::Unix;
     }
     let own = || workload.port(&port.name);
     let by_entry = || if kind == WorkloadKind::Entry { own() } else { None };
@@ -33,7 +37,7 @@ pub(crate) fn lead(port: &ServicePort, kind: WorkloadKind, workload: &Workload) 
         Target::Name(name) => workload.port(name),
         Target::NamedOr(number) => own().or(*number).or(Some(port.number)),
     };
-    number.map_or(Lead::Miss, Lead::Number)
+    number.map_or(ResolvedPort::Miss, ResolvedPort::Number)
 }
 
 #[cfg(test)]
@@ -66,20 +70,20 @@ mod tests {
         use WorkloadKind::{Entry, Pod};
         let named = || Target::Name(PortName::new("web").unwrap());
         let cases = [
-            (Target::Same, Pod, &[("http", 8080)][..], Lead::Number(number(80))),
-            (Target::Same, Entry, &[("http", 8080)], Lead::Number(number(8080))),
-            (Target::Same, Entry, &[], Lead::Number(number(80))),
-            (Target::Number(number(81)), Pod, &[("http", 8080)], Lead::Number(number(81))),
-            (Target::Number(number(81)), Entry, &[("http", 8080)], Lead::Number(number(8080))),
-            (named(), Pod, &[("web", 8081)], Lead::Number(number(8081))),
-            (named(), Entry, &[("http", 8080)], Lead::Miss),
-            (Target::NamedOr(Some(number(81))), Pod, &[("http", 8080)], Lead::Number(number(8080))),
-            (Target::NamedOr(Some(number(81))), Pod, &[], Lead::Number(number(81))),
-            (Target::NamedOr(None), Entry, &[], Lead::Number(number(80))),
+            (Target::Same, Pod, &[("http", 8080)][..], ResolvedPort::Number(number(80))),
+            (Target::Same, Entry, &[("http", 8080)], ResolvedPort::Number(number(8080))),
+            (Target::Same, Entry, &[], ResolvedPort::Number(number(80))),
+            (Target::Number(number(81)), Pod, &[("http", 8080)], ResolvedPort::Number(number(81))),
+            (Target::Number(number(81)), Entry, &[("http", 8080)], ResolvedPort::Number(number(8080))),
+            (named(), Pod, &[("web", 8081)], ResolvedPort::Number(number(8081))),
+            (named(), Entry, &[("http", 8080)], ResolvedPort::Miss),
+            (Target::NamedOr(Some(number(81))), Pod, &[("http", 8080)], ResolvedPort::Number(number(8080))),
+            (Target::NamedOr(Some(number(81))), Pod, &[], ResolvedPort::Number(number(81))),
+            (Target::NamedOr(None), Entry, &[], ResolvedPort::Number(number(80))),
         ];
         for (target, kind, ports, want) in cases {
             let workload = mk_workload(WorkloadAddress::Ip([10, 0, 0, 1].into()), ports);
-            let got = lead(&mk_port(target.clone()), kind, &workload);
+            let got = resolve_target_port(&mk_port(target.clone()), kind, &workload);
             assert_eq!(got, want, "{target:?} on a {kind:?} with {ports:?}");
         }
     }
@@ -88,7 +92,10 @@ mod tests {
     fn a_unix_path_has_no_number_whatever_the_target() {
         let workload = mk_workload(WorkloadAddress::Unix("/run/a.sock".into()), &[("http", 8080)]);
         for target in [Target::Same, Target::NamedOr(None), Target::Name(PortName::new("x").unwrap())] {
-            assert_eq!(lead(&mk_port(target), WorkloadKind::Entry, &workload), Lead::Unix);
+            assert_eq!(
+                resolve_target_port(&mk_port(target), WorkloadKind::Entry, &workload),
+                ResolvedPort::Unix
+            );
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tributary_model::{Hostname, Item, Key, Record, RegistryName, ServiceView, WorkloadKey};
+use tributary_model::{FactId, FactKey, Hostname, Record, RegistryName, ServiceView, WorkloadKey};
 
 use crate::state::State;
 
@@ -41,11 +41,11 @@ impl State {
                 _ => continue,
             };
             match item {
-                Item::Service(key) => drop(out.insert(key.service.host)),
-                Item::Group(key) => drop(out.insert(key.service.host)),
-                Item::Workload(key) => out.extend(self.selecting(&key)),
-                Item::Alias(host) => drop(out.insert(host)),
-                Item::Gateway(_) | Item::Settings | Item::Waiting(_) => {}
+                FactId::Service(key) => drop(out.insert(key.service.host)),
+                FactId::Group(key) => drop(out.insert(key.service.host)),
+                FactId::Workload(key) => out.extend(self.selecting(&key)),
+                FactId::Alias(host) => drop(out.insert(host)),
+                FactId::Gateway(_) | FactId::Settings | FactId::Waiting(_) => {}
             }
         }
         out.extend(self.dirty.implied.iter().cloned());
@@ -56,7 +56,7 @@ impl State {
         out
     }
 
-    fn can_ask(&self, name: &RegistryName, key: &Key) -> bool {
+    fn can_ask(&self, name: &RegistryName, key: &FactKey) -> bool {
         let shard = self.world.shards.find(name, &key.scope);
         shard.and_then(|shard| self.world.shards.get(shard)).is_some_and(|info| info.can_confirm)
     }
@@ -71,6 +71,6 @@ impl State {
 /// Whether an endpoint is reached by a port of any of these.
 fn has_endpoints(views: &[Arc<ServiceView>]) -> bool {
     let mut sources =
-        views.iter().flat_map(|view| view.ports.iter()).flat_map(|p| p.endpoints.facts.sources.iter());
+        views.iter().flat_map(|view| view.ports.iter()).flat_map(|p| p.endpoints.inputs.sources.iter());
     sources.any(|source| !source.group.addresses.is_empty())
 }

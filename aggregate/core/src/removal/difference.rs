@@ -8,20 +8,20 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tributary_model::{Address, At, Group, GroupPort, Health, PortSet};
+use tributary_model::{Address, AddressRef, EndpointGroup, GroupPort, Health, PortSet};
 
 type Endpoint<'a> = (Option<IpAddr>, Option<&'a str>, &'a [GroupPort]);
 
-fn endpoint<'a>(group: &'a Group, address: &'a Address) -> Endpoint<'a> {
+fn endpoint<'a>(group: &'a EndpointGroup, address: &'a Address) -> Endpoint<'a> {
     (address.ip(), group.name(address), group.ports(address))
 }
 
-fn index(group: &Group) -> HashMap<Endpoint<'_>, Health> {
+fn index(group: &EndpointGroup) -> HashMap<Endpoint<'_>, Health> {
     group.addresses.iter().map(|a| (endpoint(group, a), a.health)).collect()
 }
 
 /// Whether an endpoint of `old` is gone from `new`, or of another health there.
-pub(crate) fn loses(old: &Group, new: &Group) -> bool {
+pub(crate) fn loses(old: &EndpointGroup, new: &EndpointGroup) -> bool {
     let alike = |a: &Address, b: &Address| a.health == b.health && endpoint(old, a) == endpoint(new, b);
     // the usual addition leaves all others in their order
     let mut rest = new.addresses.iter();
@@ -33,14 +33,18 @@ pub(crate) fn loses(old: &Group, new: &Group) -> bool {
 }
 
 /// The endpoints of `old` that `said` does not name, by index.
-pub(crate) fn missing(old: &Group, said: &Group) -> Vec<u32> {
+pub(crate) fn missing(old: &EndpointGroup, said: &EndpointGroup) -> Vec<u32> {
     let now = index(said);
     let gone = old.addresses.iter().enumerate().filter(|(_, a)| !now.contains_key(&endpoint(old, a)));
     gone.filter_map(|(at, _)| u32::try_from(at).ok()).collect()
 }
 
 /// What was said, followed by these endpoints of `old`; and where those stand now.
-pub(crate) fn with_kept(said: &Group, old: &Group, kept: &[u32]) -> (Group, Arc<[u32]>) {
+pub(crate) fn with_kept(
+    said: &EndpointGroup,
+    old: &EndpointGroup,
+    kept: &[u32],
+) -> (EndpointGroup, Arc<[u32]>) {
     let mut port_sets: Vec<PortSet> = said.port_sets.to_vec();
     let mut names: Vec<Arc<str>> = said.names.to_vec();
     let mut addresses: Vec<Address> = said.addresses.to_vec();
@@ -51,11 +55,11 @@ pub(crate) fn with_kept(said: &Group, old: &Group, kept: &[u32]) -> (Group, Arc<
         held.extend(u32::try_from(addresses.len()));
         addresses.push(moved);
     }
-    (Group::new(said.source.clone(), port_sets, names, addresses), held.into())
+    (EndpointGroup::new(said.source.clone(), port_sets, names, addresses), held.into())
 }
 
 fn carry(
-    old: &Group,
+    old: &EndpointGroup,
     address: &Address,
     port_sets: &mut Vec<PortSet>,
     names: &mut Vec<Arc<str>>,
@@ -63,9 +67,13 @@ fn carry(
     let set = old.port_sets.get(usize::from(address.port_set))?;
     let port_set = u16::try_from(find_or_push(port_sets, set)).ok()?;
     let at = match address.at {
-        At::Ip(ip) => At::Ip(ip),
-        At::Name(i) => At::Name(u16::try_from(find_or_push(names, old.names.get(usize::from(i))?)).ok()?),
-        At::Unix(i) => At::Unix(u16::try_from(find_or_push(names, old.names.get(usize::from(i))?)).ok()?),
+        AddressRef::Ip(ip) => AddressRef::Ip(ip),
+        AddressRef::Name(i) => {
+            AddressRef::Name(u16::try_from(find_or_push(names, old.names.get(usize::from(i))?)).ok()?)
+        }
+        AddressRef::Unix(i) => {
+            AddressRef::Unix(u16::try_from(find_or_push(names, old.names.get(usize::from(i))?)).ok()?)
+        }
     };
     Some(Address { at, port_set, ..address.clone() })
 }
@@ -79,11 +87,11 @@ fn find_or_push<T: ?Sized + PartialEq>(list: &mut Vec<Arc<T>>, value: &Arc<T>) -
 
 #[cfg(test)]
 mod tests {
-    use tributary_model::{ObjectId, Place, PortName, PortNumber, Source};
+    use tributary_model::{ObjectId, PortName, PortNumber, Source, Topology};
 
     use super::*;
 
-    fn mk_group(endpoints: &[(&str, u32)]) -> Group {
+    fn mk_group(endpoints: &[(&str, u32)]) -> EndpointGroup {
         let mut sets: Vec<PortSet> = Vec::new();
         let mut names: Vec<Arc<str>> = Vec::new();
         let mut addresses = Vec::new();
@@ -92,14 +100,14 @@ mod tests {
             let set: PortSet = Arc::from([GroupPort { name, number: PortNumber::new(port).ok() }]);
             let port_set = u16::try_from(find_or_push(&mut sets, &set)).unwrap();
             let at = match at.parse() {
-                Ok(ip) => At::Ip(ip),
-                Err(_) => At::Name(u16::try_from(find_or_push(&mut names, &at.into())).unwrap()),
+                Ok(ip) => AddressRef::Ip(ip),
+                Err(_) => AddressRef::Name(u16::try_from(find_or_push(&mut names, &at.into())).unwrap()),
             };
-            addresses.push(Address { port_set, ..Address::new(at, Arc::new(Place::default())) });
+            addresses.push(Address { port_set, ..Address::new(at, Arc::new(Topology::default())) });
         }
-        Group::new(Source::new(ObjectId::new("X", "", "g")), sets, names, addresses)
+        EndpointGroup::new(Source::new(ObjectId::new("X", "", "g")), sets, names, addresses)
     }
-    fn texts(group: &Group) -> Vec<String> {
+    fn texts(group: &EndpointGroup) -> Vec<String> {
         let text = |a: &Address| crate::merge::conditions::endpoint_text(group, a, group.ports(a)[0].number);
         group.addresses.iter().map(text).collect()
     }
@@ -136,7 +144,7 @@ mod tests {
         assert!(!loses(&old, &mk_group(&[("10.0.0.2", 80), ("10.0.0.1", 80), ("10.0.0.3", 80)])));
         let mut sick = old.addresses.to_vec();
         sick[1].health = Health::Unhealthy;
-        let sick = Group { addresses: sick.into(), ..old.clone() };
+        let sick = EndpointGroup { addresses: sick.into(), ..old.clone() };
         assert!(loses(&old, &sick));
         assert!(loses(&sick, &old), "becoming healthy is told at once too");
     }

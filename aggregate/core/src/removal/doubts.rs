@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_model::{Declaration, Group, Hostname, Item, Resolution, ServiceKey};
+use tributary_model::{Declaration, EndpointGroup, FactId, Hostname, Resolution, ServiceKey};
 
 use super::Proposals;
 use super::guard::{HoldKey, Proposal, reason};
@@ -27,10 +27,12 @@ impl State {
     /// Why a removal is doubted.
     pub(super) fn reason(&self, doubts: &Doubts, key: &HoldKey) -> Option<&'static str> {
         let (service, hosts) = match &key.1 {
-            Item::Service(decl) => (Some(&decl.service), vec![&decl.service.host]),
-            Item::Group(group) => (Some(&group.service), vec![&group.service.host]),
-            Item::Workload(_) => (None, self.hosts_selecting(&key.1)),
-            Item::Gateway(_) | Item::Settings | Item::Alias(_) | Item::Waiting(_) => (None, Vec::new()),
+            FactId::Service(decl) => (Some(&decl.service), vec![&decl.service.host]),
+            FactId::Group(group) => (Some(&group.service), vec![&group.service.host]),
+            FactId::Workload(_) => (None, self.hosts_selecting(&key.1)),
+            FactId::Gateway(_) | FactId::Settings | FactId::Alias(_) | FactId::Waiting(_) => {
+                (None, Vec::new())
+            }
         };
         if service.is_some_and(|s| doubts.vanished.contains(s)) {
             return Some(reason::SERVICE_VANISHES);
@@ -41,8 +43,8 @@ impl State {
         doubts.heavy.contains(&key.0).then_some(reason::LARGE_LOSS)
     }
 
-    fn hosts_selecting(&self, item: &Item) -> Vec<&Hostname> {
-        let Item::Workload(key) = item else { return Vec::new() };
+    fn hosts_selecting(&self, item: &FactId) -> Vec<&Hostname> {
+        let FactId::Workload(key) = item else { return Vec::new() };
         let workloads = &self.world.workloads;
         let slot = workloads.id(key).and_then(|id| workloads.get(id));
         let selectors = slot.map(|s| s.selected_by.as_slice()).unwrap_or_default();
@@ -57,15 +59,15 @@ impl State {
         for (key, proposal) in proposals {
             *lost.entry(key.0).or_default() += self.weight(key, proposal);
             match &key.1 {
-                Item::Service(decl) => {
+                FactId::Service(decl) => {
                     hosts.insert(&decl.service.host);
                     services.insert(&decl.service);
                 }
-                Item::Group(group) => {
+                FactId::Group(group) => {
                     hosts.insert(&group.service.host);
                 }
-                Item::Workload(_) => hosts.extend(self.hosts_selecting(&key.1)),
-                Item::Gateway(_) | Item::Settings | Item::Alias(_) | Item::Waiting(_) => {}
+                FactId::Workload(_) => hosts.extend(self.hosts_selecting(&key.1)),
+                FactId::Gateway(_) | FactId::Settings | FactId::Alias(_) | FactId::Waiting(_) => {}
             }
         }
         let heavy = lost.into_iter().filter(|(shard, lost)| self.is_heavy(*shard, *lost));
@@ -88,13 +90,15 @@ impl State {
     pub(super) fn weight(&self, (shard, item): &HoldKey, proposal: &Proposal) -> u64 {
         let workloads = &self.world.workloads;
         let count = match item {
-            Item::Group(key) => {
+            FactId::Group(key) => {
                 let fact = self.hosts.get(&key.service).and_then(|s| s.group(*shard, key));
                 fact.map_or(0, |fact| gone(fact, Some(proposal)))
             }
-            Item::Workload(key) => usize::from(workloads.fact(*shard, key).is_some_and(|f| !f.held)),
-            Item::Gateway(key) => usize::from(self.world.gateways.get(*shard, key).is_some_and(|f| !f.held)),
-            Item::Service(_) | Item::Settings | Item::Alias(_) | Item::Waiting(_) => 0,
+            FactId::Workload(key) => usize::from(workloads.fact(*shard, key).is_some_and(|f| !f.held)),
+            FactId::Gateway(key) => {
+                usize::from(self.world.gateways.get(*shard, key).is_some_and(|f| !f.held))
+            }
+            FactId::Service(_) | FactId::Settings | FactId::Alias(_) | FactId::Waiting(_) => 0,
         };
         count as u64
     }
@@ -107,7 +111,7 @@ impl State {
     }
 
     fn decl_stays(&self, service: &Service, shard: ShardId, decl: &Decl, proposals: &Proposals) -> bool {
-        !decl.held && !proposals.contains_key(&(shard, Item::Service(decl_key(&service.key, &decl.object))))
+        !decl.held && !proposals.contains_key(&(shard, FactId::Service(decl_key(&service.key, &decl.object))))
     }
 
     /// Whether a host that has endpoints would have none that its sources vouch for.
@@ -119,7 +123,7 @@ impl State {
                     let stays = self.decl_stays(service, shard.id, decl, proposals);
                     let groups = shard.groups_of(&decl.object).iter();
                     for fact in groups.filter(|fact| is_reached(&decl.declaration, &fact.group)) {
-                        let key = (shard.id, Item::Group(group_key(&service.key, fact)));
+                        let key = (shard.id, FactId::Group(group_key(&service.key, fact)));
                         before += fact.group.addresses.len();
                         let held = fact.held.as_ref().map_or(0, |h| h.len());
                         let left = fact.group.addresses.len() - held.min(fact.group.addresses.len());
@@ -140,7 +144,7 @@ impl State {
         let Some(id) = decl.selector else { return (0, 0) };
         let slots = self.world.selection.members(id).filter_map(|member| self.world.workloads.get(member));
         slots.fold((0, 0), |(had, left), slot| {
-            let goes = |shard| proposals.contains_key(&(shard, Item::Workload(slot.key.clone())));
+            let goes = |shard| proposals.contains_key(&(shard, FactId::Workload(slot.key.clone())));
             // what the next registry reports of the workload may not match the selector
             let next = slot.facts.iter().find(|fact| !fact.held && !goes(fact.shard));
             let stays =
@@ -157,7 +161,7 @@ fn serves_endpoints(declaration: &Declaration) -> bool {
 }
 
 /// Whether a port of the declaration leads to endpoints of a group.
-fn is_reached(declaration: &Declaration, group: &Group) -> bool {
+fn is_reached(declaration: &Declaration, group: &EndpointGroup) -> bool {
     let leads = |port| group.port_sets.iter().any(|set| port_behind(declaration, port, set).is_some());
     declaration.ports.iter().any(leads)
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tributary_model::{Declaration, Evidence, Group, Item, Mono};
+use tributary_model::{Declaration, EndpointGroup, Evidence, FactId, Mono};
 
 use crate::state::shards::ShardId;
 
@@ -26,7 +26,7 @@ pub(crate) mod reason {
 }
 
 /// What a hold is about.
-pub(crate) type HoldKey = (ShardId, Item);
+pub(crate) type HoldKey = (ShardId, FactId);
 
 /// A removal that rests on absence.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) enum Proposal {
     /// A list did not hold it; the evidence that its removal carries.
     Absent(Evidence),
     /// An unsure answer named these endpoints only; `doubted`: what it lacks proves nothing.
-    Fewer { said: Arc<Group>, at: Mono, doubted: bool },
+    Fewer { said: Arc<EndpointGroup>, at: Mono, doubted: bool },
 }
 
 /// A removal that waits for proof.
@@ -93,7 +93,7 @@ impl RemovalGuard {
         std::mem::take(&mut self.changed)
     }
     /// Whatever is held of a shard, or proposed in this turn.
-    pub(crate) fn of_shard(&self, shard: ShardId) -> Vec<Item> {
+    pub(crate) fn of_shard(&self, shard: ShardId) -> Vec<FactId> {
         let all = self.holds.keys().chain(self.proposals.keys()).chain(self.redeclared.keys());
         all.filter(|(of, _)| *of == shard).map(|(_, item)| item.clone()).collect()
     }
@@ -118,11 +118,11 @@ impl RemovalGuard {
         self.due.first().map(|(at, _)| *at)
     }
     /// Holds a removal; whether it was not held before. A source that cannot confirm is not asked.
-    pub(crate) fn hold(&mut self, key: HoldKey, now: Mono, reason: &'static str, asks: bool) -> bool {
+    pub(crate) fn hold(&mut self, key: HoldKey, now: Mono, reason: &'static str, confirms: bool) -> bool {
         if self.holds.contains_key(&key) {
             return false;
         }
-        if asks {
+        if confirms {
             self.due.insert((now, key.clone()));
         }
         self.changed.insert(key.clone());

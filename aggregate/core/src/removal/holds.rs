@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    DeclKey, Declaration, Evidence, Fact, Group, GroupKey, Item, Key, Mono, RegistryName, ServiceKey,
-    ServicePort, Workload, WorkloadKey,
+    DeclKey, Declaration, EndpointGroup, EndpointGroupKey, Evidence, Fact, FactId, FactKey, Mono,
+    RegistryName, ServiceKey, ServicePort, Workload, WorkloadKey,
 };
 
 use super::guard::{HoldKey, Proposal};
@@ -21,7 +21,7 @@ impl State {
     pub(crate) fn hold_all(&mut self, key: HoldKey, reason: &'static str, now: Mono) {
         let (shard, item) = &key;
         match item {
-            Item::Service(decl) => {
+            FactId::Service(decl) => {
                 let service = self.hosts.get_mut(&decl.service);
                 let Some(known) = service.and_then(|s| s.declaration_mut(*shard, &decl.object)) else {
                     return;
@@ -29,29 +29,29 @@ impl State {
                 known.held = true;
                 self.dirty.services.insert(decl.service.clone());
             }
-            Item::Group(group) => {
+            FactId::Group(group) => {
                 let service = self.hosts.get_mut(&group.service);
                 let Some(known) = service.and_then(|s| s.group_mut(*shard, group)) else { return };
                 let all = u32::try_from(known.group.addresses.len()).unwrap_or(u32::MAX);
                 known.held = Some((0..all).collect());
                 self.dirty.services.insert(group.service.clone());
             }
-            Item::Workload(workload) => {
+            FactId::Workload(workload) => {
                 let Some(known) = self.world.workloads.fact_mut(*shard, workload) else { return };
                 known.held = true;
                 self.touch_workload(&workload.clone());
             }
-            Item::Gateway(gateway) => {
+            FactId::Gateway(gateway) => {
                 let Some(known) = self.world.gateways.get_mut(*shard, gateway) else { return };
                 known.held = true;
             }
-            Item::Settings | Item::Alias(_) | Item::Waiting(_) => {
+            FactId::Settings | FactId::Alias(_) | FactId::Waiting(_) => {
                 self.remove(*shard, &item.clone(), Evidence::AbsentFromList);
                 return;
             }
         }
-        let asks = self.can_confirm(key.0);
-        self.counters.held += u64::from(self.guard.hold(key, now, reason, asks));
+        let confirms = self.can_confirm(key.0);
+        self.counters.held += u64::from(self.guard.hold(key, now, reason, confirms));
     }
 
     /// Whether the source of a shard answers a question about a removal.
@@ -63,12 +63,12 @@ impl State {
     pub(super) fn settle_fewer(
         &mut self,
         key: HoldKey,
-        said: &Group,
+        said: &EndpointGroup,
         at: Mono,
         reason: Option<&'static str>,
         now: Mono,
     ) {
-        let (shard, Item::Group(group)) = &key else { return };
+        let (shard, FactId::Group(group)) = &key else { return };
         let known = self.hosts.get(&group.service).and_then(|s| s.group(*shard, group));
         let Some(known) = known else { return };
         let held_before = |at: &u32| known.held.as_ref().is_some_and(|h| h.binary_search(at).is_ok());
@@ -80,8 +80,8 @@ impl State {
         let held = (!held.is_empty()).then_some(held);
         let (shard, group) = (*shard, group.clone());
         if held.is_some() {
-            let asks = self.can_confirm(shard);
-            self.counters.held += u64::from(self.guard.hold(key, now, reason.unwrap_or_default(), asks));
+            let confirms = self.can_confirm(shard);
+            self.counters.held += u64::from(self.guard.hold(key, now, reason.unwrap_or_default(), confirms));
         } else {
             self.guard.end(&key);
         }
@@ -96,7 +96,7 @@ impl State {
                 return self.widen(shard, key, said, at);
             }
             Fact::Service(key, said) if self.says_otherwise(shard, key, said) => {
-                return self.guard.redeclare((shard, Item::Service(key.clone())), Arc::clone(said), at);
+                return self.guard.redeclare((shard, FactId::Service(key.clone())), Arc::clone(said), at);
             }
             Fact::Workload(key, reported) if doubted => {
                 let both = self.keep_listed(shard, key, reported);
@@ -108,7 +108,7 @@ impl State {
         if known.is_none_or(|known| missing(&known.group, said).is_empty()) {
             return self.put(shard, fact, at);
         }
-        let key = (shard, Item::Group(key.clone()));
+        let key = (shard, FactId::Group(key.clone()));
         let said = Arc::clone(said);
         self.guard.propose(key, Proposal::Fewer { said, at, doubted });
     }
@@ -137,7 +137,7 @@ impl State {
     /// Judged after the groups: while endpoints behind a declaration are held, it stays as it was and only gains
     /// ports. It was made of instances that the answer may lack.
     pub(super) fn redeclare(&mut self, (shard, item): HoldKey, said: &Arc<Declaration>, at: Mono) {
-        let Item::Service(key) = item else { return };
+        let FactId::Service(key) = item else { return };
         if self.known_declaration(shard, &key).is_none() {
             return;
         }
@@ -164,22 +164,22 @@ impl State {
     }
 
     /// What a declaration was said to be goes for it, once nothing behind it is held.
-    fn settle_declaration(&mut self, shard: ShardId, group: &GroupKey, now: Mono) {
+    fn settle_declaration(&mut self, shard: ShardId, group: &EndpointGroupKey, now: Mono) {
         let key = DeclKey { service: group.service.clone(), object: group.declaration.clone() };
         if let Some(said) = self.known_declaration(shard, &key).and_then(|decl| decl.said.clone()) {
-            self.redeclare((shard, Item::Service(key)), &said, now);
+            self.redeclare((shard, FactId::Service(key)), &said, now);
         }
     }
 
     /// An operator lets a held removal happen; whether it was held.
-    pub(crate) fn release(&mut self, registry: &RegistryName, key: &Key) -> bool {
+    pub(crate) fn release(&mut self, registry: &RegistryName, key: &FactKey) -> bool {
         let now = self.now;
         let Some(shard) = self.world.shards.find(registry, &key.scope) else { return false };
         if !self.guard.is_held(&(shard, key.item.clone())) {
             return false;
         }
         match &key.item {
-            Item::Group(group) => {
+            FactId::Group(group) => {
                 self.release_group(shard, group, now);
                 self.settle_declaration(shard, group, now);
             }
@@ -190,7 +190,7 @@ impl State {
         true
     }
 
-    fn release_group(&mut self, shard: ShardId, key: &GroupKey, now: Mono) {
+    fn release_group(&mut self, shard: ShardId, key: &EndpointGroupKey, now: Mono) {
         let Some(known) = self.hosts.get(&key.service).and_then(|s| s.group(shard, key)) else { return };
         let stays = |at: usize| {
             let held = |at| known.held.as_ref().is_some_and(|h| h.binary_search(&at).is_ok());
@@ -199,11 +199,12 @@ impl State {
         let kept = known.group.addresses.iter().enumerate().filter(|(at, _)| stays(*at));
         let kept: Vec<_> = kept.map(|(_, address)| address.clone()).collect();
         if kept.is_empty() {
-            self.remove(shard, &Item::Group(key.clone()), Evidence::Operator);
+            self.remove(shard, &FactId::Group(key.clone()), Evidence::Operator);
             return;
         }
         let group = &known.group;
-        let left = Group::new(group.source.clone(), group.port_sets.to_vec(), group.names.to_vec(), kept);
+        let left =
+            EndpointGroup::new(group.source.clone(), group.port_sets.to_vec(), group.names.to_vec(), kept);
         self.put(shard, Fact::Group(key.clone(), Arc::new(left)), now);
     }
 }

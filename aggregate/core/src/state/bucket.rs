@@ -7,31 +7,32 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Address, At, Declaration, Group, GroupPort, ObjectRef, PortNumber, PortSet, Standing, WorkloadAddress,
+    Address, AddressRef, Declaration, EndpointGroup, GroupPort, ObjectRef, PortNumber, PortSet,
+    ShardPriority, WorkloadAddress,
 };
 
-use crate::merge::target::{Lead, lead};
+use crate::merge::target::{ResolvedPort, resolve_target_port};
 use crate::state::shards::{ShardId, Shards};
 use crate::state::workloads::{WorkloadFact, WorkloadId, WorkloadSlot, Workloads};
 
 /// A group made by selection.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Made {
+pub(crate) struct SelectedGroup {
     /// The addresses.
-    pub(crate) group: Arc<Group>,
+    pub(crate) group: Arc<EndpointGroup>,
     /// Addresses whose workload's removal is held.
     pub(crate) held: Option<Arc<[u32]>>,
     /// The worse standing of the selecting declaration's and the workloads' shards.
-    pub(crate) standing: Standing,
+    pub(crate) standing: ShardPriority,
 }
 
 /// One bucket.
 #[derive(Debug, Default)]
-pub(crate) struct Bucket {
+pub(crate) struct SelectionBucket {
     members: Vec<WorkloadId>,
     dirty: bool,
     /// The groups made from its members: normal, then demoted ones.
-    pub(crate) made: Vec<Made>,
+    pub(crate) made: Vec<SelectedGroup>,
     /// Members without a port for one of the declaration's.
     pub(crate) misses: Vec<(PortNumber, ObjectRef)>,
 }
@@ -39,13 +40,13 @@ pub(crate) struct Bucket {
 /// All buckets of a selector.
 #[derive(Debug, Default)]
 pub(crate) struct Buckets {
-    list: Vec<Bucket>,
+    list: Vec<SelectionBucket>,
     len: usize,
 }
 
 /// How many members there are for each bucket: half of what one may hold at most, halved again
 /// because buckets that are not split yet hold twice the mean.
-const PER_BUCKET: usize = Group::BUCKET / 4;
+const PER_BUCKET: usize = EndpointGroup::BUCKET / 4;
 
 /// The bucket of a hash among `count` buckets, of which those beyond a power of two were split off.
 fn place(hash: u64, count: usize) -> usize {
@@ -56,7 +57,7 @@ fn place(hash: u64, count: usize) -> usize {
 
 impl Buckets {
     /// The buckets, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Bucket> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &SelectionBucket> {
         self.list.iter()
     }
     /// Every member.
@@ -65,7 +66,7 @@ impl Buckets {
     }
     /// The members of buckets that hold removals.
     pub(crate) fn beside_held(&self) -> impl Iterator<Item = WorkloadId> {
-        let held = |bucket: &&Bucket| bucket.made.iter().any(|made| made.held.is_some());
+        let held = |bucket: &&SelectionBucket| bucket.made.iter().any(|made| made.held.is_some());
         self.list.iter().filter(held).flat_map(|b| b.members.iter().copied())
     }
     /// Adds a member.
@@ -99,7 +100,7 @@ impl Buckets {
         let want = self.len.div_ceil(PER_BUCKET).max(1);
         while self.list.len() < want {
             let at = self.list.len();
-            self.list.push(Bucket { dirty: true, ..Bucket::default() });
+            self.list.push(SelectionBucket { dirty: true, ..SelectionBucket::default() });
             self.scatter(at, workloads);
         }
         while self.list.len() > want {
@@ -144,7 +145,7 @@ impl Buckets {
     }
 }
 
-fn loses_any(before: &[Made], now: &[Made]) -> bool {
+fn loses_any(before: &[SelectedGroup], now: &[SelectedGroup]) -> bool {
     before.iter().any(|b| {
         let same = now.iter().find(|n| n.standing == b.standing);
         same.is_none_or(|n| crate::removal::difference::loses(&b.group, &n.group))
@@ -173,7 +174,7 @@ struct Draft {
 }
 
 impl Maker<'_> {
-    fn make(&self, members: &[WorkloadId]) -> (Vec<Made>, Vec<(PortNumber, ObjectRef)>) {
+    fn make(&self, members: &[WorkloadId]) -> (Vec<SelectedGroup>, Vec<(PortNumber, ObjectRef)>) {
         let mut slots: Vec<&WorkloadSlot> = members.iter().filter_map(|&id| self.workloads.get(id)).collect();
         slots.sort_by(|a, b| a.key.cmp(&b.key));
         let mut misses = Vec::new();
@@ -181,18 +182,18 @@ impl Maker<'_> {
         for slot in slots {
             let Some(fact) = slot.first() else { continue };
             let draft = match self.standing(fact) {
-                Standing::Normal => &mut drafts[0],
-                Standing::Demoted => &mut drafts[1],
-                Standing::Withdrawn => continue,
+                ShardPriority::Normal => &mut drafts[0],
+                ShardPriority::Demoted => &mut drafts[1],
+                ShardPriority::Withdrawn => continue,
             };
             self.add(slot, fact, draft, &mut misses);
         }
         let [normal, demoted] = drafts;
-        let made = [(normal, Standing::Normal), (demoted, Standing::Demoted)];
+        let made = [(normal, ShardPriority::Normal), (demoted, ShardPriority::Demoted)];
         let made = made.into_iter().filter(|(draft, _)| !draft.addresses.is_empty());
         (made.map(|(draft, standing)| draft.finish(self.declaration, standing)).collect(), misses)
     }
-    fn standing(&self, fact: &WorkloadFact) -> Standing {
+    fn standing(&self, fact: &WorkloadFact) -> ShardPriority {
         let of = |id| self.shards.get(id).map(|info| info.standing).unwrap_or_default();
         of(self.shard).max(of(fact.shard))
     }
@@ -206,10 +207,10 @@ impl Maker<'_> {
         let workload = &fact.workload;
         let mut ports: Vec<GroupPort> = Vec::with_capacity(self.declaration.ports.len());
         for port in self.declaration.ports.iter() {
-            let number = match lead(port, slot.key.kind, workload) {
-                Lead::Number(number) => Some(number),
-                Lead::Unix => None,
-                Lead::Miss => {
+            let number = match resolve_target_port(port, slot.key.kind, workload) {
+                ResolvedPort::Number(number) => Some(number),
+                ResolvedPort::Unix => None,
+                ResolvedPort::Miss => {
                     misses.push((port.number, workload.source.reference()));
                     continue;
                 }
@@ -228,7 +229,7 @@ impl Maker<'_> {
             health: workload.health,
             mtls: workload.mtls,
             weight: workload.weight,
-            place: Arc::clone(&workload.place),
+            topology: Arc::clone(&workload.topology),
             labels: workload.augmented.clone(),
             identity: workload.identity.clone(),
             origin: slot.origin.clone(),
@@ -237,15 +238,15 @@ impl Maker<'_> {
 }
 
 impl Draft {
-    fn at(&mut self, address: &WorkloadAddress) -> Option<At> {
+    fn at(&mut self, address: &WorkloadAddress) -> Option<AddressRef> {
         let mut name = |name: &Arc<str>| {
             self.names.push(Arc::clone(name));
             u16::try_from(self.names.len() - 1).ok()
         };
         match address {
-            WorkloadAddress::Ip(ip) => Some(At::Ip(*ip)),
-            WorkloadAddress::Name(text) => name(text).map(At::Name),
-            WorkloadAddress::Unix(path) => name(path).map(At::Unix),
+            WorkloadAddress::Ip(ip) => Some(AddressRef::Ip(*ip)),
+            WorkloadAddress::Name(text) => name(text).map(AddressRef::Name),
+            WorkloadAddress::Unix(path) => name(path).map(AddressRef::Unix),
         }
     }
     fn port_set(&mut self, ports: Vec<GroupPort>) -> Option<u16> {
@@ -256,10 +257,11 @@ impl Draft {
         });
         u16::try_from(at).ok()
     }
-    fn finish(self, declaration: &Declaration, standing: Standing) -> Made {
-        let group = Group::new(declaration.source.clone(), self.port_sets, self.names, self.addresses);
+    fn finish(self, declaration: &Declaration, standing: ShardPriority) -> SelectedGroup {
+        let group =
+            EndpointGroup::new(declaration.source.clone(), self.port_sets, self.names, self.addresses);
         let held = (!self.held.is_empty()).then(|| Arc::from(self.held));
-        Made { group: Arc::new(group), held, standing }
+        SelectedGroup { group: Arc::new(group), held, standing }
     }
 }
 

@@ -12,7 +12,7 @@ mod same;
 
 use std::sync::Arc;
 
-use tributary_model::{Alias, AliasHost, Hostname, Namespace, SameName, ServiceKey};
+use tributary_model::{AliasHost, FederatedService, Hostname, Namespace, SameName, ServiceKey};
 
 use crate::state::shards::{ShardId, Shards};
 use edges::Edges;
@@ -59,7 +59,7 @@ impl NameGraph {
         self.same.of(key)
     }
     /// The join of a host that a shard declares.
-    pub(crate) fn join_of(&self, shard: ShardId, host: &Hostname) -> Option<&Arc<Alias>> {
+    pub(crate) fn join_of(&self, shard: ShardId, host: &Hostname) -> Option<&Arc<FederatedService>> {
         self.joins.get(shard, host)
     }
     /// The shard whose join of a host is in force; none where a name implies it.
@@ -79,7 +79,7 @@ impl NameGraph {
         &mut self,
         shard: ShardId,
         host: &Hostname,
-        alias: Option<Arc<Alias>>,
+        alias: Option<Arc<FederatedService>>,
         shards: &Shards,
     ) -> Moved {
         let moved = self.joins.declare(shard, host, alias, shards);
@@ -90,7 +90,7 @@ impl NameGraph {
     pub(crate) fn imply(
         &mut self,
         host: &Hostname,
-        alias: Option<Arc<Alias>>,
+        alias: Option<Arc<FederatedService>>,
         shards: &Shards,
     ) -> Option<Moved> {
         let moved = self.joins.imply(host, alias, shards)?;

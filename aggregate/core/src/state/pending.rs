@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tributary_model::{GroupKey, Hostname, WaitingAddress};
+use tributary_model::{EndpointGroupKey, Hostname, WaitingAddress};
 
 use crate::state::shards::ShardId;
 
-type ByGroup = BTreeMap<(ShardId, GroupKey), Arc<[WaitingAddress]>>;
+type ByGroup = BTreeMap<(ShardId, EndpointGroupKey), Arc<[WaitingAddress]>>;
 
 /// The waiting addresses, and the hosts of which they changed.
 #[derive(Debug, Default)]
@@ -22,7 +22,12 @@ pub(crate) struct WaitingTable {
 
 impl WaitingTable {
     /// These addresses of a group wait; none is as good as removed. Returns whether that is a change.
-    pub(crate) fn put(&mut self, shard: ShardId, key: &GroupKey, addresses: Arc<[WaitingAddress]>) -> bool {
+    pub(crate) fn put(
+        &mut self,
+        shard: ShardId,
+        key: &EndpointGroupKey,
+        addresses: Arc<[WaitingAddress]>,
+    ) -> bool {
         if addresses.is_empty() {
             return self.remove(shard, key);
         }
@@ -36,7 +41,7 @@ impl WaitingTable {
         true
     }
     /// No address of a group waits. Returns whether one did.
-    pub(crate) fn remove(&mut self, shard: ShardId, key: &GroupKey) -> bool {
+    pub(crate) fn remove(&mut self, shard: ShardId, key: &EndpointGroupKey) -> bool {
         let host = &key.service.host;
         let Some(groups) = self.hosts.get_mut(host) else { return false };
         let removed = groups.remove(&(shard, key.clone())).is_some();
@@ -52,7 +57,7 @@ impl WaitingTable {
     pub(crate) fn of(
         &self,
         host: &Hostname,
-    ) -> impl Iterator<Item = (ShardId, &GroupKey, &Arc<[WaitingAddress]>)> {
+    ) -> impl Iterator<Item = (ShardId, &EndpointGroupKey, &Arc<[WaitingAddress]>)> {
         let groups = self.hosts.get(host).into_iter().flatten();
         groups.map(|((shard, key), addresses)| (*shard, key, addresses))
     }

@@ -13,7 +13,7 @@ use tributary_model::{
 };
 
 use crate::counters::Counters;
-use crate::state::bucket::{Buckets, Made, Maker};
+use crate::state::bucket::{Buckets, Maker, SelectedGroup};
 use crate::state::shards::{ShardId, Shards};
 use crate::state::workloads::{WorkloadId, WorkloadSlot, Workloads};
 
@@ -61,7 +61,7 @@ impl Selection {
         self.slots.get_mut(id.0 as usize)?.as_mut()
     }
     /// The groups that a selector made.
-    pub(crate) fn groups(&self, id: SelectorId) -> impl Iterator<Item = &Made> {
+    pub(crate) fn groups(&self, id: SelectorId) -> impl Iterator<Item = &SelectedGroup> {
         self.get(id).into_iter().flat_map(|s| s.buckets.iter()).flat_map(|b| b.made.iter())
     }
     /// The ports that selected workloads do not have.

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    Alias, DeclKey, Declaration, Group, GroupKey, Hostname, Mono, NetworkId, ObjectId, ServiceKey,
-    ServiceView,
+    DeclKey, Declaration, EndpointGroup, EndpointGroupKey, FederatedService, Hostname, Mono, NetworkId,
+    ObjectId, ServiceKey, ServiceView,
 };
 
 use crate::state::selectors::SelectorId;
@@ -41,7 +41,7 @@ pub(crate) struct GroupFact {
     /// Which bucket.
     pub(crate) bucket: u16,
     /// The addresses that are served, held ones last.
-    pub(crate) group: Arc<Group>,
+    pub(crate) group: Arc<EndpointGroup>,
     /// When it last said something new.
     pub(crate) changed: Mono,
     /// Addresses whose removal is held, by index.
@@ -86,7 +86,7 @@ impl ServiceShard {
         };
         self.groups.iter().filter(waits)
     }
-    fn find(&self, key: &GroupKey) -> Result<usize, usize> {
+    fn find(&self, key: &EndpointGroupKey) -> Result<usize, usize> {
         self.groups.binary_search_by(|g| g.key().cmp(&(&key.declaration, &key.object, key.bucket)))
     }
 }
@@ -105,7 +105,7 @@ pub(crate) struct Service {
     /// The shards in which groups of it wait for a declaration.
     pub(crate) waiting: Vec<ShardId>,
     /// What the configuration joins under it.
-    pub(crate) alias: Option<Arc<Alias>>,
+    pub(crate) alias: Option<Arc<FederatedService>>,
     /// Whether its view is of that alias.
     pub(crate) is_join: bool,
 }
@@ -137,12 +137,12 @@ impl Service {
         shard.declarations.get_mut(at)
     }
     /// A group.
-    pub(crate) fn group(&self, shard: ShardId, key: &GroupKey) -> Option<&GroupFact> {
+    pub(crate) fn group(&self, shard: ShardId, key: &EndpointGroupKey) -> Option<&GroupFact> {
         let shard = self.shard(shard)?;
         shard.groups.get(shard.find(key).ok()?)
     }
     /// A group, to change.
-    pub(crate) fn group_mut(&mut self, shard: ShardId, key: &GroupKey) -> Option<&mut GroupFact> {
+    pub(crate) fn group_mut(&mut self, shard: ShardId, key: &EndpointGroupKey) -> Option<&mut GroupFact> {
         let shard = self.shard_mut(shard)?;
         let at = shard.find(key).ok()?;
         shard.groups.get_mut(at)
@@ -172,7 +172,7 @@ impl Service {
         Some(gone)
     }
     /// Takes a group away.
-    pub(crate) fn remove_group(&mut self, shard: ShardId, key: &GroupKey) -> Option<GroupFact> {
+    pub(crate) fn remove_group(&mut self, shard: ShardId, key: &EndpointGroupKey) -> Option<GroupFact> {
         let own = self.shard_mut(shard)?;
         let at = own.find(key).ok()?;
         let gone = own.groups.remove(at);
@@ -237,8 +237,8 @@ pub(crate) fn decl_key(service: &ServiceKey, object: &ObjectId) -> DeclKey {
 }
 
 /// The key of a group.
-pub(crate) fn group_key(service: &ServiceKey, fact: &GroupFact) -> GroupKey {
-    GroupKey {
+pub(crate) fn group_key(service: &ServiceKey, fact: &GroupFact) -> EndpointGroupKey {
+    EndpointGroupKey {
         service: service.clone(),
         declaration: fact.declaration.clone(),
         object: fact.object.clone(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::{
-    Claim, CollectionKind, Mono, ObjectId, RegistryName, Scope, ShardRef, Standing, Timestamp,
+    CollectionKind, Mono, ObjectId, PrecedenceKey, RegistryName, Scope, ShardPriority, ShardRef, Timestamp,
 };
 
 use crate::ledger::Face;
@@ -28,7 +28,7 @@ pub(crate) struct ShardInfo {
     /// Its registry's rank.
     pub(crate) rank: u16,
     /// Normal or demoted.
-    pub(crate) standing: Standing,
+    pub(crate) standing: ShardPriority,
     /// Whether its registry answers a question about a removal.
     pub(crate) can_confirm: bool,
     /// How many addresses, workloads and gateways it has.
@@ -48,11 +48,11 @@ pub(crate) struct ShardInfo {
 impl ShardInfo {
     /// Whether it is served at all.
     pub(crate) fn is_served(&self) -> bool {
-        self.standing != Standing::Withdrawn
+        self.standing != ShardPriority::Withdrawn
     }
     /// The claim of one of its objects.
-    pub(crate) fn claim<'a>(&'a self, created: Option<Timestamp>, object: &'a ObjectId) -> Claim<'a> {
-        Claim { shard: &self.shard, rank: self.rank, created, object, joined: false }
+    pub(crate) fn claim<'a>(&'a self, created: Option<Timestamp>, object: &'a ObjectId) -> PrecedenceKey<'a> {
+        PrecedenceKey { shard: &self.shard, rank: self.rank, created, object, joined: false }
     }
     /// So many facts of a kind came or went.
     pub(crate) fn count(&mut self, kind: CollectionKind, more: i64) {

@@ -1,7 +1,7 @@
 //! Names that lead to other names.
 
-use super::mk::*;
-use tributary_model::{Code, Declaration, Dims, ExportTo, Fact, Resolution, Visibility};
+use super::fixtures::*;
+use tributary_model::{ClientDimensions, Code, Declaration, ExportTo, Fact, Resolution, Visibility};
 
 fn alias(name: &str, to: &str) -> Fact {
     let resolution = Resolution::Alias(mk_host(to));
@@ -25,7 +25,7 @@ fn a_chain_is_flattened_onto_the_service_at_its_end() {
     assert_eq!(aliases(&mut world, "shop/c.shop"), ["a.shop", "b.shop"]);
     assert!(world.codes("shop/a.shop").is_empty());
     let route = &world.view("shop/c.shop").unwrap().ports[0].route;
-    assert_eq!(route.facts.aliases.len(), 2, "what the route is made from names them too");
+    assert_eq!(route.inputs.aliases.len(), 2, "what the route is made from names them too");
     assert!(aliases(&mut world, "shop/b.shop").is_empty());
 }
 
@@ -35,8 +35,8 @@ fn an_alias_leads_with_its_own_visibility() {
     world.puts("file", [alias("a.shop", "c.shop"), concrete("c.shop")]);
     let seen = |world: &mut World| {
         let port = &world.view("shop/c.shop").unwrap().ports[0];
-        let aliases = port.route.facts.aliases.iter().map(|alias| alias.visibility.clone());
-        (aliases.collect::<Vec<_>>(), port.route.dims.contains(Dims::NAMESPACE))
+        let aliases = port.route.inputs.aliases.iter().map(|alias| alias.visibility.clone());
+        (aliases.collect::<Vec<_>>(), port.route.dimensions.contains(ClientDimensions::NAMESPACE))
     };
     assert_eq!(seen(&mut world), (vec![Visibility::Public], false), "what all see is shared by all");
     let only = Visibility::Namespaces([mk_ns("web")].into());

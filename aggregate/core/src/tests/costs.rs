@@ -1,6 +1,6 @@
 //! Cost follows change (law 7): counts, never times.
 
-use super::mk::*;
+use super::fixtures::*;
 use std::sync::Arc;
 use tributary_model::{Declaration, Fact, PortView};
 
@@ -34,7 +34,7 @@ fn one_groups_put_builds_one_view_and_the_facets_it_touches() {
     let (before, old) = (world.core.counters(), world.view("shop/s3.shop").unwrap());
     let turn = world.puts("file", [mk_group("shop/s3.shop", "s3", "b", "10.0.3.9:http=80")]);
     let (after, new) = (world.core.counters(), world.view("shop/s3.shop").unwrap());
-    assert_eq!((after.views - before.views, after.facets - before.facets), (1, 1));
+    assert_eq!((after.views - before.views, after.resource_inputs - before.resource_inputs), (1, 1));
     assert_eq!(kept(&old.ports[0], &new.ports[0]), [true, false, true, true]);
     assert_eq!(kept(&old.ports[1], &new.ports[1]), [true; 4], "the group has no such port");
     assert_eq!(turn.changed.hosts.len(), 1);
@@ -49,7 +49,7 @@ fn an_unchanged_list_changes_nothing_and_publishes_nothing() {
     let turn = world.lists("file", services(20));
     let after = world.core.counters();
     assert!(turn.changed.is_empty() && fact_records(&turn).is_empty() && !turn.urgent, "{:?}", turn.changed);
-    assert_eq!((after.views, after.facets), (before.views, before.facets));
+    assert_eq!((after.views, after.resource_inputs), (before.views, before.resource_inputs));
     assert_eq!(after.unchanged - before.unchanged, 60);
     assert!(Arc::ptr_eq(&catalog, &world.catalog()));
 }
@@ -114,8 +114,8 @@ fn one_workloads_change_asks_the_selectors_under_its_pairs_and_copies_one_bucket
     assert_eq!(after.selector_checks - before.selector_checks, 1);
     assert_eq!((after.buckets - before.buckets, after.views - before.views), (1, 1));
     let facts = world.view("shop/s7.shop").unwrap().ports[0].endpoints.clone();
-    let largest = facts.facts.sources.iter().map(|s| s.group.addresses.len()).max().unwrap();
-    assert!(largest <= 512 && facts.facts.sources.len() > 4, "{largest}");
+    let largest = facts.inputs.sources.iter().map(|s| s.group.addresses.len()).max().unwrap();
+    assert!(largest <= 512 && facts.inputs.sources.len() > 4, "{largest}");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn passes_over_everything_are_counted_by_cause() {
     world.lists("file", services(2));
     let shadow = world.shadow("file");
     world.says_in("file", shadow, mk_list(services(2)));
-    assert_eq!(world.core.counters().sweeping.adoption, 1);
-    world.core.leave(&mk_name("file"), &tributary_model::Evidence::Operator);
-    assert_eq!(world.core.counters().sweeping.departure, 1);
+    assert_eq!(world.core.counters().full_passes.adoption, 1);
+    world.core.remove_registry(&mk_name("file"), &tributary_model::Evidence::Operator);
+    assert_eq!(world.core.counters().full_passes.departure, 1);
 }

@@ -1,6 +1,6 @@
 //! Explain runs the merge that serves.
 
-use super::mk::*;
+use super::fixtures::*;
 use tributary_model::{Code, Declaration, Evidence, Provider, Stage, Trace, Verdict};
 
 fn trace(world: &World, service: &str) -> Trace {

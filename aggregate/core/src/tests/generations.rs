@@ -1,11 +1,11 @@
 //! Runs, rotations and standing: generations fence, unknown is not empty.
 
+use super::fixtures::*;
 use super::journal::Journal;
-use super::mk::*;
 use std::sync::Arc;
 use tributary_model::{
-    Basis, CollectionKind, Completeness, Delta, Evidence, Fact, Freshness, Generation, ListRecord,
-    ListResult, Mono, Namespace, Provider, Record, RegistrySpec, SourceState, SourceStatus, Standing,
+    Basis, CollectionKind, Completeness, Evidence, Fact, Freshness, Generation, ListRecord, ListResult, Mono,
+    Namespace, Provider, Record, RegistrySpec, RegistryUpdate, ShardPriority, SourceState, SourceStatus,
     Visibility, Withheld,
 };
 
@@ -26,7 +26,10 @@ fn a_catalog_is_complete_when_no_registry_is_unknown() {
     assert!(!world.catalog().complete, "nobody has said anything");
     world.lists("east", []);
     assert!(!world.catalog().complete, "the file registry is unknown");
-    world.says("file", [mk_required(), Delta::Synced(mk_collection(KINDS[0]), Completeness::Complete)]);
+    world.says(
+        "file",
+        [mk_required(), RegistryUpdate::ListEnded(mk_collection(KINDS[0]), Completeness::Complete)],
+    );
     assert!(!world.catalog().complete, "one required collection of three is synced");
     world.lists("file", []);
     assert!(world.catalog().complete);
@@ -67,10 +70,11 @@ fn a_failed_run_leaves_its_shards_served_and_stale() {
 fn a_source_that_cannot_be_reached_makes_its_scope_stale_until_it_is_followed_again() {
     let mut world = World::of_files();
     world.lists("file", pay("10.0.0.1:http=80"));
-    let status = |state| Delta::Status(mk_scope(SCOPE), SourceStatus { state, ..SourceStatus::default() });
+    let status =
+        |state| RegistryUpdate::Status(mk_scope(SCOPE), SourceStatus { state, ..SourceStatus::default() });
     world.says("file", [status(SourceState::Unreachable)]);
     assert!(matches!(freshness(&mut world, KINDS[0]), Freshness::Stale { .. }));
-    world.says("file", [Delta::Progress(mk_collection(KINDS[0]))]);
+    world.says("file", [RegistryUpdate::Progress(mk_collection(KINDS[0]))]);
     assert_eq!(freshness(&mut world, KINDS[0]), Freshness::Live);
     assert!(matches!(freshness(&mut world, KINDS[1]), Freshness::Stale { .. }));
     world.says("file", [status(SourceState::Live)]);
@@ -82,13 +86,17 @@ fn a_list_that_was_not_complete_is_over_all_the_same() {
     let mut world = World::of_files();
     world.lists("file", pay("10.0.0.1:http=80"));
     let collection = mk_collection(KINDS[0]);
-    let partial = Delta::Synced(collection.clone(), Completeness::Partial);
-    world.says("file", [Delta::Restart(collection.clone()), mk_put(pay("")[0].clone()), partial]);
+    let partial = RegistryUpdate::ListEnded(collection.clone(), Completeness::Partial);
+    world
+        .says("file", [RegistryUpdate::ListStarted(collection.clone()), mk_put(pay("")[0].clone()), partial]);
     let down = SourceStatus { state: SourceState::Unreachable, ..SourceStatus::default() };
-    world.says("file", [Delta::Status(mk_scope(SCOPE), down)]);
-    world.says("file", [Delta::Progress(collection.clone())]);
+    world.says("file", [RegistryUpdate::Status(mk_scope(SCOPE), down)]);
+    world.says("file", [RegistryUpdate::Progress(collection.clone())]);
     assert_eq!(freshness(&mut world, KINDS[0]), Freshness::Live, "its sweep is open, its list is not");
-    world.says("file", [Delta::Restart(collection.clone()), Delta::Progress(collection)]);
+    world.says(
+        "file",
+        [RegistryUpdate::ListStarted(collection.clone()), RegistryUpdate::Progress(collection)],
+    );
     assert!(matches!(freshness(&mut world, KINDS[0]), Freshness::Stale { .. }), "a list is under way");
 }
 
@@ -134,7 +142,7 @@ fn a_rotation_that_sees_less_removes_only_where_it_has_looked() {
     let shadow = world.shadow("file");
     let mut words = mk_list([]);
     for word in &mut words {
-        if let Delta::Synced(c, how) = word
+        if let RegistryUpdate::ListEnded(c, how) = word
             && c.kind == CollectionKind::Groups
         {
             *how = Completeness::Filtered;
@@ -184,9 +192,9 @@ fn scope_that_is_not_restored_is_unknown_until_it_is_listed() {
     world.restart("file");
     assert!(!world.catalog().complete, "the run has reported nothing");
     let optional = KINDS.map(mk_collection).to_vec();
-    let refused = optional.iter().map(|of| Delta::Withheld(of.clone(), Withheld::forbidden("403")));
-    let refused: Vec<Delta> = refused.collect();
-    let follows = Delta::Follows { required: Vec::new(), optional };
+    let refused = optional.iter().map(|of| RegistryUpdate::Withheld(of.clone(), Withheld::forbidden("403")));
+    let refused: Vec<RegistryUpdate> = refused.collect();
+    let follows = RegistryUpdate::Follows { required: Vec::new(), optional };
     world.says("file", std::iter::once(follows).chain(refused).collect::<Vec<_>>());
     assert!(!world.catalog().complete, "what may not be read is as unknown as before");
     world.lists("file", pay("10.0.0.1:http=80"));
@@ -218,10 +226,10 @@ fn what_a_synced_run_does_not_report_stays_stale_until_an_operator_ends_it() {
     world.says(
         "file",
         [
-            Delta::Follows { required, optional: Vec::new() },
-            Delta::Restart(collection.clone()),
-            Delta::Put(moved, decl, Basis::Authoritative),
-            Delta::Synced(collection, Completeness::Complete),
+            RegistryUpdate::Follows { required, optional: Vec::new() },
+            RegistryUpdate::ListStarted(collection.clone()),
+            RegistryUpdate::Put(moved, decl, Basis::Authoritative),
+            RegistryUpdate::ListEnded(collection, Completeness::Complete),
         ],
     );
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"], "silence removes nothing");
@@ -240,7 +248,7 @@ fn a_registry_that_leaves_takes_only_its_own() {
         World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("west", Provider::Kubernetes)]);
     world.lists("east", pay("10.0.0.1:http=80"));
     world.lists("west", pay("10.1.0.1:http=80"));
-    let turn = world.core.leave(&mk_name("east"), &Evidence::Operator);
+    let turn = world.core.remove_registry(&mk_name("east"), &Evidence::Operator);
     assert!(turn.urgent && fact_records(&turn).len() == 2);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.1.0.1:80"]);
     assert_eq!(world.catalog().registries.len(), 1);
@@ -257,8 +265,8 @@ fn a_registry_that_leaves_takes_only_its_own() {
 #[test]
 fn a_name_belongs_to_the_registry_that_took_it() {
     let mut world = World::of_files();
-    assert!(world.core.join(&mk_spec("file", Provider::ServiceEntry)).unwrap().changed.is_empty());
-    let error = world.core.join(&mk_spec("file", Provider::Consul)).unwrap_err();
+    assert!(world.core.add_registry(&mk_spec("file", Provider::ServiceEntry)).unwrap().changed.is_empty());
+    let error = world.core.add_registry(&mk_spec("file", Provider::Consul)).unwrap_err();
     assert_eq!(error.code().number(), 110);
     assert!(error.to_string().contains("ServiceEntry/file"), "{error}");
 }
@@ -274,12 +282,12 @@ fn a_demoted_registry_is_served_with_that_standing() {
             .into_iter()
             .chain([mk_service("shop/sel.shop", decl), mk_workload("w", "10.0.0.5", "app=pay")]),
     );
-    world.core.set_standing(Mono(50), &mk_name("file"), Standing::Demoted);
+    world.core.set_priority(Mono(50), &mk_name("file"), ShardPriority::Demoted);
     for service in ["shop/pay.shop", "shop/sel.shop"] {
         let view = world.view(service).unwrap();
-        assert_eq!(view.ports[0].endpoints.facts.sources[0].standing, Standing::Demoted, "{service}");
+        assert_eq!(view.ports[0].endpoints.inputs.sources[0].priority, ShardPriority::Demoted, "{service}");
     }
-    assert_eq!(world.core.counters().sweeping.standing, 1);
+    assert_eq!(world.core.counters().full_passes.priority, 1);
 }
 
 #[test]
@@ -316,7 +324,7 @@ fn a_list_under_way_when_a_shadow_is_adopted_sweeps_the_old_facts_when_it_ends()
     world.lists("file", pay("10.0.0.1:http=80").into_iter().chain([workload]));
     let shadow = world.shadow("file");
     let mut words = mk_list(pay("10.0.0.1:http=80"));
-    words[0] = Delta::Follows {
+    words[0] = RegistryUpdate::Follows {
         required: vec![mk_collection(KINDS[0]), mk_collection(KINDS[1])],
         optional: Vec::new(),
     };
@@ -335,12 +343,12 @@ fn a_collection_that_is_being_listed_is_no_stray() {
     let workload = mk_workload("w", "10.0.0.7", "");
     world.lists("file", [workload.clone()]);
     world.restart("file");
-    let synced = |kind| Delta::Synced(mk_collection(kind), Completeness::Complete);
+    let synced = |kind| RegistryUpdate::ListEnded(mk_collection(kind), Completeness::Complete);
     world.says(
         "file",
         [
-            Delta::Follows { required: vec![mk_collection(KINDS[0])], optional: Vec::new() },
-            Delta::Restart(mk_collection(KINDS[2])),
+            RegistryUpdate::Follows { required: vec![mk_collection(KINDS[0])], optional: Vec::new() },
+            RegistryUpdate::ListStarted(mk_collection(KINDS[2])),
             synced(KINDS[0]),
         ],
     );
@@ -355,7 +363,7 @@ fn what_a_source_may_speak_of_is_bounded() {
     let scope = |i: usize| mk_scope(&format!("scope-{i}"));
     let restart = |i| {
         let collection = tributary_model::Collection { scope: scope(i), kind: CollectionKind::Services };
-        Delta::Restart(collection)
+        RegistryUpdate::ListStarted(collection)
     };
     world.says("file", (0..4_200).map(restart));
     assert_eq!(world.core.status()[0].collections.len(), 4_096);
@@ -363,7 +371,7 @@ fn what_a_source_may_speak_of_is_bounded() {
     let mut world = World::of_files();
     let put = |i| {
         let decl = mk_service(&format!("shop/s{i}.shop"), mk_decl("x", "80 http"));
-        Delta::Put(scope(i), decl, Basis::Authoritative)
+        RegistryUpdate::Put(scope(i), decl, Basis::Authoritative)
     };
     world.says("file", (0..4_100).map(put));
     assert_eq!((world.catalog().hosts.len(), world.core.counters().refused), (4_096, 4));

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::mk::*;
+use super::fixtures::*;
 use tributary_model::{
-    Alias, AliasMember, Code, Declaration, ExportTo, Fact, Provider, RegistrySpec, Resolution,
+    Code, Declaration, ExportTo, Fact, FederatedMember, FederatedService, Provider, RegistrySpec, Resolution,
     ServiceAddress, Trace, Visibility,
 };
 
@@ -16,24 +16,24 @@ fn mk_world() -> World {
     ])
 }
 /// Members as `vms:pay.vms`, separated by blanks.
-pub(super) fn mk_alias(host: &str, members: &str, change: impl FnOnce(&mut Alias)) -> Fact {
+pub(super) fn mk_alias(host: &str, members: &str, change: impl FnOnce(&mut FederatedService)) -> Fact {
     let member = |text: &str| {
         let (registry, host) = text.split_once(':').unwrap_or(("", text));
         let registry = (!registry.is_empty()).then(|| mk_name(registry));
-        AliasMember { registry, ..AliasMember::new(mk_host(host)) }
+        FederatedMember { registry, ..FederatedMember::new(mk_host(host)) }
     };
-    let mut alias = Alias {
+    let mut alias = FederatedService {
         namespace: mk_ns("default"),
         export: ExportTo::Default,
         members: members.split_whitespace().map(member).collect(),
-        active_until_healthy_below: None,
-        active_until_silent_for: None,
+        min_healthy_active: None,
+        standby_after_stale: None,
         by_name: false,
     };
     change(&mut alias);
     Fact::Alias(mk_host(host), Arc::new(alias))
 }
-fn members(alias: &mut Alias, change: impl Fn(usize, &mut AliasMember)) {
+fn members(alias: &mut FederatedService, change: impl Fn(usize, &mut FederatedMember)) {
     let mut all = alias.members.to_vec();
     all.iter_mut().enumerate().for_each(|(at, member)| change(at, member));
     alias.members = all.into();
@@ -47,7 +47,7 @@ fn pair(world: &mut World) {
     service(world, "east", "pay.east", "80 http", "10.0.0.1:http=8080");
     service(world, "vms", "pay.vms", "8000 default", "10.1.0.1:default=8000");
 }
-fn mapped(alias: &mut Alias) {
+fn mapped(alias: &mut FederatedService) {
     members(alias, |at, member| {
         if at == 1 {
             member.ports = [(mk_port_number(80), mk_port_number(8000))].into();
@@ -95,7 +95,7 @@ fn the_first_owner_says_what_a_port_speaks_and_where_its_virtual_address_is() {
     world.puts("config", [mk_alias("pay.mesh", "pay.vms pay.east", |_| ())]);
     let view = world.view("default/pay.mesh").unwrap();
     assert_eq!(view.ports[0].protocol.as_str(), "HTTP", "Kubernetes goes before Consul");
-    let addresses = &view.ports[0].listener.facts.addresses;
+    let addresses = &view.ports[0].listener.inputs.addresses;
     assert_eq!(addresses.iter().map(|a| a.ip.to_string()).collect::<Vec<_>>(), ["10.96.0.1"]);
     assert_eq!(world.codes("default/pay.mesh"), [Code::ALIAS_PROTOCOL]);
 }
@@ -129,7 +129,7 @@ fn a_host_name_among_a_members_instances_keeps_out_itself_alone() {
     assert_eq!(world.served("default/pay.mesh", 80), joined);
     mk_named(&mut world, "10.1.0.1:http=8000 vm.example.com:http=8000");
     let view = world.view("default/pay.mesh").unwrap();
-    let facts = &view.ports[0].endpoints.facts;
+    let facts = &view.ports[0].endpoints.inputs;
     assert_eq!(facts.resolution, Resolution::ClientSide, "endpoints are listed all the same");
     let mut told = world.served("default/pay.mesh", 80);
     told.retain(|endpoint| !endpoint.starts_with("vm."));
@@ -160,7 +160,7 @@ fn an_alias_may_have_the_host_of_a_member_and_hides_who_else_claims_it() {
     let mut world = mk_world();
     pair(&mut world);
     service(&mut world, "vms", "pay.east", "80 http", "10.9.0.1:http=1");
-    let alias = |alias: &mut Alias| {
+    let alias = |alias: &mut FederatedService| {
         alias.namespace = mk_ns("shop");
         mapped(alias);
     };
@@ -196,7 +196,8 @@ fn an_alias_is_built_again_exactly_when_a_member_changes() {
 fn an_alias_of_a_namespaces_member_is_not_built_for_another_namespace() {
     let mut world = mk_world();
     pair(&mut world);
-    let of_shop = |alias: &mut Alias| members(alias, |_, member| member.namespace = Some(mk_ns("shop")));
+    let of_shop =
+        |alias: &mut FederatedService| members(alias, |_, member| member.namespace = Some(mk_ns("shop")));
     world.puts("config", [mk_alias("pay.mesh", "pay.east", of_shop)]);
     let before = world.core.counters().views;
     world.puts("east", [mk_service("web/pay.east", mk_decl("pay.east", "80 http"))]);
@@ -215,7 +216,7 @@ fn a_registry_that_falls_silent_keeps_its_place_and_one_that_leaves_takes_its_ow
     world.core.fail(tributary_model::Mono(world.now), &mk_name("vms"), &"killed".into());
     let after = world.view("default/pay.mesh").unwrap();
     assert!(Arc::ptr_eq(&served, &after), "losing the feed is not losing the endpoints");
-    world.core.leave(&mk_name("vms"), &tributary_model::Evidence::Operator);
+    world.core.remove_registry(&mk_name("vms"), &tributary_model::Evidence::Operator);
     assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.1:8080"]);
     assert_eq!(world.codes("default/pay.mesh"), [Code::ALIAS_MEMBER_MISSING]);
     assert_eq!(world.core.counters().unexplained_empty, 0);
@@ -225,10 +226,10 @@ fn a_registry_that_falls_silent_keeps_its_place_and_one_that_leaves_takes_its_ow
 fn standby_members_in_use_are_shown() {
     let mut world = mk_world();
     pair(&mut world);
-    let waiting = |alias: &mut Alias| {
+    let waiting = |alias: &mut FederatedService| {
         mapped(alias);
         members(alias, |at, member| member.standby = at == 1);
-        alias.active_until_healthy_below = Some(1);
+        alias.min_healthy_active = Some(1);
     };
     world.puts("config", [mk_alias("pay.mesh", "pay.east pay.vms", waiting)]);
     assert!(world.codes("default/pay.mesh").is_empty());
@@ -240,7 +241,9 @@ fn standby_members_in_use_are_shown() {
 fn an_alias_is_seen_by_whom_it_says_and_explained() {
     let mut world = mk_world();
     pair(&mut world);
-    let own = |alias: &mut Alias| alias.export = ExportTo::Set(Visibility::Namespaces([mk_ns("web")].into()));
+    let own = |alias: &mut FederatedService| {
+        alias.export = ExportTo::Set(Visibility::Namespaces([mk_ns("web")].into()))
+    };
     world.puts("config", [mk_alias("pay.mesh", "pay.east", own)]);
     let catalog = world.catalog();
     let view = catalog.service(&mk_key("default/pay.mesh")).unwrap();

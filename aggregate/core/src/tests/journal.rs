@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use tributary_model::{
-    Collection, Fact, HoldRecord, Key, ListRecord, Mono, Record, RegistryName, RegistrySpec,
+    Collection, Fact, FactKey, HoldRecord, ListRecord, Mono, Record, RegistryName, RegistrySpec,
 };
 
-use super::mk::World;
+use super::fixtures::World;
 
 /// What records come to, by registry.
 #[derive(Debug, Default)]
@@ -14,9 +14,9 @@ pub(crate) struct Journal(BTreeMap<RegistryName, Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    facts: BTreeMap<Key, Fact>,
+    facts: BTreeMap<FactKey, Fact>,
     lists: BTreeMap<Collection, ListRecord>,
-    holds: BTreeMap<Key, HoldRecord>,
+    holds: BTreeMap<FactKey, HoldRecord>,
     rest: Vec<Record>,
 }
 
@@ -27,7 +27,7 @@ impl Journal {
             let kept = self.0.entry(name.clone()).or_default();
             match record {
                 Record::Put(_, scope, fact) => {
-                    drop(kept.facts.insert(Key { scope, item: fact.item() }, fact))
+                    drop(kept.facts.insert(FactKey { scope, item: fact.item() }, fact))
                 }
                 Record::Drop(_, key, _) => drop(kept.facts.remove(&key)),
                 Record::List(_, collection, list) => drop(kept.lists.insert(collection, list)),

@@ -1,9 +1,11 @@
 //! Declarations and groups become services: ports, precedence, conflicts, reuse.
 
-use super::mk::*;
+use super::fixtures::*;
 use std::sync::Arc;
 
-use tributary_model::{Attributes, Code, Declaration, Fact, Group, Identity, Provider, ServiceAddress};
+use tributary_model::{
+    Attributes, Code, Declaration, EndpointGroup, Fact, Identity, Provider, ServiceAddress,
+};
 
 #[test]
 fn a_declaration_with_a_group_is_served() {
@@ -92,19 +94,19 @@ fn identities_and_virtual_addresses_are_those_of_all_shards_in_order() {
         let mut group = mk_group_value("a", "10.0.0.1:http=80!");
         let mut address = group.addresses[0].clone();
         address.identity = Identity::new(identity).ok();
-        group = Group::new(group.source.clone(), group.port_sets.to_vec(), vec![], vec![address]);
+        group = EndpointGroup::new(group.source.clone(), group.port_sets.to_vec(), vec![], vec![address]);
         Fact::Group(mk_group_key("shop/pay.shop", "pay", "a"), Arc::new(group))
     };
     world.puts("east", [mk_service("shop/pay.shop", says(9, "z")), group("d")]);
     world.puts("west", [mk_service("shop/pay.shop", says(1, "a")), group("b")]);
     let port = world.view("shop/pay.shop").unwrap().ports[0].clone();
-    let identities: Vec<&str> = port.cluster.facts.identities.iter().map(Identity::as_str).collect();
+    let identities: Vec<&str> = port.cluster.inputs.identities.iter().map(Identity::as_str).collect();
     assert_eq!(identities, ["a", "b", "d", "z"], "whatever the endpoints' health");
-    let addresses: Vec<String> = port.listener.facts.addresses.iter().map(|a| a.ip.to_string()).collect();
+    let addresses: Vec<String> = port.listener.inputs.addresses.iter().map(|a| a.ip.to_string()).collect();
     assert_eq!(addresses, ["10.9.0.1", "10.9.0.9"]);
     world.says("west", [mk_deleted(&group("b"))]);
     let port = world.view("shop/pay.shop").unwrap().ports[0].clone();
-    assert_eq!(port.cluster.facts.identities.len(), 3, "an identity is not kept afterwards");
+    assert_eq!(port.cluster.inputs.identities.len(), 3, "an identity is not kept afterwards");
 }
 
 #[test]
@@ -128,7 +130,8 @@ fn only_ports_that_nobody_leads_to_are_unmatched() {
 
 #[test]
 fn what_an_adapter_remarks_is_a_condition_until_it_is_said_no_more() {
-    let remark = tributary_model::Remark { code: Code::DYNAMIC_PORTS, message: "9 numbers".into() };
+    let remark =
+        tributary_model::DeclarationWarning { code: Code::DYNAMIC_PORTS, message: "9 numbers".into() };
     let attributes = Attributes { remarks: Arc::from([remark]), ..Attributes::default() };
     let mut world = World::of_files();
     world

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_model::{
-    At, Catalog, Code, DeclKey, Declaration, ExportTo, Fact, Group, GroupKey, Hostname, Item, RegistrySpec,
-    Resolution, ServiceKey, Settings, Target, Visibility, Workload, WorkloadAddress, WorkloadKey,
-    WorkloadKind,
+    AddressRef, Catalog, Code, DeclKey, Declaration, EndpointGroup, EndpointGroupKey, ExportTo, Fact, FactId,
+    Hostname, RegistrySpec, Resolution, ServiceKey, Settings, Target, Visibility, Workload, WorkloadAddress,
+    WorkloadKey, WorkloadKind,
 };
 
 /// Everything that holds: by registry (its place in the list of specs) and item.
-pub(crate) type Facts = BTreeMap<(usize, Item), Fact>;
+pub(crate) type Facts = BTreeMap<(usize, FactId), Fact>;
 
 /// One service, plainly.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -52,7 +52,7 @@ pub(crate) fn read(catalog: &Catalog) -> Answers {
                 let number = port.number.get();
                 plain.ports.insert(number, (port.name.as_str().into(), port.protocol.as_str().into()));
                 let endpoints = plain.endpoints.entry(number).or_default();
-                for source in port.endpoints.facts.sources.iter() {
+                for source in port.endpoints.inputs.sources.iter() {
                     for a in source.group.addresses.iter() {
                         let Some(i) = source.ports[usize::from(a.port_set)] else { continue };
                         let to = source.group.ports(a)[usize::from(i)].number.map_or(0, |n| n.get());
@@ -83,10 +83,10 @@ pub(crate) fn read(catalog: &Catalog) -> Answers {
     out
 }
 
-fn at(group: &Group, at: At) -> String {
+fn at(group: &EndpointGroup, at: AddressRef) -> String {
     match at {
-        At::Ip(ip) => ip.to_string(),
-        At::Name(i) | At::Unix(i) => group.names[usize::from(i)].to_string(),
+        AddressRef::Ip(ip) => ip.to_string(),
+        AddressRef::Name(i) | AddressRef::Unix(i) => group.names[usize::from(i)].to_string(),
     }
 }
 
@@ -102,7 +102,7 @@ struct All<'a> {
     specs: &'a [RegistrySpec],
     default_export: Visibility,
     declarations: Vec<Said<'a>>,
-    groups: Vec<(usize, &'a GroupKey, &'a Group)>,
+    groups: Vec<(usize, &'a EndpointGroupKey, &'a EndpointGroup)>,
     workloads: Vec<(usize, &'a WorkloadKey, &'a Workload)>,
 }
 
@@ -209,7 +209,7 @@ impl<'a> All<'a> {
                 self.picked(said, &mut out);
             }
         }
-        let waits = |(registry, group, told): &&(usize, &GroupKey, &Group)| {
+        let waits = |(registry, group, told): &&(usize, &EndpointGroupKey, &EndpointGroup)| {
             group.service == *key
                 && !told.addresses.is_empty()
                 && !ordered.iter().any(|d| d.registry == *registry && d.key.object == group.declaration)

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tributary_model::{
-    Apart, Attributes, Catalog, Code, Declaration, ExportTo, Fact, MergeByName, NameOutcome, Provider,
-    Resolution, Settings, Trace, Visibility,
+    Attributes, Catalog, Code, Declaration, ExportTo, Fact, MergeByName, NameOutcome, Provider, Resolution,
+    SeparateReason, Settings, Trace, Visibility,
 };
 
+use super::fixtures::*;
 use super::joins::mk_alias;
-use super::mk::*;
 
 const REGISTRIES: [&str; 3] = ["east", "file", "vms"];
 const PAY: &str = "shop/pay.shop.svc.cluster.local";
@@ -50,7 +50,7 @@ fn outcome(world: &mut World) -> Option<NameOutcome> {
     world.catalog().same_names.get("pay").map(|same| same.outcome.clone())
 }
 /// Why the services stay apart, in a word and in more.
-fn apart(world: &mut World) -> (Apart, String) {
+fn apart(world: &mut World) -> (SeparateReason, String) {
     match outcome(world) {
         Some(NameOutcome::Apart { why, message }) => (why, message.to_string()),
         other => panic!("{other:?}"),
@@ -98,7 +98,7 @@ fn a_name_of_several_namespaces_is_never_joined() {
     pair(&mut world);
     say(&mut world, "east", "test/pay.test.svc.cluster.local", "80 http", "10.9.0.1:http=1");
     let (why, message) = apart(&mut world);
-    assert_eq!(why, Apart::Ambiguous);
+    assert_eq!(why, SeparateReason::Ambiguous);
     assert_eq!(message, format!("the cluster has several: {PAY}, test/pay.test.svc.cluster.local"));
     assert_eq!(world.served(PAY, 80), ["10.0.0.1:8080"], "it was merged, and is no more");
     assert_eq!(world.codes("test/pay.test.svc.cluster.local"), [Code::SAME_NAME]);
@@ -109,7 +109,7 @@ fn a_name_of_several_namespaces_is_never_joined() {
     let message = format!("Consul has several: {CONSUL}, consul/pay.service.shop.ns.consul");
     assert_eq!(
         apart(&mut world),
-        (Apart::Ambiguous, message),
+        (SeparateReason::Ambiguous, message),
         "another datacenter's and a peer's do not count"
     );
     world.says("vms", [mk_deleted(&mk_service("consul/pay.service.shop.ns.consul", mk_decl("pay", "")))]);
@@ -123,12 +123,16 @@ fn what_would_take_something_away_or_mix_protocols_stays_apart() {
         change(&mut declaration);
         declaration
     };
-    let kube: [(Apart, &str, Declaration); 4] = [
-        (Apart::Ports, "consul/pay.service.consul has no port 81", own(|_| ())),
-        (Apart::Protocol, "port 80 speaks TCP by", own(|d| d.ports = mk_ports("80 http tcp"))),
-        (Apart::Resolution, "is resolved through DNS", own(|d| d.resolution = Resolution::DnsStrict)),
+    let kube: [(SeparateReason, &str, Declaration); 4] = [
+        (SeparateReason::Ports, "consul/pay.service.consul has no port 81", own(|_| ())),
+        (SeparateReason::Protocol, "port 80 speaks TCP by", own(|d| d.ports = mk_ports("80 http tcp"))),
         (
-            Apart::Resolution,
+            SeparateReason::Resolution,
+            "is resolved through DNS",
+            own(|d| d.resolution = Resolution::DnsStrict),
+        ),
+        (
+            SeparateReason::Resolution,
             "is headless",
             own(|d| d.attributes = Attributes { headless: true, ..d.attributes.clone() }),
         ),
@@ -152,16 +156,16 @@ fn what_others_claim_or_an_alias_names_stays_apart() {
     pair(&mut world);
     let other = mk_service("web/pay.shop.svc.cluster.local", mk_decl("mine", "80 http"));
     world.puts("file", [other.clone()]);
-    assert_eq!(apart(&mut world).0, Apart::Contested);
+    assert_eq!(apart(&mut world).0, SeparateReason::Contested);
     world.says("file", [mk_deleted(&other)]);
     let export = Declaration { export: ExportTo::Set(Visibility::Hidden), ..mk_decl("mine", "80 http") };
     let other = mk_service(PAY, export);
     world.puts("file", [other.clone()]);
-    assert_eq!(apart(&mut world).0, Apart::Visibility);
+    assert_eq!(apart(&mut world).0, SeparateReason::Visibility);
     world.says("file", [mk_deleted(&other)]);
     let alias = mk_alias("pay.mesh", "pay.service.consul", |_| ());
     world.puts("config", [alias.clone()]);
-    assert_eq!(apart(&mut world).0, Apart::Aliased);
+    assert_eq!(apart(&mut world).0, SeparateReason::Aliased);
     assert_eq!((world.served(PAY, 80), world.codes(PAY)), (vec!["10.0.0.1:8080".to_owned()], vec![]));
     world.says("config", [mk_deleted(&alias)]);
     assert_eq!(outcome(&mut world), Some(NameOutcome::Merged));
@@ -199,11 +203,11 @@ fn a_merge_begins_only_when_every_registry_has_been_heard_and_lasts_when_one_fal
     world.puts("east", east.clone());
     let vms = mk_said(CONSUL, mk_decl("pay", "80 default http"), "10.1.0.1:default=8000");
     world.lists("vms", vms);
-    assert_eq!(apart(&mut world).0, Apart::Unsynced);
+    assert_eq!(apart(&mut world).0, SeparateReason::Unsynced);
     world.lists("east", east);
     assert_eq!(outcome(&mut world), Some(NameOutcome::Merged));
     world.core.fail(tributary_model::Mono(world.now), &mk_name("vms"), &"killed".into());
-    world.core.join(&mk_spec("west", Provider::Kubernetes)).unwrap();
+    world.core.add_registry(&mk_spec("west", Provider::Kubernetes)).unwrap();
     assert!(!world.catalog().complete);
     assert_eq!(outcome(&mut world), Some(NameOutcome::Merged), "nothing is taken away because more may come");
 }
@@ -223,7 +227,7 @@ fn an_endpoints_change_costs_its_service_and_the_merge_and_nothing_is_left_behin
     assert_eq!(world.core.counters().views, before + 2, "Consul's host and the one that is merged");
     assert_eq!(world.served("shop/n7.shop.svc.cluster.local", 80), ["10.0.0.1:8080", "10.1.0.9:8000"]);
     for registry in ["east", "vms", "file", "config"] {
-        world.core.leave(&mk_name(registry), &tributary_model::Evidence::Operator);
+        world.core.remove_registry(&mk_name(registry), &tributary_model::Evidence::Operator);
     }
     assert!(world.core.is_empty() && world.catalog().same_names.is_empty());
     assert_eq!(world.core.counters().unexplained_empty, 0);
@@ -291,7 +295,7 @@ proptest! {
         history in proptest::collection::vec(any_word(), 1..40),
     ) {
         let mut world = mk_begun(MergeByName::On);
-        let mut facts = BTreeMap::from([((3, tributary_model::Item::Settings), mk_mode(MergeByName::On))]);
+        let mut facts = BTreeMap::from([((3, tributary_model::FactId::Settings), mk_mode(MergeByName::On))]);
         for (registry, fact, put) in &history {
             let delta = if *put { mk_put(fact.clone()) } else { mk_deleted(fact) };
             world.says(of(*registry), [delta]);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::mk::*;
+use super::fixtures::*;
 use tributary_model::{
-    Changed, CollectionKind, Declaration, Delta, EndEvidence, Evidence, Fact, Mono, ObjectId, Pending,
-    PendingCause, WaitingAddress,
+    CatalogChanges, CollectionKind, Declaration, EndEvidence, Evidence, Fact, Mono, ObjectId, Pending,
+    PendingCause, RegistryUpdate, WaitingAddress,
 };
 
 const PAY: &str = "shop/pay.shop";
@@ -57,7 +57,7 @@ fn an_address_that_waits_is_found_and_concerns_no_client() {
     let at = world.now;
     let line = format!("file Slice shop/a: 10.0.0.7 for Pod shop/w7, 10.0.0.8 for Pod shop/w8, since {at}");
     assert_eq!(shown(&mut world), [line]);
-    assert_eq!(turn.changed, Changed { pending: true, ..Changed::default() });
+    assert_eq!(turn.changed, CatalogChanges { pending: true, ..CatalogChanges::default() });
     assert!(!turn.changed.concerns_clients() && !turn.urgent);
     assert!(turn.records.is_empty(), "{:?}", turn.records);
     assert_eq!(world.core.status(), before, "neither counts nor weight see it");
@@ -83,9 +83,9 @@ fn what_waits_no_longer_is_not_found() {
         ("it is deleted", |w| drop(w.says("file", [mk_deleted(&waiting(""))]))),
         ("a list lacks it", |w| drop(w.lists("file", [decl()]))),
         ("its scope ended", |w| {
-            w.says("file", [Delta::End(mk_scope(SCOPE), EndEvidence::Confirmed("gone".into()))]);
+            w.says("file", [RegistryUpdate::End(mk_scope(SCOPE), EndEvidence::Confirmed("gone".into()))]);
         }),
-        ("its registry left", |w| drop(w.core.leave(&mk_name("file"), &Evidence::Operator))),
+        ("its registry left", |w| drop(w.core.remove_registry(&mk_name("file"), &Evidence::Operator))),
         ("a new run lacks it", |w| {
             let shadow = w.shadow("file");
             w.says_in("file", shadow, mk_list([decl()]));
@@ -98,7 +98,7 @@ fn what_waits_no_longer_is_not_found() {
         assert_eq!(pending(&mut world).len(), 1);
         end(&mut world);
         assert_eq!(shown(&mut world), Vec::<String>::new(), "{why}");
-        world.core.leave(&mk_name("file"), &Evidence::Operator);
+        world.core.remove_registry(&mk_name("file"), &Evidence::Operator);
         assert!(world.core.is_empty(), "{why}");
     }
 }
@@ -109,7 +109,7 @@ fn a_run_that_lists_nothing_yet_keeps_what_waits() {
     world.lists("file", [decl(), waiting("10.0.0.7=w7")]);
     let before = shown(&mut world);
     world.restart("file");
-    world.says("file", [mk_required(), Delta::Restart(mk_collection(CollectionKind::Groups))]);
+    world.says("file", [mk_required(), RegistryUpdate::ListStarted(mk_collection(CollectionKind::Groups))]);
     assert_eq!(shown(&mut world), before);
 }
 
@@ -120,7 +120,7 @@ fn the_absence_of_what_only_waits_is_not_doubted() {
     let absent = |fact: &Fact| mk_drop(fact, Evidence::AbsentFromList);
     let turn = world.says("east", [absent(&group()), absent(&waiting(""))]);
     let held: Vec<_> = world.core.held().map(|held| held.key).collect();
-    assert_eq!((held, turn.asks.len()), (vec![mk_fact_key(&group())], 1), "the whole scope would go");
+    assert_eq!((held, turn.confirms.len()), (vec![mk_fact_key(&group())], 1), "the whole scope would go");
     assert!(pending(&mut world).iter().all(|one| matches!(one.cause, PendingCause::Held(..))));
 }
 
@@ -139,7 +139,7 @@ fn a_group_is_found_until_its_declaration_comes() {
     let at = world.now;
     assert_eq!(shown(&mut world), [format!("file Slice shop/a: 2 for ServiceEntry shop/pay, since {at}")]);
     world.says("file", [mk_deleted(&group())]);
-    world.core.leave(&mk_name("file"), &Evidence::Operator);
+    world.core.remove_registry(&mk_name("file"), &Evidence::Operator);
     assert!(world.core.is_empty());
 }
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use tributary_model::{
-    AliasMember, Catalog, Completeness, Condition, Declaration, Delta, ExportTo, Fact, Health, Labels,
-    PortName, Provider, RegistrySpec, Resolution, Selector, ServiceKey, Settings, Timestamp, Visibility,
-    Workload,
+    Catalog, Completeness, Condition, Declaration, ExportTo, Fact, FederatedMember, Health, Labels, PortName,
+    Provider, RegistrySpec, RegistryUpdate, Resolution, Selector, ServiceKey, Settings, Timestamp,
+    Visibility, Workload,
 };
 
+use super::fixtures::*;
 use super::joins::mk_alias;
-use super::mk::*;
 use super::naive::{Facts, answer, read};
 
 const HOSTS: [&str; 3] = ["pay.shop", "cart.shop", "go.shop"];
@@ -135,8 +135,9 @@ fn any_alias() -> impl Strategy<Value = Fact> {
         |(host, members, namespace, export, standby)| {
             mk_alias(host, &members.join(" "), |alias| {
                 (alias.namespace, alias.export) = (mk_ns(namespace), export);
-                alias.active_until_healthy_below = Some(2);
-                alias.members = alias.members.iter().cloned().map(|m| AliasMember { standby, ..m }).collect();
+                alias.min_healthy_active = Some(2);
+                alias.members =
+                    alias.members.iter().cloned().map(|m| FederatedMember { standby, ..m }).collect();
             })
         },
     )
@@ -237,9 +238,9 @@ fn relist(world: &mut World, registry: usize, cut: usize, said: &Facts) {
     let own: Vec<Fact> = said.iter().filter(|((r, _), _)| *r == registry).map(|(_, f)| f.clone()).collect();
     world.restart(name);
     let mut partial = mk_list(own.iter().take(cut).cloned());
-    partial.retain(|d| !matches!(d, Delta::Synced(..)));
+    partial.retain(|d| !matches!(d, RegistryUpdate::ListEnded(..)));
     world.says(name, partial);
-    world.says(name, [Delta::Synced(mk_collection(KINDS[0]), Completeness::Partial)]);
+    world.says(name, [RegistryUpdate::ListEnded(mk_collection(KINDS[0]), Completeness::Partial)]);
     world.restart(name);
     world.lists(name, own);
 }
@@ -249,8 +250,8 @@ fn rotate(world: &mut World, registry: usize, cut: usize, said: &Facts) {
     let own: Vec<Fact> = said.iter().filter(|((r, _), _)| *r == registry).map(|(_, f)| f.clone()).collect();
     let stale = own.iter().rev().take(cut).cloned().map(mk_put);
     let shadow = world.shadow(name);
-    let mut words: Vec<Delta> = std::iter::once(mk_required()).chain(stale).collect();
-    words.push(Delta::Restart(mk_collection(KINDS[1])));
+    let mut words: Vec<RegistryUpdate> = std::iter::once(mk_required()).chain(stale).collect();
+    words.push(RegistryUpdate::ListStarted(mk_collection(KINDS[1])));
     world.says_in(name, shadow, words);
     world.says_in(name, shadow, mk_list(own));
 }
@@ -258,7 +259,7 @@ fn rotate(world: &mut World, registry: usize, cut: usize, said: &Facts) {
 fn walk(history: &[Word], way: &Way) -> Arc<Catalog> {
     let mut world = mk_world();
     let words = reordered(history, &way.order);
-    let mut turn: Vec<tributary_model::Stamped<Delta>> = Vec::new();
+    let mut turn: Vec<tributary_model::Stamped<RegistryUpdate>> = Vec::new();
     for (i, word) in words.iter().enumerate() {
         let said = final_facts(&words[..=i]);
         let name = REGISTRIES[word.0];
@@ -315,9 +316,9 @@ proptest! {
         prop_assert_eq!(&*walked.settings, &*fresh.settings);
         for (a, b) in walked.services().zip(fresh.services()) {
             for (a, b) in a.ports.iter().zip(b.ports.iter()) {
-                prop_assert_eq!(&a.endpoints.facts, &b.endpoints.facts, "order of sources included");
-                prop_assert_eq!(&a.listener.facts.addresses, &b.listener.facts.addresses);
-                prop_assert_eq!(&a.route.facts.aliases, &b.route.facts.aliases);
+                prop_assert_eq!(&a.endpoints.inputs, &b.endpoints.inputs, "order of sources included");
+                prop_assert_eq!(&a.listener.inputs.addresses, &b.listener.inputs.addresses);
+                prop_assert_eq!(&a.route.inputs.aliases, &b.route.inputs.aliases);
             }
         }
     }
@@ -331,9 +332,9 @@ proptest! {
         prop_assert_eq!(odd(&walked), odd(&fresh));
         for (a, b) in walked.services().zip(fresh.services()) {
             for (a, b) in a.ports.iter().zip(b.ports.iter()) {
-                prop_assert_eq!(&a.endpoints.facts, &b.endpoints.facts);
-                prop_assert_eq!(&a.listener.facts.addresses, &b.listener.facts.addresses);
-                prop_assert_eq!(&a.route.facts.aliases, &b.route.facts.aliases);
+                prop_assert_eq!(&a.endpoints.inputs, &b.endpoints.inputs);
+                prop_assert_eq!(&a.listener.inputs.addresses, &b.listener.inputs.addresses);
+                prop_assert_eq!(&a.route.inputs.aliases, &b.route.inputs.aliases);
             }
         }
     }
@@ -345,7 +346,7 @@ proptest! {
             say(&mut world, word);
         }
         for registry in REGISTRIES {
-            world.core.leave(&mk_name(registry), &tributary_model::Evidence::Operator);
+            world.core.remove_registry(&mk_name(registry), &tributary_model::Evidence::Operator);
         }
         let catalog = world.catalog();
         prop_assert!(catalog.hosts.is_empty() && catalog.scoped.is_empty());

@@ -1,12 +1,13 @@
 //! Orders, rotations, identities and ended scopes: who may replace what is served, and when.
 
+use super::fixtures::*;
 use super::generations::{freshness, pay};
 use super::journal::Journal;
-use super::mk::*;
 use std::time::Duration;
 use tributary_model::{
-    Basis, CollectionKind, Completeness, Declaration, Delta, EndEvidence, Evidence, Fingerprint, Freshness,
-    Generation, Mono, Provider, Record, SourceState, SourceStatus, StalePolicy, Standing, Withheld,
+    Basis, CollectionKind, Completeness, Declaration, EndEvidence, Evidence, Fingerprint, Freshness,
+    Generation, Mono, Provider, Record, RegistryUpdate, ShardPriority, SourceState, SourceStatus,
+    StalePolicy, Withheld,
 };
 
 #[test]
@@ -45,8 +46,11 @@ fn a_weaker_run_waits_until_the_served_one_fails_or_an_operator_accepts_it() {
         world.lists("file", pay("10.0.0.1:http=80"));
         let shadow = world.shadow("file");
         let mut words = mk_list([pay("")[0].clone()]);
-        words.retain(|w| !matches!(w, Delta::Synced(c, _) if c.kind == CollectionKind::Groups));
-        words.push(Delta::Withheld(mk_collection(CollectionKind::Groups), Withheld::forbidden("403")));
+        words.retain(|w| !matches!(w, RegistryUpdate::ListEnded(c, _) if c.kind == CollectionKind::Groups));
+        words.push(RegistryUpdate::Withheld(
+            mk_collection(CollectionKind::Groups),
+            Withheld::forbidden("403"),
+        ));
         world.says_in("file", shadow, words);
         assert_eq!(world.in_force("file"), Generation(1), "it would know less");
         let waits_for = world.core.status()[0].waits_for.clone().unwrap();
@@ -70,7 +74,7 @@ fn a_weaker_run_waits_until_the_served_one_fails_or_an_operator_accepts_it() {
 
 #[test]
 fn run_that_has_not_listed_yet_leaves_nothing_to_accept() {
-    let identity = |text: &str| Delta::Identity(Fingerprint::new(text).unwrap());
+    let identity = |text: &str| RegistryUpdate::Identity(Fingerprint::new(text).unwrap());
     let mut world = World::of_files();
     world.says("file", [identity("uid-1")]);
     world.lists("file", pay("10.0.0.1:http=80"));
@@ -82,7 +86,7 @@ fn run_that_has_not_listed_yet_leaves_nothing_to_accept() {
 
 #[test]
 fn registry_that_holds_nothing_of_its_pinned_source_waits_for_the_operator_too() {
-    let identity = |text: &str| Delta::Identity(Fingerprint::new(text).unwrap());
+    let identity = |text: &str| RegistryUpdate::Identity(Fingerprint::new(text).unwrap());
     let mut world = World::of_files();
     world.says("file", [identity("uid-1")]);
     world.lists("file", []);
@@ -99,8 +103,8 @@ fn registry_that_holds_nothing_of_its_pinned_source_waits_for_the_operator_too()
 #[test]
 fn a_stale_scope_is_served_as_its_policy_says_until_it_is_followed_again() {
     let table = [
-        (StalePolicy::Hold, Some(Standing::Normal)),
-        (StalePolicy::Degrade(Duration::from_secs(60)), Some(Standing::Demoted)),
+        (StalePolicy::Hold, Some(ShardPriority::Normal)),
+        (StalePolicy::Degrade(Duration::from_secs(60)), Some(ShardPriority::Demoted)),
         (StalePolicy::Withdraw(Duration::from_secs(60)), None),
     ];
     for (policy, then) in table {
@@ -110,13 +114,13 @@ fn a_stale_scope_is_served_as_its_policy_says_until_it_is_followed_again() {
         world.lists("file", pay("10.0.0.1:http=80").into_iter().chain(more));
         let standing = |world: &mut World, service: &str| {
             let view = world.view(service)?;
-            view.ports[0].endpoints.facts.sources.first().map(|source| source.standing)
+            view.ports[0].endpoints.inputs.sources.first().map(|source| source.priority)
         };
         world.core.fail(Mono(1_000), &mk_name("file"), &"401".into());
         world.core.tick(Mono(60_000));
         assert_eq!(
             standing(&mut world, "shop/pay.shop"),
-            Some(Standing::Normal),
+            Some(ShardPriority::Normal),
             "{policy:?}: it is not due"
         );
         if policy != StalePolicy::Hold {
@@ -131,7 +135,11 @@ fn a_stale_scope_is_served_as_its_policy_says_until_it_is_followed_again() {
         world.now = 62_000;
         world.restart("file");
         world.lists("file", pay("10.0.0.1:http=80"));
-        assert_eq!(standing(&mut world, "shop/pay.shop"), Some(Standing::Normal), "{policy:?}: it is back");
+        assert_eq!(
+            standing(&mut world, "shop/pay.shop"),
+            Some(ShardPriority::Normal),
+            "{policy:?}: it is back"
+        );
     }
 }
 
@@ -154,7 +162,7 @@ fn staleness_policy_counts_from_the_restart_where_the_process_was_down_for_longe
 
 #[test]
 fn a_source_that_is_another_one_is_refused_until_it_is_accepted() {
-    let identity = |text: &str| Delta::Identity(Fingerprint::new(text).unwrap());
+    let identity = |text: &str| RegistryUpdate::Identity(Fingerprint::new(text).unwrap());
     let mut world = World::of_files();
     world.says("file", [identity("uid-1")]);
     world.lists("file", pay("10.0.0.1:http=80"));
@@ -174,9 +182,9 @@ fn a_source_that_is_another_one_is_refused_until_it_is_accepted() {
 
 #[test]
 fn run_that_ended_leaves_its_reason_and_shows_what_the_next_one_reports() {
-    let identity = |text: &str| Delta::Identity(Fingerprint::new(text).unwrap());
+    let identity = |text: &str| RegistryUpdate::Identity(Fingerprint::new(text).unwrap());
     let scope = || mk_collection(KINDS[0]).scope;
-    let status = |state, why: &str| Delta::Status(scope(), SourceStatus::new(state, why));
+    let status = |state, why: &str| RegistryUpdate::Status(scope(), SourceStatus::new(state, why));
     let mut world = World::of_files();
     world.says("file", [identity("uid-1")]);
     world.lists("file", pay("10.0.0.1:http=80"));
@@ -202,22 +210,22 @@ fn a_shadow_takes_over_what_it_may_not_read() {
     world.core.fail(Mono(300), &mk_name("file"), &"gone".into());
     let shadow = world.shadow("file");
     let [decl, group] = pay("10.0.0.1:http=80");
-    let follows = Delta::Follows {
+    let follows = RegistryUpdate::Follows {
         required: vec![mk_collection(KINDS[0])],
         optional: vec![mk_collection(KINDS[1]), mk_collection(KINDS[2])],
     };
-    let withheld = Delta::Withheld(mk_collection(KINDS[1]), Withheld::forbidden("403"));
-    let synced = Delta::Synced(mk_collection(KINDS[0]), Completeness::Complete);
+    let withheld = RegistryUpdate::Withheld(mk_collection(KINDS[1]), Withheld::forbidden("403"));
+    let synced = RegistryUpdate::ListEnded(mk_collection(KINDS[0]), Completeness::Complete);
     world.says_in(
         "file",
         shadow,
-        [follows, Delta::Restart(mk_collection(KINDS[0])), mk_put(decl), withheld, synced],
+        [follows, RegistryUpdate::ListStarted(mk_collection(KINDS[0])), mk_put(decl), withheld, synced],
     );
     assert_eq!(world.in_force("file"), shadow);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
     // the right is given back: the list decides, without a flap
-    let begin = Delta::Restart(mk_collection(KINDS[1]));
-    let end = Delta::Synced(mk_collection(KINDS[1]), Completeness::Complete);
+    let begin = RegistryUpdate::ListStarted(mk_collection(KINDS[1]));
+    let end = RegistryUpdate::ListEnded(mk_collection(KINDS[1]), Completeness::Complete);
     let turn = world.says_in("file", shadow, [begin.clone(), mk_put(group), end.clone()]);
     assert!(turn.changed.hosts.is_empty());
     assert_eq!(freshness(&mut world, KINDS[1]), Freshness::Live);
@@ -232,8 +240,8 @@ fn scopes_that_ended_are_freed() {
     for i in 0..2 * most + 10 {
         let scope = mk_scope(&format!("scope-{i}"));
         let [decl, _] = pay("");
-        let end = Delta::End(scope.clone(), EndEvidence::Confirmed("it is gone".into()));
-        world.says("file", [Delta::Put(scope, decl, Basis::Authoritative)]);
+        let end = RegistryUpdate::End(scope.clone(), EndEvidence::Confirmed("it is gone".into()));
+        world.says("file", [RegistryUpdate::Put(scope, decl, Basis::Authoritative)]);
         world.says("file", [end]);
     }
     assert_eq!(world.core.counters().refused, 0);
@@ -251,9 +259,9 @@ fn a_scope_that_is_configured_away_ends_once_the_run_has_synced() {
     world.core.serve(Mono(500), &order).unwrap();
     let collection = tributary_model::Collection { scope: kept, kind: CollectionKind::Services };
     let required = vec![collection.clone()];
-    world.says_in("file", order.generation, [Delta::Follows { required, optional: Vec::new() }]);
+    world.says_in("file", order.generation, [RegistryUpdate::Follows { required, optional: Vec::new() }]);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"], "the run has not synced");
-    let synced = Delta::Synced(collection, Completeness::Complete);
+    let synced = RegistryUpdate::ListEnded(collection, Completeness::Complete);
     let turn = world.says_in("file", order.generation, [synced]);
     assert!(world.view("shop/pay.shop").is_none());
     let by_operator = |r: &Record| matches!(r, Record::Drop(_, _, Evidence::Operator));

@@ -1,6 +1,6 @@
 //! Selection of workloads: the index agrees with a scan, buckets with their members.
 
-use super::mk::*;
+use super::fixtures::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn a_workload_is_served_where_it_is_selected_and_shown_with_its_services() {
     let ips = catalog.workload_ips.get(&std::net::IpAddr::from([10, 0, 0, 7])).unwrap();
     assert_eq!(***ips, [mk_workload_key("w")]);
     let view = world.view("shop/pay.shop").unwrap();
-    let source = &view.ports[0].endpoints.facts.sources[0];
+    let source = &view.ports[0].endpoints.inputs.sources[0];
     let origin = source.group.addresses[0].origin.as_ref().unwrap();
     assert_eq!((origin.object.to_string().as_str(), &*origin.workload), ("WorkloadEntry shop/w", "w"));
 }
@@ -133,9 +133,9 @@ fn a_selector_of_one_registry_takes_workloads_of_another() {
     world.puts("file", [selecting("pay", mk_selector("app=pay"))]);
     world.puts("east", [mk_workload("w", "10.0.0.7", "app=pay")]);
     let view = world.view("shop/pay.shop").unwrap();
-    let source = &view.ports[0].endpoints.facts.sources[0];
+    let source = &view.ports[0].endpoints.inputs.sources[0];
     assert_eq!(source.shard.registry.name.as_str(), "file", "it lies in the selecting declaration's shard");
-    world.core.leave(&mk_name("east"), &tributary_model::Evidence::Operator);
+    world.core.remove_registry(&mk_name("east"), &tributary_model::Evidence::Operator);
     assert!(world.served("shop/pay.shop", 80).is_empty());
 }
 
@@ -218,7 +218,7 @@ proptest! {
         direct.puts("file", (go.min(come)..come).map(workload).chain([selecting("pay", mk_selector("app=pay"))]));
         let sources = |world: &mut World| {
             let view = world.view("shop/pay.shop").unwrap();
-            view.ports[0].endpoints.facts.clone_sources()
+            view.ports[0].endpoints.inputs.clone_sources()
         };
         let (a, b) = (sources(&mut world), sources(&mut direct));
         prop_assert_eq!(a.iter().map(Vec::len).sum::<usize>(), come - go.min(come));
@@ -230,7 +230,7 @@ proptest! {
 trait Sources {
     fn clone_sources(&self) -> Vec<Vec<String>>;
 }
-impl Sources for tributary_model::EndpointFacts {
+impl Sources for tributary_model::EndpointInputs {
     fn clone_sources(&self) -> Vec<Vec<String>> {
         let texts = |s: &tributary_model::EndpointSource| {
             s.group.addresses.iter().map(|a| a.ip().unwrap().to_string()).collect()

@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tributary_model::{
-    CollectionKind, Completeness, Delta, EndEvidence, Evidence, Fact, Generation, GroupKey, Item, Key, Mono,
-    ObjectId, ObjectRef, PendingCause, Problem, Record, RegistryName, RegistrySpec, SourceState,
-    SourceStatus, Withheld,
+    CollectionKind, Completeness, EndEvidence, EndpointGroupKey, Evidence, Fact, FactId, FactKey, Generation,
+    Mono, ObjectId, ObjectRef, PendingCause, Problem, Record, RegistryName, RegistrySpec, RegistryUpdate,
+    SourceState, SourceStatus, Withheld,
 };
 
+use super::fixtures::*;
 use super::journal::Journal;
-use super::mk::*;
 use super::naive::{Facts, answer, read};
 use super::pending::mk_waiting;
 use super::properties::{REGISTRIES, any_fact as any_served_fact, mk_specs};
@@ -21,9 +21,9 @@ use super::properties::{REGISTRIES, any_fact as any_served_fact, mk_specs};
 #[derive(Debug, Clone)]
 enum Act {
     /// Registry, in the shadow if there is one, these words in one turn.
-    Say(usize, bool, Vec<Delta>),
+    Say(usize, bool, Vec<RegistryUpdate>),
     /// The same, read by the ledger one by one before the state sees any.
-    SayInSlices(usize, Vec<Delta>),
+    SayInSlices(usize, Vec<RegistryUpdate>),
     Accept(usize),
     Restart(usize),
     Shadow(usize),
@@ -51,7 +51,7 @@ fn any_fact() -> impl Strategy<Value = Fact> {
 fn any_kind() -> impl Strategy<Value = CollectionKind> {
     select(&KINDS[..])
 }
-fn any_delta() -> impl Strategy<Value = Delta> {
+fn any_delta() -> impl Strategy<Value = RegistryUpdate> {
     let how = select(
         &[Completeness::Complete, Completeness::Complete, Completeness::Filtered, Completeness::Partial][..],
     );
@@ -64,17 +64,17 @@ fn any_delta() -> impl Strategy<Value = Delta> {
         12 => any_fact().prop_map(mk_put),
         4 => any_fact().prop_map(mk_unsure),
         6 => (any_fact(), any_evidence()).prop_map(|(fact, evidence)| mk_drop(&fact, evidence)),
-        2 => any_kind().prop_map(|k| Delta::Restart(mk_collection(k))),
-        3 => (any_kind(), how).prop_map(|(k, how)| Delta::Synced(mk_collection(k), how)),
+        2 => any_kind().prop_map(|k| RegistryUpdate::ListStarted(mk_collection(k))),
+        3 => (any_kind(), how).prop_map(|(k, how)| RegistryUpdate::ListEnded(mk_collection(k), how)),
         1 => proptest::sample::subsequence(KINDS.to_vec(), 0..=3)
-            .prop_map(|k| Delta::Follows { required: k.into_iter().map(mk_collection).collect(), optional: Vec::new() }),
-        1 => any_kind().prop_map(|k| Delta::Progress(mk_collection(k))),
-        2 => any_kind().prop_map(|k| Delta::Withheld(mk_collection(k), Withheld::forbidden("403"))),
-        1 => Just(Delta::End(mk_scope(SCOPE), EndEvidence::Confirmed("gone".into()))),
+            .prop_map(|k| RegistryUpdate::Follows { required: k.into_iter().map(mk_collection).collect(), optional: Vec::new() }),
+        1 => any_kind().prop_map(|k| RegistryUpdate::Progress(mk_collection(k))),
+        2 => any_kind().prop_map(|k| RegistryUpdate::Withheld(mk_collection(k), Withheld::forbidden("403"))),
+        1 => Just(RegistryUpdate::End(mk_scope(SCOPE), EndEvidence::Confirmed("gone".into()))),
         2 => any_fact().prop_map(mk_doubted),
-        2 => (object, any::<bool>()).prop_map(move |(o, bad)| Delta::Problem(mk_scope(SCOPE), o, bad.then(problem))),
+        2 => (object, any::<bool>()).prop_map(move |(o, bad)| RegistryUpdate::Problem(mk_scope(SCOPE), o, bad.then(problem))),
         1 => state.prop_map(|state| {
-            Delta::Status(mk_scope(SCOPE), SourceStatus { state, ..SourceStatus::default() })
+            RegistryUpdate::Status(mk_scope(SCOPE), SourceStatus { state, ..SourceStatus::default() })
         }),
     ]
 }
@@ -142,8 +142,8 @@ fn act(world: &mut World, act: Act) -> Vec<Record> {
         }
         Act::Fail(r) => world.core.fail(now, &mk_name(REGISTRIES[r]), &"broke".into()),
         Act::LeaveAndJoin(r) => {
-            let turn = world.core.leave(&mk_name(REGISTRIES[r]), &Evidence::Operator);
-            world.core.join(&mk_specs_that_confirm()[r]).unwrap();
+            let turn = world.core.remove_registry(&mk_name(REGISTRIES[r]), &Evidence::Operator);
+            world.core.add_registry(&mk_specs_that_confirm()[r]).unwrap();
             world.restart(REGISTRIES[r]);
             turn
         }
@@ -185,7 +185,7 @@ fn pending(world: &mut World) -> Waits {
 
 /// The same, worked out from all facts.
 fn naive_pending(world: &World) -> Waits {
-    let row = |name: &RegistryName, key: &GroupKey, for_declaration| {
+    let row = |name: &RegistryName, key: &EndpointGroupKey, for_declaration| {
         let (host, namespace) = (key.service.host.to_string(), key.service.namespace.to_string());
         (name.to_string(), host, namespace, key.object.to_string(), for_declaration)
     };
@@ -221,10 +221,12 @@ fn holds(world: &mut World) -> [BTreeSet<(String, String)>; 2] {
     let shown =
         shown.map(|(host, one)| (one.shard.registry.name.to_string(), format!("{host} {}", one.object.id)));
     let held = world.core.held().filter_map(|held| match held.key.item {
-        Item::Service(key) => {
+        FactId::Service(key) => {
             Some((held.registry.to_string(), format!("{} {}", key.service.host, key.object)))
         }
-        Item::Group(key) => Some((held.registry.to_string(), format!("{} {}", key.service.host, key.object))),
+        FactId::Group(key) => {
+            Some((held.registry.to_string(), format!("{} {}", key.service.host, key.object)))
+        }
         _ => None,
     });
     [shown.collect(), held.collect()]
@@ -236,7 +238,7 @@ fn in_slices(world: &World, name: &RegistryName, most: usize) -> Vec<Record> {
     loop {
         let (slice, last) = world.core.snapshot(name, after.as_ref(), most);
         let mut puts = slice.iter().filter_map(|record| match record {
-            Record::Put(_, scope, fact) => Some(Key { scope: scope.clone(), item: fact.item() }),
+            Record::Put(_, scope, fact) => Some(FactKey { scope: scope.clone(), item: fact.item() }),
             _ => None,
         });
         after = puts.next_back().or(after);
@@ -266,7 +268,7 @@ proptest! {
         }
         prop_assert_eq!(world.core.counters().unexplained_empty, 0);
         for registry in REGISTRIES {
-            world.core.leave(&mk_name(registry), &Evidence::Operator);
+            world.core.remove_registry(&mk_name(registry), &Evidence::Operator);
         }
         prop_assert_eq!(world.core.counters().unexplained_empty, 0, "an operator's word is evidence");
         prop_assert!(world.core.is_empty() && world.core.next_tick().is_none());
@@ -308,7 +310,7 @@ proptest! {
         let before = world.catalog();
         for generation in [Generation(0), Generation(9)] {
             let turn = world.says_in("east", generation, words.clone());
-            prop_assert!(turn.changed.is_empty() && turn.records.is_empty() && turn.asks.is_empty());
+            prop_assert!(turn.changed.is_empty() && turn.records.is_empty() && turn.confirms.is_empty());
         }
         prop_assert!(std::sync::Arc::ptr_eq(&before, &world.catalog()));
     }

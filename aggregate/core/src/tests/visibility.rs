@@ -1,11 +1,11 @@
 //! Who sees what: exportTo resolved by settings, claimants of a host in order, settings per field.
 
-use super::mk::*;
+use super::fixtures::*;
 use std::sync::Arc;
 use std::time::Duration;
 use tributary_model::{
-    Code, Declaration, Delta, Dims, EntryVisibility, ExportTo, Fact, LeftOut, ObjectId, ObjectRef, Provider,
-    Settings, Timestamp, Visibility,
+    ClientDimensions, Code, Declaration, EntryVisibility, ExcludedObject, ExportTo, Fact, ObjectId,
+    ObjectRef, Provider, RegistryUpdate, Settings, Timestamp, Visibility,
 };
 
 fn exported(name: &str, visibility: Visibility) -> Declaration {
@@ -41,7 +41,7 @@ fn what_says_nothing_of_its_visibility_follows_the_settings() {
     assert!(turn.changed.settings);
     assert_eq!(visibility(&mut world, "shop/pay.shop"), to("shop"), "its own namespace is written out");
     assert_eq!(visibility(&mut world, "shop/cart.shop"), to("web"));
-    assert_eq!(world.core.counters().sweeping.settings, 1);
+    assert_eq!(world.core.counters().full_passes.settings, 1);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn the_config_file_wins_per_field() {
     let catalog = world.catalog();
     assert_eq!(catalog.settings.connect_timeout, Some(Duration::from_secs(7)));
     assert_eq!(catalog.settings.default_export, Some(Visibility::Own));
-    let cluster = world.view("shop/pay.shop").unwrap().ports[0].cluster.facts.connect_timeout;
+    let cluster = world.view("shop/pay.shop").unwrap().ports[0].cluster.inputs.connect_timeout;
     assert_eq!(cluster, Duration::from_secs(7));
     world.says("config", [mk_deleted(&settings(None, None))]);
     assert_eq!(world.catalog().settings.connect_timeout, Some(Duration::from_secs(3)));
@@ -109,7 +109,7 @@ fn a_service_of_two_providers_is_merged_and_shown() {
 #[test]
 fn endpoints_depend_on_the_namespace_only_where_audiences_differ() {
     let mut world = World::of_files();
-    let dims = |world: &mut World| world.view("shop/pay.shop").unwrap().ports[0].endpoints.dims;
+    let dims = |world: &mut World| world.view("shop/pay.shop").unwrap().ports[0].endpoints.dimensions;
     world.puts(
         "file",
         [
@@ -117,9 +117,9 @@ fn endpoints_depend_on_the_namespace_only_where_audiences_differ() {
             mk_group("shop/pay.shop", "a", "g", "10.0.0.1:http=80"),
         ],
     );
-    assert_eq!(dims(&mut world), Dims::NONE, "whoever sees the service sees all of it");
+    assert_eq!(dims(&mut world), ClientDimensions::NONE, "whoever sees the service sees all of it");
     world.puts("file", [mk_service("shop/pay.shop", exported("b", Visibility::Public))]);
-    assert_eq!(dims(&mut world), Dims::NAMESPACE, "a client of b does not see what a lists");
+    assert_eq!(dims(&mut world), ClientDimensions::NAMESPACE, "a client of b does not see what a lists");
 }
 
 #[test]
@@ -144,14 +144,14 @@ fn a_gateway_builds_the_services_of_its_network_and_no_others() {
     assert_eq!(turn.changed.hosts.iter().map(ToString::to_string).collect::<Vec<_>>(), ["far.shop"]);
     assert_eq!(world.core.counters().views, before + 1);
     let facts = world.view("shop/far.shop").unwrap().ports[0].endpoints.clone();
-    assert_eq!((facts.facts.gated.len(), facts.dims), (1, Dims::NETWORK));
+    assert_eq!((facts.inputs.gated.len(), facts.dimensions), (1, ClientDimensions::NETWORK));
     world.puts("file", [mk_gateway("net-b", "1.2.3.5")]);
     assert_eq!(world.core.counters().views, before + 1, "a second gateway of a network changes no service");
     world.says(
         "file",
         [mk_deleted(&mk_gateway("net-b", "1.2.3.4")), mk_deleted(&mk_gateway("net-b", "1.2.3.5"))],
     );
-    assert!(world.view("shop/far.shop").unwrap().ports[0].endpoints.facts.gated.is_empty());
+    assert!(world.view("shop/far.shop").unwrap().ports[0].endpoints.inputs.gated.is_empty());
     assert!(world.catalog().gateways.is_empty());
 }
 
@@ -185,15 +185,15 @@ fn settings_say_which_hosts_stay_within_their_cluster() {
     );
     let local = |world: &mut World, service: &str| {
         let port = world.view(service).unwrap().ports[0].clone();
-        (port.cluster.facts.attributes.cluster_local, port.endpoints.dims)
+        (port.cluster.inputs.attributes.cluster_local, port.endpoints.dimensions)
     };
     let said =
         Settings { cluster_local: Some([(mk_host("*.shop").into(), true)].into()), ..Settings::default() };
     world.puts("file", [Fact::Settings(Arc::new(said.clone()))]);
-    assert_eq!(local(&mut world, "shop/pay.shop"), (true, Dims::CLUSTER));
-    assert_eq!(local(&mut world, "shop/pay.web"), (false, Dims::NONE));
+    assert_eq!(local(&mut world, "shop/pay.shop"), (true, ClientDimensions::CLUSTER));
+    assert_eq!(local(&mut world, "shop/pay.web"), (false, ClientDimensions::NONE));
     world.says("file", [mk_deleted(&Fact::Settings(Arc::new(said)))]);
-    assert_eq!(local(&mut world, "shop/pay.shop"), (false, Dims::NONE));
+    assert_eq!(local(&mut world, "shop/pay.shop"), (false, ClientDimensions::NONE));
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn an_administrators_cap_narrows_service_entries_and_nothing_else() {
 #[test]
 fn what_is_left_out_stands_with_its_registry_until_it_says_otherwise() {
     let mut world = World::of_files();
-    let left_out = |name: &str| LeftOut {
+    let left_out = |name: &str| ExcludedObject {
         object: ObjectRef::new(ObjectId::new("Namespace", "", name)),
         code: Code::NAMESPACE_NOT_SELECTED,
         message: "not selected".into(),
@@ -234,16 +234,16 @@ fn what_is_left_out_stands_with_its_registry_until_it_says_otherwise() {
     };
     let names = |world: &mut World| {
         let catalog = world.catalog();
-        let lists = catalog.registries.values().flat_map(|r| r.left_out.iter());
+        let lists = catalog.registries.values().flat_map(|r| r.excluded.iter());
         lists.flat_map(|l| l.iter()).map(|l| l.object.id.name.to_string()).collect::<Vec<_>>()
     };
-    world.says("file", [Delta::LeftOut(mk_scope(SCOPE), [left_out("a"), left_out("b")].into())]);
+    world.says("file", [RegistryUpdate::Excluded(mk_scope(SCOPE), [left_out("a"), left_out("b")].into())]);
     assert_eq!(names(&mut world), ["a", "b"]);
-    world.says("file", [Delta::LeftOut(mk_scope(SCOPE), [left_out("b")].into())]);
+    world.says("file", [RegistryUpdate::Excluded(mk_scope(SCOPE), [left_out("b")].into())]);
     assert_eq!(names(&mut world), ["b"]);
-    let many: Arc<[LeftOut]> = (0..=LeftOut::MAX).map(|n| left_out(&n.to_string())).collect();
-    world.says("file", [Delta::LeftOut(mk_scope(SCOPE), many)]);
-    assert_eq!(names(&mut world).len(), LeftOut::MAX);
-    world.says("file", [Delta::LeftOut(mk_scope(SCOPE), Arc::from([]))]);
+    let many: Arc<[ExcludedObject]> = (0..=ExcludedObject::MAX).map(|n| left_out(&n.to_string())).collect();
+    world.says("file", [RegistryUpdate::Excluded(mk_scope(SCOPE), many)]);
+    assert_eq!(names(&mut world).len(), ExcludedObject::MAX);
+    world.says("file", [RegistryUpdate::Excluded(mk_scope(SCOPE), Arc::from([]))]);
     assert_eq!(names(&mut world), [""; 0]);
 }

@@ -1,7 +1,7 @@
 //! The witness: what it counts when the gate is passed by, and what it takes for an explanation.
 
-use super::mk::*;
-use tributary_model::{Basis, Evidence, Fact, Key, Mono};
+use super::fixtures::*;
+use tributary_model::{Basis, Evidence, Fact, FactKey, Mono};
 
 fn decl() -> Fact {
     mk_service("shop/pay.shop", mk_decl("pay", "80 http"))
@@ -14,7 +14,7 @@ fn unexplained(world: &World) -> u64 {
 }
 /// Takes a fact away as a gate would that lets everything pass.
 fn take_away(world: &mut World, registry: &str, fact: &Fact, evidence: Evidence) {
-    let Key { scope, item } = mk_fact_key(fact);
+    let FactKey { scope, item } = mk_fact_key(fact);
     let shard = world.core.state.world.shards.find(&mk_name(registry), &scope).unwrap();
     world.core.begin(Mono(world.now));
     assert!(world.core.state.remove(shard, &item, evidence));
@@ -43,7 +43,10 @@ fn evidence_and_the_sources_own_word_explain() {
         assert_eq!(unexplained(&world), 0);
     }
     let mut world = mk_world();
-    world.says("east", [tributary_model::Delta::Put(mk_scope(SCOPE), group(""), Basis::Authoritative)]);
+    world.says(
+        "east",
+        [tributary_model::RegistryUpdate::Put(mk_scope(SCOPE), group(""), Basis::Authoritative)],
+    );
     assert!(world.served("shop/pay.shop", 80).is_empty());
     assert_eq!(unexplained(&world), 0, "it said that there are none");
 }
@@ -64,7 +67,7 @@ fn evidence_about_another_host_explains_nothing() {
     let keys = [(other, Evidence::Operator), (group("10.0.0.1:http=80"), Evidence::AbsentFromList)];
     world.core.begin(Mono(world.now));
     for (fact, evidence) in keys {
-        let Key { scope, item } = mk_fact_key(&fact);
+        let FactKey { scope, item } = mk_fact_key(&fact);
         let shard = world.core.state.world.shards.find(&mk_name("east"), &scope).unwrap();
         assert!(world.core.state.remove(shard, &item, evidence));
     }

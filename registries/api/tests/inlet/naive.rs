@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tributary_model::{
-    Basis, ClusterId, Code, Collection, Completeness, Delta, EndEvidence, Evidence, Fact, Fingerprint,
-    Gateway, GatewayAddress, GatewayKey, Item, Key, LeftOut, NetworkId, ObjectId, ObjectRef, Problem, Scope,
-    Source, SourceState, SourceStatus, Sweep, Withheld,
+    Basis, ClusterId, Code, Collection, Completeness, EndEvidence, Evidence, ExcludedObject, Fact, FactId,
+    FactKey, Fingerprint, Gateway, GatewayAddress, GatewayKey, NetworkId, ObjectId, ObjectRef, Problem,
+    RegistryUpdate, Scope, Source, SourceState, SourceStatus, StaleSet, Withheld,
 };
 
 pub struct World {
-    pub keys: Vec<Key>,
+    pub keys: Vec<FactKey>,
     pub collections: Vec<Collection>,
     pub scopes: Vec<Scope>,
     pub objects: Vec<ObjectId>,
@@ -25,46 +25,46 @@ pub fn mk_world() -> World {
     let mut keys = Vec::new();
     for scope in &scopes {
         for (i, object) in objects.iter().enumerate() {
-            let item = Item::Gateway(GatewayKey {
+            let item = FactId::Gateway(GatewayKey {
                 network: NetworkId::new("net").unwrap(),
                 cluster: ClusterId::new("c").unwrap(),
                 object: object.clone(),
                 index: u16::try_from(i).unwrap(),
             });
-            keys.push(Key { scope: scope.clone(), item });
+            keys.push(FactKey { scope: scope.clone(), item });
         }
     }
-    let collections: BTreeSet<Collection> = keys.iter().map(Key::collection).collect();
+    let collections: BTreeSet<Collection> = keys.iter().map(FactKey::collection).collect();
     World { keys, collections: collections.into_iter().collect(), scopes, objects }
 }
 
-fn object_of(key: &Key) -> ObjectId {
-    let Item::Gateway(gateway) = &key.item else { unreachable!("the world has gateways only") };
+fn object_of(key: &FactKey) -> ObjectId {
+    let FactId::Gateway(gateway) = &key.item else { unreachable!("the world has gateways only") };
     gateway.object.clone()
 }
 
 impl World {
-    fn fact(&self, key: &Key, value: u32) -> Fact {
-        let Item::Gateway(gateway) = key.item.clone() else { unreachable!("gateways only") };
+    fn fact(&self, key: &FactKey, value: u32) -> Fact {
+        let FactId::Gateway(gateway) = key.item.clone() else { unreachable!("gateways only") };
         let address = GatewayAddress::Name(value.to_string().into());
         let source = Source::new(gateway.object.clone());
         Fact::Gateway(gateway, Arc::new(Gateway { source, address, mtls_port: None, hbone_port: None }))
     }
-    pub fn put(&self, key: &Key, value: u32) -> Delta {
-        Delta::Put(key.scope.clone(), self.fact(key, value), Basis::Authoritative)
+    pub fn put(&self, key: &FactKey, value: u32) -> RegistryUpdate {
+        RegistryUpdate::Put(key.scope.clone(), self.fact(key, value), Basis::Authoritative)
     }
-    pub fn unsure(&self, key: &Key, value: u32) -> Delta {
-        Delta::Put(key.scope.clone(), self.fact(key, value), Basis::Unsure("short".into()))
+    pub fn unsure(&self, key: &FactKey, value: u32) -> RegistryUpdate {
+        RegistryUpdate::Put(key.scope.clone(), self.fact(key, value), Basis::PossiblyPartial("short".into()))
     }
-    pub fn restart(&self, key: &Key) -> Delta {
-        Delta::Restart(key.collection())
+    pub fn restart(&self, key: &FactKey) -> RegistryUpdate {
+        RegistryUpdate::ListStarted(key.collection())
     }
-    pub fn synced(&self, key: &Key) -> Delta {
-        Delta::Synced(key.collection(), Completeness::Complete)
+    pub fn synced(&self, key: &FactKey) -> RegistryUpdate {
+        RegistryUpdate::ListEnded(key.collection(), Completeness::Complete)
     }
 }
 
-pub fn any_delta(problems: bool) -> impl Strategy<Value = Delta> {
+pub fn any_delta(problems: bool) -> impl Strategy<Value = RegistryUpdate> {
     let kinds = if problems { 0..15_u8 } else { 0..14_u8 };
     (kinds, any::<prop::sample::Index>(), 0..4_u32, any::<prop::sample::Index>()).prop_map(
         |(kind, which, value, other)| {
@@ -74,27 +74,27 @@ pub fn any_delta(problems: bool) -> impl Strategy<Value = Delta> {
             match kind {
                 0 | 1 => world.put(key, value),
                 2 => world.unsure(key, value),
-                3 => Delta::Drop(key.clone(), Evidence::Deleted(reference)),
-                4 => Delta::Drop(key.clone(), Evidence::AbsentFromList),
+                3 => RegistryUpdate::Remove(key.clone(), Evidence::Deleted(reference)),
+                4 => RegistryUpdate::Remove(key.clone(), Evidence::AbsentFromList),
                 5 => world.restart(key),
                 6 => world.synced(key),
                 7 => match value {
-                    0 => Delta::Synced(key.collection(), Completeness::Partial),
-                    1 => Delta::Synced(key.collection(), Completeness::Filtered),
-                    2 => Delta::Follows {
+                    0 => RegistryUpdate::ListEnded(key.collection(), Completeness::Partial),
+                    1 => RegistryUpdate::ListEnded(key.collection(), Completeness::Filtered),
+                    2 => RegistryUpdate::Follows {
                         required: vec![other.get(&world.collections).clone()],
                         optional: Vec::new(),
                     },
                     _ => world.synced(key),
                 },
-                8 => Delta::Progress(key.collection()),
-                9 => Delta::Status(key.scope.clone(), mk_status(value)),
-                10 => Delta::LeftOut(key.scope.clone(), mk_left_out(value)),
-                11 => Delta::Withheld(key.collection(), Withheld::forbidden("403")),
-                12 if value == 0 => Delta::End(key.scope.clone(), EndEvidence::Operator),
-                12 => Delta::Withheld(key.collection(), Withheld::failing("500")),
-                13 => Delta::Identity(Fingerprint::new(format!("uid-{value}")).unwrap()),
-                _ => Delta::Problem(key.scope.clone(), reference, (value > 0).then(mk_problem)),
+                8 => RegistryUpdate::Progress(key.collection()),
+                9 => RegistryUpdate::Status(key.scope.clone(), mk_status(value)),
+                10 => RegistryUpdate::Excluded(key.scope.clone(), mk_left_out(value)),
+                11 => RegistryUpdate::Withheld(key.collection(), Withheld::forbidden("403")),
+                12 if value == 0 => RegistryUpdate::End(key.scope.clone(), EndEvidence::Operator),
+                12 => RegistryUpdate::Withheld(key.collection(), Withheld::failing("500")),
+                13 => RegistryUpdate::Identity(Fingerprint::new(format!("uid-{value}")).unwrap()),
+                _ => RegistryUpdate::Problem(key.scope.clone(), reference, (value > 0).then(mk_problem)),
             }
         },
     )
@@ -110,8 +110,8 @@ fn mk_status(value: u32) -> SourceStatus {
     SourceStatus { state, ..SourceStatus::default() }
 }
 
-fn mk_left_out(count: u32) -> Arc<[LeftOut]> {
-    let one = |n| LeftOut {
+fn mk_left_out(count: u32) -> Arc<[ExcludedObject]> {
+    let one = |n| ExcludedObject {
         object: ObjectRef::new(ObjectId::new("Namespace", "", format!("ns-{n}"))),
         code: Code::NAMESPACE_NOT_SELECTED,
         message: "not selected".into(),
@@ -149,14 +149,14 @@ pub enum Fresh {
 #[derive(Debug, Default)]
 pub struct Naive {
     can_confirm: bool,
-    pub believed: BTreeMap<Key, Believed>,
-    sweeps: BTreeMap<Collection, Sweep<Key>>,
+    pub believed: BTreeMap<FactKey, Believed>,
+    sweeps: BTreeMap<Collection, StaleSet<FactKey>>,
     pub problems: BTreeMap<(Scope, ObjectId), bool>,
     identity: Option<Fingerprint>,
     fresh: BTreeMap<Collection, Fresh>,
     ended: BTreeMap<Collection, Option<bool>>,
     status: BTreeMap<Scope, SourceState>,
-    left_out: BTreeMap<Scope, Arc<[LeftOut]>>,
+    left_out: BTreeMap<Scope, Arc<[ExcludedObject]>>,
     required: Vec<Collection>,
 }
 
@@ -181,18 +181,18 @@ impl Naive {
     pub fn new(can_confirm: bool) -> Self {
         Self { can_confirm, ..Self::default() }
     }
-    pub fn hear_all(&mut self, words: impl IntoIterator<Item = Delta>) {
+    pub fn hear_all(&mut self, words: impl IntoIterator<Item = RegistryUpdate>) {
         words.into_iter().for_each(|word| self.hear(word));
     }
     /// What is believed of keys whose objects never were bad.
-    pub fn without_problems_ever(&self) -> BTreeMap<Key, Believed> {
-        let fine = |key: &Key| !self.problems.contains_key(&(key.scope.clone(), object_of(key)));
+    pub fn without_problems_ever(&self) -> BTreeMap<FactKey, Believed> {
+        let fine = |key: &FactKey| !self.problems.contains_key(&(key.scope.clone(), object_of(key)));
         self.believed.iter().filter(|(k, _)| fine(k)).map(|(k, b)| (k.clone(), b.clone())).collect()
     }
-    fn hear(&mut self, word: Delta) {
+    fn hear(&mut self, word: RegistryUpdate) {
         match word {
-            Delta::Put(scope, fact, basis) => {
-                let key = Key { scope, item: fact.item() };
+            RegistryUpdate::Put(scope, fact, basis) => {
+                let key = FactKey { scope, item: fact.item() };
                 self.see(&key);
                 let believed = self.believed.entry(key).or_default();
                 if basis == Basis::Authoritative || !self.can_confirm {
@@ -201,7 +201,7 @@ impl Naive {
                     believed.doubt = Some(Doubt::Says(fact));
                 }
             }
-            Delta::Drop(key, evidence) => {
+            RegistryUpdate::Remove(key, evidence) => {
                 self.see(&key);
                 if evidence.is_absence() {
                     self.absent(&key);
@@ -209,40 +209,41 @@ impl Naive {
                     self.believed.remove(&key);
                 }
             }
-            Delta::Restart(c) => {
-                let live: Vec<Key> = self.believed.keys().filter(|k| k.collection() == c).cloned().collect();
-                self.sweeps.entry(c.clone()).or_insert_with(Sweep::closed).open(live);
+            RegistryUpdate::ListStarted(c) => {
+                let live: Vec<FactKey> =
+                    self.believed.keys().filter(|k| k.collection() == c).cloned().collect();
+                self.sweeps.entry(c.clone()).or_insert_with(StaleSet::closed).open(live);
                 let fresh = self.fresh.entry(c).or_default();
                 *fresh = match *fresh {
                     Fresh::Unknown | Fresh::Syncing => Fresh::Syncing,
                     Fresh::Live | Fresh::Stale => Fresh::Stale,
                 };
             }
-            Delta::Synced(c, how) => {
+            RegistryUpdate::ListEnded(c, how) => {
                 if how == Completeness::Complete {
-                    let unseen: Vec<Key> =
-                        self.sweeps.entry(c.clone()).or_insert_with(Sweep::closed).close().collect();
-                    let object = |key: &Key| (key.scope.clone(), object_of(key));
-                    let bad = |key: &Key| self.problems.get(&object(key)) == Some(&true);
-                    let gone: Vec<Key> = unseen.into_iter().filter(|k| !bad(k)).collect();
+                    let unseen: Vec<FactKey> =
+                        self.sweeps.entry(c.clone()).or_insert_with(StaleSet::closed).close().collect();
+                    let object = |key: &FactKey| (key.scope.clone(), object_of(key));
+                    let bad = |key: &FactKey| self.problems.get(&object(key)) == Some(&true);
+                    let gone: Vec<FactKey> = unseen.into_iter().filter(|k| !bad(k)).collect();
                     gone.iter().for_each(|key| self.absent(key));
                 }
                 self.ended.insert(c.clone(), Some(how == Completeness::Complete));
                 self.fresh.insert(c, Fresh::Live);
             }
-            Delta::Progress(c) => self.recover(|other| *other == c),
-            Delta::Follows { required, .. } => self.required = required,
-            Delta::Problem(scope, object, problem) => {
+            RegistryUpdate::Progress(c) => self.recover(|other| *other == c),
+            RegistryUpdate::Follows { required, .. } => self.required = required,
+            RegistryUpdate::Problem(scope, object, problem) => {
                 self.problems.insert((scope, object.id), problem.is_some());
             }
-            Delta::Status(scope, status) => self.status(scope, status.state),
-            Delta::LeftOut(scope, list) => drop(self.left_out.insert(scope, list)),
-            Delta::Withheld(c, _) => {
+            RegistryUpdate::Status(scope, status) => self.status(scope, status.state),
+            RegistryUpdate::Excluded(scope, list) => drop(self.left_out.insert(scope, list)),
+            RegistryUpdate::Withheld(c, _) => {
                 self.ended.insert(c.clone(), None);
                 self.fresh.insert(c, Fresh::Stale);
             }
-            Delta::End(scope, _) => self.end(&scope),
-            Delta::Identity(identity) => self.identity = Some(identity),
+            RegistryUpdate::End(scope, _) => self.end(&scope),
+            RegistryUpdate::Identity(identity) => self.identity = Some(identity),
         }
     }
     fn status(&mut self, scope: Scope, state: SourceState) {
@@ -263,7 +264,7 @@ impl Naive {
     /// What was listed and is not being listed again is followed again.
     fn recover(&mut self, of: impl Fn(&Collection) -> bool) {
         for (c, fresh) in self.fresh.iter_mut().filter(|(c, f)| of(c) && **f == Fresh::Stale) {
-            let listing = self.sweeps.get(c).is_some_and(Sweep::is_open);
+            let listing = self.sweeps.get(c).is_some_and(StaleSet::is_open);
             if self.ended.get(c).is_some_and(Option::is_some) && !listing {
                 *fresh = Fresh::Live;
             }
@@ -278,10 +279,10 @@ impl Naive {
         self.status.remove(scope);
         self.left_out.remove(scope);
     }
-    fn see(&mut self, key: &Key) {
-        self.sweeps.entry(key.collection()).or_insert_with(Sweep::closed).see(key);
+    fn see(&mut self, key: &FactKey) {
+        self.sweeps.entry(key.collection()).or_insert_with(StaleSet::closed).mark_present(key);
     }
-    fn absent(&mut self, key: &Key) {
+    fn absent(&mut self, key: &FactKey) {
         let Some(believed) = self.believed.get_mut(key) else { return };
         if self.can_confirm && believed.sure.is_some() {
             believed.doubt = Some(Doubt::Gone);

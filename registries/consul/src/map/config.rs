@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tributary_model::{ClusterId, InvalidName, Namespace, NetworkId, PortNumber, Protocol, Scope};
 
 use super::address::Family;
-use super::name::Part;
+use super::name::Tenancy;
 
 /// How one registry maps what its Consul says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +108,7 @@ pub struct Direct {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Area {
     /// Datacenter, partition, namespace, peer.
-    pub part: Part,
+    pub part: Tenancy,
     /// The datacenter of the registry itself, whose services have short hosts too.
     pub own_datacenter: String,
     /// The scope under which its facts are said.
@@ -119,7 +119,7 @@ pub struct Area {
 impl Area {
     /// A part as seen from a datacenter.
     #[must_use]
-    pub fn new(part: Part, own_datacenter: &str, scope: Scope) -> Self {
+    pub fn new(part: Tenancy, own_datacenter: &str, scope: Scope) -> Self {
         let label = label(&part).into();
         Self { part, own_datacenter: own_datacenter.to_owned(), scope, label }
     }
@@ -135,7 +135,7 @@ impl Area {
     }
 }
 
-fn label(part: &Part) -> String {
+fn label(part: &Tenancy) -> String {
     let named = |text: &str| !text.is_empty() && text != "default";
     let mut out = part.datacenter.clone();
     if named(&part.partition) || named(&part.namespace) {
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn areas_have_names_of_their_own() {
-        let part = |partition: &str, namespace: &str, peer: &str| Part {
+        let part = |partition: &str, namespace: &str, peer: &str| Tenancy {
             datacenter: "dc1".into(),
             partition: partition.into(),
             namespace: namespace.into(),

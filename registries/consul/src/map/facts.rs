@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tributary_model::{
-    Address, At, Attributes, Code, DeclKey, Declaration, ExportTo, Fact, Group, GroupKey, Hostname, Item,
-    Key, ObjectId, ObjectRef, PortSet, Problem, Remark, Resolution, ServiceKey, ServicePort, Source,
+    Address, AddressRef, Attributes, Code, DeclKey, Declaration, DeclarationWarning, EndpointGroup,
+    EndpointGroupKey, ExportTo, Fact, FactId, FactKey, Hostname, ObjectId, ObjectRef, PortSet, Problem,
+    Resolution, ServiceKey, ServicePort, Source,
 };
 
 use super::address::Where;
@@ -42,12 +43,12 @@ pub fn object(area: &Area, service: &str) -> ObjectId {
 
 /// Everything that [`facts`] may say of a service, whatever its instances: what is dropped when it is gone.
 #[must_use]
-pub fn keys(area: &Area, service: &str, config: &MapConfig) -> Vec<Key> {
+pub fn keys(area: &Area, service: &str, config: &MapConfig) -> Vec<FactKey> {
     let object = object(area, service);
-    let key = |item| Key { scope: area.scope.clone(), item };
+    let key = |item| FactKey { scope: area.scope.clone(), item };
     let of_host = |service: ServiceKey| {
         let group = group_key(&service, &object);
-        [key(Item::Service(DeclKey { service, object: object.clone() })), key(Item::Group(group))]
+        [key(FactId::Service(DeclKey { service, object: object.clone() })), key(FactId::Group(group))]
     };
     services(area, service, config).flat_map(of_host).collect()
 }
@@ -87,8 +88,13 @@ fn services(area: &Area, service: &str, config: &MapConfig) -> impl Iterator<Ite
     hosts.into_iter().map(move |host| ServiceKey { host, namespace: namespace.clone() })
 }
 
-fn group_key(service: &ServiceKey, object: &ObjectId) -> GroupKey {
-    GroupKey { service: service.clone(), declaration: object.clone(), object: object.clone(), bucket: 0 }
+fn group_key(service: &ServiceKey, object: &ObjectId) -> EndpointGroupKey {
+    EndpointGroupKey {
+        service: service.clone(),
+        declaration: object.clone(),
+        object: object.clone(),
+        bucket: 0,
+    }
 }
 
 fn served(instances: &BTreeMap<InstanceId, Instance>) -> impl Iterator<Item = (&InstanceId, &Instance)> {
@@ -100,7 +106,7 @@ fn declaration(
     instances: &BTreeMap<InstanceId, Instance>,
     config: &MapConfig,
 ) -> Arc<Declaration> {
-    let mut remarks: Vec<Remark> = Vec::new();
+    let mut remarks: Vec<DeclarationWarning> = Vec::new();
     let ports = ports(instances, config, &mut remarks);
     remarks::gather(instances, &mut remarks);
     remarks.sort();
@@ -123,7 +129,7 @@ fn declaration(
 fn ports(
     instances: &BTreeMap<InstanceId, Instance>,
     config: &MapConfig,
-    remarks: &mut Vec<Remark>,
+    remarks: &mut Vec<DeclarationWarning>,
 ) -> Arc<[ServicePort]> {
     let mut tally = Tally::default();
     for (_, instance) in served(instances) {
@@ -153,21 +159,21 @@ impl<'a> Tables<'a> {
         self.at.insert(set, at);
         Some(at)
     }
-    fn name(&mut self, host: &Hostname) -> Option<At> {
+    fn name(&mut self, host: &Hostname) -> Option<AddressRef> {
         let at = u16::try_from(self.names.len()).ok()?;
         self.names.push(host.as_str().into());
-        Some(At::Name(at))
+        Some(AddressRef::Name(at))
     }
-    fn places(&mut self, place: &Where) -> Vec<At> {
+    fn places(&mut self, place: &Where) -> Vec<AddressRef> {
         match place {
-            Where::Ip(ip) => vec![At::Ip(*ip)],
-            Where::Both(v4, v6) => vec![At::Ip((*v4).into()), At::Ip((*v6).into())],
+            Where::Ip(ip) => vec![AddressRef::Ip(*ip)],
+            Where::Both(v4, v6) => vec![AddressRef::Ip((*v4).into()), AddressRef::Ip((*v6).into())],
             Where::Name(host) => self.name(host).into_iter().collect(),
         }
     }
 }
 
-fn group(source: &Source, instances: &BTreeMap<InstanceId, Instance>) -> Group {
+fn group(source: &Source, instances: &BTreeMap<InstanceId, Instance>) -> EndpointGroup {
     let unit = served(instances).fold(0, |unit, (_, i)| divisor(unit, u32::from(i.weight))).max(1);
     let mut tables = Tables::default();
     let mut addresses = Vec::new();
@@ -184,7 +190,7 @@ fn group(source: &Source, instances: &BTreeMap<InstanceId, Instance>) -> Group {
             ..Address::new(at, Arc::clone(&instance.place))
         }));
     }
-    Group::new(source.clone(), tables.sets, tables.names, addresses)
+    EndpointGroup::new(source.clone(), tables.sets, tables.names, addresses)
 }
 
 /// The greatest number that divides both. Weights mean something only beside each other: a service whose instances

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tributary_model::{Health, Labels, ObjectId, Origin, Place, Version};
+use tributary_model::{Health, Labels, ObjectId, Origin, Topology, Version};
 
 use super::address::{self, View, Where};
 use super::config::{Area, MapConfig, Warning};
@@ -83,7 +83,7 @@ pub enum LeftOut {
 pub struct Instance {
     /// Where, and behind which ports; or why not.
     pub(super) reach: Result<(Where, Arc<Ports>), LeftOut>,
-    pub(super) place: Arc<Place>,
+    pub(super) place: Arc<Topology>,
     pub(super) labels: Labels,
     pub(super) weight: u16,
     pub(super) health: Health,
@@ -185,7 +185,7 @@ mod tests {
     use crate::wire::{Check, Node, Service, Tagged};
 
     fn mk_area(datacenter: &str) -> Area {
-        let part = super::super::name::Part { datacenter: datacenter.into(), ..Default::default() };
+        let part = super::super::name::Tenancy { datacenter: datacenter.into(), ..Default::default() };
         Area::new(part, "dc1", tributary_model::Scope::new("x").unwrap())
     }
     fn mk_entry(node: &str, id: &str) -> HealthEntry {

@@ -44,7 +44,7 @@ pub fn unlabel(label: &str) -> Option<String> {
 
 /// Which part of a Consul a service belongs to. Empty parts are the defaults.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Part {
+pub struct Tenancy {
     /// The datacenter.
     pub datacenter: String,
     /// The partition.
@@ -57,7 +57,7 @@ pub struct Part {
 
 /// The hosts of a service: the short one where its datacenter is the registry's own, then the full one.
 #[must_use]
-pub fn hosts(service: &str, part: &Part, domain: &str, own_datacenter: &str) -> Vec<Hostname> {
+pub fn hosts(service: &str, part: &Tenancy, domain: &str, own_datacenter: &str) -> Vec<Hostname> {
     let Some(mut head) = label(service).map(|name| format!("{name}.service")) else { return Vec::new() };
     for (value, word) in [(&part.namespace, "ns"), (&part.partition, "ap"), (&part.peer, "peer")] {
         if value.is_empty() || (value == "default" && word != "peer") {
@@ -81,10 +81,10 @@ mod tests {
 
     use super::*;
 
-    fn mk_part(datacenter: &str, namespace: &str, partition: &str, peer: &str) -> Part {
+    fn mk_part(datacenter: &str, namespace: &str, partition: &str, peer: &str) -> Tenancy {
         let text = str::to_owned;
         let (partition, namespace) = (text(partition), text(namespace));
-        Part { datacenter: text(datacenter), partition, namespace, peer: text(peer) }
+        Tenancy { datacenter: text(datacenter), partition, namespace, peer: text(peer) }
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn hosts_say_where_a_service_is() {
-        let cases: [(Part, &[&str]); 5] = [
+        let cases: [(Tenancy, &[&str]); 5] = [
             (mk_part("dc1", "", "", ""), &["web.service.consul", "web.service.dc1.dc.consul"]),
             (mk_part("dc1", "default", "default", ""), &["web.service.consul", "web.service.dc1.dc.consul"]),
             (mk_part("dc2", "", "", ""), &["web.service.dc2.dc.consul"]),

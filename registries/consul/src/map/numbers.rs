@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tributary_model::{Code, PortName, PortNumber, Protocol, Remark, ServicePort, Target};
+use tributary_model::{Code, DeclarationWarning, PortName, PortNumber, Protocol, ServicePort, Target};
 
 use super::config::MapConfig;
 use super::ports::{PRIMARY, Ports};
@@ -42,7 +42,7 @@ impl<'a> Tally<'a> {
         }
     }
     /// The service's ports: the primary one's numbers first, then the others by name.
-    pub(super) fn finish(self, remarks: &mut Vec<Remark>) -> Arc<[ServicePort]> {
+    pub(super) fn finish(self, remarks: &mut Vec<DeclarationWarning>) -> Arc<[ServicePort]> {
         let mut taken: BTreeMap<PortNumber, &PortName> = BTreeMap::new();
         let mut out = Vec::new();
         for ((other, name), votes) in &self.ports {
@@ -60,7 +60,12 @@ impl<'a> Tally<'a> {
     }
 }
 
-fn numbers(name: &PortName, primary: bool, votes: &Votes, remarks: &mut Vec<Remark>) -> Vec<PortNumber> {
+fn numbers(
+    name: &PortName,
+    primary: bool,
+    votes: &Votes,
+    remarks: &mut Vec<DeclarationWarning>,
+) -> Vec<PortNumber> {
     if votes.numbers.len() <= MAX_NUMBERS {
         return votes.numbers.iter().copied().collect();
     }
@@ -70,12 +75,12 @@ fn numbers(name: &PortName, primary: bool, votes: &Votes, remarks: &mut Vec<Rema
         |n| format!("the service's number is {n}; Meta `service-port` or the registry's `servicePort` gives it another"),
     );
     let message = format!("instances use more than {MAX_NUMBERS} numbers for one port: {what}").into();
-    remarks.push(Remark { code: Code::DYNAMIC_PORTS, message });
+    remarks.push(DeclarationWarning { code: Code::DYNAMIC_PORTS, message });
     instead.into_iter().collect()
 }
 
 /// The majority's; where none has one, bytes.
-fn protocol(name: &PortName, votes: &Votes, remarks: &mut Vec<Remark>) -> Protocol {
+fn protocol(name: &PortName, votes: &Votes, remarks: &mut Vec<DeclarationWarning>) -> Protocol {
     let most = votes.protocols.values().max().copied().unwrap_or_default();
     let mut first =
         votes.protocols.iter().filter(|(_, count)| **count == most).map(|(protocol, _)| *protocol);
@@ -85,17 +90,17 @@ fn protocol(name: &PortName, votes: &Votes, remarks: &mut Vec<Remark>) -> Protoc
         let (said, served) = (said.join(", "), winner.as_str());
         let message =
             format!("instances say of port {:?} that it speaks {said}; {served} is served", name.as_str());
-        remarks.push(Remark { code: Code::PROTOCOL_DISAGREES, message: message.into() });
+        remarks.push(DeclarationWarning { code: Code::PROTOCOL_DISAGREES, message: message.into() });
     }
     winner
 }
 
-fn conflict(number: PortNumber, first: &PortName, other: &PortName) -> Remark {
+fn conflict(number: PortNumber, first: &PortName, other: &PortName) -> DeclarationWarning {
     let (first, other) = (first.as_str(), other.as_str());
     let message = format!(
         "port {number} is {first:?} on some instances and {other:?} on others; it leads to {first:?}"
     );
-    Remark { code: Code::PORT_CONFLICT, message: message.into() }
+    DeclarationWarning { code: Code::PORT_CONFLICT, message: message.into() }
 }
 
 #[cfg(test)]

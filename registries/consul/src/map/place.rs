@@ -1,15 +1,15 @@
 //! Where an instance runs: its own locality, its node's, what Meta says, what is known of the datacenter.
 
-use tributary_model::{Locality, NodeName, Place};
+use tributary_model::{Locality, NodeName, Topology};
 
 use super::config::{Area, MapConfig};
 use crate::wire::HealthEntry;
 
 /// Its cluster, network, locality and node.
-pub(super) fn of(entry: &HealthEntry, area: &Area, config: &MapConfig) -> Place {
+pub(super) fn of(entry: &HealthEntry, area: &Area, config: &MapConfig) -> Topology {
     let known = config.datacenters.get(&area.part.datacenter);
     let network = known.and_then(|known| known.network.clone()).or_else(|| config.network.clone());
-    Place {
+    Topology {
         cluster: config.cluster.clone(),
         network,
         locality: locality(entry, area, config),
@@ -39,7 +39,7 @@ mod tests {
     use tributary_model::{ClusterId, NetworkId, Scope};
 
     use super::super::config::Datacenter;
-    use super::super::name::Part;
+    use super::super::name::Tenancy;
     use super::*;
     use crate::wire::{self, Node, Service};
 
@@ -55,7 +55,7 @@ mod tests {
     }
 
     fn mk_area(datacenter: &str) -> Area {
-        let part = Part { datacenter: datacenter.into(), ..Part::default() };
+        let part = Tenancy { datacenter: datacenter.into(), ..Tenancy::default() };
         Area::new(part, "dc1", Scope::new("x").unwrap())
     }
 

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use tributary_model::{Labels, Place};
+use tributary_model::{Labels, Topology};
 
 use super::ports::Ports;
 
@@ -16,7 +16,7 @@ use super::ports::Ports;
 #[derive(Debug, Default)]
 pub struct Pool {
     texts: Table<str>,
-    places: Table<Place>,
+    places: Table<Topology>,
     labels: HashSet<Labels>,
     label_limit: usize,
     ports: Table<Ports>,
@@ -28,7 +28,7 @@ impl Pool {
         self.texts.share(text, || text.into())
     }
     /// Where instances run.
-    pub(super) fn place(&mut self, place: Place) -> Arc<Place> {
+    pub(super) fn place(&mut self, place: Topology) -> Arc<Topology> {
         self.places.share_owned(place)
     }
     /// Ports.

@@ -15,7 +15,7 @@ pub const PRIMARY: &str = "default";
 
 /// What an instance's Meta says of one of its ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub(super) struct Said {
+pub(super) struct DeclaredPort {
     /// The number under which it is served.
     pub(super) number: Option<PortNumber>,
     /// What it speaks.
@@ -28,7 +28,7 @@ pub(super) struct Ports {
     /// As a group has them: the primary one first, the others by name.
     pub(super) set: PortSet,
     /// What is said of each.
-    pub(super) said: Box<[Said]>,
+    pub(super) said: Box<[DeclaredPort]>,
     /// Whether something that was said is not understood.
     pub(super) unclear: bool,
 }
@@ -48,7 +48,7 @@ impl Ports {
         let mut meta = Meta { service, config, unclear };
         let first = primary.and_then(|n| Some((PortName::new(PRIMARY).ok()?, n, meta.primary(own))));
         let others = named.into_iter().map(|(name, n)| (name.clone(), n, meta.named(&name)));
-        let all: Vec<(PortName, PortNumber, Said)> = first.into_iter().chain(others).collect();
+        let all: Vec<(PortName, PortNumber, DeclaredPort)> = first.into_iter().chain(others).collect();
         let set: PortSet =
             all.iter().map(|(name, n, _)| GroupPort { name: name.clone(), number: Some(*n) }).collect();
         let said = all.iter().map(|(.., said)| *said).collect();
@@ -84,16 +84,16 @@ struct Meta<'a> {
 }
 
 impl Meta<'_> {
-    fn primary(&mut self, own: &str) -> Said {
+    fn primary(&mut self, own: &str) -> DeclaredPort {
         let number = self.number("service-port");
         let key = self.config.protocol_key.clone();
         let protocol = self.protocol(&format!("{key}-{own}")).or_else(|| self.protocol(&key));
-        Said { number, protocol: protocol.or_else(|| by_name(own)) }
+        DeclaredPort { number, protocol: protocol.or_else(|| by_name(own)) }
     }
-    fn named(&mut self, name: &PortName) -> Said {
+    fn named(&mut self, name: &PortName) -> DeclaredPort {
         let number = self.number(&format!("service-port-{}", name.as_str()));
         let protocol = self.protocol(&format!("{}-{}", self.config.protocol_key, name.as_str()));
-        Said { number, protocol: protocol.or_else(|| by_name(name.as_str())) }
+        DeclaredPort { number, protocol: protocol.or_else(|| by_name(name.as_str())) }
     }
     fn number(&mut self, key: &str) -> Option<PortNumber> {
         let text = self.service.meta.get(key)?;
@@ -135,7 +135,7 @@ mod tests {
         let Some(ports) = Ports::of(service, tagged, &MapConfig::new().unwrap()) else {
             return "none".into();
         };
-        let one = |(port, said): (&GroupPort, &Said)| {
+        let one = |(port, said): (&GroupPort, &DeclaredPort)| {
             let served = said.number.map(|n| format!(">{n}")).unwrap_or_default();
             let protocol = said.protocol.map(|p| format!("/{}", p.as_str())).unwrap_or_default();
             format!("{}={}{served}{protocol}", port.name.as_str(), port.number.unwrap())

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tributary_model::{Code, Remark};
+use tributary_model::{Code, DeclarationWarning};
 
 use super::address::Where;
 use super::instance::{Instance, InstanceId, LeftOut};
@@ -35,7 +35,7 @@ const TABLE: [(Code, &str, Test); 6] = [
 ];
 
 /// Adds what is odd about these.
-pub(super) fn gather(instances: &BTreeMap<InstanceId, Instance>, out: &mut Vec<Remark>) {
+pub(super) fn gather(instances: &BTreeMap<InstanceId, Instance>, out: &mut Vec<DeclarationWarning>) {
     for (code, what, test) in TABLE {
         let odd: Vec<&str> =
             instances.iter().filter(|(_, i)| test(i)).map(|(id, _)| &*id.object().name).collect();
@@ -45,6 +45,6 @@ pub(super) fn gather(instances: &BTreeMap<InstanceId, Instance>, out: &mut Vec<R
         let named = odd.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
         let more = if odd.len() > NAMED { ", …" } else { "" };
         let message = format!("{} instances {what}: {named}{more}", odd.len());
-        out.push(Remark { code, message: message.into() });
+        out.push(DeclarationWarning { code, message: message.into() });
     }
 }

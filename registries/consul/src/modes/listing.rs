@@ -8,7 +8,7 @@ use tributary_model::Completeness;
 
 use super::services::PATIENCE;
 use super::{Machine, Output, Turn};
-use crate::answer::Failure;
+use crate::answer::RequestFailure;
 use crate::watch::{Sight, State};
 
 /// What a scope's lists came to.
@@ -61,11 +61,11 @@ impl Machine {
     }
     /// Why nothing could be listed yet, after as many failures as show that the next read will fail too.
     #[must_use]
-    pub fn unreadable(&self) -> Option<Failure> {
+    pub fn unreadable(&self) -> Option<RequestFailure> {
         let State::Failing(failure) = self.names.state() else { return None };
         let patience = match failure {
-            Failure::Auth | Failure::Config | Failure::Unsupported => 1,
-            Failure::Transient | Failure::Overload | Failure::Broken => PATIENCE,
+            RequestFailure::Auth | RequestFailure::Config | RequestFailure::Unsupported => 1,
+            RequestFailure::Transient | RequestFailure::Overload | RequestFailure::Broken => PATIENCE,
         };
         (!self.is_listed() && self.names.failures() >= patience).then_some(failure)
     }

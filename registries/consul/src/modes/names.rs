@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::{Answer, LoopId, Machine, Mode, Reach, Turn};
-use crate::answer::Failure;
+use crate::answer::RequestFailure;
 use crate::config::ModeChoice;
 use crate::content::{Marks, Names};
-use crate::watch::{Event, Follow, Look, Sight, State, Ticket, Watch, Word, key_of};
+use crate::watch::{Confidence, Event, Follow, Look, Sight, State, Ticket, Watch, key_of};
 
 impl Machine {
     pub(super) fn drive_names(&mut self, event: Event<Names>, turn: &mut Turn) {
@@ -17,7 +17,12 @@ impl Machine {
     }
 
     /// Their answer or failure is the scope's.
-    pub(super) fn names_replied(&mut self, ticket: Ticket, reply: Result<Answer, Failure>, turn: &mut Turn) {
+    pub(super) fn names_replied(
+        &mut self,
+        ticket: Ticket,
+        reply: Result<Answer, RequestFailure>,
+        turn: &mut Turn,
+    ) {
         match reply {
             Ok(Answer::Names(headers, names)) => {
                 let before = self.names.last_index();
@@ -32,7 +37,7 @@ impl Machine {
                 }
             }
             Ok(Answer::Token(token)) => self.token_checked(LoopId::Names, ticket, Some(token), turn),
-            Ok(_) => self.names_failed(ticket, Failure::Broken, turn),
+            Ok(_) => self.names_failed(ticket, RequestFailure::Broken, turn),
             Err(failure) => self.names_failed(ticket, failure, turn),
         }
         if self.settings.peer {
@@ -41,10 +46,11 @@ impl Machine {
     }
 
     /// The next address is tried, to which no index of this one means anything.
-    fn names_failed(&mut self, ticket: Ticket, failure: Failure, turn: &mut Turn) {
+    fn names_failed(&mut self, ticket: Ticket, failure: RequestFailure, turn: &mut Turn) {
         self.reach = Reach::Down;
         self.drive_names(Event::Failed(ticket, failure), turn);
-        let elsewhere = matches!(failure, Failure::Transient | Failure::Overload | Failure::Broken);
+        let elsewhere =
+            matches!(failure, RequestFailure::Transient | RequestFailure::Overload | RequestFailure::Broken);
         if elsewhere && self.settings.servers > 1 {
             self.server = (self.server + 1) % self.settings.servers;
             self.names.forget_index();
@@ -68,7 +74,7 @@ impl Machine {
         }
     }
 
-    fn said_names(&mut self, said: &Names, word: Word, turn: &mut Turn) {
+    fn said_names(&mut self, said: &Names, word: Confidence, turn: &mut Turn) {
         let names = &said.names;
         self.absent = said.absent;
         let before = std::mem::replace(&mut self.listed, Arc::clone(names));
@@ -115,7 +121,8 @@ impl Machine {
             }
             Mode::Precise => {
                 self.drive_checks(Event::Stopped, turn);
-                self.checks = Watch::<Marks>::new(super::doorbell::policy(*self.policy), Follow::Poll);
+                self.checks =
+                    Watch::<Marks>::new(super::notify_and_fetch::policy(*self.policy), Follow::Poll);
                 self.doorbell.clear();
             }
         }

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use super::{Machine, Output, Turn};
 use crate::answer::Doubt;
-use crate::watch::{Event, Sight, Word};
+use crate::watch::{Confidence, Event, Sight};
 
 impl Machine {
     /// Takes leave of listed services that a list lacks, or asks about each.
-    pub(super) fn leave_unlisted(&mut self, word: Word, turn: &mut Turn) {
-        if matches!(word, Word::Doubted(_)) {
+    pub(super) fn leave_unlisted(&mut self, word: Confidence, turn: &mut Turn) {
+        if matches!(word, Confidence::Partial(_)) {
             return;
         }
         let proves = !self.settings.peer && self.names.sight() == Sight::Whole;
@@ -34,22 +34,22 @@ impl Machine {
 
     /// What an answer without instances proves. Of a peer's service one answer of the leader is not enough, and any
     /// other one leads to it.
-    pub(super) fn prove_empty(&mut self, id: u32, word: Word, turn: &Turn) -> Word {
+    pub(super) fn prove_empty(&mut self, id: u32, word: Confidence, turn: &Turn) -> Confidence {
         let Some(slot) = self.slots.get_mut(&id).filter(|_| self.settings.peer) else { return word };
         let pause = self.settings.timing.recheck;
         match (word, slot.emptied) {
-            (Word::Confirmed, Some(first)) if turn.now.since(first) >= pause => {
+            (Confidence::Confirmed, Some(first)) if turn.now.since(first) >= pause => {
                 slot.emptied = None;
-                return Word::Confirmed;
+                return Confidence::Confirmed;
             }
-            (Word::Confirmed, Some(_)) => {}
-            (Word::Confirmed, None) => {
+            (Confidence::Confirmed, Some(_)) => {}
+            (Confidence::Confirmed, None) => {
                 slot.emptied = Some(turn.now);
                 self.rechecks.insert((turn.now.plus(pause), id));
             }
-            (Word::Sound | Word::Doubted(_), _) => drop(self.rechecks.insert((turn.now, id))),
+            (Confidence::Plausible | Confidence::Partial(_), _) => drop(self.rechecks.insert((turn.now, id))),
         }
-        Word::Doubted(Doubt::Stale)
+        Confidence::Partial(Doubt::Stale)
     }
 
     /// Asks the leader again about services that may be gone, where the pause is over.

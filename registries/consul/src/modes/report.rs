@@ -5,7 +5,7 @@ use std::time::Duration;
 use tributary_model::{Mono, SourceState};
 
 use super::{Machine, Mode};
-use crate::answer::{Doubt, Failure};
+use crate::answer::{Doubt, RequestFailure};
 use crate::watch::State;
 
 /// How a scope is doing.
@@ -120,21 +120,21 @@ const fn doubt_reason(doubt: Doubt) -> &'static str {
     }
 }
 
-const fn failure_reason(failure: Failure) -> (SourceState, &'static str) {
+const fn failure_reason(failure: RequestFailure) -> (SourceState, &'static str) {
     match failure {
-        Failure::Transient => {
+        RequestFailure::Transient => {
             (SourceState::Unreachable, "cannot be reached, or has no path to this datacenter")
         }
-        Failure::Overload => (SourceState::Unreachable, "has too many requests or connections"),
-        Failure::Auth => {
+        RequestFailure::Overload => (SourceState::Unreachable, "has too many requests or connections"),
+        RequestFailure::Auth => {
             (SourceState::AuthFailed, "refuses the token; give it one that may read services and nodes")
         }
-        Failure::Config => {
+        RequestFailure::Config => {
             (SourceState::Forbidden, "refuses the request; check datacenter, namespace and partition")
         }
-        Failure::Unsupported => {
+        RequestFailure::Unsupported => {
             (SourceState::Forbidden, "has no such endpoint; check its version and edition")
         }
-        Failure::Broken => (SourceState::Broken, "answers what is not Consul's; check the address"),
+        RequestFailure::Broken => (SourceState::Broken, "answers what is not Consul's; check the address"),
     }
 }

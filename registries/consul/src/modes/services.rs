@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tributary_model::Mono;
 
 use super::{LoopId, Machine, Output, Turn};
-use crate::answer::Failure;
+use crate::answer::RequestFailure;
 use crate::content::Instances;
-use crate::watch::{Event, Follow, Sight, Watch, Word};
+use crate::watch::{Confidence, Event, Follow, Sight, Watch};
 
 /// How many answers that are Consul's no more than the last show that the next will be none either.
 pub(super) const PATIENCE: u32 = 3;
@@ -70,7 +70,7 @@ impl Machine {
         }
     }
 
-    fn said_service(&mut self, id: u32, instances: Instances, word: Word, turn: &mut Turn) {
+    fn said_service(&mut self, id: u32, instances: Instances, word: Confidence, turn: &mut Turn) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
         if !std::mem::replace(&mut slot.read, true) {
             self.unread -= 1;
@@ -80,13 +80,13 @@ impl Machine {
         slot.nodes = nodes;
         let name = Arc::clone(&slot.name);
         let empty = instances.entries.is_empty();
-        let fresh = word == Word::Confirmed && !slot.listed;
+        let fresh = word == Confidence::Confirmed && !slot.listed;
         slot.listed |= fresh && !empty;
         slot.emptied = slot.emptied.filter(|_| empty);
         let word = if empty { self.prove_empty(id, word, turn) } else { word };
         let unlisted = fresh || !self.listed.contains_key(&name);
         turn.out.push(Output::Say(name, instances, word));
-        if word == Word::Confirmed && empty && unlisted {
+        if word == Confidence::Confirmed && empty && unlisted {
             self.close(id, turn);
         } else if fresh && !empty {
             self.drive_service(id, Event::Follow(self.follow()), turn);
@@ -97,11 +97,11 @@ impl Machine {
 
     /// One service that cannot be read, while the scope answers, keeps nobody waiting for the others: its object is
     /// shown as bad, and what was known of it stays.
-    pub(super) fn pass_over(&mut self, id: u32, failure: Failure) {
+    pub(super) fn pass_over(&mut self, id: u32, failure: RequestFailure) {
         let patience = match failure {
-            Failure::Config | Failure::Unsupported => 1,
-            Failure::Broken => PATIENCE,
-            Failure::Transient | Failure::Overload | Failure::Auth => return,
+            RequestFailure::Config | RequestFailure::Unsupported => 1,
+            RequestFailure::Broken => PATIENCE,
+            RequestFailure::Transient | RequestFailure::Overload | RequestFailure::Auth => return,
         };
         let slot = self.slots.get_mut(&id).filter(|slot| slot.watch.failures() >= patience);
         if slot.is_some_and(|slot| !std::mem::replace(&mut slot.read, true)) {

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use tributary_model::Mono;
 
 use super::{LoopId, Mode, Output, Settings, What};
-use crate::answer::{Failure, Headers};
+use crate::answer::{Headers, RequestFailure};
 use crate::config::ModeChoice;
 use crate::watch::Mode as ReadMode;
 use world::{Lie, World, mk_settings};
@@ -23,11 +23,11 @@ fn modes() -> impl Strategy<Value = ModeChoice> {
 
 fn lies() -> impl Strategy<Value = Lie> {
     let failure = prop::sample::select(vec![
-        Failure::Transient,
-        Failure::Overload,
-        Failure::Auth,
-        Failure::Config,
-        Failure::Broken,
+        RequestFailure::Transient,
+        RequestFailure::Overload,
+        RequestFailure::Auth,
+        RequestFailure::Config,
+        RequestFailure::Broken,
     ]);
     prop_oneof![
         4 => failure.prop_map(Lie::Fail),
@@ -130,7 +130,9 @@ fn a_scope_is_ready_after_one_pass_over_all_and_not_before() {
 
 #[test]
 fn a_service_that_cannot_be_read_keeps_nobody_waiting_unless_it_may_pass() {
-    for (failure, ready) in [(Failure::Broken, true), (Failure::Config, true), (Failure::Transient, false)] {
+    for (failure, ready) in
+        [(RequestFailure::Broken, true), (RequestFailure::Config, true), (RequestFailure::Transient, false)]
+    {
         let mut world = World::new(mk_settings(ModeChoice::Auto), 1);
         for service in 0..4 {
             world.put(service, 0);
@@ -166,7 +168,7 @@ fn a_view_that_shows_nothing_says_why() {
 fn an_outage_costs_one_probe_at_a_time() {
     for mode in [ModeChoice::Precise, ModeChoice::Doorbell] {
         let mut world = settled(mode, 40);
-        world.lie = Some(Lie::Fail(Failure::Transient));
+        world.lie = Some(Lie::Fail(RequestFailure::Transient));
         world.break_all();
         world.run(10 * SECOND);
         let before = world.sent.len();
@@ -184,7 +186,7 @@ fn an_outage_costs_one_probe_at_a_time() {
 #[test]
 fn what_comes_back_after_an_outage_comes_at_the_allowed_rate() {
     let mut world = settled(ModeChoice::Precise, 90);
-    world.lie = Some(Lie::Fail(Failure::Transient));
+    world.lie = Some(Lie::Fail(RequestFailure::Transient));
     world.break_all();
     world.run(120 * SECOND);
     world.lie = None;
@@ -235,7 +237,7 @@ fn a_flip_costs_at_most_three_requests() {
 fn too_much_turns_long_polls_into_a_doorbell_and_back_after_a_while() {
     let mut world = settled(ModeChoice::Auto, 20);
     assert_eq!(world.machine.mode(), Mode::Precise);
-    world.lie = Some(Lie::Fail(Failure::Overload));
+    world.lie = Some(Lie::Fail(RequestFailure::Overload));
     world.break_all();
     world.run(SECOND);
     world.lie = None;
@@ -288,7 +290,7 @@ fn another_server_gets_no_index() {
     let mut world = World::new(settings, 1);
     world.put(0, 0);
     world.run(10 * SECOND);
-    world.lie = Some(Lie::Fail(Failure::Transient));
+    world.lie = Some(Lie::Fail(RequestFailure::Transient));
     world.break_all();
     world.run(Duration::from_millis(10));
     world.lie = None;

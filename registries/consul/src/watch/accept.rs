@@ -1,12 +1,12 @@
 //! What becomes of an answer: what is told of it, on which word, and what is asked next.
 
 use tributary_model::Mono;
-use tributary_registry_api::Chance;
+use tributary_registry_api::RandomSource;
 
 use super::digest::{lacks, union};
 use super::sight::Hides;
-use super::{Action, Actions, Content, Digest, Mode, Pending, State, Told, Watch, Word};
-use crate::answer::{Doubt, Failure, Headers, Known};
+use super::{Action, Actions, Confidence, Content, Digest, LastReported, Mode, Pending, State, Watch};
+use crate::answer::{Doubt, Headers, ReadHistory, RequestFailure};
 
 impl<C: Content> Watch<C> {
     /// How many reads in a row have come to nothing.
@@ -16,7 +16,7 @@ impl<C: Content> Watch<C> {
     /// Whether what was told last is the leader's own word.
     #[must_use]
     pub fn is_confirmed(&self) -> bool {
-        self.told.as_ref().is_some_and(|told| told.word == Word::Confirmed)
+        self.told.as_ref().is_some_and(|told| told.word == Confidence::Confirmed)
     }
 
     pub(super) fn answered(
@@ -29,7 +29,7 @@ impl<C: Content> Watch<C> {
         out: &mut Actions<C>,
     ) {
         let Some(index) = headers.index else {
-            self.failed(now, chance, Failure::Broken, out);
+            self.failed(now, chance, RequestFailure::Broken, out);
             return;
         };
         self.retry.reset();
@@ -71,8 +71,8 @@ impl<C: Content> Watch<C> {
         self.told.as_ref().is_some_and(|told| lacks(&told.keys, &digest.keys))
     }
 
-    fn known(&self, loses: bool) -> Known {
-        Known {
+    fn known(&self, loses: bool) -> ReadHistory {
+        ReadHistory {
             floor: self.floor,
             always_filtered: self.always_filtered,
             has_token: self.policy.has_token,
@@ -90,7 +90,7 @@ impl<C: Content> Watch<C> {
 
     /// The index says that there is nothing new. Where that is not enough, the content is read after all.
     fn unchanged(&mut self, now: Mono, doubt: Option<Doubt>, confirming: bool, out: &mut Actions<C>) {
-        let said_in_doubt = self.told.as_ref().is_none_or(|told| matches!(told.word, Word::Doubted(_)));
+        let said_in_doubt = self.told.as_ref().is_none_or(|told| matches!(told.word, Confidence::Partial(_)));
         let begins_to_hide = doubt == Some(Doubt::Filtered) && self.doubt.is_none();
         if confirming || begins_to_hide || (doubt.is_none() && said_in_doubt) {
             self.index = None;
@@ -115,7 +115,7 @@ impl<C: Content> Watch<C> {
         if self.loses(&digest) || doubt == Doubt::Reset || asked {
             self.ask_leader(now, chance, asked);
         }
-        self.tell(content, digest, Word::Doubted(doubt), out);
+        self.tell(content, digest, Confidence::Partial(doubt), out);
         self.doubt = Some(doubt);
         self.become_state(State::Doubtful(doubt), out);
         self.next_read(now, out);
@@ -140,15 +140,15 @@ impl<C: Content> Watch<C> {
             self.confirm_at = None;
             self.confirm.reset();
         }
-        self.tell(content, digest, Word::Sound, out);
+        self.tell(content, digest, Confidence::Plausible, out);
         self.become_state(State::Live, out);
         self.next_read(now, out);
     }
 
     /// The leader's own word: it settles whatever was doubted or asked.
     fn confirmed(&mut self, now: Mono, content: C, digest: Digest, out: &mut Actions<C>) {
-        self.told = Some(Told { hash: digest.hash, keys: digest.keys, word: Word::Confirmed });
-        out.push(Action::Say(content, Word::Confirmed));
+        self.told = Some(LastReported { hash: digest.hash, keys: digest.keys, word: Confidence::Confirmed });
+        out.push(Action::Say(content, Confidence::Confirmed));
         (self.doubt, self.confirm_at) = (None, None);
         (self.hides, self.questioned) = (Hides::Nothing, false);
         self.confirm.reset();
@@ -175,15 +175,15 @@ impl<C: Content> Watch<C> {
     }
 
     /// Says what is new, or what is surer than it was, and nothing when nothing is.
-    fn tell(&mut self, content: C, digest: Digest, word: Word, out: &mut Actions<C>) {
+    fn tell(&mut self, content: C, digest: Digest, word: Confidence, out: &mut Actions<C>) {
         let told = self.told.take();
         let news = told.as_ref().is_none_or(|t| t.hash != digest.hash || t.word.rank() < word.rank());
         let keys = match (word, &told) {
-            (Word::Doubted(_), Some(told)) => union(&told.keys, &digest.keys),
+            (Confidence::Partial(_), Some(told)) => union(&told.keys, &digest.keys),
             _ => digest.keys,
         };
         let word_kept = told.filter(|_| !news).map_or(word, |told| told.word);
-        self.told = Some(Told { hash: digest.hash, keys, word: word_kept });
+        self.told = Some(LastReported { hash: digest.hash, keys, word: word_kept });
         if news {
             out.push(Action::Say(content, word));
         }
@@ -198,7 +198,7 @@ const fn asked_leader<C>(pending: &Pending<C>) -> bool {
 /// Chance that was passed in.
 pub(super) struct Given(pub(super) f64);
 
-impl Chance for Given {
+impl RandomSource for Given {
     fn unit(&mut self) -> f64 {
         self.0
     }

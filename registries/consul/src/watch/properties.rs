@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use tributary_model::Mono;
 
-use super::{Action, Event, Follow, Look, Mode, Policy, Ticket, Watch, Word};
-use crate::answer::{Failure, Headers};
+use super::{Action, Confidence, Event, Follow, Look, Mode, Policy, Ticket, Watch};
+use crate::answer::{Headers, RequestFailure};
 
 type Content = BTreeMap<u8, u8>;
 
@@ -15,7 +15,7 @@ type Content = BTreeMap<u8, u8>;
 #[derive(Debug, Clone)]
 enum Move {
     Answer(Headers, Content),
-    Fail(Failure),
+    Fail(RequestFailure),
     Token(bool),
     Switch(bool),
     Ask,
@@ -63,11 +63,11 @@ impl World {
     }
     fn act(&mut self, action: Action<Content>) {
         match action {
-            Action::Say(content, Word::Confirmed) => {
+            Action::Say(content, Confidence::Confirmed) => {
                 self.removals += usize::from(self.served.keys().any(|key| !content.contains_key(key)));
                 (self.served, self.holds) = (content, false);
             }
-            Action::Say(content, Word::Sound | Word::Doubted(_)) => {
+            Action::Say(content, Confidence::Plausible | Confidence::Partial(_)) => {
                 self.holds = self.served.keys().any(|key| !content.contains_key(key));
                 self.served.extend(content);
             }
@@ -150,7 +150,7 @@ fn headers() -> impl Strategy<Value = Headers> {
 }
 
 fn moves() -> impl Strategy<Value = Move> {
-    use Failure::{Auth, Broken, Config, Overload, Transient, Unsupported};
+    use RequestFailure::{Auth, Broken, Config, Overload, Transient, Unsupported};
     let failure = prop::sample::select(vec![Auth, Broken, Config, Overload, Transient, Unsupported]);
     prop_oneof![
         8 => (headers(), contents()).prop_map(|(headers, content)| Move::Answer(headers, content)),

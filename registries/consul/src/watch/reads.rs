@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tributary_model::Mono;
 
-use super::Told;
-use super::{Action, Actions, Content, Follow, Mode, Pending, Read, Ticket, Watch, Word};
+use super::LastReported;
+use super::{Action, Actions, Confidence, Content, Follow, Mode, Pending, Read, Ticket, Watch};
 
 impl<C: Content> Watch<C> {
     /// What to ask at that time: the leader if a question is open, else what follows the last index.
@@ -54,7 +54,7 @@ impl<C: Content> Watch<C> {
             self.stagger = None;
         }
         let timeout = wait + wait / 16 + self.policy.timing.grace;
-        let in_doubt = |told: &Told| matches!(told.word, Word::Doubted(_));
+        let in_doubt = |told: &LastReported| matches!(told.word, Confidence::Partial(_));
         let settled = self.doubt.is_none() && self.told.as_ref().is_some_and(|told| !in_doubt(told));
         // an answer may have been short without showing it: now and then all is looked at again
         let fresh = self.now.since(self.seen_at) < self.policy.timing.sweep;

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tributary_model::Mono;
 
-use super::{Action, Digest, Event, Follow, Look, Mode, Policy, Read, State, Ticket, Watch, Word};
-use crate::answer::{Doubt, Failure, Headers};
+use super::Confidence::Partial;
+use super::{Action, Confidence, Digest, Event, Follow, Look, Mode, Policy, Read, State, Ticket, Watch};
+use crate::answer::{Doubt, Headers, RequestFailure};
 
 type Content = BTreeMap<u8, u8>;
 
@@ -24,7 +25,7 @@ struct Loop {
     watch: Watch<Content>,
     now: Mono,
     said: Vec<(Content, bool)>,
-    words: Vec<Word>,
+    words: Vec<Confidence>,
     asked: Vec<Action<Content>>,
 }
 
@@ -55,7 +56,7 @@ impl Loop {
         for action in actions {
             match action {
                 Action::Say(content, word) => {
-                    self.said.push((content, word == Word::Confirmed));
+                    self.said.push((content, word == Confidence::Confirmed));
                     self.words.push(word);
                 }
                 other => self.asked.push(other),
@@ -68,7 +69,7 @@ impl Loop {
     fn answer(&mut self, headers: Headers, keys: &[u8]) {
         self.event(Event::Answered(self.ticket(), headers, Some(mk_content(keys))));
     }
-    fn fail(&mut self, failure: Failure) {
+    fn fail(&mut self, failure: RequestFailure) {
         self.event(Event::Failed(self.ticket(), failure));
     }
     fn last_said(&self) -> (Vec<u8>, bool) {
@@ -126,7 +127,7 @@ fn the_first_long_poll_is_cut_short_by_chance_so_that_loops_do_not_march_in_step
     assert_eq!(one.read().1, Mode::Blocking { index: 10, wait: 45 * SECOND });
     one.answer(mk_headers(11), &[1]);
     assert_eq!(one.read().1, blocking(11), "only the first one");
-    one.fail(Failure::Transient);
+    one.fail(RequestFailure::Transient);
     one.answer(mk_headers(12), &[1]);
     let cut = Mode::Blocking { index: 12, wait: 45 * SECOND };
     assert_eq!(one.read().1, cut, "and the first after a failure");
@@ -145,7 +146,7 @@ fn what_follows_blocks_on_the_index_and_outlives_the_servers_jitter() {
 #[test]
 fn nothing_there_is_said_once_and_differs_from_nothing_known() {
     let mut one = Loop::new(Policy::default());
-    one.fail(Failure::Transient);
+    one.fail(RequestFailure::Transient);
     assert_eq!(one.said.len(), 0);
     one.answer(mk_headers(4), &[]);
     assert_eq!(one.said, [(Content::new(), false)]);
@@ -174,7 +175,7 @@ fn a_loop_under_churn_slows_down() {
 fn an_answer_without_index_is_an_error_and_keeps_all() {
     let mut one = Loop::following();
     one.answer(Headers { index: None, ..mk_headers(1) }, &[]);
-    assert_eq!((one.said.len(), one.state()), (1, State::Failing(Failure::Broken)));
+    assert_eq!((one.said.len(), one.state()), (1, State::Failing(RequestFailure::Broken)));
     assert_eq!(one.read().1, Mode::Any, "whoever comes back may have begun anew");
 }
 
@@ -214,7 +215,7 @@ fn whatever_may_be_short_adds_and_takes_nothing_away() {
     for (headers, doubt) in cases {
         let mut one = Loop::following();
         one.answer(headers, &[2, 3]);
-        assert_eq!((one.last_said(), one.words.last()), ((vec![2, 3], false), Some(&Word::Doubted(doubt))));
+        assert_eq!((one.last_said(), one.words.last()), ((vec![2, 3], false), Some(&Partial(doubt))));
         assert_eq!(one.state(), State::Doubtful(doubt));
         assert_eq!(one.read().1, Mode::Leader, "{doubt:?}: the leader is asked at once");
         one.answer(mk_headers(12), &[2, 3]);
@@ -229,8 +230,8 @@ fn the_leader_confirms_only_what_is_sound() {
         let mut one = Loop::following();
         one.event(Event::Asked);
         one.answer(short.clone(), &[]);
-        assert!(one.words.iter().all(|word| *word != Word::Confirmed), "{short:?} was believed");
-        assert!(matches!(one.words.last(), Some(Word::Doubted(_))));
+        assert!(one.words.iter().all(|word| *word != Confidence::Confirmed), "{short:?} was believed");
+        assert!(matches!(one.words.last(), Some(Partial(_))));
         assert!(matches!(one.state(), State::Doubtful(_)));
     }
 }
@@ -242,7 +243,7 @@ fn after_a_reset_only_the_leader_is_believed() {
     one.answer(Headers { known_leader: None, ..mk_headers(3) }, &[]);
     assert_ne!(one.read().1, Mode::Leader, "a pause lies between two questions");
     one.answer(mk_headers(4), &[]);
-    assert_eq!(one.words[1..], [Word::Doubted(Doubt::Reset)]);
+    assert_eq!(one.words[1..], [Partial(Doubt::Reset)]);
     assert_eq!(one.state(), State::Doubtful(Doubt::Reset));
     one.now = Mono(600_000);
     one.answer(mk_headers(4), &[]);
@@ -278,7 +279,7 @@ fn a_sound_answer_clears_a_passing_doubt() {
 
 #[test]
 fn a_token_that_never_saw_all_confirms_while_it_is_the_same() {
-    for (same, want) in [(true, Word::Confirmed), (false, Word::Doubted(Doubt::Filtered))] {
+    for (same, want) in [(true, Confidence::Confirmed), (false, Partial(Doubt::Filtered))] {
         let mut one = Loop::new(Policy::default());
         one.answer(mk_filtered(10), &[1, 2]);
         assert_eq!(one.state(), State::Live, "its view is its baseline");
@@ -309,19 +310,19 @@ fn without_a_token_an_empty_answer_under_deny_is_not_believed() {
     let mut one = Loop::new(Policy { has_token: false, ..Policy::default() });
     one.answer(masked(10), &[1, 2]);
     one.answer(masked(11), &[]);
-    assert_eq!(one.words.last(), Some(&Word::Doubted(Doubt::Filtered)));
+    assert_eq!(one.words.last(), Some(&Partial(Doubt::Filtered)));
     assert_eq!(one.state(), State::Doubtful(Doubt::Filtered));
 }
 
 #[test]
 fn each_failure_keeps_all_and_has_its_own_pause() {
     let cases = [
-        (Failure::Transient, 500, None),
-        (Failure::Broken, 500, None),
-        (Failure::Overload, 500, Some(Action::Ease)),
-        (Failure::Auth, 30_500, Some(Action::RereadToken)),
-        (Failure::Config, 300_000, None),
-        (Failure::Unsupported, 300_000, None),
+        (RequestFailure::Transient, 500, None),
+        (RequestFailure::Broken, 500, None),
+        (RequestFailure::Overload, 500, Some(Action::Ease)),
+        (RequestFailure::Auth, 30_500, Some(Action::RereadToken)),
+        (RequestFailure::Config, 300_000, None),
+        (RequestFailure::Unsupported, 300_000, None),
     ];
     for (failure, pause, also) in cases {
         let mut one = Loop::following();
@@ -337,22 +338,22 @@ fn pauses_double_up_to_a_minute_and_start_anew_after_an_answer() {
     let mut one = Loop::following();
     let mut pauses = vec![];
     for _ in 0..8 {
-        one.fail(Failure::Transient);
+        one.fail(RequestFailure::Transient);
         pauses.push(one.read().0.as_millis());
     }
     assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
     one.answer(mk_headers(11), &[1, 2]);
-    one.fail(Failure::Transient);
+    one.fail(RequestFailure::Transient);
     assert_eq!(one.read().0.as_millis(), 500);
 }
 
 #[test]
 fn a_question_waits_for_the_end_of_a_pause() {
     let mut one = Loop::following();
-    one.fail(Failure::Transient);
+    one.fail(RequestFailure::Transient);
     one.event(Event::Asked);
     assert_eq!(one.asked, []);
-    one.fail(Failure::Transient);
+    one.fail(RequestFailure::Transient);
     assert_eq!(one.read().1, Mode::Leader, "the next try answers it");
 }
 
@@ -373,7 +374,7 @@ fn another_token_has_its_own_baseline_but_removes_nothing_by_itself() {
     let mut one = Loop::following();
     one.event(Event::Switched { token: true });
     one.answer(mk_filtered(11), &[]);
-    assert_eq!(one.words.last(), Some(&Word::Doubted(Doubt::Filtered)));
+    assert_eq!(one.words.last(), Some(&Partial(Doubt::Filtered)));
     assert_eq!(one.state(), State::Doubtful(Doubt::Filtered));
 }
 
@@ -384,7 +385,7 @@ fn what_comes_late_is_dropped() {
     one.event(Event::Switched { token: false });
     for event in [
         Event::Answered(late, mk_headers(99), Some(mk_content(&[7]))),
-        Event::Failed(late, Failure::Auth),
+        Event::Failed(late, RequestFailure::Auth),
         Event::TokenChecked(late, true),
     ] {
         one.event(event);
@@ -406,7 +407,7 @@ fn an_end_gives_up_what_is_under_way_and_is_final() {
 #[test]
 fn an_endpoint_that_a_server_may_lack_is_not_asked_again() {
     let mut one = Loop::new(Policy { optional: true, ..Policy::default() });
-    one.fail(Failure::Unsupported);
+    one.fail(RequestFailure::Unsupported);
     assert_eq!(one.asked, [Action::State(State::Ended)]);
 }
 
@@ -436,11 +437,11 @@ fn now_and_then_all_is_looked_at_whatever_the_index_says() {
 fn what_was_said_in_doubt_is_decoded_and_said_again_when_the_doubt_is_gone() {
     let mut one = Loop::following();
     one.answer(mk_stale(11), &[1, 2, 3]);
-    assert_eq!(one.words, [Word::Sound, Word::Doubted(Doubt::Stale)]);
+    assert_eq!(one.words, [Confidence::Plausible, Partial(Doubt::Stale)]);
     assert!(matches!(one.asked.last(), Some(Action::Read(Read { skip: None, .. }))), "{:?}", one.asked);
     assert!(matches!(one.read().1, Mode::Blocking { .. }), "nothing is missing, so nobody is asked");
     one.answer(mk_headers(11), &[1, 2, 3]);
-    assert_eq!(one.words.last(), Some(&Word::Sound), "the same content, on a better word");
+    assert_eq!(one.words.last(), Some(&Confidence::Plausible), "the same content, on a better word");
 }
 
 #[test]
@@ -471,7 +472,7 @@ fn on_demand_questions_and_retries_are_the_same() {
     let mut one = Loop::on_demand();
     one.event(Event::Asked);
     assert_eq!(one.read().1, Mode::Leader);
-    one.fail(Failure::Transient);
+    one.fail(RequestFailure::Transient);
     assert_eq!(one.read(), (Duration::from_millis(500), Mode::Leader, 10 * SECOND));
     one.answer(mk_stale(11), &[1]);
     assert_eq!(one.read(), (Duration::from_millis(750), Mode::Leader, 10 * SECOND), "asked again by itself");

@@ -235,7 +235,7 @@ async fn what_is_all_critical_is_served_as_unhealthy_and_not_as_gone() {
         let view = catalog.services().find(|view| view.key.host.as_str() == "web.service.consul");
         let sources = view
             .into_iter()
-            .flat_map(|view| view.ports.iter().flat_map(|p| p.endpoints.facts.sources.iter()));
+            .flat_map(|view| view.ports.iter().flat_map(|p| p.endpoints.inputs.sources.iter()));
         let health: Vec<_> = sources.flat_map(|s| s.group.addresses.iter().map(|a| a.health)).collect();
         health.len() == 4 && health.iter().all(|health| *health == tributary_model::Health::Unhealthy)
     };
@@ -259,7 +259,7 @@ async fn named_ports_are_each_served_at_their_own() {
     let served = |catalog: &tributary_model::Catalog| {
         let view = catalog.services().find(|view| view.key.host.as_str() == "web.service.consul");
         let port = |port: &tributary_model::PortView| {
-            let sources = port.endpoints.facts.sources.iter();
+            let sources = port.endpoints.inputs.sources.iter();
             let has = |s: &tributary_model::EndpointSource| {
                 let addresses = s.group.addresses.iter();
                 addresses

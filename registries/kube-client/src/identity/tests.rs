@@ -31,9 +31,9 @@ async fn first_identity_is_pinned_and_another_one_is_final() {
     assert_eq!(cluster.confirm().await, Ok(()));
     assert_eq!(cluster.known(), Some(uid("uid-1")));
     be(&server, "uid-2");
-    assert!(matches!(cluster.confirm().await, Err(Failure::Replaced(_))));
+    assert!(matches!(cluster.confirm().await, Err(ApiFailure::Replaced(_))));
     be(&server, "uid-1");
-    assert!(matches!(cluster.confirm().await, Err(Failure::Replaced(_))), "the run that saw it ends");
+    assert!(matches!(cluster.confirm().await, Err(ApiFailure::Replaced(_))), "the run that saw it ends");
     let why = cluster.replaced().await;
     assert!(why.starts_with("the cluster's identity is uid-2, not uid-1 as before"), "{why}");
     assert_eq!(cluster.known(), Some(uid("uid-1")));
@@ -60,21 +60,21 @@ async fn request_that_began_before_the_call_does_not_count() {
     tokio::task::yield_now().await;
     assert_eq!(cluster.confirm().await, Ok(()));
     let first = first.await.unwrap();
-    assert!(matches!(&first, Err(Failure::Unreachable(why)) if why.contains("10 s")), "{first:?}");
+    assert!(matches!(&first, Err(ApiFailure::Unreachable(why)) if why.contains("10 s")), "{first:?}");
 }
 
 #[test]
 fn only_a_missing_right_lets_a_known_cluster_go_unconfirmed() {
     let text = String::new;
     let cases = [
-        (Failure::Forbidden(text()), true, true),
-        (Failure::NotFound(text()), true, false),
-        (Failure::Garbled(text()), true, false),
-        (Failure::Unauthorized(text()), false, false),
-        (Failure::TooMany(None, text()), false, false),
-        (Failure::Server(503, text()), true, false),
-        (Failure::Unreachable(text()), false, false),
-        (Failure::Torn(text()), false, false),
+        (ApiFailure::Forbidden(text()), true, true),
+        (ApiFailure::NotFound(text()), true, false),
+        (ApiFailure::Garbled(text()), true, false),
+        (ApiFailure::Unauthorized(text()), false, false),
+        (ApiFailure::TooMany(None, text()), false, false),
+        (ApiFailure::Server(503, text()), true, false),
+        (ApiFailure::Unreachable(text()), false, false),
+        (ApiFailure::Torn(text()), false, false),
     ];
     for (why, passes_unknown, passes_known) in cases {
         for (found, passes) in [(Found::Unasked, passes_unknown), (Found::Is(uid("uid-1")), passes_known)] {

@@ -38,7 +38,7 @@ impl Record {
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum LeaseStep {
     /// Nothing before this time.
     Wait(Mono),
     /// Read the Lease.
@@ -49,7 +49,7 @@ pub(super) enum Step {
 
 /// One replica's view of the Lease.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct LeaseClaim {
     identity: String,
     timing: LeaseTiming,
     record: Record,
@@ -64,7 +64,7 @@ pub(super) struct Claim {
     resigned: bool,
 }
 
-impl Claim {
+impl LeaseClaim {
     pub(super) fn new(identity: &str, timing: LeaseTiming) -> Self {
         Self {
             identity: identity.to_owned(),
@@ -102,15 +102,15 @@ impl Claim {
         self.record.clone()
     }
     /// What to do now.
-    pub(super) fn next(&self, now: Mono) -> Step {
+    pub(super) fn next(&self, now: Mono) -> LeaseStep {
         if now < self.due {
             // that we no longer hold it has to be told in time, whatever is due
             let ends = self.renewed.map(|at| at.plus(self.trust())).filter(|ends| *ends > now);
-            return Step::Wait(ends.map_or(self.due, |ends| ends.min(self.due)));
+            return LeaseStep::Wait(ends.map_or(self.due, |ends| ends.min(self.due)));
         }
         let lapsed = now.since(self.seen) >= self.patience();
         let may_write = self.is_ours() || self.record.holder.is_empty() || lapsed;
-        if self.looked && may_write { Step::Write } else { Step::Look }
+        if self.looked && may_write { LeaseStep::Write } else { LeaseStep::Look }
     }
     /// The Lease was read; none is one that does not exist. `early` is the part of a pause to leave out.
     pub(super) fn saw(&mut self, record: Option<Record>, now: Mono, early: Duration) {

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use tributary_model::Mono;
 
 use super::head::Head;
-use super::table::{Mark, Table};
+use super::version_table::{Mark, VersionTable};
 
 /// More names than this at odds, or moved while the audit ran: it is given up, or all is read again.
 const MOST: usize = 16_384;
@@ -42,12 +42,12 @@ pub(crate) struct Audit {
 
 impl Audit {
     /// Begins an audit over the table.
-    pub(crate) fn begin(table: &mut Table, now: Mono) -> Self {
+    pub(crate) fn begin(table: &mut VersionTable, now: Mono) -> Self {
         table.open();
         Self { asked: Some(now), suspects: HashMap::new(), touched: HashSet::new(), settling: None }
     }
     /// The list holds this object.
-    pub(crate) fn item(&mut self, table: &mut Table, head: &Head<'_>) {
+    pub(crate) fn item(&mut self, table: &mut VersionTable, head: &Head<'_>) {
         let (key, stamp) = (head.key(), head.stamp());
         if table.see(key, stamp) == Mark::Changed && !self.touched.contains(&key) {
             self.suspect(key, Some(stamp));
@@ -61,7 +61,7 @@ impl Audit {
         }
     }
     /// All pages are in: what the table holds and they did not is at odds too.
-    pub(crate) fn complete(&mut self, table: &Table, version: &str, grace: Mono) {
+    pub(crate) fn complete(&mut self, table: &VersionTable, version: &str, grace: Mono) {
         self.asked = None;
         for key in table.unseen() {
             if !self.touched.contains(&key) {
@@ -71,7 +71,7 @@ impl Audit {
         self.settling = Some((version.parse().ok(), grace));
     }
     /// What can be said now, with the watch at this version.
-    pub(crate) fn verdict(&self, table: &Table, watch_at: &str, now: Mono) -> Verdict {
+    pub(crate) fn verdict(&self, table: &VersionTable, watch_at: &str, now: Mono) -> Verdict {
         let Some((version, grace)) = &self.settling else { return Verdict::Open };
         if self.touched.len() > MOST {
             return Verdict::Moot;
@@ -106,8 +106,8 @@ mod tests {
         Head { namespace: "".into(), name: name.to_owned().into(), version: version.to_string().into() }
     }
 
-    fn mk_table(names: &[(&str, u64)]) -> Table {
-        let mut table = Table::default();
+    fn mk_table(names: &[(&str, u64)]) -> VersionTable {
+        let mut table = VersionTable::default();
         for (name, version) in names {
             let head = mk_head(name, *version);
             table.put(head.key(), head.stamp());

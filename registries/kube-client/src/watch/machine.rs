@@ -12,15 +12,15 @@ mod properties;
 use std::time::Duration;
 
 use tributary_model::{Mono, WithheldCause};
-use tributary_registry_api::{Backoff, Chance, SplitMix};
+use tributary_registry_api::{Backoff, RandomSource, SplitMix};
 
 use super::Timing;
+use super::api_failure::ApiFailure;
 use super::audit::Audit;
-use super::failure::Failure;
 use super::head::Head;
 use super::health::{Health, Trouble};
-use super::table::{Mark, Table};
-use super::words::{Action, Heard, Say};
+use super::protocol::{Action, Say, WatchInput};
+use super::version_table::{Mark, VersionTable};
 use crate::resource::Resource;
 
 /// What the main request is for.
@@ -60,7 +60,7 @@ pub(crate) struct Machine {
     resource: Resource,
     timing: Timing,
     chance: SplitMix,
-    table: Table,
+    table: VersionTable,
     phase: Phase,
     /// Which of the resource's versions is read.
     version: usize,
@@ -98,7 +98,7 @@ impl Machine {
             resource,
             timing,
             chance,
-            table: Table::default(),
+            table: VersionTable::default(),
             phase: Phase::Pause { until: Mono(0), then: Then::List },
             version: 0,
             at: String::new(),
@@ -121,22 +121,22 @@ impl Machine {
     }
 
     /// Takes what happened and adds to `out` what follows from it.
-    pub(crate) fn step(&mut self, heard: Heard<'_>, now: Mono, out: &mut Vec<Action>) {
+    pub(crate) fn step(&mut self, heard: WatchInput<'_>, now: Mono, out: &mut Vec<Action>) {
         match heard {
-            Heard::Tick => self.tick(now, out),
-            Heard::Opened => self.opened(now, out),
-            Heard::Item(head) => return self.listed_item(&head, now, out),
-            Heard::Page { next, version } => self.page_ended(next, version, now, out),
-            Heard::Object(head) => self.object(&head, now, out),
-            Heard::Deleted(head) => self.deleted(&head, now, out),
-            Heard::Bookmark { version, complete } => self.bookmark(version, complete, now, out),
-            Heard::Ended => self.ended(now, out),
-            Heard::Failed(failure) => self.failed(failure, now, out),
-            Heard::Served(version) => self.served(version, now, out),
-            Heard::Probed(result) => self.probed(result, now, out),
-            Heard::Audited(head) => return self.audited(&head, now),
-            Heard::AuditPage { next, version } => self.audit_page(next, &version, now, out),
-            Heard::AuditFailed(_) => self.audit_failed(now),
+            WatchInput::Tick => self.tick(now, out),
+            WatchInput::Opened => self.opened(now, out),
+            WatchInput::Item(head) => return self.listed_item(&head, now, out),
+            WatchInput::Page { next, version } => self.page_ended(next, version, now, out),
+            WatchInput::Object(head) => self.object(&head, now, out),
+            WatchInput::Deleted(head) => self.deleted(&head, now, out),
+            WatchInput::Bookmark { version, complete } => self.bookmark(version, complete, now, out),
+            WatchInput::Ended => self.ended(now, out),
+            WatchInput::Failed(failure) => self.failed(failure, now, out),
+            WatchInput::Served(version) => self.served(version, now, out),
+            WatchInput::Probed(result) => self.probed(result, now, out),
+            WatchInput::Audited(head) => return self.audited(&head, now),
+            WatchInput::AuditPage { next, version } => self.audit_page(next, &version, now, out),
+            WatchInput::AuditFailed(_) => self.audit_failed(now),
         }
         if self.withheld.is_some() && self.health.is_well() && matches!(self.phase, Phase::Following { .. }) {
             self.withheld = None;
@@ -167,7 +167,7 @@ impl Machine {
             {
                 out.push(Action::StopMain);
                 let waited = format!("nothing came for {} s", self.timing.answer.as_secs());
-                self.failed(Failure::Unreachable(waited), now, out);
+                self.failed(ApiFailure::Unreachable(waited), now, out);
             }
             Phase::Following { since } if now.since(since.max(self.heard)) >= self.timing.live => {
                 self.fell_silent(now, out);
@@ -194,7 +194,7 @@ impl Machine {
         mean.mul_f64(0.75 + 0.5 * self.chance.unit())
     }
 
-    fn trouble(&self, asked: &str, failure: &Failure, retry: Mono, until_heard: bool) -> Trouble {
+    fn trouble(&self, asked: &str, failure: &ApiFailure, retry: Mono, until_heard: bool) -> Trouble {
         let reason = failure.reason(&format!("{asked} of {}", self.resource.plural));
         Trouble { state: failure.state(), reason, retry, until_heard }
     }
@@ -218,10 +218,10 @@ impl Machine {
         }
     }
 
-    fn say_mark(head: &Head<'_>, table: &mut Table, out: &mut Vec<Action>) {
+    fn say_mark(head: &Head<'_>, table: &mut VersionTable, out: &mut Vec<Action>) {
         let say = match table.put(head.key(), head.stamp()) {
-            Mark::Changed => Say::Put,
-            Mark::Same => Say::Seen,
+            Mark::Changed => Say::Apply,
+            Mark::Same => Say::Unchanged,
         };
         out.push(Action::Say(say));
     }

@@ -11,9 +11,9 @@ use kube::client::Body;
 use serde::Deserialize;
 
 use super::WatchSpec;
-use super::failure::Failure;
+use super::api_failure::ApiFailure;
+use super::protocol::WatchRequest;
 use super::wire::{Status, garbled};
-use super::words::Ask;
 use crate::resource::Resource;
 
 /// The largest answer that is read as one.
@@ -43,14 +43,14 @@ fn pair(query: &mut String, name: &str, value: &str) {
 }
 
 /// Path and query of a request.
-pub(crate) fn target(spec: &WatchSpec, ask: &Ask) -> String {
+pub(crate) fn target(spec: &WatchSpec, ask: &WatchRequest) -> String {
     let (version, limit, next) = match ask {
-        Ask::Watch { version, .. } => (version, None, None),
-        Ask::Page { version, limit, next } | Ask::Audit { version, limit, next } => {
+        WatchRequest::Watch { version, .. } => (version, None, None),
+        WatchRequest::Page { version, limit, next } | WatchRequest::Audit { version, limit, next } => {
             (version, Some(*limit), next.as_deref())
         }
-        Ask::Probe { version } => (version, Some(1), None),
-        Ask::Served => return "/apis".to_owned(),
+        WatchRequest::Probe { version } => (version, Some(1), None),
+        WatchRequest::Served => return "/apis".to_owned(),
     };
     let mut to = spec.resource.path(version, spec.namespace.as_deref());
     let selectors = [("labelSelector", &spec.label_selector), ("fieldSelector", &spec.field_selector)];
@@ -65,7 +65,7 @@ pub(crate) fn target(spec: &WatchSpec, ask: &Ask) -> String {
     if let Some(next) = next {
         pair(&mut to, "continue", next);
     }
-    if let Ask::Watch { from, lasting, .. } = ask {
+    if let WatchRequest::Watch { from, lasting, .. } = ask {
         watch_pairs(&mut to, from.as_deref(), *lasting);
     }
     to
@@ -85,13 +85,13 @@ fn watch_pairs(to: &mut String, from: Option<&str>, lasting: Duration) {
 }
 
 /// The request for what the machine asks.
-pub(crate) fn request(spec: &WatchSpec, ask: &Ask) -> Result<Request<Body>, Failure> {
-    let names_only = matches!(ask, Ask::Probe { .. } | Ask::Audit { .. });
+pub(crate) fn request(spec: &WatchSpec, ask: &WatchRequest) -> Result<Request<Body>, ApiFailure> {
+    let names_only = matches!(ask, WatchRequest::Probe { .. } | WatchRequest::Audit { .. });
     get(&target(spec, ask), if names_only { NAMES_ONLY } else { "application/json" })
 }
 
 /// A request to read.
-pub(crate) fn get(target: &str, accept: &'static str) -> Result<Request<Body>, Failure> {
+pub(crate) fn get(target: &str, accept: &'static str) -> Result<Request<Body>, ApiFailure> {
     with_body(Method::GET, target, Body::empty()).map(|mut request| {
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
         // a stream that is compressed as a whole would hold events back
@@ -101,17 +101,17 @@ pub(crate) fn get(target: &str, accept: &'static str) -> Result<Request<Body>, F
 }
 
 /// A request with a body.
-pub(crate) fn with_body(method: Method, target: &str, body: Body) -> Result<Request<Body>, Failure> {
+pub(crate) fn with_body(method: Method, target: &str, body: Body) -> Result<Request<Body>, ApiFailure> {
     let request = Request::builder().method(method).uri(target).body(body);
-    request.map_err(|error| Failure::Invalid(400, format!("{target}: {error}")))
+    request.map_err(|error| ApiFailure::Invalid(400, format!("{target}: {error}")))
 }
 
 /// Sends a request and takes a good status, with its body still to come.
 pub(crate) async fn answer(
     client: kube::Client,
-    request: Result<Request<Body>, Failure>,
-) -> Result<Response<Body>, Failure> {
-    let response = client.send(request?).await.map_err(|error| Failure::of_client(&error))?;
+    request: Result<Request<Body>, ApiFailure>,
+) -> Result<Response<Body>, ApiFailure> {
+    let response = client.send(request?).await.map_err(|error| ApiFailure::of_client(&error))?;
     let status = response.status();
     if status.is_success() {
         return Ok(response);
@@ -126,19 +126,19 @@ pub(crate) async fn answer(
 /// Sends a request and reads the whole answer.
 pub(crate) async fn fetch(
     client: kube::Client,
-    request: Result<Request<Body>, Failure>,
-) -> Result<Bytes, Failure> {
+    request: Result<Request<Body>, ApiFailure>,
+) -> Result<Bytes, ApiFailure> {
     collect(answer(client, request).await?, LARGEST_BODY).await
 }
 
-async fn collect(response: Response<Body>, largest: usize) -> Result<Bytes, Failure> {
+async fn collect(response: Response<Body>, largest: usize) -> Result<Bytes, ApiFailure> {
     let mut body = response.into_body();
     let mut held = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Failure::Torn(error.to_string()))?;
+        let frame = frame.map_err(|error| ApiFailure::Torn(error.to_string()))?;
         let Ok(data) = frame.into_data() else { continue };
         if held.len() + data.len() > largest {
-            return Err(Failure::Garbled(format!("an answer of more than {largest} bytes")));
+            return Err(ApiFailure::Garbled(format!("an answer of more than {largest} bytes")));
         }
         held.extend_from_slice(&data);
     }
@@ -173,7 +173,7 @@ struct KindName {
 
 /// Which of a resource's versions the server says that it serves, the preferred one first. What is not an API
 /// server does not answer this, so that none is the server's own word.
-pub(crate) async fn served(client: kube::Client, resource: Resource) -> Result<Option<usize>, Failure> {
+pub(crate) async fn served(client: kube::Client, resource: Resource) -> Result<Option<usize>, ApiFailure> {
     let root =
         if resource.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", resource.group) };
     if !resource.group.is_empty() {
@@ -194,11 +194,11 @@ async fn first_with(
     root: &str,
     resource: &Resource,
     known: impl Fn(&&str) -> bool,
-) -> Result<Option<usize>, Failure> {
+) -> Result<Option<usize>, ApiFailure> {
     for (at, version) in resource.versions.iter().enumerate().filter(|(_, version)| known(version)) {
         let body = fetch(client.clone(), get(&format!("{root}/{version}"), "application/json")).await;
         let body = match body {
-            Err(Failure::NotFound(_)) if !resource.group.is_empty() => continue,
+            Err(ApiFailure::NotFound(_)) if !resource.group.is_empty() => continue,
             other => other?,
         };
         let Kinds { resources } =
@@ -229,13 +229,13 @@ mod tests {
         let mut spec = WatchSpec::all(PODS, Timing::default());
         spec.field_selector = Some("status.phase!=Failed".to_owned());
         let lasting = Duration::from_secs(300);
-        let resumed = Ask::Watch { version: "v1", from: Some("7".to_owned()), lasting };
+        let resumed = WatchRequest::Watch { version: "v1", from: Some("7".to_owned()), lasting };
         assert_eq!(
             target(&spec, &resumed),
             "/api/v1/pods?fieldSelector=status.phase%21%3DFailed&watch=true&allowWatchBookmarks=true\
              &timeoutSeconds=300&resourceVersion=7"
         );
-        let streamed = target(&spec, &Ask::Watch { version: "v1", from: None, lasting });
+        let streamed = target(&spec, &WatchRequest::Watch { version: "v1", from: None, lasting });
         assert!(streamed.ends_with("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"));
         assert!(!streamed.contains("resourceVersion="), "{streamed}");
     }
@@ -244,8 +244,11 @@ mod tests {
     fn a_page_goes_on_where_the_last_one_ended() {
         let mut spec = WatchSpec::all(PODS, Timing::default());
         spec.namespace = Some("shop".to_owned());
-        let page = Ask::Page { version: "v1", limit: 100, next: Some("a+b=".to_owned()) };
+        let page = WatchRequest::Page { version: "v1", limit: 100, next: Some("a+b=".to_owned()) };
         assert_eq!(target(&spec, &page), "/api/v1/namespaces/shop/pods?limit=100&continue=a%2Bb%3D");
-        assert_eq!(target(&spec, &Ask::Probe { version: "v1" }), "/api/v1/namespaces/shop/pods?limit=1");
+        assert_eq!(
+            target(&spec, &WatchRequest::Probe { version: "v1" }),
+            "/api/v1/namespaces/shop/pods?limit=1"
+        );
     }
 }

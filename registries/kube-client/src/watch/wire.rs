@@ -9,14 +9,14 @@ use bytes::{Buf, BytesMut};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::failure::Failure;
+use super::api_failure::ApiFailure;
 
 /// The longest line of a watch, far above what a server stores as one object.
 pub(crate) const LONGEST_LINE: usize = 16 << 20;
 
 /// One line of a watch.
 #[derive(Debug)]
-pub(crate) enum Word<'a> {
+pub(crate) enum WatchLine<'a> {
     /// An object is now so.
     Now(&'a RawValue),
     /// An object was deleted.
@@ -24,7 +24,7 @@ pub(crate) enum Word<'a> {
     /// The watch is at this version; whether a streamed list ends here.
     Bookmark { version: String, complete: bool },
     /// The watch failed.
-    Error(Failure),
+    Error(ApiFailure),
 }
 
 #[derive(Deserialize)]
@@ -56,28 +56,28 @@ struct Annotations<'a> {
 }
 
 /// Reads one line.
-pub(crate) fn word(line: &[u8]) -> Result<Word<'_>, Failure> {
+pub(crate) fn watch_line(line: &[u8]) -> Result<WatchLine<'_>, ApiFailure> {
     let Line { kind, object } =
         serde_json::from_slice(line).map_err(|e| garbled("a line of the watch", &e))?;
     match kind.as_ref() {
-        "ADDED" | "MODIFIED" => Ok(Word::Now(object)),
-        "DELETED" => Ok(Word::Deleted(object)),
+        "ADDED" | "MODIFIED" => Ok(WatchLine::Now(object)),
+        "DELETED" => Ok(WatchLine::Deleted(object)),
         "BOOKMARK" => bookmark(object),
         "ERROR" => {
             let said: Status = serde_json::from_str(object.get()).unwrap_or_default();
-            Ok(Word::Error(said.failure(500, None)))
+            Ok(WatchLine::Error(said.failure(500, None)))
         }
         other => {
             let shown: String = other.chars().take(64).collect();
-            Err(Failure::Garbled(format!("a watch does not say {shown:?}")))
+            Err(ApiFailure::Garbled(format!("a watch does not say {shown:?}")))
         }
     }
 }
 
-fn bookmark(object: &RawValue) -> Result<Word<'_>, Failure> {
+fn bookmark(object: &RawValue) -> Result<WatchLine<'_>, ApiFailure> {
     let Bookmark { metadata } = serde_json::from_str(object.get()).map_err(|e| garbled("a bookmark", &e))?;
     let complete = metadata.annotations.and_then(|all| all.end).is_some_and(|end| end == "true");
-    Ok(Word::Bookmark { version: metadata.resource_version, complete })
+    Ok(WatchLine::Bookmark { version: metadata.resource_version, complete })
 }
 
 /// One page of a list.
@@ -105,7 +105,7 @@ impl PageMeta {
 }
 
 /// Reads a page.
-pub(crate) fn page(body: &[u8]) -> Result<Page<'_>, Failure> {
+pub(crate) fn page(body: &[u8]) -> Result<Page<'_>, ApiFailure> {
     serde_json::from_slice(body).map_err(|e| garbled("a list", &e))
 }
 
@@ -126,15 +126,15 @@ struct StatusDetails {
 
 impl Status {
     /// The failure it stands for; `code` and `pause` are what came outside of it.
-    pub(crate) fn failure(self, code: u16, pause: Option<Duration>) -> Failure {
+    pub(crate) fn failure(self, code: u16, pause: Option<Duration>) -> ApiFailure {
         let said = self.details.and_then(|details| details.retry_after_seconds).map(Duration::from_secs);
         let message = self.message.unwrap_or_default().chars().take(512).collect();
-        Failure::of_status(self.code.unwrap_or(code), pause.or(said), message)
+        ApiFailure::of_status(self.code.unwrap_or(code), pause.or(said), message)
     }
 }
 
-pub(crate) fn garbled(what: &str, error: &serde_json::Error) -> Failure {
-    Failure::Garbled(format!("{what}: {error}"))
+pub(crate) fn garbled(what: &str, error: &serde_json::Error) -> ApiFailure {
+    ApiFailure::Garbled(format!("{what}: {error}"))
 }
 
 /// Cuts what comes in into lines; holds no more than one unfinished line.
@@ -146,9 +146,9 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// Takes what came.
-    pub(crate) fn push(&mut self, chunk: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn push(&mut self, chunk: &[u8]) -> Result<(), ApiFailure> {
         if self.held.len() + chunk.len() > LONGEST_LINE && !chunk.contains(&b'\n') {
-            return Err(Failure::Garbled(format!("a line of more than {LONGEST_LINE} bytes")));
+            return Err(ApiFailure::Garbled(format!("a line of more than {LONGEST_LINE} bytes")));
         }
         self.held.extend_from_slice(chunk);
         Ok(())
@@ -187,8 +187,8 @@ mod tests {
     fn the_end_of_a_streamed_list_is_told_from_a_bookmark() {
         let bookmark = |meta: &str| {
             let line = format!(r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","metadata":{meta}}}}}"#);
-            match word(line.as_bytes()).unwrap() {
-                Word::Bookmark { version, complete } => (version, complete),
+            match watch_line(line.as_bytes()).unwrap() {
+                WatchLine::Bookmark { version, complete } => (version, complete),
                 other => panic!("{other:?}"),
             }
         };
@@ -200,9 +200,11 @@ mod tests {
     #[test]
     fn an_error_in_the_stream_is_classified_like_any_other() {
         let line = br#"{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old","reason":"Expired"}}"#;
-        assert!(matches!(word(line), Ok(Word::Error(Failure::Gone(text))) if text == "too old"));
+        assert!(
+            matches!(watch_line(line), Ok(WatchLine::Error(ApiFailure::Gone(text))) if text == "too old")
+        );
         let line = br#"{"type":"ERROR","object":{"code":429,"details":{"retryAfterSeconds":3}}}"#;
-        let Ok(Word::Error(failure)) = word(line) else { panic!("no error") };
+        let Ok(WatchLine::Error(failure)) = watch_line(line) else { panic!("no error") };
         assert_eq!(failure.pause(), Some(Duration::from_secs(3)));
     }
 
@@ -211,7 +213,11 @@ mod tests {
         for line in
             [&b"{"[..], b"{}", br#"{"type":"NEWS","object":{}}"#, br#"{"type":"BOOKMARK","object":{}}"#]
         {
-            assert!(matches!(word(line), Err(Failure::Garbled(_))), "{}", String::from_utf8_lossy(line));
+            assert!(
+                matches!(watch_line(line), Err(ApiFailure::Garbled(_))),
+                "{}",
+                String::from_utf8_lossy(line)
+            );
         }
     }
 

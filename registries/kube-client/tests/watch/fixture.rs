@@ -157,38 +157,38 @@ impl Fixture {
     }
     fn apply(&mut self, event: Event<Pod>) {
         match event {
-            Event::Restart => {
+            Event::Init => {
                 self.unseen.get_or_insert_default().extend(self.held.keys().cloned());
             }
-            Event::Put(pod) => {
+            Event::Apply(pod) => {
                 self.puts += 1;
                 self.see(&pod.name);
                 self.bad.remove(&pod.name.to_string());
                 self.held.insert(pod.name.to_string(), pod.ip);
             }
-            Event::Seen(name) => self.see(&name),
-            Event::Bad(name, why) => {
+            Event::Unchanged(name) => self.see(&name),
+            Event::Invalid(name, why) => {
                 self.see(&name);
                 self.bad.insert(name.to_string(), why);
             }
-            Event::Gone(name) => {
+            Event::Delete(name) => {
                 self.held.remove(&name.to_string());
             }
-            Event::Listed => {
+            Event::InitDone => {
                 self.listed += 1;
                 for name in self.unseen.take().expect("a list begins before it ends") {
                     self.held.remove(&name);
                 }
             }
             Event::Confirmed => self.confirmed += 1,
-            Event::Absent => {
+            Event::NotServed => {
                 self.absent += 1;
                 self.unseen = None;
                 self.held.clear();
             }
-            Event::Withheld(why) => self.withheld.push(why),
+            Event::Unavailable(why) => self.withheld.push(why),
             Event::Resumed => self.resumed += 1,
-            Event::Healed(lost) => self.healed += lost,
+            Event::Recovered(lost) => self.healed += lost,
             Event::Status(part) => self.said.push(part),
         }
     }

@@ -13,9 +13,9 @@ use tributary_model::{
 
 use super::Derived;
 use crate::input::{Kind, Name};
-use crate::inputs::Inputs;
-use crate::mesh::{Way, address_of};
+use crate::mesh::{GatewayTarget, address_of};
 use crate::network;
+use crate::objects::ClusterObjects;
 use crate::project::Service;
 
 /// On which port connections pass by the name that they ask for, by label.
@@ -33,7 +33,7 @@ type Ports = (Option<PortNumber>, Option<PortNumber>);
 /// The gateways that a Service is: of the network that its label names, and of every network of this registry
 /// that names it.
 #[must_use]
-pub fn of_service(inputs: &Inputs, name: &Name) -> Derived {
+pub fn of_service(inputs: &ClusterObjects, name: &Name) -> Derived {
     let Some(service) = inputs.services.get(name).filter(|_| inputs.selected(&name.namespace)) else {
         return Derived::default();
     };
@@ -50,14 +50,15 @@ pub fn of_service(inputs: &Inputs, name: &Name) -> Derived {
 }
 
 /// The networks that name this Service as their gateway, with its port there.
-fn named(inputs: &Inputs, name: &Name) -> Vec<(NetworkId, PortNumber)> {
+fn named(inputs: &ClusterObjects, name: &Name) -> Vec<(NetworkId, PortNumber)> {
     let networks = inputs.mesh().networks.iter().filter(|n| n.claims(inputs.options.cluster.as_str()));
     let mut ways = networks.flat_map(|n| n.gateways.iter().map(move |gateway| (n, gateway))).peekable();
     if ways.peek().is_none() {
         return Vec::new();
     }
     let Ok(host) = inputs.host(name) else { return Vec::new() };
-    let ours = ways.filter(|(_, gateway)| matches!(&gateway.at, Way::Service(named) if *named == host));
+    let ours =
+        ways.filter(|(_, gateway)| matches!(&gateway.at, GatewayTarget::Service(named) if *named == host));
     ours.map(|(network, gateway)| (network.id.clone(), gateway.port)).collect()
 }
 
@@ -90,14 +91,14 @@ fn passing_port(labels: &Labels) -> Option<PortNumber> {
 }
 
 /// The external addresses of the nodes that have these labels, as they are now.
-fn node_addresses(inputs: &Inputs, selector: &Labels) -> BTreeSet<GatewayAddress> {
+fn node_addresses(inputs: &ClusterObjects, selector: &Labels) -> BTreeSet<GatewayAddress> {
     let nodes = inputs.nodes.values().filter(|node| selector.is_subset_of(&node.meta.labels));
     nodes.flat_map(|node| node.external.iter().copied().map(GatewayAddress::Ip)).take(MOST).collect()
 }
 
 /// The gateways that a Gateway of gateway-api is: each of its addresses with each of its listeners.
 #[must_use]
-pub fn of_gateway(inputs: &Inputs, name: &Name) -> Derived {
+pub fn of_gateway(inputs: &ClusterObjects, name: &Name) -> Derived {
     let Some(gateway) = inputs.gateways.get(name).filter(|_| inputs.selected(&name.namespace)) else {
         return Derived::default();
     };
@@ -127,14 +128,14 @@ pub fn of_gateway(inputs: &Inputs, name: &Name) -> Derived {
 /// The gateways that mesh networks name by address. They belong to no cluster; the model says of the one that
 /// names them.
 #[must_use]
-pub fn of_mesh(inputs: &Inputs) -> Derived {
+pub fn of_mesh(inputs: &ClusterObjects) -> Derived {
     let Some(config) = inputs.mesh_config().filter(|_| inputs.options.is_config) else {
         return Derived::default();
     };
     let mut out = Gateways::new(inputs, config.meta.source(Kind::MeshConfig));
     for network in config.mesh.networks.iter() {
         for gateway in network.gateways.iter() {
-            if let Way::Address(address) = &gateway.at {
+            if let GatewayTarget::Address(address) = &gateway.at {
                 out.add(&network.id, address.clone(), (Some(gateway.port), None));
             }
         }
@@ -144,13 +145,13 @@ pub fn of_mesh(inputs: &Inputs) -> Derived {
 
 /// Gateways of one object in the making; sorted, so that equal inputs number them alike.
 struct Gateways<'a> {
-    inputs: &'a Inputs,
+    inputs: &'a ClusterObjects,
     source: Source,
     all: BTreeSet<(NetworkId, GatewayAddress, Ports)>,
 }
 
 impl<'a> Gateways<'a> {
-    const fn new(inputs: &'a Inputs, source: Source) -> Self {
+    const fn new(inputs: &'a ClusterObjects, source: Source) -> Self {
         Self { inputs, source, all: BTreeSet::new() }
     }
     fn add(&mut self, network: &NetworkId, address: GatewayAddress, ports: Ports) {
@@ -175,7 +176,7 @@ impl<'a> Gateways<'a> {
 
 /// Whether a Service may be a gateway, so that somebody has to look.
 #[must_use]
-pub fn may_be(inputs: &Inputs, service: &Service) -> bool {
+pub fn may_be(inputs: &ClusterObjects, service: &Service) -> bool {
     service.meta.labels.get(labels::NETWORK).is_some() || inputs.mesh().networks.names_services()
 }
 

@@ -4,20 +4,21 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    Address, At, Code, Fact, Group, GroupKey, Health, Locality, Place, Problem, WaitingAddress,
+    Address, AddressRef, Code, EndpointGroup, EndpointGroupKey, Fact, Health, Locality, Problem, Topology,
+    WaitingAddress,
 };
 
-use super::{Derived, Ground, ground, mcs, service};
+use super::{Derived, WorkloadAttributes, mcs, service, workload_attributes};
 use crate::input::{Kind, Name};
-use crate::inputs::Inputs;
+use crate::interner::Interner;
+use crate::objects::ClusterObjects;
 use crate::project::Slice;
 use crate::project::slice::{Entry, State};
-use crate::shared::Shared;
 
 /// The endpoints that a slice gives its Service. They do not wait for the Service: the core keeps groups whose
 /// declaration is not there yet.
 #[must_use]
-pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
+pub fn derive(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Derived {
     let Some(slice) = inputs.slices.get(name).filter(|_| inputs.selected(&name.namespace)) else {
         return Derived::default();
     };
@@ -30,14 +31,15 @@ pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
         Ok(key) => key,
         Err(why) => return Derived::refused(Code::INVALID_HOST, why),
     };
-    let key = GroupKey {
+    let key = EndpointGroupKey {
         service: key,
         declaration: owner.object(Kind::Service),
         object: name.object(Kind::Slice),
         bucket: 0,
     };
     let (addresses, unseen) = addresses(inputs, shared, slice, &owner);
-    let group = Group::new(slice.meta.source(Kind::Slice), vec![slice.ports.clone()], Vec::new(), addresses);
+    let group =
+        EndpointGroup::new(slice.meta.source(Kind::Slice), vec![slice.ports.clone()], Vec::new(), addresses);
     let group = Arc::new(group);
     let offered = mcs::offered(inputs, shared, &owner, &key, &group);
     let waiting = unseen.fact(&key);
@@ -47,7 +49,12 @@ pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
     Derived { facts, problem: unseen.problem(), lacks }
 }
 
-fn addresses(inputs: &Inputs, shared: &mut Shared, slice: &Slice, owner: &Name) -> (Vec<Address>, Unseen) {
+fn addresses(
+    inputs: &ClusterObjects,
+    shared: &mut Interner,
+    slice: &Slice,
+    owner: &Name,
+) -> (Vec<Address>, Unseen) {
     let sessions = inputs.services.get(owner).is_some_and(|service| service::keeps_sessions(service));
     let mut join = Join { inputs, shared, slice, sessions, unseen: Unseen::default() };
     let addresses = slice.entries.iter().filter_map(|entry| join.address(entry)).collect();
@@ -80,7 +87,7 @@ impl Unseen {
         }
     }
     /// The addresses that are not served for want of a pod.
-    fn fact(&self, key: &GroupKey) -> Option<Fact> {
+    fn fact(&self, key: &EndpointGroupKey) -> Option<Fact> {
         let waiting = !self.waiting.is_empty();
         waiting.then(|| Fact::Waiting(key.clone(), self.waiting.clone().into()))
     }
@@ -98,8 +105,8 @@ impl Unseen {
 
 /// One slice's join.
 struct Join<'a> {
-    inputs: &'a Inputs,
-    shared: &'a mut Shared,
+    inputs: &'a ClusterObjects,
+    shared: &'a mut Interner,
     slice: &'a Slice,
     sessions: bool,
     unseen: Unseen,
@@ -112,41 +119,42 @@ impl Join<'_> {
         let guessed = || self.inputs.pod_at(namespace, entry.ip).map(|pod| pod.meta.name.clone());
         let named = entry.pod_name(namespace);
         let (of_pod, of_spot);
-        let ground: &Ground = match named.or_else(guessed) {
+        let attributes: &WorkloadAttributes = match named.or_else(guessed) {
             Some(pod) => {
-                let Some(ground) = ground::of_pod(self.inputs, self.shared, &pod) else {
+                let Some(attributes) = workload_attributes::of_pod(self.inputs, self.shared, &pod) else {
                     self.unseen.add(entry, pod);
                     return None;
                 };
-                of_pod = ground;
+                of_pod = attributes;
                 &of_pod
             }
             None => {
-                of_spot = ground::of_spot(self.inputs, self.shared, entry.spot.as_ref(), entry.ip);
+                of_spot =
+                    workload_attributes::of_spot(self.inputs, self.shared, entry.spot.as_ref(), entry.ip);
                 &of_spot
             }
         };
-        let place = self.placed(&ground.place, entry);
+        let place = self.placed(&attributes.place, entry);
         Some(Address {
-            at: At::Ip(entry.ip),
+            at: AddressRef::Ip(entry.ip),
             port_set: 0,
             health: health(entry.state, self.sessions),
-            mtls: ground.mtls,
+            mtls: attributes.mtls,
             weight: 1,
-            place,
-            labels: ground.augmented.clone(),
-            identity: ground.identity.clone(),
-            origin: ground.origin.clone(),
+            topology: place,
+            labels: attributes.augmented.clone(),
+            identity: attributes.identity.clone(),
+            origin: attributes.origin.clone(),
         })
     }
     /// Where neither pod nor node says a locality, the slice's zone is better than none.
-    fn placed(&mut self, place: &Arc<Place>, entry: &Entry) -> Arc<Place> {
+    fn placed(&mut self, place: &Arc<Topology>, entry: &Entry) -> Arc<Topology> {
         let zone = entry.spot.as_ref().and_then(|spot| spot.zone.as_deref());
         if zone.is_none() || !place.locality.is_empty() {
             return Arc::clone(place);
         }
-        let locality: Locality = ground::zone(zone);
-        self.shared.place(Place { locality, ..Place::clone(place) })
+        let locality: Locality = workload_attributes::zone(zone);
+        self.shared.place(Topology { locality, ..Topology::clone(place) })
     }
 }
 

@@ -33,7 +33,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::mk::merge;
+    use crate::fixtures::merge;
 
     fn mk_service(over: &serde_json::Value) -> Service {
         let mut base =

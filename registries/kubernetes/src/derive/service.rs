@@ -3,24 +3,24 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Attributes, Code, DeclKey, Declaration, ExportTo, Fact, Hostname, Identity, Part, Remark, Resolution,
-    Selector, ServiceAddress, ServiceKey, WorkloadKind,
+    Attributes, Code, DeclKey, Declaration, DeclarationRole, DeclarationWarning, ExportTo, Fact, Hostname,
+    Identity, Resolution, Selector, ServiceAddress, ServiceKey, WorkloadKind,
 };
 
 use super::mirror::is_mirror;
-use super::{Derived, ground, mcs};
+use super::{Derived, mcs, workload_attributes};
 use crate::input::{Kind, Name};
-use crate::inputs::Inputs;
+use crate::interner::Interner;
+use crate::objects::ClusterObjects;
 use crate::project::Service;
 use crate::project::service::ServiceKind;
-use crate::shared::Shared;
 
 /// Draining endpoints of such a Service keep their sessions, bound by cookie or by header.
 const PERSISTENT_SESSION: [&str; 2] = ["istio.io/persistent-session", "istio.io/persistent-session-header"];
 
 /// The declaration of a Service.
 #[must_use]
-pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
+pub fn derive(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Derived {
     let Some(service) = inputs.services.get(name).filter(|_| inputs.selected(&name.namespace)) else {
         return Derived::default();
     };
@@ -44,7 +44,7 @@ pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
 }
 
 /// The service that a Service declares.
-pub fn key(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Result<ServiceKey, String> {
+pub fn key(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Result<ServiceKey, String> {
     let namespace = shared.namespace(&name.namespace).ok_or("its namespace is not valid")?;
     Ok(ServiceKey { host: inputs.host(name)?, namespace })
 }
@@ -68,8 +68,8 @@ fn resolution(service: &Service) -> Result<Resolution, String> {
 }
 
 fn declaration(
-    inputs: &Inputs,
-    shared: &mut Shared,
+    inputs: &ClusterObjects,
+    shared: &mut Interner,
     service: &Service,
     key: &ServiceKey,
     resolution: Resolution,
@@ -90,7 +90,7 @@ fn declaration(
     }
 }
 
-fn addresses(inputs: &Inputs, service: &Service) -> Arc<[ServiceAddress]> {
+fn addresses(inputs: &ClusterObjects, service: &Service) -> Arc<[ServiceAddress]> {
     let ServiceKind::Cluster(ips) = &service.address else { return Arc::from([]) };
     let address = |ip: &std::net::IpAddr| ServiceAddress {
         cluster: Some(inputs.options.cluster.clone()),
@@ -105,7 +105,7 @@ fn addresses(inputs: &Inputs, service: &Service) -> Arc<[ServiceAddress]> {
 }
 
 /// Its pods come through slices; WorkloadEntries of its namespace and cluster it selects itself.
-fn selector(inputs: &Inputs, service: &Service) -> Option<Selector> {
+fn selector(inputs: &ClusterObjects, service: &Service) -> Option<Selector> {
     if service.selector.is_empty() || !matches!(service.address, ServiceKind::Cluster(_)) {
         return None;
     }
@@ -118,7 +118,7 @@ fn selector(inputs: &Inputs, service: &Service) -> Option<Selector> {
     })
 }
 
-fn attributes(inputs: &Inputs, shared: &mut Shared, service: &Service) -> Attributes {
+fn attributes(inputs: &ClusterObjects, shared: &mut Interner, service: &Service) -> Attributes {
     let name = &service.meta.name;
     let near = service.traffic.or_else(|| inputs.namespace_traffic(&name.namespace));
     Attributes {
@@ -134,21 +134,24 @@ fn attributes(inputs: &Inputs, shared: &mut Shared, service: &Service) -> Attrib
         identities: identities(inputs, shared, service),
         race_connect: false,
         remarks: service.doubts.iter().map(remark).collect(),
-        part: Part::Whole,
+        part: DeclarationRole::Whole,
         headless: matches!(service.address, ServiceKind::Headless),
     }
 }
 
-fn remark(doubt: &Arc<str>) -> Remark {
-    Remark { code: Code::ANNOTATION_NOT_UNDERSTOOD, message: Arc::clone(doubt) }
+fn remark(doubt: &Arc<str>) -> DeclarationWarning {
+    DeclarationWarning { code: Code::ANNOTATION_NOT_UNDERSTOOD, message: Arc::clone(doubt) }
 }
 
 /// The identities that annotations name, as they are or by service account; sorted.
-fn identities(inputs: &Inputs, shared: &mut Shared, service: &Service) -> Arc<[Identity]> {
+fn identities(inputs: &ClusterObjects, shared: &mut Interner, service: &Service) -> Arc<[Identity]> {
     let mut all: Vec<Identity> = service.identities.iter().filter_map(|text| shared.identity(text)).collect();
     let namespace = &service.meta.name.namespace;
     all.extend(
-        service.accounts.iter().filter_map(|account| ground::identity(inputs, shared, namespace, account)),
+        service
+            .accounts
+            .iter()
+            .filter_map(|account| workload_attributes::identity(inputs, shared, namespace, account)),
     );
     all.sort();
     all.dedup();

@@ -6,13 +6,13 @@ use tributary_model::settings::Cidrs;
 use tributary_model::{Code, Fact, HostPattern, Namespace, NetworkId, Problem, Settings};
 
 use super::Derived;
-use crate::inputs::Inputs;
 use crate::mesh::{self, Mesh, MeshNetworks};
+use crate::objects::ClusterObjects;
 
 /// The values. The hosts that are usually served within their cluster only are among them, whether or not there
 /// is a configuration. Only the cluster of the configuration speaks for the mesh.
 #[must_use]
-pub fn derive(inputs: &Inputs) -> Derived {
+pub fn derive(inputs: &ClusterObjects) -> Derived {
     if !inputs.options.is_config {
         return Derived::default();
     }
@@ -24,7 +24,7 @@ pub fn derive(inputs: &Inputs) -> Derived {
     Derived { problem, ..Derived::one(Fact::Settings(Arc::new(settings(inputs, mesh)))) }
 }
 
-fn settings(inputs: &Inputs, mesh: &Mesh) -> Settings {
+fn settings(inputs: &ClusterObjects, mesh: &Mesh) -> Settings {
     let namespaces = inputs.namespaces.values();
     let namespaces =
         namespaces.filter_map(|ns| Some((Namespace::new(&ns.meta.name.name).ok()?, &ns.meta.labels)));
@@ -42,7 +42,7 @@ fn settings(inputs: &Inputs, mesh: &Mesh) -> Settings {
 
 /// Which hosts stay within their cluster, as this cluster and the configuration file say it.
 #[must_use]
-pub fn local_hosts(inputs: &Inputs) -> Settings {
+pub fn local_hosts(inputs: &ClusterObjects) -> Settings {
     let own = cluster_local(inputs.mesh(), &inputs.options.domain);
     let said = Settings { cluster_local: inputs.options.cluster_local.clone(), ..Settings::default() };
     said.over(&Settings { cluster_local: Some(own.into()), ..Settings::default() })
@@ -65,7 +65,7 @@ fn networks(networks: &MeshNetworks) -> Option<Arc<[(NetworkId, Cidrs)]>> {
 /// What several networks claim; no fact, only a problem. It is no fault of what else the object says, so it is
 /// told of a part of the object, and holds nothing back.
 #[must_use]
-pub fn contested(inputs: &Inputs) -> Derived {
+pub fn contested(inputs: &ClusterObjects) -> Derived {
     let words = inputs.mesh().networks.contested();
     let problem = (!words.is_empty())
         .then(|| Problem { code: Code::NETWORK_CLAIMED_TWICE, message: words.join("; ").into() });

@@ -6,35 +6,35 @@ use tributary_model::{
     Fact, Health, Namespace, ServiceKey, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName,
 };
 
-use super::{Derived, ground, service};
+use super::{Derived, service, workload_attributes};
 use crate::input::{Kind, Name};
-use crate::inputs::Inputs;
+use crate::interner::Interner;
+use crate::objects::ClusterObjects;
 use crate::options::Options;
 use crate::project::Pod;
 use crate::project::pod::Phase;
-use crate::shared::Shared;
 
 /// The workload that a pod is. One that is not ready, or is going away, is a workload still: a proxy beside it
 /// asks for its own record before it is ready, and its health keeps clients off it.
 #[must_use]
-pub fn derive(inputs: &Inputs, shared: &mut Shared, name: &Name) -> Derived {
+pub fn derive(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Derived {
     let Some(pod) = inputs.pods.get(name).filter(|pod| pod.is_alive() && inputs.selected(&name.namespace))
     else {
         return Derived::default();
     };
     let Some(namespace) = shared.namespace(&name.namespace) else { return Derived::default() };
-    let ground = ground::make(inputs, shared, pod);
+    let attributes = workload_attributes::make(inputs, shared, pod);
     let workload = Workload {
         source: pod.meta.source(Kind::Pod),
         addresses: pod.ips.iter().copied().map(WorkloadAddress::Ip).collect(),
         ports: pod.ports.clone(),
         labels: pod.meta.labels.clone(),
-        augmented: ground.augmented,
-        place: ground.place,
-        identity: ground.identity,
+        augmented: attributes.augmented,
+        topology: attributes.place,
+        identity: attributes.identity,
         account: pod.account.clone(),
         health: health(pod.phase),
-        mtls: ground.mtls,
+        mtls: attributes.mtls,
         weight: 1,
         name: pod.workload.clone(),
         listed: listed(inputs, shared, pod),
@@ -54,7 +54,7 @@ fn keyed(options: &Options, namespace: Namespace, name: &Name) -> WorkloadKey {
 }
 
 /// The services whose slices list the pod: what a proxy beside it serves.
-fn listed(inputs: &Inputs, shared: &mut Shared, pod: &Pod) -> Arc<[ServiceKey]> {
+fn listed(inputs: &ClusterObjects, shared: &mut Interner, pod: &Pod) -> Arc<[ServiceKey]> {
     let listing = inputs.listing(pod);
     let keys = listing.iter().filter_map(|name| service::key(inputs, shared, name).ok());
     let mut keys: Vec<ServiceKey> = keys.collect();

@@ -9,13 +9,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tributary_model::{Collection, Completeness, Delta, Withheld};
+use tributary_model::{Collection, Completeness, RegistryUpdate, Withheld};
 
-use super::Output;
-use crate::input::{Feed, Kind, Name};
+use super::DerivedKey;
+use crate::input::{Kind, Name, WatchScope};
+use crate::invalidate::DirtyOutputs;
 use crate::options::Options;
 use crate::part::{Listing, Part};
-use crate::touch::Marks;
 
 /// What is known of a feed.
 #[derive(Debug, Default)]
@@ -47,12 +47,12 @@ enum Reported {
 struct State {
     listing: Listing,
     collection: Collection,
-    joined: BTreeSet<Feed>,
-    made_of: BTreeSet<Feed>,
+    joined: BTreeSet<WatchScope>,
+    made_of: BTreeSet<WatchScope>,
     begun: bool,
     reported: Option<Reported>,
     /// Feeds that were confirmed since the collection was.
-    confirmed: BTreeSet<Feed>,
+    confirmed: BTreeSet<WatchScope>,
 }
 
 impl State {
@@ -65,7 +65,7 @@ impl State {
 /// What is known of the feeds, and what follows for the collections.
 #[derive(Debug)]
 pub(super) struct Sync {
-    feeds: BTreeMap<Feed, FeedState>,
+    feeds: BTreeMap<WatchScope, FeedState>,
     states: Vec<State>,
     started: bool,
     /// Whether any feed cannot be read now.
@@ -76,11 +76,11 @@ pub(super) struct Sync {
 
 impl Sync {
     pub(super) fn new(options: &Options) -> Self {
-        let feeds: BTreeMap<Feed, FeedState> =
+        let feeds: BTreeMap<WatchScope, FeedState> =
             options.feeds().into_iter().map(|feed| (feed, FeedState::default())).collect();
         // where discovery does not ask for exports, all Services are offered
         let counts = |kind: &Kind| *kind != Kind::Export || options.mcs.discovery;
-        let of = |kinds: &[Kind]| -> BTreeSet<Feed> {
+        let of = |kinds: &[Kind]| -> BTreeSet<WatchScope> {
             feeds.keys().filter(|feed| counts(&feed.kind) && kinds.contains(&feed.kind)).cloned().collect()
         };
         let states = options.listings().map(|listing| State {
@@ -96,19 +96,19 @@ impl Sync {
     }
 
     /// A feed has listed.
-    pub(super) fn listed(&mut self, feed: &Feed) {
+    pub(super) fn listed(&mut self, feed: &WatchScope) {
         let state = self.feeds.entry(feed.clone()).or_default();
         (state.listed, state.known, state.withheld) = (true, true, None);
         self.resettle();
         self.confirmed(feed);
     }
     /// A feed cannot be read now.
-    pub(super) fn withheld(&mut self, feed: &Feed, why: Withheld) {
+    pub(super) fn withheld(&mut self, feed: &WatchScope, why: Withheld) {
         self.feeds.entry(feed.clone()).or_default().withheld = Some(why);
         self.is_short = true;
     }
     /// A feed can be read again, and nothing of it was missed.
-    pub(super) fn resumed(&mut self, feed: &Feed) {
+    pub(super) fn resumed(&mut self, feed: &WatchScope) {
         self.feeds.entry(feed.clone()).or_default().withheld = None;
         self.resettle();
         self.confirmed(feed);
@@ -117,11 +117,11 @@ impl Sync {
         self.is_short = self.feeds.values().any(|state| state.withheld.is_some());
     }
     /// The objects of a feed are known from an earlier run.
-    pub(super) fn recalled(&mut self, feed: &Feed) {
+    pub(super) fn recalled(&mut self, feed: &WatchScope) {
         self.feeds.entry(feed.clone()).or_default().known = true;
     }
     /// A feed is followed up to now.
-    pub(super) fn confirmed(&mut self, feed: &Feed) {
+    pub(super) fn confirmed(&mut self, feed: &WatchScope) {
         for state in self.states.iter_mut().filter(|state| state.joined.contains(feed)) {
             state.confirmed.insert(feed.clone());
         }
@@ -132,7 +132,7 @@ impl Sync {
         self.feeds.iter().filter(|(feed, _)| feed.kind == kind).all(|(_, state)| state.listed)
     }
     /// Whether a feed's objects are known.
-    pub(super) fn is_known(&self, feed: &Feed) -> bool {
+    pub(super) fn is_known(&self, feed: &WatchScope) -> bool {
         self.feeds.get(feed).is_some_and(|state| state.known)
     }
     /// Why a feed of a kind can be read neither now nor from what is known.
@@ -155,7 +155,7 @@ impl Sync {
 
     /// Why what an output comes to may lack something. Slices, pods and exports decide which addresses exist and who
     /// reaches them; `lacks` is the object that the derivation missed.
-    pub(super) fn doubt(&self, output: &Output, lacks: Option<&(Kind, Name)>) -> Option<Arc<str>> {
+    pub(super) fn doubt(&self, output: &DerivedKey, lacks: Option<&(Kind, Name)>) -> Option<Arc<str>> {
         if !self.is_short {
             return None;
         }
@@ -165,9 +165,9 @@ impl Sync {
         };
         let missed = || lacks.and_then(|(kind, name)| why(*kind, name));
         let found = match output {
-            Output::Group(name) => why(Kind::Slice, name).or_else(missed),
+            DerivedKey::Group(name) => why(Kind::Slice, name).or_else(missed),
             // which Services list it
-            Output::Workload(name) => why(Kind::Slice, name).filter(|(known, _)| !known),
+            DerivedKey::Workload(name) => why(Kind::Slice, name).filter(|(known, _)| !known),
             _ => missed(),
         };
         found.map(|(_, withheld)| Arc::clone(&withheld.why))
@@ -203,27 +203,27 @@ impl Sync {
         self.states.iter().any(|state| state.begun)
     }
     /// Forgets marks of what is not being reported yet: all of it is derived once it is.
-    pub(super) fn forget(&self, marks: &mut Marks) {
+    pub(super) fn forget(&self, marks: &mut DirtyOutputs) {
         if !self.states.iter().all(|state| state.begun) {
             marks.retain(|output, _| self.is_begun(output.listing()));
         }
     }
 
     /// The run's first updates: what it follows, and that nothing of it has been kept from another run.
-    pub(super) fn begin(&mut self) -> Vec<Delta> {
+    pub(super) fn begin(&mut self) -> Vec<RegistryUpdate> {
         if std::mem::replace(&mut self.started, true) {
             return Vec::new();
         }
-        let restarts = self.states.iter().map(|state| Delta::Restart(state.collection.clone()));
+        let restarts = self.states.iter().map(|state| RegistryUpdate::ListStarted(state.collection.clone()));
         std::iter::once(self.follows()).chain(restarts).collect()
     }
     /// What the run follows. The collection of an optional kind that cannot be read is one that nothing waits for.
-    fn follows(&self) -> Delta {
+    fn follows(&self) -> RegistryUpdate {
         let collections = |optional: bool| {
             let of = self.states.iter().filter(move |state| state.is_optional() == optional);
             of.map(|state| state.collection.clone()).collect()
         };
-        Delta::Follows { required: collections(false), optional: collections(true) }
+        RegistryUpdate::Follows { required: collections(false), optional: collections(true) }
     }
 
     /// What a collection is to be reported as; `None` while it is not known.
@@ -238,9 +238,9 @@ impl Sync {
         state.begun.then_some(Reported::Complete)
     }
     /// Collections of which something else is known, and those whose every feed has been confirmed.
-    pub(super) fn end(&mut self) -> Vec<Delta> {
+    pub(super) fn end(&mut self) -> Vec<RegistryUpdate> {
         let results: Vec<Option<Reported>> = self.states.iter().map(|state| self.result(state)).collect();
-        let withheld: BTreeSet<&Feed> =
+        let withheld: BTreeSet<&WatchScope> =
             self.feeds.iter().filter(|(_, state)| state.withheld.is_some()).map(|(feed, _)| feed).collect();
         let (mut ends, mut progress) = (Vec::new(), Vec::new());
         let mut moved = false;
@@ -248,28 +248,31 @@ impl Sync {
             let news = result.is_some() && result != state.reported;
             match result.as_ref().filter(|_| news) {
                 Some(Reported::Complete) => {
-                    ends.push(Delta::Synced(state.collection.clone(), Completeness::Complete));
+                    ends.push(RegistryUpdate::ListEnded(state.collection.clone(), Completeness::Complete));
                 }
                 Some(Reported::Withheld(why)) => {
-                    ends.push(Delta::Withheld(state.collection.clone(), why.clone()));
+                    ends.push(RegistryUpdate::Withheld(state.collection.clone(), why.clone()));
                 }
                 None => {}
             }
             let was_optional = state.is_optional();
             state.reported = result.or_else(|| state.reported.take());
             moved |= state.is_optional() != was_optional;
-            let quiet = |feed: &Feed| state.confirmed.contains(feed) || withheld.contains(feed);
+            let quiet = |feed: &WatchScope| state.confirmed.contains(feed) || withheld.contains(feed);
             let is_complete = state.reported == Some(Reported::Complete);
             if is_complete && !state.confirmed.is_empty() && state.joined.iter().all(quiet) {
                 state.confirmed.clear();
-                progress.push(Delta::Progress(state.collection.clone()));
+                progress.push(RegistryUpdate::Progress(state.collection.clone()));
             }
         }
         moved.then(|| self.follows()).into_iter().chain(ends).chain(progress).collect()
     }
     /// The complete collections of which every feed that can be read is followed, as this tells of each.
-    pub(super) fn followed(&self, follows: impl Fn(&Feed) -> bool) -> impl Iterator<Item = &Collection> {
-        let is_fine = move |feed: &Feed| {
+    pub(super) fn followed(
+        &self,
+        follows: impl Fn(&WatchScope) -> bool,
+    ) -> impl Iterator<Item = &Collection> {
+        let is_fine = move |feed: &WatchScope| {
             self.feeds.get(feed).is_some_and(|state| state.withheld.is_some()) || follows(feed)
         };
         let complete = self.states.iter().filter(|state| state.reported == Some(Reported::Complete));

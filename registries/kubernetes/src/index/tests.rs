@@ -4,26 +4,26 @@ use serde_json::json;
 use tributary_model::*;
 
 use super::*;
-use crate::mk::*;
+use crate::fixtures::*;
 
 /// Each delta in a few words.
-pub(crate) fn words(deltas: &[Delta]) -> Vec<String> {
-    let object = |key: &Key| match &key.item {
-        Item::Service(key) => key.object.to_string(),
-        Item::Group(key) => key.object.to_string(),
-        Item::Workload(key) => format!("Workload {}", key.name),
+pub(crate) fn words(deltas: &[RegistryUpdate]) -> Vec<String> {
+    let object = |key: &FactKey| match &key.item {
+        FactId::Service(key) => key.object.to_string(),
+        FactId::Group(key) => key.object.to_string(),
+        FactId::Workload(key) => format!("Workload {}", key.name),
         other => format!("{other:?}"),
     };
     let of = |collection: &Collection| match collection.scope.as_str() {
         "cluster" => format!("{:?}", collection.kind),
         scope => format!("{scope} {:?}", collection.kind),
     };
-    let word = |delta: &Delta| match delta {
-        Delta::Put(scope, fact, basis) => {
+    let word = |delta: &RegistryUpdate| match delta {
+        RegistryUpdate::Put(scope, fact, basis) => {
             let doubted = if *basis == Basis::Authoritative { "" } else { " in doubt" };
-            format!("put {}{doubted}", object(&Key { scope: scope.clone(), item: fact.item() }))
+            format!("put {}{doubted}", object(&FactKey { scope: scope.clone(), item: fact.item() }))
         }
-        Delta::Drop(key, evidence) => {
+        RegistryUpdate::Remove(key, evidence) => {
             let why = match evidence {
                 Evidence::Deleted(by) => format!("deleted {by}"),
                 Evidence::Changed(by) => format!("changed {by}"),
@@ -31,19 +31,19 @@ pub(crate) fn words(deltas: &[Delta]) -> Vec<String> {
             };
             format!("drop {}: {why}", object(key))
         }
-        Delta::Problem(_, object, problem) => match problem {
+        RegistryUpdate::Problem(_, object, problem) => match problem {
             Some(problem) => format!("problem {object}: {} {}", problem.code, problem.message),
             None => format!("good {object}"),
         },
-        Delta::Synced(collection, _) => format!("synced {}", of(collection)),
-        Delta::Restart(collection) => format!("restart {}", of(collection)),
-        Delta::Progress(collection) => format!("progress {}", of(collection)),
-        Delta::Follows { required: list, .. } => format!("required {}", list.len()),
-        Delta::Status(..) => "status".to_owned(),
-        Delta::Withheld(collection, _) => format!("withheld {}", of(collection)),
-        Delta::Identity(identity) => format!("identity {identity}"),
-        Delta::End(..) => format!("{delta:?}"),
-        Delta::LeftOut(_, list) => format!("left out {}", list.len()),
+        RegistryUpdate::ListEnded(collection, _) => format!("synced {}", of(collection)),
+        RegistryUpdate::ListStarted(collection) => format!("restart {}", of(collection)),
+        RegistryUpdate::Progress(collection) => format!("progress {}", of(collection)),
+        RegistryUpdate::Follows { required: list, .. } => format!("required {}", list.len()),
+        RegistryUpdate::Status(..) => "status".to_owned(),
+        RegistryUpdate::Withheld(collection, _) => format!("withheld {}", of(collection)),
+        RegistryUpdate::Identity(identity) => format!("identity {identity}"),
+        RegistryUpdate::End(..) => format!("{delta:?}"),
+        RegistryUpdate::Excluded(_, list) => format!("left out {}", list.len()),
     };
     deltas.iter().map(word).collect()
 }
@@ -58,7 +58,7 @@ fn a_service_is_said_once_all_that_it_joins_has_listed() {
     let mut index = Index::new(mk_options());
     assert_eq!(said(&mut index)[0], "required 7");
     index.apply(Input::Put(mk_service("pay", json!({}))));
-    index.apply(Input::Listed(Feed::all(Kind::Service)));
+    index.apply(Input::Listed(WatchScope::all(Kind::Service)));
     assert!(said(&mut index).is_empty(), "its namespace may yet say something");
     let others = mk_options().feeds().into_iter();
     for feed in others.filter(|feed| matches!(feed.kind, Kind::Namespace | Kind::MeshConfig)) {
@@ -94,7 +94,7 @@ fn put(index: &mut Index, object: Object) -> Vec<String> {
 fn addresses(index: &mut Index, object: Object) -> Option<Vec<String>> {
     index.apply(Input::Put(object));
     index.flush().iter().find_map(|delta| match delta {
-        Delta::Put(_, Fact::Group(_, group), _) => Some(
+        RegistryUpdate::Put(_, Fact::Group(_, group), _) => Some(
             group.addresses.iter().map(|a| format!("{} {}", a.ip().unwrap(), a.health.as_str())).collect(),
         ),
         _ => None,
@@ -193,7 +193,7 @@ fn a_relist_of_what_has_not_changed_says_nothing_and_derives_nothing() {
     let mut index = mk_synced(objects.clone());
     let before = index.counts();
     for kind in [Kind::Service, Kind::Slice, Kind::Pod] {
-        index.apply(Input::Restart(Feed::all(kind)));
+        index.apply(Input::Restart(WatchScope::all(kind)));
     }
     index.apply(Input::Seen(Kind::Pod, shop("web")));
     objects.into_iter().take(2).for_each(|object| index.apply(Input::Put(object)));
@@ -206,7 +206,7 @@ fn a_relist_of_what_has_not_changed_says_nothing_and_derives_nothing() {
 #[test]
 fn what_a_complete_list_does_not_hold_is_gone_and_what_an_interrupted_one_lacks_is_not() {
     let mut index = mk_synced(vec![mk_service("pay", json!({})), mk_service("cart", json!({}))]);
-    let services = || Feed::all(Kind::Service);
+    let services = || WatchScope::all(Kind::Service);
     index.apply(Input::Restart(services()));
     index.apply(Input::Seen(Kind::Service, shop("pay")));
     assert!(said(&mut index).is_empty());
@@ -231,7 +231,7 @@ fn a_list_of_one_namespace_says_nothing_of_another() {
     index.apply(Input::Put(mk_service("pay", json!({}))));
     feeds.iter().for_each(|feed| index.apply(Input::Listed(feed.clone())));
     said(&mut index);
-    let web = Feed { kind: Kind::Service, namespace: Some(Namespace::new("web").unwrap()) };
+    let web = WatchScope { kind: Kind::Service, namespace: Some(Namespace::new("web").unwrap()) };
     index.apply(Input::Restart(web.clone()));
     index.apply(Input::Listed(web));
     assert!(said(&mut index).is_empty());
@@ -243,16 +243,16 @@ fn an_object_that_cannot_be_read_is_shown_and_its_last_good_version_stays() {
     let bad = || Input::Bad(Kind::Service, shop("pay"), "spec.ports: no".into());
     index.apply(bad());
     assert_eq!(said(&mut index), ["problem Service shop/pay: TRB0321 spec.ports: no"]);
-    index.apply(Input::Restart(Feed::all(Kind::Service)));
+    index.apply(Input::Restart(WatchScope::all(Kind::Service)));
     index.apply(bad());
-    index.apply(Input::Listed(Feed::all(Kind::Service)));
+    index.apply(Input::Listed(WatchScope::all(Kind::Service)));
     assert!(said(&mut index).is_empty(), "it is in the list, and bad as before");
     assert_eq!(put(&mut index, mk_service("pay", json!({}))), ["good Service shop/pay"]);
     index.apply(Input::Bad(Kind::Service, shop("new"), "no".into()));
     said(&mut index);
-    index.apply(Input::Restart(Feed::all(Kind::Service)));
+    index.apply(Input::Restart(WatchScope::all(Kind::Service)));
     index.apply(Input::Seen(Kind::Service, shop("pay")));
-    index.apply(Input::Listed(Feed::all(Kind::Service)));
+    index.apply(Input::Listed(WatchScope::all(Kind::Service)));
     assert_eq!(said(&mut index), ["good Service shop/new"], "what is gone is not bad");
 }
 
@@ -310,7 +310,7 @@ fn a_pods_endpoints_share_one_origin_until_it_is_another_workload() {
     let mut origin = |object| {
         index.apply(Input::Put(object));
         let group = index.flush().into_iter().find_map(|delta| match delta {
-            Delta::Put(_, Fact::Group(_, group), _) => Some(group),
+            RegistryUpdate::Put(_, Fact::Group(_, group), _) => Some(group),
             _ => None,
         });
         group.unwrap().addresses[0].origin.clone().unwrap()
@@ -348,7 +348,7 @@ fn a_large_first_list_is_said_in_parts_and_is_synced_with_the_last() {
     list_all(&mut index);
     let first = index.flush();
     assert!(index.is_behind());
-    assert!(!first.iter().any(|delta| matches!(delta, Delta::Synced(..))));
+    assert!(!first.iter().any(|delta| matches!(delta, RegistryUpdate::ListEnded(..))));
     index.apply(Input::Gone(Kind::Service, shop("s999"))); // the last in order
     let mut rest = Vec::new();
     while index.is_behind() {
@@ -357,8 +357,8 @@ fn a_large_first_list_is_said_in_parts_and_is_synced_with_the_last() {
     let puts = first
         .iter()
         .chain(&rest)
-        .filter(|delta| matches!(delta, Delta::Put(_, Fact::Service(..), _)))
+        .filter(|delta| matches!(delta, RegistryUpdate::Put(_, Fact::Service(..), _)))
         .count();
     assert_eq!(puts, Index::PART + 9, "what went meanwhile was never said");
-    assert_eq!(rest.iter().filter(|delta| matches!(delta, Delta::Synced(..))).count(), 7);
+    assert_eq!(rest.iter().filter(|delta| matches!(delta, RegistryUpdate::ListEnded(..))).count(), 7);
 }

@@ -4,11 +4,11 @@
 //! read it, the caller passes in what an earlier run knew. Where neither is known of a kind that decides whether anything may
 //! be reported at all, nothing is.
 
-use tributary_model::{Collection, Delta, Evidence, Fingerprint, Withheld};
+use tributary_model::{Collection, Evidence, Fingerprint, RegistryUpdate, Withheld};
 
 use super::Index;
 use super::sync::Sync;
-use crate::input::{Feed, Kind, Object};
+use crate::input::{Kind, Object, WatchScope};
 
 /// The kinds without which no Service may be exported.
 const DECIDE_EXPORTS: [Kind; 4] = [Kind::Namespace, Kind::Service, Kind::Export, Kind::MeshConfig];
@@ -16,7 +16,7 @@ const DECIDE_EXPORTS: [Kind; 4] = [Kind::Namespace, Kind::Service, Kind::Export,
 impl Index {
     /// Whether this run, or an earlier one, knows the objects of a feed.
     #[must_use]
-    pub fn is_known(&self, feed: &Feed) -> bool {
+    pub fn is_known(&self, feed: &WatchScope) -> bool {
         self.sync.is_known(feed)
     }
     /// Whether every feed of a kind has listed in this run.
@@ -30,16 +30,16 @@ impl Index {
         !self.sync.lacks(&DECIDE_EXPORTS)
     }
     /// The complete collections of which every feed that can be read is followed, with the state of each.
-    pub fn followed(&self, follows: impl Fn(&Feed) -> bool) -> impl Iterator<Item = &Collection> {
+    pub fn followed(&self, follows: impl Fn(&WatchScope) -> bool) -> impl Iterator<Item = &Collection> {
         self.sync.followed(follows)
     }
 
-    pub(super) fn withhold(&mut self, feed: &Feed, why: Withheld) {
+    pub(super) fn withhold(&mut self, feed: &WatchScope, why: Withheld) {
         self.sync.withheld(feed, why);
         self.around_stale = true;
     }
     /// A feed can be read: what was reported in doubt of it is derived again.
-    pub(super) fn readable(&mut self, feed: &Feed, how: fn(&mut Sync, &Feed)) {
+    pub(super) fn readable(&mut self, feed: &WatchScope, how: fn(&mut Sync, &WatchScope)) {
         how(&mut self.sync, feed);
         if feed.kind == Kind::MeshConfig {
             self.inputs.forget_mesh();
@@ -62,7 +62,7 @@ impl Index {
         }
     }
     /// Takes in what an earlier run knew, where this one knows nothing.
-    pub(super) fn recall(&mut self, feed: &Feed, objects: Vec<Object>) {
+    pub(super) fn recall(&mut self, feed: &WatchScope, objects: Vec<Object>) {
         if self.sync.is_known(feed) {
             return;
         }
@@ -86,7 +86,7 @@ impl Index {
         self.learned = Some(identity);
     }
     /// The cluster's identity goes before every fact, so that a run which learns it later keeps it to itself.
-    pub(super) fn identify(&mut self) -> Option<Delta> {
+    pub(super) fn identify(&mut self) -> Option<RegistryUpdate> {
         let found = self.learned.clone()?;
         let is_late = self.identity.is_none() && self.said.count() > 0;
         if is_late || self.identity.as_ref() == Some(&found) {
@@ -94,7 +94,7 @@ impl Index {
         }
         self.identity = Some(found.clone());
         self.around_stale = true;
-        Some(Delta::Identity(found))
+        Some(RegistryUpdate::Identity(found))
     }
 }
 

@@ -34,14 +34,14 @@ pub struct MeshNetwork {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeshGateway {
     /// Where.
-    pub at: Way,
+    pub at: GatewayTarget,
     /// Its auto-passthrough port.
     pub port: PortNumber,
 }
 
 /// Where a gateway is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Way {
+pub enum GatewayTarget {
     /// At this address.
     Address(GatewayAddress),
     /// At the external addresses of this Service, in the clusters that lie in the network.
@@ -78,7 +78,7 @@ impl MeshNetworks {
     pub fn names_services(&self) -> bool {
         self.iter()
             .flat_map(|network| network.gateways.iter())
-            .any(|gateway| matches!(gateway.at, Way::Service(_)))
+            .any(|gateway| matches!(gateway.at, GatewayTarget::Service(_)))
     }
     /// What several networks claim, in words; the first of each has it.
     #[must_use]
@@ -144,9 +144,9 @@ fn gateway(value: &Value) -> Result<MeshGateway, String> {
     let number = get(tree, "port").and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
     let port = PortNumber::new(number.unwrap_or_default()).map_err(|error| format!("gateways: {error}"))?;
     let at = match (text(tree, "address"), text(tree, "registryServiceName")) {
-        (Some(address), None) => Way::Address(address_of(address)?),
+        (Some(address), None) => GatewayTarget::Address(address_of(address)?),
         (None, Some(host)) => {
-            Way::Service(Hostname::new(host).map_err(|error| format!("gateways: {error}"))?)
+            GatewayTarget::Service(Hostname::new(host).map_err(|error| format!("gateways: {error}"))?)
         }
         _ => return Err("gateways: an item has not one of address and registryServiceName".into()),
     };

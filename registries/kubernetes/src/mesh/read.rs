@@ -12,7 +12,7 @@ use tributary_model::{HostPattern, Visibility};
 use super::networks::MeshNetworks;
 use super::visibility::VisibilityPolicy;
 use super::{Fault, Field, Mesh};
-use crate::scope::Selectors;
+use crate::namespace_selector::Selectors;
 
 /// A ConfigMap holds no more.
 const MOST_BYTES: usize = 1 << 20;

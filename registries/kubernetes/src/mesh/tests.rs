@@ -156,9 +156,9 @@ networks:
     assert_eq!(mesh.networks.of_registry("c2").map(NetworkId::as_str), Some("west"));
     assert_eq!(mesh.networks.of_registry("c3"), None);
     let ways: Vec<_> = mesh.networks.iter().flat_map(|n| n.gateways.iter()).map(|g| g.at.clone()).collect();
-    assert_eq!(ways[0], Way::Address(GatewayAddress::Name("gw.example.test".into())));
-    assert_eq!(ways[1], Way::Address(GatewayAddress::Ip("203.0.113.9".parse().unwrap())));
-    assert!(matches!(&ways[2], Way::Service(host) if host.as_str().starts_with("gw.")));
+    assert_eq!(ways[0], GatewayTarget::Address(GatewayAddress::Name("gw.example.test".into())));
+    assert_eq!(ways[1], GatewayTarget::Address(GatewayAddress::Ip("203.0.113.9".parse().unwrap())));
+    assert!(matches!(&ways[2], GatewayTarget::Service(host) if host.as_str().starts_with("gw.")));
     assert_eq!(mesh.networks.contested(), [""; 0]);
 }
 

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use super::meta::{Meta, RawMeta};
 use super::text::Pairs;
 use crate::input::Kind;
+use crate::interner::Interner;
 use crate::mesh::Mesh;
-use crate::shared::Shared;
 
 /// Mesh configuration, as far as it is honoured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl MeshConfig {
         Ok(Self { meta: metadata.meta(Kind::MeshConfig)?, mesh })
     }
     /// Exchanges what others have too for the shared copy.
-    pub fn share(&mut self, shared: &mut Shared) {
+    pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
     }
 }

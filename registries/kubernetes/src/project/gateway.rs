@@ -9,8 +9,8 @@ use tributary_model::{GatewayAddress, PortNumber};
 use super::meta::Meta;
 use super::text::{Pairs, Text};
 use crate::input::Kind;
+use crate::interner::Interner;
 use crate::mesh::address_of;
-use crate::shared::Shared;
 
 /// Says of a listener's TLS that connections pass by the name that they ask for.
 const PROTOCOL: &str = "gateway.istio.io/listener-protocol";
@@ -91,7 +91,7 @@ impl Gateway {
         })
     }
     /// Exchanges what others have too for the shared copy.
-    pub fn share(&mut self, shared: &mut Shared) {
+    pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
     }
     /// Whether it is a waypoint, which serves workloads of its own network and leads into none.

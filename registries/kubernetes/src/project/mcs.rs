@@ -9,7 +9,7 @@ use tributary_model::PortNumber;
 use super::meta::{Meta, RawMeta};
 use super::text::Text;
 use crate::input::Kind;
-use crate::shared::Shared;
+use crate::interner::Interner;
 
 const MOST: usize = 1024;
 
@@ -64,7 +64,7 @@ impl Export {
         Ok(Self { meta: metadata.meta(Kind::Export)? })
     }
     /// Exchanges what others have too for the shared copy.
-    pub fn share(&mut self, shared: &mut Shared) {
+    pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
     }
 }
@@ -89,7 +89,7 @@ impl Import {
         Ok(Self { meta: metadata.meta(Kind::Import)?, ips: ips.into(), ports: ports.into() })
     }
     /// Exchanges what others have too for the shared copy.
-    pub fn share(&mut self, shared: &mut Shared) {
+    pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
     }
 }

@@ -5,7 +5,7 @@ use tributary_model::{Labels, Namespace, ObjectVersion, Source, Timestamp};
 
 use super::text::{Pairs, Text};
 use crate::input::{Kind, Name};
-use crate::shared::Shared;
+use crate::interner::Interner;
 
 /// An object's metadata, as far as it is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Meta {
         Source { version: self.version.clone(), ..Source::new(self.name.object(kind)) }
     }
     /// Exchanges what others have too for the shared copy.
-    pub fn share(&mut self, shared: &mut Shared) {
+    pub fn share(&mut self, shared: &mut Interner) {
         self.name.namespace = shared.text(&self.name.namespace);
         self.labels = shared.labels(&self.labels);
     }

@@ -5,7 +5,7 @@ use tributary_model::TrafficDistribution;
 
 use super::meta::Meta;
 use crate::input::Kind;
-use crate::shared::Shared;
+use crate::interner::Interner;
 
 /// How traffic prefers what is near, by annotation of a Service or a Namespace.
 pub(crate) const TRAFFIC_DISTRIBUTION: &str = "networking.istio.io/traffic-distribution";
@@ -27,7 +27,7 @@ impl Namespace {
         Ok(Self { meta: metadata.meta(Kind::Namespace)?, traffic })
     }
     /// Exchanges what others have too for the shared copy.
-    pub fn share(&mut self, shared: &mut Shared) {
+    pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
     }
 }

@@ -10,7 +10,7 @@ use tributary_model::{Labels, Locality};
 use super::meta::Meta;
 use super::text::Text;
 use crate::input::Kind;
-use crate::shared::Shared;
+use crate::interner::Interner;
 
 const REGION_OLD: &str = "failure-domain.beta.kubernetes.io/region";
 const ZONE_OLD: &str = "failure-domain.beta.kubernetes.io/zone";
@@ -53,7 +53,7 @@ impl Node {
         Ok(Self { locality: locality(&meta.labels), meta, external })
     }
     /// Exchanges what others have too for the shared copy.
-    pub fn share(&mut self, shared: &mut Shared) {
+    pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
     }
 }

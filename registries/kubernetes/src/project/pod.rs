@@ -11,7 +11,7 @@ use tributary_model::{PortName, PortNumber};
 use super::meta::{Meta, RawMeta};
 use super::text::Text;
 use crate::input::Kind;
-use crate::shared::{NamedPorts, Shared};
+use crate::interner::{Interner, NamedPorts};
 
 const MOST_IPS: usize = 16;
 const MOST_CONTAINERS: usize = 1024;
@@ -130,7 +130,7 @@ impl Pod {
         })
     }
     /// Exchanges what others have too for the shared copy.
-    pub fn share(&mut self, shared: &mut Shared) {
+    pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
         self.node = self.node.take().map(|node| shared.text(&node));
         self.account = shared.text(&self.account);

@@ -11,7 +11,7 @@ use super::meta::{Meta, RawMeta};
 use super::namespace::TRAFFIC_DISTRIBUTION;
 use super::text::{Pairs, Text};
 use crate::input::Kind;
-use crate::shared::Shared;
+use crate::interner::Interner;
 
 /// Whether a Service takes part in the synchronisation with a Consul.
 const CONSUL_SYNC: &str = "consul.hashicorp.com/service-sync";
@@ -172,7 +172,7 @@ impl Service {
         })
     }
     /// Exchanges what others have too for the shared copy.
-    pub fn share(&mut self, shared: &mut Shared) {
+    pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
         self.selector = shared.labels(&self.selector);
     }

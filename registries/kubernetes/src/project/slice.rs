@@ -9,7 +9,7 @@ use tributary_model::{GroupPort, PortName, PortNumber, PortSet};
 use super::meta::{Meta, RawMeta};
 use super::text::Text;
 use crate::input::{Kind, Name};
-use crate::shared::Shared;
+use crate::interner::Interner;
 
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 const MCS_SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
@@ -39,7 +39,7 @@ pub struct Entry {
     /// What the slice says of its state.
     pub state: State,
     /// Where the slice says that it runs.
-    pub spot: Option<Arc<Spot>>,
+    pub spot: Option<Arc<EntryTopology>>,
     /// The pod that it names; `namespace/name` where that is not of the slice's namespace.
     pub pod: Option<Atom>,
 }
@@ -70,7 +70,7 @@ pub type Atom = Arc<Box<str>>;
 
 /// Where a slice says that an entry runs; shared by all that run there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Spot {
+pub struct EntryTopology {
     /// The node.
     pub node: Option<Arc<str>>,
     /// The zone.
@@ -166,7 +166,7 @@ impl Slice {
         })
     }
     /// Exchanges what others have too for the shared copy.
-    pub fn share(&mut self, shared: &mut Shared) {
+    pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
         self.service = self.service.take().map(|name| shared.text(&name));
         self.ports = shared.port_set(self.ports.clone());
@@ -216,10 +216,10 @@ fn state(endpoint: &RawEndpoint<'_>) -> State {
     }
 }
 
-fn spot(endpoint: &RawEndpoint<'_>) -> Option<Arc<Spot>> {
+fn spot(endpoint: &RawEndpoint<'_>) -> Option<Arc<EntryTopology>> {
     let text = |text: &Option<Text<'_>>| text.as_deref().filter(|text| !text.is_empty()).map(Arc::from);
-    let spot = Spot { node: text(&endpoint.node_name), zone: text(&endpoint.zone) };
-    (spot != Spot::default()).then(|| Arc::new(spot))
+    let spot = EntryTopology { node: text(&endpoint.node_name), zone: text(&endpoint.zone) };
+    (spot != EntryTopology::default()).then(|| Arc::new(spot))
 }
 
 /// A pod is in the namespace that its reference names, which may be another namespace in slices written by hand.

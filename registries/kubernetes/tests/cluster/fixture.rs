@@ -10,12 +10,12 @@ use tokio::task::JoinHandle;
 use tributary_kube_client::Connection;
 use tributary_kubernetes::{KubernetesFactory, Mcs, Options};
 use tributary_model::{
-    ClusterId, Collection, Completeness, Delta, Fact, Generation, Item, Key, ObjectRef, Problem,
-    RegistryName, Scope, SourceState, SourceStatus, Withheld,
+    ClusterId, Collection, Completeness, Fact, FactId, FactKey, Generation, ObjectRef, Problem, RegistryName,
+    RegistryUpdate, Scope, SourceState, SourceStatus, Withheld,
 };
 use tributary_registry_api::{
-    AskSender, CancellationToken, Outlet, ProcessClock, RegistryError, RegistryFactory, RegistryIo, Run,
-    asks, inlet,
+    CancellationToken, ConfirmSender, ProcessClock, RegistryError, RegistryFactory, RegistryIo, Run,
+    UpdateReceiver, confirm_channel, update_channel,
 };
 use tributary_scripted_api::{ApiServer, Kind};
 
@@ -127,11 +127,11 @@ fn named(collection: &Collection) -> String {
 /// A run, and what it has said.
 pub(crate) struct RunOf {
     pub(crate) server: ApiServer,
-    outlet: Outlet,
-    _asks: AskSender,
+    receiver: UpdateReceiver,
+    _asks: ConfirmSender,
     stop: CancellationToken,
     pub(crate) task: JoinHandle<Result<(), RegistryError>>,
-    pub(crate) facts: BTreeMap<Key, Fact>,
+    pub(crate) facts: BTreeMap<FactKey, Fact>,
     /// Results by `scope/Kind`.
     pub(crate) synced: BTreeMap<String, Completeness>,
     pub(crate) withheld: BTreeMap<String, Withheld>,
@@ -162,14 +162,14 @@ impl RunOf {
         let held = held.iter().map(|scope| Scope::new(scope).unwrap()).collect();
         let run = Run { registry: RegistryName::new("kubernetes").unwrap(), generation: Generation(1) };
         let clock = Arc::new(ProcessClock::starting_now());
-        let (out, outlet) = inlet(run, clock, Arc::new(Notify::new()));
-        let (asker, asked) = asks();
+        let (out, receiver) = update_channel(run, clock, Arc::new(Notify::new()));
+        let (asker, asked) = confirm_channel();
         let registry = factory.build().unwrap();
         let stop = CancellationToken::new();
-        let task = tokio::spawn(registry.run(RegistryIo { out, asks: asked, held }, stop.clone()));
+        let task = tokio::spawn(registry.run(RegistryIo { out, confirms: asked, held }, stop.clone()));
         Self {
             server: server.clone(),
-            outlet,
+            receiver,
             _asks: asker,
             stop,
             task,
@@ -190,7 +190,7 @@ impl RunOf {
     /// Lets so much time pass, and takes what was said.
     pub(crate) async fn pass(&mut self, time: Duration) {
         tokio::time::sleep(time).await;
-        for word in self.outlet.take() {
+        for word in self.receiver.take() {
             self.words += 1;
             self.apply(word.value);
         }
@@ -227,8 +227,8 @@ impl RunOf {
     }
     /// The names of the objects that declare services.
     pub(crate) fn services(&self) -> Vec<String> {
-        let name = |key: &Key| match &key.item {
-            Item::Service(key) => Some(key.object.name.to_string()),
+        let name = |key: &FactKey| match &key.item {
+            FactId::Service(key) => Some(key.object.name.to_string()),
             _ => None,
         };
         self.facts.keys().filter_map(name).collect()
@@ -241,31 +241,35 @@ impl RunOf {
         };
         self.facts.values().map(count).sum()
     }
-    fn apply(&mut self, delta: Delta) {
+    fn apply(&mut self, delta: RegistryUpdate) {
         match delta {
-            Delta::Follows { required: all, .. } => self.required = all,
-            Delta::Put(scope, fact, _) => {
-                drop(self.facts.insert(Key { scope, item: fact.item() }, fact));
+            RegistryUpdate::Follows { required: all, .. } => self.required = all,
+            RegistryUpdate::Put(scope, fact, _) => {
+                drop(self.facts.insert(FactKey { scope, item: fact.item() }, fact));
             }
-            Delta::Drop(key, _) => {
+            RegistryUpdate::Remove(key, _) => {
                 self.dropped.push(format!("{} {:?}", key.scope, key.item));
                 self.facts.remove(&key);
             }
-            Delta::Synced(collection, completeness) => {
+            RegistryUpdate::ListEnded(collection, completeness) => {
                 self.withheld.remove(&named(&collection));
                 self.synced.insert(named(&collection), completeness);
             }
-            Delta::Withheld(collection, why) => drop(self.withheld.insert(named(&collection), why)),
-            Delta::Identity(identity) => self.identities.push((identity.to_string(), self.facts.len())),
-            Delta::Problem(_, object, Some(problem)) => drop(self.problems.insert(object, problem)),
-            Delta::Problem(_, object, None) => drop(self.problems.remove(&object)),
-            Delta::Status(scope, status) if scope.as_str() == "cluster" => self.statuses.push(status),
-            Delta::Status(scope, status) => drop(self.beside.insert(scope.to_string(), status)),
-            Delta::Progress(collection) => {
+            RegistryUpdate::Withheld(collection, why) => drop(self.withheld.insert(named(&collection), why)),
+            RegistryUpdate::Identity(identity) => {
+                self.identities.push((identity.to_string(), self.facts.len()))
+            }
+            RegistryUpdate::Problem(_, object, Some(problem)) => drop(self.problems.insert(object, problem)),
+            RegistryUpdate::Problem(_, object, None) => drop(self.problems.remove(&object)),
+            RegistryUpdate::Status(scope, status) if scope.as_str() == "cluster" => {
+                self.statuses.push(status)
+            }
+            RegistryUpdate::Status(scope, status) => drop(self.beside.insert(scope.to_string(), status)),
+            RegistryUpdate::Progress(collection) => {
                 self.progress += 1;
                 *self.confirmed.entry(named(&collection)).or_default() += 1;
             }
-            Delta::Restart(_) | Delta::LeftOut(..) | Delta::End(..) => {}
+            RegistryUpdate::ListStarted(_) | RegistryUpdate::Excluded(..) | RegistryUpdate::End(..) => {}
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_kubernetes::{KubernetesFactory, Memory};
-use tributary_model::{Fact, Key, RestartMode, Scope, Scopes, SourceState, Visibility};
+use tributary_model::{Fact, FactKey, RestartMode, Scope, Scopes, SourceState, Visibility};
 use tributary_registry_api::RegistryFactory as _;
 use tributary_scripted_api::{Answer, ApiServer, Verb};
 
@@ -114,7 +114,7 @@ async fn removals_of_other_kinds_apply_while_one_is_refused() {
 }
 
 /// A fact, without what may not be known: who reaches it and where it runs.
-fn named(key: &Key) -> String {
+fn named(key: &FactKey) -> String {
     format!("{} {:?}", key.scope, key.item)
 }
 
@@ -161,8 +161,8 @@ async fn unreadable_mesh_configuration_opens_nothing_at_start() {
     for code in [403, 500] {
         let server = shop();
         refuse(&server, "configmaps", code);
-        let (send, mut surroundings) = tributary_registry_api::surroundings();
-        let factory = factory(&server).surroundings(Arc::new(send));
+        let (send, mut surroundings) = tributary_registry_api::cluster_context_channel();
+        let factory = factory(&server).cluster_context(Arc::new(send));
         let mut run = RunOf::of(&server, &factory);
         run.until("withheld", |run| run.withheld.len() == 10).await;
         assert!(run.withheld.values().all(|why| why.why.contains("meshConfig: none")), "{:?}", run.withheld);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tributary_kube_client::ObjectName;
 use tributary_model::Problem;
 
-use super::claim::Claim;
+use super::address_claim::AddressClaim;
 use super::plan::{Cursors, Party, Plan, Write, plan};
 use super::range::Ranges;
 
@@ -19,7 +19,7 @@ use super::range::Ranges;
 #[derive(Debug)]
 pub(crate) struct Allocator {
     ranges: Ranges,
-    claims: BTreeMap<ObjectName, Arc<Claim>>,
+    claims: BTreeMap<ObjectName, Arc<AddressClaim>>,
     flying: BTreeMap<ObjectName, Flight>,
     /// Entries that could not be written, in this version of them.
     refused: BTreeMap<ObjectName, (Arc<str>, Option<Problem>)>,
@@ -47,7 +47,7 @@ impl Allocator {
         }
     }
     /// An entry claims this now; nothing where it is gone. Whether there may be something to plan.
-    pub(crate) fn claim(&mut self, name: &ObjectName, claim: Option<Claim>) -> bool {
+    pub(crate) fn claim(&mut self, name: &ObjectName, claim: Option<AddressClaim>) -> bool {
         let Some(claim) = claim else {
             self.flying.remove(name);
             self.refused.remove(name);

@@ -9,25 +9,26 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tributary_kube_client::Step;
+use tributary_kube_client::PatchOperation;
 
 use super::plan::Write;
 
 /// The steps, in order.
-pub(crate) fn steps(write: &Write) -> [Step; 2] {
-    let guard = Step::Test { path: "/metadata/resourceVersion".into(), value: json!(*write.was.version) };
+pub(crate) fn steps(write: &Write) -> [PatchOperation; 2] {
+    let guard =
+        PatchOperation::Test { path: "/metadata/resourceVersion".into(), value: json!(*write.was.version) };
     [guard, change(write)]
 }
 
-fn change(write: &Write) -> Step {
+fn change(write: &Write) -> PatchOperation {
     const ADDRESSES: &str = "/status/addresses";
     let value = |(host, ip): &(Arc<str>, IpAddr)| json!({ "value": ip, "host": **host });
     let value: Value = write.addresses.iter().map(value).collect();
     match (write.addresses.is_empty(), write.was.given.is_empty()) {
-        (true, _) => Step::Remove { path: ADDRESSES.into() },
-        (false, false) => Step::Replace { path: ADDRESSES.into(), value },
-        (false, true) if write.was.has_status => Step::Add { path: ADDRESSES.into(), value },
-        (false, true) => Step::Add { path: "/status".into(), value: json!({ "addresses": value }) },
+        (true, _) => PatchOperation::Remove { path: ADDRESSES.into() },
+        (false, false) => PatchOperation::Replace { path: ADDRESSES.into(), value },
+        (false, true) if write.was.has_status => PatchOperation::Add { path: ADDRESSES.into(), value },
+        (false, true) => PatchOperation::Add { path: "/status".into(), value: json!({ "addresses": value }) },
     }
 }
 
@@ -36,11 +37,11 @@ mod tests {
     use tributary_kube_client::ObjectName;
 
     use super::*;
-    use crate::allocate::Claim;
+    use crate::allocate::AddressClaim;
 
     fn change(given: &[&str], has_status: bool, addresses: &[&str]) -> Value {
         let given = given.iter().map(|value| ("a.b".into(), Arc::from(*value))).collect();
-        let was = Claim { version: "7".into(), given, has_status, ..Claim::default() };
+        let was = AddressClaim { version: "7".into(), given, has_status, ..AddressClaim::default() };
         let addresses = addresses.iter().map(|ip| ("a.b".into(), ip.parse().unwrap())).collect();
         let name = ObjectName::new("shop", "a");
         let made = json!(steps(&Write { name, was: Arc::new(was), addresses }));

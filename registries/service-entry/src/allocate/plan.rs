@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use tributary_kube_client::ObjectName;
 use tributary_model::{Code, Problem};
 
-use super::claim::Claim;
+use super::address_claim::AddressClaim;
 use super::range::{Range, Ranges};
 
 /// What is to be written into one entry.
@@ -22,7 +22,7 @@ pub(crate) struct Write {
     /// Which.
     pub(crate) name: ObjectName,
     /// What it was when this was planned.
-    pub(crate) was: Arc<Claim>,
+    pub(crate) was: Arc<AddressClaim>,
     /// Its addresses from now on; none where it is no longer eligible.
     pub(crate) addresses: Vec<(Arc<str>, IpAddr)>,
 }
@@ -64,7 +64,7 @@ impl Cursors {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Party<'a> {
     pub(crate) name: &'a ObjectName,
-    pub(crate) claim: &'a Arc<Claim>,
+    pub(crate) claim: &'a Arc<AddressClaim>,
     /// What is being written into it, which is not to be written again and not to be given away.
     pub(crate) flying: Option<&'a [(Arc<str>, IpAddr)]>,
     /// Whether it is not to be written now; it keeps what it has.
@@ -237,7 +237,7 @@ impl Pool {
 }
 
 /// Whether these very addresses stand in the object, in whatever order.
-fn stands(claim: &Claim, addresses: &[(Arc<str>, IpAddr)]) -> bool {
+fn stands(claim: &AddressClaim, addresses: &[(Arc<str>, IpAddr)]) -> bool {
     let mut given: Vec<(Arc<str>, IpAddr)> = claim.addresses().collect();
     let mut wanted = addresses.to_vec();
     given.sort();

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tributary_kube_client::{Duty, Failure, ObjectName, Outcome, Pace, Sends, Turn};
+use tributary_kube_client::{
+    ApiFailure, LeaderWorkQueue, ObjectName, Outcome, QueueEvent, QueuePolicy, Sends,
+};
 use tributary_model::{Code, Problem};
 use tributary_registry_api::SplitMix;
 
+use super::address_claim::AddressClaim;
 use super::allocator::Allocator;
-use super::claim::Claim;
 use super::plan::Write;
 use super::range::Ranges;
 
@@ -23,13 +25,13 @@ const AHEAD: usize = 256;
 const AT_ONCE: usize = 8;
 
 /// Entries that are refused are held by the allocator, and the others go on.
-const PACE: Pace =
-    Pace { gather: Duration::from_millis(50), at_once: AT_ONCE, left: AHEAD / 2, halts: false };
+const PACE: QueuePolicy =
+    QueuePolicy { gather: Duration::from_millis(50), at_once: AT_ONCE, left: AHEAD / 2, halts: false };
 
 /// Gives addresses to hosts while it leads.
 pub(crate) struct Writer {
     allocator: Allocator,
-    duty: Duty<Write>,
+    duty: LeaderWorkQueue<Write>,
     /// In which version entries were overtaken.
     overtaken: BTreeMap<ObjectName, Arc<str>>,
     /// What has been said to be wrong.
@@ -45,13 +47,13 @@ impl Writer {
     ) -> Self {
         Self {
             allocator: Allocator::new(ranges),
-            duty: Duty::new(PACE, leads, send, chance),
+            duty: LeaderWorkQueue::new(PACE, leads, send, chance),
             overtaken: BTreeMap::new(),
             told: BTreeMap::new(),
         }
     }
     /// An entry claims this now; nothing where it is gone.
-    pub(crate) fn claim(&mut self, name: &ObjectName, claim: Option<Claim>) {
+    pub(crate) fn claim(&mut self, name: &ObjectName, claim: Option<AddressClaim>) {
         if claim.is_none() {
             self.overtaken.remove(name);
         }
@@ -64,10 +66,10 @@ impl Writer {
     /// entries are known; before that nothing may be given out.
     pub(crate) async fn work(&mut self, listed: bool) {
         match self.duty.next(listed).await {
-            Turn::Plan => self.plan(),
-            Turn::Again => self.allocator.retry(),
-            Turn::Done(write, outcome) => self.done(&write, outcome),
-            Turn::Resigned => self.allocator.resign(),
+            QueueEvent::Plan => self.plan(),
+            QueueEvent::Again => self.allocator.retry(),
+            QueueEvent::Done(write, outcome) => self.done(&write, outcome),
+            QueueEvent::Resigned => self.allocator.resign(),
         }
     }
 
@@ -88,7 +90,7 @@ impl Writer {
                 return;
             }
             // the object is not what it was any more; the watch says what it is
-            Err(Failure::Conflict(why)) => self.overtaken(write).then_some(why),
+            Err(ApiFailure::Conflict(why)) => self.overtaken(write).then_some(why),
             Err(refused) => Some(refused.to_string()),
         };
         let problem = why.map(|why| {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    Address, At, Group, GroupPort, Hostname, PortName, PortNumber, PortSet, Source, WorkloadAddress,
+    Address, AddressRef, EndpointGroup, GroupPort, Hostname, PortName, PortNumber, PortSet, Source,
+    WorkloadAddress,
 };
 
 use super::topology::{Places, augmented, speaks_mesh_tls};
@@ -17,7 +18,7 @@ pub(super) fn inline(
     meta: &Meta,
     entry: &ServiceEntry,
     context: &Context,
-) -> Option<Arc<Group>> {
+) -> Option<Arc<EndpointGroup>> {
     let listed =
         matches!(entry.resolution.value, Resolution::Static | Resolution::Dns | Resolution::DnsRoundRobin);
     if !listed || entry.selector.is_some() || entry.endpoints.is_empty() {
@@ -36,7 +37,7 @@ pub(super) fn host(
     entry: &ServiceEntry,
     host: &Hostname,
     context: &Context,
-) -> Option<Arc<Group>> {
+) -> Option<Arc<EndpointGroup>> {
     let looked_up = entry.resolution.value.is_dns() && entry.selector.is_none() && entry.endpoints.is_empty();
     if !looked_up || host.is_wildcard() {
         return None;
@@ -44,7 +45,7 @@ pub(super) fn host(
     let mut made = Made::default();
     let ports = entry.ports.iter().filter_map(|port| group_port(port, port_number(port))).collect();
     let place = made.places.cluster(context);
-    let at = made.name(host.as_str().into()).map(At::Name)?;
+    let at = made.name(host.as_str().into()).map(AddressRef::Name)?;
     let port_set = made.port_set(ports)?;
     made.addresses.push(Address { port_set, ..Address::new(at, place) });
     Some(Arc::new(made.group(source)))
@@ -72,9 +73,9 @@ impl Made {
     ) -> Option<()> {
         let named = entry.resolution.value.is_dns();
         let (at, unix) = match address::of(spec)? {
-            WorkloadAddress::Ip(ip) => (At::Ip(ip), false),
-            WorkloadAddress::Name(name) if named => (At::Name(self.name(name)?), false),
-            WorkloadAddress::Unix(path) if !named => (At::Unix(self.name(path)?), true),
+            WorkloadAddress::Ip(ip) => (AddressRef::Ip(ip), false),
+            WorkloadAddress::Name(name) if named => (AddressRef::Name(self.name(name)?), false),
+            WorkloadAddress::Unix(path) if !named => (AddressRef::Unix(self.name(path)?), true),
             WorkloadAddress::Name(_) | WorkloadAddress::Unix(_) => return None,
         };
         let ports = entry.ports.iter();
@@ -111,8 +112,8 @@ impl Made {
         self.known_sets.insert(key, index);
         Some(index)
     }
-    fn group(self, source: &Source) -> Group {
-        Group::new(source.clone(), self.port_sets, self.names, self.addresses)
+    fn group(self, source: &Source) -> EndpointGroup {
+        EndpointGroup::new(source.clone(), self.port_sets, self.names, self.addresses)
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    Attributes, DeclKey, Declaration, ExportTo, Fact, Group, GroupKey, Hostname, Identity, Labels, PortName,
-    Protocol, Resolution as How, Selector, ServiceAddress, ServiceKey, ServicePort, Source, Target,
-    TrafficDistribution, WorkloadKind,
+    Attributes, DeclKey, Declaration, EndpointGroup, EndpointGroupKey, ExportTo, Fact, Hostname, Identity,
+    Labels, PortName, Protocol, Resolution as How, Selector, ServiceAddress, ServiceKey, ServicePort, Source,
+    Target, TrafficDistribution, WorkloadKind,
 };
 
 use super::address::parse_range;
@@ -41,9 +41,9 @@ fn hosts(entry: &ServiceEntry) -> BTreeSet<Hostname> {
     entry.hosts.iter().filter_map(|host| Hostname::new(&host.value).ok()).collect()
 }
 
-fn group_fact(service: ServiceKey, source: &Source, group: Arc<Group>) -> Fact {
+fn group_fact(service: ServiceKey, source: &Source, group: Arc<EndpointGroup>) -> Fact {
     let object = source.object.clone();
-    Fact::Group(GroupKey { service, declaration: object.clone(), object, bucket: 0 }, group)
+    Fact::Group(EndpointGroupKey { service, declaration: object.clone(), object, bucket: 0 }, group)
 }
 
 /// What the declarations of all hosts share.

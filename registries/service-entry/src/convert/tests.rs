@@ -36,7 +36,7 @@ fn declarations(facts: &[Fact]) -> Vec<(DeclKey, Arc<Declaration>)> {
     facts.iter().filter_map(of).collect()
 }
 
-fn groups(facts: &[Fact]) -> Vec<(GroupKey, Arc<Group>)> {
+fn groups(facts: &[Fact]) -> Vec<(EndpointGroupKey, Arc<EndpointGroup>)> {
     let of = |fact: &Fact| {
         if let Fact::Group(key, value) = fact { Some((key.clone(), value.clone())) } else { None }
     };
@@ -47,7 +47,7 @@ fn declaration(meta: &str, spec: &str) -> Arc<Declaration> {
     declarations(&facts(&mk("ServiceEntry", meta, spec))).remove(0).1
 }
 
-fn group(spec: &str) -> Arc<Group> {
+fn group(spec: &str) -> Arc<EndpointGroup> {
     groups(&facts(&mk("ServiceEntry", "", spec))).remove(0).1
 }
 
@@ -208,11 +208,14 @@ fn inline_endpoints_carry_what_the_entry_says_of_them() {
         "{PORTS}  resolution: STATIC\n  endpoints:\n  - address: 10.0.0.1\n    labels: {{v: \"1\"}}\n    locality: eu/1b/r3\n    network: net\n    weight: 7\n    serviceAccount: till\n  - address: 2001:db8::1\n"
     ));
     let [a, b] = &*g.addresses else { panic!("not two") };
-    assert_eq!((a.at, a.weight, a.mtls, a.health), (At::Ip(ip("10.0.0.1")), 7, true, Health::Healthy));
+    assert_eq!(
+        (a.at, a.weight, a.mtls, a.health),
+        (AddressRef::Ip(ip("10.0.0.1")), 7, true, Health::Healthy)
+    );
     assert_eq!(a.identity.as_ref().unwrap().as_str(), "spiffe://cluster.local/ns/shop/sa/till");
-    assert_eq!(a.place.locality, Locality::parse("eu/1b/r3"));
-    assert_eq!(a.place.network, Some(NetworkId::new("net").unwrap()));
-    assert_eq!(a.place.cluster, Some(ClusterId::new("east").unwrap()));
+    assert_eq!(a.topology.locality, Locality::parse("eu/1b/r3"));
+    assert_eq!(a.topology.network, Some(NetworkId::new("net").unwrap()));
+    assert_eq!(a.topology.cluster, Some(ClusterId::new("east").unwrap()));
     for (label, value) in [
         ("v", "1"),
         (labels::REGION, "eu"),
@@ -245,7 +248,7 @@ fn a_unix_endpoint_has_a_path_and_no_port() {
     let g =
         group(&format!("{PORTS}  resolution: STATIC\n  endpoints: [{{address: \"unix:///run/a.sock\"}}]\n"));
     assert_eq!(g.name(&g.addresses[0]), Some("/run/a.sock"));
-    assert_eq!(g.addresses[0].at, At::Unix(0));
+    assert_eq!(g.addresses[0].at, AddressRef::Unix(0));
     assert_eq!(g.ports(&g.addresses[0])[0].number, None);
     assert!(g.summary.unix);
 }
@@ -261,7 +264,7 @@ fn dns_without_endpoints_looks_up_each_host() {
         .iter()
         .map(|(_, g)| {
             let a = &g.addresses[0];
-            assert!(!a.mtls && a.place.locality.is_empty() && a.place.cluster.is_some());
+            assert!(!a.mtls && a.topology.locality.is_empty() && a.topology.cluster.is_some());
             (g.name(a).unwrap().to_owned(), g.ports(a)[0].number.unwrap().get())
         })
         .collect();
@@ -273,7 +276,7 @@ fn dns_endpoints_are_names_or_ips() {
     let g = group(&format!(
         "{PORTS}  resolution: DNS\n  endpoints: [{{address: db.example.com}}, {{address: 10.0.0.1}}]\n"
     ));
-    assert_eq!((g.addresses[0].at, g.addresses[1].at), (At::Name(0), At::Ip(ip("10.0.0.1"))));
+    assert_eq!((g.addresses[0].at, g.addresses[1].at), (AddressRef::Name(0), AddressRef::Ip(ip("10.0.0.1"))));
     assert_eq!(g.name(&g.addresses[0]), Some("db.example.com"));
 }
 
@@ -296,8 +299,12 @@ fn conversion_leaves_out_what_validation_would_refuse() {
     );
     let node = crate::yaml::parse(&text).unwrap();
     let document = crate::decode::decode(&node, &mut crate::fault::Faults::default()).unwrap();
-    let object =
-        Object { document: Arc::new(document), place: "".into(), version: "".into(), around: Arc::default() };
+    let object = Object {
+        document: Arc::new(document),
+        place: "".into(),
+        version: "".into(),
+        cluster_context: Arc::default(),
+    };
     let all = convert(&object, &mk_context());
     let [(key, d)] = &*declarations(&all) else { panic!("not one") };
     assert_eq!(key.service.host.as_str(), "*.example.com");
@@ -380,11 +387,11 @@ fn health_checks_decide_where_they_are_on() {
 #[test]
 fn locality_and_network_fall_back_to_labels() {
     let w = workload("", "  address: 10.0.0.1\n  labels: {topology.istio.io/locality: eu.1b, topology.istio.io/network: net}\n").unwrap();
-    assert_eq!(w.place.locality, Locality::parse("eu/1b"));
-    assert_eq!(w.place.network, Some(NetworkId::new("net").unwrap()), "routing and label agree");
+    assert_eq!(w.topology.locality, Locality::parse("eu/1b"));
+    assert_eq!(w.topology.network, Some(NetworkId::new("net").unwrap()), "routing and label agree");
     let said = workload("", "  address: 10.0.0.1\n  locality: us/2a\n  network: own\n  labels: {istio-locality: eu.1b, topology.istio.io/network: net}\n").unwrap();
-    assert_eq!(said.place.locality, Locality::parse("us/2a"));
-    assert_eq!(said.place.network, Some(NetworkId::new("own").unwrap()));
+    assert_eq!(said.topology.locality, Locality::parse("us/2a"));
+    assert_eq!(said.topology.network, Some(NetworkId::new("own").unwrap()));
 }
 
 #[test]

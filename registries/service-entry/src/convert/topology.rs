@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::labels::{CLUSTER, LOCALITY, LOCALITY_LEGACY, NETWORK, REGION, SUBZONE, TLS_MODE, ZONE};
-use tributary_model::{Labels, Locality, NetworkId, Place};
+use tributary_model::{Labels, Locality, NetworkId, Topology};
 
 use super::Context;
 use crate::document::WorkloadSpec;
 
 /// Places, shared by all workloads of a document that run in the same one.
 #[derive(Default)]
-pub(super) struct Places(BTreeMap<Place, Arc<Place>>);
+pub(super) struct Places(BTreeMap<Topology, Arc<Topology>>);
 
 impl Places {
     /// A workload's place. What lies inside the mesh lies in the network of its surroundings where it names
@@ -22,10 +22,10 @@ impl Places {
         labels: &Labels,
         outside: bool,
         context: &Context,
-    ) -> Arc<Place> {
+    ) -> Arc<Topology> {
         let around =
             || super::address::ip(spec).filter(|_| !outside).and_then(|ip| context.around.network_of(ip));
-        self.shared(Place {
+        self.shared(Topology {
             cluster: Some(context.cluster.clone()),
             network: network(spec, labels).or_else(around),
             locality: locality(spec, labels),
@@ -33,10 +33,10 @@ impl Places {
         })
     }
     /// A place of which only the cluster is known.
-    pub(super) fn cluster(&mut self, context: &Context) -> Arc<Place> {
-        self.shared(Place { cluster: Some(context.cluster.clone()), ..Place::default() })
+    pub(super) fn cluster(&mut self, context: &Context) -> Arc<Topology> {
+        self.shared(Topology { cluster: Some(context.cluster.clone()), ..Topology::default() })
     }
-    fn shared(&mut self, place: Place) -> Arc<Place> {
+    fn shared(&mut self, place: Topology) -> Arc<Topology> {
         if let Some(known) = self.0.get(&place) {
             return known.clone();
         }
@@ -62,7 +62,7 @@ fn locality(spec: &WorkloadSpec, labels: &Labels) -> Locality {
 
 /// Labels with topology added. They say the network by which the address is routed, whatever they said
 /// before: routing and labels never disagree.
-pub(super) fn augmented(labels: &Labels, place: &Place) -> Labels {
+pub(super) fn augmented(labels: &Labels, place: &Topology) -> Labels {
     let locality = &place.locality;
     let parts = [(REGION, &*locality.region), (ZONE, &*locality.zone), (SUBZONE, &*locality.subzone)];
     let cluster = place.cluster.as_ref().map(|cluster| (CLUSTER, cluster.as_str()));

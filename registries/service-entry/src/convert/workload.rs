@@ -40,7 +40,7 @@ pub(super) fn fact(object: &Object, meta: &Meta, entry: &WorkloadEntry, context:
         weight: endpoints::weight(spec),
         name: name(meta, &labels),
         labels,
-        place,
+        topology: place,
     };
     let key = WorkloadKey::from(WorkloadName {
         namespace: meta.namespace.clone(),
@@ -61,7 +61,7 @@ fn is_healthy(meta: &Meta, entry: &WorkloadEntry) -> bool {
 }
 
 fn ports(spec: &WorkloadSpec) -> Arc<[(PortName, PortNumber)]> {
-    let port = |(name, number): &(crate::document::Text, crate::document::Placed<i64>)| {
+    let port = |(name, number): &(crate::document::Text, crate::document::Located<i64>)| {
         Some((PortName::new(&name.value).ok()?, endpoints::number_of(number.value)?))
     };
     let sorted: BTreeMap<PortName, PortNumber> = spec.ports.iter().filter_map(port).collect();

@@ -7,7 +7,7 @@ use tributary_kube_client::{Connection, Resource, Timing, WatchSpec};
 use tributary_model::{
     ClusterId, InvalidName, Namespace, Provider, RegistryId, RegistryName, RegistrySpec, Scope, Version,
 };
-use tributary_registry_api::{Registry, RegistryError, RegistryFactory, SplitMix, SurroundingsReceiver};
+use tributary_registry_api::{ClusterContextReceiver, Registry, RegistryError, RegistryFactory, SplitMix};
 
 use super::kinds::{self, Kinds};
 use super::source::CrdSource;
@@ -26,7 +26,7 @@ pub struct CrdOptions {
     pub namespaces: Vec<Namespace>,
     /// What holds around the objects, as the cluster's other registry tells it. Until its first word
     /// nothing is said. Without it all namespaces count and no network is known.
-    pub surroundings: Option<SurroundingsReceiver>,
+    pub cluster_context: Option<ClusterContextReceiver>,
     /// Addresses are given to hosts that have none, and written into their objects; nothing is written
     /// without this.
     pub addresses: Option<Addresses>,

@@ -1,4 +1,4 @@
-//! A cluster's custom resources as a [`ConfigSource`]: one watch and one table for each kind, and the
+//! A cluster's custom resources as a [`DocumentSource`]: one watch and one table for each kind, and the
 //! writer of addresses beside them.
 
 use std::sync::Arc;
@@ -7,22 +7,22 @@ use async_trait::async_trait;
 use futures::future::select_all;
 use tributary_kube_client::{ClusterIdentity, Event, Found, Resource, Watch};
 use tributary_model::{Fingerprint, InvalidName, Namespace, Scope};
-use tributary_registry_api::{RegistryError, Surroundings, SurroundingsReceiver};
+use tributary_registry_api::{ClusterContext, ClusterContextReceiver, RegistryError};
 
 use super::factory::{Addresses, CrdOptions};
 use super::fetched::Fetched;
 use super::kinds::{self, Kinds};
+use super::resource_table::ResourceTable;
 use super::send;
-use super::table::Table;
 use crate::allocate::Writer;
-use crate::config::{ConfigEvent, ConfigSource};
+use crate::source::{ConfigEvent, DocumentSource};
 
 /// The custom resources of one cluster.
 pub struct CrdSource {
     kinds: Vec<Followed>,
-    around: Option<SurroundingsReceiver>,
+    around: Option<ClusterContextReceiver>,
     /// Surroundings that were not passed on yet: of another cluster, or before it is known which one answers.
-    news: Option<Arc<Surroundings>>,
+    news: Option<Arc<ClusterContext>>,
     /// Confirms which cluster answers, before a watch reports anything of it.
     cluster: ClusterIdentity,
     /// The identity that the surroundings name, and the one that was last reported.
@@ -35,7 +35,7 @@ pub struct CrdSource {
 struct Followed {
     scope: Scope,
     watch: Watch<Fetched>,
-    table: Table,
+    table: ResourceTable,
     /// Whether addresses may be written into its objects.
     writable: bool,
 }
@@ -45,7 +45,7 @@ enum Heard {
     /// Words of the kind with that index.
     Watch(usize, Vec<Event<Fetched>>),
     /// Other surroundings.
-    Around(Arc<Surroundings>),
+    Around(Arc<ClusterContext>),
     /// Another cluster answers, for that reason.
     Replaced(String),
     /// The writer has worked.
@@ -53,9 +53,9 @@ enum Heard {
 }
 
 impl CrdSource {
-    /// A source that begins when [`ConfigSource::next`] is called first.
+    /// A source that begins when [`DocumentSource::next`] is called first.
     pub fn new(client: &kube::Client, options: &CrdOptions) -> Result<Self, InvalidName> {
-        let mut around = options.surroundings.clone();
+        let mut around = options.cluster_context.clone();
         let news = match &mut around {
             Some(channel) => channel.borrow_and_update().clone(),
             None => Some(Arc::default()),
@@ -181,7 +181,7 @@ impl CrdOptions {
         cluster: &ClusterIdentity,
     ) -> Result<Followed, InvalidName> {
         let scope = kinds::scope(resource, namespace)?;
-        let table = Table::new(scope.clone(), resource.kind, self.revision.clone(), None);
+        let table = ResourceTable::new(scope.clone(), resource.kind, self.revision.clone(), None);
         let watch = Watch::new(client.clone(), self.watch(resource, namespace), self.chance(scope.as_str()));
         let watch = watch.of(cluster.clone());
         Ok(Followed { scope, watch, table, writable: *resource == kinds::SERVICE_ENTRIES })
@@ -189,7 +189,7 @@ impl CrdOptions {
 }
 
 /// Waits for other surroundings; for ever where nobody tells of any.
-async fn surrounded(around: &mut Option<SurroundingsReceiver>) -> Arc<Surroundings> {
+async fn surrounded(around: &mut Option<ClusterContextReceiver>) -> Arc<ClusterContext> {
     let Some(channel) = around else { return std::future::pending().await };
     while channel.changed().await.is_ok() {
         if let Some(known) = channel.borrow_and_update().clone() {
@@ -209,7 +209,7 @@ async fn written(writer: &mut Option<Writer>, listed: bool) {
 }
 
 #[async_trait]
-impl ConfigSource for CrdSource {
+impl DocumentSource for CrdSource {
     fn scopes(&self) -> Vec<Scope> {
         self.kinds.iter().map(|kind| kind.scope.clone()).collect()
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tributary_model::{Code, Labels};
 
 use super::clip;
-use crate::document::{Placed, Text};
+use crate::document::{Located, Text};
 use crate::fault::{Faults, Pos};
 use crate::node::{Key, Node, Value};
 
@@ -65,12 +65,12 @@ impl<'n> Fields<'n> {
         self.text(name, faults)
     }
     /// A field that holds a whole number.
-    pub(crate) fn int(&mut self, name: &'static str, faults: &mut Faults) -> Option<Placed<i64>> {
+    pub(crate) fn int(&mut self, name: &'static str, faults: &mut Faults) -> Option<Located<i64>> {
         let (path, node) = self.get(name)?;
         int(node, &path, faults)
     }
     /// A field that holds a whole number and must be there.
-    pub(crate) fn required_int(&mut self, name: &'static str, faults: &mut Faults) -> Option<Placed<i64>> {
+    pub(crate) fn required_int(&mut self, name: &'static str, faults: &mut Faults) -> Option<Located<i64>> {
         self.required(name, faults)?;
         self.int(name, faults)
     }
@@ -105,17 +105,17 @@ impl<'n> Fields<'n> {
         pairs.filter_map(|(key, path, node)| Some((key.value, text(node, &path, faults)?.value))).collect()
     }
     /// A field that holds labels.
-    pub(crate) fn labels(&mut self, name: &'static str, faults: &mut Faults) -> Option<Placed<Labels>> {
+    pub(crate) fn labels(&mut self, name: &'static str, faults: &mut Faults) -> Option<Located<Labels>> {
         let (path, node) = self.get(name)?;
         let map = self.text_map(name, faults);
         if map.len() > Labels::MAX {
             let message = format!("{path} has more than {} labels; remove some", Labels::MAX);
             faults.refuse(Code::DOCUMENT_TOO_LARGE, node.at, message);
         }
-        Some(Placed::new(node.at, map.iter().map(|(k, v)| (&**k, &**v)).collect()))
+        Some(Located::new(node.at, map.iter().map(|(k, v)| (&**k, &**v)).collect()))
     }
     /// A field that holds a map from names to whole numbers.
-    pub(crate) fn int_map(&mut self, name: &'static str, faults: &mut Faults) -> Vec<(Text, Placed<i64>)> {
+    pub(crate) fn int_map(&mut self, name: &'static str, faults: &mut Faults) -> Vec<(Text, Located<i64>)> {
         let pairs = self.pairs(name, faults).into_iter();
         pairs.filter_map(|(key, path, node)| Some((key, int(node, &path, faults)?))).collect()
     }
@@ -126,7 +126,7 @@ impl<'n> Fields<'n> {
             return Vec::new();
         };
         let pair = |(key, node): &'n (Key, Node)| {
-            (Placed::new(key.at, Arc::from(&*key.name)), format!("{path}[{:?}]", clip(&key.name)), node)
+            (Located::new(key.at, Arc::from(&*key.name)), format!("{path}[{:?}]", clip(&key.name)), node)
         };
         entries.iter().map(pair).collect()
     }
@@ -136,10 +136,10 @@ impl<'n> Fields<'n> {
         name: &'static str,
         names: &[(&'static str, T)],
         faults: &mut Faults,
-    ) -> Option<Placed<T>> {
+    ) -> Option<Located<T>> {
         let word = self.text(name, faults)?;
         if let Some((_, value)) = names.iter().find(|(n, _)| *n == &*word.value) {
-            return Some(Placed::new(word.at, *value));
+            return Some(Located::new(word.at, *value));
         }
         let known: Vec<&str> = names.iter().map(|(n, _)| *n).collect();
         let message = format!(
@@ -198,8 +198,8 @@ fn distance(a: &str, b: &str) -> usize {
 
 pub(crate) fn text(node: &Node, path: &str, faults: &mut Faults) -> Option<Text> {
     match &node.value {
-        Value::Text(text) => Some(Placed::new(node.at, text.as_str().into())),
-        Value::Null => Some(Placed::new(node.at, "".into())),
+        Value::Text(text) => Some(Located::new(node.at, text.as_str().into())),
+        Value::Null => Some(Located::new(node.at, "".into())),
         other @ (Value::Int(_) | Value::Float(_) | Value::Bool(_)) => {
             wrong(faults, node.at, path, other, "text; put it in quotes");
             None
@@ -211,9 +211,9 @@ pub(crate) fn text(node: &Node, path: &str, faults: &mut Faults) -> Option<Text>
     }
 }
 
-pub(crate) fn int(node: &Node, path: &str, faults: &mut Faults) -> Option<Placed<i64>> {
+pub(crate) fn int(node: &Node, path: &str, faults: &mut Faults) -> Option<Located<i64>> {
     match &node.value {
-        Value::Int(n) => Some(Placed::new(node.at, (*n).clamp(i64::MIN.into(), i64::MAX.into()) as i64)),
+        Value::Int(n) => Some(Located::new(node.at, (*n).clamp(i64::MIN.into(), i64::MAX.into()) as i64)),
         other @ Value::Text(text) if text.parse::<i64>().is_ok() => {
             wrong(faults, node.at, path, other, "a whole number; write it without quotes");
             None

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::fields::Fields;
 use super::workload;
-use crate::document::{Location, Placed, Resolution, SePort, ServiceEntry};
+use crate::document::{Located, Location, Resolution, SePort, ServiceEntry};
 use crate::fault::Faults;
 use crate::node::{Node, Value};
 
 pub(super) fn decode(spec: &Node, path: String, status: Option<&Node>, faults: &mut Faults) -> ServiceEntry {
-    let at = Placed::new(spec.at, ());
+    let at = Located::new(spec.at, ());
     let Some(mut fields) = Fields::open(spec, path, faults) else {
         return ServiceEntry { at, ..ServiceEntry::default() };
     };
@@ -43,8 +43,8 @@ fn port(node: &Node, path: String, faults: &mut Faults) -> Option<SePort> {
     let protocol = fields.text("protocol", faults);
     let target = fields.int("targetPort", faults);
     fields.finish(faults);
-    let protocol = protocol.unwrap_or_else(|| Placed::new(node.at, "".into()));
-    Some(SePort { at: Placed::new(node.at, ()), number: number?, protocol, name: name?, target })
+    let protocol = protocol.unwrap_or_else(|| Located::new(node.at, "".into()));
+    Some(SePort { at: Located::new(node.at, ()), number: number?, protocol, name: name?, target })
 }
 
 fn endpoints(fields: &mut Fields<'_>, faults: &mut Faults) -> Vec<crate::document::WorkloadSpec> {
@@ -54,12 +54,12 @@ fn endpoints(fields: &mut Fields<'_>, faults: &mut Faults) -> Vec<crate::documen
 
 /// A selector that is there and says nothing is kept: it selects nothing, which is not the same as
 /// having none.
-fn selector(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<Placed<tributary_model::Labels>> {
+fn selector(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<Located<tributary_model::Labels>> {
     let (path, node) = fields.get("workloadSelector")?;
     let mut inner = Fields::open(node, path, faults)?;
     let labels = inner.labels("labels", faults).unwrap_or_default().value;
     inner.finish(faults);
-    Some(Placed::new(node.at, labels))
+    Some(Located::new(node.at, labels))
 }
 
 /// `status.addresses`. A status is a machine's word: what is not understood is passed over.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::fields::Fields;
 use crate::document::workload::ProbeMethod;
-use crate::document::{Placed, Probe, WorkloadEntry, WorkloadGroup, WorkloadSpec};
+use crate::document::{Located, Probe, WorkloadEntry, WorkloadGroup, WorkloadSpec};
 use crate::fault::Faults;
 use crate::node::{Node, Value};
 
 pub(super) fn spec(node: &Node, path: String, faults: &mut Faults) -> WorkloadSpec {
-    let at = Placed::new(node.at, ());
+    let at = Located::new(node.at, ());
     let Some(mut fields) = Fields::open(node, path, faults) else {
         return WorkloadSpec { at, ..WorkloadSpec::default() };
     };
@@ -46,7 +46,7 @@ fn conditions(status: &Node) -> BTreeMap<Arc<str>, Arc<str>> {
 }
 
 pub(super) fn group(node: &Node, path: String, faults: &mut Faults) -> WorkloadGroup {
-    let at = Placed::new(node.at, ());
+    let at = Located::new(node.at, ());
     let Some(mut fields) = Fields::open(node, path, faults) else {
         return WorkloadGroup { at, ..WorkloadGroup::default() };
     };
@@ -57,7 +57,7 @@ pub(super) fn group(node: &Node, path: String, faults: &mut Faults) -> WorkloadG
     WorkloadGroup { at, labels, annotations, template, probe }
 }
 
-type TemplateMeta = (Placed<tributary_model::Labels>, BTreeMap<Arc<str>, Arc<str>>);
+type TemplateMeta = (Located<tributary_model::Labels>, BTreeMap<Arc<str>, Arc<str>>);
 
 fn template_meta(fields: &mut Fields<'_>, faults: &mut Faults) -> TemplateMeta {
     let Some((path, node)) = fields.get("metadata") else { return TemplateMeta::default() };
@@ -79,12 +79,12 @@ fn probe(node: &Node, path: String, faults: &mut Faults) -> Option<Probe> {
         if let Some((path, node)) = fields.get(name)
             && let Some(mut inner) = Fields::open(node, path, faults)
         {
-            methods.extend(decode(&mut inner, faults).map(|method| Placed::new(node.at, method)));
+            methods.extend(decode(&mut inner, faults).map(|method| Located::new(node.at, method)));
             inner.finish(faults);
         }
     }
     fields.finish(faults);
-    Some(Probe { at: Placed::new(node.at, ()), timing, methods })
+    Some(Probe { at: Located::new(node.at, ()), timing, methods })
 }
 
 type Method = fn(&mut Fields<'_>, &mut Faults) -> Option<ProbeMethod>;
@@ -94,7 +94,7 @@ const METHODS: [(&str, Method); 4] = [("httpGet", http), ("tcpSocket", tcp), ("e
 fn http(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<ProbeMethod> {
     let at = fields.at();
     let or = |text: Option<crate::document::Text>, other: &str| {
-        text.unwrap_or_else(|| Placed::new(at, other.into()))
+        text.unwrap_or_else(|| Located::new(at, other.into()))
     };
     let path = or(fields.text("path", faults), "/").value;
     let port = fields.required_int("port", faults);

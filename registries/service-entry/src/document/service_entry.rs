@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use tributary_model::Labels;
 
-use super::{Placed, Text, WorkloadSpec};
+use super::{Located, Text, WorkloadSpec};
 use crate::fault::Pos;
 
 /// Hosts and how to reach them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServiceEntry {
     /// `spec`, or the document where it has none.
-    pub at: Placed<()>,
+    pub at: Located<()>,
     /// The hosts that it declares.
     pub hosts: Vec<Text>,
     /// IPs and CIDRs by which clients address it.
@@ -21,11 +21,11 @@ pub struct ServiceEntry {
     /// Inside or outside the mesh.
     pub location: Location,
     /// How endpoints are found.
-    pub resolution: Placed<Resolution>,
+    pub resolution: Located<Resolution>,
     /// Inline endpoints.
     pub endpoints: Vec<WorkloadSpec>,
     /// Selects workloads of its namespace; present and empty selects nothing.
-    pub selector: Option<Placed<Labels>>,
+    pub selector: Option<Located<Labels>>,
     /// Who sees it.
     pub export_to: Vec<Text>,
     /// Identities that endpoints may prove.
@@ -40,15 +40,15 @@ pub struct ServiceEntry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SePort {
     /// Where it stands.
-    pub at: Placed<()>,
+    pub at: Located<()>,
     /// What clients connect to.
-    pub number: Placed<i64>,
+    pub number: Located<i64>,
     /// What it speaks; empty where nothing is said.
     pub protocol: Text,
     /// Its name.
     pub name: Text,
     /// Where it leads, where that is another number.
-    pub target: Option<Placed<i64>>,
+    pub target: Option<Located<i64>>,
 }
 
 /// Inside or outside the mesh.

@@ -6,25 +6,25 @@ use std::sync::Arc;
 
 use tributary_model::Labels;
 
-use super::{Placed, Text};
+use super::{Located, Text};
 
 /// One workload: where it listens and who it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkloadSpec {
     /// Where it stands.
-    pub at: Placed<()>,
+    pub at: Located<()>,
     /// An IP, a DNS name or `unix://` and a path.
     pub address: Option<Text>,
     /// Numbers of named ports, as written.
-    pub ports: Vec<(Text, Placed<i64>)>,
+    pub ports: Vec<(Text, Located<i64>)>,
     /// Its labels.
-    pub labels: Placed<Labels>,
+    pub labels: Located<Labels>,
     /// Its network.
     pub network: Option<Text>,
     /// `region/zone/subzone`.
     pub locality: Option<Text>,
     /// Its share of traffic.
-    pub weight: Option<Placed<i64>>,
+    pub weight: Option<Located<i64>>,
     /// Its service account.
     pub account: Option<Text>,
 }
@@ -53,9 +53,9 @@ pub struct WorkloadEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkloadGroup {
     /// `spec`, or the document where it has none.
-    pub at: Placed<()>,
+    pub at: Located<()>,
     /// Labels of the workloads made from it.
-    pub labels: Placed<Labels>,
+    pub labels: Located<Labels>,
     /// Annotations of the workloads made from it.
     pub annotations: BTreeMap<Arc<str>, Arc<str>>,
     /// The workloads' specification.
@@ -68,11 +68,11 @@ pub struct WorkloadGroup {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Probe {
     /// Where it stands.
-    pub at: Placed<()>,
+    pub at: Located<()>,
     /// Seconds and counts by their names: `periodSeconds` and the like.
-    pub timing: Vec<(&'static str, Placed<i64>)>,
+    pub timing: Vec<(&'static str, Located<i64>)>,
     /// The ways that are given; exactly one is valid.
-    pub methods: Vec<Placed<ProbeMethod>>,
+    pub methods: Vec<Located<ProbeMethod>>,
 }
 
 /// One way to probe.
@@ -83,7 +83,7 @@ pub enum ProbeMethod {
         /// Its path.
         path: Arc<str>,
         /// The port.
-        port: Placed<i64>,
+        port: Located<i64>,
         /// The host, empty for the workload's own address.
         host: Arc<str>,
         /// `HTTP` or `HTTPS`.
@@ -94,7 +94,7 @@ pub enum ProbeMethod {
     /// A connection is taken.
     Tcp {
         /// The port.
-        port: Placed<i64>,
+        port: Located<i64>,
         /// The host, empty for the workload's own address.
         host: Arc<str>,
     },
@@ -106,7 +106,7 @@ pub enum ProbeMethod {
     /// gRPC health says that it serves.
     Grpc {
         /// The port.
-        port: Placed<i64>,
+        port: Located<i64>,
         /// The service that is asked for.
         service: Arc<str>,
     },

@@ -82,7 +82,7 @@ impl Contents {
             document,
             place: self.place(lying),
             version: lying.read.version.to_string().into(),
-            around: Arc::default(),
+            cluster_context: Arc::default(),
         })
     }
     /// What is wrong with a document.

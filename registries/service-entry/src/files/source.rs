@@ -1,4 +1,4 @@
-//! A directory as a [`ConfigSource`]: looks when something is heard, when a second look is due, and
+//! A directory as a [`DocumentSource`]: looks when something is heard, when a second look is due, and
 //! from time to time.
 
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use tributary_registry_api::RegistryError;
 use super::tree::Tree;
 use super::walk::{Bounds, DirId, Listing, Stamps, walk};
 use super::watch::{Hint, Signal, Watch, watch};
-use crate::config::{ConfigEvent, ConfigSource};
+use crate::source::{ConfigEvent, DocumentSource};
 
 /// When a directory is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// A directory that is looked at when [`ConfigSource::next`] is called first. It need not exist.
+    /// A directory that is looked at when [`DocumentSource::next`] is called first. It need not exist.
     pub fn new(root: &Path, timing: Timing) -> Result<Self, InvalidName> {
         let name: Arc<str> = root.to_string_lossy().into();
         let scope = Self::scope(root)?;
@@ -145,7 +145,7 @@ fn watched_walk(
 }
 
 #[async_trait]
-impl ConfigSource for Directory {
+impl DocumentSource for Directory {
     fn scopes(&self) -> Vec<Scope> {
         vec![self.scope.clone()]
     }

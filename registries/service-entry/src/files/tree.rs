@@ -12,12 +12,12 @@ use tributary_model::{
     Code, Completeness, Evidence, Mono, ObjectId, ObjectRef, Problem, Scope, SourceState, SourceStatus,
 };
 
-use super::claims::{Claim, Served, Verdict, decide};
 use super::contents::{Contents, Lying};
+use super::document_claims::{DocumentClaim, Served, Verdict, decide};
 use super::walk::{DirId, Fault, Listing, Seen, Stamps, Walk};
-use crate::config::{Change, ConfigEvent};
 use crate::identity::About;
 use crate::load;
+use crate::source::{Change, ConfigEvent};
 
 /// A directory as it is known.
 #[derive(Debug)]
@@ -185,18 +185,18 @@ impl Tree {
             let claim = if let Verdict::Serve(i) = verdict { claims.get(i) } else { None };
             let unchanged = claim.is_some_and(|claim| served.is_some_and(|served| served.is(claim)));
             if !unchanged {
-                verdicts.push((id.clone(), verdict, claim.and_then(Claim::served)));
+                verdicts.push((id.clone(), verdict, claim.and_then(DocumentClaim::served)));
             }
         }
         verdicts
     }
 
-    fn claims(&self) -> BTreeMap<&ObjectId, Vec<Claim<'_>>> {
-        let mut claims: BTreeMap<&ObjectId, Vec<Claim<'_>>> = BTreeMap::new();
+    fn claims(&self) -> BTreeMap<&ObjectId, Vec<DocumentClaim<'_>>> {
+        let mut claims: BTreeMap<&ObjectId, Vec<DocumentClaim<'_>>> = BTreeMap::new();
         for (file, contents) in &self.files {
             for lying in &contents.documents {
                 if let About::Object(id) = &lying.read.about {
-                    claims.entry(id).or_default().push(Claim { file, contents, lying });
+                    claims.entry(id).or_default().push(DocumentClaim { file, contents, lying });
                 }
             }
         }
@@ -294,7 +294,7 @@ impl Tree {
         for (id, claims) in self.claims() {
             let mut claims = claims.iter();
             let first = claims.next().map(|claim| claim.contents.place(claim.lying)).unwrap_or_default();
-            for Claim { contents, lying, .. } in claims {
+            for DocumentClaim { contents, lying, .. } in claims {
                 let object = ObjectRef { id: id.clone(), place: contents.place(lying) };
                 found.add(object, duplicate(id, &first, contents, lying));
             }

@@ -3,7 +3,7 @@
 use tributary_model::{Code, Identity, Labels, Namespace, NetworkId};
 
 use crate::decode::{clip, is_object_name};
-use crate::document::{Placed, ServiceEntry, Text};
+use crate::document::{Located, ServiceEntry, Text};
 use crate::fault::{Faults, Pos};
 
 fn refuse(faults: &mut Faults, at: Pos, what: &str, text: &str, fix: &str) {
@@ -12,7 +12,7 @@ fn refuse(faults: &mut Faults, at: Pos, what: &str, text: &str, fix: &str) {
 
 /// Keys and values of labels, as Kubernetes takes them; a `/` in a value is taken too, because
 /// localities are written with it.
-pub(super) fn labels(labels: &Placed<Labels>, path: &str, faults: &mut Faults) {
+pub(super) fn labels(labels: &Located<Labels>, path: &str, faults: &mut Faults) {
     for (key, value) in labels.value.pairs() {
         if !is_label_key(key) {
             refuse(

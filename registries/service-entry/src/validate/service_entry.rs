@@ -6,7 +6,7 @@ use tributary_model::{Code, PortNumber, Protocol};
 
 use super::{hosts, names, resolution, workload};
 use crate::decode::clip;
-use crate::document::{Placed, SePort, ServiceEntry};
+use crate::document::{Located, SePort, ServiceEntry};
 use crate::fault::{Faults, Pos};
 
 pub(super) type Rule = fn(&ServiceEntry, &mut Faults);
@@ -109,7 +109,7 @@ fn port_name(port: &SePort, path: &str, faults: &mut Faults) {
 }
 
 /// 1 to 65535.
-pub(super) fn number(number: &Placed<i64>, path: &str, faults: &mut Faults) {
+pub(super) fn number(number: &Located<i64>, path: &str, faults: &mut Faults) {
     let ok = u32::try_from(number.value).is_ok_and(|n| PortNumber::new(n).is_ok());
     if !ok {
         let message = format!("{path} is {}; write a port from 1 to 65535", number.value);

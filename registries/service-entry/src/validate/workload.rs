@@ -8,7 +8,7 @@ use super::names;
 use super::service_entry::number;
 use crate::decode::clip;
 use crate::document::workload::ProbeMethod;
-use crate::document::{Placed, Probe, Text, WorkloadEntry, WorkloadGroup, WorkloadSpec};
+use crate::document::{Located, Probe, Text, WorkloadEntry, WorkloadGroup, WorkloadSpec};
 use crate::fault::{Faults, Pos};
 
 pub(super) fn entry(entry: &WorkloadEntry, faults: &mut Faults) {
@@ -124,7 +124,7 @@ fn probe_numbers_are_valid(probe: &Probe, faults: &mut Faults) {
     }
 }
 
-fn probe_method(method: &Placed<ProbeMethod>, faults: &mut Faults) {
+fn probe_method(method: &Located<ProbeMethod>, faults: &mut Faults) {
     match &method.value {
         ProbeMethod::Http { port, scheme, .. } => {
             number(port, "spec.probe.httpGet.port", faults);

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use tributary_model::{ClusterId, Delta, Evidence, Fact, Item, Key, Scope, SourceState};
+use tributary_model::{ClusterId, Evidence, Fact, FactId, FactKey, RegistryUpdate, Scope, SourceState};
 use tributary_scripted_api::{ApiServer, Kind};
-use tributary_service_entry::{ConfigEvent, ConfigSource, Context, CrdOptions, CrdSource, deltas};
+use tributary_service_entry::{ConfigEvent, Context, CrdOptions, CrdSource, DocumentSource, deltas};
 
 pub(crate) const ENTRIES: &str = "serviceentries";
 pub(crate) const WORKLOADS: &str = "workloadentries";
@@ -59,7 +59,7 @@ pub(crate) struct Fixture {
     pub(crate) server: ApiServer,
     source: CrdSource,
     context: Context,
-    pub(crate) facts: BTreeMap<Item, Fact>,
+    pub(crate) facts: BTreeMap<FactId, Fact>,
     pub(crate) evidence: Vec<Evidence>,
     pub(crate) problems: BTreeMap<String, String>,
     pub(crate) left_out: BTreeMap<String, String>,
@@ -133,34 +133,39 @@ impl Fixture {
             self.apply(delta);
         }
     }
-    fn apply(&mut self, delta: Delta) {
+    fn apply(&mut self, delta: RegistryUpdate) {
         match delta {
-            Delta::Put(_, fact, _) => {
+            RegistryUpdate::Put(_, fact, _) => {
                 self.puts += 1;
                 self.facts.insert(fact.item(), fact);
             }
-            Delta::Drop(Key { item, .. }, evidence) => {
+            RegistryUpdate::Remove(FactKey { item, .. }, evidence) => {
                 self.facts.remove(&item);
                 self.evidence.push(evidence);
             }
-            Delta::Restart(collection) => drop(self.withheld.remove(collection.scope.as_str())),
-            Delta::Synced(collection, _) => {
+            RegistryUpdate::ListStarted(collection) => drop(self.withheld.remove(collection.scope.as_str())),
+            RegistryUpdate::ListEnded(collection, _) => {
                 self.withheld.remove(collection.scope.as_str());
                 self.listed.insert(collection.scope.to_string());
             }
-            Delta::Problem(_, object, Some(problem)) => {
+            RegistryUpdate::Problem(_, object, Some(problem)) => {
                 self.problems.insert(object.id.to_string(), problem.message.to_string());
             }
-            Delta::Problem(_, object, None) => drop(self.problems.remove(&object.id.to_string())),
-            Delta::Status(scope, status) => drop(self.states.insert(scope.to_string(), status.state)),
-            Delta::LeftOut(_, list) => {
+            RegistryUpdate::Problem(_, object, None) => drop(self.problems.remove(&object.id.to_string())),
+            RegistryUpdate::Status(scope, status) => {
+                drop(self.states.insert(scope.to_string(), status.state))
+            }
+            RegistryUpdate::Excluded(_, list) => {
                 self.left_out = list
                     .iter()
                     .map(|left| (left.object.id.name.to_string(), left.message.to_string()))
                     .collect();
             }
-            Delta::Follows { .. } | Delta::Progress(_) | Delta::Withheld(..) | Delta::End(..) => {}
-            Delta::Identity(identity) => self.identities.push((identity.to_string(), self.puts)),
+            RegistryUpdate::Follows { .. }
+            | RegistryUpdate::Progress(_)
+            | RegistryUpdate::Withheld(..)
+            | RegistryUpdate::End(..) => {}
+            RegistryUpdate::Identity(identity) => self.identities.push((identity.to_string(), self.puts)),
         }
     }
     /// Hosts and workloads that are said to be there.

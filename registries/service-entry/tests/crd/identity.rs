@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tributary_model::Fingerprint;
-use tributary_registry_api::{Surroundings, surroundings};
+use tributary_registry_api::{ClusterContext, cluster_context_channel};
 use tributary_scripted_api::{ApiServer, Kind};
 use tributary_service_entry::CrdOptions;
 
@@ -19,8 +19,8 @@ fn cluster(uid: &str) -> ApiServer {
     server
 }
 
-fn around(uid: &str) -> Option<Arc<Surroundings>> {
-    Some(Arc::new(Surroundings { identity: Fingerprint::new(uid).ok(), ..Surroundings::default() }))
+fn around(uid: &str) -> Option<Arc<ClusterContext>> {
+    Some(Arc::new(ClusterContext { identity: Fingerprint::new(uid).ok(), ..ClusterContext::default() }))
 }
 
 #[tokio::test(start_paused = true)]
@@ -41,11 +41,11 @@ async fn another_cluster_ends_the_run_and_changes_no_fact() {
 
 #[tokio::test(start_paused = true)]
 async fn surroundings_of_another_cluster_are_not_taken() {
-    let (send, receive) = surroundings();
+    let (send, receive) = cluster_context_channel();
     send.send_replace(around("uid-1"));
     let server = cluster("uid-2");
     server.put(ENTRIES, entry("pay", "pay.example.com"));
-    let options = CrdOptions { surroundings: Some(receive), ..CrdOptions::default() };
+    let options = CrdOptions { cluster_context: Some(receive), ..CrdOptions::default() };
     let mut fixture = Fixture::new(server, &options);
     fixture.pass(secs(100)).await;
     assert_eq!((fixture.puts, fixture.listed.len()), (0, 0));

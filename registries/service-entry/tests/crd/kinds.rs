@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tributary_model::{Evidence, Fingerprint, Namespace, SourceState};
-use tributary_registry_api::{Surroundings, surroundings};
+use tributary_registry_api::{ClusterContext, cluster_context_channel};
 use tributary_scripted_api::{Answer, ApiServer, Asked};
 use tributary_service_entry::{CrdOptions, Kinds};
 
@@ -165,13 +165,13 @@ async fn scope_with_held_facts_is_ended_by_a_second_equal_answer_only() {
 
 #[tokio::test(start_paused = true)]
 async fn identity_of_the_cluster_is_reported_before_any_fact() {
-    let (send, receive) = surroundings();
-    let options = CrdOptions { surroundings: Some(receive), ..CrdOptions::default() };
+    let (send, receive) = cluster_context_channel();
+    let options = CrdOptions { cluster_context: Some(receive), ..CrdOptions::default() };
     let mut fixture = Fixture::new(server(), &options);
     fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
     fixture.pass(secs(5)).await;
     let identity = Fingerprint::new("uid-1").ok();
-    send.send_replace(Some(Arc::new(Surroundings { identity, ..Surroundings::default() })));
+    send.send_replace(Some(Arc::new(ClusterContext { identity, ..ClusterContext::default() })));
     fixture.until_shown("pay.example.com").await;
     assert_eq!(fixture.identities, [("uid-1".to_owned(), 0)]);
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use tributary_model::{Fact, Item, Namespace, NetworkId};
-use tributary_registry_api::{Surroundings, surroundings};
+use tributary_model::{Fact, FactId, Namespace, NetworkId};
+use tributary_registry_api::{ClusterContext, cluster_context_channel};
 use tributary_service_entry::CrdOptions;
 
 use crate::fixture::{ENTRIES, Fixture, WORKLOADS, entry, secs, server, workload};
@@ -105,8 +105,8 @@ async fn objects_of_another_revision_are_left_out_with_the_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn surroundings_are_waited_for_and_followed() {
-    let (says, hears) = surroundings();
-    let options = CrdOptions { surroundings: Some(hears), ..CrdOptions::default() };
+    let (says, hears) = cluster_context_channel();
+    let options = CrdOptions { cluster_context: Some(hears), ..CrdOptions::default() };
     let mut fixture = Fixture::new(server(), &options);
     fixture.server.put(WORKLOADS, workload("w", "10.0.0.1"));
     fixture.pass(secs(300)).await;
@@ -116,13 +116,13 @@ async fn surroundings_are_waited_for_and_followed() {
         "nothing is known of its namespace"
     );
     let shop = Namespace::new("shop").unwrap();
-    let mut around = Surroundings { selected: Some([shop].into()), ..Surroundings::default() };
+    let mut around = ClusterContext { selected: Some([shop].into()), ..ClusterContext::default() };
     says.send_replace(Some(Arc::new(around.clone())));
     fixture.until_listed(&[WORKLOADS]).await;
     let network = |fixture: &Fixture| {
-        let workload = fixture.facts.iter().find(|(item, _)| matches!(item, Item::Workload(_)));
+        let workload = fixture.facts.iter().find(|(item, _)| matches!(item, FactId::Workload(_)));
         let Some((_, Fact::Workload(_, workload))) = workload else { panic!("it is gone") };
-        workload.place.network.clone()
+        workload.topology.network.clone()
     };
     assert_eq!(network(&fixture), None);
     around.network = NetworkId::new("n1").ok();

@@ -13,7 +13,7 @@ use serde_json::json;
 use tributary_model::{Catalog, Code};
 
 use super::Shared;
-use super::inside::Explained;
+use super::backend::Explained;
 use super::routes::ROUTES;
 use crate::document::{Filter, List, Metadata, clients as client_list, endpoints as endpoint_list};
 use crate::document::{

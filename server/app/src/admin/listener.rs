@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service as _;
 
-use super::gate::Peer;
-use crate::exit::{Exit, Failure};
+use super::access::Peer;
+use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
 
 /// Connections at once.
@@ -38,7 +38,7 @@ pub struct Listener {
 
 impl Listener {
     /// Binds; the error names the field.
-    pub async fn bind(field: &str, address: SocketAddr) -> Result<Self, Failure> {
+    pub async fn bind(field: &str, address: SocketAddr) -> Result<Self, CommandError> {
         let fail = |e: std::io::Error| cannot_bind(field, address, &e);
         let listener = TcpListener::bind(address).await.map_err(fail)?;
         let address = listener.local_addr().map_err(fail)?;
@@ -71,11 +71,16 @@ impl Listener {
 }
 
 /// Why an address cannot be bound, in words that name the field.
-pub fn cannot_bind(field: &str, address: SocketAddr, error: &std::io::Error) -> Failure {
+pub fn cannot_bind(field: &str, address: SocketAddr, error: &std::io::Error) -> CommandError {
     if error.kind() == std::io::ErrorKind::AddrInUse {
-        return Failure::new(Exit::Failed, Code::ADDRESS_IN_USE, format!("{field}: {address} is in use"));
+        return CommandError::new(
+            Exit::Failed,
+            Code::ADDRESS_IN_USE,
+            format!("{field}: {address} is in use"),
+        );
     }
-    Failure::plain(format!("{field}: cannot listen on {address}: {error}")).next("choose another address")
+    CommandError::plain(format!("{field}: cannot listen on {address}: {error}"))
+        .next("choose another address")
 }
 
 async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, stop: CancellationToken) {

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use tributary_model::{Code, RegistryName};
 
 use super::Shared;
+use super::backend::NotThere;
 use super::debug::{Asked, busy, metadata, problem, refuse};
-use super::inside::NotThere;
 use crate::document::List;
 use crate::document::filter::Filter;
 use crate::document::state::Part;

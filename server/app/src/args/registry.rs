@@ -11,7 +11,7 @@ use tributary_model::Code;
 
 use crate::config::RegistryKind;
 use crate::config::model::RegistryConfig;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
 /// Reads [`parse_registry`]'s text. The parser's own words for what is wrong repeat the text, which may hold a password
 /// or a token.
@@ -36,13 +36,13 @@ impl TypedValueParser for RegistryParser {
 }
 
 /// `KIND[=WHERE]`.
-pub(super) fn parse_registry(text: &str) -> Result<RegistryConfig, Failure> {
+pub(super) fn parse_registry(text: &str) -> Result<RegistryConfig, CommandError> {
     let (kind, place) = match text.split_once('=') {
         Some((kind, place)) => (kind, Some(place)),
         None => (text, None),
     };
     let kind: RegistryKind = kind.parse()?;
-    let wrong = |message: &str| Err(Failure::new(Exit::Usage, Code::FLAG_INVALID, message));
+    let wrong = |message: &str| Err(CommandError::new(Exit::Usage, Code::FLAG_INVALID, message));
     match (kind, place) {
         (RegistryKind::File, Some(place)) if !place.is_empty() => {
             Ok(RegistryConfig { path: Some(PathBuf::from(place)), ..RegistryConfig::of_kind(kind) })
@@ -54,7 +54,7 @@ pub(super) fn parse_registry(text: &str) -> Result<RegistryConfig, Failure> {
             for address in &addresses {
                 // The text may hold a password and is not repeated.
                 Address::parse(address)
-                    .map_err(|e| Failure::new(Exit::Usage, Code::FLAG_INVALID, e.to_string()))?;
+                    .map_err(|e| CommandError::new(Exit::Usage, Code::FLAG_INVALID, e.to_string()))?;
             }
             Ok(RegistryConfig { addresses: Some(addresses), ..RegistryConfig::of_kind(kind) })
         }
@@ -66,7 +66,7 @@ pub(super) fn parse_registry(text: &str) -> Result<RegistryConfig, Failure> {
 }
 
 /// A kind alone; one that needs a place has to be given as `--registry`.
-pub(super) fn parse_kind(text: &str) -> Result<RegistryConfig, Failure> {
+pub(super) fn parse_kind(text: &str) -> Result<RegistryConfig, CommandError> {
     text.trim().parse::<RegistryKind>()?;
     parse_registry(text.trim())
 }

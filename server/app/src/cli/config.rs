@@ -7,10 +7,14 @@ use super::get::document;
 use crate::args::{ConfigCommand, Output};
 use crate::config::{Config, load, schema};
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
 /// Runs one of its commands.
-pub fn run(command: &ConfigCommand, env: &Environment, console: &mut Console<'_>) -> Result<Exit, Failure> {
+pub fn run(
+    command: &ConfigCommand,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
     match command {
         ConfigCommand::Schema => console.data(&document(Output::Json, &schema::schema())?)?,
         ConfigCommand::Default => console.data(&document(Output::Yaml, &Config::default())?)?,
@@ -19,7 +23,7 @@ pub fn run(command: &ConfigCommand, env: &Environment, console: &mut Console<'_>
     Ok(Exit::Ok)
 }
 
-fn validate(file: &Path, env: &Environment, console: &mut Console<'_>) -> Result<(), Failure> {
+fn validate(file: &Path, env: &Environment, console: &mut Console<'_>) -> Result<(), CommandError> {
     let loaded = load(Some(file), env, &|_, _| Ok(()))?;
     let registries = loaded.config.registries.len();
     console.say(&format!("{}: valid, {registries} registries", file.display()));

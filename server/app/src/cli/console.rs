@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Write};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
 /// The streams of one command.
 pub struct Console<'a> {
@@ -18,11 +18,11 @@ pub struct Console<'a> {
 
 impl Console<'_> {
     /// Writes data. A reader that went away (`| head`) ends the command without an error text.
-    pub fn data(&mut self, text: &str) -> Result<(), Failure> {
+    pub fn data(&mut self, text: &str) -> Result<(), CommandError> {
         let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
         written.map_err(|e| match e.kind() {
-            ErrorKind::BrokenPipe => Failure { exit: Exit::Ok, ..Failure::plain("") },
-            _ => Failure::plain(format!("cannot write the answer: {e}")),
+            ErrorKind::BrokenPipe => CommandError { exit: Exit::Ok, ..CommandError::plain("") },
+            _ => CommandError::plain(format!("cannot write the answer: {e}")),
         })
     }
     /// Writes talk; what cannot be said is not an error.

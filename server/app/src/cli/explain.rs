@@ -9,14 +9,14 @@ use crate::args::{ExplainArgs, Output, WhyNotArgs};
 use crate::document::explain::{ReasonItem, StepObject};
 use crate::document::{ExplainItem, List, Metadata, WhyNotItem};
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
 /// How an endpoint came to be served. Exit 3 when no candidate is, 4 when nobody lists it.
 pub async fn explain(
     args: &ExplainArgs,
     env: &Environment,
     console: &mut Console<'_>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     let query = [
         ("endpoint", Some(args.endpoint.as_str())),
         ("host", args.host.as_deref()),
@@ -31,13 +31,13 @@ pub async fn why_not(
     args: &WhyNotArgs,
     env: &Environment,
     console: &mut Console<'_>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     let query = [("host", Some(args.host.as_str())), ("client", Some(args.from_client.as_str()))];
     let body = Server::find(&args.server, env)?.get("/debug/why-not", &query).await?;
     show_why_not(&body, args.output, console)
 }
 
-fn show(body: &[u8], output: Output, console: &mut Console<'_>) -> Result<Exit, Failure> {
+fn show(body: &[u8], output: Output, console: &mut Console<'_>) -> Result<Exit, CommandError> {
     let list: List<ExplainItem> = parse(body)?;
     let (color, wide) = (console.color, output == Output::Wide);
     let text = || list.items.iter().map(|item| prose(item, wide, color)).collect();
@@ -51,7 +51,7 @@ fn show(body: &[u8], output: Output, console: &mut Console<'_>) -> Result<Exit, 
     })
 }
 
-fn show_why_not(body: &[u8], output: Output, console: &mut Console<'_>) -> Result<Exit, Failure> {
+fn show_why_not(body: &[u8], output: Output, console: &mut Console<'_>) -> Result<Exit, CommandError> {
     let list: List<WhyNotItem> = parse(body)?;
     let (color, wide) = (console.color, output == Output::Wide);
     let text = || list.items.iter().map(|item| reasons(item, wide, color)).collect();
@@ -67,7 +67,7 @@ fn write(
     output: Output,
     console: &mut Console<'_>,
     prose: impl FnOnce() -> String,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let text = match output {
         Output::Json | Output::Yaml => document(output, &parse::<List<Value>>(body)?)?,
         Output::Table | Output::Wide | Output::Name => tame(&prose(), console.color),
@@ -136,6 +136,7 @@ fn reason(reason: &ReasonItem, outcome: &str, wide: bool, out: &mut String) {
 
 fn source(object: &StepObject, wide: bool) -> String {
     let registry = object.registry.as_deref().map(|r| format!("{r}: ")).unwrap_or_default();
-    let place = if wide && !object.place.is_empty() { format!(" ({})", object.place) } else { String::new() };
+    let place =
+        if wide && !object.position.is_empty() { format!(" ({})", object.position) } else { String::new() };
     format!("  [{registry}{object}{place}]")
 }

@@ -8,11 +8,11 @@ use super::{Console, Server, registries, watch};
 use crate::args::{GetArgs, Output, Resource};
 use crate::document::{ClientItem, EndpointItem, List, MergeItem, NamedItem, ServiceItem};
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
 
 /// Lists once, or follows.
-pub async fn run(args: &GetArgs, env: &Environment, console: &mut Console<'_>) -> Result<Exit, Failure> {
+pub async fn run(args: &GetArgs, env: &Environment, console: &mut Console<'_>) -> Result<Exit, CommandError> {
     let server = Server::find(&args.server, env)?;
     if args.watch {
         return watch::run(args, &server, console).await;
@@ -41,17 +41,17 @@ pub fn query(args: &GetArgs) -> [(&str, Option<&str>); 4] {
 }
 
 /// A document of a server; one that cannot be read is of another version.
-pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, CommandError> {
     serde_json::from_slice(body).map_err(|e| {
-        Failure::plain(format!("the server's answer is not understood: {e}"))
+        CommandError::plain(format!("the server's answer is not understood: {e}"))
             .next("use the `tributary` of the server's version")
     })
 }
 
-fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Result<Exit, Failure> {
+fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Result<Exit, CommandError> {
     let what = args.what.as_str();
     if let (Some(name), true) = (&args.name, list.items.is_empty()) {
-        return Err(Failure::new(Exit::NotFound, Code::NOT_FOUND, format!("no {what} named `{name}`"))
+        return Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, format!("no {what} named `{name}`"))
             .next(format!("list them with `tributary get {what}`")));
     }
     if list.metadata.remaining > 0 {
@@ -73,7 +73,7 @@ fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Re
 }
 
 /// The list as it was asked for.
-pub fn render(args: &GetArgs, list: &List<Value>, color: bool) -> Result<String, Failure> {
+pub fn render(args: &GetArgs, list: &List<Value>, color: bool) -> Result<String, CommandError> {
     match args.output {
         Output::Table | Output::Wide => {
             let wide = args.output == Output::Wide;
@@ -93,8 +93,9 @@ pub fn render(args: &GetArgs, list: &List<Value>, color: bool) -> Result<String,
 }
 
 /// A document in JSON or YAML.
-pub fn document(output: Output, list: &impl serde::Serialize) -> Result<String, Failure> {
-    let unwritable = |e: &dyn std::fmt::Display| Failure::plain(format!("the answer cannot be written: {e}"));
+pub fn document(output: Output, list: &impl serde::Serialize) -> Result<String, CommandError> {
+    let unwritable =
+        |e: &dyn std::fmt::Display| CommandError::plain(format!("the answer cannot be written: {e}"));
     if output == Output::Yaml {
         return serde_saphyr::to_string(list).map_err(|e| unwritable(&e));
     }
@@ -113,7 +114,7 @@ pub fn name(what: Resource, item: &Value) -> String {
     }
 }
 
-fn table(what: Resource, list: &List<Value>, wide: bool) -> Result<Table, Failure> {
+fn table(what: Resource, list: &List<Value>, wide: bool) -> Result<Table, CommandError> {
     Ok(match what {
         Resource::Services => services(&items(list)?, wide),
         Resource::Endpoints => endpoints(&items(list)?, wide),
@@ -123,10 +124,10 @@ fn table(what: Resource, list: &List<Value>, wide: bool) -> Result<Table, Failur
     })
 }
 
-fn items<T: DeserializeOwned>(list: &List<Value>) -> Result<Vec<T>, Failure> {
+fn items<T: DeserializeOwned>(list: &List<Value>) -> Result<Vec<T>, CommandError> {
     let items = list.items.iter().cloned().map(serde_json::from_value);
     items.collect::<Result<_, _>>().map_err(|e| {
-        Failure::plain(format!("the server's answer is not understood: {e}"))
+        CommandError::plain(format!("the server's answer is not understood: {e}"))
             .next("use the `tributary` of the server's version, or -o json")
     })
 }
@@ -176,7 +177,7 @@ fn endpoints(items: &[EndpointItem], wide: bool) -> Table {
             item.network.clone().into(),
             Cell(item.freshness.clone(), if item.freshness == "Live" { Tone::Plain } else { Tone::Warn }),
             item.workload.as_ref().map(ToString::to_string).unwrap_or_default().into(),
-            item.source.place.clone().into(),
+            item.source.position.clone().into(),
             item.source.resource_version.clone().into(),
             labels(item).into(),
         ]);

@@ -6,21 +6,25 @@ use super::{Console, Server};
 use crate::args::{GuardCommand, GuardListArgs, GuardReleaseArgs, Output};
 use crate::document::{HeldItem, List};
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
 /// Carries the command out.
 pub async fn run(
     command: &GuardCommand,
     env: &Environment,
     console: &mut Console<'_>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     match command {
         GuardCommand::List(args) => list(args, env, console).await,
         GuardCommand::Release(args) => release(args, env, console).await,
     }
 }
 
-async fn list(args: &GuardListArgs, env: &Environment, console: &mut Console<'_>) -> Result<Exit, Failure> {
+async fn list(
+    args: &GuardListArgs,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
     let query = [("registry", args.registry.as_deref())];
     let body = Server::find(&args.server, env)?.get("/debug/guard", &query).await?;
     let held: List<HeldItem> = parse(&body)?;
@@ -52,7 +56,7 @@ fn table(items: &[HeldItem], wide: bool) -> Table {
             item.what.clone().into(),
             item.reason.clone().into(),
             item.scope.clone().into(),
-            item.asked.into(),
+            item.confirm_attempts.into(),
         ]);
     }
     table
@@ -62,7 +66,7 @@ async fn release(
     args: &GuardReleaseArgs,
     env: &Environment,
     console: &mut Console<'_>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     let server = Server::find(&args.server, env)?;
     let body = server.post("/debug/guard/release", &[("id", Some(args.id.as_str()))]).await;
     let body = body.map_err(|failure| match failure.exit {

@@ -11,7 +11,7 @@ use tributary_model::Code;
 
 use crate::args::ServerArgs;
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
 /// Where a server is when nothing says otherwise.
 pub const DEFAULT: &str = "http://127.0.0.1:15014";
@@ -27,15 +27,16 @@ pub struct Server {
 
 impl Server {
     /// By `--server`, else `TRIBUTARY_SERVER`, else the default.
-    pub fn find(args: &ServerArgs, env: &Environment) -> Result<Self, Failure> {
+    pub fn find(args: &ServerArgs, env: &Environment) -> Result<Self, CommandError> {
         let url = args.server.as_deref().or_else(|| env.get("TRIBUTARY_SERVER")).unwrap_or(DEFAULT);
         Self::parse(url, args.timeout.get())
     }
     /// From `http://HOST:PORT` or `HOST:PORT`.
-    pub fn parse(url: &str, timeout: Duration) -> Result<Self, Failure> {
+    pub fn parse(url: &str, timeout: Duration) -> Result<Self, CommandError> {
         let wrong = |why: &str| {
             let message = format!("the server's address `{url}` {why}");
-            Failure::new(Exit::Usage, Code::FLAG_INVALID, message).next(format!("write it like {DEFAULT}"))
+            CommandError::new(Exit::Usage, Code::FLAG_INVALID, message)
+                .next(format!("write it like {DEFAULT}"))
         };
         let rest = match url.split_once("://") {
             Some(("http", rest)) => rest,
@@ -45,17 +46,21 @@ impl Server {
         let authority: http::uri::Authority =
             rest.trim_end_matches('/').parse().map_err(|_| wrong("is no host and port"))?;
         if authority.as_str().contains('@') {
-            return Err(Failure::new(Exit::Usage, Code::FLAG_INVALID, "the server's address holds a user"));
+            return Err(CommandError::new(
+                Exit::Usage,
+                Code::FLAG_INVALID,
+                "the server's address holds a user",
+            ));
         }
         let port = authority.port_u16().unwrap_or(15014);
         Ok(Self { authority: format!("{}:{port}", authority.host()), timeout })
     }
     /// The answer to a question; a status that is no success is a failure.
-    pub async fn get(&self, path: &str, query: &[(&str, Option<&str>)]) -> Result<Bytes, Failure> {
+    pub async fn get(&self, path: &str, query: &[(&str, Option<&str>)]) -> Result<Bytes, CommandError> {
         self.within(self.timeout, &Method::GET, path, query).await
     }
     /// The answer to a command that changes something.
-    pub async fn post(&self, path: &str, query: &[(&str, Option<&str>)]) -> Result<Bytes, Failure> {
+    pub async fn post(&self, path: &str, query: &[(&str, Option<&str>)]) -> Result<Bytes, CommandError> {
         self.within(self.timeout, &Method::POST, path, query).await
     }
     /// As `get`, for a question that the server may hold back for a while.
@@ -64,7 +69,7 @@ impl Server {
         held: Duration,
         path: &str,
         query: &[(&str, Option<&str>)],
-    ) -> Result<Bytes, Failure> {
+    ) -> Result<Bytes, CommandError> {
         self.within(self.timeout + held, &Method::GET, path, query).await
     }
     async fn within(
@@ -73,11 +78,11 @@ impl Server {
         method: &Method,
         path: &str,
         query: &[(&str, Option<&str>)],
-    ) -> Result<Bytes, Failure> {
+    ) -> Result<Bytes, CommandError> {
         let target = target(path, query);
         match tokio::time::timeout(limit, self.ask(method, &target)).await {
             Ok(answer) => answer.and_then(|(status, body)| judge(status, body)),
-            Err(_) => Err(Failure {
+            Err(_) => Err(CommandError {
                 exit: Exit::TimedOut,
                 code: Some(Code::SERVER_UNREACHABLE),
                 message: format!("http://{} did not answer within {limit:?}", self.authority),
@@ -85,7 +90,7 @@ impl Server {
             }),
         }
     }
-    async fn ask(&self, method: &Method, target: &str) -> Result<(StatusCode, Bytes), Failure> {
+    async fn ask(&self, method: &Method, target: &str) -> Result<(StatusCode, Bytes), CommandError> {
         let stream = TcpStream::connect(&self.authority).await.map_err(|e| self.unreachable(&e))?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
@@ -111,13 +116,13 @@ impl Server {
             _ = &mut connection => answer.await,
         }
     }
-    fn unreachable(&self, why: &(impl std::fmt::Display + ?Sized)) -> Failure {
+    fn unreachable(&self, why: &(impl std::fmt::Display + ?Sized)) -> CommandError {
         let message = format!("no server answers at http://{}: {why}", self.authority);
-        Failure::new(Exit::Failed, Code::SERVER_UNREACHABLE, message)
+        CommandError::new(Exit::Failed, Code::SERVER_UNREACHABLE, message)
     }
 }
 
-fn judge(status: StatusCode, body: Bytes) -> Result<Bytes, Failure> {
+fn judge(status: StatusCode, body: Bytes) -> Result<Bytes, CommandError> {
     if status.is_success() {
         return Ok(body);
     }
@@ -128,17 +133,17 @@ fn judge(status: StatusCode, body: Bytes) -> Result<Bytes, Failure> {
         format!("the server answers {status}: {}", text.trim())
     });
     Err(match status {
-        StatusCode::NOT_FOUND => Failure::new(Exit::NotFound, Code::NOT_FOUND, told),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Failure {
+        StatusCode::NOT_FOUND => CommandError::new(Exit::NotFound, Code::NOT_FOUND, told),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => CommandError {
             exit: Exit::NotAuthorised,
             code: None,
             message: told,
             next: "run the command on the server's machine, with the admin address as --server".to_owned(),
         },
         StatusCode::BAD_REQUEST => {
-            Failure { exit: Exit::Usage, code: None, message: told, next: String::new() }
+            CommandError { exit: Exit::Usage, code: None, message: told, next: String::new() }
         }
-        _ => Failure::plain(told),
+        _ => CommandError::plain(told),
     })
 }
 

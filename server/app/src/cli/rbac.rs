@@ -12,7 +12,7 @@ use crate::args::{RbacCommand, RbacPrintArgs, ServeArgs};
 use crate::config::model::{Config, RegistryConfig};
 use crate::config::{RegistryKind, load};
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 use crate::wiring::cluster::Cluster;
 use crate::wiring::factories::Factories;
 use crate::wiring::rights::{Rules, needed, needless, roles};
@@ -23,7 +23,7 @@ pub async fn run(
     command: &RbacCommand,
     env: &Environment,
     console: &mut Console<'_>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     match command {
         RbacCommand::Print(args) => print(args, env, console),
         RbacCommand::Verify(args) => verify(args, env, console).await,
@@ -31,7 +31,7 @@ pub async fn run(
 }
 
 /// The configuration that `serve` would run with; a cluster where no registry is named.
-fn configured(args: &ServeArgs, env: &Environment) -> Result<(Config, Vec<Cluster>), Failure> {
+fn configured(args: &ServeArgs, env: &Environment) -> Result<(Config, Vec<Cluster>), CommandError> {
     let mut args = args.clone();
     let file = args.config.clone().or_else(|| env.get("TRIBUTARY_CONFIG").map(Into::into));
     if file.is_none() && args.registries.is_empty() && args.kinds.is_empty() {
@@ -40,13 +40,17 @@ fn configured(args: &ServeArgs, env: &Environment) -> Result<(Config, Vec<Cluste
     let loaded = load(file.as_deref(), env, &|config, origins| overlay::apply(&args, config, origins))?;
     let clusters = Factories::new(env.clone()).clusters(&loaded.config)?;
     if clusters.is_empty() {
-        return Err(Failure::new(Exit::Usage, Code::NO_REGISTRY, "no Kubernetes registry is configured")
-            .next("add `--registry kubernetes`"));
+        return Err(CommandError::new(
+            Exit::Usage,
+            Code::NO_REGISTRY,
+            "no Kubernetes registry is configured",
+        )
+        .next("add `--registry kubernetes`"));
     }
     Ok((loaded.config, clusters))
 }
 
-fn print(args: &RbacPrintArgs, env: &Environment, console: &mut Console<'_>) -> Result<Exit, Failure> {
+fn print(args: &RbacPrintArgs, env: &Environment, console: &mut Console<'_>) -> Result<Exit, CommandError> {
     let (config, clusters) = configured(&args.serve, env)?;
     let several = clusters.len() > 1;
     for cluster in &clusters {
@@ -85,13 +89,17 @@ fn role(namespace: Option<&str>, rules: &Rules, account: &str, system: &str) -> 
 }
 
 /// Exit 3 when a right is missing, 0 otherwise: needless rights are told and do no harm to serving.
-async fn verify(args: &ServeArgs, env: &Environment, console: &mut Console<'_>) -> Result<Exit, Failure> {
+async fn verify(
+    args: &ServeArgs,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
     serve::install_crypto();
     let (config, clusters) = configured(args, env)?;
     let (mut table, mut missing, mut excess) =
         (Table::new(&["VERB", "RESOURCE", "NAMESPACE", "NEEDED", "ALLOWED"], &[], true), 0, 0);
     for cluster in &clusters {
-        let connection = cluster.open().map_err(|e| Failure::plain(e.to_string()))?;
+        let connection = cluster.open().map_err(|e| CommandError::plain(e.to_string()))?;
         console.say(&format!("{} at {}", connection.described(), connection.server()));
         let writer = Writer::new(connection.client());
         let wanted = needed(cluster, &config.writes);
@@ -118,12 +126,13 @@ async fn ask(
     rights: &BTreeSet<Right>,
     need: bool,
     table: &mut Table,
-) -> Result<usize, Failure> {
+) -> Result<usize, CommandError> {
     let mut odd = 0;
     for right in rights {
         let allowed = writer.review(right).await;
-        let allowed = allowed
-            .map_err(|e| Failure::plain(format!("the cluster does not say which rights there are: {e}")))?;
+        let allowed = allowed.map_err(|e| {
+            CommandError::plain(format!("the cluster does not say which rights there are: {e}"))
+        })?;
         if allowed != need {
             odd += 1;
         }

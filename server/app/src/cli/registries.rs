@@ -112,7 +112,7 @@ fn ended(items: &[RegistryItem]) -> Table {
 fn problems(items: &[RegistryItem]) -> Table {
     let mut table = Table::new(&["REGISTRY", "OBJECT", "CODE", "PROBLEM"], &[], true);
     for (item, one) in items.iter().flat_map(|item| item.problems.iter().map(move |one| (item, one))) {
-        let object = match one.object.place.as_str() {
+        let object = match one.object.position.as_str() {
             "" => one.object.to_string(),
             place => format!("{} ({place})", one.object),
         };
@@ -238,7 +238,7 @@ mod tests {
                 kind: "EndpointSlice".into(),
                 namespace: "shop".into(),
                 name: name.into(),
-                place: place.into(),
+                position: place.into(),
                 ..ObjectItem::default()
             },
             code: "TRB0324".into(),

@@ -17,7 +17,7 @@ use crate::args::{Output, StateAcceptArgs, StateCommand, StateDirectoryArgs, Sta
 use crate::document::List;
 use crate::document::state::{EndItem, Part, StateDocument, StateItem, StateListItem};
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 use crate::wiring::journal::choose;
 use crate::wiring::state::of_directory;
 
@@ -26,7 +26,7 @@ pub async fn run(
     command: &StateCommand,
     env: &Environment,
     console: &mut Console<'_>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     match command {
         StateCommand::Show(args) => show(args, env, console).await,
         StateCommand::Verify(args) => verify(args, env, console).await,
@@ -36,7 +36,11 @@ pub async fn run(
     }
 }
 
-async fn show(args: &StateShowArgs, env: &Environment, console: &mut Console<'_>) -> Result<Exit, Failure> {
+async fn show(
+    args: &StateShowArgs,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
     let answer = Server::find(&args.server, env)?.get("/debug/state", &[]).await;
     let state: StateDocument = match (answer, &args.state_dir) {
         (Ok(body), _) => parse(&body)?,
@@ -53,7 +57,7 @@ async fn verify(
     args: &StateDirectoryArgs,
     env: &Environment,
     console: &mut Console<'_>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     let path = directory(args, env);
     let (state, is_sound) = match read(&path).await? {
         Ok(read) => read,
@@ -72,7 +76,7 @@ async fn clear(
     args: &StateDirectoryArgs,
     env: &Environment,
     console: &mut Console<'_>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     let path = directory(args, env);
     let clearing = path.clone();
     let files = beside(move || inspect::clear(&clearing)).await?.map_err(|error| failed(&path, error))?;
@@ -87,10 +91,14 @@ async fn clear(
     Ok(Exit::Ok)
 }
 
-async fn end(args: &StateEndArgs, env: &Environment, console: &mut Console<'_>) -> Result<Exit, Failure> {
+async fn end(
+    args: &StateEndArgs,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
     if let Err(why) = args.part.parse::<Part>() {
         let message = format!("`{}` is not REGISTRY[/SCOPE[/KIND]]: {why}", args.part);
-        let failure = Failure::new(Exit::Usage, Code::FLAG_INVALID, message);
+        let failure = CommandError::new(Exit::Usage, Code::FLAG_INVALID, message);
         return Err(failure.next("list registries, scopes and kinds with `tributary state show`"));
     }
     let server = Server::find(&args.server, env)?;
@@ -109,7 +117,7 @@ async fn end(args: &StateEndArgs, env: &Environment, console: &mut Console<'_>) 
     }
     if ended.items.is_empty() {
         let message = format!("nothing is served of `{}`", args.part);
-        return Err(hint(Failure::new(Exit::NotFound, Code::NOT_FOUND, message)));
+        return Err(hint(CommandError::new(Exit::NotFound, Code::NOT_FOUND, message)));
     }
     let live = ended.items.iter().any(|item| item.live);
     if live {
@@ -121,7 +129,7 @@ async fn end(args: &StateEndArgs, env: &Environment, console: &mut Console<'_>) 
     Ok(Exit::Ok)
 }
 
-fn hint(failure: Failure) -> Failure {
+fn hint(failure: CommandError) -> CommandError {
     match failure.exit {
         Exit::NotFound => failure.next("list what is remembered with `tributary state show`"),
         _ => failure,
@@ -152,7 +160,7 @@ async fn accept(
     args: &StateAcceptArgs,
     env: &Environment,
     console: &mut Console<'_>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     let query = [("registry", Some(args.registry.as_str()))];
     let answer = Server::find(&args.server, env)?.post("/debug/state/accept", &query).await;
     answer.map_err(hint)?;
@@ -167,7 +175,7 @@ fn directory(args: &StateDirectoryArgs, env: &Environment) -> PathBuf {
 }
 
 /// What a directory holds, and whether a restart would find all of it.
-async fn read(path: &Path) -> Result<Result<(StateDocument, bool), InspectError>, Failure> {
+async fn read(path: &Path) -> Result<Result<(StateDocument, bool), InspectError>, CommandError> {
     let now = Now { mono: Mono::START, wall: Timestamp::now() };
     let reading = path.to_owned();
     let report = beside(move || inspect::show(&reading, now)).await?;
@@ -175,27 +183,27 @@ async fn read(path: &Path) -> Result<Result<(StateDocument, bool), InspectError>
 }
 
 /// Waits for the disk on a thread that may block.
-async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, CommandError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Failure::plain(format!("reading the state directory failed: {error}")))
+    done.map_err(|error| CommandError::plain(format!("reading the state directory failed: {error}")))
 }
 
-fn failed(path: &Path, error: InspectError) -> Failure {
+fn failed(path: &Path, error: InspectError) -> CommandError {
     let message = format!("{}: {error}", path.display());
     match error {
-        InspectError::Empty => Failure::new(Exit::NotFound, Code::NOT_FOUND, message)
+        InspectError::Empty => CommandError::new(Exit::NotFound, Code::NOT_FOUND, message)
             .next("name the directory of a server with --state-dir"),
         InspectError::Directory(DirectoryError::Held { .. }) => {
-            Failure::new(Exit::Failed, Code::STATE_UNUSABLE, message)
+            CommandError::new(Exit::Failed, Code::STATE_UNUSABLE, message)
                 .next("ask the server itself with `tributary state show`, or stop it")
         }
         InspectError::Directory(_) | InspectError::Store(_) => {
-            Failure::new(Exit::Failed, Code::STATE_UNUSABLE, message)
+            CommandError::new(Exit::Failed, Code::STATE_UNUSABLE, message)
         }
     }
 }
 
-fn write(state: &StateDocument, output: Output, console: &mut Console<'_>) -> Result<(), Failure> {
+fn write(state: &StateDocument, output: Output, console: &mut Console<'_>) -> Result<(), CommandError> {
     match output {
         Output::Json | Output::Yaml => console.data(&document(output, state)?),
         Output::Name => {

@@ -13,7 +13,7 @@ use super::get::{name, parse, path, query, render};
 use super::{Console, Server};
 use crate::args::{GetArgs, Output, Resource};
 use crate::document::List;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
 /// How long the server may hold a question back.
 const HELD: Duration = Duration::from_secs(25);
@@ -23,7 +23,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 const PACE: Duration = Duration::from_millis(50);
 
 /// Follows until the caller drops it or nobody reads any more.
-pub async fn run(args: &GetArgs, server: &Server, console: &mut Console<'_>) -> Result<Exit, Failure> {
+pub async fn run(args: &GetArgs, server: &Server, console: &mut Console<'_>) -> Result<Exit, CommandError> {
     let mut follower = Follower::new(args);
     loop {
         let asked = tokio::time::Instant::now();
@@ -59,7 +59,7 @@ impl<'a> Follower<'a> {
     fn new(args: &'a GetArgs) -> Self {
         Self { args, seen: None, drawn: String::new(), items: BTreeMap::new(), pause: PACE }
     }
-    async fn ask(&mut self, server: &Server) -> Result<List<Value>, Failure> {
+    async fn ask(&mut self, server: &Server) -> Result<List<Value>, CommandError> {
         let by_generation =
             matches!(self.args.what, Resource::Services | Resource::Endpoints | Resource::Merges);
         let after = self.seen.clone().filter(|seen| by_generation && !seen.is_empty());
@@ -73,13 +73,13 @@ impl<'a> Follower<'a> {
         Ok(list)
     }
     /// What there is to write.
-    fn take(&mut self, list: &List<Value>, console: &Console<'_>) -> Result<String, Failure> {
+    fn take(&mut self, list: &List<Value>, console: &Console<'_>) -> Result<String, CommandError> {
         match self.args.output {
             Output::Json | Output::Yaml => Ok(self.changes(list)),
             Output::Table | Output::Wide | Output::Name => self.draw(list, console),
         }
     }
-    fn draw(&mut self, list: &List<Value>, console: &Console<'_>) -> Result<String, Failure> {
+    fn draw(&mut self, list: &List<Value>, console: &Console<'_>) -> Result<String, CommandError> {
         let text = render(self.args, list, console.color)?;
         if text == self.drawn {
             return Ok(String::new());

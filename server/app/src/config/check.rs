@@ -8,20 +8,22 @@ mod registries;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tributary_model::{Alias, Code, HostPattern, Hostname, Namespace, NetworkId, PortNumber, RegistryName};
+use tributary_model::{
+    Code, FederatedService, HostPattern, Hostname, Namespace, NetworkId, PortNumber, RegistryName,
+};
 
 use super::Loaded;
 use super::layers::Origins;
 use super::model::{AliasMemberConfig, Config};
 use super::span::Span;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
 /// A bound on the list, so that a slip cannot make a server of a million names.
 const MAX_ALIASES: usize = 10_000;
 
 /// Checks everything, names the registries that have no name, and returns what a person should be
 /// told although it is no mistake.
-pub fn check(config: &mut Config, origins: &Origins) -> Result<Vec<String>, Failure> {
+pub fn check(config: &mut Config, origins: &Origins) -> Result<Vec<String>, CommandError> {
     let rules = Rules { origins };
     let mut warnings = rules.registries(config)?;
     rules.control_plane(config)?;
@@ -42,7 +44,7 @@ fn idle_writes(config: &Config) -> Option<String> {
 
 /// A server needs a source. Without one at start there is nothing to serve; without one in a
 /// changed file somebody has most likely saved half of it.
-pub fn serves(loaded: Loaded) -> Result<Loaded, Failure> {
+pub fn serves(loaded: Loaded) -> Result<Loaded, CommandError> {
     if !loaded.config.registries.is_empty() {
         return Ok(loaded);
     }
@@ -51,7 +53,7 @@ pub fn serves(loaded: Loaded) -> Result<Loaded, Failure> {
         tributary serve --registry kubernetes\n    \
         tributary serve --registry consul=http://127.0.0.1:8500\n    \
         tributary serve --config tributary.yaml";
-    Err(Failure::new(Exit::Usage, Code::NO_REGISTRY, Code::NO_REGISTRY.info().title).next(examples))
+    Err(CommandError::new(Exit::Usage, Code::NO_REGISTRY, Code::NO_REGISTRY.info().title).next(examples))
 }
 
 struct Rules<'a> {
@@ -60,7 +62,7 @@ struct Rules<'a> {
 
 impl Rules<'_> {
     /// An error about a field, which begins with where the field was set.
-    fn wrong(&self, code: Code, field: &str, why: impl std::fmt::Display) -> Failure {
+    fn wrong(&self, code: Code, field: &str, why: impl std::fmt::Display) -> CommandError {
         let mut path = field;
         let origin = loop {
             if let Some(origin) = self.origins.get(path) {
@@ -72,17 +74,17 @@ impl Rules<'_> {
             }
         };
         let message = origin.map_or_else(|| format!("{field}: {why}"), |o| format!("{o}: {field}: {why}"));
-        Failure::new(Exit::Usage, code, message)
+        CommandError::new(Exit::Usage, code, message)
     }
-    fn invalid(&self, field: &str, why: impl std::fmt::Display) -> Failure {
+    fn invalid(&self, field: &str, why: impl std::fmt::Display) -> CommandError {
         self.wrong(Code::CONFIG_INVALID, field, why)
     }
 
-    fn id(&self, field: &str, text: &str) -> Result<(), Failure> {
+    fn id(&self, field: &str, text: &str) -> Result<(), CommandError> {
         tributary_model::ClusterId::new(text).map(drop).map_err(|e| self.invalid(field, e))
     }
 
-    fn control_plane(&self, config: &Config) -> Result<(), Failure> {
+    fn control_plane(&self, config: &Config) -> Result<(), CommandError> {
         self.id("clusterId", &config.cluster_id)?;
         Namespace::new(&config.system_namespace).map_err(|e| self.invalid("systemNamespace", e))?;
         let Some(revision) = &config.revision else { return Ok(()) };
@@ -93,7 +95,7 @@ impl Rules<'_> {
         Ok(())
     }
 
-    fn addresses(&self, config: &Config) -> Result<(), Failure> {
+    fn addresses(&self, config: &Config) -> Result<(), CommandError> {
         let xds = config.xds.listen;
         if config.xds.tls.is_none() && !xds.ip().is_loopback() {
             let why = format!("{xds} is not a loopback address and xds.tls is not set");
@@ -121,14 +123,14 @@ impl Rules<'_> {
         a: std::net::SocketAddr,
         other: &str,
         b: std::net::SocketAddr,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandError> {
         if a == b && a.port() != 0 {
             return Err(self.invalid(field, format!("{a} is the address of {other} too")));
         }
         Ok(())
     }
 
-    fn times(&self, config: &Config) -> Result<(), Failure> {
+    fn times(&self, config: &Config) -> Result<(), CommandError> {
         let most = Span::seconds(30 * 24 * 3600);
         for (field, span) in [
             ("xds.maxConnectionAge", config.xds.max_connection_age),
@@ -146,7 +148,7 @@ impl Rules<'_> {
         Ok(())
     }
 
-    fn domains(&self, config: &Config) -> Result<(), Failure> {
+    fn domains(&self, config: &Config) -> Result<(), CommandError> {
         if let Some(domain) = &config.settings.domain {
             let found = Hostname::new(domain).map_err(|e| self.invalid("settings.domain", e))?;
             if found.as_str() != domain.to_ascii_lowercase() {
@@ -163,7 +165,7 @@ impl Rules<'_> {
         }
     }
 
-    fn settings(&self, config: &Config) -> Result<(), Failure> {
+    fn settings(&self, config: &Config) -> Result<(), CommandError> {
         self.domains(config)?;
         for word in config.settings.default_export.iter().flatten() {
             if !matches!(word.as_str(), "*" | "." | "~") {
@@ -184,7 +186,7 @@ impl Rules<'_> {
         Ok(())
     }
 
-    fn aliases(&self, config: &Config) -> Result<(), Failure> {
+    fn aliases(&self, config: &Config) -> Result<(), CommandError> {
         if config.aliases.len() > MAX_ALIASES {
             return Err(self.invalid("aliases", format!("more than {MAX_ALIASES}")));
         }
@@ -208,9 +210,11 @@ impl Rules<'_> {
         Ok(())
     }
 
-    fn alias_members(&self, field: &str, members: &[AliasMemberConfig]) -> Result<(), Failure> {
-        if members.is_empty() || members.len() > Alias::MAX_MEMBERS {
-            return Err(self.invalid(field, format!("names no host, or more than {}", Alias::MAX_MEMBERS)));
+    fn alias_members(&self, field: &str, members: &[AliasMemberConfig]) -> Result<(), CommandError> {
+        if members.is_empty() || members.len() > FederatedService::MAX_MEMBERS {
+            return Err(
+                self.invalid(field, format!("names no host, or more than {}", FederatedService::MAX_MEMBERS))
+            );
         }
         if members.iter().all(|member| member.standby) {
             return Err(self.invalid(field, "has standby members only; one must be active"));
@@ -231,7 +235,7 @@ impl Rules<'_> {
         Ok(())
     }
 
-    fn log(&self, config: &Config) -> Result<(), Failure> {
+    fn log(&self, config: &Config) -> Result<(), CommandError> {
         let parsed = tracing_subscriber::EnvFilter::builder().parse(&config.log.level);
         parsed.map(drop).map_err(|e| self.invalid("log.level", format!("`{}`: {e}", config.log.level)))
     }

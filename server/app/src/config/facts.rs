@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tributary_model::settings::ClusterLocal;
 use tributary_model::{
-    Alias, AliasMember, ExportTo, HostPattern, Hostname, Namespace, NetworkId, PortNumber, RegistryName,
-    Settings, Visibility,
+    ExportTo, FederatedMember, FederatedService, HostPattern, Hostname, Namespace, NetworkId, PortNumber,
+    RegistryName, Settings, Visibility,
 };
 
 use super::merge::MergeConfig;
@@ -56,7 +56,7 @@ fn networks(config: &SettingsConfig) -> Arc<[(NetworkId, tributary_model::settin
 
 /// A name that joins services.
 #[must_use]
-pub fn alias(config: &AliasConfig) -> Option<(Hostname, Alias)> {
+pub fn alias(config: &AliasConfig) -> Option<(Hostname, FederatedService)> {
     let host = Hostname::new(&config.host).ok()?;
     let namespace = Namespace::new(config.namespace.as_deref().unwrap_or("default")).ok()?;
     let export = ExportTo::parse(config.export_to.iter().map(String::as_str), &namespace);
@@ -66,14 +66,21 @@ pub fn alias(config: &AliasConfig) -> Option<(Hostname, Alias)> {
     let by_name = false;
     Some((
         host,
-        Alias { namespace, export, members, active_until_healthy_below, active_until_silent_for, by_name },
+        FederatedService {
+            namespace,
+            export,
+            members,
+            min_healthy_active: active_until_healthy_below,
+            standby_after_stale: active_until_silent_for,
+            by_name,
+        },
     ))
 }
 
-fn member(config: &AliasMemberConfig) -> Option<AliasMember> {
+fn member(config: &AliasMemberConfig) -> Option<FederatedMember> {
     let number = |port: u16| PortNumber::new(u32::from(port)).ok();
     let ports = config.ports.iter().filter_map(|(own, theirs)| Some((number(*own)?, number(*theirs)?)));
-    Some(AliasMember {
+    Some(FederatedMember {
         host: Hostname::new(&config.host).ok()?,
         registry: config.registry.as_ref().and_then(|name| RegistryName::new(name).ok()),
         namespace: config.namespace.as_ref().and_then(|name| Namespace::new(name).ok()),
@@ -103,17 +110,17 @@ mod tests {
         let (host, alias) = alias(&serde_saphyr::from_str(text).unwrap()).unwrap();
         assert_eq!((host.as_str(), alias.namespace.as_str()), ("pay.mesh", "default"));
         assert_eq!(alias.export, ExportTo::Set(Visibility::Namespaces([alias.namespace.clone()].into())));
-        assert_eq!(alias.active_until_healthy_below, Some(2));
-        assert_eq!(alias.active_until_silent_for, Some(std::time::Duration::from_secs(90)));
-        assert_eq!(alias.members[0], AliasMember::new(Hostname::new("a.b").unwrap()));
+        assert_eq!(alias.min_healthy_active, Some(2));
+        assert_eq!(alias.standby_after_stale, Some(std::time::Duration::from_secs(90)));
+        assert_eq!(alias.members[0], FederatedMember::new(Hostname::new("a.b").unwrap()));
         let port = |n| PortNumber::new(n).unwrap();
-        let second = AliasMember {
+        let second = FederatedMember {
             registry: RegistryName::new("vms").ok(),
             namespace: Namespace::new("n").ok(),
             ports: [(port(80), port(8080))].into(),
             weight: Some(3),
             standby: true,
-            ..AliasMember::new(Hostname::new("c.d").unwrap())
+            ..FederatedMember::new(Hostname::new("c.d").unwrap())
         };
         assert_eq!(alias.members[1], second);
     }

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
 
+use super::field_positions::{FieldPositions, Place};
 use super::model::{API_VERSION, Config, KIND};
-use super::places::{Place, Places};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
 
 /// The largest file that is read.
@@ -20,26 +20,26 @@ pub struct ConfigFile {
     /// Its values over the defaults.
     pub config: Config,
     /// Where its fields stand.
-    pub places: Places,
+    pub places: FieldPositions,
 }
 
 impl ConfigFile {
     /// Reads and checks the shape of a file; what values mean together is checked later.
-    pub fn read(path: &Path) -> Result<Self, Failure> {
+    pub fn read(path: &Path) -> Result<Self, CommandError> {
         let shown = path.display();
         let size = std::fs::metadata(path).map_err(|e| cannot_read(path, &e))?.len();
         if size > MAX_BYTES {
-            return Err(Failure::config(format!("{shown}: larger than {MAX_BYTES} bytes")));
+            return Err(CommandError::config(format!("{shown}: larger than {MAX_BYTES} bytes")));
         }
         let bytes = std::fs::read(path).map_err(|e| cannot_read(path, &e))?;
         let text = String::from_utf8(bytes).map_err(|e| {
-            Failure::config(format!("{shown}: not UTF-8 at byte {}", e.utf8_error().valid_up_to()))
+            CommandError::config(format!("{shown}: not UTF-8 at byte {}", e.utf8_error().valid_up_to()))
         })?;
         Self::parse(path, &text)
     }
     /// Checks the shape of a text.
-    pub fn parse(path: &Path, text: &str) -> Result<Self, Failure> {
-        let places = Places::of(text, options());
+    pub fn parse(path: &Path, text: &str) -> Result<Self, CommandError> {
+        let places = FieldPositions::of(text, options());
         let read = serde_saphyr::from_str_with_options::<Option<Config>>(text, options());
         let config = read.map_err(|e| explain(path, &places, e.without_snippet()))?.unwrap_or_default();
         let file = Self { path: path.to_owned(), config, places };
@@ -51,27 +51,27 @@ impl ConfigFile {
     pub fn place_of(&self, field: &str) -> String {
         prefix(&self.path, self.places.at(field))
     }
-    fn names_itself(&self) -> Result<(), Failure> {
+    fn names_itself(&self) -> Result<(), CommandError> {
         for (field, found, wanted) in
             [("apiVersion", &self.config.api_version, API_VERSION), ("kind", &self.config.kind, KIND)]
         {
             if !self.places.sets(field) {
                 let message =
                     format!("{}{field} is missing, write `{field}: {wanted}`", prefix(&self.path, None));
-                return Err(Failure::config(message));
+                return Err(CommandError::config(message));
             }
             if found != wanted {
                 let message =
                     format!("{}{field} is `{found}`, only `{wanted}` is read", self.place_of(field));
-                return Err(Failure::config(message));
+                return Err(CommandError::config(message));
             }
         }
         Ok(())
     }
 }
 
-fn cannot_read(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::config(format!("{}: cannot be read: {error}", path.display()))
+fn cannot_read(path: &Path, error: &std::io::Error) -> CommandError {
+    CommandError::config(format!("{}: cannot be read: {error}", path.display()))
         .next("check the path given by --config")
 }
 
@@ -96,7 +96,7 @@ fn prefix(path: &Path, place: Option<Place>) -> String {
     }
 }
 
-fn explain(path: &Path, places: &Places, error: &serde_saphyr::Error) -> Failure {
+fn explain(path: &Path, places: &FieldPositions, error: &serde_saphyr::Error) -> CommandError {
     let place = error.location().map(|l| (l.line(), l.column())).filter(|(line, _)| *line > 0);
     let at = prefix(path, place);
     let field = place.map(|place| places.path_at(place)).unwrap_or_default();
@@ -115,9 +115,9 @@ fn explain(path: &Path, places: &Places, error: &serde_saphyr::Error) -> Failure
     };
     match message.split_once("TRB0106 ") {
         Some((before, rest)) => {
-            Failure::new(Exit::Usage, Code::UNKNOWN_REGISTRY_KIND, format!("{before}{rest}"))
+            CommandError::new(Exit::Usage, Code::UNKNOWN_REGISTRY_KIND, format!("{before}{rest}"))
         }
-        None => Failure::config(message),
+        None => CommandError::config(message),
     }
 }
 

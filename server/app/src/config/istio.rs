@@ -68,7 +68,7 @@ const TABLE: &[Known] = &[
 
 /// A variable that is set, and what becomes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Heard {
+pub struct IstioVariable {
     /// Its name.
     pub name: String,
     /// Whether it has its effect here.
@@ -78,17 +78,21 @@ pub struct Heard {
 }
 
 /// Fills in what nothing else says, and returns every variable of an istiod that is set.
-pub fn apply(config: &mut Config, env: &Environment, origins: &mut Origins) -> Vec<Heard> {
+pub fn apply(config: &mut Config, env: &Environment, origins: &mut Origins) -> Vec<IstioVariable> {
     let mut out = Vec::new();
     for known in TABLE {
         let Some(value) = env.get(known.name) else { continue };
         let (honoured, how) = take(known, value, config, origins);
-        out.push(Heard { name: known.name.to_owned(), honoured, how });
+        out.push(IstioVariable { name: known.name.to_owned(), honoured, how });
     }
     for prefix in ["ISTIO_", "PILOT_"] {
         let rest = env.with_prefix(prefix).map(|(rest, _)| format!("{prefix}{rest}"));
         let unknown = rest.filter(|name| TABLE.iter().all(|known| known.name != name));
-        out.extend(unknown.map(|name| Heard { name, honoured: false, how: "has no effect here".to_owned() }));
+        out.extend(unknown.map(|name| IstioVariable {
+            name,
+            honoured: false,
+            how: "has no effect here".to_owned(),
+        }));
     }
     out.sort_by(|a, b| a.name.cmp(&b.name));
     out
@@ -164,7 +168,7 @@ pub fn rows() -> impl Iterator<Item = (&'static str, String)> {
 mod tests {
     use super::*;
 
-    fn mk(registry: &str, env: Environment) -> (RegistryConfig, Vec<Heard>, Origins) {
+    fn mk(registry: &str, env: Environment) -> (RegistryConfig, Vec<IstioVariable>, Origins) {
         let mut config =
             Config { registries: vec![serde_saphyr::from_str(registry).unwrap()], ..Config::default() };
         let mut origins = Origins::new();

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tributary_model::Code;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
 /// A kind of registry that this version is built with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -43,14 +43,14 @@ fn built_in() -> String {
 }
 
 impl FromStr for RegistryKind {
-    type Err = Failure;
-    fn from_str(text: &str) -> Result<Self, Failure> {
+    type Err = CommandError;
+    fn from_str(text: &str) -> Result<Self, CommandError> {
         if let Some(kind) = Self::ALL.iter().find(|kind| kind.as_str().eq_ignore_ascii_case(text)) {
             return Ok(*kind);
         }
         let shown: String = text.chars().take(40).collect();
         let message = format!("there is no registry kind `{shown}`; this version has: {}", built_in());
-        Err(Failure::new(Exit::Usage, Code::UNKNOWN_REGISTRY_KIND, message))
+        Err(CommandError::new(Exit::Usage, Code::UNKNOWN_REGISTRY_KIND, message))
     }
 }
 
@@ -58,7 +58,7 @@ impl<'de> Deserialize<'de> for RegistryKind {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = String::deserialize(d)?;
         // The code travels in the text, since serde's errors carry nothing else.
-        text.parse().map_err(|failure: Failure| {
+        text.parse().map_err(|failure: CommandError| {
             let code = failure.code.map(|code| code.to_string()).unwrap_or_default();
             serde::de::Error::custom(format!("{code} {}", failure.message))
         })

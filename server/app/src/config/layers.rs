@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::model::Config;
 use super::schema;
 use crate::environment::Environment;
-use crate::exit::Failure;
+use crate::exit::CommandError;
 
 /// Where each field that is not at its default was set: a flag, a variable, or file and line.
 pub type Origins = BTreeMap<String, String>;
@@ -46,7 +46,7 @@ pub fn environment(
     config: &Config,
     env: &Environment,
     origins: &mut Origins,
-) -> Result<(Config, Vec<String>), Failure> {
+) -> Result<(Config, Vec<String>), CommandError> {
     let (settings, strangers) = settings(env)?;
     let config = apply(config, &settings).map_err(|first| blame(config, &settings, &first))?;
     for setting in &settings {
@@ -55,7 +55,7 @@ pub fn environment(
     Ok((config, strangers))
 }
 
-fn settings(env: &Environment) -> Result<(Vec<Setting>, Vec<String>), Failure> {
+fn settings(env: &Environment) -> Result<(Vec<Setting>, Vec<String>), CommandError> {
     let schema = schema::schema();
     let (mut settings, mut strangers) = (Vec::new(), Vec::new());
     for (variable, rest, value) in variables(env) {
@@ -66,9 +66,9 @@ fn settings(env: &Environment) -> Result<(Vec<Setting>, Vec<String>), Failure> {
             continue;
         }
         let Some(texts) = schema::takes_text(&schema, &path) else {
-            return Err(Failure::config(format!("{variable}: there is no field `{}`", path.join("."))));
+            return Err(CommandError::config(format!("{variable}: there is no field `{}`", path.join("."))));
         };
-        let value = read(value, texts).map_err(|why| Failure::config(format!("{variable}: {why}")))?;
+        let value = read(value, texts).map_err(|why| CommandError::config(format!("{variable}: {why}")))?;
         settings.push(Setting { variable, path, value });
     }
     Ok((settings, strangers))
@@ -144,7 +144,7 @@ fn set(at: &mut Value, path: &[String], value: Value) {
 }
 
 /// The variable without which the rest is fine, or all of them.
-fn blame(config: &Config, settings: &[Setting], why: &str) -> Failure {
+fn blame(config: &Config, settings: &[Setting], why: &str) -> CommandError {
     let without = |skip: usize| {
         let rest = settings.iter().enumerate().filter(|(i, _)| *i != skip);
         let rest: Vec<Setting> = rest.map(|(_, s)| s.copy()).collect();
@@ -155,7 +155,7 @@ fn blame(config: &Config, settings: &[Setting], why: &str) -> Failure {
         Some(setting) => setting.variable.clone(),
         None => settings.iter().map(|s| s.variable.as_str()).collect::<Vec<_>>().join(", "),
     };
-    Failure::config(format!("{names}: {}", why.trim_start_matches("TRB0106 ")))
+    CommandError::config(format!("{names}: {}", why.trim_start_matches("TRB0106 ")))
         .next("correct the variable or unset it")
 }
 
@@ -169,7 +169,7 @@ impl Setting {
 mod tests {
     use super::*;
 
-    fn with(pairs: Environment) -> Result<Config, Failure> {
+    fn with(pairs: Environment) -> Result<Config, CommandError> {
         environment(&Config::default(), &pairs, &mut Origins::new()).map(|(config, _)| config)
     }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tributary_answer::endpoint_freshness;
-use tributary_model::{Address, At, Catalog, EndpointSource, Freshness, PortView, ServiceView, Standing};
+use tributary_model::{
+    Address, AddressRef, Catalog, EndpointSource, Freshness, PortView, ServiceView, ShardPriority,
+};
 
 use super::ObjectItem;
 use super::filter::Filter;
@@ -50,7 +52,7 @@ pub struct EndpointItem {
     pub scope: String,
     /// The run of the registry.
     pub generation: u64,
-    /// Whether that part is followed: `Live`, `Stale: why`, `Syncing`, `Unknown`.
+    /// Whether that part is followed: `LiveBackend`, `Stale: why`, `Syncing`, `Unknown`.
     pub freshness: String,
     /// The object that lists it.
     pub source: ObjectItem,
@@ -90,7 +92,7 @@ struct Gathered {
 }
 
 fn gather(catalog: &Catalog, filter: &Filter, view: &ServiceView, port: &PortView, out: &mut Gathered) {
-    for source in port.endpoints.facts.sources.iter() {
+    for source in port.endpoints.inputs.sources.iter() {
         if !filter.takes_registry(source.shard.registry.name.as_str()) {
             continue;
         }
@@ -115,11 +117,11 @@ pub fn name(source: &EndpointSource, address: &Address) -> Option<String> {
     let number = source.group.ports(address).get(usize::from(index))?.number;
     let text = source.group.name(address).unwrap_or_default();
     Some(match (address.at, number) {
-        (At::Ip(ip), Some(port)) => std::net::SocketAddr::new(ip, port.get()).to_string(),
-        (At::Ip(ip), None) => ip.to_string(),
-        (At::Name(_), Some(port)) => format!("{text}:{port}"),
-        (At::Name(_), None) => text.to_owned(),
-        (At::Unix(_), _) => format!("unix:{text}"),
+        (AddressRef::Ip(ip), Some(port)) => std::net::SocketAddr::new(ip, port.get()).to_string(),
+        (AddressRef::Ip(ip), None) => ip.to_string(),
+        (AddressRef::Name(_), Some(port)) => format!("{text}:{port}"),
+        (AddressRef::Name(_), None) => text.to_owned(),
+        (AddressRef::Unix(_), _) => format!("unix:{text}"),
     })
 }
 
@@ -154,9 +156,9 @@ fn item(
         port: port.number.get(),
         health: address.health.as_str().to_owned(),
         weight: address.weight.max(1),
-        locality: address.place.locality.to_string(),
-        cluster: text(address.place.cluster.as_ref().map(ToString::to_string)),
-        network: text(address.place.network.as_ref().map(ToString::to_string)),
+        locality: address.topology.locality.to_string(),
+        cluster: text(address.topology.cluster.as_ref().map(ToString::to_string)),
+        network: text(address.topology.network.as_ref().map(ToString::to_string)),
         identity: text(address.identity.as_ref().map(ToString::to_string)),
         labels: address.labels.pairs().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
         mtls: address.mtls,
@@ -170,7 +172,7 @@ fn item(
         declaration: ObjectItem::from(&source.declaration.source),
         workload: address.origin.as_ref().map(|origin| ObjectItem::from(&origin.object)),
         held: u32::try_from(index).is_ok_and(|i| source.held.binary_search(&i).is_ok()),
-        demoted: source.standing == Standing::Demoted,
+        demoted: source.priority == ShardPriority::Demoted,
     }
 }
 
@@ -190,7 +192,7 @@ pub fn freshness_text(freshness: &Freshness) -> String {
 pub fn count_by_registry(catalog: &Catalog) -> BTreeMap<(String, &'static str), u64> {
     let mut out = BTreeMap::new();
     for view in catalog.services() {
-        for source in view.ports.iter().flat_map(|port| port.endpoints.facts.sources.iter()) {
+        for source in view.ports.iter().flat_map(|port| port.endpoints.inputs.sources.iter()) {
             for address in source.group.addresses.iter() {
                 if source.ports.get(usize::from(address.port_set)).is_some_and(Option::is_some) {
                     let key = (source.shard.registry.name.to_string(), address.health.as_str());

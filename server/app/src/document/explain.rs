@@ -61,7 +61,7 @@ pub struct StepObject {
     pub name: String,
     /// Where a person finds it.
     #[serde(default)]
-    pub place: String,
+    pub position: String,
 }
 
 /// All that a client does not get of a host, grouped by rule.

@@ -22,7 +22,7 @@ pub struct HeldItem {
     /// Why.
     pub reason: String,
     /// How often its source was asked to confirm it.
-    pub asked: u32,
+    pub confirm_attempts: u32,
     /// For how long, in milliseconds.
     #[serde(rename = "sinceMillisAgo")]
     pub since_millis_ago: u64,

@@ -19,7 +19,7 @@ pub struct RegistryItem {
     pub cluster: String,
     /// The run that is served.
     pub generation: u64,
-    /// `Live`, `Stale`, `Syncing`, `Unreachable`, `AuthFailed`, `Forbidden`, `Broken` or `Failed`.
+    /// `LiveBackend`, `Stale`, `Syncing`, `Unreachable`, `AuthFailed`, `Forbidden`, `Broken` or `Failed`.
     pub state: String,
     /// Why it is not live.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -78,7 +78,7 @@ pub struct CollectionItem {
     pub scope: String,
     /// The kind of facts.
     pub kind: String,
-    /// `Live`, `Stale: why`, `Syncing`, `Unknown`.
+    /// `LiveBackend`, `Stale: why`, `Syncing`, `Unknown`.
     pub freshness: String,
     /// Whether the source withholds it: what was known of it stays as it was.
     #[serde(default)]
@@ -106,13 +106,13 @@ pub struct EndedItem {
 pub struct SourceItem {
     /// The part.
     pub scope: String,
-    /// `Live`, `Syncing`, `Unreachable`, `AuthFailed`, `Forbidden` or `Broken`.
+    /// `LiveBackend`, `Syncing`, `Unreachable`, `AuthFailed`, `Forbidden` or `Broken`.
     pub state: String,
     /// Why.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// How long ago it was said, in milliseconds.
-    pub said_millis_ago: u64,
+    pub reported_millis_ago: u64,
     /// In how many milliseconds it is tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_in_millis: Option<u64>,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tributary_answer::{Class, conditions, contested_by_service};
+use tributary_answer::{ClientClass, conditions, contested_by_service};
 use tributary_model::{
     Catalog, ClientKind, Condition, DeclarationView, Health, PortView, Resolution, ServiceView, Visibility,
 };
@@ -87,7 +87,7 @@ pub fn list(catalog: &Catalog, filter: &Filter) -> Vec<ServiceItem> {
         filter.takes_host(host) && filter.name.as_deref().is_none_or(|name| same_host(name, host))
     };
     // Names that hosts contest show before a client; a plain sidecar meets all that are public.
-    let contested = contested_by_service(catalog, &Class::new(ClientKind::Sidecar));
+    let contested = contested_by_service(catalog, &ClientClass::new(ClientKind::Sidecar));
     let of = |view: &ServiceView| contested.get(&view.key).map_or(&[][..], Vec::as_slice);
     let hosts = catalog.hosts.iter().filter(|(host, _)| takes_host(host.as_str()));
     let claims = hosts.flat_map(|(_, entry)| entry.claimants.iter().enumerate());
@@ -143,7 +143,7 @@ fn port(port: &PortView) -> PortItem {
 
 fn count(port: &PortView) -> CountItem {
     let mut out = CountItem::default();
-    for source in port.endpoints.facts.sources.iter() {
+    for source in port.endpoints.inputs.sources.iter() {
         for address in source.group.addresses.iter() {
             let stands = source.ports.get(usize::from(address.port_set)).is_some_and(Option::is_some);
             out.total += usize::from(stands);
@@ -174,7 +174,7 @@ fn export(visibility: &Visibility) -> Vec<String> {
 
 /// How clients find the endpoints; an alias of several may find them otherwise than its members' declarations do.
 fn served_by(view: &ServiceView) -> Option<&Resolution> {
-    let served = view.ports.first().map(|port| &port.endpoints.facts.resolution);
+    let served = view.ports.first().map(|port| &port.endpoints.inputs.resolution);
     served.or_else(|| view.first().map(|first| &first.declaration.resolution))
 }
 

@@ -89,7 +89,7 @@ pub struct StateListItem {
     pub kind: String,
     /// How many facts there are.
     pub facts: u64,
-    /// `Live`, `Stale: why`, `Syncing` or `Unknown`; empty in a directory that no server holds.
+    /// `LiveBackend`, `Stale: why`, `Syncing` or `Unknown`; empty in a directory that no server holds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub freshness: String,
     /// How long ago its source last confirmed it, in milliseconds.

@@ -17,12 +17,12 @@ use tributary_kube_client::{
 };
 use tributary_kubernetes::{Kind, KubernetesFactory, Mcs, Memory, Options};
 use tributary_model::{
-    ClusterId, Delta, InvalidName, Namespace, Provider, RegistryId, RegistryName, RegistrySpec, Scope,
-    SourceState, SourceStatus,
+    ClusterId, InvalidName, Namespace, Provider, RegistryId, RegistryName, RegistrySpec, RegistryUpdate,
+    Scope, SourceState, SourceStatus,
 };
 use tributary_registry_api::{
-    Backoff, BackoffPolicy, CancellationToken, Reason, Registry, RegistryError, RegistryFactory, RegistryIo,
-    SplitMix, SurroundingsReceiver, SurroundingsSender, surroundings,
+    Backoff, BackoffPolicy, CancellationToken, ClusterContextReceiver, ClusterContextSender, Reason,
+    Registry, RegistryError, RegistryFactory, RegistryIo, SplitMix, cluster_context_channel,
 };
 use tributary_service_entry::{Addresses, CrdFactory, CrdOptions, Kinds, Ranges};
 
@@ -85,7 +85,7 @@ impl Cluster {
     /// The factories of both registries.
     pub fn factories(&self, entries: RegistryName) -> Result<Vec<Arc<dyn RegistryFactory>>, InvalidName> {
         // what the one reads of namespaces and mesh configuration holds for the other's objects
-        let (say, hear) = surroundings();
+        let (say, hear) = cluster_context_channel();
         let say = Arc::new(say);
         let own = self.clone();
         let objects = Part {
@@ -133,12 +133,12 @@ impl Cluster {
     fn objects(
         &self,
         connection: Connection,
-        say: Arc<SurroundingsSender>,
+        say: Arc<ClusterContextSender>,
     ) -> Result<Box<dyn Registry>, RegistryError> {
         let leadership = self.options.mcs.auto_export.then(|| self.leadership(&connection, EXPORTS));
         let factory = KubernetesFactory::new(self.name.clone(), connection, self.options.clone());
         let factory =
-            factory.timing(self.timing).seed(seed()).surroundings(say).memory(Arc::clone(&self.memory));
+            factory.timing(self.timing).seed(seed()).cluster_context(say).memory(Arc::clone(&self.memory));
         let factory = match leadership.as_ref().map(Leadership::leads) {
             Some(leads) => factory.exports(leads),
             None => factory,
@@ -149,12 +149,12 @@ impl Cluster {
         &self,
         name: &RegistryName,
         connection: Connection,
-        hear: SurroundingsReceiver,
+        hear: ClusterContextReceiver,
     ) -> Result<Box<dyn Registry>, RegistryError> {
         let leadership = self.allocates.then(|| self.leadership(&connection, ADDRESSES));
         let leads = leadership.as_ref().map(Leadership::leads);
         let options = CrdOptions {
-            surroundings: Some(hear),
+            cluster_context: Some(hear),
             addresses: leads.map(|leads| Addresses { ranges: Ranges::default(), leads }),
             ..self.entry_options()
         };
@@ -254,20 +254,20 @@ type Make = Box<dyn Fn(Connection) -> Result<Box<dyn Registry>, RegistryError> +
 
 fn led(run: Box<dyn Registry>, leadership: Option<Leadership>) -> Box<dyn Registry> {
     match leadership {
-        Some(leadership) => Box::new(Led { run, leadership }),
+        Some(leadership) => Box::new(LeaderWrites { run, leadership }),
         None => run,
     }
 }
 
 /// A run that may write while its replica leads. The Lease is given up when the run ends, so that
 /// another replica takes it at once.
-struct Led {
+struct LeaderWrites {
     run: Box<dyn Registry>,
     leadership: Leadership,
 }
 
 #[async_trait]
-impl Registry for Led {
+impl Registry for LeaderWrites {
     async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
         let Self { run, leadership } = *self;
         let ended = CancellationToken::new();
@@ -342,7 +342,7 @@ impl Part {
         }
     }
     fn report(&self, io: &RegistryIo, status: &SourceStatus) {
-        let all = self.scopes.iter().map(|scope| Delta::Status(scope.clone(), status.clone()));
+        let all = self.scopes.iter().map(|scope| RegistryUpdate::Status(scope.clone(), status.clone()));
         io.out.send_all(all.collect::<Vec<_>>());
     }
     async fn open(&self) -> Result<Connection, Reason> {

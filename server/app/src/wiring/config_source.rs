@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Basis, ClusterId, Collection, CollectionKind, Completeness, Delta, Fact, Provider, RegistryId,
-    RegistryName, RegistrySpec, Scope,
+    Basis, ClusterId, Collection, CollectionKind, Completeness, Fact, Provider, RegistryId, RegistryName,
+    RegistrySpec, RegistryUpdate, Scope,
 };
 use tributary_runtime::{Handle, Source};
 
 use crate::config::{Config, facts};
-use crate::exit::Failure;
+use crate::exit::CommandError;
 
 /// The name under which the configuration speaks; no registry of a file may have it.
 pub const NAME: &str = "config";
@@ -24,18 +24,20 @@ pub struct ConfigSource {
 
 impl ConfigSource {
     /// Joins, and says what the configuration says.
-    pub async fn start(handle: &Handle, config: &Config) -> Result<Self, Failure> {
+    pub async fn start(handle: &Handle, config: &Config) -> Result<Self, CommandError> {
         let (spec, scope) = Self::spec(config)?;
         let refused = |e: &dyn std::fmt::Display| refused(e);
         let source = handle.source(spec).await.map_err(|e| refused(&e))?;
         let collection = Collection { scope, kind: CollectionKind::Settings };
-        source.inlet.send(Delta::Follows { required: vec![collection.clone()], optional: Vec::new() });
+        source
+            .updates
+            .send(RegistryUpdate::Follows { required: vec![collection.clone()], optional: Vec::new() });
         let own = Self { source, collection };
         own.say(config);
         Ok(own)
     }
     /// The source as the core knows it, and its scope.
-    pub fn spec(config: &Config) -> Result<(RegistrySpec, Scope), Failure> {
+    pub fn spec(config: &Config) -> Result<(RegistrySpec, Scope), CommandError> {
         let refused = |e: &dyn std::fmt::Display| refused(e);
         let id = RegistryId {
             name: RegistryName::new(NAME).map_err(|e| refused(&e))?,
@@ -47,21 +49,21 @@ impl ConfigSource {
     }
     /// Says what the configuration says now: a complete list, so that what it no longer says goes.
     pub fn say(&self, config: &Config) {
-        self.source.inlet.send_all(self.list(config));
+        self.source.updates.send_all(self.list(config));
     }
-    fn list(&self, config: &Config) -> Vec<Delta> {
-        let put = |fact| Delta::Put(self.collection.scope.clone(), fact, Basis::Authoritative);
+    fn list(&self, config: &Config) -> Vec<RegistryUpdate> {
+        let put = |fact| RegistryUpdate::Put(self.collection.scope.clone(), fact, Basis::Authoritative);
         let settings = put(Fact::Settings(Arc::new(facts::settings_with(&config.settings, &config.merge))));
         let aliases = config.aliases.iter().filter_map(facts::alias);
         let aliases = aliases.map(|(host, alias)| put(Fact::Alias(host, Arc::new(alias))));
-        std::iter::once(Delta::Restart(self.collection.clone()))
+        std::iter::once(RegistryUpdate::ListStarted(self.collection.clone()))
             .chain([settings])
             .chain(aliases)
-            .chain([Delta::Synced(self.collection.clone(), Completeness::Complete)])
+            .chain([RegistryUpdate::ListEnded(self.collection.clone(), Completeness::Complete)])
             .collect()
     }
 }
 
-fn refused(why: &dyn std::fmt::Display) -> Failure {
-    Failure::plain(format!("the configuration cannot be a source: {why}"))
+fn refused(why: &dyn std::fmt::Display) -> CommandError {
+    CommandError::plain(format!("the configuration cannot be a source: {why}"))
 }

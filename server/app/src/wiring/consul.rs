@@ -12,7 +12,7 @@ use crate::config::RegistryKind;
 use crate::config::consul::{FamilyConfig, ModeConfig, PlaceConfig};
 use crate::config::model::{AliasConfig, Config, RegistryConfig};
 use crate::environment::Environment;
-use crate::exit::Failure;
+use crate::exit::CommandError;
 
 /// The word that stands for every datacenter that the agent knows.
 const ALL: &str = "all";
@@ -22,9 +22,9 @@ pub fn config(
     registry: &RegistryConfig,
     config: &Config,
     env: &Environment,
-) -> Result<ConsulConfig, Failure> {
+) -> Result<ConsulConfig, CommandError> {
     let name = registry.name.as_deref().unwrap_or_else(|| registry.kind.as_str());
-    let wrong = |e: &dyn std::fmt::Display| Failure::config(format!("registry `{name}`: {e}"));
+    let wrong = |e: &dyn std::fmt::Display| CommandError::config(format!("registry `{name}`: {e}"));
     let vars = env.with_prefix("CONSUL_").map(|(rest, value)| (format!("CONSUL_{rest}"), value.to_owned()));
     let own = registry.addresses.as_ref().map(|all| all.join(","));
     let mut out = ConsulConfig::from_env(own.as_deref(), &vars.collect()).map_err(|e| wrong(&e))?;

@@ -8,13 +8,13 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tributary_answer::{Client, Explanation, Query, WhyNot, cluster_name, explain_with, resolve};
 use tributary_model::{
-    Catalog, Code, Hostname, Mono, Namespace, PortNumber, ServiceKey, Stage, Step, Verdict,
+    Catalog, Code, Hostname, Mono, Namespace, PortNumber, ServiceKey, Stage, TraceStep, Verdict,
 };
-use tributary_xds::answers::Kind;
+use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{Delivery, SyncStatus};
 
 use super::sessions::{Found, Sessions};
-use crate::admin::inside::Explained;
+use crate::admin::backend::Explained;
 use crate::cli::table::age;
 use crate::document::{Filter, endpoints, filter::same_host};
 
@@ -22,7 +22,7 @@ use crate::document::{Filter, endpoints, filter::same_host};
 const MAX_SERVICES: usize = 64;
 
 /// A question about an endpoint.
-pub struct Asked {
+pub struct ExplainRequest {
     /// What is served.
     pub catalog: Arc<Catalog>,
     /// The endpoint, as written.
@@ -39,7 +39,7 @@ pub struct Asked {
     pub now: Mono,
 }
 
-impl Asked {
+impl ExplainRequest {
     /// The services that have such an endpoint.
     #[must_use]
     pub fn services(&self) -> Vec<ServiceKey> {
@@ -64,7 +64,7 @@ impl Asked {
 }
 
 /// How an endpoint came to be served, or where it was dropped.
-pub fn explain(asked: &Asked, history: &BTreeMap<ServiceKey, Vec<Step>>) -> Explained {
+pub fn explain(asked: &ExplainRequest, history: &BTreeMap<ServiceKey, Vec<TraceStep>>) -> Explained {
     let found = asked.client.as_deref().map(|id| asked.sessions.find(&asked.catalog, id)).transpose()?;
     let query: Query = match asked.endpoint.parse() {
         Ok(query) => query,
@@ -165,15 +165,15 @@ fn deliver(catalog: &Catalog, found: &Found, one: &mut Explanation) {
     let port = port.parse().ok().and_then(|number| PortNumber::new(number).ok());
     let Some((host, port)) = Hostname::new(host).ok().zip(port) else { return };
     let step = delivered(catalog, found, &host, port);
-    one.add([Step { endpoint: one.endpoint.clone(), ..step }]);
+    one.add([TraceStep { endpoint: one.endpoint.clone(), ..step }]);
 }
 
 /// What became of the resource that carries a port's endpoints.
-fn delivered(catalog: &Catalog, found: &Found, host: &Hostname, port: PortNumber) -> Step {
+fn delivered(catalog: &Catalog, found: &Found, host: &Hostname, port: PortNumber) -> TraceStep {
     let name = cluster_name(port, host);
     let kind = carrier(catalog, &found.client, host, port);
     let (verdict, code, detail) = outcome(&found.delivery(kind, &name), kind, &name);
-    Step {
+    TraceStep {
         stage: Stage::Deliver,
         verdict,
         code,
@@ -185,13 +185,13 @@ fn delivered(catalog: &Catalog, found: &Found, host: &Hostname, port: PortNumber
 }
 
 /// Endpoints of a DNS type stand inside the xDS cluster.
-fn carrier(catalog: &Catalog, client: &Client, host: &Hostname, port: PortNumber) -> Kind {
+fn carrier(catalog: &Catalog, client: &Client, host: &Hostname, port: PortNumber) -> ResourceType {
     let view = resolve(catalog, host.as_str(), client.class.namespace.as_ref(), &mut ());
-    let dns = view.is_some_and(|v| v.port(port).is_some_and(|p| p.endpoints.facts.resolution.is_dns()));
-    if dns { Kind::Cluster } else { Kind::Endpoints }
+    let dns = view.is_some_and(|v| v.port(port).is_some_and(|p| p.endpoints.inputs.resolution.is_dns()));
+    if dns { ResourceType::Cluster } else { ResourceType::Endpoints }
 }
 
-fn outcome(delivery: &Delivery, kind: Kind, name: &str) -> (Verdict, Code, String) {
+fn outcome(delivery: &Delivery, kind: ResourceType, name: &str) -> (Verdict, Code, String) {
     let what = format!("{} {name}", kind.as_str().to_uppercase());
     match (delivery, &delivery.refused, delivery.version) {
         (Delivery { subscribed: false, .. }, _, _) => {
@@ -228,7 +228,7 @@ pub fn why_not(catalog: &Catalog, sessions: &Sessions, host: &str, client: &str,
     Ok(values(vec![out]))
 }
 
-fn undelivered(catalog: &Catalog, found: &Found, host: &str) -> Vec<Step> {
+fn undelivered(catalog: &Catalog, found: &Found, host: &str) -> Vec<TraceStep> {
     let Some(view) = resolve(catalog, host, found.client.class.namespace.as_ref(), &mut ()) else {
         return Vec::new();
     };

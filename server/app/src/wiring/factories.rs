@@ -18,7 +18,7 @@ use super::consul;
 use crate::config::model::RegistryConfig;
 use crate::config::{Config, RegistryKind};
 use crate::environment::Environment;
-use crate::exit::Failure;
+use crate::exit::CommandError;
 
 /// Makes factories; holds what no file says.
 #[derive(Debug, Clone)]
@@ -50,11 +50,11 @@ impl Factories {
         &self.env
     }
     /// The clusters that the configuration names.
-    pub fn clusters(&self, config: &Config) -> Result<Vec<Cluster>, Failure> {
+    pub fn clusters(&self, config: &Config) -> Result<Vec<Cluster>, CommandError> {
         let all = config.registries.iter().filter(|registry| registry.kind == RegistryKind::Kubernetes);
         let cluster = |registry| {
             let told = Told::new(registry, config)?;
-            let wrong = |e| Failure::config(format!("registry `{}`: {e}", told.name));
+            let wrong = |e| CommandError::config(format!("registry `{}`: {e}", told.name));
             told.cluster(&self.env).map_err(wrong)
         };
         all.map(cluster).collect()
@@ -64,7 +64,7 @@ impl Factories {
         &self,
         registry: &RegistryConfig,
         config: &Config,
-    ) -> Result<Vec<Arc<dyn RegistryFactory>>, Failure> {
+    ) -> Result<Vec<Arc<dyn RegistryFactory>>, CommandError> {
         let policy = registry.staleness.unwrap_or_default().policy();
         let all = self.plain(registry, config)?.into_iter();
         Ok(all.map(|inner| -> Arc<dyn RegistryFactory> { Arc::new(WithPolicy { inner, policy }) }).collect())
@@ -73,12 +73,12 @@ impl Factories {
         &self,
         registry: &RegistryConfig,
         config: &Config,
-    ) -> Result<Vec<Arc<dyn RegistryFactory>>, Failure> {
+    ) -> Result<Vec<Arc<dyn RegistryFactory>>, CommandError> {
         let told = Told::new(registry, config)?;
         match registry.kind {
             RegistryKind::File => Ok(vec![files(told)]),
             RegistryKind::Kubernetes => {
-                let wrong = |e| Failure::config(format!("registry `{}`: {e}", told.name));
+                let wrong = |e| CommandError::config(format!("registry `{}`: {e}", told.name));
                 let entries = format!("{}{}", told.name, RegistryConfig::ENTRIES);
                 let entries = RegistryName::new(entries).map_err(wrong)?;
                 let cluster = told.cluster(&self.env).map_err(wrong)?;
@@ -88,7 +88,7 @@ impl Factories {
             }
             RegistryKind::Consul => {
                 let consul = consul::config(registry, config, &self.env)?;
-                let wrong = |e| Failure::config(format!("registry `{}`: {e}", told.name));
+                let wrong = |e| CommandError::config(format!("registry `{}`: {e}", told.name));
                 let factory = ConsulFactory::new(told.name.clone(), told.cluster, consul).map_err(wrong)?;
                 Ok(vec![Arc::new(factory)])
             }
@@ -112,9 +112,9 @@ impl RegistryFactory for WithPolicy {
 }
 
 impl<'a> Told<'a> {
-    fn new(registry: &'a RegistryConfig, config: &'a Config) -> Result<Self, Failure> {
+    fn new(registry: &'a RegistryConfig, config: &'a Config) -> Result<Self, CommandError> {
         let name = registry.name.as_deref().unwrap_or_else(|| registry.kind.as_str());
-        let wrong = |e: tributary_model::InvalidName| Failure::config(format!("registry `{name}`: {e}"));
+        let wrong = |e: tributary_model::InvalidName| CommandError::config(format!("registry `{name}`: {e}"));
         let cluster = registry.cluster_id.as_ref().unwrap_or(&config.cluster_id);
         let cluster = ClusterId::new(cluster).map_err(wrong)?;
         Ok(Self { name: RegistryName::new(name).map_err(wrong)?, cluster, registry, config })

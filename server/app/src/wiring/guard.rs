@@ -1,14 +1,14 @@
 //! Held removals: as the core tells them, under ids that a person can hand back to release one.
 
 use tributary_core::HeldView;
-use tributary_model::{Item, Key, Mono, RegistryName, Version};
+use tributary_model::{FactId, FactKey, Mono, RegistryName, Version};
 use tributary_runtime::Handle;
 
 use crate::document::HeldItem;
 
 /// The id of a held removal: made of what is held alone, so that it is the same on every replica.
 #[must_use]
-pub fn id(registry: &RegistryName, key: &Key) -> String {
+pub fn id(registry: &RegistryName, key: &FactKey) -> String {
     // A key is made of texts and small enumerations; what cannot be written has no place in it.
     let key = serde_json::to_string(key).unwrap_or_default();
     Version::of(format!("{registry}\n{key}").as_bytes()).to_string()
@@ -23,7 +23,7 @@ pub fn item(held: &HeldView, now: Mono) -> HeldItem {
         scope: held.key.scope.to_string(),
         what: words(&held.key.item),
         reason: held.reason.to_owned(),
-        asked: held.asked,
+        confirm_attempts: held.confirm_attempts,
         since_millis_ago: now.0.saturating_sub(held.since),
     }
 }
@@ -42,15 +42,15 @@ pub async fn release(handle: &Handle, wanted: &str, now: Mono) -> Option<HeldIte
     released.is_ok_and(|was_held| was_held).then(|| item(&found, now))
 }
 
-fn words(what: &Item) -> String {
+fn words(what: &FactId) -> String {
     match what {
-        Item::Service(key) => format!("service {} of {}", key.service, key.object),
-        Item::Group(key) => format!("endpoints of {} in {}", key.service, key.object),
-        Item::Workload(key) => format!("workload {}/{} of {}", key.namespace, key.name, key.cluster),
-        Item::Gateway(key) => format!("gateway {}", key.object),
-        Item::Settings => "settings".to_owned(),
-        Item::Alias(host) => format!("alias {host}"),
-        Item::Waiting(key) => format!("waiting endpoints of {} in {}", key.service, key.object),
+        FactId::Service(key) => format!("service {} of {}", key.service, key.object),
+        FactId::Group(key) => format!("endpoints of {} in {}", key.service, key.object),
+        FactId::Workload(key) => format!("workload {}/{} of {}", key.namespace, key.name, key.cluster),
+        FactId::Gateway(key) => format!("gateway {}", key.object),
+        FactId::Settings => "settings".to_owned(),
+        FactId::Alias(host) => format!("alias {host}"),
+        FactId::Waiting(key) => format!("waiting endpoints of {} in {}", key.service, key.object),
     }
 }
 
@@ -62,9 +62,9 @@ mod tests {
     #[test]
     fn an_id_tells_registries_scopes_and_things_apart_and_is_pinned() {
         let name = |text: &str| RegistryName::new(text).unwrap();
-        let key = |scope: &str, host: &str| Key {
+        let key = |scope: &str, host: &str| FactKey {
             scope: Scope::new(scope).unwrap(),
-            item: Item::Alias(Hostname::new(host).unwrap()),
+            item: FactId::Alias(Hostname::new(host).unwrap()),
         };
         let ids = [
             id(&name("a"), &key("s", "x.test")),

@@ -19,7 +19,7 @@ use tributary_runtime::{Handle, JournalSink, NoJournal, SnapshotRequest, Supervi
 use crate::config::Config;
 use crate::config::model::RegistryConfig;
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
 /// The value of `stateDir` that keeps no journal.
 const NONE: &str = "none";
@@ -110,7 +110,11 @@ impl State {
     }
 
     /// Opens the journal that the configuration and the environment name. Reads the disk.
-    pub fn open(config: &Config, env: &Environment, clock: Arc<dyn Clock>) -> Result<(Self, Kept), Failure> {
+    pub fn open(
+        config: &Config,
+        env: &Environment,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(Self, Kept), CommandError> {
         if config.state_dir.as_deref() == Some(Path::new(NONE)) {
             return Ok((Self::none(), Kept { restoring: None }));
         }
@@ -120,7 +124,7 @@ impl State {
             Err(error) => {
                 return match refusal(&choice, error) {
                     StateRefusal::Refuse(error) => {
-                        Err(Failure::new(Exit::Failed, Code::STATE_UNUSABLE, error.to_string()))
+                        Err(CommandError::new(Exit::Failed, Code::STATE_UNUSABLE, error.to_string()))
                     }
                     StateRefusal::Without(error) => Ok(Self::without(choice, &error)),
                 };
@@ -201,7 +205,7 @@ impl State {
         kept: Kept,
         handle: &Handle,
         configured: &[Configured],
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandError> {
         let Some(mut restoring) = kept.restoring else { return Ok(()) };
         let was_ready = restoring.meta.ready_once;
         let is_new = self.members.lock().is_empty();
@@ -224,7 +228,7 @@ impl State {
         handle
             .restored(was_ready && whole)
             .await
-            .map_err(|_| Failure::plain("the server stopped while it started"))
+            .map_err(|_| CommandError::plain("the server stopped while it started"))
     }
 
     async fn give_back(
@@ -299,13 +303,13 @@ impl Restored {
 }
 
 /// Waits for the next piece on a thread that may block.
-async fn next_piece(mut restoring: Restoring) -> Result<(Option<RestoredRegistry>, Restoring), Failure> {
+async fn next_piece(mut restoring: Restoring) -> Result<(Option<RestoredRegistry>, Restoring), CommandError> {
     let waiting = tokio::task::spawn_blocking(move || (restoring.next(), restoring));
-    waiting.await.map_err(|error| Failure::plain(format!("reading the journal failed: {error}")))
+    waiting.await.map_err(|error| CommandError::plain(format!("reading the journal failed: {error}")))
 }
 
-fn failed(error: SupervisorError) -> Failure {
-    Failure::plain(format!("a registry could not be restored: {error}"))
+fn failed(error: SupervisorError) -> CommandError {
+    CommandError::plain(format!("a registry could not be restored: {error}"))
 }
 
 /// The directory that the configuration and the environment name.

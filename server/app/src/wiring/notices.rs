@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use tributary_core::RegistryStatus;
 use tributary_journal::JournalStats;
-use tributary_model::{Code, RegistryName, Scope, Standing};
+use tributary_model::{Code, RegistryName, Scope, ShardPriority};
 
 use super::state::shortened;
 use crate::config::staleness::Staleness;
@@ -96,17 +96,17 @@ pub fn policy(status: &RegistryStatus) -> Option<String> {
 #[must_use]
 pub fn withdrawn(all: &[RegistryStatus]) -> Vec<String> {
     let is_withdrawn =
-        |status: &&RegistryStatus| status.by_policy.values().any(|s| *s == Standing::Withdrawn);
+        |status: &&RegistryStatus| status.by_policy.values().any(|s| *s == ShardPriority::Withdrawn);
     let name = |status: &RegistryStatus| Some(format!("registry {}: {}", status.id.name, policy(status)?));
     all.iter().filter(is_withdrawn).filter_map(name).collect()
 }
 
 /// How a policy has facts served.
-const fn served(standing: Standing) -> &'static str {
+const fn served(standing: ShardPriority) -> &'static str {
     match standing {
-        Standing::Normal => "served as usual",
-        Standing::Demoted => "served one priority lower",
-        Standing::Withdrawn => "not served",
+        ShardPriority::Normal => "served as usual",
+        ShardPriority::Demoted => "served one priority lower",
+        ShardPriority::Withdrawn => "not served",
     }
 }
 

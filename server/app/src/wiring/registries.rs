@@ -12,7 +12,7 @@ use super::journal::{Configured, State};
 use crate::config::Config;
 use crate::config::change::Change;
 use crate::config::model::RegistryConfig;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 use crate::reload::Apply;
 use crate::telemetry::LogLevel;
 
@@ -39,23 +39,23 @@ impl Registries {
         Self { handle, source, factories, log, state, file }
     }
     /// Joins every registry of the configuration.
-    pub async fn join_all(&self, config: &Config) -> Result<(), Failure> {
+    pub async fn join_all(&self, config: &Config) -> Result<(), CommandError> {
         for registry in &config.registries {
             self.join(registry, config).await?;
         }
         Ok(())
     }
     /// All of a registry's parts or none of them.
-    async fn join(&self, registry: &RegistryConfig, config: &Config) -> Result<(), Failure> {
+    async fn join(&self, registry: &RegistryConfig, config: &Config) -> Result<(), CommandError> {
         let mut joined = Vec::new();
         let factories = self.factories.of(registry, config)?;
         let configured = Configured::of(registry, self.file.as_deref(), &factories);
         for factory in factories {
             let name = factory.spec().id.name.clone();
-            if let Err(e) = self.handle.join(factory).await {
+            if let Err(e) = self.handle.add_registry(factory).await {
                 for name in joined {
                     // What cannot leave has never come; the first error is the one to tell.
-                    let _ = self.handle.leave(name).await;
+                    let _ = self.handle.remove_registry(name).await;
                 }
                 return Err(failed(name.as_str(), &e));
             }
@@ -64,7 +64,7 @@ impl Registries {
         self.state.remember(&configured);
         Ok(())
     }
-    async fn rotate(&self, registry: &RegistryConfig, config: &Config) -> Result<(), Failure> {
+    async fn rotate(&self, registry: &RegistryConfig, config: &Config) -> Result<(), CommandError> {
         let factories = self.factories.of(registry, config)?;
         let configured = Configured::of(registry, self.file.as_deref(), &factories);
         for factory in factories {
@@ -74,25 +74,25 @@ impl Registries {
         self.state.remember(&configured);
         Ok(())
     }
-    async fn leave(&self, registry: &RegistryConfig) -> Result<(), Failure> {
+    async fn leave(&self, registry: &RegistryConfig) -> Result<(), CommandError> {
         for name in registry.names() {
             let own = RegistryName::new(&name).map_err(|e| failed(&name, &e))?;
-            self.handle.leave(own).await.map_err(|e| failed(&name, &e))?;
+            self.handle.remove_registry(own).await.map_err(|e| failed(&name, &e))?;
         }
         Ok(())
     }
 }
 
-fn failed(name: &str, why: &dyn std::fmt::Display) -> Failure {
+fn failed(name: &str, why: &dyn std::fmt::Display) -> CommandError {
     let message = format!("registry `{name}`: {why}");
-    Failure::new(Exit::Failed, Code::CONFIG_RELOAD_FAILED, message)
+    CommandError::new(Exit::Failed, Code::CONFIG_RELOAD_FAILED, message)
 }
 
 #[async_trait]
 impl Apply for Registries {
-    async fn apply(&self, change: &Change, config: &Config) -> Vec<Failure> {
+    async fn apply(&self, change: &Change, config: &Config) -> Vec<CommandError> {
         let mut failures = Vec::new();
-        let mut note = |done: Result<(), Failure>| failures.extend(done.err());
+        let mut note = |done: Result<(), CommandError>| failures.extend(done.err());
         if change.settings {
             self.source.say(config);
         }

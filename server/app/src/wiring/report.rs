@@ -149,7 +149,7 @@ impl Report<'_> {
             scope: scope.to_string(),
             state: source_word(&status.state).to_owned(),
             reason: status.reason.to_string(),
-            said_millis_ago: said,
+            reported_millis_ago: said,
             retry_in_millis: left(status.retry_in),
             held: 0,
             parts: status.parts.iter().map(part).collect(),
@@ -258,8 +258,8 @@ fn collection(status: &CollectionStatus) -> CollectionItem {
 mod tests {
     use clap::Parser as _;
     use tributary_model::{
-        ClusterId, Collection, CollectionKind, Fingerprint, Generation, Provider, RegistryId, SinceMono,
-        StalePolicy, Standing,
+        ClusterId, Collection, CollectionKind, Fingerprint, Generation, Provider, RegistryId, ShardPriority,
+        SinceMono, StalePolicy,
     };
 
     use super::*;
@@ -295,7 +295,7 @@ mod tests {
             ],
             unknown: false,
             synced: true,
-            standing: Standing::default(),
+            standing: ShardPriority::default(),
             stale: StalePolicy::Hold,
             by_policy: BTreeMap::new(),
             collections: vec![

@@ -86,7 +86,7 @@ fn of_journal(stats: Option<&JournalStats>, now: Mono, out: &mut Vec<Sample>) {
     out.push(Sample::new(m::STATE_BYTES, &[], number(stats.bytes)));
     out.push(Sample::new(m::STATE_LIVE_BYTES, &[], number(stats.live_bytes)));
     out.push(Sample::new(m::STATE_PENDING, &[], number(stats.pending_keys as u64)));
-    let short = stats.incomplete.len().saturating_add(stats.left_out.len());
+    let short = stats.incomplete.len().saturating_add(stats.dropped.len());
     out.push(Sample::new(m::STATE_INCOMPLETE, &[], number(short as u64)));
     if let Some(at) = stats.last_commit {
         out.push(Sample::new(m::STATE_COMMIT_AGE, &[], now.since(at).as_secs_f64()));
@@ -96,7 +96,7 @@ fn of_journal(stats: Option<&JournalStats>, now: Mono, out: &mut Vec<Sample>) {
 fn of_core(counts: Counters) -> impl Iterator<Item = Sample> {
     let events = [
         ("views", counts.views),
-        ("facets", counts.facets),
+        ("facets", counts.resource_inputs),
         ("unchanged", counts.unchanged),
         ("refused", counts.refused),
     ];

@@ -7,7 +7,7 @@ use tributary_answer::Client;
 use tributary_model::Catalog;
 use tributary_registry_api::Clock;
 use tributary_runtime::Handle;
-use tributary_xds::answers::{CatalogAnswers, Kind};
+use tributary_xds::answers::{CatalogAnswers, ResourceType};
 use tributary_xds::counters::Counters;
 use tributary_xds::session::{Delivery, KindStatus, SyncStatus};
 use tributary_xds::table::{ClientRow, ClientTable, Connected};
@@ -68,7 +68,7 @@ impl Sessions {
 impl Found {
     /// What the client has been told of one resource.
     #[must_use]
-    pub fn delivery(&self, kind: Kind, name: &str) -> Delivery {
+    pub fn delivery(&self, kind: ResourceType, name: &str) -> Delivery {
         self.connected.delivery(kind, name)
     }
 }

@@ -1,7 +1,7 @@
 //! What is remembered, put together for people from the journal's counts and the core's ledgers; and what an operator
 //! may do to it by hand.
 //!
-//! Called by the admin surface through [`Inside`](crate::admin::Inside). Decides nothing: the core plans and ends.
+//! Called by the admin surface through [`AdminBackend`](crate::admin::AdminBackend). Decides nothing: the core plans and ends.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use tributary_model::{CollectionKind, Mono, RegistryName, Scope};
 use tributary_runtime::Handle;
 
 use super::journal::State;
-use crate::admin::inside::NotThere;
+use crate::admin::backend::NotThere;
 use crate::document::endpoints::freshness_text;
 use crate::document::state::{
     EndItem, JournalItem, Part, StateDocument, StateItem, StateListItem, kind_name,
@@ -60,7 +60,7 @@ fn registry(status: &RegistryStatus, stats: Option<&JournalStats>, now: Mono) ->
 /// Why a restart would not find all of a registry; empty where it would.
 fn missing(name: &RegistryName, stats: Option<&JournalStats>) -> String {
     let Some(stats) = stats else { return "nothing is remembered".to_owned() };
-    if let Some((_, why)) = stats.left_out.iter().find(|(own, _)| own == name) {
+    if let Some((_, why)) = stats.dropped.iter().find(|(own, _)| own == name) {
         return why.to_string();
     }
     if !stats.open {
@@ -203,7 +203,7 @@ mod tests {
         let name = |text: &str| RegistryName::new(text).unwrap();
         let open = JournalStats {
             open: true,
-            left_out: vec![(name("large"), "too many facts".into())],
+            dropped: vec![(name("large"), "too many facts".into())],
             incomplete: vec![name("new")],
             unwritten: vec![name("changed")],
             ..JournalStats::default()

@@ -8,12 +8,12 @@ use tributary_model::{Catalog, NetworkId, RegistryName};
 use tributary_runtime::Handle;
 
 use super::Addresses;
-use crate::config::istio::Heard;
+use crate::config::istio::IstioVariable;
 use crate::config::model::{RegistryConfig, Write};
 use crate::config::{Config, RegistryKind};
 
 /// Said when everything runs.
-pub fn at_start(config: &Config, addresses: &Addresses, istio: &[Heard]) {
+pub fn at_start(config: &Config, addresses: &Addresses, istio: &[IstioVariable]) {
     let tls = match &config.xds.tls {
         None => "plaintext",
         Some(tls) if tls.client_ca_file.is_some() => "mutual TLS",
@@ -41,7 +41,7 @@ pub fn at_start(config: &Config, addresses: &Addresses, istio: &[Heard]) {
             tracing::info!(write, "not written, as `writes` does not name it: {without}");
         }
     }
-    for Heard { name, honoured, how } in istio {
+    for IstioVariable { name, honoured, how } in istio {
         if *honoured {
             tracing::info!(variable = name, "a variable of an istiod is honoured: {how}");
         } else {
@@ -103,14 +103,15 @@ fn names(registries: &BTreeSet<RegistryName>) -> String {
 pub fn behind_gateways(catalog: &Catalog) -> BTreeMap<NetworkId, usize> {
     let mut out: BTreeMap<NetworkId, usize> = BTreeMap::new();
     for port in catalog.services().flat_map(|view| view.ports.iter()) {
-        let facts = &port.endpoints.facts;
+        let facts = &port.endpoints.inputs;
         if facts.gated.is_empty() {
             continue;
         }
         for source in facts.sources.iter() {
             let stands = |set: u16| source.ports.get(usize::from(set)).is_some_and(Option::is_some);
             for address in source.group.addresses.iter().filter(|address| stands(address.port_set)) {
-                let gated = address.place.network.as_ref().filter(|n| facts.gated.binary_search(n).is_ok());
+                let gated =
+                    address.topology.network.as_ref().filter(|n| facts.gated.binary_search(n).is_ok());
                 if let Some(network) = gated {
                     *out.entry(network.clone()).or_default() += 1;
                 }

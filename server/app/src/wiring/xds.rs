@@ -8,19 +8,19 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tributary_model::{Catalog, Changed, Code, Observed};
+use tributary_model::{Catalog, CatalogChanges, Code, ObservedSince};
 use tributary_registry_api::Clock;
 use tributary_runtime::{Fanout, Handle};
 use tributary_xds::answers::CatalogAnswers;
 use tributary_xds::source::CatalogSource;
 use tributary_xds::transport::tls::{Tls, TlsMaterial};
-use tributary_xds::transport::{Later, Limits, XdsServer};
+use tributary_xds::transport::{DeferredServer, Limits, XdsServer};
 
 use super::sessions::Sessions;
 use crate::admin::listener::cannot_bind;
 use crate::config::Config;
 use crate::config::model::TlsConfig;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
 /// How often certificate files are looked at.
 const LOOK: Duration = Duration::from_secs(5);
@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_secs(5);
 /// The xDS part before anything is bound.
 pub struct Xds {
     tls: Option<Certificates>,
-    later: Later,
+    later: DeferredServer,
 }
 
 /// A bound xDS address.
@@ -54,9 +54,9 @@ struct Certificates {
 
 impl Xds {
     /// Reads certificates.
-    pub fn build(config: &Config) -> Result<Self, Failure> {
+    pub fn build(config: &Config) -> Result<Self, CommandError> {
         let tls = config.xds.tls.clone().map(Certificates::read).transpose()?;
-        Ok(Self { tls, later: Later::default() })
+        Ok(Self { tls, later: DeferredServer::default() })
     }
     /// Wakes the sessions of the server that is started later; until then there are none.
     #[must_use]
@@ -99,7 +99,7 @@ impl Xds {
 
 impl BoundXds {
     /// Binds the address.
-    pub async fn bind(address: SocketAddr) -> Result<Self, Failure> {
+    pub async fn bind(address: SocketAddr) -> Result<Self, CommandError> {
         let fail = |e: std::io::Error| cannot_bind("xds.listen", address, &e);
         let listener = TcpListener::bind(address).await.map_err(fail)?;
         let address = listener.local_addr().map_err(fail)?;
@@ -141,10 +141,10 @@ impl CatalogSource for Source {
 }
 
 /// What the runtime sees of sessions.
-struct Woken(Later);
+struct Woken(DeferredServer);
 
 impl Fanout for Woken {
-    fn published(&self, catalog: &Arc<Catalog>, changed: &Changed, observed: Observed) {
+    fn published(&self, catalog: &Arc<Catalog>, changed: &CatalogChanges, observed: ObservedSince) {
         self.0.published(catalog, changed, observed);
     }
     fn is_writing(&self) -> bool {
@@ -153,7 +153,7 @@ impl Fanout for Woken {
 }
 
 impl Certificates {
-    fn read(files: TlsConfig) -> Result<Self, Failure> {
+    fn read(files: TlsConfig) -> Result<Self, CommandError> {
         let seen = material(&files)?;
         let tls = Tls::new(&seen).map_err(|e| unusable(&e, &files))?;
         Ok(Self { files, seen, tls: Arc::new(tls) })
@@ -173,7 +173,7 @@ impl Certificates {
         }
     }
     /// Whether others were taken over.
-    fn look(&mut self) -> Result<bool, Failure> {
+    fn look(&mut self) -> Result<bool, CommandError> {
         let now = material(&self.files)?;
         if same(&now, &self.seen) {
             return Ok(false);
@@ -189,11 +189,11 @@ fn same(a: &TlsMaterial, b: &TlsMaterial) -> bool {
 }
 
 /// Files are small; a pipe or a device that is named by mistake is not read for ever.
-fn material(files: &TlsConfig) -> Result<TlsMaterial, Failure> {
+fn material(files: &TlsConfig) -> Result<TlsMaterial, CommandError> {
     let read = |field: &str, path: &std::path::Path| {
         let shown = path.display();
         let wrong = |why: &dyn std::fmt::Display| {
-            Failure::new(Exit::Usage, Code::TLS_FILES, format!("xds.tls.{field}: {shown}: {why}"))
+            CommandError::new(Exit::Usage, Code::TLS_FILES, format!("xds.tls.{field}: {shown}: {why}"))
         };
         let kind = std::fs::metadata(path).map_err(|e| wrong(&e))?;
         if !kind.is_file() || kind.len() > (1 << 20) {
@@ -208,13 +208,13 @@ fn material(files: &TlsConfig) -> Result<TlsMaterial, Failure> {
     })
 }
 
-fn unusable(error: &tributary_xds::transport::tls::TlsError, files: &TlsConfig) -> Failure {
+fn unusable(error: &tributary_xds::transport::tls::TlsError, files: &TlsConfig) -> CommandError {
     let (field, path) = match (error.what, &files.client_ca_file) {
         ("the key", _) => ("keyFile", &files.key_file),
         ("the client CA", Some(path)) => ("clientCaFile", path),
         _ => ("certFile", &files.cert_file),
     };
-    Failure::new(Exit::Usage, Code::TLS_FILES, format!("xds.tls.{field}: {}: {error}", path.display()))
+    CommandError::new(Exit::Usage, Code::TLS_FILES, format!("xds.tls.{field}: {}: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tributary_app::args::{Cli, Command, ServeArgs};
 use tributary_app::cli::{self, Console};
 use tributary_app::environment::Environment;
-use tributary_app::exit::{Exit, Failure};
+use tributary_app::exit::{CommandError, Exit};
 use tributary_app::serve;
 use tributary_app::telemetry::LogLevel;
 use tributary_app::wiring::{Bound, Server};
@@ -54,7 +54,7 @@ pub(crate) fn mk_args(words: &[&str]) -> ServeArgs {
     }
 }
 
-pub(crate) async fn mk_bound(words: &[&str]) -> Result<Bound, Failure> {
+pub(crate) async fn mk_bound(words: &[&str]) -> Result<Bound, CommandError> {
     let (args, env) = (mk_args(words), Environment::default());
     let loaded = serve::load(&args, &env)?;
     serve::build(&args, &env, loaded, LogLevel::default())?.bind().await
@@ -66,7 +66,7 @@ pub(crate) struct World {
 
 /// What a command came to.
 pub(crate) struct Told {
-    pub(crate) exit: Result<Exit, Failure>,
+    pub(crate) exit: Result<Exit, CommandError>,
     pub(crate) out: String,
     pub(crate) talk: String,
 }

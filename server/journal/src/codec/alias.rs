@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use tributary_model::{Alias, AliasMember, ExportTo, Namespace, PortNumber, RegistryName};
+use tributary_model::{ExportTo, FederatedMember, FederatedService, Namespace, PortNumber, RegistryName};
 
 use super::Fault;
 use super::common::{put_duration, put_export, read_duration, read_visibility};
@@ -12,20 +12,20 @@ use super::decode::{self, Decoder};
 use super::encode::Encoder;
 use super::wire::{Fields, Value};
 
-pub(crate) fn put(enc: &mut Encoder, value: &Alias) {
+pub(crate) fn put(enc: &mut Encoder, value: &FederatedService) {
     enc.text(1, value.namespace.as_str());
     put_export(enc, 2, &value.export);
     for member in &*value.members {
         enc.nest(3, |enc| put_member(enc, member));
     }
-    enc.opt_int(4, value.active_until_healthy_below);
-    if let Some(silence) = value.active_until_silent_for {
+    enc.opt_int(4, value.min_healthy_active);
+    if let Some(silence) = value.standby_after_stale {
         put_duration(enc, 5, silence);
     }
     enc.flag(6, value.by_name);
 }
 
-pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Alias, Fault> {
+pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<FederatedService, Fault> {
     let (mut namespace, mut members) = (None, Vec::new());
     let mut export = ExportTo::Default;
     let (mut healthy, mut silence, mut by_name) = (None, None, false);
@@ -40,20 +40,20 @@ pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Alias, Fau
             _ => {}
         }
     }
-    if members.len() > Alias::MAX_MEMBERS {
+    if members.len() > FederatedService::MAX_MEMBERS {
         return Err(Fault::Malformed("an alias has too many members"));
     }
-    Ok(Alias {
+    Ok(FederatedService {
         namespace: namespace.ok_or(Fault::Missing("namespace"))?,
         export,
         members: members.into(),
-        active_until_healthy_below: healthy,
-        active_until_silent_for: silence,
+        min_healthy_active: healthy,
+        standby_after_stale: silence,
         by_name,
     })
 }
 
-fn put_member(enc: &mut Encoder, member: &AliasMember) {
+fn put_member(enc: &mut Encoder, member: &FederatedMember) {
     enc.text(1, member.host.as_str());
     enc.opt_text(2, member.registry.as_ref().map(RegistryName::as_str));
     enc.opt_text(3, member.namespace.as_ref().map(Namespace::as_str));
@@ -67,7 +67,7 @@ fn put_member(enc: &mut Encoder, member: &AliasMember) {
     enc.flag(6, member.standby);
 }
 
-fn read_member(d: &mut Decoder, value: Value<'_>) -> Result<AliasMember, Fault> {
+fn read_member(d: &mut Decoder, value: Value<'_>) -> Result<FederatedMember, Fault> {
     let (mut host, mut registry, mut namespace, mut ports) = (None, None, None, Vec::new());
     let (mut weight, mut standby) = (None, false);
     let mut fields = value.fields()?;
@@ -83,7 +83,14 @@ fn read_member(d: &mut Decoder, value: Value<'_>) -> Result<AliasMember, Fault> 
         }
     }
     let ports: Arc<[_]> = ports.into();
-    Ok(AliasMember { host: host.ok_or(Fault::Missing("host"))?, registry, namespace, ports, weight, standby })
+    Ok(FederatedMember {
+        host: host.ok_or(Fault::Missing("host"))?,
+        registry,
+        namespace,
+        ports,
+        weight,
+        standby,
+    })
 }
 
 fn read_ports(value: Value<'_>) -> Result<(PortNumber, PortNumber), Fault> {

@@ -4,7 +4,8 @@
 //! release does not know is a fault there, never a guess.
 
 use tributary_model::{
-    CollectionKind, Health, ListResult, MergeByName, Part, Protocol, TrafficDistribution, WorkloadKind,
+    CollectionKind, DeclarationRole, Health, ListResult, MergeByName, Protocol, TrafficDistribution,
+    WorkloadKind,
 };
 
 use super::Fault;
@@ -29,7 +30,7 @@ codes! {
     health read_health Health "health" { 0 Healthy 1 Draining 2 Unhealthy 3 Terminating }
     list_result read_list_result ListResult "result of a list" { 1 Withheld 2 Partial 3 Filtered 4 Complete }
     merge read_merge MergeByName "way to merge by name" { 0 Off 1 Report 2 On }
-    declared_part read_declared_part Part "part of a service" { 0 Whole 1 Offer 2 Import }
+    declared_part read_declared_part DeclarationRole "part of a service" { 0 Whole 1 Offer 2 Import }
     protocol read_protocol Protocol "protocol" {
         0 Unspecified 1 Http 2 Http2 3 Grpc 4 GrpcWeb 5 HttpProxy 6 Https 7 Tls 8 Tcp 9 Udp 10 Mongo 11 Redis
         12 Mysql

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use tributary_model::object::intern_kind;
 use tributary_model::{
-    ClusterId, Hostname, Identity, InvalidName, Labels, Mono, Namespace, NetworkId, Place, PortName,
-    PortNumber,
+    ClusterId, Hostname, Identity, InvalidName, Labels, Mono, Namespace, NetworkId, PortName, PortNumber,
+    Topology,
 };
 
 use super::Fault;
@@ -27,7 +27,7 @@ pub(crate) struct Decoder {
     text: String,
     texts: Vec<Text>,
     labels: Vec<u32>,
-    places: Vec<Arc<Place>>,
+    places: Vec<Arc<Topology>>,
     /// Texts of the record's key, which its value repeats.
     recent: Vec<Arc<str>>,
 }
@@ -152,12 +152,12 @@ impl Decoder {
         Ok(self.interner.labels(*index))
     }
     /// A place.
-    pub(crate) fn place(&mut self, value: Value<'_>) -> Result<Arc<Place>, Fault> {
+    pub(crate) fn place(&mut self, value: Value<'_>) -> Result<Arc<Topology>, Fault> {
         let at = usize::try_from(value.int()?).map_err(|_| Fault::Index("place"))?;
         self.places.get(at).cloned().ok_or(Fault::Index("place"))
     }
     /// The place of which nothing is known.
-    pub(crate) fn unknown_place(&mut self) -> Result<Arc<Place>, Fault> {
+    pub(crate) fn unknown_place(&mut self) -> Result<Arc<Topology>, Fault> {
         self.interner.place([None; 6])
     }
     /// A time.

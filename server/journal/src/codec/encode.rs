@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use rapidhash::RapidHashMap;
-use tributary_model::{Labels, Mono, Place};
+use tributary_model::{Labels, Mono, Topology};
 
 use super::preset;
 use super::time::Now;
@@ -43,8 +43,8 @@ pub(crate) struct Encoder {
     labels: RapidHashMap<Labels, u32>,
     last_labels: Option<(Labels, u32)>,
     label_bytes: Vec<u8>,
-    places: RapidHashMap<Arc<Place>, u32>,
-    last_place: Option<(Arc<Place>, u32)>,
+    places: RapidHashMap<Arc<Topology>, u32>,
+    last_place: Option<(Arc<Topology>, u32)>,
     place_bytes: Vec<u8>,
 }
 
@@ -174,8 +174,8 @@ impl Encoder {
         self.labels(field, &upper.over(lower));
     }
     /// A place; one of which nothing is known is left out.
-    pub(crate) fn place(&mut self, field: u32, place: &Arc<Place>) {
-        if **place != Place::default() {
+    pub(crate) fn place(&mut self, field: u32, place: &Arc<Topology>) {
+        if **place != Topology::default() {
             let index = self.place_index(place);
             self.int(field, index);
         }
@@ -240,7 +240,7 @@ impl Encoder {
         u64::from(index)
     }
     /// Six texts; 0 is none, else one more than the text's index.
-    fn place_index(&mut self, place: &Arc<Place>) -> u64 {
+    fn place_index(&mut self, place: &Arc<Topology>) -> u64 {
         if let Some((_, index)) = self.last_place.as_ref().filter(|(known, _)| Arc::ptr_eq(known, place)) {
             return u64::from(*index);
         }

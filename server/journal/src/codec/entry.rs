@@ -6,8 +6,8 @@
 
 use tributary_model::object::intern_kind;
 use tributary_model::{
-    CollectionKind, DeclKey, Evidence, Fact, Fingerprint, GatewayKey, GroupKey, HoldRecord, Item, ListRecord,
-    Mono, ObjectId, ProblemRecord, RegistryName, Scope, ServiceKey, WorkloadName,
+    CollectionKind, DeclKey, EndpointGroupKey, Evidence, Fact, FactId, Fingerprint, GatewayKey, HoldRecord,
+    ListRecord, Mono, ObjectId, ProblemRecord, RegistryName, Scope, ServiceKey, WorkloadName,
 };
 
 use super::Fault;
@@ -26,11 +26,11 @@ pub(crate) enum EntryKey {
     /// State of a collection.
     List(CollectionKind),
     /// A fact.
-    Fact(Item),
+    Fact(FactId),
     /// A bad object.
     Problem(ObjectId),
     /// A held removal.
-    Hold(Item),
+    Hold(FactId),
 }
 
 /// The value beside an [`EntryKey`].
@@ -119,14 +119,14 @@ pub(crate) fn put_entry_key(out: &mut Vec<u8>, key: &EntryKey) -> Option<()> {
     Some(())
 }
 
-fn put_item(out: &mut Vec<u8>, item: &Item) -> Option<()> {
+fn put_item(out: &mut Vec<u8>, item: &FactId) -> Option<()> {
     match item {
-        Item::Service(key) => {
+        FactId::Service(key) => {
             out.push(kind::SERVICE);
             put_service(out, &key.service);
             put_object(out, 3, &key.object, Some(("", key.service.namespace.as_str(), "")));
         }
-        Item::Group(key) => {
+        FactId::Group(key) => {
             out.push(kind::GROUP);
             put_service(out, &key.service);
             let of = &key.declaration;
@@ -136,26 +136,26 @@ fn put_item(out: &mut Vec<u8>, item: &Item) -> Option<()> {
                 put_int(out, 9, key.bucket.into());
             }
         }
-        Item::Workload(key) => {
+        FactId::Workload(key) => {
             out.push(kind::WORKLOAD);
             put_text(out, 1, key.namespace.as_str());
             put_int(out, 2, codes::workload(key.kind));
             put_text(out, 3, &key.name);
             put_text(out, 4, key.cluster.as_str());
         }
-        Item::Gateway(key) => {
+        FactId::Gateway(key) => {
             out.push(kind::GATEWAY);
             put_text(out, 1, key.network.as_str());
             put_text(out, 2, key.cluster.as_str());
             put_object(out, 3, &key.object, None);
             put_int(out, 6, key.index.into());
         }
-        Item::Settings => out.push(kind::SETTINGS),
-        Item::Alias(host) => {
+        FactId::Settings => out.push(kind::SETTINGS),
+        FactId::Alias(host) => {
             out.push(kind::ALIAS);
             put_text(out, 1, host.as_str());
         }
-        Item::Waiting(_) => return None,
+        FactId::Waiting(_) => return None,
     }
     Some(())
 }
@@ -226,21 +226,21 @@ pub(crate) fn read_entry_key(d: &mut Decoder, bytes: &[u8]) -> Result<EntryKey, 
     })
 }
 
-fn read_item(d: &mut Decoder, bytes: &[u8]) -> Result<Item, Fault> {
+fn read_item(d: &mut Decoder, bytes: &[u8]) -> Result<FactId, Fault> {
     let (&kind, rest) = bytes.split_first().ok_or(Fault::Truncated)?;
     let t = Texts::read(d, rest)?;
     Ok(match kind {
         kind::SERVICE => {
             let service = t.service(d)?;
             let object = t.object(d, 3, Some(("", service.namespace.as_str(), "")))?;
-            Item::Service(DeclKey { service, object })
+            FactId::Service(DeclKey { service, object })
         }
         kind::GROUP => {
             let service = t.service(d)?;
             let declaration = t.object(d, 3, Some(("", service.namespace.as_str(), "")))?;
             let like = (declaration.kind, &*declaration.namespace, &*declaration.name);
             let object = t.object(d, 6, Some(like))?;
-            Item::Group(GroupKey { service, declaration, object, bucket: t.number(9)? })
+            FactId::Group(EndpointGroupKey { service, declaration, object, bucket: t.number(9)? })
         }
         kind::WORKLOAD => {
             let namespace = d.interner.id(t.text(1)?);
@@ -248,7 +248,7 @@ fn read_item(d: &mut Decoder, bytes: &[u8]) -> Result<Item, Fault> {
             let name: std::sync::Arc<str> = t.text(3)?.into();
             d.remember(&name);
             let (namespace, cluster) = (d.interner.namespace(namespace)?, d.interner.cluster(cluster)?);
-            Item::Workload(
+            FactId::Workload(
                 WorkloadName { namespace, kind: codes::read_workload(t.number(2)?)?, name, cluster }.into(),
             )
         }
@@ -256,12 +256,17 @@ fn read_item(d: &mut Decoder, bytes: &[u8]) -> Result<Item, Fault> {
             let network = d.interner.id(t.text(1)?);
             let cluster = d.interner.id(t.text(2)?);
             let (network, cluster) = (d.interner.network(network)?, d.interner.cluster(cluster)?);
-            Item::Gateway(GatewayKey { network, cluster, object: t.object(d, 3, None)?, index: t.number(6)? })
+            FactId::Gateway(GatewayKey {
+                network,
+                cluster,
+                object: t.object(d, 3, None)?,
+                index: t.number(6)?,
+            })
         }
-        kind::SETTINGS => Item::Settings,
+        kind::SETTINGS => FactId::Settings,
         kind::ALIAS => {
             let host = d.interner.id(t.text(1)?);
-            Item::Alias(d.interner.host(host)?)
+            FactId::Alias(d.interner.host(host)?)
         }
         _ => return Err(Fault::Unknown("kind of record")),
     })

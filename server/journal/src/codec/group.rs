@@ -6,7 +6,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tributary_model::{Address, At, Group, GroupKey, GroupPort, Identity, Labels, Origin, PortSet};
+use tributary_model::{
+    Address, AddressRef, EndpointGroup, EndpointGroupKey, GroupPort, Identity, Labels, Origin, PortSet,
+};
 
 use super::common::{
     Like, put_object_fields, put_source, read_named_port, read_object_field, read_source, whole,
@@ -16,7 +18,7 @@ use super::encode::Encoder;
 use super::wire::{Fields, Value};
 use super::{Fault, codes};
 
-pub(crate) fn put(enc: &mut Encoder, key: &GroupKey, value: &Group) {
+pub(crate) fn put(enc: &mut Encoder, key: &EndpointGroupKey, value: &EndpointGroup) {
     put_source(enc, 1, &value.source, &Like::of(&key.object));
     for set in &*value.port_sets {
         enc.nest(2, |enc| put_port_set(enc, set));
@@ -28,7 +30,11 @@ pub(crate) fn put(enc: &mut Encoder, key: &GroupKey, value: &Group) {
     }
 }
 
-pub(crate) fn read(d: &mut Decoder, key: &GroupKey, mut fields: Fields<'_>) -> Result<Group, Fault> {
+pub(crate) fn read(
+    d: &mut Decoder,
+    key: &EndpointGroupKey,
+    mut fields: Fields<'_>,
+) -> Result<EndpointGroup, Fault> {
     let mut source = None;
     let (mut port_sets, mut names, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
     let pod = pod_of(key);
@@ -42,7 +48,7 @@ pub(crate) fn read(d: &mut Decoder, key: &GroupKey, mut fields: Fields<'_>) -> R
         }
     }
     let count = addresses.len();
-    let group = Group::new(source.ok_or(Fault::Missing("source"))?, port_sets, names, addresses);
+    let group = EndpointGroup::new(source.ok_or(Fault::Missing("source"))?, port_sets, names, addresses);
     if group.addresses.len() != count {
         return Err(Fault::Index("port set or name of an address"));
     }
@@ -50,7 +56,7 @@ pub(crate) fn read(d: &mut Decoder, key: &GroupKey, mut fields: Fields<'_>) -> R
 }
 
 /// Most addresses of a list are pods of its namespace.
-fn pod_of(key: &GroupKey) -> Like {
+fn pod_of(key: &EndpointGroupKey) -> Like {
     Like { kind: "Pod", namespace: key.object.namespace.clone(), name: Arc::default() }
 }
 
@@ -77,15 +83,15 @@ fn read_port_set(d: &mut Decoder, value: Value<'_>) -> Result<PortSet, Fault> {
 
 fn put_address(enc: &mut Encoder, address: &Address, pod: &Like) {
     match address.at {
-        At::Ip(ip @ IpAddr::V4(_)) | At::Ip(ip) => enc.ip(1, ip),
-        At::Name(index) => enc.int(2, index),
-        At::Unix(index) => enc.int(3, index),
+        AddressRef::Ip(ip @ IpAddr::V4(_)) | AddressRef::Ip(ip) => enc.ip(1, ip),
+        AddressRef::Name(index) => enc.int(2, index),
+        AddressRef::Unix(index) => enc.int(3, index),
     }
     enc.int_but(4, address.port_set, 0);
     enc.int_but(5, codes::health(address.health), 0);
     enc.flag(6, address.mtls);
     enc.int_but(7, address.weight, 1);
-    enc.place(8, &address.place);
+    enc.place(8, &address.topology);
     enc.labels(9, &address.labels);
     enc.opt_text(10, address.identity.as_ref().map(Identity::as_str));
     if let Some(origin) = &address.origin {
@@ -103,9 +109,9 @@ fn read_address(d: &mut Decoder, value: Value<'_>, pod: &Like) -> Result<Address
     let mut fields = value.fields()?;
     while let Some((field, value)) = fields.next()? {
         match field {
-            1 => at = Some(At::Ip(decode::ip(value)?)),
-            2 => at = Some(At::Name(value.narrow()?)),
-            3 => at = Some(At::Unix(value.narrow()?)),
+            1 => at = Some(AddressRef::Ip(decode::ip(value)?)),
+            2 => at = Some(AddressRef::Name(value.narrow()?)),
+            3 => at = Some(AddressRef::Unix(value.narrow()?)),
             4 => port_set = value.narrow()?,
             5 => health = value.int()?,
             6 => mtls = value.flag()?,
@@ -120,7 +126,7 @@ fn read_address(d: &mut Decoder, value: Value<'_>, pod: &Like) -> Result<Address
     let place = place.map_or_else(|| d.unknown_place(), Ok)?;
     let at = at.ok_or(Fault::Missing("address"))?;
     let health = codes::read_health(health)?;
-    Ok(Address { at, port_set, health, mtls, weight, place, labels, identity, origin })
+    Ok(Address { at, port_set, health, mtls, weight, topology: place, labels, identity, origin })
 }
 
 fn read_origin(d: &mut Decoder, value: Value<'_>, pod: &Like) -> Result<Origin, Fault> {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use rapidhash::RapidHashMap;
 use tributary_model::{
-    ClusterId, Hostname, Identity, InvalidName, Labels, Locality, Namespace, NetworkId, NodeName, Place,
-    PortName,
+    ClusterId, Hostname, Identity, InvalidName, Labels, Locality, Namespace, NetworkId, NodeName, PortName,
+    Topology,
 };
 
 use super::Fault;
@@ -33,7 +33,7 @@ pub(crate) struct Interner {
     port_names: Names<PortName>,
     hosts: Names<Hostname>,
     identities: Names<Identity>,
-    places: RapidHashMap<[TextId; 6], Arc<Place>>,
+    places: RapidHashMap<[TextId; 6], Arc<Topology>>,
     plain: RapidHashMap<Box<[TextId]>, u32>,
     layered: RapidHashMap<(u32, u32), u32>,
     labels: Vec<Labels>,
@@ -84,7 +84,7 @@ impl Interner {
         identity identities Identity;
     }
     /// The place of these texts: cluster, network, node, region, zone, subzone.
-    pub(crate) fn place(&mut self, texts: [Option<TextId>; 6]) -> Result<Arc<Place>, Fault> {
+    pub(crate) fn place(&mut self, texts: [Option<TextId>; 6]) -> Result<Arc<Topology>, Fault> {
         let key = texts.map(|id| id.unwrap_or(TextId::MAX));
         if let Some(known) = self.places.get(&key) {
             return Ok(known.clone());
@@ -96,7 +96,7 @@ impl Interner {
         {
             return Err(Fault::Malformed("a locality is too long"));
         }
-        let place = Arc::new(Place {
+        let place = Arc::new(Topology {
             cluster: cluster.map(|id| self.cluster(id)).transpose()?,
             network: network.map(|id| self.network(id)).transpose()?,
             locality,

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Attributes, ClusterId, Code, DeclKey, Declaration, ExportTo, Identity, Remark, Resolution, Selector,
-    ServicePort, Target,
+    Attributes, ClusterId, Code, DeclKey, Declaration, DeclarationWarning, ExportTo, Identity, Resolution,
+    Selector, ServicePort, Target,
 };
 
 use super::common::{
@@ -199,7 +199,7 @@ fn read_attributes(d: &mut Decoder, value: Value<'_>) -> Result<Attributes, Faul
             11 => out.headless = value.flag()?,
             12 => {
                 let (code, message) = read_note(d, value)?;
-                remarks.push(Remark { code, message });
+                remarks.push(DeclarationWarning { code, message });
             }
             13 => out.part = codes::read_declared_part(value.int()?)?,
             _ => {}

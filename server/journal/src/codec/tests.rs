@@ -138,7 +138,7 @@ proptest! {
 
     #[test]
     fn different_items_have_different_keys(facts in proptest::collection::vec(fact(), 1..20)) {
-        let items: BTreeSet<Item> = facts.iter().map(Fact::item).collect();
+        let items: BTreeSet<FactId> = facts.iter().map(Fact::item).collect();
         let keys: BTreeSet<Vec<u8>> = items.iter().map(|item| key_bytes(&EntryKey::Fact(item.clone()))).collect();
         prop_assert_eq!(keys.len(), items.len());
     }
@@ -146,13 +146,13 @@ proptest! {
 
 #[test]
 fn waiting_addresses_have_no_key() {
-    let key = GroupKey {
+    let key = EndpointGroupKey {
         service: ServiceKey { host: Hostname::new("a.b").unwrap(), namespace: Namespace::new("b").unwrap() },
         declaration: ObjectId::new("Service", "b", "a"),
         object: ObjectId::new("EndpointSlice", "b", "a"),
         bucket: 0,
     };
-    assert!(put_entry_key(&mut Vec::new(), &EntryKey::Fact(Item::Waiting(key))).is_none());
+    assert!(put_entry_key(&mut Vec::new(), &EntryKey::Fact(FactId::Waiting(key))).is_none());
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn text_that_is_named_often_is_kept_once() {
     let value = EntryValue::Fact(Fact::Workload(key.clone(), Arc::new(workload)));
     let record = encode(&mut Encoder::new(now()), &value);
     assert!(record.len() < 16_000, "{} bytes", record.len());
-    let (_, read) = unchecked(&key_bytes(&EntryKey::Fact(Item::Workload(key))), &record).unwrap();
+    let (_, read) = unchecked(&key_bytes(&EntryKey::Fact(FactId::Workload(key))), &record).unwrap();
     let EntryValue::Fact(Fact::Workload(_, read)) = read else { panic!("another kind of record") };
     let names: Vec<&Arc<str>> = read
         .addresses

@@ -30,7 +30,7 @@ pub(crate) fn put(enc: &mut Encoder, key: &WorkloadKey, value: &Workload) {
     }
     enc.labels(4, &value.labels);
     enc.labels_over(5, &value.augmented, &value.labels);
-    enc.place(6, &value.place);
+    enc.place(6, &value.topology);
     enc.opt_text(7, value.identity.as_ref().map(Identity::as_str));
     enc.text(8, &value.account);
     enc.int_but(9, codes::health(value.health), 0);
@@ -77,7 +77,7 @@ pub(crate) fn read(d: &mut Decoder, key: &WorkloadKey, mut fields: Fields<'_>) -
         ports: ports.into(),
         labels,
         augmented,
-        place: place.map_or_else(|| d.unknown_place(), Ok)?,
+        topology: place.map_or_else(|| d.unknown_place(), Ok)?,
         identity,
         account,
         health: codes::read_health(health)?,

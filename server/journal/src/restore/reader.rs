@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tributary_model::{Collection, Key, Record, RegistryName, Scope};
+use tributary_model::{Collection, FactKey, Record, RegistryName, Scope};
 
 use super::{PIECE, RestoredRegistry};
 use crate::codec::entry::{EntryKey, EntryValue, collection_of, kind, read_entry_key};
@@ -201,7 +201,9 @@ fn record(d: &mut Decoder, at: &mut Position, rest: &[u8], piece: &Piece<'_>) ->
         (EntryKey::Problem(object), EntryValue::Problem(problem)) => {
             Record::Problem(name, scope, object, Some(problem))
         }
-        (EntryKey::Hold(item), EntryValue::Hold(hold)) => Record::Hold(name, Key { scope, item }, Some(hold)),
+        (EntryKey::Hold(item), EntryValue::Hold(hold)) => {
+            Record::Hold(name, FactKey { scope, item }, Some(hold))
+        }
         _ => return Err(Fault::Unknown("kind of record")),
     })
 }

@@ -158,7 +158,7 @@ fn times_ids_and_everything_beside_facts_return() {
         problem: Problem { code: Code::PORT_CONFLICT, message: "two ports".into() },
         since: at,
     };
-    let key = Key { scope: of.clone(), item: crate::testing::fact("pod-1", 1).item() };
+    let key = FactKey { scope: of.clone(), item: crate::testing::fact("pod-1", 1).item() };
     let hold = HoldRecord { since: at, reason: "short list".into() };
     let identity = Fingerprint::new("uid-1").unwrap();
     bench.shared.record(vec![

@@ -5,7 +5,7 @@
 //! recorded of it.
 
 use rapidhash::RapidHashMap;
-use tributary_model::{CollectionKind, Evidence, Fingerprint, Item, Mono, Record, RegistryName, Scope};
+use tributary_model::{CollectionKind, Evidence, FactId, Fingerprint, Mono, Record, RegistryName, Scope};
 
 use crate::codec::Member;
 use crate::codec::entry::{EntryKey, EntryValue};
@@ -77,7 +77,7 @@ impl Pending {
                 let key = EntryKey::Fact(fact.item());
                 self.set(name, scope, key, Some(EntryValue::Fact(fact)));
             }
-            Record::Drop(_, key, _) if matches!(key.item, Item::Waiting(_)) => {}
+            Record::Drop(_, key, _) if matches!(key.item, FactId::Waiting(_)) => {}
             Record::Drop(name, key, _) => self.set(name, key.scope, EntryKey::Fact(key.item), None),
             Record::List(name, of, list) => {
                 self.set(name, of.scope, EntryKey::List(of.kind), Some(EntryValue::List(list)));
@@ -85,7 +85,7 @@ impl Pending {
             Record::Problem(name, scope, object, problem) => {
                 self.set(name, scope, EntryKey::Problem(object), problem.map(EntryValue::Problem));
             }
-            Record::Hold(_, key, _) if matches!(key.item, Item::Waiting(_)) => {}
+            Record::Hold(_, key, _) if matches!(key.item, FactId::Waiting(_)) => {}
             Record::Hold(name, key, hold) => {
                 self.set(name, key.scope, EntryKey::Hold(key.item), hold.map(EntryValue::Hold));
             }

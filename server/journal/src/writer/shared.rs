@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use tributary_model::{Key, Mono, Record, RegistryName};
+use tributary_model::{FactKey, Mono, Record, RegistryName};
 
 use super::pending::Pending;
 use crate::codec::Member;
@@ -20,7 +20,7 @@ pub struct SnapshotRequest {
     /// The registry.
     pub registry: RegistryName,
     /// The last fact of the previous slice; the first slice has none.
-    pub after: Option<Key>,
+    pub after: Option<FactKey>,
     /// How many records the slice may hold.
     pub most: usize,
 }
@@ -45,7 +45,7 @@ pub struct JournalStats {
     /// What went wrong last; cleared by a commit.
     pub last_error: Option<String>,
     /// Registries that are not kept, with the reason.
-    pub left_out: Vec<(RegistryName, Arc<str>)>,
+    pub dropped: Vec<(RegistryName, Arc<str>)>,
     /// Registries of which not everything is in the journal, other than the last changes of a journal that works.
     pub incomplete: Vec<RegistryName>,
     /// Registries with changes that are not on disk yet.
@@ -56,7 +56,7 @@ impl JournalStats {
     /// Whether a restart now would find every registry.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.open && self.left_out.is_empty() && self.incomplete.is_empty()
+        self.open && self.dropped.is_empty() && self.incomplete.is_empty()
     }
 }
 
@@ -65,7 +65,7 @@ const SLICE: usize = 16_384;
 
 #[derive(Debug, Default)]
 struct Refill {
-    after: Option<Key>,
+    after: Option<FactKey>,
     asked: bool,
 }
 
@@ -155,7 +155,7 @@ impl Shared {
         let Some(refill) = state.refill.get_mut(registry).filter(|refill| refill.asked) else { return };
         refill.asked = false;
         let last = records.iter().rev().find_map(|record| match record {
-            Record::Put(_, scope, fact) => Some(Key { scope: scope.clone(), item: fact.item() }),
+            Record::Put(_, scope, fact) => Some(FactKey { scope: scope.clone(), item: fact.item() }),
             _ => None,
         });
         refill.after = last.or_else(|| refill.after.take());
@@ -228,7 +228,7 @@ impl Shared {
         let mut stats = self.stats.lock().clone();
         let state = self.state.lock();
         stats.pending_keys = state.pending.values() + state.writing.0;
-        stats.left_out = state.left_out.iter().map(|(name, why)| (name.clone(), why.clone())).collect();
+        stats.dropped = state.left_out.iter().map(|(name, why)| (name.clone(), why.clone())).collect();
         stats.unwritten = state.unwritten().into_iter().collect();
         stats.incomplete = state.incomplete(&stats).into_iter().collect();
         stats

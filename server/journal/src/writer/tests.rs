@@ -98,7 +98,7 @@ fn answer(bench: &Bench, served: &Served) -> usize {
         slices += 1;
         let mine = served.iter().filter(|((name, ..), _)| name == wanted.registry.as_str());
         let after = wanted.after.as_ref().map(|key| match &key.item {
-            Item::Workload(of) => (key.scope.as_str().to_owned(), of.name.to_string()),
+            FactId::Workload(of) => (key.scope.as_str().to_owned(), of.name.to_string()),
             other => panic!("{other:?}"),
         });
         let rest = mine.filter(|((_, of, item), _)| {
@@ -188,10 +188,10 @@ fn largest_registry_is_left_out_of_a_journal_that_grows_too_large() {
     bench.shared.record(vec![put("east", "a", "pod-1", 9)]);
     bench.turn();
     let stats = bench.shared.stats();
-    assert_eq!(stats.left_out.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["east"]);
+    assert_eq!(stats.dropped.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["east"]);
     assert!(stats.live_bytes < 1_000, "{stats:?}");
     bench.shared.record(vec![Record::Left(registry("east"))]);
-    assert!(bench.turn() && bench.shared.stats().left_out.is_empty());
+    assert!(bench.turn() && bench.shared.stats().dropped.is_empty());
     drop(bench);
     assert_eq!(reopened(&disk), served);
 }
@@ -217,7 +217,7 @@ fn thousand_changes_a_second_keep_the_file_below_twice_what_is_live() {
     }
     // Most of it goes: the file follows.
     let gone = (0..facts - 100).map(|n| {
-        let key = Key {
+        let key = FactKey {
             scope: crate::testing::scope("a"),
             item: crate::testing::fact(&format!("pod-{n}"), 1).item(),
         };

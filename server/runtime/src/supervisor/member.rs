@@ -9,13 +9,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tributary_core::RunOrder;
 use tributary_model::{Code, Evidence, Generation, RegistryName, RestartMode};
-use tributary_registry_api::{RegistryFactory, RegistryIo, Run, SplitMix, asks, inlet};
+use tributary_registry_api::{RegistryFactory, RegistryIo, Run, SplitMix, confirm_channel, update_channel};
 
-use super::lane::{End, Lane, LaneEvent};
+use super::run_sequence::{End, RunSequence, RunSequenceEvent};
 use super::{Reply, Shared};
+use crate::core_task::CoreCommand;
+use crate::core_task::receivers::{RunReceiver, Which};
 use crate::counters::RuntimeCounters;
-use crate::pump::Order;
-use crate::pump::feeds::{Feed, Which};
 use crate::report::RunState;
 
 /// What a member is told.
@@ -31,8 +31,8 @@ pub(super) struct Member {
     shared: Shared,
     orders: mpsc::Receiver<ToMember>,
     adoptions: watch::Receiver<Generation>,
-    served: Lane,
-    shadow: Option<Lane>,
+    served: RunSequence,
+    shadow: Option<RunSequence>,
     closing: JoinSet<bool>,
     last: Generation,
     /// The run that the core serves, as far as is known here.
@@ -50,7 +50,7 @@ impl Member {
     ) -> Self {
         let seed = name.as_str().bytes().fold(shared.config.seed, |s, b| s.rotate_left(7) ^ u64::from(b));
         Self {
-            served: Lane::new(factory, shared.config.backoff),
+            served: RunSequence::new(factory, shared.config.backoff),
             shadow: None,
             closing: JoinSet::new(),
             last: Generation(0),
@@ -100,15 +100,15 @@ impl Member {
                 event = shadow_event(&mut self.shadow) => (Which::Shadow, event),
             };
             match event {
-                LaneEvent::Due => self.begin(which).await,
-                LaneEvent::Ended(end) => self.ended(which, &end).await,
+                RunSequenceEvent::Due => self.begin(which).await,
+                RunSequenceEvent::Ended(end) => self.ended(which, &end).await,
             }
         }
     }
 
     fn rotate(&mut self, factory: Arc<dyn RegistryFactory>) {
         tracing::info!(registry = %self.name, "a new run fills a shadow while the old one serves");
-        let lane = Lane::new(factory, self.shared.config.backoff);
+        let lane = RunSequence::new(factory, self.shared.config.backoff);
         if let Some(replaced) = self.shadow.replace(lane) {
             self.close(replaced);
         }
@@ -124,7 +124,7 @@ impl Member {
             return self.rotate(factory);
         }
         tracing::info!(registry = %self.name, "a new run lists the source again");
-        let lane = Lane::new(factory, self.shared.config.backoff);
+        let lane = RunSequence::new(factory, self.shared.config.backoff);
         let replaced = std::mem::replace(&mut self.served, lane);
         self.close(replaced);
     }
@@ -140,7 +140,7 @@ impl Member {
         }
     }
 
-    fn close(&mut self, lane: Lane) {
+    fn close(&mut self, lane: RunSequence) {
         let grace = self.shared.config.stop_grace;
         self.closing.spawn(lane.stop(grace));
     }
@@ -154,7 +154,7 @@ impl Member {
         let (generation, in_force) = (run.generation, run.replaces);
         let (reply, answer) = oneshot::channel();
         // the pump is gone only when the server stops, which the loop sees next
-        let _ = self.shared.orders.send(Order::Begin { run, which, feed, reply }).await;
+        let _ = self.shared.orders.send(CoreCommand::Begin { run, which, feed, reply }).await;
         let begun = match answer.await {
             Ok(Ok(begun)) => begun,
             Ok(Err(refused)) => {
@@ -168,7 +168,7 @@ impl Member {
         RuntimeCounters::add(&self.shared.counters.runs, 1);
         let io = RegistryIo { held: begun.held, ..io };
         if begun.in_shadow && which == Which::Served {
-            let parked = Lane::parked(self.served.factory(), self.shared.config.backoff);
+            let parked = RunSequence::parked(self.served.factory(), self.shared.config.backoff);
             self.shadow = Some(std::mem::replace(&mut self.served, parked));
         }
         let now = self.shared.clock.now();
@@ -187,15 +187,16 @@ impl Member {
         self.shadow.is_some() && self.served.factory().spec().restart == RestartMode::Shadow
     }
 
-    fn prepare(&mut self, which: Which) -> (RunOrder, Feed, RegistryIo) {
+    fn prepare(&mut self, which: Which) -> (RunOrder, RunReceiver, RegistryIo) {
         self.last = self.last.next();
         let generation = self.last;
         let run = Run { registry: self.name.clone(), generation };
-        let (out, outlet) = inlet(run, Arc::clone(&self.shared.clock), Arc::clone(&self.shared.wake));
-        let (ask, asks) = asks();
+        let (out, receiver) =
+            update_channel(run, Arc::clone(&self.shared.clock), Arc::clone(&self.shared.wake));
+        let (confirm, confirms) = confirm_channel();
         let lane = self.shadow.as_ref().filter(|_| which == Which::Shadow).unwrap_or(&self.served);
         let order = RunOrder { spec: lane.factory().spec(), generation, replaces: self.in_force };
-        (order, Feed::new(outlet, Some(ask)), RegistryIo { out, asks, held: Arc::from([]) })
+        (order, RunReceiver::new(receiver, Some(confirm)), RegistryIo { out, confirms, held: Arc::from([]) })
     }
 
     async fn ended(&mut self, which: Which, end: &End) {
@@ -214,7 +215,7 @@ impl Member {
         RuntimeCounters::add(&self.shared.counters.failures, 1);
         RuntimeCounters::add(&self.shared.counters.panics, usize::from(end.panicked));
         let (name, why) = (self.name.clone(), end.reason.shared());
-        let _ = self.shared.orders.send(Order::Ended { name, generation: end.generation, why }).await;
+        let _ = self.shared.orders.send(CoreCommand::Ended { name, generation: end.generation, why }).await;
         self.shared.reports.update(&self.name, |report, _| {
             report.failures = failures;
             report.last_error = Some((Code::REGISTRY_FAILED, end.reason.clone(), now));
@@ -226,7 +227,7 @@ impl Member {
 
     /// A rotation failed for good: the factory that served before it runs again.
     fn give_up_shadow(&mut self) {
-        let other = |lane: &Lane| !Arc::ptr_eq(&lane.factory(), &self.served.factory());
+        let other = |lane: &RunSequence| !Arc::ptr_eq(&lane.factory(), &self.served.factory());
         if self.served.is_parked() && self.shadow.as_ref().is_some_and(other) {
             self.shadow = None;
             self.served.resume();
@@ -237,13 +238,13 @@ impl Member {
         let shadow = self.shadow.as_ref().map(|lane| (lane.generation, lane.shown()));
         // while what serves has no run of its own, the run that is to replace it is the registry's run
         let current = self.shadow.as_ref().filter(|_| self.served.is_parked()).unwrap_or(&self.served);
-        self.shared.reports.update(&self.name, |report, inlet| {
+        self.shared.reports.update(&self.name, |report, updates| {
             report.state = current.shown();
             report.generation = self.in_force;
             report.failures = current.failures();
             report.shadow = shadow;
-            if let Some(running) = current.inlet() {
-                *inlet = Some(running.clone());
+            if let Some(running) = current.updates() {
+                *updates = Some(running.clone());
             }
         });
     }
@@ -266,14 +267,14 @@ impl Member {
         self.shared.reports.forget(&self.name);
         let Some(reply) = leaving else { return };
         let (done, answer) = oneshot::channel();
-        let leave = Order::Leave { name: self.name, evidence: Evidence::Operator, reply: done };
+        let leave = CoreCommand::Leave { name: self.name, evidence: Evidence::Operator, reply: done };
         let _ = self.shared.orders.send(leave).await;
         let _ = answer.await;
         let _ = reply.send(Ok(()));
     }
 }
 
-async fn shadow_event(shadow: &mut Option<Lane>) -> LaneEvent {
+async fn shadow_event(shadow: &mut Option<RunSequence>) -> RunSequenceEvent {
     match shadow {
         Some(lane) => lane.event().await,
         None => std::future::pending().await,

@@ -18,7 +18,7 @@ async fn a_follower_hears_of_its_cluster_only() {
     let (server, east) = Server::with_pay(0..4).await;
     let west = MemorySource::default();
     west.set(0, "cart", [ip(50)]);
-    server.handle.join(mk_memory("west", &west)).await.unwrap();
+    server.handle.add_registry(mk_memory("west", &west)).await.unwrap();
     server.until(|catalog| catalog.hosts.len() == 2).await;
 
     let scope = ClusterScope::Cluster(ClusterId::new("west").unwrap());

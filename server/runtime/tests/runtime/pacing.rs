@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
-use tributary_model::{Mono, Observed};
+use tributary_model::{Mono, ObservedSince};
 use tributary_registry_api::Clock;
 
 use crate::support::{Server, ip, pay};
@@ -59,7 +59,7 @@ async fn a_busy_fan_out_coalesces_additions() {
     sleep(Duration::from_secs(1)).await;
     let told = server.log.told();
     assert_eq!(told.len(), 1, "ten additions, one pass");
-    assert_eq!(told[0].observed, Observed::turn(before, false), "the oldest of them counts");
+    assert_eq!(told[0].observed, ObservedSince::batch(before, false), "the oldest of them counts");
     let waited = millis(before, server.log.when(&pay(), ip(13), true, before));
     assert!((120..=125).contains(&waited), "told after {waited} ms, when the fan-out had become free");
     server.runtime.stop().await;

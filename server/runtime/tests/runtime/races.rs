@@ -26,7 +26,7 @@ fn mk_source(hosts: std::ops::Range<u16>) -> MemorySource {
 
 async fn with_run(factory: Arc<dyn RegistryFactory>) -> Server {
     let server = mk_server(RuntimeConfig::default());
-    server.handle.join(factory).await.unwrap();
+    server.handle.add_registry(factory).await.unwrap();
     server.until(|catalog| catalog.complete && !catalog.hosts.is_empty()).await;
     server
 }

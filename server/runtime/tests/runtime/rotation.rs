@@ -104,7 +104,7 @@ async fn shadow_that_began_before_the_served_run_is_the_one_in_force_once_adopte
         (mk_server(RuntimeConfig::default()), MemorySource::default(), MemorySource::default());
     source.set(0, "pay", (0..4).map(ip));
     let tamper = Tamper::new();
-    server.handle.join(tamper.around(mk_memory("memory", &source))).await.unwrap();
+    server.handle.add_registry(tamper.around(mk_memory("memory", &source))).await.unwrap();
     server.until(|catalog| catalog.complete && !catalog.hosts.is_empty()).await;
     down.act(Act::Fail(None));
     server.handle.rotate(mk_memory("memory", &down)).await.unwrap();

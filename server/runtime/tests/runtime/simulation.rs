@@ -12,7 +12,7 @@ use tributary_conformance::memory::{MemorySource, memory_host};
 use tributary_conformance::tamper::{Crash, Tamper};
 use tributary_conformance::{Act, Witness, served};
 use tributary_model::Hostname;
-use tributary_registry_api::{BackoffPolicy, Chance, ProcessClock, SplitMix};
+use tributary_registry_api::{BackoffPolicy, ProcessClock, RandomSource, SplitMix};
 use tributary_runtime::{Handle, NoJournal, Runtime, RuntimeConfig};
 
 use crate::support::mk_memory;
@@ -100,7 +100,7 @@ async fn play(seed: u64) {
     let sources: Vec<MemorySource> = REGISTRIES.iter().map(|_| MemorySource::default()).collect();
     let (tamper, handle) = (Tamper::new(), runtime.handle());
     for (name, source) in REGISTRIES.iter().zip(&sources) {
-        handle.join(tamper.around(mk_memory(name, source))).await.unwrap();
+        handle.add_registry(tamper.around(mk_memory(name, source))).await.unwrap();
     }
     let chance = SplitMix::seeded(seed);
     let mut world = World { chance, sources, held: BTreeMap::new(), tamper, witness, handle };

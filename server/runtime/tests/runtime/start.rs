@@ -8,8 +8,8 @@ use tokio::time::sleep;
 use tributary_conformance::Act;
 use tributary_conformance::memory::MemorySource;
 use tributary_model::{
-    ClusterId, Collection, CollectionKind, Completeness, Delta, Fact, Provider, RegistryId, RegistrySpec,
-    Scope, Settings,
+    ClusterId, Collection, CollectionKind, Completeness, Fact, Provider, RegistryId, RegistrySpec,
+    RegistryUpdate, Scope, Settings,
 };
 use tributary_registry_api::Clock;
 use tributary_runtime::{ReadyBecause, RuntimeConfig, StartRule};
@@ -35,7 +35,7 @@ async fn ready_is_told_after_what_made_it_so_is_published() {
     let server = mk_server(waiting_for(&["memory"]));
     let mut readiness = server.handle.readiness();
     assert!(!readiness.borrow().is_ready());
-    server.handle.join(mk_memory("memory", &mk_source(false))).await.unwrap();
+    server.handle.add_registry(mk_memory("memory", &mk_source(false))).await.unwrap();
     readiness.wait_for(|r| r.is_ready()).await.unwrap();
     let catalog = server.handle.catalog();
     assert!(catalog.complete && !catalog.hosts.is_empty());
@@ -47,8 +47,8 @@ async fn ready_is_told_after_what_made_it_so_is_published() {
 async fn a_source_that_is_down_delays_the_start_by_the_timeout_and_is_named() {
     let server = mk_server(waiting_for(&["good", "down"]));
     let down = mk_source(true);
-    server.handle.join(mk_memory("good", &mk_source(false))).await.unwrap();
-    server.handle.join(mk_memory("down", &down)).await.unwrap();
+    server.handle.add_registry(mk_memory("good", &mk_source(false))).await.unwrap();
+    server.handle.add_registry(mk_memory("down", &down)).await.unwrap();
     let mut readiness = server.handle.readiness();
     sleep(Duration::from_millis(29_900)).await;
     assert!(!readiness.borrow().is_ready());
@@ -66,11 +66,11 @@ async fn a_source_that_is_down_delays_the_start_by_the_timeout_and_is_named() {
 async fn whoever_joins_later_or_goes_stale_does_not_touch_readiness() {
     let server = mk_server(waiting_for(&["memory"]));
     let source = mk_source(false);
-    server.handle.join(mk_memory("memory", &source)).await.unwrap();
+    server.handle.add_registry(mk_memory("memory", &source)).await.unwrap();
     let mut readiness = server.handle.readiness();
     readiness.wait_for(|r| r.is_ready()).await.unwrap();
     source.act(Act::Fail(None));
-    server.handle.join(mk_memory("later", &mk_source(true))).await.unwrap();
+    server.handle.add_registry(mk_memory("later", &mk_source(true))).await.unwrap();
     sleep(Duration::from_secs(3600)).await;
     assert!(readiness.borrow().is_ready());
     server.runtime.stop().await;
@@ -95,9 +95,9 @@ async fn the_binarys_own_source_is_heard_and_can_leave() {
     let scope = Scope::new("file").unwrap();
     let collection = Collection { scope: scope.clone(), kind: CollectionKind::Settings };
     let settings = Settings { trust_domain: Some("example.test".into()), ..Settings::default() };
-    source.inlet.send(Delta::Follows { required: vec![collection.clone()], optional: Vec::new() });
-    source.inlet.put(scope, Fact::Settings(Arc::new(settings)));
-    source.inlet.send(Delta::Synced(collection, Completeness::Complete));
+    source.updates.send(RegistryUpdate::Follows { required: vec![collection.clone()], optional: Vec::new() });
+    source.updates.put(scope, Fact::Settings(Arc::new(settings)));
+    source.updates.send(RegistryUpdate::ListEnded(collection, Completeness::Complete));
     server.until(|catalog| catalog.settings.trust_domain() == "example.test" && catalog.complete).await;
 
     source.leave().await.unwrap();

@@ -22,7 +22,7 @@ async fn a_registry_that_fails_in_any_way_does_not_hurt_another() {
         Fault::IgnoresStop,
     ];
     for (i, fault) in faults.into_iter().enumerate() {
-        server.handle.join(mk_faulty(&format!("faulty-{i}"), fault)).await.unwrap();
+        server.handle.add_registry(mk_faulty(&format!("faulty-{i}"), fault)).await.unwrap();
     }
     sleep(Duration::from_secs(600)).await;
     let before = server.handle.stats().publications;
@@ -48,7 +48,7 @@ async fn a_registry_that_fails_in_any_way_does_not_hurt_another() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_for_good_is_not_tried_again() {
     let server = mk_server(RuntimeConfig::default());
-    server.handle.join(mk_faulty("faulty", Fault::RefusedForGood)).await.unwrap();
+    server.handle.add_registry(mk_faulty("faulty", Fault::RefusedForGood)).await.unwrap();
     sleep(Duration::from_secs(86_400)).await;
     let run = &server.handle.runs()[&name("faulty")];
     assert_eq!((run.state, run.failures), (RunState::Parked, 1));
@@ -64,7 +64,7 @@ async fn a_refusal_for_good_is_not_tried_again() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_ignores_its_stop_is_dropped_after_its_grace() {
     let server = mk_server(RuntimeConfig::default());
-    server.handle.join(mk_faulty("faulty", Fault::IgnoresStop)).await.unwrap();
+    server.handle.add_registry(mk_faulty("faulty", Fault::IgnoresStop)).await.unwrap();
     sleep(Duration::from_secs(1)).await;
     let (handle, began) = (server.handle.clone(), tokio::time::Instant::now());
     server.runtime.stop().await;
@@ -75,15 +75,18 @@ async fn a_run_that_ignores_its_stop_is_dropped_after_its_grace() {
 #[tokio::test(start_paused = true)]
 async fn a_name_is_taken_once_and_free_after_leaving() {
     let (server, source) = Server::with_pay(0..4).await;
-    let again = server.handle.join(mk_memory("memory", &source)).await;
+    let again = server.handle.add_registry(mk_memory("memory", &source)).await;
     assert_eq!(again, Err(SupervisorError::Taken(name("memory"))));
-    assert_eq!(server.handle.leave(name("nobody")).await, Err(SupervisorError::Unknown(name("nobody"))));
+    assert_eq!(
+        server.handle.remove_registry(name("nobody")).await,
+        Err(SupervisorError::Unknown(name("nobody")))
+    );
 
-    server.handle.leave(name("memory")).await.unwrap();
+    server.handle.remove_registry(name("memory")).await.unwrap();
     server.until(|catalog| catalog.hosts.is_empty() && catalog.registries.is_empty()).await;
     assert!(server.handle.runs().is_empty());
 
-    server.handle.join(mk_memory("memory", &source)).await.unwrap();
+    server.handle.add_registry(mk_memory("memory", &source)).await.unwrap();
     server.until(|catalog| !catalog.hosts.is_empty()).await;
     server.runtime.stop().await;
 }
@@ -91,20 +94,20 @@ async fn a_name_is_taken_once_and_free_after_leaving() {
 #[tokio::test(start_paused = true)]
 async fn a_registry_that_comes_back_while_it_leaves_waits_for_its_name() {
     let (server, source) = Server::with_pay(0..4).await;
-    server.handle.join(mk_faulty("slow", Fault::IgnoresStop)).await.unwrap();
+    server.handle.add_registry(mk_faulty("slow", Fault::IgnoresStop)).await.unwrap();
     sleep(Duration::from_secs(1)).await;
     let handle = server.handle.clone();
-    let leaving = tokio::spawn(async move { handle.leave(name("slow")).await });
+    let leaving = tokio::spawn(async move { handle.remove_registry(name("slow")).await });
     sleep(Duration::from_millis(1)).await;
     source.set(0, "cart", [ip(77)]);
     let began = tokio::time::Instant::now();
-    server.handle.join(mk_memory("slow", &source)).await.unwrap();
+    server.handle.add_registry(mk_memory("slow", &source)).await.unwrap();
     assert!(began.elapsed() >= Duration::from_secs(4), "the old run still had its grace");
     assert_eq!(leaving.await.unwrap(), Ok(()));
     server.until(|catalog| catalog.complete && catalog.registries.contains_key(&name("slow"))).await;
     assert_eq!(server.handle.runs()[&name("slow")].state, RunState::Running);
 
-    let taken = server.handle.join(mk_memory("slow", &source)).await;
+    let taken = server.handle.add_registry(mk_memory("slow", &source)).await;
     assert_eq!(taken, Err(SupervisorError::Taken(name("slow"))));
     server.runtime.stop().await;
 }
@@ -144,7 +147,7 @@ async fn add_rotate_remove_many_times_returns_to_baseline() {
     source.set(0, "pay", [ip(1)]);
     for round in 0..200 {
         let registry = format!("member-{round}");
-        server.handle.join(mk_memory(&registry, &source)).await.unwrap();
+        server.handle.add_registry(mk_memory(&registry, &source)).await.unwrap();
         if round % 3 > 0 {
             server.until(|catalog| !catalog.hosts.is_empty()).await;
         }
@@ -152,7 +155,7 @@ async fn add_rotate_remove_many_times_returns_to_baseline() {
         if round % 2 > 0 {
             sleep(Duration::from_millis(round)).await;
         }
-        server.handle.leave(name(&registry)).await.unwrap();
+        server.handle.remove_registry(name(&registry)).await.unwrap();
     }
     server.until(|catalog| catalog.hosts.is_empty() && catalog.registries.is_empty()).await;
     sleep(Duration::from_secs(10)).await;
@@ -169,7 +172,7 @@ async fn live_facts_that_were_ended_come_back_with_a_new_run() {
         source.set(0, "pay", (0..4).map(ip));
         let factory = MemoryFactory::new("memory", source.clone());
         let factory = if shadowing { factory.shadowing() } else { factory };
-        server.handle.join(Arc::new(factory)).await.unwrap();
+        server.handle.add_registry(Arc::new(factory)).await.unwrap();
         server.until(|catalog| catalog.complete && !catalog.hosts.is_empty()).await;
         let before = server.generation(&name("memory"));
         let planned = server.handle.end_plan(name("memory"), None, None).await.unwrap();

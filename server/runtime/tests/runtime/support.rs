@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tributary_conformance::memory::{MemoryFactory, MemorySource, memory_host};
 use tributary_conformance::served;
 use tributary_model::{
-    Catalog, Changed, ClusterId, Hostname, Mono, Observed, Provider, RegistryId, RegistryName,
+    Catalog, CatalogChanges, ClusterId, Hostname, Mono, ObservedSince, Provider, RegistryId, RegistryName,
 };
 use tributary_registry_api::{
     CancellationToken, Clock, ProcessClock, Registry, RegistryError, RegistryFactory, RegistryIo,
@@ -23,8 +23,8 @@ use tributary_runtime::{Fanout, Handle, NoJournal, Runtime, RuntimeConfig};
 pub(crate) struct Told {
     pub(crate) at: Mono,
     pub(crate) served: BTreeMap<Hostname, BTreeSet<IpAddr>>,
-    pub(crate) changed: Changed,
-    pub(crate) observed: Observed,
+    pub(crate) changed: CatalogChanges,
+    pub(crate) observed: ObservedSince,
 }
 
 /// A fan-out that remembers, and that can be made to look busy until a time.
@@ -56,7 +56,7 @@ impl Log {
 }
 
 impl Fanout for Log {
-    fn published(&self, catalog: &Arc<Catalog>, changed: &Changed, observed: Observed) {
+    fn published(&self, catalog: &Arc<Catalog>, changed: &CatalogChanges, observed: ObservedSince) {
         let (served, changed) = (served(catalog), changed.clone());
         let told = Told { at: self.clock.now(), served, changed, observed };
         self.told.lock().push(told);
@@ -96,7 +96,7 @@ impl Server {
     pub(crate) async fn with_pay(hosts: impl IntoIterator<Item = u16>) -> (Self, MemorySource) {
         let (server, source) = (mk_server(RuntimeConfig::default()), MemorySource::default());
         source.set(0, "pay", hosts.into_iter().map(ip));
-        server.handle.join(mk_memory("memory", &source)).await.unwrap();
+        server.handle.add_registry(mk_memory("memory", &source)).await.unwrap();
         server.until(|catalog| catalog.complete && !catalog.hosts.is_empty()).await;
         (server, source)
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use tributary_model::Encoded;
+use tributary_model::EncodedResource;
 
 use super::counters::Counters;
 
@@ -47,7 +47,7 @@ struct Ring {
 
 #[derive(Debug)]
 struct Entry {
-    resource: Weak<Encoded>,
+    resource: Weak<EncodedResource>,
     len: u32,
 }
 
@@ -68,7 +68,7 @@ impl Budget {
         Self { limit, ring: Mutex::default(), copies: Arc::default() }
     }
     /// Files a body, and drops others where there are too many.
-    pub fn file(&self, resource: &Arc<Encoded>, counters: &Counters) {
+    pub fn file(&self, resource: &Arc<EncodedResource>, counters: &Counters) {
         let mut ring = self.ring.lock();
         // Before the new one comes: were it looked at, it would be found alive.
         for _ in 0..2 {
@@ -136,8 +136,8 @@ impl Entry {
 mod tests {
     use super::*;
 
-    fn mk_resource(len: usize) -> Arc<Encoded> {
-        Arc::new(Encoded::new("r".into(), vec![7; len].into()))
+    fn mk_resource(len: usize) -> Arc<EncodedResource> {
+        Arc::new(EncodedResource::new("r".into(), vec![7; len].into()))
     }
 
     #[test]

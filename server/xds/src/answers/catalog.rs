@@ -8,22 +8,27 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tributary_answer::names;
-use tributary_model::{Catalog, Encoded, Hostname, Version, WorkloadKey};
+use tributary_model::{Catalog, EncodedResource, Hostname, Version, WorkloadKey};
 
 use super::budget::Budget;
 use super::chunks::Chunks;
 use super::counters::{Cause, Counters};
+use super::diff_cache::DiffCache;
 use super::fixed::Fixed;
 use super::fold::{Fold, unclaimed};
-use super::generations::{Generations, Known, SetKey};
+use super::folded_set::{
+    FoldedSet, SetStrategy, Tables, changed_listeners, changed_routes, difference, no_routes,
+};
+use super::generations::{CachedGeneration, Generations, SetKey};
 use super::grpc::{self, TargetRoutes, Targets};
-use super::made::{Made, Tables, Way, changed_listeners, changed_routes, difference, no_routes};
 use super::private;
 use super::routes::port_of_table;
 use super::singles::{self, applied, port_of};
-use super::steps::Steps;
-use super::store::{Assignments, Clusters, Single, Store};
-use super::{Answers, ChangedSet, ClassKey, Form, Kind, ResourceSet, Rope, Subscription, empty_assignment};
+use super::store::{Assignments, Clusters, ResourceFamily, Store};
+use super::{
+    ChangedSet, ClientClassKey, Form, ResourceProvider, ResourceSet, ResourceType, Rope, Subscription,
+    empty_assignment,
+};
 
 /// Answers from catalogs. One per process; shared by all sessions.
 #[derive(Debug)]
@@ -31,8 +36,8 @@ pub struct CatalogAnswers {
     store: Store,
     chunks: Chunks,
     fixed: Fixed,
-    generations: Generations<Made>,
-    steps: Steps,
+    generations: Generations<FoldedSet>,
+    steps: DiffCache,
 }
 
 impl Default for CatalogAnswers {
@@ -51,7 +56,7 @@ impl CatalogAnswers {
             store,
             fixed: Fixed::default(),
             generations: Generations::default(),
-            steps: Steps::default(),
+            steps: DiffCache::default(),
         }
     }
     /// What has been done so far.
@@ -69,18 +74,29 @@ impl CatalogAnswers {
 /// The sets of a generation.
 impl CatalogAnswers {
     /// The whole set of a kind, made from the nearest generation that has it, else from everything.
-    fn made(&self, catalog: &Arc<Catalog>, class: &ClassKey, kind: Kind) -> Made {
+    fn made(&self, catalog: &Arc<Catalog>, class: &ClientClassKey, kind: ResourceType) -> FoldedSet {
         let known = self.generations.known(catalog);
         let key = self.generations.key(&known, class, kind);
         self.generations.set(&known, &key, || self.make(&known, &key, class, kind))
     }
     /// The set of a generation if it is still known.
-    fn held(&self, catalog: &Arc<Catalog>, class: &ClassKey, kind: Kind) -> Option<Arc<ResourceSet>> {
+    fn held(
+        &self,
+        catalog: &Arc<Catalog>,
+        class: &ClientClassKey,
+        kind: ResourceType,
+    ) -> Option<Arc<ResourceSet>> {
         let known = self.generations.find(catalog)?;
         let key = self.generations.key(&known, class, kind);
         known.sets.get(&key).map(|made| made.set)
     }
-    fn make(&self, known: &Known<Made>, key: &SetKey, class: &ClassKey, kind: Kind) -> Made {
+    fn make(
+        &self,
+        known: &CachedGeneration<FoldedSet>,
+        key: &SetKey,
+        class: &ClientClassKey,
+        kind: ResourceType,
+    ) -> FoldedSet {
         let base = self.generations.nearest(known, key);
         if base.is_none() {
             let first = self.generations.others(known).is_empty();
@@ -88,31 +104,33 @@ impl CatalogAnswers {
         }
         let fold = self.fold(&known.catalog, class);
         let from = base.as_ref().map(|(catalog, made)| (&**catalog, made));
-        match Way::of(kind, class) {
-            Way::Clusters => self.single_set::<Clusters>(known, base, class),
-            Way::Assignments => self.single_set::<Assignments>(known, base, class),
-            Way::Targets => self.single_set::<Targets>(known, base, class),
-            Way::TargetRoutes => self.single_set::<TargetRoutes>(known, base, class),
-            Way::Listeners => Made::listeners(fold, from, self.fixed.listener(&known.catalog, class)),
-            Way::Routes => Made::routes(fold, from),
-            Way::Nothing => Made::new(Tables::None, Vec::new()),
+        match SetStrategy::of(kind, class) {
+            SetStrategy::Clusters => self.single_set::<Clusters>(known, base, class),
+            SetStrategy::Assignments => self.single_set::<Assignments>(known, base, class),
+            SetStrategy::Targets => self.single_set::<Targets>(known, base, class),
+            SetStrategy::TargetRoutes => self.single_set::<TargetRoutes>(known, base, class),
+            SetStrategy::Listeners => {
+                FoldedSet::listeners(fold, from, self.fixed.listener(&known.catalog, class))
+            }
+            SetStrategy::Routes => FoldedSet::routes(fold, from),
+            SetStrategy::Nothing => FoldedSet::new(Tables::None, Vec::new()),
         }
     }
-    fn single_set<S: Single>(
+    fn single_set<S: ResourceFamily>(
         &self,
-        known: &Known<Made>,
-        base: Option<(Arc<Catalog>, Made)>,
-        class: &ClassKey,
-    ) -> Made {
+        known: &CachedGeneration<FoldedSet>,
+        base: Option<(Arc<Catalog>, FoldedSet)>,
+        class: &ClientClassKey,
+    ) -> FoldedSet {
         let Some((from, made)) = base else {
             let mut all = singles::all::<S>(&self.store, &known.catalog, class);
             all.extend(self.fixed.of(S::KIND, &known.catalog, class).iter().cloned());
-            return Made::new(Tables::None, all);
+            return FoldedSet::new(Tables::None, all);
         };
         let changed = self.changed(&from, &known.catalog, class, S::KIND);
-        if changed.is_empty() { made } else { Made::new(Tables::None, applied(&made.set, &changed)) }
+        if changed.is_empty() { made } else { FoldedSet::new(Tables::None, applied(&made.set, &changed)) }
     }
-    fn fold<'a>(&'a self, catalog: &'a Catalog, class: &'a ClassKey) -> Fold<'a> {
+    fn fold<'a>(&'a self, catalog: &'a Catalog, class: &'a ClientClassKey) -> Fold<'a> {
         Fold { store: &self.store, class, catalog }
     }
 }
@@ -122,29 +140,31 @@ impl CatalogAnswers {
     fn difference(
         &self,
         (from, to): (&Arc<Catalog>, &Arc<Catalog>),
-        class: &ClassKey,
-        kind: Kind,
+        class: &ClientClassKey,
+        kind: ResourceType,
     ) -> ChangedSet {
-        match Way::of(kind, class) {
-            Way::Clusters => {
+        match SetStrategy::of(kind, class) {
+            SetStrategy::Clusters => {
                 let mut out = singles::changed::<Clusters>(&self.store, (from, to), class);
                 let (old, new) = (self.fixed.of(kind, from, class), self.fixed.of(kind, to, class));
                 let differ = old.iter().zip(new.iter()).filter(|(a, b)| a.version != b.version);
                 out.upserted.extend(differ.map(|(_, now)| Arc::clone(now)));
                 singles::sort(out)
             }
-            Way::Assignments => singles::changed::<Assignments>(&self.store, (from, to), class),
-            Way::Targets => singles::changed::<Targets>(&self.store, (from, to), class),
-            Way::TargetRoutes => singles::changed::<TargetRoutes>(&self.store, (from, to), class),
-            Way::Listeners | Way::Routes => self.composite_difference((from, to), class, kind),
-            Way::Nothing => ChangedSet::default(),
+            SetStrategy::Assignments => singles::changed::<Assignments>(&self.store, (from, to), class),
+            SetStrategy::Targets => singles::changed::<Targets>(&self.store, (from, to), class),
+            SetStrategy::TargetRoutes => singles::changed::<TargetRoutes>(&self.store, (from, to), class),
+            SetStrategy::Listeners | SetStrategy::Routes => {
+                self.composite_difference((from, to), class, kind)
+            }
+            SetStrategy::Nothing => ChangedSet::default(),
         }
     }
     fn composite_difference(
         &self,
         (from, to): (&Arc<Catalog>, &Arc<Catalog>),
-        class: &ClassKey,
-        kind: Kind,
+        class: &ClientClassKey,
+        kind: ResourceType,
     ) -> ChangedSet {
         let now = self.made(to, class, kind).set;
         if unclaimed(from) != unclaimed(to) {
@@ -153,76 +173,94 @@ impl CatalogAnswers {
         let held = self.held(from, class, kind);
         let fold = self.fold(to, class);
         match kind {
-            Kind::Listener => changed_listeners(fold, from, held.as_deref(), &now),
-            Kind::Cluster | Kind::Endpoints | Kind::Route => {
+            ResourceType::Listener => changed_listeners(fold, from, held.as_deref(), &now),
+            ResourceType::Cluster | ResourceType::Endpoints | ResourceType::Route => {
                 changed_routes(fold, from, held.as_deref(), &now)
             }
         }
     }
     /// Whether this class has composites of its own, which hold its namespace's parts beside those that differ.
-    fn is_apart(&self, from: &Arc<Catalog>, to: &Arc<Catalog>, class: &ClassKey, kind: Kind) -> bool {
-        let own = |known: &Known<Made>| self.generations.key(known, class, kind).namespace.is_some();
-        matches!(Way::of(kind, class), Way::Listeners | Way::Routes)
+    fn is_apart(
+        &self,
+        from: &Arc<Catalog>,
+        to: &Arc<Catalog>,
+        class: &ClientClassKey,
+        kind: ResourceType,
+    ) -> bool {
+        let own = |known: &CachedGeneration<FoldedSet>| {
+            self.generations.key(known, class, kind).namespace.is_some()
+        };
+        matches!(SetStrategy::of(kind, class), SetStrategy::Listeners | SetStrategy::Routes)
             && class.namespace.is_some()
             && (own(&self.generations.known(to)) || self.generations.find(from).is_none_or(|from| own(&from)))
     }
-    fn single<S: Single>(&self, catalog: &Catalog, class: &ClassKey, name: &str) -> Option<Arc<Encoded>> {
+    fn single<S: ResourceFamily>(
+        &self,
+        catalog: &Catalog,
+        class: &ClientClassKey,
+        name: &str,
+    ) -> Option<Arc<EncodedResource>> {
         let found = S::fill(&self.store, port_of(catalog, class, name)?, class)?;
         (*found.name == *name).then_some(found)
     }
-    fn route_table(&self, catalog: &Arc<Catalog>, class: &ClassKey, name: &str) -> Option<Arc<Encoded>> {
+    fn route_table(
+        &self,
+        catalog: &Arc<Catalog>,
+        class: &ClientClassKey,
+        name: &str,
+    ) -> Option<Arc<EncodedResource>> {
         port_of_table(name)?;
-        let found = self.made(catalog, class, Kind::Route).set.get(name).cloned();
+        let found = self.made(catalog, class, ResourceType::Route).set.get(name).cloned();
         Some(found.unwrap_or_else(|| no_routes(self.fold(catalog, class), name)))
     }
     fn subscribed(
         &self,
         catalog: &Arc<Catalog>,
-        class: &ClassKey,
-        kind: Kind,
+        class: &ClientClassKey,
+        kind: ResourceType,
         name: &str,
-    ) -> Option<Arc<Encoded>> {
+    ) -> Option<Arc<EncodedResource>> {
         let found = self.one(catalog, class, kind, name);
         match kind {
-            Kind::Endpoints => Some(found.unwrap_or_else(|| empty_assignment(name))),
-            Kind::Cluster | Kind::Listener | Kind::Route => found,
+            ResourceType::Endpoints => Some(found.unwrap_or_else(|| empty_assignment(name))),
+            ResourceType::Cluster | ResourceType::Listener | ResourceType::Route => found,
         }
     }
     /// The body of a resource, made once more from the catalog.
     fn encode_again(
         &self,
         catalog: &Arc<Catalog>,
-        class: &ClassKey,
-        kind: Kind,
-        resource: &Encoded,
+        class: &ClientClassKey,
+        kind: ResourceType,
+        resource: &EncodedResource,
     ) -> Option<Bytes> {
         let name = &*resource.name;
-        let body = match Way::of(kind, class) {
-            Way::Clusters => Clusters::body(port_of(catalog, class, name)?, class)?,
-            Way::Assignments => Assignments::body(port_of(catalog, class, name)?, class)?,
-            Way::Targets => Targets::body(grpc::port_of(catalog, class, name)?, class)?,
-            Way::TargetRoutes => TargetRoutes::body(port_of(catalog, class, name)?, class)?,
-            Way::Listeners | Way::Routes => {
+        let body = match SetStrategy::of(kind, class) {
+            SetStrategy::Clusters => Clusters::body(port_of(catalog, class, name)?, class)?,
+            SetStrategy::Assignments => Assignments::body(port_of(catalog, class, name)?, class)?,
+            SetStrategy::Targets => Targets::body(grpc::port_of(catalog, class, name)?, class)?,
+            SetStrategy::TargetRoutes => TargetRoutes::body(port_of(catalog, class, name)?, class)?,
+            SetStrategy::Listeners | SetStrategy::Routes => {
                 let made = self.made(catalog, class, kind);
                 let same = made.set.get(name).is_some_and(|now| now.version == resource.version);
                 return same.then(|| made.body(self.fold(catalog, class), name)).flatten();
             }
-            Way::Nothing => return None,
+            SetStrategy::Nothing => return None,
         };
         (Version::of(&body) == resource.version).then(|| body.into())
     }
 }
 
-impl Answers for CatalogAnswers {
-    fn all(&self, catalog: &Arc<Catalog>, class: &ClassKey, kind: Kind) -> Arc<ResourceSet> {
+impl ResourceProvider for CatalogAnswers {
+    fn all(&self, catalog: &Arc<Catalog>, class: &ClientClassKey, kind: ResourceType) -> Arc<ResourceSet> {
         if kind.has_wildcard() { self.made(catalog, class, kind).set } else { Arc::default() }
     }
 
     fn many(
         &self,
         catalog: &Arc<Catalog>,
-        class: &ClassKey,
-        kind: Kind,
+        class: &ClientClassKey,
+        kind: ResourceType,
         names: &Arc<Subscription>,
     ) -> Arc<ResourceSet> {
         let known = self.generations.known(catalog);
@@ -234,17 +272,23 @@ impl Answers for CatalogAnswers {
         known.subscribed.get_or_make(&key, make).1
     }
 
-    fn one(&self, catalog: &Arc<Catalog>, class: &ClassKey, kind: Kind, name: &str) -> Option<Arc<Encoded>> {
-        match Way::of(kind, class) {
-            Way::Clusters => self
+    fn one(
+        &self,
+        catalog: &Arc<Catalog>,
+        class: &ClientClassKey,
+        kind: ResourceType,
+        name: &str,
+    ) -> Option<Arc<EncodedResource>> {
+        match SetStrategy::of(kind, class) {
+            SetStrategy::Clusters => self
                 .single::<Clusters>(catalog, class, name)
                 .or_else(|| self.fixed.cluster(catalog, class, name)),
-            Way::Assignments => self.single::<Assignments>(catalog, class, name),
-            Way::Targets => grpc::target(&self.store, catalog, class, name),
-            Way::TargetRoutes => self.single::<TargetRoutes>(catalog, class, name),
-            Way::Listeners => self.made(catalog, class, kind).set.get(name).cloned(),
-            Way::Routes => self.route_table(catalog, class, name),
-            Way::Nothing => None,
+            SetStrategy::Assignments => self.single::<Assignments>(catalog, class, name),
+            SetStrategy::Targets => grpc::target(&self.store, catalog, class, name),
+            SetStrategy::TargetRoutes => self.single::<TargetRoutes>(catalog, class, name),
+            SetStrategy::Listeners => self.made(catalog, class, kind).set.get(name).cloned(),
+            SetStrategy::Routes => self.route_table(catalog, class, name),
+            SetStrategy::Nothing => None,
         }
     }
 
@@ -252,8 +296,8 @@ impl Answers for CatalogAnswers {
         &self,
         from: &Arc<Catalog>,
         to: &Arc<Catalog>,
-        class: &ClassKey,
-        kind: Kind,
+        class: &ClientClassKey,
+        kind: ResourceType,
     ) -> Arc<ChangedSet> {
         if Arc::ptr_eq(from, to) {
             return Arc::default();
@@ -263,22 +307,22 @@ impl Answers for CatalogAnswers {
         step.results.get_or_make(&key, || Arc::new(self.difference((from, to), class, kind)))
     }
 
-    fn host_of(&self, class: &ClassKey, kind: Kind, name: &str) -> Option<Hostname> {
-        match Way::of(kind, class) {
-            Way::Clusters | Way::Assignments | Way::TargetRoutes => {
+    fn host_of(&self, class: &ClientClassKey, kind: ResourceType, name: &str) -> Option<Hostname> {
+        match SetStrategy::of(kind, class) {
+            SetStrategy::Clusters | SetStrategy::Assignments | SetStrategy::TargetRoutes => {
                 names::parse_cluster_name(name).map(|(_, host)| host)
             }
-            Way::Targets => grpc::host_of(class, name),
-            Way::Listeners | Way::Routes | Way::Nothing => None,
+            SetStrategy::Targets => grpc::host_of(class, name),
+            SetStrategy::Listeners | SetStrategy::Routes | SetStrategy::Nothing => None,
         }
     }
 
     fn bytes(
         &self,
         catalog: &Arc<Catalog>,
-        class: &ClassKey,
-        kind: Kind,
-        resource: &Arc<Encoded>,
+        class: &ClientClassKey,
+        kind: ResourceType,
+        resource: &Arc<EncodedResource>,
     ) -> Option<Bytes> {
         resource.body().or_else(|| {
             let again = self.encode_again(catalog, class, kind, resource);
@@ -293,8 +337,8 @@ impl Answers for CatalogAnswers {
     fn rope(
         &self,
         catalog: &Arc<Catalog>,
-        class: &ClassKey,
-        kind: Kind,
+        class: &ClientClassKey,
+        kind: ResourceType,
         set: &Arc<ResourceSet>,
         form: Form,
     ) -> Arc<Rope> {
@@ -302,7 +346,7 @@ impl Answers for CatalogAnswers {
         let mut shared = true;
         let rope = set.rope_or_make(form, || {
             shared = false;
-            let body = |member: &Arc<Encoded>| self.bytes(catalog, class, kind, member);
+            let body = |member: &Arc<EncodedResource>| self.bytes(catalog, class, kind, member);
             let (rope, copied) = self.chunks.rope(form, kind, set.members(), body);
             counters.rope_made(copied, rope.len);
             rope
@@ -316,10 +360,10 @@ impl Answers for CatalogAnswers {
     fn private(
         &self,
         catalog: &Arc<Catalog>,
-        class: &ClassKey,
-        kind: Kind,
+        class: &ClientClassKey,
+        kind: ResourceType,
         own: &[WorkloadKey],
-    ) -> Vec<Arc<Encoded>> {
+    ) -> Vec<Arc<EncodedResource>> {
         private::resources(catalog, class, kind, own)
     }
 }

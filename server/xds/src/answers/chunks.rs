@@ -10,14 +10,14 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tributary_model::{Encoded, Version};
+use tributary_model::{EncodedResource, Version};
 
 use super::budget::Copies;
 use super::rope::{RopeWriter, field_size};
-use super::{Form, Kind, Rope};
+use super::{Form, ResourceType, Rope};
 
 /// What a chunk holds: the versions of its members tell all of its bytes but the frame.
-type Key = (Form, Kind, usize, Version);
+type Key = (Form, ResourceType, usize, Version);
 
 /// The chunks that somebody holds.
 #[derive(Debug, Default)]
@@ -69,9 +69,9 @@ impl Chunks {
     pub(crate) fn rope(
         &self,
         form: Form,
-        kind: Kind,
-        members: &[Arc<Encoded>],
-        mut body: impl FnMut(&Arc<Encoded>) -> Option<Bytes>,
+        kind: ResourceType,
+        members: &[Arc<EncodedResource>],
+        mut body: impl FnMut(&Arc<EncodedResource>) -> Option<Bytes>,
     ) -> (Rope, usize) {
         let mut rope = Rope::default();
         let mut copied = 0;
@@ -112,9 +112,9 @@ impl Table {
 
 fn written(
     form: Form,
-    kind: Kind,
-    run: &[Arc<Encoded>],
-    body: &mut impl FnMut(&Arc<Encoded>) -> Option<Bytes>,
+    kind: ResourceType,
+    run: &[Arc<EncodedResource>],
+    body: &mut impl FnMut(&Arc<EncodedResource>) -> Option<Bytes>,
 ) -> Vec<u8> {
     let mut writer = RopeWriter::new(form, kind);
     for member in run {
@@ -126,7 +126,7 @@ fn written(
 }
 
 /// The members in runs of at least a chunk's size, but for the last.
-fn runs(form: Form, kind: Kind, members: &[Arc<Encoded>]) -> Vec<&[Arc<Encoded>]> {
+fn runs(form: Form, kind: ResourceType, members: &[Arc<EncodedResource>]) -> Vec<&[Arc<EncodedResource>]> {
     let mut out = Vec::new();
     let mut rest = members;
     while !rest.is_empty() {
@@ -137,7 +137,7 @@ fn runs(form: Form, kind: Kind, members: &[Arc<Encoded>]) -> Vec<&[Arc<Encoded>]
     out
 }
 
-fn run_len(form: Form, kind: Kind, members: &[Arc<Encoded>]) -> usize {
+fn run_len(form: Form, kind: ResourceType, members: &[Arc<EncodedResource>]) -> usize {
     let mut size = 0;
     for (at, member) in members.iter().enumerate() {
         size += field_size(form, kind, member);
@@ -154,23 +154,24 @@ mod tests {
     use super::*;
     use crate::answers::budget::Budget;
 
-    fn mk_member(n: u32, body: u32) -> Arc<Encoded> {
+    fn mk_member(n: u32, body: u32) -> Arc<EncodedResource> {
         let text = format!("{n}/{body}/").repeat(60);
-        Arc::new(Encoded::new(format!("r{n:06}").into(), text.into()))
+        Arc::new(EncodedResource::new(format!("r{n:06}").into(), text.into()))
     }
-    fn mk_members(count: u32) -> Vec<Arc<Encoded>> {
+    fn mk_members(count: u32) -> Vec<Arc<EncodedResource>> {
         (0..count).map(|n| mk_member(n, 0)).collect()
     }
-    fn mk_rope(chunks: &Chunks, members: &[Arc<Encoded>]) -> (Rope, usize) {
-        chunks.rope(Form::Delta, Kind::Cluster, members, |m| m.body())
+    fn mk_rope(chunks: &Chunks, members: &[Arc<EncodedResource>]) -> (Rope, usize) {
+        chunks.rope(Form::Delta, ResourceType::Cluster, members, |m| m.body())
     }
 
     #[test]
     fn chunks_hold_what_one_writer_would_write() {
         let members = mk_members(3_000);
         for form in [Form::Sotw, Form::Delta] {
-            let (rope, copied) = Chunks::default().rope(form, Kind::Cluster, &members, |m| m.body());
-            let plain = Rope::of(form, Kind::Cluster, members.iter().map(|m| (&**m, m.body().unwrap())));
+            let (rope, copied) = Chunks::default().rope(form, ResourceType::Cluster, &members, |m| m.body());
+            let plain =
+                Rope::of(form, ResourceType::Cluster, members.iter().map(|m| (&**m, m.body().unwrap())));
             assert_eq!((rope.chunks.concat(), rope.len), (plain.chunks.concat(), copied));
             let (_, full) = rope.chunks.split_last().unwrap();
             assert!(full.len() > 5 && full.iter().all(|c| c.len() >= Rope::CHUNK), "a chunk is small");

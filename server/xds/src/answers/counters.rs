@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Kind;
+use super::ResourceType;
 
 /// One number that only grows.
 #[derive(Debug, Default)]
@@ -50,8 +50,8 @@ impl Cause {
 /// What the answers have done since the process started.
 #[derive(Debug, Default)]
 pub struct Counters {
-    encodes: [Counter; Kind::ALL.len()],
-    encoded_bytes: [Counter; Kind::ALL.len()],
+    encodes: [Counter; ResourceType::ALL.len()],
+    encoded_bytes: [Counter; ResourceType::ALL.len()],
     /// Bytes handed out that somebody else had paid for.
     pub bytes_shared: Counter,
     /// Resources that were found encoded.
@@ -71,7 +71,7 @@ pub struct Counters {
 
 impl Counters {
     /// Notes a first encoding.
-    pub fn encoded(&self, kind: Kind, bytes: usize) {
+    pub fn encoded(&self, kind: ResourceType, bytes: usize) {
         self.encodes[kind as usize].one();
         self.encoded_bytes[kind as usize].add(bytes as u64);
     }
@@ -103,20 +103,21 @@ impl Counters {
             ("rope_bytes", &self.rope_bytes),
         ];
         let own = own.map(|(name, count)| (name.to_owned(), count.get()));
-        let encodes = Kind::ALL.map(|kind| (format!("encodes_{}", kind.as_str()), self.encodes(kind)));
-        let bytes =
-            Kind::ALL.map(|kind| (format!("encoded_bytes_{}", kind.as_str()), self.encoded_bytes(kind)));
+        let encodes =
+            ResourceType::ALL.map(|kind| (format!("encodes_{}", kind.as_str()), self.encodes(kind)));
+        let bytes = ResourceType::ALL
+            .map(|kind| (format!("encoded_bytes_{}", kind.as_str()), self.encoded_bytes(kind)));
         let passes = Cause::ALL.map(|cause| (format!("passes_{}", cause.as_str()), self.passes(cause)));
         own.into_iter().chain(encodes).chain(bytes).chain(passes).collect()
     }
     /// How many resources (or parts of composites) of this kind were encoded.
     #[must_use]
-    pub fn encodes(&self, kind: Kind) -> u64 {
+    pub fn encodes(&self, kind: ResourceType) -> u64 {
         self.encodes[kind as usize].get()
     }
     /// How many bytes that came to.
     #[must_use]
-    pub fn encoded_bytes(&self, kind: Kind) -> u64 {
+    pub fn encoded_bytes(&self, kind: ResourceType) -> u64 {
         self.encoded_bytes[kind as usize].get()
     }
     /// How often work over everything was done for this cause.

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tributary_answer::{names, vip};
-use tributary_model::{Catalog, ClientKind, Dims, Encoded};
+use tributary_model::{Catalog, ClientDimensions, ClientKind, EncodedResource};
 
 use super::fold::unclaimed;
-use super::{ClassKey, Kind};
+use super::{ClientClassKey, ResourceType};
 use crate::encode;
 
-type Members = Arc<[Arc<Encoded>]>;
+type Members = Arc<[Arc<EncodedResource>]>;
 
 /// The fixed xDS clusters, kept for the settings that were seen last.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(crate) struct Fixed {
 impl Fixed {
     /// The fixed xDS clusters of a class, by name. Only a proxy beside a workload, whose traffic is
     /// captured whole, needs them.
-    pub(crate) fn clusters(&self, catalog: &Catalog, class: &ClassKey) -> Members {
+    pub(crate) fn clusters(&self, catalog: &Catalog, class: &ClientClassKey) -> Members {
         if class.kind != ClientKind::Sidecar {
             return Arc::from([]);
         }
@@ -36,25 +36,30 @@ impl Fixed {
         made
     }
     /// The fixed resources of a kind, beside those that are made of one service port each.
-    pub(crate) fn of(&self, kind: Kind, catalog: &Catalog, class: &ClassKey) -> Members {
-        if kind == Kind::Cluster { self.clusters(catalog, class) } else { Arc::from([]) }
+    pub(crate) fn of(&self, kind: ResourceType, catalog: &Catalog, class: &ClientClassKey) -> Members {
+        if kind == ResourceType::Cluster { self.clusters(catalog, class) } else { Arc::from([]) }
     }
     /// The listener that catches everything that leaves; none where listeners bind their ports.
-    pub(crate) fn listener(&self, catalog: &Catalog, class: &ClassKey) -> Option<Arc<Encoded>> {
+    pub(crate) fn listener(&self, catalog: &Catalog, class: &ClientClassKey) -> Option<Arc<EncodedResource>> {
         if class.kind != ClientKind::Sidecar || class.binds {
             return None;
         }
         let body = encode::listener::virtual_outbound(any_address(class), unclaimed(catalog));
-        Some(Arc::new(Encoded::new(encode::listener::VIRTUAL_OUTBOUND.into(), body.into())))
+        Some(Arc::new(EncodedResource::new(encode::listener::VIRTUAL_OUTBOUND.into(), body.into())))
     }
     /// A fixed xDS cluster by name.
-    pub(crate) fn cluster(&self, catalog: &Catalog, class: &ClassKey, name: &str) -> Option<Arc<Encoded>> {
+    pub(crate) fn cluster(
+        &self,
+        catalog: &Catalog,
+        class: &ClientClassKey,
+        name: &str,
+    ) -> Option<Arc<EncodedResource>> {
         self.clusters(catalog, class).iter().find(|fixed| &*fixed.name == name).cloned()
     }
 }
 
 fn clusters(timeout: Duration) -> Members {
-    let keep = |name: &str, body: Vec<u8>| Arc::new(Encoded::new(name.into(), body.into()));
+    let keep = |name: &str, body: Vec<u8>| Arc::new(EncodedResource::new(name.into(), body.into()));
     Arc::from([
         keep(names::BLACK_HOLE, encode::cluster::black_hole(timeout)),
         keep(names::INBOUND_PASSTHROUGH, encode::cluster::inbound_passthrough(timeout)),
@@ -63,6 +68,6 @@ fn clusters(timeout: Duration) -> Members {
 }
 
 /// The address that means every address of the client's host.
-pub(crate) fn any_address(class: &ClassKey) -> std::net::IpAddr {
-    vip::any_address(&class.project(Dims::FAMILIES))
+pub(crate) fn any_address(class: &ClientClassKey) -> std::net::IpAddr {
+    vip::any_address(&class.project(ClientDimensions::FAMILIES))
 }

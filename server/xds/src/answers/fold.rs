@@ -10,7 +10,7 @@ use tributary_answer::members::Difference;
 use tributary_answer::{leading, precedence, resolve};
 use tributary_model::{Catalog, Hostname, PortNumber, PortView, ServiceView};
 
-use super::ClassKey;
+use super::ClientClassKey;
 use super::store::Store;
 use crate::encode::route::Unclaimed;
 
@@ -18,7 +18,7 @@ use crate::encode::route::Unclaimed;
 #[derive(Clone, Copy)]
 pub(crate) struct Fold<'a> {
     pub(crate) store: &'a Store,
-    pub(crate) class: &'a ClassKey,
+    pub(crate) class: &'a ClientClassKey,
     pub(crate) catalog: &'a Catalog,
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn order(
 /// Whether a service's claims count otherwise than before, though its ports may be the same.
 pub(crate) fn moved(difference: &Difference<'_>) -> bool {
     match (difference.before.and_then(|v| v.first()), difference.after.and_then(|v| v.first())) {
-        (Some(before), Some(after)) => before.claim().order(&after.claim()).is_ne(),
+        (Some(before), Some(after)) => before.precedence_key().order(&after.precedence_key()).is_ne(),
         _ => true,
     }
 }

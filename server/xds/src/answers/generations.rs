@@ -10,19 +10,21 @@ use std::sync::{Arc, OnceLock};
 use imbl::ordmap::DiffItem;
 use parking_lot::Mutex;
 use tributary_answer::{overlay, resolve};
-use tributary_model::{Catalog, ClientKind, Dims, Hostname, Namespace, PortView, Projection, ServiceView};
+use tributary_model::{
+    Catalog, ClientDimensions, ClientKind, Hostname, Namespace, PortView, Projection, ServiceView,
+};
 
 use super::fold::unclaimed;
-use super::{ClassKey, Kind, ResourceSet, Subscription};
+use super::{ClientClassKey, ResourceSet, ResourceType, Subscription};
 use crate::encode::route::Unclaimed;
 
 /// Dimensions per kind.
-pub(crate) type KindDims = [Dims; Kind::ALL.len()];
+pub(crate) type KindDims = [ClientDimensions; ResourceType::ALL.len()];
 
 /// What a set depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SetKey {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ResourceType,
     pub(crate) client: Option<ClientKind>,
     pub(crate) namespace: Option<Namespace>,
     pub(crate) projection: Projection,
@@ -66,7 +68,7 @@ impl<K: Clone + Eq + std::hash::Hash, T: Clone> Cells<K, T> {
 
 /// One generation, and what has been made from it.
 #[derive(Debug)]
-pub(crate) struct Known<T> {
+pub(crate) struct CachedGeneration<T> {
     pub(crate) catalog: Arc<Catalog>,
     dims: OnceLock<KindDims>,
     overlays: Cells<Namespace, bool>,
@@ -76,7 +78,7 @@ pub(crate) struct Known<T> {
     pub(crate) subscribed: Cells<(usize, SetKey), (Arc<Subscription>, Arc<ResourceSet>)>,
 }
 
-impl<T: Clone> Known<T> {
+impl<T: Clone> CachedGeneration<T> {
     fn new(catalog: &Arc<Catalog>) -> Self {
         Self {
             catalog: Arc::clone(catalog),
@@ -118,7 +120,7 @@ fn host_of<'a, V>(item: &DiffItem<'a, 'a, Hostname, V>) -> &'a Hostname {
 /// a class that asks seldom goes on from its own last set.
 #[derive(Debug)]
 pub(crate) struct Generations<T> {
-    ring: Mutex<Vec<Arc<Known<T>>>>,
+    ring: Mutex<Vec<Arc<CachedGeneration<T>>>>,
     latest: Mutex<HashMap<SetKey, (Arc<Catalog>, T)>>,
 }
 
@@ -137,12 +139,12 @@ impl<T: Clone> Generations<T> {
     const LATEST: usize = 256;
 
     /// What is known of a generation; it is kept while it is among the newest.
-    pub(crate) fn known(&self, catalog: &Arc<Catalog>) -> Arc<Known<T>> {
+    pub(crate) fn known(&self, catalog: &Arc<Catalog>) -> Arc<CachedGeneration<T>> {
         let mut ring = self.ring.lock();
         if let Some(found) = ring.iter().find(|known| Arc::ptr_eq(&known.catalog, catalog)) {
             return Arc::clone(found);
         }
-        let fresh = Arc::new(Known::new(catalog));
+        let fresh = Arc::new(CachedGeneration::new(catalog));
         ring.push(Arc::clone(&fresh));
         ring.sort_by_key(|known| std::cmp::Reverse(known.catalog.generation));
         ring.truncate(Self::KEPT);
@@ -154,7 +156,7 @@ impl<T: Clone> Generations<T> {
         self.latest.lock().retain(|_, (catalog, _)| catalog.generation >= generation);
     }
     /// The set of this sort in a generation, made by whoever asks first.
-    pub(crate) fn set(&self, known: &Known<T>, key: &SetKey, make: impl FnOnce() -> T) -> T {
+    pub(crate) fn set(&self, known: &CachedGeneration<T>, key: &SetKey, make: impl FnOnce() -> T) -> T {
         let mut made = false;
         let set = known.sets.get_or_make(key, || {
             made = true;
@@ -165,7 +167,7 @@ impl<T: Clone> Generations<T> {
         }
         set
     }
-    fn remember(&self, known: &Known<T>, key: &SetKey, set: &T) {
+    fn remember(&self, known: &CachedGeneration<T>, key: &SetKey, set: &T) {
         let mut latest = self.latest.lock();
         let newer = latest.get(key).is_none_or(|(at, _)| at.generation < known.catalog.generation);
         if newer && (latest.len() < Self::LATEST || latest.contains_key(key)) {
@@ -173,17 +175,17 @@ impl<T: Clone> Generations<T> {
         }
     }
     /// What is known of a generation, if it is kept.
-    pub(crate) fn find(&self, catalog: &Arc<Catalog>) -> Option<Arc<Known<T>>> {
+    pub(crate) fn find(&self, catalog: &Arc<Catalog>) -> Option<Arc<CachedGeneration<T>>> {
         self.ring.lock().iter().find(|known| Arc::ptr_eq(&known.catalog, catalog)).cloned()
     }
     /// The other generations kept, the newest first.
-    pub(crate) fn others(&self, than: &Known<T>) -> Vec<Arc<Known<T>>> {
+    pub(crate) fn others(&self, than: &CachedGeneration<T>) -> Vec<Arc<CachedGeneration<T>>> {
         let ring = self.ring.lock();
         ring.iter().filter(|known| !Arc::ptr_eq(&known.catalog, &than.catalog)).cloned().collect()
     }
     /// Which dimensions the answers of a generation use: those of the last one and of what has
     /// changed since. May be more than they use now, which costs sharing and nothing else.
-    pub(crate) fn dims(&self, known: &Known<T>) -> KindDims {
+    pub(crate) fn dims(&self, known: &CachedGeneration<T>) -> KindDims {
         *known.dims.get_or_init(|| {
             let base = self.others(known).into_iter().find_map(|o| Some((o.dims.get().copied()?, o)));
             match base {
@@ -192,21 +194,26 @@ impl<T: Clone> Generations<T> {
             }
         })
     }
-    fn is_overlaid(&self, known: &Known<T>, namespace: &Namespace) -> bool {
+    fn is_overlaid(&self, known: &CachedGeneration<T>, namespace: &Namespace) -> bool {
         known.overlays.get_or_make(namespace, || {
             let inherited = self.others(known).iter().find_map(|other| known.as_in(other, namespace));
             inherited.unwrap_or_else(|| known.is_overlaid(namespace))
         })
     }
     /// Under what a class's set of this kind is cached.
-    pub(crate) fn key(&self, known: &Known<T>, class: &ClassKey, kind: Kind) -> SetKey {
+    pub(crate) fn key(
+        &self,
+        known: &CachedGeneration<T>,
+        class: &ClientClassKey,
+        kind: ResourceType,
+    ) -> SetKey {
         let namespace = class.namespace.as_ref().filter(|ns| self.is_overlaid(known, ns));
         let dims = self.dims(known)[kind as usize];
         set_key(&known.catalog, class, kind, namespace, dims)
     }
     /// The nearest generation in which this set has been made, and the set.
-    pub(crate) fn nearest(&self, known: &Known<T>, key: &SetKey) -> Option<(Arc<Catalog>, T)> {
-        let made = |other: Arc<Known<T>>| Some((Arc::clone(&other.catalog), other.sets.get(key)?));
+    pub(crate) fn nearest(&self, known: &CachedGeneration<T>, key: &SetKey) -> Option<(Arc<Catalog>, T)> {
+        let made = |other: Arc<CachedGeneration<T>>| Some((Arc::clone(&other.catalog), other.sets.get(key)?));
         let near = self.others(known).into_iter().find_map(made);
         near.or_else(|| self.latest.lock().get(key).cloned())
     }
@@ -215,17 +222,21 @@ impl<T: Clone> Generations<T> {
 /// What a set of this class depends on.
 pub(crate) fn set_key(
     catalog: &Catalog,
-    class: &ClassKey,
-    kind: Kind,
+    class: &ClientClassKey,
+    kind: ResourceType,
     namespace: Option<&Namespace>,
-    dims: Dims,
+    dims: ClientDimensions,
 ) -> SetKey {
     // Fixed listeners read these whatever the services are.
-    let fixed = if kind == Kind::Listener { Dims::BINDS | Dims::FAMILIES } else { Dims::NONE };
+    let fixed = if kind == ResourceType::Listener {
+        ClientDimensions::BINDS | ClientDimensions::FAMILIES
+    } else {
+        ClientDimensions::NONE
+    };
     SetKey {
         kind,
         // Whom assignments are for, their facets' dimensions say alone.
-        client: (kind != Kind::Endpoints).then_some(class.kind),
+        client: (kind != ResourceType::Endpoints).then_some(class.kind),
         namespace: namespace.cloned(),
         projection: class.project(dims | fixed),
         unclaimed: unclaimed(catalog),
@@ -256,7 +267,7 @@ fn view_dims(view: &ServiceView) -> KindDims {
 }
 
 fn port_dims(port: &PortView) -> KindDims {
-    [port.cluster.dims, port.endpoints.dims, port.listener.dims, port.route.dims]
+    [port.cluster.dimensions, port.endpoints.dimensions, port.listener.dimensions, port.route.dimensions]
 }
 
 fn union(a: KindDims, b: KindDims) -> KindDims {

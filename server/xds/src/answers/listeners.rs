@@ -10,9 +10,11 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 use tributary_answer::{Listener, ListenerPlan, Match, Serves, differing, listener, listener_name};
-use tributary_model::{Catalog, Encoded, Facet, Hostname, ListenerFacts, PortNumber, PortView, Resolution};
+use tributary_model::{
+    Catalog, EncodedResource, Hostname, ListenerInputs, PortNumber, PortView, Resolution, ResourceInputs,
+};
 
-use super::Kind;
+use super::ResourceType;
 use super::fold::{self, Fold, moved};
 use super::singles::ports;
 use crate::encode;
@@ -30,7 +32,7 @@ pub(crate) struct Listeners {
 struct Table {
     binds: bool,
     claims: OrdMap<Match, Arc<Vec<Claim>>>,
-    resource: Option<(Plan, Arc<Encoded>)>,
+    resource: Option<(Plan, Arc<EncodedResource>)>,
 }
 
 /// What a listener is encoded from.
@@ -79,7 +81,7 @@ impl Listeners {
         Some(Self { tables })
     }
     /// Every listener, by place.
-    pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<Encoded>> {
+    pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<EncodedResource>> {
         self.tables.values().filter_map(|table| table.resource.as_ref()).map(|(_, resource)| resource)
     }
     /// The body of a listener, encoded once more.
@@ -121,7 +123,7 @@ fn claims<'a>(
     fold: Fold<'a>,
     port: Option<&'a PortView>,
 ) -> impl Iterator<Item = (ListenerPlan, Claim)> + 'a {
-    let plans = port.map(|port| (plans(fold, &port.listener), &port.listener.facts));
+    let plans = port.map(|port| (plans(fold, &port.listener), &port.listener.inputs));
     plans.into_iter().flat_map(|(plans, facts)| {
         plans.into_iter().map(|plan| {
             let claim = Claim {
@@ -135,8 +137,8 @@ fn claims<'a>(
     })
 }
 
-fn plans(fold: Fold<'_>, facet: &Facet<ListenerFacts>) -> Vec<ListenerPlan> {
-    listener(&facet.facts, &fold.class.project(facet.dims), &mut ())
+fn plans(fold: Fold<'_>, facet: &ResourceInputs<ListenerInputs>) -> Vec<ListenerPlan> {
+    listener(&facet.inputs, &fold.class.project(facet.dimensions), &mut ())
 }
 
 impl Table {
@@ -167,7 +169,7 @@ impl Table {
         if self.resource.as_ref().is_some_and(|(now, _)| *now == plan) {
             return;
         }
-        let resource = fold.store.keep(Kind::Listener, (plan.listener.name.clone(), plan.body(fold)));
+        let resource = fold.store.keep(ResourceType::Listener, (plan.listener.name.clone(), plan.body(fold)));
         self.resource = Some((plan, resource));
     }
     fn plan(&self, (bind, port): Place) -> Plan {

@@ -3,34 +3,34 @@
 use std::sync::Arc;
 
 use tributary_answer::{InboundPort, inbound, names};
-use tributary_model::{Catalog, ClientKind, Encoded, WorkloadKey};
+use tributary_model::{Catalog, ClientKind, EncodedResource, WorkloadKey};
 
 use super::fixed::any_address;
-use super::{ClassKey, Kind};
+use super::{ClientClassKey, ResourceType};
 use crate::encode;
 
 /// The inbound resources of a sidecar, by name. A client whose listeners bind their own ports gets
 /// none: nothing hands it what comes in.
 pub(crate) fn resources(
     catalog: &Catalog,
-    class: &ClassKey,
-    kind: Kind,
+    class: &ClientClassKey,
+    kind: ResourceType,
     own: &[WorkloadKey],
-) -> Vec<Arc<Encoded>> {
+) -> Vec<Arc<EncodedResource>> {
     if class.kind != ClientKind::Sidecar || class.binds {
         return Vec::new();
     }
     match kind {
-        Kind::Cluster => clusters(catalog, &inbound(catalog, own)),
-        Kind::Listener => {
+        ResourceType::Cluster => clusters(catalog, &inbound(catalog, own)),
+        ResourceType::Listener => {
             let body = encode::listener::virtual_inbound(any_address(class), &inbound(catalog, own));
             vec![keep(encode::listener::VIRTUAL_INBOUND.into(), body)]
         }
-        Kind::Endpoints | Kind::Route => Vec::new(),
+        ResourceType::Endpoints | ResourceType::Route => Vec::new(),
     }
 }
 
-fn clusters(catalog: &Catalog, ports: &[InboundPort]) -> Vec<Arc<Encoded>> {
+fn clusters(catalog: &Catalog, ports: &[InboundPort]) -> Vec<Arc<EncodedResource>> {
     let timeout = catalog.settings.connect_timeout();
     let cluster = |port: &InboundPort| {
         let body = encode::cluster::inbound(port.target, port.protocol.is_http2(), timeout);
@@ -41,6 +41,6 @@ fn clusters(catalog: &Catalog, ports: &[InboundPort]) -> Vec<Arc<Encoded>> {
     out
 }
 
-fn keep(name: String, body: Vec<u8>) -> Arc<Encoded> {
-    Arc::new(Encoded::new(name.into(), body.into()))
+fn keep(name: String, body: Vec<u8>) -> Arc<EncodedResource> {
+    Arc::new(EncodedResource::new(name.into(), body.into()))
 }

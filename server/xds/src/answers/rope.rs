@@ -5,9 +5,9 @@
 //! is `resources` in both protocols; what differs is what stands in it.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use tributary_model::Encoded;
+use tributary_model::EncodedResource;
 
-use super::Kind;
+use super::ResourceType;
 
 /// A version is shown as so many hex digits.
 const VERSION_LEN: usize = 16;
@@ -35,7 +35,11 @@ impl Rope {
     pub const CHUNK: usize = 64 * 1024;
 
     /// Writes the members, in order, each with its body.
-    pub fn of<'a>(form: Form, kind: Kind, members: impl IntoIterator<Item = (&'a Encoded, Bytes)>) -> Self {
+    pub fn of<'a>(
+        form: Form,
+        kind: ResourceType,
+        members: impl IntoIterator<Item = (&'a EncodedResource, Bytes)>,
+    ) -> Self {
         let mut writer = RopeWriter::new(form, kind);
         for (resource, body) in members {
             writer.push(resource, &body);
@@ -48,7 +52,7 @@ impl Rope {
 #[derive(Debug)]
 pub struct RopeWriter {
     form: Form,
-    kind: Kind,
+    kind: ResourceType,
     buffer: BytesMut,
     rope: Rope,
 }
@@ -56,11 +60,11 @@ pub struct RopeWriter {
 impl RopeWriter {
     /// An empty rope to come.
     #[must_use]
-    pub fn new(form: Form, kind: Kind) -> Self {
+    pub fn new(form: Form, kind: ResourceType) -> Self {
         Self { form, kind, buffer: BytesMut::new(), rope: Rope::default() }
     }
     /// Adds one resource. In delta form it carries its version and name.
-    pub fn push(&mut self, resource: &Encoded, body: &[u8]) {
+    pub fn push(&mut self, resource: &EncodedResource, body: &[u8]) {
         let any = any_len(self.kind, body.len());
         self.start(inner_len(self.form, any, &resource.name));
         match self.form {
@@ -99,7 +103,7 @@ impl RopeWriter {
 }
 
 /// How many bytes [`RopeWriter::push`] writes for a resource.
-pub(crate) fn field_size(form: Form, kind: Kind, resource: &Encoded) -> usize {
+pub(crate) fn field_size(form: Form, kind: ResourceType, resource: &EncodedResource) -> usize {
     field_len(inner_len(form, any_len(kind, resource.len as usize), &resource.name))
 }
 
@@ -110,11 +114,11 @@ fn inner_len(form: Form, any: usize, name: &str) -> usize {
     }
 }
 
-fn any_len(kind: Kind, body: usize) -> usize {
+fn any_len(kind: ResourceType, body: usize) -> usize {
     field_len(kind.type_url().len()) + if body == 0 { 0 } else { field_len(body) }
 }
 
-fn put_any(out: &mut impl BufMut, kind: Kind, body: &[u8]) {
+fn put_any(out: &mut impl BufMut, kind: ResourceType, body: &[u8]) {
     put_bytes(out, 0x0a, kind.type_url().as_bytes());
     if !body.is_empty() {
         put_bytes(out, 0x12, body);
@@ -147,16 +151,16 @@ mod tests {
     use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryResponse, DiscoveryResponse};
     use prost::Message;
 
-    fn mk_resources(count: usize, size: usize) -> Vec<(Encoded, Bytes)> {
+    fn mk_resources(count: usize, size: usize) -> Vec<(EncodedResource, Bytes)> {
         let mk = |n: usize| {
             let body = Bytes::from(vec![u8::try_from(n % 251).unwrap(); size]);
-            (Encoded::new(format!("r{n:05}").into(), body.clone()), body)
+            (EncodedResource::new(format!("r{n:05}").into(), body.clone()), body)
         };
         (0..count).map(mk).collect()
     }
 
-    fn mk_rope(form: Form, resources: &[(Encoded, Bytes)]) -> (Rope, Vec<u8>) {
-        let rope = Rope::of(form, Kind::Cluster, resources.iter().map(|(e, b)| (e, b.clone())));
+    fn mk_rope(form: Form, resources: &[(EncodedResource, Bytes)]) -> (Rope, Vec<u8>) {
+        let rope = Rope::of(form, ResourceType::Cluster, resources.iter().map(|(e, b)| (e, b.clone())));
         let flat = rope.chunks.concat();
         (rope, flat)
     }
@@ -168,7 +172,10 @@ mod tests {
         let message = DiscoveryResponse::decode(&flat[..]).unwrap();
         assert_eq!((rope.len, message.resources.len()), (flat.len(), 300));
         for (any, (_, body)) in message.resources.iter().zip(&resources) {
-            assert_eq!((any.type_url.as_str(), &any.value[..]), (Kind::Cluster.type_url(), &body[..]));
+            assert_eq!(
+                (any.type_url.as_str(), &any.value[..]),
+                (ResourceType::Cluster.type_url(), &body[..])
+            );
         }
     }
 

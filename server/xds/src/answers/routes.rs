@@ -14,10 +14,11 @@ use imbl::OrdMap;
 use smallvec::SmallVec;
 use tributary_answer::{Difference, VirtualHostPlan, concrete, differing, resolve, route, route_table_name};
 use tributary_model::{
-    Catalog, Encoded, Facet, Hostname, PortNumber, PortView, RouteFacts, ServiceView, Version,
+    Catalog, EncodedResource, Hostname, PortNumber, PortView, ResourceInputs, RouteInputs, ServiceView,
+    Version,
 };
 
-use super::Kind;
+use super::ResourceType;
 use super::fold::{Fold, moved};
 use super::singles::ports;
 use crate::encode::route::{append_host, host_len, table_head, table_tail, virtual_host};
@@ -30,19 +31,19 @@ pub(crate) struct Routes {
 
 #[derive(Debug, Clone, Default)]
 struct Table {
-    parts: OrdMap<Hostname, Arc<Encoded>>,
+    parts: OrdMap<Hostname, Arc<EncodedResource>>,
     /// The hosts that claim a domain, the first in precedence first.
     owners: OrdMap<Arc<str>, SmallVec<[Hostname; 1]>>,
     /// Claiming hosts that lead to another host's part.
     led: OrdMap<Hostname, Hostname>,
-    resource: Option<Arc<Encoded>>,
+    resource: Option<Arc<EncodedResource>>,
 }
 
 /// What a host had on a port and has now.
 struct Touch<'c> {
     host: &'c Hostname,
-    before: Option<&'c Facet<RouteFacts>>,
-    after: Option<&'c Facet<RouteFacts>>,
+    before: Option<&'c ResourceInputs<RouteInputs>>,
+    after: Option<&'c ResourceInputs<RouteInputs>>,
 }
 
 impl Routes {
@@ -66,7 +67,7 @@ impl Routes {
         Some(Self { tables })
     }
     /// Every table, by port.
-    pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<Encoded>> {
+    pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<EncodedResource>> {
         self.tables.values().filter_map(|table| table.resource.as_ref())
     }
     /// The body of a port's table, joined from its parts.
@@ -127,8 +128,8 @@ fn ends_of<'c>(from: &'c Catalog, fold: Fold<'c>, of: &Difference<'c>) -> impl I
     before.into_iter().chain(of.after.and_then(|view| end(fold.catalog, view)))
 }
 
-fn plan(fold: Fold<'_>, facet: &Facet<RouteFacts>) -> Option<VirtualHostPlan> {
-    route(&facet.facts, &fold.class.project(facet.dims))
+fn plan(fold: Fold<'_>, facet: &ResourceInputs<RouteInputs>) -> Option<VirtualHostPlan> {
+    route(&facet.inputs, &fold.class.project(facet.dimensions))
 }
 
 impl Table {
@@ -222,7 +223,7 @@ impl Table {
         }
     }
     /// Shared with every class that agrees on it, unless a domain is lost to another service.
-    fn part(&self, fold: Fold<'_>, number: PortNumber, host: &Hostname) -> Option<Arc<Encoded>> {
+    fn part(&self, fold: Fold<'_>, number: PortNumber, host: &Hostname) -> Option<Arc<EncodedResource>> {
         let facet = &*fold.port(host, number)?.route;
         let full = plan(fold, facet)?;
         let won = self.won(host, &full);
@@ -230,12 +231,12 @@ impl Table {
             return None;
         }
         if won.domains.len() < full.domains.len() {
-            return Some(fold.store.keep(Kind::Route, (won.name.clone(), virtual_host(&won))));
+            return Some(fold.store.keep(ResourceType::Route, (won.name.clone(), virtual_host(&won))));
         }
-        let encode = |facts: &RouteFacts, projection: &_| {
+        let encode = |facts: &RouteInputs, projection: &_| {
             route(facts, projection).map(|p| (p.name.clone(), virtual_host(&p))).into_iter().collect()
         };
-        fold.store.fill(Kind::Route, facet, fold.class, encode).first().cloned()
+        fold.store.fill(ResourceType::Route, facet, fold.class, encode).first().cloned()
     }
     fn won(&self, host: &Hostname, plan: &VirtualHostPlan) -> VirtualHostPlan {
         let has = |domain: &&String| {
@@ -255,7 +256,7 @@ impl Table {
         }
         let parts: usize = self.parts.values().map(|part| host_len(part.len as usize)).sum();
         let len = head.len() + parts + tail.len();
-        self.resource = Some(Arc::new(Encoded::unfilled(name.into(), version, len)));
+        self.resource = Some(Arc::new(EncodedResource::unfilled(name.into(), version, len)));
     }
     fn join(&self, fold: Fold<'_>, number: PortNumber) -> Option<Bytes> {
         let mut out = table_head(&route_table_name(number));
@@ -272,7 +273,7 @@ impl Table {
         fold: Fold<'_>,
         number: PortNumber,
         host: &Hostname,
-        part: &Arc<Encoded>,
+        part: &Arc<EncodedResource>,
     ) -> Option<Bytes> {
         part.body().or_else(|| {
             let full = plan(fold, &fold.port(host, number)?.route)?;

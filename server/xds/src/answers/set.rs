@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
-use tributary_model::{Encoded, Version};
+use tributary_model::{EncodedResource, Version};
 
 use super::{Form, Rope};
 
 /// Resources in order of name, with what all clients that get them share.
 #[derive(Debug, Default)]
 pub struct ResourceSet {
-    members: Box<[Arc<Encoded>]>,
+    members: Box<[Arc<EncodedResource>]>,
     version: Version,
     sotw: OnceLock<Arc<Rope>>,
     delta: OnceLock<Arc<Rope>>,
@@ -20,14 +20,14 @@ pub struct ResourceSet {
 impl ResourceSet {
     /// From resources in order of name. The version is the hash over the members' versions.
     #[must_use]
-    pub fn new(members: Vec<Arc<Encoded>>) -> Self {
+    pub fn new(members: Vec<Arc<EncodedResource>>) -> Self {
         debug_assert!(members.is_sorted_by(|a, b| a.name < b.name), "members are not in order");
         let version = Version::of_all(members.iter().map(|m| m.version));
         Self { members: members.into(), version, ..Self::default() }
     }
     /// The resources, by name.
     #[must_use]
-    pub fn members(&self) -> &[Arc<Encoded>] {
+    pub fn members(&self) -> &[Arc<EncodedResource>] {
         &self.members
     }
     /// The hash over the members' versions.
@@ -37,7 +37,7 @@ impl ResourceSet {
     }
     /// A member by name.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Arc<Encoded>> {
+    pub fn get(&self, name: &str) -> Option<&Arc<EncodedResource>> {
         self.members.binary_search_by(|m| (*m.name).cmp(name)).ok().map(|i| &self.members[i])
     }
     /// The rope of this form, made by whoever asks first.
@@ -54,7 +54,7 @@ impl ResourceSet {
 #[derive(Debug, Default)]
 pub struct ChangedSet {
     /// Resources that are new or have another version, by name.
-    pub upserted: Vec<Arc<Encoded>>,
+    pub upserted: Vec<Arc<EncodedResource>>,
     /// Names that are gone, sorted.
     pub removed: Vec<Arc<str>>,
 }
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_set_finds_its_members_and_its_version_follows_them() {
-        let mk = |name: &str, body: &'static str| Arc::new(Encoded::new(name.into(), body.into()));
+        let mk = |name: &str, body: &'static str| Arc::new(EncodedResource::new(name.into(), body.into()));
         let set = ResourceSet::new(vec![mk("a", "1"), mk("b", "2")]);
         assert_eq!(set.get("b").map(|m| &*m.name), Some("b"));
         assert!(set.get("c").is_none());

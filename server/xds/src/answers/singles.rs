@@ -5,19 +5,23 @@ use std::sync::Arc;
 
 use tributary_answer::members::Difference;
 use tributary_answer::{differing, members, names, resolve};
-use tributary_model::{Catalog, Encoded, Hostname, PortNumber, PortView, ServiceView};
+use tributary_model::{Catalog, EncodedResource, Hostname, PortNumber, PortView, ServiceView};
 
-use super::store::{Single, Store};
-use super::{ChangedSet, ClassKey, ResourceSet};
+use super::store::{ResourceFamily, Store};
+use super::{ChangedSet, ClientClassKey, ResourceSet};
 
 /// The port that a resource name means to this class.
-pub(crate) fn port_of<'c>(catalog: &'c Catalog, class: &ClassKey, name: &str) -> Option<&'c PortView> {
+pub(crate) fn port_of<'c>(catalog: &'c Catalog, class: &ClientClassKey, name: &str) -> Option<&'c PortView> {
     let (port, host) = names::parse_cluster_name(name)?;
     resolve(catalog, host.as_str(), class.namespace.as_ref(), &mut ())?.port(port)
 }
 
 /// Every resource of the kind for this class, by name.
-pub(crate) fn all<S: Single>(store: &Store, catalog: &Catalog, class: &ClassKey) -> Vec<Arc<Encoded>> {
+pub(crate) fn all<S: ResourceFamily>(
+    store: &Store,
+    catalog: &Catalog,
+    class: &ClientClassKey,
+) -> Vec<Arc<EncodedResource>> {
     let views = members(catalog, class.namespace.as_ref()).map(|(_, view)| view);
     let mut out: Vec<_> =
         views.flat_map(|view| view.ports.iter()).filter_map(|port| S::fill(store, port, class)).collect();
@@ -27,10 +31,10 @@ pub(crate) fn all<S: Single>(store: &Store, catalog: &Catalog, class: &ClassKey)
 
 /// What differs between two generations. A resource that nobody of the class has asked for in the
 /// older one counts as changed: nobody holds it.
-pub(crate) fn changed<S: Single>(
+pub(crate) fn changed<S: ResourceFamily>(
     store: &Store,
     (from, to): (&Catalog, &Catalog),
-    class: &ClassKey,
+    class: &ClientClassKey,
 ) -> ChangedSet {
     let mut out = ChangedSet::default();
     for difference in differing(from, to, class.namespace.as_ref()) {
@@ -52,9 +56,9 @@ pub(crate) fn ports<'c>(
     out.into_iter().map(|(number, (before, after))| (number, before, after))
 }
 
-fn one_port<S: Single>(
+fn one_port<S: ResourceFamily>(
     store: &Store,
-    class: &ClassKey,
+    class: &ClientClassKey,
     (host, number): (&Hostname, PortNumber),
     before: Option<&PortView>,
     after: Option<&PortView>,
@@ -85,7 +89,7 @@ pub(crate) fn sort(mut set: ChangedSet) -> ChangedSet {
 }
 
 /// A set with a difference applied; costs a pointer per member.
-pub(crate) fn applied(base: &ResourceSet, changed: &ChangedSet) -> Vec<Arc<Encoded>> {
+pub(crate) fn applied(base: &ResourceSet, changed: &ChangedSet) -> Vec<Arc<EncodedResource>> {
     let mut fresh = changed.upserted.iter().peekable();
     let mut gone = changed.removed.iter().peekable();
     let mut out = Vec::with_capacity(base.members().len() + changed.upserted.len());
@@ -110,13 +114,13 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    fn mk_resource(name: u8, body: u8) -> Arc<Encoded> {
-        Arc::new(Encoded::new(format!("{name:03}").into(), vec![body].into()))
+    fn mk_resource(name: u8, body: u8) -> Arc<EncodedResource> {
+        Arc::new(EncodedResource::new(format!("{name:03}").into(), vec![body].into()))
     }
-    fn mk_set(map: &BTreeMap<u8, u8>) -> Vec<Arc<Encoded>> {
+    fn mk_set(map: &BTreeMap<u8, u8>) -> Vec<Arc<EncodedResource>> {
         map.iter().map(|(&name, &body)| mk_resource(name, body)).collect()
     }
-    fn summary(members: &[Arc<Encoded>]) -> Vec<(Arc<str>, tributary_model::Version)> {
+    fn summary(members: &[Arc<EncodedResource>]) -> Vec<(Arc<str>, tributary_model::Version)> {
         members.iter().map(|m| (m.name.clone(), m.version)).collect()
     }
 

@@ -31,9 +31,9 @@ fn some_domain() -> impl Strategy<Value = String> {
 fn some_ip() -> impl Strategy<Value = IpAddr> {
     prop_oneof![any::<[u8; 4]>().prop_map(IpAddr::from), any::<[u8; 16]>().prop_map(IpAddr::from)]
 }
-fn some_place() -> impl Strategy<Value = Arc<Place>> {
+fn some_place() -> impl Strategy<Value = Arc<Topology>> {
     (some_text(), some_text(), some_text()).prop_map(|(region, zone, subzone)| {
-        Arc::new(Place { locality: Locality::new(&region, &zone, &subzone), ..Place::default() })
+        Arc::new(Topology { locality: Locality::new(&region, &zone, &subzone), ..Topology::default() })
     })
 }
 fn some_health() -> impl Strategy<Value = Health> {
@@ -43,12 +43,12 @@ fn some_health() -> impl Strategy<Value = Health> {
 prop_compose! {
     fn some_address()(
         at in prop_oneof![
-            4 => some_ip().prop_map(At::Ip),
-            1 => (0u16..3).prop_map(At::Name),
-            1 => (0u16..3).prop_map(At::Unix)
+            4 => some_ip().prop_map(AddressRef::Ip),
+            1 => (0u16..3).prop_map(AddressRef::Name),
+            1 => (0u16..3).prop_map(AddressRef::Unix)
         ],
         (port_set, health, mtls, weight) in (0u16..2, some_health(), any::<bool>(), any::<u32>()),
-        place in some_place(),
+        topology in some_place(),
         labels in prop::collection::vec((some_text(), some_text()), 0..3),
         workload in prop::option::of(some_text()),
     ) -> Address {
@@ -56,7 +56,7 @@ prop_compose! {
             Arc::new(Origin { object: ObjectId::new("Pod", "shop", "x"), workload: workload.as_str().into() })
         });
         let labels = labels.iter().map(|(k, v): &(String, String)| (k.as_str(), v.as_str())).collect();
-        Address { at, port_set, health, mtls, weight, place, labels, identity: None, origin }
+        Address { at, port_set, health, mtls, weight, topology, labels, identity: None, origin }
     }
 }
 fn some_resolution() -> impl Strategy<Value = Resolution> {
@@ -76,7 +76,7 @@ prop_compose! {
         resolution in some_resolution(),
         port in 1u32..65_536,
         host in prop_oneof![Just("pay.shop"), Just("*.shop"), Just("pay.shop.svc.cluster.local")],
-    ) -> EndpointFacts {
+    ) -> EndpointInputs {
         let named = |n: &Option<u32>| GroupPort {
             name: PortName::new("p").unwrap(),
             number: n.and_then(|n| PortNumber::new(n).ok()),
@@ -84,11 +84,11 @@ prop_compose! {
         let port_sets = ports.iter().map(|p| Arc::from([named(p)])).collect();
         let names = names.iter().map(|n: &String| n.as_str().into()).collect();
         let source = Source::new(ObjectId::new("Slice", "shop", "s"));
-        let group = Group::new(source, port_sets, names, addresses);
+        let group = EndpointGroup::new(source, port_sets, names, addresses);
         mk_facts(host, port, resolution, group)
     }
 }
-fn mk_facts(host: &str, port: u32, resolution: Resolution, group: Group) -> EndpointFacts {
+fn mk_facts(host: &str, port: u32, resolution: Resolution, group: EndpointGroup) -> EndpointInputs {
     let service =
         ServiceKey { host: Hostname::new(host).unwrap(), namespace: Namespace::new("shop").unwrap() };
     let id = RegistryId {
@@ -103,15 +103,15 @@ fn mk_facts(host: &str, port: u32, resolution: Resolution, group: Group) -> Endp
     };
     let source = EndpointSource {
         shard: Arc::new(ShardRef { registry: Arc::new(id), scope: Scope::new("all").unwrap() }),
-        standing: Standing::Normal,
+        priority: ShardPriority::Normal,
         declaration: Arc::new(declaration),
         visibility: Visibility::Public,
         ports: group.port_sets.iter().map(|_| Some(0)).collect(),
         group: Arc::new(group),
         held: Arc::from([]),
-        joined: None,
+        federation: None,
     };
-    EndpointFacts {
+    EndpointInputs {
         service,
         port: PortNumber::new(port).unwrap(),
         resolution,
@@ -120,8 +120,8 @@ fn mk_facts(host: &str, port: u32, resolution: Resolution, group: Group) -> Endp
         gated: Arc::from([]),
     }
 }
-fn mk_cluster_facts(facts: EndpointFacts, protocol: Protocol) -> ClusterFacts {
-    ClusterFacts {
+fn mk_cluster_facts(facts: EndpointInputs, protocol: Protocol) -> ClusterInputs {
+    ClusterInputs {
         service: facts.service.clone(),
         port: facts.port,
         protocol,
@@ -129,7 +129,7 @@ fn mk_cluster_facts(facts: EndpointFacts, protocol: Protocol) -> ClusterFacts {
         attributes: Arc::default(),
         identities: Arc::from([]),
         connect_timeout: Duration::MAX,
-        inline: Some(Shared::new(Facet::new(facts, Dims::KIND))),
+        inline: Some(Shared::new(ResourceInputs::new(facts, ClientDimensions::KIND))),
     }
 }
 fn some_kind() -> impl Strategy<Value = ClientKind> {

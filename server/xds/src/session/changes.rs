@@ -6,19 +6,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tributary_model::Encoded;
+use tributary_model::EncodedResource;
 
 use super::KindState;
+use super::client_snapshot::ClientSnapshot;
 use super::env::Env;
-use super::known::{Holding, Known};
-use super::position::Position;
-use super::watch::Watch;
-use crate::answers::{Kind, empty_assignment};
+use super::held_versions::{HeldVersions, Holding};
+use super::subscription::TypeSubscription;
+use crate::answers::{ResourceType, empty_assignment};
 
 /// What must be told: resources by name, and names that are gone.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    pub(crate) upserted: BTreeMap<Arc<str>, Arc<Encoded>>,
+    pub(crate) upserted: BTreeMap<Arc<str>, Arc<EncodedResource>>,
     pub(crate) gone: Vec<Arc<str>>,
 }
 
@@ -26,15 +26,20 @@ impl Changes {
     pub(crate) fn is_empty(&self) -> bool {
         self.upserted.is_empty() && self.gone.is_empty()
     }
-    pub(crate) fn upsert(&mut self, resource: Arc<Encoded>) {
+    pub(crate) fn upsert(&mut self, resource: Arc<EncodedResource>) {
         self.upserted.insert(Arc::clone(&resource.name), resource);
     }
 }
 
 /// What a client holds when it has been told all of a generation.
-pub(crate) fn known_at(env: &Env, at: &Position, kind: Kind, watch: &Watch) -> Known {
+pub(crate) fn known_at(
+    env: &Env,
+    at: &ClientSnapshot,
+    kind: ResourceType,
+    watch: &TypeSubscription,
+) -> HeldVersions {
     if !watch.is_wildcard() {
-        let mut known = Known::untold(Arc::clone(&watch.names));
+        let mut known = HeldVersions::untold(Arc::clone(&watch.names));
         for name in watch.names.names() {
             known.set(name, holding(kind, name, at.one(env, kind, name).as_deref()));
         }
@@ -42,22 +47,28 @@ pub(crate) fn known_at(env: &Env, at: &Position, kind: Kind, watch: &Watch) -> K
     }
     let whole = at.all(env, kind, &watch.names);
     let names = env.intern(whole.iter().map(|e| &*e.name));
-    let mut known = Known::untold(names);
+    let mut known = HeldVersions::untold(names);
     whole.iter().for_each(|e| known.set(&e.name, Holding::Version(e.version)));
     known
 }
 
 /// What a client holds of a name after it has been told: an absent assignment is an empty one.
-fn holding(kind: Kind, name: &str, resource: Option<&Encoded>) -> Holding {
+fn holding(kind: ResourceType, name: &str, resource: Option<&EncodedResource>) -> Holding {
     match resource {
         Some(resource) => Holding::Version(resource.version),
-        None if kind == Kind::Endpoints => Holding::Version(empty_assignment(name).version),
+        None if kind == ResourceType::Endpoints => Holding::Version(empty_assignment(name).version),
         None => Holding::Absent,
     }
 }
 
 /// The difference between two generations for one class.
-pub(crate) fn between(env: &Env, from: &Position, to: &Position, kind: Kind, watch: &Watch) -> Changes {
+pub(crate) fn between(
+    env: &Env,
+    from: &ClientSnapshot,
+    to: &ClientSnapshot,
+    kind: ResourceType,
+    watch: &TypeSubscription,
+) -> Changes {
     let mut out = Changes::default();
     if Arc::ptr_eq(&from.catalog, &to.catalog) {
         return out;
@@ -72,7 +83,14 @@ pub(crate) fn between(env: &Env, from: &Position, to: &Position, kind: Kind, wat
     out
 }
 
-fn private_between(env: &Env, from: &Position, to: &Position, kind: Kind, watch: &Watch, out: &mut Changes) {
+fn private_between(
+    env: &Env,
+    from: &ClientSnapshot,
+    to: &ClientSnapshot,
+    kind: ResourceType,
+    watch: &TypeSubscription,
+    out: &mut Changes,
+) {
     let held = |name: &str| from.private(kind).iter().find(|e| *e.name == *name);
     for new in to.private(kind).iter().filter(|e| watch.wants(&e.name)) {
         if held(&new.name).is_none_or(|old| old.version != new.version) {
@@ -90,7 +108,13 @@ fn private_between(env: &Env, from: &Position, to: &Position, kind: Kind, watch:
 }
 
 /// The difference between what a client holds by name and a generation.
-pub(crate) fn against(env: &Env, known: &Known, to: &Position, kind: Kind, watch: &Watch) -> Changes {
+pub(crate) fn against(
+    env: &Env,
+    known: &HeldVersions,
+    to: &ClientSnapshot,
+    kind: ResourceType,
+    watch: &TypeSubscription,
+) -> Changes {
     let mut out = Changes::default();
     if watch.is_wildcard() {
         env.counters.full_comparisons.inc();
@@ -102,7 +126,7 @@ pub(crate) fn against(env: &Env, known: &Known, to: &Position, kind: Kind, watch
         out.gone.extend(told.filter(|(name, _)| whole.get(name).is_none()).map(|(name, _)| Arc::from(name)));
         return out;
     }
-    if kind == Kind::Endpoints && watch.names.names().len() > FEW {
+    if kind == ResourceType::Endpoints && watch.names.names().len() > FEW {
         return shared(env, known, to, watch);
     }
     of(env, known, to, kind, watch.names.names().iter().map(|name| &**name))
@@ -113,12 +137,12 @@ pub(crate) fn against(env: &Env, known: &Known, to: &Position, kind: Kind, watch
 const FEW: usize = 64;
 
 /// Assignments, compared with a shared set: it has one for each name, in their order.
-fn shared(env: &Env, known: &Known, to: &Position, watch: &Watch) -> Changes {
+fn shared(env: &Env, known: &HeldVersions, to: &ClientSnapshot, watch: &TypeSubscription) -> Changes {
     let mut out = Changes::default();
-    let whole = to.many(env, Kind::Endpoints, &watch.names);
+    let whole = to.many(env, ResourceType::Endpoints, &watch.names);
     let mut told = known.walk();
     for new in whole.iter().filter(|new| told(&new.name) != Holding::Version(new.version)) {
-        if to.one(env, Kind::Endpoints, &new.name).is_some() {
+        if to.one(env, ResourceType::Endpoints, &new.name).is_some() {
             out.upsert(Arc::clone(new));
         } else {
             out.gone.push(Arc::clone(&new.name));
@@ -130,9 +154,9 @@ fn shared(env: &Env, known: &Known, to: &Position, watch: &Watch) -> Changes {
 /// The same for some names.
 pub(crate) fn of<'n>(
     env: &Env,
-    known: &Known,
-    to: &Position,
-    kind: Kind,
+    known: &HeldVersions,
+    to: &ClientSnapshot,
+    kind: ResourceType,
     names: impl Iterator<Item = &'n str>,
 ) -> Changes {
     let mut out = Changes::default();
@@ -152,7 +176,13 @@ pub(crate) fn of<'n>(
 /// Law 1: while the catalog is incomplete, names that only the client has ever known are held out
 /// of what is gone, and settled when it is complete. What turns up as the client holds it is not
 /// sent again.
-pub(crate) fn hold(env: &Env, state: &mut KindState, to: &Position, kind: Kind, changes: &mut Changes) {
+pub(crate) fn hold(
+    env: &Env,
+    state: &mut KindState,
+    to: &ClientSnapshot,
+    kind: ResourceType,
+    changes: &mut Changes,
+) {
     settle(env, state, to, kind, changes);
     if to.catalog.complete {
         return;
@@ -170,7 +200,7 @@ pub(crate) fn hold(env: &Env, state: &mut KindState, to: &Position, kind: Kind, 
 }
 
 /// Held names that exist by now, or that are known to be gone, are held no more.
-fn settle(env: &Env, state: &mut KindState, to: &Position, kind: Kind, changes: &mut Changes) {
+fn settle(env: &Env, state: &mut KindState, to: &ClientSnapshot, kind: ResourceType, changes: &mut Changes) {
     for (name, holding) in std::mem::take(&mut state.held) {
         match to.one(env, kind, &name) {
             Some(new) if holding == Holding::Version(new.version) => drop(changes.upserted.remove(&*name)),

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tributary_model::Mono;
 use tributary_proto::DeltaRequest;
 
-use super::known::Known;
-use super::watch::{Asked, Watch, Wildcard};
+use super::held_versions::HeldVersions;
+use super::subscription::{Asked, TypeSubscription, Wildcard};
 use super::{Refusal, Session};
-use crate::answers::Kind;
+use crate::answers::ResourceType;
 
 const STAR: &str = "*";
 
@@ -18,7 +18,7 @@ impl Session {
     /// Takes a request; tells how long the next one must wait.
     pub fn on_delta(&mut self, request: &DeltaRequest, now: Mono) -> Result<Duration, Refusal> {
         let wait = self.paced(now);
-        let Some(kind) = Kind::parse(request.type_url.as_str()) else {
+        let Some(kind) = ResourceType::parse(request.type_url.as_str()) else {
             self.unknown(request.type_url.as_str());
             return Ok(wait);
         };
@@ -36,7 +36,7 @@ impl Session {
     }
     /// The first request for a type: it may tell what the client holds from an earlier stream, and
     /// then only what differs is sent.
-    fn start_delta(&mut self, kind: Kind, request: &DeltaRequest) -> Result<(), Refusal> {
+    fn start_delta(&mut self, kind: ResourceType, request: &DeltaRequest) -> Result<(), Refusal> {
         let watch = self.first_watch(kind, request);
         let claims: Vec<(&str, &str)> =
             request.initial.iter().filter(|(name, _)| watch.wants(name)).collect();
@@ -46,7 +46,7 @@ impl Session {
             let names = self.env.intern(claims.iter().map(|&(name, _)| name));
             asked = Asked::Nothing;
             watch.names.names().iter().filter(|name| !names.contains(name)).for_each(|name| asked.add(name));
-            known = Some(Known::claims(names, claims.into_iter()));
+            known = Some(HeldVersions::claims(names, claims.into_iter()));
         }
         let owed = kind.has_wildcard() && !watch.is_empty();
         let state = self.state(kind);
@@ -55,7 +55,7 @@ impl Session {
         state.owed = owed;
         self.subscribed(kind, true)
     }
-    fn first_watch(&self, kind: Kind, request: &DeltaRequest) -> Watch {
+    fn first_watch(&self, kind: ResourceType, request: &DeltaRequest) -> TypeSubscription {
         let (subscribe, unsubscribe) = (&request.subscribe, &request.unsubscribe);
         let mut all = Wildcard::No;
         if kind.has_wildcard() {
@@ -69,9 +69,9 @@ impl Session {
         let claimed = request.initial.iter().map(|(name, _)| name).filter(|_| all == Wildcard::No);
         let gone: BTreeSet<&str> = unsubscribe.iter().chain(kind.has_wildcard().then_some(STAR)).collect();
         let names = subscribe.iter().chain(claimed).filter(|name| gone.is_empty() || !gone.contains(name));
-        Watch { all, names: self.env.intern(names) }
+        TypeSubscription { all, names: self.env.intern(names) }
     }
-    fn change_delta(&mut self, kind: Kind, request: &DeltaRequest) -> Result<(), Refusal> {
+    fn change_delta(&mut self, kind: ResourceType, request: &DeltaRequest) -> Result<(), Refusal> {
         if request.subscribe.is_empty() && request.unsubscribe.is_empty() {
             return Ok(());
         }
@@ -88,7 +88,13 @@ impl Session {
         self.subscribed(kind, false)
     }
     /// Subscribing again says "I have lost it", so it is always answered.
-    fn subscribe(&mut self, kind: Kind, all: &mut Wildcard, names: &mut BTreeSet<Box<str>>, name: &str) {
+    fn subscribe(
+        &mut self,
+        kind: ResourceType,
+        all: &mut Wildcard,
+        names: &mut BTreeSet<Box<str>>,
+        name: &str,
+    ) {
         let state = self.state(kind);
         if name == STAR && kind.has_wildcard() {
             *all = Wildcard::Star;
@@ -103,7 +109,13 @@ impl Session {
         state.asked.add(name);
     }
     /// A wildcard client that gives up a name must be told what the wildcard says of it.
-    fn unsubscribe(&mut self, kind: Kind, all: &mut Wildcard, names: &mut BTreeSet<Box<str>>, name: &str) {
+    fn unsubscribe(
+        &mut self,
+        kind: ResourceType,
+        all: &mut Wildcard,
+        names: &mut BTreeSet<Box<str>>,
+        name: &str,
+    ) {
         let state = self.state(kind);
         if name == STAR && kind.has_wildcard() {
             *all = Wildcard::No;

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::answers::{Answers, ClassKey, Classes, Subscription, Subscriptions};
+use crate::answers::{ClientClassKey, ClientClasses, ResourceProvider, Subscription, Subscriptions};
 use crate::counters::Counters;
 
 /// Shared by all sessions of a server.
 pub struct Env {
     /// What sessions ask.
-    pub answers: Arc<dyn Answers>,
+    pub answers: Arc<dyn ResourceProvider>,
     /// Live classes.
-    pub classes: Classes,
+    pub classes: ClientClasses,
     /// Live subscriptions.
     pub subscriptions: Subscriptions,
     /// What was done.
@@ -21,10 +21,10 @@ pub struct Env {
 
 impl Env {
     /// Over these answers.
-    pub fn new(answers: Arc<dyn Answers>, counters: Arc<Counters>) -> Self {
+    pub fn new(answers: Arc<dyn ResourceProvider>, counters: Arc<Counters>) -> Self {
         Self {
             answers,
-            classes: Classes::default(),
+            classes: ClientClasses::default(),
             subscriptions: Subscriptions::default(),
             counters,
             nonces: AtomicU64::new(0),
@@ -39,7 +39,7 @@ impl Env {
         self.subscriptions.named(names)
     }
     /// The key of a class.
-    pub fn class(&self, class: crate::answers::Class) -> ClassKey {
+    pub fn class(&self, class: crate::answers::ClientClass) -> ClientClassKey {
         self.classes.intern(class)
     }
 }

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tributary_model::{Encoded, Mono};
+use tributary_model::{EncodedResource, Mono};
 use tributary_proto::{Body, DeltaHead, Record, Rope, RopeBuilder, SotwHead};
 
 use super::ack::Sent;
-use super::known::Holding;
-use super::position::{Position, Whole};
+use super::client_snapshot::{ClientSnapshot, Whole};
+use super::held_versions::Holding;
 use super::{KindState, Nonce, Session, Variant};
-use crate::answers::{Form, Kind};
+use crate::answers::{Form, ResourceType};
 
 /// A response on its way to the transport.
 #[derive(Debug)]
 pub struct Outgoing {
     /// Its type.
-    pub kind: Kind,
+    pub kind: ResourceType,
     /// What the client's answer will name.
     pub nonce: Nonce,
     /// Its frame.
@@ -29,7 +29,7 @@ pub(crate) enum Payload {
     /// All that is subscribed.
     Whole(Whole),
     /// These resources.
-    Some(Vec<Arc<Encoded>>),
+    Some(Vec<Arc<EncodedResource>>),
     /// Names that are gone.
     Gone(Vec<Arc<str>>),
 }
@@ -55,7 +55,13 @@ impl Payload {
 }
 
 impl Session {
-    pub(super) fn emit(&mut self, kind: Kind, to: &Position, payload: Payload, now: Mono) -> Outgoing {
+    pub(super) fn emit(
+        &mut self,
+        kind: ResourceType,
+        to: &ClientSnapshot,
+        payload: Payload,
+        now: Mono,
+    ) -> Outgoing {
         let nonce = self.env.nonce();
         self.learn(kind, &payload);
         let version = self.version(kind, to, &payload);
@@ -74,7 +80,7 @@ impl Session {
     }
     /// State of the world: a hash over all that is subscribed, equal on every replica. Delta has a
     /// version per resource; the whole's is for people.
-    fn version(&self, kind: Kind, to: &Position, payload: &Payload) -> String {
+    fn version(&self, kind: ResourceType, to: &ClientSnapshot, payload: &Payload) -> String {
         match (self.variant, payload) {
             (Variant::Delta, _) => to.catalog.generation.to_string(),
             (Variant::Sotw, Payload::Whole(whole)) => whole.version().to_string(),
@@ -87,7 +93,14 @@ impl Session {
             },
         }
     }
-    fn frame(&self, kind: Kind, to: &Position, payload: &Payload, version: &str, nonce: Nonce) -> Rope {
+    fn frame(
+        &self,
+        kind: ResourceType,
+        to: &ClientSnapshot,
+        payload: &Payload,
+        version: &str,
+        nonce: Nonce,
+    ) -> Rope {
         let (type_url, nonce) = (kind.type_url(), nonce.to_string());
         let nonce = nonce.as_str();
         let head = match self.variant {
@@ -100,7 +113,7 @@ impl Session {
         Rope::framed(&head, &[&shared, own.chunks()])
     }
     /// The chunks that others send too, and those that are this session's own.
-    fn bodies(&self, kind: Kind, to: &Position, payload: &Payload) -> (Vec<Bytes>, Body) {
+    fn bodies(&self, kind: ResourceType, to: &ClientSnapshot, payload: &Payload) -> (Vec<Bytes>, Body) {
         match payload {
             Payload::Gone(_) => (Vec::new(), Body::default()),
             Payload::Some(resources) => (Vec::new(), self.records(kind, to, resources.iter())),
@@ -112,7 +125,12 @@ impl Session {
             Payload::Whole(whole) => (Vec::new(), self.records(kind, to, whole.iter())),
         }
     }
-    fn records<'a>(&self, kind: Kind, to: &Position, all: impl Iterator<Item = &'a Arc<Encoded>>) -> Body {
+    fn records<'a>(
+        &self,
+        kind: ResourceType,
+        to: &ClientSnapshot,
+        all: impl Iterator<Item = &'a Arc<EncodedResource>>,
+    ) -> Body {
         let mut out = RopeBuilder::default();
         for resource in all {
             let Some(body) = to.body(&self.env, kind, resource) else {
@@ -136,8 +154,8 @@ impl Session {
         }
     }
     /// A picker remembers what it has told, name by name.
-    fn learn(&mut self, kind: Kind, payload: &Payload) {
-        let full_state = self.variant == Variant::Sotw && kind != Kind::Endpoints;
+    fn learn(&mut self, kind: ResourceType, payload: &Payload) {
+        let full_state = self.variant == Variant::Sotw && kind != ResourceType::Endpoints;
         let Some(known) = &mut self.state(kind).known else { return };
         match payload {
             Payload::Whole(whole) => {
@@ -152,7 +170,7 @@ impl Session {
             Payload::Gone(names) => names.iter().for_each(|name| known.set(name, Holding::Absent)),
         }
     }
-    fn count(&self, kind: Kind, payload: &Payload, bytes: usize) {
+    fn count(&self, kind: ResourceType, payload: &Payload, bytes: usize) {
         let counters = &self.env.counters;
         counters.pushes.made(kind, bytes);
         counters.sends.inc();

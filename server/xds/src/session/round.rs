@@ -10,47 +10,47 @@ use std::sync::Arc;
 use tributary_model::{Catalog, Mono};
 
 use super::changes::{self, Changes, known_at};
+use super::client_snapshot::ClientSnapshot;
 use super::env::Env;
-use super::known::{Holding, Known};
+use super::held_versions::{HeldVersions, Holding};
 use super::message::{Outgoing, Payload};
-use super::position::Position;
-use super::watch::{Asked, Forced, Watch};
-use super::{KindState, Session, Touched, Variant};
-use crate::answers::{Kind, empty_assignment};
+use super::subscription::{Asked, Forced, TypeSubscription};
+use super::{ChangedHosts, KindState, Session, Variant};
+use crate::answers::{ResourceType, empty_assignment};
 
 /// What is under way.
 #[derive(Debug)]
 pub(crate) struct Round {
-    pub(crate) to: Arc<Position>,
+    pub(crate) to: Arc<ClientSnapshot>,
     moved: [bool; 4],
     gone: [BTreeSet<Arc<str>>; 4],
     emptied: BTreeSet<Arc<str>>,
     /// What woke it; other names of a picker are as they were.
-    touched: Touched,
+    touched: ChangedHosts,
     sent: bool,
 }
 
 impl Round {
     /// The type was subscribed anew, or not at all any more.
-    pub(crate) fn forget(&mut self, kind: Kind) {
+    pub(crate) fn forget(&mut self, kind: ResourceType) {
         self.moved[kind as usize] = false;
         self.gone[kind as usize].clear();
-        if kind == Kind::Endpoints {
+        if kind == ResourceType::Endpoints {
             self.emptied.clear();
         }
     }
-    pub(crate) const fn has_moved(&self, kind: Kind) -> bool {
+    pub(crate) const fn has_moved(&self, kind: ResourceType) -> bool {
         self.moved[kind as usize]
     }
     /// Names that the client still holds although the round's generation lacks them.
-    pub(crate) fn untold(&self, kind: Kind) -> impl Iterator<Item = &Arc<str>> {
-        let emptied = (kind == Kind::Endpoints).then_some(&self.emptied);
+    pub(crate) fn untold(&self, kind: ResourceType) -> impl Iterator<Item = &Arc<str>> {
+        let emptied = (kind == ResourceType::Endpoints).then_some(&self.emptied);
         self.gone[kind as usize].iter().chain(emptied.into_iter().flatten())
     }
 }
 
 /// In which order types lose what is gone: whoever refers goes before what is referred to.
-const REMOVALS: [Kind; 3] = [Kind::Listener, Kind::Route, Kind::Cluster];
+const REMOVALS: [ResourceType; 3] = [ResourceType::Listener, ResourceType::Route, ResourceType::Cluster];
 
 impl Session {
     pub(super) fn next_message(
@@ -77,16 +77,16 @@ impl Session {
         let mut touched = std::mem::take(&mut self.stale);
         self.telling = std::mem::take(&mut self.observed);
         self.env.counters.rounds.inc();
-        if touched != Touched::Nothing {
+        if touched != ChangedHosts::Nothing {
             self.env.counters.wakeups.inc();
         }
         let (class, own) = self.client.at(&catalog);
         if *self.class != class {
             self.class = self.env.class(class);
             self.interest_moved = true;
-            touched = Touched::Everything;
+            touched = ChangedHosts::Everything;
         }
-        let to = Position::after(self.base.as_deref(), &self.env, catalog, self.class.clone(), own);
+        let to = ClientSnapshot::after(self.base.as_deref(), &self.env, catalog, self.class.clone(), own);
         let to = Arc::new(to);
         Round {
             to,
@@ -98,8 +98,8 @@ impl Session {
         }
     }
     fn step(&mut self, round: &mut Round, now: Mono) -> Option<Outgoing> {
-        for kind in Kind::ALL {
-            if kind == Kind::Endpoints {
+        for kind in ResourceType::ALL {
+            if kind == ResourceType::Endpoints {
                 self.force(round);
             }
             let due = self.kinds[kind as usize].is_due() || !round.has_moved(kind);
@@ -114,13 +114,13 @@ impl Session {
     }
     /// Assignments follow their xDS clusters, also when their own turn is over.
     fn force(&mut self, round: &Round) {
-        if self.forced.is_nothing() || !self.watches(Kind::Endpoints) {
+        if self.forced.is_nothing() || !self.watches(ResourceType::Endpoints) {
             return;
         }
-        let fresh = !round.has_moved(Kind::Endpoints);
+        let fresh = !round.has_moved(ResourceType::Endpoints);
         let forced = self.forced.take();
         let counters = Arc::clone(&self.env.counters);
-        let state = self.state(Kind::Endpoints);
+        let state = self.state(ResourceType::Endpoints);
         match forced {
             Forced::Nothing => {}
             Forced::Everything => {
@@ -137,7 +137,7 @@ impl Session {
         }
     }
     /// One type's turn: what differs, what was asked for, what is owed.
-    fn tell(&mut self, round: &mut Round, kind: Kind, now: Mono) -> Option<Outgoing> {
+    fn tell(&mut self, round: &mut Round, kind: ResourceType, now: Mono) -> Option<Outgoing> {
         let to = Arc::clone(&round.to);
         let first = !std::mem::replace(&mut round.moved[kind as usize], true);
         self.align(kind);
@@ -149,25 +149,25 @@ impl Session {
         state.fresh = false;
         let whole = self.resolve(kind, &to, &asked, &mut changes);
         self.settle_gone(round, kind, &mut changes);
-        if kind == Kind::Cluster {
+        if kind == ResourceType::Cluster {
             self.note_forced(&asked, &changes);
         }
         let payload = self.payload(kind, &to, whole, owed || !asked.is_nothing(), owed, changes)?;
         Some(self.emit(kind, &to, payload, now))
     }
     /// Knowledge by name is kept over the names that are subscribed now.
-    fn align(&mut self, kind: Kind) {
+    fn align(&mut self, kind: ResourceType) {
         let picks = self.base.is_none() && !self.follows();
         let state = self.state(kind);
         let Some(watch) = state.watch.as_ref().filter(|watch| !watch.is_wildcard()) else { return };
         match &state.known {
             Some(known) if Arc::ptr_eq(known.names(), &watch.names) => {}
             Some(known) => state.known = Some(known.over(&watch.names)),
-            None if picks => state.known = Some(Known::untold(Arc::clone(&watch.names))),
+            None if picks => state.known = Some(HeldVersions::untold(Arc::clone(&watch.names))),
             None => {}
         }
     }
-    fn changes(&self, round: &Round, kind: Kind) -> Changes {
+    fn changes(&self, round: &Round, kind: ResourceType) -> Changes {
         let to = &*round.to;
         let state = &self.kinds[kind as usize];
         let Some(watch) = &state.watch else { return Changes::default() };
@@ -194,24 +194,30 @@ impl Session {
     fn touched_names<'w>(
         &self,
         round: &Round,
-        kind: Kind,
-        known: &Known,
-        watch: &'w Watch,
+        kind: ResourceType,
+        known: &HeldVersions,
+        watch: &'w TypeSubscription,
     ) -> Option<Vec<&'w str>> {
         if self.interest_moved || known.claimed || self.base.is_some() || watch.is_wildcard() {
             return None;
         }
         match &round.touched {
-            Touched::Nothing => Some(Vec::new()),
-            Touched::Everything => None,
-            Touched::Hosts(hosts) => {
+            ChangedHosts::Nothing => Some(Vec::new()),
+            ChangedHosts::Everything => None,
+            ChangedHosts::Hosts(hosts) => {
                 let found = self.by_host.find(hosts, kind);
                 Some(found.into_iter().filter_map(|at| Some(&**watch.names.names().get(at)?)).collect())
             }
         }
     }
     /// Adds what was asked for. True: all that is subscribed is to be sent.
-    fn resolve(&mut self, kind: Kind, to: &Position, asked: &Asked, changes: &mut Changes) -> bool {
+    fn resolve(
+        &mut self,
+        kind: ResourceType,
+        to: &ClientSnapshot,
+        asked: &Asked,
+        changes: &mut Changes,
+    ) -> bool {
         let env = Arc::clone(&self.env);
         let state = self.state(kind);
         let Some(watch) = state.watch.clone() else { return false };
@@ -222,7 +228,7 @@ impl Session {
             Asked::Names(names) => {
                 names.iter().for_each(|name| resolve_one(&env, state, kind, to, name, changes));
             }
-            Asked::Everything if kind != Kind::Endpoints => {
+            Asked::Everything if kind != ResourceType::Endpoints => {
                 let missing = all().filter(|name| to.one(&env, kind, name).is_none());
                 changes.gone.extend(missing.map(Arc::from));
                 return true;
@@ -235,15 +241,15 @@ impl Session {
         false
     }
     /// What is gone is told last, and an assignment only after its xDS cluster.
-    fn settle_gone(&mut self, round: &mut Round, kind: Kind, changes: &mut Changes) {
-        if kind != Kind::Endpoints {
+    fn settle_gone(&mut self, round: &mut Round, kind: ResourceType, changes: &mut Changes) {
+        if kind != ResourceType::Endpoints {
             if self.variant == Variant::Delta {
                 round.gone[kind as usize].extend(changes.gone.drain(..));
             }
             return;
         }
         let gone = std::mem::take(&mut changes.gone);
-        if self.watches(Kind::Cluster) {
+        if self.watches(ResourceType::Cluster) {
             round.emptied.extend(gone);
         } else {
             gone.iter().for_each(|name| changes.upsert(empty_assignment(name)));
@@ -264,8 +270,8 @@ impl Session {
     }
     fn payload(
         &self,
-        kind: Kind,
-        to: &Position,
+        kind: ResourceType,
+        to: &ClientSnapshot,
         whole: bool,
         due: bool,
         owed: bool,
@@ -287,7 +293,7 @@ impl Session {
         let resources: Vec<_> = changes.upserted.into_values().collect();
         (owed || !resources.is_empty()).then_some(Payload::Some(resources))
     }
-    fn remove(&mut self, round: &mut Round, kind: Kind, now: Mono) -> Option<Outgoing> {
+    fn remove(&mut self, round: &mut Round, kind: ResourceType, now: Mono) -> Option<Outgoing> {
         let gone = std::mem::take(&mut round.gone[kind as usize]);
         let watch = self.kinds[kind as usize].watch.clone()?;
         let names: Vec<Arc<str>> = gone.into_iter().filter(|name| watch.wants(name)).collect();
@@ -295,7 +301,7 @@ impl Session {
         (!names.is_empty()).then(|| self.emit(kind, &to, Payload::Gone(names), now))
     }
     fn empty(&mut self, round: &mut Round, now: Mono) -> Option<Outgoing> {
-        let kind = Kind::Endpoints;
+        let kind = ResourceType::Endpoints;
         let emptied = std::mem::take(&mut round.emptied);
         let watch = self.kinds[kind as usize].watch.clone()?;
         let names = emptied.iter().filter(|name| watch.wants(name));
@@ -305,7 +311,7 @@ impl Session {
     }
     /// The round's generation is what the client has been told all of.
     fn end(&mut self, round: &Round) {
-        if round.touched != Touched::Nothing && !round.sent {
+        if round.touched != ChangedHosts::Nothing && !round.sent {
             self.env.counters.wakeups_for_nothing.inc();
         }
         if self.follows() {
@@ -314,7 +320,7 @@ impl Session {
             return;
         }
         self.base = None;
-        for kind in Kind::ALL {
+        for kind in ResourceType::ALL {
             let state = &mut self.kinds[kind as usize];
             let Some(watch) = &state.watch else { continue };
             match &mut state.known {
@@ -329,12 +335,12 @@ impl Session {
 fn resolve_one(
     env: &Env,
     state: &mut KindState,
-    kind: Kind,
-    to: &Position,
+    kind: ResourceType,
+    to: &ClientSnapshot,
     name: &str,
     changes: &mut Changes,
 ) {
-    let endpoints = kind == Kind::Endpoints;
+    let endpoints = kind == ResourceType::Endpoints;
     match to.one(env, kind, name) {
         Some(resource) => changes.upsert(resource),
         None if state.held.contains_key(name) => {}

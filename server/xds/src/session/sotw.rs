@@ -6,15 +6,15 @@ use std::time::Duration;
 use tributary_model::{Mono, Version};
 use tributary_proto::SotwRequest;
 
-use super::watch::{Asked, Forced, Watch, Wildcard};
+use super::subscription::{Asked, Forced, TypeSubscription, Wildcard};
 use super::{Refusal, Session};
-use crate::answers::Kind;
+use crate::answers::ResourceType;
 
 impl Session {
     /// Takes a request; tells how long the next one must wait.
     pub fn on_sotw(&mut self, request: &SotwRequest, now: Mono) -> Result<Duration, Refusal> {
         let wait = self.paced(now);
-        let Some(kind) = Kind::parse(request.type_url.as_str()) else {
+        let Some(kind) = ResourceType::parse(request.type_url.as_str()) else {
             self.unknown(request.type_url.as_str());
             return Ok(wait);
         };
@@ -33,12 +33,12 @@ impl Session {
         }
         Ok(wait)
     }
-    fn unsubscribe_all(&mut self, kind: Kind) -> Result<(), Refusal> {
+    fn unsubscribe_all(&mut self, kind: ResourceType) -> Result<(), Refusal> {
         self.state(kind).forget();
         self.subscribed(kind, true)
     }
     /// A first request, or the first after a reconnect: always answered with everything.
-    fn start_sotw(&mut self, kind: Kind, request: &SotwRequest) -> Result<(), Refusal> {
+    fn start_sotw(&mut self, kind: ResourceType, request: &SotwRequest) -> Result<(), Refusal> {
         let all = wildcard_of(kind, request, None);
         let watch = self.sotw_watch(all, request);
         let state = self.state(kind);
@@ -49,7 +49,7 @@ impl Session {
         self.subscribed(kind, true)
     }
     /// An answer to the last response: only a changed subscription is answered.
-    fn change_sotw(&mut self, kind: Kind, request: &SotwRequest) -> Result<(), Refusal> {
+    fn change_sotw(&mut self, kind: ResourceType, request: &SotwRequest) -> Result<(), Refusal> {
         let listed = list_hash(request);
         if std::mem::replace(&mut self.state(kind).listed, listed) == listed {
             return Ok(());
@@ -59,7 +59,7 @@ impl Session {
         if Arc::ptr_eq(&old.names, &new.names) && old.is_wildcard() == new.is_wildcard() {
             return Ok(());
         }
-        if kind == Kind::Cluster {
+        if kind == ResourceType::Cluster {
             self.force_added(&old, &new);
         }
         let state = self.state(kind);
@@ -77,16 +77,16 @@ impl Session {
         self.subscribed(kind, false)
     }
     /// A cluster that the client did not have waits for its assignment.
-    fn force_added(&mut self, old: &Watch, new: &Watch) {
+    fn force_added(&mut self, old: &TypeSubscription, new: &TypeSubscription) {
         self.forced.add(added(old, new).map(Arc::from));
         if new.is_wildcard() && !old.is_wildcard() {
             self.forced = Forced::Everything;
         }
     }
-    fn sotw_watch(&self, all: Wildcard, request: &SotwRequest) -> Watch {
+    fn sotw_watch(&self, all: Wildcard, request: &SotwRequest) -> TypeSubscription {
         let star = all == Wildcard::Star;
         let names = request.names.iter().filter(|name| !(star && *name == "*"));
-        Watch { all, names: self.env.intern(names) }
+        TypeSubscription { all, names: self.env.intern(names) }
     }
 }
 
@@ -96,7 +96,7 @@ fn list_hash(request: &SotwRequest) -> Version {
 }
 
 /// No names from the start are all names; no names after some are none.
-fn wildcard_of(kind: Kind, request: &SotwRequest, old: Option<&Watch>) -> Wildcard {
+fn wildcard_of(kind: ResourceType, request: &SotwRequest, old: Option<&TypeSubscription>) -> Wildcard {
     if !kind.has_wildcard() {
         return Wildcard::No;
     }
@@ -108,6 +108,6 @@ fn wildcard_of(kind: Kind, request: &SotwRequest, old: Option<&Watch>) -> Wildca
 }
 
 /// Names that the later watch has and the earlier has not.
-fn added<'w>(earlier: &'w Watch, later: &'w Watch) -> impl Iterator<Item = &'w str> {
+fn added<'w>(earlier: &'w TypeSubscription, later: &'w TypeSubscription) -> impl Iterator<Item = &'w str> {
     later.names.names().iter().map(|name| &**name).filter(|name| !earlier.names.contains(name))
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tributary_model::{Mono, Version};
 
 use super::ack::{Acks, SyncStatus};
-use super::known::Holding;
-use super::watch::Watch;
+use super::held_versions::Holding;
+use super::subscription::TypeSubscription;
 use super::{Session, Variant};
-use crate::answers::Kind;
+use crate::answers::ResourceType;
 
 /// How one type stands with a client.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -77,7 +77,7 @@ impl Session {
     /// How the subscribed types stand.
     #[must_use]
     pub fn statuses(&self, now: Mono) -> Vec<KindStatus> {
-        let known = Kind::ALL.into_iter().zip(&self.kinds);
+        let known = ResourceType::ALL.into_iter().zip(&self.kinds);
         known
             .filter(|(_, state)| state.watch.is_some() || state.acks.last().is_some())
             .map(|(kind, state)| status(kind, state, now))
@@ -85,7 +85,7 @@ impl Session {
     }
     /// What the client has been told of one resource.
     #[must_use]
-    pub fn delivery(&self, kind: Kind, name: &str) -> Delivery {
+    pub fn delivery(&self, kind: ResourceType, name: &str) -> Delivery {
         let state = &self.kinds[kind as usize];
         let subscribed = state.watch.as_ref().is_some_and(|watch| watch.wants(name));
         let moved = self.round.as_ref().filter(|round| round.has_moved(kind)).map(|round| &round.to);
@@ -113,7 +113,7 @@ impl Session {
     /// Whether it asks for listeners or routes.
     #[must_use]
     pub fn wants_listeners(&self) -> bool {
-        self.watches(Kind::Listener) || self.watches(Kind::Route)
+        self.watches(ResourceType::Listener) || self.watches(ResourceType::Route)
     }
     /// How many bytes of knowledge by name the session keeps, for tests of its footprint.
     #[must_use]
@@ -136,13 +136,13 @@ fn refused(acks: &Acks, name: &str) -> Option<Arc<str>> {
     named.is_none_or(|names| names.iter().any(|n| **n == *name)).then(|| Arc::clone(&nack.text))
 }
 
-fn status(kind: Kind, state: &super::KindState, now: Mono) -> KindStatus {
+fn status(kind: ResourceType, state: &super::KindState, now: Mono) -> KindStatus {
     let (acks, last) = (&state.acks, state.acks.last());
     let acked = acks.acked();
     KindStatus {
         kind: kind.as_str(),
         status: acks.status(),
-        wildcard: state.watch.as_ref().is_some_and(Watch::is_wildcard),
+        wildcard: state.watch.as_ref().is_some_and(TypeSubscription::is_wildcard),
         names: state.names(),
         held: state.held.len(),
         sent_version: last.map(|sent| Arc::clone(&sent.version)),

@@ -8,10 +8,10 @@ use tributary_model::{Code, Mono};
 use tributary_proto::GrpcCode;
 
 use super::changes::known_at;
-use super::known::{Holding, Known};
-use super::position::Position;
-use super::{Refusal, Session, Touched};
-use crate::answers::Kind;
+use super::client_snapshot::ClientSnapshot;
+use super::held_versions::{HeldVersions, Holding};
+use super::{ChangedHosts, Refusal, Session};
+use crate::answers::ResourceType;
 
 /// A write that takes longer costs the session its base.
 pub(crate) const SLOW: Duration = Duration::from_secs(30);
@@ -46,17 +46,17 @@ impl Session {
             return;
         }
         self.env.counters.bases_dropped.inc();
-        for kind in Kind::ALL {
+        for kind in ResourceType::ALL {
             if let Some(known) = self.holdings(kind) {
                 self.state(kind).known = Some(known);
             }
         }
         self.base = None;
         if self.round.take().is_some() {
-            self.stale = Touched::Everything;
+            self.stale = ChangedHosts::Everything;
         }
     }
-    fn holdings(&self, kind: Kind) -> Option<Known> {
+    fn holdings(&self, kind: ResourceType) -> Option<HeldVersions> {
         let state = &self.kinds[kind as usize];
         let watch = state.watch.as_ref()?;
         let moved = self.round.as_ref().filter(|round| round.has_moved(kind));
@@ -72,13 +72,13 @@ impl Session {
             _ => None,
         }
     }
-    fn known_of(&self, base: &Arc<Position>, kind: Kind) -> Option<Known> {
+    fn known_of(&self, base: &Arc<ClientSnapshot>, kind: ResourceType) -> Option<HeldVersions> {
         let watch = self.kinds[kind as usize].watch.as_ref()?;
         Some(known_at(&self.env, base, kind, watch))
     }
 }
 
-impl Known {
+impl HeldVersions {
     /// The same knowledge, but of these names the client holds something that no generation has.
     fn with_others<'a>(mut self, env: &super::Env, others: impl Iterator<Item = &'a Arc<str>>) -> Self {
         let others: Vec<&Arc<str>> = others.collect();

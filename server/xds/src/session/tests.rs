@@ -7,8 +7,8 @@ use tributary_model::{Catalog, Hostname, Mono};
 use tributary_proto::peer::Response;
 use tributary_proto::{DeltaRequest, ErrorDetail, Names, Node, SotwRequest};
 
-use super::{Env, Outgoing, Session, Touched, Variant};
-use crate::answers::Kind;
+use super::{ChangedHosts, Env, Outgoing, Session, Variant};
+use crate::answers::ResourceType;
 use crate::client::ClientNode;
 use crate::counters::Counters;
 use crate::fake::{Fake, World};
@@ -21,7 +21,7 @@ mod private;
 mod rounds;
 mod sotw;
 
-pub(super) use Kind::{Cluster as C, Endpoints as E, Listener as L, Route as R};
+pub(super) use ResourceType::{Cluster as C, Endpoints as E, Listener as L, Route as R};
 
 /// One stream with the world behind it.
 pub(super) struct Talk {
@@ -37,7 +37,7 @@ pub(super) struct Talk {
 /// A response, told as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Told {
-    pub(super) kind: Kind,
+    pub(super) kind: ResourceType,
     pub(super) nonce: String,
     pub(super) version: String,
     /// `name=body`; an empty assignment is `name=`.
@@ -45,7 +45,7 @@ pub(super) struct Told {
     pub(super) removed: Vec<String>,
 }
 
-pub(super) fn mk_world(all: &[(Kind, &str, &str)]) -> World {
+pub(super) fn mk_world(all: &[(ResourceType, &str, &str)]) -> World {
     all.iter().map(|&(kind, name, body)| ((kind, name.to_owned()), body.to_owned())).collect()
 }
 
@@ -54,7 +54,7 @@ pub(super) fn mk_node() -> ClientNode {
 }
 
 impl Talk {
-    pub(super) fn new(variant: Variant, world: &[(Kind, &str, &str)]) -> Self {
+    pub(super) fn new(variant: Variant, world: &[(ResourceType, &str, &str)]) -> Self {
         let fake = Arc::new(Fake::default());
         let env = Arc::new(Env::new(Arc::clone(&fake) as _, Arc::new(Counters::default())));
         Self::over(fake, env, variant, mk_world(world), 1)
@@ -64,10 +64,10 @@ impl Talk {
         let session = Session::new(Arc::clone(&env), variant, mk_node(), Mono(0));
         Self { fake, env, session, catalog, world, now: Mono(0), complete: true }
     }
-    pub(super) fn sotw(world: &[(Kind, &str, &str)]) -> Self {
+    pub(super) fn sotw(world: &[(ResourceType, &str, &str)]) -> Self {
         Self::new(Variant::Sotw, world)
     }
-    pub(super) fn delta(world: &[(Kind, &str, &str)]) -> Self {
+    pub(super) fn delta(world: &[(ResourceType, &str, &str)]) -> Self {
         Self::new(Variant::Delta, world)
     }
     /// Another stream to the same server.
@@ -83,23 +83,23 @@ impl Talk {
     pub(super) fn change(&mut self, change: impl FnOnce(&mut World)) {
         change(&mut self.world);
         self.catalog = self.fake.publish(self.catalog.generation + 1, self.complete, &self.world);
-        self.session.on_generation(Touched::Everything);
+        self.session.on_generation(ChangedHosts::Everything);
     }
     /// The same, as the interest index wakes a picker.
     pub(super) fn touch(&mut self, hosts: &[&str], change: impl FnOnce(&mut World)) {
         change(&mut self.world);
         self.catalog = self.fake.publish(self.catalog.generation + 1, self.complete, &self.world);
         let hosts = hosts.iter().map(|host| Hostname::new(host).unwrap()).collect();
-        self.session.on_generation(Touched::Hosts(hosts));
+        self.session.on_generation(ChangedHosts::Hosts(hosts));
     }
     pub(super) fn complete(&mut self, complete: bool) {
         self.complete = complete;
         self.change(|_| {});
     }
-    pub(super) fn set(&mut self, kind: Kind, name: &str, body: &str) {
+    pub(super) fn set(&mut self, kind: ResourceType, name: &str, body: &str) {
         self.change(|world| drop(world.insert((kind, name.into()), body.into())));
     }
-    pub(super) fn drop(&mut self, all: &[(Kind, &str)]) {
+    pub(super) fn drop(&mut self, all: &[(ResourceType, &str)]) {
         self.change(|world| {
             all.iter().for_each(|&(kind, name)| drop(world.remove(&(kind, name.to_owned()))))
         });
@@ -122,17 +122,17 @@ impl Talk {
         self.env.counters.all().into_iter().find(|(n, _)| *n == name).unwrap().1
     }
 
-    pub(super) fn ask(&mut self, kind: Kind, names: &[&str], nonce: &str) {
+    pub(super) fn ask(&mut self, kind: ResourceType, names: &[&str], nonce: &str) {
         self.ask_with(SotwRequest { nonce: nonce.into(), names: list(names), ..mk_sotw(kind) });
     }
     pub(super) fn ask_with(&mut self, request: SotwRequest) {
         self.session.on_sotw(&request, self.now).unwrap();
     }
-    pub(super) fn refuse(&mut self, kind: Kind, names: &[&str], nonce: &str, text: &str) {
+    pub(super) fn refuse(&mut self, kind: ResourceType, names: &[&str], nonce: &str, text: &str) {
         let error = Some(ErrorDetail { code: 3, message: text.into() });
         self.ask_with(SotwRequest { nonce: nonce.into(), names: list(names), error, ..mk_sotw(kind) });
     }
-    pub(super) fn sub(&mut self, kind: Kind, subscribe: &[&str], unsubscribe: &[&str], nonce: &str) {
+    pub(super) fn sub(&mut self, kind: ResourceType, subscribe: &[&str], unsubscribe: &[&str], nonce: &str) {
         self.tell(DeltaRequest {
             subscribe: list(subscribe),
             unsubscribe: list(unsubscribe),
@@ -140,7 +140,7 @@ impl Talk {
             ..mk_delta(kind)
         });
     }
-    pub(super) fn claim(&mut self, kind: Kind, subscribe: &[&str], held: &[(&str, &str)]) {
+    pub(super) fn claim(&mut self, kind: ResourceType, subscribe: &[&str], held: &[(&str, &str)]) {
         let initial = held.iter().copied().collect();
         self.tell(DeltaRequest { subscribe: list(subscribe), initial, ..mk_delta(kind) });
     }
@@ -148,18 +148,18 @@ impl Talk {
         self.session.on_delta(&request, self.now).unwrap();
     }
     /// The version that a delta client would remember of a resource as it is now.
-    pub(super) fn version(&self, kind: Kind, name: &str) -> String {
+    pub(super) fn version(&self, kind: ResourceType, name: &str) -> String {
         let class = self.env.class(mk_node().class);
         let found = self.env.answers.one(&self.catalog, &class, kind, name);
         found.unwrap_or_else(|| crate::answers::empty_assignment(name)).version.to_string()
     }
 }
 
-pub(super) fn mk_sotw(kind: Kind) -> SotwRequest {
+pub(super) fn mk_sotw(kind: ResourceType) -> SotwRequest {
     SotwRequest { type_url: kind.type_url().into(), ..SotwRequest::default() }
 }
 
-pub(super) fn mk_delta(kind: Kind) -> DeltaRequest {
+pub(super) fn mk_delta(kind: ResourceType) -> DeltaRequest {
     DeltaRequest { type_url: kind.type_url().into(), ..DeltaRequest::default() }
 }
 
@@ -186,10 +186,10 @@ fn told(variant: Variant, out: Outgoing) -> Told {
     };
     let response = response.unwrap();
     assert_eq!(response.nonce.as_str(), nonce);
-    assert_eq!(Kind::parse(response.type_url.as_str()), Some(kind));
+    assert_eq!(ResourceType::parse(response.type_url.as_str()), Some(kind));
     let mut names = BTreeMap::new();
     for resource in &response.resources {
-        assert_eq!(Kind::parse(resource.type_url.as_str()), Some(kind), "a resource of another type");
+        assert_eq!(ResourceType::parse(resource.type_url.as_str()), Some(kind), "a resource of another type");
         let text = body_text(&resource.body);
         let name = text.split_once('=').unwrap().0.to_owned();
         if variant == Variant::Delta {

@@ -9,11 +9,11 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tributary_model::{Catalog, Changed, Mono, Observed};
+use tributary_model::{Catalog, CatalogChanges, Mono, ObservedSince};
 
 use super::connection;
 use super::tls::Tls;
-use crate::answers::Answers;
+use crate::answers::ResourceProvider;
 use crate::counters::Counters;
 use crate::interest::InterestIndex;
 use crate::session::Env;
@@ -103,7 +103,7 @@ impl Shared {
 
 /// Builds a server.
 pub struct XdsServerBuilder {
-    answers: Arc<dyn Answers>,
+    answers: Arc<dyn ResourceProvider>,
     source: Arc<dyn CatalogSource>,
     facts: Arc<dyn ClientFacts>,
     limits: Limits,
@@ -166,7 +166,7 @@ impl std::fmt::Debug for XdsServer {
 impl XdsServer {
     /// Over these answers and this source.
     #[must_use]
-    pub fn builder(answers: Arc<dyn Answers>, source: Arc<dyn CatalogSource>) -> XdsServerBuilder {
+    pub fn builder(answers: Arc<dyn ResourceProvider>, source: Arc<dyn CatalogSource>) -> XdsServerBuilder {
         XdsServerBuilder {
             answers,
             source,
@@ -184,7 +184,12 @@ impl XdsServer {
     }
     /// A generation was published, of what has been known since `observed`: wakes whom it may
     /// concern. Call it after the source returns the generation, from one task.
-    pub fn published(&self, catalog: &Arc<Catalog>, changed: &Changed, observed: Observed) -> usize {
+    pub fn published(
+        &self,
+        catalog: &Arc<Catalog>,
+        changed: &CatalogChanges,
+        observed: ObservedSince,
+    ) -> usize {
         self.0.env.counters.pushes.triggered(changed);
         self.0.interest.published(catalog, changed, observed)
     }

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until, timeout};
-use tributary_model::Observed;
+use tributary_model::ObservedSince;
 use tributary_proto::{GrpcCode, GrpcStatus};
 
 use super::connection::Peer;
 use super::outbox::Outbox;
 use super::reader::{Reader, Request};
 use super::server::Shared;
-use crate::answers::Kind;
+use crate::answers::ResourceType;
 use crate::client::ClientNode;
 use crate::interest::{Registration, Wake};
-use crate::session::{Refusal, Session, Touched, Variant};
-use crate::table::{Connected, Seat};
+use crate::session::{ChangedHosts, Refusal, Session, Variant};
+use crate::table::{ClientEntryGuard, Connected};
 
 /// A message that an agent may send before it says who it is.
 const HEALTH_INFORMATION: &str = "type.googleapis.com/istio.v1.HealthInformation";
@@ -90,12 +90,12 @@ struct Stream {
     wake: Arc<Wake>,
     place: Registration,
     /// The message that the transport is taking, and when it was begun to be made.
-    pushing: Option<(Kind, Instant)>,
+    pushing: Option<(ResourceType, Instant)>,
     /// Requests wait until then.
     read_at: Option<Instant>,
     /// The stream ends then.
     end_at: Option<Instant>,
-    _seat: Seat,
+    _seat: ClientEntryGuard,
 }
 
 impl Stream {
@@ -146,7 +146,7 @@ impl Stream {
             let interest = self.client.session.lock().take_interest();
             if let Some(interest) = interest {
                 self.place.update(interest);
-                self.client.session.lock().on_generation(Touched::Everything);
+                self.client.session.lock().on_generation(ChangedHosts::Everything);
             }
             if !self.outbox.is_idle() {
                 return;
@@ -235,7 +235,7 @@ impl Drop for Stream {
 enum Event {
     Again,
     Request(Box<Request>),
-    Woken(Touched, Observed),
+    Woken(ChangedHosts, ObservedSince),
     Tick,
     Ending,
 }

@@ -15,12 +15,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tributary_model::{Catalog, Changed, Hostname, Observed};
+use tributary_model::{Catalog, CatalogChanges, Hostname, ObservedSince};
 use tributary_proto::peer::{Response as Told, frame};
 use tributary_proto::{DeltaRequest, FrameDecoder, Node, SotwRequest};
 
 use super::{Limits, XdsServer};
-use crate::answers::Kind;
+use crate::answers::ResourceType;
 use crate::client::ClientNode;
 use crate::fake::{Fake, World};
 use crate::source::{CatalogSource, ClientFacts};
@@ -89,7 +89,7 @@ impl Served {
         server.listen(listener, None);
         Self { server, source, address }
     }
-    async fn with(world: &[(Kind, &str, &str)]) -> Self {
+    async fn with(world: &[(ResourceType, &str, &str)]) -> Self {
         let served = Self::start(Limits::default()).await;
         for (kind, name, body) in world {
             served.set(*kind, name, body);
@@ -97,14 +97,15 @@ impl Served {
         served
     }
     /// Publishes a change as the runtime does: first the generation, then the fan-out.
-    fn set(&self, kind: Kind, name: &str, body: &str) {
+    fn set(&self, kind: ResourceType, name: &str, body: &str) {
         let source = &self.source;
         source.world.lock().insert((kind, name.into()), body.into());
         let generation = source.generation.fetch_add(1, Ordering::Relaxed) + 1;
         let catalog = source.fake.publish(generation, true, &source.world.lock());
         *source.current.lock() = Arc::clone(&catalog);
-        let changed = Changed { hosts: Hostname::new(name).into_iter().collect(), ..Changed::default() };
-        let observed = Observed::turn(self.server.now(), false);
+        let changed =
+            CatalogChanges { hosts: Hostname::new(name).into_iter().collect(), ..CatalogChanges::default() };
+        let observed = ObservedSince::batch(self.server.now(), false);
         self.server.published(&catalog, &changed, observed);
     }
     async fn connect(&self) -> Connection {
@@ -211,7 +212,7 @@ impl Stream {
         self.send(request.encode()).await;
     }
     /// Subscribes as a client that has said nothing yet.
-    async fn subscribe(&self, kind: Kind, names: &[&str]) {
+    async fn subscribe(&self, kind: ResourceType, names: &[&str]) {
         let (node, type_url) = (mk_node("test-id"), kind.type_url().into());
         let names = names.iter().copied().collect();
         if self.delta {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use parking_lot::Mutex;
 use tributary_consul::{ConsulConfig, ConsulFactory};
-use tributary_model::{Catalog, Changed, ClusterId, Health, Observed, RegistryName};
+use tributary_model::{Catalog, CatalogChanges, ClusterId, Health, ObservedSince, RegistryName};
 use tributary_registry_api::ProcessClock;
 use tributary_runtime::{Fanout, Handle, NoJournal, Runtime, RuntimeConfig, StartRule};
 
@@ -22,7 +22,7 @@ const HOST: &str = ".service.consul";
 struct Seen(Mutex<HashMap<usize, u64>>);
 
 impl Fanout for Seen {
-    fn published(&self, _: &Arc<Catalog>, changed: &Changed, _: Observed) {
+    fn published(&self, _: &Arc<Catalog>, changed: &CatalogChanges, _: ObservedSince) {
         let now = unix_nanos();
         let mut seen = self.0.lock();
         for service in changed.hosts.iter().filter_map(|host| number(host.as_str())) {
@@ -56,7 +56,7 @@ impl Follower {
         let runtime = Runtime::start(config, clock, Arc::<Seen>::clone(&seen), Box::new(NoJournal));
         let handle = runtime.handle();
         let begun = Instant::now();
-        handle.join(Arc::new(factory)).await?;
+        handle.add_registry(Arc::new(factory)).await?;
         let mut readiness = handle.readiness();
         let ready = readiness.wait_for(tributary_runtime::Readiness::is_ready);
         tokio::time::timeout(within, ready)
@@ -99,7 +99,7 @@ impl Follower {
         let ports = of_bench.flat_map(|view| view.ports.iter().take(1));
         let (mut all, mut ill) = (0, 0);
         for port in ports {
-            for source in &*port.endpoints.facts.sources {
+            for source in &*port.endpoints.inputs.sources {
                 all += source.group.addresses.len();
                 ill += source.group.addresses.iter().filter(|a| a.health != Health::Healthy).count() as u64;
             }

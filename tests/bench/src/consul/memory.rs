@@ -10,9 +10,10 @@ use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
 use tributary_consul::client::{Client, Get};
 use tributary_consul::{ConsulConfig, ConsulFactory};
-use tributary_model::{ClusterId, Delta, Generation, RegistryName};
+use tributary_model::{ClusterId, Generation, RegistryName, RegistryUpdate};
 use tributary_registry_api::{
-    CancellationToken, Outlet, ProcessClock, RegistryFactory as _, RegistryIo, Run, Wake, asks, inlet,
+    CancellationToken, ProcessClock, RegistryFactory as _, RegistryIo, Run, UpdateReceiver, Wake,
+    confirm_channel, update_channel,
 };
 
 use super::PATIENCE;
@@ -31,13 +32,13 @@ pub(super) async fn alone(config: ConsulConfig, source: &mut Source, polls: u64)
     let factory = ConsulFactory::new(name.clone(), ClusterId::new("bench")?, config)?.seeded(7);
     let wake = Wake::default();
     let run = Run { registry: name, generation: Generation(1) };
-    let (out, outlet) = inlet(run, Arc::new(ProcessClock::starting_now()), Arc::clone(&wake));
-    let (_asks, asked) = asks();
+    let (out, receiver) = update_channel(run, Arc::new(ProcessClock::starting_now()), Arc::clone(&wake));
+    let (_asks, asked) = confirm_channel();
     let registry = factory.build().map_err(|error| anyhow!("{error}"))?;
-    let (stop, io) = (CancellationToken::new(), RegistryIo { out, asks: asked, held: Arc::from([]) });
+    let (stop, io) = (CancellationToken::new(), RegistryIo { out, confirms: asked, held: Arc::from([]) });
     let running = AbortOnDropHandle::new(tokio::spawn(registry.run(io, stop)));
     let (said, synced) = watch::channel(0);
-    let emptying = AbortOnDropHandle::new(tokio::spawn(empty(outlet, wake, said)));
+    let emptying = AbortOnDropHandle::new(tokio::spawn(empty(receiver, wake, said)));
     listed(synced).await?;
     source.settled(polls, u64::MAX, PATIENCE).await?;
     let kept = allocated() - before;
@@ -45,10 +46,11 @@ pub(super) async fn alone(config: ConsulConfig, source: &mut Source, polls: u64)
     Ok(kept)
 }
 
-async fn empty(mut outlet: Outlet, wake: Wake, said: watch::Sender<usize>) {
+async fn empty(mut receiver: UpdateReceiver, wake: Wake, said: watch::Sender<usize>) {
     loop {
         wake.notified().await;
-        let lists = outlet.take().iter().filter(|one| matches!(one.value, Delta::Synced(..))).count();
+        let lists =
+            receiver.take().iter().filter(|one| matches!(one.value, RegistryUpdate::ListEnded(..))).count();
         said.send_modify(|all| *all += lists);
     }
 }

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tributary_core::{Core, RunOrder};
 use tributary_model::{
-    Collection, Completeness, Delta, EndEvidence, Fingerprint, Freshness, Generation, Hostname, Mono,
-    RegistryName, RegistrySpec, SourceState, SourceStatus, Stamped, Withheld,
+    Collection, Completeness, EndEvidence, Fingerprint, Freshness, Generation, Hostname, Mono, RegistryName,
+    RegistrySpec, RegistryUpdate, SourceState, SourceStatus, Stamped, Withheld,
 };
-use tributary_registry_api::{ManualClock, RegistryFactory, Run, Wake, inlet};
+use tributary_registry_api::{ManualClock, RegistryFactory, Run, Wake, update_channel};
 
 use super::source::{MemorySource, Object};
 use super::{MemoryFactory, words};
@@ -30,7 +30,7 @@ type Outcome =
 fn mk_core() -> (Core, RegistryName) {
     let spec = MemoryFactory::new("memory", MemorySource::new(false, None)).spec();
     let (mut core, name) = (Core::default(), spec.id.name.clone());
-    core.join(&spec).unwrap();
+    core.add_registry(&spec).unwrap();
     core.serve(Mono(0), &RunOrder::first(spec)).unwrap();
     (core, name)
 }
@@ -42,7 +42,7 @@ fn outcome(core: &mut Core) -> Outcome {
     (served(&core.publish()), fresh, problems)
 }
 
-fn raw(said: &[Vec<Delta>]) -> Outcome {
+fn raw(said: &[Vec<RegistryUpdate>]) -> Outcome {
     let (mut core, registry) = mk_core();
     let stamp = |value| Stamped { registry: registry.clone(), generation: Generation(1), at: Mono(1), value };
     for together in said {
@@ -51,22 +51,22 @@ fn raw(said: &[Vec<Delta>]) -> Outcome {
     outcome(&mut core)
 }
 
-fn conflated(said: &[Vec<Delta>], takes: &[bool]) -> Outcome {
+fn conflated(said: &[Vec<RegistryUpdate>], takes: &[bool]) -> Outcome {
     let (mut core, registry) = mk_core();
     let run = Run { registry, generation: Generation(1) };
-    let (inlet, mut outlet) = inlet(run, Arc::new(ManualClock::default()), Wake::default());
+    let (updates, mut receiver) = update_channel(run, Arc::new(ManualClock::default()), Wake::default());
     for (together, take) in said.iter().zip(takes.iter().chain(std::iter::repeat(&false))) {
-        inlet.send_all(together.iter().cloned());
+        updates.send_all(together.iter().cloned());
         if *take {
-            apply_in_slices(&mut core, outlet.take());
+            apply_in_slices(&mut core, receiver.take());
         }
     }
-    apply_in_slices(&mut core, outlet.take());
+    apply_in_slices(&mut core, receiver.take());
     outcome(&mut core)
 }
 
 /// A take as the core task passes on a large one.
-fn apply_in_slices(core: &mut Core, mut take: Vec<Stamped<Delta>>) {
+fn apply_in_slices(core: &mut Core, mut take: Vec<Stamped<RegistryUpdate>>) {
     while take.len() > 3 {
         let rest = take.split_off(3);
         core.apply_part(Mono(1), take);
@@ -76,7 +76,7 @@ fn apply_in_slices(core: &mut Core, mut take: Vec<Stamped<Delta>>) {
 }
 
 /// What an adapter reports at once.
-fn any_breath(bad: bool) -> impl Strategy<Value = Vec<Delta>> {
+fn any_breath(bad: bool) -> impl Strategy<Value = Vec<RegistryUpdate>> {
     let kinds = if bad { 0..14_u8 } else { 0..13_u8 };
     (kinds, 0..2_usize, 0..NAMES.len(), 0..5_u8).prop_map(|(kind, part, name, value)| {
         let name = NAMES[name];
@@ -90,34 +90,35 @@ fn any_breath(bad: bool) -> impl Strategy<Value = Vec<Delta>> {
     })
 }
 
-fn about_a_list(kind: u8, part: usize, value: u8) -> Vec<Delta> {
+fn about_a_list(kind: u8, part: usize, value: u8) -> Vec<RegistryUpdate> {
     let collections = words::collections(part);
-    let status =
-        |state| vec![Delta::Status(words::scope(part), SourceStatus { state, ..SourceStatus::default() })];
+    let status = |state| {
+        vec![RegistryUpdate::Status(words::scope(part), SourceStatus { state, ..SourceStatus::default() })]
+    };
     match kind {
-        4 => collections.map(Delta::Restart).to_vec(),
-        5..=6 => collections.map(|c| Delta::Synced(c, Completeness::Complete)).to_vec(),
-        7 if value > 2 => collections.map(|c| Delta::Synced(c, Completeness::Partial)).to_vec(),
+        4 => collections.map(RegistryUpdate::ListStarted).to_vec(),
+        5..=6 => collections.map(|c| RegistryUpdate::ListEnded(c, Completeness::Complete)).to_vec(),
+        7 if value > 2 => collections.map(|c| RegistryUpdate::ListEnded(c, Completeness::Partial)).to_vec(),
         7 => status(SourceState::Unreachable),
-        8 if value > 2 => collections.map(Delta::Progress).to_vec(),
+        8 if value > 2 => collections.map(RegistryUpdate::Progress).to_vec(),
         8 => status(if value == 0 { SourceState::Live } else { SourceState::Syncing }),
-        9 => collections.map(|c| Delta::Withheld(c, Withheld::forbidden("not for you"))).to_vec(),
-        10 => vec![Delta::End(words::scope(part), EndEvidence::Confirmed("it is no more".into()))],
+        9 => collections.map(|c| RegistryUpdate::Withheld(c, Withheld::forbidden("not for you"))).to_vec(),
+        10 => vec![RegistryUpdate::End(words::scope(part), EndEvidence::Confirmed("it is no more".into()))],
         11 => vec![follows(if value > 2 { &[0, 1] } else { &[0] })],
-        _ => vec![Delta::Identity(Fingerprint::new("memory").unwrap())],
+        _ => vec![RegistryUpdate::Identity(Fingerprint::new("memory").unwrap())],
     }
 }
 
 /// Requires these parts, and follows the rest too: in how many takes a part is freed that nobody follows may matter.
-fn follows(parts: &[usize]) -> Delta {
+fn follows(parts: &[usize]) -> RegistryUpdate {
     let of = |required: bool| {
         let all = (0..2).filter(|part| parts.contains(part) == required);
         all.flat_map(words::collections).collect()
     };
-    Delta::Follows { required: of(true), optional: of(false) }
+    RegistryUpdate::Follows { required: of(true), optional: of(false) }
 }
 
-fn said(bad: bool) -> impl Strategy<Value = (Vec<Vec<Delta>>, Vec<bool>)> {
+fn said(bad: bool) -> impl Strategy<Value = (Vec<Vec<RegistryUpdate>>, Vec<bool>)> {
     let breaths = prop::collection::vec(any_breath(bad), 0..60);
     let breaths = breaths.prop_map(|mut all| {
         all.insert(0, vec![follows(&[0, 1])]);
@@ -149,15 +150,15 @@ proptest! {
 type Content = BTreeMap<(usize, usize), u8>;
 
 /// All that a run reports of this content, update by update.
-fn run_of(content: &Content) -> Vec<Delta> {
-    let mut out = vec![Delta::Identity(Fingerprint::new("memory").unwrap()), follows(&[0, 1])];
+fn run_of(content: &Content) -> Vec<RegistryUpdate> {
+    let mut out = vec![RegistryUpdate::Identity(Fingerprint::new("memory").unwrap()), follows(&[0, 1])];
     for part in 0..2 {
-        out.extend(words::collections(part).map(Delta::Restart));
+        out.extend(words::collections(part).map(RegistryUpdate::ListStarted));
         for ((_, name), value) in content.iter().filter(|((of, _), _)| *of == part) {
             let endpoints = BTreeSet::from([IpAddr::from([10, 0, 0, *value])]);
             out.extend(words::says(part, NAMES[*name], &Object { endpoints, bad: false }));
         }
-        out.extend(words::collections(part).map(|c| Delta::Synced(c, Completeness::Complete)));
+        out.extend(words::collections(part).map(|c| RegistryUpdate::ListEnded(c, Completeness::Complete)));
     }
     out
 }
@@ -187,7 +188,7 @@ impl Runs {
     }
     /// A run that ends after these updates, each in a turn of its own. What both the facts before and this
     /// content have stays, at every moment.
-    fn run(&mut self, updates: &[Delta], stays: &BTreeMap<Hostname, BTreeSet<IpAddr>>) {
+    fn run(&mut self, updates: &[RegistryUpdate], stays: &BTreeMap<Hostname, BTreeSet<IpAddr>>) {
         for value in updates {
             let (registry, generation) = (self.name.clone(), self.last);
             self.core

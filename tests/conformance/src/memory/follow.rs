@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tributary_model::{
-    Completeness, Delta, EndEvidence, Evidence, Fingerprint, Key, Scope, SourceState, SourceStatus, Withheld,
-    WithheldCause,
+    Completeness, EndEvidence, Evidence, FactKey, Fingerprint, RegistryUpdate, Scope, SourceState,
+    SourceStatus, Withheld, WithheldCause,
 };
 use tributary_registry_api::{
-    Backoff, BackoffPolicy, CancellationToken, Inlet, Registry, RegistryError, RegistryIo, SplitMix,
+    Backoff, BackoffPolicy, CancellationToken, Registry, RegistryError, RegistryIo, SplitMix, UpdateSender,
 };
 
 use super::source::{Bug, List, MemorySource, Position, Refusal};
@@ -32,17 +32,17 @@ impl MemoryRegistry {
         Self { source, parts }
     }
     /// Reports what the run follows, in two steps: what discovery lists, then also what is held.
-    fn follow(&self, held: &[Scope], out: &Inlet) -> Vec<usize> {
+    fn follow(&self, held: &[Scope], out: &UpdateSender) -> Vec<usize> {
         let collections = |parts: &[usize]| parts.iter().flat_map(|part| words::collections(*part)).collect();
         let configured = |part: &usize| self.parts.is_none_or(|parts| parts.contains(part));
         let listed: Vec<usize> = self.source.parts().into_iter().filter(configured).collect();
         let (required, optional) = (collections(&listed), Vec::new());
-        out.send(Delta::Follows { required, optional });
+        out.send(RegistryUpdate::Follows { required, optional });
         let is_held = |part: &usize| !listed.contains(part) && held.contains(&words::scope(*part));
         let also: Vec<usize> = PARTS.into_iter().filter(configured).filter(is_held).collect();
         if self.source.has(Bug::OmittedIsEnded) {
             let end = |part: &usize| {
-                Delta::End(words::scope(*part), EndEvidence::Confirmed("it is not listed".into()))
+                RegistryUpdate::End(words::scope(*part), EndEvidence::Confirmed("it is not listed".into()))
             };
             out.send_all(also.iter().map(end));
         }
@@ -50,7 +50,7 @@ impl MemoryRegistry {
             return listed;
         }
         let all: Vec<usize> = listed.into_iter().chain(also).collect();
-        out.send(Delta::Follows { required: collections(&all), optional: Vec::new() });
+        out.send(RegistryUpdate::Follows { required: collections(&all), optional: Vec::new() });
         all
     }
 }
@@ -58,19 +58,19 @@ impl MemoryRegistry {
 #[async_trait]
 impl Registry for MemoryRegistry {
     async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
-        let RegistryIo { out, mut asks, held } = io;
+        let RegistryIo { out, mut confirms, held } = io;
         if !self.source.has(Bug::HidesIdentity)
             && let Ok(identity) = Fingerprint::new(self.source.identity())
         {
-            out.send(Delta::Identity(identity));
+            out.send(RegistryUpdate::Identity(identity));
         }
         let followed = self.follow(&held, &out);
         let _parting =
             self.source.has(Bug::DropsWhenItEnds).then(|| Parting(self.source.clone(), out.clone()));
         if self.source.has(Bug::ClearsHeld) {
             let ends = followed.iter().flat_map(|part| words::collections(*part));
-            out.send_all(ends.clone().map(Delta::Restart));
-            out.send_all(ends.map(|c| Delta::Synced(c, Completeness::Complete)));
+            out.send_all(ends.clone().map(RegistryUpdate::ListStarted));
+            out.send_all(ends.map(|c| RegistryUpdate::ListEnded(c, Completeness::Complete)));
         }
         let mut parts = JoinSet::new();
         for part in followed {
@@ -86,7 +86,7 @@ impl Registry for MemoryRegistry {
         loop {
             tokio::select! {
                 () = stop.cancelled() => break,
-                key = asks.next() => answer(&self.source, &out, &key),
+                key = confirms.next() => answer(&self.source, &out, &key),
                 ended = parts.join_next() => {
                     return Err(RegistryError::retryable(format_args!("a part is followed no more: {ended:?}")));
                 }
@@ -98,7 +98,7 @@ impl Registry for MemoryRegistry {
 }
 
 /// Takes everything back when the run is dropped.
-struct Parting(MemorySource, Inlet);
+struct Parting(MemorySource, UpdateSender);
 
 impl Drop for Parting {
     fn drop(&mut self) {
@@ -110,7 +110,7 @@ impl Drop for Parting {
 }
 
 /// Reads the object again. While its part cannot be read there is no answer, and none is owed.
-fn answer(source: &MemorySource, out: &Inlet, key: &Key) {
+fn answer(source: &MemorySource, out: &UpdateSender, key: &FactKey) {
     let Some((part, name)) = words::name_of(key) else { return };
     match source.read(part, &name) {
         None => {}
@@ -126,7 +126,7 @@ fn answer(source: &MemorySource, out: &Inlet, key: &Key) {
 struct Part {
     part: usize,
     source: MemorySource,
-    out: Inlet,
+    out: UpdateSender,
     backoff: Backoff,
     chance: SplitMix,
 }
@@ -157,7 +157,7 @@ impl Part {
     /// Reports that the part alone cannot be read, and waits until something happens.
     async fn refused(&self, cause: WithheldCause, changed: &mut watch::Receiver<u64>) {
         let withheld = Withheld { cause, why: "the part is refused".into() };
-        let all = words::collections(self.part).map(|c| Delta::Withheld(c, withheld.clone()));
+        let all = words::collections(self.part).map(|c| RegistryUpdate::Withheld(c, withheld.clone()));
         self.out.send_all(all);
         self.status(SourceState::Forbidden, "the part is refused");
         if self.source.has(Bug::RefusalIsEmpty) {
@@ -176,7 +176,7 @@ impl Part {
     async fn ended(&self, changed: &mut watch::Receiver<u64>) {
         if !self.source.has(Bug::MissesEnds) {
             let evidence = EndEvidence::Confirmed("the source says that the part is no more".into());
-            self.out.send(Delta::End(words::scope(self.part), evidence));
+            self.out.send(RegistryUpdate::End(words::scope(self.part), evidence));
         }
         let _ = changed.changed().await;
     }
@@ -266,21 +266,22 @@ impl Part {
     }
 
     fn begin_list(&self) {
-        self.out.send_all(words::collections(self.part).map(Delta::Restart));
+        self.out.send_all(words::collections(self.part).map(RegistryUpdate::ListStarted));
     }
     fn end_list(&self) {
-        let ends = words::collections(self.part).map(|c| Delta::Synced(c, Completeness::Complete));
+        let ends =
+            words::collections(self.part).map(|c| RegistryUpdate::ListEnded(c, Completeness::Complete));
         self.out.send_all(ends);
     }
     fn progress(&self) {
-        self.out.send_all(words::collections(self.part).map(Delta::Progress));
+        self.out.send_all(words::collections(self.part).map(RegistryUpdate::Progress));
     }
     fn status(&self, state: SourceState, reason: &str) {
         let retry_in = (state != SourceState::Live).then_some(RETRY);
         let status = SourceStatus { retry_in, ..SourceStatus::new(state, reason) };
         let parts = if self.source.has(Bug::FailsTogether) { PARTS.to_vec() } else { vec![self.part] };
         for part in parts {
-            self.out.send(Delta::Status(words::scope(part), status.clone()));
+            self.out.send(RegistryUpdate::Status(words::scope(part), status.clone()));
         }
     }
 }

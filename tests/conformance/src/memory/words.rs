@@ -4,9 +4,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    Address, At, Basis, Code, Collection, CollectionKind, DeclKey, Declaration, Delta, Evidence, Fact, Group,
-    GroupKey, GroupPort, Hostname, Item, Key, Namespace, ObjectId, ObjectRef, Place, PortName, PortNumber,
-    Problem, Protocol, Scope, ServiceKey, ServicePort, Source, Target,
+    Address, AddressRef, Basis, Code, Collection, CollectionKind, DeclKey, Declaration, EndpointGroup,
+    EndpointGroupKey, Evidence, Fact, FactId, FactKey, GroupPort, Hostname, Namespace, ObjectId, ObjectRef,
+    PortName, PortNumber, Problem, Protocol, RegistryUpdate, Scope, ServiceKey, ServicePort, Source, Target,
+    Topology,
 };
 
 use super::source::Object;
@@ -35,49 +36,54 @@ fn decl_key(name: &str) -> DeclKey {
     DeclKey { service: service_key(name), object: object(name) }
 }
 
-fn group_key(name: &str) -> GroupKey {
-    GroupKey { service: service_key(name), declaration: object(name), object: object(name), bucket: 0 }
+fn group_key(name: &str) -> EndpointGroupKey {
+    EndpointGroupKey {
+        service: service_key(name),
+        declaration: object(name),
+        object: object(name),
+        bucket: 0,
+    }
 }
 
 /// Which object a question is about.
-pub(super) fn name_of(key: &Key) -> Option<(usize, String)> {
+pub(super) fn name_of(key: &FactKey) -> Option<(usize, String)> {
     let part = key.scope.as_str().strip_prefix("part-")?.parse().ok()?;
     let object = match &key.item {
-        Item::Service(key) => &key.object,
-        Item::Group(key) => &key.object,
+        FactId::Service(key) => &key.object,
+        FactId::Group(key) => &key.object,
         _ => return None,
     };
     Some((part, object.name.to_string()))
 }
 
 /// An object is now so.
-pub(super) fn says(part: usize, name: &str, now: &Object) -> Vec<Delta> {
+pub(super) fn says(part: usize, name: &str, now: &Object) -> Vec<RegistryUpdate> {
     let reference = ObjectRef::new(object(name));
     if now.bad {
         let problem = Problem { code: Code::MISSING_FIELD, message: "it has no ports; write one".into() };
-        return vec![Delta::Problem(scope(part), reference, Some(problem))];
+        return vec![RegistryUpdate::Problem(scope(part), reference, Some(problem))];
     }
     let group = Fact::Group(group_key(name), Arc::new(mk_group(name, now.endpoints.iter().copied())));
     let service = Fact::Service(decl_key(name), Arc::new(mk_declaration(name)));
     vec![
-        Delta::Problem(scope(part), reference, None),
-        Delta::Put(scope(part), group, Basis::Authoritative),
-        Delta::Put(scope(part), service, Basis::Authoritative),
+        RegistryUpdate::Problem(scope(part), reference, None),
+        RegistryUpdate::Put(scope(part), group, Basis::Authoritative),
+        RegistryUpdate::Put(scope(part), service, Basis::Authoritative),
     ]
 }
 
 /// An object is no more.
-pub(super) fn unsays(part: usize, name: &str, evidence: &Evidence) -> Vec<Delta> {
-    let drop = |item| Delta::Drop(Key { scope: scope(part), item }, evidence.clone());
+pub(super) fn unsays(part: usize, name: &str, evidence: &Evidence) -> Vec<RegistryUpdate> {
+    let drop = |item| RegistryUpdate::Remove(FactKey { scope: scope(part), item }, evidence.clone());
     vec![
-        Delta::Problem(scope(part), ObjectRef::new(object(name)), None),
-        drop(Item::Service(decl_key(name))),
-        drop(Item::Group(group_key(name))),
+        RegistryUpdate::Problem(scope(part), ObjectRef::new(object(name)), None),
+        drop(FactId::Service(decl_key(name))),
+        drop(FactId::Group(group_key(name))),
     ]
 }
 
 /// An object was deleted.
-pub(super) fn deleted(part: usize, name: &str) -> Vec<Delta> {
+pub(super) fn deleted(part: usize, name: &str) -> Vec<RegistryUpdate> {
     unsays(part, name, &Evidence::Deleted(ObjectRef::new(object(name))))
 }
 
@@ -89,11 +95,11 @@ fn port_number(number: u32) -> PortNumber {
     PortNumber::new(number).expect("a port number")
 }
 
-fn mk_group(name: &str, endpoints: impl Iterator<Item = IpAddr>) -> Group {
-    let place = Arc::new(Place::default());
+fn mk_group(name: &str, endpoints: impl Iterator<Item = IpAddr>) -> EndpointGroup {
+    let place = Arc::new(Topology::default());
     let ports = Arc::from([GroupPort { name: port_name(), number: Some(port_number(8080)) }]);
-    let addresses = endpoints.map(|ip| Address::new(At::Ip(ip), Arc::clone(&place))).collect();
-    Group::new(Source::new(object(name)), vec![ports], Vec::new(), addresses)
+    let addresses = endpoints.map(|ip| Address::new(AddressRef::Ip(ip), Arc::clone(&place))).collect();
+    EndpointGroup::new(Source::new(object(name)), vec![ports], Vec::new(), addresses)
 }
 
 fn mk_declaration(name: &str) -> Declaration {

@@ -1,6 +1,6 @@
 //! Runs: they fail in place, are fenced by generation, and replace each other without a gap.
 
-use tributary_model::{Delta, Evidence, Item, Key};
+use tributary_model::{Evidence, FactId, FactKey, RegistryUpdate};
 
 use super::mk_services;
 use crate::harness::{Harness, Service};
@@ -34,13 +34,13 @@ pub(super) async fn late_words(harness: &dyn Harness) {
     stage.until_live().await;
     let told = stage.witness.hosts_told();
     let catalog = stage.handle.catalog();
-    let late = stage.tamper.inlets().first().cloned().expect("there was a first run");
+    let late = stage.tamper.senders().first().cloned().expect("there was a first run");
     for view in catalog.services() {
         for declaration in &*view.declarations {
             let object = declaration.declaration.source.object.clone();
-            let item = Item::Service(tributary_model::DeclKey { service: view.key.clone(), object });
-            let key = Key { scope: declaration.shard.scope.clone(), item };
-            let heard = late.send(Delta::Drop(key, Evidence::Confirmed));
+            let item = FactId::Service(tributary_model::DeclKey { service: view.key.clone(), object });
+            let key = FactKey { scope: declaration.shard.scope.clone(), item };
+            let heard = late.send(RegistryUpdate::Remove(key, Evidence::Confirmed));
             assert!(!heard, "a run that is over is not listened to");
         }
     }
@@ -64,9 +64,9 @@ pub(super) async fn rotation(harness: &dyn Harness) {
     assert_eq!(stage.witness.hosts_told(), told, "the same content under a new credential is no change");
     stage.set(&Service::new("pay", 1, 2..=7)).await;
     stage.until_true().await;
-    let inlets = stage.tamper.inlets();
+    let senders = stage.tamper.senders();
     let over = async {
-        while !inlets.first().is_some_and(tributary_registry_api::Inlet::is_closed) {
+        while !senders.first().is_some_and(tributary_registry_api::UpdateSender::is_closed) {
             a_while().await;
         }
     };

@@ -169,10 +169,10 @@ async fn older_shadow(stage: &mut Stage) {
     for round in 0..2 {
         alternate(stage, round).await;
         let served = stage.rotate_held().await;
-        let runs = served.inlets().len();
+        let runs = served.senders().len();
         served.crash(Crash::Error);
         if stage.restarts_in_place() {
-            until_seen("the served run begins again", || served.inlets().len() > runs).await;
+            until_seen("the served run begins again", || served.senders().len() > runs).await;
         }
         stage.tamper.pace(Pace::Direct);
         outcome(stage).await;

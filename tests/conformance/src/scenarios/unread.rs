@@ -156,7 +156,7 @@ fn seen(stage: &Stage, catalog: &Catalog, moved: &Hostname) -> BTreeSet<String> 
 fn endpoints(view: &ServiceView) -> Vec<String> {
     let name = |port: &PortView| format!("{:?} {} {:?}", view.key, port.number, port.protocol);
     let of = |port: &PortView| {
-        let groups = port.endpoints.facts.sources.iter().map(|source| Arc::clone(&source.group));
+        let groups = port.endpoints.inputs.sources.iter().map(|source| Arc::clone(&source.group));
         let all = groups.flat_map(|group| group.addresses.to_vec());
         all.map(|address| format!("{} {address:?}", name(port))).collect::<Vec<_>>()
     };

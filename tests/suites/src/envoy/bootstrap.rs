@@ -149,8 +149,8 @@ fn socket(addr: SocketAddr) -> Value {
 }
 
 fn eds_cluster(name: &str, service: &str) -> Value {
-    let asks = json!({"eds_config": ads(), "service_name": service});
-    json!({"name": name, "type": "EDS", "connect_timeout": "1s", "eds_cluster_config": asks})
+    let confirms = json!({"eds_config": ads(), "service_name": service});
+    json!({"name": name, "type": "EDS", "connect_timeout": "1s", "eds_cluster_config": confirms})
 }
 
 /// The node id of a sidecar of namespace `default`.

@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::Value;
 use tributary_model::{
-    Alias, AliasMember, Basis, Collection, CollectionKind, Completeness, Delta, ExportTo, Fact, Hostname,
-    MergeByName, Namespace, PortNumber, RegistryName, Scope, Settings,
+    Basis, Collection, CollectionKind, Completeness, ExportTo, Fact, FederatedMember, FederatedService,
+    Hostname, MergeByName, Namespace, PortNumber, RegistryName, RegistryUpdate, Scope, Settings,
 };
 
 use crate::schema::Stage;
@@ -36,28 +36,28 @@ struct MemberSpec {
 }
 
 impl MemberSpec {
-    fn member(&self) -> Result<AliasMember> {
+    fn member(&self) -> Result<FederatedMember> {
         let number = |port: u16| PortNumber::new(u32::from(port));
         let ports = self.ports.iter().map(|(own, theirs)| Ok((number(*own)?, number(*theirs)?)));
-        Ok(AliasMember {
+        Ok(FederatedMember {
             registry: self.registry.as_deref().map(RegistryName::new).transpose()?,
             namespace: self.namespace.as_deref().map(Namespace::new).transpose()?,
             ports: ports.collect::<Result<_>>()?,
             weight: self.weight,
             standby: self.standby,
-            ..AliasMember::new(Hostname::new(&self.host)?)
+            ..FederatedMember::new(Hostname::new(&self.host)?)
         })
     }
 }
 
 fn alias(value: &Value) -> Result<Fact> {
     let spec: AliasSpec = serde_json::from_value(value.clone()).context("an alias")?;
-    let alias = Alias {
+    let alias = FederatedService {
         namespace: Namespace::new(spec.namespace.as_deref().unwrap_or("default"))?,
         export: ExportTo::Default,
         members: spec.members.iter().map(MemberSpec::member).collect::<Result<_>>()?,
-        active_until_healthy_below: spec.active_until_healthy_below,
-        active_until_silent_for: None,
+        min_healthy_active: spec.active_until_healthy_below,
+        standby_after_stale: None,
         by_name: false,
     };
     Ok(Fact::Alias(Hostname::new(&spec.host)?, Arc::new(alias)))
@@ -79,16 +79,16 @@ fn settings(stage: &Stage) -> Result<Settings> {
 }
 
 /// All that it says, as a complete list.
-pub(super) fn words(stage: &Stage) -> Result<Vec<Delta>> {
+pub(super) fn words(stage: &Stage) -> Result<Vec<RegistryUpdate>> {
     let scope = Scope::new("file")?;
     let collection = Collection { scope: scope.clone(), kind: CollectionKind::Settings };
     let facts = stage.aliases.iter().map(alias).chain([settings(stage).map(|s| Fact::Settings(Arc::new(s)))]);
-    let puts = facts.map(|fact| Ok(Delta::Put(scope.clone(), fact?, Basis::Authoritative)));
+    let puts = facts.map(|fact| Ok(RegistryUpdate::Put(scope.clone(), fact?, Basis::Authoritative)));
     let mut out = vec![
-        Delta::Follows { required: vec![collection.clone()], optional: Vec::new() },
-        Delta::Restart(collection.clone()),
+        RegistryUpdate::Follows { required: vec![collection.clone()], optional: Vec::new() },
+        RegistryUpdate::ListStarted(collection.clone()),
     ];
     out.extend(puts.collect::<Result<Vec<_>>>()?);
-    out.push(Delta::Synced(collection, Completeness::Complete));
+    out.push(RegistryUpdate::ListEnded(collection, Completeness::Complete));
     Ok(out)
 }

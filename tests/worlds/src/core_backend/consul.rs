@@ -7,11 +7,11 @@ use anyhow::Result;
 use serde_json::Value;
 use tributary_consul::config::Select;
 use tributary_consul::content::Instances;
-use tributary_consul::map::name::Part;
+use tributary_consul::map::name::Tenancy;
 use tributary_consul::map::{Area, MapConfig, Pool, facts, keys, read};
 use tributary_consul::wire;
 use tributary_model::{
-    Basis, ClusterId, Collection, CollectionKind, Completeness, Delta, Evidence, RegistryName, Scope,
+    Basis, ClusterId, Collection, CollectionKind, Completeness, Evidence, RegistryName, RegistryUpdate, Scope,
 };
 
 use crate::schema::ConsulSpec;
@@ -36,24 +36,27 @@ impl Consul {
         let nodes =
             spec.sync_nodes.iter().map(|(node, cluster)| Ok((node.clone(), ClusterId::new(cluster)?)));
         config.direct.nodes = nodes.collect::<Result<BTreeMap<_, _>>>()?;
-        let part = Part { datacenter: spec.datacenter.clone(), ..Part::default() };
+        let part = Tenancy { datacenter: spec.datacenter.clone(), ..Tenancy::default() };
         let area = Area::new(part, &spec.datacenter, scope.clone());
         Ok(Self { name: RegistryName::new("consul")?, scope, area, config, pool: Pool::default() })
     }
     /// What is said of a Consul without services.
-    pub(super) fn first_words(&self) -> Vec<Delta> {
+    pub(super) fn first_words(&self) -> Vec<RegistryUpdate> {
         let collections = [CollectionKind::Services, CollectionKind::Groups]
             .map(|kind| Collection { scope: self.scope.clone(), kind });
-        let required = Delta::Follows { required: collections.to_vec(), optional: Vec::new() };
-        let synced = collections.clone().map(|c| Delta::Synced(c, Completeness::Complete));
-        std::iter::once(required).chain(collections.map(Delta::Restart)).chain(synced).collect()
+        let required = RegistryUpdate::Follows { required: collections.to_vec(), optional: Vec::new() };
+        let synced = collections.clone().map(|c| RegistryUpdate::ListEnded(c, Completeness::Complete));
+        std::iter::once(required).chain(collections.map(RegistryUpdate::ListStarted)).chain(synced).collect()
     }
     /// What is said when a service has these instances, as `/v1/health/service/NAME` answers; none is a service that
     /// has gone.
-    pub(super) fn answer(&mut self, service: &str, instances: &[Value]) -> Result<Vec<Delta>> {
+    pub(super) fn answer(&mut self, service: &str, instances: &[Value]) -> Result<Vec<RegistryUpdate>> {
         if instances.is_empty() {
             let keys = keys(&self.area, service, &self.config);
-            return Ok(keys.into_iter().map(|key| Delta::Drop(key, Evidence::Confirmed)).collect());
+            return Ok(keys
+                .into_iter()
+                .map(|key| RegistryUpdate::Remove(key, Evidence::Confirmed))
+                .collect());
         }
         let body = serde_json::to_vec(instances)?;
         let entries = wire::health(Some("application/json"), &body)?;
@@ -65,8 +68,8 @@ impl Consul {
             &mut self.pool,
         );
         let mapped = facts(&self.area, service, &read, &self.config);
-        let put = |fact| Delta::Put(self.scope.clone(), fact, Basis::Authoritative);
-        let problem = |(object, problem)| Delta::Problem(self.scope.clone(), object, Some(problem));
+        let put = |fact| RegistryUpdate::Put(self.scope.clone(), fact, Basis::Authoritative);
+        let problem = |(object, problem)| RegistryUpdate::Problem(self.scope.clone(), object, Some(problem));
         Ok(mapped.facts.into_iter().map(put).chain(mapped.problems.into_iter().map(problem)).collect())
     }
 }

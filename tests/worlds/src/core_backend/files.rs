@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use tributary_model::{
-    Basis, ClusterId, Collection, CollectionKind, Completeness, Delta, Evidence, Fact, Key, ObjectRef,
-    RegistryName, Scope,
+    Basis, ClusterId, Collection, CollectionKind, Completeness, Evidence, Fact, FactKey, ObjectRef,
+    RegistryName, RegistryUpdate, Scope,
 };
 use tributary_service_entry::{Context as Conversion, convert, load_str};
 
@@ -24,7 +24,7 @@ pub(super) struct Registry {
 /// What a file has said: its facts by their keys, and its bad objects.
 #[derive(Default)]
 struct File {
-    facts: BTreeMap<Key, Fact>,
+    facts: BTreeMap<FactKey, Fact>,
     problems: Vec<ObjectRef>,
 }
 
@@ -41,24 +41,25 @@ impl Registry {
         KINDS.into_iter().map(|kind| Collection { scope: self.scope.clone(), kind })
     }
     /// What a file registry says when it has listed an empty directory.
-    pub(super) fn first_words(&self) -> Vec<Delta> {
-        let required = Delta::Follows { required: self.collections().collect(), optional: Vec::new() };
-        let restarts = self.collections().map(Delta::Restart);
-        let synced = self.collections().map(|c| Delta::Synced(c, Completeness::Complete));
+    pub(super) fn first_words(&self) -> Vec<RegistryUpdate> {
+        let required =
+            RegistryUpdate::Follows { required: self.collections().collect(), optional: Vec::new() };
+        let restarts = self.collections().map(RegistryUpdate::ListStarted);
+        let synced = self.collections().map(|c| RegistryUpdate::ListEnded(c, Completeness::Complete));
         std::iter::once(required).chain(restarts).chain(synced).collect()
     }
     /// What a new text of a file says: what it no longer states goes, unless its object is bad, in
     /// which case its last good version stays.
-    pub(super) fn read(&mut self, file: &str, text: &str) -> Vec<Delta> {
+    pub(super) fn read(&mut self, file: &str, text: &str) -> Vec<RegistryUpdate> {
         let load = load_str(text, file);
         let refused: Vec<_> = load.problems.iter().filter(|p| p.is_refused()).collect();
         let old = self.files.remove(file).unwrap_or_default();
         let mut new = File { facts: BTreeMap::new(), problems: Vec::new() };
         let mut out = Vec::new();
         for fact in load.documents.iter().flat_map(|object| convert(object, &self.context)) {
-            let key = Key { scope: self.scope.clone(), item: fact.item() };
+            let key = FactKey { scope: self.scope.clone(), item: fact.item() };
             if old.facts.get(&key) != Some(&fact) {
-                out.push(Delta::Put(self.scope.clone(), fact.clone(), Basis::Authoritative));
+                out.push(RegistryUpdate::Put(self.scope.clone(), fact.clone(), Basis::Authoritative));
             }
             new.facts.insert(key, fact);
         }
@@ -68,16 +69,16 @@ impl Registry {
             match object {
                 Some(id) if is_bad(&id) => drop(new.facts.entry(key).or_insert(fact)),
                 Some(id) if !new.facts.contains_key(&key) => {
-                    out.push(Delta::Drop(key, Evidence::Changed(ObjectRef::new(id))));
+                    out.push(RegistryUpdate::Remove(key, Evidence::Changed(ObjectRef::new(id))));
                 }
                 _ => {}
             }
         }
         let good = old.problems.into_iter().filter(|o| !refused.iter().any(|p| p.object.id == o.id));
-        out.extend(good.map(|object| Delta::Problem(self.scope.clone(), object, None)));
+        out.extend(good.map(|object| RegistryUpdate::Problem(self.scope.clone(), object, None)));
         for problem in refused {
             new.problems.push(problem.object.clone());
-            out.push(Delta::Problem(
+            out.push(RegistryUpdate::Problem(
                 self.scope.clone(),
                 problem.object.clone(),
                 Some(problem.problem.clone()),
@@ -86,16 +87,16 @@ impl Registry {
         self.files.insert(file.to_owned(), new);
         out
     }
-    pub(super) fn forget(&mut self, file: &str) -> Vec<Delta> {
+    pub(super) fn forget(&mut self, file: &str) -> Vec<RegistryUpdate> {
         let old = self.files.remove(file).unwrap_or_default();
-        let gone = |(key, fact): (Key, Fact)| {
+        let gone = |(key, fact): (FactKey, Fact)| {
             let object = fact.object().cloned().map(ObjectRef::new)?;
-            Some(Delta::Drop(key, Evidence::Deleted(object)))
+            Some(RegistryUpdate::Remove(key, Evidence::Deleted(object)))
         };
-        let drops: Vec<Delta> = old.facts.into_iter().filter_map(gone).collect();
+        let drops: Vec<RegistryUpdate> = old.facts.into_iter().filter_map(gone).collect();
         drops
             .into_iter()
-            .chain(old.problems.into_iter().map(|o| Delta::Problem(self.scope.clone(), o, None)))
+            .chain(old.problems.into_iter().map(|o| RegistryUpdate::Problem(self.scope.clone(), o, None)))
             .collect()
     }
 }

@@ -7,7 +7,7 @@ use tributary_kubernetes::project::{
     Export, Gateway, Import, MeshConfig, Namespace, Node, Pod, Service, Slice,
 };
 use tributary_kubernetes::{Index, Input, Kind, Name, Object, Options};
-use tributary_model::{ClusterId, Delta, Namespace as NamespaceName, RegistryName};
+use tributary_model::{ClusterId, Namespace as NamespaceName, RegistryName, RegistryUpdate};
 
 use super::files::Registry;
 use crate::cluster::{ClusterSpec, Namespaces, ObjectName};
@@ -23,8 +23,8 @@ pub(super) struct Cluster {
 
 /// Which of the two said it.
 pub(super) enum Said {
-    Cluster(Vec<Delta>),
-    Entries(Vec<Delta>),
+    Cluster(Vec<RegistryUpdate>),
+    Entries(Vec<RegistryUpdate>),
 }
 
 impl Cluster {
@@ -49,7 +49,7 @@ impl Cluster {
         })
     }
     /// What it says of an empty cluster: every kind has listed nothing.
-    pub(super) fn first_words(&mut self) -> Vec<Delta> {
+    pub(super) fn first_words(&mut self) -> Vec<RegistryUpdate> {
         for feed in self.index.inputs().options.feeds() {
             self.index.apply(Input::Restart(feed.clone()));
             self.index.apply(Input::Listed(feed));

@@ -18,7 +18,7 @@ pub(crate) struct Said {
     protocol: Protocol,
     export: Visibility,
     addresses: Vec<ServiceAddress>,
-    endpoints: Vec<(At, Place)>,
+    endpoints: Vec<(AddressRef, Topology)>,
 }
 
 fn traffic() -> impl Strategy<Value = TrafficDistribution> {
@@ -52,18 +52,18 @@ fn virtual_address() -> impl Strategy<Value = ServiceAddress> {
     })
 }
 
-fn endpoint() -> impl Strategy<Value = (At, Place)> {
+fn endpoint() -> impl Strategy<Value = (AddressRef, Topology)> {
     let at = prop_oneof![
-        4 => (1..5_u8).prop_map(|n| At::Ip([10, 0, 0, n].into())),
-        1 => Just(At::Name(0)),
-        1 => Just(At::Unix(1)),
+        4 => (1..5_u8).prop_map(|n| AddressRef::Ip([10, 0, 0, n].into())),
+        1 => Just(AddressRef::Name(0)),
+        1 => Just(AddressRef::Unix(1)),
     ];
     let network = prop_oneof![Just(""), Just("net1"), Just("net2")];
     let cluster = prop_oneof![Just(""), Just("east"), Just("west")];
     let locality = prop_oneof![Just(""), Just("eu/1b"), Just("us/2a")];
     let node = prop_oneof![Just(""), Just("n1"), Just("n2")];
     (at, network, cluster, locality, node).prop_map(|(at, network, cluster, locality, node)| {
-        let place = Place {
+        let place = Topology {
             cluster: ClusterId::new(cluster).ok(),
             network: NetworkId::new(network).ok(),
             locality: Locality::parse(locality),
@@ -102,7 +102,7 @@ pub(crate) fn publish((all, gated): (Vec<Said>, bool)) -> Result<Arc<Catalog>> {
     let cluster = ClusterId::new("east")?;
     let id = RegistryId { name: name.clone(), provider: Provider::Memory, cluster: cluster.clone() };
     let spec = RegistrySpec::new(Arc::new(id), 0);
-    core.join(&spec)?;
+    core.add_registry(&spec)?;
     core.serve(Mono(0), &RunOrder::first(spec))?;
     let mut facts: Vec<Fact> = Vec::new();
     for (at, said) in all.into_iter().enumerate() {
@@ -112,7 +112,7 @@ pub(crate) fn publish((all, gated): (Vec<Said>, bool)) -> Result<Arc<Catalog>> {
         facts.push(gateway(cluster)?);
     }
     let scope = Scope::new("all")?;
-    let put = |fact| Delta::Put(scope.clone(), fact, Basis::Authoritative);
+    let put = |fact| RegistryUpdate::Put(scope.clone(), fact, Basis::Authoritative);
     let stamp = |value| Stamped { registry: name.clone(), generation: Generation(1), at: Mono(1), value };
     core.apply(Mono(1), facts.into_iter().map(put).map(stamp).collect());
     Ok(core.publish())
@@ -164,8 +164,8 @@ fn facts_of(at: usize, said: Said) -> Result<[Fact; 2]> {
     let set: PortSet = [GroupPort { name: port_name, number: Some(port) }].into();
     let names = vec!["db.example.com".into(), "/run/pay.sock".into()];
     let listed = said.endpoints.into_iter().map(|(at, place)| Address::new(at, Arc::new(place)));
-    let group = Group::new(Source::new(object.clone()), vec![set], names, listed.collect());
+    let group = EndpointGroup::new(Source::new(object.clone()), vec![set], names, listed.collect());
     let decl = DeclKey { service: service.clone(), object: object.clone() };
-    let key = GroupKey { service, declaration: object.clone(), object, bucket: 0 };
+    let key = EndpointGroupKey { service, declaration: object.clone(), object, bucket: 0 };
     Ok([Fact::Service(decl, Arc::new(declaration)), Fact::Group(key, Arc::new(group))])
 }

@@ -6,76 +6,76 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use proptest::prelude::*;
-use tributary_answer::{Class, cluster, endpoints, inline, listener, route};
+use tributary_answer::{ClientClass, cluster, endpoints, inline, listener, route};
 use tributary_model::{
-    Catalog, ClientKind, ClusterId, Dims, Locality, Namespace, NetworkId, NodeName, PortView,
+    Catalog, ClientDimensions, ClientKind, ClusterId, Locality, Namespace, NetworkId, NodeName, PortView,
 };
 use tributary_worlds::{Case, CoreBackend, run, worlds};
 
 mod facts;
 
-fn everything() -> Dims {
+fn everything() -> ClientDimensions {
     let all = [
-        Dims::KIND,
-        Dims::NETWORK,
-        Dims::CLUSTER,
-        Dims::LOCALITY,
-        Dims::NODE,
-        Dims::NAMESPACE,
-        Dims::FAMILIES,
-        Dims::BINDS,
-        Dims::DOMAIN,
-        Dims::DNS_CAPTURE,
+        ClientDimensions::KIND,
+        ClientDimensions::NETWORK,
+        ClientDimensions::CLUSTER,
+        ClientDimensions::LOCALITY,
+        ClientDimensions::NODE,
+        ClientDimensions::NAMESPACE,
+        ClientDimensions::FAMILIES,
+        ClientDimensions::BINDS,
+        ClientDimensions::DOMAIN,
+        ClientDimensions::DNS_CAPTURE,
     ];
-    all.into_iter().fold(Dims::NONE, |sum, dim| sum | dim)
+    all.into_iter().fold(ClientDimensions::NONE, |sum, dim| sum | dim)
 }
 
 /// Each attribute in two values, alone and together with the kind.
-fn mk_classes() -> Result<Vec<Class>> {
+fn mk_classes() -> Result<Vec<ClientClass>> {
     let mut out = Vec::new();
     for kind in [ClientKind::Envoy, ClientKind::Sidecar, ClientKind::Grpc] {
-        let plain = Class::new(kind);
+        let plain = ClientClass::new(kind);
         let domain: Arc<str> = "shop.svc.cluster.local".into();
         out.extend([
-            Class { network: Some(NetworkId::new("net1")?), ..plain.clone() },
-            Class { cluster: Some(ClusterId::new("east")?), ..plain.clone() },
-            Class { locality: Locality::parse("eu/1b"), ..plain.clone() },
-            Class { node: Some(NodeName::new("n1")?), ..plain.clone() },
-            Class { namespace: Some(Namespace::new("shop")?), ..plain.clone() },
-            Class { namespace: Some(Namespace::new("web")?), ..plain.clone() },
-            Class { families: (false, true), ..plain.clone() },
-            Class { families: (true, false), ..plain.clone() },
-            Class { binds: true, ..plain.clone() },
-            Class { domain: Some(domain), ..plain.clone() },
-            Class { dns_capture: true, ..plain.clone() },
+            ClientClass { network: Some(NetworkId::new("net1")?), ..plain.clone() },
+            ClientClass { cluster: Some(ClusterId::new("east")?), ..plain.clone() },
+            ClientClass { locality: Locality::parse("eu/1b"), ..plain.clone() },
+            ClientClass { node: Some(NodeName::new("n1")?), ..plain.clone() },
+            ClientClass { namespace: Some(Namespace::new("shop")?), ..plain.clone() },
+            ClientClass { namespace: Some(Namespace::new("web")?), ..plain.clone() },
+            ClientClass { families: (false, true), ..plain.clone() },
+            ClientClass { families: (true, false), ..plain.clone() },
+            ClientClass { binds: true, ..plain.clone() },
+            ClientClass { domain: Some(domain), ..plain.clone() },
+            ClientClass { dns_capture: true, ..plain.clone() },
             plain,
         ]);
     }
     Ok(out)
 }
 
-fn compare(port: &PortView, class: &Class) -> Result<()> {
+fn compare(port: &PortView, class: &ClientClass) -> Result<()> {
     let all = class.project(everything());
-    let about = || format!("port {} of {}, {class:?}", port.number, port.cluster.facts.service);
+    let about = || format!("port {} of {}, {class:?}", port.number, port.cluster.inputs.service);
     let facet = &port.endpoints;
-    let declared = class.project(facet.dims);
-    let same = endpoints(&facet.facts, &declared, &mut ()) == endpoints(&facet.facts, &all, &mut ());
+    let declared = class.project(facet.dimensions);
+    let same = endpoints(&facet.inputs, &declared, &mut ()) == endpoints(&facet.inputs, &all, &mut ());
     ensure!(same, "endpoints: {}", about());
     let facet = &port.cluster;
-    let declared = class.project(facet.dims);
-    let same = cluster(&facet.facts, &declared, &mut ()) == cluster(&facet.facts, &all, &mut ());
+    let declared = class.project(facet.dimensions);
+    let same = cluster(&facet.inputs, &declared, &mut ()) == cluster(&facet.inputs, &all, &mut ());
     ensure!(same, "cluster: {}", about());
-    if let Some(within) = &facet.facts.inline {
-        let same = inline(&within.facts, &declared, &mut ()) == inline(&within.facts, &all, &mut ());
+    if let Some(within) = &facet.inputs.inline {
+        let same = inline(&within.inputs, &declared, &mut ()) == inline(&within.inputs, &all, &mut ());
         ensure!(same, "inline: {}", about());
     }
     let facet = &port.listener;
-    let declared = class.project(facet.dims);
-    let same = listener(&facet.facts, &declared, &mut ()) == listener(&facet.facts, &all, &mut ());
+    let declared = class.project(facet.dimensions);
+    let same = listener(&facet.inputs, &declared, &mut ()) == listener(&facet.inputs, &all, &mut ());
     ensure!(same, "listener: {}", about());
     let facet = &port.route;
     ensure!(
-        route(&facet.facts, &class.project(facet.dims)) == route(&facet.facts, &all),
+        route(&facet.inputs, &class.project(facet.dimensions)) == route(&facet.inputs, &all),
         "route: {}",
         about()
     );
@@ -84,8 +84,8 @@ fn compare(port: &PortView, class: &Class) -> Result<()> {
 
 /// Whether a client of this class could be given this service at all: visibility of the whole
 /// service is decided before any facet is asked.
-fn reaches(catalog: &Catalog, port: &PortView, class: &Class) -> bool {
-    let view = catalog.service(&port.cluster.facts.service);
+fn reaches(catalog: &Catalog, port: &PortView, class: &ClientClass) -> bool {
+    let view = catalog.service(&port.cluster.inputs.service);
     view.is_some_and(|view| tributary_answer::visible(view, class.namespace.as_ref()))
 }
 

@@ -5,32 +5,37 @@ use std::sync::Arc;
 use super::*;
 
 /// A member's endpoints as `10.0.0.1`, `!` for unhealthy.
-fn mk_member(at: u16, registry: &str, endpoints: &str, change: impl FnOnce(&mut Joined)) -> EndpointSource {
+fn mk_member(
+    at: u16,
+    registry: &str,
+    endpoints: &str,
+    change: impl FnOnce(&mut FederationInfo),
+) -> EndpointSource {
     let address = |text: &str| match text.strip_suffix('!') {
         Some(ip) => with_health(ip, Health::Unhealthy),
         None => mk_address(text),
     };
     let group = mk_group("g", &[], endpoints.split_whitespace().map(address).collect());
-    let mut joined = Joined {
+    let mut joined = FederationInfo {
         member: at,
         host: mk_host("pay.shop"),
         share: None,
         standby: false,
-        enough: None,
-        silent: false,
+        min_healthy: None,
+        stale: false,
         labels: Labels::from_iter([(labels::REGISTRY, registry)]),
     };
     change(&mut joined);
-    EndpointSource { joined: Some(Arc::new(joined)), ..mk_source(registry, group) }
+    EndpointSource { federation: Some(Arc::new(joined)), ..mk_source(registry, group) }
 }
-fn share(n: u32) -> impl FnOnce(&mut Joined) {
+fn share(n: u32) -> impl FnOnce(&mut FederationInfo) {
     move |joined| joined.share = Some(n)
 }
-fn active(enough: Option<u32>) -> impl FnOnce(&mut Joined) {
-    move |joined| joined.enough = enough
+fn active(enough: Option<u32>) -> impl FnOnce(&mut FederationInfo) {
+    move |joined| joined.min_healthy = enough
 }
-fn standby(enough: Option<u32>) -> impl FnOnce(&mut Joined) {
-    move |joined| (joined.standby, joined.enough) = (true, enough)
+fn standby(enough: Option<u32>) -> impl FnOnce(&mut FederationInfo) {
+    move |joined| (joined.standby, joined.min_healthy) = (true, enough)
 }
 
 #[test]
@@ -70,9 +75,9 @@ fn a_share_of_nothing_takes_nothing() {
 #[test]
 fn what_is_near_goes_before_shares() {
     let near = |mut source: EndpointSource, region: &str| {
-        let mut group = Group::clone(&source.group);
+        let mut group = EndpointGroup::clone(&source.group);
         let place = mk_place("", region, "");
-        let moved = |a: &Address| Address { place: Arc::clone(&place), ..a.clone() };
+        let moved = |a: &Address| Address { topology: Arc::clone(&place), ..a.clone() };
         group.addresses = group.addresses.iter().map(moved).collect();
         source.group = Arc::new(group);
         source
@@ -115,7 +120,7 @@ fn without_a_number_clients_decide_by_priority() {
     let mut facts =
         vec![mk_member(0, "east", "10.0.0.1!", active(None)), mk_member(1, "vms", "10.0.1.1", standby(None))];
     assert_eq!(assign_all(&mk_facts(facts.clone())), ["0 10.0.0.1:8080 1", "1 10.0.1.1:8080 1"]);
-    facts[0].standing = Standing::Demoted;
+    facts[0].priority = ShardPriority::Demoted;
     let demoted = mk_facts(facts);
     assert_eq!(assign_all(&demoted), ["0 10.0.0.1:8080 1", "1 10.0.1.1:8080 1"], "still before its standby");
 }
@@ -126,14 +131,14 @@ fn what_its_operator_demoted_keeps_no_standby_out() {
         mk_member(0, "east", "10.0.0.1", active(Some(1))),
         mk_member(1, "vms", "10.0.1.1", standby(Some(1))),
     ];
-    sources[0].standing = Standing::Demoted;
+    sources[0].priority = ShardPriority::Demoted;
     let served = ["0 10.0.1.1:8080 1", "1 10.0.0.1:8080 1"];
     assert_eq!(assign_all(&mk_facts(sources)), served, "the demoted one is last resort");
 }
 
 #[test]
 fn what_a_silent_registry_said_is_served_and_keeps_no_standby_out() {
-    let silent = |joined: &mut Joined| (joined.enough, joined.silent) = (Some(1), true);
+    let silent = |joined: &mut FederationInfo| (joined.min_healthy, joined.stale) = (Some(1), true);
     let sources =
         vec![mk_member(0, "east", "10.0.0.1", silent), mk_member(1, "vms", "10.0.1.1", standby(Some(1)))];
     assert_eq!(assign_all(&mk_facts(sources)), ["0 10.0.0.1:8080 1", "0 10.0.1.1:8080 1"]);

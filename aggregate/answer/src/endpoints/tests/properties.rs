@@ -10,10 +10,10 @@ use super::*;
 /// Few values each, so that duplicates, shared localities and clashes are common.
 fn an_address() -> impl Strategy<Value = Address> {
     let at = prop_oneof![
-        4 => (1..6_u8).prop_map(|i| At::Ip([10, 0, 0, i].into())),
-        1 => Just(At::Ip(std::net::Ipv6Addr::LOCALHOST.into())),
-        1 => (0..2_u16).prop_map(At::Name),
-        1 => (2..4_u16).prop_map(At::Unix),
+        4 => (1..6_u8).prop_map(|i| AddressRef::Ip([10, 0, 0, i].into())),
+        1 => Just(AddressRef::Ip(std::net::Ipv6Addr::LOCALHOST.into())),
+        1 => (0..2_u16).prop_map(AddressRef::Name),
+        1 => (2..4_u16).prop_map(AddressRef::Unix),
     ];
     let health = prop_oneof![
         Just(Health::Healthy),
@@ -42,12 +42,12 @@ fn a_source() -> impl Strategy<Value = EndpointSource> {
         let names = ["a.example.com", "b.example.com", "/run/a", "/run/b"].map(Arc::from).to_vec();
         let object = ObjectId::new("Slice", "shop", format!("s{name}"));
         let sets = vec![Arc::from([port(8080)]), Arc::from([port(9), port(8081)])];
-        let group = Group::new(Source::new(object), sets, names, addresses);
+        let group = EndpointGroup::new(Source::new(object), sets, names, addresses);
         let [demoted, hidden, node_local, cluster_local, persistent_sessions] = flags;
         let attributes =
             Attributes { node_local, cluster_local, persistent_sessions, ..Attributes::default() };
         EndpointSource {
-            standing: if demoted { Standing::Demoted } else { Standing::Normal },
+            priority: if demoted { ShardPriority::Demoted } else { ShardPriority::Normal },
             visibility: if hidden { Visibility::Own } else { Visibility::Public },
             declaration: Declaration { attributes, ..mk_declaration("pay") }.into(),
             ports: [Some(0), Some(1)].into(),
@@ -56,7 +56,7 @@ fn a_source() -> impl Strategy<Value = EndpointSource> {
     })
 }
 
-fn some_facts() -> impl Strategy<Value = EndpointFacts> {
+fn some_facts() -> impl Strategy<Value = EndpointInputs> {
     let traffic = prop_oneof![
         Just(TrafficDistribution::Any),
         Just(TrafficDistribution::SameZone),
@@ -71,27 +71,32 @@ fn some_facts() -> impl Strategy<Value = EndpointFacts> {
     (prop::collection::vec(a_source(), 0..5), traffic, resolution, any::<bool>()).prop_map(
         |(sources, traffic, resolution, gate)| {
             let gated = if gate { vec![NetworkId::new("net2").unwrap()] } else { vec![] };
-            EndpointFacts { traffic, resolution, gated: gated.into(), ..mk_facts(sources) }
+            EndpointInputs { traffic, resolution, gated: gated.into(), ..mk_facts(sources) }
         },
     )
 }
 
-fn a_class() -> impl Strategy<Value = crate::Class> {
+fn a_class() -> impl Strategy<Value = crate::ClientClass> {
     let kind = prop_oneof![Just(ClientKind::Envoy), Just(ClientKind::Sidecar), Just(ClientKind::Grpc)];
     let locality = prop_oneof![Just(""), Just("r1/z1/s1"), Just("r2")];
     (kind, locality, any::<[bool; 3]>()).prop_map(|(kind, locality, [network, node, namespace])| {
-        crate::Class {
+        crate::ClientClass {
             locality: Locality::parse(locality),
             network: network.then(|| NetworkId::new("net1").unwrap()),
             node: node.then(|| NodeName::new("n1").unwrap()),
             namespace: namespace.then(|| mk_ns("shop")),
-            ..crate::Class::new(kind)
+            ..crate::ClientClass::new(kind)
         }
     })
 }
 
-fn everything() -> Dims {
-    Dims::KIND | Dims::NETWORK | Dims::CLUSTER | Dims::LOCALITY | Dims::NODE | Dims::NAMESPACE
+fn everything() -> ClientDimensions {
+    ClientDimensions::KIND
+        | ClientDimensions::NETWORK
+        | ClientDimensions::CLUSTER
+        | ClientDimensions::LOCALITY
+        | ClientDimensions::NODE
+        | ClientDimensions::NAMESPACE
 }
 
 fn assert_strict(assignment: &Assignment<'_>, names: bool, kind: ClientKind) {
@@ -138,7 +143,7 @@ proptest! {
 
     #[test]
     fn equal_projections_get_equal_answers(facts in some_facts(), a in a_class(), b in a_class()) {
-        for dims in [Dims::NONE, Dims::KIND, Dims::LOCALITY | Dims::NETWORK, Dims::NAMESPACE, everything()] {
+        for dims in [ClientDimensions::NONE, ClientDimensions::KIND, ClientDimensions::LOCALITY | ClientDimensions::NETWORK, ClientDimensions::NAMESPACE, everything()] {
             let (a, b) = (a.project(dims), b.project(dims));
             if a == b {
                 assert_eq!(endpoints(&facts, &a, &mut ()), endpoints(&facts, &b, &mut ()));
@@ -159,7 +164,7 @@ proptest! {
             let by = usize::try_from(seed % 7).unwrap() % run.len();
             run.rotate_left(by);
         }
-        let with = |sources: Vec<EndpointSource>| EndpointFacts { sources: sources.into(), ..facts.clone() };
+        let with = |sources: Vec<EndpointSource>| EndpointInputs { sources: sources.into(), ..facts.clone() };
         let client = class.project(everything());
         let (sources, shuffled) = (with(sources), with(shuffled));
         let (one, other) = (endpoints(&sources, &client, &mut ()), endpoints(&shuffled, &client, &mut ()));

@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    Alias, AliasMember, Apart, Declaration, ExportTo, Hostname, MergeByName, NameOutcome, NamedService, Part,
-    PortNumber, Protocol, SameName, ServiceKey,
+    Declaration, DeclarationRole, ExportTo, FederatedMember, FederatedService, Hostname, MergeByName,
+    NameOutcome, NamedService, PortNumber, Protocol, SameName, SeparateReason, ServiceKey,
 };
 
 use crate::merge::precedence::ranked;
 use crate::merge::refusal;
 use crate::state::names::Sides;
 use crate::state::services::Service;
-use crate::state::{State, World};
+use crate::state::{MergeContext, State};
 
 impl<'a> Sides<'a> {
     fn all(&self) -> impl Iterator<Item = &'a Service> + '_ {
@@ -24,7 +24,7 @@ impl<'a> Sides<'a> {
 }
 
 /// A reason to stay apart.
-type Reason = (Apart, String);
+type Reason = (SeparateReason, String);
 
 impl State {
     /// What becomes of a name, with the alias that it comes to; `None` where it is not on both sides.
@@ -38,7 +38,7 @@ impl State {
         let said: Vec<Said<'_>> = sides.all().map(|service| Said::new(&self.world, service)).collect();
         let mut why = ambiguous(&sides).or_else(|| self.claimed(&sides)).or_else(|| apart(&said));
         if why.is_none() && names.mode == MergeByName::On && !is_merged && !names.complete {
-            why = Some((Apart::Unsynced, "a registry has not synced yet".to_owned()));
+            why = Some((SeparateReason::Unsynced, "a registry has not synced yet".to_owned()));
         }
         let outcome = match (why, names.mode) {
             (Some((why, message)), _) => NameOutcome::Apart { why, message: message.into() },
@@ -55,25 +55,25 @@ impl State {
         sides.all().find_map(|service| {
             let host = &service.key.host;
             if let Some(alias) = self.world.names.declared_join(host) {
-                return Some((Apart::Aliased, format!("the alias {} names {host}", alias.host)));
+                return Some((SeparateReason::Aliased, format!("the alias {} names {host}", alias.host)));
             }
             let declares = |other: &&Service| other.shards.iter().any(|said| !said.declarations.is_empty());
             let mut others = self.hosts.of(host).iter().filter(|other| other.key != service.key);
             let other = others.find(declares)?;
             let message = format!("{} is declared in {} too", host, other.key.namespace);
-            Some((Apart::Contested, message))
+            Some((SeparateReason::Contested, message))
         })
     }
 }
 
 /// An alias with its host.
-type HostAlias = (Hostname, Alias);
+type HostAlias = (Hostname, FederatedService);
 
 fn ambiguous(sides: &Sides<'_>) -> Option<Reason> {
     let several = [("the cluster", &sides.cluster), ("Consul", &sides.consul)];
     several.into_iter().find(|(_, services)| services.len() > 1).map(|(place, services)| {
         let keys: Vec<String> = services.iter().map(|service| service.key.to_string()).collect();
-        (Apart::Ambiguous, format!("{place} has several: {}", keys.join(", ")))
+        (SeparateReason::Ambiguous, format!("{place} has several: {}", keys.join(", ")))
     })
 }
 
@@ -89,7 +89,7 @@ struct Said<'a> {
 }
 
 impl<'a> Said<'a> {
-    fn new(world: &'a World, service: &'a Service) -> Self {
+    fn new(world: &'a MergeContext, service: &'a Service) -> Self {
         let ranked = ranked(&world.shards, service);
         let declarations: Vec<_> =
             ranked.iter().flat_map(|shard| shard.declarations.iter().map(|decl| &decl.declaration)).collect();
@@ -113,16 +113,17 @@ impl<'a> Said<'a> {
     fn by_dns(&self) -> Option<Reason> {
         let by_dns = self.declarations.iter().any(|declaration| declaration.resolution.is_dns());
         let message = || format!("{} is resolved through DNS", self.key);
-        by_dns.then(|| (Apart::Resolution, message()))
+        by_dns.then(|| (SeparateReason::Resolution, message()))
     }
     fn resolution(&self) -> Option<Reason> {
         let refused = |declaration: &&Arc<Declaration>| {
             let one_by_one = declaration.attributes.headless.then_some("is headless");
-            let part = (declaration.attributes.part != Part::Whole).then_some("is declared in parts");
+            let part =
+                (declaration.attributes.part != DeclarationRole::Whole).then_some("is declared in parts");
             one_by_one.or(part)
         };
         let why = self.refusal.or_else(|| self.declarations.iter().find_map(refused))?;
-        Some((Apart::Resolution, format!("{} {why}", self.key)))
+        Some((SeparateReason::Resolution, format!("{} {why}", self.key)))
     }
 }
 
@@ -142,7 +143,7 @@ fn ports(cluster: &Said<'_>, consul: &Said<'_>) -> Option<Reason> {
         .collect();
     if !lacking.is_empty() {
         let message = format!("{} has no port {}", consul.key, lacking.join(", "));
-        return Some((Apart::Ports, message));
+        return Some((SeparateReason::Ports, message));
     }
     let differs = |(port, own): (&PortNumber, &Protocol)| {
         let theirs = consul.ports.get(port).filter(|theirs| *theirs != own)?;
@@ -154,30 +155,31 @@ fn ports(cluster: &Said<'_>, consul: &Said<'_>) -> Option<Reason> {
             consul.key
         ))
     };
-    cluster.ports.iter().find_map(differs).map(|message| (Apart::Protocol, message))
+    cluster.ports.iter().find_map(differs).map(|message| (SeparateReason::Protocol, message))
 }
 
 fn visibility(cluster: &Said<'_>) -> Option<Reason> {
     let exports: Vec<&ExportTo> =
         cluster.declarations.iter().map(|declaration| &declaration.export).collect();
     let differ = exports.windows(2).any(|pair| pair[0] != pair[1]);
-    differ
-        .then(|| (Apart::Visibility, format!("the declarations of {} disagree on who sees it", cluster.key)))
+    differ.then(|| {
+        (SeparateReason::Visibility, format!("the declarations of {} disagree on who sees it", cluster.key))
+    })
 }
 
 /// The alias that joins them under the cluster's host, seen by whom the cluster's service is.
 fn alias(said: &[Said<'_>]) -> Option<HostAlias> {
     let cluster = said.first()?;
-    let member = |said: &Said<'_>| AliasMember {
+    let member = |said: &Said<'_>| FederatedMember {
         namespace: Some(said.key.namespace.clone()),
-        ..AliasMember::new(said.key.host.clone())
+        ..FederatedMember::new(said.key.host.clone())
     };
-    let alias = Alias {
+    let alias = FederatedService {
         namespace: cluster.key.namespace.clone(),
         export: cluster.declarations.first()?.export.clone(),
         members: said.iter().map(member).collect(),
-        active_until_healthy_below: None,
-        active_until_silent_for: None,
+        min_healthy_active: None,
+        standby_after_stale: None,
         by_name: true,
     };
     Some((cluster.key.host.clone(), alias))

@@ -6,27 +6,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use proptest::sample::select;
 use tributary_model::{
-    Collection, CollectionKind, Completeness, Delta, EndEvidence, Evidence, Fact, Generation, Key, Mono,
-    ObjectId, ObjectRef, Problem, Scope, Scopes, Withheld,
+    Collection, CollectionKind, Completeness, EndEvidence, Evidence, Fact, FactKey, Generation, Mono,
+    ObjectId, ObjectRef, Problem, RegistryUpdate, Scope, Scopes, Withheld,
 };
 
 use super::Applied;
 use crate::ledger::Ledger;
-use crate::tests::mk::{mk_scope, mk_workload};
+use crate::tests::fixtures::{mk_scope, mk_workload};
 
 const KIND: CollectionKind = CollectionKind::Workloads;
 
 /// One run, plainly.
 #[derive(Debug, Clone, Default)]
 struct Naive {
-    facts: BTreeMap<Key, Fact>,
+    facts: BTreeMap<FactKey, Fact>,
     /// Facts that an open list has not held; a scope is in it while its list is open.
-    open: BTreeMap<Scope, BTreeSet<Key>>,
+    open: BTreeMap<Scope, BTreeSet<FactKey>>,
     complete: BTreeSet<Scope>,
     /// Bad objects, with the run that reported it.
     bad: BTreeMap<(Scope, ObjectId), u32>,
     run: u32,
-    spared: BTreeSet<Key>,
+    spared: BTreeSet<FactKey>,
     ended: BTreeSet<Scope>,
     /// Scopes of which a list has begun in this run.
     begun: BTreeSet<Scope>,
@@ -35,42 +35,42 @@ struct Naive {
 }
 
 impl Naive {
-    fn scope(&self, scope: &Scope) -> BTreeSet<Key> {
+    fn scope(&self, scope: &Scope) -> BTreeSet<FactKey> {
         self.facts.keys().filter(|key| key.scope == *scope).cloned().collect()
     }
     /// The run that reported the object of a fact to be bad.
-    fn reported(&self, key: &Key) -> Option<u32> {
+    fn reported(&self, key: &FactKey) -> Option<u32> {
         let object = self.facts.get(key).and_then(Fact::object)?;
         self.bad.get(&(key.scope.clone(), object.clone())).copied()
     }
-    fn is_bad(&self, key: &Key) -> bool {
+    fn is_bad(&self, key: &FactKey) -> bool {
         self.reported(key) == Some(self.run)
     }
-    fn see(&mut self, key: &Key) {
+    fn see(&mut self, key: &FactKey) {
         self.spared.remove(key);
         if let Some(open) = self.open.get_mut(&key.scope) {
             open.remove(key);
         }
     }
-    fn apply(&mut self, delta: &Delta) {
+    fn apply(&mut self, delta: &RegistryUpdate) {
         if let Some(scope) = scope_of(delta) {
             self.known.insert(scope.clone());
         }
         match delta {
-            Delta::Put(scope, fact, _) => {
-                let key = Key { scope: scope.clone(), item: fact.item() };
+            RegistryUpdate::Put(scope, fact, _) => {
+                let key = FactKey { scope: scope.clone(), item: fact.item() };
                 self.see(&key);
                 self.facts.insert(key, fact.clone());
             }
-            Delta::Drop(key, _) => {
+            RegistryUpdate::Remove(key, _) => {
                 self.see(key);
                 self.facts.remove(key);
             }
-            Delta::Restart(c) => {
+            RegistryUpdate::ListStarted(c) => {
                 self.begun.insert(c.scope.clone());
                 self.open.insert(c.scope.clone(), self.scope(&c.scope));
             }
-            Delta::Synced(c, Completeness::Complete) => {
+            RegistryUpdate::ListEnded(c, Completeness::Complete) => {
                 self.complete.insert(c.scope.clone());
                 for key in self.open.remove(&c.scope).unwrap_or_default() {
                     if self.is_bad(&key) {
@@ -80,12 +80,16 @@ impl Naive {
                     }
                 }
             }
-            Delta::Synced(c, _) | Delta::Withheld(c, _) => drop(self.complete.remove(&c.scope)),
-            Delta::Problem(scope, object, Some(_)) => {
+            RegistryUpdate::ListEnded(c, _) | RegistryUpdate::Withheld(c, _) => {
+                drop(self.complete.remove(&c.scope))
+            }
+            RegistryUpdate::Problem(scope, object, Some(_)) => {
                 self.bad.insert((scope.clone(), object.id.clone()), self.run);
             }
-            Delta::Problem(scope, object, None) => drop(self.bad.remove(&(scope.clone(), object.id.clone()))),
-            Delta::End(scope, _) => {
+            RegistryUpdate::Problem(scope, object, None) => {
+                drop(self.bad.remove(&(scope.clone(), object.id.clone())))
+            }
+            RegistryUpdate::End(scope, _) => {
                 self.facts.retain(|key, _| key.scope != *scope);
                 self.open.remove(scope);
                 self.complete.remove(scope);
@@ -100,7 +104,8 @@ impl Naive {
     }
     /// Facts of objects that are good again go unless they were repeated in the same take.
     fn end_take(&mut self) {
-        let over: Vec<Key> = self.spared.iter().filter(|key| self.reported(key).is_none()).cloned().collect();
+        let over: Vec<FactKey> =
+            self.spared.iter().filter(|key| self.reported(key).is_none()).cloned().collect();
         for key in over {
             self.spared.remove(&key);
             self.facts.remove(&key);
@@ -145,23 +150,25 @@ impl Naive {
 }
 
 /// The scope that an update makes known.
-fn scope_of(delta: &Delta) -> Option<&Scope> {
+fn scope_of(delta: &RegistryUpdate) -> Option<&Scope> {
     match delta {
-        Delta::Put(scope, ..) | Delta::Problem(scope, ..) => Some(scope),
-        Delta::Restart(c) | Delta::Synced(c, _) | Delta::Withheld(c, _) => Some(&c.scope),
+        RegistryUpdate::Put(scope, ..) | RegistryUpdate::Problem(scope, ..) => Some(scope),
+        RegistryUpdate::ListStarted(c) | RegistryUpdate::ListEnded(c, _) | RegistryUpdate::Withheld(c, _) => {
+            Some(&c.scope)
+        }
         _ => None,
     }
 }
 
 #[derive(Debug, Clone)]
 enum Act {
-    Served(Vec<Delta>),
-    Shadow(Vec<Delta>),
+    Served(Vec<RegistryUpdate>),
+    Shadow(Vec<RegistryUpdate>),
     Restart,
     Adopt,
 }
 
-fn any_delta() -> impl Strategy<Value = Delta> {
+fn any_delta() -> impl Strategy<Value = RegistryUpdate> {
     let scope = || select(&["x", "y"][..]).prop_map(mk_scope);
     let fact = || {
         (select(&["a", "b", "c"][..]), 1..4_u8)
@@ -173,13 +180,13 @@ fn any_delta() -> impl Strategy<Value = Delta> {
     let object =
         select(&["a", "b"][..]).prop_map(|name| ObjectRef::new(ObjectId::new("WorkloadEntry", "shop", name)));
     prop_oneof![
-        8 => (scope(), fact()).prop_map(|(s, f)| Delta::Put(s, f, tributary_model::Basis::Authoritative)),
-        2 => (scope(), fact()).prop_map(|(scope, f)| Delta::Drop(Key { scope, item: f.item() }, Evidence::Confirmed)),
-        3 => collection().prop_map(Delta::Restart),
-        4 => (collection(), how).prop_map(|(c, how)| Delta::Synced(c, how)),
-        2 => collection().prop_map(|c| Delta::Withheld(c, Withheld::failing("500"))),
-        1 => (scope(), object, any::<bool>()).prop_map(move |(s, o, bad)| Delta::Problem(s, o, bad.then(problem))),
-        1 => scope().prop_map(|s| Delta::End(s, EndEvidence::Confirmed("gone".into()))),
+        8 => (scope(), fact()).prop_map(|(s, f)| RegistryUpdate::Put(s, f, tributary_model::Basis::Authoritative)),
+        2 => (scope(), fact()).prop_map(|(scope, f)| RegistryUpdate::Remove(FactKey { scope, item: f.item() }, Evidence::Confirmed)),
+        3 => collection().prop_map(RegistryUpdate::ListStarted),
+        4 => (collection(), how).prop_map(|(c, how)| RegistryUpdate::ListEnded(c, how)),
+        2 => collection().prop_map(|c| RegistryUpdate::Withheld(c, Withheld::failing("500"))),
+        1 => (scope(), object, any::<bool>()).prop_map(move |(s, o, bad)| RegistryUpdate::Problem(s, o, bad.then(problem))),
+        1 => scope().prop_map(|s| RegistryUpdate::End(s, EndEvidence::Confirmed("gone".into()))),
     ]
 }
 
@@ -188,7 +195,12 @@ fn any_act() -> impl Strategy<Value = Act> {
     prop_oneof![6 => words().prop_map(Act::Served), 4 => words().prop_map(Act::Shadow), 1 => Just(Act::Restart), 2 => Just(Act::Adopt)]
 }
 
-fn take(ledger: &mut Ledger, naive: &mut Naive, words: Vec<Delta>, out: &mut impl crate::ledger::Output) {
+fn take(
+    ledger: &mut Ledger,
+    naive: &mut Naive,
+    words: Vec<RegistryUpdate>,
+    out: &mut impl crate::ledger::Output,
+) {
     for word in words {
         naive.apply(&word);
         ledger.apply(Mono(1), word, out);
@@ -197,13 +209,13 @@ fn take(ledger: &mut Ledger, naive: &mut Naive, words: Vec<Delta>, out: &mut imp
     ledger.end_take(&Scopes::Discovered, Mono(1), out);
 }
 
-fn held(ledger: &Ledger) -> BTreeMap<Key, Fact> {
+fn held(ledger: &Ledger) -> BTreeMap<FactKey, Fact> {
     let of = |(scope, scoped): (&Scope, &crate::ledger::Scoped)| {
         let scope = scope.clone();
         let facts: Vec<Fact> = scoped.tables.iter(KIND).map(|(fact, _)| fact).collect();
         facts
             .into_iter()
-            .map(move |fact| (Key { scope: scope.clone(), item: fact.item() }, fact))
+            .map(move |fact| (FactKey { scope: scope.clone(), item: fact.item() }, fact))
             .collect::<Vec<_>>()
     };
     ledger.scopes.iter().flat_map(of).collect()

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tributary_model::{Alias, AliasMember, Hostname, ObjectId, ServiceKey};
+use tributary_model::{FederatedMember, FederatedService, Hostname, ObjectId, ServiceKey};
 
 use super::edges::Read;
 use crate::state::shards::{ShardId, Shards};
@@ -15,9 +15,9 @@ use crate::state::shards::{ShardId, Shards};
 /// All joins.
 #[derive(Debug, Default)]
 pub(crate) struct Joins {
-    declared: BTreeMap<Hostname, BTreeMap<ShardId, Arc<Alias>>>,
+    declared: BTreeMap<Hostname, BTreeMap<ShardId, Arc<FederatedService>>>,
     /// What services of one name come to.
-    implied: BTreeMap<Hostname, Arc<Alias>>,
+    implied: BTreeMap<Hostname, Arc<FederatedService>>,
     in_force: BTreeMap<Hostname, InForce>,
     /// Hosts that a declared join began or ceased to read.
     renamed: BTreeSet<Hostname>,
@@ -29,7 +29,7 @@ struct InForce {
     /// The shard that declares it; none where a name implies it.
     owner: Option<ShardId>,
     key: ServiceKey,
-    alias: Arc<Alias>,
+    alias: Arc<FederatedService>,
 }
 
 /// What became of a host's join.
@@ -38,19 +38,19 @@ pub(crate) struct Moved {
     /// The service that joins nothing any more.
     pub(crate) from: Option<ServiceKey>,
     /// The service that joins these now.
-    pub(crate) to: Option<(ServiceKey, Arc<Alias>)>,
+    pub(crate) to: Option<(ServiceKey, Arc<FederatedService>)>,
 }
 
 /// What a join reads: its members, and its own host, whose other claimants it hides.
-pub(super) fn reads(host: &Hostname, alias: &Alias) -> Vec<Read> {
+pub(super) fn reads(host: &Hostname, alias: &FederatedService) -> Vec<Read> {
     let member =
-        |member: &AliasMember| Read { host: member.host.clone(), namespace: member.namespace.clone() };
+        |member: &FederatedMember| Read { host: member.host.clone(), namespace: member.namespace.clone() };
     alias.members.iter().map(member).chain([Read { host: host.clone(), namespace: None }]).collect()
 }
 
 impl Joins {
     /// The join of a host that a shard declares.
-    pub(super) fn get(&self, shard: ShardId, host: &Hostname) -> Option<&Arc<Alias>> {
+    pub(super) fn get(&self, shard: ShardId, host: &Hostname) -> Option<&Arc<FederatedService>> {
         self.declared.get(host)?.get(&shard)
     }
     /// A shard declares this, or nothing any more.
@@ -58,7 +58,7 @@ impl Joins {
         &mut self,
         shard: ShardId,
         host: &Hostname,
-        alias: Option<Arc<Alias>>,
+        alias: Option<Arc<FederatedService>>,
         shards: &Shards,
     ) -> Moved {
         let of_host = self.declared.entry(host.clone()).or_default();
@@ -75,7 +75,7 @@ impl Joins {
     pub(super) fn imply(
         &mut self,
         host: &Hostname,
-        alias: Option<Arc<Alias>>,
+        alias: Option<Arc<FederatedService>>,
         shards: &Shards,
     ) -> Option<Moved> {
         if self.implied.get(host) == alias.as_ref() {

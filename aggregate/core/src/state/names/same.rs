@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tributary_model::{Apart, MergeByName, NameOutcome, Provider, SameName, ServiceKey, Settings};
+use tributary_model::{MergeByName, NameOutcome, Provider, SameName, SeparateReason, ServiceKey, Settings};
 
 use crate::state::services::{Hosts, Service};
 use crate::state::shards::Shards;
@@ -71,8 +71,9 @@ impl SameNames {
             again.extend(self.found.keys().cloned());
         }
         if complete && !self.complete {
-            let waits =
-                |same: &SameName| matches!(same.outcome, NameOutcome::Apart { why: Apart::Unsynced, .. });
+            let waits = |same: &SameName| {
+                matches!(same.outcome, NameOutcome::Apart { why: SeparateReason::Unsynced, .. })
+            };
             again.extend(self.found.iter().filter(|(_, same)| waits(same)).map(|(name, _)| Arc::clone(name)));
         }
         self.complete = complete;

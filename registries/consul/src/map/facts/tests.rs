@@ -4,12 +4,12 @@ use tributary_model::{Health, Protocol, Scope};
 
 use super::*;
 use crate::map::instance::read;
-use crate::map::name::Part;
+use crate::map::name::Tenancy;
 use crate::map::{Direct, Pool};
 use crate::wire::{Check, HealthEntry, NamedPort, Node, Service};
 
 fn mk_area(datacenter: &str) -> Area {
-    let part = Part { datacenter: datacenter.into(), ..Part::default() };
+    let part = Tenancy { datacenter: datacenter.into(), ..Tenancy::default() };
     Area::new(part, "dc1", Scope::new(format!("dc:{datacenter}")).unwrap())
 }
 
@@ -60,7 +60,7 @@ fn declarations(mapped: &Mapped) -> Vec<(&DeclKey, &Declaration)> {
     }
     out
 }
-fn groups(mapped: &Mapped) -> Vec<(&GroupKey, &Arc<Group>)> {
+fn groups(mapped: &Mapped) -> Vec<(&EndpointGroupKey, &Arc<EndpointGroup>)> {
     let mut out = Vec::new();
     for fact in &mapped.facts {
         if let Fact::Group(key, value) = fact {
@@ -108,7 +108,7 @@ fn what_may_be_said_is_what_is_dropped() {
     let config = MapConfig::new().unwrap();
     for area in [mk_area("dc1"), mk_area("dc2")] {
         let mapped = mapped(&["n1/1 10.0.0.1:80"], &area, &config);
-        let said = mapped.facts.iter().map(|f| Key { scope: area.scope.clone(), item: f.item() });
+        let said = mapped.facts.iter().map(|f| FactKey { scope: area.scope.clone(), item: f.item() });
         assert_eq!(said.collect::<Vec<_>>(), keys(&area, "web", &config));
     }
 }

@@ -10,7 +10,7 @@ use crate::answer::{Doubt, Headers};
 use crate::config::{ModeChoice, Select};
 use crate::content::{Instances, Names};
 use crate::modes::{Answer, Input, Machine, Output, Request, What};
-use crate::watch::{Mode, Word};
+use crate::watch::{Confidence, Mode};
 use crate::wire::HealthEntry;
 
 const FILTERED: Headers = mk_headers(true);
@@ -101,7 +101,7 @@ impl Hand {
         self.step(Input::Asked(name.into()));
     }
     /// How the last answer about a service was reported.
-    fn word(&self) -> Option<Word> {
+    fn word(&self) -> Option<Confidence> {
         self.out.iter().find_map(|output| match output {
             Output::Say(_, _, word) => Some(*word),
             _ => None,
@@ -120,7 +120,7 @@ impl Hand {
     }
 }
 
-const DOUBTED: Option<Word> = Some(Word::Doubted(Doubt::Stale));
+const DOUBTED: Option<Confidence> = Some(Confidence::Partial(Doubt::Stale));
 
 #[test]
 fn names_of_a_peer_lead_to_a_question_and_never_to_a_removal() {
@@ -145,7 +145,7 @@ fn a_peers_service_is_gone_after_two_answers_of_the_leader_with_a_pause() {
     assert_eq!((hand.service("pay", &WHOLE, 0), hand.word()), (Mode::Leader, DOUBTED), "it came too soon");
     hand.waits(5);
     assert_eq!(hand.service("pay", &WHOLE, 0), Mode::Leader);
-    assert_eq!((hand.word(), hand.machine.report(hand.now).services), (Some(Word::Confirmed), 1));
+    assert_eq!((hand.word(), hand.machine.report(hand.now).services), (Some(Confidence::Confirmed), 1));
 }
 
 #[test]
@@ -195,10 +195,10 @@ fn what_a_filtered_list_lacks_is_gone_only_by_its_own_answer() {
         let services = hand.machine.report(hand.now).services;
         if hidden {
             assert_eq!((hand.listings(), services), (vec![Output::Hidden], 2));
-            assert_eq!(hand.word(), Some(Word::Doubted(Doubt::Filtered)));
+            assert_eq!(hand.word(), Some(Confidence::Partial(Doubt::Filtered)));
         } else {
             assert_eq!((hand.listings(), services), (vec![], 1));
-            assert_eq!(hand.word(), Some(Word::Confirmed));
+            assert_eq!(hand.word(), Some(Confidence::Confirmed));
         }
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::Mono;
-use tributary_registry_api::{Chance, SplitMix};
+use tributary_registry_api::{RandomSource, SplitMix};
 
-use crate::answer::{Failure, Headers};
+use crate::answer::{Headers, RequestFailure};
 use crate::config::{Limits, ModeChoice, Select, Timing};
 use crate::content::{Instances, Marks, Names};
 use crate::modes::{Answer, Input, Machine, Output, Request, Settings, What};
-use crate::watch::{Mode as ReadMode, Word};
+use crate::watch::{Confidence, Mode as ReadMode};
 use crate::wire::lists::StateCheck;
 use crate::wire::{Check, HealthEntry};
 
@@ -22,7 +22,7 @@ const TRIP: u64 = 5;
 /// How answers that are not the leader's are spoilt; a failure is everybody's.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Lie {
-    Fail(Failure),
+    Fail(RequestFailure),
     /// Only so many of what there is.
     Short(usize),
     Stale,
@@ -53,7 +53,7 @@ pub(super) struct World {
     /// Requests for this are not answered.
     pub(super) deaf_to: Option<What>,
     /// What this is asked for comes to nothing.
-    pub(super) bad: Option<(What, Failure)>,
+    pub(super) bad: Option<(What, RequestFailure)>,
     pub(super) open: BTreeMap<u64, (Mono, Request)>,
     pub(super) requests: Vec<Request>,
     pub(super) sent: Vec<(What, Mono)>,
@@ -168,7 +168,7 @@ impl World {
     pub(super) fn break_all(&mut self) {
         for number in self.open.keys().copied().collect::<Vec<_>>() {
             self.open.remove(&number);
-            self.step(Input::Replied(number, Err(Failure::Transient)));
+            self.step(Input::Replied(number, Err(RequestFailure::Transient)));
         }
     }
     /// An answer to what was given up.
@@ -240,7 +240,7 @@ impl World {
         }
     }
 
-    fn answer(&self, request: &Request) -> Result<Answer, Failure> {
+    fn answer(&self, request: &Request) -> Result<Answer, RequestFailure> {
         let leader = request.mode == ReadMode::Leader;
         if let Some((_, failure)) = self.bad.as_ref().filter(|(what, _)| *what == request.what) {
             return Err(*failure);
@@ -318,11 +318,11 @@ impl World {
         }
     }
 
-    fn told(&mut self, service: &Arc<str>, instances: &Instances, word: Word) {
+    fn told(&mut self, service: &Arc<str>, instances: &Instances, word: Confidence) {
         let said: BTreeMap<u8, Instance> = instances.entries.iter().filter_map(read).collect();
         let known = self.served.entry(Arc::clone(service)).or_default();
         let missing = known.keys().any(|id| !said.contains_key(id));
-        if word == Word::Confirmed {
+        if word == Confidence::Confirmed {
             let lost: BTreeSet<u8> = known.keys().filter(|id| !said.contains_key(id)).copied().collect();
             *known = said;
             self.doubted.remove(service);
@@ -336,9 +336,9 @@ impl World {
         self.served.retain(|_, instances| !instances.is_empty());
     }
 
-    fn told_gone(&mut self, service: &Arc<str>, word: Word) {
+    fn told_gone(&mut self, service: &Arc<str>, word: Confidence) {
         let Some(known) = self.served.get(service) else { return };
-        if word == Word::Confirmed {
+        if word == Confidence::Confirmed {
             let lost = known.keys().copied().collect();
             self.served.remove(service);
             self.note_loss(service, &lost);

@@ -14,7 +14,7 @@ fn narrowed() -> Loop {
 
 fn never_confirmed(one: &Loop) -> bool {
     let checks = |action: &Action<Content>| matches!(action, Action::CheckToken(_));
-    !one.words.contains(&Word::Confirmed) && !one.asked.iter().any(checks)
+    !one.words.contains(&Confidence::Confirmed) && !one.asked.iter().any(checks)
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn question_about_unknown_facts_is_not_confirmed_by_a_filtered_answer() {
         one.answer(mk_headers(11), first);
         one.event(Event::Asked);
         one.answer(mk_headers(11), first);
-        assert_eq!((one.words.last(), one.watch.sight()), (Some(&Word::Confirmed), Sight::Whole));
+        assert_eq!((one.words.last(), one.watch.sight()), (Some(&Confidence::Confirmed), Sight::Whole));
     }
 }
 

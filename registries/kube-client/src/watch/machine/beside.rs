@@ -2,10 +2,10 @@
 
 use tributary_model::Mono;
 
+use super::super::api_failure::ApiFailure;
 use super::super::audit::{Audit, Verdict};
-use super::super::failure::Failure;
 use super::super::head::Head;
-use super::super::words::{Action, Ask, Say};
+use super::super::protocol::{Action, Say, WatchRequest};
 use super::{Machine, Phase};
 
 /// Pages of an audit hold names and versions only.
@@ -61,18 +61,18 @@ impl Machine {
             Some(asked) if now.since(asked) >= self.probe_patience() => {
                 out.push(Action::StopProbe);
                 let waited = format!("nothing came for {} s", self.probe_patience().as_secs());
-                self.probed(Err(Failure::Unreachable(waited)), now, out);
+                self.probed(Err(ApiFailure::Unreachable(waited)), now, out);
             }
             None if now >= self.probe.due => {
                 self.probe.asked = Some(now);
-                out.push(Action::Probe(Ask::Probe { version: self.served_version() }));
+                out.push(Action::Probe(WatchRequest::Probe { version: self.served_version() }));
             }
             _ => {}
         }
     }
 
     /// The small list was answered.
-    pub(super) fn probed(&mut self, result: Result<(), Failure>, now: Mono, out: &mut Vec<Action>) {
+    pub(super) fn probed(&mut self, result: Result<(), ApiFailure>, now: Mono, out: &mut Vec<Action>) {
         if self.probe.asked.take().is_none() {
             return;
         }
@@ -82,9 +82,9 @@ impl Machine {
                 self.probe.failures = 0;
                 self.health.probed(None);
             }
-            Err(failure @ Failure::NotFound(_)) => self.vanished(failure, now, out),
+            Err(failure @ ApiFailure::NotFound(_)) => self.vanished(failure, now, out),
             // too busy to answer says nothing of credential and right
-            Err(Failure::TooMany(pause, _)) => {
+            Err(ApiFailure::TooMany(pause, _)) => {
                 self.probe.due = now.plus(pause.unwrap_or_default().max(self.timing.probe));
             }
             Err(failure) => {
@@ -111,8 +111,8 @@ impl Machine {
         }
     }
 
-    fn audit_ask(&self, next: Option<String>) -> Ask {
-        Ask::Audit { version: self.served_version(), limit: AUDIT_PAGE, next }
+    fn audit_ask(&self, next: Option<String>) -> WatchRequest {
+        WatchRequest::Audit { version: self.served_version(), limit: AUDIT_PAGE, next }
     }
 
     /// The audit's list holds this object.
@@ -166,7 +166,7 @@ impl Machine {
         match verdict {
             Verdict::Clean => self.audit_was_clean(now, out),
             Verdict::Lost(lost) => {
-                out.push(Action::Say(Say::Healed(lost)));
+                out.push(Action::Say(Say::Recovered(lost)));
                 self.relist(now, out);
             }
             Verdict::Open | Verdict::Moot => {}

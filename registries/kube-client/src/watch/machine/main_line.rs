@@ -2,9 +2,9 @@
 
 use tributary_model::{Mono, Withheld, WithheldCause};
 
-use super::super::failure::Failure;
+use super::super::api_failure::ApiFailure;
 use super::super::head::Head;
-use super::super::words::{Action, Ask, Say};
+use super::super::protocol::{Action, Say, WatchRequest};
 use super::{Machine, Phase, Then};
 
 /// Pages grow up to this when lists take longer than the server keeps their version.
@@ -31,16 +31,16 @@ impl Machine {
 
     pub(super) fn ask_versions(&mut self, now: Mono, out: &mut Vec<Action>) {
         self.phase = Phase::Asking { at: now };
-        out.push(Action::Main(Ask::Served));
+        out.push(Action::Main(WatchRequest::Served));
     }
 
-    fn watch_ask(&mut self, from: Option<String>) -> Ask {
+    fn watch_ask(&mut self, from: Option<String>) -> WatchRequest {
         let lasting = self.spread(self.timing.session);
-        Ask::Watch { version: self.served_version(), from, lasting }
+        WatchRequest::Watch { version: self.served_version(), from, lasting }
     }
 
-    fn page_ask(&self, next: Option<String>) -> Ask {
-        Ask::Page { version: self.served_version(), limit: self.page, next }
+    fn page_ask(&self, next: Option<String>) -> WatchRequest {
+        WatchRequest::Page { version: self.served_version(), limit: self.page, next }
     }
 
     /// The server answered a watch.
@@ -65,7 +65,7 @@ impl Machine {
         self.absent = false;
         self.missing = None;
         self.table.open();
-        out.push(Action::Say(Say::Restart));
+        out.push(Action::Say(Say::Init));
     }
 
     /// An object stands in a page.
@@ -108,7 +108,7 @@ impl Machine {
         self.page = self.timing.page.max(1);
         self.health.listed();
         self.schedule_beside(now);
-        out.push(Action::Say(Say::Listed));
+        out.push(Action::Say(Say::InitDone));
     }
 
     pub(super) fn object(&mut self, head: &Head<'_>, now: Mono, out: &mut Vec<Action>) {
@@ -119,14 +119,14 @@ impl Machine {
         self.at = head.version.to_string();
         self.touch(head.key());
         self.table.put(head.key(), head.stamp());
-        out.push(Action::Say(Say::Put));
+        out.push(Action::Say(Say::Apply));
         self.judge_audit(now, out);
     }
 
     pub(super) fn deleted(&mut self, head: &Head<'_>, now: Mono, out: &mut Vec<Action>) {
         self.note_heard(now);
         self.table.remove(head.key());
-        out.push(Action::Say(Say::Gone));
+        out.push(Action::Say(Say::Delete));
         if !self.lists() {
             self.at = head.version.to_string();
             self.touch(head.key());
@@ -155,25 +155,25 @@ impl Machine {
     pub(super) fn ended(&mut self, now: Mono, out: &mut Vec<Action>) {
         match self.phase {
             Phase::Following { since } if now.since(since).as_secs() >= 1 => self.watch(now, out),
-            _ => self.failed(Failure::Torn("it ended early".to_owned()), now, out),
+            _ => self.failed(ApiFailure::Torn("it ended early".to_owned()), now, out),
         }
     }
 
     /// The main request failed.
-    pub(super) fn failed(&mut self, failure: Failure, now: Mono, out: &mut Vec<Action>) {
+    pub(super) fn failed(&mut self, failure: ApiFailure, now: Mono, out: &mut Vec<Action>) {
         match (&self.phase, &failure) {
             (Phase::Pause { .. }, _) => {}
-            (Phase::Listing { streamed: true, begun: false, .. }, Failure::Invalid(..)) => {
+            (Phase::Listing { streamed: true, begun: false, .. }, ApiFailure::Invalid(..)) => {
                 self.streams = false;
                 self.list(now, out);
             }
             (Phase::Asking { .. }, _) => self.retry("discovery", failure, Then::Ask, now, out),
-            (_, Failure::NotFound(_)) => self.not_found(failure, now, out),
+            (_, ApiFailure::NotFound(_)) => self.not_found(failure, now, out),
             (Phase::Listing { streamed, begun, .. }, _) => {
-                if *streamed && *begun && matches!(failure, Failure::Unreachable(_)) {
+                if *streamed && *begun && matches!(failure, ApiFailure::Unreachable(_)) {
                     self.streams = false;
                 }
-                if matches!(failure, Failure::Gone(_)) && *begun {
+                if matches!(failure, ApiFailure::Gone(_)) && *begun {
                     self.page = self.page.saturating_mul(4).min(LARGEST_PAGE);
                 }
                 self.retry("list", failure, Then::List, now, out);
@@ -187,24 +187,24 @@ impl Machine {
 
     /// A watch is resumed, except where its version cannot be followed: it is lost, it cannot be read past, or
     /// the server fails over it again and again, as one does that was restored to an older state.
-    fn after_a_watch(&self, failure: &Failure) -> Then {
+    fn after_a_watch(&self, failure: &ApiFailure) -> Then {
         match failure {
-            Failure::Gone(_) | Failure::Invalid(..) | Failure::Garbled(_) => Then::List,
-            Failure::Server(..) if self.backoff.failures() >= PATIENCE => Then::List,
+            ApiFailure::Gone(_) | ApiFailure::Invalid(..) | ApiFailure::Garbled(_) => Then::List,
+            ApiFailure::Server(..) if self.backoff.failures() >= PATIENCE => Then::List,
             _ => Then::Watch,
         }
     }
 
-    fn retry(&mut self, asked: &str, failure: Failure, then: Then, now: Mono, out: &mut Vec<Action>) {
+    fn retry(&mut self, asked: &str, failure: ApiFailure, then: Then, now: Mono, out: &mut Vec<Action>) {
         let lasted = match self.phase {
             Phase::Following { since } => now.since(since),
             _ => std::time::Duration::ZERO,
         };
         let pause = self.backoff.next_after(lasted, &mut self.chance);
         let until = now.plus(failure.pause().map_or(pause, |asked| asked + pause.mul_f64(0.1)));
-        let broke_off = matches!(failure, Failure::Torn(_) | Failure::Gone(_));
+        let broke_off = matches!(failure, ApiFailure::Torn(_) | ApiFailure::Gone(_));
         // that a version is lost once, or a watch broken off once, is how watches end
-        let ordinary = broke_off && !(self.lists() && matches!(failure, Failure::Torn(_)));
+        let ordinary = broke_off && !(self.lists() && matches!(failure, ApiFailure::Torn(_)));
         if !ordinary || self.backoff.failures() > 1 {
             self.health.failed(self.trouble(asked, &failure, until, broke_off));
         }
@@ -217,14 +217,20 @@ impl Machine {
 
     /// Reports a kind that is refused, or that fails again and again. Whether the server fails as a whole is the
     /// consumer's to judge, which sees all kinds.
-    pub(super) fn withhold(&mut self, asked: &str, failure: &Failure, failures: u32, out: &mut Vec<Action>) {
+    pub(super) fn withhold(
+        &mut self,
+        asked: &str,
+        failure: &ApiFailure,
+        failures: u32,
+        out: &mut Vec<Action>,
+    ) {
         let cause = match failure {
-            Failure::Forbidden(_) => WithheldCause::Forbidden,
-            Failure::Server(..)
-            | Failure::Invalid(..)
-            | Failure::Garbled(_)
-            | Failure::NotFound(_)
-            | Failure::Unreachable(_)
+            ApiFailure::Forbidden(_) => WithheldCause::Forbidden,
+            ApiFailure::Server(..)
+            | ApiFailure::Invalid(..)
+            | ApiFailure::Garbled(_)
+            | ApiFailure::NotFound(_)
+            | ApiFailure::Unreachable(_)
                 if failures >= PATIENCE =>
             {
                 WithheldCause::Failing
@@ -237,12 +243,12 @@ impl Machine {
 
     fn report_withheld(&mut self, withheld: Withheld, out: &mut Vec<Action>) {
         if self.withheld.replace(withheld.cause) != Some(withheld.cause) {
-            out.push(Action::Say(Say::Withheld(withheld)));
+            out.push(Action::Say(Say::Unavailable(withheld)));
         }
     }
 
     /// The version that is read is not served: the next one may be, and else the server says what is.
-    fn not_found(&mut self, failure: Failure, now: Mono, out: &mut Vec<Action>) {
+    fn not_found(&mut self, failure: ApiFailure, now: Mono, out: &mut Vec<Action>) {
         if self.version + 1 < self.resource.versions.len() {
             self.version += 1;
             return self.list(now, out);
@@ -281,7 +287,7 @@ impl Machine {
         let what = if self.resource.group.is_empty() { "the core group" } else { &*self.resource.group };
         let reason = format!("not served: {what} has no {} in {known}", self.resource.plural);
         if !self.resource.optional {
-            let failure = Failure::NotFound(reason);
+            let failure = ApiFailure::NotFound(reason);
             self.withhold("list", &failure, PATIENCE, out);
             return self.health.failed(self.trouble("list", &failure, until, false));
         }
@@ -296,7 +302,7 @@ impl Machine {
         }
         self.missing = None;
         self.table.clear();
-        out.push(Action::Say(Say::Absent));
+        out.push(Action::Say(Say::NotServed));
     }
 
     /// Whether the answer that the kind is not installed needs no second one, or has been given twice.
@@ -309,7 +315,7 @@ impl Machine {
         let since = *self.missing.get_or_insert(now);
         let until = since.plus(self.timing.uninstalled);
         self.phase = Phase::Pause { until, then: Then::Ask };
-        let failure = Failure::NotFound(format!("{reason}; asked again before that counts"));
+        let failure = ApiFailure::NotFound(format!("{reason}; asked again before that counts"));
         self.withhold("discovery", &failure, PATIENCE, out);
         self.health.failed(self.trouble("discovery", &failure, until, false));
     }
@@ -328,7 +334,7 @@ impl Machine {
     }
 
     /// The kind is gone while its watch runs.
-    pub(super) fn vanished(&mut self, failure: Failure, now: Mono, out: &mut Vec<Action>) {
+    pub(super) fn vanished(&mut self, failure: ApiFailure, now: Mono, out: &mut Vec<Action>) {
         out.push(Action::StopMain);
         self.failed(failure, now, out);
     }

@@ -9,9 +9,9 @@ use tributary_model::{Mono, SourceState};
 use tributary_registry_api::SplitMix;
 
 use super::super::Timing;
-use super::super::failure::Failure;
+use super::super::api_failure::ApiFailure;
 use super::super::head::Head;
-use super::super::words::{Action, Ask, Heard, Say};
+use super::super::protocol::{Action, Say, WatchInput, WatchRequest};
 use super::Machine;
 use crate::resource::Resource;
 
@@ -67,14 +67,14 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
     proptest::collection::vec(turn, 0..120)
 }
 
-fn failure(code: u16) -> Failure {
+fn failure(code: u16) -> ApiFailure {
     let why = String::from("why");
     match code {
-        0 => Failure::Unreachable(why),
-        1 => Failure::Torn(why),
-        2 => Failure::Garbled(why),
-        429 => Failure::of_status(429, Some(Duration::from_secs(9)), why),
-        code => Failure::of_status(code, None, why),
+        0 => ApiFailure::Unreachable(why),
+        1 => ApiFailure::Torn(why),
+        2 => ApiFailure::Garbled(why),
+        429 => ApiFailure::of_status(429, Some(Duration::from_secs(9)), why),
+        code => ApiFailure::of_status(code, None, why),
     }
 }
 
@@ -88,7 +88,7 @@ struct World {
     now: Mono,
     objects: BTreeMap<u8, u64>,
     version: u64,
-    main: Option<Ask>,
+    main: Option<WatchRequest>,
     probe: bool,
     audit: bool,
     held: BTreeMap<u8, u64>,
@@ -117,9 +117,9 @@ impl World {
         }
     }
 
-    fn hear(&mut self, heard: Heard<'_>) {
+    fn hear(&mut self, heard: WatchInput<'_>) {
         let object = match &heard {
-            Heard::Item(head) | Heard::Object(head) | Heard::Deleted(head) => {
+            WatchInput::Item(head) | WatchInput::Object(head) | WatchInput::Deleted(head) => {
                 Some((head.name[1..].parse().unwrap(), head.version.parse().unwrap()))
             }
             _ => None,
@@ -134,7 +134,7 @@ impl World {
     /// Whether a tick now leads on: a deadline in the past must.
     fn ticks(&mut self) -> bool {
         let mut actions = Vec::new();
-        self.machine.step(Heard::Tick, self.now, &mut actions);
+        self.machine.step(WatchInput::Tick, self.now, &mut actions);
         let any = !actions.is_empty();
         actions.into_iter().for_each(|action| self.act(action, None));
         any || self.machine.deadline() > self.now
@@ -142,7 +142,7 @@ impl World {
     fn act(&mut self, action: Action, object: Option<(u8, u64)>) {
         match action {
             Action::Main(ask) => {
-                self.complete &= matches!(ask, Ask::Watch { from: Some(_), .. });
+                self.complete &= matches!(ask, WatchRequest::Watch { from: Some(_), .. });
                 self.main = Some(ask);
             }
             Action::StopMain => self.main = None,
@@ -156,35 +156,35 @@ impl World {
     fn say(&mut self, say: Say, object: Option<(u8, u64)>) {
         let unseen = self.unseen.as_mut();
         match (say, object) {
-            (Say::Restart, _) => self.unseen.get_or_insert_default().extend(self.held.keys().copied()),
-            (Say::Put, Some((name, version))) => {
+            (Say::Init, _) => self.unseen.get_or_insert_default().extend(self.held.keys().copied()),
+            (Say::Apply, Some((name, version))) => {
                 unseen.map(|unseen| unseen.remove(&name));
                 self.held.insert(name, version);
             }
-            (Say::Seen, Some((name, version))) => {
+            (Say::Unchanged, Some((name, version))) => {
                 unseen.map(|unseen| unseen.remove(&name));
                 assert_eq!(self.held.get(&name), Some(&version), "what is seen was put in this version");
             }
-            (Say::Gone, Some((name, _))) => drop(self.held.remove(&name)),
-            (Say::Listed, _) => {
+            (Say::Delete, Some((name, _))) => drop(self.held.remove(&name)),
+            (Say::InitDone, _) => {
                 self.withheld = false;
                 assert!(self.complete, "a list was called complete that was not");
                 for name in self.unseen.take().expect("a list begins before it ends") {
                     self.held.remove(&name);
                 }
             }
-            (Say::Absent, _) => {
+            (Say::NotServed, _) => {
                 self.withheld = false;
                 self.unseen = None;
                 self.held.clear();
             }
             (Say::Status(part), _) => self.state = part.state,
-            (Say::Withheld(_), _) => self.withheld = true,
+            (Say::Unavailable(_), _) => self.withheld = true,
             (Say::Resumed, _) => {
                 assert!(self.withheld, "only a withheld kind is resumed");
                 self.withheld = false;
             }
-            (Say::Confirmed | Say::Healed(_), _) => {}
+            (Say::Confirmed | Say::Recovered(_), _) => {}
             (say, None) => panic!("{say:?} of nothing"),
         }
     }
@@ -195,25 +195,25 @@ impl World {
             Turn::Torn(after) => self.answer(Some(*after)),
             Turn::Fail(code) if self.main.is_some() => {
                 self.main = None;
-                self.hear(Heard::Failed(failure(*code)));
+                self.hear(WatchInput::Failed(failure(*code)));
             }
-            Turn::NotServed if self.main == Some(Ask::Served) => {
+            Turn::NotServed if self.main == Some(WatchRequest::Served) => {
                 self.main = None;
-                self.hear(Heard::Served(None));
+                self.hear(WatchInput::Served(None));
             }
             Turn::Put(name, told) => self.put(*name, *told),
             Turn::Delete(name, told) => self.delete(*name, *told),
             Turn::Bookmark if self.is_followed() => {
                 let version = self.version.to_string();
-                self.hear(Heard::Bookmark { version, complete: false });
+                self.hear(WatchInput::Bookmark { version, complete: false });
             }
             Turn::Ended if self.is_followed() => {
                 self.main = None;
-                self.hear(Heard::Ended);
+                self.hear(WatchInput::Ended);
             }
             Turn::Probe(code) if self.probe => {
                 self.probe = false;
-                self.hear(Heard::Probed(code.map_or(Ok(()), |code| Err(failure(code)))));
+                self.hear(WatchInput::Probed(code.map_or(Ok(()), |code| Err(failure(code)))));
             }
             Turn::Audit(good) if self.audit => self.answer_audit(*good),
             Turn::Pass(seconds) => self.pass(Duration::from_secs(u64::from(*seconds))),
@@ -221,7 +221,7 @@ impl World {
         }
     }
     fn is_followed(&self) -> bool {
-        matches!(self.main, Some(Ask::Watch { from: Some(_), .. })) && self.is_open()
+        matches!(self.main, Some(WatchRequest::Watch { from: Some(_), .. })) && self.is_open()
     }
     fn is_open(&self) -> bool {
         matches!(self.machine.phase, super::Phase::Following { .. })
@@ -230,45 +230,48 @@ impl World {
         self.version += 1;
         self.objects.insert(name, self.version);
         if told && self.is_followed() {
-            self.hear(Heard::Object(head(name, self.version)));
+            self.hear(WatchInput::Object(head(name, self.version)));
         }
     }
     fn delete(&mut self, name: u8, told: bool) {
         self.version += 1;
         if self.objects.remove(&name).is_some() && told && self.is_followed() {
-            self.hear(Heard::Deleted(head(name, self.version)));
+            self.hear(WatchInput::Deleted(head(name, self.version)));
         }
     }
     /// Answers the main request well; of a list only so many objects.
     fn answer(&mut self, torn_after: Option<usize>) {
         match self.main.clone() {
-            Some(Ask::Watch { from: Some(_), .. }) if !self.is_open() => self.hear(Heard::Opened),
-            Some(Ask::Watch { from: None, .. }) => self.stream(torn_after),
-            Some(Ask::Page { next, .. }) => self.page(next, torn_after),
-            Some(Ask::Served) => {
+            Some(WatchRequest::Watch { from: Some(_), .. }) if !self.is_open() => {
+                self.hear(WatchInput::Opened)
+            }
+            Some(WatchRequest::Watch { from: None, .. }) => self.stream(torn_after),
+            Some(WatchRequest::Page { next, .. }) => self.page(next, torn_after),
+            Some(WatchRequest::Served) => {
                 self.main = None;
-                self.hear(Heard::Served(Some(0)));
+                self.hear(WatchInput::Served(Some(0)));
             }
             _ => {}
         }
     }
     fn stream(&mut self, torn_after: Option<usize>) {
-        self.hear(Heard::Opened);
+        self.hear(WatchInput::Opened);
         let objects: Vec<(u8, u64)> = self.objects.iter().map(|(name, version)| (*name, *version)).collect();
         for (name, version) in objects.into_iter().take(torn_after.unwrap_or(usize::MAX)) {
-            self.hear(Heard::Object(head(name, version)));
+            self.hear(WatchInput::Object(head(name, version)));
         }
         if torn_after.is_some() {
             // a bookmark within a list ends nothing
-            self.hear(Heard::Bookmark { version: self.version.to_string(), complete: false });
+            self.hear(WatchInput::Bookmark { version: self.version.to_string(), complete: false });
             self.main = None;
-            return self.hear(Heard::Failed(failure(1)));
+            return self.hear(WatchInput::Failed(failure(1)));
         }
         self.complete = true;
         let version = self.version.to_string();
         // from here on it is a watch like any other
-        self.main = Some(Ask::Watch { version: "v1", from: Some(version.clone()), lasting: Duration::ZERO });
-        self.hear(Heard::Bookmark { version, complete: true });
+        self.main =
+            Some(WatchRequest::Watch { version: "v1", from: Some(version.clone()), lasting: Duration::ZERO });
+        self.hear(WatchInput::Bookmark { version, complete: true });
     }
     /// A page holds two objects; the token is the last name.
     fn page(&mut self, next: Option<String>, torn_after: Option<usize>) {
@@ -278,27 +281,27 @@ impl World {
         let rest: Vec<(u8, u64)> = rest.map(|(name, version)| (*name, *version)).collect();
         if torn_after.is_some() {
             // a page is read whole or not at all
-            return self.hear(Heard::Failed(failure(1)));
+            return self.hear(WatchInput::Failed(failure(1)));
         }
         let more = rest.len() > 2;
         let shown: Vec<(u8, u64)> = rest.into_iter().take(2).collect();
         for (name, version) in &shown {
-            self.hear(Heard::Item(head(*name, *version)));
+            self.hear(WatchInput::Item(head(*name, *version)));
         }
         let next = shown.last().filter(|_| more).map(|(name, _)| name.to_string());
         self.complete = next.is_none();
-        self.hear(Heard::Page { next, version: self.version.to_string() });
+        self.hear(WatchInput::Page { next, version: self.version.to_string() });
     }
     fn answer_audit(&mut self, good: bool) {
         self.audit = false;
         if !good {
-            return self.hear(Heard::AuditFailed(failure(500)));
+            return self.hear(WatchInput::AuditFailed(failure(500)));
         }
         let objects: Vec<(u8, u64)> = self.objects.iter().map(|(name, version)| (*name, *version)).collect();
         for (name, version) in objects {
-            self.hear(Heard::Audited(head(name, version)));
+            self.hear(WatchInput::Audited(head(name, version)));
         }
-        self.hear(Heard::AuditPage { next: None, version: self.version.to_string() });
+        self.hear(WatchInput::AuditPage { next: None, version: self.version.to_string() });
     }
     /// Lets time pass, with every tick that is asked for.
     fn pass(&mut self, time: Duration) {
@@ -306,7 +309,7 @@ impl World {
         let mut ticks = 0;
         while self.machine.deadline() <= until {
             self.now = self.now.max(self.machine.deadline());
-            self.hear(Heard::Tick);
+            self.hear(WatchInput::Tick);
             ticks += 1;
             assert!(ticks < 10_000, "a tick for nothing, again and again");
         }

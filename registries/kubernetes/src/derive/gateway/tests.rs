@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use tributary_model::*;
 
 use crate::Index;
-use crate::input::{Feed, Input, Kind, Name, Object};
-use crate::mk::*;
+use crate::fixtures::*;
+use crate::input::{Input, Kind, Name, Object, WatchScope};
 use crate::options::Options;
 use crate::project::{Gateway as GatewayObject, MeshConfig, Node, Service};
 
@@ -65,10 +65,10 @@ pub(crate) fn mk_mesh(mesh: &str, networks: &str) -> Object {
 struct Follower(BTreeSet<(GatewayKey, String)>);
 
 impl Follower {
-    fn hear(&mut self, deltas: Vec<Delta>) -> Vec<String> {
+    fn hear(&mut self, deltas: Vec<RegistryUpdate>) -> Vec<String> {
         for delta in deltas {
             match delta {
-                Delta::Put(_, Fact::Gateway(key, gateway), _) => {
+                RegistryUpdate::Put(_, Fact::Gateway(key, gateway), _) => {
                     self.0.retain(|(known, _)| *known != key);
                     let port =
                         |port: Option<PortNumber>| port.map_or_else(|| "-".into(), |port| port.to_string());
@@ -79,7 +79,7 @@ impl Follower {
                     let ports = format!("{}/{}", port(gateway.mtls_port), port(gateway.hbone_port));
                     self.0.insert((key.clone(), format!("{} {address} {ports}", key.network)));
                 }
-                Delta::Drop(Key { item: Item::Gateway(key), .. }, _) => {
+                RegistryUpdate::Remove(FactKey { item: FactId::Gateway(key), .. }, _) => {
                     self.0.retain(|(known, _)| *known != key)
                 }
                 _ => {}
@@ -283,7 +283,7 @@ fn gateways_of_a_namespace_that_is_not_selected_are_none() {
     let mut heard = Follower::default();
     index.apply(Input::Put(mk_namespace("shop", json!({"metadata": {"labels": {"team": "shop"}}}))));
     assert_eq!(heard.hear(index.flush()).len(), 2, "they come with their namespace");
-    index.apply(Input::Restart(Feed::all(Kind::Namespace)));
-    index.apply(Input::Listed(Feed::all(Kind::Namespace)));
+    index.apply(Input::Restart(WatchScope::all(Kind::Namespace)));
+    index.apply(Input::Listed(WatchScope::all(Kind::Namespace)));
     assert_eq!(heard.hear(index.flush()), no("a namespace that is gone is not selected"));
 }

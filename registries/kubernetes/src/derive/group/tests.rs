@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mk::*;
+use crate::fixtures::*;
 
 /// `10.0.0.1 HEALTHY spiffe… locality node` for each address.
-fn shown(group: &Group) -> Vec<String> {
+fn shown(group: &EndpointGroup) -> Vec<String> {
     let one = |address: &Address| {
         let mut text = format!("{} {}", address.ip().unwrap(), address.health.as_str());
         if let Some(origin) = &address.origin {
@@ -16,7 +16,7 @@ fn shown(group: &Group) -> Vec<String> {
     };
     group.addresses.iter().map(one).collect()
 }
-fn only(group: &Group) -> &Address {
+fn only(group: &EndpointGroup) -> &Address {
     assert_eq!(group.addresses.len(), 1);
     &group.addresses[0]
 }
@@ -32,8 +32,8 @@ fn a_slice_without_pods_gives_endpoints_with_nothing_guessed() {
     let group = grouped("pay-1", vec![mk_slice("pay-1", "pay", json!([at("10.0.0.1")]), json!({}))]);
     let address = only(&group);
     assert_eq!((address.identity.clone(), address.mtls, address.origin.clone()), (None, false, None));
-    assert!(address.place.locality.is_empty() && address.place.node.is_none());
-    assert_eq!(address.place.cluster.as_ref().map(ToString::to_string).as_deref(), Some("c1"));
+    assert!(address.topology.locality.is_empty() && address.topology.node.is_none());
+    assert_eq!(address.topology.cluster.as_ref().map(ToString::to_string).as_deref(), Some("c1"));
     assert_eq!(group.port_sets.len(), 1);
     assert_eq!(group.ports(address)[0].name.as_str(), "http");
 }
@@ -41,7 +41,7 @@ fn a_slice_without_pods_gives_endpoints_with_nothing_guessed() {
 #[test]
 fn the_group_is_the_slices_behind_its_service() {
     let inputs = mk_inputs(vec![mk_slice("pay-1", "pay", json!([]), json!({}))]);
-    let derived = derive(&inputs, &mut Shared::default(), &shop("pay-1"));
+    let derived = derive(&inputs, &mut Interner::default(), &shop("pay-1"));
     let [Fact::Group(key, group)] = &derived.facts[..] else { panic!("{derived:?}") };
     assert_eq!(key.service.to_string(), "shop/pay.shop.svc.cluster.local");
     assert_eq!(key.declaration.to_string(), "Service shop/pay");
@@ -88,8 +88,8 @@ fn a_pod_gives_identity_place_labels_and_origin() {
         Some("spiffe://cluster.local/ns/shop/sa/pay")
     );
     assert!(address.mtls);
-    assert_eq!(address.place.locality.to_string(), "eu/b");
-    assert_eq!(address.place.node.as_ref().map(ToString::to_string).as_deref(), Some("n1"));
+    assert_eq!(address.topology.locality.to_string(), "eu/b");
+    assert_eq!(address.topology.node.as_ref().map(ToString::to_string).as_deref(), Some("n1"));
     assert_eq!(address.labels.get("app"), Some("web"));
     assert_eq!(address.labels.get("topology.kubernetes.io/zone"), Some("b"));
     assert_eq!(address.origin.as_ref().unwrap().object.to_string(), "Pod shop/web");
@@ -113,7 +113,7 @@ fn a_ready_endpoint_whose_pod_is_not_seen_is_told_until_it_is() {
     let told = |endpoints: Value, pods: &[&str]| {
         let mut objects = vec![mk_slice("pay-1", "pay", endpoints, json!({}))];
         objects.extend(pods.iter().map(|pod| mk_pod(pod, "10.0.0.1", json!({}))));
-        let derived = derive(&mk_inputs(objects), &mut Shared::default(), &shop("pay-1"));
+        let derived = derive(&mk_inputs(objects), &mut Interner::default(), &shop("pay-1"));
         derived.problem.map(|problem| format!("{} {}", problem.code, problem.message))
     };
     let two = || json!([of("10.0.0.1", "web"), of("10.0.0.2", "api")]);
@@ -177,7 +177,7 @@ fn an_address_without_a_pod_stands_where_its_node_or_else_its_zone_is() {
         let group = grouped("pay-1", nodes.into_iter().chain([slice]).collect());
         let address = only(&group);
         (
-            address.place.locality.to_string(),
+            address.topology.locality.to_string(),
             address.labels.get("topology.kubernetes.io/zone").map(str::to_owned),
         )
     };
@@ -195,16 +195,16 @@ fn a_pod_on_a_node_that_is_not_known_stands_in_the_slices_zone() {
     endpoint["zone"] = json!("z");
     let slice = mk_slice("pay-1", "pay", json!([endpoint]), json!({}));
     let objects = vec![slice, mk_pod("web", "10.0.0.1", json!({}))];
-    assert_eq!(only(&grouped("pay-1", objects.clone())).place.locality.to_string(), "/z");
+    assert_eq!(only(&grouped("pay-1", objects.clone())).topology.locality.to_string(), "/z");
     let known = objects.into_iter().chain([mk_node("n1", "b")]).collect();
-    assert_eq!(only(&grouped("pay-1", known)).place.locality.to_string(), "eu/b", "the node goes first");
+    assert_eq!(only(&grouped("pay-1", known)).topology.locality.to_string(), "eu/b", "the node goes first");
 }
 
 #[test]
 fn a_slice_of_names_is_skipped_and_shown() {
     let slice =
         mk_slice("pay-1", "pay", json!([{"addresses": ["a.example"]}]), json!({"addressType": "FQDN"}));
-    let derived = derive(&mk_inputs(vec![slice]), &mut Shared::default(), &shop("pay-1"));
+    let derived = derive(&mk_inputs(vec![slice]), &mut Interner::default(), &shop("pay-1"));
     assert!(derived.facts.is_empty());
     assert_eq!(derived.problem.unwrap().code, Code::INVALID_ADDRESS);
 }
@@ -216,7 +216,7 @@ fn slices_of_mcs_controllers_and_of_no_service_give_nothing() {
     {
         let slice = mk_slice("pay-1", "pay", json!([at("10.0.0.1")]), json!({"metadata": {"labels": label}}));
         assert_eq!(
-            derive(&mk_inputs(vec![slice]), &mut Shared::default(), &shop("pay-1")),
+            derive(&mk_inputs(vec![slice]), &mut Interner::default(), &shop("pay-1")),
             Derived::default()
         );
     }
@@ -259,7 +259,7 @@ fn what_pods_have_in_common_is_held_once() {
     let objects: Vec<_> = pods.chain([mk_slice("pay-1", "pay", json!(endpoints), json!({}))]).collect();
     let group = grouped("pay-1", objects);
     let [a, b, c] = &group.addresses[..] else { panic!() };
-    assert!(Arc::ptr_eq(&a.place, &b.place) && Arc::ptr_eq(&b.place, &c.place));
+    assert!(Arc::ptr_eq(&a.topology, &b.topology) && Arc::ptr_eq(&b.topology, &c.topology));
     assert!(a.labels.is_same(&b.labels));
     assert!(std::ptr::eq(a.identity.as_ref().unwrap().as_str(), b.identity.as_ref().unwrap().as_str()));
 }

@@ -6,8 +6,8 @@ use serde_json::json;
 use tributary_model::*;
 
 use crate::Index;
-use crate::input::{Feed, Input, Kind, Object};
-use crate::mk::*;
+use crate::fixtures::*;
+use crate::input::{Input, Kind, Object, WatchScope};
 use crate::options::{Mcs, Options};
 use crate::project::{Export, Import};
 
@@ -23,7 +23,7 @@ fn mk_import(name: &str, ips: &[&str]) -> Object {
 /// What a core that hears the index holds.
 struct Stage {
     index: Index,
-    heard: BTreeMap<Item, Fact>,
+    heard: BTreeMap<FactId, Fact>,
 }
 
 impl Stage {
@@ -46,8 +46,8 @@ impl Stage {
     fn flush(&mut self) {
         for delta in self.index.flush() {
             match delta {
-                Delta::Put(_, fact, _) => drop(self.heard.insert(fact.item(), fact)),
-                Delta::Drop(key, _) => drop(self.heard.remove(&key.item)),
+                RegistryUpdate::Put(_, fact, _) => drop(self.heard.insert(fact.item(), fact)),
+                RegistryUpdate::Remove(key, _) => drop(self.heard.remove(&key.item)),
                 _ => {}
             }
         }
@@ -164,9 +164,9 @@ fn kinds_that_are_absent_hold_nothing_up_and_export_nothing() {
     stage.flush();
     assert_eq!(stage.words(), ["cluster.local Whole own cluster 10.1.0.1"]);
     // the kinds are installed while running
-    stage.index.apply(Input::Restart(Feed::all(Kind::Export)));
+    stage.index.apply(Input::Restart(WatchScope::all(Kind::Export)));
     stage.index.apply(Input::Put(mk_export("pay")));
-    stage.index.apply(Input::Listed(Feed::all(Kind::Export)));
+    stage.index.apply(Input::Listed(WatchScope::all(Kind::Export)));
     stage.flush();
     assert_eq!(stage.words(), ["cluster.local Whole 10.1.0.1", "clusterset.local Offer"]);
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tributary_model::{Labels, Namespace, Target, TrafficDistribution, Visibility};
 
 use super::*;
-use crate::mk::*;
+use crate::fixtures::*;
 use crate::project::Service;
 
 fn pay(over: Value) -> Declaration {
@@ -19,9 +19,9 @@ fn a_service_is_a_host_of_its_namespace_and_domain() {
     let object = mk_service("pay", json!({}));
     let mut options = mk_options();
     options.domain = "corp.local".into();
-    let mut inputs = Inputs::new(options);
+    let mut inputs = ClusterObjects::new(options);
     inputs.put(object);
-    let derived = derive(&inputs, &mut Shared::default(), &shop("pay"));
+    let derived = derive(&inputs, &mut Interner::default(), &shop("pay"));
     let [Fact::Service(key, declaration)] = &derived.facts[..] else { panic!("{derived:?}") };
     assert_eq!(key.service.to_string(), "shop/pay.shop.svc.corp.local");
     assert_eq!(key.object.to_string(), "Service shop/pay");
@@ -55,11 +55,11 @@ fn each_type_has_its_resolution_and_addresses() {
 #[test]
 fn a_copy_from_a_consul_that_is_read_declares_nothing() {
     let copy = || mk_service("pay", json!({"metadata": {"labels": {"consul": "true"}}}));
-    assert_eq!(derive(&mk_inputs(vec![copy()]), &mut Shared::default(), &shop("pay")).facts.len(), 1);
+    assert_eq!(derive(&mk_inputs(vec![copy()]), &mut Interner::default(), &shop("pay")).facts.len(), 1);
     let mut inputs =
-        Inputs::new(crate::Options { consul_domains: Arc::from(["consul".into()]), ..mk_options() });
+        ClusterObjects::new(crate::Options { consul_domains: Arc::from(["consul".into()]), ..mk_options() });
     inputs.put(copy());
-    assert_eq!(derive(&inputs, &mut Shared::default(), &shop("pay")), Derived::default());
+    assert_eq!(derive(&inputs, &mut Interner::default(), &shop("pay")), Derived::default());
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn an_external_name_that_is_no_host_is_a_problem_of_that_object() {
         "pay",
         json!({"spec": {"type": "ExternalName", "clusterIP": "", "externalName": "a b"}}),
     )]);
-    let derived = derive(&inputs, &mut Shared::default(), &shop("pay"));
+    let derived = derive(&inputs, &mut Interner::default(), &shop("pay"));
     assert!(derived.facts.is_empty());
     let problem = derived.problem.unwrap();
     assert_eq!(problem.code, Code::INVALID_HOST);
@@ -217,9 +217,9 @@ fn annotated_accounts_are_identities_as_they_are_or_of_the_clusters_domain() {
     );
     let mut options = mk_options();
     options.trust_domain = Some("east.example".into());
-    let mut inputs = Inputs::new(options);
+    let mut inputs = ClusterObjects::new(options);
     inputs.put(object());
-    let derived = derive(&inputs, &mut Shared::default(), &shop("pay"));
+    let derived = derive(&inputs, &mut Interner::default(), &shop("pay"));
     let [Fact::Service(_, declaration)] = &derived.facts[..] else { panic!("{derived:?}") };
     assert_eq!(texts(declaration)[1], "spiffe://east.example/ns/shop/sa/till");
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mk::*;
+use crate::fixtures::*;
 
 fn workload(over: Value) -> Option<Arc<Workload>> {
     among(over, Vec::new())
@@ -11,7 +11,7 @@ fn workload(over: Value) -> Option<Arc<Workload>> {
 fn among(over: Value, others: Vec<crate::Object>) -> Option<Arc<Workload>> {
     let mut inputs = mk_inputs(others);
     inputs.put(mk_pod("web", "10.0.0.1", over));
-    match derive(&inputs, &mut Shared::default(), &shop("web")).facts.pop() {
+    match derive(&inputs, &mut Interner::default(), &shop("web")).facts.pop() {
         Some(Fact::Workload(key, workload)) => {
             assert_eq!((key.kind, &*key.name, key.cluster.as_str()), (WorkloadKind::Pod, "web", "c1"));
             Some(workload)
@@ -60,7 +60,7 @@ fn identity_and_mesh_tls_are_the_accounts_and_the_labels() {
 
 #[test]
 fn locality_is_the_pods_label_then_the_nodes() {
-    let locality = |over: Value, nodes| among(over, nodes).unwrap().place.locality.to_string();
+    let locality = |over: Value, nodes| among(over, nodes).unwrap().topology.locality.to_string();
     let node = || vec![mk_node("n1", "b")];
     assert_eq!(locality(json!({}), node()), "eu/b");
     assert_eq!(locality(json!({}), Vec::new()), "", "a node that is not known");
@@ -86,7 +86,7 @@ fn labels_are_augmented_with_topology() {
     assert_eq!(get("kubernetes.io/hostname"), Some("n1"));
     assert_eq!(get("topology.istio.io/network"), Some("net"));
     assert_eq!(with.labels.pairs().count(), 2, "its own labels stay its own");
-    assert_eq!(with.place.network.as_ref().map(ToString::to_string).as_deref(), Some("net"));
+    assert_eq!(with.topology.network.as_ref().map(ToString::to_string).as_deref(), Some("net"));
 }
 
 #[test]

@@ -3,18 +3,20 @@
 use tributary_model::{CollectionKind, Withheld};
 
 use super::*;
-use crate::mk::mk_options;
+use crate::fixtures::mk_options;
 use crate::options::Mcs;
 
 /// Results and confirmations, as `scope/Kind result`.
 fn ended(sync: &mut Sync) -> Vec<String> {
     sync.begun();
     let name = |c: &Collection| format!("{}/{:?}", c.scope, c.kind);
-    let word = |delta: &Delta| match delta {
-        Delta::Synced(collection, how) => format!("{} {how:?}", name(collection)),
-        Delta::Withheld(collection, why) => format!("{} {:?}: {}", name(collection), why.cause, why.why),
-        Delta::Progress(collection) => format!("{} confirmed", name(collection)),
-        Delta::Follows { optional, .. } => {
+    let word = |delta: &RegistryUpdate| match delta {
+        RegistryUpdate::ListEnded(collection, how) => format!("{} {how:?}", name(collection)),
+        RegistryUpdate::Withheld(collection, why) => {
+            format!("{} {:?}: {}", name(collection), why.cause, why.why)
+        }
+        RegistryUpdate::Progress(collection) => format!("{} confirmed", name(collection)),
+        RegistryUpdate::Follows { optional, .. } => {
             format!("optional {}", optional.iter().map(name).collect::<Vec<_>>().join(" "))
         }
         other => panic!("{other:?}"),
@@ -34,7 +36,7 @@ fn mk_listed(options: &Options, but: Kind) -> Sync {
     options.feeds().iter().filter(|feed| feed.kind != but).for_each(|feed| sync.listed(feed));
     sync
 }
-fn feed(options: &Options, kind: Kind) -> Feed {
+fn feed(options: &Options, kind: Kind) -> WatchScope {
     options.feeds().into_iter().find(|feed| feed.kind == kind).unwrap()
 }
 
@@ -89,7 +91,7 @@ fn withheld_kind_keeps_no_other_collection_from_being_confirmed() {
     let mut sync = mk_listed(&options, Kind::Pod);
     sync.withheld(&feed(&options, Kind::Pod), Withheld::forbidden("403"));
     ended(&mut sync);
-    let others: Vec<Feed> = options.feeds().into_iter().filter(|feed| feed.kind != Kind::Pod).collect();
+    let others: Vec<WatchScope> = options.feeds().into_iter().filter(|feed| feed.kind != Kind::Pod).collect();
     others.iter().for_each(|feed| sync.confirmed(feed));
     let words = ended(&mut sync);
     assert_eq!(words.len(), options.listings().count() - 1, "{words:?}");
@@ -116,7 +118,7 @@ fn whole_is_held_back_and_released() {
 fn outputs_are_doubted_while_what_decides_their_addresses_is_withheld() {
     let options = Options { mcs: Mcs { discovery: true, ..Mcs::default() }, ..mk_options() };
     let name = || Name::new("shop", "pay");
-    let of = |kind: Kind, is_known: bool, output: &Output, lacks: Option<Kind>| {
+    let of = |kind: Kind, is_known: bool, output: &DerivedKey, lacks: Option<Kind>| {
         let mut sync = mk_listed(&options, kind);
         if is_known {
             sync.listed(&feed(&options, kind));
@@ -125,7 +127,7 @@ fn outputs_are_doubted_while_what_decides_their_addresses_is_withheld() {
         sync.doubt(output, lacks.map(|kind| (kind, name())).as_ref()).is_some()
     };
     let (group, workload, service) =
-        (Output::Group(name()), Output::Workload(name()), Output::Service(name()));
+        (DerivedKey::Group(name()), DerivedKey::Workload(name()), DerivedKey::Service(name()));
     assert!(of(Kind::Slice, true, &group, None), "slices may list more");
     assert!(of(Kind::Pod, true, &group, Some(Kind::Pod)));
     assert!(!of(Kind::Pod, true, &group, None), "all of its pods are known");

@@ -8,8 +8,8 @@ use tributary_model::*;
 
 use super::words;
 use crate::Index;
-use crate::input::{Feed, Input, Kind, Name, Object};
-use crate::mk::*;
+use crate::fixtures::*;
+use crate::input::{Input, Kind, Name, Object, WatchScope};
 use crate::options::{Mcs, Options};
 use crate::project::{Export, Gateway as GatewayObject, Import, MeshConfig};
 
@@ -93,7 +93,7 @@ fn namespaces_that_are_not_named_are_left_out_with_the_reason() {
     index.apply(Input::Put(labelled("web", json!({}))));
     list_all(&mut index);
     let left_out = index.flush().into_iter().find_map(|delta| match delta {
-        Delta::LeftOut(_, list) => Some(list),
+        RegistryUpdate::Excluded(_, list) => Some(list),
         _ => None,
     });
     let list = left_out.unwrap();
@@ -130,11 +130,15 @@ fn the_clusters_network_is_read_where_it_is_said_first() {
 }
 
 /// The networks of all endpoints and workloads that the deltas put.
-fn networks(deltas: &[Delta]) -> Vec<String> {
-    let place = |place: &Place| place.network.as_ref().map_or("-", |n| n.as_str()).to_owned();
-    let of = |delta: &Delta| match delta {
-        Delta::Put(_, Fact::Group(_, group), _) => group.addresses.iter().map(|a| place(&a.place)).collect(),
-        Delta::Put(_, Fact::Workload(_, workload), _) => vec![format!("w {}", place(&workload.place))],
+fn networks(deltas: &[RegistryUpdate]) -> Vec<String> {
+    let place = |place: &Topology| place.network.as_ref().map_or("-", |n| n.as_str()).to_owned();
+    let of = |delta: &RegistryUpdate| match delta {
+        RegistryUpdate::Put(_, Fact::Group(_, group), _) => {
+            group.addresses.iter().map(|a| place(&a.topology)).collect()
+        }
+        RegistryUpdate::Put(_, Fact::Workload(_, workload), _) => {
+            vec![format!("w {}", place(&workload.topology))]
+        }
         _ => Vec::new(),
     };
     deltas.iter().flat_map(of).collect()
@@ -194,7 +198,7 @@ fn claims_on_one_registry_are_told_and_hold_nothing_back() {
 
 fn settings(index: &mut Index) -> Option<Settings> {
     index.flush().into_iter().find_map(|delta| match delta {
-        Delta::Put(_, Fact::Settings(settings), _) => Some(Settings::clone(&settings)),
+        RegistryUpdate::Put(_, Fact::Settings(settings), _) => Some(Settings::clone(&settings)),
         _ => None,
     })
 }
@@ -253,7 +257,7 @@ fn identities_follow_the_meshs_trust_domain_unless_the_file_names_one() {
         index.apply(Input::Put(mk_mesh("trustDomain: mesh.test", "")));
         let identity = index.inputs().trust_domain().to_owned();
         let put = index.flush().into_iter().find_map(|delta| match delta {
-            Delta::Put(_, Fact::Group(_, group), _) => group.addresses[0].identity.clone(),
+            RegistryUpdate::Put(_, Fact::Group(_, group), _) => group.addresses[0].identity.clone(),
             _ => None,
         });
         assert_eq!(put.map(|i| i.to_string()), file.is_none().then(|| want.to_owned()), "of {identity}");
@@ -360,23 +364,27 @@ fn any_op() -> impl Strategy<Value = Op> {
 /// Facts, what is left out and problems, as a core that hears an index holds them.
 #[derive(Default, Debug, PartialEq)]
 struct Held {
-    facts: BTreeMap<Item, Fact>,
-    left_out: Vec<LeftOut>,
+    facts: BTreeMap<FactId, Fact>,
+    left_out: Vec<ExcludedObject>,
     problems: BTreeMap<ObjectRef, Problem>,
 }
 
 impl Held {
-    fn hear(&mut self, deltas: Vec<Delta>) {
+    fn hear(&mut self, deltas: Vec<RegistryUpdate>) {
         for delta in deltas {
             match delta {
-                Delta::Put(_, fact, _) => {
+                RegistryUpdate::Put(_, fact, _) => {
                     let known = self.facts.insert(fact.item(), fact.clone());
                     assert_ne!(known.as_ref(), Some(&fact), "said again");
                 }
-                Delta::Drop(key, _) => assert!(self.facts.remove(&key.item).is_some(), "never said: {key:?}"),
-                Delta::LeftOut(_, list) => self.left_out = list.to_vec(),
-                Delta::Problem(_, object, Some(problem)) => drop(self.problems.insert(object, problem)),
-                Delta::Problem(_, object, None) => drop(self.problems.remove(&object)),
+                RegistryUpdate::Remove(key, _) => {
+                    assert!(self.facts.remove(&key.item).is_some(), "never said: {key:?}")
+                }
+                RegistryUpdate::Excluded(_, list) => self.left_out = list.to_vec(),
+                RegistryUpdate::Problem(_, object, Some(problem)) => {
+                    drop(self.problems.insert(object, problem))
+                }
+                RegistryUpdate::Problem(_, object, None) => drop(self.problems.remove(&object)),
                 _ => {}
             }
         }
@@ -421,7 +429,7 @@ proptest! {
 #[test]
 fn a_list_without_the_configuration_ends_what_it_said() {
     let mut index = mk_synced(vec![mk_mesh("connectTimeout: 2s", "")]);
-    let feed = Feed { kind: Kind::MeshConfig, namespace: Namespace::new("tributary-system").ok() };
+    let feed = WatchScope { kind: Kind::MeshConfig, namespace: Namespace::new("tributary-system").ok() };
     index.apply(Input::Restart(feed.clone()));
     index.apply(Input::Listed(feed));
     assert_eq!(settings(&mut index).unwrap().connect_timeout, None);
@@ -435,16 +443,16 @@ fn other_registries_learn_what_surrounds_the_objects_once_it_is_known_and_when_i
     let near = json!({"metadata": {"labels": {"team": "shop"}, "annotations": {"networking.istio.io/traffic-distribution": "PreferClose"}}});
     index.apply(Input::Put(mk_namespace("shop", near)));
     index.apply(Input::Put(labelled("web", json!({}))));
-    assert_eq!(index.surroundings(), None, "namespaces are not all known");
+    assert_eq!(index.cluster_context(), None, "namespaces are not all known");
     list_all(&mut index);
-    let around = index.surroundings().unwrap();
+    let around = index.cluster_context().unwrap();
     let shop = Namespace::new("shop").unwrap();
     assert_eq!((around.selected, around.network), (None, None));
     assert_eq!(around.traffic.get(&shop), Some(&TrafficDistribution::SameZone));
-    assert_eq!(index.surroundings(), None, "nothing has changed");
+    assert_eq!(index.cluster_context(), None, "nothing has changed");
     let claims = "networks: {mesh: {endpoints: [{fromCidr: 10.7.0.0/16}, {fromCidr: 10.8.0.0/16}]}, own: {endpoints: [{fromRegistry: c1}]}}";
     index.apply(Input::Put(mk_mesh(&format!("{SHOP_ONLY}\ntrustDomain: a.test"), claims)));
-    let around = index.surroundings().unwrap();
+    let around = index.cluster_context().unwrap();
     assert_eq!(around.selected, Some([shop].into()));
     assert_eq!(
         (around.network, around.trust_domain.as_deref()),

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tributary_kube_client::Projection;
-use tributary_model::{Basis, Delta, Fact, Item, Withheld};
+use tributary_model::{Basis, Fact, FactId, RegistryUpdate, Withheld};
 
 use super::naive::{Texts, World, expected, shown};
+use crate::fixtures::mk_options;
 use crate::index::Index;
-use crate::input::{Feed, Input, Kind, Name, Object};
-use crate::mk::mk_options;
+use crate::input::{Input, Kind, Name, Object, WatchScope};
 use crate::project::{Namespace, Node, Pod, Service, Slice};
 
 const IPS: [&str; 3] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
@@ -172,9 +172,9 @@ fn name_of(kind: Kind, name: &str) -> Name {
 struct Stage {
     index: Index,
     world: World,
-    heard: BTreeMap<Item, Fact>,
+    heard: BTreeMap<FactId, Fact>,
     /// Facts that were said in doubt.
-    doubted: BTreeSet<Item>,
+    doubted: BTreeSet<FactId>,
 }
 
 impl Stage {
@@ -200,13 +200,13 @@ impl Stage {
             Op::Bad(kind, name) => self.index.apply(Input::Bad(*kind, name_of(*kind, name), "no".into())),
             Op::Relist(kind, lost) => self.relist(*kind, lost),
             Op::Interrupted(kind) => {
-                self.index.apply(Input::Restart(Feed::all(*kind)));
+                self.index.apply(Input::Restart(WatchScope::all(*kind)));
                 self.relist(*kind, &[]);
             }
             Op::Withhold(kind) => {
-                self.index.apply(Input::Withheld(Feed::all(*kind), Withheld::forbidden("403")));
+                self.index.apply(Input::Withheld(WatchScope::all(*kind), Withheld::forbidden("403")));
             }
-            Op::Resume(kind) => self.index.apply(Input::Resumed(Feed::all(*kind))),
+            Op::Resume(kind) => self.index.apply(Input::Resumed(WatchScope::all(*kind))),
             Op::Flush => self.flush(),
         }
     }
@@ -222,11 +222,11 @@ impl Stage {
         self.list(kind);
     }
     fn list(&mut self, kind: Kind) {
-        self.index.apply(Input::Restart(Feed::all(kind)));
+        self.index.apply(Input::Restart(WatchScope::all(kind)));
         for ((_, _), object) in self.world.iter().filter(|((k, _), _)| *k == kind.as_str()) {
             self.index.apply(Input::Put(read(kind, object)));
         }
-        self.index.apply(Input::Listed(Feed::all(kind)));
+        self.index.apply(Input::Listed(WatchScope::all(kind)));
     }
     /// The other kinds are not served by this cluster.
     fn finish(&mut self) {
@@ -237,7 +237,7 @@ impl Stage {
     fn flush(&mut self) {
         for delta in self.index.flush() {
             match delta {
-                Delta::Put(_, fact, basis) => {
+                RegistryUpdate::Put(_, fact, basis) => {
                     let item = fact.item();
                     let was_doubted = self.doubted.remove(&item);
                     if basis != Basis::Authoritative {
@@ -247,7 +247,7 @@ impl Stage {
                     let known = self.heard.insert(item, fact.clone());
                     assert!(known.as_ref() != Some(&fact) || is_settled, "said again: {fact:?}");
                 }
-                Delta::Drop(key, _) => {
+                RegistryUpdate::Remove(key, _) => {
                     self.doubted.remove(&key.item);
                     assert!(self.heard.remove(&key.item).is_some(), "never said: {key:?}");
                 }

@@ -4,9 +4,9 @@ use serde_json::json;
 use tributary_model::*;
 
 use super::{put, words};
+use crate::fixtures::*;
 use crate::index::Index;
-use crate::input::{Feed, Input, Kind, Name, Object};
-use crate::mk::*;
+use crate::input::{Input, Kind, Name, Object, WatchScope};
 use crate::options::{Mcs, Options};
 use crate::project::{Export, Gateway as GatewayObject, Import, MeshConfig};
 
@@ -38,7 +38,7 @@ fn mk_gateway() -> Object {
 fn mk_identity(uid: &str) -> Fingerprint {
     Fingerprint::new(uid).unwrap()
 }
-fn feed(index: &Index, kind: Kind) -> Feed {
+fn feed(index: &Index, kind: Kind) -> WatchScope {
     index.inputs().options.feeds().into_iter().find(|feed| feed.kind == kind).unwrap()
 }
 fn withhold(index: &mut Index, kind: Kind) {
@@ -110,23 +110,23 @@ fn kind_that_a_run_never_reads_ends_no_fact_of_it_by_silence() {
         world().into_iter().for_each(|object| full.apply(Input::Put(object)));
         list_all(&mut full);
         let (part, whole) = (index.flush(), full.flush());
-        let closed = |deltas: &[Delta]| -> Vec<Collection> {
-            let of = |delta: &Delta| match delta {
-                Delta::Synced(collection, Completeness::Complete) => Some(collection.clone()),
+        let closed = |deltas: &[RegistryUpdate]| -> Vec<Collection> {
+            let of = |delta: &RegistryUpdate| match delta {
+                RegistryUpdate::ListEnded(collection, Completeness::Complete) => Some(collection.clone()),
                 _ => None,
             };
             deltas.iter().filter_map(of).collect()
         };
         let closed = closed(&part);
         for delta in &whole {
-            let Delta::Put(scope, fact, _) = delta else { continue };
+            let RegistryUpdate::Put(scope, fact, _) = delta else { continue };
             if matches!(fact, Fact::Waiting(..)) {
                 continue;
             }
-            let key = Key { scope: scope.clone(), item: fact.item() };
-            let is_kept = part
-                .iter()
-                .any(|delta| matches!(delta, Delta::Put(s, f, _) if s == scope && f.item() == key.item));
+            let key = FactKey { scope: scope.clone(), item: fact.item() };
+            let is_kept = part.iter().any(
+                |delta| matches!(delta, RegistryUpdate::Put(s, f, _) if s == scope && f.item() == key.item),
+            );
             assert!(is_kept || !closed.contains(&key.collection()), "{kind:?} ends {key:?}");
         }
     }
@@ -196,7 +196,7 @@ fn exports_of_an_earlier_run_keep_what_was_exported() {
         .flush()
         .iter()
         .filter_map(|delta| match delta {
-            Delta::Put(scope, Fact::Service(key, declaration), _) => {
+            RegistryUpdate::Put(scope, Fact::Service(key, declaration), _) => {
                 Some((format!("{scope} {}", key.service.host), declaration.attributes.own_cluster_only))
             }
             _ => None,
@@ -235,14 +235,14 @@ fn nothing_is_reported_while_the_mesh_configuration_is_unknown() {
     let all = words(&deltas);
     assert!(!reported(&all), "{all:?}");
     let why = deltas.iter().find_map(|delta| match delta {
-        Delta::Withheld(_, why) => Some(why.why.to_string()),
+        RegistryUpdate::Withheld(_, why) => Some(why.why.to_string()),
         _ => None,
     });
     let why = why.unwrap();
     assert!(why.contains("meshConfig: none") && why.ends_with("list: 403"), "{why}");
     assert_eq!(all.iter().filter(|word| word.starts_with("withheld")).count(), 10, "{all:?}");
     assert!(!index.is_behind(), "nothing is to be done before it is known");
-    assert_eq!(index.surroundings().unwrap().withheld.map(|w| w.cause), Some(WithheldCause::Forbidden));
+    assert_eq!(index.cluster_context().unwrap().withheld.map(|w| w.cause), Some(WithheldCause::Forbidden));
     put(&mut index, mk_service("late", json!({})));
     index.apply(Input::Put(mk_mesh("defaultServiceExportTo: [\".\"]")));
     let mesh = feed(&index, Kind::MeshConfig);
@@ -250,12 +250,12 @@ fn nothing_is_reported_while_the_mesh_configuration_is_unknown() {
     let words = said(&mut index);
     assert!(words.contains(&"put Service shop/late".to_owned()), "{words:?}");
     assert_eq!(words.iter().filter(|word| word.starts_with("synced")).count(), 10, "{words:?}");
-    assert_eq!(index.surroundings().unwrap().withheld, None);
+    assert_eq!(index.cluster_context().unwrap().withheld, None);
 }
 
-fn settings(deltas: Vec<Delta>) -> Option<Settings> {
+fn settings(deltas: Vec<RegistryUpdate>) -> Option<Settings> {
     deltas.into_iter().find_map(|delta| match delta {
-        Delta::Put(_, Fact::Settings(settings), _) => Some(Settings::clone(&settings)),
+        RegistryUpdate::Put(_, Fact::Settings(settings), _) => Some(Settings::clone(&settings)),
         _ => None,
     })
 }
@@ -324,7 +324,7 @@ fn identity_of_the_cluster_goes_before_every_fact() {
     index.apply(Input::Listed(namespaces.clone()));
     let words = said(&mut index);
     assert_eq!(words[0], "identity uid-1", "{words:?}");
-    assert_eq!(index.surroundings().unwrap().identity, Some(mk_identity("uid-1")));
+    assert_eq!(index.cluster_context().unwrap().identity, Some(mk_identity("uid-1")));
     index.learn(mk_identity("uid-2"));
     assert_eq!(said(&mut index)[0], "identity uid-2");
     // a run that learns it late keeps it to itself

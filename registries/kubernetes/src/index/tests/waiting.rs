@@ -4,17 +4,17 @@ use serde_json::{Value, json};
 use tributary_model::*;
 
 use super::{put, said};
-use crate::index::{Index, Output};
+use crate::fixtures::*;
+use crate::index::{DerivedKey, Index};
 use crate::input::{Input, Kind, Name, Object};
-use crate::mk::*;
 use crate::project::Pod;
 
 fn waiting(index: &mut Index) -> Vec<String> {
-    let of = |delta: Delta| match delta {
-        Delta::Put(_, Fact::Waiting(_, all), _) => {
+    let of = |delta: RegistryUpdate| match delta {
+        RegistryUpdate::Put(_, Fact::Waiting(_, all), _) => {
             Some(all.iter().map(|one| format!("{} {}", one.ip, one.waits_for)).collect::<Vec<_>>().join(", "))
         }
-        Delta::Drop(Key { item: Item::Waiting(_), .. }, _) => Some("none".to_owned()),
+        RegistryUpdate::Remove(FactKey { item: FactId::Waiting(_), .. }, _) => Some("none".to_owned()),
         _ => None,
     };
     index.flush().into_iter().filter_map(of).collect()
@@ -77,8 +77,8 @@ fn target_of_another_namespace_is_looked_up_there() {
     let slice = mk_slice("pay-1", "pay", json!([across("10.0.0.1", "web", "api")]), json!({}));
     // a pod of that name in the slice's own namespace is another pod
     let mut index = mk_synced(vec![slice, mk_pod("api", "10.0.0.9", json!({}))]);
-    let released =
-        ["put Workload api", "put EndpointSlice shop/pay-1", "drop Waiting(GroupKey"].map(str::to_owned);
+    let released = ["put Workload api", "put EndpointSlice shop/pay-1", "drop Waiting(EndpointGroupKey"]
+        .map(str::to_owned);
     let mut words = put(&mut index, elsewhere("api", "10.0.0.1", "of-web"));
     words.retain(|word| !word.starts_with("good"));
     assert_eq!(words.len(), 3, "{words:?}");
@@ -87,8 +87,11 @@ fn target_of_another_namespace_is_looked_up_there() {
     assert_eq!(listed.iter().map(ToString::to_string).collect::<Vec<_>>(), ["shop/pay"]);
     let own = index.inputs().listing(index.inputs().pods.get(&shop("api")).unwrap());
     assert!(own.is_empty(), "{own:?}");
-    let derived =
-        crate::derive::derive(index.inputs(), &mut crate::Shared::default(), &Output::Group(shop("pay-1")));
+    let derived = crate::derive::derive(
+        index.inputs(),
+        &mut crate::Interner::default(),
+        &DerivedKey::Group(shop("pay-1")),
+    );
     let Fact::Group(_, group) = &derived.facts[0] else { panic!("{derived:?}") };
     let identity = group.addresses[0].identity.as_ref().unwrap().to_string();
     assert_eq!(identity, "spiffe://cluster.local/ns/web/sa/of-web");

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::fixtures::*;
 use crate::input::Object;
-use crate::mk::*;
 
 fn pod(over: Value) -> Pod {
     named("web-7f-x", over)

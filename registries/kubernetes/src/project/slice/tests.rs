@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mk::*;
+use crate::fixtures::*;
 
 fn slice(endpoints: Value, over: Value) -> Slice {
     match mk_slice("pay-1", "pay", endpoints, over) {

@@ -27,9 +27,9 @@ fn user(n: u8) -> IpAddr {
 }
 
 impl Stored {
-    fn claim(&self) -> Claim {
+    fn claim(&self) -> AddressClaim {
         let eligible = self.specified.is_none();
-        Claim {
+        AddressClaim {
             created: Timestamp::from_second(self.created).ok(),
             version: self.version.to_string().into(),
             api: "v1",

@@ -15,8 +15,8 @@ struct Row<'a> {
     foreign: bool,
 }
 
-fn claim(row: &Row<'_>) -> Arc<Claim> {
-    Arc::new(Claim {
+fn claim(row: &Row<'_>) -> Arc<AddressClaim> {
+    Arc::new(AddressClaim {
         created: row.created.map(|second| Timestamp::from_second(second).unwrap()),
         version: "1".into(),
         api: "v1",

@@ -27,7 +27,7 @@ fn mk_stage(leads: bool) -> Stage {
     let send: Sends<Write> = Box::new(move |write| {
         let (answer, told) = tokio::sync::oneshot::channel();
         out.try_send(Sent { write: write.clone(), answer }).ok().unwrap();
-        async move { told.await.unwrap_or_else(|_| Err(Failure::Torn("never answered".into()))) }.boxed()
+        async move { told.await.unwrap_or_else(|_| Err(ApiFailure::Torn("never answered".into()))) }.boxed()
     });
     let writer = Writer::new(Ranges::default(), heard, send, SplitMix::seeded(1));
     Stage { writer, leads: says, sent, open: Vec::new() }
@@ -40,7 +40,7 @@ fn name(n: usize) -> ObjectName {
 impl Stage {
     fn claim(&mut self, n: usize, version: &str) {
         let hosts = vec![format!("h{n}.b").into()];
-        let claim = Claim { version: version.into(), ours: true, hosts, ..Claim::default() };
+        let claim = AddressClaim { version: version.into(), ours: true, hosts, ..AddressClaim::default() };
         self.writer.claim(&name(n), Some(claim));
     }
     /// Lets it work for so long; how many writes are open then.
@@ -96,7 +96,8 @@ async fn a_few_are_written_at_once_and_all_in_the_end() {
             let given =
                 written[&name].iter().map(|(host, ip)| (host.clone(), ip.to_string().into())).collect();
             let hosts = vec![written[&name][0].0.clone()];
-            let claim = Claim { version: "2".into(), ours: true, hosts, given, ..Claim::default() };
+            let claim =
+                AddressClaim { version: "2".into(), ours: true, hosts, given, ..AddressClaim::default() };
             stage.writer.claim(&name, Some(claim));
         }
     }
@@ -108,7 +109,7 @@ async fn what_is_refused_is_shown_and_tried_again_and_good_when_it_is_made() {
     let mut stage = mk_stage(true);
     stage.claim(1, "1");
     assert_eq!(stage.second().await, 1);
-    stage.answer(&Err(Failure::Forbidden("no right to patch".into())));
+    stage.answer(&Err(ApiFailure::Forbidden("no right to patch".into())));
     stage.pass(Duration::from_millis(10), true).await;
     assert_eq!(
         stage.news(),
@@ -128,14 +129,14 @@ async fn to_be_overtaken_is_no_problem_unless_nothing_has_overtaken() {
     let mut stage = mk_stage(true);
     stage.claim(1, "1");
     stage.second().await;
-    stage.answer(&Err(Failure::Conflict("the test failed".into())));
+    stage.answer(&Err(ApiFailure::Conflict("the test failed".into())));
     stage.pass(Duration::from_millis(100), true).await;
     assert!(stage.news().is_empty());
     stage.claim(1, "2");
     assert_eq!(stage.pass(Duration::from_millis(100), true).await, 1, "at once, for the new version");
-    stage.answer(&Err(Failure::Conflict("the test failed".into())));
+    stage.answer(&Err(ApiFailure::Conflict("the test failed".into())));
     assert_eq!(stage.pass(Duration::from_secs(3), true).await, 1);
-    stage.answer(&Err(Failure::Conflict("the test failed".into())));
+    stage.answer(&Err(ApiFailure::Conflict("the test failed".into())));
     stage.pass(Duration::from_millis(10), true).await;
     assert_eq!(stage.news().len(), 1, "version 2 was overtaken twice");
 }

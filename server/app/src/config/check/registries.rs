@@ -9,7 +9,7 @@ use tributary_model::{Code, Hostname, Namespace, NetworkId, RegistryName};
 use super::Rules;
 use crate::config::RegistryKind;
 use crate::config::model::{Config, RegistryConfig};
-use crate::exit::Failure;
+use crate::exit::CommandError;
 
 /// A bound on the list, so that a slip cannot make a server of a million watches.
 const MAX_REGISTRIES: usize = 1_000;
@@ -18,7 +18,7 @@ const MAX_NAMESPACES: usize = 1_000;
 
 impl Rules<'_> {
     /// Checks every registry and names those without a name; returns what was given twice.
-    pub(super) fn registries(&self, config: &mut Config) -> Result<Vec<String>, Failure> {
+    pub(super) fn registries(&self, config: &mut Config) -> Result<Vec<String>, CommandError> {
         if config.registries.len() > MAX_REGISTRIES {
             return Err(self.invalid("registries", format!("more than {MAX_REGISTRIES}")));
         }
@@ -40,7 +40,7 @@ impl Rules<'_> {
         self.one_per_cluster(config)?;
         Ok(warnings)
     }
-    fn registry(&self, i: usize, registry: &RegistryConfig) -> Result<(), Failure> {
+    fn registry(&self, i: usize, registry: &RegistryConfig) -> Result<(), CommandError> {
         let field = |name: &str| format!("registries[{i}].{name}");
         if let Some((name, kind)) = registry.strangers().first() {
             let why = format!("belongs to `kind: {}`, this one is {}", kind.as_str(), registry.kind.as_str());
@@ -59,7 +59,7 @@ impl Rules<'_> {
             None => Ok(()),
         }
     }
-    fn name(&self, field: &str, name: &str, registry: &RegistryConfig) -> Result<(), Failure> {
+    fn name(&self, field: &str, name: &str, registry: &RegistryConfig) -> Result<(), CommandError> {
         for name in registry.names() {
             RegistryName::new(name).map_err(|e| self.invalid(field, e))?;
         }
@@ -69,14 +69,18 @@ impl Rules<'_> {
         }
         Ok(())
     }
-    fn file(&self, field: &str, registry: &RegistryConfig) -> Result<(), Failure> {
+    fn file(&self, field: &str, registry: &RegistryConfig) -> Result<(), CommandError> {
         match &registry.path {
             None => Err(self.invalid(field, "a file registry needs a directory")),
             Some(path) if path.as_os_str().is_empty() => Err(self.invalid(field, "is empty")),
             Some(_) => Ok(()),
         }
     }
-    fn kubernetes(&self, field: &dyn Fn(&str) -> String, registry: &RegistryConfig) -> Result<(), Failure> {
+    fn kubernetes(
+        &self,
+        field: &dyn Fn(&str) -> String,
+        registry: &RegistryConfig,
+    ) -> Result<(), CommandError> {
         if registry.kubeconfig.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
             return Err(self.invalid(&field("kubeconfig"), "is empty"));
         }
@@ -94,7 +98,7 @@ impl Rules<'_> {
         }
         Ok(())
     }
-    fn namespaces(&self, field: &str, namespaces: &[String]) -> Result<(), Failure> {
+    fn namespaces(&self, field: &str, namespaces: &[String]) -> Result<(), CommandError> {
         if namespaces.is_empty() {
             return Err(self.invalid(field, "names none; leave it out to read all"));
         }
@@ -106,7 +110,7 @@ impl Rules<'_> {
         }
         Ok(())
     }
-    fn consul(&self, field: &dyn Fn(&str) -> String, registry: &RegistryConfig) -> Result<(), Failure> {
+    fn consul(&self, field: &dyn Fn(&str) -> String, registry: &RegistryConfig) -> Result<(), CommandError> {
         let own = registry.addresses.iter().map(|all| ("addresses", all));
         let apart = registry.datacenter_addresses.iter().flat_map(BTreeMap::values);
         for (name, addresses) in own.chain(apart.map(|all| ("datacenterAddresses", all))) {
@@ -146,7 +150,7 @@ impl Rules<'_> {
         Ok(())
     }
     /// Two registries that both speak for a cluster would contradict each other about it.
-    fn one_per_cluster(&self, config: &Config) -> Result<(), Failure> {
+    fn one_per_cluster(&self, config: &Config) -> Result<(), CommandError> {
         let mut clusters: BTreeMap<&str, &str> = BTreeMap::new();
         let kubernetes =
             config.registries.iter().enumerate().filter(|(_, r)| r.kind == RegistryKind::Kubernetes);

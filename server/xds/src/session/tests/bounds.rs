@@ -142,7 +142,7 @@ fn a_flood_of_requests_is_told_to_wait() {
     let waits: Vec<Duration> =
         (0..5_000).map(|_| talk.session.on_sotw(&request, talk.now).unwrap()).collect();
     assert!(waits[0].is_zero() && !waits[4_999].is_zero());
-    assert_eq!(talk.says().len(), 1, "however often it asks, one answer is owed");
+    assert_eq!(talk.says().len(), 1, "however often it confirms, one answer is owed");
 }
 
 #[test]

@@ -15,11 +15,11 @@ struct Client {
     delta: bool,
     /// It knows its assignments and routes by name and asks for nothing else.
     picks: bool,
-    held: BTreeMap<(Kind, String), (u64, String)>,
+    held: BTreeMap<(ResourceType, String), (u64, String)>,
     /// Clusters that wait for an assignment after them.
     warming: BTreeSet<String>,
     wanted: BTreeSet<String>,
-    nonces: BTreeMap<Kind, String>,
+    nonces: BTreeMap<ResourceType, String>,
     outbox: VecDeque<Request>,
     refuses: bool,
 }
@@ -52,7 +52,7 @@ impl Client {
             self.first(E, &wanted.iter().map(String::as_str).collect::<Vec<_>>());
         }
     }
-    fn first(&mut self, kind: Kind, names: &[&str]) {
+    fn first(&mut self, kind: ResourceType, names: &[&str]) {
         if self.delta {
             let held = self.held.iter().filter(|((k, _), _)| *k == kind);
             let initial = held.map(|((_, name), (_, version))| (name.as_str(), version.as_str())).collect();
@@ -82,10 +82,10 @@ impl Client {
                 prop_assert!(*old <= value, "{:?} {name} went back from {old} to {value}", told.kind);
             }
             match told.kind {
-                Kind::Cluster if before.is_none_or(|(old, _)| old != value) => {
+                ResourceType::Cluster if before.is_none_or(|(old, _)| old != value) => {
                     self.warming.insert(name.into());
                 }
-                Kind::Endpoints => {
+                ResourceType::Endpoints => {
                     self.warming.remove(name);
                 }
                 _ => {}
@@ -116,11 +116,11 @@ impl Client {
             self.outbox.push_back(Request::Sotw(SotwRequest { nonce, error, names, ..mk_sotw(told.kind) }));
         }
     }
-    fn names(&self, kind: Kind) -> Names {
+    fn names(&self, kind: ResourceType) -> Names {
         match kind {
-            Kind::Endpoints => self.wanted.iter().map(String::as_str).collect(),
-            Kind::Route => list(&ROUTES),
-            Kind::Cluster | Kind::Listener => Names::default(),
+            ResourceType::Endpoints => self.wanted.iter().map(String::as_str).collect(),
+            ResourceType::Route => list(&ROUTES),
+            ResourceType::Cluster | ResourceType::Listener => Names::default(),
         }
     }
     fn follow_clusters(&mut self) {
@@ -208,7 +208,7 @@ impl Run {
     fn write(&mut self) -> bool {
         let catalog = Arc::clone(&self.talk.catalog);
         if self.talk.session.take_interest().is_some() {
-            self.talk.session.on_generation(Touched::Everything);
+            self.talk.session.on_generation(ChangedHosts::Everything);
         }
         let Some(out) = self.talk.session.on_writable(self.talk.now, move || Arc::clone(&catalog)) else {
             return false;
@@ -286,11 +286,11 @@ impl Run {
     }
     fn holds_the_catalog(&self) -> Result<(), TestCaseError> {
         let world = &self.talk.world;
-        let values = |kind: Kind| -> BTreeMap<&str, u64> {
+        let values = |kind: ResourceType| -> BTreeMap<&str, u64> {
             let of_kind = world.iter().filter(move |((k, _), _)| *k == kind);
             of_kind.map(|((_, name), value)| (name.as_str(), value.parse().unwrap())).collect()
         };
-        let held = |kind: Kind| -> BTreeMap<&str, u64> {
+        let held = |kind: ResourceType| -> BTreeMap<&str, u64> {
             let of_kind = self.client.held.iter().filter(move |((k, _), _)| *k == kind);
             of_kind.map(|((_, name), (value, _))| (name.as_str(), *value)).collect()
         };

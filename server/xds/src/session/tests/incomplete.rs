@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn mk_incomplete(world: &[(Kind, &str, &str)]) -> Talk {
+fn mk_incomplete(world: &[(ResourceType, &str, &str)]) -> Talk {
     let mut talk = Talk::delta(world);
     talk.complete(false);
     talk

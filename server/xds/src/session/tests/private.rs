@@ -3,11 +3,11 @@
 use super::*;
 use crate::fake::INBOUND;
 use tributary_model::{
-    ClusterId, Locality, Namespace, ObjectId, Place, Provider, RegistryId, RegistryName, Scope, ShardRef,
-    Shared, Source, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName, WorkloadView,
+    ClusterId, Locality, Namespace, ObjectId, Provider, RegistryId, RegistryName, Scope, ShardRef, Shared,
+    Source, Topology, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName, WorkloadView,
 };
 
-const WORLD: &[(Kind, &str, &str)] =
+const WORLD: &[(ResourceType, &str, &str)] =
     &[(C, "a", "1"), (C, INBOUND, "1"), (L, "l", "1"), (L, "inbound", "shared"), (L, INBOUND, "mine")];
 
 fn mk_key() -> WorkloadKey {
@@ -25,12 +25,12 @@ fn mk_workload(zone: &str) -> Shared<WorkloadView> {
         provider: Provider::Kubernetes,
         cluster: ClusterId::new("east").unwrap(),
     };
-    let place = Place { locality: Locality::parse(zone), ..Place::default() };
+    let place = Topology { locality: Locality::parse(zone), ..Topology::default() };
     Shared::new(WorkloadView {
         shard: Arc::new(ShardRef { registry: Arc::new(id), scope: Scope::new("all").unwrap() }),
         workload: Arc::new(Workload {
             addresses: [WorkloadAddress::Ip([10, 0, 0, 1].into())].into(),
-            place: Arc::new(place),
+            topology: Arc::new(place),
             name: "pay".into(),
             ..Workload::new(Source::new(ObjectId::new("Pod", "shop", "pay-1")))
         }),
@@ -59,7 +59,7 @@ impl Sidecar {
             catalog.workloads.insert(mk_key(), view);
         }
         talk.catalog = talk.fake.publish_with(&talk.world, catalog);
-        talk.session.on_generation(Touched::Everything);
+        talk.session.on_generation(ChangedHosts::Everything);
     }
 }
 

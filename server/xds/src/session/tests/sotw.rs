@@ -3,7 +3,7 @@
 use super::*;
 use crate::session::SyncStatus;
 
-const WORLD: &[(Kind, &str, &str)] =
+const WORLD: &[(ResourceType, &str, &str)] =
     &[(C, "a", "1"), (C, "b", "1"), (E, "a", "1"), (E, "b", "1"), (E, "c", ""), (L, "l", "1"), (R, "r", "1")];
 
 fn mk_synced() -> (Talk, String, String) {

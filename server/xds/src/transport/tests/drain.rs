@@ -13,7 +13,7 @@ async fn a_drain_ends_every_stream_and_accepts_no_more() {
     let mut connection = served.connect().await;
     for _ in 0..10 {
         let mut stream = connection.delta().await;
-        stream.subscribe(Kind::Cluster, &[]).await;
+        stream.subscribe(ResourceType::Cluster, &[]).await;
         stream.next().await;
         streams.push(stream);
     }
@@ -31,7 +31,7 @@ async fn a_drain_has_a_deadline() {
     let served = Served::start(Limits { spread: SOON, ..mk_quick() }).await;
     let mut connection = served.connect().await;
     let mut stream = connection.delta().await;
-    stream.subscribe(Kind::Cluster, &[]).await;
+    stream.subscribe(ResourceType::Cluster, &[]).await;
     stream.next().await;
     assert!(!served.server.drain(Duration::from_millis(10)).await);
 }
@@ -41,12 +41,12 @@ async fn an_old_connection_is_closed_gracefully() {
     let served = Served::start(Limits { max_age: Some(Duration::from_millis(50)), ..mk_quick() }).await;
     let mut connection = served.connect().await;
     let mut stream = connection.delta().await;
-    stream.subscribe(Kind::Cluster, &[]).await;
+    stream.subscribe(ResourceType::Cluster, &[]).await;
     stream.next().await;
     assert_eq!(stream.end().await.0, 0);
     timeout(SOON, connection.driver).await.expect("the connection stays open").unwrap().unwrap();
     let mut again = served.connect().await.delta().await;
-    again.subscribe(Kind::Cluster, &[]).await;
+    again.subscribe(ResourceType::Cluster, &[]).await;
     again.next().await;
 }
 
@@ -54,9 +54,9 @@ async fn an_old_connection_is_closed_gracefully() {
 async fn a_message_in_flight_is_not_cut_by_the_end() {
     let served = Served::start(mk_quick()).await;
     let big = "x".repeat(2 << 20);
-    served.set(Kind::Cluster, "big.x", &big);
+    served.set(ResourceType::Cluster, "big.x", &big);
     let mut stream = served.connect().await.delta().await;
-    stream.subscribe(Kind::Cluster, &[]).await;
+    stream.subscribe(ResourceType::Cluster, &[]).await;
     served.reaches("sends", 1).await;
     let (_, told) = tokio::join!(served.server.drain(SOON), stream.next());
     assert_eq!(told.resources[0].body.len(), big.len() + 6);

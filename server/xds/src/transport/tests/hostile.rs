@@ -6,17 +6,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 #[tokio::test]
 async fn a_slow_reader_does_not_hold_up_others() {
     let big = "x".repeat(3 << 20);
-    let served = Served::with(&[(Kind::Cluster, "big.x", &big)]).await;
+    let served = Served::with(&[(ResourceType::Cluster, "big.x", &big)]).await;
     let mut slow_connection =
         Connection::with_window(TcpStream::connect(served.address).await.unwrap(), 1 << 16).await;
     let slow = slow_connection.delta().await;
-    slow.subscribe(Kind::Cluster, &[]).await;
+    slow.subscribe(ResourceType::Cluster, &[]).await;
     served.reaches("sends", 1).await;
     let mut fast = served.connect().await.delta().await;
-    fast.subscribe(Kind::Cluster, &[]).await;
+    fast.subscribe(ResourceType::Cluster, &[]).await;
     assert_eq!(fast.next().await.resources.len(), 1);
     for n in 0..20 {
-        served.set(Kind::Cluster, "small.x", &n.to_string());
+        served.set(ResourceType::Cluster, "small.x", &n.to_string());
         assert_eq!(fast.says().await, [format!("small.x={n}")]);
     }
     let sends = served.count("sends");
@@ -63,7 +63,7 @@ async fn a_half_open_socket_is_found_out() {
     });
     let mut connection = Connection::over(ours).await;
     let mut stream = connection.delta().await;
-    stream.subscribe(Kind::Cluster, &[]).await;
+    stream.subscribe(ResourceType::Cluster, &[]).await;
     stream.next().await;
     served.reaches("streams_ended", 1).await;
     assert!(!relay.is_finished());
@@ -72,7 +72,7 @@ async fn a_half_open_socket_is_found_out() {
 
 #[tokio::test]
 async fn garbage_is_refused_and_others_are_served() {
-    let served = Served::with(&[(Kind::Cluster, "a.x", "1")]).await;
+    let served = Served::with(&[(ResourceType::Cluster, "a.x", "1")]).await;
     let mut raw = TcpStream::connect(served.address).await.unwrap();
     raw.write_all(&[0xff; 4096]).await.unwrap();
     let mut rest = Vec::new();
@@ -89,7 +89,7 @@ async fn garbage_is_refused_and_others_are_served() {
         assert_eq!(stream.end().await.0, code, "{bytes:?}");
     }
     let mut stream = connection.delta().await;
-    stream.subscribe(Kind::Cluster, &[]).await;
+    stream.subscribe(ResourceType::Cluster, &[]).await;
     assert_eq!(stream.says().await, ["a.x=1"]);
 }
 
@@ -99,7 +99,7 @@ async fn a_million_names_are_refused() {
     let mut stream = served.connect().await.delta().await;
     let names: Vec<String> = (0..1_000_000).map(|n| format!("s{n}")).collect();
     let subscribe = names.iter().map(String::as_str).collect();
-    let type_url = Kind::Endpoints.type_url().into();
+    let type_url = ResourceType::Endpoints.type_url().into();
     stream.tell(DeltaRequest { node: mk_node("x"), type_url, subscribe, ..DeltaRequest::default() }).await;
     let (code, message) = stream.end().await;
     assert_eq!(code, 8);
@@ -111,7 +111,7 @@ async fn more_connections_than_the_bound_are_closed() {
     let served = Served::start(Limits { connections: 1, ..Limits::default() }).await;
     let mut first = served.connect().await;
     let stream = first.delta().await;
-    stream.subscribe(Kind::Cluster, &[]).await;
+    stream.subscribe(ResourceType::Cluster, &[]).await;
     let mut second = TcpStream::connect(served.address).await.unwrap();
     let mut rest = Vec::new();
     let _ = timeout(SOON, second.read_to_end(&mut rest)).await.expect("the second connection stays open");
@@ -132,11 +132,11 @@ async fn more_connections_than_the_bound_are_closed() {
 
 #[tokio::test]
 async fn a_client_that_goes_away_leaves_nothing() {
-    let served = Served::with(&[(Kind::Cluster, "a.x", "1")]).await;
+    let served = Served::with(&[(ResourceType::Cluster, "a.x", "1")]).await;
     for _ in 0..20 {
         let mut connection = served.connect().await;
         let mut stream = connection.delta().await;
-        stream.subscribe(Kind::Cluster, &[]).await;
+        stream.subscribe(ResourceType::Cluster, &[]).await;
         stream.next().await;
         connection.driver.abort();
     }

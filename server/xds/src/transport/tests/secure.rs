@@ -73,16 +73,16 @@ async fn dial(served: &Served, ca: &Authority, own: Option<&(String, String)>) -
 fn mk_request(namespace: &str) -> SotwRequest {
     let metadata: Metadata = [("NAMESPACE", Value::Text(namespace.into()))].into_iter().collect();
     let node = Some(Node { metadata, ..mk_node("x").unwrap() });
-    SotwRequest { node, type_url: Kind::Cluster.type_url().into(), ..SotwRequest::default() }
+    SotwRequest { node, type_url: ResourceType::Cluster.type_url().into(), ..SotwRequest::default() }
 }
 
 #[tokio::test]
 async fn streams_are_served_over_tls() {
     let ca = Authority::new();
     let (served, _) = secured(&ca.server(None)).await;
-    served.set(Kind::Cluster, "a.x", &"1".repeat(100_000));
+    served.set(ResourceType::Cluster, "a.x", &"1".repeat(100_000));
     let mut stream = dial(&served, &ca, None).await.unwrap().delta().await;
-    stream.subscribe(Kind::Cluster, &[]).await;
+    stream.subscribe(ResourceType::Cluster, &[]).await;
     assert_eq!(stream.says().await[0].len(), 100_004);
 }
 
@@ -106,7 +106,7 @@ async fn a_certificate_must_prove_the_namespace() {
     assert!(message.contains("TRB0603") && message.contains("web"), "{message}");
 
     let mut nobody = connection.sotw().await;
-    nobody.subscribe(Kind::Cluster, &[]).await;
+    nobody.subscribe(ResourceType::Cluster, &[]).await;
     assert_eq!(nobody.end().await.0, 7, "a client without a namespace has proved none");
 }
 
@@ -142,14 +142,14 @@ async fn certificates_are_replaced_without_a_restart() {
     let (old, new) = (Authority::new(), Authority::new());
     let (served, tls) = secured(&old.server(None)).await;
     let mut open = dial(&served, &old, None).await.unwrap().delta().await;
-    open.subscribe(Kind::Cluster, &[]).await;
+    open.subscribe(ResourceType::Cluster, &[]).await;
     open.next().await;
     tls.reload(&new.server(None)).unwrap();
     assert!(dial(&served, &old, None).await.is_none(), "the old certificate is still served");
     let mut fresh = dial(&served, &new, None).await.unwrap().delta().await;
-    fresh.subscribe(Kind::Cluster, &[]).await;
+    fresh.subscribe(ResourceType::Cluster, &[]).await;
     fresh.next().await;
-    served.set(Kind::Cluster, "a.x", "1");
+    served.set(ResourceType::Cluster, "a.x", "1");
     assert_eq!(open.says().await, ["a.x=1"], "an open stream is not cut");
 }
 

@@ -5,13 +5,14 @@ use tributary_proto::Names;
 
 #[tokio::test]
 async fn both_variants_are_served_on_one_connection() {
-    let served = Served::with(&[(Kind::Cluster, "a.x", "1"), (Kind::Endpoints, "a.x", "1")]).await;
+    let served =
+        Served::with(&[(ResourceType::Cluster, "a.x", "1"), (ResourceType::Endpoints, "a.x", "1")]).await;
     let mut connection = served.connect().await;
     for mut stream in [connection.sotw().await, connection.delta().await] {
         assert_eq!(stream.headers["content-type"], "application/grpc");
-        stream.subscribe(Kind::Cluster, &[]).await;
+        stream.subscribe(ResourceType::Cluster, &[]).await;
         assert_eq!(stream.says().await, ["a.x=1"]);
-        stream.subscribe(Kind::Endpoints, &["a.x"]).await;
+        stream.subscribe(ResourceType::Endpoints, &["a.x"]).await;
         assert_eq!(stream.says().await, ["a.x=1"]);
     }
     assert_eq!(served.count("connections"), 1);
@@ -19,16 +20,17 @@ async fn both_variants_are_served_on_one_connection() {
 
 #[tokio::test]
 async fn a_change_reaches_exactly_whom_it_concerns() {
-    let served = Served::with(&[(Kind::Endpoints, "a.x", "1"), (Kind::Endpoints, "b.x", "1")]).await;
+    let served =
+        Served::with(&[(ResourceType::Endpoints, "a.x", "1"), (ResourceType::Endpoints, "b.x", "1")]).await;
     let mut connection = served.connect().await;
     let (mut a, mut b) = (connection.delta().await, connection.delta().await);
-    a.subscribe(Kind::Endpoints, &["a.x", "later.x"]).await;
-    b.subscribe(Kind::Endpoints, &["b.x"]).await;
+    a.subscribe(ResourceType::Endpoints, &["a.x", "later.x"]).await;
+    b.subscribe(ResourceType::Endpoints, &["b.x"]).await;
     assert_eq!((a.next().await.resources.len(), b.says().await), (2, vec!["b.x=1".to_owned()]));
     let wakeups = served.count("wakeups");
-    served.set(Kind::Endpoints, "later.x", "1");
+    served.set(ResourceType::Endpoints, "later.x", "1");
     assert_eq!(a.says().await, ["later.x=1"]);
-    served.set(Kind::Endpoints, "a.x", "2");
+    served.set(ResourceType::Endpoints, "a.x", "2");
     assert_eq!(a.says().await, ["a.x=2"]);
     assert_eq!(served.count("wakeups"), wakeups + 2, "the other stream slept");
     assert_eq!(served.count("wakeups_for_nothing"), 0);
@@ -36,23 +38,24 @@ async fn a_change_reaches_exactly_whom_it_concerns() {
 
 #[tokio::test]
 async fn pushes_are_counted_by_type_and_by_what_set_them_off() {
-    let served = Served::with(&[(Kind::Cluster, "a.x", "1"), (Kind::Endpoints, "a.x", "1")]).await;
+    let served =
+        Served::with(&[(ResourceType::Cluster, "a.x", "1"), (ResourceType::Endpoints, "a.x", "1")]).await;
     let mut connection = served.connect().await;
     let mut stream = connection.delta().await;
-    stream.subscribe(Kind::Endpoints, &["a.x"]).await;
+    stream.subscribe(ResourceType::Endpoints, &["a.x"]).await;
     stream.next().await;
-    served.set(Kind::Endpoints, "a.x", "2");
+    served.set(ResourceType::Endpoints, "a.x", "2");
     stream.next().await;
-    let of = |kind: Kind| served.server.counters().pushes.kinds().find(|of| of.kind == kind).unwrap();
+    let of = |kind: ResourceType| served.server.counters().pushes.kinds().find(|of| of.kind == kind).unwrap();
     let taken = async {
-        while of(Kind::Endpoints).seconds.count() < 2 {
+        while of(ResourceType::Endpoints).seconds.count() < 2 {
             tokio::task::yield_now().await;
         }
     };
     timeout(SOON, taken).await.unwrap();
-    let (sent, bytes) = (of(Kind::Endpoints), served.count("bytes_sent"));
+    let (sent, bytes) = (of(ResourceType::Endpoints), served.count("bytes_sent"));
     assert_eq!((sent.bytes.count(), sent.bytes.sum), (2, bytes as f64));
-    assert_eq!(of(Kind::Cluster).bytes.count(), 0, "nobody asked for it");
+    assert_eq!(of(ResourceType::Cluster).bytes.count(), 0, "nobody asked for it");
     let lanes = sent.convergence.map(|(lane, told)| (lane, told.count()));
     assert_eq!(lanes, [("removal", 0), ("addition", 1)], "the first answer was asked for");
     assert_eq!(served.server.counters().pushes.triggers()[0], ("hosts", 3));
@@ -60,12 +63,12 @@ async fn pushes_are_counted_by_type_and_by_what_set_them_off() {
 
 #[tokio::test]
 async fn the_server_is_writing_until_all_woken_streams_were_seen_to() {
-    let served = Served::with(&[(Kind::Endpoints, "a.x", "1")]).await;
+    let served = Served::with(&[(ResourceType::Endpoints, "a.x", "1")]).await;
     let mut connection = served.connect().await;
     let mut stream = connection.delta().await;
-    stream.subscribe(Kind::Endpoints, &["a.x"]).await;
+    stream.subscribe(ResourceType::Endpoints, &["a.x"]).await;
     stream.next().await;
-    served.set(Kind::Endpoints, "a.x", "2");
+    served.set(ResourceType::Endpoints, "a.x", "2");
     assert!(served.server.is_writing(), "its task has not run since");
     assert_eq!(stream.says().await, ["a.x=2"]);
     let written = async {
@@ -83,8 +86,8 @@ async fn no_wake_is_lost_between_subscribing_and_publishing() {
     for n in 0..50 {
         let name = format!("h{n}.x");
         let mut stream = connection.delta().await;
-        stream.subscribe(Kind::Endpoints, &[&name]).await;
-        served.set(Kind::Endpoints, &name, "1");
+        stream.subscribe(ResourceType::Endpoints, &[&name]).await;
+        served.set(ResourceType::Endpoints, &name, "1");
         let mut told = stream.next().await;
         while told.resources[0].body != format!("{name}=1").as_bytes() {
             told = stream.next().await;
@@ -94,10 +97,10 @@ async fn no_wake_is_lost_between_subscribing_and_publishing() {
 
 #[tokio::test]
 async fn a_client_is_in_the_table_while_its_stream_lasts() {
-    let served = Served::with(&[(Kind::Listener, "l.x", "1")]).await;
+    let served = Served::with(&[(ResourceType::Listener, "l.x", "1")]).await;
     let mut connection = served.connect().await;
     let mut stream = connection.sotw().await;
-    stream.subscribe(Kind::Listener, &[]).await;
+    stream.subscribe(ResourceType::Listener, &[]).await;
     let told = stream.next().await;
     let (catalog, now) = (served.source.current(), served.server.now());
     let rows = served.server.clients().rows(&catalog, now);
@@ -108,7 +111,7 @@ async fn a_client_is_in_the_table_while_its_stream_lasts() {
     assert_eq!(rows[0].notes[0].code, tributary_model::Code::CLIENT_NO_PROFILE);
     assert_eq!(rows[0].types[0].sent_version.as_deref(), Some(told.version.as_str()));
     let found = served.server.clients().find("test-id");
-    assert!(found[0].delivery(Kind::Listener, "l.x").version.is_some());
+    assert!(found[0].delivery(ResourceType::Listener, "l.x").version.is_some());
     drop((stream, connection));
     served.reaches("streams_ended", 1).await;
     let gone = async {
@@ -125,7 +128,7 @@ async fn the_first_request_must_say_who_asks() {
     let mut connection = served.connect().await;
     for node in [None, mk_node("")] {
         let mut stream = connection.sotw().await;
-        let type_url = Kind::Cluster.type_url().into();
+        let type_url = ResourceType::Cluster.type_url().into();
         stream.ask(SotwRequest { node, type_url, ..SotwRequest::default() }).await;
         let (code, message) = stream.end().await;
         assert_eq!(code, 3);
@@ -135,13 +138,13 @@ async fn the_first_request_must_say_who_asks() {
 
 #[tokio::test]
 async fn only_the_first_request_must_say_who_asks() {
-    let served = Served::with(&[(Kind::Route, "r", "1")]).await;
+    let served = Served::with(&[(ResourceType::Route, "r", "1")]).await;
     let mut stream = served.connect().await.sotw().await;
-    stream.subscribe(Kind::Cluster, &[]).await;
+    stream.subscribe(ResourceType::Cluster, &[]).await;
     stream.next().await;
     let names: Names = ["r"].into_iter().collect();
     stream
-        .ask(SotwRequest { names, type_url: Kind::Route.type_url().into(), ..SotwRequest::default() })
+        .ask(SotwRequest { names, type_url: ResourceType::Route.type_url().into(), ..SotwRequest::default() })
         .await;
     assert_eq!(stream.says().await, ["r=1"]);
 }
@@ -217,7 +220,7 @@ async fn clients_that_come_and_go_are_told_of() {
     let served = Served::with(&[]).await;
     let mut connection = served.connect().await;
     let mut stream = connection.sotw().await;
-    stream.subscribe(Kind::Cluster, &[]).await;
+    stream.subscribe(ResourceType::Cluster, &[]).await;
     stream.next().await;
     assert_eq!(*served.source.heard.lock(), ["+test-id"]);
     drop((stream, connection));
@@ -234,20 +237,22 @@ async fn clients_that_come_and_go_are_told_of() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_reader_ever_goes_back() {
     const LAST: u64 = 300;
-    let served = Arc::new(Served::with(&[(Kind::Cluster, "a.x", "0"), (Kind::Endpoints, "a.x", "0")]).await);
+    let served = Arc::new(
+        Served::with(&[(ResourceType::Cluster, "a.x", "0"), (ResourceType::Endpoints, "a.x", "0")]).await,
+    );
     let mut readers = Vec::new();
     for n in 0..8 {
         let mut connection = served.connect().await;
         readers.push(tokio::spawn(async move {
             let mut stream = if n % 2 == 0 { connection.delta().await } else { connection.sotw().await };
             if n < 4 {
-                stream.subscribe(Kind::Cluster, &[]).await;
+                stream.subscribe(ResourceType::Cluster, &[]).await;
             }
-            stream.subscribe(Kind::Endpoints, &["a.x"]).await;
+            stream.subscribe(ResourceType::Endpoints, &["a.x"]).await;
             let mut seen = 0;
             while seen < LAST {
                 let told = stream.next().await;
-                if told.type_url.as_str() == Kind::Endpoints.type_url() {
+                if told.type_url.as_str() == ResourceType::Endpoints.type_url() {
                     let body = String::from_utf8(told.resources[0].body.to_vec()).unwrap();
                     let value: u64 = body.strip_prefix("a.x=").unwrap().parse().unwrap();
                     assert!(value >= seen, "{value} after {seen}");
@@ -259,7 +264,7 @@ async fn no_reader_ever_goes_back() {
     let writer = Arc::clone(&served);
     let writing = tokio::spawn(async move {
         for n in 1..=LAST {
-            writer.set(Kind::Endpoints, "a.x", &n.to_string());
+            writer.set(ResourceType::Endpoints, "a.x", &n.to_string());
             tokio::task::yield_now().await;
         }
     });

@@ -9,21 +9,21 @@ use prost::Name;
 use tributary_model::{Settings, Shared, Visibility};
 
 use super::*;
-use crate::answers::Class;
+use crate::answers::ClientClass;
 
-fn mk_sidecar() -> ClassKey {
+fn mk_sidecar() -> ClientClassKey {
     mk_class(ClientKind::Sidecar, "shop")
 }
-fn mk_grpc(domain: &str) -> ClassKey {
-    ClassKey::alone(Class { domain: Some(domain.into()), ..Class::new(ClientKind::Grpc) })
+fn mk_grpc(domain: &str) -> ClientClassKey {
+    ClientClassKey::alone(ClientClass { domain: Some(domain.into()), ..ClientClass::new(ClientKind::Grpc) })
 }
 fn mk_listener(answers: &CatalogAnswers, catalog: &Arc<Catalog>, name: &str) -> Listener {
-    let (class, kind) = (mk_sidecar(), Kind::Listener);
+    let (class, kind) = (mk_sidecar(), ResourceType::Listener);
     let found = answers.one(catalog, &class, kind, name).unwrap();
     Listener::decode(answers.bytes(catalog, &class, kind, &found).unwrap()).unwrap()
 }
 fn mk_table(answers: &CatalogAnswers, catalog: &Arc<Catalog>, name: &str) -> RouteConfiguration {
-    let (class, kind) = (mk_sidecar(), Kind::Route);
+    let (class, kind) = (mk_sidecar(), ResourceType::Route);
     let found = answers.one(catalog, &class, kind, name).unwrap();
     RouteConfiguration::decode(answers.bytes(catalog, &class, kind, &found).unwrap()).unwrap()
 }
@@ -49,7 +49,7 @@ fn http_services_share_a_listener_and_tcp_ones_have_their_own() {
     let tcp = mk_svc("db.shop").on(&[(5432, Protocol::Tcp)]).virtual_at(&["10.9.0.1"]);
     let tls = mk_svc("api.example").on(&[(443, Protocol::Tls)]);
     let catalog = world.next(&[mk_svc("pay.shop"), mk_svc("cart.shop"), tcp, tls]);
-    let set = answers.all(&catalog, &mk_sidecar(), Kind::Listener);
+    let set = answers.all(&catalog, &mk_sidecar(), ResourceType::Listener);
     assert_eq!(names_of(&set), ["0.0.0.0_443", "0.0.0.0_80", "10.9.0.1_5432", "virtualOutbound"]);
     let http = mk_listener(&answers, &catalog, "0.0.0.0_80");
     assert_eq!(leads_to(&http.filter_chains[0]), "routes 80");
@@ -76,7 +76,7 @@ fn a_contested_domain_goes_to_the_first_and_then_to_the_next() {
     let alone = world.next(&[young]);
     let table = mk_table(&answers, &alone, "80");
     assert_eq!(domains(&table), [vec!["a.shop", "a.shop.", "10.9.0.1"], vec!["*"]]);
-    let changed = answers.changed(&both, &alone, &mk_sidecar(), Kind::Route);
+    let changed = answers.changed(&both, &alone, &mk_sidecar(), ResourceType::Route);
     assert_eq!((changed.upserted.len(), changed.removed.len()), (1, 0));
 }
 
@@ -85,7 +85,7 @@ fn mk_leading(host: &str, to: &str) -> Svc {
 }
 /// The domains of a namespace's table for port 80, by virtual host.
 fn table_of(answers: &CatalogAnswers, catalog: &Arc<Catalog>, namespace: &str) -> Vec<String> {
-    let (class, kind) = (mk_class(ClientKind::Sidecar, namespace), Kind::Route);
+    let (class, kind) = (mk_class(ClientKind::Sidecar, namespace), ResourceType::Route);
     let found = answers.one(catalog, &class, kind, "80").unwrap();
     let body = answers.bytes(catalog, &class, kind, &found).unwrap();
     let table = RouteConfiguration::decode(body).unwrap();
@@ -121,10 +121,12 @@ fn a_public_change_reaches_a_namespace_in_its_own_composites() {
     let second = world.next(&[tls("pay.shop").virtual_at(&["10.9.0.1"]), private]);
     let classes = ["", "web"].map(|namespace| mk_class(ClientKind::Sidecar, namespace));
     for class in &classes {
-        [Kind::Listener, Kind::Route].iter().for_each(|&kind| drop(answers.made(&first, class, kind)));
+        [ResourceType::Listener, ResourceType::Route]
+            .iter()
+            .for_each(|&kind| drop(answers.made(&first, class, kind)));
     }
     for class in &classes {
-        for kind in [Kind::Listener, Kind::Route] {
+        for kind in [ResourceType::Listener, ResourceType::Route] {
             let changed = answers.changed(&first, &second, class, kind);
             assert!(!changed.upserted.is_empty());
             for upserted in &changed.upserted {
@@ -140,13 +142,14 @@ fn a_service_change_encodes_its_own_part_and_an_endpoint_change_none() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
     let mut services: Vec<Svc> = (0..100).map(|n| mk_svc(&format!("s{n:02}.shop"))).collect();
     let first = world.next(&services);
-    answers.all(&first, &mk_sidecar(), Kind::Listener);
-    answers.one(&first, &mk_sidecar(), Kind::Route, "80").unwrap();
-    let encodes = || [Kind::Listener, Kind::Route].map(|kind| answers.counters().encodes(kind));
+    answers.all(&first, &mk_sidecar(), ResourceType::Listener);
+    answers.one(&first, &mk_sidecar(), ResourceType::Route, "80").unwrap();
+    let encodes =
+        || [ResourceType::Listener, ResourceType::Route].map(|kind| answers.counters().encodes(kind));
     assert_eq!(encodes(), [1, 100]);
     services[7] = services[7].clone().at(&["10.0.0.9"]);
     let second = world.next(&services);
-    for kind in [Kind::Listener, Kind::Route] {
+    for kind in [ResourceType::Listener, ResourceType::Route] {
         assert!(answers.changed(&first, &second, &mk_sidecar(), kind).is_empty(), "{kind:?}");
     }
     assert_eq!(encodes(), [1, 100], "an endpoint has no part in listeners and routes");
@@ -156,7 +159,10 @@ fn a_service_change_encodes_its_own_part_and_an_endpoint_change_none() {
         let changed = answers.changed(&second, &third, &mk_sidecar(), kind);
         changed.upserted.iter().map(|e| e.name.to_string()).collect::<Vec<_>>()
     };
-    assert_eq!((upserted(Kind::Listener), upserted(Kind::Route)), (vec![], vec!["80".to_owned()]));
+    assert_eq!(
+        (upserted(ResourceType::Listener), upserted(ResourceType::Route)),
+        (vec![], vec!["80".to_owned()])
+    );
     assert_eq!(encodes(), [1, 101], "the listener of the port is the same as before");
     let passes: u64 = Cause::ALL.iter().map(|&cause| answers.counters().passes(cause)).sum();
     assert_eq!(passes, 2, "one fold of everything per kind");
@@ -168,13 +174,13 @@ fn a_port_without_services_has_a_table_that_passes_everything_on() {
     let first = world.next(&[mk_svc("pay.shop")]);
     assert_eq!(domains(&mk_table(&answers, &first, "9999")), [["*"]]);
     for bad in ["0", "080", "65536", "http", ""] {
-        assert!(answers.one(&first, &mk_sidecar(), Kind::Route, bad).is_none(), "{bad:?} is a table");
+        assert!(answers.one(&first, &mk_sidecar(), ResourceType::Route, bad).is_none(), "{bad:?} is a table");
     }
-    answers.one(&first, &mk_sidecar(), Kind::Route, "80").unwrap();
+    answers.one(&first, &mk_sidecar(), ResourceType::Route, "80").unwrap();
     let second = world.next(&[]);
-    let changed = answers.changed(&first, &second, &mk_sidecar(), Kind::Route);
+    let changed = answers.changed(&first, &second, &mk_sidecar(), ResourceType::Route);
     assert_eq!(changed.upserted.iter().map(|e| &*e.name).collect::<Vec<_>>(), ["80"]);
-    assert!(changed.removed.is_empty(), "a client that still asks would wait for ever");
+    assert!(changed.removed.is_empty(), "a client that still confirms would wait for ever");
     assert_eq!(domains(&mk_table(&answers, &second, "80")), [["*"]]);
 }
 
@@ -184,13 +190,13 @@ fn a_change_of_the_outbound_policy_reaches_everything() {
     let first = world.next(&[mk_svc("pay.shop")]);
     let settings = Shared::new(Settings { block_unknown: Some(true), ..Settings::default() });
     let second = Arc::new(Catalog { settings, generation: 2, ..(*first).clone() });
-    answers.one(&first, &mk_sidecar(), Kind::Route, "80").unwrap();
+    answers.one(&first, &mk_sidecar(), ResourceType::Route, "80").unwrap();
     let names = |kind| {
         let changed = answers.changed(&first, &second, &mk_sidecar(), kind);
         changed.upserted.iter().map(|e| e.name.to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(names(Kind::Route), ["80"]);
-    assert_eq!(names(Kind::Listener), ["virtualOutbound"]);
+    assert_eq!(names(ResourceType::Route), ["80"]);
+    assert_eq!(names(ResourceType::Listener), ["virtualOutbound"]);
     let caught = mk_listener(&answers, &second, "virtualOutbound");
     assert_eq!(leads_to(&caught.filter_chains[1]), "cluster BlackHoleCluster");
 }
@@ -199,13 +205,13 @@ fn a_change_of_the_outbound_policy_reaches_everything() {
 fn a_client_whose_listeners_bind_has_no_interceptor() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
     let catalog = world.next(&[mk_svc("pay.shop")]);
-    let class = ClassKey::alone(Class { binds: true, ..Class::new(ClientKind::Sidecar) });
-    let set = answers.all(&catalog, &class, Kind::Listener);
+    let class = ClientClassKey::alone(ClientClass { binds: true, ..ClientClass::new(ClientKind::Sidecar) });
+    let set = answers.all(&catalog, &class, ResourceType::Listener);
     assert_eq!(names_of(&set), ["127.0.0.1_80"]);
     let body = Listener::decode(set.members()[0].body().unwrap()).unwrap();
     assert!(body.bind_to_port.is_none());
-    assert!(answers.private(&catalog, &class, Kind::Listener, &[]).is_empty());
-    let intercepted = answers.private(&catalog, &mk_sidecar(), Kind::Listener, &[]);
+    assert!(answers.private(&catalog, &class, ResourceType::Listener, &[]).is_empty());
+    let intercepted = answers.private(&catalog, &mk_sidecar(), ResourceType::Listener, &[]);
     assert_eq!(intercepted.iter().map(|e| &*e.name).collect::<Vec<_>>(), ["virtualInbound"]);
 }
 
@@ -214,11 +220,12 @@ fn a_sidecar_is_reached_on_the_ports_of_its_own_workload() {
     let answers = CatalogAnswers::default();
     let catalog = World::default().next(&[mk_svc("pay.shop"), mk_svc("db.shop").on(&[(81, Protocol::Tcp)])]);
     let (catalog, own) = mk_with_workload(&catalog, "10.0.0.1", &["pay.shop"]);
-    let clusters = answers.private(&catalog, &mk_sidecar(), Kind::Cluster, std::slice::from_ref(&own));
+    let clusters =
+        answers.private(&catalog, &mk_sidecar(), ResourceType::Cluster, std::slice::from_ref(&own));
     assert_eq!(clusters.iter().map(|e| &*e.name).collect::<Vec<_>>(), ["inbound|8080||"]);
     let body = Cluster::decode(clusters[0].body().unwrap()).unwrap();
     assert_eq!(body.upstream_bind_config.unwrap().source_address.unwrap().address, "127.0.0.6");
-    let listeners = answers.private(&catalog, &mk_sidecar(), Kind::Listener, &[own]);
+    let listeners = answers.private(&catalog, &mk_sidecar(), ResourceType::Listener, &[own]);
     let body = Listener::decode(listeners[0].body().unwrap()).unwrap();
     let ports: Vec<u32> = body
         .filter_chains
@@ -227,7 +234,7 @@ fn a_sidecar_is_reached_on_the_ports_of_its_own_workload() {
         .collect();
     assert_eq!(ports, [15006, 8080]);
     assert_eq!(leads_to(&body.default_filter_chain.unwrap()), "cluster InboundPassthroughCluster");
-    let none = answers.private(&catalog, &mk_envoy(), Kind::Listener, &[]);
+    let none = answers.private(&catalog, &mk_envoy(), ResourceType::Listener, &[]);
     assert!(none.is_empty(), "nothing is intercepted for a plain Envoy");
 }
 
@@ -239,7 +246,7 @@ fn a_grpc_target_leads_to_its_cluster_under_the_name_asked_for() {
     let class = mk_grpc("shop.svc.cluster.local");
     let route = format!("outbound|80||{host}");
     for target in ["pay:80", "pay.shop:80", "pay.shop.svc.cluster.local:80", "PAY.shop:80"] {
-        let found = answers.one(&catalog, &class, Kind::Listener, target).unwrap();
+        let found = answers.one(&catalog, &class, ResourceType::Listener, target).unwrap();
         let body = Listener::decode(found.body().unwrap()).unwrap();
         let api = body.api_listener.unwrap().api_listener.unwrap();
         let manager = HttpConnectionManager::decode(&api.value[..]).unwrap();
@@ -248,12 +255,12 @@ fn a_grpc_target_leads_to_its_cluster_under_the_name_asked_for() {
         assert_eq!(manager.http_filters.last().unwrap().name, "envoy.filters.http.router");
     }
     for target in ["pay:81", "pay:53", "cart:80", "pay", ":80", "pay:080x"] {
-        assert!(answers.one(&catalog, &class, Kind::Listener, target).is_none(), "{target}");
+        assert!(answers.one(&catalog, &class, ResourceType::Listener, target).is_none(), "{target}");
     }
-    let table = answers.one(&catalog, &class, Kind::Route, &route).unwrap();
+    let table = answers.one(&catalog, &class, ResourceType::Route, &route).unwrap();
     let table = RouteConfiguration::decode(table.body().unwrap()).unwrap();
     assert!(table.virtual_hosts[0].domains.iter().any(|d| d == "pay.shop:80"));
-    let all = answers.all(&catalog, &class, Kind::Listener);
+    let all = answers.all(&catalog, &class, ResourceType::Listener);
     assert_eq!(names_of(&all), [format!("{host}:80")]);
 }
 
@@ -261,12 +268,12 @@ fn a_grpc_target_leads_to_its_cluster_under_the_name_asked_for() {
 fn only_a_target_with_one_meaning_tells_its_host() {
     let answers = CatalogAnswers::default();
     let class = mk_grpc("shop.svc.cluster.local");
-    let host = |name| answers.host_of(&class, Kind::Listener, name).map(|h| h.to_string());
+    let host = |name| answers.host_of(&class, ResourceType::Listener, name).map(|h| h.to_string());
     assert_eq!(host("pay.shop.svc.cluster.local:80").as_deref(), Some("pay.shop.svc.cluster.local"));
     assert_eq!(host("pay:80"), None, "it may mean another host in the next generation");
     let plain = mk_class(ClientKind::Grpc, "");
     assert_eq!(
-        answers.host_of(&plain, Kind::Listener, "pay:80").map(|h| h.to_string()).as_deref(),
+        answers.host_of(&plain, ResourceType::Listener, "pay:80").map(|h| h.to_string()).as_deref(),
         Some("pay")
     );
 }

@@ -30,7 +30,7 @@ fn mk_services() -> Vec<Svc> {
         mk_svc("empty.shop").at(&[]),
     ]
 }
-fn mk_classes() -> [ClassKey; 3] {
+fn mk_classes() -> [ClientClassKey; 3] {
     [ClientKind::Envoy, ClientKind::Sidecar, ClientKind::Grpc].map(|kind| mk_class(kind, "shop"))
 }
 /// Everything that these services come to, for every kind of client.
@@ -38,7 +38,7 @@ fn goldens() -> Vec<(String, Bytes)> {
     let (catalog, answers) = (World::default().next(&mk_services()), CatalogAnswers::default());
     let mut out = Vec::new();
     for class in mk_classes() {
-        for kind in Kind::ALL {
+        for kind in ResourceType::ALL {
             for member in answers.made(&catalog, &class, kind).set.members() {
                 let body = answers.bytes(&catalog, &class, kind, member).unwrap();
                 out.push((format!("{:?} {} {}", class.kind, kind.as_str(), member.name), body));

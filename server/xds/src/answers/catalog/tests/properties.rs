@@ -10,7 +10,7 @@ use tributary_answer::{
 use tributary_model::{Hostname, PortNumber, ServiceView, TrafficDistribution, Visibility};
 
 use super::*;
-use crate::answers::Class;
+use crate::answers::ClientClass;
 use crate::encode;
 use crate::encode::route::{Unclaimed, append_host, empty_table, table_head, table_tail, virtual_host};
 
@@ -76,12 +76,12 @@ pub(super) fn some_services() -> impl Strategy<Value = Vec<Svc>> {
         services
     })
 }
-pub(super) fn some_class() -> impl Strategy<Value = ClassKey> {
+pub(super) fn some_class() -> impl Strategy<Value = ClientClassKey> {
     let kind = prop_oneof![Just(ClientKind::Envoy), Just(ClientKind::Sidecar), Just(ClientKind::Grpc)];
     let namespace = prop_oneof![Just(""), Just("shop"), Just("web")];
     (kind, namespace, any::<bool>()).prop_map(|(kind, namespace, binds)| {
         let class = mk_class(kind, namespace);
-        ClassKey::alone(Class { binds, ..(*class).clone() })
+        ClientClassKey::alone(ClientClass { binds, ..(*class).clone() })
     })
 }
 
@@ -92,15 +92,15 @@ fn all_names() -> Arc<Subscription> {
     Arc::new(Subscription::new(names.chain(tables).map(String::into_boxed_str)))
 }
 /// What a class is told, with nothing shared and nothing remembered.
-fn told(services: &[Svc], class: &ClassKey, kind: Kind) -> BTreeMap<Arc<str>, Version> {
+fn told(services: &[Svc], class: &ClientClassKey, kind: ResourceType) -> BTreeMap<Arc<str>, Version> {
     let catalog = World::default().next(services);
     full(&CatalogAnswers::default(), &catalog, class, kind)
 }
 fn full(
     answers: &CatalogAnswers,
     catalog: &Arc<Catalog>,
-    class: &ClassKey,
-    kind: Kind,
+    class: &ClientClassKey,
+    kind: ResourceType,
 ) -> BTreeMap<Arc<str>, Version> {
     if kind.has_wildcard() {
         return versions(&answers.all(catalog, class, kind));
@@ -126,9 +126,9 @@ proptest! {
         class in some_class(),
     ) {
         let (generations, answers) = (mk_generations(&worlds), CatalogAnswers::default());
-        let mut held = Kind::ALL.map(|kind| full(&answers, &generations[0], &class, kind));
+        let mut held = ResourceType::ALL.map(|kind| full(&answers, &generations[0], &class, kind));
         for step in generations.windows(2) {
-            for (kind, held) in Kind::ALL.into_iter().zip(&mut held) {
+            for (kind, held) in ResourceType::ALL.into_iter().zip(&mut held) {
                 let changed = answers.changed(&step[0], &step[1], &class, kind);
                 for upserted in &changed.upserted {
                     let before = held.insert(upserted.name.clone(), upserted.version);
@@ -149,11 +149,11 @@ proptest! {
     ) {
         let (generations, answers) = (mk_generations(&worlds), CatalogAnswers::default());
         let (first, last) = (&generations[0], &generations[worlds.len() - 1]);
-        let mut held = Kind::ALL.map(|kind| full(&answers, first, &class, kind));
+        let mut held = ResourceType::ALL.map(|kind| full(&answers, first, &class, kind));
         for catalog in &generations {
-            Kind::ALL.iter().for_each(|&kind| drop(full(&answers, catalog, &class, kind)));
+            ResourceType::ALL.iter().for_each(|&kind| drop(full(&answers, catalog, &class, kind)));
         }
-        for (kind, held) in Kind::ALL.into_iter().zip(&mut held) {
+        for (kind, held) in ResourceType::ALL.into_iter().zip(&mut held) {
             let changed = answers.changed(first, last, &class, kind);
             held.extend(changed.upserted.iter().map(|e| (e.name.clone(), e.version)));
             held.retain(|name, _| !changed.removed.contains(name));
@@ -170,7 +170,7 @@ proptest! {
         let (generations, answers) = (mk_generations(&worlds), CatalogAnswers::default());
         let order = jumps.iter().map(|j| j % worlds.len()).chain(0..worlds.len());
         for at in order {
-            for kind in Kind::ALL {
+            for kind in ResourceType::ALL {
                 let got = full(&answers, &generations[at], &class, kind);
                 prop_assert_eq!(got, told(&worlds[at], &class, kind));
             }
@@ -181,7 +181,7 @@ proptest! {
     fn what_is_encoded_is_in_the_strict_set(services in some_services(), class in some_class()) {
         let (catalog, answers) = (World::default().next(&services), CatalogAnswers::default());
         for name in all_names().names() {
-            let Some(found) = answers.one(&catalog, &class, Kind::Endpoints, name) else { continue };
+            let Some(found) = answers.one(&catalog, &class, ResourceType::Endpoints, name) else { continue };
             let body = ClusterLoadAssignment::decode(found.body().unwrap()).unwrap();
             strict(&body)?;
         }
@@ -195,18 +195,18 @@ proptest! {
     ) {
         let mut turned = services.clone();
         turned.rotate_left(if services.is_empty() { 0 } else { by % services.len() });
-        for kind in Kind::ALL {
+        for kind in ResourceType::ALL {
             prop_assert_eq!(told(&services, &class, kind), told(&turned, &class, kind));
         }
     }
 }
 
 /// The parts of all services, put together by the function that owns that rule, from nothing.
-fn composed_tables(catalog: &Catalog, class: &ClassKey) -> BTreeMap<String, Vec<u8>> {
+fn composed_tables(catalog: &Catalog, class: &ClientClassKey) -> BTreeMap<String, Vec<u8>> {
     let mut ports: BTreeMap<PortNumber, Vec<_>> = BTreeMap::new();
     for (_, view) in members(catalog, class.namespace.as_ref()) {
         for port in view.ports.iter() {
-            let plan = route(&port.route.facts, &class.project(port.route.dims));
+            let plan = route(&port.route.inputs, &class.project(port.route.dimensions));
             ports.entry(port.number).or_default().extend(plan.map(|plan| (view, plan)));
         }
     }
@@ -226,11 +226,11 @@ fn composed_tables(catalog: &Catalog, class: &ClassKey) -> BTreeMap<String, Vec<
     };
     ports.into_iter().filter_map(table).collect()
 }
-fn composed_listeners(catalog: &Catalog, class: &ClassKey) -> BTreeMap<String, Vec<u8>> {
+fn composed_listeners(catalog: &Catalog, class: &ClientClassKey) -> BTreeMap<String, Vec<u8>> {
     let mut parts = Vec::new();
     for (_, view) in members(catalog, class.namespace.as_ref()) {
         for port in view.ports.iter() {
-            let plans = listener(&port.listener.facts, &class.project(port.listener.dims), &mut ());
+            let plans = listener(&port.listener.inputs, &class.project(port.listener.dimensions), &mut ());
             parts.extend(plans.into_iter().map(|plan| (view, plan)));
         }
     }
@@ -251,11 +251,11 @@ proptest! {
         for catalog in &generations {
             let bodies = |kind| {
                 let set = answers.made(catalog, &class, kind).set;
-                let body = |m: &Arc<Encoded>| answers.bytes(catalog, &class, kind, m).unwrap().to_vec();
+                let body = |m: &Arc<EncodedResource>| answers.bytes(catalog, &class, kind, m).unwrap().to_vec();
                 set.members().iter().map(|m| (m.name.to_string(), body(m))).collect::<BTreeMap<_, _>>()
             };
-            prop_assert_eq!(bodies(Kind::Route), composed_tables(catalog, &class));
-            let mut listeners = bodies(Kind::Listener);
+            prop_assert_eq!(bodies(ResourceType::Route), composed_tables(catalog, &class));
+            let mut listeners = bodies(ResourceType::Listener);
             prop_assert!(listeners.remove("virtualOutbound").is_some());
             prop_assert_eq!(listeners, composed_listeners(catalog, &class));
         }
@@ -264,7 +264,7 @@ proptest! {
     #[test]
     fn every_body_comes_back_after_eviction(services in some_services(), class in some_class()) {
         let (catalog, answers) = (World::default().next(&services), CatalogAnswers::new(0));
-        for kind in Kind::ALL {
+        for kind in ResourceType::ALL {
             let one = |name: &str| answers.one(&catalog, &class, kind, name);
             let (named, all) = (all_names(), answers.made(&catalog, &class, kind).set);
             let named = named.names().iter().filter_map(|name| one(name));
@@ -280,7 +280,7 @@ proptest! {
 }
 
 /// Not one of those that are not held under the budget, because they are few or one request's own.
-fn is_of_services(resource: &Encoded) -> bool {
+fn is_of_services(resource: &EncodedResource) -> bool {
     let name = &*resource.name;
     let empty_table = resource.body().is_some_and(|b| b == empty_table(name, Unclaimed::Pass));
     !name.ends_with("Cluster") && name != "virtualOutbound" && !empty_table

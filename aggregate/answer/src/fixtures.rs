@@ -1,0 +1,181 @@
+//! Small builders for the tests of this crate: everything that is not said is the plainest.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tributary_model::*;
+
+pub(crate) fn mk_host(text: &str) -> Hostname {
+    Hostname::new(text).unwrap()
+}
+pub(crate) fn mk_ns(text: &str) -> Namespace {
+    Namespace::new(text).unwrap()
+}
+pub(crate) fn mk_port(number: u32) -> PortNumber {
+    PortNumber::new(number).unwrap()
+}
+pub(crate) fn mk_key(host: &str, namespace: &str) -> ServiceKey {
+    ServiceKey { host: mk_host(host), namespace: mk_ns(namespace) }
+}
+pub(crate) fn mk_shard(registry: &str) -> Arc<ShardRef> {
+    let name = RegistryName::new(registry).unwrap();
+    let cluster = ClusterId::new(registry).unwrap();
+    let id = RegistryId { name, provider: Provider::Memory, cluster };
+    Arc::new(ShardRef { registry: Arc::new(id), scope: Scope::new("all").unwrap() })
+}
+pub(crate) fn mk_declaration(name: &str) -> Declaration {
+    Declaration::new(Source::new(ObjectId::new("ServiceEntry", "shop", name)))
+}
+
+/// `network region/zone/subzone node`, each possibly empty.
+pub(crate) fn mk_place(network: &str, locality: &str, node: &str) -> Arc<Topology> {
+    Arc::new(Topology {
+        cluster: None,
+        network: NetworkId::new(network).ok(),
+        locality: Locality::parse(locality),
+        node: NodeName::new(node).ok(),
+    })
+}
+pub(crate) fn mk_address(ip: &str) -> Address {
+    Address::new(AddressRef::Ip(ip.parse().unwrap()), Arc::default())
+}
+pub(crate) fn mk_address_at(ip: &str, place: Arc<Topology>) -> Address {
+    Address::new(AddressRef::Ip(ip.parse().unwrap()), place)
+}
+
+/// A group whose addresses all have port 8080, of the names given.
+pub(crate) fn mk_group(name: &str, names: &[&str], addresses: Vec<Address>) -> Arc<EndpointGroup> {
+    let port = GroupPort { name: PortName::new("http").unwrap(), number: Some(mk_port(8080)) };
+    let names = names.iter().map(|n| Arc::from(*n)).collect();
+    let source = Source::new(ObjectId::new("Slice", "shop", name));
+    Arc::new(EndpointGroup::new(source, vec![Arc::from([port])], names, addresses))
+}
+pub(crate) fn mk_source(registry: &str, group: Arc<EndpointGroup>) -> EndpointSource {
+    EndpointSource {
+        shard: mk_shard(registry),
+        priority: ShardPriority::Normal,
+        declaration: Arc::new(mk_declaration("pay")),
+        visibility: Visibility::Public,
+        group,
+        ports: Arc::from([Some(0)]),
+        held: Arc::from([]),
+        federation: None,
+    }
+}
+pub(crate) fn mk_facts(sources: Vec<EndpointSource>) -> EndpointInputs {
+    EndpointInputs {
+        service: mk_key("pay.shop", "shop"),
+        port: mk_port(80),
+        resolution: Resolution::ClientSide,
+        traffic: TrafficDistribution::Any,
+        sources: sources.into(),
+        gated: Arc::from([]),
+    }
+}
+pub(crate) fn mk_one(addresses: Vec<Address>) -> EndpointInputs {
+    mk_facts(vec![mk_source("east", mk_group("a", &[], addresses))])
+}
+pub(crate) fn mk_cluster(resolution: Resolution, inline: Option<EndpointInputs>) -> ClusterInputs {
+    ClusterInputs {
+        service: mk_key("pay.shop", "shop"),
+        port: mk_port(80),
+        protocol: Protocol::Http,
+        resolution,
+        attributes: Arc::default(),
+        identities: Arc::from([]),
+        connect_timeout: Duration::from_secs(10),
+        inline: inline.map(|facts| Shared::new(ResourceInputs::new(facts, ClientDimensions::NONE))),
+    }
+}
+
+/// A service with one HTTP port 80, declared once per (visibility).
+pub(crate) fn mk_view(host: &str, namespace: &str, visibilities: &[Visibility]) -> Arc<ServiceView> {
+    let declarations = visibilities.iter().enumerate().map(|(i, visibility)| DeclarationView {
+        shard: mk_shard("east"),
+        declaration: Arc::new(mk_declaration(&format!("d{i}"))),
+        rank: 0,
+        visibility: visibility.clone(),
+        federated: false,
+    });
+    Arc::new(ServiceView {
+        key: mk_key(host, namespace),
+        declarations: declarations.collect(),
+        ports: Arc::from([]),
+        conditions: Arc::from([]),
+        aliases: Arc::from([]),
+        addresses: 0,
+    })
+}
+pub(crate) fn mk_catalog(views: Vec<Arc<ServiceView>>) -> Catalog {
+    let mut hosts: std::collections::BTreeMap<Hostname, Vec<Arc<ServiceView>>> = Default::default();
+    for view in views {
+        hosts.entry(view.key.host.clone()).or_default().push(view);
+    }
+    let entries = hosts.into_iter().map(|(h, c)| (h, Shared::new(HostEntry { claimants: c.into() })));
+    Catalog { hosts: entries.collect(), ..Catalog::default() }
+}
+pub(crate) fn mk_projection(kind: ClientKind) -> Projection {
+    Projection { kind: Some(kind), ..Projection::default() }
+}
+/// The targets of an assignment as `priority target weight`.
+pub(crate) fn shown(assignment: &crate::Assignment<'_>) -> Vec<String> {
+    let all = assignment.localities.iter();
+    all.flat_map(|l| l.endpoints.iter().map(|e| format!("{} {} {}", l.priority, e.target, e.weight)))
+        .collect()
+}
+/// A service that is another name for `target`.
+pub(crate) fn mk_alias(host: &str, target: &str) -> Arc<ServiceView> {
+    let resolution = Resolution::Alias(mk_host(target));
+    let declaration = Declaration { resolution, ..mk_declaration("alias") };
+    let declaration = DeclarationView {
+        shard: mk_shard("east"),
+        declaration: declaration.into(),
+        rank: 0,
+        visibility: Visibility::Public,
+        federated: false,
+    };
+    let view = mk_view(host, "shop", &[]);
+    let aliases = view.aliases.clone();
+    let declarations = Arc::from([declaration]);
+    let (ports, conditions) = (view.ports.clone(), view.conditions.clone());
+    Arc::new(ServiceView { key: view.key.clone(), declarations, ports, conditions, aliases, addresses: 0 })
+}
+pub(crate) fn mk_alias_host(host: &str, visibility: Visibility) -> AliasHost {
+    AliasHost { service: mk_key(host, "shop"), visibility }
+}
+/// Port 80 over HTTP, with these endpoints.
+pub(crate) fn mk_port_view(facts: EndpointInputs) -> PortView {
+    let (service, port) = (facts.service.clone(), facts.port);
+    let protocol = Protocol::Http;
+    let resolution = facts.resolution.clone();
+    let cluster = ClusterInputs { service: service.clone(), ..mk_cluster(resolution.clone(), None) };
+    let listener = ListenerInputs {
+        service: service.clone(),
+        port,
+        protocol,
+        resolution: resolution.clone(),
+        addresses: Arc::from([]),
+        inline: None,
+    };
+    let route = RouteInputs {
+        service,
+        port,
+        protocol,
+        resolution,
+        addresses: Arc::from([]),
+        aliases: Arc::from([]),
+        headless: false,
+    };
+    PortView {
+        number: port,
+        name: PortName::new("http").unwrap(),
+        protocol,
+        cluster: Shared::new(ResourceInputs::new(cluster, ClientDimensions::KIND)),
+        endpoints: Shared::new(ResourceInputs::new(
+            facts,
+            ClientDimensions::KIND | ClientDimensions::NAMESPACE | ClientDimensions::NETWORK,
+        )),
+        listener: Shared::new(ResourceInputs::new(listener, ClientDimensions::KIND)),
+        route: Shared::new(ResourceInputs::new(route, ClientDimensions::KIND)),
+    }
+}

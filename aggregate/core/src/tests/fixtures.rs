@@ -1,0 +1,389 @@
+//! Builders that let the tests read like sentences.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::merge::outline::outlines;
+use crate::{ApplyOutcome, Core, RunOrder};
+use tributary_model::{
+    Address, AddressRef, Basis, Catalog, ClusterId, Code, Collection, CollectionKind, Completeness, DeclKey,
+    Declaration, EndpointGroup, EndpointGroupKey, Evidence, Fact, FactKey, Gateway, GatewayAddress,
+    GatewayKey, Generation, GroupPort, Health, Hostname, Labels, Locality, Mono, Namespace, NetworkId,
+    ObjectId, ObjectRef, PortName, PortNumber, PortSet, Protocol, Provider, Record, RegistryId, RegistryName,
+    RegistrySpec, RegistryUpdate, Resolution, Scope, Selector, ServiceKey, ServicePort, ServiceView, Source,
+    Stamped, Target, Timestamp, Topology, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName,
+};
+
+pub(crate) fn mk_name(name: &str) -> RegistryName {
+    RegistryName::new(name).unwrap()
+}
+pub(crate) fn mk_scope(name: &str) -> Scope {
+    Scope::new(name).unwrap()
+}
+pub(crate) fn mk_ns(name: &str) -> Namespace {
+    Namespace::new(name).unwrap()
+}
+pub(crate) fn mk_host(name: &str) -> Hostname {
+    Hostname::new(name).unwrap()
+}
+pub(crate) fn mk_port_number(n: u32) -> PortNumber {
+    PortNumber::new(n).unwrap()
+}
+pub(crate) fn mk_labels(text: &str) -> Labels {
+    text.split(',').filter_map(|pair| pair.split_once('=')).collect()
+}
+
+/// `shop/pay.shop`.
+pub(crate) fn mk_key(text: &str) -> ServiceKey {
+    let (namespace, host) = text.split_once('/').unwrap();
+    ServiceKey { host: mk_host(host), namespace: mk_ns(namespace) }
+}
+
+/// A registry of a provider, in the cluster of its own name, that does not confirm.
+pub(crate) fn mk_spec(name: &str, provider: Provider) -> RegistrySpec {
+    let id = RegistryId { name: mk_name(name), provider, cluster: ClusterId::new(name).unwrap() };
+    RegistrySpec::new(Arc::new(id), 1)
+}
+
+pub(crate) const SCOPE: &str = "all";
+
+/// Ports as `80 http HTTP`, separated by commas; `> 8080` and `> name` are targets.
+pub(crate) fn mk_ports(text: &str) -> Arc<[ServicePort]> {
+    let port = |text: &str| {
+        let (port, target) = text.split_once('>').map_or((text, None), |(p, t)| (p, Some(t.trim())));
+        let words: Vec<&str> = port.split_whitespace().collect();
+        let target = match target {
+            None => Target::NamedOr(None),
+            Some(t) => t.parse().map_or_else(
+                |_| Target::Name(PortName::new(t).unwrap()),
+                |n| Target::NamedOr(Some(mk_port_number(n))),
+            ),
+        };
+        ServicePort {
+            number: mk_port_number(words[0].parse().unwrap()),
+            name: PortName::new(words.get(1).copied().unwrap_or_default()).unwrap(),
+            protocol: Protocol::from_service_entry(words.get(2).copied().unwrap_or("http")),
+            target,
+        }
+    };
+    text.split(',').filter(|t| !t.trim().is_empty()).map(port).collect()
+}
+
+/// A declaration by the ServiceEntry of this name.
+pub(crate) fn mk_decl(object: &str, ports: &str) -> Declaration {
+    Declaration {
+        created: Timestamp::from_second(1000).ok(),
+        ports: mk_ports(ports),
+        ..Declaration::new(Source::new(ObjectId::new("ServiceEntry", "shop", object)))
+    }
+}
+
+pub(crate) fn mk_selector(labels: &str) -> Selector {
+    Selector {
+        labels: mk_labels(labels),
+        kinds: Arc::from([WorkloadKind::Pod, WorkloadKind::Entry, WorkloadKind::Instance]),
+        cluster: None,
+        names: false,
+        augmented: true,
+    }
+}
+
+/// A fact that a declaration makes, for its service.
+pub(crate) fn mk_service(service: &str, declaration: Declaration) -> Fact {
+    let key = DeclKey { service: mk_key(service), object: declaration.source.object.clone() };
+    Fact::Service(key, Arc::new(declaration))
+}
+
+pub(crate) fn mk_place(text: &str) -> Arc<Topology> {
+    let (network, locality) = text.split_once(' ').unwrap_or((text, ""));
+    let network = (!network.is_empty()).then(|| NetworkId::new(network).unwrap());
+    Arc::new(Topology { cluster: None, network, locality: Locality::parse(locality), node: None })
+}
+
+/// Endpoints as `10.0.0.1:http=8080+admin=9090`, `!` for unhealthy, separated by blanks.
+pub(crate) fn mk_group_value(object: &str, endpoints: &str) -> EndpointGroup {
+    mk_group_at(object, endpoints, mk_place(""))
+}
+pub(crate) fn mk_group_at(object: &str, endpoints: &str, place: Arc<Topology>) -> EndpointGroup {
+    let mut sets: Vec<PortSet> = Vec::new();
+    let mut names: Vec<Arc<str>> = Vec::new();
+    let mut addresses = Vec::new();
+    for text in endpoints.split_whitespace() {
+        let (text, sick) = text.strip_suffix('!').map_or((text, false), |t| (t, true));
+        let (at, ports) = text.split_once(':').unwrap();
+        let port = |text: &str| {
+            let (name, number) = text.split_once('=').unwrap();
+            let number = Some(mk_port_number(number.parse().unwrap()));
+            GroupPort { name: PortName::new(name).unwrap(), number }
+        };
+        let set: PortSet = ports.split('+').map(port).collect();
+        let port_set = sets.iter().position(|s| *s == set).unwrap_or_else(|| {
+            sets.push(set);
+            sets.len() - 1
+        });
+        let at = match at.parse::<IpAddr>() {
+            Ok(ip) => AddressRef::Ip(ip),
+            Err(_) => {
+                names.push(at.into());
+                AddressRef::Name(u16::try_from(names.len() - 1).unwrap())
+            }
+        };
+        let health = if sick { Health::Unhealthy } else { Health::Healthy };
+        let port_set = u16::try_from(port_set).unwrap();
+        addresses.push(Address { port_set, health, ..Address::new(at, Arc::clone(&place)) });
+    }
+    EndpointGroup::new(Source::new(ObjectId::new("Slice", "shop", object)), sets, names, addresses)
+}
+
+/// The endpoints that a slice gives the declaration of a ServiceEntry.
+pub(crate) fn mk_group(service: &str, declaration: &str, object: &str, endpoints: &str) -> Fact {
+    Fact::Group(mk_group_key(service, declaration, object), Arc::new(mk_group_value(object, endpoints)))
+}
+pub(crate) fn mk_group_key(service: &str, declaration: &str, object: &str) -> EndpointGroupKey {
+    EndpointGroupKey {
+        service: mk_key(service),
+        declaration: ObjectId::new("ServiceEntry", "shop", declaration),
+        object: ObjectId::new("Slice", "shop", object),
+        bucket: 0,
+    }
+}
+
+pub(crate) fn mk_workload_key(name: &str) -> WorkloadKey {
+    WorkloadKey::from(WorkloadName {
+        namespace: mk_ns("shop"),
+        kind: WorkloadKind::Entry,
+        name: name.into(),
+        cluster: ClusterId::new("east").unwrap(),
+    })
+}
+pub(crate) fn mk_workload_value(name: &str, at: &str, labels: &str) -> Workload {
+    let address = at.parse().map_or_else(|_| WorkloadAddress::Name(at.into()), WorkloadAddress::Ip);
+    Workload {
+        addresses: Arc::from([address]),
+        labels: mk_labels(labels),
+        augmented: mk_labels(labels),
+        topology: mk_place(""),
+        name: name.into(),
+        ..Workload::new(Source::new(ObjectId::new("WorkloadEntry", "shop", name)))
+    }
+}
+pub(crate) fn mk_workload(name: &str, at: &str, labels: &str) -> Fact {
+    Fact::Workload(mk_workload_key(name), Arc::new(mk_workload_value(name, at, labels)))
+}
+
+pub(crate) fn mk_gateway(network: &str, at: &str) -> Fact {
+    let object = ObjectId::new("Gateway", "mesh", at);
+    let key = GatewayKey {
+        network: NetworkId::new(network).unwrap(),
+        cluster: ClusterId::new("east").unwrap(),
+        object: object.clone(),
+        index: 0,
+    };
+    let gateway = Gateway {
+        source: Source::new(object),
+        address: GatewayAddress::Ip(at.parse().unwrap()),
+        mtls_port: PortNumber::new(15443).ok(),
+        hbone_port: None,
+    };
+    Fact::Gateway(key, Arc::new(gateway))
+}
+
+pub(crate) fn mk_collection(kind: CollectionKind) -> Collection {
+    Collection { scope: mk_scope(SCOPE), kind }
+}
+pub(crate) const KINDS: [CollectionKind; 3] =
+    [CollectionKind::Services, CollectionKind::Groups, CollectionKind::Workloads];
+
+pub(crate) fn mk_required() -> RegistryUpdate {
+    RegistryUpdate::Follows { required: KINDS.map(mk_collection).to_vec(), optional: Vec::new() }
+}
+pub(crate) fn mk_put(fact: Fact) -> RegistryUpdate {
+    RegistryUpdate::Put(mk_scope(SCOPE), fact, Basis::Authoritative)
+}
+pub(crate) fn mk_unsure(fact: Fact) -> RegistryUpdate {
+    RegistryUpdate::Put(mk_scope(SCOPE), fact, Basis::PossiblyPartial("short answer".into()))
+}
+pub(crate) fn mk_doubted(fact: Fact) -> RegistryUpdate {
+    RegistryUpdate::Put(mk_scope(SCOPE), fact, Basis::KnownPartial("old answer".into()))
+}
+pub(crate) fn mk_fact_key(fact: &Fact) -> FactKey {
+    FactKey { scope: mk_scope(SCOPE), item: fact.item() }
+}
+pub(crate) fn mk_drop(fact: &Fact, evidence: Evidence) -> RegistryUpdate {
+    RegistryUpdate::Remove(mk_fact_key(fact), evidence)
+}
+pub(crate) fn mk_deleted(fact: &Fact) -> RegistryUpdate {
+    let object = fact.object().cloned().unwrap_or_else(|| ObjectId::new("X", "", "x"));
+    mk_drop(fact, Evidence::Deleted(ObjectRef::new(object)))
+}
+
+/// A core with a clock, and registries that report in their current generation.
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    pub(crate) core: Core,
+    pub(crate) now: u64,
+    generations: BTreeMap<RegistryName, u64>,
+    specs: BTreeMap<RegistryName, RegistrySpec>,
+}
+
+impl World {
+    /// Registries that have begun their first run.
+    pub(crate) fn with(specs: &[RegistrySpec]) -> Self {
+        let mut world = Self { now: 1, ..Self::default() };
+        for spec in specs {
+            world.joins(spec);
+            world.restart(spec.id.name.as_str());
+        }
+        world
+    }
+    /// A registry joins; it has not begun a run.
+    pub(crate) fn joins(&mut self, spec: &RegistrySpec) {
+        self.core.add_registry(spec).unwrap();
+        self.specs.insert(spec.id.name.clone(), spec.clone());
+    }
+    /// One ServiceEntry registry, called `file`.
+    pub(crate) fn of_files() -> Self {
+        Self::with(&[mk_spec("file", Provider::ServiceEntry)])
+    }
+    /// One registry that can confirm, called `east`.
+    pub(crate) fn confirming() -> Self {
+        Self::with(&[RegistrySpec { can_confirm: true, ..mk_spec("east", Provider::Kubernetes) }])
+    }
+    pub(crate) fn restart(&mut self, registry: &str) -> ApplyOutcome {
+        let order = self.order(registry);
+        self.generations.insert(mk_name(registry), order.generation.0);
+        self.core.serve(Mono(self.now), &order).unwrap().0
+    }
+    /// The order for the registry's next run.
+    pub(crate) fn order(&self, registry: &str) -> RunOrder {
+        let spec = self.specs[&mk_name(registry)].clone();
+        let replaces = self.in_force(registry);
+        let begun = self.generations.get(&mk_name(registry)).copied().unwrap_or_default();
+        RunOrder { spec, generation: Generation(begun.max(replaces.0) + 1), replaces }
+    }
+    /// The served run of a registry.
+    pub(crate) fn in_force(&self, registry: &str) -> Generation {
+        let status = self.core.status();
+        status
+            .iter()
+            .find(|one| one.id.name == mk_name(registry))
+            .map(|one| one.generation)
+            .unwrap_or_default()
+    }
+    pub(crate) fn shadow(&mut self, registry: &str) -> Generation {
+        let order = self.order(registry);
+        self.generations.insert(mk_name(registry), order.generation.0);
+        self.core.begin_shadows(Mono(self.now), std::slice::from_ref(&order)).unwrap();
+        order.generation
+    }
+    /// The run that is served, in which the registry reports.
+    pub(crate) fn generation(&self, registry: &str) -> Generation {
+        self.in_force(registry)
+    }
+    pub(crate) fn stamp(
+        &self,
+        registry: &str,
+        generation: Generation,
+        value: RegistryUpdate,
+    ) -> Stamped<RegistryUpdate> {
+        Stamped { registry: mk_name(registry), generation, at: Mono(self.now), value }
+    }
+    /// The registry says all of this in one turn.
+    pub(crate) fn says(
+        &mut self,
+        registry: &str,
+        deltas: impl IntoIterator<Item = RegistryUpdate>,
+    ) -> ApplyOutcome {
+        let generation = self.generation(registry);
+        self.says_in(registry, generation, deltas)
+    }
+    pub(crate) fn says_in(
+        &mut self,
+        registry: &str,
+        generation: Generation,
+        deltas: impl IntoIterator<Item = RegistryUpdate>,
+    ) -> ApplyOutcome {
+        let deltas = deltas.into_iter().map(|d| self.stamp(registry, generation, d)).collect();
+        self.now += 10;
+        self.core.apply(Mono(self.now), deltas)
+    }
+    /// The registry puts all of this in one turn.
+    pub(crate) fn puts(&mut self, registry: &str, facts: impl IntoIterator<Item = Fact>) -> ApplyOutcome {
+        self.says(registry, facts.into_iter().map(mk_put).collect::<Vec<_>>())
+    }
+    /// A whole list: begins, names these, ends complete.
+    pub(crate) fn lists(&mut self, registry: &str, facts: impl IntoIterator<Item = Fact>) -> ApplyOutcome {
+        let generation = self.generation(registry);
+        let words = mk_list(facts);
+        self.says_in(registry, generation, words)
+    }
+    pub(crate) fn catalog(&mut self) -> Arc<Catalog> {
+        self.core.publish()
+    }
+    pub(crate) fn view(&mut self, service: &str) -> Option<Arc<ServiceView>> {
+        self.catalog().service(&mk_key(service)).cloned()
+    }
+    /// What is served behind a port, as `10.0.0.1:8080`, sorted; `!` unhealthy, `?` held.
+    pub(crate) fn served(&mut self, service: &str, port: u32) -> Vec<String> {
+        self.view(service).map(|view| served(&view, port)).unwrap_or_default()
+    }
+    pub(crate) fn codes(&mut self, service: &str) -> Vec<Code> {
+        let view = self.view(service).unwrap();
+        let codes: BTreeSet<Code> = view.conditions.iter().map(|c| c.code).collect();
+        codes.into_iter().collect()
+    }
+}
+
+/// Checks that the declarations by which names are settled agree with the views that were built.
+pub(crate) fn check_outlines(core: &Core) {
+    let state = &core.state;
+    let known = state.hosts.iter().map(|service| &service.key.host);
+    for host in known.chain(state.draft.hosts.keys()).collect::<BTreeSet<_>>() {
+        let outlines = outlines(&state.world, &state.hosts, host);
+        let outlined: Vec<_> = outlines.iter().map(|o| (&o.service.key, o.leads_to())).collect();
+        let views = state.draft.hosts.get(host).map(|entry| &*entry.claimants).unwrap_or_default();
+        let leads_to = |view: &ServiceView| match &view.first().unwrap().declaration.resolution {
+            Resolution::Alias(host) => Some(host.clone()),
+            _ => None,
+        };
+        let built: Vec<_> = views.iter().map(|view| (&view.key, leads_to(view))).collect();
+        let outlined: Vec<_> = outlined.into_iter().map(|(key, to)| (key, to.cloned())).collect();
+        assert_eq!(outlined, built, "{host}");
+    }
+}
+
+/// The words of a whole list.
+pub(crate) fn mk_list(facts: impl IntoIterator<Item = Fact>) -> Vec<RegistryUpdate> {
+    let begin = KINDS.map(|k| RegistryUpdate::ListStarted(mk_collection(k)));
+    let end = KINDS.map(|k| RegistryUpdate::ListEnded(mk_collection(k), Completeness::Complete));
+    let facts = facts.into_iter().map(mk_put);
+    std::iter::once(mk_required()).chain(begin).chain(facts).chain(end).collect()
+}
+
+/// The records of facts that came and went.
+pub(crate) fn fact_records(turn: &ApplyOutcome) -> Vec<Record> {
+    let of_facts = |record: &&Record| matches!(record, Record::Put(..) | Record::Drop(..));
+    turn.records.iter().filter(of_facts).cloned().collect()
+}
+
+/// What a view serves behind a port.
+pub(crate) fn served(view: &ServiceView, port: u32) -> Vec<String> {
+    let Some(port) = view.port(mk_port_number(port)) else { return Vec::new() };
+    let mut out = Vec::new();
+    for source in port.endpoints.inputs.sources.iter() {
+        for (at, address) in source.group.addresses.iter().enumerate() {
+            let Some(i) = source.ports[usize::from(address.port_set)] else { continue };
+            let number = source.group.ports(address)[usize::from(i)].number;
+            let text = match address.at {
+                AddressRef::Ip(ip) => ip.to_string(),
+                AddressRef::Name(_) | AddressRef::Unix(_) => source.group.name(address).unwrap().to_owned(),
+            };
+            let sick = if address.health == Health::Unhealthy { "!" } else { "" };
+            let held = if source.held.contains(&u32::try_from(at).unwrap()) { "?" } else { "" };
+            out.push(format!("{text}:{}{sick}{held}", number.map_or(0, PortNumber::get)));
+        }
+    }
+    out.sort();
+    out
+}

@@ -1,0 +1,273 @@
+//! Which datacenters there are, which is the agent's own, and the scopes that follow from it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::time::Instant;
+use tributary_model::{Completeness, RegistryUpdate, Scope, SourceState, SourceStatus};
+use tributary_registry_api::{Reason, RegistryError};
+
+use super::fetch::Fetch;
+use super::lists::{Asker, Below};
+use super::scope_run::{ScopeRun, collections};
+use super::{Done, RunLoop, parts};
+use crate::answer::RequestFailure;
+use crate::client::{Client, Fault, Get};
+use crate::config::{ConsulConfig, Datacenters};
+use crate::map::name::Tenancy;
+use crate::modes::{Input, Settings};
+use crate::wire::lists::datacenters;
+
+/// What the agent says of datacenters.
+pub(super) struct Discovered {
+    pub(super) own: String,
+    pub(super) all: Vec<String>,
+    /// What each wanted datacenter has below it, where that is asked for.
+    pub(super) below: Vec<(String, Result<Below, Fault>)>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct AgentSelf {
+    config: AgentConfig,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct AgentConfig {
+    datacenter: String,
+}
+
+pub(super) async fn discover(client: Client, config: Arc<ConsulConfig>) -> Done {
+    Done::Discovered(ask(&client, &config).await)
+}
+
+/// Which of the datacenters that an agent knows are followed.
+fn wanted(config: &ConsulConfig, own: &str, all: &[String]) -> Vec<String> {
+    match &config.datacenters {
+        Datacenters::Local => vec![own.to_owned()],
+        Datacenters::All => all.to_vec(),
+        Datacenters::Listed(names) => names.clone(),
+    }
+}
+
+/// Asks the first address that answers. An agent that does not say where it is because the token may not read it lists
+/// its own datacenter first.
+async fn ask(client: &Client, config: &ConsulConfig) -> Result<Discovered, Fault> {
+    let (mut found, mut last) = (None, None);
+    for server in 0..client.addresses() {
+        match ask_all(client, server, config).await {
+            // where no list at all can be had another address may do better
+            Ok(all) if !all.below.is_empty() && all.below.iter().all(|(_, below)| below.is_err()) => {
+                found = Some(all);
+            }
+            Ok(all) => return Ok(all),
+            Err(fault) => last = Some(fault),
+        }
+    }
+    let none =
+        || Fault { failure: RequestFailure::Config, reason: Reason::new("there is no address to ask") };
+    found.ok_or_else(|| last.unwrap_or_else(none))
+}
+
+async fn ask_all(client: &Client, server: usize, config: &ConsulConfig) -> Result<Discovered, Fault> {
+    let timeout = config.timing.grace;
+    let mut found = ask_one(client, server, timeout).await?;
+    if !config.discover.any() {
+        return Ok(found);
+    }
+    for datacenter in wanted(config, &found.own, &found.all) {
+        let asker = Asker { client, config, server, own: &found.own, timeout };
+        let below = asker.below(&datacenter).await;
+        found.below.push((datacenter, below));
+    }
+    Ok(found)
+}
+
+async fn ask_one(client: &Client, server: usize, timeout: Duration) -> Result<Discovered, Fault> {
+    let get = |path| Get { path, query: Vec::new(), timeout, skip: None };
+    let raw = client.get(server, &get(&["catalog", "datacenters"])).await?;
+    let body = raw.body.unwrap_or_default();
+    let broken = |why: String| Fault { failure: RequestFailure::Broken, reason: Reason::new(why) };
+    let all = datacenters(raw.content_type.as_deref(), &body).map_err(|error| broken(error.to_string()))?;
+    let first = all.first().cloned().ok_or_else(|| broken("the list of datacenters is empty".to_owned()))?;
+    if all.len() == 1 {
+        return Ok(Discovered { own: first, all, below: Vec::new() });
+    }
+    let own = match client.get(server, &get(&["agent", "self"])).await {
+        Ok(raw) => serde_json::from_slice::<AgentSelf>(&raw.body.unwrap_or_default()).ok(),
+        Err(_) => None,
+    };
+    Ok(Discovered { own: own.map_or(first, |own| own.config.datacenter), all, below: Vec::new() })
+}
+
+/// What a scope says of itself whose list could not be had.
+pub(super) fn failed(fault: &Fault, after: Duration) -> SourceStatus {
+    let state = match fault.failure {
+        RequestFailure::Auth => SourceState::AuthFailed,
+        RequestFailure::Config | RequestFailure::Unsupported => SourceState::Forbidden,
+        RequestFailure::Broken => SourceState::Broken,
+        RequestFailure::Transient | RequestFailure::Overload => SourceState::Unreachable,
+    };
+    SourceStatus { retry_in: Some(after), ..SourceStatus::new(state, fault.reason.shared()) }
+}
+
+impl RunLoop {
+    /// The datacenters are known: scopes that are new begin. One that is not listed any more stays, since an agent that
+    /// has lost sight of a datacenter does not list it either.
+    pub(super) fn discovered(&mut self, found: &Discovered) -> Result<(), RegistryError> {
+        let wanted = wanted(&self.config, &found.own, &found.all);
+        let confirms = self.asks_again();
+        let parts = match found.below.is_empty() {
+            true => parts::of(&self.config, &wanted, &found.own),
+            false => self.below(&found.below),
+        };
+        if confirms || !self.discovered {
+            self.add_places(&parts, found)?;
+        }
+        let fails = found.below.iter().any(|(_, below)| below.is_err());
+        if !fails {
+            self.discovery.reset();
+        }
+        if confirms {
+            let pause = if fails { self.discovery.next(&mut self.chance) } else { self.config.timing.poll };
+            self.discover_at = Some(Instant::now() + pause);
+        }
+        self.discovered = true;
+        self.say_directory(found);
+        self.judge_scopes(&found.below);
+        Ok(())
+    }
+
+    /// Scopes begin that lists name, or of which facts are held.
+    fn add_places(&mut self, wanted: &[Tenancy], found: &Discovered) -> Result<(), RegistryError> {
+        let mut fresh = Vec::new();
+        for part in wanted.iter().chain(&self.held.clone()) {
+            let scope = parts::scope(part).map_err(RegistryError::final_)?;
+            if self.by_scope.contains_key(&scope) {
+                continue;
+            }
+            let scopes = wanted.len().max(self.places.len());
+            let place = self.place(part, &found.own, scope.clone(), scopes)?;
+            fresh.push(self.next_place);
+            self.by_scope.insert(scope, self.next_place);
+            self.places.insert(self.next_place, place);
+            self.next_place += 1;
+        }
+        let moved = self.note_unlisted(wanted, found);
+        if moved || !fresh.is_empty() || !self.discovered {
+            self.require();
+        }
+        for at in fresh {
+            if let Some(place) = self.places.get(&at) {
+                self.out.send_all(collections(&place.area.scope).map(RegistryUpdate::ListStarted));
+            }
+            self.step(at, Input::Started);
+        }
+        Ok(())
+    }
+
+    /// Notes which scopes lists name. Returns whether that has changed.
+    fn note_unlisted(&mut self, wanted: &[Tenancy], found: &Discovered) -> bool {
+        let mut moved = false;
+        for place in self.places.values_mut() {
+            let part = &place.area.part;
+            let unlisted = match found.below.iter().find(|(name, _)| *name == part.datacenter) {
+                Some((_, Ok(below))) => !below.parts.contains(part),
+                Some((_, Err(_))) => place.unlisted,
+                None => !wanted.contains(part),
+            };
+            moved |= std::mem::replace(&mut place.unlisted, unlisted) != unlisted;
+        }
+        moved
+    }
+
+    /// Whether the directory is asked again and again, or once at the start.
+    fn asks_again(&self) -> bool {
+        self.config.datacenters == Datacenters::All || self.config.discover.any()
+    }
+
+    /// Reports what must be known before this registry counts. A directory that is not asked again would be confirmed
+    /// no more, and with it the registry. Nothing waits for a scope that no list names.
+    pub(super) fn require(&self) {
+        let directory = parts::directory().filter(|_| self.asks_again());
+        let lists = self.listed.keys().filter_map(|datacenter| parts::lists(datacenter));
+        let own = |unlisted: bool| {
+            let places = self.places.values().filter(move |place| place.unlisted == unlisted);
+            places.flat_map(|place| collections(&place.area.scope))
+        };
+        let all = directory.into_iter().chain(lists).flat_map(|scope| collections(&scope));
+        let (required, optional) = (all.chain(own(false)).collect(), own(true).collect());
+        self.out.send(RegistryUpdate::Follows { required, optional });
+    }
+
+    fn place(
+        &self,
+        part: &Tenancy,
+        own: &str,
+        scope: Scope,
+        scopes: usize,
+    ) -> Result<ScopeRun, RegistryError> {
+        let client = match self.config.datacenter_addresses.get(&part.datacenter) {
+            Some(addresses) => Client::new(&self.config, addresses).map_err(RegistryError::retryable)?,
+            None => self.client.clone(),
+        };
+        let fetch = Fetch::new(client, part.clone(), own, Arc::clone(&self.config));
+        let settings = self.settings(&fetch.client, scopes.max(1), !part.peer.is_empty());
+        Ok(ScopeRun::new(part, own, scope, fetch, settings))
+    }
+
+    /// A scope's share of what the connections carry; what is not for long polls is kept free for the other reads.
+    fn settings(&self, client: &Client, scopes: usize, peer: bool) -> Settings {
+        let limits = self.config.limits;
+        let room =
+            if client.shares(0) { limits.shared_connections * limits.streams } else { limits.connections };
+        let share = room / scopes;
+        Settings {
+            timing: self.config.timing,
+            limits,
+            polls: share.saturating_sub(limits.concurrency + 4),
+            mode: self.config.mode,
+            has_token: !matches!(self.config.auth.token, crate::config::TokenSource::None),
+            servers: client.addresses(),
+            peer,
+        }
+    }
+
+    pub(super) fn undiscovered(&mut self, fault: &Fault) {
+        let mut after = self.discovery.next(&mut self.chance);
+        if fault.failure == RequestFailure::Auth {
+            after = after.max(Duration::from_secs(5).min(self.config.timing.pause_auth));
+        }
+        self.discover_at = Some(Instant::now() + after);
+        if self.discovered {
+            return;
+        }
+        let status = failed(fault, after);
+        if let Some(scope) = parts::directory() {
+            self.out.send(RegistryUpdate::Status(scope, status));
+        }
+    }
+
+    fn say_directory(&self, found: &Discovered) {
+        let Some(scope) = parts::directory() else { return };
+        let details = [("own", found.own.clone()), ("known", found.all.join(", "))];
+        let details = details.map(|(name, value)| (name.into(), value.into()));
+        let status = SourceStatus { details: details.into(), ..SourceStatus::new(SourceState::Live, "") };
+        let mut said = Vec::new();
+        for collection in collections(&scope) {
+            said.push(RegistryUpdate::ListStarted(collection.clone()));
+            said.push(RegistryUpdate::ListEnded(collection, Completeness::Complete));
+        }
+        said.push(RegistryUpdate::Status(scope, status));
+        self.out.send_all(said);
+    }
+
+    /// Clients of their own use the same token.
+    pub(super) fn share_token(&self) {
+        for place in self.places.values() {
+            place.fetch.client.take_token(&self.client);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A request of a machine as HTTP, and its answer decoded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tributary_registry_api::Reason;
+
+use crate::answer::{Headers, RequestFailure};
+use crate::client::{Client, Fault, Get, Raw};
+use crate::config::ConsulConfig;
+use crate::content::{Instances, Marks, Names};
+use crate::map::name::Tenancy;
+use crate::modes::{Answer, Request, What};
+use crate::watch::{Mode, key_of};
+use crate::wire::{self, WireError, lists};
+
+/// From this size on an answer is decoded where it delays nobody.
+const LARGE: usize = 256 << 10;
+
+/// How one scope is asked.
+#[derive(Clone)]
+pub(super) struct Fetch {
+    pub(super) client: Client,
+    part: Arc<Tenancy>,
+    /// Whether the agent is to pass the question on to another datacenter.
+    elsewhere: bool,
+    /// Whether the leader's lists no longer name the scope: it then has no names where it is not found.
+    pub(super) unlisted: bool,
+    config: Arc<ConsulConfig>,
+}
+
+impl Fetch {
+    pub(super) fn new(client: Client, part: Tenancy, own: &str, config: Arc<ConsulConfig>) -> Self {
+        let elsewhere = !part.datacenter.eq_ignore_ascii_case(own);
+        Self { client, part: Arc::new(part), elsewhere, unlisted: false, config }
+    }
+
+    pub(super) async fn run(self, request: Request) -> Result<Answer, Fault> {
+        let Request { what, server, mode, timeout, skip, .. } = request;
+        if let What::Service(name) = &what
+            && matches!(&**name, "" | "." | "..")
+        {
+            let reason =
+                Reason::new(format!("no URL can name the service {name:?}; register it under another name"));
+            return Err(Fault { failure: RequestFailure::Config, reason });
+        }
+        let path = self.path(&what);
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let get = Get { path: &path, query: self.query(&what, mode), timeout, skip };
+        let raw = match self.client.get(server, &get).await {
+            Err(fault)
+                if self.unlisted && what == What::Names && fault.failure == RequestFailure::Unsupported =>
+            {
+                let headers = Headers { index: Some(1), known_leader: Some(true), ..Headers::default() };
+                return Ok(Answer::Names(headers, Some(Names::of_nothing())));
+            }
+            other => other?,
+        };
+        let large = raw.body.as_ref().is_some_and(|body| body.len() > LARGE);
+        let (fetch, named) = (self.clone(), what);
+        let decoded = if large {
+            let decoding = tokio::task::spawn_blocking(move || fetch.decode(&named, &raw));
+            decoding.await.unwrap_or_else(|_| Err(lost()))
+        } else {
+            fetch.decode(&named, &raw)
+        };
+        decoded.map_err(|error| Fault {
+            failure: RequestFailure::Broken,
+            reason: Reason::new(format!("{}: {error}", self.client.address(server))),
+        })
+    }
+
+    fn path(&self, what: &What) -> Vec<String> {
+        let plain = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect();
+        match what {
+            What::Names if !self.part.peer.is_empty() => plain(&["peering", &self.part.peer]),
+            What::Names => plain(&["catalog", "services"]),
+            What::Checks => plain(&["health", "state", "any"]),
+            What::Token => plain(&["acl", "token", "self"]),
+            What::Service(name) => plain(&["health", "service", name]),
+        }
+    }
+
+    fn query(&self, what: &What, mode: Mode) -> Vec<(&'static str, String)> {
+        let mut query = Vec::new();
+        if *what == What::Token {
+            return query;
+        }
+        let part = &self.part;
+        let peer = if matches!(what, What::Service(_)) { part.peer.as_str() } else { "" };
+        let dc = if self.elsewhere { part.datacenter.as_str() } else { "" };
+        for (name, value) in
+            [("dc", dc), ("partition", &part.partition), ("ns", &part.namespace), ("peer", peer)]
+        {
+            if !value.is_empty() {
+                query.push((name, value.to_owned()));
+            }
+        }
+        match mode {
+            // a read that names no mode may be answered by any server: `discovery_max_stale` of the agent allows it
+            Mode::Leader => query.push(("leader", String::new())),
+            Mode::Any => query.push(("stale", String::new())),
+            Mode::Blocking { index, wait } => {
+                query.push(("stale", String::new()));
+                query.push(("index", index.to_string()));
+                query.push(("wait", milliseconds(wait)));
+            }
+        }
+        query
+    }
+
+    fn decode(&self, what: &What, raw: &Raw) -> Result<Answer, WireError> {
+        let Raw { headers, content_type, body } = raw;
+        let (kind, select) = (content_type.as_deref(), &self.config.select);
+        let mut headers = headers.clone();
+        let content = body.as_deref();
+        Ok(match what {
+            What::Names if !self.part.peer.is_empty() => {
+                // a peering has no index of the names that it brings
+                headers.index = headers.index.or(Some(1));
+                let names = content.map(|body| lists::imported(kind, body)).transpose()?;
+                let listed = |names: Vec<String>| names.into_iter().map(|name| (name, Vec::new())).collect();
+                Answer::Names(headers, names.map(|names| Names::new(listed(names), select)))
+            }
+            What::Names => {
+                let listed = content.map(|body| wire::services(kind, body)).transpose()?;
+                Answer::Names(headers, listed.map(|listed| Names::new(listed, select)))
+            }
+            What::Checks => {
+                let checks = content.map(|body| lists::checks(kind, body)).transpose()?;
+                Answer::Checks(headers, checks.map(|checks| Marks::new(&checks)))
+            }
+            What::Service(_) => {
+                let entries = content.map(|body| wire::health(kind, body)).transpose()?;
+                let translated = headers.translated;
+                Answer::Service(headers, entries.map(|entries| Instances::new(entries, translated, select)))
+            }
+            What::Token => {
+                let token = lists::token_self(kind, content.unwrap_or_default())?;
+                Answer::Token(key_of(&token))
+            }
+        })
+    }
+}
+
+fn lost() -> WireError {
+    WireError::NotJson("not decoded".to_owned())
+}
+
+fn milliseconds(wait: Duration) -> String {
+    format!("{}ms", wait.as_millis())
+}

@@ -1,0 +1,189 @@
+//! One scope of a run: its machine, its requests under way, and what it has said of its services.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tokio::task::AbortHandle;
+use tributary_model::{
+    Basis, Code, Collection, CollectionKind, Evidence, ObjectRef, Problem, RegistryUpdate, Scope,
+    SourceStatus, Withheld,
+};
+use tributary_registry_api::Reason;
+
+use super::fetch::Fetch;
+use crate::answer::RequestFailure;
+use crate::client::Fault;
+use crate::content::Instances;
+use crate::map::name::Tenancy;
+use crate::map::{Area, MapConfig, Pool, facts, keys, object, read};
+use crate::modes::{Machine, Output, Settings};
+use crate::watch::Confidence;
+
+/// A request under way.
+pub(super) struct Begun {
+    pub(super) task: AbortHandle,
+    /// The service that it asks about.
+    pub(super) service: Option<Arc<str>>,
+}
+
+/// One scope.
+pub(super) struct ScopeRun {
+    pub(super) area: Area,
+    pub(super) fetch: Fetch,
+    pub(super) machine: Machine,
+    pub(super) under_way: BTreeMap<u64, Begun>,
+    /// Why the last request that came to nothing did, until one does not.
+    pub(super) fault: Option<Reason>,
+    pub(super) told: Option<SourceStatus>,
+    /// In how many lists, one after the other, it was missing.
+    pub(super) missed: u32,
+    /// Whether no list names it: it is followed for the facts that are held of it.
+    pub(super) unlisted: bool,
+    /// Whether it was reported as withheld before it could be read.
+    pub(super) withheld: bool,
+    /// Services whose last answer could not be read.
+    unread: BTreeSet<Arc<str>>,
+    /// Which objects of a service have been said to be bad.
+    problems: BTreeMap<Arc<str>, Vec<ObjectRef>>,
+}
+
+/// The facts of a scope: declarations and their endpoints.
+pub(super) fn collections(scope: &Scope) -> [Collection; 2] {
+    [CollectionKind::Services, CollectionKind::Groups].map(|kind| Collection { scope: scope.clone(), kind })
+}
+
+impl ScopeRun {
+    pub(super) fn new(part: &Tenancy, own: &str, scope: Scope, fetch: Fetch, settings: Settings) -> Self {
+        Self {
+            area: Area::new(part.clone(), own, scope),
+            fetch,
+            machine: Machine::new(settings),
+            under_way: BTreeMap::new(),
+            fault: None,
+            told: None,
+            missed: 0,
+            unlisted: false,
+            withheld: false,
+            unread: BTreeSet::new(),
+            problems: BTreeMap::new(),
+        }
+    }
+
+    /// What the machine says, in the words of the core.
+    pub(super) fn say(
+        &mut self,
+        output: Output,
+        config: &MapConfig,
+        pool: &mut Pool,
+        out: &mut Vec<RegistryUpdate>,
+    ) {
+        match output {
+            Output::Say(name, instances, Confidence::Confirmed) if instances.entries.is_empty() => {
+                self.withdraw(&name, config, &Evidence::Confirmed, out);
+            }
+            Output::Say(name, instances, word) => self.put(&name, &instances, word, config, pool, out),
+            Output::Gone(name, Confidence::Confirmed) => {
+                self.withdraw(&name, config, &Evidence::Confirmed, out)
+            }
+            Output::Gone(name, _) => self.withdraw(&name, config, &Evidence::AbsentFromList, out),
+            Output::Synced(how) => {
+                out.extend(
+                    collections(&self.area.scope)
+                        .map(|collection| RegistryUpdate::ListEnded(collection, how)),
+                );
+            }
+            Output::Hidden => {
+                let withheld = Withheld::forbidden("the token sees less than before; check its policies");
+                let withhold = |collection| RegistryUpdate::Withheld(collection, withheld.clone());
+                out.extend(collections(&self.area.scope).map(withhold));
+            }
+            Output::Confirmed => out.extend(collections(&self.area.scope).map(RegistryUpdate::Progress)),
+            Output::Send(_) | Output::Cancel(_) | Output::RereadToken => {}
+        }
+    }
+
+    /// What a service is follows from its instances, of which a short answer lacks some: the core keeps what it knew
+    /// of the declaration while it holds those.
+    fn put(
+        &mut self,
+        name: &Arc<str>,
+        instances: &Instances,
+        word: Confidence,
+        config: &MapConfig,
+        pool: &mut Pool,
+        out: &mut Vec<RegistryUpdate>,
+    ) {
+        let known = read(&instances.entries, &self.area, config, instances.translated, pool);
+        let mapped = facts(&self.area, name, &known, config);
+        let basis = basis(word);
+        let put = |fact| RegistryUpdate::Put(self.area.scope.clone(), fact, basis.clone());
+        out.extend(mapped.facts.into_iter().map(put));
+        let bad: Vec<ObjectRef> = mapped.problems.iter().map(|(object, _)| object.clone()).collect();
+        out.extend(mapped.problems.into_iter().map(|(object, problem)| self.problem(object, Some(problem))));
+        self.replace_problems(name, bad, out);
+    }
+
+    /// A service whose answer cannot be read is bad alone; it is good again when one can be.
+    pub(super) fn note_answer(
+        &mut self,
+        name: &Arc<str>,
+        fault: Option<&Fault>,
+        out: &mut Vec<RegistryUpdate>,
+    ) {
+        let object = ObjectRef::new(object(&self.area, name));
+        let own = |fault: &&Fault| {
+            matches!(
+                fault.failure,
+                RequestFailure::Broken | RequestFailure::Config | RequestFailure::Unsupported
+            )
+        };
+        match fault.filter(own) {
+            Some(fault) if self.unread.insert(Arc::clone(name)) => {
+                let problem = Problem { code: Code::ANSWER_UNREADABLE, message: fault.reason.shared() };
+                out.push(self.problem(object, Some(problem)));
+            }
+            None if fault.is_none() && self.unread.remove(name) => out.push(self.problem(object, None)),
+            _ => {}
+        }
+    }
+
+    /// Whether no object is reported as bad.
+    #[cfg(test)]
+    pub(super) fn has_no_problem(&self) -> bool {
+        self.unread.is_empty() && self.problems.is_empty()
+    }
+
+    fn withdraw(
+        &mut self,
+        name: &Arc<str>,
+        config: &MapConfig,
+        evidence: &Evidence,
+        out: &mut Vec<RegistryUpdate>,
+    ) {
+        let keys = keys(&self.area, name, config);
+        out.extend(keys.into_iter().map(|key| RegistryUpdate::Remove(key, evidence.clone())));
+        self.note_answer(name, None, out);
+        self.replace_problems(name, Vec::new(), out);
+    }
+
+    fn problem(&self, object: ObjectRef, problem: Option<Problem>) -> RegistryUpdate {
+        RegistryUpdate::Problem(self.area.scope.clone(), object, problem)
+    }
+
+    fn replace_problems(&mut self, name: &Arc<str>, bad: Vec<ObjectRef>, out: &mut Vec<RegistryUpdate>) {
+        let before = match bad.is_empty() {
+            true => self.problems.remove(name),
+            false => self.problems.insert(Arc::clone(name), bad.clone()),
+        };
+        let good = before.into_iter().flatten().filter(|object| !bad.contains(object));
+        out.extend(good.map(|object| self.problem(object, None)));
+    }
+}
+
+fn basis(word: Confidence) -> Basis {
+    match word {
+        Confidence::Partial(_) => Basis::KnownPartial("consul's answer may be short or old".into()),
+        Confidence::Plausible => Basis::PossiblyPartial("any server may have answered".into()),
+        Confidence::Confirmed => Basis::Authoritative,
+    }
+}

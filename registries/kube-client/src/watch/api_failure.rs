@@ -1,0 +1,170 @@
+//! What can go wrong with an answer, and what it says about the source.
+//!
+//! Every failure of a request ends here: one classification for the watch, for the probe beside it and for the
+//! writers.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tributary_model::SourceState;
+use tributary_registry_api::Reason;
+
+/// A pause that a server asks for is kept up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// Why a request brought no good answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApiFailure {
+    /// 401, or no credential could be had.
+    Unauthorized(String),
+    /// 403.
+    Forbidden(String),
+    /// 404.
+    NotFound(String),
+    /// 409.
+    Conflict(String),
+    /// 410: the version asked for is no longer known.
+    Gone(String),
+    /// 400, 422 and other refusals of the request itself.
+    Invalid(u16, String),
+    /// 429, with the pause asked for.
+    TooMany(Option<Duration>, String),
+    /// 5xx.
+    Server(u16, String),
+    /// No answer: refused, reset, not trusted, or too late.
+    Unreachable(String),
+    /// An answer that broke off.
+    Torn(String),
+    /// An answer that is not understood.
+    Garbled(String),
+    /// Another cluster answers in place of the one that is followed.
+    Replaced(String),
+}
+
+impl ApiFailure {
+    /// From an HTTP status and what came with it.
+    pub(crate) fn of_status(code: u16, retry_after: Option<Duration>, message: String) -> Self {
+        match code {
+            401 => Self::Unauthorized(message),
+            403 => Self::Forbidden(message),
+            404 => Self::NotFound(message),
+            409 => Self::Conflict(message),
+            410 => Self::Gone(message),
+            429 => Self::TooMany(retry_after.map(|pause| pause.min(LONGEST_PAUSE)), message),
+            400..=499 => Self::Invalid(code, message),
+            500..=599 => Self::Server(code, message),
+            _ => Self::Garbled(format!("HTTP status {code}: {message}")),
+        }
+    }
+    /// From what the client says, with its causes.
+    pub(crate) fn of_client(error: &kube::Error) -> Self {
+        match error {
+            kube::Error::Auth(why) => Self::Unauthorized(crate::connection::plugin_trouble(why)),
+            kube::Error::Service(why) => Self::Unreachable(causes(why.as_ref())),
+            other => Self::Unreachable(causes(other)),
+        }
+    }
+    /// What it says of the source.
+    #[must_use]
+    pub const fn state(&self) -> SourceState {
+        match self {
+            Self::Unauthorized(_) => SourceState::AuthFailed,
+            Self::Forbidden(_) => SourceState::Forbidden,
+            Self::TooMany(..) | Self::Server(..) | Self::Unreachable(_) | Self::Torn(_) | Self::Gone(_) => {
+                SourceState::Unreachable
+            }
+            Self::NotFound(_)
+            | Self::Conflict(_)
+            | Self::Invalid(..)
+            | Self::Garbled(_)
+            | Self::Replaced(_) => SourceState::Broken,
+        }
+    }
+    /// The pause that the server asked for.
+    #[must_use]
+    pub const fn pause(&self) -> Option<Duration> {
+        match self {
+            Self::TooMany(pause, _) => *pause,
+            _ => None,
+        }
+    }
+    /// The reason for people: what was asked, and what came of it.
+    pub(crate) fn reason(&self, asked: &str) -> Arc<str> {
+        Reason::new(format_args!("{asked}: {self}")).shared()
+    }
+}
+
+impl fmt::Display for ApiFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unauthorized(text) => write!(f, "the credential is refused (401): {text}"),
+            Self::Forbidden(text) => write!(f, "the right is missing (403): {text}"),
+            Self::NotFound(text) => write!(f, "not found (404): {text}"),
+            Self::Conflict(text) => write!(f, "somebody else was first (409): {text}"),
+            Self::Gone(text) => write!(f, "the server no longer knows the version asked for (410): {text}"),
+            Self::Invalid(code, text) => write!(f, "the request is refused ({code}): {text}"),
+            Self::TooMany(_, text) => write!(f, "the server confirms to wait (429): {text}"),
+            Self::Server(code, text) => write!(f, "the server failed ({code}): {text}"),
+            Self::Unreachable(text) => write!(f, "no answer: {text}"),
+            Self::Torn(text) => write!(f, "the answer broke off: {text}"),
+            Self::Garbled(text) => write!(f, "the answer is not understood: {text}"),
+            Self::Replaced(text) => write!(f, "{text}"),
+        }
+    }
+}
+
+impl std::error::Error for ApiFailure {}
+
+/// An error with all its causes in one line; a cause that only repeats what was said is left out.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let said = next.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = next.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_status_is_its_own_kind_of_trouble() {
+        use SourceState::{AuthFailed, Broken, Forbidden, Unreachable};
+        let expected = [
+            (401, AuthFailed),
+            (403, Forbidden),
+            (404, Broken),
+            (409, Broken),
+            (410, Unreachable),
+            (422, Broken),
+            (429, Unreachable),
+            (500, Unreachable),
+            (503, Unreachable),
+            (302, Broken),
+        ];
+        for (code, state) in expected {
+            assert_eq!(ApiFailure::of_status(code, None, String::new()).state(), state, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_pause_is_kept_but_not_without_end() {
+        let pause = |secs| ApiFailure::of_status(429, Some(Duration::from_secs(secs)), String::new()).pause();
+        assert_eq!((pause(7), pause(86_400)), (Some(Duration::from_secs(7)), Some(LONGEST_PAUSE)));
+    }
+
+    #[test]
+    fn a_reason_repeats_no_secret() {
+        let failure = ApiFailure::Unauthorized("header Authorization: Bearer hunter2 expired".to_owned());
+        let reason = failure.reason("list of pods");
+        assert!(reason.starts_with("list of pods: the credential is refused (401)"), "{reason}");
+        assert!(!reason.contains("hunter2"), "{reason}");
+    }
+}

@@ -1,0 +1,347 @@
+//! The loop around the machine: asks what it wants asked, and hands it what comes back.
+//!
+//! What is taken of an answer is confirmed to come from the cluster that is followed, where that is asked for: a stream
+//! belongs to the server that began it, so that it is confirmed once its head has come and before its first line.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+use tributary_model::Mono;
+use tributary_registry_api::{Reason, SplitMix};
+
+use super::WatchSpec;
+use super::api_failure::ApiFailure;
+use super::head::Head;
+use super::machine::Machine;
+use super::protocol::{Action, Say, WatchInput, WatchRequest};
+use super::send;
+use super::wire::{self, Lines, WatchLine};
+use crate::event::{Event, Projection};
+use crate::identity::ClusterIdentity;
+use crate::resource::ObjectName;
+
+type Answer<T> = BoxFuture<'static, Result<T, ApiFailure>>;
+
+/// The main request.
+enum Main {
+    Idle,
+    Opening(Answer<http::Response<Body>>),
+    Streaming(Box<(Body, Lines)>),
+    Page(Answer<Bytes>),
+    Served(Answer<Option<usize>>),
+}
+
+/// What came back first.
+enum Woke {
+    Tick,
+    Opened(Result<http::Response<Body>, ApiFailure>),
+    Chunk(Option<Result<Bytes, ApiFailure>>),
+    Page(Result<Bytes, ApiFailure>),
+    Served(Result<Option<usize>, ApiFailure>),
+    Probe(Result<Bytes, ApiFailure>),
+    Audit(Result<Bytes, ApiFailure>),
+}
+
+/// One watch at work.
+pub(crate) struct WatchLoop {
+    client: kube::Client,
+    pub(crate) spec: WatchSpec,
+    /// Confirms which cluster answers.
+    cluster: Option<ClusterIdentity>,
+    machine: Machine,
+    start: Instant,
+    main: Main,
+    probe: Option<Answer<Bytes>>,
+    audit: Option<Answer<Bytes>>,
+    actions: Vec<Action>,
+}
+
+impl WatchLoop {
+    pub(crate) fn new(client: kube::Client, spec: WatchSpec, chance: SplitMix) -> Self {
+        Self {
+            machine: Machine::new(spec.resource.clone(), spec.timing, chance),
+            client,
+            spec,
+            cluster: None,
+            start: Instant::now(),
+            main: Main::Idle,
+            probe: None,
+            audit: None,
+            actions: Vec::new(),
+        }
+    }
+
+    /// Answers count once this cluster is confirmed to have given them.
+    pub(crate) fn of(&mut self, cluster: ClusterIdentity) {
+        self.cluster = Some(cluster);
+    }
+    /// Objects of the kind are held from earlier runs.
+    pub(crate) const fn hold(&mut self) {
+        self.machine.hold();
+    }
+
+    /// The events that came. Whatever is awaited here is kept in `self`, so that to drop the future loses nothing.
+    pub(crate) async fn next<P: Projection>(&mut self) -> Vec<Event<P>> {
+        loop {
+            let deadline = self.start + Duration::from_millis(self.machine.deadline().0);
+            let woke = tokio::select! {
+                woke = main(&mut self.main) => woke,
+                got = side(&mut self.probe) => Woke::Probe(got),
+                got = side(&mut self.audit) => Woke::Audit(got),
+                () = tokio::time::sleep_until(deadline) => Woke::Tick,
+            };
+            let mut events = Vec::new();
+            self.take(woke, &mut events);
+            if !events.is_empty() {
+                return events;
+            }
+        }
+    }
+
+    fn take<P: Projection>(&mut self, woke: Woke, events: &mut Vec<Event<P>>) {
+        match woke {
+            Woke::Tick => self.step(WatchInput::Tick, None, events),
+            Woke::Opened(Ok(response)) => {
+                self.main = Main::Streaming(Box::new((response.into_body(), Lines::default())));
+                self.step(WatchInput::Opened, None, events);
+            }
+            Woke::Chunk(chunk) => self.chunk(chunk, events),
+            Woke::Page(Ok(body)) => self.page(&body, events),
+            Woke::Served(Ok(version)) => self.step(WatchInput::Served(version), None, events),
+            Woke::Opened(Err(failure)) | Woke::Page(Err(failure)) | Woke::Served(Err(failure)) => {
+                self.step(WatchInput::Failed(failure), None, events);
+            }
+            Woke::Probe(got) => self.step(WatchInput::Probed(got.map(drop)), None, events),
+            Woke::Audit(Ok(body)) => self.audit_page(&body, events),
+            Woke::Audit(Err(failure)) => self.step(WatchInput::AuditFailed(failure), None, events),
+        }
+    }
+
+    /// A piece of the stream: every whole line in it, until one of them ends the stream.
+    fn chunk<P: Projection>(&mut self, chunk: Option<Result<Bytes, ApiFailure>>, events: &mut Vec<Event<P>>) {
+        let Main::Streaming(mut stream) = std::mem::replace(&mut self.main, Main::Idle) else { return };
+        let (_, lines) = &mut *stream;
+        let heard = match chunk {
+            Some(Ok(bytes)) => match lines.push(&bytes) {
+                Ok(()) => None,
+                Err(failure) => Some(WatchInput::Failed(failure)),
+            },
+            Some(Err(failure)) => Some(WatchInput::Failed(failure)),
+            None if lines.is_unfinished() => {
+                Some(WatchInput::Failed(ApiFailure::Torn("in mid-object".to_owned())))
+            }
+            None => Some(WatchInput::Ended),
+        };
+        if let Some(heard) = heard {
+            return self.step(heard, None, events);
+        }
+        while let Some(line) = lines.next() {
+            if !self.line(&line, events) {
+                return;
+            }
+        }
+        self.main = Main::Streaming(stream);
+    }
+
+    /// One line; false when the stream is not to be read any further.
+    fn line<P: Projection>(&mut self, line: &[u8], events: &mut Vec<Event<P>>) -> bool {
+        let namespaced = self.spec.resource.namespaced;
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return true;
+        }
+        let (heard, raw) = match wire::watch_line(line) {
+            Ok(WatchLine::Bookmark { version, complete }) => {
+                (WatchInput::Bookmark { version, complete }, None)
+            }
+            Ok(WatchLine::Error(failure)) | Err(failure) => (WatchInput::Failed(failure), None),
+            Ok(WatchLine::Now(raw)) => match Head::read(raw, namespaced) {
+                Some(head) => (WatchInput::Object(head), Some(raw)),
+                None => return nameless(events),
+            },
+            Ok(WatchLine::Deleted(raw)) => match Head::read(raw, namespaced) {
+                Some(head) => (WatchInput::Deleted(head), Some(raw)),
+                None => return nameless(events),
+            },
+        };
+        let ends = matches!(heard, WatchInput::Failed(_));
+        let moved = self.step_moved(heard, raw, events);
+        !ends && !moved
+    }
+
+    fn page<P: Projection>(&mut self, body: &[u8], events: &mut Vec<Event<P>>) {
+        let page = match wire::page(body) {
+            Ok(page) => page,
+            Err(failure) => return self.step(WatchInput::Failed(failure), None, events),
+        };
+        for raw in page.items.into_iter().flatten() {
+            match Head::read(raw, self.spec.resource.namespaced) {
+                Some(head) => self.step(WatchInput::Item(head), Some(raw), events),
+                None => drop(nameless(events)),
+            }
+        }
+        let (next, version) = page.metadata.next();
+        self.step(WatchInput::Page { next, version }, None, events);
+    }
+
+    fn audit_page<P: Projection>(&mut self, body: &[u8], events: &mut Vec<Event<P>>) {
+        let page = match wire::page(body) {
+            Ok(page) => page,
+            Err(failure) => return self.step(WatchInput::AuditFailed(failure), None, events),
+        };
+        for raw in page.items.into_iter().flatten() {
+            if let Some(head) = Head::read(raw, self.spec.resource.namespaced) {
+                self.step(WatchInput::Audited(head), None, events);
+            }
+        }
+        let (next, version) = page.metadata.next();
+        self.step(WatchInput::AuditPage { next, version }, None, events);
+    }
+
+    fn step<P: Projection>(
+        &mut self,
+        heard: WatchInput<'_>,
+        raw: Option<&RawValue>,
+        events: &mut Vec<Event<P>>,
+    ) {
+        self.step_moved(heard, raw, events);
+    }
+
+    /// One step of the machine, and what follows from it; whether the main request was replaced or dropped.
+    fn step_moved<P: Projection>(
+        &mut self,
+        heard: WatchInput<'_>,
+        raw: Option<&RawValue>,
+        events: &mut Vec<Event<P>>,
+    ) -> bool {
+        let now = Mono::from_elapsed(self.start.elapsed());
+        let object = raw.and_then(|raw| match &heard {
+            WatchInput::Item(head) | WatchInput::Object(head) | WatchInput::Deleted(head) => {
+                Some((head.clone(), raw))
+            }
+            _ => None,
+        });
+        let mut actions = std::mem::take(&mut self.actions);
+        self.machine.step(heard, now, &mut actions);
+        let mut moved = false;
+        for action in actions.drain(..) {
+            match action {
+                Action::Say(say) => events.extend(event(say, object.as_ref())),
+                action => moved |= self.perform(action),
+            }
+        }
+        self.actions = actions;
+        moved
+    }
+
+    /// Does what the machine asks for; whether that replaced or dropped the main request.
+    fn perform(&mut self, action: Action) -> bool {
+        match &action {
+            Action::Main(ask) => self.main = self.ask_main(ask),
+            Action::StopMain => self.main = Main::Idle,
+            Action::Probe(ask) => self.probe = Some(self.fetch(ask).boxed()),
+            Action::StopProbe => self.probe = None,
+            Action::Audit(ask) => self.audit = Some(self.confirmed(self.fetch(ask))),
+            Action::StopAudit => self.audit = None,
+            Action::Say(_) => {}
+        }
+        matches!(action, Action::Main(_) | Action::StopMain)
+    }
+
+    fn ask_main(&self, ask: &WatchRequest) -> Main {
+        let client = self.client.clone();
+        match ask {
+            WatchRequest::Watch { .. } => {
+                Main::Opening(self.confirmed(send::answer(client, send::request(&self.spec, ask))))
+            }
+            WatchRequest::Served => {
+                Main::Served(self.confirmed(send::served(client, self.spec.resource.clone())))
+            }
+            _ => Main::Page(self.confirmed(self.fetch(ask))),
+        }
+    }
+
+    fn fetch(&self, ask: &WatchRequest) -> impl Future<Output = Result<Bytes, ApiFailure>> + Send + use<> {
+        send::fetch(self.client.clone(), send::request(&self.spec, ask))
+    }
+
+    /// An answer, once the cluster that is followed is confirmed to have given it.
+    fn confirmed<T: Send + 'static>(
+        &self,
+        answer: impl Future<Output = Result<T, ApiFailure>> + Send + 'static,
+    ) -> Answer<T> {
+        let cluster = self.cluster.clone();
+        let confirmed = async move {
+            let got = answer.await?;
+            if let Some(cluster) = cluster {
+                cluster.confirm().await?;
+            }
+            Ok(got)
+        };
+        confirmed.boxed()
+    }
+}
+
+/// What is said of the object at hand, or of the kind.
+fn event<P: Projection>(say: Say, object: Option<&(Head<'_>, &RawValue)>) -> Option<Event<P>> {
+    Some(match (say, object) {
+        (Say::Apply, Some((head, raw))) => match P::decode(raw) {
+            Ok(read) => Event::Apply(read),
+            Err(why) => Event::Invalid(head.object(), Reason::new(why).to_string()),
+        },
+        (Say::Unchanged, Some((head, _))) => Event::Unchanged(head.object()),
+        (Say::Delete, Some((head, _))) => Event::Delete(head.object()),
+        (Say::Apply | Say::Unchanged | Say::Delete, None) => return None,
+        (Say::Init, _) => Event::Init,
+        (Say::InitDone, _) => Event::InitDone,
+        (Say::Confirmed, _) => Event::Confirmed,
+        (Say::NotServed, _) => Event::NotServed,
+        (Say::Unavailable(why), _) => Event::Unavailable(why),
+        (Say::Resumed, _) => Event::Resumed,
+        (Say::Status(part), _) => Event::Status(part),
+        (Say::Recovered(lost), _) => Event::Recovered(lost),
+    })
+}
+
+/// An object without a name is nobody's; the stream goes on.
+fn nameless<P>(events: &mut Vec<Event<P>>) -> bool {
+    events.push(Event::Invalid(ObjectName::default(), "an object without a name or a version".to_owned()));
+    true
+}
+
+async fn side(slot: &mut Option<Answer<Bytes>>) -> Result<Bytes, ApiFailure> {
+    let Some(answer) = slot else { return std::future::pending().await };
+    let got = answer.await;
+    *slot = None;
+    got
+}
+
+async fn main(main: &mut Main) -> Woke {
+    let woke = match main {
+        Main::Idle => std::future::pending().await,
+        Main::Streaming(stream) => return Woke::Chunk(chunk(&mut stream.0).await),
+        Main::Opening(answer) => Woke::Opened(answer.await),
+        Main::Page(answer) => Woke::Page(answer.await),
+        Main::Served(answer) => Woke::Served(answer.await),
+    };
+    *main = Main::Idle;
+    woke
+}
+
+/// The next piece of a stream; trailers are not data.
+async fn chunk(body: &mut Body) -> Option<Result<Bytes, ApiFailure>> {
+    loop {
+        return match body.frame().await? {
+            Ok(frame) => match frame.into_data() {
+                Ok(data) => Some(Ok(data)),
+                Err(_) => continue,
+            },
+            Err(error) => Some(Err(ApiFailure::Torn(error.to_string()))),
+        };
+    }
+}

@@ -1,0 +1,154 @@
+//! Where a pod or a bare address runs and who it is: what endpoints and workloads have in common.
+//!
+//! A pod's ground depends on the pod, its node and the network's inputs; whoever changes one of these marks
+//! the pod's workload output, which is derived before any group is: so the workload that was said has it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tributary_model::labels::{
+    CLUSTER, LOCALITY, LOCALITY_LEGACY, NETWORK, NODE, REGION, SUBZONE, TLS_MODE, ZONE,
+};
+use tributary_model::{Identity, Labels, Locality, NetworkId, NodeName, Origin, Topology};
+
+use crate::input::{Kind, Name};
+use crate::interner::{Interner, PodWorkload};
+use crate::objects::ClusterObjects;
+use crate::project::Pod;
+use crate::project::slice::EntryTopology;
+
+/// Where something runs and who it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkloadAttributes {
+    /// Where.
+    pub place: Arc<Topology>,
+    /// Its labels with topology added.
+    pub augmented: Labels,
+    /// Who it proves to be.
+    pub identity: Option<Identity>,
+    /// Whether it speaks mesh TLS.
+    pub mtls: bool,
+    /// The pod, where it is one and endpoints ask.
+    pub origin: Option<Arc<Origin>>,
+}
+
+/// A pod's ground, as its workload was said to have it; that of a pod which is none is made.
+#[must_use]
+pub fn of_pod(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Option<WorkloadAttributes> {
+    let pod = inputs.pods.get(name)?;
+    let Some(PodWorkload { workload, origin }) = shared.pod(name) else {
+        let origin = Origin { object: name.object(Kind::Pod), workload: pod.workload.clone() };
+        return Some(WorkloadAttributes { origin: Some(Arc::new(origin)), ..make(inputs, shared, pod) });
+    };
+    Some(WorkloadAttributes {
+        place: workload.topology.clone(),
+        augmented: workload.augmented.clone(),
+        identity: workload.identity.clone(),
+        mtls: workload.mtls,
+        origin: Some(origin.clone()),
+    })
+}
+
+/// A pod's ground but for its origin, from what is known of the pod now.
+#[must_use]
+pub fn make(inputs: &ClusterObjects, shared: &mut Interner, pod: &Pod) -> WorkloadAttributes {
+    let labels = &pod.meta.labels;
+    let place = shared.place(Topology {
+        cluster: Some(inputs.options.cluster.clone()),
+        network: inputs.network(labels, pod.ips.first().copied()),
+        locality: locality(inputs, pod),
+        node: node_name(pod.node.as_deref()),
+    });
+    WorkloadAttributes {
+        augmented: augmented(shared, labels, &place),
+        identity: identity(inputs, shared, &pod.meta.name.namespace, &pod.account),
+        mtls: labels.get(TLS_MODE) == Some("istio"),
+        origin: None,
+        place,
+    }
+}
+
+/// The identity of a service account.
+#[must_use]
+pub fn identity(
+    inputs: &ClusterObjects,
+    shared: &mut Interner,
+    namespace: &str,
+    account: &str,
+) -> Option<Identity> {
+    if account.is_empty() {
+        return None;
+    }
+    shared.identity(&format!("spiffe://{}/ns/{namespace}/sa/{account}", inputs.trust_domain()))
+}
+
+/// The pod's own label, else where its node stands.
+fn locality(inputs: &ClusterObjects, pod: &Pod) -> Locality {
+    let labels = &pod.meta.labels;
+    let label = labels.get(LOCALITY).or_else(|| labels.get(LOCALITY_LEGACY)).filter(|text| !text.is_empty());
+    if let Some(label) = label {
+        return Locality::parse_label(label);
+    }
+    let node = pod.node.as_deref().and_then(|node| inputs.node(node));
+    node.map(|node| node.locality.clone()).unwrap_or_default()
+}
+
+fn node_name(name: Option<&str>) -> Option<NodeName> {
+    NodeName::new(name?).ok()
+}
+
+/// The ground of an address without a pod: what its slice says of it, and the node that the slice names.
+#[must_use]
+pub fn of_spot(
+    inputs: &ClusterObjects,
+    shared: &mut Interner,
+    spot: Option<&Arc<EntryTopology>>,
+    ip: IpAddr,
+) -> Arc<WorkloadAttributes> {
+    let network = inputs.network(&Labels::default(), Some(ip));
+    let key = (spot.map_or(0, |spot| Arc::as_ptr(spot).addr()), network);
+    if let Some((_, known)) = shared.bare.get(&key) {
+        return Arc::clone(known);
+    }
+    let ground = Arc::new(bare(inputs, shared, spot.map(|spot| &**spot), key.1.clone()));
+    shared.bare.insert(key, (spot.cloned(), Arc::clone(&ground)));
+    ground
+}
+
+fn bare(
+    inputs: &ClusterObjects,
+    shared: &mut Interner,
+    spot: Option<&EntryTopology>,
+    network: Option<NetworkId>,
+) -> WorkloadAttributes {
+    let (node, own_zone) = spot.map_or((None, None), |spot| (spot.node.as_deref(), spot.zone.as_deref()));
+    let locality = node.and_then(|node| inputs.node(node)).map(|node| node.locality.clone());
+    let place = shared.place(Topology {
+        cluster: Some(inputs.options.cluster.clone()),
+        network,
+        locality: locality.filter(|locality| !locality.is_empty()).unwrap_or_else(|| zone(own_zone)),
+        node: node_name(node),
+    });
+    let augmented = augmented(shared, &Labels::default(), &place);
+    WorkloadAttributes { place, augmented, identity: None, mtls: false, origin: None }
+}
+
+/// A locality of which only the zone is known.
+#[must_use]
+pub fn zone(zone: Option<&str>) -> Locality {
+    zone.map(|zone| Locality::new("", zone, "")).unwrap_or_default()
+}
+
+/// Labels with topology over them (`registries.md` 1.4); a network that the labels name already stays.
+fn augmented(shared: &mut Interner, labels: &Labels, place: &Topology) -> Labels {
+    let locality = &place.locality;
+    let parts = [(REGION, &*locality.region), (ZONE, &*locality.zone), (SUBZONE, &*locality.subzone)];
+    let cluster = place.cluster.as_ref().map(|cluster| (CLUSTER, cluster.as_str()));
+    let node = place.node.as_ref().map(|node| (NODE, node.as_str()));
+    let network = place.network.as_ref().map(|network| (NETWORK, network.as_str()));
+    let network = network.filter(|_| labels.get(NETWORK).is_none());
+    let parts = parts.into_iter().filter(|(_, part)| !part.is_empty());
+    let topology: Labels = parts.chain(cluster).chain(node).chain(network).collect();
+    let layered = shared.labels(&topology).over(labels);
+    shared.labels(&layered)
+}

@@ -1,0 +1,236 @@
+//! What many facts have in common is held once: texts, labels, places, identities, port sets, pods.
+//!
+//! Owned by the index, handed to projections when they are taken in and to derive functions. It never changes
+//! a value, only whose copy is held, so a derivation stays a function of its inputs. A table forgets what only
+//! it holds whenever it has doubled, so it is bounded by what lives.
+
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use tributary_model::{
+    Identity, Labels, Namespace, NetworkId, Origin, PortName, PortNumber, PortSet, ServiceKey, Topology,
+    Workload,
+};
+
+use crate::derive::WorkloadAttributes;
+use crate::input::Name;
+use crate::project::slice::EntryTopology;
+
+/// A pod's named ports, sorted by name.
+pub type NamedPorts = Arc<[(PortName, PortNumber)]>;
+
+/// The ground of bare addresses at one spot, and the spot, so that its place in memory stays taken.
+type Bare = (Option<Arc<EntryTopology>>, Arc<WorkloadAttributes>);
+
+/// A pod as it was said; its endpoints have all this in common.
+#[derive(Debug, Clone)]
+pub struct PodWorkload {
+    /// The workload that it is.
+    pub workload: Arc<Workload>,
+    /// Where its endpoints come from.
+    pub origin: Arc<Origin>,
+}
+
+/// The tables.
+#[derive(Debug, Default)]
+pub struct Interner {
+    texts: Pool<Arc<str>>,
+    namespaces: Pool<Namespace>,
+    labels: Pool<Labels>,
+    places: Pool<Arc<Topology>>,
+    identities: Pool<Identity>,
+    port_sets: Pool<PortSet>,
+    named_ports: Pool<NamedPorts>,
+    services: Pool<Arc<[ServiceKey]>>,
+    spots: Pool<Arc<EntryTopology>>,
+    /// What each pod was said to be. There may be a pod for every address, so this is the one place where it is
+    /// held.
+    pods: BTreeMap<Name, PodWorkload>,
+    /// Grounds of bare addresses by their spot's place in memory, which the value keeps; for one flush.
+    pub(crate) bare: HashMap<(usize, Option<NetworkId>), Bare>,
+}
+
+impl Interner {
+    /// A text.
+    pub fn text(&mut self, text: &str) -> Arc<str> {
+        self.texts.get(text, || text.into())
+    }
+    /// A namespace; `None` where the text is no name of one.
+    pub fn namespace(&mut self, text: &str) -> Option<Namespace> {
+        self.namespaces.find(text).or_else(|| Some(self.namespaces.keep(Namespace::new(text).ok()?)))
+    }
+    /// Labels, with their texts.
+    pub fn labels(&mut self, labels: &Labels) -> Labels {
+        if labels.is_empty() {
+            return Labels::default();
+        }
+        if let Some(known) = self.labels.find(labels) {
+            return known;
+        }
+        if labels.is_layered() {
+            return self.labels.keep(labels.clone());
+        }
+        let pairs: Vec<_> = labels.pairs().map(|(k, v)| (self.text(k), self.text(v))).collect();
+        self.labels.keep(pairs.into_iter().collect())
+    }
+    /// A place.
+    pub fn place(&mut self, place: Topology) -> Arc<Topology> {
+        self.places.find(&place).unwrap_or_else(|| self.places.keep(Arc::new(place)))
+    }
+    /// An identity; `None` where the text is none.
+    pub fn identity(&mut self, text: &str) -> Option<Identity> {
+        let identity = Identity::new(text).ok()?;
+        Some(self.identities.find(&identity).unwrap_or_else(|| self.identities.keep(identity)))
+    }
+    /// What a pod was said to be.
+    #[must_use]
+    pub fn pod(&self, name: &Name) -> Option<&PodWorkload> {
+        self.pods.get(name)
+    }
+    /// A pod is said to be this, or no workload any more.
+    pub fn said_pod(&mut self, name: Name, workload: Option<&Arc<Workload>>) {
+        let Some(workload) = workload else { return drop(self.pods.remove(&name)) };
+        let origin = Origin { object: workload.source.object.clone(), workload: workload.name.clone() };
+        let known = self.pods.get(&name).map(|pod| &pod.origin).filter(|known| ***known == origin);
+        let origin = known.cloned().unwrap_or_else(|| Arc::new(origin));
+        self.pods.insert(name, PodWorkload { workload: Arc::clone(workload), origin });
+    }
+    /// A set of ports.
+    pub fn port_set(&mut self, ports: PortSet) -> PortSet {
+        self.port_sets.find(&ports).unwrap_or_else(|| self.port_sets.keep(ports))
+    }
+    /// Named ports.
+    pub fn named_ports(&mut self, ports: NamedPorts) -> NamedPorts {
+        self.named_ports.find(&ports).unwrap_or_else(|| self.named_ports.keep(ports))
+    }
+    /// A list of services.
+    pub fn services(&mut self, services: Arc<[ServiceKey]>) -> Arc<[ServiceKey]> {
+        self.services.find(&services).unwrap_or_else(|| self.services.keep(services))
+    }
+    /// A spot of a slice, with its texts.
+    pub fn spot(&mut self, spot: &EntryTopology) -> Arc<EntryTopology> {
+        if let Some(known) = self.spots.find(spot) {
+            return known;
+        }
+        let mut text = |text: &Option<Arc<str>>| text.as_ref().map(|text| self.text(text));
+        let spot = EntryTopology { node: text(&spot.node), zone: text(&spot.zone) };
+        self.spots.keep(Arc::new(spot))
+    }
+    /// How many values are held once.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let words = self.texts.known.len() + self.namespaces.known.len() + self.identities.known.len();
+        let sets = self.labels.known.len() + self.port_sets.known.len() + self.named_ports.known.len();
+        let sets = sets + self.services.known.len();
+        words + sets + self.places.known.len() + self.spots.known.len()
+    }
+    /// Whether nothing is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Forgets what nothing else holds.
+    pub fn sweep(&mut self) {
+        self.places.sweep();
+        self.spots.sweep();
+        self.labels.sweep();
+        self.identities.sweep();
+        self.port_sets.sweep();
+        self.named_ports.sweep();
+        self.services.sweep();
+        self.namespaces.sweep();
+        self.texts.sweep();
+    }
+}
+
+/// A handle that knows whether others hold the same value.
+trait Handle: Clone + Hash + Eq {
+    fn is_held(&self) -> bool;
+}
+impl<T: ?Sized + Hash + Eq> Handle for Arc<T> {
+    fn is_held(&self) -> bool {
+        Arc::strong_count(self) > 1
+    }
+}
+macro_rules! handles {
+    ($($type:ty),*) => {$(impl Handle for $type {
+        fn is_held(&self) -> bool {
+            self.is_shared()
+        }
+    })*};
+}
+handles!(Labels, Identity, Namespace);
+
+/// One table.
+#[derive(Debug)]
+struct Pool<T> {
+    known: HashSet<T>,
+    /// At this size it is swept.
+    full: usize,
+}
+
+impl<T> Default for Pool<T> {
+    fn default() -> Self {
+        Self { known: HashSet::new(), full: 1024 }
+    }
+}
+
+impl<T: Handle> Pool<T> {
+    fn find<Q: ?Sized + Hash + Eq>(&self, value: &Q) -> Option<T>
+    where
+        T: Borrow<Q>,
+    {
+        self.known.get(value).cloned()
+    }
+    fn get<Q: ?Sized + Hash + Eq>(&mut self, value: &Q, make: impl FnOnce() -> T) -> T
+    where
+        T: Borrow<Q>,
+    {
+        self.find(value).unwrap_or_else(|| self.keep(make()))
+    }
+    fn keep(&mut self, value: T) -> T {
+        if self.known.len() >= self.full {
+            self.sweep();
+            self.full = (self.known.len() * 2).max(1024);
+        }
+        self.known.insert(value.clone());
+        value
+    }
+    fn sweep(&mut self) {
+        self.known.retain(Handle::is_held);
+        self.known.shrink_to(self.known.len() * 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_values_are_one_and_what_nobody_holds_is_forgotten() {
+        let mut shared = Interner::default();
+        let one = shared.text("a");
+        assert!(Arc::ptr_eq(&one, &shared.text("a")));
+        let labels: Labels = [("a", "b")].into_iter().collect();
+        let kept = shared.labels(&labels);
+        assert!(kept.pairs().all(|(key, _)| Arc::ptr_eq(key, &one)), "labels share texts");
+        assert!(shared.labels(&labels).is_shared());
+        drop(kept);
+        shared.sweep();
+        assert_eq!(shared.len(), 1, "the text that is still held");
+        drop(one);
+        shared.sweep();
+        assert!(shared.is_empty());
+    }
+
+    #[test]
+    fn a_table_is_bounded_by_what_lives() {
+        let mut shared = Interner::default();
+        for i in 0..100_000 {
+            shared.text(&format!("pod-{i}"));
+        }
+        assert!(shared.len() <= 1024);
+    }
+}

@@ -1,0 +1,253 @@
+//! Which outputs a change touches: the reverse of what derive functions read.
+//!
+//! Called by the index for every object that comes, changes or goes, once the inputs hold it; marks the outputs
+//! that read it. A mark too many costs a derivation that finds nothing new; a mark too few is a bug that the
+//! property tests look for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use tributary_model::Evidence;
+
+use crate::derive::gateway;
+use crate::derive::service::keeps_sessions;
+use crate::index::DerivedKey;
+use crate::input::{Name, Object};
+use crate::mesh::Mesh;
+use crate::objects::{ClusterObjects, within};
+use crate::project::slice::Entry;
+use crate::project::{Export, MeshConfig, Namespace, Node, Pod, Service, Slice};
+
+/// One object's change. Both sides are of one kind and name; one of them may be missing.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// What it was.
+    pub old: Option<Object>,
+    /// What it is.
+    pub new: Option<Object>,
+    /// What a fact that goes with it goes for.
+    pub evidence: Evidence,
+}
+
+/// Outputs to derive again, each with the evidence for what it may lose.
+pub type DirtyOutputs = BTreeMap<DerivedKey, Evidence>;
+
+/// Marks what a change touches. The inputs are those after it.
+pub fn change(inputs: &ClusterObjects, change: &Change, marks: &mut DirtyOutputs) {
+    let Change { old, new, evidence } = change;
+    let mut mark = Marking { inputs, marks, evidence };
+    let Some(kind) = old.as_ref().or(new.as_ref()) else { return };
+    match kind {
+        Object::Namespace(_) => mark.namespace(namespace(old.as_ref()), namespace(new.as_ref())),
+        Object::Service(_) => mark.service(service(old.as_ref()), service(new.as_ref())),
+        Object::Slice(_) => mark.slice(slice(old.as_ref()), slice(new.as_ref())),
+        Object::Pod(_) => {
+            [pod(old.as_ref()), pod(new.as_ref())].into_iter().flatten().for_each(|pod| mark.pod(pod))
+        }
+        Object::Export(_) => {
+            [export(old.as_ref()), export(new.as_ref())]
+                .into_iter()
+                .flatten()
+                .take(1)
+                .for_each(|one| mark.export(one));
+        }
+        Object::Import(import) => mark.output(DerivedKey::Import(import.meta.name.clone())),
+        Object::Gateway(gateway) => mark.output(DerivedKey::Gateways(gateway.meta.name.clone())),
+        Object::MeshConfig(_) => mark.mesh(mesh_config(old.as_ref()), mesh_config(new.as_ref())),
+        Object::Node(_) => {
+            [node(old.as_ref()), node(new.as_ref())].into_iter().flatten().for_each(|node| mark.node(node))
+        }
+    }
+}
+
+macro_rules! sides {
+    ($($name:ident: $variant:ident($type:ty);)*) => {$(
+        fn $name(object: Option<&Object>) -> Option<&$type> {
+            match object {
+                Some(Object::$variant(object)) => Some(object),
+                _ => None,
+            }
+        }
+    )*};
+}
+sides! {
+    namespace: Namespace(Namespace);
+    service: Service(Service);
+    slice: Slice(Slice);
+    pod: Pod(Pod);
+    node: Node(Node);
+    export: Export(Export);
+    mesh_config: MeshConfig(MeshConfig);
+}
+
+/// Marks in the making, for one change.
+struct Marking<'a> {
+    inputs: &'a ClusterObjects,
+    marks: &'a mut DirtyOutputs,
+    evidence: &'a Evidence,
+}
+
+impl Marking<'_> {
+    fn output(&mut self, output: DerivedKey) {
+        self.marks.insert(output, self.evidence.clone());
+    }
+    fn groups<'n>(&mut self, slices: impl Iterator<Item = &'n Name>) {
+        slices.for_each(|slice| self.output(DerivedKey::Group(slice.clone())));
+    }
+    fn workloads<'n>(&mut self, pods: impl Iterator<Item = &'n Name>) {
+        pods.for_each(|pod| self.output(DerivedKey::Workload(pod.clone())));
+    }
+
+    /// Labels decide over scope and network of all that a namespace holds; its annotation over its services.
+    fn namespace(&mut self, old: Option<&Namespace>, new: Option<&Namespace>) {
+        let Some(name) = old.or(new).map(|namespace| namespace.meta.name.name.clone()) else { return };
+        let inputs = self.inputs;
+        for (service, _) in within(&inputs.services, &name) {
+            self.output(DerivedKey::Service(service.clone()));
+        }
+        if inputs.mesh().entries.is_some() {
+            self.output(DerivedKey::Settings(inputs.mesh_name().clone()));
+        }
+        if old.map(|old| &old.meta.labels) != new.map(|new| &new.meta.labels) {
+            self.of_namespace(&name);
+        }
+    }
+    /// All that a namespace holds, once its scope may be another.
+    fn of_namespace(&mut self, namespace: &str) {
+        let inputs = self.inputs;
+        for (name, service) in within(&inputs.services, namespace) {
+            self.output(DerivedKey::Service(name.clone()));
+            if gateway::may_be(inputs, service) {
+                self.output(DerivedKey::ServiceGateways(name.clone()));
+            }
+        }
+        self.groups(within(&inputs.slices, namespace).map(|(name, _)| name));
+        self.workloads(within(&inputs.pods, namespace).map(|(name, _)| name));
+        within(&inputs.imports, namespace)
+            .for_each(|(name, _)| self.output(DerivedKey::Import(name.clone())));
+        within(&inputs.gateways, namespace)
+            .for_each(|(name, _)| self.output(DerivedKey::Gateways(name.clone())));
+    }
+    /// Whether a Service is offered to other clusters decides over its declarations and its endpoints' groups.
+    fn export(&mut self, export: &Export) {
+        let name = &export.meta.name;
+        self.output(DerivedKey::Service(name.clone()));
+        self.groups(self.inputs.links.slices_of(name));
+    }
+    /// What a mesh configuration says beside what surrounds all objects ([`ClusterObjects::changes`]).
+    fn mesh(&mut self, old: Option<&MeshConfig>, new: Option<&MeshConfig>) {
+        let inputs = self.inputs;
+        mesh_outputs(inputs).for_each(|output| self.output(output));
+        let nothing = Mesh::default();
+        let old = old.map_or(&nothing, |config| &config.mesh);
+        let new = new.map_or(&nothing, |config| &config.mesh);
+        if old.networks != new.networks {
+            inputs.services.keys().for_each(|name| self.output(DerivedKey::ServiceGateways(name.clone())));
+        }
+        if old.discovery.is_empty() != new.discovery.is_empty() {
+            return all(inputs, self.evidence, self.marks);
+        }
+        for (name, namespace) in &inputs.namespaces {
+            let labels = &namespace.meta.labels;
+            if old.discovery.admit(labels) != new.discovery.admit(labels) {
+                self.of_namespace(&name.name);
+            }
+        }
+    }
+    /// Slices read one thing of their Service: whether its endpoints drain.
+    fn service(&mut self, old: Option<&Service>, new: Option<&Service>) {
+        let Some(name) = old.or(new).map(|service| service.meta.name.clone()) else { return };
+        self.output(DerivedKey::Service(name.clone()));
+        if old.into_iter().chain(new).any(|service| gateway::may_be(self.inputs, service)) {
+            self.output(DerivedKey::ServiceGateways(name.clone()));
+        }
+        if old.is_some_and(keeps_sessions) != new.is_some_and(keeps_sessions) {
+            self.groups(self.inputs.links.slices_of(&name));
+        }
+    }
+    /// Pods read of slices which Services list them.
+    fn slice(&mut self, old: Option<&Slice>, new: Option<&Slice>) {
+        let Some(name) = old.or(new).map(|slice| slice.meta.name.clone()) else { return };
+        self.output(DerivedKey::Group(name.clone()));
+        let same = old.map(|old| &old.service) == new.map(|new| &new.service);
+        let (was, is) = (listed(old), listed(new));
+        let others = was.union(&is).filter(|one| !same || !was.contains(one) || !is.contains(one));
+        for listed in others {
+            match listed {
+                Listed::Pod(namespace, pod) => {
+                    let pod = Name::new(namespace, pod);
+                    if self.inputs.pods.contains_key(&pod) {
+                        self.output(DerivedKey::Workload(pod));
+                    }
+                }
+                Listed::Address(ip) => self.workloads(self.inputs.links.pods_at(&name.namespace, *ip)),
+            }
+        }
+    }
+    /// A pod that comes or goes at an address decides whether another there can be told by it.
+    fn pod(&mut self, pod: &Pod) {
+        let name = &pod.meta.name;
+        let links = &self.inputs.links;
+        self.output(DerivedKey::Workload(name.clone()));
+        self.groups(links.slices_naming(name));
+        for ip in &pod.ips {
+            self.groups(links.slices_at(&name.namespace, *ip));
+            self.workloads(links.pods_at(&name.namespace, *ip));
+        }
+    }
+    fn node(&mut self, node: &Node) {
+        let name = &node.meta.name.name;
+        let inputs = self.inputs;
+        for service in inputs.links.services_on_nodes() {
+            self.output(DerivedKey::ServiceGateways(service.clone()));
+        }
+        for pod in inputs.links.pods_on(name).filter_map(|pod| inputs.pods.get(pod)) {
+            self.pod(pod);
+        }
+        self.groups(inputs.links.slices_on(name));
+    }
+}
+
+/// What a slice's entry names.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Listed<'a> {
+    Pod(&'a str, &'a str),
+    Address(IpAddr),
+}
+
+impl<'a> Listed<'a> {
+    fn by(entry: &'a Entry, namespace: &'a str) -> Self {
+        let pod = entry.pod_parts(namespace);
+        pod.map_or(Self::Address(entry.ip), |(namespace, pod)| Self::Pod(namespace, pod))
+    }
+}
+
+fn listed(slice: Option<&Slice>) -> BTreeSet<Listed<'_>> {
+    let Some(slice) = slice else { return BTreeSet::new() };
+    slice.entries.iter().map(|entry| Listed::by(entry, &slice.meta.name.namespace)).collect()
+}
+
+/// Marks every output, after a change that all may read.
+pub fn all(inputs: &ClusterObjects, evidence: &Evidence, marks: &mut DirtyOutputs) {
+    marks.extend(outputs(inputs).map(|output| (output, evidence.clone())));
+}
+
+/// Every output of every object, pods' workloads before the groups that read them.
+pub fn outputs(inputs: &ClusterObjects) -> impl Iterator<Item = DerivedKey> {
+    let services = inputs.services.keys().cloned().map(DerivedKey::Service);
+    let groups = inputs.slices.keys().cloned().map(DerivedKey::Group);
+    let workloads = inputs.pods.keys().cloned().map(DerivedKey::Workload);
+    let imports = inputs.imports.keys().cloned().map(DerivedKey::Import);
+    let gateways = inputs.gateways.keys().cloned().map(DerivedKey::Gateways);
+    let of_services = inputs.services.keys().cloned().map(DerivedKey::ServiceGateways);
+    let objects = services.chain(workloads).chain(groups).chain(imports).chain(gateways).chain(of_services);
+    objects.chain(mesh_outputs(inputs))
+}
+
+/// What is derived from the mesh configuration alone; it is there whether or not the object is.
+pub fn mesh_outputs(inputs: &ClusterObjects) -> impl Iterator<Item = DerivedKey> {
+    let name = inputs.mesh_name();
+    let outputs: [fn(Name) -> DerivedKey; 3] =
+        [DerivedKey::MeshGateways, DerivedKey::Settings, DerivedKey::Contested];
+    outputs.into_iter().map(|output| output(name.clone()))
+}

@@ -1,0 +1,186 @@
+//! All that is known of the cluster: one table per kind, by name, and what the tables say together.
+//!
+//! Owned by the index, which alone changes it; derive functions read it. What other parts of the cluster
+//! decide for many outputs (scope, networks, revisions, mesh values) is asked here, in one place each.
+
+pub mod links;
+mod mesh_context;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use tributary_model::{Hostname, Labels, NetworkId, TrafficDistribution};
+
+use crate::input::{Kind, Name, Object, WatchScope};
+use crate::namespace_selector;
+use crate::objects::links::Links;
+use crate::objects::mesh_context::MeshContext;
+use crate::options::Options;
+use crate::project::{Export, Gateway, Import, MeshConfig, Namespace, Node, Pod, Service, Slice};
+
+/// One table.
+pub type Table<T> = BTreeMap<Name, Arc<T>>;
+
+macro_rules! tables {
+    ($($(#[$doc:meta])* $field:ident: $variant:ident($type:ty);)*) => {
+        /// The tables.
+        #[derive(Debug, Clone)]
+        pub struct ClusterObjects {
+            /// Flags and the configuration file.
+            pub options: Options,
+            $($(#[$doc])* pub $field: Table<$type>,)*
+            /// Which objects name which.
+            pub links: Links,
+            mesh_context: MeshContext,
+        }
+        impl ClusterObjects {
+            /// Nothing is known yet.
+            #[must_use]
+            pub fn new(options: Options) -> Self {
+                let mesh_context = MeshContext::new(&options);
+                let mut new = Self { options, $($field: Table::new(),)* links: Links::default(), mesh_context };
+                new.settle(Kind::MeshConfig);
+                new
+            }
+            fn insert(&mut self, object: Object) -> Option<Object> {
+                match object {
+                    $(Object::$variant(object) => {
+                        self.$field.insert(object.meta.name.clone(), object).map(Object::$variant)
+                    })*
+                }
+            }
+            fn take(&mut self, kind: Kind, name: &Name) -> Option<Object> {
+                match kind {
+                    $(Kind::$variant => self.$field.remove(name).map(Object::$variant),)*
+                }
+            }
+            /// An object.
+            #[must_use]
+            pub fn get(&self, kind: Kind, name: &Name) -> Option<Object> {
+                match kind {
+                    $(Kind::$variant => self.$field.get(name).cloned().map(Object::$variant),)*
+                }
+            }
+            /// The objects of a feed.
+            #[must_use]
+            pub fn objects(&self, feed: &WatchScope) -> Vec<Object> {
+                self.names(feed).iter().filter_map(|name| self.get(feed.kind, name)).collect()
+            }
+            /// The names that a feed's kind has now, as far as the feed covers them.
+            #[must_use]
+            pub fn names(&self, feed: &WatchScope) -> Vec<Name> {
+                match feed.kind {
+                    $(Kind::$variant => self.$field.keys().filter(|name| feed.covers(name)).cloned().collect(),)*
+                }
+            }
+        }
+    };
+}
+
+tables! {
+    /// Namespaces.
+    namespaces: Namespace(Namespace);
+    /// Services.
+    services: Service(Service);
+    /// EndpointSlices.
+    slices: Slice(Slice);
+    /// Pods.
+    pods: Pod(Pod);
+    /// Nodes.
+    nodes: Node(Node);
+    /// ServiceExports.
+    exports: Export(Export);
+    /// ServiceImports.
+    imports: Import(Import);
+    /// Gateways of gateway-api.
+    gateways: Gateway(Gateway);
+    /// ConfigMaps of mesh configuration.
+    mesh_configs: MeshConfig(MeshConfig);
+}
+
+impl ClusterObjects {
+    /// Takes an object in; returns what it was before.
+    pub(crate) fn put(&mut self, object: Object) -> Option<Object> {
+        let object = self.with_last_good(object);
+        let old = self.insert(object.clone());
+        self.links.change(old.as_ref(), Some(&object));
+        self.settle(object.kind());
+        old
+    }
+    /// Takes an object out.
+    pub(crate) fn remove(&mut self, kind: Kind, name: &Name) -> Option<Object> {
+        let old = self.take(kind, name);
+        self.links.change(old.as_ref(), None);
+        self.settle(kind);
+        old
+    }
+
+    /// The one pod of a namespace to which an address belongs now; `None` where several claim it. Pods that
+    /// share their node's address are not guessed.
+    #[must_use]
+    pub fn pod_at(&self, namespace: &str, ip: IpAddr) -> Option<&Arc<Pod>> {
+        let mut own = self.links.pods_at(namespace, ip);
+        let name = own.next()?;
+        if own.next().is_some() { None } else { self.pods.get(name) }
+    }
+    /// The Services whose slices list a pod, by its name or by an address that is its alone; sorted.
+    #[must_use]
+    pub fn listing(&self, pod: &Pod) -> BTreeSet<Name> {
+        let namespace = &pod.meta.name.namespace;
+        let naming = self.links.slices_naming(&pod.meta.name).filter_map(|slice| self.slices.get(slice));
+        let naming =
+            naming.filter(|s| s.entries.iter().any(|e| e.is_of(&s.meta.name.namespace, &pod.meta.name)));
+        let own = pod
+            .ips
+            .iter()
+            .filter(|ip| self.pod_at(namespace, **ip).is_some_and(|own| own.meta.name == pod.meta.name));
+        let at = own.flat_map(|ip| self.links.slices_at(namespace, *ip).map(move |slice| (ip, slice)));
+        let at = at.filter_map(|(ip, slice)| Some((ip, self.slices.get(slice)?)));
+        let at = at.filter(|(ip, s)| s.entries.iter().any(|e| e.pod.is_none() && e.ip == **ip));
+        naming.chain(at.map(|(_, slice)| slice)).filter_map(|slice| slice.service_name()).collect()
+    }
+    /// A node.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
+        self.nodes.get(&Name::new("", name))
+    }
+    /// A namespace.
+    #[must_use]
+    pub fn namespace(&self, name: &str) -> Option<&Arc<Namespace>> {
+        self.namespaces.get(&Name::new("", name))
+    }
+    /// What is near first for a namespace's services that do not say.
+    #[must_use]
+    pub fn namespace_traffic(&self, namespace: &str) -> Option<TrafficDistribution> {
+        self.namespace(namespace)?.traffic
+    }
+
+    /// Whether objects of a namespace are in scope.
+    #[must_use]
+    pub fn selected(&self, namespace: &str) -> bool {
+        namespace_selector::unselected(self, namespace).is_none()
+    }
+    /// The network of an endpoint with these labels at this address.
+    #[must_use]
+    pub fn network(&self, labels: &Labels, ip: Option<IpAddr>) -> Option<NetworkId> {
+        self.mesh_context.networks.of(labels, ip)
+    }
+    /// The host of a Service.
+    pub fn host(&self, service: &Name) -> Result<Hostname, String> {
+        let host = format!("{}.{}.svc.{}", service.name, service.namespace, self.options.domain);
+        Hostname::new(host).map_err(|error| error.to_string())
+    }
+}
+
+/// The objects of one namespace in a table.
+pub(crate) fn within<'t, T>(
+    table: &'t Table<T>,
+    namespace: &'t str,
+) -> impl Iterator<Item = (&'t Name, &'t Arc<T>)> {
+    let first = Name::new(namespace, "");
+    table
+        .range((Bound::Included(first), Bound::Unbounded))
+        .take_while(move |(name, _)| &*name.namespace == namespace)
+}

@@ -1,0 +1,263 @@
+//! How the whole source is doing, from how each of its kinds is: the worst of those that everything waits for.
+//!
+//! An optional kind that is refused or fails degrades alone: it shows as a part, and in the reason of a source
+//! that is otherwise live.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use tributary_model::{SourcePart, SourceState, SourceStatus};
+
+use super::watches::WatchSet;
+use crate::input::{Kind, WatchScope};
+use crate::part::{Listing, Part};
+
+/// What a feed said of itself, and when.
+struct Said {
+    part: SourcePart,
+    at: Instant,
+}
+
+impl Said {
+    /// As it is at that time: it has lasted longer by then, and the next try is nearer.
+    fn by(&self, now: Instant) -> SourcePart {
+        let passed = now.saturating_duration_since(self.at);
+        SourcePart {
+            lasted: self.part.lasted.saturating_add(passed),
+            retry_in: self.part.retry_in.map(|left| left.saturating_sub(passed)),
+            ..self.part.clone()
+        }
+    }
+}
+
+/// What each feed said of itself last.
+pub(super) struct SourceHealth {
+    parts: BTreeMap<WatchScope, Said>,
+    optional: BTreeMap<Kind, bool>,
+    server: Arc<str>,
+    credential: Arc<str>,
+    healed: u64,
+    /// Whether anything was reported since the last call.
+    changed: bool,
+}
+
+impl SourceHealth {
+    pub(super) fn new(feeds: &WatchSet) -> Self {
+        let at = Instant::now();
+        let part =
+            |plural: &str| Said { part: SourcePart { name: plural.into(), ..SourcePart::default() }, at };
+        Self {
+            parts: feeds.planned.iter().map(|p| (p.feed.clone(), part(p.resource.plural))).collect(),
+            optional: feeds.planned.iter().map(|p| (p.feed.kind, p.resource.optional)).collect(),
+            server: feeds.server.as_str().into(),
+            credential: feeds.credential.as_str().into(),
+            healed: 0,
+            changed: true,
+        }
+    }
+    /// A feed said how it is doing.
+    pub(super) fn say(&mut self, feed: &WatchScope, part: SourcePart) {
+        self.parts.insert(feed.clone(), Said { part, at: Instant::now() });
+        self.changed = true;
+    }
+    /// An audit found lost events.
+    pub(super) const fn healed(&mut self, lost: u64) {
+        self.changed = true;
+        self.healed = self.healed.saturating_add(lost);
+    }
+    /// Whether anything was reported since the last call.
+    pub(super) const fn take_changed(&mut self) -> bool {
+        std::mem::replace(&mut self.changed, false)
+    }
+    /// The feeds.
+    pub(super) fn feeds(&self) -> impl Iterator<Item = &WatchScope> {
+        self.parts.keys()
+    }
+    /// Whether a feed is followed.
+    pub(super) fn is_live(&self, feed: &WatchScope) -> bool {
+        self.parts.get(feed).is_some_and(|said| said.part.state == SourceState::Live)
+    }
+    /// Whether any other feed is followed.
+    pub(super) fn is_any_live_but(&self, feed: &WatchScope) -> bool {
+        self.parts.keys().any(|other| other != feed && self.is_live(other))
+    }
+    /// How a part is doing, beside the whole. The cluster shows every kind. An optional kind has the state of the
+    /// required kinds: that it cannot be read itself shows in its collections, and in the parts of the cluster.
+    pub(super) fn of_part(&self, part: Part, whole: &SourceStatus) -> SourceStatus {
+        part.kind().map_or_else(|| whole.clone(), |kind| self.beside(kind))
+    }
+    fn beside(&self, kind: Kind) -> SourceStatus {
+        let joined = Listing::ALL.into_iter().filter(|listing| listing.part.kind() == Some(kind));
+        let joined: BTreeSet<Kind> = joined.flat_map(|listing| listing.joined().iter().copied()).collect();
+        let is_required = |kind: &Kind| !self.optional.get(kind).copied().unwrap_or_default();
+        let required =
+            self.parts.iter().filter(|(feed, _)| joined.contains(&feed.kind) && is_required(&feed.kind));
+        // a kind that is refused alone is withheld, which its own collections show
+        let counted = required.filter(|(_, said)| said.part.state != SourceState::Forbidden);
+        let worst = counted.map(|(_, said)| &said.part).max_by_key(|part| rank(part.state));
+        let state = worst.map_or(SourceState::Live, |part| part.state);
+        let reason = worst.map(|part| Arc::clone(&part.reason)).unwrap_or_default();
+        SourceStatus::new(state, reason)
+    }
+    /// The whole as it was said, with what else is told of the cluster: as long as nobody says anything, the same.
+    pub(super) fn status(&self, of_cluster: Vec<(Arc<str>, Arc<str>)>) -> SourceStatus {
+        self.whole(of_cluster, |said| said.part.clone())
+    }
+    /// The whole as it is now, to be told.
+    pub(super) fn now(&self, of_cluster: Vec<(Arc<str>, Arc<str>)>) -> SourceStatus {
+        let now = Instant::now();
+        self.whole(of_cluster, |said| said.by(now))
+    }
+    fn whole(
+        &self,
+        of_cluster: Vec<(Arc<str>, Arc<str>)>,
+        part: impl Fn(&Said) -> SourcePart,
+    ) -> SourceStatus {
+        let kinds = self.kinds(part);
+        let is_optional = |kind: &Kind| self.optional.get(kind).copied().unwrap_or_default();
+        let required = kinds.iter().filter(|(kind, _)| !is_optional(kind)).map(|(_, part)| part);
+        let worst = required.max_by_key(|part| rank(part.state));
+        let optional = kinds.iter().filter(|(kind, part)| is_optional(kind) && is_trouble(part));
+        let mut status = worst.map_or_else(SourceStatus::default, |worst| SourceStatus {
+            retry_in: worst.retry_in,
+            ..SourceStatus::new(worst.state, Arc::clone(&worst.reason))
+        });
+        if status.state == SourceState::Live {
+            let without: Vec<&str> = optional.map(|(_, part)| part.reason.as_ref()).collect();
+            status.reason = without.join("; ").into();
+        }
+        status.parts = kinds.into_values().collect();
+        status.details = self.details().into_iter().chain(of_cluster).collect();
+        status
+    }
+
+    fn details(&self) -> Vec<(Arc<str>, Arc<str>)> {
+        let mut details: Vec<(Arc<str>, Arc<str>)> = vec![
+            ("server".into(), Arc::clone(&self.server)),
+            ("credential".into(), Arc::clone(&self.credential)),
+        ];
+        if self.healed > 0 {
+            details.push(("healed".into(), self.healed.to_string().into()));
+        }
+        details
+    }
+
+    /// A part per kind: the worst of its feeds, which says where it is where it is one of several.
+    fn kinds(&self, part: impl Fn(&Said) -> SourcePart) -> BTreeMap<Kind, SourcePart> {
+        let mut kinds: BTreeMap<Kind, SourcePart> = BTreeMap::new();
+        for (feed, said) in &self.parts {
+            let named = || match (&feed.namespace, part(said)) {
+                (Some(namespace), part) if is_trouble(&part) => {
+                    let reason = format!("{} (in {namespace})", part.reason).into();
+                    SourcePart { reason, ..part }
+                }
+                (_, part) => part,
+            };
+            match kinds.get_mut(&feed.kind) {
+                Some(held) if rank(held.state) >= rank(said.part.state) => {}
+                Some(held) => *held = named(),
+                None => drop(kinds.insert(feed.kind, named())),
+            }
+        }
+        kinds
+    }
+}
+
+const fn is_trouble(part: &SourcePart) -> bool {
+    !matches!(part.state, SourceState::Live | SourceState::Syncing)
+}
+
+/// How bad a state is.
+const fn rank(state: SourceState) -> u8 {
+    match state {
+        SourceState::Live => 0,
+        SourceState::Syncing => 1,
+        SourceState::Unreachable => 2,
+        SourceState::Broken => 3,
+        SourceState::Forbidden => 4,
+        SourceState::AuthFailed => 5,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tributary_model::Namespace;
+
+    fn mk_standing(feeds: &[(WatchScope, bool)]) -> SourceHealth {
+        SourceHealth {
+            parts: BTreeMap::new(),
+            optional: feeds.iter().map(|(feed, optional)| (feed.kind, *optional)).collect(),
+            server: "https://api".into(),
+            credential: "a token".into(),
+            healed: 0,
+            changed: true,
+        }
+    }
+
+    fn mk_part(name: &str, state: SourceState, reason: &str) -> SourcePart {
+        SourcePart { name: name.into(), state, reason: reason.into(), ..SourcePart::default() }
+    }
+
+    #[test]
+    fn the_worst_required_kind_speaks_for_all() {
+        let (pods, services) = (WatchScope::all(Kind::Pod), WatchScope::all(Kind::Service));
+        let mut standing = mk_standing(&[(pods.clone(), false), (services.clone(), false)]);
+        standing.say(&pods, mk_part("pods", SourceState::Unreachable, "away"));
+        standing.say(&services, mk_part("services", SourceState::AuthFailed, "401"));
+        let status = standing.status(Vec::new());
+        assert_eq!((status.state, &*status.reason), (SourceState::AuthFailed, "401"));
+        assert_eq!(status.parts.len(), 2);
+    }
+
+    #[test]
+    fn an_optional_kind_degrades_alone() {
+        let (pods, gateways) = (WatchScope::all(Kind::Pod), WatchScope::all(Kind::Gateway));
+        let mut standing = mk_standing(&[(pods.clone(), false), (gateways.clone(), true)]);
+        standing.say(&pods, mk_part("pods", SourceState::Live, ""));
+        standing.say(&gateways, mk_part("gateways", SourceState::Forbidden, "list of gateways: 403"));
+        let status = standing.status(Vec::new());
+        assert_eq!((status.state, &*status.reason), (SourceState::Live, "list of gateways: 403"));
+        standing.say(&gateways, mk_part("gateways", SourceState::Live, "not served"));
+        assert_eq!(&*standing.status(Vec::new()).reason, "", "that it is not served is no trouble");
+    }
+
+    #[test]
+    fn the_worst_namespace_speaks_for_its_kind_and_is_named() {
+        let of = |name: &str| WatchScope { kind: Kind::Pod, namespace: Some(Namespace::new(name).unwrap()) };
+        let mut standing = mk_standing(&[(of("a"), false)]);
+        for (name, state) in
+            [("a", SourceState::Live), ("b", SourceState::Forbidden), ("c", SourceState::Live)]
+        {
+            standing.say(&of(name), mk_part("pods", state, "403"));
+        }
+        let status = standing.status(Vec::new());
+        assert_eq!((status.parts.len(), &*status.reason), (1, "403 (in b)"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_part_grows_older_although_others_speak() {
+        let secs = std::time::Duration::from_secs;
+        let (pods, services) = (WatchScope::all(Kind::Pod), WatchScope::all(Kind::Service));
+        let mut standing = mk_standing(&[(pods.clone(), false), (services.clone(), false)]);
+        let refused = mk_part("pods", SourceState::AuthFailed, "401");
+        standing.say(&pods, SourcePart { lasted: secs(5), retry_in: Some(secs(12)), ..refused });
+        let said = standing.status(Vec::new());
+        tokio::time::advance(secs(10)).await;
+        assert_eq!(standing.status(Vec::new()), said, "that time passes is nothing to tell");
+        standing.say(&services, mk_part("services", SourceState::Live, ""));
+        let now = standing.now(Vec::new());
+        let part = now.parts.iter().find(|part| &*part.name == "pods").unwrap();
+        assert_eq!((part.lasted, part.retry_in), (secs(15), Some(secs(2))));
+        assert_eq!((now.state, now.retry_in), (SourceState::AuthFailed, Some(secs(2))));
+    }
+
+    #[test]
+    fn what_an_audit_healed_is_told() {
+        let mut standing = mk_standing(&[]);
+        standing.healed(2);
+        standing.healed(1);
+        assert!(standing.status(Vec::new()).details.contains(&("healed".into(), "3".into())));
+    }
+}

@@ -1,0 +1,117 @@
+//! The watches of a run: one per planned feed, each speaking in inputs.
+
+use async_trait::async_trait;
+use tributary_kube_client::{ClusterIdentity, Connection, Event, Projection, Timing, Watch, WatchSpec};
+use tributary_model::{SourcePart, Version};
+use tributary_registry_api::SplitMix;
+
+use crate::input::{Input, Kind, Object, WatchScope};
+use crate::options::Options;
+use crate::plan::{Planned, watch_plan};
+use crate::project::{Export, Gateway, Import, MeshConfig, Namespace, Node, Pod, Service, Slice};
+
+/// What a watch says: to the index, or of itself.
+pub(crate) enum WatchOutput {
+    Input(Input),
+    Status(SourcePart),
+    Healed(u64),
+}
+
+/// A watch of any kind.
+#[async_trait]
+pub(crate) trait Source: Send {
+    fn feed(&self) -> &WatchScope;
+    /// Facts that the kind decides over are held from earlier runs.
+    fn hold(&mut self);
+    async fn next(&mut self) -> Vec<WatchOutput>;
+}
+
+/// The watches of a run.
+pub(crate) struct WatchSet {
+    pub(crate) sources: Vec<Box<dyn Source>>,
+    pub(crate) planned: Vec<Planned>,
+    /// Confirms which cluster answers all of them.
+    pub(crate) cluster: ClusterIdentity,
+    /// What is told of the source beside how it fares.
+    pub(crate) credential: String,
+    pub(crate) server: String,
+}
+
+impl WatchSet {
+    /// A watch for each feed that the options ask for; none has begun.
+    pub(crate) fn new(connection: &Connection, options: &Options, timing: Timing, seed: u64) -> Self {
+        let planned = watch_plan(options);
+        let cluster = ClusterIdentity::new(connection.client());
+        let confirms = Asks { client: connection.client(), cluster: cluster.clone(), timing, seed };
+        Self {
+            sources: planned.iter().map(|planned| confirms.source(planned)).collect(),
+            cluster,
+            credential: connection.described().to_owned(),
+            server: connection.server().to_owned(),
+            planned,
+        }
+    }
+}
+
+/// What the watches of a run have in common.
+struct Asks {
+    client: kube::Client,
+    cluster: ClusterIdentity,
+    timing: Timing,
+    seed: u64,
+}
+
+impl Asks {
+    fn source(&self, planned: &Planned) -> Box<dyn Source> {
+        match planned.feed.kind {
+            Kind::Namespace => self.watch::<Namespace>(planned),
+            Kind::Service => self.watch::<Service>(planned),
+            Kind::Slice => self.watch::<Slice>(planned),
+            Kind::Pod => self.watch::<Pod>(planned),
+            Kind::Node => self.watch::<Node>(planned),
+            Kind::Export => self.watch::<Export>(planned),
+            Kind::Import => self.watch::<Import>(planned),
+            Kind::Gateway => self.watch::<Gateway>(planned),
+            Kind::MeshConfig => self.watch::<MeshConfig>(planned),
+        }
+    }
+
+    fn watch<P: Projection + Into<Object>>(&self, planned: &Planned) -> Box<dyn Source> {
+        let feed = planned.feed.clone();
+        let spec = WatchSpec {
+            namespace: feed.namespace.as_ref().map(ToString::to_string),
+            label_selector: planned.label_selector.clone(),
+            field_selector: planned.field_selector.clone(),
+            ..WatchSpec::all(planned.resource.clone(), self.timing)
+        };
+        // watches of one seed do not pause in step
+        let own = format!("{}/{}", planned.resource.plural, spec.namespace.as_deref().unwrap_or_default());
+        let chance = SplitMix::seeded(self.seed ^ Version::of(own.as_bytes()).0);
+        let watch = Watch::new(self.client.clone(), spec, chance).of(self.cluster.clone());
+        Box::new(Typed::<P> { watch, feed })
+    }
+}
+
+struct Typed<P> {
+    feed: WatchScope,
+    watch: Watch<P>,
+}
+
+#[async_trait]
+impl<P: Projection + Into<Object>> Source for Typed<P> {
+    fn feed(&self) -> &WatchScope {
+        &self.feed
+    }
+    fn hold(&mut self) {
+        self.watch.hold();
+    }
+    async fn next(&mut self) -> Vec<WatchOutput> {
+        let events = self.watch.next().await;
+        let word = |event: Event<P>| match event {
+            Event::Status(part) => Some(WatchOutput::Status(part)),
+            Event::Recovered(lost) => Some(WatchOutput::Healed(lost)),
+            event => Input::of(&self.feed, event).map(WatchOutput::Input),
+        };
+        events.into_iter().filter_map(word).collect()
+    }
+}

@@ -1,0 +1,186 @@
+//! Which document serves an object, given all that claim it.
+//!
+//! Pure. The order of claims is that of file names and then of documents, so that every replica
+//! chooses alike; history enters in two named ways only: the last good version of a document that
+//! went bad, and a document that is missing and not yet known to be gone.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tributary_model::Mono;
+
+use super::contents::{Contents, Lying};
+use crate::document::{Document, Object};
+
+/// A document that claims to be an object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DocumentClaim<'t> {
+    /// The file that it lies in.
+    pub(crate) file: &'t Path,
+    /// That file.
+    pub(crate) contents: &'t Contents,
+    /// The document.
+    pub(crate) lying: &'t Lying,
+}
+
+impl DocumentClaim<'_> {
+    fn document(&self) -> Option<&Arc<Document>> {
+        self.lying.read.document.as_ref()
+    }
+    /// What is served when it serves.
+    pub(crate) fn served(&self) -> Option<Served> {
+        let object = self.contents.object(self.lying)?;
+        Some(Served { object, file: self.file.to_owned(), line: self.lying.line, missing: None })
+    }
+}
+
+/// What is served of an object.
+#[derive(Debug, Clone)]
+pub(crate) struct Served {
+    /// The document.
+    pub(crate) object: Object,
+    /// The file that it was read from.
+    pub(crate) file: PathBuf,
+    /// The file's line at which it begins.
+    pub(crate) line: u32,
+    /// Since when that file does not hold it.
+    pub(crate) missing: Option<Mono>,
+}
+
+impl Served {
+    /// Whether this very claim is served, and nothing of it has changed.
+    pub(crate) fn is(&self, claim: &DocumentClaim<'_>) -> bool {
+        let same = claim.document().is_some_and(|document| Arc::ptr_eq(document, &self.object.document));
+        same && self.missing.is_none() && self.line == claim.lying.line && self.file == claim.file
+    }
+}
+
+/// What becomes of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// What is served stays.
+    Keep,
+    /// It stays, and is missing: look again.
+    Missing,
+    /// This claim serves, by its index.
+    Serve(usize),
+    /// It is gone.
+    Gone,
+}
+
+/// Decides. `absent` says whether a missing document may count as gone at all: the listing was whole,
+/// and no document of its file may be it.
+pub(crate) fn decide(
+    claims: &[DocumentClaim<'_>],
+    served: Option<&Served>,
+    absent: bool,
+    now: Mono,
+    confirm: Duration,
+) -> Verdict {
+    let best = best(claims, served);
+    let Some(served) = served else { return best.map_or(Verdict::Keep, Verdict::Serve) };
+    let held = claims.iter().any(|claim| claim.file == served.file);
+    let document = best.and_then(|i| claims.get(i)?.document());
+    let same = document.is_some_and(|document| *document == served.object.document);
+    match best {
+        Some(i) if held || same => Verdict::Serve(i),
+        None if held => Verdict::Keep,
+        _ if !absent => Verdict::Keep,
+        _ if served.missing.is_none_or(|since| now.since(since) < confirm) => Verdict::Missing,
+        Some(i) => Verdict::Serve(i),
+        None if claims.is_empty() => Verdict::Gone,
+        // Only bad documents claim it, in other files: it was moved and broken at once.
+        None => Verdict::Keep,
+    }
+}
+
+/// The first claim that may be served; `None` where the first is bad and its own last good version is
+/// what is served, or where none may be.
+fn best(claims: &[DocumentClaim<'_>], served: Option<&Served>) -> Option<usize> {
+    let first = claims.first()?;
+    if first.document().is_none() && served.is_some_and(|served| served.file == first.file) {
+        return None;
+    }
+    claims.iter().position(|claim| claim.document().is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIRM: Duration = Duration::from_millis(250);
+
+    fn mk_file(file: &str, address: &str) -> (PathBuf, Contents) {
+        let text = format!(
+            "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {{name: a}}\nspec: {{address: {address}}}\n"
+        );
+        let mut contents = Contents::unread("", Path::new(file));
+        contents.update(&text);
+        (file.into(), contents)
+    }
+
+    fn good(file: &str, address: &str) -> (PathBuf, Contents) {
+        mk_file(file, address)
+    }
+
+    fn bad(file: &str) -> (PathBuf, Contents) {
+        mk_file(file, "[]")
+    }
+
+    fn claim((file, contents): &(PathBuf, Contents)) -> DocumentClaim<'_> {
+        DocumentClaim { file, contents, lying: &contents.documents[0] }
+    }
+
+    fn served(file: &str, address: &str, missing: Option<u64>) -> Served {
+        let file = mk_file(file, address);
+        Served { missing: missing.map(Mono), ..claim(&file).served().unwrap() }
+    }
+
+    fn at(now: u64, files: &[(PathBuf, Contents)], served: Option<&Served>) -> Verdict {
+        judge(now, files, served, true)
+    }
+
+    fn judge(now: u64, files: &[(PathBuf, Contents)], served: Option<&Served>, absent: bool) -> Verdict {
+        let claims: Vec<_> = files.iter().map(claim).collect();
+        decide(&claims, served, absent, Mono(now), CONFIRM)
+    }
+
+    #[test]
+    fn the_first_good_claim_serves() {
+        assert_eq!(at(0, &[good("a", "1.1.1.1"), good("b", "2.2.2.2")], None), Verdict::Serve(0));
+        assert_eq!(at(0, &[bad("a"), good("b", "2.2.2.2")], None), Verdict::Serve(1));
+        assert_eq!(at(0, &[bad("a")], None), Verdict::Keep);
+        let later = served("b", "2.2.2.2", None);
+        assert_eq!(at(0, &[good("a", "1.1.1.1"), good("b", "2.2.2.2")], Some(&later)), Verdict::Serve(0));
+    }
+
+    #[test]
+    fn the_last_good_version_of_the_first_claim_stays_before_a_second_claim() {
+        let now = served("a", "1.1.1.1", None);
+        assert_eq!(at(0, &[bad("a"), good("b", "2.2.2.2")], Some(&now)), Verdict::Keep);
+    }
+
+    #[test]
+    fn what_is_missing_is_gone_only_after_a_second_look() {
+        assert_eq!(at(0, &[], Some(&served("a", "1.1.1.1", None))), Verdict::Missing);
+        assert_eq!(at(249, &[], Some(&served("a", "1.1.1.1", Some(0)))), Verdict::Missing);
+        assert_eq!(at(250, &[], Some(&served("a", "1.1.1.1", Some(0)))), Verdict::Gone);
+    }
+
+    #[test]
+    fn a_second_claim_steps_in_when_the_first_is_gone_and_at_once_when_it_says_the_same() {
+        let first = served("a", "1.1.1.1", None);
+        assert_eq!(at(0, &[good("b", "2.2.2.2")], Some(&first)), Verdict::Missing);
+        let gone = served("a", "1.1.1.1", Some(0));
+        assert_eq!(at(250, &[good("b", "2.2.2.2")], Some(&gone)), Verdict::Serve(0));
+        assert_eq!(at(0, &[good("b", "1.1.1.1")], Some(&first)), Verdict::Serve(0), "the file was renamed");
+    }
+
+    #[test]
+    fn nothing_is_gone_where_absence_proves_nothing() {
+        let gone = served("a", "1.1.1.1", Some(0));
+        assert_eq!(judge(9_999, &[], Some(&gone), false), Verdict::Keep);
+        assert_eq!(at(9_999, &[bad("b")], Some(&gone)), Verdict::Keep);
+    }
+}

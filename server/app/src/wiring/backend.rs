@@ -1,0 +1,207 @@
+//! The server as the admin surface sees it: reads the catalog, asks the owner, asks the sessions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio::sync::watch;
+use tributary_core::RegistryStatus;
+use tributary_model::{Catalog, RegistryName, ServiceKey, Trace, TraceStep};
+use tributary_registry_api::Clock;
+use tributary_runtime::{Handle, ReadyBecause};
+
+use super::explain::{self, ExplainRequest};
+use super::guard;
+use super::journal::State;
+use super::report::{CoreReport, Report};
+use super::{notices, samples, sessions::Sessions, state};
+use crate::admin::backend::{Explained, NotThere};
+use crate::admin::metrics::Sample;
+use crate::admin::{AdminBackend, Check, Readiness};
+use crate::document::state::{EndItem, Part, StateDocument};
+use crate::document::{ClientItem, HeldItem, RegistryItem};
+use crate::reload::Running;
+
+/// How long the owner may take for a turn before the server counts as dead.
+const TURN: Duration = Duration::from_secs(10);
+
+/// The running server.
+pub struct LiveBackend {
+    /// Its name.
+    pub name: String,
+    /// The way to the owner.
+    pub handle: Handle,
+    /// What is configured.
+    pub running: Arc<Running>,
+    /// The connected clients.
+    pub sessions: Arc<Sessions>,
+    /// The clock of all times that the core keeps.
+    pub clock: Arc<dyn Clock>,
+    /// The journal.
+    pub state: State,
+}
+
+impl LiveBackend {
+    /// What the core says, taken between two turns; nothing once the server stops.
+    async fn core_report(&self) -> CoreReport {
+        let look = |core: &tributary_core::Core| CoreReport {
+            registries: core.status(),
+            held: core.held().collect(),
+            problems: core.problems().collect(),
+        };
+        self.handle.inspect(look).await.unwrap_or_default()
+    }
+    pub(super) fn kinds(&self) -> BTreeMap<String, &'static str> {
+        let config = self.running.config();
+        let registries = config.registries.iter();
+        registries.flat_map(|r| r.names().into_iter().map(|name| (name, r.kind.as_str()))).collect()
+    }
+    /// The core's own trace of the services that an explanation is about.
+    async fn history(&self, keys: Vec<ServiceKey>) -> BTreeMap<ServiceKey, Vec<TraceStep>> {
+        let look = move |core: &tributary_core::Core| {
+            let trace = |key: ServiceKey| {
+                let mut trace = Trace::default();
+                core.trace(&key, &mut trace);
+                (key, trace.steps)
+            };
+            keys.into_iter().map(trace).collect()
+        };
+        self.handle.inspect(look).await.unwrap_or_default()
+    }
+}
+
+#[async_trait]
+impl AdminBackend for LiveBackend {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn catalog(&self) -> Arc<Catalog> {
+        self.handle.catalog()
+    }
+    fn generations(&self) -> watch::Receiver<u64> {
+        self.handle.generation()
+    }
+    fn readiness(&self) -> Readiness {
+        let start = self.handle.readiness().borrow().clone();
+        let because = match start.ready {
+            None => "registries have not synced yet",
+            Some(ReadyBecause::Synced) => "every registry has synced",
+            Some(ReadyBecause::Restored) => "the last known catalog was restored",
+            Some(ReadyBecause::TimedOut) => "the first sync was waited for long enough",
+        };
+        let ready = start.is_ready() && !self.sessions.is_draining();
+        let mut checks = vec![Check::new("start", start.is_ready(), because)];
+        checks.push(Check::new("serving", !self.sessions.is_draining(), ""));
+        for name in &start.unknown {
+            checks.push(Check::new(format!("registry {name}"), false, "has not synced yet"));
+        }
+        if let Some(trouble) = self.state.trouble() {
+            checks.push(Check::new("state", false, trouble));
+        }
+        let complaint = self.running.complaint();
+        checks.push(Check::new("config", complaint.is_none(), complaint.unwrap_or_default()));
+        Readiness { ready, checks }
+    }
+    async fn notes(&self) -> Vec<Check> {
+        let all = tokio::time::timeout(TURN, self.handle.inspect(tributary_core::Core::status)).await;
+        let all = all.ok().and_then(Result::ok).unwrap_or_default();
+        let note = |status: &RegistryStatus| {
+            let why = notices::waiting(status)?;
+            Some(Check::new(format!("run {}", status.id.name), false, why))
+        };
+        all.iter().filter_map(note).collect()
+    }
+    async fn is_alive(&self) -> bool {
+        tokio::time::timeout(TURN, self.handle.inspect(|_| ())).await.is_ok_and(|answer| answer.is_ok())
+    }
+    async fn clients(&self) -> Vec<ClientItem> {
+        let sessions = Arc::clone(&self.sessions);
+        off_the_servers_threads(move || sessions.items()).await
+    }
+    async fn registries(&self) -> Vec<RegistryItem> {
+        let (core, runs, kinds) = (self.core_report().await, self.handle.runs(), self.kinds());
+        let (catalog, now) = (self.handle.catalog(), self.clock.now());
+        let make = move || Report { core: &core, runs: &runs, catalog: &catalog, kinds: &kinds, now }.items();
+        off_the_servers_threads(make).await
+    }
+    async fn held(&self) -> Vec<HeldItem> {
+        let (all, now) = (guard::held(&self.handle).await, self.clock.now());
+        off_the_servers_threads(move || all.iter().map(|held| guard::item(held, now)).collect()).await
+    }
+    async fn release(&self, id: &str) -> Option<HeldItem> {
+        guard::release(&self.handle, id, self.clock.now()).await
+    }
+    async fn state(&self) -> StateDocument {
+        state::document(&self.state, &self.handle, self.clock.now()).await
+    }
+    async fn end(&self, part: Part, really: bool) -> Result<Vec<EndItem>, NotThere> {
+        state::end(&self.handle, part, really).await
+    }
+    async fn accept(&self, registry: RegistryName) -> Result<(), NotThere> {
+        state::accept(&self.handle, registry).await
+    }
+    async fn explain(&self, endpoint: &str, host: Option<&str>, client: Option<&str>) -> Explained {
+        let asked = ExplainRequest {
+            catalog: self.handle.catalog(),
+            endpoint: endpoint.to_owned(),
+            host: host.map(ToOwned::to_owned),
+            sessions: Arc::clone(&self.sessions),
+            client: client.map(ToOwned::to_owned),
+            withdrawn: self
+                .handle
+                .inspect(|core| notices::withdrawn(&core.status()))
+                .await
+                .unwrap_or_default(),
+            now: self.clock.now(),
+        };
+        let (asked, keys) = off_the_servers_threads(move || {
+            let keys = asked.services();
+            (Some(asked), keys)
+        })
+        .await;
+        let Some(asked) = asked else { return Err("the question could not be looked into".to_owned()) };
+        let history = self.history(keys).await;
+        off_the_servers_threads(move || Some(explain::explain(&asked, &history)))
+            .await
+            .unwrap_or_else(|| Ok(Vec::new()))
+    }
+    async fn why_not(&self, host: &str, client: &str) -> Explained {
+        explain::why_not(&self.handle.catalog(), &self.sessions, host, client, self.clock.now())
+    }
+    fn config(&self) -> Value {
+        self.running.document()
+    }
+    async fn samples(&self) -> Vec<Sample> {
+        let (registries, clients) = (self.registries().await, self.clients().await);
+        let core = self.handle.inspect(|core| core.counters()).await.ok();
+        let (ready, catalog, runtime) = (self.readiness().ready, self.handle.catalog(), self.handle.stats());
+        let (reloads, sessions) = (self.running.reloads(), Arc::clone(&self.sessions));
+        let (journal, now) = (self.state.stats(), self.clock.now());
+        let make = move || {
+            samples::all(&samples::State {
+                ready,
+                catalog: &catalog,
+                registries: &registries,
+                clients: &clients,
+                reloads,
+                core,
+                runtime,
+                xds: sessions.counters(),
+                pushes: &sessions.counters.pushes,
+                cached: sessions.answers.held_bytes(),
+                journal,
+                now,
+            })
+        };
+        off_the_servers_threads(make).await
+    }
+}
+
+/// Walks over everything are made where they stall no stream.
+async fn off_the_servers_threads<T: Default + Send + 'static>(
+    make: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    tokio::task::spawn_blocking(make).await.unwrap_or_default()
+}

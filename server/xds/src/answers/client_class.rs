@@ -1,0 +1,119 @@
+//! Interned client classes: what of a client answers may depend on.
+//!
+//! Sessions intern a class when a stream opens and hold its key; equal classes are one allocation,
+//! so that caches compare pointers. The table holds at most one entry per live class.
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+pub use tributary_answer::ClientClass;
+
+/// An interned class. Cheap to clone, to compare and to hash by value.
+#[derive(Debug, Clone)]
+pub struct ClientClassKey(Arc<ClientClass>);
+
+impl ClientClassKey {
+    /// A key outside any table; equal to an interned one by value.
+    #[must_use]
+    pub fn alone(class: ClientClass) -> Self {
+        Self(Arc::new(class))
+    }
+}
+impl Deref for ClientClassKey {
+    type Target = ClientClass;
+    fn deref(&self) -> &ClientClass {
+        &self.0
+    }
+}
+impl PartialEq for ClientClassKey {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+impl Eq for ClientClassKey {}
+impl Hash for ClientClassKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+/// The table of live classes. Entries whose last key is gone are swept when the table doubles, so
+/// that it is bounded by twice the classes in use.
+#[derive(Debug, Default)]
+pub struct ClientClasses {
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    live: HashMap<ClientClass, Weak<ClientClass>>,
+    sweep_at: usize,
+}
+
+impl ClientClasses {
+    const FIRST_SWEEP: usize = 64;
+
+    /// The key of this class.
+    pub fn intern(&self, class: ClientClass) -> ClientClassKey {
+        let mut table = self.table.lock();
+        if let Some(found) = table.live.get(&class).and_then(Weak::upgrade) {
+            return ClientClassKey(found);
+        }
+        table.sweep();
+        let fresh = Arc::new(class.clone());
+        table.live.insert(class, Arc::downgrade(&fresh));
+        ClientClassKey(fresh)
+    }
+    /// How many classes the table holds, swept or not.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.lock().live.len()
+    }
+    /// Whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Table {
+    fn sweep(&mut self) {
+        if self.live.len() < self.sweep_at.max(ClientClasses::FIRST_SWEEP) {
+            return;
+        }
+        self.live.retain(|_, class| class.strong_count() > 0);
+        self.sweep_at = self.live.len() * 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tributary_model::{ClientKind, Namespace};
+
+    fn mk_class(namespace: &str) -> ClientClass {
+        ClientClass { namespace: Namespace::new(namespace).ok(), ..ClientClass::new(ClientKind::Sidecar) }
+    }
+
+    #[test]
+    fn equal_classes_are_one_allocation() {
+        let classes = ClientClasses::default();
+        let (a, b) = (classes.intern(mk_class("shop")), classes.intern(mk_class("shop")));
+        assert!(Arc::ptr_eq(&a.0, &b.0));
+        assert_ne!(a, classes.intern(mk_class("web")));
+    }
+
+    #[test]
+    fn classes_that_nobody_holds_are_swept() {
+        let classes = ClientClasses::default();
+        let held = classes.intern(mk_class("held"));
+        for n in 0..10_000 {
+            classes.intern(mk_class(&format!("ns-{n}")));
+        }
+        assert!(classes.len() <= 2 * ClientClasses::FIRST_SWEEP, "{} classes held", classes.len());
+        assert!(Arc::ptr_eq(&held.0, &classes.intern(mk_class("held")).0));
+    }
+}

@@ -1,0 +1,174 @@
+//! The sets of one generation: what they are folded from, and how they differ from another's.
+
+use std::sync::Arc;
+
+use tributary_model::{Catalog, ClientKind, EncodedResource};
+
+use super::fold::Fold;
+use super::listeners::{self, Listeners};
+use super::routes::{self, Routes};
+use super::{ChangedSet, ClientClassKey, ResourceSet, ResourceType};
+use crate::encode::route::empty_table;
+
+/// How a kind is answered to a class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SetStrategy {
+    /// One xDS cluster per service port.
+    Clusters,
+    /// One assignment per service port.
+    Assignments,
+    /// One API listener per service port (gRPC).
+    Targets,
+    /// One route table per service port (gRPC).
+    TargetRoutes,
+    /// Listeners joined from the parts of services (sidecars).
+    Listeners,
+    /// Route tables joined from the parts of services (sidecars).
+    Routes,
+    /// Not at all: a plain Envoy brings its own listeners and routes.
+    Nothing,
+}
+
+impl SetStrategy {
+    pub(crate) fn of(kind: ResourceType, class: &ClientClassKey) -> Self {
+        match (kind, class.kind) {
+            (ResourceType::Cluster, _) => Self::Clusters,
+            (ResourceType::Endpoints, _) => Self::Assignments,
+            (ResourceType::Listener, ClientKind::Grpc) => Self::Targets,
+            (ResourceType::Route, ClientKind::Grpc) => Self::TargetRoutes,
+            (ResourceType::Listener, ClientKind::Sidecar) => Self::Listeners,
+            (ResourceType::Route, ClientKind::Sidecar) => Self::Routes,
+            (ResourceType::Listener | ResourceType::Route, ClientKind::Envoy) => Self::Nothing,
+        }
+    }
+}
+
+/// What a set was folded from, where the next generation goes on from it.
+#[derive(Debug, Clone)]
+pub(crate) enum Tables {
+    /// Each member comes from one service port.
+    None,
+    Listeners(Listeners),
+    Routes(Routes),
+}
+
+/// A set and what it was folded from.
+#[derive(Debug, Clone)]
+pub(crate) struct FoldedSet {
+    pub(crate) set: Arc<ResourceSet>,
+    pub(crate) tables: Tables,
+}
+
+impl FoldedSet {
+    /// From members in any order.
+    pub(crate) fn new(tables: Tables, mut members: Vec<Arc<EncodedResource>>) -> Self {
+        members.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Self { set: Arc::new(ResourceSet::new(members)), tables }
+    }
+    /// The same set as before where it has come to the same, so that its ropes are shared on.
+    fn after(base: Option<(&Catalog, &Self)>, tables: Tables, members: Vec<Arc<EncodedResource>>) -> Self {
+        let made = Self::new(tables, members);
+        match base {
+            Some((_, before)) if before.set.version() == made.set.version() => {
+                Self { set: Arc::clone(&before.set), ..made }
+            }
+            _ => made,
+        }
+    }
+    /// A sidecar's listeners, from those of another generation.
+    pub(crate) fn listeners(
+        fold: Fold<'_>,
+        base: Option<(&Catalog, &Self)>,
+        fixed: Option<Arc<EncodedResource>>,
+    ) -> Self {
+        let (nothing, none) = (Catalog::default(), Listeners::default());
+        let (from, before) = match base {
+            Some((from, Self { tables: Tables::Listeners(before), .. })) => (from, before),
+            _ => (&nothing, &none),
+        };
+        let Some(tables) = before.advance(fold, from) else {
+            return base.map_or_else(
+                || Self::new(Tables::Listeners(none), fixed.into_iter().collect()),
+                |(_, m)| m.clone(),
+            );
+        };
+        let members = tables.resources().cloned().chain(fixed).collect();
+        Self::after(base, Tables::Listeners(tables), members)
+    }
+    /// A sidecar's route tables, from those of another generation.
+    pub(crate) fn routes(fold: Fold<'_>, base: Option<(&Catalog, &Self)>) -> Self {
+        let (nothing, none) = (Catalog::default(), Routes::default());
+        let (from, before) = match base {
+            Some((from, Self { tables: Tables::Routes(before), .. })) => (from, before),
+            _ => (&nothing, &none),
+        };
+        let Some(tables) = before.advance(fold, from) else {
+            return base.map_or_else(|| Self::new(Tables::Routes(none), Vec::new()), |(_, m)| m.clone());
+        };
+        let members = tables.resources().cloned().collect();
+        Self::after(base, Tables::Routes(tables), members)
+    }
+    /// The body of a member, made once more.
+    pub(crate) fn body(&self, fold: Fold<'_>, name: &str) -> Option<bytes::Bytes> {
+        match &self.tables {
+            Tables::None => None,
+            Tables::Listeners(tables) => tables.body(fold, name).map(Into::into),
+            Tables::Routes(tables) => tables.body(fold, name),
+        }
+    }
+}
+
+/// How the listeners of a generation differ from those of another. What the older one held is
+/// compared where it is still known; otherwise every listener that a change touched is sent.
+pub(crate) fn changed_listeners(
+    fold: Fold<'_>,
+    from: &Catalog,
+    held: Option<&ResourceSet>,
+    now: &ResourceSet,
+) -> ChangedSet {
+    let mut out = ChangedSet::default();
+    for name in listeners::touched_names(from, fold) {
+        match now.get(&name) {
+            Some(now) if differs(held, now) => out.upserted.push(Arc::clone(now)),
+            Some(_) => {}
+            None => out.removed.push(name.into()),
+        }
+    }
+    super::singles::sort(out)
+}
+
+/// The same of route tables. A port without services still has a table: an empty one.
+pub(crate) fn changed_routes(
+    fold: Fold<'_>,
+    from: &Catalog,
+    held: Option<&ResourceSet>,
+    now: &ResourceSet,
+) -> ChangedSet {
+    let mut out = ChangedSet::default();
+    for number in routes::touched_ports(from, fold) {
+        let name = tributary_answer::route_table_name(number);
+        let resource = now.get(&name).cloned().unwrap_or_else(|| no_routes(fold, &name));
+        let was_empty = held.is_some_and(|held| held.get(&name).is_none());
+        if differs(held, &resource) && !(was_empty && now.get(&name).is_none()) {
+            out.upserted.push(resource);
+        }
+    }
+    super::singles::sort(out)
+}
+
+/// The table of a port on which no service is.
+pub(crate) fn no_routes(fold: Fold<'_>, name: &str) -> Arc<EncodedResource> {
+    Arc::new(EncodedResource::new(name.into(), empty_table(name, fold.unclaimed()).into()))
+}
+
+fn differs(held: Option<&ResourceSet>, now: &EncodedResource) -> bool {
+    held.and_then(|held| held.get(&now.name)).is_none_or(|before| before.version != now.version)
+}
+
+/// The difference of two whole sets, for when everything may differ.
+pub(crate) fn difference(held: &ResourceSet, now: &ResourceSet) -> ChangedSet {
+    let upserted = now.members().iter().filter(|member| differs(Some(held), member)).cloned().collect();
+    let gone = |member: &&Arc<EncodedResource>| now.get(&member.name).is_none();
+    let removed = held.members().iter().filter(gone).map(|member| member.name.clone()).collect();
+    ChangedSet { upserted, removed }
+}

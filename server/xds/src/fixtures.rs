@@ -1,0 +1,372 @@
+//! Catalogs for the tests of this crate, built as the core builds them: what is equal is shared with
+//! the generation before.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use imbl::{OrdMap, OrdSet};
+use tributary_model::*;
+
+use crate::answers::{ClientClass, ClientClassKey};
+
+/// One service of a test catalog. What is not said is the plainest.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Svc {
+    pub(crate) host: String,
+    pub(crate) namespace: String,
+    pub(crate) ports: Vec<(u32, Protocol)>,
+    pub(crate) endpoints: Vec<String>,
+    /// DNS names, and unix paths, which begin with a slash.
+    pub(crate) names: Vec<String>,
+    pub(crate) addresses: Vec<String>,
+    pub(crate) visibility: Visibility,
+    pub(crate) resolution: Resolution,
+    pub(crate) traffic: TrafficDistribution,
+    pub(crate) created: Option<i64>,
+    /// Its endpoints are workloads of the mesh: mTLS, an origin, labels.
+    pub(crate) mtls: bool,
+}
+
+/// A public service with an HTTP port 80 and one endpoint.
+pub(crate) fn mk_svc(host: &str) -> Svc {
+    Svc {
+        host: host.into(),
+        namespace: "shop".into(),
+        ports: vec![(80, Protocol::Http)],
+        endpoints: vec!["10.0.0.1".into()],
+        names: Vec::new(),
+        addresses: Vec::new(),
+        visibility: Visibility::Public,
+        resolution: Resolution::ClientSide,
+        traffic: TrafficDistribution::Any,
+        created: None,
+        mtls: false,
+    }
+}
+
+impl Svc {
+    pub(crate) fn at(self, endpoints: &[&str]) -> Self {
+        Self { endpoints: endpoints.iter().map(|&e| e.into()).collect(), ..self }
+    }
+    pub(crate) fn in_namespace(self, namespace: &str) -> Self {
+        Self { namespace: namespace.into(), ..self }
+    }
+    pub(crate) fn on(self, ports: &[(u32, Protocol)]) -> Self {
+        Self { ports: ports.to_vec(), ..self }
+    }
+    pub(crate) fn virtual_at(self, addresses: &[&str]) -> Self {
+        Self { addresses: addresses.iter().map(|&a| a.into()).collect(), ..self }
+    }
+    pub(crate) fn seen_by(self, namespaces: &[&str]) -> Self {
+        let list = namespaces.iter().map(|ns| Namespace::new(ns).unwrap()).collect();
+        Self { visibility: Visibility::Namespaces(list), ..self }
+    }
+    pub(crate) fn key(&self) -> ServiceKey {
+        ServiceKey {
+            host: Hostname::new(&self.host).unwrap(),
+            namespace: Namespace::new(&self.namespace).unwrap(),
+        }
+    }
+    pub(crate) fn resolved(self, resolution: Resolution) -> Self {
+        Self { resolution, ..self }
+    }
+}
+
+/// Builds generations one after another, sharing what is equal.
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    generation: u64,
+    built: BTreeMap<(String, String), (Svc, Arc<ServiceView>)>,
+    last: Arc<Catalog>,
+}
+
+impl World {
+    /// The next generation: exactly these services.
+    pub(crate) fn next(&mut self, services: &[Svc]) -> Arc<Catalog> {
+        self.generation += 1;
+        let mut built = BTreeMap::new();
+        for svc in services {
+            let key = (svc.host.clone(), svc.namespace.clone());
+            let aliases = leading_to(services, svc);
+            let view = match self.built.get(&key) {
+                Some((old, view)) if old == svc && view.aliases == aliases => Arc::clone(view),
+                old => Arc::new(mk_view(svc, aliases, old.map(|(_, view)| &**view))),
+            };
+            built.insert(key, (svc.clone(), view));
+        }
+        self.built = built;
+        self.last = Arc::new(self.catalog(&self.last));
+        Arc::clone(&self.last)
+    }
+    fn catalog(&self, before: &Catalog) -> Catalog {
+        let mut hosts: BTreeMap<Hostname, Vec<Arc<ServiceView>>> = BTreeMap::new();
+        let mut scoped: BTreeMap<Namespace, OrdSet<Hostname>> = BTreeMap::new();
+        for (svc, view) in self.built.values() {
+            let host = view.key.host.clone();
+            hosts.entry(host.clone()).or_default().push(Arc::clone(view));
+            scoped.entry(view.key.namespace.clone()).or_default().insert(host.clone());
+            if let Visibility::Namespaces(list) = &svc.visibility {
+                for namespace in list.iter() {
+                    scoped.entry(namespace.clone()).or_default().insert(host.clone());
+                }
+            }
+        }
+        Catalog {
+            generation: self.generation,
+            complete: true,
+            hosts: patched(
+                &before.hosts,
+                hosts.into_iter().map(|(host, claimants)| (host, mk_entry(claimants))),
+                same,
+            ),
+            scoped: scoped.into_iter().map(|(ns, hosts)| (ns, Shared::new(hosts))).collect(),
+            ..Catalog::default()
+        }
+    }
+}
+
+/// The map before with what differs put in and what is gone taken out, so that a difference is as
+/// small as the change.
+fn patched<K: Ord + Clone, V: Clone + PartialEq>(
+    before: &OrdMap<K, V>,
+    now: impl Iterator<Item = (K, V)>,
+    same: impl Fn(&V, &V) -> bool,
+) -> OrdMap<K, V> {
+    let now: BTreeMap<K, V> = now.collect();
+    let mut out = before.clone();
+    before.keys().filter(|key| !now.contains_key(key)).for_each(|key| drop(out.remove(key)));
+    for (key, value) in now {
+        if !before.get(&key).is_some_and(|old| same(old, &value)) {
+            out.insert(key, value);
+        }
+    }
+    out
+}
+
+fn same(a: &Shared<HostEntry>, b: &Shared<HostEntry>) -> bool {
+    a.claimants.len() == b.claimants.len()
+        && a.claimants.iter().zip(b.claimants.iter()).all(|(a, b)| Arc::ptr_eq(a, b))
+}
+
+fn mk_entry(mut claimants: Vec<Arc<ServiceView>>) -> Shared<HostEntry> {
+    claimants.sort_by(|a, b| tributary_answer::precedence(a, b));
+    Shared::new(HostEntry { claimants: claimants.into() })
+}
+
+/// The services that lead to one, in one step.
+fn leading_to(services: &[Svc], svc: &Svc) -> Arc<[AliasHost]> {
+    let leads = |other: &&Svc| matches!(&other.resolution, Resolution::Alias(to) if to.as_str() == svc.host);
+    let alias = |other: &Svc| AliasHost { service: other.key(), visibility: other.visibility.clone() };
+    let is_end = !matches!(svc.resolution, Resolution::Alias(_));
+    let mut out: Vec<AliasHost> = services.iter().filter(|_| is_end).filter(leads).map(alias).collect();
+    out.sort_by(|a, b| a.service.cmp(&b.service));
+    out.into()
+}
+
+fn mk_view(svc: &Svc, aliases: Arc<[AliasHost]>, old: Option<&ServiceView>) -> ServiceView {
+    let key = svc.key();
+    let shard = mk_shard();
+    let declaration = Arc::new(mk_declaration(svc));
+    let view = DeclarationView {
+        shard: Arc::clone(&shard),
+        rank: 0,
+        declaration: Arc::clone(&declaration),
+        visibility: svc.visibility.clone(),
+        federated: false,
+    };
+    let mut numbers: Vec<(PortNumber, Protocol)> =
+        svc.ports.iter().map(|&(n, p)| (PortNumber::new(n).unwrap(), p)).collect();
+    numbers.sort();
+    numbers.dedup_by_key(|(n, _)| *n);
+    let mk = |&(number, protocol): &(PortNumber, Protocol)| {
+        let before = old.and_then(|view| view.port(number));
+        mk_port(svc, &key, &aliases, (number, protocol), &view, before)
+    };
+    ServiceView {
+        ports: numbers.iter().map(mk).collect(),
+        key,
+        declarations: [view.clone()].into(),
+        conditions: Arc::from([]),
+        aliases: Arc::clone(&aliases),
+        addresses: u32::try_from(svc.endpoints.len()).unwrap(),
+    }
+}
+
+/// A facet, kept where its facts are equal.
+fn mk_facet<T: PartialEq>(
+    facts: T,
+    dims: ClientDimensions,
+    old: Option<&Shared<ResourceInputs<T>>>,
+) -> Shared<ResourceInputs<T>> {
+    match old {
+        Some(old) if old.inputs == facts && old.dimensions == dims => old.clone(),
+        _ => Shared::new(ResourceInputs::new(facts, dims)),
+    }
+}
+
+fn mk_port(
+    svc: &Svc,
+    service: &ServiceKey,
+    aliases: &Arc<[AliasHost]>,
+    (port, protocol): (PortNumber, Protocol),
+    view: &DeclarationView,
+    old: Option<&PortView>,
+) -> PortView {
+    let near = svc.traffic != TrafficDistribution::Any;
+    let facts = mk_endpoints(svc, service, port, view);
+    let dims =
+        if near { ClientDimensions::KIND | ClientDimensions::LOCALITY } else { ClientDimensions::KIND };
+    let endpoints = mk_facet(facts, dims, old.map(|o| &o.endpoints));
+    let headless = svc.resolution == Resolution::Passthrough;
+    let cluster = ClusterInputs {
+        service: service.clone(),
+        port,
+        protocol,
+        resolution: svc.resolution.clone(),
+        attributes: Arc::default(),
+        identities: Arc::from([]),
+        connect_timeout: Duration::from_secs(10),
+        inline: svc.resolution.is_dns().then(|| endpoints.clone()),
+    };
+    let addresses: Arc<[ServiceAddress]> = svc.addresses.iter().map(|a| mk_vip(a)).collect();
+    let listener = ListenerInputs {
+        service: service.clone(),
+        port,
+        protocol,
+        resolution: svc.resolution.clone(),
+        addresses: addresses.clone(),
+        inline: (headless && !protocol.is_http()).then(|| endpoints.clone()),
+    };
+    let route = RouteInputs {
+        service: service.clone(),
+        port,
+        protocol,
+        resolution: svc.resolution.clone(),
+        addresses,
+        aliases: Arc::clone(aliases),
+        headless,
+    };
+    let open = aliases.iter().all(|alias| alias.visibility == Visibility::Public);
+    let route_dims = ClientDimensions::KIND
+        | ClientDimensions::DOMAIN
+        | if open { ClientDimensions::NONE } else { ClientDimensions::NAMESPACE };
+    PortView {
+        number: port,
+        name: PortName::new("p").unwrap(),
+        protocol,
+        cluster: mk_facet(cluster, ClientDimensions::KIND, old.map(|o| &o.cluster)),
+        listener: mk_facet(
+            listener,
+            ClientDimensions::KIND | ClientDimensions::BINDS,
+            old.map(|o| &o.listener),
+        ),
+        route: mk_facet(route, route_dims, old.map(|o| &o.route)),
+        endpoints,
+    }
+}
+
+fn mk_endpoints(svc: &Svc, service: &ServiceKey, port: PortNumber, view: &DeclarationView) -> EndpointInputs {
+    let place = |i: usize| Topology {
+        locality: Locality::parse(["eu/1a", "eu/1b", "us/2a"][i % 3]),
+        ..Topology::default()
+    };
+    let origin = svc.mtls.then(|| {
+        let object = ObjectId::new("WorkloadEntry", &svc.namespace, &svc.host);
+        Arc::new(Origin { object, workload: "web-v1".into() })
+    });
+    let meshed = [(labels::CANONICAL_NAME, "web"), (labels::CANONICAL_REVISION, "v1")];
+    let labels: Labels = meshed.into_iter().filter(|_| svc.mtls).collect();
+    let address = |(i, text): (usize, &String)| Address {
+        mtls: svc.mtls,
+        labels: labels.clone(),
+        origin: origin.clone(),
+        weight: u32::try_from(i % 3).unwrap(),
+        ..Address::new(AddressRef::Ip(text.parse().unwrap()), Arc::new(place(i)))
+    };
+    let name = |(i, text): (usize, &String)| {
+        let i = u16::try_from(i).unwrap();
+        let at = if text.starts_with('/') { AddressRef::Unix(i) } else { AddressRef::Name(i) };
+        Address::new(at, Arc::default())
+    };
+    let all = svc.endpoints.iter().enumerate().map(address).chain(svc.names.iter().enumerate().map(name));
+    let names = svc.names.iter().map(|n| n.as_str().into()).collect();
+    let group_port = GroupPort { name: PortName::new("p").unwrap(), number: PortNumber::new(8080).ok() };
+    let object = Source::new(ObjectId::new("Slice", &svc.namespace, &svc.host));
+    let group = EndpointGroup::new(object, vec![Arc::from([group_port])], names, all.collect());
+    let source = EndpointSource {
+        shard: Arc::clone(&view.shard),
+        priority: ShardPriority::Normal,
+        declaration: Arc::clone(&view.declaration),
+        visibility: svc.visibility.clone(),
+        group: Arc::new(group),
+        ports: [Some(0)].into(),
+        held: Arc::from([]),
+        federation: None,
+    };
+    EndpointInputs {
+        service: service.clone(),
+        port,
+        resolution: svc.resolution.clone(),
+        traffic: svc.traffic,
+        sources: [source].into(),
+        gated: Arc::from([]),
+    }
+}
+
+fn mk_vip(text: &str) -> ServiceAddress {
+    let ip: std::net::IpAddr = text.parse().unwrap();
+    ServiceAddress { cluster: None, ip, prefix: if ip.is_ipv4() { 32 } else { 128 }, allocated: false }
+}
+
+fn mk_shard() -> Arc<ShardRef> {
+    let id = RegistryId {
+        name: RegistryName::new("east").unwrap(),
+        provider: Provider::Memory,
+        cluster: ClusterId::new("east").unwrap(),
+    };
+    Arc::new(ShardRef { registry: Arc::new(id), scope: Scope::new("all").unwrap() })
+}
+
+fn mk_declaration(svc: &Svc) -> Declaration {
+    Declaration {
+        created: svc.created.map(|s| Timestamp::from_second(s).unwrap()),
+        resolution: svc.resolution.clone(),
+        ..Declaration::new(Source::new(ObjectId::new("ServiceEntry", &svc.namespace, &svc.host)))
+    }
+}
+
+/// A class of which only its kind and namespace are known.
+pub(crate) fn mk_class(kind: ClientKind, namespace: &str) -> ClientClassKey {
+    ClientClassKey::alone(ClientClass { namespace: Namespace::new(namespace).ok(), ..ClientClass::new(kind) })
+}
+pub(crate) fn mk_envoy() -> ClientClassKey {
+    mk_class(ClientKind::Envoy, "")
+}
+
+/// The catalog with a workload at this address, selected by these services of namespace `shop`.
+pub(crate) fn mk_with_workload(
+    catalog: &Catalog,
+    ip: &str,
+    services: &[&str],
+) -> (Arc<Catalog>, WorkloadKey) {
+    let namespace = Namespace::new("shop").unwrap();
+    let key = WorkloadKey::from(tributary_model::WorkloadName {
+        namespace: namespace.clone(),
+        kind: WorkloadKind::Entry,
+        name: "w".into(),
+        cluster: ClusterId::new("east").unwrap(),
+    });
+    let workload = Workload {
+        addresses: [WorkloadAddress::Ip(ip.parse().unwrap())].into(),
+        name: "w".into(),
+        ..Workload::new(Source::new(ObjectId::new("WorkloadEntry", "shop", "w")))
+    };
+    let selected =
+        |host: &&str| ServiceKey { host: Hostname::new(host).unwrap(), namespace: namespace.clone() };
+    let services = services.iter().map(selected).collect();
+    let view = WorkloadView { shard: mk_shard(), workload: Arc::new(workload), services };
+    let mut catalog = catalog.clone();
+    catalog.workloads.insert(key.clone(), Shared::new(view));
+    (Arc::new(catalog), key)
+}

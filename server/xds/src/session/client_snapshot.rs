@@ -1,0 +1,124 @@
+//! One generation as one client sees it: what a base and a round stand on.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tributary_model::{Catalog, ClientKind, EncodedResource, Version, WorkloadKey};
+
+use super::env::Env;
+use crate::answers::{ClientClassKey, ResourceSet, ResourceType, Subscription};
+
+/// A generation with the client's class in it. What only this client sees lies over the shared
+/// sets.
+#[derive(Debug)]
+pub(crate) struct ClientSnapshot {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) class: ClientClassKey,
+    own: Vec<WorkloadKey>,
+    private: Private,
+}
+
+type Private = [Arc<[Arc<EncodedResource>]>; 4];
+
+impl ClientSnapshot {
+    /// What only this client sees is taken over from an earlier position where nothing that it is
+    /// made from is another.
+    pub(crate) fn after(
+        earlier: Option<&Self>,
+        env: &Env,
+        catalog: Arc<Catalog>,
+        class: ClientClassKey,
+        own: Vec<WorkloadKey>,
+    ) -> Self {
+        let same =
+            |old: &&Self| old.class == class && old.own == own && same_inbound(&old.catalog, &catalog, &own);
+        let private = if class.kind != ClientKind::Sidecar {
+            Private::default()
+        } else if let Some(old) = earlier.filter(same) {
+            old.private.clone()
+        } else {
+            ResourceType::ALL.map(|kind| env.answers.private(&catalog, &class, kind, &own).into())
+        };
+        Self { catalog, class, own, private }
+    }
+    pub(crate) fn private(&self, kind: ResourceType) -> &[Arc<EncodedResource>] {
+        &self.private[kind as usize]
+    }
+    /// One resource by name.
+    pub(crate) fn one(&self, env: &Env, kind: ResourceType, name: &str) -> Option<Arc<EncodedResource>> {
+        let private = self.private(kind);
+        if let Ok(at) = private.binary_search_by(|e| (*e.name).cmp(name)) {
+            return Some(Arc::clone(&private[at]));
+        }
+        env.answers.one(&self.catalog, &self.class, kind, name)
+    }
+    /// All members of a wildcard type, and the named ones beside them.
+    pub(crate) fn all(&self, env: &Env, kind: ResourceType, names: &Subscription) -> Whole {
+        let set = env.answers.all(&self.catalog, &self.class, kind);
+        let mut over = self.private(kind).to_vec();
+        for name in names.names() {
+            if set.get(name).is_none() && !over.iter().any(|e| *e.name == **name) {
+                over.extend(self.one(env, kind, name));
+            }
+        }
+        Whole { set, over }
+    }
+    /// The resources of these names; EDS has an empty assignment for each that does not exist.
+    pub(crate) fn many(&self, env: &Env, kind: ResourceType, names: &Arc<Subscription>) -> Whole {
+        let set = env.answers.many(&self.catalog, &self.class, kind, names);
+        let over = self.private(kind).iter().filter(|e| names.contains(&e.name)).cloned().collect();
+        Whole { set, over }
+    }
+    /// The body of a resource of this generation.
+    pub(crate) fn body(
+        &self,
+        env: &Env,
+        kind: ResourceType,
+        resource: &Arc<EncodedResource>,
+    ) -> Option<Bytes> {
+        let kept = resource.body();
+        kept.or_else(|| env.answers.bytes(&self.catalog, &self.class, kind, resource))
+            .or_else(|| self.one(env, kind, &resource.name)?.body())
+    }
+}
+
+/// Whether all that the inbound side of these workloads is made from is the same.
+fn same_inbound(old: &Catalog, new: &Catalog, own: &[WorkloadKey]) -> bool {
+    let same_workload = |key| match (old.workloads.get(key), new.workloads.get(key)) {
+        (Some(a), Some(b)) => {
+            a == b && b.services.iter().all(|s| old.hosts.get(&s.host) == new.hosts.get(&s.host))
+        }
+        (a, b) => a.is_none() && b.is_none(),
+    };
+    *old.settings == *new.settings && own.iter().all(same_workload)
+}
+
+/// A shared set with what only one session has over it.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    pub(crate) set: Arc<ResourceSet>,
+    pub(crate) over: Vec<Arc<EncodedResource>>,
+}
+
+impl Whole {
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<EncodedResource>> {
+        self.over.iter().find(|e| *e.name == *name).or_else(|| self.set.get(name))
+    }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<EncodedResource>> {
+        let hidden = |name: &str| self.over.iter().any(|e| *e.name == *name);
+        self.set.members().iter().filter(move |e| !hidden(&e.name)).chain(&self.over)
+    }
+    pub(crate) fn len(&self) -> usize {
+        if self.over.is_empty() { self.set.members().len() } else { self.iter().count() }
+    }
+    /// Whether the shared set hides nothing, so that its rope can be sent as it is.
+    pub(crate) fn is_disjoint(&self) -> bool {
+        self.over.iter().all(|e| self.set.get(&e.name).is_none())
+    }
+    pub(crate) fn version(&self) -> Version {
+        if self.over.is_empty() {
+            return self.set.version();
+        }
+        Version::of_all(std::iter::once(self.set.version()).chain(self.over.iter().map(|e| e.version)))
+    }
+}

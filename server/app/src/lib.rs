@@ -1,7 +1,7 @@
 //! The binary `tributary`, as a library so that tests drive the very code that `main` does.
 //!
 //! `main` parses and hands over; `serve` builds, binds, runs and drains; the other commands speak
-//! to a running server over its admin surface. Only `wiring` knows all parts of the house.
+//! to a running server over its admin surface. Only `wiring` knows every part of Tributary.
 
 pub mod admin;
 pub mod args;

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use tributary_house::tree::texts;
-use tributary_house::{ledger, scan};
+use tributary_repo_rules::tree::texts;
+use tributary_repo_rules::{ledger, scan};
 
 fn none(faults: &[String]) {
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));

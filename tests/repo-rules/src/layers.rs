@@ -26,7 +26,7 @@ pub fn upward_references(texts: &[Text]) -> Vec<String> {
     for text in texts {
         let Some(module) = module(&text.path) else { continue };
         let Some(own) = layer(&module) else {
-            faults.push(format!("{}: in no layer; add it to tests/house/src/layers.rs", text.path));
+            faults.push(format!("{}: in no layer; add it to tests/repo-rules/src/layers.rs", text.path));
             continue;
         };
         for (number, line) in product(&text.text) {

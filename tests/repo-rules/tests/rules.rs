@@ -1,7 +1,7 @@
 //! Holds the page on Kubernetes, rule by rule, in step with the ledger; `UPDATE_DOCS=1` rewrites it instead.
 
-use tributary_house::tree::texts;
-use tributary_house::{ledger, rules};
+use tributary_repo_rules::tree::texts;
+use tributary_repo_rules::{ledger, rules};
 
 #[test]
 fn the_rules_of_kubernetes_are_those_of_the_ledger() {
@@ -18,7 +18,7 @@ fn the_rules_of_kubernetes_are_those_of_the_ledger() {
     let held = texts.iter().find(|text| text.path == rules::PAGE).map(|text| text.text.as_str());
     assert!(
         held == Some(&page),
-        "{} is out of date: UPDATE_DOCS=1 cargo test -p tributary-house --test rules",
+        "{} is out of date: UPDATE_DOCS=1 cargo test -p tributary-repo-rules --test rules",
         rules::PAGE
     );
 }

@@ -1,6 +1,6 @@
 //! Holds who may depend on whom in this workspace.
 
-use tributary_house::dependencies::{faults, workspace};
+use tributary_repo_rules::dependencies::{faults, workspace};
 
 #[test]
 fn crates_depend_only_on_what_they_may() {

@@ -11,7 +11,7 @@ const LEDGER: &str = "registries-3.tsv";
 
 const OPENING: &str = "# Kubernetes, rule by rule
 
-<!-- Made from the ledger: `UPDATE_DOCS=1 cargo test -p tributary-house --test rules` -->
+<!-- Made from the ledger: `UPDATE_DOCS=1 cargo test -p tributary-repo-rules --test rules` -->
 
 What of Istio's Kubernetes discovery is done here, and what is different on purpose. How it is done is told in [How a cluster is
 read](../explanation/kubernetes.md). Each row names the tests that hold it; they run with `./test`.

@@ -1,7 +1,7 @@
 //! Holds how the files of this tree are laid out.
 
-use tributary_house::tree::{Text, texts};
-use tributary_house::{layers, layout};
+use tributary_repo_rules::tree::{Text, texts};
+use tributary_repo_rules::{layers, layout};
 
 fn holds(check: fn(&[Text]) -> Vec<String>) {
     let texts = texts().unwrap_or_default();

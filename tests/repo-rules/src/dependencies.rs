@@ -93,7 +93,10 @@ pub fn faults(crates: &[Crate]) -> Vec<String> {
             }
         }
         if one.name != APPLICATION && allowed(&one.name).is_none() {
-            faults.push(format!("{} is in no rule: say in tests/house what it may depend on", one.name));
+            faults.push(format!(
+                "{} is not listed: add its allowed dependencies to tests/repo-rules/src/dependencies.rs",
+                one.name
+            ));
         }
     }
     faults

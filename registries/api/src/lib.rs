@@ -10,9 +10,11 @@ pub mod clock;
 pub mod cluster_context;
 pub mod confirm;
 pub mod credential;
+pub mod differ;
 pub mod error;
 pub mod membership;
 pub mod registry;
+pub mod scope_reporter;
 pub mod update_channel;
 
 pub use backoff::{Backoff, BackoffPolicy, RandomSource, SplitMix};
@@ -22,9 +24,11 @@ pub use cluster_context::{
 };
 pub use confirm::{ConfirmReceiver, ConfirmSender, confirm_channel};
 pub use credential::Credential;
+pub use differ::Differ;
 pub use error::{Reason, RegistryError};
 pub use membership::{Kind, Membership};
 pub use registry::{Registry, RegistryFactory, RegistryIo};
+pub use scope_reporter::{Reading, ScopeReporter};
 pub use tokio_util::sync::CancellationToken;
 pub use tributary_model::{RegistrySpec, SourceState, SourceStatus};
 pub use update_channel::{Run, UpdateReceiver, UpdateSender, UpdateStats, Wake, update_channel};

@@ -21,7 +21,7 @@ pub struct Crate {
 }
 
 /// Product crates and the crates of ours that each may use.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("tributary-model", &[]),
     ("tributary-core", &["tributary-model"]),
     ("tributary-answer", &["tributary-model"]),
@@ -30,6 +30,8 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     ("tributary-kube-client", &["tributary-model", "tributary-registry-api"]),
     ("tributary-kubernetes", &["tributary-model", "tributary-registry-api", "tributary-kube-client"]),
     ("tributary-service-entry", &["tributary-model", "tributary-registry-api", "tributary-kube-client"]),
+    // an example of a registry outside Tributary: what an adapter may use
+    ("tributary-example-registry", &["tributary-model", "tributary-registry-api"]),
     ("tributary-proto", &[]),
     ("tributary-xds", &["tributary-model", "tributary-answer", "tributary-proto"]),
     ("tributary-journal", &["tributary-model"]),

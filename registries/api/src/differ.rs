@@ -1,0 +1,121 @@
+//! Differences between the facts that were reported and those of a new reading.
+//!
+//! Called by adapters whose source answers with the whole state of an object or a scope. Guarantees that additions and changes
+//! come before removals, so that a fact that moves to another key is never missing, and that an equal fact costs nothing.
+
+use std::collections::BTreeMap;
+
+use tributary_model::{Basis, Evidence, Fact, FactId, FactKey, RegistryUpdate, Scope};
+
+/// Facts that a run reported for one scope or object.
+#[derive(Debug, Clone)]
+pub struct Differ {
+    scope: Scope,
+    reported: BTreeMap<FactId, Fact>,
+}
+
+impl Differ {
+    /// No facts are reported yet.
+    #[must_use]
+    pub const fn new(scope: Scope) -> Self {
+        Self { scope, reported: BTreeMap::new() }
+    }
+    /// Reported facts that begin from an earlier reading.
+    #[must_use]
+    pub fn starting_with(scope: Scope, facts: impl IntoIterator<Item = Fact>) -> Self {
+        let reported = facts.into_iter().map(|fact| (fact.item(), fact)).collect();
+        Self { scope, reported }
+    }
+    /// The scope of all facts.
+    #[must_use]
+    pub const fn scope(&self) -> &Scope {
+        &self.scope
+    }
+    /// The reported fact with this id.
+    #[must_use]
+    pub fn get(&self, id: &FactId) -> Option<&Fact> {
+        self.reported.get(id)
+    }
+    /// All reported facts, in the order of their ids.
+    pub fn facts(&self) -> impl Iterator<Item = &Fact> {
+        self.reported.values()
+    }
+    /// Replaces the reported facts and returns the updates between both. A fact that is missing from `facts` is removed with
+    /// `evidence`, unless `keeps` returns true for it.
+    pub fn replace(
+        &mut self,
+        facts: impl IntoIterator<Item = Fact>,
+        evidence: &Evidence,
+        keeps: impl Fn(&Fact) -> bool,
+    ) -> Vec<RegistryUpdate> {
+        let mut missing = std::mem::take(&mut self.reported);
+        let mut updates = Vec::new();
+        for fact in facts {
+            let id = fact.item();
+            // the equal value that the core already holds is kept, not its copy
+            let fact = match missing.remove(&id) {
+                Some(old) if old == fact => old,
+                _ => {
+                    updates.push(RegistryUpdate::Put(self.scope.clone(), fact.clone(), Basis::Authoritative));
+                    fact
+                }
+            };
+            self.reported.insert(id, fact);
+        }
+        for (item, fact) in missing {
+            if keeps(&fact) {
+                self.reported.insert(item, fact);
+            } else {
+                let key = FactKey { scope: self.scope.clone(), item };
+                updates.push(RegistryUpdate::Remove(key, evidence.clone()));
+            }
+        }
+        updates
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tributary_model::{
+        DeclKey, Declaration, Hostname, Namespace, ObjectId, ServiceKey, Source, Timestamp,
+    };
+
+    use super::*;
+
+    fn mk_fact(name: &str, created: i64) -> Fact {
+        let object = ObjectId::new("Test", "shop", name);
+        let host = Hostname::new(format!("{name}.test")).unwrap();
+        let service = ServiceKey { host, namespace: Namespace::new("shop").unwrap() };
+        let source = Source::new(object.clone());
+        let created = Timestamp::from_second(created).ok();
+        let declaration = Declaration { created, ..Declaration::new(source) };
+        Fact::Service(DeclKey { service, object }, Arc::new(declaration))
+    }
+
+    fn mk_differ(facts: &[Fact]) -> Differ {
+        Differ::starting_with(Scope::new("test").unwrap(), facts.iter().cloned())
+    }
+
+    #[test]
+    fn equal_facts_make_no_update_and_changes_precede_removals() {
+        let mut differ = mk_differ(&[mk_fact("a", 1), mk_fact("b", 1), mk_fact("z", 1)]);
+        let new = [mk_fact("a", 1), mk_fact("b", 2), mk_fact("c", 1)];
+        let updates = differ.replace(new.clone(), &Evidence::AbsentFromList, |_| false);
+        let scope = differ.scope().clone();
+        let put = |fact: &Fact| RegistryUpdate::Put(scope.clone(), fact.clone(), Basis::Authoritative);
+        let key = FactKey { scope: scope.clone(), item: mk_fact("z", 1).item() };
+        let removed = RegistryUpdate::Remove(key, Evidence::AbsentFromList);
+        assert_eq!(updates, [put(&new[1]), put(&new[2]), removed]);
+        assert_eq!(differ.replace(new, &Evidence::AbsentFromList, |_| false), []);
+    }
+
+    #[test]
+    fn kept_facts_are_compared_with_later_readings() {
+        let mut differ = mk_differ(&[mk_fact("a", 1)]);
+        assert_eq!(differ.replace([], &Evidence::AbsentFromList, |_| true), []);
+        assert_eq!(differ.replace([mk_fact("a", 1)], &Evidence::AbsentFromList, |_| false), []);
+        assert_eq!(differ.facts().count(), 1);
+    }
+}

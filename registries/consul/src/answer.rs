@@ -1,39 +1,39 @@
-//! What an answer is worth: its status and headers, judged before its body is believed.
+//! Judges an answer by its status and headers, before its body is used.
 //!
-//! [`Headers::read`] is called once per answer by whoever made the request; [`failure`] and [`Headers::doubt`] are
-//! the whole table of statuses, and the watch acts on what they say.
+//! The client calls [`failure`] and [`Headers::read`] once per answer; the watch calls [`Headers::doubt`] and acts on
+//! the result. Pure: no I/O, no clock.
 
 use std::time::Duration;
 
-/// Why an answer is no content at all. What was known stays.
+/// Reason why a request gave no content. The last known content stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RequestFailure {
-    /// Not reached, no leader, no path: it passes.
+    /// Temporary: server not reached, no leader, or no path to the datacenter.
     Transient,
-    /// Too many requests or connections: ask less, or elsewhere.
+    /// Too many requests or connections: send fewer, or use another server.
     Overload,
-    /// The token is refused.
+    /// The server refuses the token.
     Auth,
-    /// The request itself is refused; asking again changes nothing.
+    /// The server refuses the request itself; repeating it changes nothing.
     Config,
     /// The server does not have this endpoint.
     Unsupported,
-    /// An answer that is not Consul's: no index, not JSON, cut short.
+    /// The answer is not Consul's: no index, not JSON, or truncated.
     Broken,
 }
 
-/// Why an answer's content may be short. What it adds is taken, what it lacks stays.
+/// Reason why an answer may be incomplete. Its additions apply; what it lacks stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Doubt {
     /// The index went backwards.
     Reset,
-    /// The server has lost its leader, or has not heard from it for too long.
+    /// The server has lost its leader, or its last contact with the leader is too old.
     Stale,
-    /// The token may not see all, and that is new or something is missing.
+    /// The token may not see everything, and either that is new or something known is missing.
     Filtered,
 }
 
-/// What a status that is not 200 means; `None` for 200.
+/// Returns the failure that a status code means; `None` for 200.
 #[must_use]
 pub const fn failure(status: u16) -> Option<RequestFailure> {
     match status {
@@ -47,27 +47,27 @@ pub const fn failure(status: u16) -> Option<RequestFailure> {
     }
 }
 
-/// The headers that decide what an answer is worth.
+/// Headers that decide how far an answer is trusted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Headers {
-    /// `X-Consul-Index`; `None` where it is missing or no number.
+    /// `X-Consul-Index`; `None` if it is missing or not a number.
     pub index: Option<u64>,
-    /// `X-Consul-KnownLeader`; the streaming backend does not know it, and leaves it out or says `false`.
+    /// `X-Consul-KnownLeader`; `None` from the streaming backend, which omits the header or sends `false`.
     pub known_leader: Option<bool>,
-    /// `X-Consul-LastContact`: how long the server has not heard from its leader.
+    /// `X-Consul-LastContact`: age of the server's last contact with its leader.
     pub last_contact: Duration,
-    /// `Age`: how old the agent's cached answer is.
+    /// `Age`: age of the agent's cached answer.
     pub age: Duration,
     /// `X-Consul-Results-Filtered-By-ACLs`.
     pub filtered: bool,
     /// `X-Consul-Default-ACL-Policy: deny`.
     pub default_deny: bool,
-    /// `X-Consul-Translate-Addresses`: the agent has chosen addresses already.
+    /// `X-Consul-Translate-Addresses`: the agent has already selected addresses.
     pub translated: bool,
 }
 
 impl Headers {
-    /// Reads them by name; the names are given in lower case.
+    /// Reads the headers; `header` looks one up by its lower-case name.
     pub fn read<'a>(header: impl Fn(&str) -> Option<&'a str>) -> Self {
         let flag = |name: &str| header(name).and_then(truth);
         let number = |name: &str| header(name).and_then(|text| text.trim().parse::<u64>().ok());
@@ -82,19 +82,19 @@ impl Headers {
             translated: flag("x-consul-translate-addresses") == Some(true),
         }
     }
-    /// Whether the token may have hidden something. The header is masked for requests without a token, so that
-    /// those count as filtered where the policy is to deny.
+    /// Returns whether the token may have hidden something. Consul masks the header for requests without a token, so
+    /// under a default policy of deny those count as filtered.
     #[must_use]
     pub const fn may_be_filtered(&self, has_token: bool) -> bool {
         self.filtered || (!has_token && self.default_deny)
     }
-    /// Whether the server is known to lag behind.
+    /// Returns whether the server lags behind its leader by more than the limits.
     #[must_use]
     pub fn is_stale(&self, max_contact: Duration, max_age: Duration) -> bool {
         self.known_leader == Some(false) || self.last_contact > max_contact || self.age > max_age
     }
-    /// What speaks against this answer's absences, given the highest index seen, whether this token has been
-    /// filtered from its first answer on, and whether something that was known is missing.
+    /// Returns the reason to distrust what this answer lacks, given the read history; `None` if there is no such
+    /// reason.
     #[must_use]
     pub fn doubt(&self, known: &ReadHistory) -> Option<Doubt> {
         if known.floor.zip(self.index).is_some_and(|(floor, index)| index < floor) {
@@ -109,20 +109,20 @@ impl Headers {
     }
 }
 
-/// What a watch knows when an answer comes.
+/// State that a watch keeps across answers, as input of [`Headers::doubt`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReadHistory {
     /// The highest index since the last reset.
     pub floor: Option<u64>,
-    /// Whether the first answer for this token was filtered; `None` before it.
+    /// Whether the first answer for this token was filtered; `None` before the first answer.
     pub always_filtered: Option<bool>,
     /// Whether requests carry a token.
     pub has_token: bool,
-    /// Whether the answer lacks something that was known.
+    /// Whether the answer lacks something that an earlier answer had.
     pub loses: bool,
-    /// The longest silence between a server and its leader that is believed.
+    /// Longest accepted time since the server's last contact with its leader.
     pub max_contact: Duration,
-    /// The oldest cached answer that is believed.
+    /// Oldest accepted cached answer.
     pub max_age: Duration,
 }
 
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn each_status_has_its_class() {
+    fn each_status_has_its_failure() {
         use RequestFailure::{Auth, Broken, Config, Overload, Transient, Unsupported};
         assert_eq!(failure(200), None);
         let classes = [
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_at_least_one_and_junk_is_none() {
+    fn index_is_at_least_one_and_invalid_text_is_absent() {
         for (text, want) in
             [("0", Some(1)), ("1", Some(1)), ("77", Some(77)), ("", None), ("-1", None), ("x", None)]
         {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_is_not_mentioned_is_not_a_lost_one() {
+    fn absent_leader_header_is_no_lost_leader() {
         let base = ("x-consul-index", "60");
         assert_eq!(mk_headers(&[base]).doubt(&mk_known()), None);
         let lost = ("x-consul-knownleader", "false");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sign_of_a_short_answer_is_seen() {
+    fn every_sign_of_an_incomplete_answer_is_detected() {
         type Case<'a> = (&'a [(&'a str, &'static str)], bool, Option<Doubt>);
         let cases: [Case<'_>; 9] = [
             (&[("x-consul-index", "49")], false, Some(Doubt::Reset)),
@@ -224,9 +224,9 @@ mod tests {
         }
     }
 
-    /// Every combination of signs, with and without a loss: one sign is enough, and no other takes it back.
+    /// Tests every combination of signs, with and without a loss: one sign is enough, and no other sign cancels it.
     #[test]
-    fn any_combination_of_signs_is_doubted_as_its_worst_is() {
+    fn combined_signs_give_the_worst_doubt() {
         type Sign = ((&'static str, &'static str), Doubt);
         const SIGNS: [Sign; 6] = [
             (("x-consul-index", "49"), Doubt::Reset),
@@ -243,8 +243,8 @@ mod tests {
             pairs.extend([("x-consul-index", "51"), ("x-consul-translate-addresses", "true")]);
             for streams in [false, true] {
                 pairs.extend(streams.then_some(("x-consul-query-backend", "streaming")));
-                let streaming_says = |sign: &Sign| !(streams && sign.0.0 == "x-consul-knownleader");
-                let counted = signs.iter().filter(|sign| streaming_says(sign)).map(|(_, doubt)| *doubt);
+                let counts = |sign: &Sign| !(streams && sign.0.0 == "x-consul-knownleader");
+                let counted = signs.iter().filter(|sign| counts(sign)).map(|(_, doubt)| *doubt);
                 let rank = |doubt: &Doubt| {
                     [Doubt::Filtered, Doubt::Stale, Doubt::Reset].iter().position(|d| d == doubt)
                 };
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_never_saw_all_is_doubted_only_when_something_is_missing() {
+    fn always_filtered_token_is_doubted_only_for_losses() {
         let filtered = mk_headers(&[("x-consul-index", "51"), ("x-consul-results-filtered-by-acls", "true")]);
         let known = |loses| ReadHistory { always_filtered: Some(true), loses, ..mk_known() };
         assert_eq!(filtered.doubt(&known(false)), None);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_token_a_policy_of_deny_counts_as_filtered() {
+    fn without_token_default_deny_counts_as_filtered() {
         let masked = mk_headers(&[("x-consul-index", "51"), ("x-consul-default-acl-policy", "deny")]);
         let known =
             |has_token| ReadHistory { has_token, always_filtered: Some(true), loses: true, ..mk_known() };

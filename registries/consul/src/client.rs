@@ -1,8 +1,8 @@
-//! Requests to Consul: bounded in time and size, to the given address and no other, with the token in a header and
-//! nowhere else.
+//! HTTP requests to Consul: limited in time and size, sent to configured addresses only, with the token in a header
+//! only.
 //!
-//! Owned by the rim of one registry; clones share connections. [`Client::get`] gives what came back with its headers,
-//! or how it failed with a reason that may be shown.
+//! The run loop of one registry owns it; clones share connections. [`Client::get`] returns the answer with its
+//! headers, or a [`Fault`] whose reason contains no secret.
 
 mod pool;
 mod tls;
@@ -24,36 +24,36 @@ use crate::wire::MAX_BODY;
 use pool::Pool;
 pub use tls::TlsError;
 
-/// How a request came to nothing.
+/// Failed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What kind of failure it is.
+    /// Kind of failure.
     pub failure: RequestFailure,
-    /// Why, for people.
+    /// Reason, fit for logs and status.
     pub reason: Reason,
 }
 
-/// What to ask for.
+/// Request parameters.
 #[derive(Debug, Clone)]
 pub struct Get<'a> {
-    /// The path below `/v1`, a segment each.
+    /// Path segments below `/v1`.
     pub path: &'a [&'a str],
-    /// The query.
+    /// Query parameters.
     pub query: Vec<(&'static str, String)>,
-    /// How long it may take, to the last byte.
+    /// Time limit up to the last byte of the body.
     pub timeout: Duration,
-    /// With this index in the answer its body need not be kept.
+    /// Index whose body need not be kept.
     pub skip: Option<u64>,
 }
 
-/// A 200 and what came with it.
+/// Answer with status 200.
 #[derive(Debug, Clone)]
 pub struct Raw {
-    /// The headers that decide what it is worth.
+    /// Headers that decide how far the answer is trusted.
     pub headers: Headers,
-    /// What kind of content it says it is.
+    /// `Content-Type`.
     pub content_type: Option<String>,
-    /// The content; `None` where the index says that it is known.
+    /// Body; `None` if the index equals [`Get::skip`].
     pub body: Option<Bytes>,
 }
 
@@ -76,7 +76,7 @@ struct Server {
 }
 
 impl Client {
-    /// To these addresses. Reads the files that the configuration names; makes no connection yet.
+    /// Creates a client for these addresses. Reads the files that the configuration names; opens no connection.
     pub fn new(config: &ConsulConfig, addresses: &[Address]) -> Result<Self, TlsError> {
         let files = tls::Files::read(&config.tls)?;
         let server = |address: &Address| {
@@ -89,12 +89,12 @@ impl Client {
         let (tls, files) = (config.tls.clone(), Mutex::new(files));
         Ok(Self(Arc::new(Inner { servers, tls, files, basic, token: Mutex::default(), longest: MAX_BODY })))
     }
-    /// From now on with this token.
+    /// Replaces the token of all later requests.
     pub fn set_token(&self, token: Option<&SecretString>) {
         *self.0.token.lock() = token.and_then(|token| secret(token.expose_secret()));
     }
-    /// Reads the files again and, where they have changed, connects anew with what they hold. Requests that are under
-    /// way end on their old connections.
+    /// Reads the certificate files again and replaces the connections if the files changed. Requests under way finish
+    /// on their old connections. Returns whether anything changed.
     pub fn reload(&self, config: &ConsulConfig) -> Result<bool, TlsError> {
         let files = tls::Files::read(&self.0.tls)?;
         if *self.0.files.lock() == files {
@@ -108,36 +108,36 @@ impl Client {
         *self.0.files.lock() = files;
         Ok(true)
     }
-    /// From now on with the token of another client.
+    /// Uses the token of another client from now on.
     pub fn take_token(&self, other: &Self) {
         let token = other.0.token.lock().clone();
         *self.0.token.lock() = token;
     }
-    /// Whether both are one.
+    /// Returns whether both are clones of one client.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
-    /// How many addresses there are.
+    /// Returns the number of addresses.
     #[must_use]
     pub fn addresses(&self) -> usize {
         self.0.servers.len()
     }
-    /// Whether requests to this address share connections.
+    /// Returns whether requests to this address share connections.
     #[must_use]
     pub fn shares(&self, server: usize) -> bool {
         self.0.servers.get(server).is_some_and(|server| server.pool.lock().shares())
     }
-    /// An address, for people.
+    /// Returns an address for display.
     #[must_use]
     pub fn address(&self, server: usize) -> String {
         self.0.servers.get(server).map(|server| server.address.to_string()).unwrap_or_default()
     }
-    /// Asks one of the addresses.
+    /// Sends a GET to the address with this number.
     pub async fn get(&self, server: usize, get: &Get<'_>) -> Result<Raw, Fault> {
         self.send(server, Method::GET, get, None).await
     }
-    /// Sends a document to one of the addresses.
+    /// Sends a POST with a JSON document to the address with this number.
     pub async fn post(&self, server: usize, get: &Get<'_>, body: Vec<u8>) -> Result<Raw, Fault> {
         self.send(server, Method::POST, get, Some(body)).await
     }
@@ -150,7 +150,7 @@ impl Client {
         body: Option<Vec<u8>>,
     ) -> Result<Raw, Fault> {
         let Some(server) = self.0.servers.get(server) else {
-            return Err(fault(RequestFailure::Config, "no such address"));
+            return Err(fault(RequestFailure::Config, "address not configured"));
         };
         let pool = Arc::clone(&server.pool.lock());
         let url = pool.url(&server.address, std::iter::once("v1").chain(get.path.iter().copied()));
@@ -177,7 +177,7 @@ impl Client {
     }
 }
 
-/// A header that no log shows.
+/// Returns a header value that logs do not show.
 fn secret(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(text).ok()?;
     value.set_sensitive(true);
@@ -218,8 +218,8 @@ async fn exchange(
     pool.note(&lease, response.version());
     let status = response.status().as_u16();
     if let Some(failure) = failure(status) {
-        let said = read(response, 512, true).await.unwrap_or_default();
-        return Err(fault(failure, format!("{status} {}", String::from_utf8_lossy(&said).trim())));
+        let text = read(response, 512, true).await.unwrap_or_default();
+        return Err(fault(failure, format!("{status} {}", String::from_utf8_lossy(&text).trim())));
     }
     let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
     let content_type = header("content-type").map(str::to_owned);
@@ -229,18 +229,15 @@ async fn exchange(
     Ok(Raw { headers, content_type, body: (!known).then_some(body) })
 }
 
-/// The whole body, uncompressed. Where it is not wanted, it is read to its end all the same, so that the connection can
-/// be used again, and only its beginning is kept.
+/// Reads the whole body, decompressed. With `cut`, keeps only the first `longest` bytes but still reads to the end,
+/// so that the connection can be reused.
 async fn read(mut response: reqwest::Response, longest: usize, cut: bool) -> Result<Bytes, Fault> {
     let mut body = BytesMut::new();
     let mut seen = 0;
     while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {
         seen += chunk.len();
         if seen > MAX_BODY || (!cut && seen > longest) {
-            return Err(fault(
-                RequestFailure::Broken,
-                format!("an answer of more than {longest} bytes is refused"),
-            ));
+            return Err(fault(RequestFailure::Broken, format!("the answer exceeds {longest} bytes")));
         }
         let room = longest.saturating_sub(body.len()).min(chunk.len());
         body.extend_from_slice(chunk.get(..room).unwrap_or_default());
@@ -248,18 +245,18 @@ async fn read(mut response: reqwest::Response, longest: usize, cut: bool) -> Res
     Ok(body.freeze())
 }
 
-/// Nothing came back.
+/// Fault of a request that got no answer.
 fn unsent(error: &reqwest::Error) -> Fault {
     fault(RequestFailure::Transient, chain(error))
 }
 
-/// The answer broke off, or is not what its headers say.
+/// Fault of an answer that ended early or contradicts its headers.
 fn broken(error: &reqwest::Error) -> Fault {
     fault(RequestFailure::Broken, chain(error))
 }
 
-/// An error with its causes, without the URL, which a proxy may have filled with more than we asked for, and without
-/// what only says in which part of the client it happened. Of a certificate it says what to do.
+/// Formats an error with its causes. Omits the URL, which a proxy may have extended, and the client's internal
+/// stages. Adds advice to certificate errors.
 fn chain(error: &reqwest::Error) -> String {
     let mut text = if error.is_connect() { "cannot connect".to_owned() } else { "request failed".to_owned() };
     let mut cause = std::error::Error::source(error);

@@ -1,7 +1,7 @@
-//! What a Consul registry is told: where to ask, as whom, for what, how much at a time, and how to read the answers.
+//! Configuration of a Consul registry: addresses, credentials, selection, limits, and mapping.
 //!
-//! Plain values. The application fills them from its configuration file and hands the environment in as a map
-//! ([`ConsulConfig::from_env`]); [`ConsulConfig::check`] is called once by the factory, before anything runs.
+//! Plain values. The application fills them from its configuration file and passes the environment as a map
+//! ([`ConsulConfig::from_env`]). The factory calls [`ConsulConfig::check`] once, before a run starts.
 
 pub mod address;
 pub mod env;
@@ -18,41 +18,42 @@ use crate::map::MapConfig;
 pub use address::{Address, InvalidAddress};
 pub use select::{Pattern, Select};
 
-/// One Consul: everything that a registry over it needs.
+/// Complete configuration of one registry.
 #[derive(Debug, Clone)]
 pub struct ConsulConfig {
-    /// Whom to ask, the first first; at least one. The others are for when it fails.
+    /// Addresses in order of preference; at least one. The others serve as fallback.
     pub addresses: Vec<Address>,
-    /// Datacenters that are asked at addresses of their own, so that they outlive the others' quorum.
+    /// Addresses of datacenters that are requested directly, so that they do not depend on another datacenter's
+    /// quorum.
     pub datacenter_addresses: BTreeMap<String, Vec<Address>>,
-    /// Which datacenters.
+    /// Datacenters to follow.
     pub datacenters: Datacenters,
-    /// Namespaces (Enterprise); none sends no namespace at all.
+    /// Namespaces (Enterprise); if empty, requests carry no namespace.
     pub namespaces: Vec<String>,
-    /// Partitions (Enterprise); none sends no partition at all.
+    /// Partitions (Enterprise); if empty, requests carry no partition.
     pub partitions: Vec<String>,
-    /// Peers whose imported services are followed beside the local ones.
+    /// Peers whose imported services are followed in addition to the local ones.
     pub peers: Vec<String>,
-    /// Of what all that there is is followed, in place of the lists above.
+    /// Lists to discover, in place of the lists above.
     pub discover: Discover,
-    /// As whom.
+    /// Credentials.
     pub auth: Auth,
-    /// How the connection is secured.
+    /// TLS settings.
     pub tls: Tls,
-    /// Which services.
+    /// Services to follow.
     pub select: Select,
-    /// How they are followed.
+    /// How services are followed.
     pub mode: ModeChoice,
-    /// How much at a time.
+    /// Limits on concurrency and rate.
     pub limits: Limits,
-    /// How long things take.
+    /// Waits, pauses and intervals.
     pub timing: Timing,
     /// How answers become facts.
     pub mapping: MapConfig,
 }
 
 impl ConsulConfig {
-    /// Over one Consul with nothing else said.
+    /// Returns the default configuration for these addresses.
     pub fn new(addresses: Vec<Address>) -> Result<Self, ConfigError> {
         Ok(Self {
             addresses,
@@ -71,7 +72,7 @@ impl ConsulConfig {
             mapping: MapConfig::new()?,
         })
     }
-    /// What is wrong with it, as a whole.
+    /// Checks the configuration as a whole.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.addresses.is_empty() || self.datacenter_addresses.values().any(Vec::is_empty) {
             return Err(ConfigError::NoAddress);
@@ -86,49 +87,49 @@ impl ConsulConfig {
     }
 }
 
-/// Why a Consul registry cannot be built.
+/// Error in the configuration of a Consul registry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Nobody to ask.
+    /// No address.
     #[error("a consul registry has no address; give one, for example http://127.0.0.1:8500")]
     NoAddress,
     /// A certificate without its key, or a key without its certificate.
     #[error("a client certificate needs both a certificate and a key file; give both or neither")]
     HalfCertificate,
-    /// An empty list.
-    #[error("the list of datacenters is empty; leave it out for the local one, or write `all`")]
+    /// The list of datacenters is empty.
+    #[error("the list of datacenters is empty; omit it for the local one, or write `all`")]
     NoDatacenter,
-    /// An address that is none.
+    /// Invalid address.
     #[error(transparent)]
     Address(#[from] InvalidAddress),
-    /// A name that is none.
+    /// Invalid name.
     #[error(transparent)]
     Name(#[from] tributary_model::InvalidName),
-    /// A variable that cannot be read.
+    /// Environment variable that cannot be parsed.
     #[error("{name} is {value:?}; {why}")]
     Variable {
         /// The variable.
         name: &'static str,
-        /// What it says; never a secret one.
+        /// Its value; never a secret.
         value: String,
-        /// What it may say.
+        /// The accepted values.
         why: &'static str,
     },
 }
 
-/// Which datacenters are followed, each as a scope of its own.
+/// Datacenters to follow, each as its own scope.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Datacenters {
-    /// The one that the agent belongs to.
+    /// The agent's own datacenter.
     #[default]
     Local,
-    /// All that the agent knows, asked for again and again.
+    /// All that the agent knows; the list is polled.
     All,
-    /// These.
+    /// These datacenters.
     Listed(Vec<String>),
 }
 
-/// Which lists of scopes below a datacenter are asked for again and again.
+/// Lists below a datacenter that are polled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Discover {
     /// All partitions.
@@ -140,65 +141,64 @@ pub struct Discover {
 }
 
 impl Discover {
-    /// Whether any is.
+    /// Returns whether any list is polled.
     #[must_use]
     pub const fn any(&self) -> bool {
         self.partitions || self.namespaces || self.peers
     }
 }
 
-/// As whom requests are made.
+/// Credentials of requests.
 #[derive(Debug, Clone, Default)]
 pub struct Auth {
-    /// Where the token comes from.
+    /// Source of the ACL token.
     pub token: TokenSource,
-    /// Name and password for a proxy before Consul.
+    /// User and password for a proxy in front of Consul.
     pub basic: Option<Basic>,
 }
 
-/// Name and password.
+/// User and password.
 #[derive(Debug, Clone)]
 pub struct Basic {
-    /// The name.
+    /// User.
     pub user: String,
-    /// The password.
+    /// Password.
     pub password: SecretString,
 }
 
-/// Where an ACL token comes from.
+/// Source of the ACL token.
 #[derive(Debug, Clone, Default)]
 pub enum TokenSource {
-    /// None is sent: the agent's own default token decides.
+    /// Requests carry no token: the agent's default token applies.
     #[default]
     None,
-    /// This one.
+    /// This token.
     Value(SecretString),
-    /// The content of a file, read again when it changes and when the token is refused.
+    /// Contents of a file, read again when it changes and when the token is refused.
     File(PathBuf),
-    /// What an auth method gives for a service account's token; asked for again before it expires.
+    /// Token that an auth method issues for a bearer token; renewed before it expires.
     Login {
-        /// The auth method's name.
+        /// Name of the auth method.
         method: String,
-        /// The file with the bearer token, a service account's in Kubernetes.
+        /// File with the bearer token, in Kubernetes the service account's.
         bearer: PathBuf,
     },
 }
 
-/// How connections to `https` addresses are secured.
+/// TLS settings of connections to `https` addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tls {
-    /// A file of authorities, PEM; the system's where neither this nor `ca_path` is given.
+    /// PEM file of authorities; the system's if neither this nor `ca_path` is set.
     pub ca: Option<PathBuf>,
-    /// A directory of such files.
+    /// Directory of such files.
     pub ca_path: Option<PathBuf>,
-    /// The client certificate, PEM; read again when it changes.
+    /// Client certificate, PEM; read again when it changes.
     pub cert: Option<PathBuf>,
     /// Its key, PEM.
     pub key: Option<PathBuf>,
-    /// The name that the server's certificate must have, where it is not the address's
-    /// (`server.dc1.consul`).
+    /// Name that the server's certificate must carry, if it differs from the address (`server.dc1.consul`).
     pub server_name: Option<String>,
-    /// Whether the server's certificate is verified; off only for trying things out.
+    /// Whether the server's certificate is verified; disable only for tests.
     pub verify: bool,
 }
 
@@ -211,27 +211,27 @@ impl Default for Tls {
 /// How services are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ModeChoice {
-    /// Precise while the selected services fit the budget, the doorbell beyond it.
+    /// One long poll per service while the selected services fit the connection budget, otherwise notify and fetch.
     #[default]
     Auto,
-    /// A long poll per service.
-    Precise,
-    /// Two long polls per scope, and a read of what they say has changed.
-    Doorbell,
+    /// One long poll per service.
+    PerService,
+    /// Two long polls per scope (names and checks), and one read for each service that they report as changed.
+    NotifyAndFetch,
 }
 
-/// How much at a time. Each figure is for one registry; its scopes share it.
+/// Limits on concurrency and rate. Each value is for one registry; its scopes share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The most connections where each request needs one (plain HTTP).
+    /// Maximum connections where each request needs its own (plain HTTP).
     pub connections: usize,
-    /// The most connections where they are shared (TLS, h2).
+    /// Maximum connections where requests share them (TLS, h2).
     pub shared_connections: usize,
-    /// The most requests on one shared connection.
+    /// Maximum requests on one shared connection.
     pub streams: usize,
-    /// The most reads at once, of one scope, that are not long polls.
+    /// Maximum concurrent reads of one scope, long polls excluded.
     pub concurrency: usize,
-    /// The most requests a second of one scope, beyond a burst of as many.
+    /// Maximum requests per second of one scope, above a burst of the same size.
     pub rate: u32,
 }
 
@@ -241,44 +241,44 @@ impl Default for Limits {
     }
 }
 
-/// How long things take.
+/// Waits, pauses and intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// How long a long poll waits.
+    /// Wait of a long poll.
     pub wait: Duration,
-    /// What a read may take beyond its wait and the server's jitter.
+    /// Time that a read may take in addition to its wait and the server's jitter.
     pub grace: Duration,
-    /// How long a connection may take to be made.
+    /// Time limit for opening a connection.
     pub connect: Duration,
-    /// How long a connection may be silent until the other end is asked for a sign of life.
+    /// Idle time of a connection before a keepalive probe is sent.
     pub keepalive: Duration,
-    /// How long the sign may take until the connection is given up.
+    /// Time limit for the answer to a keepalive probe.
     pub keepalive_answer: Duration,
-    /// The longest first pause after a failure, and how it grows.
+    /// Upper bound of the first pause after a failure; later pauses grow from it.
     pub pause_first: Duration,
-    /// The longest pause after a failure.
+    /// Maximum pause after a failure.
     pub pause_most: Duration,
-    /// The shortest pause after a refused token.
+    /// Minimum pause after a refused token.
     pub pause_auth: Duration,
-    /// The pause after a refused request.
+    /// Pause after a refused request.
     pub pause_config: Duration,
-    /// How many reads of one service may follow each other at once.
+    /// Reads of one service that may follow each other without a pause.
     pub burst: u32,
-    /// After how long another one may.
+    /// Time until one more such read is allowed.
     pub refill: Duration,
-    /// For how long what the doorbell says is gathered before it is read.
+    /// Time for which change notifications are collected before the services are read.
     pub coalesce: Duration,
-    /// How long it takes, in doorbell mode, until every service has been read once.
-    pub sweep: Duration,
-    /// How often the lists of datacenters and of peers' services are asked for.
+    /// Time in which every service is read once, in notify-and-fetch mode.
+    pub full_pass: Duration,
+    /// Interval of the polled lists: datacenters, scopes, and peers' services.
     pub poll: Duration,
-    /// After how long the leader is asked again about a peer's service that it reported to have no instance.
+    /// Pause before the leader is read again about a peer's service that has no instance.
     pub recheck: Duration,
-    /// How often the files of tokens and certificates are looked at.
+    /// Interval of the checks for changed token and certificate files.
     pub files: Duration,
-    /// The longest silence between a server and its leader that is believed.
+    /// Longest accepted time since a server's last contact with its leader.
     pub max_contact: Duration,
-    /// The oldest cached answer that is believed.
+    /// Oldest accepted cached answer.
     pub max_age: Duration,
 }
 
@@ -298,7 +298,7 @@ impl Default for Timing {
             burst: 8,
             refill: seconds(2),
             coalesce: Duration::from_millis(200),
-            sweep: seconds(300),
+            full_pass: seconds(300),
             poll: seconds(60),
             recheck: seconds(10),
             files: seconds(5),

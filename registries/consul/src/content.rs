@@ -1,7 +1,7 @@
-//! The contents that are followed, each with its digest: what is registered, who is healthy, which checks say what.
+//! Contents that are followed, each with its digest: instances, names, and check results.
 //!
-//! Made of a decoded answer off the machine's task; order within an answer, the output of checks and their number do
-//! not matter, and what is not selected is left out before anything is compared.
+//! Built from decoded answers, outside the machine's task. The order within an answer and the output of checks do not
+//! matter. What is not selected is removed before comparison.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use crate::watch::{Content, Digest, key_of};
 use crate::wire::HealthEntry;
 use crate::wire::lists::StateCheck;
 
-/// The selected instances of one service.
+/// Selected instances of one service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instances {
-    /// Sorted by node and id.
+    /// Entries sorted by node and id.
     pub entries: Arc<[HealthEntry]>,
-    /// Whether the agent has chosen addresses for its clients already.
+    /// Whether the agent has already selected addresses for its clients.
     pub translated: bool,
     digest: Digest,
 }
 
 impl Instances {
-    /// What of an answer is selected.
+    /// Selects the instances of an answer.
     #[must_use]
     pub fn new(mut entries: Vec<HealthEntry>, translated: bool, select: &Select) -> Self {
         entries.retain(|entry| select.instance(entry));
@@ -34,7 +34,7 @@ impl Instances {
         let digest = Digest::of(entries.iter().map(|entry| (names(entry), entry)));
         Self { entries: entries.into(), translated, digest }
     }
-    /// The hashed names of the nodes that they run on, sorted, each once.
+    /// Returns the hashed names of the instances' nodes, sorted, without duplicates.
     #[must_use]
     pub fn nodes(&self) -> Box<[u64]> {
         let mut nodes: Vec<u64> = self.entries.iter().map(|entry| key_of(&*entry.node.node)).collect();
@@ -54,18 +54,18 @@ impl Content for Instances {
     }
 }
 
-/// The selected names, and a hash of each one's tags.
+/// Selected names, each with a hash of its tags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
-    /// By name.
+    /// Hash of the tags by name.
     pub names: Arc<BTreeMap<Arc<str>, u64>>,
-    /// Whether what would have names was not found itself.
+    /// Whether the object that holds the names was not found.
     pub absent: bool,
     digest: Digest,
 }
 
 impl Names {
-    /// What of a list is selected.
+    /// Selects the names of a list.
     #[must_use]
     pub fn new(listed: BTreeMap<String, Vec<String>>, select: &Select) -> Self {
         let mut names = BTreeMap::new();
@@ -78,7 +78,7 @@ impl Names {
         let digest = Digest::of(names.iter());
         Self { names: Arc::new(names), absent: false, digest }
     }
-    /// None, of what was not found itself.
+    /// Returns the empty list of an object that was not found.
     #[must_use]
     pub fn of_nothing() -> Self {
         let names = BTreeMap::new();
@@ -92,52 +92,54 @@ impl Content for Names {
     }
 }
 
-/// What one check says, as hashes.
+/// Hashed state of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mark {
-    /// Its node and id.
+pub struct CheckState {
+    /// Hash of node, check id and service.
     pub check: u64,
-    /// Its outcome, its service, and when it was registered.
-    pub says: u64,
-    /// Its node.
+    /// Hash of status and creation index.
+    pub state: u64,
+    /// Hash of the node.
     pub node: u64,
-    /// Its service; `None` where the node is checked.
+    /// Hash of the service; `None` for a node check.
     pub service: Option<u64>,
 }
 
-/// What all checks say, sorted.
+/// States of all checks, sorted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Marks {
-    /// One for each check.
-    pub marks: Arc<[Mark]>,
+pub struct CheckStates {
+    /// One entry for each check.
+    pub marks: Arc<[CheckState]>,
     digest: Digest,
 }
 
-impl Marks {
-    /// Of a list of checks.
+impl CheckStates {
+    /// Hashes a list of checks.
     #[must_use]
     pub fn new(checks: &[StateCheck<'_>]) -> Self {
-        let mark = |check: &StateCheck<'_>| Mark {
+        let mark = |check: &StateCheck<'_>| CheckState {
             check: key_of(&(&*check.node, &*check.check_id, &*check.service_name)),
-            says: key_of(&(&*check.status, check.create_index)),
+            state: key_of(&(&*check.status, check.create_index)),
             node: key_of(&*check.node),
             service: (!check.service_name.is_empty()).then(|| key_of(&*check.service_name)),
         };
-        let mut marks: Vec<Mark> = checks.iter().map(mark).collect();
+        let mut marks: Vec<CheckState> = checks.iter().map(mark).collect();
         marks.sort_unstable();
         marks.dedup_by_key(|mark| mark.check);
-        let hash = Digest::of(marks.iter().map(|mark| (mark.check, &mark.says))).hash;
-        // A doorbell's absences are not told to anybody, so that its keys need not be kept.
+        let hash = Digest::of(marks.iter().map(|mark| (mark.check, &mark.state))).hash;
+        // Absences in the list of checks are not reported, so the keys need not be kept.
         Self { marks: marks.into(), digest: Digest { hash, keys: Arc::from([]) } }
     }
-    /// The marks that stand in one of both only, or differ.
-    pub fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a Mark> {
-        let only = |a: &'a [Mark], b: &'a [Mark]| a.iter().filter(move |mark| b.binary_search(mark).is_err());
+    /// Returns the entries that are in only one of the two lists or differ.
+    pub fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a CheckState> {
+        let only = |a: &'a [CheckState], b: &'a [CheckState]| {
+            a.iter().filter(move |mark| b.binary_search(mark).is_err())
+        };
         only(&self.marks, &other.marks).chain(only(&other.marks, &self.marks))
     }
 }
 
-impl Content for Marks {
+impl Content for CheckStates {
     fn digest(&self) -> Digest {
         self.digest.clone()
     }
@@ -159,19 +161,19 @@ mod tests {
     }
 
     #[test]
-    fn order_makes_no_difference_and_equal_ids_on_two_nodes_are_two() {
+    fn order_does_not_matter_and_nodes_separate_equal_ids() {
         let select = Select::default();
         let (a, b) = (mk_entry("n1", "web"), mk_entry("n2", "web"));
         let one = Instances::new(vec![a.clone(), b.clone()], false, &select);
-        let mut turned = vec![b, a];
-        turned.iter_mut().for_each(|entry| entry.checks.reverse());
-        let two = Instances::new(turned, false, &select);
+        let mut reversed = vec![b, a];
+        reversed.iter_mut().for_each(|entry| entry.checks.reverse());
+        let two = Instances::new(reversed, false, &select);
         assert_eq!(one, two);
         assert_eq!((one.entries.len(), one.digest().keys.len(), one.nodes().len()), (2, 2, 2));
     }
 
     #[test]
-    fn an_outcome_makes_a_difference() {
+    fn check_status_changes_the_digest() {
         let select = Select::default();
         let one = Instances::new(vec![mk_entry("n1", "web")], false, &select);
         let mut entry = mk_entry("n1", "web");
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_that_differ_are_found_with_their_service_or_node() {
+    fn differing_checks_name_their_service_or_node() {
         let check =
             |node: &'static str, id: &'static str, status: &'static str, service: &'static str| StateCheck {
                 node: Cow::Borrowed(node),
@@ -191,18 +193,20 @@ mod tests {
                 service_name: Cow::Borrowed(service),
                 create_index: 1,
             };
-        let before = Marks::new(&[check("n", "serf", "passing", ""), check("n", "c", "passing", "web")]);
-        let after = Marks::new(&[check("n", "serf", "passing", ""), check("n", "c", "critical", "web")]);
+        let before =
+            CheckStates::new(&[check("n", "serf", "passing", ""), check("n", "c", "passing", "web")]);
+        let after =
+            CheckStates::new(&[check("n", "serf", "passing", ""), check("n", "c", "critical", "web")]);
         let services: Vec<_> = after.differing(&before).map(|mark| mark.service).collect();
         assert_eq!(services, [Some(key_of("web")); 2]);
-        let gone = Marks::new(&[check("n", "c", "critical", "web")]);
+        let gone = CheckStates::new(&[check("n", "c", "critical", "web")]);
         let nodes: Vec<_> = gone.differing(&after).map(|mark| (mark.node, mark.service)).collect();
         assert_eq!(nodes, [(key_of("n"), None)]);
         assert_eq!(before.differing(&before.clone()).count(), 0);
     }
 
     #[test]
-    fn names_are_selected_and_their_tags_compared() {
+    fn names_are_selected_and_tags_compared() {
         let list = |tags: &[&str]| {
             let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
             Names::new([("web".to_owned(), tags), ("consul".to_owned(), vec![])].into(), &Select::default())

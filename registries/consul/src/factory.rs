@@ -1,4 +1,4 @@
-//! Builds runs of `--registry consul=URL`.
+//! Factory of Consul registry runs.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::config::{ConfigError, ConsulConfig};
 use crate::registry::ConsulRegistry;
 use crate::run_loop;
 
-/// Builds runs over one Consul.
+/// Creates runs over one Consul.
 #[derive(Debug, Clone)]
 pub struct ConsulFactory {
     id: Arc<RegistryId>,
@@ -20,7 +20,7 @@ pub struct ConsulFactory {
 }
 
 impl ConsulFactory {
-    /// A registry of that name. Consul need not run yet.
+    /// Creates a factory. Consul need not be running.
     pub fn new(
         name: RegistryName,
         cluster: ClusterId,
@@ -31,7 +31,7 @@ impl ConsulFactory {
         let id = Arc::new(RegistryId { name, provider: Provider::Consul, cluster });
         Ok(Self { id, config: Arc::new(config), seed: None })
     }
-    /// With chances that are the same for every run; for tests.
+    /// Uses the same random seed for every run; for tests.
     #[must_use]
     pub const fn seeded(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -49,7 +49,7 @@ impl RegistryFactory for ConsulFactory {
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         if !self.config.tls.verify {
-            tracing::warn!(registry = %self.id.name, "the certificate of consul is not verified: anybody may answer in its place");
+            tracing::warn!(registry = %self.id.name, "certificate verification is disabled; another server can impersonate consul");
         }
         let client = Client::new(&self.config, &self.config.addresses).map_err(RegistryError::retryable)?;
         let seed = self.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());

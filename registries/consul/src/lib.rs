@@ -1,8 +1,7 @@
-//! What Tributary knows of Consul: the shapes of its answers, what an answer is worth, how one blocking query
-//! is followed without losing anything, and how names, health and addresses are understood.
+//! Consul registry: the HTTP client, the formats and trust of answers, blocking queries, and the mapping to facts.
 //!
-//! Everything here is pure: no request is made, no clock is read, and chance is passed in. Whoever makes the
-//! requests carries out [`watch::Action`]s and reports [`watch::Event`]s.
+//! [`ConsulFactory`] is the entry point. [`watch`], [`modes`] and [`map`] are pure: they send no request, read no
+//! clock, and take randomness as input. The run loop carries out their outputs.
 
 pub mod answer;
 pub mod client;

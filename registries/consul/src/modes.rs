@@ -1,12 +1,12 @@
-//! One scope (datacenter, partition, namespace, peer) followed as a whole, as a pure step: which names there are, which
-//! of them are read and when, in which mode, and what is said of them.
+//! Follows one scope (datacenter, partition, namespace, peer) as a whole, as a pure step: which names exist, which
+//! services are read and when, and what is reported.
 //!
-//! Owned by the rim, which sends what [`Output`]s ask for and reports what comes back as [`Input`]s with the time and
-//! a chance. A scope fails as one: while its list of names cannot be read nothing else is asked, and when it can be
-//! again, everything comes back at the pace of its gate. What is said of one service keeps its order.
+//! The run loop owns it, carries out each [`Output`], and passes each result as [`Input`] with the time and a random
+//! number. A scope fails as one: while its list of names cannot be read, nothing else is requested; afterwards reads
+//! resume at the pace of the request limiter. Reports about one service keep their order.
 //!
-//! Modes: *precise*, a long poll per service; *doorbell*, two long polls (names and checks) and a read of whatever
-//! they say has changed, beside a sweep that reads every service from time to time.
+//! Modes: *per service*, one long poll per service; *notify and fetch*, two long polls (names and checks) and one
+//! read for each service that they report as changed, plus a full pass that reads every service at intervals.
 
 mod listing;
 mod names;
@@ -26,7 +26,7 @@ use tributary_model::{Completeness, Mono};
 
 use crate::answer::{Headers, RequestFailure};
 use crate::config::{Limits, ModeChoice, Timing};
-use crate::content::{Instances, Marks, Names};
+use crate::content::{CheckStates, Instances, Names};
 use crate::watch::{Action, Confidence, Event, Follow, Mode as ReadMode, Policy, Read, Ticket, Watch};
 use listing::{Listing, Sights};
 use notify_and_fetch::NotifyAndFetch;
@@ -34,31 +34,31 @@ pub use report::Report;
 use request_limiter::RequestLimiter;
 use services::Slot;
 
-/// What a scope is told at its start.
+/// Settings of a scope.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// Waits and pauses.
     pub timing: Timing,
-    /// How much at a time.
+    /// Limits on concurrency and rate.
     pub limits: Limits,
-    /// How many services may have a long poll each: this scope's share of the connections.
+    /// Maximum number of per-service long polls: this scope's share of the connections.
     pub polls: usize,
-    /// Whether the mode is chosen or given.
+    /// Mode, or `Auto`.
     pub mode: ModeChoice,
     /// Whether requests carry a token.
     pub has_token: bool,
-    /// How many addresses there are to ask.
+    /// Number of addresses.
     pub servers: usize,
-    /// Whether names come from a peer, whose list cannot be waited on.
+    /// Whether names come from a peer, whose list does not support blocking queries.
     pub peer: bool,
 }
 
-/// Which loop of a scope. Names come first, so that they are never kept waiting.
+/// Loop of a scope. Names sort first, so that they never wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LoopId {
-    /// The list of names.
+    /// List of names.
     Names,
-    /// All checks, in doorbell mode.
+    /// All checks, in notify-and-fetch mode.
     Checks,
     /// The token's own record.
     Token,
@@ -66,82 +66,82 @@ pub enum LoopId {
     Service(u32),
 }
 
-/// What is asked for.
+/// Object of a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
-    /// The names of services.
+    /// Names of services.
     Names,
-    /// The state of all checks.
+    /// States of all checks.
     Checks,
-    /// Who the token is and what it may.
+    /// Identity and policies of the token.
     Token,
-    /// The instances of a service.
+    /// Instances of a service.
     Service(Arc<str>),
 }
 
-/// A request to be sent.
+/// Request to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Under this number; each is used once.
+    /// Number of the request; each is used once.
     pub number: u64,
-    /// For this.
+    /// Object.
     pub what: What,
-    /// To this one of the addresses.
+    /// Index of the address.
     pub server: usize,
-    /// In this way.
+    /// Read mode.
     pub mode: ReadMode,
-    /// And given up after this long.
+    /// Time limit.
     pub timeout: Duration,
-    /// An answer with this index need not be decoded.
+    /// Index whose answer need not be decoded.
     pub skip: Option<u64>,
 }
 
-/// What came back.
+/// Answer to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// Names.
     Names(Headers, Option<Names>),
     /// Checks.
-    Checks(Headers, Option<Marks>),
+    Checks(Headers, Option<CheckStates>),
     /// Instances.
     Service(Headers, Option<Instances>),
-    /// A hash of who the token is and what it may.
+    /// Hash of the token's identity and policies.
     Token(u64),
 }
 
-/// What happens to a scope.
+/// Input of a scope.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
-    /// It begins.
+    /// The scope starts.
     Started,
-    /// A request was answered or came to nothing.
+    /// A request was answered or failed.
     Replied(u64, Result<Answer, RequestFailure>),
-    /// The core wants to know what is really there of a service.
-    Asked(Arc<str>),
-    /// The rim wants to know of the leader which names there are.
-    NamesAsked,
-    /// From now on another token is used.
+    /// The core requests confirmation of what exists of a service.
+    ConfirmRequested(Arc<str>),
+    /// The run loop requests the leader's list of names.
+    NamesRequested,
+    /// A new token applies.
     TokenChanged,
     /// Time has passed.
     Tick,
 }
 
-/// What a scope wants to have done.
+/// Output of a scope.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Output {
-    /// Send this.
+    /// Send this request.
     Send(Request),
-    /// Give this up.
+    /// Abort the request with this number.
     Cancel(u64),
-    /// Read the token anew from where it comes from.
+    /// Read the token from its source again.
     RereadToken,
-    /// These are the instances of a service.
-    Say(Arc<str>, Instances, Confidence),
-    /// A list of names lacks this one that was there.
+    /// The instances of a service changed or became more certain.
+    Report(Arc<str>, Instances, Confidence),
+    /// A list of names lacks a service that was listed.
     Gone(Arc<str>, Confidence),
-    /// Every service has been read once, and so much was seen of them.
+    /// Every service has been read once, with this completeness.
     Synced(Completeness),
-    /// The token hides something that was known. Ends with the next `Synced`.
+    /// The token hides something that was known. The next `Synced` ends this.
     Hidden,
     /// The source confirmed that the scope is followed.
     Confirmed,
@@ -150,27 +150,27 @@ pub enum Output {
 /// Whether the scope answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
-    /// It does, or nothing else is known.
+    /// It answers, or its state is unknown.
     Up,
-    /// A read failed: the list of names is read to see whether all would.
+    /// A read failed: the list of names is read to find out whether the scope is down.
     Probing,
-    /// It does not.
+    /// It does not answer.
     Down,
 }
 
-/// How services are followed now.
+/// Current mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// A long poll each.
-    Precise,
-    /// When the doorbell rings.
-    Doorbell,
+    /// One long poll per service.
+    PerService,
+    /// Reads follow change notifications.
+    NotifyAndFetch,
 }
 
-/// For how long a server that had too much is spared long polls.
+/// Time without per-service long polls after a server reported too many requests.
 const SPARED: Duration = Duration::from_secs(600);
 
-/// One scope.
+/// State machine of one scope.
 #[derive(Debug, Clone)]
 pub struct Machine {
     settings: Settings,
@@ -179,44 +179,44 @@ pub struct Machine {
     mode: Mode,
     spared_until: Option<Mono>,
     names: Watch<Names>,
-    checks: Watch<Marks>,
-    /// The names that were listed last.
+    checks: Watch<CheckStates>,
+    /// Names in the last list.
     listed: Arc<BTreeMap<Arc<str>, u64>>,
-    /// Each on its own: in the tree's nodes, of which half is room, they would take twice as much.
+    /// Boxed, because tree nodes are half empty and would need twice the memory.
     slots: BTreeMap<u32, Box<Slot>>,
     by_name: BTreeMap<Arc<str>, u32>,
     by_key: HashMap<u64, u32>,
     next_slot: u32,
     /// Slots that have not been read yet.
     unread: usize,
-    /// How the services are seen.
+    /// Counts of services by how much the token shows.
     sights: Sights,
-    /// When the leader is asked again about services that may be gone.
+    /// Times of the next leader read about services that may be gone.
     rechecks: BTreeSet<(Mono, u32)>,
     /// Whether the scope itself was not found.
     absent: bool,
-    gate: RequestLimiter,
-    doorbell: NotifyAndFetch,
+    limiter: RequestLimiter,
+    notify: NotifyAndFetch,
     server: usize,
-    /// Who the token was, and what it could, when it was seen first.
+    /// Hash of the token's identity and policies when first seen.
     token: Option<u64>,
     next_names: Option<Mono>,
     listing: Option<Listing>,
     last_success: Option<Mono>,
     overloads: u64,
-    /// How long the server that answered last had not heard from its leader.
+    /// Age of the last answering server's contact with its leader.
     lag: Duration,
 }
 
 impl Machine {
-    /// A scope that has not begun.
+    /// Creates a machine that has not started.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let policy = Arc::new(settings.policy());
         let follow = if settings.peer { Follow::Demand } else { Follow::Poll };
         Self {
             reach: Reach::Up,
-            mode: Mode::Precise,
+            mode: Mode::PerService,
             spared_until: None,
             names: Watch::new(Arc::clone(&policy), follow),
             checks: Watch::new(notify_and_fetch::policy(*policy), Follow::Poll),
@@ -230,8 +230,8 @@ impl Machine {
             sights: Sights::default(),
             rechecks: BTreeSet::new(),
             absent: false,
-            gate: RequestLimiter::new(&settings.limits),
-            doorbell: NotifyAndFetch::default(),
+            limiter: RequestLimiter::new(&settings.limits),
+            notify: NotifyAndFetch::default(),
             server: 0,
             token: None,
             next_names: None,
@@ -242,168 +242,173 @@ impl Machine {
             settings,
         }
     }
-    /// How services are followed.
+    /// Returns the current mode.
     #[must_use]
     pub const fn mode(&self) -> Mode {
         self.mode
     }
-    /// How many requests are under way.
+    /// Returns the number of requests under way.
     #[must_use]
     pub fn under_way(&self) -> usize {
-        self.gate.under_way()
+        self.limiter.under_way()
     }
-    /// One step. `chance` is from 0 up to, not including, 1.
+    /// Performs one step. `chance` is in the range from 0 to 1, excluding 1.
     #[must_use]
     pub fn step(&mut self, now: Mono, chance: f64, input: Input) -> Vec<Output> {
-        let mut turn = Turn { now, chance, answered: false, out: Vec::new() };
+        let mut cx = StepContext { now, chance, answered: false, out: Vec::new() };
         match input {
-            Input::Started => self.started(&mut turn),
-            Input::Replied(number, reply) => self.replied(number, reply, &mut turn),
-            Input::Asked(service) => self.asked(&service, &mut turn),
-            Input::NamesAsked => self.drive_names(Event::Confirm, &mut turn),
-            Input::TokenChanged => self.switched(true, &mut turn),
+            Input::Started => self.started(&mut cx),
+            Input::Replied(number, reply) => self.replied(number, reply, &mut cx),
+            Input::ConfirmRequested(service) => self.confirm_requested(&service, &mut cx),
+            Input::NamesRequested => self.drive_names(Event::ReadLeader, &mut cx),
+            Input::TokenChanged => self.switched(true, &mut cx),
             Input::Tick => {}
         }
-        self.poll_names(&mut turn);
-        self.tick_doorbell(&mut turn);
-        self.recheck(&mut turn);
-        self.pump(&mut turn);
-        self.notice_listing(&mut turn);
-        turn.out
+        self.poll_names(&mut cx);
+        self.tick_notify(&mut cx);
+        self.recheck(&mut cx);
+        self.start_reads(&mut cx);
+        self.notice_listing(&mut cx);
+        cx.out
     }
-    /// When it is to be stepped again, whatever happens before.
+    /// Returns when the next step is due without an input.
     #[must_use]
     pub fn due(&self, now: Mono) -> Option<Mono> {
         let recheck = self.rechecks.first().map(|(at, _)| *at);
-        let gate = self.gate.due(now, self.reach == Reach::Up);
-        let times = [gate, self.doorbell_due(), self.next_names, recheck];
+        let limiter = self.limiter.due(now, self.reach == Reach::Up);
+        let times = [limiter, self.notify_due(), self.next_names, recheck];
         times.into_iter().flatten().min()
     }
 
-    fn started(&mut self, turn: &mut Turn) {
+    fn started(&mut self, cx: &mut StepContext) {
         if self.settings.has_token {
-            self.read_token(turn);
+            self.read_token(cx);
         }
-        self.drive_names(Event::Started, turn);
+        self.drive_names(Event::Started, cx);
     }
 
-    fn replied(&mut self, number: u64, reply: Result<Answer, RequestFailure>, turn: &mut Turn) {
-        let Some(begun) = self.gate.done(number) else { return };
+    fn replied(&mut self, number: u64, reply: Result<Answer, RequestFailure>, cx: &mut StepContext) {
+        let Some(begun) = self.limiter.done(number) else { return };
         if reply.is_ok() {
-            self.last_success = Some(turn.now);
-            self.gate.went_well();
+            self.last_success = Some(cx.now);
+            self.limiter.went_well();
         } else if matches!(reply, Err(RequestFailure::Overload)) {
             self.overloads += 1;
         }
         match (begun.id, reply) {
-            (LoopId::Names, reply) => self.names_replied(begun.ticket, reply, turn),
+            (LoopId::Names, reply) => self.names_replied(begun.ticket, reply, cx),
             (LoopId::Token, Ok(Answer::Token(token))) => {
                 self.token.get_or_insert(token);
             }
             (LoopId::Token, _) => {}
-            (id, Ok(Answer::Token(token))) => self.token_checked(id, begun.ticket, Some(token), turn),
+            (id, Ok(Answer::Token(token))) => self.token_checked(id, begun.ticket, Some(token), cx),
             (LoopId::Checks, Ok(Answer::Checks(headers, marks))) => {
-                self.drive_checks(Event::Answered(begun.ticket, headers, marks), turn);
+                self.drive_checks(Event::Answered(begun.ticket, headers, marks), cx);
             }
             (LoopId::Service(slot), Ok(Answer::Service(headers, instances))) => {
-                self.drive_service(slot, Event::Answered(begun.ticket, headers, instances), turn);
+                self.drive_service(slot, Event::Answered(begun.ticket, headers, instances), cx);
             }
             (id, reply) => {
-                self.loop_failed(id, begun.ticket, reply.err().unwrap_or(RequestFailure::Broken), turn)
+                self.loop_failed(id, begun.ticket, reply.err().unwrap_or(RequestFailure::Broken), cx)
             }
         }
     }
 
-    fn loop_failed(&mut self, id: LoopId, ticket: Ticket, failure: RequestFailure, turn: &mut Turn) {
+    fn loop_failed(&mut self, id: LoopId, ticket: Ticket, failure: RequestFailure, cx: &mut StepContext) {
         match id {
-            LoopId::Checks => self.drive_checks(Event::Failed(ticket, failure), turn),
+            LoopId::Checks => self.drive_checks(Event::Failed(ticket, failure), cx),
             LoopId::Service(slot) => {
-                self.drive_service(slot, Event::Failed(ticket, failure), turn);
-                self.pass_over(slot, failure);
+                self.drive_service(slot, Event::Failed(ticket, failure), cx);
+                self.stop_waiting_for(slot, failure);
             }
             LoopId::Names | LoopId::Token => return,
         }
         if matches!(failure, RequestFailure::Transient | RequestFailure::Overload | RequestFailure::Auth) {
-            self.suspect(turn);
+            self.suspect(cx);
         }
     }
 
-    /// What a loop wants done, except for what it says.
-    fn carry<C>(&mut self, id: LoopId, actions: Vec<Action<C>>, turn: &mut Turn) -> Vec<(C, Confidence)> {
-        let mut said = Vec::new();
+    /// Carries out a loop's actions and returns what it reports.
+    fn perform<C>(
+        &mut self,
+        id: LoopId,
+        actions: Vec<Action<C>>,
+        cx: &mut StepContext,
+    ) -> Vec<(C, Confidence)> {
+        let mut reports = Vec::new();
         for action in actions {
             match action {
-                Action::Cancel(ticket) => turn.out.extend(self.gate.cancel(id, ticket).map(Output::Cancel)),
-                Action::Read(read) => self.gate.want(turn.now, id, read),
-                Action::CheckToken(ticket) => self.check_token(id, ticket, turn),
-                Action::RereadToken => turn.out.push(Output::RereadToken),
-                Action::Ease => self.ease(turn),
-                Action::Say(content, word) => said.push((content, word)),
+                Action::Cancel(ticket) => cx.out.extend(self.limiter.cancel(id, ticket).map(Output::Cancel)),
+                Action::Read(read) => self.limiter.want(cx.now, id, read),
+                Action::CheckToken(ticket) => self.check_token(id, ticket, cx),
+                Action::RereadToken => cx.out.push(Output::RereadToken),
+                Action::Ease => self.ease(cx),
+                Action::Report(content, confidence) => reports.push((content, confidence)),
                 Action::State(_) => {}
             }
         }
-        said
+        reports
     }
 
-    /// Less at a time; and no long poll per service for a while.
-    fn ease(&mut self, turn: &Turn) {
-        self.gate.ease();
+    /// Lowers the concurrency, and avoids per-service long polls for a while.
+    fn ease(&mut self, cx: &StepContext) {
+        self.limiter.ease();
         if self.settings.mode == ModeChoice::Auto {
-            self.spared_until = Some(turn.now.plus(SPARED));
+            self.spared_until = Some(cx.now.plus(SPARED));
         }
     }
 
-    fn read_token(&mut self, turn: &mut Turn) {
-        let number = self.gate.begin(LoopId::Token, Ticket(0), false);
-        turn.out.push(Output::Send(self.request(number, What::Token, self.settings.timing.grace)));
+    fn read_token(&mut self, cx: &mut StepContext) {
+        let number = self.limiter.begin(LoopId::Token, Ticket(0), false);
+        cx.out.push(Output::Send(self.request(number, What::Token, self.settings.timing.grace)));
     }
 
-    /// Without a token there is nothing that could vouch for what is hidden.
-    fn check_token(&mut self, id: LoopId, ticket: Ticket, turn: &mut Turn) {
+    /// Checks the token. Without a token nothing can confirm what is hidden.
+    fn check_token(&mut self, id: LoopId, ticket: Ticket, cx: &mut StepContext) {
         if self.settings.has_token {
-            let number = self.gate.begin(id, ticket, false);
-            turn.out.push(Output::Send(self.request(number, What::Token, self.settings.timing.grace)));
+            let number = self.limiter.begin(id, ticket, false);
+            cx.out.push(Output::Send(self.request(number, What::Token, self.settings.timing.grace)));
         } else {
-            self.token_checked(id, ticket, None, turn);
+            self.token_checked(id, ticket, None, cx);
         }
     }
 
-    fn token_checked(&mut self, id: LoopId, ticket: Ticket, token: Option<u64>, turn: &mut Turn) {
+    fn token_checked(&mut self, id: LoopId, ticket: Ticket, token: Option<u64>, cx: &mut StepContext) {
         let same = token.is_some() && token == self.token;
         if self.token.is_none() {
             self.token = token;
         }
         match id {
-            LoopId::Names => self.drive_names(Event::TokenChecked(ticket, same), turn),
-            LoopId::Checks => self.drive_checks(Event::TokenChecked(ticket, same), turn),
-            LoopId::Service(slot) => self.drive_service(slot, Event::TokenChecked(ticket, same), turn),
+            LoopId::Names => self.drive_names(Event::TokenChecked(ticket, same), cx),
+            LoopId::Checks => self.drive_checks(Event::TokenChecked(ticket, same), cx),
+            LoopId::Service(slot) => self.drive_service(slot, Event::TokenChecked(ticket, same), cx),
             LoopId::Token => {}
         }
     }
 
-    /// Another server or another token: every loop begins without an index.
-    fn switched(&mut self, token: bool, turn: &mut Turn) {
+    /// Restarts every loop without an index, because the server or the token changed.
+    fn switched(&mut self, token: bool, cx: &mut StepContext) {
         if token {
             self.token = None;
-            self.read_token(turn);
-            self.drive_names(Event::Switched { token }, turn);
+            self.read_token(cx);
+            self.drive_names(Event::Switched { token }, cx);
         }
-        self.drive_checks(Event::Switched { token }, turn);
+        self.drive_checks(Event::Switched { token }, cx);
         let slots: Vec<u32> = self.slots.keys().copied().collect();
         for slot in slots {
-            self.drive_service(slot, Event::Switched { token }, turn);
+            self.drive_service(slot, Event::Switched { token }, cx);
         }
-        self.doorbell.sweep_soon();
+        self.notify.full_pass_soon();
     }
 
     fn request(&self, number: u64, what: What, timeout: Duration) -> Request {
         Request { number, what, server: self.server, mode: ReadMode::Any, timeout, skip: None }
     }
 
-    /// Begins whatever may begin.
-    fn pump(&mut self, turn: &mut Turn) {
-        self.gate.tick(turn.now);
-        while let Some((number, id, read)) = self.gate.next(turn.now, self.reach == Reach::Up) {
+    /// Starts all reads that may start.
+    fn start_reads(&mut self, cx: &mut StepContext) {
+        self.limiter.tick(cx.now);
+        while let Some((number, id, read)) = self.limiter.next(cx.now, self.reach == Reach::Up) {
             let Read { mode, timeout, skip, .. } = read;
             let what = match id {
                 LoopId::Names => What::Names,
@@ -414,7 +419,7 @@ impl Machine {
                     None => continue,
                 },
             };
-            turn.out.push(Output::Send(Request { mode, skip, ..self.request(number, what, timeout) }));
+            cx.out.push(Output::Send(Request { mode, skip, ..self.request(number, what, timeout) }));
         }
     }
 }
@@ -425,8 +430,8 @@ impl Settings {
     }
 }
 
-/// One step under way.
-struct Turn {
+/// Context of one step.
+struct StepContext {
     now: Mono,
     chance: f64,
     /// Whether the list of names was answered.

@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::config::ConsulConfig;
 use crate::run_loop::RunLoop;
 
-/// A run that has not begun.
+/// Run that has not started.
 pub struct ConsulRegistry {
     config: Arc<ConsulConfig>,
     client: Client,
@@ -17,7 +17,7 @@ pub struct ConsulRegistry {
 }
 
 impl ConsulRegistry {
-    /// Over these connections; `seed` decides its chances.
+    /// Creates a run over these connections; `seed` seeds its randomness.
     #[must_use]
     pub const fn new(config: Arc<ConsulConfig>, client: Client, seed: u64) -> Self {
         Self { config, client, seed }

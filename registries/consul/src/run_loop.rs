@@ -1,8 +1,8 @@
-//! The rim: sends what the scopes' machines ask for, tells them what came back and what time it is, and says on what
-//! they say. It decides nothing.
+//! Run loop: sends the requests of the scopes' machines, passes the answers and the time to them, and sends their
+//! reports to the core. It makes no decisions.
 //!
-//! One task per run, with a task for each request under way; all end when it is dropped. What one scope says reaches
-//! the core in the order of its steps.
+//! One task per run, plus one task per request under way; all end when it is dropped. Reports of one scope reach the
+//! core in the order of its steps.
 
 mod discover;
 mod fetch;
@@ -38,12 +38,12 @@ pub(crate) use parts::configured;
 use scope_run::{Begun, ScopeRun, collections};
 use withhold::Lists;
 
-/// How often a scope's status is told at least, and what changes slowly at most.
+/// Interval of the periodic status of a scope.
 const STATUS: Duration = Duration::from_secs(5);
-/// How long a refused token is not looked at again.
+/// Minimum time between two reads of a refused token.
 const REREAD: Duration = Duration::from_secs(5);
 
-/// What a task has come to.
+/// Result of a task.
 enum Done {
     Reply(usize, u64, Result<Answer, Fault>),
     Token(Result<bool, Fault>),
@@ -57,22 +57,22 @@ pub(crate) struct RunLoop {
     out: UpdateSender,
     confirms: ConfirmReceiver,
     start: Instant,
-    /// Scopes of which facts are held from earlier runs; they are followed whatever lists name.
+    /// Scopes with facts from earlier runs; they are followed even if no list names them.
     held: BTreeSet<Tenancy>,
     chance: SplitMix,
     token: Arc<Mutex<Token>>,
     pool: Pool,
-    places: BTreeMap<usize, ScopeRun>,
-    /// Each number is used once, so that an answer to a scope that ended reaches no other scope.
-    next_place: usize,
+    runs: BTreeMap<usize, ScopeRun>,
+    /// Number of the next scope. Each is used once, so that an answer to an ended scope reaches no other.
+    next_run: usize,
     by_scope: BTreeMap<Scope, usize>,
     tasks: JoinSet<Done>,
     discovery: Backoff,
     discover_at: Option<Instant>,
     discovered: bool,
-    /// The datacenters whose lists of scopes are asked for.
+    /// Datacenters whose lists of scopes are polled.
     listed: BTreeMap<String, Lists>,
-    /// What has been said once of lists that this Consul does not have.
+    /// Lists that this Consul lacks and that were logged.
     without: BTreeSet<String>,
     files_at: Instant,
     status_at: Instant,
@@ -80,7 +80,7 @@ pub(crate) struct RunLoop {
     token_at: Option<Instant>,
     token_refused: Instant,
     token_fault: Option<Reason>,
-    /// Why certificates cannot be read again; those that were read are used.
+    /// Why the certificates cannot be read again; the previous ones stay in use.
     files_fault: Option<Reason>,
 }
 
@@ -101,8 +101,8 @@ impl RunLoop {
             chance: SplitMix::seeded(seed),
             token: Arc::new(Mutex::new(Token::new(config.auth.token.clone()))),
             pool: Pool::default(),
-            places: BTreeMap::new(),
-            next_place: 0,
+            runs: BTreeMap::new(),
+            next_run: 0,
             by_scope: BTreeMap::new(),
             tasks: JoinSet::new(),
             discovery: Backoff::new(policy),
@@ -121,15 +121,15 @@ impl RunLoop {
         }
     }
 
-    /// Runs until it is stopped or nobody listens any more.
+    /// Runs until it is stopped or the receiver is closed.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), RegistryError> {
         self.announce();
-        self.look_at_token(false);
+        self.read_token(false);
         while !self.out.is_closed() {
             let due = self.due();
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
-                key = self.confirms.next() => self.asked(&key),
+                key = self.confirms.next() => self.confirm_requested(&key),
                 Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => self.done(done)?,
                 () = sleep_until(due) => {}
             }
@@ -142,7 +142,7 @@ impl RunLoop {
         Mono::from_elapsed(self.start.elapsed())
     }
 
-    /// Says what must be known before this registry counts, as far as that is known itself.
+    /// Reports the collections that must be listed before this registry counts, as far as they are known.
     fn announce(&self) {
         let scopes = parts::configured(&self.config).unwrap_or_default();
         let scopes = scopes.iter().filter(|scope| parts::part_of(scope).is_some());
@@ -155,8 +155,8 @@ impl RunLoop {
 
     fn done(&mut self, done: Result<Done, JoinError>) -> Result<(), RegistryError> {
         match done {
-            Ok(Done::Reply(place, number, reply)) => self.replied(place, number, reply),
-            Ok(Done::Token(looked)) => self.token_looked(looked),
+            Ok(Done::Reply(run, number, reply)) => self.replied(run, number, reply),
+            Ok(Done::Token(result)) => self.token_read(result),
             Ok(Done::Discovered(Ok(found))) => self.discovered(&found)?,
             Ok(Done::Discovered(Err(fault))) => self.undiscovered(&fault),
             Err(error) if error.is_cancelled() => {}
@@ -165,14 +165,14 @@ impl RunLoop {
         Ok(())
     }
 
-    fn replied(&mut self, place: usize, number: u64, reply: Result<Answer, Fault>) {
-        let Some(known) = self.places.get_mut(&place) else { return };
+    fn replied(&mut self, run: usize, number: u64, reply: Result<Answer, Fault>) {
+        let Some(known) = self.runs.get_mut(&run) else { return };
         let begun = known.under_way.remove(&number);
         if let Some(name) = begun.and_then(|begun| begun.service) {
-            let mut said = Vec::new();
-            known.note_answer(&name, reply.as_ref().err(), &mut said);
-            if !said.is_empty() {
-                self.out.send_all(said);
+            let mut updates = Vec::new();
+            known.note_answer(&name, reply.as_ref().err(), &mut updates);
+            if !updates.is_empty() {
+                self.out.send_all(updates);
             }
         }
         let reply = match reply {
@@ -185,10 +185,10 @@ impl RunLoop {
                 Err(fault.failure)
             }
         };
-        self.step(place, Input::Replied(number, reply));
+        self.step(run, Input::Replied(number, reply));
     }
 
-    fn asked(&mut self, key: &FactKey) {
+    fn confirm_requested(&mut self, key: &FactKey) {
         let name = match &key.item {
             FactId::Service(decl) => &decl.object.name,
             FactId::Group(group) => &group.object.name,
@@ -200,43 +200,43 @@ impl RunLoop {
                 return;
             }
         };
-        // all that was known of a scope that has ended is gone with it
-        if let Some(place) = self.by_scope.get(&key.scope) {
-            self.step(*place, Input::Asked(Arc::clone(name)));
+        // an ended scope has no facts left
+        if let Some(run) = self.by_scope.get(&key.scope) {
+            self.step(*run, Input::ConfirmRequested(Arc::clone(name)));
         }
     }
 
-    fn step(&mut self, place: usize, input: Input) {
+    fn step(&mut self, run: usize, input: Input) {
         let (now, chance) = (self.now(), self.chance.unit());
-        let Some(known) = self.places.get_mut(&place) else { return };
+        let Some(known) = self.runs.get_mut(&run) else { return };
         let outputs = known.machine.step(now, chance, input);
-        let mut said = Vec::new();
+        let mut updates = Vec::new();
         let mut reread = false;
         for output in outputs {
             match output {
-                Output::Send(request) => send(&mut self.tasks, known, place, request),
+                Output::Send(request) => send(&mut self.tasks, known, run, request),
                 Output::Cancel(number) => {
                     if let Some(begun) = known.under_way.remove(&number) {
                         begun.task.abort();
                     }
                 }
                 Output::RereadToken => reread = true,
-                other => known.say(other, &self.config.mapping, &mut self.pool, &mut said),
+                other => known.convert(other, &self.config.mapping, &mut self.pool, &mut updates),
             }
         }
-        if !said.is_empty() {
-            self.out.send_all(said);
+        if !updates.is_empty() {
+            self.out.send_all(updates);
         }
         if reread && self.token_refused <= Instant::now() {
             self.token_refused = Instant::now() + REREAD;
-            self.look_at_token(true);
+            self.read_token(true);
         }
     }
 
-    /// When something is to be done without anything having come.
+    /// Returns when the next tick is due.
     fn due(&self) -> Instant {
         let now = self.now();
-        let machines = self.places.values().filter_map(|place| place.machine.due(now));
+        let machines = self.runs.values().filter_map(|run| run.machine.due(now));
         let machines = machines.min().map(|at| self.start + Duration::from_millis(at.0));
         let times = [machines, self.discover_at, self.token_at, Some(self.files_at), Some(self.status_at)];
         times.into_iter().flatten().min().unwrap_or(self.files_at)
@@ -244,10 +244,10 @@ impl RunLoop {
 
     fn tick(&mut self) -> Result<(), RegistryError> {
         let now = self.now();
-        let is_due = |place: &ScopeRun| place.machine.due(now).is_some_and(|due| due <= now);
-        let due = self.places.iter().filter(|(_, place)| is_due(place)).map(|(at, _)| *at);
-        for place in due.collect::<Vec<_>>() {
-            self.step(place, Input::Tick);
+        let is_due = |run: &ScopeRun| run.machine.due(now).is_some_and(|due| due <= now);
+        let due = self.runs.iter().filter(|(_, run)| is_due(run)).map(|(at, _)| *at);
+        for run in due.collect::<Vec<_>>() {
+            self.step(run, Input::Tick);
         }
         let now = Instant::now();
         if self.discover_at.is_some_and(|at| at <= now) {
@@ -256,34 +256,34 @@ impl RunLoop {
         }
         if self.token_at.is_some_and(|at| at <= now) {
             self.token_at = None;
-            self.look_at_token(false);
+            self.read_token(false);
         }
         if self.files_at <= now {
             self.files_at = now + self.config.timing.files;
-            self.look_at_files();
+            self.check_files();
         }
         self.withhold();
-        self.tell_status(now);
+        self.report_status(now);
         Ok(())
     }
 
-    fn look_at_files(&mut self) {
+    fn check_files(&mut self) {
         let own = std::iter::once(&self.client);
-        let apart = self.places.values().map(|place| &place.fetch.client).filter(|one| !one.is(&self.client));
-        // a file that is being written is read again the next time; a fault of one keeps none of the others waiting
-        let faults = own.chain(apart).filter_map(|client| client.reload(&self.config).err());
+        let others = self.runs.values().map(|run| &run.fetch.client).filter(|one| !one.is(&self.client));
+        // a file that is being written is read again next time; a fault of one client does not stop the others
+        let faults = own.chain(others).filter_map(|client| client.reload(&self.config).err());
         let fault = faults.reduce(|first, _| first);
-        let fault = fault.map(|error| Reason::new(format!("keeps the certificates that it has: {error}")));
+        let fault = fault.map(|error| Reason::new(format!("the previous certificates stay in use: {error}")));
         if self.files_fault != fault {
             if let Some(fault) = &fault {
                 tracing::warn!("{fault}");
             }
             (self.files_fault, self.status_at) = (fault, Instant::now());
         }
-        self.look_at_token(false);
+        self.read_token(false);
     }
 
-    fn look_at_token(&mut self, refused: bool) {
+    fn read_token(&mut self, refused: bool) {
         if std::mem::replace(&mut self.token_busy, true) {
             return;
         }
@@ -293,11 +293,12 @@ impl RunLoop {
         });
     }
 
-    /// The first look lets everything begin; a token that is another one makes everything begin anew.
-    fn token_looked(&mut self, looked: Result<bool, Fault>) {
+    /// Handles the result of a token read: the first one starts discovery, a changed token restarts every scope's
+    /// loops.
+    fn token_read(&mut self, result: Result<bool, Fault>) {
         self.token_busy = false;
         let begun = self.discovered || self.discover_at.is_some();
-        match looked {
+        match result {
             Ok(changed) => {
                 if self.token_fault.take().is_some() {
                     self.status_at = Instant::now();
@@ -306,8 +307,8 @@ impl RunLoop {
                     self.discover_at = Some(Instant::now());
                 } else if changed {
                     self.share_token();
-                    let places: Vec<usize> = self.places.keys().copied().collect();
-                    places.into_iter().for_each(|place| self.step(place, Input::TokenChanged));
+                    let runs: Vec<usize> = self.runs.keys().copied().collect();
+                    runs.into_iter().for_each(|run| self.step(run, Input::TokenChanged));
                 }
             }
             Err(fault) => {
@@ -323,12 +324,12 @@ impl RunLoop {
     }
 }
 
-fn send(tasks: &mut JoinSet<Done>, place: &mut ScopeRun, at: usize, request: Request) {
-    let (fetch, number): (Fetch, u64) = (place.fetch.clone(), request.number);
+fn send(tasks: &mut JoinSet<Done>, run: &mut ScopeRun, at: usize, request: Request) {
+    let (fetch, number): (Fetch, u64) = (run.fetch.clone(), request.number);
     let service = match &request.what {
         What::Service(name) => Some(Arc::clone(name)),
         What::Names | What::Checks | What::Token => None,
     };
     let task = tasks.spawn(async move { Done::Reply(at, number, fetch.run(request).await) });
-    place.under_way.insert(number, Begun { task, service });
+    run.under_way.insert(number, Begun { task, service });
 }

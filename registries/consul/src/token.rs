@@ -1,6 +1,6 @@
-//! The ACL token: where it comes from, and when it is looked at again.
+//! The ACL token: its source, and when it is read again.
 //!
-//! Owned by the rim, which asks for it at the start, when files may have changed, and when it was refused.
+//! The run loop owns it and reads it at the start, when files may have changed, and when it was refused.
 
 use std::time::Duration;
 
@@ -15,28 +15,28 @@ use crate::wire::lists::{Login, login};
 
 const MAX_TOKEN: usize = 64 << 10;
 
-/// The token of one registry.
+/// Token of one registry.
 #[derive(Debug)]
 pub struct Token {
     source: TokenSource,
     current: Option<SecretString>,
-    /// When a token from a login is to be replaced.
+    /// Time at which a token from a login is replaced.
     renew_at: Option<Timestamp>,
 }
 
 impl Token {
-    /// From this source; not looked at yet.
+    /// Creates a token without reading its source.
     #[must_use]
     pub const fn new(source: TokenSource) -> Self {
         Self { source, current: None, renew_at: None }
     }
-    /// Whether there is to be one at all.
+    /// Returns whether a token is configured.
     #[must_use]
     pub const fn is_wanted(&self) -> bool {
         !matches!(self.source, TokenSource::None)
     }
-    /// Looks at the source. `refused` says that the token which is used now was; only then, or when it is about to
-    /// expire, is a new one asked for with a login. True where it is another token now.
+    /// Reads the source. `refused` means that the current token was refused; a login is repeated only then, or before
+    /// the token expires. Returns whether the token changed.
     pub async fn refresh(&mut self, client: &Client, now: Timestamp, refused: bool) -> Result<bool, Fault> {
         let found = match &self.source {
             TokenSource::None => None,
@@ -69,18 +69,19 @@ impl Token {
 const UNSENDABLE: &str =
     "the token holds characters that no header may have; write the token alone, on one line";
 
-/// Without this a token would be left out in silence, and its place taken by the agent's own.
+/// Returns whether a token is valid in a header. An invalid one must be an error, because without it the agent's own
+/// token would apply silently.
 fn can_be_sent(token: &SecretString) -> bool {
     http::HeaderValue::from_str(token.expose_secret()).is_ok()
 }
 
-/// When four fifths of its life are over.
+/// Returns the time when four fifths of its life are over.
 fn renewal(now: Timestamp, expires: Timestamp) -> Option<Timestamp> {
     let left = expires.as_second().saturating_sub(now.as_second()).max(0);
     now.checked_add(jiff::SignedDuration::from_secs(left.saturating_mul(4) / 5)).ok()
 }
 
-/// The content of a file, without space around it.
+/// Reads a file without surrounding white space.
 async fn read(path: &std::path::Path) -> Result<SecretString, Fault> {
     let refused = |why: String| Fault {
         failure: RequestFailure::Auth,
@@ -96,7 +97,7 @@ async fn read(path: &std::path::Path) -> Result<SecretString, Fault> {
     }
 }
 
-/// At the first address that answers.
+/// Logs in at the first address that accepts.
 async fn log_in(client: &Client, method: &str, bearer: &SecretString) -> Result<Login, Fault> {
     let mut last = None;
     for server in 0..client.addresses() {
@@ -105,8 +106,7 @@ async fn log_in(client: &Client, method: &str, bearer: &SecretString) -> Result<
             Err(fault) => last = Some(fault),
         }
     }
-    let none =
-        || Fault { failure: RequestFailure::Config, reason: Reason::new("there is no address to log in at") };
+    let none = || Fault { failure: RequestFailure::Config, reason: Reason::new("no address is configured") };
     Err(last.unwrap_or_else(none))
 }
 
@@ -123,7 +123,7 @@ async fn log_in_at(
     let body = raw.body.unwrap_or_default();
     login(raw.content_type.as_deref(), &body).map_err(|_| Fault {
         failure: RequestFailure::Broken,
-        reason: Reason::new("the answer to a login cannot be read; check that the address is Consul's"),
+        reason: Reason::new("the answer to a login is not Consul's; check the address"),
     })
 }
 
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_token_that_cannot_be_sent_is_an_error_and_not_left_out() {
+    async fn unsendable_token_is_an_error() {
         let config = crate::config::ConsulConfig::new(vec!["http://127.0.0.1:1".parse().unwrap()]).unwrap();
         let client = Client::new(&config, &config.addresses).unwrap();
         let home = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_renewed_before_it_expires() {
+    fn token_is_renewed_before_it_expires() {
         let now = Timestamp::from_second(1_000).unwrap();
         let at = |second| renewal(now, Timestamp::from_second(second).unwrap()).unwrap().as_second();
         assert_eq!((at(2_000), at(1_004), at(1_000), at(500)), (1_800, 1_003, 1_000, 1_000));

@@ -1,35 +1,35 @@
-//! A token bucket over passed-in time: how often one loop may ask while its source keeps changing.
+//! Token bucket on an injected clock: limits the reads of one loop while its source keeps changing.
 //!
-//! Owned by one watch. A token that is not there yet is lent: the caller waits for as long as [`TokenBucket::take`] says.
+//! One watch owns it. A missing token is lent: the caller waits for the time that [`TokenBucket::take`] returns.
 
 use std::time::Duration;
 
 use tributary_model::Mono;
 
-/// Tokens that come back one by one.
+/// Bucket whose tokens return one by one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenBucket {
     burst: u32,
     refill: Duration,
-    /// When the bucket is full again; each token taken moves it one refill further, which may be less than the clock's
-    /// own step.
+    /// Time at which the bucket is full again. Each token moves it by one refill, which may be less than the clock's
+    /// resolution.
     full_at: Duration,
 }
 
 impl TokenBucket {
-    /// A full bucket of `burst` tokens (at least one), one of which comes back every `refill`.
+    /// Creates a full bucket of `burst` tokens (at least one); one token returns every `refill`.
     #[must_use]
     pub const fn new(burst: u32, refill: Duration) -> Self {
         Self { burst: if burst == 0 { 1 } else { burst }, refill, full_at: Duration::ZERO }
     }
-    /// Takes a token, and says how long to wait until it is there.
+    /// Takes a token, and returns the time until it is available.
     pub fn take(&mut self, now: Mono) -> Duration {
         let now = Duration::from_millis(now.0);
         let missing = self.full_at.saturating_sub(now) + self.refill;
         self.full_at = now + missing;
         missing.saturating_sub(self.refill.saturating_mul(self.burst))
     }
-    /// How long until a token is there, without taking it.
+    /// Returns the time until a token is available, without taking it.
     #[must_use]
     pub fn wait(&self, now: Mono) -> Duration {
         self.clone().take(now)
@@ -43,7 +43,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_burst_is_free_and_the_rest_waits_its_turn() {
+    fn burst_is_free_and_further_tokens_wait() {
         let mut bucket = TokenBucket::new(2, 15 * SECOND);
         let waits: Vec<u64> = (0..4).map(|_| bucket.take(Mono(1_000)).as_secs()).collect();
         assert_eq!(waits, [0, 0, 15, 30]);
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_while_gives_the_burst_back_and_no_more() {
+    fn idle_time_restores_at_most_the_burst() {
         let mut bucket = TokenBucket::new(2, 15 * SECOND);
         for _ in 0..2 {
             bucket.take(Mono(0));
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_beyond_the_clocks_step_is_kept() {
+    fn rate_above_clock_resolution_is_kept() {
         let mut bucket = TokenBucket::new(3_000, SECOND / 3_000);
         let taken = (0..2_000).flat_map(|now| std::iter::repeat_n(Mono(now), 10));
         let allowed = taken.filter(|now| {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_without_burst_still_lets_one_through() {
+    fn bucket_without_burst_admits_one() {
         assert_eq!(TokenBucket::new(0, SECOND).take(Mono(0)), Duration::ZERO);
     }
 }

@@ -1,12 +1,12 @@
-//! One query followed for good, as a pure step from state and event to state and actions.
+//! Follows one query as a pure step from state and event to state and actions.
 //!
-//! Owned by a [`modes`](crate::modes) machine, which carries out the [`Action`]s in order and reports what becomes of
-//! them. There is at most one read under way; every read has a ticket, and what comes back under an older one is
-//! dropped. A loop holds no content, only its [`Digest`]: what it was told and what of that is missing now.
+//! A [`modes`](crate::modes) machine owns it, carries out the [`Action`]s in order, and reports their results. At
+//! most one read is under way. Each read has a ticket; an answer with an older ticket is dropped. A loop stores no
+//! content, only its [`Digest`]: what it reported, and what of that is missing now.
 //!
-//! What is said on: an answer that may be short is [`Confidence::Partial`], so that the core's gate holds whatever it lacks;
-//! an answer that looks sound is [`Confidence::Plausible`], so that the gate judges; only a read that the leader itself answered
-//! is [`Confidence::Confirmed`].
+//! An answer that may be incomplete is [`Confidence::Partial`]: the core holds what it lacks. An answer without signs
+//! of that is [`Confidence::Plausible`]: the core judges what it lacks. Only an answer of the leader itself is
+//! [`Confidence::Confirmed`].
 
 mod accept;
 mod digest;
@@ -31,20 +31,20 @@ pub use digest::{Content, Digest, Keys, key_of};
 use sight::Hides;
 pub use sight::Sight;
 
-/// Which read an event is about. Higher is later.
+/// Number of a read. Higher is later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ticket(pub u64);
 
-/// How a loop asks.
+/// Policy of a loop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Policy {
-    /// Waits, pauses and limits of belief.
+    /// Waits, pauses and limits of trust.
     pub timing: Timing,
-    /// How long a read waits for a change that was announced and may not have reached the server that answers.
+    /// Wait of a read for an announced change that may not have reached the server yet.
     pub catch_up: Duration,
     /// Whether requests carry a token.
     pub has_token: bool,
-    /// Whether a server may lack this endpoint; then the loop ends there, else it asks again.
+    /// Whether a server may lack this endpoint; then the loop ends, otherwise it retries.
     pub optional: bool,
 }
 
@@ -55,111 +55,111 @@ impl Default for Policy {
     }
 }
 
-/// How a read is made.
+/// Mode of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Any server answers at once.
     Any,
-    /// Any server answers when there is something later than the index, or after the wait.
+    /// Any server answers when it has something later than the index, or after the wait.
     Blocking {
-        /// The last index seen; never 0.
+        /// Last index; never 0.
         index: u64,
-        /// How long to wait.
+        /// Wait.
         wait: Duration,
     },
-    /// The leader answers at once: this confirms.
+    /// The leader answers at once; such an answer confirms.
     Leader,
 }
 
-/// What makes a loop read.
+/// Trigger of a loop's reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Follow {
-    /// One long poll after the other.
+    /// Long polls, one after another.
     #[default]
     Poll,
-    /// Only what it is told to, by [`Event::Look`] and [`Event::Asked`].
+    /// Only [`Event::ReadNow`] and [`Event::ConfirmRequested`].
     Demand,
 }
 
-/// Why a loop is told to read.
+/// Reason of a requested read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Look {
-    /// To see whether something has changed, or whether the server answers.
-    Again,
+pub enum ReadReason {
+    /// Check whether something has changed, or whether the server answers.
+    Recheck,
     /// Something has changed.
     Changed,
 }
 
-/// What happened.
+/// Input of a loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event<C> {
-    /// The loop may begin.
+    /// The loop starts.
     Started,
-    /// A read was answered with 200. Its content is left out where the index says that it has not changed.
+    /// A read was answered with 200. The content is absent if the index shows that it has not changed.
     Answered(Ticket, Headers, Option<C>),
-    /// A read came to nothing.
+    /// A read failed.
     Failed(Ticket, RequestFailure),
-    /// Whether the token is still the one, with the same policies, with which what is known was read.
+    /// Whether the token still has the identity and policies with which the known content was read.
     TokenChecked(Ticket, bool),
-    /// The core wants to know whether something is really gone.
-    Asked,
-    /// The leader is to be read, to see whether what this loop knows is still there.
-    Confirm,
-    /// A read is wanted.
-    Look(Look),
-    /// From now on it reads like this.
+    /// The core requests confirmation that something is gone.
+    ConfirmRequested,
+    /// Read the leader, to find out whether the known content still exists.
+    ReadLeader,
+    /// Read.
+    ReadNow(ReadReason),
+    /// Change the trigger of reads.
     Follow(Follow),
-    /// From now on another server, or another token, is asked.
+    /// Use another server or token.
     Switched {
-        /// Whether the token is another one.
+        /// Whether the token changed.
         token: bool,
     },
-    /// The loop ends.
+    /// End the loop.
     Stopped,
 }
 
-/// What is to be done.
+/// Output of a loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action<C> {
-    /// Give up this read, whether it waits to begin or is under way.
+    /// Abort this read, whether queued or under way.
     Cancel(Ticket),
-    /// Read.
+    /// Start a read.
     Read(Read),
-    /// Ask whether the token is still the same, with the same policies.
+    /// Check whether the token still has the same identity and policies.
     CheckToken(Ticket),
-    /// Read the token anew from where it comes from.
+    /// Read the token from its source again.
     RereadToken,
-    /// Ask for less at a time, or another server.
+    /// Lower the load, or use another server.
     Ease,
-    /// Tell the core that this is what there is.
-    Say(C, Confidence),
-    /// The loop is doing like this from now on.
+    /// Report this content to the core.
+    Report(C, Confidence),
+    /// The state changed.
     State(State),
 }
 
-/// A read that is wanted.
+/// Read to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Read {
-    /// Under this ticket.
+    /// Its ticket.
     pub ticket: Ticket,
-    /// After this pause.
+    /// Pause before it.
     pub after: Duration,
-    /// In this way.
+    /// Its mode.
     pub mode: Mode,
-    /// And given up after this long.
+    /// Its time limit.
     pub timeout: Duration,
-    /// An answer with this index holds nothing new and need not be decoded.
+    /// Index whose answer holds nothing new and need not be decoded.
     pub skip: Option<u64>,
 }
 
-/// What is said of an answer.
+/// Confidence in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confidence {
-    /// What it adds is so, what it lacks stays.
+    /// Its additions hold; what it lacks stays.
     Partial(Doubt),
-    /// Any server may have said it: the gate judges what it lacks.
+    /// Any server may have answered: the core judges what it lacks.
     Plausible,
-    /// The leader said exactly this.
+    /// The leader answered exactly this.
     Confirmed,
 }
 
@@ -173,23 +173,23 @@ impl Confidence {
     }
 }
 
-/// How a loop is doing.
+/// State of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum State {
-    /// Nothing has been answered yet.
+    /// No answer yet.
     #[default]
     Starting,
-    /// Followed, and the last answer looked sound.
+    /// Followed, and the last answer has no sign of a fault.
     Live,
-    /// Followed, and what is missing is not believed.
+    /// Followed, but absences are not trusted.
     Doubtful(Doubt),
-    /// The last read came to nothing.
+    /// The last read failed.
     Failing(RequestFailure),
-    /// Ended, or the server has no such endpoint.
+    /// Ended, or the server lacks the endpoint.
     Ended,
 }
 
-/// What was asked last and has not been answered.
+/// Last request without an answer.
 #[derive(Debug, Clone, PartialEq)]
 enum Pending<C> {
     Nothing,
@@ -197,13 +197,13 @@ enum Pending<C> {
     Token(C),
 }
 
-/// What was said last.
+/// Last report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LastReported {
     hash: tributary_model::Version,
-    /// All that the core may hold by our word.
+    /// Hashes of everything that the core may hold because of this loop.
     keys: Keys,
-    word: Confidence,
+    confidence: Confidence,
 }
 
 /// One loop.
@@ -213,29 +213,29 @@ pub struct Watch<C> {
     policy: Arc<Policy>,
     follow: Follow,
     state: State,
-    /// `None` while nothing is known, which is not the same as nothing there.
-    told: Option<LastReported>,
-    /// Where the next blocking read begins.
+    /// `None` while nothing is known, which differs from knowing that nothing exists.
+    last_reported: Option<LastReported>,
+    /// Index of the next blocking read.
     index: Option<u64>,
-    /// The highest index since the last reset.
+    /// Highest index since the last reset.
     floor: Option<u64>,
     always_filtered: Option<bool>,
-    /// Whether the last answer that was not doubtful otherwise was filtered.
+    /// Whether the last answer without another doubt was filtered.
     filtered: bool,
     /// What the token hides.
     hides: Hides,
-    /// Whether a question of the core is open.
-    questioned: bool,
+    /// Whether a confirm request of the core is open.
+    confirm_open: bool,
     doubt: Option<Doubt>,
-    /// When the leader is asked next, and how that is spaced.
+    /// Time of the next leader read.
     confirm_at: Option<Mono>,
     confirm: Backoff,
     retry: Backoff,
-    /// By what part the next long poll is cut short, so that many loops do not march in step.
+    /// Fraction by which the next long poll is shortened, so that many loops do not synchronize.
     stagger: Option<f64>,
-    again: Option<Look>,
+    again: Option<ReadReason>,
     now: Mono,
-    /// When content was looked at last, whatever the index said.
+    /// Time when content was last decoded, whatever the index.
     seen_at: Mono,
     bucket: TokenBucket,
     ticket: Ticket,
@@ -245,7 +245,7 @@ pub struct Watch<C> {
 type Actions<C> = Vec<Action<C>>;
 
 impl<C: Content> Watch<C> {
-    /// A loop that has not begun.
+    /// Creates a loop that has not started.
     #[must_use]
     pub fn new(policy: impl Into<Arc<Policy>>, follow: Follow) -> Self {
         let policy = policy.into();
@@ -260,13 +260,13 @@ impl<C: Content> Watch<C> {
             policy,
             follow,
             state: State::Starting,
-            told: None,
+            last_reported: None,
             index: None,
             floor: None,
             always_filtered: None,
             filtered: false,
             hides: Hides::Nothing,
-            questioned: false,
+            confirm_open: false,
             doubt: None,
             confirm_at: None,
             confirm: Backoff::new(pause(0.5)),
@@ -280,26 +280,26 @@ impl<C: Content> Watch<C> {
             pending: Pending::Nothing,
         }
     }
-    /// How the loop is doing.
+    /// Returns the state.
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
     }
-    /// Whether anything is known.
+    /// Returns whether any content is known.
     #[must_use]
     pub const fn is_known(&self) -> bool {
-        self.told.is_some()
+        self.last_reported.is_some()
     }
-    /// The last index seen.
+    /// Returns the last index.
     #[must_use]
     pub const fn last_index(&self) -> Option<u64> {
         self.floor
     }
-    /// The next read begins without an index: it will ask another server.
+    /// Drops the index: the next read uses another server.
     pub const fn forget_index(&mut self) {
         (self.index, self.floor) = (None, None);
     }
-    /// One step. `chance` is from 0 up to, not including, 1.
+    /// Performs one step. `chance` is in the range from 0 to 1, excluding 1.
     #[must_use]
     pub fn step(&mut self, now: Mono, chance: f64, event: Event<C>) -> Actions<C> {
         let mut out = Vec::new();
@@ -323,13 +323,13 @@ impl<C: Content> Watch<C> {
                 self.checked(now, chance, same, out)
             }
             Event::Answered(..) | Event::Failed(..) | Event::TokenChecked(..) => {}
-            Event::Asked => {
-                self.questioned = true;
+            Event::ConfirmRequested => {
+                self.confirm_open = true;
                 self.confirm_soon(now, out);
             }
-            Event::Confirm => self.confirm_soon(now, out),
-            Event::Look(look) => self.look(now, look, out),
-            Event::Follow(follow) => self.turn(now, chance, follow, out),
+            Event::ReadLeader => self.confirm_soon(now, out),
+            Event::ReadNow(reason) => self.read_now(now, reason, out),
+            Event::Follow(follow) => self.set_follow(now, chance, follow, out),
             Event::Switched { token } => self.switched(now, chance, token, out),
             Event::Stopped => {
                 self.cancel(out);
@@ -345,7 +345,7 @@ impl<C: Content> Watch<C> {
         }
     }
 
-    /// A question overtakes a blocking read, but not the pause after a failure: the leader is asked when it ends.
+    /// Starts a leader read. It replaces a blocking read, but waits for the end of a pause after a failure.
     fn confirm_soon(&mut self, now: Mono, out: &mut Actions<C>) {
         self.confirm_at = Some(now);
         let waits = match self.pending {
@@ -359,15 +359,15 @@ impl<C: Content> Watch<C> {
         }
     }
 
-    /// A long poll is cut short to see whether the server answers; a read on demand that is under way may have begun
-    /// too early, so that another one follows.
-    fn look(&mut self, now: Mono, look: Look, out: &mut Actions<C>) {
+    /// Handles a requested read. A long poll is aborted to check whether the server answers; a read on demand that is
+    /// under way may have started too early, so another one follows.
+    fn read_now(&mut self, now: Mono, reason: ReadReason, out: &mut Actions<C>) {
         match (&self.pending, self.follow) {
             (Pending::Nothing, _) => {
                 let after = self.bucket.take(now);
-                self.read(after, self.mode_of(look), out);
+                self.read(after, self.mode_of(reason), out);
             }
-            (_, Follow::Demand) => self.again = self.again.max(Some(look)),
+            (_, Follow::Demand) => self.again = self.again.max(Some(reason)),
             (Pending::Read(Mode::Blocking { .. }), Follow::Poll) if self.retry.failures() == 0 => {
                 self.cancel(out);
                 self.read(Duration::ZERO, Mode::Any, out);
@@ -376,14 +376,14 @@ impl<C: Content> Watch<C> {
         }
     }
 
-    fn mode_of(&self, look: Look) -> Mode {
-        match (look, self.index) {
-            (Look::Changed, Some(index)) => Mode::Blocking { index, wait: self.policy.catch_up },
+    fn mode_of(&self, reason: ReadReason) -> Mode {
+        match (reason, self.index) {
+            (ReadReason::Changed, Some(index)) => Mode::Blocking { index, wait: self.policy.catch_up },
             _ => Mode::Any,
         }
     }
 
-    fn turn(&mut self, now: Mono, chance: f64, follow: Follow, out: &mut Actions<C>) {
+    fn set_follow(&mut self, now: Mono, chance: f64, follow: Follow, out: &mut Actions<C>) {
         if self.follow == follow {
             return;
         }
@@ -401,7 +401,7 @@ impl<C: Content> Watch<C> {
         }
     }
 
-    /// Indexes mean nothing to another server, and may show or hide other things with another token.
+    /// Restarts reads. Indexes do not apply to another server, and another token may show or hide other things.
     fn switched(&mut self, now: Mono, chance: f64, token: bool, out: &mut Actions<C>) {
         (self.index, self.floor) = (None, None);
         if token {
@@ -419,7 +419,7 @@ impl<C: Content> Watch<C> {
 
     fn failed(&mut self, now: Mono, chance: f64, failure: RequestFailure, out: &mut Actions<C>) {
         self.pending = Pending::Nothing;
-        // who comes back may have begun anew: a read from a later index than its own would wait for nothing
+        // a server that returns may have reset its index: a blocking read from a later index would never return
         self.index = None;
         if failure == RequestFailure::Unsupported && self.policy.optional {
             self.become_state(State::Ended, out);

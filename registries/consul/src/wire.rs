@@ -1,8 +1,8 @@
-//! The JSON that Consul answers, as far as it is used.
+//! JSON formats of Consul's answers, as far as they are used.
 //!
-//! Called with the body of a 200. Tolerant: fields that are not known are ignored, and `null` or nothing is an
-//! empty list or text. Bounded: what is too long is refused whole, because an answer that was cut would look like
-//! a removal. A check's output is never kept.
+//! Called with the body of an answer with status 200. Tolerant: unknown fields are ignored, and `null` or an absent
+//! field is empty. Bounded: a body over a limit is rejected as a whole, because a truncated one would look like a
+//! removal. The output of checks is never kept.
 
 pub mod lists;
 
@@ -10,129 +10,129 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
-/// The longest body that is read.
+/// Maximum body size in bytes.
 pub const MAX_BODY: usize = 64 << 20;
-/// The most instances of one service, or services of one datacenter, that are taken.
+/// Maximum instances of one service, or services of one datacenter.
 pub const MAX_ITEMS: usize = 100_000;
-/// The most tags, checks, ports or pairs of one instance that are taken.
+/// Maximum tags, checks, ports or pairs of one instance.
 pub const MAX_PARTS: usize = 1_024;
 
-/// Why a body is not what was asked for.
+/// Error in a body.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
-    /// Somebody else's answer.
+    /// The answer is not Consul's.
     #[error("the answer is {0:?}, not JSON; check that the address is Consul's and not a proxy's")]
     NotJson(String),
-    /// Too long.
+    /// The answer exceeds a limit.
     #[error("the answer has more {what} than {limit}; select fewer services")]
     TooMany {
-        /// What there is too much of.
+        /// What exceeds the limit.
         what: &'static str,
-        /// How much is taken.
+        /// The limit.
         limit: usize,
     },
-    /// Cut short, or of another shape.
-    #[error("the answer cannot be read: {0}; check that the address is Consul's")]
+    /// The body is truncated or has another shape.
+    #[error("the answer cannot be parsed: {0}; check that the address is Consul's")]
     Shape(#[from] serde_json::Error),
 }
 
-/// One instance of a service: its node, itself, its checks and its node's.
+/// One instance of a service: its node, its service part, and the checks of both.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct HealthEntry {
-    /// Where it runs.
+    /// The node.
     pub node: Node,
-    /// What it is.
+    /// The service part.
     pub service: Service,
-    /// What is checked.
+    /// Checks of the instance and of its node.
     #[serde(default, deserialize_with = "or_default")]
     pub checks: Vec<Check>,
 }
 
-/// A node of the catalog.
+/// Node of the catalog.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Node {
-    /// Its name.
+    /// Name.
     pub node: String,
-    /// Its address.
+    /// Address.
     #[serde(default, deserialize_with = "or_default")]
     pub address: String,
-    /// Its datacenter.
+    /// Datacenter.
     #[serde(default, deserialize_with = "or_default")]
     pub datacenter: String,
-    /// Its partition.
+    /// Partition.
     #[serde(default, deserialize_with = "or_default")]
     pub partition: String,
-    /// The peer that it was imported from.
+    /// Peer that it was imported from.
     #[serde(default, deserialize_with = "or_default")]
     pub peer_name: String,
-    /// Its addresses per network.
+    /// Addresses per network.
     #[serde(default, deserialize_with = "or_default")]
     pub tagged_addresses: BTreeMap<String, String>,
-    /// What else is said of it.
+    /// Meta.
     #[serde(default, deserialize_with = "or_default")]
     pub meta: BTreeMap<String, String>,
-    /// Where it stands.
+    /// Region and zone.
     #[serde(default, deserialize_with = "or_default")]
     pub locality: Option<Locality>,
 }
 
-/// An instance's own part.
+/// Service part of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Service {
-    /// Unique on its node.
+    /// Id, unique on its node.
     #[serde(rename = "ID", default, deserialize_with = "or_default")]
     pub id: String,
-    /// The service's name.
+    /// Name of the service.
     pub service: String,
-    /// Empty, or what kind of helper it is.
+    /// Kind; empty for a plain service.
     #[serde(default, deserialize_with = "or_default")]
     pub kind: String,
-    /// Its tags.
+    /// Tags.
     #[serde(default, deserialize_with = "or_default")]
     pub tags: Vec<String>,
-    /// Its address; empty for its node's.
+    /// Address; empty for its node's.
     #[serde(default, deserialize_with = "or_default")]
     pub address: String,
-    /// Its addresses per network.
+    /// Addresses per network.
     #[serde(default, deserialize_with = "or_default")]
     pub tagged_addresses: BTreeMap<String, Tagged>,
-    /// Its one port; 0 for none.
+    /// Port; 0 for none.
     #[serde(default, deserialize_with = "or_default")]
     pub port: i64,
-    /// Its named ports, which stand instead of the one.
+    /// Named ports, in place of `port`.
     #[serde(default, deserialize_with = "or_default")]
     pub ports: Vec<NamedPort>,
-    /// A unix socket instead of an address.
+    /// Unix socket in place of an address.
     #[serde(default, deserialize_with = "or_default")]
     pub socket_path: String,
-    /// What else is said of it.
+    /// Meta.
     #[serde(default, deserialize_with = "or_default")]
     pub meta: BTreeMap<String, String>,
-    /// Its share of traffic.
+    /// Weights.
     #[serde(default, deserialize_with = "or_default")]
     pub weights: Option<Weights>,
-    /// Where it stands.
+    /// Region and zone.
     #[serde(default, deserialize_with = "or_default")]
     pub locality: Option<Locality>,
-    /// Its namespace.
+    /// Namespace.
     #[serde(default, deserialize_with = "or_default")]
     pub namespace: String,
-    /// Its partition.
+    /// Partition.
     #[serde(default, deserialize_with = "or_default")]
     pub partition: String,
-    /// The peer that it was imported from.
+    /// Peer that it was imported from.
     #[serde(default, deserialize_with = "or_default")]
     pub peer_name: String,
 }
 
-/// A check's outcome, without its output.
+/// Status of a check, without its output.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Check {
-    /// Its id, by which maintenance is known.
+    /// Id; maintenance checks have fixed ids.
     #[serde(rename = "CheckID", default, deserialize_with = "or_default")]
     pub check_id: String,
     /// `passing`, `warning`, `critical`, `maintenance`.
@@ -140,41 +140,41 @@ pub struct Check {
     pub status: String,
 }
 
-/// An address of one network.
+/// Address in one network.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Tagged {
-    /// The address.
+    /// Address.
     #[serde(default, deserialize_with = "or_default")]
     pub address: String,
-    /// The port there; 0 for the instance's own.
+    /// Port; 0 for the instance's own.
     #[serde(default, deserialize_with = "or_default")]
     pub port: i64,
 }
 
-/// A port with a name.
+/// Named port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NamedPort {
-    /// Its name.
+    /// Name.
     #[serde(default, deserialize_with = "or_default")]
     pub name: String,
-    /// Its number.
+    /// Number.
     #[serde(default, deserialize_with = "or_default")]
     pub port: i64,
-    /// Whether it is the one that is meant where none is named.
+    /// Whether it is the default port.
     #[serde(default, deserialize_with = "or_default")]
     pub default: bool,
 }
 
-/// An instance's share of traffic by its state.
+/// Weights of an instance by its state.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Weights {
-    /// While it passes.
+    /// Weight in passing state.
     #[serde(default, deserialize_with = "or_default")]
     pub passing: i64,
-    /// While it warns.
+    /// Weight in warning state.
     #[serde(default, deserialize_with = "or_default")]
     pub warning: i64,
 }
@@ -183,15 +183,15 @@ pub struct Weights {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Locality {
-    /// The region.
+    /// Region.
     #[serde(default, deserialize_with = "or_default")]
     pub region: String,
-    /// The zone.
+    /// Zone.
     #[serde(default, deserialize_with = "or_default")]
     pub zone: String,
 }
 
-/// The answer of `/v1/health/service/NAME`.
+/// Parses the answer of `/v1/health/service/NAME`.
 pub fn health(content_type: Option<&str>, body: &[u8]) -> Result<Vec<HealthEntry>, WireError> {
     let entries: Vec<HealthEntry> = read(content_type, body)?;
     at_most("instances", entries.len(), MAX_ITEMS)?;
@@ -199,7 +199,7 @@ pub fn health(content_type: Option<&str>, body: &[u8]) -> Result<Vec<HealthEntry
     Ok(entries)
 }
 
-/// The answer of `/v1/catalog/services`: names and the union of their instances' tags.
+/// Parses the answer of `/v1/catalog/services`: names, each with the union of its instances' tags.
 pub fn services(content_type: Option<&str>, body: &[u8]) -> Result<BTreeMap<String, Vec<String>>, WireError> {
     let named: BTreeMap<String, Option<Vec<String>>> = read(content_type, body)?;
     at_most("services", named.len(), MAX_ITEMS)?;
@@ -228,7 +228,7 @@ const fn at_most(what: &'static str, have: usize, limit: usize) -> Result<(), Wi
     if have > limit { Err(WireError::TooMany { what, limit }) } else { Ok(()) }
 }
 
-/// Consul writes `null` for what is empty.
+/// Reads `null`, which Consul writes for empty values, as the default.
 fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(d: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(d)?.unwrap_or_default())
 }
@@ -240,7 +240,7 @@ mod tests {
     const JSON: Option<&str> = Some("application/json");
 
     #[test]
-    fn an_entry_is_read_and_what_is_not_known_is_ignored() {
+    fn entry_is_parsed_and_unknown_fields_are_ignored() {
         let body = br#"[{"Node":{"ID":"x","Node":"n1","Address":"10.0.0.1","Datacenter":"dc1",
             "TaggedAddresses":{"wan":"1.2.3.4"},"Meta":{"rack":"7"},"Locality":{"Region":"eu","Zone":"a"}},
             "Service":{"ID":"web-1","Service":"web","Tags":["v1"],"Port":8080,"New":{"deep":[1]},
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_nothing() {
+    fn null_is_the_default() {
         let body = br#"[{"Node":{"Node":"n","TaggedAddresses":null,"Meta":null,"Locality":null},
             "Service":{"Service":"s","Tags":null,"Meta":null,"TaggedAddresses":null,"Ports":null,"Weights":null,
             "Port":null},"Checks":null}]"#;
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_consuls_is_an_error_and_never_an_empty_list() {
+    fn foreign_answer_is_an_error_and_never_an_empty_list() {
         let page = b"<html>log in</html>";
         assert!(matches!(health(Some("text/html"), page), Err(WireError::NotJson(_))));
         assert!(matches!(health(Some("text/html"), b"[]"), Err(WireError::NotJson(_))));
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_refused_whole() {
+    fn answer_over_a_limit_is_refused_as_a_whole() {
         let tags = vec!["\"t\""; MAX_PARTS + 1].join(",");
         let body = format!(r#"[{{"Node":{{"Node":"n"}},"Service":{{"Service":"s","Tags":[{tags}]}}}}]"#);
         let error = health(JSON, body.as_bytes()).unwrap_err().to_string();

@@ -67,7 +67,7 @@ pub(crate) async fn precise(full: bool, table: &mut Table) -> Result<()> {
 
 /// Two long polls over a shared connection.
 pub(crate) async fn doorbell(full: bool, table: &mut Table) -> Result<()> {
-    let plan = Plan { mode: ModeChoice::Doorbell, aim: 2_000.0, ..plan(full) };
+    let plan = Plan { mode: ModeChoice::NotifyAndFetch, aim: 2_000.0, ..plan(full) };
     follow(plan, &Authority::new()?, table).await?.1
 }
 
@@ -87,7 +87,7 @@ fn plan(full: bool) -> Plan {
     Plan {
         shape: Shape { services, instances },
         shared: true,
-        mode: ModeChoice::Precise,
+        mode: ModeChoice::PerService,
         rate: if full { 500 } else { 250 },
         flips: if full { 2_000 } else { 40 },
         flips_a_second: if full { 100.0 } else { 20.0 },
@@ -142,7 +142,7 @@ async fn follow(plan: Plan, authority: &Authority, table: &mut Table) -> Result<
 impl Plan {
     /// How many long polls wait where nothing happens.
     const fn polls(&self) -> u64 {
-        if matches!(self.mode, ModeChoice::Precise) { self.shape.services as u64 + 1 } else { 2 }
+        if matches!(self.mode, ModeChoice::PerService) { self.shape.services as u64 + 1 } else { 2 }
     }
 }
 
@@ -161,7 +161,7 @@ impl Bench<'_> {
 
     /// What a mode reads without any news: the sweep of the doorbell.
     fn swept(&self, time: Duration) -> f64 {
-        let sweep = tributary_consul::config::Timing::default().sweep.as_secs_f64();
+        let sweep = tributary_consul::config::Timing::default().full_pass.as_secs_f64();
         time.as_secs_f64() * self.plan.shape.services as f64 / sweep
     }
 
@@ -180,7 +180,7 @@ impl Bench<'_> {
         let late = self.latencies(&flips).await?;
         tokio::time::sleep(Duration::from_secs(1)).await;
         let asked = self.source.counts().await?;
-        let sweep = if self.plan.mode == ModeChoice::Precise { 0.0 } else { self.swept(begun.elapsed()) };
+        let sweep = if self.plan.mode == ModeChoice::PerService { 0.0 } else { self.swept(begun.elapsed()) };
         self.add("a change alone: until published", "ms", late.first().copied().unwrap_or(f64::NAN));
         let most = REQUESTS + sweep.ceil() + 1.0;
         self.promise("a change alone: requests and sweep", "", asked.requests as f64, most);

@@ -137,7 +137,7 @@ async fn without_a_token_a_server_that_denies_serves_nothing_and_removes_nothing
     eventually("its one line to tell, too", SOON, || async {
         let said = consul_support::registry(&server).await?;
         let reason = said["reason"].as_str().unwrap_or_default();
-        anyhow::ensure!(reason.starts_with("no token is given"), "{said}");
+        anyhow::ensure!(reason.starts_with("no token is configured"), "{said}");
         Ok(())
     })
     .await

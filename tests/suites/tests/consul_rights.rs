@@ -141,7 +141,7 @@ async fn a_reload_that_changes_nothing_of_the_rights_shrinks_no_assignment() -> 
     for rules in [ALL, BOTH] {
         let world = World::start(rules).await?;
         world.served.reload(&config(&world.consul, &world.home, "token", "doorbell"))?;
-        says(&world.served.server, "doorbell", LATER).await?;
+        says(&world.served.server, "notifyAndFetch", LATER).await?;
         world.follows(2).await?;
         world.ends_whole().await?;
     }

@@ -69,7 +69,7 @@ async fn a_reload_while_a_datacenter_is_cut_off_keeps_what_it_had_and_follows_th
     let recorder = Recorder::start(&world.served.server, "pay.service.dc2.dc.consul").await?;
     world.there.daemon().kill();
     world.served.reload(&config(&world.here, "doorbell"))?;
-    says(&world.served.server, "doorbell", SOON).await?;
+    says(&world.served.server, "notifyAndFetch", SOON).await?;
     world.here.set("pay", "n1", &[world.near.addr(), world.more.addr()]).await?;
     own.reaches("more", 20, SOON).await?;
     remote.reaches("far", 100, SOON).await?;

@@ -1,8 +1,8 @@
-//! Connections to one address: one per request where they cannot be shared, else as few as carry the requests.
+//! Connections to one address: one per request if they cannot be shared, otherwise as few as carry the requests.
 //!
-//! A reqwest client holds one shared connection, so that a pool is several of them, made when they are needed. One that
-//! finds out by itself what the server speaks makes a connection for each request that comes before it knows; so it is
-//! replaced, once that has been seen, by one that knows from the start and makes a single connection for all of them.
+//! One reqwest client holds one shared connection, so a pool holds several clients and creates them on demand. A
+//! client that negotiates the protocol opens a connection for each request until it knows the server speaks h2. The
+//! pool then replaces it with one that assumes h2 and opens a single connection.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ pub(super) struct Pool {
     lanes: Mutex<Vec<Lane>>,
     streams: usize,
     most: usize,
-    /// Where connections cannot be shared, how many there may be.
+    /// Limits the connections that cannot be shared.
     alone: Arc<Semaphore>,
-    /// Whether they are shared: expected over TLS, until an answer says otherwise.
+    /// Whether connections are shared: assumed over TLS until an answer shows otherwise.
     shared: AtomicBool,
-    /// Whether an answer has said so.
+    /// Whether an answer has confirmed `shared`.
     proven: AtomicBool,
     made: AtomicUsize,
     server_name: Option<String>,
@@ -39,12 +39,12 @@ pub(super) struct Pool {
 struct Lane {
     number: usize,
     client: reqwest::Client,
-    /// Whether it takes it for granted that its connection is shared.
+    /// Whether this client assumes h2.
     knows: bool,
     busy: Arc<AtomicUsize>,
 }
 
-/// A place on a connection, given back when dropped.
+/// Slot on a connection; returned when dropped.
 pub(super) struct Lease {
     lane: Lane,
     _permit: Option<OwnedSemaphorePermit>,
@@ -93,11 +93,11 @@ impl Pool {
             server_name,
         })
     }
-    /// The URL of an endpoint, under the name that the server's certificate must have.
+    /// Returns the URL of an endpoint, with the host name that the server's certificate must carry.
     pub(super) fn url<'a>(&self, address: &Address, parts: impl IntoIterator<Item = &'a str>) -> Url {
         let mut url = address.endpoint(parts);
         if let Some(name) = &self.server_name {
-            // a name that is none shows when the certificate is checked
+            // an invalid name fails later, when the certificate is checked
             let _ = url.set_host(Some(name));
         }
         url
@@ -105,11 +105,11 @@ impl Pool {
     pub(super) fn shares(&self) -> bool {
         self.shared.load(Ordering::Relaxed)
     }
-    /// Whether an answer has shown that they are.
+    /// Returns whether an answer has shown that connections are shared.
     pub(super) fn is_proven(&self) -> bool {
         self.proven.load(Ordering::Relaxed)
     }
-    /// What an answer came over.
+    /// Records the HTTP version of an answer.
     pub(super) fn note(&self, lease: &Lease, version: Version) {
         let shared = version == Version::HTTP_2;
         self.shared.store(shared, Ordering::Relaxed);
@@ -118,27 +118,27 @@ impl Pool {
             self.replace(&lease.lane, true);
         }
     }
-    /// No connection could be made: perhaps the server speaks otherwise now.
+    /// Records that no connection could be opened: the server may have changed its protocol.
     pub(super) fn note_unconnected(&self, lease: &Lease) {
         if lease.lane.knows {
             self.replace(&lease.lane, false);
         }
     }
 
-    /// What is under way on the old one ends there.
+    /// Replaces a lane. Requests under way finish on the old one.
     fn replace(&self, old: &Lane, knows: bool) {
         let mut lanes = self.lanes.lock();
-        let place = lanes.iter_mut().find(|lane| lane.number == old.number);
-        // built once, it can be built again; if not, the old one does
-        if let (Some(place), Ok(lane)) = (place, self.build(knows)) {
-            *place = lane;
+        let slot = lanes.iter_mut().find(|lane| lane.number == old.number);
+        // building can fail only if it failed before; then the old lane stays
+        if let (Some(slot), Ok(lane)) = (slot, self.build(knows)) {
+            *slot = lane;
         }
     }
 
     fn build(&self, knows: bool) -> Result<Lane, TlsError> {
         self.builder.build(self.made.fetch_add(1, Ordering::Relaxed), knows)
     }
-    /// A place on the first connection that has one.
+    /// Waits for a slot and returns it, on the first connection that has one.
     pub(super) async fn lease(&self) -> Result<Lease, TlsError> {
         let permit = if self.shares() { None } else { Arc::clone(&self.alone).acquire_owned().await.ok() };
         let lane = self.lane()?;
@@ -156,15 +156,15 @@ impl Pool {
                 lanes.push(lane.clone());
                 lane
             }
-            None => lanes.iter().min_by_key(busy).cloned().ok_or_else(none_at_all)?,
+            None => lanes.iter().min_by_key(busy).cloned().ok_or_else(no_connection)?,
         };
         lane.busy.fetch_add(1, Ordering::Relaxed);
         Ok(lane)
     }
 }
 
-fn none_at_all() -> TlsError {
-    TlsError::Setup("there is no connection".to_owned())
+fn no_connection() -> TlsError {
+    TlsError::Setup("no connection exists".to_owned())
 }
 
 struct Builder {
@@ -177,7 +177,7 @@ struct Builder {
 
 impl Builder {
     fn build(&self, number: usize, knows: bool) -> Result<Lane, TlsError> {
-        // whoever installed one before has the say
+        // fails if a provider is already installed, which is fine
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
             .user_agent("tributary")
@@ -215,7 +215,7 @@ fn cause(error: &reqwest::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// Whatever name is asked for, the address that was configured is dialled.
+/// Resolver that returns the configured address whatever name is requested.
 struct Dial(String);
 
 impl Resolve for Dial {
@@ -229,7 +229,7 @@ impl Resolve for Dial {
     }
 }
 
-/// The header of HTTP basic authentication.
+/// Returns the header of HTTP basic authentication.
 pub(super) fn basic(user: &str, password: &SecretString) -> Option<HeaderValue> {
     let text = format!("{user}:{}", password.expose_secret());
     super::secret(&format!("Basic {}", base64(text.as_bytes())))
@@ -239,11 +239,11 @@ fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::new();
     for chunk in bytes.chunks(3) {
-        let word = chunk.iter().fold(0_u32, |word, byte| (word << 8) | u32::from(*byte));
-        let word = word << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            let digit = (word >> (18 - 6 * place)) & 63;
-            let char = if place > chunk.len() { '=' } else { char::from(DIGITS[digit as usize]) };
+        let bits = chunk.iter().fold(0_u32, |bits, byte| (bits << 8) | u32::from(*byte));
+        let bits = bits << (8 * (3 - chunk.len()));
+        for digit_at in 0..4 {
+            let digit = (bits >> (18 - 6 * digit_at)) & 63;
+            let char = if digit_at > chunk.len() { '=' } else { char::from(DIGITS[digit as usize]) };
             out.push(char);
         }
     }
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_and_password_are_written_as_http_wants_them() {
+    fn basic_authentication_is_encoded_as_base64() {
         for (text, want) in [
             ("", ""),
             ("a", "YQ=="),

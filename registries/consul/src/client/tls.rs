@@ -1,4 +1,4 @@
-//! Authorities, certificate and key from files.
+//! Certificate authorities, client certificate and key, read from files.
 
 use std::path::{Path, PathBuf};
 
@@ -10,31 +10,31 @@ use crate::config::Tls;
 const MAX_FILE: u64 = 4 << 20;
 const MAX_FILES: usize = 1_000;
 
-/// Why connections cannot be secured as configured.
+/// Error in the TLS files or their combination.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file that cannot be read.
+    /// A file cannot be read.
     #[error("tls file {path:?} cannot be read: {why}; check that it exists and may be read")]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         why: String,
     },
-    /// A file that holds something else.
-    #[error("tls file {path:?} is not the PEM that is wanted: {why}")]
+    /// A file does not hold the expected PEM.
+    #[error("tls file {path:?} is not valid PEM: {why}")]
     NotPem {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         why: String,
     },
-    /// They do not fit together.
+    /// The files do not fit together.
     #[error("tls cannot be set up: {0}; check certificate, key and authorities")]
     Setup(String),
 }
 
-/// What the files held when they were read.
+/// Contents of the TLS files at the last read.
 pub(super) struct Files {
     authorities: Vec<(PathBuf, Vec<u8>)>,
     identity: Option<SecretSlice<u8>>,
@@ -48,7 +48,7 @@ impl PartialEq for Files {
 }
 
 impl Files {
-    /// Reads them.
+    /// Reads the files that the configuration names.
     pub(super) fn read(tls: &Tls) -> Result<Self, TlsError> {
         let mut authorities = Vec::new();
         if let Some(path) = &tls.ca {
@@ -71,7 +71,7 @@ impl Files {
         };
         Ok(Self { authorities, identity })
     }
-    /// All authorities; none for the system's.
+    /// Returns all authorities; an empty list means the system's.
     pub(super) fn authorities(&self) -> Result<Vec<Certificate>, TlsError> {
         let mut all = Vec::new();
         for (path, pem) in &self.authorities {
@@ -85,7 +85,7 @@ impl Files {
         }
         Ok(all)
     }
-    /// The client certificate with its key. An error never repeats what the file holds.
+    /// Returns the client certificate with its key. An error never repeats file contents.
     pub(super) fn identity(&self) -> Result<Option<Identity>, TlsError> {
         let identity = self.identity.as_ref().map(|pem| Identity::from_pem(pem.expose_secret()));
         identity
@@ -103,7 +103,7 @@ fn file(path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|error| unreadable(error.to_string()))
 }
 
-/// The files of a directory, by name; what lies deeper is not looked at.
+/// Returns the files of a directory sorted by name; ignores subdirectories.
 fn listed(directory: &Path) -> Result<Vec<PathBuf>, TlsError> {
     let unreadable =
         |error: std::io::Error| TlsError::Unreadable { path: directory.to_owned(), why: error.to_string() };
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_read_is_named_and_a_key_is_never_shown() {
+    fn unreadable_file_is_named_and_keys_are_hidden() {
         let home = tempfile::tempdir().unwrap();
         let path = |name: &str| home.path().join(name);
         let missing = Tls { ca: Some(path("no.pem")), ..Tls::default() };
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_the_same_while_their_bytes_are() {
+    fn files_are_equal_if_their_bytes_are() {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("a.pem"), "a").unwrap();
         let tls = Tls { ca_path: Some(home.path().to_owned()), ..Tls::default() };

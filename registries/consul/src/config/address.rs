@@ -1,25 +1,25 @@
-//! Where a Consul is asked.
+//! Addresses of Consul agents and servers.
 
 use std::fmt;
 use std::str::FromStr;
 
 use reqwest::Url;
 
-/// An HTTP address of an agent or server, without user, query and secret.
+/// HTTP address of an agent or server, without user, query or secret.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address(Url);
 
-/// Why a text is no such address. The text itself may hold a password and is not repeated.
+/// Invalid address. The text may hold a password and is not repeated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the address of a consul {0}; write http://127.0.0.1:8500 or https://consul.example.com:8501")]
 pub struct InvalidAddress(&'static str);
 
 impl Address {
-    /// Reads `host:port`, which means plain HTTP, or a URL.
+    /// Parses `host:port`, which means plain HTTP, or a URL.
     pub fn parse(text: &str) -> Result<Self, InvalidAddress> {
         Self::with_default_scheme(text, false)
     }
-    /// As [`Address::parse`]; where no scheme is given it is `https` if `ssl`.
+    /// Parses like [`Address::parse`]; without a scheme the address is `https` if `ssl`.
     pub fn with_default_scheme(text: &str, ssl: bool) -> Result<Self, InvalidAddress> {
         let text = text.trim();
         let full = match (text.contains("://"), ssl) {
@@ -42,17 +42,17 @@ impl Address {
         }
         Ok(Self(url))
     }
-    /// Whether it is asked over TLS.
+    /// Returns whether the address uses TLS.
     #[must_use]
     pub fn is_secure(&self) -> bool {
         self.0.scheme() == "https"
     }
-    /// What is dialled: the host alone, an IPv6 address without brackets.
+    /// Returns the host to connect to, an IPv6 address without brackets.
     #[must_use]
     pub fn dialled(&self) -> String {
         self.0.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned()
     }
-    /// The URL of an endpoint below it. Every part is one path segment, whatever it holds.
+    /// Returns the URL of an endpoint below the address. Each part becomes one path segment.
     #[must_use]
     pub fn endpoint<'a>(&self, parts: impl IntoIterator<Item = &'a str>) -> Url {
         let mut url = self.0.clone();
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_a_host_and_port_or_a_url() {
+    fn address_is_host_and_port_or_url() {
         let cases = [
             ("127.0.0.1:8500", "http://127.0.0.1:8500"),
             ("http://consul:8500/", "http://consul:8500"),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_and_its_password_not_repeated() {
+    fn invalid_address_is_refused_without_its_password() {
         for bad in [
             "",
             "unix:///run/consul.sock",
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_is_one_segment() {
+    fn every_name_is_one_path_segment() {
         let address = Address::parse("http://c:8500/prefix/").unwrap();
         let cases = [
             ("web", "/prefix/v1/health/service/web"),

@@ -1,4 +1,4 @@
-//! The `CONSUL_*` variables that Consul's own tools read, for a registry that is named by address alone.
+//! The `CONSUL_*` environment variables of Consul's own tools, for a registry that is named by address alone.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ use super::{Address, Basic, ConfigError, ConsulConfig, TokenSource};
 type Vars = BTreeMap<String, String>;
 
 impl ConsulConfig {
-    /// What the variables say. `address`, where given, goes before `CONSUL_HTTP_ADDR`; neither is the agent of this
-    /// machine.
+    /// Builds a configuration from the variables. `address` takes precedence over `CONSUL_HTTP_ADDR`; without both,
+    /// the agent of this machine is used.
     pub fn from_env(address: Option<&str>, vars: &Vars) -> Result<Self, ConfigError> {
         let ssl = flag(vars, "CONSUL_HTTP_SSL")?.unwrap_or(false);
-        // Consul's own tools go back to plain HTTP for no variable where another asks for TLS
+        // like Consul's own tools, an address without TLS cannot override a request for TLS
         let secure = |text: &str| match ssl {
             true => text
                 .split(',')
@@ -30,7 +30,7 @@ impl ConsulConfig {
         config.apply_env(vars)?;
         Ok(config)
     }
-    /// Fills in what the variables say of everything but the address, and leaves what they do not.
+    /// Applies all variables except the address; absent variables change nothing.
     pub fn apply_env(&mut self, vars: &Vars) -> Result<(), ConfigError> {
         if let Some(token) = token(vars) {
             self.auth.token = token;
@@ -48,9 +48,9 @@ impl ConsulConfig {
             ("CONSUL_CLIENT_CERT", &mut self.tls.cert),
             ("CONSUL_CLIENT_KEY", &mut self.tls.key),
         ];
-        for (name, place) in files {
+        for (name, field) in files {
             if let Some(path) = get(vars, name) {
-                *place = Some(PathBuf::from(path));
+                *field = Some(PathBuf::from(path));
             }
         }
         if let Some(name) = get(vars, "CONSUL_TLS_SERVER_NAME") {
@@ -67,7 +67,7 @@ impl ConsulConfig {
     }
 }
 
-/// A token that is given goes before a file that holds one.
+/// Returns the token source; a token takes precedence over a token file.
 fn token(vars: &Vars) -> Option<TokenSource> {
     let value = get(vars, "CONSUL_HTTP_TOKEN").map(|token| TokenSource::Value(SecretString::from(token)));
     value.or_else(|| get(vars, "CONSUL_HTTP_TOKEN_FILE").map(|path| TokenSource::File(path.into())))
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_given_goes_first_and_nothing_is_the_local_agent() {
+    fn given_address_wins_and_default_is_the_local_agent() {
         let vars = mk_vars(&[
             ("CONSUL_HTTP_ADDR", "a:1"),
             ("CONSUL_HTTP_TOKEN_FILE", "f"),
@@ -139,14 +139,14 @@ mod tests {
         ]);
         let config = ConsulConfig::from_env(Some("http://b:2"), &vars).unwrap();
         assert_eq!(config.addresses[0].to_string(), "http://b:2");
-        assert!(matches!(config.auth.token, TokenSource::File(_)), "an empty token is none");
+        assert!(matches!(config.auth.token, TokenSource::File(_)), "an empty token counts as absent");
         let bare = ConsulConfig::from_env(None, &Vars::new()).unwrap();
         assert_eq!(bare.addresses[0].to_string(), "http://127.0.0.1:8500");
         assert!(matches!(bare.auth.token, TokenSource::None) && bare.tls.verify);
     }
 
     #[test]
-    fn what_cannot_be_read_is_said_and_secrets_are_not_shown() {
+    fn invalid_variable_is_an_error_and_secrets_are_hidden() {
         let error = ConsulConfig::from_env(None, &mk_vars(&[("CONSUL_HTTP_SSL", "maybe")])).unwrap_err();
         assert_eq!(error.to_string(), "CONSUL_HTTP_SSL is \"maybe\"; write true or false");
         let vars = mk_vars(&[("CONSUL_HTTP_TOKEN", "hunter2"), ("CONSUL_HTTP_AUTH", "me:hunter2")]);

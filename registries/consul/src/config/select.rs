@@ -1,20 +1,20 @@
-//! Which services are followed: by name, by tag, by what instances say of themselves.
+//! Selection of services and instances by name, tag and meta.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::wire::HealthEntry;
 
-/// A name in which `*` stands for any text. Case does not matter: it does not to Consul either.
+/// Name pattern in which `*` matches any text. Case-insensitive, as names are in Consul.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern(Box<str>);
 
 impl Pattern {
-    /// From a text.
+    /// Creates a pattern.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(text.to_lowercase().into())
     }
-    /// Whether a name is meant.
+    /// Returns whether the pattern matches a name.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         let name = name.to_lowercase();
@@ -31,25 +31,25 @@ impl Pattern {
     }
 }
 
-/// Which services and instances are followed; nothing said follows all but Consul itself.
+/// Selection of services and instances. The default selects all except Consul itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Select {
-    /// Only names that one of these means; empty for all.
+    /// Names must match one of these; empty selects all.
     pub include: Vec<Pattern>,
-    /// No name that one of these means.
+    /// Names must not match any of these.
     pub exclude: Vec<Pattern>,
-    /// Names that are followed whatever the patterns say, because an alias refers to them; in lower case, as hosts are.
+    /// Names that are always selected because a federated service refers to them; in lower case, as hosts are.
     pub names: BTreeSet<String>,
-    /// Only instances with all of these tags.
+    /// Instances must have all of these tags.
     pub tags: Vec<String>,
-    /// Only instances with all of these in their meta.
+    /// Instances must have all of these pairs in their meta.
     pub meta: BTreeMap<String, String>,
-    /// Whether Consul's own service is followed too.
+    /// Whether Consul's own service is selected.
     pub consul: bool,
 }
 
 impl Select {
-    /// Whether a service of this name, with this union of its instances' tags, is followed.
+    /// Returns whether a service is selected; `tags` is the union of its instances' tags.
     #[must_use]
     pub fn service(&self, name: &str, tags: &[String]) -> bool {
         if name == "consul" && !self.consul {
@@ -59,19 +59,19 @@ impl Select {
         let named = (self.include.is_empty() || any(&self.include)) && !any(&self.exclude);
         (named || self.names.contains(&name.to_lowercase())) && self.has_tags(tags)
     }
-    /// Whether an instance of a followed service is taken.
+    /// Returns whether an instance of a selected service is used.
     #[must_use]
     pub fn instance(&self, entry: &HealthEntry) -> bool {
         let meta = &entry.service.meta;
         self.has_tags(&entry.service.tags)
             && self.meta.iter().all(|(key, value)| meta.get(key) == Some(value))
     }
-    /// Whether fewer than all are followed.
+    /// Returns whether the selection excludes anything.
     #[must_use]
     pub fn is_narrow(&self) -> bool {
         !(self.include.is_empty() && self.exclude.is_empty() && self.tags.is_empty() && self.meta.is_empty())
     }
-    /// Tags compare without case, as on the server.
+    /// Compares tags without case, as the server does.
     fn has_tags(&self, tags: &[String]) -> bool {
         self.tags.iter().all(|tag| tags.iter().any(|own| own.eq_ignore_ascii_case(tag)))
     }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_is_any_text() {
+    fn star_matches_any_text() {
         let cases = [
             ("web", "Web", true),
             ("web", "web2", false),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_tags_decide_together_and_an_alias_overrides_names() {
+    fn names_and_tags_select_and_federated_names_always_match() {
         let select = Select {
             include: vec![Pattern::new("shop-*")],
             exclude: vec![Pattern::new("*-canary")],
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_needs_all_tags_and_all_meta() {
+    fn instance_needs_all_tags_and_all_meta() {
         let select = Select {
             tags: vec!["a".into()],
             meta: [("env".into(), "prod".into())].into(),
@@ -143,7 +143,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_pattern_is_the_same_as_trying_every_way(pattern in "[ab*]{0,6}", name in "[ab]{0,8}") {
+        fn pattern_agrees_with_exhaustive_matching(pattern in "[ab*]{0,6}", name in "[ab]{0,8}") {
             fn naive(pattern: &[u8], name: &[u8]) -> bool {
                 match (pattern.split_first(), name.split_first()) {
                     (None, None) => true,

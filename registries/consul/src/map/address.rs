@@ -1,4 +1,4 @@
-//! Where an instance is reached: which of its addresses, and at which primary port.
+//! Selection of an instance's address and of the port that comes with it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,45 +6,45 @@ use tributary_model::Hostname;
 
 use crate::wire::HealthEntry;
 
-/// An address as it can be used.
+/// Usable address of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Where {
-    /// An IP.
+    /// One IP.
     Ip(IpAddr),
-    /// An IP of each family.
+    /// One IP of each family.
     Both(Ipv4Addr, Ipv6Addr),
-    /// A name that is looked up.
+    /// DNS name.
     Name(Hostname),
 }
 
-/// Which family is taken where there are both.
+/// Address family to use if an instance has both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Family {
-    /// IPv4 first.
+    /// Prefers IPv4.
     #[default]
     PreferV4,
-    /// IPv6 first.
+    /// Prefers IPv6.
     PreferV6,
-    /// Both, where there are both.
+    /// Uses both.
     Both,
 }
 
-/// From where instances are looked at.
+/// Viewpoint that decides which address is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct View {
-    /// Whether the instances run in another datacenter, so that their WAN addresses are meant.
+    /// Whether the instances run in another datacenter, so that their WAN addresses apply.
     pub remote: bool,
-    /// Whether `lan` addresses go before the instance's own.
+    /// Whether `lan` addresses take precedence over the instance's own.
     pub lan: bool,
-    /// Whether the agent has chosen addresses for its clients already.
+    /// Whether the agent has already selected addresses for its clients.
     pub translated: bool,
-    /// Which family is taken.
+    /// Preferred family.
     pub family: Family,
-    /// Whether loopback addresses are taken, because clients run on the instance's own machine.
+    /// Whether loopback addresses are accepted because clients run on the instance's machine.
     pub loopback: bool,
 }
 
-/// The address, and the port that comes with it where one does. `None` where none can be used.
+/// Returns the address, and the port that comes with it if any. `None` if no address is usable.
 #[must_use]
 pub fn of(entry: &HealthEntry, view: View) -> Option<(Where, Option<i64>)> {
     if view.family != Family::Both {
@@ -66,10 +66,10 @@ fn one(entry: &HealthEntry, view: View) -> Option<(Where, Option<i64>)> {
         (_, false, true) => Some("lan"),
     };
     let tagged = network.and_then(|network| tagged(entry, network, view));
-    tagged.or_else(|| own(entry, view).map(|place| (place, None)))
+    tagged.or_else(|| own(entry, view).map(|at| (at, None)))
 }
 
-/// Of the addresses for one network, the first that can be used: the instance's, then its node's.
+/// Returns the first usable address of one network: the instance's, then its node's.
 fn tagged(entry: &HealthEntry, network: &str, view: View) -> Option<(Where, Option<i64>)> {
     let (first, second) = match view.family {
         Family::PreferV4 | Family::Both => ("ipv4", "ipv6"),
@@ -77,13 +77,13 @@ fn tagged(entry: &HealthEntry, network: &str, view: View) -> Option<(Where, Opti
     };
     let mut keys = vec![format!("{network}_{first}"), network.to_owned(), format!("{network}_{second}")];
     if !view.remote && !view.lan {
-        // Only the family was asked for: what is not said of it leaves the instance's own address.
+        // If only the family was requested, an absent tagged address leaves the instance's own.
         keys.truncate(1);
     }
     let service = keys.iter().filter_map(|key| entry.service.tagged_addresses.get(key));
     let port = |port: i64| (port != 0).then_some(port);
     let service = service.filter_map(|tagged| Some((usable(&tagged.address, view)?, port(tagged.port))));
-    // A node's address is the instance's only where the instance has none of its own.
+    // A node's address applies only if the instance has no address.
     let has_own = !view.remote && !view.lan && !entry.service.address.is_empty();
     let node = keys.iter().filter(|_| !has_own).filter_map(|key| entry.node.tagged_addresses.get(key));
     let node = node.filter_map(|text| Some((usable(text, view)?, None)));
@@ -95,7 +95,7 @@ fn own(entry: &HealthEntry, view: View) -> Option<Where> {
     usable(text, view)
 }
 
-/// An IP that leads somewhere else than to the caller itself, or a name.
+/// Parses an IP that does not point back to the client, or a DNS name.
 fn usable(text: &str, view: View) -> Option<Where> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         let elsewhere = view.loopback || !ip.is_loopback();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     fn found(entry: &HealthEntry, view: View) -> Option<(String, Option<i64>)> {
-        of(entry, view).map(|(place, port)| match place {
+        of(entry, view).map(|(at, port)| match at {
             Where::Ip(ip) => (ip.to_string(), port),
             Where::Both(v4, v6) => (format!("{v4} {v6}"), port),
             Where::Name(host) => (host.to_string(), port),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instances_own_address_goes_before_its_nodes() {
+    fn own_address_precedes_node_address() {
         let cases = [
             ("10.0.0.2", "10.0.0.1", Some("10.0.0.2")),
             ("", "10.0.0.1", Some("10.0.0.1")),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_leads_nowhere_is_none() {
+    fn unusable_address_is_absent() {
         for bad in
             ["0.0.0.0", "::", "127.0.0.1", "::1", "224.0.0.1", "[2001:db8::1]", "10.0.0.300", "a b", "*.a.b"]
         {
@@ -149,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_for_clients_on_the_same_machine() {
+    fn loopback_is_accepted_only_for_local_clients() {
         let here = View { loopback: true, ..View::default() };
         assert_eq!(found(&mk_entry("", "127.0.0.1"), here), Some(("127.0.0.1".to_owned(), None)));
         assert_eq!(found(&mk_entry("", "0.0.0.0"), here), None);
     }
 
     #[test]
-    fn both_families_are_taken_where_there_are_both() {
+    fn both_families_are_used_if_present() {
         let mut entry = mk_entry("10.0.0.2", "10.0.0.1");
         let both = View { family: Family::Both, ..View::default() };
         let six = View { family: Family::PreferV6, ..View::default() };
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_network_that_is_looked_from_decides() {
+    fn viewpoint_selects_the_network_address() {
         let mut entry = mk_entry("10.0.0.2", "10.0.0.1");
         let tagged = |address: &str, port| Tagged { address: address.into(), port };
         entry.node.tagged_addresses =

@@ -1,6 +1,6 @@
-//! What the mapping is told beside the instances: how a registry maps, and which part of a Consul it looks at.
+//! Settings of the mapping: how a registry maps, and which part of Consul.
 //!
-//! Made by whoever builds the registry; read by every rule, changed by none.
+//! The registry's owner creates them; the mapping rules only read them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,45 +10,45 @@ use tributary_model::{ClusterId, InvalidName, Namespace, NetworkId, PortNumber, 
 use super::address::Family;
 use super::name::Tenancy;
 
-/// How one registry maps what its Consul says.
+/// Mapping settings of one registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapConfig {
-    /// The domain under which hosts are made: `consul`.
+    /// Domain suffix of hosts: `consul`.
     pub domain: String,
-    /// The mesh namespace that services are declared in.
+    /// Mesh namespace of the declared services.
     pub namespace: Namespace,
-    /// The cluster that the registry speaks for.
+    /// Cluster that the registry belongs to.
     pub cluster: Option<ClusterId>,
-    /// The network of all datacenters that [`MapConfig::datacenters`] does not name.
+    /// Network of all datacenters that [`MapConfig::datacenters`] does not list.
     pub network: Option<NetworkId>,
-    /// The one number of every service whose instances do not say `service-port` (`servicePort`).
+    /// Port number of every service whose instances have no `service-port` meta (`servicePort`).
     pub service_port: Option<PortNumber>,
-    /// The key of Service.Meta that says what an instance speaks.
+    /// Service.Meta key of the protocol.
     pub protocol_key: String,
-    /// What a port speaks of which nothing else says it.
+    /// Protocol of ports for which nothing else gives one.
     pub protocol: Protocol,
-    /// Which family is taken where there are both.
+    /// Family to use if an instance has both.
     pub family: Family,
-    /// Whether `lan` addresses go before the instance's own.
+    /// Whether `lan` addresses take precedence over the instance's own.
     pub lan: bool,
-    /// Whether loopback addresses are taken, because clients run on the instances' own machine.
+    /// Whether loopback addresses are accepted because clients run on the instances' machine.
     pub loopback: bool,
-    /// Whether instances that warn take traffic.
+    /// Whether instances in warning state receive traffic.
     pub warning: Warning,
-    /// Under which prefix Node.Meta becomes labels; `None` for not at all.
+    /// Prefix of the labels made from Node.Meta; `None` makes no labels.
     pub node_labels: Option<String>,
-    /// Whether tags of the older form `key|value` are labels too.
-    pub bar_tags: bool,
-    /// The keys of Node.Meta that say the region and the zone.
+    /// Whether tags of the older form `key|value` become labels.
+    pub pipe_tags: bool,
+    /// Node.Meta keys of region and zone.
     pub locality_keys: (String, String),
-    /// What is known of datacenters.
+    /// Topology of datacenters by name.
     pub datacenters: BTreeMap<String, Datacenter>,
-    /// Which clusters are watched directly, so that copies of their instances are left out.
+    /// Clusters that are watched directly, so that copies of their instances are excluded.
     pub direct: Direct,
 }
 
 impl MapConfig {
-    /// As a registry maps that is told nothing.
+    /// Returns the default settings.
     pub fn new() -> Result<Self, InvalidName> {
         Ok(Self {
             domain: "consul".to_owned(),
@@ -63,7 +63,7 @@ impl MapConfig {
             loopback: false,
             warning: Warning::Served,
             node_labels: Some("node/".to_owned()),
-            bar_tags: false,
+            pipe_tags: false,
             locality_keys: ("external-k8s-topology-region".into(), "external-k8s-topology-zone".into()),
             datacenters: BTreeMap::new(),
             direct: Direct::default(),
@@ -71,64 +71,64 @@ impl MapConfig {
     }
 }
 
-/// What becomes of an instance that warns.
+/// Treatment of instances in warning state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Warning {
-    /// It takes traffic by its weight for that state.
+    /// They receive traffic by their weight for that state.
     #[default]
     Served,
-    /// It counts as unhealthy.
+    /// They count as unhealthy.
     Withheld,
 }
 
-/// What is known of a datacenter beside its name.
+/// Topology of a datacenter.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Datacenter {
-    /// Its region, where that is not its name.
+    /// Region, if it differs from the datacenter's name.
     pub region: Option<String>,
-    /// Its zone, where it is one.
+    /// Zone, if the datacenter is one.
     pub zone: Option<String>,
-    /// The network that its instances are in.
+    /// Network of its instances.
     pub network: Option<NetworkId>,
 }
 
-/// Which instances that were copied from Kubernetes are left out.
+/// Instances copied from Kubernetes that are excluded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Direct {
-    /// The clusters that are watched directly.
+    /// Clusters that are watched directly.
     pub clusters: BTreeSet<ClusterId>,
-    /// Which cluster the synchronisation of a node name copies. Copies of others, and of nodes that are not
-    /// named, are served: what is the same endpoint as one of another registry is one where both are joined.
+    /// Cluster that the catalog sync of a node name copies. Copies from other clusters and on unlisted nodes are
+    /// served; if services are merged, equal endpoints of two registries count as one.
     pub nodes: BTreeMap<String, ClusterId>,
-    /// Whether everything that was copied from Kubernetes is left out, from whichever cluster.
+    /// Whether all instances copied from Kubernetes are excluded, whichever cluster they come from.
     pub all: bool,
 }
 
-/// Which part of a Consul is mapped: it fails as one.
+/// Part of Consul that is mapped and fails as one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Area {
-    /// Datacenter, partition, namespace, peer.
+    /// Datacenter, partition, namespace and peer.
     pub part: Tenancy,
-    /// The datacenter of the registry itself, whose services have short hosts too.
+    /// The registry's own datacenter, whose services also get short hosts.
     pub own_datacenter: String,
-    /// The scope under which its facts are said.
+    /// Scope that reports its facts.
     pub scope: Scope,
     label: Arc<str>,
 }
 
 impl Area {
-    /// A part as seen from a datacenter.
+    /// Creates an area as seen from a datacenter.
     #[must_use]
     pub fn new(part: Tenancy, own_datacenter: &str, scope: Scope) -> Self {
         let label = label(&part).into();
         Self { part, own_datacenter: own_datacenter.to_owned(), scope, label }
     }
-    /// As people read it: `dc1`, `dc1/eu/shop` (partition, namespace), `dc1@east` (peer).
+    /// Returns the display name: `dc1`, `dc1/eu/shop` (partition, namespace), `dc1@east` (peer).
     #[must_use]
     pub const fn label(&self) -> &Arc<str> {
         &self.label
     }
-    /// Whether its instances run in another datacenter than the registry's own.
+    /// Returns whether its instances run outside the registry's own datacenter.
     #[must_use]
     pub fn is_remote(&self) -> bool {
         !self.part.datacenter.eq_ignore_ascii_case(&self.own_datacenter)
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn areas_have_names_of_their_own() {
+    fn areas_have_distinct_labels() {
         let part = |partition: &str, namespace: &str, peer: &str| Tenancy {
             datacenter: "dc1".into(),
             partition: partition.into(),

@@ -1,7 +1,7 @@
-//! What the instances of one service in one area come to: a declaration for each of its hosts, and one group.
+//! Facts of one service in one area: a declaration for each of its hosts, and one group.
 //!
-//! Called whenever the instances are others. Pure and total; the order of instances does not matter. All hosts
-//! share one group, since an address is held once.
+//! Called when the instances change. Pure and total; the order of instances does not matter. All hosts share one
+//! group, so each address is stored once.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,34 +14,35 @@ use tributary_model::{
 
 use super::address::Where;
 use super::config::{Area, MapConfig};
-use super::instance::{Instance, InstanceId, LeftOut};
+use super::instance::{ExclusionReason, Instance, InstanceId};
 use super::name::hosts;
 use super::numbers::Tally;
-use super::remarks;
+use super::warnings;
 
-/// What instances come to.
+/// Result of mapping the instances of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mapped {
-    /// Declarations and groups, in a fixed order. Of no instances there are groups only, empty ones: whether
-    /// the service is gone is not for this answer to say, and a declaration is put or dropped, never emptied.
+    /// Declarations and groups, in a fixed order. Without instances only empty groups: this answer does not decide
+    /// whether the service is gone, and a declaration is put or removed, never emptied.
     pub facts: Vec<Fact>,
-    /// What is wrong with instances that are left out, by object; at most [`Mapped::MAX_PROBLEMS`]. Whoever
-    /// reports them takes back those that are not here any more.
+    /// Problems of excluded instances by object; at most [`Mapped::MAX_PROBLEMS`]. The caller clears those that are
+    /// absent here.
     pub problems: Vec<(ObjectRef, Problem)>,
 }
 
 impl Mapped {
-    /// How many problems of one service are told one by one.
+    /// Maximum number of problems that are reported for one service.
     pub const MAX_PROBLEMS: usize = 64;
 }
 
-/// The object of a service: its name as it is registered, in its area.
+/// Returns the object of a service: its registered name in its area.
 #[must_use]
 pub fn object(area: &Area, service: &str) -> ObjectId {
     ObjectId { kind: "Service", namespace: Arc::clone(area.label()), name: service.into() }
 }
 
-/// Everything that [`facts`] may say of a service, whatever its instances: what is dropped when it is gone.
+/// Returns every key that [`facts`] can produce for a service, whatever its instances: the keys to remove when it is
+/// gone.
 #[must_use]
 pub fn keys(area: &Area, service: &str, config: &MapConfig) -> Vec<FactKey> {
     let object = object(area, service);
@@ -53,7 +54,7 @@ pub fn keys(area: &Area, service: &str, config: &MapConfig) -> Vec<FactKey> {
     services(area, service, config).flat_map(of_host).collect()
 }
 
-/// The facts of a service.
+/// Maps the instances of a service to its facts.
 #[must_use]
 pub fn facts(
     area: &Area,
@@ -108,9 +109,9 @@ fn declaration(
 ) -> Arc<Declaration> {
     let mut remarks: Vec<DeclarationWarning> = Vec::new();
     let ports = ports(instances, config, &mut remarks);
-    remarks::gather(instances, &mut remarks);
+    warnings::gather(instances, &mut remarks);
     remarks.sort();
-    let mut all = served(instances).map(|(_, instance)| instance.marks.external).peekable();
+    let mut all = served(instances).map(|(_, instance)| instance.flags.external).peekable();
     let mesh_external = all.peek().is_some() && all.all(|external| external);
     let named = served(instances).any(|(_, i)| matches!(i.reach, Ok((Where::Name(_), _))));
     Arc::new(Declaration {
@@ -118,7 +119,7 @@ fn declaration(
         created: None,
         ports,
         addresses: Arc::default(),
-        // Names stand only where the client resolves them; IP addresses stand there too
+        // a DNS name needs a resolution by the client, which also accepts IPs
         resolution: if named { Resolution::DnsStrict } else { Resolution::ClientSide },
         selector: None,
         export: ExportTo::Default,
@@ -140,7 +141,7 @@ fn ports(
     tally.finish(remarks)
 }
 
-/// The tables of a group in the making.
+/// Tables of a group under construction.
 #[derive(Default)]
 struct Tables<'a> {
     sets: Vec<PortSet>,
@@ -149,7 +150,7 @@ struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
-    /// Where a set of ports stands; `None` when there are more than an address can name.
+    /// Returns the index of a port set; `None` if there are more sets than an index can hold.
     fn set(&mut self, set: &'a PortSet) -> Option<u16> {
         if let Some(at) = self.at.get(set) {
             return Some(*at);
@@ -164,8 +165,8 @@ impl<'a> Tables<'a> {
         self.names.push(host.as_str().into());
         Some(AddressRef::Name(at))
     }
-    fn places(&mut self, place: &Where) -> Vec<AddressRef> {
-        match place {
+    fn addresses(&mut self, at: &Where) -> Vec<AddressRef> {
+        match at {
             Where::Ip(ip) => vec![AddressRef::Ip(*ip)],
             Where::Both(v4, v6) => vec![AddressRef::Ip((*v4).into()), AddressRef::Ip((*v6).into())],
             Where::Name(host) => self.name(host).into_iter().collect(),
@@ -178,23 +179,23 @@ fn group(source: &Source, instances: &BTreeMap<InstanceId, Instance>) -> Endpoin
     let mut tables = Tables::default();
     let mut addresses = Vec::new();
     for (id, instance) in served(instances) {
-        let Ok((place, ports)) = &instance.reach else { continue };
+        let Ok((at, ports)) = &instance.reach else { continue };
         let Some(port_set) = tables.set(&ports.set) else { continue };
-        addresses.extend(tables.places(place).into_iter().map(|at| Address {
+        addresses.extend(tables.addresses(at).into_iter().map(|address| Address {
             port_set,
             health: instance.health,
-            mtls: instance.marks.mtls,
+            mtls: instance.flags.mtls,
             weight: u32::from(instance.weight) / unit,
             labels: instance.labels.clone(),
             origin: Some(Arc::clone(id.origin())),
-            ..Address::new(at, Arc::clone(&instance.place))
+            ..Address::new(address, Arc::clone(&instance.topology))
         }));
     }
     EndpointGroup::new(source.clone(), tables.sets, tables.names, addresses)
 }
 
-/// The greatest number that divides both. Weights mean something only beside each other: a service whose instances
-/// all weigh ten has no ten times the share of another registry's.
+/// Returns the greatest common divisor. Weights are relative to one service: if all instances weigh ten, the service
+/// must not outweigh another registry's tenfold.
 const fn divisor(mut a: u32, mut b: u32) -> u32 {
     while b != 0 {
         (a, b) = (b, a % b);
@@ -205,16 +206,18 @@ const fn divisor(mut a: u32, mut b: u32) -> u32 {
 fn problems(instances: &BTreeMap<InstanceId, Instance>) -> Vec<(ObjectRef, Problem)> {
     let wrong = |(id, instance): (&InstanceId, &Instance)| {
         let (code, message) = match instance.reach.as_ref().err()? {
-            LeftOut::NoAddress => (
+            ExclusionReason::NoAddress => (
                 Code::INVALID_ADDRESS,
                 "has no address that leads to it: register it, or its node, with an IP or a DNS name",
             ),
-            LeftOut::NoPort => (Code::INVALID_PORT, "has no port: register it with a port from 1 to 65535"),
-            LeftOut::Socket => (
+            ExclusionReason::NoPort => {
+                (Code::INVALID_PORT, "has no port: register it with a port from 1 to 65535")
+            }
+            ExclusionReason::Socket => (
                 Code::INVALID_ADDRESS,
                 "listens on a unix socket, which only its own machine reaches: register it with an address and port",
             ),
-            LeftOut::Mirror => return None,
+            ExclusionReason::Mirror => return None,
         };
         let problem = Problem { code, message: format!("instance {} {message}", id.object().name).into() };
         Some((ObjectRef::new(id.object().clone()), problem))

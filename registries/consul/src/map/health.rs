@@ -1,29 +1,29 @@
-//! An instance's health and share of traffic from its checks.
+//! Health and weight of an instance, from its checks.
 
 use tributary_model::Health;
 
 use crate::wire::{Check, Weights};
 
-/// What the checks of an instance and of its node come to, best first.
+/// Combined result of an instance's and its node's checks, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// All pass, or there are none.
+    /// All checks pass, or there are none.
     Passing,
-    /// One warns.
+    /// At least one check is in warning state.
     Warning,
-    /// One is critical, or says what is not known.
+    /// At least one check is critical or has an unknown status.
     Critical,
-    /// The instance or its node was taken out on purpose.
+    /// The operator put the instance or its node into maintenance.
     Maintenance,
 }
 
-/// The worst of all checks.
+/// Returns the worst outcome of all checks.
 #[must_use]
 pub fn outcome(checks: &[Check]) -> Outcome {
     checks.iter().map(one).max().unwrap_or(Outcome::Passing)
 }
 
-/// Whether a check says what is not known, so that it counts as critical.
+/// Returns whether a check has an unknown status and therefore counts as critical.
 #[must_use]
 pub fn is_unknown(check: &Check) -> bool {
     !matches!(check.status.as_str(), "passing" | "warning" | "critical" | "maintenance")
@@ -32,7 +32,7 @@ pub fn is_unknown(check: &Check) -> bool {
 fn one(check: &Check) -> Outcome {
     let by_id = check.check_id == "_node_maintenance" || check.check_id.starts_with("_service_maintenance:");
     match check.status.as_str() {
-        // A maintenance check is critical while it is on
+        // an enabled maintenance check is critical
         "passing" => Outcome::Passing,
         _ if by_id => Outcome::Maintenance,
         "maintenance" => Outcome::Maintenance,
@@ -41,14 +41,14 @@ fn one(check: &Check) -> Outcome {
     }
 }
 
-/// Health and weight. A weight of 0 means that the state takes no traffic.
+/// Returns health and weight. Weight 0 means that the state receives no traffic.
 #[must_use]
-pub fn standing(outcome: Outcome, weights: Option<&Weights>) -> (Health, u32) {
-    let said = weights.map_or(1, |weights| match outcome {
+pub fn health_and_weight(outcome: Outcome, weights: Option<&Weights>) -> (Health, u32) {
+    let weight = weights.map_or(1, |weights| match outcome {
         Outcome::Warning => weights.warning,
         _ => weights.passing,
     });
-    let weight = u32::try_from(said.clamp(0, 65_535)).unwrap_or(0);
+    let weight = u32::try_from(weight.clamp(0, 65_535)).unwrap_or(0);
     let health = match outcome {
         Outcome::Passing | Outcome::Warning if weight == 0 => Health::Unhealthy,
         Outcome::Passing | Outcome::Warning => Health::Healthy,
@@ -103,7 +103,7 @@ mod tests {
             (Outcome::Passing, Some(&Weights { passing: 1 << 40, warning: 1 }), (Health::Healthy, 65_535)),
         ];
         for (outcome, weights, want) in cases {
-            assert_eq!(standing(outcome, weights), want, "{outcome:?} {weights:?}");
+            assert_eq!(health_and_weight(outcome, weights), want, "{outcome:?} {weights:?}");
         }
     }
 }

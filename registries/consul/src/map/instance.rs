@@ -1,7 +1,6 @@
-//! One instance as it is kept: what its entry comes to, without its checks, sharing what it has in common with others.
+//! One instance as stored: the mapped entry without its checks, with values shared between instances.
 //!
-//! Read from an answer as soon as it is decoded; a watch keeps these, so that an answer that may be short can be
-//! joined with what was known. Reading is total: an instance that cannot be served says why.
+//! Mapped as soon as an answer is decoded. Mapping is total: an instance that cannot be served carries the reason.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -14,18 +13,18 @@ use super::config::{Area, MapConfig, Warning};
 use super::health::{self, Outcome};
 use super::pool::Pool;
 use super::ports::Ports;
-use super::{labels, mirror, place};
+use super::{labels, mirror, topology};
 use crate::wire::HealthEntry;
 
-/// Which instance of a service in its area: its node and its id there, as the object that explain names.
+/// Identity of an instance within its area: node and id, as the object that explain names.
 #[derive(Debug, Clone)]
 pub struct InstanceId(Arc<Origin>);
 
 impl InstanceId {
-    /// The longest name that is kept as it is.
+    /// Longest name that is stored unchanged.
     const MAX: usize = 512;
 
-    /// Ids are unique per node only, and a node's name may hold any character.
+    /// Creates an identity. Ids are unique per node only, and a node's name may contain any character.
     pub(super) fn new(node: &str, id: &str, service: &Arc<str>, area: &Arc<str>) -> Self {
         let mut name = format!("{}/{id}", node.replace('%', "%25").replace('/', "%2F"));
         if name.len() > Self::MAX {
@@ -37,12 +36,12 @@ impl InstanceId {
         let object = ObjectId { kind: "Instance", namespace: Arc::clone(area), name: name.into() };
         Self(Arc::new(Origin { object, workload: Arc::clone(service) }))
     }
-    /// As provenance.
+    /// Returns the identity as the origin of an endpoint.
     #[must_use]
     pub const fn origin(&self) -> &Arc<Origin> {
         &self.0
     }
-    /// Its object.
+    /// Returns its object.
     #[must_use]
     pub fn object(&self) -> &ObjectId {
         &self.0.object
@@ -65,46 +64,46 @@ impl Ord for InstanceId {
     }
 }
 
-/// Why an instance is not served.
+/// Reason why an instance is not served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LeftOut {
-    /// It has no address that leads to it.
+pub enum ExclusionReason {
+    /// It has no usable address.
     NoAddress,
     /// It has no port.
     NoPort,
-    /// It listens on a unix socket of its own machine.
+    /// It listens on a unix socket of its machine.
     Socket,
-    /// It is a copy of one that is watched directly.
+    /// It is a copy of an instance that is watched directly.
     Mirror,
 }
 
-/// One instance.
+/// One mapped instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
-    /// Where, and behind which ports; or why not.
-    pub(super) reach: Result<(Where, Arc<Ports>), LeftOut>,
-    pub(super) place: Arc<Topology>,
+    /// Address and ports, or the reason why it is not served.
+    pub(super) reach: Result<(Where, Arc<Ports>), ExclusionReason>,
+    pub(super) topology: Arc<Topology>,
     pub(super) labels: Labels,
     pub(super) weight: u16,
     pub(super) health: Health,
-    pub(super) marks: Marks,
+    pub(super) flags: Flags,
 }
 
-/// What else is known of an instance.
+/// Further flags of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Marks {
-    /// It runs on a node without agent.
+pub(super) struct Flags {
+    /// It runs on a node without an agent.
     pub(super) external: bool,
-    /// It speaks mesh TLS.
+    /// It accepts mesh TLS.
     pub(super) mtls: bool,
-    /// A check of it says what is not known.
+    /// One of its checks has an unknown status.
     pub(super) odd_check: bool,
-    /// Labels of it are not kept.
+    /// Some of its labels were dropped.
     pub(super) labels_dropped: bool,
 }
 
-/// The instances of an answer, and those of kinds that are served only. Of two that an answer gives one identity,
-/// the greater by content is taken, whatever their order.
+/// Maps the instances of an answer; only plain services count. If two entries have one identity, the greater by
+/// content wins, whatever their order.
 #[must_use]
 pub fn read(
     entries: &[HealthEntry],
@@ -127,8 +126,8 @@ pub fn read(
     read.collect()
 }
 
-/// Kinds are named, not excluded: what a later Consul calls a new kind is no instance of a service. The servers'
-/// own service is none either.
+/// Lists accepted kinds instead of excluded ones, so that a kind that a later Consul adds is not taken for an
+/// instance. The servers' own service is excluded too.
 fn is_served(entry: &HealthEntry) -> bool {
     entry.service.kind.is_empty() && entry.service.service != "consul"
 }
@@ -143,17 +142,17 @@ fn view(area: &Area, config: &MapConfig, translated: bool) -> View {
 
 fn instance(entry: &HealthEntry, area: &Area, config: &MapConfig, view: View, pool: &mut Pool) -> Instance {
     let outcome = health::outcome(&entry.checks);
-    let (health, weight) = health::standing(outcome, entry.service.weights.as_ref());
+    let (health, weight) = health::health_and_weight(outcome, entry.service.weights.as_ref());
     let withheld = outcome == Outcome::Warning && config.warning == Warning::Withheld;
     let (labels, labels_dropped) = labels::of(entry, &area.part.datacenter, config);
     let flag = |key: &str| entry.node.meta.get(key).is_some_and(|value| value == "true");
     Instance {
         reach: reach(entry, config, view, pool),
-        place: pool.place(place::of(entry, area, config)),
+        topology: pool.topology(topology::of(entry, area, config)),
         labels: pool.labels(labels),
         weight: u16::try_from(weight).unwrap_or(u16::MAX),
         health: if withheld { health.max(Health::Unhealthy) } else { health },
-        marks: Marks {
+        flags: Flags {
             external: flag("external-node"),
             mtls: entry.service.meta.get("tributary-tls").is_some_and(|mode| mode == "mesh"),
             odd_check: entry.checks.iter().any(health::is_unknown),
@@ -167,16 +166,16 @@ fn reach(
     config: &MapConfig,
     view: View,
     pool: &mut Pool,
-) -> Result<(Where, Arc<Ports>), LeftOut> {
+) -> Result<(Where, Arc<Ports>), ExclusionReason> {
     if mirror::is_mirror(entry, &config.direct) {
-        return Err(LeftOut::Mirror);
+        return Err(ExclusionReason::Mirror);
     }
     if !entry.service.socket_path.is_empty() {
-        return Err(LeftOut::Socket);
+        return Err(ExclusionReason::Socket);
     }
-    let (place, port) = address::of(entry, view).ok_or(LeftOut::NoAddress)?;
-    let ports = Ports::of(&entry.service, port, config).ok_or(LeftOut::NoPort)?;
-    Ok((place, pool.ports(ports)))
+    let (at, port) = address::of(entry, view).ok_or(ExclusionReason::NoAddress)?;
+    let ports = Ports::of(&entry.service, port, config).ok_or(ExclusionReason::NoPort)?;
+    Ok((at, pool.ports(ports)))
 }
 
 #[cfg(test)]
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_is_its_node_and_its_id_there() {
+    fn instance_identity_is_node_and_id() {
         let same_id = [mk_entry("a", "web-1"), mk_entry("b", "web-1")];
         assert_eq!(names(&same_id), ["Instance dc1/a/web-1", "Instance dc1/b/web-1"]);
         assert_eq!(names(&[mk_entry("a/b", "c"), mk_entry("a", "b/c"), mk_entry("a%2Fb", "c")]).len(), 3);
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn one_identity_is_one_instance_in_any_order() {
+    fn equal_identities_are_one_instance_in_any_order() {
         let (mut first, second) = (mk_entry("a", "1"), mk_entry("a", "1"));
         first.service.port = 81;
         let config = MapConfig::new().unwrap();
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_that_cannot_be_reached_says_why() {
+    fn unreachable_instance_has_a_reason() {
         let config = MapConfig::new().unwrap();
         let reach = |change: &dyn Fn(&mut HealthEntry)| {
             let mut entry = mk_entry("a", "1");
@@ -248,13 +247,13 @@ mod tests {
             one(&entry, &config).reach.err()
         };
         assert_eq!(reach(&|_| {}), None);
-        assert_eq!(reach(&|e| e.service.port = 0), Some(LeftOut::NoPort));
-        assert_eq!(reach(&|e| e.service.socket_path = "/run/web".into()), Some(LeftOut::Socket));
-        assert_eq!(reach(&|e| e.node.address = "0.0.0.0".into()), Some(LeftOut::NoAddress));
+        assert_eq!(reach(&|e| e.service.port = 0), Some(ExclusionReason::NoPort));
+        assert_eq!(reach(&|e| e.service.socket_path = "/run/web".into()), Some(ExclusionReason::Socket));
+        assert_eq!(reach(&|e| e.node.address = "0.0.0.0".into()), Some(ExclusionReason::NoAddress));
     }
 
     #[test]
-    fn an_instance_that_warns_takes_traffic_unless_told_otherwise() {
+    fn warning_instance_is_served_unless_withheld() {
         let mut entry = mk_entry("a", "1");
         entry.checks = vec![Check { check_id: "c".into(), status: "warning".into() }];
         let served = MapConfig::new().unwrap();
@@ -264,17 +263,17 @@ mod tests {
     }
 
     #[test]
-    fn an_external_node_is_marked_and_needs_no_agent() {
+    fn external_node_is_flagged_and_needs_no_agent() {
         let mut entry = mk_entry("a", "1");
         entry.node.meta.insert("external-node".into(), "true".into());
         entry.service.meta.insert("tributary-tls".into(), "mesh".into());
         let instance = one(&entry, &MapConfig::new().unwrap());
-        assert!(instance.marks.external && instance.marks.mtls);
+        assert!(instance.flags.external && instance.flags.mtls);
         assert_eq!(instance.health, Health::Healthy, "no check is no complaint");
     }
 
     #[test]
-    fn another_datacenters_instances_have_their_wan_addresses_unless_translated() {
+    fn remote_instances_use_wan_addresses_unless_translated() {
         let mut entry = mk_entry("a", "1");
         entry.service.tagged_addresses.insert("wan".into(), Tagged { address: "1.1.1.1".into(), port: 444 });
         let config = MapConfig::new().unwrap();
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_an_instance_is_small() {
+    fn stored_instance_is_small() {
         assert!(size_of::<Instance>() <= 64, "{} bytes", size_of::<Instance>());
         assert_eq!(size_of::<InstanceId>(), 8);
     }

@@ -1,7 +1,7 @@
-//! An instance's labels: its Meta first, then its node's under a prefix, then its tags.
+//! Labels of an instance: from its Meta, then from its node's Meta under a prefix, then from its tags.
 //!
-//! `key=value` tags are labels of their own, the others together are one: [`TAGS`]. What labels do not allow is
-//! replaced, and of two keys that become one by that the first in that order stays.
+//! Each `key=value` tag becomes a label; all other tags together become one label, [`TAGS`]. Characters that labels
+//! do not allow are replaced. If two keys become equal, the first in the order above stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,22 +11,22 @@ use tributary_model::labels::DATACENTER;
 use super::config::MapConfig;
 use crate::wire::HealthEntry;
 
-/// All tags that are no labels themselves: lower case, sorted, separated by commas.
+/// Label of all tags that are not labels themselves: lower case, sorted, separated by commas.
 pub const TAGS: &str = "tributary.io/tags";
 
-/// The longest key and the longest value of a label.
+/// Maximum lengths of keys, values and of the [`TAGS`] value.
 const MAX_KEY: usize = 253;
 const MAX_VALUE: usize = 63;
 const MAX_TAGS: usize = 1024;
 
-/// The labels, and whether any was left out.
+/// Returns the labels, and whether any was dropped.
 pub(super) fn of(entry: &HealthEntry, datacenter: &str, config: &MapConfig) -> (Labels, bool) {
     let mut out = Taken::default();
     for (key, value) in &entry.service.meta {
         out.add(key, value);
     }
     if let Some(prefix) = &config.node_labels {
-        // What Consul itself writes there is about the agent and changes with its version.
+        // keys that Consul writes itself describe the agent and change with its version
         for (key, value) in entry.node.meta.iter().filter(|(key, _)| !key.starts_with("consul-")) {
             out.add(&format!("{prefix}{key}"), value);
         }
@@ -35,7 +35,7 @@ pub(super) fn of(entry: &HealthEntry, datacenter: &str, config: &MapConfig) -> (
     let mut tags: Vec<&String> = entry.service.tags.iter().collect();
     tags.sort();
     for tag in tags {
-        match tag.split_once('=').or_else(|| tag.split_once('|').filter(|_| config.bar_tags)) {
+        match tag.split_once('=').or_else(|| tag.split_once('|').filter(|_| config.pipe_tags)) {
             Some((key, value)) if !key.is_empty() => out.add(key, value),
             _ => {
                 bare.insert(tag.to_lowercase().replace(',', "-"));
@@ -53,7 +53,7 @@ pub(super) fn of(entry: &HealthEntry, datacenter: &str, config: &MapConfig) -> (
     (out.labels.iter().map(|(k, v)| (&**k, &**v)).collect(), dropped)
 }
 
-/// Labels in the making.
+/// Labels under construction.
 #[derive(Default)]
 struct Taken {
     labels: BTreeMap<String, String>,
@@ -79,7 +79,8 @@ impl Taken {
     }
 }
 
-/// Letters, digits, `-`, `_` and `.` (and `/` in keys), with a letter or digit at both ends.
+/// Keeps letters, digits, `-`, `_` and `.` (and `/` in keys), replaces the rest by `-`, and trims to a letter or
+/// digit at both ends.
 fn sanitised(text: &str, most: usize, key: bool) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') || (key && c == '/');
     let text: String = text.chars().take(most).map(|c| if allowed(c) { c } else { '-' }).collect();
@@ -117,9 +118,9 @@ mod tests {
     }
 
     #[test]
-    fn meta_node_and_tags_in_that_order() {
+    fn labels_come_from_meta_node_and_tags_in_order() {
         let none = MapConfig::new().unwrap();
-        let bars = MapConfig { bar_tags: true, node_labels: None, ..none.clone() };
+        let bars = MapConfig { pipe_tags: true, node_labels: None, ..none.clone() };
         type Pairs<'a> = &'a [(&'a str, &'a str)];
         type Case<'a> = (Pairs<'a>, Pairs<'a>, &'a [&'a str], &'a MapConfig, &'a str);
         let cases: [Case<'_>; 9] = [

@@ -1,17 +1,17 @@
-//! Which instances are copies of a cluster's own, written by a synchronisation from Kubernetes.
+//! Detection of instances that a catalog sync copied from a Kubernetes cluster.
 
 use tributary_model::ClusterId;
 
 use super::config::Direct;
 use crate::wire::HealthEntry;
 
-/// Whether an instance is a copy of one that is watched directly, so that it is left out.
+/// Returns whether an instance is a copy of one that is watched directly, and is therefore excluded.
 pub(super) fn is_mirror(entry: &HealthEntry, direct: &Direct) -> bool {
     let copied = entry.service.meta.get("external-source").is_some_and(|source| source == "kubernetes");
     copied && (direct.all || cluster(entry, direct).is_some_and(|cluster| direct.clusters.contains(cluster)))
 }
 
-/// The cluster that it is a copy from, where the table of nodes tells.
+/// Returns the cluster that it is a copy from, if the node table names it.
 fn cluster<'a>(entry: &HealthEntry, direct: &'a Direct) -> Option<&'a ClusterId> {
     direct.nodes.get(&entry.node.node)
 }
@@ -28,7 +28,7 @@ mod tests {
     }
 
     #[test]
-    fn only_copies_of_clusters_that_are_watched_are_left_out() {
+    fn only_copies_of_watched_clusters_are_excluded() {
         let cluster = |name: &str| ClusterId::new(name).unwrap();
         let nodes = [("k8s-sync", "east"), ("west-sync", "west")].map(|(n, c)| (n.to_owned(), cluster(c)));
         let direct = Direct { clusters: [cluster("east")].into(), nodes: nodes.into(), all: false };

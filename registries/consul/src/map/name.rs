@@ -1,10 +1,10 @@
-//! Names of Consul as hosts. Names are case-insensitive there and may hold any character; every name gets a host
-//! of its own, and from the host the name can be read again.
+//! Conversion of Consul's names to hosts. Names are case-insensitive and may contain any character. Each name gets
+//! its own host, from which [`unlabel`] recovers the name.
 
 use tributary_model::Hostname;
 
-/// The name as one DNS label: lower case, `_` doubled, and every other byte that DNS does not allow as `_` and two
-/// hex digits. `None` where that is longer than a label may be.
+/// Encodes a name as one DNS label: lower case, `_` doubled, and every other byte that DNS does not allow as `_` and
+/// two hex digits. `None` if the result exceeds 63 bytes.
 #[must_use]
 pub fn label(name: &str) -> Option<String> {
     let name = name.to_lowercase();
@@ -21,7 +21,7 @@ pub fn label(name: &str) -> Option<String> {
     (out.len() <= 63).then_some(out)
 }
 
-/// The name, in lower case, that [`label`] made this of.
+/// Decodes a label made by [`label`]; returns the name in lower case.
 #[must_use]
 pub fn unlabel(label: &str) -> Option<String> {
     let mut bytes = label.bytes();
@@ -42,29 +42,29 @@ pub fn unlabel(label: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// Which part of a Consul a service belongs to. Empty parts are the defaults.
+/// Part of a Consul that a service belongs to. Empty fields mean the defaults.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Tenancy {
-    /// The datacenter.
+    /// Datacenter.
     pub datacenter: String,
-    /// The partition.
+    /// Partition.
     pub partition: String,
-    /// The namespace.
+    /// Namespace.
     pub namespace: String,
-    /// The peer.
+    /// Peer.
     pub peer: String,
 }
 
-/// The hosts of a service: the short one where its datacenter is the registry's own, then the full one.
+/// Returns the hosts of a service: the short one if its datacenter is the registry's own, then the full one.
 #[must_use]
 pub fn hosts(service: &str, part: &Tenancy, domain: &str, own_datacenter: &str) -> Vec<Hostname> {
     let Some(mut head) = label(service).map(|name| format!("{name}.service")) else { return Vec::new() };
-    for (value, word) in [(&part.namespace, "ns"), (&part.partition, "ap"), (&part.peer, "peer")] {
-        if value.is_empty() || (value == "default" && word != "peer") {
+    for (value, suffix) in [(&part.namespace, "ns"), (&part.partition, "ap"), (&part.peer, "peer")] {
+        if value.is_empty() || (value == "default" && suffix != "peer") {
             continue;
         }
         let Some(value) = label(value) else { return Vec::new() };
-        head.push_str(&format!(".{value}.{word}"));
+        head.push_str(&format!(".{value}.{suffix}"));
     }
     let short = format!("{head}.{domain}");
     if !part.peer.is_empty() {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_tells_the_hosts_that_are_made() {
+    fn reference_page_lists_the_generated_hosts() {
         let page = include_str!("../../../../docs/reference/consul.md");
         let parts = [
             mk_part("dc1", "", "", ""),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_say_where_a_service_is() {
+    fn hosts_contain_the_tenancy() {
         let cases: [(Tenancy, &[&str]); 5] = [
             (mk_part("dc1", "", "", ""), &["web.service.consul", "web.service.dc1.dc.consul"]),
             (mk_part("dc1", "default", "default", ""), &["web.service.consul", "web.service.dc1.dc.consul"]),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_look_alike_stay_apart() {
+    fn similar_names_have_distinct_labels() {
         let names = ["my-web", "my_web", "my web", "my.web", "my/web", "my_5fweb", "my__web", "my\u{e9}web"];
         let labels: std::collections::BTreeSet<_> = names.iter().map(|name| label(name).unwrap()).collect();
         assert_eq!(labels.len(), names.len());
@@ -131,14 +131,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_label_is_a_dns_label_and_gives_its_name_back(name in "\\PC{1,12}") {
+        fn label_is_valid_dns_and_unlabel_inverts_it(name in "\\PC{1,12}") {
             if let Some(label) = label(&name) {
                 prop_assert_eq!(unlabel(&label), Some(name.to_lowercase()));
                 prop_assert!(Hostname::new(&label).is_ok(), "{} is no label", label);
             }
         }
         #[test]
-        fn no_text_upsets_the_way_back(text in ".{0,20}") {
+        fn unlabel_accepts_any_text(text in ".{0,20}") {
             prop_assert!(unlabel(&text).is_none_or(|name| name.len() <= text.len()));
         }
     }

@@ -1,7 +1,7 @@
-//! Under which numbers the ports of a service are served, and what they speak: one word from many instances.
+//! Port numbers and protocols of a service, combined from its instances.
 //!
-//! Every instance stands behind every number of a port at its own number, so that clients of an old number and of
-//! a new one reach all while instances are replaced. The order of instances does not matter.
+//! Every instance serves every number of a port at its own number, so that clients of an old and of a new number
+//! reach all instances during a rollout. The order of instances does not matter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,37 +11,37 @@ use tributary_model::{Code, DeclarationWarning, PortName, PortNumber, Protocol, 
 use super::config::MapConfig;
 use super::ports::{PRIMARY, Ports};
 
-/// How many numbers one port is served under.
+/// Maximum number of port numbers that one port is served under.
 pub const MAX_NUMBERS: usize = 4;
 
-/// The number of a primary port whose instances have more than [`MAX_NUMBERS`].
+/// Number of a primary port whose instances have more than [`MAX_NUMBERS`].
 const DYNAMIC: u32 = 80;
 
-/// What instances say of one port of the service.
+/// Numbers and protocols that instances declare for one port.
 #[derive(Debug, Default)]
 struct Votes {
     numbers: BTreeSet<PortNumber>,
     protocols: BTreeMap<Protocol, usize>,
 }
 
-/// What instances say of all ports.
+/// Votes of all instances for all ports.
 #[derive(Debug, Default)]
 pub(super) struct Tally<'a> {
     ports: BTreeMap<(bool, &'a PortName), Votes>,
 }
 
 impl<'a> Tally<'a> {
-    /// Counts an instance.
+    /// Adds an instance.
     pub(super) fn add(&mut self, ports: &'a Ports, config: &MapConfig) {
-        for (port, said) in ports.set.iter().zip(&ports.said) {
+        for (port, declared) in ports.set.iter().zip(&ports.declared) {
             let primary = port.name.as_str() == PRIMARY;
             let votes = self.ports.entry((!primary, &port.name)).or_default();
             let given = config.service_port.filter(|_| primary);
-            votes.numbers.extend(said.number.or(given).or(port.number));
-            *votes.protocols.entry(said.protocol.unwrap_or(config.protocol)).or_default() += 1;
+            votes.numbers.extend(declared.number.or(given).or(port.number));
+            *votes.protocols.entry(declared.protocol.unwrap_or(config.protocol)).or_default() += 1;
         }
     }
-    /// The service's ports: the primary one's numbers first, then the others by name.
+    /// Returns the service's ports: the primary port's numbers first, then the others by name.
     pub(super) fn finish(self, remarks: &mut Vec<DeclarationWarning>) -> Arc<[ServicePort]> {
         let mut taken: BTreeMap<PortNumber, &PortName> = BTreeMap::new();
         let mut out = Vec::new();
@@ -71,25 +71,29 @@ fn numbers(
     }
     let instead = if primary { PortNumber::new(DYNAMIC).ok() } else { None };
     let what = instead.map_or_else(
-        || format!("port {:?} is not served; Meta `service-port-{}` gives it a number", name.as_str(), name.as_str()),
-        |n| format!("the service's number is {n}; Meta `service-port` or the registry's `servicePort` gives it another"),
+        || format!("port {:?} is not served; Meta `service-port-{}` sets one", name.as_str(), name.as_str()),
+        |n| {
+            format!(
+                "the service's number is {n}; Meta `service-port` or the registry's `servicePort` changes it"
+            )
+        },
     );
     let message = format!("instances use more than {MAX_NUMBERS} numbers for one port: {what}").into();
     remarks.push(DeclarationWarning { code: Code::DYNAMIC_PORTS, message });
     instead.into_iter().collect()
 }
 
-/// The majority's; where none has one, bytes.
+/// Returns the protocol of the majority; TCP if there is no majority.
 fn protocol(name: &PortName, votes: &Votes, remarks: &mut Vec<DeclarationWarning>) -> Protocol {
     let most = votes.protocols.values().max().copied().unwrap_or_default();
     let mut first =
         votes.protocols.iter().filter(|(_, count)| **count == most).map(|(protocol, _)| *protocol);
     let winner = first.next().filter(|_| first.next().is_none()).unwrap_or(Protocol::Tcp);
     if votes.protocols.len() > 1 {
-        let said: Vec<&str> = votes.protocols.keys().map(|p| p.as_str()).collect();
-        let (said, served) = (said.join(", "), winner.as_str());
+        let declared: Vec<&str> = votes.protocols.keys().map(|p| p.as_str()).collect();
+        let (declared, served) = (declared.join(", "), winner.as_str());
         let message =
-            format!("instances say of port {:?} that it speaks {said}; {served} is served", name.as_str());
+            format!("instances declare {declared} for port {:?}; {served} is served", name.as_str());
         remarks.push(DeclarationWarning { code: Code::PROTOCOL_DISAGREES, message: message.into() });
     }
     winner
@@ -108,18 +112,18 @@ mod tests {
     use super::*;
     use crate::wire::{NamedPort, Service};
 
-    /// An instance as `8080`, `8080>80/http`, or `web=80 admin=9` (the first is the primary one).
+    /// Parses an instance such as `8080`, `8080>80/http`, or `web=80 admin=9` (the first is the primary port).
     fn mk_ports(text: &str, config: &MapConfig) -> Ports {
         let mut service = Service::default();
-        for (at, word) in text.split(' ').enumerate() {
-            let (word, protocol) = word.split_once('/').map_or((word, None), |(w, p)| (w, Some(p)));
-            let (word, served) = word.split_once('>').map_or((word, None), |(w, s)| (w, Some(s)));
-            let named = word.split_once('=');
+        for (at, part) in text.split(' ').enumerate() {
+            let (part, protocol) = part.split_once('/').map_or((part, None), |(w, p)| (w, Some(p)));
+            let (part, served) = part.split_once('>').map_or((part, None), |(w, s)| (w, Some(s)));
+            let named = part.split_once('=');
             if let Some((name, port)) = named {
                 let port = port.parse().unwrap();
                 service.ports.push(NamedPort { name: name.into(), port, default: at == 0 });
             } else {
-                service.port = word.parse().unwrap();
+                service.port = part.parse().unwrap();
             }
             let key = |key: &str| {
                 named.filter(|_| at > 0).map_or_else(|| key.to_owned(), |(n, _)| format!("{key}-{n}"))
@@ -148,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_services_number_is_what_meta_then_the_registry_then_the_instances_say() {
+    fn port_number_comes_from_meta_then_registry_then_instances() {
         let none = MapConfig::new().unwrap();
         let given = MapConfig { service_port: PortNumber::new(443).ok(), ..none.clone() };
         let cases: [(&[&str], &MapConfig, &str); 9] = [
@@ -174,12 +178,12 @@ mod tests {
         assert_eq!(served(&["1", "2", "3", "4", "5"], &none), ("80 default TCP".into(), code.clone()));
         let many = ["w=80 a=1", "w=80 a=2", "w=80 a=3", "w=80 a=4", "w=80 a=5"];
         assert_eq!(served(&many, &none), ("80 default TCP".into(), code));
-        let told = ["1>7", "2>7", "3>7", "4>7", "5>7"];
-        assert_eq!(served(&told, &none), ("7 default TCP".into(), vec![]));
+        let fixed = ["1>7", "2>7", "3>7", "4>7", "5>7"];
+        assert_eq!(served(&fixed, &none), ("7 default TCP".into(), vec![]));
     }
 
     #[test]
-    fn the_majority_says_what_a_port_speaks() {
+    fn majority_decides_the_protocol() {
         let none = MapConfig::new().unwrap();
         let http = MapConfig { protocol: Protocol::Http, ..none.clone() };
         let code = vec![Code::PROTOCOL_DISAGREES];
@@ -197,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_leads_to_one_port() {
+    fn number_belongs_to_one_port() {
         let none = MapConfig::new().unwrap();
         let (text, codes) = served(&["web=80 admin=9", "web=9 admin=8"], &none);
         assert_eq!(text, "9 default TCP, 80 default TCP, 8 admin TCP");

@@ -1,7 +1,7 @@
-//! Shares what many instances have in common: places, labels, ports, names.
+//! Shares values that many instances have in common: topologies, labels, ports, names.
 //!
-//! Owned by whoever maps the answers of one registry. Values that nothing else holds any more are dropped when
-//! the pool has doubled, so that it is never larger than twice what is in use.
+//! One registry's run loop owns it. Values without another owner are dropped when the pool has doubled, so it never
+//! holds more than twice what is in use.
 
 use std::borrow::Borrow;
 use std::collections::HashSet;
@@ -12,30 +12,30 @@ use tributary_model::{Labels, Topology};
 
 use super::ports::Ports;
 
-/// What instances share.
+/// Values shared by instances.
 #[derive(Debug, Default)]
 pub struct Pool {
     texts: Table<str>,
-    places: Table<Topology>,
+    topologies: Table<Topology>,
     labels: HashSet<Labels>,
     label_limit: usize,
     ports: Table<Ports>,
 }
 
 impl Pool {
-    /// A text.
+    /// Shares a string.
     pub(super) fn text(&mut self, text: &str) -> Arc<str> {
         self.texts.share(text, || text.into())
     }
-    /// Where instances run.
-    pub(super) fn place(&mut self, place: Topology) -> Arc<Topology> {
-        self.places.share_owned(place)
+    /// Shares a topology.
+    pub(super) fn topology(&mut self, topology: Topology) -> Arc<Topology> {
+        self.topologies.share_owned(topology)
     }
-    /// Ports.
+    /// Shares ports.
     pub(super) fn ports(&mut self, ports: Ports) -> Arc<Ports> {
         self.ports.share_owned(ports)
     }
-    /// Labels.
+    /// Shares labels.
     pub(super) fn labels(&mut self, labels: Labels) -> Labels {
         if labels.is_empty() {
             return labels;
@@ -50,12 +50,12 @@ impl Pool {
         self.labels.insert(labels.clone());
         labels
     }
-    /// How many values it holds.
+    /// Returns the number of values.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.texts.values.len() + self.places.values.len() + self.labels.len() + self.ports.values.len()
+        self.texts.values.len() + self.topologies.values.len() + self.labels.len() + self.ports.values.len()
     }
-    /// Whether it holds none.
+    /// Returns whether it holds no value.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_values_are_one_and_what_nobody_holds_goes() {
+    fn equal_values_are_shared_and_unused_ones_dropped() {
         let mut pool = Pool::default();
         let first = pool.text("web");
         assert!(Arc::ptr_eq(&first, &pool.text("web")));

@@ -1,7 +1,7 @@
-//! The ports of one instance: their names, numbers, and what its Meta says of each.
+//! Ports of one instance: names, numbers, and the Meta of each.
 //!
-//! The primary port stands first and is called [`PRIMARY`] whatever its own name, so that instances with one port
-//! and instances with named ports stand behind the same port of the service.
+//! The primary port comes first and is named [`PRIMARY`] whatever its own name, so that instances with one port and
+//! instances with named ports serve the same port of the service.
 
 use std::collections::BTreeMap;
 
@@ -10,31 +10,31 @@ use tributary_model::{GroupPort, PortName, PortNumber, PortSet, Protocol};
 use super::config::MapConfig;
 use crate::wire::{NamedPort, Service};
 
-/// The name of every instance's primary port.
+/// Name of every instance's primary port.
 pub const PRIMARY: &str = "default";
 
-/// What an instance's Meta says of one of its ports.
+/// Values that an instance's Meta declares for one of its ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct DeclaredPort {
-    /// The number under which it is served.
+    /// Number under which it is served.
     pub(super) number: Option<PortNumber>,
-    /// What it speaks.
+    /// Its protocol.
     pub(super) protocol: Option<Protocol>,
 }
 
-/// The ports of an instance.
+/// Ports of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Ports {
-    /// As a group has them: the primary one first, the others by name.
+    /// Ports as a group has them: the primary one first, the others by name.
     pub(super) set: PortSet,
-    /// What is said of each.
-    pub(super) said: Box<[DeclaredPort]>,
-    /// Whether something that was said is not understood.
+    /// Declared values of each.
+    pub(super) declared: Box<[DeclaredPort]>,
+    /// Whether a port, number or protocol could not be parsed.
     pub(super) unclear: bool,
 }
 
 impl Ports {
-    /// The ports of an instance, given the port that came with its address. `None` where it has none.
+    /// Returns the ports of an instance; `tagged` is the port that came with its address. `None` if it has no port.
     pub(super) fn of(service: &Service, tagged: Option<i64>, config: &MapConfig) -> Option<Self> {
         let mut unclear = false;
         let mut named = named(&service.ports, &mut unclear);
@@ -51,12 +51,12 @@ impl Ports {
         let all: Vec<(PortName, PortNumber, DeclaredPort)> = first.into_iter().chain(others).collect();
         let set: PortSet =
             all.iter().map(|(name, n, _)| GroupPort { name: name.clone(), number: Some(*n) }).collect();
-        let said = all.iter().map(|(.., said)| *said).collect();
-        (!set.is_empty()).then_some(Self { set, said, unclear: meta.unclear })
+        let declared = all.iter().map(|(.., declared)| *declared).collect();
+        (!set.is_empty()).then_some(Self { set, declared, unclear: meta.unclear })
     }
 }
 
-/// The named ports that can be used, by name; [`PRIMARY`] is no name of another port.
+/// Returns the usable named ports by name. Only a default port may be named [`PRIMARY`].
 fn named(ports: &[NamedPort], unclear: &mut bool) -> BTreeMap<PortName, PortNumber> {
     let mut out = BTreeMap::new();
     for port in ports {
@@ -76,7 +76,7 @@ fn number(port: i64) -> Option<PortNumber> {
     u32::try_from(port).ok().and_then(|port| PortNumber::new(port).ok())
 }
 
-/// What an instance's Meta says.
+/// Meta of an instance.
 struct Meta<'a> {
     service: &'a Service,
     config: &'a MapConfig,
@@ -109,7 +109,7 @@ impl Meta<'_> {
     }
 }
 
-/// What a port's name says up to its first `-`.
+/// Returns the protocol that a port's name declares up to its first `-`.
 fn by_name(name: &str) -> Option<Protocol> {
     let found = Protocol::from_kubernetes("tcp", None, name, 0);
     (found != Protocol::Unspecified).then_some(found)
@@ -130,17 +130,18 @@ mod tests {
         }
     }
 
-    /// As `default=80>8080/HTTP admin=9`: name, number, number served as, protocol; `?` where something is unclear.
+    /// Formats ports as `default=80>8080/HTTP admin=9`: name, number, served number, protocol; `?` if something could
+    /// not be parsed.
     fn read(service: &Service, tagged: Option<i64>) -> String {
         let Some(ports) = Ports::of(service, tagged, &MapConfig::new().unwrap()) else {
             return "none".into();
         };
-        let one = |(port, said): (&GroupPort, &DeclaredPort)| {
-            let served = said.number.map(|n| format!(">{n}")).unwrap_or_default();
-            let protocol = said.protocol.map(|p| format!("/{}", p.as_str())).unwrap_or_default();
+        let one = |(port, declared): (&GroupPort, &DeclaredPort)| {
+            let served = declared.number.map(|n| format!(">{n}")).unwrap_or_default();
+            let protocol = declared.protocol.map(|p| format!("/{}", p.as_str())).unwrap_or_default();
             format!("{}={}{served}{protocol}", port.name.as_str(), port.number.unwrap())
         };
-        let text: Vec<String> = ports.set.iter().zip(&ports.said).map(one).collect();
+        let text: Vec<String> = ports.set.iter().zip(&ports.declared).map(one).collect();
         format!("{}{}", text.join(" "), if ports.unclear { " ?" } else { "" })
     }
 
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn meta_then_the_name_say_what_a_port_speaks() {
+    fn protocol_comes_from_meta_then_port_name() {
         let ports: &[_] = &[("grpc-main", 80, true), ("http", 9, false), ("raw", 10, false)];
         type Case<'a> = (&'a [(&'a str, i64, bool)], &'a [(&'a str, &'a str)], &'a str);
         let cases: [Case<'_>; 6] = [

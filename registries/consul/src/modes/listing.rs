@@ -1,26 +1,26 @@
-//! How far a scope is listed: completely, filtered by its token, or with something hidden by it.
+//! Completeness of a scope's list: complete, filtered by the token, or with known services hidden by it.
 //!
-//! Every step ends here. A listing is reported when it changes: what a token hides withholds the scope's collections
-//! until nothing that was known is missing. A peer's names come from the memory of its leader, which is empty after an
-//! election, so that they never are a complete list.
+//! Every step ends here and reports a change. While the token hides something that was known, the scope's collections
+//! are withheld. A peer's names come from its leader's memory, which is empty after an election, so they never form a
+//! complete list.
 
 use tributary_model::Completeness;
 
 use super::services::PATIENCE;
-use super::{Machine, Output, Turn};
+use super::{Machine, Output, StepContext};
 use crate::answer::RequestFailure;
 use crate::watch::{Sight, State};
 
-/// What a scope's lists came to.
+/// Completeness of a scope's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Listing {
-    /// All of it was read.
+    /// Everything was read.
     Listed(Completeness),
     /// The token hides something that was known.
     Hidden,
 }
 
-/// How many services are seen how, but for those of which all is seen.
+/// Counts of services by sight, without those that are seen whole.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sights {
     unjudged: usize,
@@ -29,7 +29,7 @@ pub(super) struct Sights {
 }
 
 impl Sights {
-    /// One service is seen otherwise than before.
+    /// Moves one service from one count to another.
     pub(super) fn replace(&mut self, before: Sight, now: Sight) {
         if let Some(count) = self.count(before) {
             *count -= 1;
@@ -49,17 +49,17 @@ impl Sights {
 }
 
 impl Machine {
-    /// Whether the scope's lists have come to anything.
+    /// Returns whether the scope has been listed.
     #[must_use]
     pub const fn is_listed(&self) -> bool {
         self.listing.is_some()
     }
-    /// Whether its lists can be read.
+    /// Returns whether its lists can be read.
     #[must_use]
     pub const fn can_be_read(&self) -> bool {
         self.is_listed() && !matches!(self.names.state(), State::Failing(_))
     }
-    /// Why nothing could be listed yet, after as many failures as show that the next read will fail too.
+    /// Returns why the scope has never been listed, after enough failures to expect that the next read fails too.
     #[must_use]
     pub fn unreadable(&self) -> Option<RequestFailure> {
         let State::Failing(failure) = self.names.state() else { return None };
@@ -69,33 +69,33 @@ impl Machine {
         };
         (!self.is_listed() && self.names.failures() >= patience).then_some(failure)
     }
-    /// Whether the token hides something that was known.
+    /// Returns whether the token hides something that was known.
     #[must_use]
     pub const fn hides(&self) -> bool {
         matches!(self.listing, Some(Listing::Hidden))
     }
-    /// Whether the token does not see all.
+    /// Returns whether the token does not see everything.
     pub(super) fn is_filtered(&self) -> bool {
         self.names.is_filtered() || self.sights.filtered + self.sights.hidden > 0
     }
 
-    /// Reports how far the scope is listed where that has changed, and that it is followed where it answered.
-    pub(super) fn notice_listing(&mut self, turn: &mut Turn) {
+    /// Reports the completeness if it changed, and a confirmation if the list of names was answered.
+    pub(super) fn notice_listing(&mut self, cx: &mut StepContext) {
         if let Some(now) = self.listing_now()
             && self.listing != Some(now)
         {
             self.listing = Some(now);
-            turn.out.push(match now {
+            cx.out.push(match now {
                 Listing::Listed(how) => Output::Synced(how),
                 Listing::Hidden => Output::Hidden,
             });
         }
-        if turn.answered && !self.hides() {
-            turn.out.push(Output::Confirmed);
+        if cx.answered && !self.hides() {
+            cx.out.push(Output::Confirmed);
         }
     }
 
-    /// `None` while nothing can be said that was not said before.
+    /// Returns the current completeness; `None` while it is undecided.
     fn listing_now(&self) -> Option<Listing> {
         if !self.names.is_known() {
             return None;

@@ -1,136 +1,136 @@
-//! The list of names: which services are followed, whether the scope answers, and which mode fits.
+//! The list of names: which services are followed, whether the scope answers, and which mode applies.
 
 use std::sync::Arc;
 
-use super::{Answer, LoopId, Machine, Mode, Reach, Turn};
+use super::{Answer, LoopId, Machine, Mode, Reach, StepContext};
 use crate::answer::RequestFailure;
 use crate::config::ModeChoice;
-use crate::content::{Marks, Names};
-use crate::watch::{Confidence, Event, Follow, Look, Sight, State, Ticket, Watch, key_of};
+use crate::content::{CheckStates, Names};
+use crate::watch::{Confidence, Event, Follow, ReadReason, Sight, State, Ticket, Watch, key_of};
 
 impl Machine {
-    pub(super) fn drive_names(&mut self, event: Event<Names>, turn: &mut Turn) {
-        let actions = self.names.step(turn.now, turn.chance, event);
-        for (names, word) in self.carry(LoopId::Names, actions, turn) {
-            self.said_names(&names, word, turn);
+    pub(super) fn drive_names(&mut self, event: Event<Names>, cx: &mut StepContext) {
+        let actions = self.names.step(cx.now, cx.chance, event);
+        for (names, confidence) in self.perform(LoopId::Names, actions, cx) {
+            self.apply_names(&names, confidence, cx);
         }
     }
 
-    /// Their answer or failure is the scope's.
+    /// Handles the answer or failure of the list of names, which is also that of the scope.
     pub(super) fn names_replied(
         &mut self,
         ticket: Ticket,
         reply: Result<Answer, RequestFailure>,
-        turn: &mut Turn,
+        cx: &mut StepContext,
     ) {
         match reply {
             Ok(Answer::Names(headers, names)) => {
                 let before = self.names.last_index();
                 self.lag = headers.last_contact;
-                self.drive_names(Event::Answered(ticket, headers, names), turn);
+                self.drive_names(Event::Answered(ticket, headers, names), cx);
                 if !matches!(self.names.state(), State::Failing(_)) {
                     self.reach = Reach::Up;
-                    turn.answered = true;
+                    cx.answered = true;
                 }
                 if before.is_some() && self.names.last_index() != before {
-                    self.doorbell.catalog_moved(turn.now);
+                    self.notify.catalog_moved(cx.now);
                 }
             }
-            Ok(Answer::Token(token)) => self.token_checked(LoopId::Names, ticket, Some(token), turn),
-            Ok(_) => self.names_failed(ticket, RequestFailure::Broken, turn),
-            Err(failure) => self.names_failed(ticket, failure, turn),
+            Ok(Answer::Token(token)) => self.token_checked(LoopId::Names, ticket, Some(token), cx),
+            Ok(_) => self.names_failed(ticket, RequestFailure::Broken, cx),
+            Err(failure) => self.names_failed(ticket, failure, cx),
         }
         if self.settings.peer {
-            self.next_names = Some(turn.now.plus(self.settings.timing.poll));
+            self.next_names = Some(cx.now.plus(self.settings.timing.poll));
         }
     }
 
-    /// The next address is tried, to which no index of this one means anything.
-    fn names_failed(&mut self, ticket: Ticket, failure: RequestFailure, turn: &mut Turn) {
+    /// Switches to the next address. Indexes of the previous server do not apply there.
+    fn names_failed(&mut self, ticket: Ticket, failure: RequestFailure, cx: &mut StepContext) {
         self.reach = Reach::Down;
-        self.drive_names(Event::Failed(ticket, failure), turn);
+        self.drive_names(Event::Failed(ticket, failure), cx);
         let elsewhere =
             matches!(failure, RequestFailure::Transient | RequestFailure::Overload | RequestFailure::Broken);
         if elsewhere && self.settings.servers > 1 {
             self.server = (self.server + 1) % self.settings.servers;
             self.names.forget_index();
-            self.switched(false, turn);
+            self.switched(false, cx);
         }
     }
 
-    /// A read failed as it would if the whole scope could not be reached: the names tell.
-    pub(super) fn suspect(&mut self, turn: &mut Turn) {
+    /// Reads the list of names after a failure that may concern the whole scope.
+    pub(super) fn suspect(&mut self, cx: &mut StepContext) {
         if self.reach == Reach::Up && !matches!(self.names.state(), State::Failing(_)) {
             self.reach = Reach::Probing;
-            self.drive_names(Event::Look(Look::Again), turn);
+            self.drive_names(Event::ReadNow(ReadReason::Recheck), cx);
         }
     }
 
-    /// A peer's names are asked for from time to time.
-    pub(super) fn poll_names(&mut self, turn: &mut Turn) {
-        if self.next_names.is_some_and(|at| at <= turn.now) {
+    /// Reads a peer's names at intervals.
+    pub(super) fn poll_names(&mut self, cx: &mut StepContext) {
+        if self.next_names.is_some_and(|at| at <= cx.now) {
             self.next_names = None;
-            self.drive_names(Event::Look(Look::Again), turn);
+            self.drive_names(Event::ReadNow(ReadReason::Recheck), cx);
         }
     }
 
-    fn said_names(&mut self, said: &Names, word: Confidence, turn: &mut Turn) {
-        let names = &said.names;
-        self.absent = said.absent;
+    fn apply_names(&mut self, list: &Names, confidence: Confidence, cx: &mut StepContext) {
+        let names = &list.names;
+        self.absent = list.absent;
         let before = std::mem::replace(&mut self.listed, Arc::clone(names));
-        self.leave_unlisted(word, turn);
+        self.remove_unlisted(confidence, cx);
         for (name, tags) in names.iter() {
             match self.by_name.get(name) {
                 Some(slot) => {
                     let slot = *slot;
                     self.slots.entry(slot).and_modify(|slot| slot.listed = true);
-                    self.drive_service(slot, Event::Follow(self.follow()), turn);
+                    self.drive_service(slot, Event::Follow(self.follow()), cx);
                     if before.get(name).is_some_and(|before| before != tags) {
-                        self.doorbell.ring(turn.now, slot, &self.settings.timing);
+                        self.notify.mark_changed(cx.now, slot, &self.settings.timing);
                     }
                 }
                 None => {
                     let slot = self.open(name, true);
-                    self.drive_service(slot, Event::Started, turn);
+                    self.drive_service(slot, Event::Started, cx);
                 }
             }
         }
-        self.choose_mode(turn);
+        self.choose_mode(cx);
     }
 
-    /// A long poll per service while that fits; the doorbell otherwise, and while a server is spared. What fits only
-    /// just does not bring the long polls back.
-    pub(super) fn choose_mode(&mut self, turn: &mut Turn) {
+    /// Selects per-service long polls while they fit, otherwise notify and fetch, also while a server is spared.
+    /// Returns to long polls only with a margin of a fifth.
+    pub(super) fn choose_mode(&mut self, cx: &mut StepContext) {
         let (have, room) = (self.listed.len(), self.settings.polls);
-        let room = if self.mode == Mode::Doorbell { room - room / 5 } else { room };
-        let spared = self.spared_until.is_some_and(|until| until > turn.now);
-        let doorbell = self.settings.mode == ModeChoice::Doorbell || have > room || spared;
-        let mode = if doorbell { Mode::Doorbell } else { Mode::Precise };
+        let room = if self.mode == Mode::NotifyAndFetch { room - room / 5 } else { room };
+        let spared = self.spared_until.is_some_and(|until| until > cx.now);
+        let notify = self.settings.mode == ModeChoice::NotifyAndFetch || have > room || spared;
+        let mode = if notify { Mode::NotifyAndFetch } else { Mode::PerService };
         if mode == self.mode {
             return;
         }
         self.mode = mode;
         let slots: Vec<u32> = self.slots.keys().copied().collect();
         for slot in slots {
-            self.drive_service(slot, Event::Follow(self.follow()), turn);
+            self.drive_service(slot, Event::Follow(self.follow()), cx);
         }
         match mode {
-            Mode::Doorbell => {
-                self.doorbell.sweep_soon();
-                self.drive_checks(Event::Started, turn);
+            Mode::NotifyAndFetch => {
+                self.notify.full_pass_soon();
+                self.drive_checks(Event::Started, cx);
             }
-            Mode::Precise => {
-                self.drive_checks(Event::Stopped, turn);
+            Mode::PerService => {
+                self.drive_checks(Event::Stopped, cx);
                 self.checks =
-                    Watch::<Marks>::new(super::notify_and_fetch::policy(*self.policy), Follow::Poll);
-                self.doorbell.clear();
+                    Watch::<CheckStates>::new(super::notify_and_fetch::policy(*self.policy), Follow::Poll);
+                self.notify.clear();
             }
         }
     }
 
-    /// Whether the leader itself reports, to a token that sees all, that there are no services, and none is asked
-    /// about. Of a peer it has to report that there is no such peering: a leader that has just been elected reports
-    /// one without services.
+    /// Returns whether the leader itself reports, to a token that sees everything, that there are no services, and no
+    /// request about one is open. Of a peer the leader must report that the peering does not exist, because a newly
+    /// elected leader reports one without services.
     #[must_use]
     pub fn is_surely_empty(&self) -> bool {
         let none = self.listed.is_empty() && self.slots.is_empty();
@@ -140,8 +140,8 @@ impl Machine {
 
     pub(super) const fn follow(&self) -> Follow {
         match self.mode {
-            Mode::Precise => Follow::Poll,
-            Mode::Doorbell => Follow::Demand,
+            Mode::PerService => Follow::Poll,
+            Mode::NotifyAndFetch => Follow::Demand,
         }
     }
 

@@ -1,19 +1,20 @@
-//! Which services are gone: what their own answers prove where the list of names does not.
+//! Proof that a service is gone, from its own answers where the list of names does not prove it.
 //!
-//! A list of names proves an absence only where it is whole. What a filtered list lacks, or a peer's, is asked about
-//! service by service: Consul marks an answer about a service that the token may not see as filtered, and leaves one
-//! unmarked about a service that does not exist. A peer's service has to be absent twice, with a pause between.
+//! A list of names proves an absence only if it is complete. For services that a filtered list or a peer's list
+//! lacks, each service is read: Consul marks an answer about a service that the token may not see as filtered, and
+//! does not mark one about a service that does not exist. A peer's service must be absent twice, with a pause
+//! between.
 
 use std::sync::Arc;
 
-use super::{Machine, Output, Turn};
+use super::{Machine, Output, StepContext};
 use crate::answer::Doubt;
 use crate::watch::{Confidence, Event, Sight};
 
 impl Machine {
-    /// Takes leave of listed services that a list lacks, or asks about each.
-    pub(super) fn leave_unlisted(&mut self, word: Confidence, turn: &mut Turn) {
-        if matches!(word, Confidence::Partial(_)) {
+    /// Removes listed services that a list lacks, or starts a leader read for each.
+    pub(super) fn remove_unlisted(&mut self, confidence: Confidence, cx: &mut StepContext) {
+        if matches!(confidence, Confidence::Partial(_)) {
             return;
         }
         let proves = !self.settings.peer && self.names.sight() == Sight::Whole;
@@ -24,39 +25,39 @@ impl Machine {
         let gone: Vec<_> = self.by_name.iter().filter_map(lacks).collect();
         for (name, slot) in gone {
             if proves {
-                self.close(slot, turn);
-                turn.out.push(Output::Gone(name, word));
+                self.close(slot, cx);
+                cx.out.push(Output::Gone(name, confidence));
             } else {
-                self.drive_service(slot, Event::Confirm, turn);
+                self.drive_service(slot, Event::ReadLeader, cx);
             }
         }
     }
 
-    /// What an answer without instances proves. Of a peer's service one answer of the leader is not enough, and any
-    /// other one leads to it.
-    pub(super) fn prove_empty(&mut self, id: u32, word: Confidence, turn: &Turn) -> Confidence {
-        let Some(slot) = self.slots.get_mut(&id).filter(|_| self.settings.peer) else { return word };
+    /// Returns the confidence of an answer without instances. For a peer's service one answer of the leader is not
+    /// enough, and any other answer starts a leader read.
+    pub(super) fn prove_empty(&mut self, id: u32, confidence: Confidence, cx: &StepContext) -> Confidence {
+        let Some(slot) = self.slots.get_mut(&id).filter(|_| self.settings.peer) else { return confidence };
         let pause = self.settings.timing.recheck;
-        match (word, slot.emptied) {
-            (Confidence::Confirmed, Some(first)) if turn.now.since(first) >= pause => {
+        match (confidence, slot.emptied) {
+            (Confidence::Confirmed, Some(first)) if cx.now.since(first) >= pause => {
                 slot.emptied = None;
                 return Confidence::Confirmed;
             }
             (Confidence::Confirmed, Some(_)) => {}
             (Confidence::Confirmed, None) => {
-                slot.emptied = Some(turn.now);
-                self.rechecks.insert((turn.now.plus(pause), id));
+                slot.emptied = Some(cx.now);
+                self.rechecks.insert((cx.now.plus(pause), id));
             }
-            (Confidence::Plausible | Confidence::Partial(_), _) => drop(self.rechecks.insert((turn.now, id))),
+            (Confidence::Plausible | Confidence::Partial(_), _) => drop(self.rechecks.insert((cx.now, id))),
         }
         Confidence::Partial(Doubt::Stale)
     }
 
-    /// Asks the leader again about services that may be gone, where the pause is over.
-    pub(super) fn recheck(&mut self, turn: &mut Turn) {
-        while let Some((at, id)) = self.rechecks.first().copied().filter(|(at, _)| *at <= turn.now) {
+    /// Starts the leader reads that are due.
+    pub(super) fn recheck(&mut self, cx: &mut StepContext) {
+        while let Some((at, id)) = self.rechecks.first().copied().filter(|(at, _)| *at <= cx.now) {
             self.rechecks.remove(&(at, id));
-            self.drive_service(id, Event::Confirm, turn);
+            self.drive_service(id, Event::ReadLeader, cx);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How a scope is doing, for people.
+//! Status of a scope.
 
 use std::time::Duration;
 
@@ -8,54 +8,54 @@ use super::{Machine, Mode};
 use crate::answer::{Doubt, RequestFailure};
 use crate::watch::State;
 
-/// How a scope is doing.
+/// Status of a scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// In one word.
+    /// State.
     pub state: SourceState,
-    /// Why; empty where there is nothing to say.
+    /// Reason; empty if there is nothing to add.
     pub reason: &'static str,
-    /// How services are followed.
+    /// Current mode.
     pub mode: Mode,
-    /// Why the doorbell is used, where it was not asked for.
+    /// Reason for notify and fetch if it was not configured.
     pub mode_reason: &'static str,
-    /// The catalog's index.
+    /// Index of the catalog.
     pub index: Option<u64>,
-    /// When the source answered last.
+    /// Time of the last answer.
     pub last_success: Option<Mono>,
-    /// Services that are followed.
+    /// Followed services.
     pub services: usize,
-    /// Services whose last read came to nothing.
+    /// Services whose last read failed.
     pub failing: usize,
-    /// Services whose absences are not believed.
+    /// Services whose absences are not trusted.
     pub doubtful: usize,
-    /// Whether the token sees all, as far as the answers say.
+    /// Whether the token sees less than everything, as far as the answers show.
     pub filtered: bool,
-    /// How long the server that answered last had not heard from its leader.
+    /// Age of the last answering server's contact with its leader.
     pub lag: Duration,
-    /// Answers that said it was too much.
+    /// Answers that reported too many requests.
     pub overloads: u64,
-    /// How many requests are under way.
+    /// Requests under way.
     pub under_way: usize,
-    /// Which of the addresses is asked.
+    /// Index of the address in use.
     pub server: usize,
 }
 
 impl Machine {
-    /// How it is doing now.
+    /// Returns the current status.
     #[must_use]
     pub fn report(&self, now: Mono) -> Report {
-        let (state, reason) = self.standing();
+        let (state, reason) = self.state_and_reason();
         let count =
             |want: fn(State) -> bool| self.slots.values().filter(|slot| want(slot.watch.state())).count();
         let spared = self.spared_until.is_some_and(|until| until > now);
         let mode_reason = match self.mode {
-            Mode::Precise => "",
-            Mode::Doorbell if spared => "the server answered that it had too many requests",
-            Mode::Doorbell if self.listed.len() > self.settings.polls => {
+            Mode::PerService => "",
+            Mode::NotifyAndFetch if spared => "the server reported too many requests",
+            Mode::NotifyAndFetch if self.listed.len() > self.settings.polls => {
                 "more services than connections allow"
             }
-            Mode::Doorbell => "",
+            Mode::NotifyAndFetch => "",
         };
         Report {
             state,
@@ -70,39 +70,39 @@ impl Machine {
             filtered: self.is_filtered(),
             lag: self.lag,
             overloads: self.overloads,
-            under_way: self.gate.under_way(),
+            under_way: self.limiter.under_way(),
             server: self.server,
         }
     }
-    /// Its state, without counting anything.
+    /// Returns the state without counting services.
     #[must_use]
     pub fn state(&self) -> SourceState {
-        self.standing().0
+        self.state_and_reason().0
     }
-    /// When the list of names is read next, where it failed.
+    /// Returns the time until the list of names is read again after a failure.
     #[must_use]
     pub fn retry_in(&self, now: Mono) -> Option<Duration> {
         let failing = matches!(self.names.state(), State::Failing(_));
         failing.then(|| self.due(now)).flatten().map(|due| due.since(now))
     }
 
-    fn standing(&self) -> (SourceState, &'static str) {
+    fn state_and_reason(&self) -> (SourceState, &'static str) {
         match self.names.state() {
             State::Starting => (SourceState::Syncing, "the list of services has not been answered yet"),
             State::Live if !self.is_listed() => (SourceState::Syncing, "not every service has been read yet"),
             State::Live if self.hides() => (SourceState::Live, doubt_reason(Doubt::Filtered)),
-            State::Live => (SourceState::Live, self.blindness()),
+            State::Live => (SourceState::Live, self.hidden_reason()),
             State::Doubtful(doubt) => (SourceState::Live, doubt_reason(doubt)),
             State::Failing(failure) => failure_reason(failure),
             State::Ended => (SourceState::Forbidden, "the server has no such endpoint"),
         }
     }
 
-    /// Why a catalog that is followed may show less than there is, where nobody would guess it from what is served.
-    fn blindness(&self) -> &'static str {
+    /// Returns why a followed catalog may show less than exists, if what is served does not reveal it.
+    fn hidden_reason(&self) -> &'static str {
         match (self.names.is_filtered(), self.settings.has_token) {
             (true, false) => {
-                "no token is given and the policy is to deny; give one that may read services and nodes"
+                "no token is configured and the default policy is deny; configure one that may read services and nodes"
             }
             (true, true) if self.listed.is_empty() => {
                 "the token sees no service; give it policies that may read services and nodes"
@@ -127,7 +127,7 @@ const fn failure_reason(failure: RequestFailure) -> (SourceState, &'static str) 
         }
         RequestFailure::Overload => (SourceState::Unreachable, "has too many requests or connections"),
         RequestFailure::Auth => {
-            (SourceState::AuthFailed, "refuses the token; give it one that may read services and nodes")
+            (SourceState::AuthFailed, "refuses the token; configure one that may read services and nodes")
         }
         RequestFailure::Config => {
             (SourceState::Forbidden, "refuses the request; check datacenter, namespace and partition")
@@ -135,6 +135,6 @@ const fn failure_reason(failure: RequestFailure) -> (SourceState, &'static str) 
         RequestFailure::Unsupported => {
             (SourceState::Forbidden, "has no such endpoint; check its version and edition")
         }
-        RequestFailure::Broken => (SourceState::Broken, "answers what is not Consul's; check the address"),
+        RequestFailure::Broken => (SourceState::Broken, "the answers are not Consul's; check the address"),
     }
 }

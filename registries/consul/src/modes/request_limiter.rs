@@ -1,8 +1,8 @@
-//! When reads of one scope may begin: after their pauses, a few at a time, no more than so many a second, and none
-//! but the first loop's while the scope cannot be reached.
+//! Admission of a scope's reads: after their pauses, with limited concurrency and rate, and only the list of names
+//! while the scope cannot be reached.
 //!
-//! Owned by the machine. Every read that a loop wants passes here; each that begins gets a number, and an answer
-//! under a number that was given up is dropped.
+//! The machine owns it. Every read of a loop passes through it and gets a number when it starts; an answer to an
+//! aborted number is dropped.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::config::Limits;
 use crate::token_bucket::TokenBucket;
 use crate::watch::{Mode, Read, Ticket};
 
-/// A read that has begun.
+/// Read that has started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Begun {
     pub(super) id: LoopId,
     pub(super) ticket: Ticket,
-    /// Whether it takes one of the few places: long polls do not.
+    /// Whether it counts against the concurrency limit; long polls do not.
     short: bool,
 }
 
-/// The gate of one scope.
+/// Request limiter of one scope.
 #[derive(Debug, Clone)]
 pub(super) struct RequestLimiter {
     timers: BTreeSet<(Mono, LoopId, Ticket)>,
@@ -59,7 +59,7 @@ impl RequestLimiter {
         }
     }
 
-    /// A loop wants this read; it replaces what it wanted before.
+    /// Queues a read; it replaces the loop's previous one.
     pub(super) fn want(&mut self, now: Mono, id: LoopId, read: Read) {
         self.wanted.insert(id, read);
         if read.after.is_zero() {
@@ -69,7 +69,7 @@ impl RequestLimiter {
         }
     }
 
-    /// A loop gives its read up; the number under which it had begun.
+    /// Withdraws a read; returns its number if it had started.
     pub(super) fn cancel(&mut self, id: LoopId, ticket: Ticket) -> Option<u64> {
         if self.wanted.get(&id).is_some_and(|read| read.ticket == ticket) {
             self.wanted.remove(&id);
@@ -79,7 +79,7 @@ impl RequestLimiter {
         Some(number)
     }
 
-    /// Begins something that is not a loop's read, such as a look at the token.
+    /// Starts a request that is not a loop's read, such as a token check.
     pub(super) fn begin(&mut self, id: LoopId, ticket: Ticket, short: bool) -> u64 {
         self.last += 1;
         self.begun.insert(self.last, Begun { id, ticket, short });
@@ -88,7 +88,7 @@ impl RequestLimiter {
         self.last
     }
 
-    /// An answer has come; `None` where nobody waits for it any more.
+    /// Ends a request; `None` if it was aborted.
     pub(super) fn done(&mut self, number: u64) -> Option<Begun> {
         self.end(number)
     }
@@ -100,12 +100,12 @@ impl RequestLimiter {
         Some(begun)
     }
 
-    /// The server asks for less.
+    /// Halves the concurrency.
     pub(super) fn ease(&mut self) {
         (self.now_most, self.well) = ((self.now_most / 2).max(1), 0);
     }
 
-    /// An answer was good: after as many as may be under way at once, one more may.
+    /// Records a good answer: after as many as may run at once, one more may.
     pub(super) fn went_well(&mut self) {
         self.well += 1;
         if self.well >= self.now_most && self.now_most < self.most {
@@ -113,12 +113,12 @@ impl RequestLimiter {
         }
     }
 
-    /// How many reads are under way.
+    /// Returns the number of reads under way.
     pub(super) fn under_way(&self) -> usize {
         self.begun.len()
     }
 
-    /// Lets pauses end whose time has come.
+    /// Queues the reads whose pause has ended.
     pub(super) fn tick(&mut self, now: Mono) {
         while let Some((at, id, ticket)) = self.timers.first().copied() {
             if at > now {
@@ -140,8 +140,8 @@ impl RequestLimiter {
         place.push_back((id, read.ticket));
     }
 
-    /// The next read that may begin now, with its number. While the scope is not `open`, only the list of names is
-    /// read, by which it is seen whether it can be reached.
+    /// Starts the next read and returns it with its number. While the scope is not `open`, only the list of names is
+    /// read, to find out whether the scope can be reached.
     pub(super) fn next(&mut self, now: Mono, open: bool) -> Option<(u64, LoopId, Read)> {
         let (id, read) = self.admit(now, open)?;
         self.wanted.remove(&id);
@@ -185,7 +185,7 @@ impl RequestLimiter {
         self.urgent.retain(lives);
     }
 
-    /// When it is worth looking again without an answer having come; now, where something may begin.
+    /// Returns when the limiter should be asked again without an answer; now, if something may start.
     pub(super) fn due(&self, now: Mono, open: bool) -> Option<Mono> {
         let timer = self.timers.first().map(|(at, ..)| *at);
         let waits = open && !(self.urgent.is_empty() && self.queue.is_empty()) && self.short < self.now_most;
@@ -197,7 +197,7 @@ impl RequestLimiter {
     }
 }
 
-/// Whether a read is answered at once, or nearly.
+/// Returns whether a read is answered at once, or within two seconds.
 fn takes_place(id: LoopId, read: &Read) -> bool {
     let long = matches!(read.mode, Mode::Blocking { wait, .. } if wait > Duration::from_secs(2));
     matches!(id, LoopId::Service(_)) && !long
@@ -213,89 +213,89 @@ mod tests {
         Read { ticket: Ticket(ticket), after, mode, timeout: 10 * SECOND, skip: None }
     }
 
-    fn mk_gate(concurrency: usize, rate: u32) -> RequestLimiter {
+    fn mk_limiter(concurrency: usize, rate: u32) -> RequestLimiter {
         RequestLimiter::new(&Limits { concurrency, rate, ..Limits::default() })
     }
 
-    fn begun(gate: &mut RequestLimiter, now: Mono, open: bool) -> Vec<LoopId> {
-        std::iter::from_fn(|| gate.next(now, open).map(|(_, id, _)| id)).collect()
+    fn begun(limiter: &mut RequestLimiter, now: Mono, open: bool) -> Vec<LoopId> {
+        std::iter::from_fn(|| limiter.next(now, open).map(|(_, id, _)| id)).collect()
     }
 
     #[test]
-    fn a_few_at_a_time_and_questions_first() {
-        let mut gate = mk_gate(2, 100);
+    fn concurrency_is_limited_and_leader_reads_go_first() {
+        let mut limiter = mk_limiter(2, 100);
         for slot in 0..3 {
-            gate.want(Mono(0), LoopId::Service(slot), mk_read(1, Mode::Any, Duration::ZERO));
+            limiter.want(Mono(0), LoopId::Service(slot), mk_read(1, Mode::Any, Duration::ZERO));
         }
-        gate.want(Mono(0), LoopId::Service(9), mk_read(1, Mode::Leader, Duration::ZERO));
-        assert_eq!(begun(&mut gate, Mono(0), true), [LoopId::Service(9), LoopId::Service(0)]);
-        assert_eq!(gate.due(Mono(0), true), None, "an answer must come first");
-        assert_eq!(gate.done(1).map(|begun| begun.id), Some(LoopId::Service(9)));
-        assert_eq!(begun(&mut gate, Mono(0), true), [LoopId::Service(1)]);
+        limiter.want(Mono(0), LoopId::Service(9), mk_read(1, Mode::Leader, Duration::ZERO));
+        assert_eq!(begun(&mut limiter, Mono(0), true), [LoopId::Service(9), LoopId::Service(0)]);
+        assert_eq!(limiter.due(Mono(0), true), None, "the next start needs an answer");
+        assert_eq!(limiter.done(1).map(|begun| begun.id), Some(LoopId::Service(9)));
+        assert_eq!(begun(&mut limiter, Mono(0), true), [LoopId::Service(1)]);
     }
 
     #[test]
-    fn long_polls_take_no_place_but_count_for_the_rate() {
-        let mut gate = mk_gate(1, 4);
+    fn long_polls_count_for_the_rate_but_not_for_concurrency() {
+        let mut limiter = mk_limiter(1, 4);
         let long = Mode::Blocking { index: 5, wait: 60 * SECOND };
         for slot in 0..6 {
-            gate.want(Mono(0), LoopId::Service(slot), mk_read(1, long, Duration::ZERO));
+            limiter.want(Mono(0), LoopId::Service(slot), mk_read(1, long, Duration::ZERO));
         }
-        assert_eq!(begun(&mut gate, Mono(0), true).len(), 4);
-        let due = gate.due(Mono(0), true).unwrap();
+        assert_eq!(begun(&mut limiter, Mono(0), true).len(), 4);
+        let due = limiter.due(Mono(0), true).unwrap();
         assert_eq!(due, Mono(250));
-        assert_eq!(gate.due(due, true), Some(due), "whoever looks again then has to be told to begin");
-        assert_eq!(begun(&mut gate, due, true).len(), 1);
+        assert_eq!(limiter.due(due, true), Some(due), "at that time the read may start");
+        assert_eq!(begun(&mut limiter, due, true).len(), 1);
     }
 
     #[test]
-    fn while_a_scope_is_closed_only_its_names_are_read() {
-        let mut gate = mk_gate(2, 100);
-        gate.want(Mono(0), LoopId::Service(1), mk_read(1, Mode::Leader, Duration::ZERO));
-        gate.want(Mono(0), LoopId::Checks, mk_read(1, Mode::Any, Duration::ZERO));
-        gate.want(Mono(0), LoopId::Names, mk_read(1, Mode::Any, Duration::ZERO));
-        assert_eq!(begun(&mut gate, Mono(0), false), [LoopId::Names]);
-        assert_eq!(begun(&mut gate, Mono(0), true), [LoopId::Service(1), LoopId::Checks]);
+    fn closed_scope_reads_only_names() {
+        let mut limiter = mk_limiter(2, 100);
+        limiter.want(Mono(0), LoopId::Service(1), mk_read(1, Mode::Leader, Duration::ZERO));
+        limiter.want(Mono(0), LoopId::Checks, mk_read(1, Mode::Any, Duration::ZERO));
+        limiter.want(Mono(0), LoopId::Names, mk_read(1, Mode::Any, Duration::ZERO));
+        assert_eq!(begun(&mut limiter, Mono(0), false), [LoopId::Names]);
+        assert_eq!(begun(&mut limiter, Mono(0), true), [LoopId::Service(1), LoopId::Checks]);
     }
 
     #[test]
-    fn what_is_given_up_does_not_begin_and_its_answer_is_dropped() {
-        let mut gate = mk_gate(2, 100);
-        gate.want(Mono(0), LoopId::Service(1), mk_read(1, Mode::Any, SECOND));
-        assert_eq!(gate.cancel(LoopId::Service(1), Ticket(1)), None);
-        gate.tick(Mono(2_000));
-        assert_eq!(begun(&mut gate, Mono(2_000), true), []);
-        gate.want(Mono(0), LoopId::Service(1), mk_read(2, Mode::Any, Duration::ZERO));
-        let (number, ..) = gate.next(Mono(2_000), true).unwrap();
-        assert_eq!(gate.cancel(LoopId::Service(1), Ticket(1)), None, "that was another one");
-        assert_eq!(gate.cancel(LoopId::Service(1), Ticket(2)), Some(number));
-        assert_eq!((gate.done(number), gate.under_way(), gate.short), (None, 0, 0));
+    fn cancelled_read_does_not_start_and_its_answer_is_dropped() {
+        let mut limiter = mk_limiter(2, 100);
+        limiter.want(Mono(0), LoopId::Service(1), mk_read(1, Mode::Any, SECOND));
+        assert_eq!(limiter.cancel(LoopId::Service(1), Ticket(1)), None);
+        limiter.tick(Mono(2_000));
+        assert_eq!(begun(&mut limiter, Mono(2_000), true), []);
+        limiter.want(Mono(0), LoopId::Service(1), mk_read(2, Mode::Any, Duration::ZERO));
+        let (number, ..) = limiter.next(Mono(2_000), true).unwrap();
+        assert_eq!(limiter.cancel(LoopId::Service(1), Ticket(1)), None, "the ticket is older");
+        assert_eq!(limiter.cancel(LoopId::Service(1), Ticket(2)), Some(number));
+        assert_eq!((limiter.done(number), limiter.under_way(), limiter.short), (None, 0, 0));
     }
 
     #[test]
-    fn pauses_end_when_their_time_comes() {
-        let mut gate = mk_gate(2, 100);
-        gate.want(Mono(0), LoopId::Names, mk_read(1, Mode::Any, SECOND));
-        gate.tick(Mono(999));
+    fn paused_reads_start_when_due() {
+        let mut limiter = mk_limiter(2, 100);
+        limiter.want(Mono(0), LoopId::Names, mk_read(1, Mode::Any, SECOND));
+        limiter.tick(Mono(999));
         assert_eq!(
-            (begun(&mut gate, Mono(999), true), gate.due(Mono(999), true)),
+            (begun(&mut limiter, Mono(999), true), limiter.due(Mono(999), true)),
             (vec![], Some(Mono(1_000)))
         );
-        gate.tick(Mono(1_000));
-        assert_eq!(begun(&mut gate, Mono(1_000), true), [LoopId::Names]);
+        limiter.tick(Mono(1_000));
+        assert_eq!(begun(&mut limiter, Mono(1_000), true), [LoopId::Names]);
     }
 
     #[test]
-    fn a_server_that_has_too_much_is_asked_for_half_and_then_for_more_again() {
-        let mut gate = mk_gate(8, 100);
-        gate.ease();
-        gate.ease();
-        assert_eq!(gate.now_most, 2);
+    fn overload_halves_concurrency_and_success_restores_it() {
+        let mut limiter = mk_limiter(8, 100);
+        limiter.ease();
+        limiter.ease();
+        assert_eq!(limiter.now_most, 2);
         for _ in 0..5 {
-            gate.went_well();
+            limiter.went_well();
         }
-        assert_eq!(gate.now_most, 4, "after two, then after three");
-        (0..100).for_each(|_| gate.went_well());
-        assert_eq!(gate.now_most, 8);
+        assert_eq!(limiter.now_most, 4, "after two, then after three");
+        (0..100).for_each(|_| limiter.went_well());
+        assert_eq!(limiter.now_most, 8);
     }
 }

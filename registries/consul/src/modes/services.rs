@@ -1,15 +1,15 @@
-//! The services of a scope: a loop for each, opened when it is listed or asked about, closed when it is gone.
+//! Services of a scope: one loop each, opened when a service is listed or requested, closed when it is gone.
 
 use std::sync::Arc;
 
 use tributary_model::Mono;
 
-use super::{LoopId, Machine, Output, Turn};
+use super::{LoopId, Machine, Output, StepContext};
 use crate::answer::RequestFailure;
 use crate::content::Instances;
 use crate::watch::{Confidence, Event, Follow, Sight, Watch};
 
-/// How many answers that are Consul's no more than the last show that the next will be none either.
+/// Unreadable answers in a row after which the next is expected to be unreadable too.
 pub(super) const PATIENCE: u32 = 3;
 
 /// One service.
@@ -17,18 +17,18 @@ pub(super) const PATIENCE: u32 = 3;
 pub(super) struct Slot {
     pub(super) name: Arc<str>,
     pub(super) watch: Watch<Instances>,
-    /// Whether the list of names has it; one that is only asked about is closed when the answer is there.
+    /// Whether the list of names has it. A service that was only requested is closed after its answer.
     pub(super) listed: bool,
-    /// The nodes that its instances run on, hashed.
+    /// Hashes of the nodes that its instances run on.
     pub(super) nodes: Box<[u64]>,
-    /// When the leader answered first that a peer's service has no instance, since it last had one.
+    /// Time of the leader's first answer without instances, for a peer's service, since it last had one.
     pub(super) emptied: Option<Mono>,
     sight: Sight,
     read: bool,
 }
 
 impl Machine {
-    /// Opens a loop that has not begun.
+    /// Opens a loop without starting it.
     pub(super) fn open(&mut self, name: &Arc<str>, listed: bool) -> u32 {
         let slot = self.next_slot;
         self.next_slot = self.next_slot.wrapping_add(1);
@@ -44,60 +44,67 @@ impl Machine {
         slot
     }
 
-    /// Closes a loop: an absent name is not watched, since it would wake whenever any service vanishes.
-    pub(super) fn close(&mut self, slot: u32, turn: &mut Turn) {
-        self.drive_service(slot, Event::Stopped, turn);
+    /// Closes a loop. An absent name is not watched, because its query would wake whenever any service vanishes.
+    pub(super) fn close(&mut self, slot: u32, cx: &mut StepContext) {
+        self.drive_service(slot, Event::Stopped, cx);
         let Some(closed) = self.slots.remove(&slot) else { return };
         self.by_name.remove(&closed.name);
         self.by_key.remove(&Self::key(&closed.name));
-        self.doorbell.forget(slot, &closed.nodes);
+        self.notify.forget(slot, &closed.nodes);
         self.sights.replace(closed.sight, Sight::Whole);
         self.unread -= usize::from(!closed.read);
     }
 
-    pub(super) fn drive_service(&mut self, id: u32, event: Event<Instances>, turn: &mut Turn) {
+    pub(super) fn drive_service(&mut self, id: u32, event: Event<Instances>, cx: &mut StepContext) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        // many loops are driven in one step, and must not march in step
-        let chance = (turn.chance + f64::from(id) * 0.618_033_988_75).fract();
-        let actions = slot.watch.step(turn.now, chance, event);
+        // many loops run in one step and must not synchronize
+        let chance = (cx.chance + f64::from(id) * 0.618_033_988_75).fract();
+        let actions = slot.watch.step(cx.now, chance, event);
         let sight = slot.watch.sight();
         self.sights.replace(std::mem::replace(&mut slot.sight, sight), sight);
-        for (instances, word) in self.carry(LoopId::Service(id), actions, turn) {
-            self.said_service(id, instances, word, turn);
+        for (instances, confidence) in self.perform(LoopId::Service(id), actions, cx) {
+            self.report_service(id, instances, confidence, cx);
         }
-        if self.spared_until.is_some_and(|until| until > turn.now) {
-            self.choose_mode(turn);
+        if self.spared_until.is_some_and(|until| until > cx.now) {
+            self.choose_mode(cx);
         }
     }
 
-    fn said_service(&mut self, id: u32, instances: Instances, word: Confidence, turn: &mut Turn) {
+    fn report_service(
+        &mut self,
+        id: u32,
+        instances: Instances,
+        confidence: Confidence,
+        cx: &mut StepContext,
+    ) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
         if !std::mem::replace(&mut slot.read, true) {
             self.unread -= 1;
         }
         let nodes = instances.nodes();
-        self.doorbell.stands_on(id, &slot.nodes, &nodes);
+        self.notify.set_nodes(id, &slot.nodes, &nodes);
         slot.nodes = nodes;
         let name = Arc::clone(&slot.name);
         let empty = instances.entries.is_empty();
-        let fresh = word == Confidence::Confirmed && !slot.listed;
+        let fresh = confidence == Confidence::Confirmed && !slot.listed;
         slot.listed |= fresh && !empty;
         slot.emptied = slot.emptied.filter(|_| empty);
-        let word = if empty { self.prove_empty(id, word, turn) } else { word };
+        let confidence = if empty { self.prove_empty(id, confidence, cx) } else { confidence };
         let unlisted = fresh || !self.listed.contains_key(&name);
-        turn.out.push(Output::Say(name, instances, word));
-        if word == Confidence::Confirmed && empty && unlisted {
-            self.close(id, turn);
+        cx.out.push(Output::Report(name, instances, confidence));
+        if confidence == Confidence::Confirmed && empty && unlisted {
+            self.close(id, cx);
         } else if fresh && !empty {
-            self.drive_service(id, Event::Follow(self.follow()), turn);
-            // the leader has what the list of names lacked: the list was not true, and may look the same when it is
-            self.drive_names(Event::Confirm, turn);
+            self.drive_service(id, Event::Follow(self.follow()), cx);
+            // the leader has a service that the list of names lacked, so that list was wrong and may not change when
+            // it becomes right
+            self.drive_names(Event::ReadLeader, cx);
         }
     }
 
-    /// One service that cannot be read, while the scope answers, keeps nobody waiting for the others: its object is
-    /// shown as bad, and what was known of it stays.
-    pub(super) fn pass_over(&mut self, id: u32, failure: RequestFailure) {
+    /// Stops waiting for a service that cannot be read while the scope answers: its object gets a problem, and what
+    /// was known of it stays.
+    pub(super) fn stop_waiting_for(&mut self, id: u32, failure: RequestFailure) {
         let patience = match failure {
             RequestFailure::Config | RequestFailure::Unsupported => 1,
             RequestFailure::Broken => PATIENCE,
@@ -109,18 +116,18 @@ impl Machine {
         }
     }
 
-    /// A question about a service, whether or not it is followed.
-    pub(super) fn asked(&mut self, service: &Arc<str>, turn: &mut Turn) {
+    /// Handles a confirm request for a service, followed or not.
+    pub(super) fn confirm_requested(&mut self, service: &Arc<str>, cx: &mut StepContext) {
         let slot = match self.by_name.get(service) {
             Some(slot) => *slot,
             None => {
                 let slot = self.open(service, false);
-                // nobody waits for it to be ready
+                // readiness does not wait for it
                 self.unread -= 1;
                 self.slots.entry(slot).and_modify(|slot| slot.read = true);
                 slot
             }
         };
-        self.drive_service(slot, Event::Asked, turn);
+        self.drive_service(slot, Event::ConfirmRequested, cx);
     }
 }

@@ -1,4 +1,4 @@
-//! A scope before a source that answers anything: by paused time, in both modes.
+//! A scope against a source that may give any answer, on a manual clock, in both modes.
 
 mod proof;
 mod scale;
@@ -18,7 +18,7 @@ use world::{Lie, World, mk_settings};
 const SECOND: Duration = Duration::from_secs(1);
 
 fn modes() -> impl Strategy<Value = ModeChoice> {
-    prop::sample::select(vec![ModeChoice::Precise, ModeChoice::Doorbell, ModeChoice::Auto])
+    prop::sample::select(vec![ModeChoice::PerService, ModeChoice::NotifyAndFetch, ModeChoice::Auto])
 }
 
 fn lies() -> impl Strategy<Value = Lie> {
@@ -39,7 +39,7 @@ fn lies() -> impl Strategy<Value = Lie> {
     ]
 }
 
-/// What happens in a scope, from one moment to the next.
+/// Event in a scope.
 #[derive(Debug, Clone)]
 enum Move {
     Put(u8, u8),
@@ -74,17 +74,16 @@ fn play(world: &mut World, one: &Move) {
         Move::Lie(lie) => world.lie = Some(lie.clone()),
         Move::Truth => world.lie = None,
         Move::Token => world.change_token(),
-        Move::Ask(service) => world.ask(*service),
+        Move::Ask(service) => world.confirm(*service),
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// The world serves what it was told and takes away nothing but what the leader has confirmed; whenever the leader
-    /// answers, what it says is true.
+    /// The world serves what was reported and removes only what the leader confirmed; the leader's answers are true.
     #[test]
-    fn nothing_goes_that_is_still_there_and_the_truth_is_known_in_the_end(
+    fn nothing_that_exists_is_lost_and_the_end_state_is_true(
         mode in modes(),
         peer: bool,
         seed: u64,
@@ -115,21 +114,21 @@ fn settled(mode: ModeChoice, services: u8) -> World {
 }
 
 #[test]
-fn a_scope_is_ready_after_one_pass_over_all_and_not_before() {
+fn scope_is_ready_after_every_service_was_read() {
     let mut world = World::new(mk_settings(ModeChoice::Auto), 1);
     for service in 0..4 {
         world.put(service, 0);
     }
-    world.deaf_to = Some(What::Service("s3".into()));
+    world.unanswered = Some(What::Service("s3".into()));
     world.run(SECOND);
     assert!(!world.synced, "one has not been read");
-    world.deaf_to = None;
+    world.unanswered = None;
     world.run(30 * SECOND);
     assert!(world.synced);
 }
 
 #[test]
-fn a_service_that_cannot_be_read_keeps_nobody_waiting_unless_it_may_pass() {
+fn unreadable_service_delays_readiness_only_if_temporary() {
     for (failure, ready) in
         [(RequestFailure::Broken, true), (RequestFailure::Config, true), (RequestFailure::Transient, false)]
     {
@@ -147,26 +146,26 @@ fn a_service_that_cannot_be_read_keeps_nobody_waiting_unless_it_may_pass() {
 }
 
 #[test]
-fn a_view_that_shows_nothing_says_why() {
-    for (has_token, says) in [(false, "no token is given"), (true, "the token sees no service")] {
+fn empty_view_has_a_reason() {
+    for (has_token, starts) in [(false, "no token is configured"), (true, "the token sees no service")] {
         let mut settings = mk_settings(ModeChoice::Auto);
         settings.has_token = has_token;
         let mut world = World::new(settings, 1);
         world.put(0, 0);
-        let told = |world: &World| world.machine.report(world.now()).reason;
+        let reason = |world: &World| world.machine.report(world.now()).reason;
         world.lie = Some(Lie::Filtered);
         world.run(10 * SECOND);
-        assert!(world.synced && told(&world).starts_with(says), "{has_token}: {:?}", told(&world));
+        assert!(world.synced && reason(&world).starts_with(starts), "{has_token}: {:?}", reason(&world));
         world.lie = None;
         world.change_token();
         world.run(120 * SECOND);
-        assert_eq!((world.served(), told(&world)), (world.truth(), ""), "{has_token}");
+        assert_eq!((world.served(), reason(&world)), (world.truth(), ""), "{has_token}");
     }
 }
 
 #[test]
 fn an_outage_costs_one_probe_at_a_time() {
-    for mode in [ModeChoice::Precise, ModeChoice::Doorbell] {
+    for mode in [ModeChoice::PerService, ModeChoice::NotifyAndFetch] {
         let mut world = settled(mode, 40);
         world.lie = Some(Lie::Fail(RequestFailure::Transient));
         world.break_all();
@@ -184,8 +183,8 @@ fn an_outage_costs_one_probe_at_a_time() {
 }
 
 #[test]
-fn what_comes_back_after_an_outage_comes_at_the_allowed_rate() {
-    let mut world = settled(ModeChoice::Precise, 90);
+fn recovery_after_an_outage_keeps_the_rate_limit() {
+    let mut world = settled(ModeChoice::PerService, 90);
     world.lie = Some(Lie::Fail(RequestFailure::Transient));
     world.break_all();
     world.run(120 * SECOND);
@@ -194,7 +193,7 @@ fn what_comes_back_after_an_outage_comes_at_the_allowed_rate() {
     world.run(200 * SECOND);
     let mut times: Vec<Mono> = world.sent[before..].iter().map(|(_, at)| *at).collect();
     times.sort_unstable();
-    let rate = mk_settings(ModeChoice::Precise).limits.rate as usize;
+    let rate = mk_settings(ModeChoice::PerService).limits.rate as usize;
     let most =
         times.iter().map(|from| times.iter().filter(|at| **at >= *from && at.since(*from) < SECOND).count());
     let most = most.max().unwrap_or_default();
@@ -202,8 +201,8 @@ fn what_comes_back_after_an_outage_comes_at_the_allowed_rate() {
 }
 
 #[test]
-fn a_flip_is_known_within_the_promised_time() {
-    for (mode, within) in [(ModeChoice::Precise, 500), (ModeChoice::Doorbell, 2_000)] {
+fn status_change_is_reported_in_time() {
+    for (mode, within) in [(ModeChoice::PerService, 500), (ModeChoice::NotifyAndFetch, 2_000)] {
         let mut world = settled(mode, 60);
         for round in 0..40_u8 {
             world.run(Duration::from_millis(700));
@@ -217,10 +216,10 @@ fn a_flip_is_known_within_the_promised_time() {
 }
 
 #[test]
-fn a_flip_costs_at_most_three_requests() {
-    for mode in [ModeChoice::Precise, ModeChoice::Doorbell] {
+fn status_change_costs_at_most_three_requests() {
+    for mode in [ModeChoice::PerService, ModeChoice::NotifyAndFetch] {
         let mut settings = mk_settings(mode);
-        (settings.timing.wait, settings.timing.sweep) = (3_600 * SECOND, 36_000 * SECOND);
+        (settings.timing.wait, settings.timing.full_pass) = (3_600 * SECOND, 36_000 * SECOND);
         let mut world = World::new(settings, 1);
         (0..60).for_each(|service| world.put(service, 0));
         world.run(1_000 * SECOND);
@@ -234,15 +233,15 @@ fn a_flip_costs_at_most_three_requests() {
 }
 
 #[test]
-fn too_much_turns_long_polls_into_a_doorbell_and_back_after_a_while() {
+fn overload_switches_to_notify_and_fetch_and_back() {
     let mut world = settled(ModeChoice::Auto, 20);
-    assert_eq!(world.machine.mode(), Mode::Precise);
+    assert_eq!(world.machine.mode(), Mode::PerService);
     world.lie = Some(Lie::Fail(RequestFailure::Overload));
     world.break_all();
     world.run(SECOND);
     world.lie = None;
     world.run(60 * SECOND);
-    assert_eq!(world.machine.mode(), Mode::Doorbell);
+    assert_eq!(world.machine.mode(), Mode::NotifyAndFetch);
     assert!(world.long_polls() <= 2, "{} long polls", world.long_polls());
     assert!(world.machine.report(world.now()).mode_reason.contains("too many requests"));
     world.put(1, 3);
@@ -252,11 +251,11 @@ fn too_much_turns_long_polls_into_a_doorbell_and_back_after_a_while() {
     world.put(19, 3);
     world.put(21, 1);
     world.run(30 * SECOND);
-    assert_eq!((world.machine.mode(), world.served()), (Mode::Precise, world.truth()));
+    assert_eq!((world.machine.mode(), world.served()), (Mode::PerService, world.truth()));
 }
 
 #[test]
-fn more_services_than_there_is_room_for_ring_a_doorbell() {
+fn more_services_than_polls_use_notify_and_fetch() {
     let mut settings = mk_settings(ModeChoice::Auto);
     settings.polls = 10;
     let mut world = World::new(settings, 1);
@@ -264,28 +263,28 @@ fn more_services_than_there_is_room_for_ring_a_doorbell() {
         world.put(service, 0);
     }
     world.run(30 * SECOND);
-    assert_eq!((world.machine.mode(), world.served()), (Mode::Doorbell, world.truth()));
+    assert_eq!((world.machine.mode(), world.served()), (Mode::NotifyAndFetch, world.truth()));
     for service in 8..12 {
         world.vanish(service);
     }
     world.run(60 * SECOND);
-    assert_eq!((world.machine.mode(), world.served()), (Mode::Precise, world.truth()));
+    assert_eq!((world.machine.mode(), world.served()), (Mode::PerService, world.truth()));
 }
 
 #[test]
-fn answers_of_another_time_are_dropped() {
-    let mut world = settled(ModeChoice::Precise, 2);
+fn answers_to_aborted_requests_are_dropped() {
+    let mut world = settled(ModeChoice::PerService, 2);
     let polls: Vec<u64> = world.open.keys().copied().collect();
     world.change_token();
     let cancelled: Vec<u64> = world.cancelled.clone();
     assert!(polls.iter().all(|number| cancelled.contains(number)), "{polls:?} {cancelled:?}");
     let late = world.answer_late(polls[0], Headers { index: Some(99), ..Headers::default() });
-    assert!(late.iter().all(|output| !matches!(output, Output::Say(..) | Output::Gone(..))), "{late:?}");
+    assert!(late.iter().all(|output| !matches!(output, Output::Report(..) | Output::Gone(..))), "{late:?}");
 }
 
 #[test]
-fn another_server_gets_no_index() {
-    let mut settings = mk_settings(ModeChoice::Precise);
+fn new_server_gets_no_index() {
+    let mut settings = mk_settings(ModeChoice::PerService);
     settings.servers = 2;
     let mut world = World::new(settings, 1);
     world.put(0, 0);
@@ -302,6 +301,6 @@ fn another_server_gets_no_index() {
 }
 
 #[test]
-fn names_have_the_first_place() {
+fn names_sort_before_checks_and_services() {
     assert!(LoopId::Names < LoopId::Checks && LoopId::Checks < LoopId::Service(0));
 }

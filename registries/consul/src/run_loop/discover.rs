@@ -1,4 +1,4 @@
-//! Which datacenters there are, which is the agent's own, and the scopes that follow from it.
+//! Discovery of datacenters, of the agent's own datacenter, and of the scopes that follow.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +19,11 @@ use crate::map::name::Tenancy;
 use crate::modes::{Input, Settings};
 use crate::wire::lists::datacenters;
 
-/// What the agent says of datacenters.
+/// Datacenters that the agent reports.
 pub(super) struct Discovered {
     pub(super) own: String,
     pub(super) all: Vec<String>,
-    /// What each wanted datacenter has below it, where that is asked for.
+    /// Scopes of each wanted datacenter, if they are discovered.
     pub(super) below: Vec<(String, Result<Below, Fault>)>,
 }
 
@@ -40,10 +40,10 @@ struct AgentConfig {
 }
 
 pub(super) async fn discover(client: Client, config: Arc<ConsulConfig>) -> Done {
-    Done::Discovered(ask(&client, &config).await)
+    Done::Discovered(request(&client, &config).await)
 }
 
-/// Which of the datacenters that an agent knows are followed.
+/// Returns the datacenters to follow.
 fn wanted(config: &ConsulConfig, own: &str, all: &[String]) -> Vec<String> {
     match &config.datacenters {
         Datacenters::Local => vec![own.to_owned()],
@@ -52,13 +52,13 @@ fn wanted(config: &ConsulConfig, own: &str, all: &[String]) -> Vec<String> {
     }
 }
 
-/// Asks the first address that answers. An agent that does not say where it is because the token may not read it lists
-/// its own datacenter first.
-async fn ask(client: &Client, config: &ConsulConfig) -> Result<Discovered, Fault> {
+/// Requests the datacenters from the first address that answers. If the token may not read the agent's own
+/// datacenter, the first one in the list is taken.
+async fn request(client: &Client, config: &ConsulConfig) -> Result<Discovered, Fault> {
     let (mut found, mut last) = (None, None);
     for server in 0..client.addresses() {
-        match ask_all(client, server, config).await {
-            // where no list at all can be had another address may do better
+        match request_all(client, server, config).await {
+            // if no list at all could be read, another address may have them
             Ok(all) if !all.below.is_empty() && all.below.iter().all(|(_, below)| below.is_err()) => {
                 found = Some(all);
             }
@@ -66,14 +66,13 @@ async fn ask(client: &Client, config: &ConsulConfig) -> Result<Discovered, Fault
             Err(fault) => last = Some(fault),
         }
     }
-    let none =
-        || Fault { failure: RequestFailure::Config, reason: Reason::new("there is no address to ask") };
+    let none = || Fault { failure: RequestFailure::Config, reason: Reason::new("no address is configured") };
     found.ok_or_else(|| last.unwrap_or_else(none))
 }
 
-async fn ask_all(client: &Client, server: usize, config: &ConsulConfig) -> Result<Discovered, Fault> {
+async fn request_all(client: &Client, server: usize, config: &ConsulConfig) -> Result<Discovered, Fault> {
     let timeout = config.timing.grace;
-    let mut found = ask_one(client, server, timeout).await?;
+    let mut found = request_datacenters(client, server, timeout).await?;
     if !config.discover.any() {
         return Ok(found);
     }
@@ -85,7 +84,7 @@ async fn ask_all(client: &Client, server: usize, config: &ConsulConfig) -> Resul
     Ok(found)
 }
 
-async fn ask_one(client: &Client, server: usize, timeout: Duration) -> Result<Discovered, Fault> {
+async fn request_datacenters(client: &Client, server: usize, timeout: Duration) -> Result<Discovered, Fault> {
     let get = |path| Get { path, query: Vec::new(), timeout, skip: None };
     let raw = client.get(server, &get(&["catalog", "datacenters"])).await?;
     let body = raw.body.unwrap_or_default();
@@ -102,7 +101,7 @@ async fn ask_one(client: &Client, server: usize, timeout: Duration) -> Result<Di
     Ok(Discovered { own: own.map_or(first, |own| own.config.datacenter), all, below: Vec::new() })
 }
 
-/// What a scope says of itself whose list could not be had.
+/// Returns the status of a scope whose list could not be read.
 pub(super) fn failed(fault: &Fault, after: Duration) -> SourceStatus {
     let state = match fault.failure {
         RequestFailure::Auth => SourceState::AuthFailed,
@@ -114,17 +113,17 @@ pub(super) fn failed(fault: &Fault, after: Duration) -> SourceStatus {
 }
 
 impl RunLoop {
-    /// The datacenters are known: scopes that are new begin. One that is not listed any more stays, since an agent that
-    /// has lost sight of a datacenter does not list it either.
+    /// Starts the scopes that are new. A datacenter that is no longer listed stays, because an agent that lost sight
+    /// of a datacenter does not list it either.
     pub(super) fn discovered(&mut self, found: &Discovered) -> Result<(), RegistryError> {
         let wanted = wanted(&self.config, &found.own, &found.all);
-        let confirms = self.asks_again();
+        let confirms = self.repeats();
         let parts = match found.below.is_empty() {
             true => parts::of(&self.config, &wanted, &found.own),
             false => self.below(&found.below),
         };
         if confirms || !self.discovered {
-            self.add_places(&parts, found)?;
+            self.add_runs(&parts, found)?;
         }
         let fails = found.below.iter().any(|(_, below)| below.is_err());
         if !fails {
@@ -135,74 +134,74 @@ impl RunLoop {
             self.discover_at = Some(Instant::now() + pause);
         }
         self.discovered = true;
-        self.say_directory(found);
+        self.report_directory(found);
         self.judge_scopes(&found.below);
         Ok(())
     }
 
-    /// Scopes begin that lists name, or of which facts are held.
-    fn add_places(&mut self, wanted: &[Tenancy], found: &Discovered) -> Result<(), RegistryError> {
+    /// Starts scopes that are listed, or of which facts are held.
+    fn add_runs(&mut self, wanted: &[Tenancy], found: &Discovered) -> Result<(), RegistryError> {
         let mut fresh = Vec::new();
         for part in wanted.iter().chain(&self.held.clone()) {
             let scope = parts::scope(part).map_err(RegistryError::final_)?;
             if self.by_scope.contains_key(&scope) {
                 continue;
             }
-            let scopes = wanted.len().max(self.places.len());
-            let place = self.place(part, &found.own, scope.clone(), scopes)?;
-            fresh.push(self.next_place);
-            self.by_scope.insert(scope, self.next_place);
-            self.places.insert(self.next_place, place);
-            self.next_place += 1;
+            let scopes = wanted.len().max(self.runs.len());
+            let run = self.new_run(part, &found.own, scope.clone(), scopes)?;
+            fresh.push(self.next_run);
+            self.by_scope.insert(scope, self.next_run);
+            self.runs.insert(self.next_run, run);
+            self.next_run += 1;
         }
         let moved = self.note_unlisted(wanted, found);
         if moved || !fresh.is_empty() || !self.discovered {
             self.require();
         }
         for at in fresh {
-            if let Some(place) = self.places.get(&at) {
-                self.out.send_all(collections(&place.area.scope).map(RegistryUpdate::ListStarted));
+            if let Some(run) = self.runs.get(&at) {
+                self.out.send_all(collections(&run.area.scope).map(RegistryUpdate::ListStarted));
             }
             self.step(at, Input::Started);
         }
         Ok(())
     }
 
-    /// Notes which scopes lists name. Returns whether that has changed.
+    /// Records which scopes are listed. Returns whether that changed.
     fn note_unlisted(&mut self, wanted: &[Tenancy], found: &Discovered) -> bool {
         let mut moved = false;
-        for place in self.places.values_mut() {
-            let part = &place.area.part;
+        for run in self.runs.values_mut() {
+            let part = &run.area.part;
             let unlisted = match found.below.iter().find(|(name, _)| *name == part.datacenter) {
                 Some((_, Ok(below))) => !below.parts.contains(part),
-                Some((_, Err(_))) => place.unlisted,
+                Some((_, Err(_))) => run.unlisted,
                 None => !wanted.contains(part),
             };
-            moved |= std::mem::replace(&mut place.unlisted, unlisted) != unlisted;
+            moved |= std::mem::replace(&mut run.unlisted, unlisted) != unlisted;
         }
         moved
     }
 
-    /// Whether the directory is asked again and again, or once at the start.
-    fn asks_again(&self) -> bool {
+    /// Returns whether discovery is repeated.
+    fn repeats(&self) -> bool {
         self.config.datacenters == Datacenters::All || self.config.discover.any()
     }
 
-    /// Reports what must be known before this registry counts. A directory that is not asked again would be confirmed
-    /// no more, and with it the registry. Nothing waits for a scope that no list names.
+    /// Reports the collections that must be listed before this registry counts. A directory that is not requested
+    /// again would never be confirmed again, and with it the registry. Scopes without a listing are optional.
     pub(super) fn require(&self) {
-        let directory = parts::directory().filter(|_| self.asks_again());
+        let directory = parts::directory().filter(|_| self.repeats());
         let lists = self.listed.keys().filter_map(|datacenter| parts::lists(datacenter));
         let own = |unlisted: bool| {
-            let places = self.places.values().filter(move |place| place.unlisted == unlisted);
-            places.flat_map(|place| collections(&place.area.scope))
+            let runs = self.runs.values().filter(move |run| run.unlisted == unlisted);
+            runs.flat_map(|run| collections(&run.area.scope))
         };
         let all = directory.into_iter().chain(lists).flat_map(|scope| collections(&scope));
         let (required, optional) = (all.chain(own(false)).collect(), own(true).collect());
         self.out.send(RegistryUpdate::Follows { required, optional });
     }
 
-    fn place(
+    fn new_run(
         &self,
         part: &Tenancy,
         own: &str,
@@ -218,7 +217,8 @@ impl RunLoop {
         Ok(ScopeRun::new(part, own, scope, fetch, settings))
     }
 
-    /// A scope's share of what the connections carry; what is not for long polls is kept free for the other reads.
+    /// Returns the settings of a scope with its share of the connections; some connections stay free for reads that
+    /// are not long polls.
     fn settings(&self, client: &Client, scopes: usize, peer: bool) -> Settings {
         let limits = self.config.limits;
         let room =
@@ -250,24 +250,24 @@ impl RunLoop {
         }
     }
 
-    fn say_directory(&self, found: &Discovered) {
+    fn report_directory(&self, found: &Discovered) {
         let Some(scope) = parts::directory() else { return };
         let details = [("own", found.own.clone()), ("known", found.all.join(", "))];
         let details = details.map(|(name, value)| (name.into(), value.into()));
         let status = SourceStatus { details: details.into(), ..SourceStatus::new(SourceState::Live, "") };
-        let mut said = Vec::new();
+        let mut updates = Vec::new();
         for collection in collections(&scope) {
-            said.push(RegistryUpdate::ListStarted(collection.clone()));
-            said.push(RegistryUpdate::ListEnded(collection, Completeness::Complete));
+            updates.push(RegistryUpdate::ListStarted(collection.clone()));
+            updates.push(RegistryUpdate::ListEnded(collection, Completeness::Complete));
         }
-        said.push(RegistryUpdate::Status(scope, status));
-        self.out.send_all(said);
+        updates.push(RegistryUpdate::Status(scope, status));
+        self.out.send_all(updates);
     }
 
-    /// Clients of their own use the same token.
+    /// Gives the token to clients of other datacenters.
     pub(super) fn share_token(&self) {
-        for place in self.places.values() {
-            place.fetch.client.take_token(&self.client);
+        for run in self.runs.values() {
+            run.fetch.client.take_token(&self.client);
         }
     }
 }

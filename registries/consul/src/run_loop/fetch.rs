@@ -1,4 +1,4 @@
-//! A request of a machine as HTTP, and its answer decoded.
+//! Turns a request of a machine into HTTP, and decodes its answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,23 +8,23 @@ use tributary_registry_api::Reason;
 use crate::answer::{Headers, RequestFailure};
 use crate::client::{Client, Fault, Get, Raw};
 use crate::config::ConsulConfig;
-use crate::content::{Instances, Marks, Names};
+use crate::content::{CheckStates, Instances, Names};
 use crate::map::name::Tenancy;
 use crate::modes::{Answer, Request, What};
 use crate::watch::{Mode, key_of};
 use crate::wire::{self, WireError, lists};
 
-/// From this size on an answer is decoded where it delays nobody.
+/// Size in bytes from which an answer is decoded on a blocking thread.
 const LARGE: usize = 256 << 10;
 
-/// How one scope is asked.
+/// Request settings of one scope.
 #[derive(Clone)]
 pub(super) struct Fetch {
     pub(super) client: Client,
     part: Arc<Tenancy>,
-    /// Whether the agent is to pass the question on to another datacenter.
+    /// Whether the agent must forward requests to another datacenter.
     elsewhere: bool,
-    /// Whether the leader's lists no longer name the scope: it then has no names where it is not found.
+    /// Whether the leader's lists no longer name the scope; then "not found" means that it has no names.
     pub(super) unlisted: bool,
     config: Arc<ConsulConfig>,
 }
@@ -40,8 +40,9 @@ impl Fetch {
         if let What::Service(name) = &what
             && matches!(&**name, "" | "." | "..")
         {
-            let reason =
-                Reason::new(format!("no URL can name the service {name:?}; register it under another name"));
+            let reason = Reason::new(format!(
+                "a URL cannot contain the service name {name:?}; register it under another name"
+            ));
             return Err(Fault { failure: RequestFailure::Config, reason });
         }
         let path = self.path(&what);
@@ -97,7 +98,7 @@ impl Fetch {
             }
         }
         match mode {
-            // a read that names no mode may be answered by any server: `discovery_max_stale` of the agent allows it
+            // without a mode any server may answer: the agent's `discovery_max_stale` allows it
             Mode::Leader => query.push(("leader", String::new())),
             Mode::Any => query.push(("stale", String::new())),
             Mode::Blocking { index, wait } => {
@@ -116,7 +117,7 @@ impl Fetch {
         let content = body.as_deref();
         Ok(match what {
             What::Names if !self.part.peer.is_empty() => {
-                // a peering has no index of the names that it brings
+                // a peering has no index for the names that it imports
                 headers.index = headers.index.or(Some(1));
                 let names = content.map(|body| lists::imported(kind, body)).transpose()?;
                 let listed = |names: Vec<String>| names.into_iter().map(|name| (name, Vec::new())).collect();
@@ -128,7 +129,7 @@ impl Fetch {
             }
             What::Checks => {
                 let checks = content.map(|body| lists::checks(kind, body)).transpose()?;
-                Answer::Checks(headers, checks.map(|checks| Marks::new(&checks)))
+                Answer::Checks(headers, checks.map(|checks| CheckStates::new(&checks)))
             }
             What::Service(_) => {
                 let entries = content.map(|body| wire::health(kind, body)).transpose()?;

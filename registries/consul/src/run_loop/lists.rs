@@ -1,7 +1,7 @@
-//! Which partitions, namespaces and peers a datacenter has, where the configuration asks for all of them.
+//! Discovery of the partitions, namespaces and peers of a datacenter.
 //!
-//! Asked of the leader, since what a list lacks may be taken for gone. A Consul that has no such lists has nothing
-//! but the default, and a list that could not be had, or that a token may have shortened, judges nothing.
+//! Read from the leader, because what a list lacks may count as gone. A Consul without such lists has only the
+//! default. A list that could not be read, or that a token may have shortened, proves nothing.
 
 use std::time::Duration;
 
@@ -14,36 +14,36 @@ use crate::config::{ConsulConfig, TokenSource};
 use crate::map::name::Tenancy;
 use crate::wire::lists::named;
 
-/// What one datacenter has.
+/// Scopes of one datacenter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Below {
-    /// Its scopes.
+    /// The scopes.
     pub(super) parts: Vec<Tenancy>,
-    /// Whether what is not among them is not there.
+    /// Whether scopes that are not in `parts` do not exist.
     pub(super) sure: bool,
-    /// What this Consul has no list of.
+    /// Lists that this Consul lacks.
     pub(super) without: Vec<&'static str>,
 }
 
-/// What a list came to.
+/// Result of a list.
 enum List {
     Names(Vec<String>, bool),
-    /// This Consul does not have it.
+    /// This Consul lacks the list.
     None,
 }
 
-/// Asks one address about one datacenter.
+/// Requests the lists of one datacenter from one address.
 pub(super) struct Asker<'a> {
     pub(super) client: &'a Client,
     pub(super) config: &'a ConsulConfig,
     pub(super) server: usize,
-    /// The agent's own datacenter, which is asked without being named.
+    /// The agent's own datacenter, which requests do not name.
     pub(super) own: &'a str,
     pub(super) timeout: Duration,
 }
 
 impl Asker<'_> {
-    /// The scopes of a datacenter.
+    /// Returns the scopes of a datacenter.
     pub(super) async fn below(&self, datacenter: &str) -> Result<Below, Fault> {
         let (config, wanted) = (self.config, self.config.discover);
         let is_own = datacenter.eq_ignore_ascii_case(self.own);
@@ -62,23 +62,23 @@ impl Asker<'_> {
     }
 }
 
-/// One way through a datacenter: where it has come to, and what it has found.
+/// Traversal of a datacenter: current partition and results.
 struct Walk<'a> {
     asker: &'a Asker<'a>,
     datacenter: &'a str,
-    /// The partition whose lists are asked for; empty for the default one, and while partitions are.
+    /// Partition of the current lists; empty for the default one, and while partitions are listed.
     partition: String,
     out: Below,
 }
 
 impl Walk<'_> {
-    /// Names of which there is one at least: the default, which has none.
+    /// Returns the names of a list, or the default, whose name is empty.
     async fn names(&mut self, ask: Option<&'static str>, known: &[String]) -> Result<Vec<String>, Fault> {
         let names = self.list(ask, known).await?;
         Ok(if names.is_empty() { vec![String::new()] } else { names })
     }
 
-    /// What a list has; what the configuration names where it is not asked for.
+    /// Returns the entries of a list, or the configured ones if it is not polled.
     async fn list(&mut self, ask: Option<&'static str>, known: &[String]) -> Result<Vec<String>, Fault> {
         let Some(what) = ask else { return Ok(known.to_vec()) };
         match self.ask(what).await? {
@@ -108,7 +108,7 @@ impl Walk<'_> {
             Fault { failure: RequestFailure::Broken, reason }
         })?;
         let has_token = !matches!(config.auth.token, TokenSource::None);
-        // there is always a default namespace and partition: a list of none is a mistake
+        // a default namespace and partition always exist, so an empty list is a fault
         let explained = !names.is_empty() || what == "peerings";
         let seen = !raw.headers.may_be_filtered(has_token) && raw.headers.known_leader != Some(false);
         Ok(List::Names(names, explained && seen))

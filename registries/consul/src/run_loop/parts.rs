@@ -1,4 +1,4 @@
-//! Which parts of a Consul a registry follows, each as a scope.
+//! Parts of a Consul that a registry follows, each as a scope.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use tributary_model::{InvalidName, Scope};
 use crate::config::{ConsulConfig, Datacenters};
 use crate::map::name::Tenancy;
 
-/// The most scopes that one registry has.
+/// Maximum scopes of one registry.
 const MOST: usize = 1_000;
 
-/// Every datacenter with every partition and namespace; peers in the registry's own datacenter.
+/// Returns every datacenter with every partition and namespace, and peers in the registry's own datacenter.
 pub(super) fn of(config: &ConsulConfig, datacenters: &[String], own: &str) -> Vec<Tenancy> {
     let or_default = |names: &[String]| if names.is_empty() { vec![String::new()] } else { names.to_vec() };
     let (partitions, namespaces) = (or_default(&config.partitions), or_default(&config.namespaces));
@@ -26,13 +26,13 @@ pub(super) fn of(config: &ConsulConfig, datacenters: &[String], own: &str) -> Ve
     bounded(out)
 }
 
-/// No more than one registry has.
+/// Truncates to the maximum of one registry.
 pub(super) fn bounded(mut parts: Vec<Tenancy>) -> Vec<Tenancy> {
     parts.truncate(MOST);
     parts
 }
 
-/// The namespaces of one partition, and its peers in each.
+/// Adds the namespaces of one partition, and its peers in each.
 pub(super) fn below(
     datacenter: &str,
     partition: &str,
@@ -52,7 +52,7 @@ fn part(datacenter: &str, partition: &str, namespace: &str, peer: &str) -> Tenan
     Tenancy { datacenter, partition, namespace, peer }
 }
 
-/// The scope of a part: `dc1`, `dc1/eu/shop`, `dc1@east`.
+/// Returns the scope of a part: `dc1`, `dc1/eu/shop`, `dc1@east`.
 pub(super) fn scope(part: &Tenancy) -> Result<Scope, InvalidName> {
     let mut name = visible(&part.datacenter);
     if !part.partition.is_empty() || !part.namespace.is_empty() {
@@ -64,11 +64,10 @@ pub(super) fn scope(part: &Tenancy) -> Result<Scope, InvalidName> {
     Scope::new(name)
 }
 
-/// The part that a scope is named after: the inverse of [`scope`]. `None` where it is named after none, as the lists'
-/// own scopes are.
+/// Returns the part of a scope: the inverse of [`scope`]. `None` for other scopes, such as those of the lists.
 pub(super) fn part_of(scope: &Scope) -> Option<Tenancy> {
-    let (place, peer) = scope.as_str().split_once('@').unwrap_or((scope.as_str(), ""));
-    let mut names = place.splitn(3, '/').map(hidden);
+    let (location, peer) = scope.as_str().split_once('@').unwrap_or((scope.as_str(), ""));
+    let mut names = location.splitn(3, '/').map(hidden);
     let mut next = || names.next().unwrap_or_else(|| Some(String::new()));
     let (datacenter, partition, namespace) = (next()?, next()?, next()?);
     let part = Tenancy { datacenter, partition, namespace, peer: hidden(peer)? };
@@ -76,15 +75,15 @@ pub(super) fn part_of(scope: &Scope) -> Option<Tenancy> {
     (is_same && !part.datacenter.is_empty()).then_some(part)
 }
 
-/// The parts that an earlier run has left facts of, where this one may follow more than its configuration names. What
-/// was configured away is not followed.
+/// Returns the parts that an earlier run left facts of, if this run may follow more than its configuration names.
+/// Parts removed from the configuration are not followed.
 pub(super) fn held(config: &ConsulConfig, scopes: &[Scope]) -> BTreeSet<Tenancy> {
     let scopes = if configured(config).is_some() { &[] } else { scopes };
     scopes.iter().filter_map(part_of).take(MOST).collect()
 }
 
-/// All scopes that a run may report, where the configuration alone decides them. It does not where something is
-/// discovered, and of peers only the agent can tell in which datacenter they are.
+/// Returns all scopes that a run may report, if the configuration alone decides them. It does not if anything is
+/// discovered, nor with peers, because only the agent knows their datacenter.
 pub(crate) fn configured(config: &ConsulConfig) -> Option<Vec<Scope>> {
     let Datacenters::Listed(names) = &config.datacenters else { return None };
     if config.discover.any() || !config.peers.is_empty() {
@@ -95,12 +94,12 @@ pub(crate) fn configured(config: &ConsulConfig) -> Option<Vec<Scope>> {
     Some(directory().into_iter().chain(lists).chain(parts).collect())
 }
 
-/// The scope of the list of datacenters itself. No datacenter can have its name.
+/// Returns the scope of the list of datacenters. No datacenter can have its name.
 pub(super) fn directory() -> Option<Scope> {
     Scope::new("(datacenters)").ok()
 }
 
-/// The scope of a datacenter's own lists, where they are asked for.
+/// Returns the scope of a datacenter's own lists.
 pub(super) fn lists(datacenter: &str) -> Option<Scope> {
     Scope::new(format!("({})", visible(datacenter))).ok()
 }
@@ -118,7 +117,7 @@ fn visible(text: &str) -> String {
     out
 }
 
-/// What [`visible`] was made of.
+/// Decodes the output of [`visible`].
 fn hidden(text: &str) -> Option<String> {
     let mut bytes = text.bytes();
     let mut out = Vec::new();
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_is_one_scope_per_datacenter() {
+    fn default_is_one_scope_per_datacenter() {
         assert_eq!(names(&mk_config(), &["dc1", "dc2"]), ["dc1", "dc2"]);
     }
 
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn no_part_takes_the_directorys_name() {
+    fn no_part_has_the_name_of_the_directory() {
         let part = Tenancy { datacenter: "(datacenters)".into(), ..Tenancy::default() };
         assert_ne!(scope(&part).unwrap(), directory().unwrap());
         let part = Tenancy { datacenter: "(dc1)".into(), ..Tenancy::default() };
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_named_after_no_part_have_none() {
+    fn other_scopes_have_no_part() {
         for text in [
             "(datacenters)",
             "(dc1)",
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_are_configured_only_where_nothing_is_discovered() {
+    fn scopes_are_configured_only_without_discovery() {
         let mut config = mk_config();
         assert_eq!(configured(&config), None, "the agent names its own datacenter");
         config.datacenters = Datacenters::All;
@@ -215,7 +214,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn part_of_gives_back_what_scope_was_named_after(
+        fn part_of_inverts_scope(
             names in prop::array::uniform4("[a-c%/@( .\\PC]{0,4}"),
         ) {
             let [datacenter, partition, namespace, peer] = names;
@@ -226,7 +225,7 @@ mod tests {
             }
         }
         #[test]
-        fn no_scope_is_read_as_the_part_of_another(text in "[a-b%/@(2f]{1,8}") {
+        fn scope_inverts_part_of(text in "[a-b%/@(2f]{1,8}") {
             let scope_read = Scope::new(&text).unwrap();
             if let Some(part) = part_of(&scope_read) {
                 prop_assert_eq!(scope(&part).unwrap(), scope_read);

@@ -1,4 +1,4 @@
-//! One scope of a run: its machine, its requests under way, and what it has said of its services.
+//! One scope of a run: its machine, its requests under way, and its reported problems.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::map::{Area, MapConfig, Pool, facts, keys, object, read};
 use crate::modes::{Machine, Output, Settings};
 use crate::watch::Confidence;
 
-/// A request under way.
+/// Request under way.
 pub(super) struct Begun {
     pub(super) task: AbortHandle,
-    /// The service that it asks about.
+    /// Service of the request.
     pub(super) service: Option<Arc<str>>,
 }
 
@@ -32,22 +32,22 @@ pub(super) struct ScopeRun {
     pub(super) fetch: Fetch,
     pub(super) machine: Machine,
     pub(super) under_way: BTreeMap<u64, Begun>,
-    /// Why the last request that came to nothing did, until one does not.
+    /// Reason of the last failed request, until one succeeds.
     pub(super) fault: Option<Reason>,
-    pub(super) told: Option<SourceStatus>,
-    /// In how many lists, one after the other, it was missing.
+    pub(super) last_status: Option<SourceStatus>,
+    /// Consecutive lists that lacked it.
     pub(super) missed: u32,
-    /// Whether no list names it: it is followed for the facts that are held of it.
+    /// Whether no list names it: it is followed because facts of it are held.
     pub(super) unlisted: bool,
-    /// Whether it was reported as withheld before it could be read.
+    /// Whether it was withheld before it could be read.
     pub(super) withheld: bool,
     /// Services whose last answer could not be read.
     unread: BTreeSet<Arc<str>>,
-    /// Which objects of a service have been said to be bad.
+    /// Objects with a reported problem, by service.
     problems: BTreeMap<Arc<str>, Vec<ObjectRef>>,
 }
 
-/// The facts of a scope: declarations and their endpoints.
+/// Returns the collections of a scope: declarations and their endpoints.
 pub(super) fn collections(scope: &Scope) -> [Collection; 2] {
     [CollectionKind::Services, CollectionKind::Groups].map(|kind| Collection { scope: scope.clone(), kind })
 }
@@ -60,7 +60,7 @@ impl ScopeRun {
             machine: Machine::new(settings),
             under_way: BTreeMap::new(),
             fault: None,
-            told: None,
+            last_status: None,
             missed: 0,
             unlisted: false,
             withheld: false,
@@ -69,8 +69,8 @@ impl ScopeRun {
         }
     }
 
-    /// What the machine says, in the words of the core.
-    pub(super) fn say(
+    /// Converts an output of the machine to updates.
+    pub(super) fn convert(
         &mut self,
         output: Output,
         config: &MapConfig,
@@ -78,10 +78,12 @@ impl ScopeRun {
         out: &mut Vec<RegistryUpdate>,
     ) {
         match output {
-            Output::Say(name, instances, Confidence::Confirmed) if instances.entries.is_empty() => {
+            Output::Report(name, instances, Confidence::Confirmed) if instances.entries.is_empty() => {
                 self.withdraw(&name, config, &Evidence::Confirmed, out);
             }
-            Output::Say(name, instances, word) => self.put(&name, &instances, word, config, pool, out),
+            Output::Report(name, instances, confidence) => {
+                self.put(&name, &instances, confidence, config, pool, out)
+            }
             Output::Gone(name, Confidence::Confirmed) => {
                 self.withdraw(&name, config, &Evidence::Confirmed, out)
             }
@@ -102,20 +104,20 @@ impl ScopeRun {
         }
     }
 
-    /// What a service is follows from its instances, of which a short answer lacks some: the core keeps what it knew
-    /// of the declaration while it holds those.
+    /// Reports the facts of a service. An incomplete answer lacks instances; while the core holds those, it also
+    /// keeps the declaration's known values.
     fn put(
         &mut self,
         name: &Arc<str>,
         instances: &Instances,
-        word: Confidence,
+        confidence: Confidence,
         config: &MapConfig,
         pool: &mut Pool,
         out: &mut Vec<RegistryUpdate>,
     ) {
         let known = read(&instances.entries, &self.area, config, instances.translated, pool);
         let mapped = facts(&self.area, name, &known, config);
-        let basis = basis(word);
+        let basis = basis(confidence);
         let put = |fact| RegistryUpdate::Put(self.area.scope.clone(), fact, basis.clone());
         out.extend(mapped.facts.into_iter().map(put));
         let bad: Vec<ObjectRef> = mapped.problems.iter().map(|(object, _)| object.clone()).collect();
@@ -123,7 +125,7 @@ impl ScopeRun {
         self.replace_problems(name, bad, out);
     }
 
-    /// A service whose answer cannot be read is bad alone; it is good again when one can be.
+    /// Sets or clears the problem of a service whose answer cannot be read.
     pub(super) fn note_answer(
         &mut self,
         name: &Arc<str>,
@@ -147,7 +149,7 @@ impl ScopeRun {
         }
     }
 
-    /// Whether no object is reported as bad.
+    /// Returns whether no object has a problem.
     #[cfg(test)]
     pub(super) fn has_no_problem(&self) -> bool {
         self.unread.is_empty() && self.problems.is_empty()
@@ -180,8 +182,8 @@ impl ScopeRun {
     }
 }
 
-fn basis(word: Confidence) -> Basis {
-    match word {
+fn basis(confidence: Confidence) -> Basis {
+    match confidence {
         Confidence::Partial(_) => Basis::KnownPartial("consul's answer may be short or old".into()),
         Confidence::Plausible => Basis::PossiblyPartial("any server may have answered".into()),
         Confidence::Confirmed => Basis::Authoritative,

@@ -1,8 +1,8 @@
-//! Scopes that lists name, and scopes that they name no more.
+//! Start and end of scopes that are discovered.
 //!
-//! A scope that is new begins. One that two lists in a row lack, which the leader gave in full, is not taken for gone:
-//! its services go as all services do, name by name, each confirmed. Once the leader itself reports that it has none,
-//! the scope ends, and nothing is reported of it any more unless it begins again.
+//! A new scope starts. A scope that two consecutive complete lists of the leader lack is not taken for gone: its
+//! services are removed one by one, each confirmed. When the leader itself reports that it has none, the scope ends,
+//! and nothing more is reported of it unless it starts again.
 
 #[cfg(test)]
 mod tests;
@@ -21,19 +21,19 @@ use crate::client::Fault;
 use crate::map::name::Tenancy;
 use crate::modes::Input;
 
-/// How many lists in a row must lack a scope.
+/// Consecutive lists that must lack a scope.
 const MISSED: u32 = 2;
 
 impl RunLoop {
-    /// The scopes of all datacenters whose lists could be had. Where this Consul has no list of namespaces or
-    /// partitions the default is all there is, unless others have been seen: then something is wrong with the answer.
+    /// Returns the scopes of all datacenters whose lists could be read. If this Consul lacks the list of namespaces
+    /// or partitions, only the default exists, unless others were seen before: then the answer is wrong.
     pub(super) fn below(&mut self, below: &[(String, Result<Below, Fault>)]) -> Vec<Tenancy> {
         let mut out = Vec::new();
         for (datacenter, below) in below {
             let lists = self.listed.entry(datacenter.clone()).or_default();
             let Ok(below) = below else { continue };
             *lists = Lists::default();
-            let followed = self.places.values().map(|place| &place.area.part);
+            let followed = self.runs.values().map(|run| &run.area.part);
             let others = followed.chain(&self.held).any(|part| {
                 let named = !part.namespace.is_empty() || !part.partition.is_empty();
                 part.datacenter == *datacenter && named
@@ -50,29 +50,29 @@ impl RunLoop {
         parts::bounded(out)
     }
 
-    /// Says how each datacenter's lists fare, and takes leave of what they name no more.
+    /// Reports the status of each datacenter's lists, and ends scopes that they no longer name.
     pub(super) fn judge_scopes(&mut self, below: &[(String, Result<Below, Fault>)]) {
-        let mut said = Vec::new();
+        let mut updates = Vec::new();
         for (datacenter, below) in below {
             let Some(scope) = parts::lists(datacenter) else { continue };
             let status = match below {
                 Ok(below) => {
                     for collection in collections(&scope) {
-                        said.push(RegistryUpdate::ListStarted(collection.clone()));
-                        said.push(RegistryUpdate::ListEnded(collection, Completeness::Complete));
+                        updates.push(RegistryUpdate::ListStarted(collection.clone()));
+                        updates.push(RegistryUpdate::ListEnded(collection, Completeness::Complete));
                     }
                     self.judge(datacenter, below);
-                    told(below)
+                    lists_status(below)
                 }
                 Err(fault) => {
                     self.listed.entry(datacenter.clone()).or_default().fault = Some(fault.clone());
                     failed(fault, self.pause())
                 }
             };
-            said.push(RegistryUpdate::Status(scope, status));
+            updates.push(RegistryUpdate::Status(scope, status));
         }
-        if !said.is_empty() {
-            self.out.send_all(said);
+        if !updates.is_empty() {
+            self.out.send_all(updates);
         }
     }
 
@@ -86,20 +86,20 @@ impl RunLoop {
         }
         let now = self.now();
         let (mut over, mut empty) = (Vec::new(), Vec::new());
-        for (at, place) in &mut self.places {
-            if place.area.part.datacenter != datacenter {
+        for (at, run) in &mut self.runs {
+            if run.area.part.datacenter != datacenter {
                 continue;
             }
-            let listed = below.parts.contains(&place.area.part);
-            place.missed = if listed { 0 } else { place.missed.saturating_add(1) };
-            place.fetch.unlisted = place.missed >= MISSED;
-            let report = place.machine.report(now);
-            if place.fetch.unlisted && report.services == 0 && report.state == SourceState::Live {
-                if place.machine.is_surely_empty() { &mut over } else { &mut empty }.push(*at);
+            let listed = below.parts.contains(&run.area.part);
+            run.missed = if listed { 0 } else { run.missed.saturating_add(1) };
+            run.fetch.unlisted = run.missed >= MISSED;
+            let report = run.machine.report(now);
+            if run.fetch.unlisted && report.services == 0 && report.state == SourceState::Live {
+                if run.machine.is_surely_empty() { &mut over } else { &mut empty }.push(*at);
             }
         }
         for at in empty {
-            self.step(at, Input::NamesAsked);
+            self.step(at, Input::NamesRequested);
         }
         for at in &over {
             self.end(*at);
@@ -109,18 +109,18 @@ impl RunLoop {
         }
     }
 
-    /// A scope is gone, with its problems and all that was known of it.
+    /// Ends a scope with its problems and facts.
     fn end(&mut self, at: usize) {
-        let Some(place) = self.places.remove(&at) else { return };
-        place.under_way.into_values().for_each(|begun| begun.task.abort());
-        self.by_scope.remove(&place.area.scope);
-        self.held.remove(&place.area.part);
+        let Some(run) = self.runs.remove(&at) else { return };
+        run.under_way.into_values().for_each(|begun| begun.task.abort());
+        self.by_scope.remove(&run.area.scope);
+        self.held.remove(&run.area.part);
         let reason = EndEvidence::Confirmed("the leader neither lists it nor has a service of it".into());
-        self.out.send(RegistryUpdate::End(place.area.scope, reason));
+        self.out.send(RegistryUpdate::End(run.area.scope, reason));
     }
 }
 
-fn told(below: &Below) -> SourceStatus {
+fn lists_status(below: &Below) -> SourceStatus {
     let names = |name: fn(&Tenancy) -> &str| {
         let all: std::collections::BTreeSet<&str> = below.parts.iter().map(name).collect();
         all.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(", ")

@@ -1,4 +1,4 @@
-//! What the scopes say of themselves: at once where they fare otherwise, else from time to time.
+//! Status of the scopes: at once when the state changes, otherwise at intervals.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use super::{RunLoop, STATUS};
 use crate::modes::{Mode, Report};
 
 impl RunLoop {
-    /// Says how each scope is doing, where that is another status than the last or the time has come.
-    pub(super) fn tell_status(&mut self, at: Instant) {
+    /// Reports the status of each scope if it changed, at once for a new state, otherwise when the interval is over.
+    pub(super) fn report_status(&mut self, at: Instant) {
         let now = self.now();
         let periodic = self.status_at <= at;
         if periodic {
@@ -20,54 +20,54 @@ impl RunLoop {
         }
         let (token, files) = (self.token_fault.as_ref(), self.files_fault.as_ref());
         let faults = Faults { token: token.map(Reason::shared), files: files.map(Reason::shared) };
-        let mut said = Vec::new();
-        for place in self.places.values_mut() {
-            if !periodic && place.told.as_ref().is_some_and(|told| told.state == place.machine.state()) {
+        let mut updates = Vec::new();
+        for run in self.runs.values_mut() {
+            if !periodic && run.last_status.as_ref().is_some_and(|last| last.state == run.machine.state()) {
                 continue;
             }
-            let report = place.machine.report(now);
-            let status = status(place, &report, now, &faults);
-            if place.told.as_ref() != Some(&status) {
-                place.told = Some(status.clone());
-                said.push(RegistryUpdate::Status(place.area.scope.clone(), status));
+            let report = run.machine.report(now);
+            let status = status(run, &report, now, &faults);
+            if run.last_status.as_ref() != Some(&status) {
+                run.last_status = Some(status.clone());
+                updates.push(RegistryUpdate::Status(run.area.scope.clone(), status));
             }
         }
-        if !said.is_empty() {
-            self.out.send_all(said);
+        if !updates.is_empty() {
+            self.out.send_all(updates);
         }
     }
 }
 
-/// What is wrong with the files that the registry was given.
+/// Faults of the configured files.
 struct Faults {
     token: Option<Arc<str>>,
     files: Option<Arc<str>>,
 }
 
-fn status(place: &ScopeRun, report: &Report, now: Mono, faults: &Faults) -> SourceStatus {
+fn status(run: &ScopeRun, report: &Report, now: Mono, faults: &Faults) -> SourceStatus {
     let mut reason: Arc<str> = report.reason.into();
     if report.state != SourceState::Live
-        && let Some(fault) = &place.fault
+        && let Some(fault) = &run.fault
     {
         reason = format!("{} ({fault})", report.reason).into();
     }
     match (report.state, &faults.token, &faults.files) {
         (SourceState::AuthFailed, Some(token), _) => reason = Arc::clone(token),
-        // what was read before is used until a run begins anew
+        // the previous contents stay in use until a run starts again
         (SourceState::Live, Some(fault), _) | (SourceState::Live, None, Some(fault)) if reason.is_empty() => {
             reason = Arc::clone(fault);
         }
         _ => {}
     }
-    if place.unlisted {
+    if run.unlisted {
         let followed = "not listed; its services stay until the leader confirms that they are gone";
         let more = if reason.is_empty() { String::new() } else { format!(": {reason}") };
         reason = format!("{followed}{more}").into();
     }
     let mode = match report.mode {
-        Mode::Precise => "precise".to_owned(),
-        Mode::Doorbell if report.mode_reason.is_empty() => "doorbell".to_owned(),
-        Mode::Doorbell => format!("doorbell: {}", report.mode_reason),
+        Mode::PerService => "perService".to_owned(),
+        Mode::NotifyAndFetch if report.mode_reason.is_empty() => "notifyAndFetch".to_owned(),
+        Mode::NotifyAndFetch => format!("notifyAndFetch: {}", report.mode_reason),
     };
     let ago = report
         .last_success
@@ -83,12 +83,12 @@ fn status(place: &ScopeRun, report: &Report, now: Mono, faults: &Faults) -> Sour
         ("failing", report.failing.to_string()),
         ("doubtful", report.doubtful.to_string()),
         ("ACL view", view.to_owned()),
-        ("address", place.fetch.client.address(report.server)),
+        ("address", run.fetch.client.address(report.server)),
         ("requests", report.under_way.to_string()),
         ("overloads", report.overloads.to_string()),
     ];
     SourceStatus {
-        retry_in: place.machine.retry_in(now),
+        retry_in: run.machine.retry_in(now),
         details: details.map(|(name, value)| (name.into(), value.into())).into(),
         ..SourceStatus::new(report.state, reason)
     }

@@ -1,7 +1,8 @@
-//! Scopes that cannot be read while others can: they are withheld, so that one of them neither keeps the registry
-//! from being ready nor loses what is known of it.
+//! Withholds scopes that cannot be read while others can, so that one of them neither delays the registry's readiness
+//! nor loses its facts.
 //!
-//! Called by the rim after every step. While no scope can be read the server is to blame, and nothing is withheld.
+//! The run loop calls it after every step. While no scope can be read, the server is at fault, and nothing is
+//! withheld.
 
 use tributary_model::{RegistryUpdate, Scope, Withheld};
 use tributary_registry_api::Reason;
@@ -11,26 +12,26 @@ use super::{RunLoop, parts};
 use crate::answer::RequestFailure;
 use crate::client::Fault;
 
-/// Status of the lists of a datacenter's scopes.
+/// State of the lists of a datacenter's scopes.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
-    /// Why they cannot be had.
+    /// Why they cannot be read.
     pub(super) fault: Option<Fault>,
-    /// Whether they were reported as withheld since they could be had last.
+    /// Whether they were withheld since they could last be read.
     pub(super) withheld: bool,
 }
 
 impl RunLoop {
-    /// Withholds what cannot be read, once each.
+    /// Withholds each scope and list that cannot be read, once.
     pub(super) fn withhold(&mut self) {
-        if !self.places.values().any(|place| place.machine.can_be_read()) {
+        if !self.runs.values().any(|run| run.machine.can_be_read()) {
             return;
         }
         let mut out = Vec::new();
-        for place in self.places.values_mut().filter(|place| !place.withheld) {
-            if let Some(failure) = place.machine.unreadable() {
-                place.withheld = true;
-                push(&place.area.scope, failure, place.fault.as_ref(), &mut out);
+        for run in self.runs.values_mut().filter(|run| !run.withheld) {
+            if let Some(failure) = run.machine.unreadable() {
+                run.withheld = true;
+                push(&run.area.scope, failure, run.fault.as_ref(), &mut out);
             }
         }
         for (datacenter, lists) in &mut self.listed {

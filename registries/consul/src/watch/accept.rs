@@ -1,4 +1,4 @@
-//! What becomes of an answer: what is told of it, on which word, and what is asked next.
+//! Handling of an answer: what is reported, with which confidence, and what is read next.
 
 use tributary_model::Mono;
 use tributary_registry_api::RandomSource;
@@ -9,14 +9,14 @@ use super::{Action, Actions, Confidence, Content, Digest, LastReported, Mode, Pe
 use crate::answer::{Doubt, Headers, ReadHistory, RequestFailure};
 
 impl<C: Content> Watch<C> {
-    /// How many reads in a row have come to nothing.
+    /// Returns the number of consecutive failed reads.
     pub(crate) const fn failures(&self) -> u32 {
         self.retry.failures()
     }
-    /// Whether what was told last is the leader's own word.
+    /// Returns whether the last report was the leader's answer.
     #[must_use]
     pub fn is_confirmed(&self) -> bool {
-        self.told.as_ref().is_some_and(|told| told.word == Confidence::Confirmed)
+        self.last_reported.as_ref().is_some_and(|last| last.confidence == Confidence::Confirmed)
     }
 
     pub(super) fn answered(
@@ -42,7 +42,7 @@ impl<C: Content> Watch<C> {
         let filtered = headers.may_be_filtered(self.policy.has_token);
         let hides = self.note_filter(filtered, loses, confirming);
         if !(filtered && loses) {
-            // a token that sees less than was known when it came has no baseline to go by
+            // a token that at its first answer sees less than was known has no baseline
             self.always_filtered.get_or_insert(filtered);
         }
         self.filtered = filtered || (self.filtered && doubt.is_some());
@@ -68,7 +68,7 @@ impl<C: Content> Watch<C> {
     }
 
     fn loses(&self, digest: &Digest) -> bool {
-        self.told.as_ref().is_some_and(|told| lacks(&told.keys, &digest.keys))
+        self.last_reported.as_ref().is_some_and(|last| lacks(&last.keys, &digest.keys))
     }
 
     fn known(&self, loses: bool) -> ReadHistory {
@@ -82,17 +82,18 @@ impl<C: Content> Watch<C> {
         }
     }
 
-    /// After a reset the next read does not block, and is measured against where the indexes began anew.
+    /// Stores the index. After a reset the next read does not block, and the new index is the baseline.
     fn follow(&mut self, index: u64, doubt: Option<Doubt>) {
         self.floor = Some(index);
         self.index = (doubt != Some(Doubt::Reset)).then_some(index);
     }
 
-    /// The index says that there is nothing new. Where that is not enough, the content is read after all.
+    /// Handles an answer whose index has not changed. If that is not enough, the next read fetches the content.
     fn unchanged(&mut self, now: Mono, doubt: Option<Doubt>, confirming: bool, out: &mut Actions<C>) {
-        let said_in_doubt = self.told.as_ref().is_none_or(|told| matches!(told.word, Confidence::Partial(_)));
+        let partial_report =
+            self.last_reported.as_ref().is_none_or(|last| matches!(last.confidence, Confidence::Partial(_)));
         let begins_to_hide = doubt == Some(Doubt::Filtered) && self.doubt.is_none();
-        if confirming || begins_to_hide || (doubt.is_none() && said_in_doubt) {
+        if confirming || begins_to_hide || (doubt.is_none() && partial_report) {
             self.index = None;
         }
         self.doubt = doubt;
@@ -100,7 +101,7 @@ impl<C: Content> Watch<C> {
         self.next_read(now, out);
     }
 
-    /// Its absences are not believed: the leader is asked about them, less and less often.
+    /// Handles an answer whose absences are not trusted: the leader is read about them, at growing intervals.
     fn doubted(
         &mut self,
         now: Mono,
@@ -111,17 +112,17 @@ impl<C: Content> Watch<C> {
         out: &mut Actions<C>,
     ) {
         let doubt = if self.doubt == Some(Doubt::Reset) { Doubt::Reset } else { doubt };
-        let asked = asked_leader(&self.pending);
-        if self.loses(&digest) || doubt == Doubt::Reset || asked {
-            self.ask_leader(now, chance, asked);
+        let from_leader = is_leader_read(&self.pending);
+        if self.loses(&digest) || doubt == Doubt::Reset || from_leader {
+            self.read_leader_later(now, chance, from_leader);
         }
-        self.tell(content, digest, Confidence::Partial(doubt), out);
+        self.report(content, digest, Confidence::Partial(doubt), out);
         self.doubt = Some(doubt);
         self.become_state(State::Doubtful(doubt), out);
         self.next_read(now, out);
     }
 
-    fn ask_leader(&mut self, now: Mono, chance: f64, again: bool) {
+    fn read_leader_later(&mut self, now: Mono, chance: f64, again: bool) {
         if again {
             self.confirm_at = Some(now.plus(self.confirm.next(&mut Given(chance))));
         } else if self.confirm_at.is_none() {
@@ -129,7 +130,7 @@ impl<C: Content> Watch<C> {
         }
     }
 
-    /// Looks sound. Only the leader clears the doubt that a reset leaves.
+    /// Handles an answer without doubts. Only the leader ends the doubt that a reset leaves.
     fn sound(&mut self, now: Mono, chance: f64, content: C, digest: Digest, out: &mut Actions<C>) {
         if self.doubt == Some(Doubt::Reset) {
             self.doubted(now, chance, Doubt::Reset, content, digest, out);
@@ -140,23 +141,24 @@ impl<C: Content> Watch<C> {
             self.confirm_at = None;
             self.confirm.reset();
         }
-        self.tell(content, digest, Confidence::Plausible, out);
+        self.report(content, digest, Confidence::Plausible, out);
         self.become_state(State::Live, out);
         self.next_read(now, out);
     }
 
-    /// The leader's own word: it settles whatever was doubted or asked.
+    /// Handles an answer of the leader, which settles every doubt and request.
     fn confirmed(&mut self, now: Mono, content: C, digest: Digest, out: &mut Actions<C>) {
-        self.told = Some(LastReported { hash: digest.hash, keys: digest.keys, word: Confidence::Confirmed });
-        out.push(Action::Say(content, Confidence::Confirmed));
+        self.last_reported =
+            Some(LastReported { hash: digest.hash, keys: digest.keys, confidence: Confidence::Confirmed });
+        out.push(Action::Report(content, Confidence::Confirmed));
         (self.doubt, self.confirm_at) = (None, None);
-        (self.hides, self.questioned) = (Hides::Nothing, false);
+        (self.hides, self.confirm_open) = (Hides::Nothing, false);
         self.confirm.reset();
         self.become_state(State::Live, out);
         self.next_read(now, out);
     }
 
-    /// A token that never saw all confirms only while it is still the same one.
+    /// Checks the token: one that never saw everything confirms only while it is unchanged.
     fn check_token(&mut self, content: C, out: &mut Actions<C>) {
         self.pending = Pending::Token(content);
         out.push(Action::CheckToken(self.ticket));
@@ -174,28 +176,30 @@ impl<C: Content> Watch<C> {
         }
     }
 
-    /// Says what is new, or what is surer than it was, and nothing when nothing is.
-    fn tell(&mut self, content: C, digest: Digest, word: Confidence, out: &mut Actions<C>) {
-        let told = self.told.take();
-        let news = told.as_ref().is_none_or(|t| t.hash != digest.hash || t.word.rank() < word.rank());
-        let keys = match (word, &told) {
-            (Confidence::Partial(_), Some(told)) => union(&told.keys, &digest.keys),
+    /// Reports content that is new or more certain.
+    fn report(&mut self, content: C, digest: Digest, confidence: Confidence, out: &mut Actions<C>) {
+        let last = self.last_reported.take();
+        let is_new = last
+            .as_ref()
+            .is_none_or(|last| last.hash != digest.hash || last.confidence.rank() < confidence.rank());
+        let keys = match (confidence, &last) {
+            (Confidence::Partial(_), Some(last)) => union(&last.keys, &digest.keys),
             _ => digest.keys,
         };
-        let word_kept = told.filter(|_| !news).map_or(word, |told| told.word);
-        self.told = Some(LastReported { hash: digest.hash, keys, word: word_kept });
-        if news {
-            out.push(Action::Say(content, word));
+        let kept = last.filter(|_| !is_new).map_or(confidence, |last| last.confidence);
+        self.last_reported = Some(LastReported { hash: digest.hash, keys, confidence: kept });
+        if is_new {
+            out.push(Action::Report(content, confidence));
         }
     }
 }
 
-/// Whether what came answers a question to the leader.
-const fn asked_leader<C>(pending: &Pending<C>) -> bool {
+/// Returns whether the answer belongs to a leader read.
+const fn is_leader_read<C>(pending: &Pending<C>) -> bool {
     matches!(pending, Pending::Token(_) | Pending::Read(Mode::Leader))
 }
 
-/// Chance that was passed in.
+/// Randomness passed in by the caller.
 pub(super) struct Given(pub(super) f64);
 
 impl RandomSource for Given {

@@ -1,24 +1,24 @@
-//! What a loop remembers of an answer: enough to see that it is the same, and what it lacks.
+//! What a loop remembers of an answer: enough to compare it and to find what it lacks.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use tributary_model::Version;
 
-/// The hashed names of what an answer holds, sorted. Eight bytes for each instance are all that is kept of it.
+/// Hashed names of an answer's entries, sorted; eight bytes for each instance.
 pub type Keys = Arc<[u64]>;
 
-/// An answer's content as far as it is compared.
+/// Comparable summary of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Digest {
-    /// Of all that is used of the content; the order of things in the answer does not matter.
+    /// Hash of all used content; the order in the answer does not matter.
     pub hash: Version,
-    /// What it holds.
+    /// Names.
     pub keys: Keys,
 }
 
 impl Digest {
-    /// Of parts that are in a fixed order, each with its name.
+    /// Builds a digest from named parts in a fixed order.
     pub fn of<'a, K: Hash + 'a, V: Hash + 'a>(parts: impl IntoIterator<Item = (K, &'a V)>) -> Self {
         let mut all = Bytes::default();
         let mut keys = Vec::new();
@@ -33,26 +33,26 @@ impl Digest {
     }
 }
 
-/// What can be followed.
+/// Content that can be followed.
 pub trait Content: Clone {
-    /// What is remembered of it.
+    /// Returns the digest.
     fn digest(&self) -> Digest;
 }
 
-/// The hash of a name.
+/// Hashes a name.
 pub fn key_of<K: Hash + ?Sized>(key: &K) -> u64 {
     let mut bytes = Bytes::default();
     key.hash(&mut bytes);
     Version::of(&bytes.0).0
 }
 
-/// Whether `now` lacks one of `before`. Both are sorted.
+/// Returns whether `now` lacks one of `before`. Both are sorted.
 pub(super) fn lacks(before: &[u64], now: &[u64]) -> bool {
     let mut now = now.iter();
     before.iter().any(|key| !now.by_ref().take_while(|own| *own <= key).any(|own| own == key))
 }
 
-/// All of both.
+/// Returns the union of two sorted lists.
 pub(super) fn union(a: &Keys, b: &Keys) -> Keys {
     if !lacks(a, b) {
         return Arc::clone(b);
@@ -63,7 +63,7 @@ pub(super) fn union(a: &Keys, b: &Keys) -> Keys {
     all.into()
 }
 
-/// Gathers what is hashed, so that the one hash is taken of it.
+/// Collects the bytes to hash, so that one hash covers them.
 #[derive(Default)]
 struct Bytes(Vec<u8>);
 
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_knows_names_and_content_apart() {
+    fn digest_separates_names_from_content() {
         let one = Digest::of([("a", &1), ("b", &2)]);
         let two = Digest::of([("a", &1), ("b", &3)]);
         assert_eq!(one.keys, two.keys);
@@ -95,7 +95,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_lacking_is_what_sets_say(
+        fn lacks_and_union_agree_with_sets(
             a in prop::collection::btree_set(0_u64..12, 0..8),
             b in prop::collection::btree_set(0_u64..12, 0..8),
         ) {

@@ -1,17 +1,17 @@
-//! Whatever a source answers, nothing goes that was not confirmed gone; and once it answers truly, its truth is
-//! what is known.
+//! Whatever a source answers, only confirmed absences are removed; and once its answers are true, they are what is
+//! known.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tributary_model::Mono;
 
-use super::{Action, Confidence, Event, Follow, Look, Mode, Policy, Ticket, Watch};
+use super::{Action, Confidence, Event, Follow, Mode, Policy, ReadReason, Ticket, Watch};
 use crate::answer::{Headers, RequestFailure};
 
 type Content = BTreeMap<u8, u8>;
 
-/// What a source may do when it is asked, or while it is.
+/// Behaviour of a source.
 #[derive(Debug, Clone)]
 enum Move {
     Answer(Headers, Content),
@@ -19,12 +19,13 @@ enum Move {
     Token(bool),
     Switch(bool),
     Ask,
-    Look(Look),
-    Turn(Follow),
+    ReadNow(ReadReason),
+    SetFollow(Follow),
     Late(Headers, Content),
 }
 
-/// The core in its strictest form: without the leader's word it takes nothing away, and asks about what is missing.
+/// Core in its strictest form: it removes only what the leader confirmed, and requests confirmation of what is
+/// missing.
 struct World {
     watch: Watch<Content>,
     follow: Follow,
@@ -32,11 +33,11 @@ struct World {
     chance: f64,
     /// What clients are served.
     served: Content,
-    /// Whether something is served that the last word lacked.
+    /// Whether something is served that the last report lacked.
     holds: bool,
-    /// The read or question that is open, and how it was asked.
+    /// Open read or token check, with its mode.
     open: Option<(Ticket, Option<Mode>)>,
-    /// Times that something was taken away.
+    /// Number of removals.
     removals: usize,
 }
 
@@ -63,11 +64,11 @@ impl World {
     }
     fn act(&mut self, action: Action<Content>) {
         match action {
-            Action::Say(content, Confidence::Confirmed) => {
+            Action::Report(content, Confidence::Confirmed) => {
                 self.removals += usize::from(self.served.keys().any(|key| !content.contains_key(key)));
                 (self.served, self.holds) = (content, false);
             }
-            Action::Say(content, Confidence::Plausible | Confidence::Partial(_)) => {
+            Action::Report(content, Confidence::Plausible | Confidence::Partial(_)) => {
                 self.holds = self.served.keys().any(|key| !content.contains_key(key));
                 self.served.extend(content);
             }
@@ -97,19 +98,19 @@ impl World {
             (Move::Late(headers, content), _) => {
                 self.event(Event::Answered(Ticket(ticket.0 - 1), headers, Some(content)));
             }
-            (other @ (Move::Switch(_) | Move::Ask | Move::Look(_) | Move::Turn(_)), _) => {
+            (other @ (Move::Switch(_) | Move::Ask | Move::ReadNow(_) | Move::SetFollow(_)), _) => {
                 self.play_idle(other)
             }
             (Move::Answer(..) | Move::Fail(_) | Move::Token(_), _) => {}
         }
     }
-    /// What needs no read that is under way.
+    /// Plays a move that needs no read under way.
     fn play_idle(&mut self, one: Move) {
         match one {
             Move::Switch(token) => self.event(Event::Switched { token }),
-            Move::Ask => self.event(Event::Asked),
-            Move::Look(look) => self.event(Event::Look(look)),
-            Move::Turn(follow) => {
+            Move::Ask => self.event(Event::ConfirmRequested),
+            Move::ReadNow(reason) => self.event(Event::ReadNow(reason)),
+            Move::SetFollow(follow) => {
                 self.follow = follow;
                 self.event(Event::Follow(follow));
             }
@@ -120,7 +121,7 @@ impl World {
         self.open = None;
         self.event(event);
     }
-    /// Whether the leader itself was asked and its answer leaves nothing to doubt, said without the watch's code.
+    /// Returns whether the leader answered without any sign of doubt, computed without the watch's code.
     fn is_proof(&self, headers: &Headers, floor: u64) -> bool {
         let leader = matches!(self.open, Some((_, Some(Mode::Leader)))) && headers.known_leader == Some(true);
         let fresh = headers.last_contact.as_secs() <= 10 && headers.age.is_zero();
@@ -158,15 +159,15 @@ fn moves() -> impl Strategy<Value = Move> {
         3 => any::<bool>().prop_map(Move::Token),
         1 => any::<bool>().prop_map(Move::Switch),
         2 => Just(Move::Ask),
-        1 => prop::sample::select(vec![Look::Again, Look::Changed]).prop_map(Move::Look),
-        1 => prop::sample::select(vec![Follow::Poll, Follow::Demand]).prop_map(Move::Turn),
+        1 => prop::sample::select(vec![ReadReason::Recheck, ReadReason::Changed]).prop_map(Move::ReadNow),
+        1 => prop::sample::select(vec![Follow::Poll, Follow::Demand]).prop_map(Move::SetFollow),
         1 => (headers(), contents()).prop_map(|(headers, content)| Move::Late(headers, content)),
     ]
 }
 
 proptest! {
     #[test]
-    fn nothing_goes_that_was_not_confirmed_gone(
+    fn only_confirmed_absences_are_removed(
         chance in 0.0..1.0_f64,
         moves in prop::collection::vec(moves(), 1..60),
     ) {
@@ -188,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn once_the_source_answers_truly_its_truth_is_known(
+    fn true_answers_lead_to_the_true_state(
         chance in 0.0..1.0_f64,
         moves in prop::collection::vec(moves(), 0..40),
         truth in contents(),
@@ -200,7 +201,7 @@ proptest! {
         }
         let headers = Headers { index: Some(index), known_leader: Some(true), ..Headers::default() };
         for _ in 0..12 {
-            world.play(Move::Look(Look::Again));
+            world.play(Move::ReadNow(ReadReason::Recheck));
             world.play(Move::Token(true));
             world.play(Move::Answer(headers.clone(), truth.clone()));
             if world.holds {

@@ -1,6 +1,6 @@
-//! Which read follows: its mode, its pause and how long it may take.
+//! Selection of the next read: its mode, pause and time limit.
 //!
-//! Owned by the loop, which calls this whenever a read ended or is given up; there is at most one under way.
+//! The loop calls it when a read has ended or was aborted; at most one is under way.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use super::LastReported;
 use super::{Action, Actions, Confidence, Content, Follow, Mode, Pending, Read, Ticket, Watch};
 
 impl<C: Content> Watch<C> {
-    /// What to ask at that time: the leader if a question is open, else what follows the last index.
+    /// Returns the mode of a read at that time: the leader if a confirmation is due, otherwise what follows the last
+    /// index.
     pub(super) fn mode(&self, at: Mono) -> Mode {
         let until = self.confirm_at.map(|due| due.since(at));
         match (until, self.index, self.follow) {
@@ -35,9 +36,9 @@ impl<C: Content> Watch<C> {
                 self.read(after, mode, out);
             }
             (_, Follow::Demand) => {
-                if let Some(look) = self.again.take() {
+                if let Some(reason) = self.again.take() {
                     let after = self.bucket.take(now);
-                    self.read(after, self.mode_of(look), out);
+                    self.read(after, self.mode_of(reason), out);
                 } else if let Some(at) = self.confirm_at {
                     self.read(at.since(now), Mode::Leader, out);
                 }
@@ -54,10 +55,10 @@ impl<C: Content> Watch<C> {
             self.stagger = None;
         }
         let timeout = wait + wait / 16 + self.policy.timing.grace;
-        let in_doubt = |told: &LastReported| matches!(told.word, Confidence::Partial(_));
-        let settled = self.doubt.is_none() && self.told.as_ref().is_some_and(|told| !in_doubt(told));
-        // an answer may have been short without showing it: now and then all is looked at again
-        let fresh = self.now.since(self.seen_at) < self.policy.timing.sweep;
+        let in_doubt = |last: &LastReported| matches!(last.confidence, Confidence::Partial(_));
+        let settled = self.doubt.is_none() && self.last_reported.as_ref().is_some_and(|last| !in_doubt(last));
+        // an answer may have been incomplete without a sign: at intervals the content is read again
+        let fresh = self.now.since(self.seen_at) < self.policy.timing.full_pass;
         let skip = index.filter(|_| settled && fresh);
         self.ticket = Ticket(self.ticket.0 + 1);
         self.pending = Pending::Read(mode);

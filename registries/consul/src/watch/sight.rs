@@ -1,8 +1,8 @@
-//! How much of what a loop follows its token shows.
+//! How much of a query's content the token shows.
 //!
-//! Owned by the loop; `accept` notes every filtered answer here before it judges it, and a [`modes`](crate::modes)
-//! machine adds up the loops of a scope. A filtered answer that lacks something hides it, unless the token has been
-//! filtered from its first answer on: what such a token no longer shows may be gone, which it then vouches for.
+//! `accept` records every filtered answer here before it judges it, and a [`modes`](crate::modes) machine sums up the
+//! loops of a scope. A filtered answer hides what it lacks, unless the token has been filtered from its first answer
+//! on: what such a token no longer shows may be gone, and a leader read can confirm it.
 
 use super::{Content, Watch};
 use crate::answer::Doubt;
@@ -10,13 +10,13 @@ use crate::answer::Doubt;
 /// How much a token shows of one query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sight {
-    /// All, as far as the answers report.
+    /// Everything, as far as the answers show.
     Whole,
-    /// What was read with another token, which this one has not read yet.
+    /// The known content was read with another token and not yet with this one.
     Unjudged,
-    /// Less than there may be, and nothing that was known is missing because of it.
+    /// Possibly less than exists, but nothing that was known is missing.
     Filtered,
-    /// Less than was known: something is missing that no answer to this token can prove gone.
+    /// Less than was known: no answer to this token can prove that the missing part is gone.
     Hidden,
 }
 
@@ -28,36 +28,36 @@ pub(super) enum Hides {
     Nothing,
     /// Something that this loop has reported.
     Known,
-    /// Something that the core asks about and this loop has never seen.
+    /// Something that the core requested and this loop has never seen.
     Unknown,
 }
 
 impl<C: Content> Watch<C> {
-    /// How much the token shows.
+    /// Returns how much the token shows.
     #[must_use]
     pub fn sight(&self) -> Sight {
-        match (self.hides, self.always_filtered, &self.told) {
+        match (self.hides, self.always_filtered, &self.last_reported) {
             (Hides::Known | Hides::Unknown, ..) => Sight::Hidden,
             _ if self.is_filtered() => Sight::Filtered,
             (_, None, Some(_)) => Sight::Unjudged,
             _ => Sight::Whole,
         }
     }
-    /// Whether the token does not see all, by the last answer that shows it.
+    /// Returns whether the token sees less than everything, by the last answer that shows it.
     #[must_use]
     pub fn is_filtered(&self) -> bool {
         self.filtered || self.doubt == Some(Doubt::Filtered)
     }
-    /// Notes what a filter does to an answer. Returns whether it hides something; that ends when nothing that was
-    /// known is missing, or with an answer that is not filtered.
+    /// Records the filter of an answer. Returns whether it hides something. That ends with an answer that lacks
+    /// nothing known, or that is not filtered.
     ///
-    /// A question of the core may be about facts of an earlier run, which this loop has never seen: a filtered answer
-    /// that lacks nothing else does not prove that they are gone.
+    /// A confirm request of the core may concern facts of an earlier run, which this loop has never seen: a filtered
+    /// answer that lacks nothing else does not prove that they are gone.
     pub(super) fn note_filter(&mut self, filtered: bool, loses: bool, confirming: bool) -> bool {
         if !filtered {
             return false;
         }
-        let unknown = confirming && self.questioned && !loses && !self.is_confirmed();
+        let unknown = confirming && self.confirm_open && !loses && !self.is_confirmed();
         let narrower = loses && (self.hides == Hides::Known || self.always_filtered != Some(true));
         self.hides = match self.hides {
             Hides::Unknown => Hides::Unknown,

@@ -1,4 +1,4 @@
-//! The smaller answers: what doorbells, peers and tokens say.
+//! The smaller answers: lists of checks, datacenters, scopes and peers, and tokens.
 
 use std::borrow::Cow;
 
@@ -7,38 +7,38 @@ use serde::Deserialize;
 
 use super::{WireError, at_most, or_default, read};
 
-/// The most checks of one datacenter that are taken.
+/// Maximum checks of one datacenter.
 pub const MAX_CHECKS: usize = 2_000_000;
 
-/// A check as `/v1/health/state/any` lists it, without its output.
+/// Check as `/v1/health/state/any` lists it, without its output.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct StateCheck<'a> {
-    /// Its node.
+    /// Node.
     #[serde(borrow)]
     pub node: Cow<'a, str>,
-    /// Its id.
+    /// Id.
     #[serde(rename = "CheckID", borrow)]
     pub check_id: Cow<'a, str>,
-    /// Its outcome.
+    /// Status.
     #[serde(borrow)]
     pub status: Cow<'a, str>,
-    /// The service that it checks; empty for the node.
+    /// Service of the check; empty for a node check.
     #[serde(borrow, default)]
     pub service_name: Cow<'a, str>,
-    /// When it was registered.
+    /// Index of its registration.
     #[serde(default)]
     pub create_index: u64,
 }
 
-/// The answer of `/v1/health/state/any`.
+/// Parses the answer of `/v1/health/state/any`.
 pub fn checks<'a>(content_type: Option<&str>, body: &'a [u8]) -> Result<Vec<StateCheck<'a>>, WireError> {
     let checks: Vec<StateCheck<'a>> = read(content_type, body)?;
     at_most("checks", checks.len(), MAX_CHECKS)?;
     Ok(checks)
 }
 
-/// The answer of `/v1/catalog/datacenters`: the agent's own comes first.
+/// Parses the answer of `/v1/catalog/datacenters`; the agent's own comes first.
 pub fn datacenters(content_type: Option<&str>, body: &[u8]) -> Result<Vec<String>, WireError> {
     let names: Vec<String> = read(content_type, body)?;
     at_most("datacenters", names.len(), 1_024)?;
@@ -51,7 +51,7 @@ struct Named {
     name: String,
 }
 
-/// The names of `/v1/partitions`, `/v1/namespaces` and `/v1/peerings`.
+/// Parses the names in an answer of `/v1/partitions`, `/v1/namespaces` or `/v1/peerings`.
 pub fn named(content_type: Option<&str>, body: &[u8]) -> Result<Vec<String>, WireError> {
     let named: Vec<Named> = read(content_type, body)?;
     at_most("names", named.len(), 10_000)?;
@@ -72,38 +72,38 @@ struct Stream {
     imported_services: Vec<String>,
 }
 
-/// The names that a peer exports to us, from the answer of `/v1/peering/NAME`.
+/// Parses the names of the services that a peer exports to this Consul, from the answer of `/v1/peering/NAME`.
 pub fn imported(content_type: Option<&str>, body: &[u8]) -> Result<Vec<String>, WireError> {
     let peering: Peering = read(content_type, body)?;
     at_most("services", peering.stream_status.imported_services.len(), super::MAX_ITEMS)?;
     Ok(peering.stream_status.imported_services)
 }
 
-/// Who a token is and what it may, from the answer of `/v1/acl/token/self`.
+/// Identity and policies of a token, from the answer of `/v1/acl/token/self`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct TokenSelf {
-    /// Who it is, without the secret.
+    /// Accessor id, which is not the secret.
     #[serde(rename = "AccessorID")]
     pub accessor: String,
-    /// Its policies.
+    /// Policies.
     #[serde(default, deserialize_with = "or_default")]
     pub policies: Vec<Link>,
-    /// Its roles.
+    /// Roles.
     #[serde(default, deserialize_with = "or_default")]
     pub roles: Vec<Link>,
 }
 
-/// A policy or role by its id.
+/// Policy or role by its id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Link {
-    /// Its id.
+    /// Id.
     #[serde(rename = "ID", default, deserialize_with = "or_default")]
     pub id: String,
 }
 
-/// The answer of `/v1/acl/token/self`.
+/// Parses the answer of `/v1/acl/token/self`.
 pub fn token_self(content_type: Option<&str>, body: &[u8]) -> Result<TokenSelf, WireError> {
     let mut token: TokenSelf = read(content_type, body)?;
     token.policies.sort();
@@ -111,12 +111,12 @@ pub fn token_self(content_type: Option<&str>, body: &[u8]) -> Result<TokenSelf, 
     Ok(token)
 }
 
-/// What `/v1/acl/login` gives.
+/// Result of `/v1/acl/login`.
 #[derive(Debug)]
 pub struct Login {
-    /// The token.
+    /// Token.
     pub secret: SecretString,
-    /// When it expires, where it does.
+    /// Expiry; `None` if it does not expire.
     pub expires: Option<jiff::Timestamp>,
 }
 
@@ -129,7 +129,7 @@ struct LoginBody {
     expiration_time: Option<jiff::Timestamp>,
 }
 
-/// The answer of `/v1/acl/login`.
+/// Parses the answer of `/v1/acl/login`.
 pub fn login(content_type: Option<&str>, body: &[u8]) -> Result<Login, WireError> {
     let LoginBody { secret, expiration_time } = read(content_type, body)?;
     Ok(Login { secret: secret.into(), expires: expiration_time })
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_the_same_whatever_the_order_of_its_policies() {
+    fn token_hash_ignores_policy_order() {
         let token = |policies: &str| {
             token_self(
                 JSON,
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_and_logins_are_read() {
+    fn peers_and_logins_are_parsed() {
         let body = br#"{"Name":"east","StreamStatus":{"ImportedServices":["a","b"]}}"#;
         assert_eq!(imported(JSON, body).unwrap(), ["a", "b"]);
         assert!(imported(JSON, br#"{"StreamStatus":null}"#).unwrap().is_empty());

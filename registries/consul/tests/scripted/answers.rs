@@ -1,5 +1,4 @@
-//! What answers are worth, before a real core: nothing goes that was not confirmed gone, and the truth is served once
-//! it is told.
+//! Trust in answers, with a real core: only confirmed absences are removed, and true answers are served.
 
 use std::time::{Duration, Instant};
 
@@ -24,12 +23,12 @@ async fn with_web() -> (Fake, Stage) {
     (fake, stage)
 }
 
-/// What was said of an answer has come to the core: for that nothing follows from it there is no sign to wait for.
+/// Waits until the effect of an answer has reached the core; an effect that must not occur gives no other signal.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(200)).await;
 }
 
-/// Signs that an answer is short or old, whoever gives it.
+/// Headers that show an incomplete or old answer.
 const DOUBTS: [(&str, &str); 5] = [
     ("x-consul-knownleader", "false"),
     ("x-consul-lastcontact", "10001"),
@@ -39,7 +38,7 @@ const DOUBTS: [(&str, &str); 5] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_doubtful_answer_lacks_stays_until_an_answer_is_beyond_doubt() {
+async fn doubtful_answer_removes_nothing_until_a_clear_one() {
     for (name, value) in DOUBTS {
         let (fake, stage) = with_web().await;
         fake.spoil(WEB, usize::MAX, Spoil::Header(name, value));
@@ -48,7 +47,7 @@ async fn what_a_doubtful_answer_lacks_stays_until_an_answer_is_beyond_doubt() {
         fake.set("dc1", "web", entries);
         let with_new = [FOUR.as_slice(), &["10.1.0.9"]].concat();
         until_served(&stage, "web", &with_new).await;
-        fake.until_asked(WEB, 2).await;
+        fake.until_requested(WEB, 2).await;
         settle().await;
         // its short and its full host
         assert_eq!((addresses(&stage, "web").len(), held(&stage).await), (5, 2), "{name}: {value}");
@@ -60,20 +59,20 @@ async fn what_a_doubtful_answer_lacks_stays_until_an_answer_is_beyond_doubt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_leader_settles_what_any_server_doubts() {
+async fn leader_settles_doubtful_answers() {
     for (name, value) in [("x-consul-knownleader", "false"), ("x-consul-lastcontact", "10001"), ("age", "3")]
     {
         let (fake, stage) = with_web().await;
         fake.spoil_stale(WEB, Spoil::Header(name, value));
         fake.set("dc1", "web", mk_entries("web", 1, 2..=4));
         until_served(&stage, "web", &FOUR[1..]).await;
-        assert!(fake.take_seen().iter().any(crate::fake::Seen::asks_leader), "{name}: {value}");
+        assert!(fake.take_seen().iter().any(crate::fake::Seen::reads_leader), "{name}: {value}");
         stage.drop_now().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_is_none_takes_nothing_away() {
+async fn invalid_answer_removes_nothing() {
     let spoils: [(&str, Spoil); 9] = [
         ("no index", Spoil::NoIndex),
         ("a web page", Spoil::Body("text/html", b"<html>log in</html>".to_vec())),
@@ -89,7 +88,7 @@ async fn an_answer_that_is_none_takes_nothing_away() {
         let (fake, stage) = with_web().await;
         fake.spoil(WEB, usize::MAX, spoil);
         fake.set("dc1", "web", mk_entries("web", 1, 1..=1));
-        fake.until_asked(WEB, 3).await;
+        fake.until_requested(WEB, 3).await;
         settle().await;
         assert_eq!(addresses(&stage, "web"), FOUR, "{what}");
         fake.heal();
@@ -99,7 +98,7 @@ async fn an_answer_that_is_none_takes_nothing_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_cannot_be_read_is_shown_and_holds_nobody_up() {
+async fn unreadable_service_is_a_problem_and_delays_no_other() {
     let fake = Fake::start(&["dc1"]).await;
     for name in ["web", "other", ".."] {
         fake.set("dc1", name, mk_entries(name, 1, 1..=4));
@@ -117,7 +116,7 @@ async fn a_service_that_cannot_be_read_is_shown_and_holds_nobody_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_followed_is_confirmed_again_and_again() {
+async fn followed_scope_is_confirmed_repeatedly() {
     let (_fake, stage) = with_web().await;
     let confirmed = async || {
         let oldest = |core: &tributary_core::Core| {
@@ -133,7 +132,7 @@ async fn what_is_followed_is_confirmed_again_and_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_is_too_slow_is_given_up_and_takes_nothing_away() {
+async fn slow_body_times_out_and_removes_nothing() {
     let fake = Fake::start(&["dc1"]).await;
     fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
     let mut config = mk_config(&[&fake.url]);
@@ -150,7 +149,7 @@ async fn a_body_that_is_too_slow_is_given_up_and_takes_nothing_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_list_that_is_not_true_is_held_and_forgotten() {
+async fn false_empty_list_is_held_then_released() {
     let (fake, stage) = with_web().await;
     fake.spoil(WEB, 1, Spoil::Body("application/json", b"[]".to_vec()));
     fake.set("dc1", "web", mk_entries("web", 1, 1..=5));
@@ -159,16 +158,16 @@ async fn an_empty_list_that_is_not_true_is_held_and_forgotten() {
     stage.drop_now().await;
 }
 
-/// An index of 0 is one of 1; one that goes back, with nothing in it, is what a revoked token once got.
+/// Index 0 counts as 1. A revoked token once got an index that goes back with an empty list.
 #[tokio::test(flavor = "multi_thread")]
-async fn indexes_that_go_back_take_nothing_away_by_themselves() {
+async fn indexes_that_go_back_remove_nothing() {
     for index in [0, 1] {
         let (fake, stage) = with_web().await;
         fake.spoil_stale(WEB, Spoil::Index(index));
         fake.spoil_stale(WEB, Spoil::Body("application/json", b"[]".to_vec()));
         let began = Instant::now();
         fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
-        fake.until_asked(WEB, 3).await;
+        fake.until_requested(WEB, 3).await;
         settle().await;
         assert_eq!(addresses(&stage, "web"), FOUR, "index {index}");
         let (asked, most) = (fake.take_seen().len() as f64, 150.0 + 250.0 * began.elapsed().as_secs_f64());
@@ -181,10 +180,10 @@ async fn indexes_that_go_back_take_nothing_away_by_themselves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restored_snapshot_is_followed_from_its_own_indexes() {
+async fn restored_snapshot_is_followed_from_its_own_indexes() {
     let (fake, stage) = with_web().await;
     fake.restore();
-    fake.until_asked(WEB, 2).await;
+    fake.until_requested(WEB, 2).await;
     settle().await;
     assert_eq!(addresses(&stage, "web"), FOUR);
     fake.set("dc1", "web", mk_entries("web", 1, 3..=5));
@@ -193,7 +192,7 @@ async fn a_restored_snapshot_is_followed_from_its_own_indexes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nine_tenths_lost_falsely_are_held_and_lost_truly_are_gone() {
+async fn false_mass_loss_is_held_and_true_mass_loss_applies() {
     let fake = Fake::start(&["dc1"]).await;
     for service in 0..10_u8 {
         let name = format!("s{service}");
@@ -212,11 +211,11 @@ async fn nine_tenths_lost_falsely_are_held_and_lost_truly_are_gone() {
         }
     };
     again(1..=10);
-    let asks_leader = || fake.state.lock().seen.iter().any(crate::fake::Seen::asks_leader);
-    eventually("the leader is asked", async || asks_leader()).await;
+    let reads_leader = || fake.state.lock().seen.iter().any(crate::fake::Seen::reads_leader);
+    eventually("the leader is read", async || reads_leader()).await;
     settle().await;
     let left: usize = (0..10).map(|service| addresses(&stage, &format!("s{service}")).len()).sum();
-    assert!(left >= 70, "{left} of 100: less than a third may go on the word of any server");
+    assert!(left >= 70, "{left} of 100: any server may remove less than a third");
     again(1..=1);
     for service in 0..10_u8 {
         until_served(&stage, &format!("s{service}"), &[&format!("10.{service}.0.1")]).await;
@@ -226,7 +225,7 @@ async fn nine_tenths_lost_falsely_are_held_and_lost_truly_are_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_all_critical_is_served_as_unhealthy_and_not_as_gone() {
+async fn all_critical_instances_are_served_as_unhealthy() {
     let (fake, stage) = with_web().await;
     for at in 0..4 {
         fake.flip("dc1", "web", at, "critical");
@@ -244,9 +243,9 @@ async fn what_is_all_critical_is_served_as_unhealthy_and_not_as_gone() {
     stage.drop_now().await;
 }
 
-/// As Consul says them from 1.22 on: no port of the service's own, and names for several.
+/// Format of Consul 1.22 and later: the service has no own port but several named ones.
 #[tokio::test(flavor = "multi_thread")]
-async fn named_ports_are_each_served_at_their_own() {
+async fn named_ports_are_served_at_their_own_number() {
     let fake = Fake::start(&["dc1"]).await;
     let mut entry = mk_entry("web", "10.1.0.1");
     entry["Service"]["Port"] = json!(0);
@@ -278,10 +277,6 @@ async fn named_ports_are_each_served_at_their_own() {
         (9090, "grpc-admin".to_owned(), Protocol::Grpc, 1),
     ];
     stage.until("three ports", |catalog| served(catalog).len() == 3).await;
-    assert_eq!(
-        served(&stage.handle.catalog()),
-        want,
-        "instances of either kind stand behind the primary port"
-    );
+    assert_eq!(served(&stage.handle.catalog()), want, "instances of either kind serve the primary port");
     stage.drop_now().await;
 }

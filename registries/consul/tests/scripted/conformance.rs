@@ -1,4 +1,4 @@
-//! The conformance suite over the scripted Consul: two datacenters, or two namespaces of one, none of them the agent's
+//! Conformance suite over the scripted Consul: two datacenters, or two namespaces of one, none of them the agent's
 //! own, so that each service has one host.
 
 use std::collections::BTreeMap;
@@ -16,14 +16,14 @@ use tributary_registry_api::RegistryFactory;
 use crate::fake::{Fake, Spoil, mk_entry};
 use crate::stage::{mk_config, mk_factory};
 
-/// What the parts are, and how they are found.
+/// Kind of parts, and how they are found.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Parts {
-    /// Datacenters that are configured.
+    /// Configured datacenters.
     Configured,
-    /// Datacenters that are listed.
+    /// Discovered datacenters.
     Listed,
-    /// Namespaces that are listed.
+    /// Discovered namespaces.
     Namespaces,
 }
 
@@ -66,7 +66,7 @@ impl Harness for ConsulHarness {
         match ability {
             Ability::Shorten if self.parts == Parts::Configured => Some("datacenters are configured here"),
             Ability::End if self.parts != Parts::Namespaces => {
-                Some("no answer of Consul proves that a datacenter is no more")
+                Some("no answer of Consul proves that a datacenter is gone")
             }
             Ability::Narrow if self.parts != Parts::Configured => Some("all that is listed is followed here"),
             Ability::Swap => Some("a Consul has no identity that its interface shows"),
@@ -84,13 +84,13 @@ impl Harness for ConsulHarness {
 struct ConsulScript {
     fake: Fake,
     harness: ConsulHarness,
-    /// Only part 0 is configured.
+    /// Whether only part 0 is configured.
     narrowed: bool,
-    /// What services held last, to say it again.
+    /// Last entries of each service, to send them again.
     last: Mutex<BTreeMap<String, Vec<Value>>>,
 }
 
-/// Services whose names begin like this are in the second part.
+/// Returns the part of a service; the prefix `far` means the second part.
 fn part_of(service: &str) -> usize {
     usize::from(service.starts_with("far"))
 }
@@ -121,7 +121,7 @@ impl Script for ConsulScript {
         let ips = service.endpoints.iter();
         let mut entries: Vec<Value> = ips.map(|ip| mk_entry(&service.name, &ip.to_string())).collect();
         if entries.is_empty() {
-            // Consul has no service without instances: one that is left out has none to serve
+            // Consul has no service without instances: an excluded one leaves none to serve
             let mut mirror = mk_entry(&service.name, "10.99.0.1");
             mirror["Service"]["Meta"] = json!({"external-source": "kubernetes"});
             entries.push(mirror);
@@ -199,14 +199,14 @@ impl Script for ConsulScript {
     }
 }
 
-mod precise {
+mod per_service {
     use super::*;
-    conformance_tests!(real, configured(ModeChoice::Precise));
+    conformance_tests!(real, configured(ModeChoice::PerService));
 }
 
-mod doorbell {
+mod notify_and_fetch {
     use super::*;
-    conformance_tests!(real, configured(ModeChoice::Doorbell));
+    conformance_tests!(real, configured(ModeChoice::NotifyAndFetch));
 }
 
 mod discovering {
@@ -214,22 +214,22 @@ mod discovering {
     use tributary_conformance::{Scenario, conformance};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn datacenter_that_is_listed_no_more_is_followed() {
-        let harness = ConsulHarness { mode: ModeChoice::Precise, parts: Parts::Listed };
+    async fn unlisted_datacenter_is_followed() {
+        let harness = ConsulHarness { mode: ModeChoice::PerService, parts: Parts::Listed };
         conformance(Scenario::ShorterDiscovery, &harness).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn namespace_that_ended_is_freed() {
-        for mode in [ModeChoice::Precise, ModeChoice::Doorbell] {
+        for mode in [ModeChoice::PerService, ModeChoice::NotifyAndFetch] {
             let harness = ConsulHarness { mode, parts: Parts::Namespaces };
             conformance(Scenario::ScopeEnded, &harness).await;
         }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn namespace_that_is_listed_no_more_is_followed() {
-        let harness = ConsulHarness { mode: ModeChoice::Precise, parts: Parts::Namespaces };
+    async fn unlisted_namespace_is_followed() {
+        let harness = ConsulHarness { mode: ModeChoice::PerService, parts: Parts::Namespaces };
         conformance(Scenario::ShorterDiscovery, &harness).await;
     }
 }

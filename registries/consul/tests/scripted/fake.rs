@@ -1,5 +1,5 @@
-//! A Consul that a test scripts: datacenters with services and their checks, indexes that move as Consul's do, long
-//! polls, and rules that spoil answers.
+//! Scripted Consul: datacenters with services and checks, indexes that move as Consul's do, long polls, and rules
+//! that change answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::stage::eventually;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Datacenter {
     pub(crate) services: BTreeMap<String, Service>,
-    /// Of the catalog, of all checks, and of the last service that vanished.
+    /// Indexes of the catalog, of all checks, and of the last removed service.
     pub(crate) catalog: u64,
     pub(crate) checks: u64,
     pub(crate) extinction: u64,
-    /// Answers everything like this.
+    /// Status and body of every answer.
     pub(crate) fails: Option<(u16, &'static str)>,
-    /// The list of its services is not found.
+    /// Whether the list of its services is not found.
     pub(crate) nameless: bool,
 }
 
@@ -33,39 +33,39 @@ pub(crate) struct Service {
     pub(crate) entries: Vec<Value>,
 }
 
-/// What spoils an answer.
+/// Change of an answer.
 #[derive(Debug, Clone)]
 pub(crate) enum Spoil {
-    /// Another status and body.
+    /// Replaces status and body.
     Status(u16, &'static str),
-    /// A header more, or another.
+    /// Adds or replaces a header.
     Header(&'static str, &'static str),
-    /// No index.
+    /// Removes the index.
     NoIndex,
-    /// This index.
+    /// Replaces the index.
     Index(u64),
-    /// Another body of this kind.
+    /// Replaces content type and body.
     Body(&'static str, Vec<u8>),
-    /// The body breaks off.
+    /// Ends the body early.
     Truncated,
-    /// The body comes after this long.
+    /// Delays the body.
     Slow(Duration),
-    /// A redirect.
+    /// Redirects.
     Redirect(String),
-    /// Much that is nothing in a small answer, compressed: [`serve::bomb`].
+    /// Sends a small compressed body of great size: [`serve::bomb`].
     Bomb(bytes::Bytes),
 }
 
-/// Which requests are spoilt, and how often.
+/// Requests whose answers are changed, and how often.
 pub(crate) struct Rule {
     pub(crate) path: &'static str,
-    /// Whether answers of the leader itself are left alone.
+    /// Whether answers to leader reads stay unchanged.
     pub(crate) spares_leader: bool,
     pub(crate) left: usize,
     pub(crate) spoil: Spoil,
 }
 
-/// A request that came.
+/// Received request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) path: String,
@@ -74,41 +74,41 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Whether the leader itself is asked. A read that names no mode is answered by any server where the agent's
-    /// `discovery_max_stale` allows it.
-    pub(crate) fn asks_leader(&self) -> bool {
+    /// Returns whether it is a leader read of a service. A read without a mode may be answered by any server if the
+    /// agent sets `discovery_max_stale`.
+    pub(crate) fn reads_leader(&self) -> bool {
         self.query.contains_key("leader") && self.path.starts_with("/v1/health/service")
     }
 }
 
-/// The auth method, and what came of it.
+/// Auth method and its logins.
 #[derive(Debug, Default)]
 pub(crate) struct Logins {
-    /// Whose bearer token is taken; none takes nobody.
+    /// Accepted bearer token; empty accepts none.
     pub(crate) bearer: String,
-    /// For how long what is given is good; 0 for ever.
+    /// Lifetime of issued tokens in seconds; 0 for no expiry.
     pub(crate) seconds: i64,
-    /// What was given so far.
+    /// Issued tokens.
     pub(crate) given: Vec<String>,
-    /// Logins that were refused.
+    /// Number of refused logins.
     pub(crate) refused: usize,
 }
 
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) own: String,
-    /// By name; a part of one by its scope's name, `dc1/eu/shop` or `dc1@east`.
+    /// Datacenters by name, and parts by the name of their scope, `dc1/eu/shop` or `dc1@east`.
     pub(crate) datacenters: BTreeMap<String, Datacenter>,
-    /// What `/v1/namespaces`, `/v1/partitions` and `/v1/peerings` list; 404 for those that are not here.
+    /// Contents of `/v1/namespaces`, `/v1/partitions` and `/v1/peerings`; 404 for absent keys.
     pub(crate) lists: BTreeMap<&'static str, Vec<String>>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) seen: Vec<Seen>,
-    /// Tokens that are taken, with who they are; none takes everybody.
+    /// Accepted tokens with their identity; empty accepts all requests.
     pub(crate) tokens: BTreeMap<String, &'static str>,
     pub(crate) logins: Logins,
     pub(crate) shuffled: bool,
     pub(crate) twice: bool,
-    /// Long polls at once; more are refused with 429.
+    /// Maximum concurrent long polls; further ones get 429.
     pub(crate) most_polls: Option<usize>,
     pub(crate) polls: usize,
     pub(crate) most_seen: usize,
@@ -116,7 +116,7 @@ pub(crate) struct State {
     pub(crate) most_at_once: usize,
 }
 
-/// Handles share one Consul.
+/// Handle; clones share one Consul.
 #[derive(Clone)]
 pub(crate) struct Fake {
     pub(crate) state: Arc<Mutex<State>>,
@@ -126,7 +126,7 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// With these datacenters, the first of which is the agent's own.
+    /// Starts a Consul with these datacenters; the first is the agent's own.
     pub(crate) async fn start(datacenters: &[&str]) -> Self {
         let mut state = State { own: datacenters[0].to_owned(), ..State::default() };
         for name in datacenters {
@@ -142,22 +142,22 @@ impl Fake {
         let _server = Arc::new(tokio_util::task::AbortOnDropHandle::new(server));
         Self { state, moved, url, _server }
     }
-    /// Changes something; whoever waits looks again.
+    /// Changes the state and wakes all long polls.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let out = change(&mut self.state.lock());
         self.moved.send_modify(|n| *n += 1);
         out
     }
-    /// A part of a datacenter, by its scope's name, has come.
+    /// Adds a part of a datacenter by the name of its scope.
     pub(crate) fn add(&self, scope: &str) {
         let fresh = Datacenter { catalog: 10, checks: 10, extinction: 5, ..Datacenter::default() };
         self.change(|state| state.datacenters.insert(scope.to_owned(), fresh));
     }
-    /// A list names these.
+    /// Replaces the contents of a list.
     pub(crate) fn list(&self, what: &'static str, names: &[&str]) {
         self.change(|state| state.lists.insert(what, names.iter().map(|name| (*name).to_owned()).collect()));
     }
-    /// A datacenter has this service with these instances; with none it has no such service.
+    /// Replaces the instances of a service; without instances the service is removed.
     pub(crate) fn set(&self, datacenter: &str, name: &str, entries: Vec<Value>) {
         self.change(|state| {
             let twice = u64::from(state.twice);
@@ -172,7 +172,7 @@ impl Fake {
             }
         });
     }
-    /// An instance's check says something else: the catalog does not move.
+    /// Changes the status of an instance's check; the catalog's index does not move.
     pub(crate) fn flip(&self, datacenter: &str, name: &str, at: usize, status: &str) {
         self.change(|state| {
             let dc = state.datacenters.get_mut(datacenter).unwrap();
@@ -182,40 +182,40 @@ impl Fake {
             service.entries[at]["Checks"][0]["Status"] = json!(status);
         });
     }
-    /// Spoils the next so many answers of paths that begin like this.
+    /// Changes the next `left` answers of paths with this prefix.
     pub(crate) fn spoil(&self, path: &'static str, left: usize, spoil: Spoil) {
         self.change(|state| state.rules.push(Rule { path, spares_leader: false, left, spoil }));
     }
-    /// Spoils all answers of such paths that any server may give.
+    /// Changes all answers of such paths that any server may give.
     pub(crate) fn spoil_stale(&self, path: &'static str, spoil: Spoil) {
         let rule = Rule { path, spares_leader: true, left: usize::MAX, spoil };
         self.change(|state| state.rules.push(rule));
     }
-    /// Only tokens that are known are taken.
+    /// Accepts only known tokens, and adds one.
     pub(crate) fn know(&self, token: &str, who: &'static str) {
         self.change(|state| {
             state.tokens.insert(token.to_owned(), who);
         });
     }
-    /// No answer is spoilt any more.
+    /// Removes all rules and failures.
     pub(crate) fn heal(&self) {
         self.change(|state| {
             state.rules.clear();
             state.datacenters.values_mut().for_each(|dc| dc.fails = None);
         });
     }
-    /// Waits until so many more requests have come for a path. By the last of them whoever asks has been told what the
-    /// one before it was answered.
-    pub(crate) async fn until_asked(&self, path: &str, count: usize) {
-        let asked = || self.state.lock().seen.iter().filter(|seen| seen.path == path).count();
-        let before = asked();
-        eventually(&format!("{path} is asked for again"), async || asked() >= before + count).await;
+    /// Waits for `count` more requests for a path. When the last one arrives, the client has processed the answer to
+    /// the one before.
+    pub(crate) async fn until_requested(&self, path: &str, count: usize) {
+        let requested = || self.state.lock().seen.iter().filter(|seen| seen.path == path).count();
+        let before = requested();
+        eventually(&format!("{path} is requested again"), async || requested() >= before + count).await;
     }
-    /// All that was asked for so far, and forgets it.
+    /// Returns the requests so far, and clears them.
     pub(crate) fn take_seen(&self) -> Vec<Seen> {
         std::mem::take(&mut self.state.lock().seen)
     }
-    /// Indexes begin anew, as after a snapshot was restored.
+    /// Resets the indexes, as a restored snapshot does.
     pub(crate) fn restore(&self) {
         self.change(|state| {
             for dc in state.datacenters.values_mut() {
@@ -226,7 +226,7 @@ impl Fake {
     }
 }
 
-/// An instance at 10.0.0.`host`:80 on a node of its own, passing.
+/// Creates a passing instance at this address and port 80 on its own node.
 pub(crate) fn mk_entry(name: &str, ip: &str) -> Value {
     let node = format!("node-{ip}");
     json!({
@@ -236,7 +236,7 @@ pub(crate) fn mk_entry(name: &str, ip: &str) -> Value {
     })
 }
 
-/// Instances at 10.`net`.0.x.
+/// Creates instances at 10.`net`.0.x.
 pub(crate) fn mk_entries(name: &str, net: u8, hosts: impl IntoIterator<Item = u8>) -> Vec<Value> {
     hosts.into_iter().map(|host| mk_entry(name, &format!("10.{net}.0.{host}"))).collect()
 }

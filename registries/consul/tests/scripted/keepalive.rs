@@ -1,4 +1,4 @@
-//! Connections that fall silent are noticed by themselves, long before a long poll would be given up.
+//! Silent connections are detected by keepalive, long before a long poll times out.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::stage::{eventually, mk_config, open, until_served};
 const FOUR: [&str; 4] = ["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_falls_silent_is_given_up_for_another_and_nothing_is_lost() {
-    for mode in [ModeChoice::Precise, ModeChoice::Doorbell] {
+async fn silent_connection_is_replaced_without_loss() {
+    for mode in [ModeChoice::PerService, ModeChoice::NotifyAndFetch] {
         let fake = Fake::start(&["dc1"]).await;
         fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
         let front = Secure::start(serve::router(fake.state.clone(), fake.moved.clone())).await;
@@ -21,12 +21,12 @@ async fn a_connection_that_falls_silent_is_given_up_for_another_and_nothing_is_l
         config.mode = mode;
         config.tls.ca = Some(front.home.path().join("ca.pem"));
         let timing = &mut config.timing;
-        (timing.wait, timing.sweep) = (Duration::from_secs(300), Duration::from_secs(300));
+        (timing.wait, timing.full_pass) = (Duration::from_secs(300), Duration::from_secs(300));
         (timing.keepalive, timing.keepalive_answer) =
             (Duration::from_millis(300), Duration::from_millis(1_500));
         let stage = open(config).await;
         until_served(&stage, "web", &FOUR).await;
-        let waiting = if mode == ModeChoice::Precise { 2 } else { 1 };
+        let waiting = if mode == ModeChoice::PerService { 2 } else { 1 };
         eventually("it waits", async || fake.state.lock().polls >= waiting).await;
         let before = front.made();
         front.fall_silent();
@@ -38,9 +38,9 @@ async fn a_connection_that_falls_silent_is_given_up_for_another_and_nothing_is_l
     }
 }
 
-/// The kernel tells of each connection which timer runs: 2 is that of the keepalive, once nothing is on its way.
+/// The kernel reports the timer of each connection: 2 is the keepalive's, if no data is under way.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_kernel_asks_for_a_sign_of_life_on_each_connection() {
+async fn kernel_keepalive_runs_on_each_connection() {
     let fake = Fake::start(&["dc1"]).await;
     fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
     let mut config = mk_config(&[&fake.url]);
@@ -57,7 +57,7 @@ async fn the_kernel_asks_for_a_sign_of_life_on_each_connection() {
     stage.drop_now().await;
 }
 
-/// Of each established connection to this port: which timer runs, and for how many seconds more.
+/// Returns the timer kind and the seconds left of each established connection to this port.
 fn timers(port: u16) -> Vec<(u64, u64)> {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let to = format!("0100007F:{port:04X}");

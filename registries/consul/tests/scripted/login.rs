@@ -1,5 +1,4 @@
-//! A token that an auth method gives for a service account's: asked for, used, replaced when it is refused and before
-//! it expires.
+//! Token from an auth method: requested, used, and replaced when it is refused and before it expires.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,8 +14,8 @@ const FOUR: [&str; 4] = ["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4"];
 async fn with_method(bearer: &str) -> Fake {
     let fake = Fake::start(&["dc1"]).await;
     fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
-    // somebody's, so that nobody comes in without one
-    fake.know("operator", "somebody else");
+    // with a known token, requests without one are refused
+    fake.know("operator", "other");
     fake.change(|state| state.logins.bearer = bearer.to_owned());
     fake
 }
@@ -35,7 +34,7 @@ fn tokens(seen: &[Seen]) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_gives_the_token_and_one_that_is_refused_is_replaced_by_another_login() {
+async fn refused_login_token_is_replaced_by_a_new_login() {
     let fake = with_method("first").await;
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("jwt");
@@ -44,7 +43,7 @@ async fn a_login_gives_the_token_and_one_that_is_refused_is_replaced_by_another_
     until_served(&stage, "web", &FOUR).await;
     assert_eq!(tokens(&fake.take_seen()), ["given-0"]);
 
-    // the token is revoked, and the service account's too, in whose place another one comes
+    // the token and the service account's token are revoked, and a new one appears
     fake.change(|state| {
         state.tokens.remove("given-0");
         state.logins.bearer = "second".to_owned();
@@ -61,7 +60,7 @@ async fn a_login_gives_the_token_and_one_that_is_refused_is_replaced_by_another_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_is_repeated_before_its_token_expires_and_nothing_is_refused() {
+async fn login_is_repeated_before_its_token_expires() {
     let fake = with_method("first").await;
     fake.change(|state| state.logins.seconds = 5);
     let home = tempfile::tempdir().unwrap();
@@ -77,7 +76,7 @@ async fn a_login_is_repeated_before_its_token_expires_and_nothing_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_is_made_at_another_address_where_the_first_is_down() {
+async fn login_uses_the_next_address_if_the_first_is_down() {
     let fake = with_method("first").await;
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("jwt");

@@ -1,4 +1,4 @@
-//! The registry before a Consul that does what a test tells it, over real sockets.
+//! The registry against a scripted Consul, over real sockets.
 
 #![allow(
     clippy::unwrap_used,

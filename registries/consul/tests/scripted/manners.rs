@@ -1,4 +1,4 @@
-//! How Consul is asked: whom, how often, with what, and what is never sent.
+//! Requests to Consul: their number, target and content, and what is never sent.
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +13,9 @@ async fn settle() {
     tokio::time::sleep(Duration::from_millis(400)).await;
 }
 
-/// Waits until nothing is asked for a while, so that what is asked next has its cause in what is done next.
+/// Waits until no counted request arrives, so that later ones have a known cause.
 async fn quiet(fake: &Fake, counts: impl Fn(&Seen) -> bool) {
-    eventually("nothing is asked any more", async || {
+    eventually("no request arrives", async || {
         fake.take_seen();
         settle().await;
         settle().await;
@@ -29,7 +29,7 @@ fn of_services(seen: &[Seen]) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_sent_that_hides_reorders_or_leaks() {
+async fn requests_carry_no_hiding_reordering_or_leaking_parameter() {
     let fake = Fake::start(&["dc1", "dc2"]).await;
     fake.know("hunter2", "me");
     fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
@@ -69,7 +69,7 @@ async fn any_name_can_be_followed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_change_costs_at_most_three_requests() {
-    for mode in [ModeChoice::Precise, ModeChoice::Doorbell] {
+    for mode in [ModeChoice::PerService, ModeChoice::NotifyAndFetch] {
         let fake = Fake::start(&["dc1"]).await;
         for service in 0..30_u8 {
             let name = format!("s{service}");
@@ -77,10 +77,11 @@ async fn one_change_costs_at_most_three_requests() {
         }
         let mut config = mk_config(&[&fake.url]);
         config.mode = mode;
-        (config.timing.wait, config.timing.sweep) = (Duration::from_secs(600), Duration::from_secs(3_600));
+        (config.timing.wait, config.timing.full_pass) =
+            (Duration::from_secs(600), Duration::from_secs(3_600));
         let stage = open(config).await;
         stage.until_live().await;
-        // the first sweep is over
+        // the first full pass is over
         quiet(&fake, |_| true).await;
         fake.flip("dc1", "s7", 0, "critical");
         eventually("the service is read", async || of_services(&fake.state.lock().seen) >= 1).await;
@@ -92,7 +93,7 @@ async fn one_change_costs_at_most_three_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_is_gone_is_not_watched_on() {
+async fn removed_service_is_not_watched() {
     let fake = Fake::start(&["dc1"]).await;
     fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
     fake.set("dc1", "other", mk_entries("other", 2, 1..=9));
@@ -117,7 +118,7 @@ async fn a_service_that_is_gone_is_not_watched_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_a_scope_cannot_be_reached_one_probe_is_made_and_not_one_per_service() {
+async fn unreachable_scope_gets_one_probe_at_a_time() {
     let fake = Fake::start(&["dc1"]).await;
     for service in 0..40_u8 {
         let name = format!("s{service}");
@@ -126,10 +127,10 @@ async fn while_a_scope_cannot_be_reached_one_probe_is_made_and_not_one_per_servi
     let stage = following(&fake).await;
     fake.change(|state| state.datacenters.get_mut("dc1").unwrap().fails = Some((500, "No cluster leader")));
     stage.until_stale().await;
-    // what was under way when the names failed has been answered
+    // requests that were under way when the names failed have been answered
     quiet(&fake, |seen| seen.path.starts_with("/v1/health/service/")).await;
     let began = Instant::now();
-    fake.until_asked("/v1/catalog/services", 5).await;
+    fake.until_requested("/v1/catalog/services", 5).await;
     let seen = fake.take_seen();
     let most = 10.0 + 40.0 * began.elapsed().as_secs_f64();
     assert_eq!(of_services(&seen), 0, "{seen:#?}");
@@ -142,7 +143,7 @@ async fn while_a_scope_cannot_be_reached_one_probe_is_made_and_not_one_per_servi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_many_long_polls_become_a_doorbell() {
+async fn too_many_long_polls_switch_to_notify_and_fetch() {
     let fake = Fake::start(&["dc1"]).await;
     for service in 0..20_u8 {
         let name = format!("s{service}");
@@ -150,19 +151,21 @@ async fn too_many_long_polls_become_a_doorbell() {
     }
     fake.change(|state| state.most_polls = Some(5));
     let stage = following(&fake).await;
-    eventually("the doorbell is used", async || detail(&stage, "dc1", "mode").await.starts_with("doorbell"))
-        .await;
+    eventually("notify and fetch is used", async || {
+        detail(&stage, "dc1", "mode").await.starts_with("notifyAndFetch")
+    })
+    .await;
     assert!(detail(&stage, "dc1", "mode").await.contains("too many requests"));
     fake.set("dc1", "s4", mk_entries("s4", 4, 1..=3));
     until_served(&stage, "s4", &["10.4.0.1", "10.4.0.2", "10.4.0.3"]).await;
     fake.set("dc1", "s5", mk_entries("s5", 5, 2..=2));
     until_served(&stage, "s5", &["10.5.0.2"]).await;
-    eventually("only the doorbells are waited at", async || fake.state.lock().polls <= 2).await;
+    eventually("only names and checks are polled", async || fake.state.lock().polls <= 2).await;
     stage.drop_now().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_services_than_connections_are_followed_by_doorbell() {
+async fn more_services_than_connections_use_notify_and_fetch() {
     let fake = Fake::start(&["dc1"]).await;
     for service in 0..40_u8 {
         let name = format!("s{service}");
@@ -172,8 +175,8 @@ async fn more_services_than_connections_are_followed_by_doorbell() {
     (config.limits.connections, config.limits.concurrency) = (20, 4);
     let stage = open(config).await;
     stage.until_live().await;
-    eventually("it says so", async || {
-        detail(&stage, "dc1", "mode").await == "doorbell: more services than connections allow"
+    eventually("it is shown", async || {
+        detail(&stage, "dc1", "mode").await == "notifyAndFetch: more services than connections allow"
     })
     .await;
     let most = fake.state.lock().most_at_once;
@@ -184,14 +187,14 @@ async fn more_services_than_connections_are_followed_by_doorbell() {
     stage.drop_now().await;
 }
 
-/// The doorbell says nothing of an instance without checks: the sweep finds it.
+/// The list of checks does not show an instance without checks; the full pass finds it.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_doorbell_does_not_hear_is_found_soon() {
+async fn change_without_a_check_is_found_soon() {
     let fake = Fake::start(&["dc1"]).await;
     fake.set("dc1", "web", mk_entries("web", 1, 1..=1));
     fake.set("dc1", "other", mk_entries("other", 2, 1..=9));
     let mut config = mk_config(&[&fake.url]);
-    (config.mode, config.timing.sweep) = (ModeChoice::Doorbell, Duration::from_secs(3_600));
+    (config.mode, config.timing.full_pass) = (ModeChoice::NotifyAndFetch, Duration::from_secs(3_600));
     let stage = open(config).await;
     stage.until_live().await;
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -205,7 +208,7 @@ async fn what_the_doorbell_does_not_hear_is_found_soon() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_server_is_asked_without_an_index() {
+async fn next_server_is_read_without_an_index() {
     let (one, two) = (Fake::start(&["dc1"]).await, Fake::start(&["dc1"]).await);
     for fake in [&one, &two] {
         fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
@@ -213,7 +216,7 @@ async fn another_server_is_asked_without_an_index() {
     two.set("dc1", "web", mk_entries("web", 1, 1..=3));
     let stage = open(mk_config(&[&one.url, &two.url])).await;
     until_served(&stage, "web", &FOUR).await;
-    assert!(two.take_seen().is_empty(), "the first address is asked while it answers");
+    assert!(two.take_seen().is_empty(), "the first address is used while it answers");
     one.change(|state| state.datacenters.get_mut("dc1").unwrap().fails = Some((500, "rpc error")));
     until_served(&stage, "web", &FOUR[..3]).await;
     let seen = two.take_seen();
@@ -224,7 +227,7 @@ async fn another_server_is_asked_without_an_index() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_file_is_read_again_when_it_changes_and_when_the_token_is_refused() {
+async fn token_file_is_read_again_on_change_and_refusal() {
     let fake = Fake::start(&["dc1"]).await;
     fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
     fake.know("first", "me");
@@ -246,7 +249,7 @@ async fn a_token_file_is_read_again_when_it_changes_and_when_the_token_is_refuse
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_file_that_goes_is_told_while_its_token_is_used_on() {
+async fn removed_token_file_is_shown_and_its_token_stays_in_use() {
     let fake = Fake::start(&["dc1"]).await;
     fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
     fake.know("first", "me");
@@ -274,7 +277,7 @@ async fn a_token_file_that_goes_is_told_while_its_token_is_used_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redirect_is_not_followed() {
+async fn redirect_is_not_followed() {
     let (fake, other) = (Fake::start(&["dc1"]).await, Fake::start(&["dc1"]).await);
     fake.know("hunter2", "me");
     fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
@@ -287,12 +290,12 @@ async fn a_redirect_is_not_followed() {
     fake.set("dc1", "web", mk_entries("web", 1, 1..=2));
     stage.until_stale().await;
     assert_eq!(addresses(&stage, "web"), FOUR);
-    assert!(other.take_seen().is_empty(), "the token went to somebody else");
+    assert!(other.take_seen().is_empty(), "the token was sent to another server");
     stage.drop_now().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_never_saw_all_is_shown_and_trusted_while_it_is_the_same() {
+async fn always_filtered_token_is_shown_and_trusted_while_unchanged() {
     let fake = Fake::start(&["dc1"]).await;
     fake.know("least", "me");
     fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
@@ -309,6 +312,6 @@ async fn a_token_that_never_saw_all_is_shown_and_trusted_while_it_is_the_same() 
     fake.set("dc1", "web", mk_entries("web", 1, 2..=2));
     until_served(&stage, "web", &FOUR[..2]).await;
     settle().await;
-    assert_eq!(addresses(&stage, "web"), FOUR[..2], "another token's view removes nothing");
+    assert_eq!(addresses(&stage, "web"), FOUR[..2], "a changed token removes nothing");
     stage.drop_now().await;
 }

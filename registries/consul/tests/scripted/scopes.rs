@@ -1,5 +1,4 @@
-//! Namespaces, partitions and peers that are found: each is a scope of its own, and what a list lacks is not gone by
-//! that alone.
+//! Discovered namespaces, partitions and peers: each is its own scope, and a list alone removes none.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +42,7 @@ async fn with_shop() -> (Fake, Stage) {
 const SHOP: &str = "web.service.shop.ns.consul";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn partitions_namespaces_and_peers_are_found_and_each_is_a_scope_of_its_own() {
+async fn partitions_namespaces_and_peers_are_discovered_as_scopes() {
     let fake = Fake::start(&["dc1"]).await;
     fake.list("partitions", &["default", "eu"]);
     fake.list("namespaces", &["shop"]);
@@ -79,7 +78,7 @@ async fn partitions_namespaces_and_peers_are_found_and_each_is_a_scope_of_its_ow
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn neither_an_error_nor_a_short_list_removes_a_scope() {
+async fn errors_and_short_lists_remove_no_scope() {
     let (fake, stage) = with_shop().await;
     let spoils = [
         ("an error", Spoil::Status(500, "No cluster leader")),
@@ -90,7 +89,7 @@ async fn neither_an_error_nor_a_short_list_removes_a_scope() {
         ("a server without a leader", Spoil::Header("x-consul-knownleader", "false")),
         ("a filter", Spoil::Header("x-consul-results-filtered-by-acls", "true")),
     ];
-    // nothing but the list keeps the scope's names from being read as none; no poll may come before it is spoilt
+    // only the list keeps "not found" from meaning "no names"; no poll may come before it is changed
     fake.spoil("/v1/namespaces", usize::MAX, Spoil::Status(500, "No cluster leader"));
     fake.list("namespaces", &["default"]);
     fake.change(|state| state.datacenters.get_mut("dc1//shop").unwrap().nameless = true);
@@ -104,7 +103,7 @@ async fn neither_an_error_nor_a_short_list_removes_a_scope() {
                 spoil,
             });
         });
-        fake.until_asked("/v1/namespaces", 4).await;
+        fake.until_requested("/v1/namespaces", 4).await;
         let found = served(&stage.handle.catalog());
         assert!(found.contains_key(&Hostname::new(SHOP).unwrap()), "{what} took the namespace away");
     }
@@ -114,7 +113,7 @@ async fn neither_an_error_nor_a_short_list_removes_a_scope() {
     stage.drop_now().await;
 }
 
-/// Begins another run, and waits until it follows the namespace that is listed.
+/// Starts another run, and waits until it follows the listed namespace.
 async fn begin_again(fake: &Fake, stage: &Stage) {
     let before = stage.run_generation();
     stage.crash(Crash::Error);
@@ -124,7 +123,7 @@ async fn begin_again(fake: &Fake, stage: &Stage) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restarted_run_follows_scopes_that_a_list_lacks_or_that_none_names() {
+async fn restarted_run_follows_unlisted_scopes() {
     let spoils = [
         ("a filter", Spoil::Header("x-consul-results-filtered-by-acls", "true")),
         ("nothing", Spoil::Header("x-consul-knownleader", "true")),
@@ -137,7 +136,7 @@ async fn a_restarted_run_follows_scopes_that_a_list_lacks_or_that_none_names() {
         fake.list("namespaces", &["default"]);
         fake.spoil("/v1/namespaces", usize::MAX, spoil);
         begin_again(&fake, &stage).await;
-        fake.until_asked("/v1/namespaces", 4).await;
+        fake.until_requested("/v1/namespaces", 4).await;
         let found = served(&stage.handle.catalog());
         assert!(found.contains_key(&Hostname::new(SHOP).unwrap()), "{what} took the namespace away");
         stage.drop_now().await;
@@ -145,7 +144,7 @@ async fn a_restarted_run_follows_scopes_that_a_list_lacks_or_that_none_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restarted_run_follows_a_datacenter_that_is_not_listed() {
+async fn restarted_run_follows_an_unlisted_datacenter() {
     let fake = Fake::start(&["dc1", "dc2"]).await;
     fake.set("dc1", "web", mk_entries("web", 1, 1..=1));
     fake.set("dc2", "web", mk_entries("web", 2, 1..=1));
@@ -175,7 +174,7 @@ async fn a_restarted_run_follows_a_datacenter_that_is_not_listed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_peers_new_leader_that_knows_no_names_takes_nothing_away() {
+async fn new_peer_leader_without_names_removes_nothing() {
     let fake = Fake::start(&["dc1"]).await;
     fake.add("dc1@east");
     fake.set("dc1@east", "web", mk_entries("web", 3, 1..=1));
@@ -186,14 +185,14 @@ async fn a_peers_new_leader_that_knows_no_names_takes_nothing_away() {
     until_host(&stage, host, Some(3)).await;
     let none = || Spoil::Body("application/json", br#"{"StreamStatus": {}}"#.to_vec());
     fake.spoil("/v1/peering/east", usize::MAX, none());
-    fake.until_asked("/v1/peering/east", 4).await;
+    fake.until_requested("/v1/peering/east", 4).await;
     until_host(&stage, host, Some(3)).await;
     fake.set("dc1@east", "web", mk_entries("web", 4, 1..=1));
     until_host(&stage, host, Some(4)).await;
     let before = stage.run_generation();
     stage.crash(Crash::Error);
     eventually("another run", async || stage.run_generation() > before).await;
-    fake.until_asked("/v1/peering/east", 4).await;
+    fake.until_requested("/v1/peering/east", 4).await;
     until_host(&stage, host, Some(4)).await;
     fake.heal();
     fake.set("dc1@east", "web", mk_entries("web", 5, 1..=1));
@@ -204,14 +203,14 @@ async fn a_peers_new_leader_that_knows_no_names_takes_nothing_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_scope_that_lists_name_no_more_goes_when_its_services_have_gone() {
+async fn unlisted_scope_ends_after_its_services() {
     let (fake, stage) = with_shop().await;
     fake.list("namespaces", &["default"]);
-    fake.until_asked("/v1/namespaces", 6).await;
+    fake.until_requested("/v1/namespaces", 6).await;
     until_host(&stage, SHOP, Some(2)).await;
     fake.change(|state| drop(state.datacenters.remove("dc1//shop")));
     until_host(&stage, SHOP, None).await;
-    eventually("it is asked for nothing more", async || {
+    eventually("its requests end", async || {
         fake.take_seen();
         tokio::time::sleep(Duration::from_millis(300)).await;
         fake.take_seen().iter().all(|seen| seen.query.get("ns").is_none_or(|ns| ns != "shop"))
@@ -226,7 +225,7 @@ async fn a_scope_that_lists_name_no_more_goes_when_its_services_have_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_peer_that_is_not_found_is_gone_only_when_no_list_names_it() {
+async fn missing_peer_ends_only_if_unlisted() {
     let fake = Fake::start(&["dc1"]).await;
     fake.list("peerings", &["east"]);
     fake.add("dc1@east");
@@ -236,14 +235,14 @@ async fn a_peer_that_is_not_found_is_gone_only_when_no_list_names_it() {
     let stage = open(config).await;
     let host = "web.service.east.peer.consul";
     until_host(&stage, host, Some(3)).await;
-    // the index of a peering does not move when it brings another service
+    // the index of a peering does not move when it imports another service
     fake.set("dc1@east", "more", mk_entries("more", 4, 1..=1));
     until_host(&stage, "more.service.east.peer.consul", Some(4)).await;
     fake.spoil("/v1/peering/east", usize::MAX, Spoil::Status(404, "Peering not found"));
-    fake.until_asked("/v1/peering/east", 3).await;
+    fake.until_requested("/v1/peering/east", 3).await;
     until_host(&stage, host, Some(3)).await;
     fake.list("peerings", &[]);
-    fake.until_asked("/v1/peering/east", 6).await;
+    fake.until_requested("/v1/peering/east", 6).await;
     until_host(&stage, host, Some(3)).await;
     fake.change(|state| drop(state.datacenters.remove("dc1@east")));
     until_host(&stage, host, None).await;
@@ -251,7 +250,7 @@ async fn a_peer_that_is_not_found_is_gone_only_when_no_list_names_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_consul_without_namespaces_has_the_default_and_says_so() {
+async fn consul_without_namespaces_follows_and_shows_the_default() {
     let fake = Fake::start(&["dc1"]).await;
     fake.set("dc1", "web", mk_entries("web", 1, 1..=1));
     let mut config = mk_config(&[&fake.url]);
@@ -264,7 +263,7 @@ async fn a_consul_without_namespaces_has_the_default_and_says_so() {
     })
     .await;
     let began = Instant::now();
-    fake.until_asked("/v1/namespaces", 5).await;
+    fake.until_requested("/v1/namespaces", 5).await;
     let least = 4 * mk_config(&[&fake.url]).timing.poll;
     assert!(began.elapsed() >= least, "five times within {:?}: a loop", began.elapsed());
     stage.drop_now().await;

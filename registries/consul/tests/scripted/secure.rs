@@ -1,5 +1,5 @@
-//! The scripted Consul over TLS and h2, whose connections can be made to fall silent: they stay open, and nothing is
-//! read from them or written to them any more, as behind a NAT that has forgotten them.
+//! The scripted Consul over TLS and h2. Its connections can fall silent: they stay open, but nothing is read or
+//! written any more, as behind a NAT that dropped them.
 
 use std::io;
 use std::pin::Pin;
@@ -18,10 +18,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
-/// A running front of it.
+/// Running TLS front.
 pub(crate) struct Secure {
     pub(crate) url: String,
-    /// With the file `ca.pem`, which vouches for it.
+    /// Directory with `ca.pem`, the authority of the front's certificate.
     pub(crate) home: TempDir,
     all: Arc<Connections>,
     _server: AbortOnDropHandle<()>,
@@ -30,7 +30,7 @@ pub(crate) struct Secure {
 #[derive(Default)]
 struct Connections {
     made: AtomicUsize,
-    /// So many of the first ones are silent.
+    /// Number of connections, from the first on, that are silent.
     silent: AtomicUsize,
 }
 
@@ -52,18 +52,18 @@ impl Secure {
         let accepting = accept(listener, TlsAcceptor::from(Arc::new(config)), Arc::clone(&all), router);
         Self { url, home, all, _server: AbortOnDropHandle::new(tokio::spawn(accepting)) }
     }
-    /// Every connection that there is falls silent; new ones do not.
+    /// Makes all current connections silent; new ones are not.
     pub(crate) fn fall_silent(&self) {
         self.all.silent.store(self.all.made.load(SeqCst), SeqCst);
     }
-    /// How many connections were ever made.
+    /// Returns the number of connections so far.
     pub(crate) fn made(&self) -> usize {
         self.all.made.load(SeqCst)
     }
 }
 
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, all: Arc<Connections>, router: Router) {
-    // those that are silent never end by themselves
+    // silent connections never end by themselves
     let mut open = tokio::task::JoinSet::new();
     while let Ok((tcp, _)) = listener.accept().await {
         let number = all.made.fetch_add(1, SeqCst);
@@ -72,7 +72,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, all: Arc<Connectio
         open.spawn(async move {
             let Ok(tls) = acceptor.accept(link).await else { return };
             let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-            // a connection that breaks is its client's affair
+            // a broken connection is handled by its client
             let _ = builder.serve_connection(TokioIo::new(tls), service).await;
         });
     }
@@ -90,7 +90,7 @@ impl Link {
     }
 }
 
-/// What is silent is never woken either.
+/// A silent connection is never woken.
 impl AsyncRead for Link {
     fn poll_read(
         mut self: Pin<&mut Self>,

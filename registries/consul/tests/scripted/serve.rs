@@ -1,4 +1,4 @@
-//! What the scripted Consul answers: the paths, long polls and headers of the real one.
+//! Answers of the scripted Consul: paths, long polls and headers of the real one.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -54,7 +54,7 @@ impl Drop for Poll {
     }
 }
 
-/// A plain answer before it is spoilt.
+/// Answer before any rule changes it.
 struct Plain {
     index: u64,
     body: Value,
@@ -95,7 +95,7 @@ async fn answer(state: &Shared, moved: &watch::Sender<u64>, request: &Parts) -> 
     }
 }
 
-/// A peering is asked for by its path, and its services by the query.
+/// Takes the peer from the path of a peering; its services name it in the query.
 fn in_peer(path: &str, query: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut query = query.clone();
     if let Some(peer) = path.strip_prefix("/v1/peering/") {
@@ -104,12 +104,12 @@ fn in_peer(path: &str, query: &BTreeMap<String, String>) -> BTreeMap<String, Str
     query
 }
 
-/// As the auth method `kube` does it: whose bearer token is known is given a token of its own.
-fn log_in(state: &Shared, request: &Parts, asked: &Value) -> Response {
+/// Logs in like the auth method `kube`: a known bearer token gets a new token.
+fn log_in(state: &Shared, request: &Parts, body: &Value) -> Response {
     let mut state = state.lock();
     let token = request.headers.get("x-consul-token").map(|value| value.to_str().unwrap().to_owned());
     state.seen.push(Seen { path: request.uri.path().to_owned(), query: BTreeMap::new(), token });
-    let is_known = asked["AuthMethod"] == "kube" && asked["BearerToken"] == state.logins.bearer.as_str();
+    let is_known = body["AuthMethod"] == "kube" && body["BearerToken"] == state.logins.bearer.as_str();
     if request.method != "POST" || !is_known {
         state.logins.refused += 1;
         return status(403, "rpc error: lookup failed: Unauthorized");
@@ -117,12 +117,12 @@ fn log_in(state: &Shared, request: &Parts, asked: &Value) -> Response {
     let secret = format!("given-{}", state.logins.given.len());
     state.logins.given.push(secret.clone());
     state.tokens.insert(secret.clone(), "from a login");
-    let mut body = json!({"AccessorID": secret, "SecretID": secret, "AuthMethod": "kube"});
+    let mut reply = json!({"AccessorID": secret, "SecretID": secret, "AuthMethod": "kube"});
     if state.logins.seconds > 0 {
         let now = jiff::Timestamp::now();
-        body["ExpirationTime"] = json!(now + jiff::SignedDuration::from_secs(state.logins.seconds));
+        reply["ExpirationTime"] = json!(now + jiff::SignedDuration::from_secs(state.logins.seconds));
     }
-    let body = Body::from(body.to_string());
+    let body = Body::from(reply.to_string());
     Response::builder().header("content-type", "application/json").body(body).unwrap()
 }
 
@@ -172,7 +172,7 @@ fn plain(state: &State, path: &str, query: &BTreeMap<String, String>, token: Opt
         return Some(Plain { index: 1, body: names.iter().map(|name| json!({"Name": name})).collect() });
     }
     let Some(dc) = dc(state, query) else {
-        // of a part that is not there services can be asked for, and are none
+        // a missing part still answers for services, with an empty list
         return path.starts_with("/v1/health/service/").then(|| Plain { index: 1, body: json!([]) });
     };
     if path.starts_with("/v1/peering/") {
@@ -276,8 +276,8 @@ fn take_rules(state: &Shared, path: &str, query: &BTreeMap<String, String>) -> V
     out
 }
 
-/// So many megabytes of spaces in a JSON list, small on the wire. Made once and not for each answer: compressing it
-/// keeps a thread busy for as long as a request may take. One gzip member is repeated, so that even that is little.
+/// Returns a JSON list with this many megabytes of spaces, compressed. The test creates it once, because compressing
+/// takes as long as a request may. One gzip member is repeated, which keeps even that short.
 pub(crate) fn bomb(megabytes: usize) -> Bytes {
     let member = |content: &[u8]| {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());

@@ -1,4 +1,4 @@
-//! A registry over the scripted Consul on a real core and pump, with times that suit a test.
+//! A registry over the scripted Consul with a real core and core task, and with short times.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -17,8 +17,8 @@ use tributary_registry_api::{
 
 use crate::fake::Fake;
 
-/// Pauses that are a hundredth of the real ones. How long an answer may take is not: one that a busy machine delays is
-/// none that failed.
+/// Pauses are a hundredth of the real ones. The time limit of an answer is not, so that a busy machine fails no
+/// request.
 pub(crate) fn mk_config(urls: &[&str]) -> ConsulConfig {
     let mut config =
         ConsulConfig::new(urls.iter().map(|url| Address::parse(url).unwrap()).collect()).unwrap();
@@ -28,7 +28,7 @@ pub(crate) fn mk_config(urls: &[&str]) -> ConsulConfig {
     (timing.pause_first, timing.pause_most) = (millis(50), millis(200));
     (timing.pause_auth, timing.pause_config) = (millis(100), millis(100));
     (timing.burst, timing.refill) = (100, millis(10));
-    (timing.coalesce, timing.sweep) = (millis(20), millis(2_000));
+    (timing.coalesce, timing.full_pass) = (millis(20), millis(2_000));
     (timing.poll, timing.files, timing.recheck) = (millis(100), millis(50), millis(100));
     config.datacenters = Datacenters::Local;
     config.mapping.direct.all = true;
@@ -38,7 +38,7 @@ pub(crate) fn mk_config(urls: &[&str]) -> ConsulConfig {
 /// One registry over this Consul.
 pub(crate) struct One {
     pub(crate) config: ConsulConfig,
-    /// Scopes of which its runs are told that facts are held.
+    /// Scopes that its runs take as held.
     pub(crate) held: Vec<Scope>,
 }
 
@@ -70,7 +70,7 @@ impl Script for Given {
     async fn act(&mut self, _: Act) {}
 }
 
-/// Runs that are told of these scopes, beside those of which the core holds facts.
+/// Runs that take these scopes as held, in addition to those that the core holds facts of.
 struct Holding<T> {
     inner: T,
     held: Vec<Scope>,
@@ -98,12 +98,12 @@ pub(crate) fn mk_factory(config: ConsulConfig) -> Arc<dyn RegistryFactory> {
     Arc::new(ConsulFactory::new(name, ClusterId::new("consul").unwrap(), config).unwrap().seeded(7))
 }
 
-/// A registry that has begun.
+/// Starts a registry.
 pub(crate) async fn open(config: ConsulConfig) -> Stage {
     open_holding(config, &[]).await
 }
 
-/// A registry that has begun and is told that facts of these scopes are held.
+/// Starts a registry that takes these scopes as held.
 pub(crate) async fn open_holding(config: ConsulConfig, held: &[&str]) -> Stage {
     let held = held.iter().map(|scope| Scope::new(*scope).unwrap()).collect();
     let stage = Stage::prepare(&One { config, held }, &[]).await;
@@ -111,21 +111,21 @@ pub(crate) async fn open_holding(config: ConsulConfig, held: &[&str]) -> Stage {
     stage
 }
 
-/// A registry that follows all that this Consul has.
+/// Starts a registry and waits until it is live.
 pub(crate) async fn following(fake: &Fake) -> Stage {
     let stage = open(mk_config(&[&fake.url])).await;
     stage.until_live().await;
     stage
 }
 
-/// Which addresses of a service are served.
+/// Returns the served addresses of a service.
 pub(crate) fn addresses(stage: &Stage, service: &str) -> Vec<String> {
     let host = Hostname::new(format!("{service}.service.consul")).unwrap();
     let found: BTreeSet<IpAddr> = served(&stage.handle.catalog()).remove(&host).unwrap_or_default();
     found.into_iter().map(|ip| ip.to_string()).collect()
 }
 
-/// Waits until exactly these are served.
+/// Waits until exactly these addresses are served.
 pub(crate) async fn until_served(stage: &Stage, service: &str, want: &[&str]) {
     let host = Hostname::new(format!("{service}.service.consul")).unwrap();
     let want: BTreeSet<IpAddr> = want.iter().map(|ip| ip.parse().unwrap()).collect();
@@ -133,12 +133,12 @@ pub(crate) async fn until_served(stage: &Stage, service: &str, want: &[&str]) {
     stage.until(&what, |catalog| served(catalog).remove(&host).unwrap_or_default() == want).await;
 }
 
-/// How many removals are held.
+/// Returns the number of held removals.
 pub(crate) async fn held(stage: &Stage) -> usize {
     stage.handle.inspect(|core| core.held().count()).await.unwrap()
 }
 
-/// A detail of a scope's status.
+/// Returns a detail of a scope's status.
 pub(crate) async fn detail(stage: &Stage, scope: &str, name: &str) -> String {
     let (scope, name) = (scope.to_owned(), name.to_owned());
     let find = move |core: &tributary_core::Core| {

@@ -51,8 +51,8 @@ fn scopes(registry: &RegistryConfig, out: &mut ConsulConfig) {
     out.mode = match registry.mode {
         None => out.mode,
         Some(ModeConfig::Auto) => ModeChoice::Auto,
-        Some(ModeConfig::Precise) => ModeChoice::Precise,
-        Some(ModeConfig::Doorbell) => ModeChoice::Doorbell,
+        Some(ModeConfig::Precise) => ModeChoice::PerService,
+        Some(ModeConfig::Doorbell) => ModeChoice::NotifyAndFetch,
     };
     set(&mut out.limits.rate, &registry.rate);
     if let Some(connections) = registry.connections {
@@ -137,7 +137,7 @@ fn mapping(registry: &RegistryConfig, config: &Config, out: &mut ConsulConfig) {
         set(&mut to.protocol_key, &keys.protocol);
         set(&mut to.locality_keys.0, &keys.region);
         set(&mut to.locality_keys.1, &keys.zone);
-        set(&mut to.bar_tags, &keys.bar_tags);
+        set(&mut to.pipe_tags, &keys.bar_tags);
     }
     to.network = registry.network.as_deref().and_then(network);
     let places = registry.places.iter().flatten();
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(select.meta["a"], "b");
         assert_eq!(
             (config.mode, config.limits.rate, config.limits.connections),
-            (ModeChoice::Doorbell, 7, 8)
+            (ModeChoice::NotifyAndFetch, 7, 8)
         );
         let mapping = &config.mapping;
         assert_eq!((mapping.service_port.map(PortNumber::get), mapping.family), (Some(80), Family::Both));
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(mapping.network.as_ref().unwrap().as_str(), "net");
         let (region, zone) = &mapping.locality_keys;
         assert_eq!((mapping.protocol_key.as_str(), region.as_str(), zone.as_str()), ("speaks", "r", "z"));
-        assert!(mapping.bar_tags);
+        assert!(mapping.pipe_tags);
         assert_eq!(mapping.datacenters["dc2"].zone.as_deref(), Some("z"));
         assert_eq!(mapping.direct.nodes["k8s-sync"].as_str(), "east");
         let read: Vec<&str> = mapping.direct.clusters.iter().map(ClusterId::as_str).collect();

@@ -1,4 +1,4 @@
-//! Services as tables: instances in, hosts, ports and endpoints out.
+//! Services as tables: instances in; hosts, ports and endpoints out.
 
 use tributary_model::{Health, Protocol, Scope};
 
@@ -13,13 +13,13 @@ fn mk_area(datacenter: &str) -> Area {
     Area::new(part, "dc1", Scope::new(format!("dc:{datacenter}")).unwrap())
 }
 
-/// An instance as `node/id 10.0.0.1:80`, with ports as `web=80+admin=9`, `~` warning, `!` critical, `%` maintenance,
-/// and Meta as further words.
+/// Parses an instance such as `node/id 10.0.0.1:80`, with ports `web=80+admin=9`, state `~` warning, `!` critical,
+/// `%` maintenance, and further Meta pairs.
 fn mk_entry(text: &str) -> HealthEntry {
-    let mut words = text.split(' ');
-    let (node, id) = words.next().unwrap().split_once('/').unwrap();
+    let mut parts = text.split(' ');
+    let (node, id) = parts.next().unwrap().split_once('/').unwrap();
     let (at, state) =
-        words.next().map(|at| (at.trim_end_matches(['~', '!', '%']), at.chars().last())).unwrap();
+        parts.next().map(|at| (at.trim_end_matches(['~', '!', '%']), at.chars().last())).unwrap();
     let (address, ports) = at.rsplit_once(':').unwrap();
     let mut service =
         Service { id: id.into(), service: "web".into(), address: address.into(), ..Service::default() };
@@ -32,7 +32,7 @@ fn mk_entry(text: &str) -> HealthEntry {
             None => service.port = port.parse().unwrap(),
         }
     }
-    for (key, value) in words.filter_map(|word| word.split_once('=')) {
+    for (key, value) in parts.filter_map(|part| part.split_once('=')) {
         service.meta.insert(key.into(), value.into());
     }
     let status = match state {
@@ -70,7 +70,7 @@ fn groups(mapped: &Mapped) -> Vec<(&EndpointGroupKey, &Arc<EndpointGroup>)> {
     out
 }
 
-/// Endpoints as `10.0.0.1:80 weight health`, all ports of each, sorted.
+/// Returns the endpoints as `10.0.0.1:80 weight health`, with all ports of each, sorted.
 fn endpoints(mapped: &Mapped) -> Vec<String> {
     let (_, group) = groups(mapped)[0];
     let one = |a: &Address| {
@@ -89,7 +89,7 @@ fn codes(mapped: &Mapped) -> Vec<Code> {
 }
 
 #[test]
-fn a_service_is_declared_under_its_hosts_and_served_by_one_group() {
+fn service_is_declared_under_its_hosts_with_one_group() {
     let config = MapConfig::new().unwrap();
     let here = mapped(&["n1/1 10.0.0.1:80", "n2/1 10.0.0.2:80!"], &mk_area("dc1"), &config);
     let hosts: Vec<String> = declarations(&here).iter().map(|(key, _)| key.service.to_string()).collect();
@@ -100,21 +100,21 @@ fn a_service_is_declared_under_its_hosts_and_served_by_one_group() {
     let origin = groups[0].1.addresses[0].origin.as_ref().unwrap();
     assert_eq!((origin.object.to_string(), &*origin.workload), ("Instance dc1/n1/1".to_owned(), "web"));
     let there = mapped(&["n1/1 10.0.0.1:80"], &mk_area("dc2"), &config);
-    assert_eq!(declarations(&there).len(), 1, "another datacenter's has the long host only");
+    assert_eq!(declarations(&there).len(), 1, "a service of another datacenter has only the long host");
 }
 
 #[test]
-fn what_may_be_said_is_what_is_dropped() {
+fn keys_cover_all_reported_facts() {
     let config = MapConfig::new().unwrap();
     for area in [mk_area("dc1"), mk_area("dc2")] {
         let mapped = mapped(&["n1/1 10.0.0.1:80"], &area, &config);
-        let said = mapped.facts.iter().map(|f| FactKey { scope: area.scope.clone(), item: f.item() });
-        assert_eq!(said.collect::<Vec<_>>(), keys(&area, "web", &config));
+        let reported = mapped.facts.iter().map(|f| FactKey { scope: area.scope.clone(), item: f.item() });
+        assert_eq!(reported.collect::<Vec<_>>(), keys(&area, "web", &config));
     }
 }
 
 #[test]
-fn no_instances_empty_the_group_and_do_not_touch_the_declaration() {
+fn no_instances_empty_the_group_and_keep_the_declaration() {
     let config = MapConfig::new().unwrap();
     let none = mapped(&[], &mk_area("dc1"), &config);
     assert!(declarations(&none).is_empty());
@@ -123,7 +123,7 @@ fn no_instances_empty_the_group_and_do_not_touch_the_declaration() {
 }
 
 #[test]
-fn every_number_leads_to_every_instance_at_its_own_port() {
+fn every_number_reaches_every_instance_at_its_own_port() {
     let config = MapConfig::new().unwrap();
     let rolling = mapped(&["n1/1 10.0.0.1:8080", "n2/1 10.0.0.2:9090"], &mk_area("dc1"), &config);
     let ports: Vec<(u16, &str)> =
@@ -134,12 +134,12 @@ fn every_number_leads_to_every_instance_at_its_own_port() {
 }
 
 #[test]
-fn named_ports_and_one_port_stand_behind_the_same_primary_one() {
+fn named_ports_and_single_port_share_the_primary_port() {
     let config = MapConfig::new().unwrap();
     let mixed = mapped(&["n1/1 10.0.0.1:80", "n2/1 10.0.0.2:http-web=80+admin=9"], &mk_area("dc1"), &config);
     assert_eq!(endpoints(&mixed), ["10.0.0.1 default=80 1", "10.0.0.2 default=80+admin=9 1"]);
     let protocols: Vec<Protocol> = declarations(&mixed)[0].1.ports.iter().map(|p| p.protocol).collect();
-    assert_eq!(protocols, [Protocol::Tcp, Protocol::Tcp], "one says http, one says nothing");
+    assert_eq!(protocols, [Protocol::Tcp, Protocol::Tcp], "one declares http, the other nothing");
     assert_eq!(codes(&mixed), [Code::PROTOCOL_DISAGREES]);
 }
 
@@ -175,7 +175,7 @@ fn names_are_resolved_by_clients() {
 }
 
 #[test]
-fn what_cannot_be_served_is_left_out_alone_and_named() {
+fn unservable_instance_is_excluded_with_a_problem() {
     let config = MapConfig::new().unwrap();
     let bad = mapped(&["a/1 0.0.0.0:80", "b/1 10.0.0.2:0", "c/1 10.0.0.3:80"], &mk_area("dc1"), &config);
     assert_eq!(endpoints(&bad), ["10.0.0.3 default=80 1"]);
@@ -187,7 +187,7 @@ fn what_cannot_be_served_is_left_out_alone_and_named() {
 }
 
 #[test]
-fn copies_of_a_watched_cluster_are_left_out_with_a_reason() {
+fn copies_of_a_watched_cluster_are_excluded_with_a_warning() {
     let cluster = tributary_model::ClusterId::new("east").unwrap();
     let nodes = [("k8s-sync".to_owned(), cluster.clone())].into();
     let direct = Direct { clusters: [cluster].into(), nodes, all: false };
@@ -200,7 +200,7 @@ fn copies_of_a_watched_cluster_are_left_out_with_a_reason() {
 }
 
 #[test]
-fn a_name_that_dns_does_not_have_room_for_is_a_problem() {
+fn name_too_long_for_dns_is_a_problem() {
     let (config, area) = (MapConfig::new().unwrap(), mk_area("dc1"));
     let read = read(&[mk_entry("a/1 10.0.0.1:80")], &area, &config, false, &mut Pool::default());
     let mapped = facts(&area, &"w".repeat(64), &read, &config);
@@ -247,7 +247,7 @@ mod properties {
             };
             let first = mapped(&entries, &mut pool);
             prop_assert_eq!(&first, &mapped(&turned(&entries, &order), &mut pool), "with the same pool");
-            prop_assert_eq!(&first, &mapped(&turned(&entries, &order), &mut Pool::default()), "with another");
+            prop_assert_eq!(&first, &mapped(&turned(&entries, &order), &mut Pool::default()), "with a new pool");
             for (_, declaration) in declarations(&first) {
                 let numbers: Vec<_> = declaration.ports.iter().map(|p| p.number).collect();
                 let distinct: std::collections::BTreeSet<_> = numbers.iter().collect();

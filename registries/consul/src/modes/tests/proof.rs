@@ -1,4 +1,4 @@
-//! What is reported gone, and how far a scope is listed, answer by answer.
+//! Removals and completeness, answer by answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const fn mk_headers(filtered: bool) -> Headers {
     }
 }
 
-/// A scope whose requests the test answers.
+/// Scope whose requests the test answers.
 struct Hand {
     machine: Machine,
     now: Mono,
@@ -38,7 +38,7 @@ struct Hand {
 
 impl Hand {
     fn new(peer: bool) -> Self {
-        let mut settings = mk_settings(ModeChoice::Precise);
+        let mut settings = mk_settings(ModeChoice::PerService);
         settings.peer = peer;
         let machine = Machine::new(settings);
         let mut this = Self { machine, now: Mono(0), open: Vec::new(), out: Vec::new() };
@@ -46,7 +46,7 @@ impl Hand {
         this.token(1);
         this
     }
-    /// `web` and `pay` were read.
+    /// Creates a scope that has read `web` and `pay`.
     fn following(peer: bool, headers: &Headers) -> Self {
         let mut this = Self::new(peer);
         this.names(headers, &["web", "pay"]);
@@ -69,9 +69,9 @@ impl Hand {
     }
     fn request(&mut self, what: &What) -> Request {
         let at = self.open.iter().position(|request| request.what == *what);
-        self.open.remove(at.unwrap_or_else(|| panic!("{what:?} is not asked for: {:?}", self.open)))
+        self.open.remove(at.unwrap_or_else(|| panic!("{what:?} is not requested: {:?}", self.open)))
     }
-    /// Answers what is asked for, and drops what it led to before.
+    /// Answers a request, and clears the outputs before it.
     fn answer(&mut self, what: &What, answer: Answer) -> Mode {
         self.out.clear();
         let request = self.request(what);
@@ -97,13 +97,13 @@ impl Hand {
         let instances = Instances::new(vec![entry; count], false, &Select::default());
         self.answer(&What::Service(name.into()), Answer::Service(headers.clone(), Some(instances)))
     }
-    fn ask(&mut self, name: &str) {
-        self.step(Input::Asked(name.into()));
+    fn confirm(&mut self, name: &str) {
+        self.step(Input::ConfirmRequested(name.into()));
     }
-    /// How the last answer about a service was reported.
-    fn word(&self) -> Option<Confidence> {
+    /// Returns the confidence of the last report about a service.
+    fn confidence(&self) -> Option<Confidence> {
         self.out.iter().find_map(|output| match output {
-            Output::Say(_, _, word) => Some(*word),
+            Output::Report(_, _, confidence) => Some(*confidence),
             _ => None,
         })
     }
@@ -111,7 +111,7 @@ impl Hand {
         let what = What::Service(Arc::from(name));
         self.open.iter().any(|request| request.what == what && request.mode == Mode::Leader)
     }
-    fn takes_leave(&self) -> bool {
+    fn reports_gone(&self) -> bool {
         self.out.iter().any(|output| matches!(output, Output::Gone(..)))
     }
     fn listings(&self) -> Vec<Output> {
@@ -123,88 +123,92 @@ impl Hand {
 const DOUBTED: Option<Confidence> = Some(Confidence::Partial(Doubt::Stale));
 
 #[test]
-fn names_of_a_peer_lead_to_a_question_and_never_to_a_removal() {
+fn peer_names_lead_to_leader_reads_and_never_to_removals() {
     let mut hand = Hand::following(true, &WHOLE);
     hand.waits(60);
     hand.names(&WHOLE, &["web"]);
-    assert!(!hand.takes_leave() && hand.is_asked_of_leader("pay"));
+    assert!(!hand.reports_gone() && hand.is_asked_of_leader("pay"));
     hand.service("pay", &WHOLE, 1);
-    assert!(!hand.takes_leave() && hand.machine.report(hand.now).services == 2);
+    assert!(!hand.reports_gone() && hand.machine.report(hand.now).services == 2);
     assert!(hand.open.iter().any(|request| request.what == What::Service("pay".into())), "it is followed on");
 }
 
 #[test]
-fn a_peers_service_is_gone_after_two_answers_of_the_leader_with_a_pause() {
+fn peer_service_is_gone_after_two_leader_answers() {
     let mut hand = Hand::following(true, &WHOLE);
     hand.waits(60);
     hand.names(&WHOLE, &["web"]);
     hand.service("pay", &WHOLE, 0);
-    assert_eq!(hand.word(), DOUBTED, "one answer is not enough");
+    assert_eq!(hand.confidence(), DOUBTED, "one answer is not enough");
     hand.waits(5);
-    hand.ask("pay");
-    assert_eq!((hand.service("pay", &WHOLE, 0), hand.word()), (Mode::Leader, DOUBTED), "it came too soon");
+    hand.confirm("pay");
+    assert_eq!(
+        (hand.service("pay", &WHOLE, 0), hand.confidence()),
+        (Mode::Leader, DOUBTED),
+        "it came too soon"
+    );
     hand.waits(5);
     assert_eq!(hand.service("pay", &WHOLE, 0), Mode::Leader);
-    assert_eq!((hand.word(), hand.machine.report(hand.now).services), (Some(Confidence::Confirmed), 1));
+    assert_eq!((hand.confidence(), hand.machine.report(hand.now).services), (Some(Confidence::Confirmed), 1));
 }
 
 #[test]
-fn an_instance_between_two_empty_answers_begins_the_count_again() {
+fn instance_between_empty_answers_resets_the_count() {
     let mut hand = Hand::following(true, &WHOLE);
-    hand.ask("pay");
+    hand.confirm("pay");
     hand.service("pay", &WHOLE, 0);
     hand.waits(5);
-    hand.ask("pay");
+    hand.confirm("pay");
     hand.service("pay", &WHOLE, 1);
     hand.waits(5);
     hand.service("pay", &WHOLE, 0);
-    assert_eq!(hand.word(), DOUBTED);
+    assert_eq!(hand.confidence(), DOUBTED);
 }
 
 #[test]
-fn an_empty_answer_about_a_peers_service_leads_to_the_leader() {
+fn empty_answer_about_a_peer_service_starts_a_leader_read() {
     let mut hand = Hand::following(true, &WHOLE);
     hand.service("pay", &WHOLE, 0);
-    assert!(hand.word() == DOUBTED && hand.is_asked_of_leader("pay"), "{:?}", hand.out);
+    assert!(hand.confidence() == DOUBTED && hand.is_asked_of_leader("pay"), "{:?}", hand.out);
 }
 
 #[test]
-fn peers_names_are_never_a_complete_list() {
+fn peer_names_are_never_a_complete_list() {
     let mut hand = Hand::new(true);
     hand.names(&WHOLE, &[]);
     assert_eq!(hand.listings(), [Output::Synced(Completeness::Partial)]);
     assert!(!hand.machine.is_surely_empty());
-    hand.step(Input::NamesAsked);
+    hand.step(Input::NamesRequested);
     assert_eq!(hand.names(&WHOLE, &[]), Mode::Leader);
     assert!(!hand.machine.is_surely_empty(), "a leader that was just elected answers this");
-    hand.step(Input::NamesAsked);
+    hand.step(Input::NamesRequested);
     hand.answer(&What::Names, Answer::Names(WHOLE, Some(Names::of_nothing())));
     assert!(hand.machine.is_surely_empty());
 }
 
 #[test]
-fn what_a_filtered_list_lacks_is_gone_only_by_its_own_answer() {
+fn absence_from_a_filtered_list_needs_the_services_own_answer() {
     for hidden in [true, false] {
         let mut hand = Hand::following(false, &FILTERED);
         assert_eq!(hand.listings(), [Output::Synced(Completeness::Filtered)]);
         hand.names(&FILTERED, &["web"]);
         assert_eq!(hand.names(&FILTERED, &["web"]), Mode::Leader);
         hand.answer(&What::Token, Answer::Token(1));
-        assert!(!hand.takes_leave() && hand.is_asked_of_leader("pay"), "the token is the same");
+        assert!(!hand.reports_gone() && hand.is_asked_of_leader("pay"), "the token is the same");
         hand.service("pay", if hidden { &FILTERED } else { &WHOLE }, 0);
         let services = hand.machine.report(hand.now).services;
         if hidden {
             assert_eq!((hand.listings(), services), (vec![Output::Hidden], 2));
-            assert_eq!(hand.word(), Some(Confidence::Partial(Doubt::Filtered)));
+            assert_eq!(hand.confidence(), Some(Confidence::Partial(Doubt::Filtered)));
         } else {
             assert_eq!((hand.listings(), services), (vec![], 1));
-            assert_eq!(hand.word(), Some(Confidence::Confirmed));
+            assert_eq!(hand.confidence(), Some(Confidence::Confirmed));
         }
     }
 }
 
 #[test]
-fn narrower_token_withholds_the_scope_until_it_sees_all_again() {
+fn narrower_token_withholds_the_scope_until_all_is_visible() {
     let mut hand = Hand::following(false, &WHOLE);
     assert_eq!(hand.listings(), [Output::Synced(Completeness::Complete)]);
     hand.change_token(2);

@@ -1,5 +1,5 @@
-//! Five thousand services and a hundred flips a second, by a clock that jumps from event to event: what the machine
-//! itself adds to the time that a flip takes, and what it asks for it.
+//! Five thousand services and a hundred status changes a second, on a clock that jumps from event to event: the
+//! latency that the machine adds, and its requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::SECOND;
 use super::world::mk_settings;
 use crate::answer::Headers;
 use crate::config::{Limits, ModeChoice, Select};
-use crate::content::{Instances, Marks, Names};
+use crate::content::{CheckStates, Instances, Names};
 use crate::modes::{Answer, Input, Machine, Output, Request, Settings, What};
 use crate::watch::Mode as ReadMode;
 use crate::wire::lists::StateCheck;
@@ -19,11 +19,11 @@ use crate::wire::{Check, HealthEntry};
 
 const SERVICES: usize = 5_000;
 const INSTANCES: usize = 3;
-/// How long an answer about a service takes, and one about all checks, in milliseconds.
+/// Latencies in milliseconds: an answer about a service, and one about all checks.
 const TRIP: u64 = 20;
 const LONG_TRIP: u64 = 200;
 
-/// What happens when.
+/// Scheduled event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     Reply(u64),
@@ -35,9 +35,9 @@ struct Scale {
     now: Mono,
     due: BTreeSet<(Mono, Due)>,
     open: BTreeMap<u64, Request>,
-    /// Long polls that wait, by what they wait for.
+    /// Blocked long polls by their object.
     waiting: BTreeMap<What, u64>,
-    /// Per service, its index and how often it has flipped.
+    /// Index and number of status changes per service.
     services: Vec<(u64, u32)>,
     index: u64,
     names: Names,
@@ -82,7 +82,7 @@ impl Scale {
             match output {
                 Output::Send(request) => self.send(request),
                 Output::Cancel(number) => drop(self.open.remove(&number)),
-                Output::Say(name, ..) => {
+                Output::Report(name, ..) => {
                     let at = self.flipped.remove(&name);
                     self.took.extend(at.map(|at| self.now.0 - at.0));
                 }
@@ -136,7 +136,7 @@ impl Scale {
             if first == Some(next) {
                 self.happen();
             }
-            // as the rim does it: a machine that has nothing due by then is left alone
+            // like the run loop: a machine with nothing due is not stepped
             if self.machine.due(self.now).is_some_and(|due| due <= self.now) {
                 self.step(Input::Tick);
             }
@@ -169,7 +169,7 @@ impl Scale {
         self.step(Input::Replied(number, Ok(answer)));
     }
 
-    fn marks(&self) -> Marks {
+    fn marks(&self) -> CheckStates {
         let all = (0..SERVICES).flat_map(|service| (0..INSTANCES).map(move |n| (service, n)));
         let checks: Vec<StateCheck<'_>> = all
             .map(|(service, n)| StateCheck {
@@ -180,7 +180,7 @@ impl Scale {
                 create_index: 1,
             })
             .collect();
-        Marks::new(&checks)
+        CheckStates::new(&checks)
     }
 
     fn instances(&self, name: &str) -> Instances {
@@ -202,11 +202,11 @@ const fn trip(what: &What) -> Duration {
 }
 
 #[test]
-fn at_five_thousand_services_a_flip_is_known_in_time_and_costs_little() {
-    for (mode, within) in [(ModeChoice::Precise, 500), (ModeChoice::Doorbell, 2_000)] {
+fn five_thousand_services_report_changes_in_time_and_cheaply() {
+    for (mode, within) in [(ModeChoice::PerService, 500), (ModeChoice::NotifyAndFetch, 2_000)] {
         let mut scale = Scale::new(mode);
         scale.run(40 * SECOND);
-        let polls = if mode == ModeChoice::Precise { SERVICES + 1 } else { 2 };
+        let polls = if mode == ModeChoice::PerService { SERVICES + 1 } else { 2 };
         assert_eq!(scale.waiting.len(), polls, "{mode:?}: all that is to be waited at is");
         scale.took.clear();
         scale.sent.clear();
@@ -226,9 +226,9 @@ fn at_five_thousand_services_a_flip_is_known_in_time_and_costs_little() {
 }
 
 #[test]
-fn when_all_change_at_once_no_second_has_more_requests_than_the_budget() {
+fn mass_change_keeps_the_request_rate_within_budget() {
     let rate = Limits::default().rate as usize;
-    for mode in [ModeChoice::Precise, ModeChoice::Doorbell] {
+    for mode in [ModeChoice::PerService, ModeChoice::NotifyAndFetch] {
         let mut scale = Scale::new(mode);
         scale.run(120 * SECOND);
         scale.took.clear();

@@ -1,5 +1,5 @@
-//! A source with a clock that stands still until it is told, and a core in its strictest form: it takes nothing away
-//! that the leader has not confirmed, and asks about what is missing.
+//! A source on a manual clock, and a core in its strictest form: it removes only what the leader confirmed, and
+//! requests confirmation of what is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use tributary_registry_api::{RandomSource, SplitMix};
 
 use crate::answer::{Headers, RequestFailure};
 use crate::config::{Limits, ModeChoice, Select, Timing};
-use crate::content::{Instances, Marks, Names};
+use crate::content::{CheckStates, Instances, Names};
 use crate::modes::{Answer, Input, Machine, Output, Request, Settings, What};
 use crate::watch::{Confidence, Mode as ReadMode};
 use crate::wire::lists::StateCheck;
 use crate::wire::{Check, HealthEntry};
 
-/// How long a request takes.
+/// Latency of a request, in milliseconds.
 const TRIP: u64 = 5;
 
-/// How answers that are not the leader's are spoilt; a failure is everybody's.
+/// Fault of answers that are not the leader's; `Fail` affects all answers.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Lie {
     Fail(RequestFailure),
-    /// Only so many of what there is.
+    /// Only the first so many entries.
     Short(usize),
     Stale,
     Filtered,
@@ -31,7 +31,7 @@ pub(super) enum Lie {
     Index(u64),
 }
 
-/// An instance as it is: how often it has flipped.
+/// Number of status changes of an instance.
 type Instance = u32;
 type Catalog = BTreeMap<Arc<str>, BTreeMap<u8, Instance>>;
 
@@ -50,9 +50,9 @@ pub(super) fn mk_settings(mode: ModeChoice) -> Settings {
 pub(super) struct World {
     pub(super) machine: Machine,
     pub(super) lie: Option<Lie>,
-    /// Requests for this are not answered.
-    pub(super) deaf_to: Option<What>,
-    /// What this is asked for comes to nothing.
+    /// Requests for this get no answer.
+    pub(super) unanswered: Option<What>,
+    /// Requests for this fail.
     pub(super) bad: Option<(What, RequestFailure)>,
     pub(super) open: BTreeMap<u64, (Mono, Request)>,
     pub(super) requests: Vec<Request>,
@@ -62,11 +62,11 @@ pub(super) struct World {
     now: Mono,
     chance: SplitMix,
     truth: Catalog,
-    /// What has ever been true since it was last taken away on the leader's word.
+    /// Current index of the source.
     index: u64,
     moved: BTreeMap<What, u64>,
     served: Catalog,
-    /// Services of which something that is served was missing when they were last told of.
+    /// Services that lacked a served instance in the last report, with the time of the next confirm request.
     doubted: BTreeMap<Arc<str>, Mono>,
     false_loss: Option<String>,
 }
@@ -80,7 +80,7 @@ impl World {
         let mut this = Self {
             machine: Machine::new(settings),
             lie: None,
-            deaf_to: None,
+            unanswered: None,
             bad: None,
             open: BTreeMap::new(),
             requests: Vec::new(),
@@ -161,17 +161,17 @@ impl World {
     pub(super) fn change_token(&mut self) {
         self.step(Input::TokenChanged);
     }
-    pub(super) fn ask(&mut self, service: u8) {
-        self.step(Input::Asked(name(service)));
+    pub(super) fn confirm(&mut self, service: u8) {
+        self.step(Input::ConfirmRequested(name(service)));
     }
-    /// Everything that is under way breaks.
+    /// Fails every request under way.
     pub(super) fn break_all(&mut self) {
         for number in self.open.keys().copied().collect::<Vec<_>>() {
             self.open.remove(&number);
             self.step(Input::Replied(number, Err(RequestFailure::Transient)));
         }
     }
-    /// An answer to what was given up.
+    /// Answers an aborted request.
     pub(super) fn answer_late(&mut self, number: u64, headers: Headers) -> Vec<Output> {
         let names = Names::new([("ghost".to_owned(), vec![])].into(), &Select::default());
         self.machine.step(self.now, 0.5, Input::Replied(number, Ok(Answer::Names(headers, Some(names)))))
@@ -189,7 +189,7 @@ impl World {
             };
             self.now = self.now.max(at);
             self.answer_due();
-            self.ask_again();
+            self.confirm_missing();
             self.step(Input::Tick);
         }
     }
@@ -205,7 +205,7 @@ impl World {
     }
 
     fn ready_at(&self, sent: Mono, request: &Request) -> Option<Mono> {
-        if self.deaf_to.as_ref() == Some(&request.what) {
+        if self.unanswered.as_ref() == Some(&request.what) {
             return None;
         }
         let trip = sent.plus(Duration::from_millis(TRIP));
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    fn ask_again(&mut self) {
+    fn confirm_missing(&mut self) {
         let due: Vec<Arc<str>> = self
             .doubted
             .iter()
@@ -236,7 +236,7 @@ impl World {
             .collect();
         for service in due {
             self.doubted.insert(Arc::clone(&service), self.now.plus(Duration::from_secs(20)));
-            self.step(Input::Asked(service));
+            self.step(Input::ConfirmRequested(service));
         }
     }
 
@@ -280,7 +280,7 @@ impl World {
         })
     }
 
-    fn marks(&self, most: usize) -> Marks {
+    fn marks(&self, most: usize) -> CheckStates {
         let all =
             self.truth.iter().flat_map(|(name, all)| all.iter().map(move |(id, times)| (name, *id, *times)));
         let checks: Vec<StateCheck<'_>> = all
@@ -293,7 +293,7 @@ impl World {
                 create_index: 1,
             })
             .collect();
-        Marks::new(&checks)
+        CheckStates::new(&checks)
     }
 
     fn step(&mut self, input: Input) {
@@ -310,25 +310,27 @@ impl World {
                     self.open.remove(&number);
                     self.cancelled.push(number);
                 }
-                Output::Say(service, instances, word) => self.told(&service, &instances, word),
-                Output::Gone(service, word) => self.told_gone(&service, word),
+                Output::Report(service, instances, confidence) => {
+                    self.report(&service, &instances, confidence)
+                }
+                Output::Gone(service, confidence) => self.report_gone(&service, confidence),
                 Output::Synced(_) => self.synced = true,
                 Output::Confirmed | Output::Hidden | Output::RereadToken => {}
             }
         }
     }
 
-    fn told(&mut self, service: &Arc<str>, instances: &Instances, word: Confidence) {
-        let said: BTreeMap<u8, Instance> = instances.entries.iter().filter_map(read).collect();
+    fn report(&mut self, service: &Arc<str>, instances: &Instances, confidence: Confidence) {
+        let reported: BTreeMap<u8, Instance> = instances.entries.iter().filter_map(read).collect();
         let known = self.served.entry(Arc::clone(service)).or_default();
-        let missing = known.keys().any(|id| !said.contains_key(id));
-        if word == Confidence::Confirmed {
-            let lost: BTreeSet<u8> = known.keys().filter(|id| !said.contains_key(id)).copied().collect();
-            *known = said;
+        let missing = known.keys().any(|id| !reported.contains_key(id));
+        if confidence == Confidence::Confirmed {
+            let lost: BTreeSet<u8> = known.keys().filter(|id| !reported.contains_key(id)).copied().collect();
+            *known = reported;
             self.doubted.remove(service);
             self.note_loss(service, &lost);
         } else {
-            known.extend(said);
+            known.extend(reported);
             if missing {
                 self.doubted.entry(Arc::clone(service)).or_insert(self.now);
             }
@@ -336,9 +338,9 @@ impl World {
         self.served.retain(|_, instances| !instances.is_empty());
     }
 
-    fn told_gone(&mut self, service: &Arc<str>, word: Confidence) {
+    fn report_gone(&mut self, service: &Arc<str>, confidence: Confidence) {
         let Some(known) = self.served.get(service) else { return };
-        if word == Confidence::Confirmed {
+        if confidence == Confidence::Confirmed {
             let lost = known.keys().copied().collect();
             self.served.remove(service);
             self.note_loss(service, &lost);
@@ -347,7 +349,7 @@ impl World {
         }
     }
 
-    /// What the leader says is true when it says so; the answer took no time since.
+    /// Checks that what the leader reported as lost is lost.
     fn note_loss(&mut self, service: &Arc<str>, lost: &BTreeSet<u8>) {
         let there = self.truth.get(service);
         if let Some(id) = lost.iter().find(|id| there.is_some_and(|there| there.contains_key(id))) {

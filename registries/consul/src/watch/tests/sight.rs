@@ -3,7 +3,7 @@
 use super::*;
 use crate::watch::Sight;
 
-/// Followed with another token, whose first answer is filtered and lacks instance 2.
+/// Creates a loop with a new token, whose first answer is filtered and lacks instance 2.
 fn narrowed() -> Loop {
     let mut one = Loop::following();
     one.event(Event::Switched { token: true });
@@ -14,7 +14,7 @@ fn narrowed() -> Loop {
 
 fn never_confirmed(one: &Loop) -> bool {
     let checks = |action: &Action<Content>| matches!(action, Action::CheckToken(_));
-    !one.words.contains(&Confidence::Confirmed) && !one.asked.iter().any(checks)
+    !one.confidences.contains(&Confidence::Confirmed) && !one.requested.iter().any(checks)
 }
 
 #[test]
@@ -22,20 +22,20 @@ fn narrower_token_hides_what_it_lacks_whatever_the_leader_answers() {
     let mut one = narrowed();
     assert_eq!((one.watch.sight(), one.read().1), (Sight::Hidden, Mode::Leader));
     one.answer(mk_filtered(12), &[1]);
-    assert!(never_confirmed(&one), "{:?}", one.asked);
-    one.event(Event::Asked);
+    assert!(never_confirmed(&one), "{:?}", one.requested);
+    one.event(Event::ConfirmRequested);
     one.answer(mk_filtered(12), &[1]);
-    assert!(never_confirmed(&one) && one.watch.sight() == Sight::Hidden, "{:?}", one.asked);
+    assert!(never_confirmed(&one) && one.watch.sight() == Sight::Hidden, "{:?}", one.requested);
 }
 
 #[test]
 fn hidden_ends_when_nothing_is_missing_or_nothing_is_filtered() {
     let mut one = narrowed();
     one.answer(mk_filtered(12), &[1, 2]);
-    assert_eq!(one.watch.sight(), Sight::Filtered, "its view is its baseline");
+    assert_eq!(one.watch.sight(), Sight::Filtered, "its first answer is its baseline");
     let mut one = narrowed();
     one.answer(mk_headers(12), &[1]);
-    assert_eq!((one.watch.sight(), one.last_said()), (Sight::Whole, (vec![1], true)));
+    assert_eq!((one.watch.sight(), one.last_report()), (Sight::Whole, (vec![1], true)));
 }
 
 #[test]
@@ -46,29 +46,29 @@ fn stale_unfiltered_answer_does_not_end_hidden() {
 }
 
 #[test]
-fn question_about_unknown_facts_is_not_confirmed_by_a_filtered_answer() {
+fn filtered_answer_does_not_confirm_unknown_facts() {
     for first in [&[1][..], &[]] {
         let mut one = Loop::new(Policy::default());
         one.answer(mk_filtered(10), first);
         assert_eq!(one.watch.sight(), Sight::Filtered);
-        one.event(Event::Asked);
+        one.event(Event::ConfirmRequested);
         one.answer(mk_filtered(10), first);
         assert!(never_confirmed(&one), "{first:?}");
         assert_eq!(one.watch.sight(), Sight::Hidden, "{first:?}");
         one.answer(mk_headers(11), first);
-        one.event(Event::Asked);
+        one.event(Event::ConfirmRequested);
         one.answer(mk_headers(11), first);
-        assert_eq!((one.words.last(), one.watch.sight()), (Some(&Confidence::Confirmed), Sight::Whole));
+        assert_eq!((one.confidences.last(), one.watch.sight()), (Some(&Confidence::Confirmed), Sight::Whole));
     }
 }
 
 #[test]
-fn confirm_on_own_initiative_under_a_baseline_filter_checks_the_token() {
+fn leader_read_under_a_baseline_filter_checks_the_token() {
     let mut one = Loop::new(Policy::default());
     one.answer(mk_filtered(10), &[1]);
-    one.event(Event::Confirm);
+    one.event(Event::ReadLeader);
     one.answer(mk_filtered(10), &[1]);
-    assert_eq!(one.asked, [Action::CheckToken(one.ticket())]);
+    assert_eq!(one.requested, [Action::CheckToken(one.ticket())]);
 }
 
 #[test]

@@ -1,40 +1,40 @@
-//! What is odd about the instances of a service that are served all the same, or left out on purpose: one line for
-//! each kind of oddness, naming the first few.
+//! Warnings about instances that are served in spite of a fault, or excluded on purpose: one line for each kind, with
+//! the first few names.
 
 use std::collections::BTreeMap;
 
 use tributary_model::{Code, DeclarationWarning};
 
 use super::address::Where;
-use super::instance::{Instance, InstanceId, LeftOut};
+use super::instance::{ExclusionReason, Instance, InstanceId};
 
-/// How many instances one remark names.
+/// Number of instances that one warning names.
 const NAMED: usize = 3;
 
 type Test = fn(&Instance) -> bool;
 
 const TABLE: [(Code, &str, Test); 6] = [
-    (Code::MIRRORED, "copied from a cluster that is watched directly, so that they are left out", |i| {
-        i.reach == Err(LeftOut::Mirror)
+    (Code::MIRRORED, "copied from a cluster that is watched directly, and therefore excluded", |i| {
+        i.reach == Err(ExclusionReason::Mirror)
     }),
     (
         Code::META_NOT_UNDERSTOOD,
-        "with a port, or a port's number or protocol in Meta, that is not understood",
+        "with an invalid port, or an invalid port number or protocol in Meta",
         |i| matches!(&i.reach, Ok((_, ports)) if ports.unclear),
     ),
-    (Code::UNKNOWN_CHECK, "with a check whose status is not known", |i| i.marks.odd_check),
-    (Code::LABELS_DROPPED, "with labels that are not kept: their keys become one, or are none", |i| {
-        i.marks.labels_dropped
+    (Code::UNKNOWN_CHECK, "with a check of unknown status", |i| i.flags.odd_check),
+    (Code::LABELS_DROPPED, "with dropped labels: their keys are invalid or become equal", |i| {
+        i.flags.labels_dropped
     }),
-    (Code::NAMED_INSTANCES, "with a DNS name for an address, so that clients resolve the service", |i| {
+    (Code::NAMED_INSTANCES, "with a DNS name as address, which clients resolve", |i| {
         matches!(i.reach, Ok((Where::Name(_), _)))
     }),
-    (Code::INVALID_ADDRESS, "without an address or port, so that they are left out", |i| {
-        matches!(i.reach, Err(LeftOut::NoAddress | LeftOut::NoPort | LeftOut::Socket))
+    (Code::INVALID_ADDRESS, "without an address or port, and therefore excluded", |i| {
+        matches!(i.reach, Err(ExclusionReason::NoAddress | ExclusionReason::NoPort | ExclusionReason::Socket))
     }),
 ];
 
-/// Adds what is odd about these.
+/// Adds the warnings for these instances.
 pub(super) fn gather(instances: &BTreeMap<InstanceId, Instance>, out: &mut Vec<DeclarationWarning>) {
     for (code, what, test) in TABLE {
         let odd: Vec<&str> =

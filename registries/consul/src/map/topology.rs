@@ -1,11 +1,11 @@
-//! Where an instance runs: its own locality, its node's, what Meta says, what is known of the datacenter.
+//! Topology of an instance: its own locality, its node's, its Meta, or its datacenter's settings.
 
 use tributary_model::{Locality, NodeName, Topology};
 
 use super::config::{Area, MapConfig};
 use crate::wire::HealthEntry;
 
-/// Its cluster, network, locality and node.
+/// Returns its cluster, network, locality and node.
 pub(super) fn of(entry: &HealthEntry, area: &Area, config: &MapConfig) -> Topology {
     let known = config.datacenters.get(&area.part.datacenter);
     let network = known.and_then(|known| known.network.clone()).or_else(|| config.network.clone());
@@ -17,11 +17,12 @@ pub(super) fn of(entry: &HealthEntry, area: &Area, config: &MapConfig) -> Topolo
     }
 }
 
-/// The first of these that says a region; what it lacks is not taken from the others, which may mean another place.
+/// Returns the first of these that names a region. Region and zone are never combined from two sources, because they
+/// may name different locations.
 fn locality(entry: &HealthEntry, area: &Area, config: &MapConfig) -> Locality {
-    let said = entry.service.locality.as_ref().or(entry.node.locality.as_ref());
-    if let Some(said) = said.filter(|said| !said.region.is_empty()) {
-        return Locality::new(&said.region, &said.zone, "");
+    let declared = entry.service.locality.as_ref().or(entry.node.locality.as_ref());
+    if let Some(declared) = declared.filter(|declared| !declared.region.is_empty()) {
+        return Locality::new(&declared.region, &declared.zone, "");
     }
     let known = config.datacenters.get(&area.part.datacenter);
     let region = known.and_then(|known| known.region.as_deref()).unwrap_or(&area.part.datacenter);
@@ -60,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_word_says_where_an_instance_runs() {
+    fn nearest_source_decides_the_locality() {
         let eu = Datacenter {
             region: Some("eu".into()),
             zone: Some("z9".into()),
@@ -87,12 +88,12 @@ mod tests {
             (Some("us/"), None, zone, "dc2", "us"),
         ];
         for (service, node, meta, datacenter, want) in cases {
-            let place = of(&mk_entry(service, node, meta), &mk_area(datacenter), &config);
-            assert_eq!(place.locality.to_string(), want, "{service:?} {node:?} {meta:?} {datacenter}");
+            let topology = of(&mk_entry(service, node, meta), &mk_area(datacenter), &config);
+            assert_eq!(topology.locality.to_string(), want, "{service:?} {node:?} {meta:?} {datacenter}");
             let network = if datacenter == "dc2" { "vm" } else { "flat" };
-            assert_eq!(place.network.unwrap().as_str(), network);
+            assert_eq!(topology.network.unwrap().as_str(), network);
             assert_eq!(
-                (place.cluster.unwrap().as_str(), place.node),
+                (topology.cluster.unwrap().as_str(), topology.node),
                 ("vms", None),
                 "a node's name has no blank"
             );

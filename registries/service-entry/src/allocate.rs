@@ -1,19 +1,18 @@
-//! Addresses for hosts that have none of their own (`registries.md` 4.5).
+//! Allocates addresses to hosts without any (see docs/reference/service-entry.md).
 //!
-//! A client with DNS capture tells the hosts of TCP services apart by address, so each host of an
-//! entry without addresses is given one of each family, out of ranges that nobody routes. What is
-//! given stands in `status.addresses` of the object and nowhere else: [`plan`] is a pure function of
-//! the objects as they are, [`allocator`] adds to them what is being written, and the [`writer`]
-//! writes, under a Lease, each write bound to the version of the object that it was planned from. Its
-//! effect comes back through the watch like anybody's.
+//! A client with DNS capture distinguishes the hosts of TCP services by address. So each host of an
+//! entry without addresses receives one address of each family, from ranges that are not routed. The
+//! allocation is stored in `status.addresses` of the object and nowhere else: [`plan`] is a pure
+//! function of the objects, [`allocator`] adds the writes in flight, and [`writer`] writes under a
+//! Lease. Each write is bound to the object version that it was planned from, and its effect comes
+//! back through the watch.
 //!
-//! In what order which word wins:
-//! - An address that somebody wrote into a `spec` is that entry's; a host that had been given it gets
-//!   another.
-//! - Of two hosts with one address the one of the older entry keeps it.
-//! - Nothing else that was given is ever changed. An entry for a host that has an address already, in
-//!   any namespace, is given the same.
-//! - An address is free again when no object names it, and is given out again last.
+//! Precedence:
+//! - An address in a `spec` belongs to that entry; a host that held it receives a different one.
+//! - If two hosts have the same address, the host of the older entry keeps it.
+//! - Every other allocation is stable. A host that has an address in one entry receives the same
+//!   address in all entries, in any namespace.
+//! - An address is free when no object names it, and free addresses are reused last.
 
 mod address_claim;
 mod allocator;

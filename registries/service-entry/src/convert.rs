@@ -1,8 +1,8 @@
-//! Documents become facts (`registries.md` 4.1-4.3, as `core.md` amends it).
+//! Converts documents to facts (see docs/reference/service-entry.md).
 //!
-//! [`convert`] is pure and total: it reads no file, keeps no state, and what validation would refuse
-//! is left out rather than guessed. One object's facts depend on that object alone, in one order;
-//! merging the declarations of a host is the core's.
+//! [`convert`] is pure and total: it reads no file, keeps no state, and omits the parts that
+//! validation refuses. The facts of one object depend on that object and its context alone, in a
+//! fixed order; the core merges the declarations of a host.
 
 pub(crate) mod address;
 mod endpoints;
@@ -17,37 +17,37 @@ use tributary_registry_api::ClusterContext;
 
 use crate::document::{Body, Object};
 
-/// The annotations that conversion reads; a source that keeps many objects keeps these alone.
+/// The annotations that conversion reads; a source that keeps many objects retains only these.
 pub(crate) const ANNOTATIONS: [&str; 4] =
     [workload::HEALTH_CHECKS, workload::GROUP, service_entry::TRAFFIC, service_entry::CONNECT];
 
-/// What conversion must know that no document says.
+/// Inputs of conversion that no document contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
-    /// The cluster that the registry speaks for.
+    /// The cluster of the registry.
     pub cluster: ClusterId,
-    /// The domain of identities made from service accounts.
+    /// Trust domain of identities that are derived from service accounts.
     pub trust_domain: Arc<str>,
-    around: Arc<ClusterContext>,
+    cluster_context: Arc<ClusterContext>,
 }
 
 impl Context {
-    /// A cluster with the default trust domain.
+    /// A context with the default trust domain.
     #[must_use]
     pub fn new(cluster: ClusterId) -> Self {
-        Self { cluster, trust_domain: "cluster.local".into(), around: Arc::default() }
+        Self { cluster, trust_domain: "cluster.local".into(), cluster_context: Arc::default() }
     }
-    /// The same within what holds around an object.
-    fn within(&self, around: &Arc<ClusterContext>) -> Self {
-        let trust_domain = around.trust_domain.as_ref().unwrap_or(&self.trust_domain).clone();
-        Self { cluster: self.cluster.clone(), trust_domain, around: around.clone() }
+    /// This context with an object's cluster context.
+    fn within(&self, cluster_context: &Arc<ClusterContext>) -> Self {
+        let trust_domain = cluster_context.trust_domain.as_ref().unwrap_or(&self.trust_domain).clone();
+        Self { cluster: self.cluster.clone(), trust_domain, cluster_context: cluster_context.clone() }
     }
     fn identity(&self, namespace: &Namespace, account: &str) -> Option<Identity> {
         if account.is_empty() { None } else { Identity::spiffe(&self.trust_domain, namespace, account).ok() }
     }
 }
 
-/// The facts that one object states. A WorkloadGroup states none: it is a template for workloads
+/// Returns the facts of one object. A WorkloadGroup has none: it is a template for workloads
 /// that register themselves.
 #[must_use]
 pub fn convert(object: &Object, context: &Context) -> Vec<Fact> {
@@ -61,6 +61,6 @@ pub fn convert(object: &Object, context: &Context) -> Vec<Fact> {
 }
 
 #[cfg(test)]
-mod around_tests;
+mod context_tests;
 #[cfg(test)]
 mod tests;

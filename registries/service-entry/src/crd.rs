@@ -1,9 +1,8 @@
 //! Documents from the custom resources of a Kubernetes cluster.
 //!
-//! A cluster's objects are read through `kube-client`'s watches ([`source`]), each as JSON that goes
-//! the way of every document ([`fetched`]), and kept as one table for each kind ([`resource_table`]), which is
-//! pure. Each kind is optional and a scope of its own: one that is absent, forbidden or of an older
-//! version is so alone.
+//! [`source`] reads a cluster's objects through the watches of `kube-client`; [`fetched`] decodes and
+//! validates each as any document; [`resource_table`] is the pure table of one kind. Each kind is
+//! optional and a scope of its own: absence, a missing right or an old API version affects that kind alone.
 
 mod factory;
 mod fetched;

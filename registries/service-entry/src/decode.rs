@@ -1,7 +1,7 @@
-//! Trees of YAML become documents, strictly: a field that Istio does not publish is a fault.
+//! Decodes trees to documents, strictly: a field that Istio does not define is a fault.
 //!
-//! Called by [`crate::load`]. All faults of a document are found in one pass; a field that is wrong
-//! is left out and decoding goes on.
+//! Called by [`crate::load`]. One pass finds all faults of a document; an invalid field is omitted and
+//! decoding continues.
 
 mod fields;
 mod meta;
@@ -16,13 +16,12 @@ use crate::node::{Node, Value};
 use fields::Fields;
 pub(crate) use meta::{is_label_name, is_object_name};
 
-/// The API group of all kinds that are read.
+/// The API group of all supported kinds.
 pub(crate) const GROUP: &str = "networking.istio.io";
-/// Its versions, which are alike in what is read; the preferred one first.
+/// Its versions, which have the same fields here; the preferred one first.
 pub(crate) const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha3"];
 
-/// The document, unless what it lacks leaves nothing to build; whether it may be served is said by
-/// the faults.
+/// Decodes a document; `None` if too much is missing. The faults decide whether it may be served.
 pub(crate) fn decode(node: &Node, faults: &mut Faults) -> Option<Document> {
     let at = node.at;
     if !matches!(node.value, Value::Map(_)) {
@@ -59,14 +58,14 @@ fn body(kind: &'static str, root: &mut Fields<'_>, at: Pos, faults: &mut Faults)
     }
 }
 
-/// The kind, where `apiVersion` and `kind` name one that is read.
+/// The kind, if `apiVersion` and `kind` name a supported one.
 fn kind(root: &mut Fields<'_>, faults: &mut Faults) -> Option<&'static str> {
     let kind = root.required_text("kind", faults);
     let version = root.required_text("apiVersion", faults);
     let (kind, version) = (kind?, version?);
     let Some(known) = known_kind(&kind.value) else {
         let message = format!(
-            "kind {:?} is not read; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY} or {WORKLOAD_GROUP} of {GROUP}",
+            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY} or {WORKLOAD_GROUP} of {GROUP}",
             clip(&kind.value)
         );
         faults.refuse(Code::UNKNOWN_KIND, kind.at, message);
@@ -74,14 +73,14 @@ fn kind(root: &mut Fields<'_>, faults: &mut Faults) -> Option<&'static str> {
     };
     let ours = version.value.split_once('/').is_some_and(|(g, v)| g == GROUP && VERSIONS.contains(&v));
     if !ours {
-        let message = format!("apiVersion {:?} is not read; write {GROUP}/v1", clip(&version.value));
+        let message = format!("apiVersion {:?} is not supported; write {GROUP}/v1", clip(&version.value));
         faults.refuse(Code::UNKNOWN_KIND, version.at, message);
         return None;
     }
     Some(known)
 }
 
-/// Text that came from outside, short enough for a message.
+/// Shortens external text for a message.
 pub(crate) fn clip(text: &str) -> String {
     const SHOWN: usize = 80;
     if text.chars().count() <= SHOWN {

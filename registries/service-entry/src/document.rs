@@ -1,8 +1,7 @@
 //! Documents as Istio publishes them: ServiceEntry, WorkloadEntry and WorkloadGroup, typed.
 //!
-//! A document is what its source says and nothing else: not yet validated, without file names, and
-//! compared without its places, so that a moved document is an equal one. [`Object`] adds where a
-//! version of it was read.
+//! A document holds the content of its source: not validated, without file names, and compared without
+//! positions, so that a moved document is equal. [`Object`] adds the position and version that were read.
 
 pub mod service_entry;
 pub mod workload;
@@ -19,17 +18,17 @@ pub use workload::{Probe, WorkloadEntry, WorkloadGroup, WorkloadSpec};
 
 use crate::fault::Pos;
 
-/// A value and its place in the document; the place is not compared.
+/// A value and its position in the document; comparison ignores the position.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Located<T> {
-    /// Where it stands.
+    /// The position.
     pub at: Pos,
     /// The value.
     pub value: T,
 }
 
 impl<T> Located<T> {
-    /// A value at a place.
+    /// Creates a value with its position.
     pub const fn new(at: Pos, value: T) -> Self {
         Self { at, value }
     }
@@ -41,21 +40,21 @@ impl<T: PartialEq> PartialEq for Located<T> {
 }
 impl<T: Eq> Eq for Located<T> {}
 
-/// Shared text with its place.
+/// Shared text with its position.
 pub type Text = Located<Arc<str>>;
 
-/// What every document says of itself.
+/// Metadata of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meta {
-    /// Its namespace; `default` where it says none.
+    /// The namespace; `default` if absent.
     pub namespace: Namespace,
-    /// Its name.
+    /// The name.
     pub name: Arc<str>,
-    /// Its labels.
+    /// The labels.
     pub labels: Located<Labels>,
-    /// Its annotations.
+    /// The annotations.
     pub annotations: BTreeMap<Arc<str>, Arc<str>>,
-    /// When it was created, where its source knows.
+    /// Creation time, if the source has one.
     pub created: Option<Timestamp>,
 }
 
@@ -70,22 +69,22 @@ impl Meta {
 /// One document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// Where its first key stands.
+    /// Position of the first key.
     pub at: Located<()>,
-    /// Names and annotations.
+    /// Metadata.
     pub meta: Meta,
-    /// What it declares.
+    /// The declared object.
     pub body: Body,
 }
 
-/// What a document declares.
+/// The content of a document, by kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
-    /// Hosts and how to reach them.
+    /// Hosts and their endpoints.
     ServiceEntry(ServiceEntry),
-    /// A workload that can be selected.
+    /// A workload that services select.
     WorkloadEntry(WorkloadEntry),
-    /// A template for workloads that register themselves; accepted and checked, declares nothing.
+    /// A template for workloads that register themselves; validated only, it has no facts.
     WorkloadGroup(WorkloadGroup),
 }
 
@@ -95,16 +94,16 @@ pub const SERVICE_ENTRY: &str = "ServiceEntry";
 pub const WORKLOAD_ENTRY: &str = "WorkloadEntry";
 /// The kind of a [`Body::WorkloadGroup`].
 pub const WORKLOAD_GROUP: &str = "WorkloadGroup";
-/// What stands for the kind of a document that does not say one that is read.
+/// The kind shown for a document without a supported kind.
 pub const UNIDENTIFIED: &str = "Document";
 
-/// The kind of that name, where it is one that is read.
+/// The kind of that name, if it is supported.
 pub(crate) fn known_kind(text: &str) -> Option<&'static str> {
     [SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP].into_iter().find(|kind| *kind == text)
 }
 
 impl Body {
-    /// The kind's name.
+    /// The name of the kind.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -116,28 +115,28 @@ impl Body {
 }
 
 impl Document {
-    /// Which object this is a version of.
+    /// The identity of the object.
     #[must_use]
     pub fn id(&self) -> ObjectId {
         ObjectId::new(self.body.kind(), self.meta.namespace.as_str(), &self.meta.name)
     }
-    /// The hosts that it declares, as written.
+    /// The declared hosts, as written.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
         let hosts = if let Body::ServiceEntry(entry) = &self.body { &*entry.hosts } else { &[] };
         hosts.iter().map(|host| &*host.value)
     }
 }
 
-/// A version of a document as a source holds it.
+/// A version of an object, as its source reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
-    /// What it says.
+    /// The document.
     pub document: Arc<Document>,
-    /// Where it was read (`shop/pay.yaml:12:1`); empty where the source has no places.
-    pub place: Arc<str>,
-    /// The source's own version of it.
+    /// Position in the source (`shop/pay.yaml:12:1`); empty if the source has no positions.
+    pub position: Arc<str>,
+    /// Version assigned by the source.
     pub version: Arc<str>,
-    /// What holds around it and is not said by it; nothing where the source is no cluster.
+    /// Context of the cluster; empty for files.
     pub cluster_context: Arc<ClusterContext>,
 }
 
@@ -147,7 +146,7 @@ impl Object {
     pub fn source(&self) -> Source {
         Source {
             object: self.document.id(),
-            place: ObjectVersion(self.place.clone()),
+            place: ObjectVersion(self.position.clone()),
             version: ObjectVersion(self.version.clone()),
         }
     }

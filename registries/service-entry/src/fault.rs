@@ -1,13 +1,13 @@
-//! What is wrong with a document, where, and what to do about it.
+//! Faults of documents: code, position, message.
 //!
-//! Made by the YAML reader, the decoder and the validation; turned into a [`Problem`] at the edge,
-//! where the file's name is known.
+//! The readers, the decoder and the validation create them; [`crate::load`] and the sources convert them
+//! to a [`Problem`], once the file name is known.
 
 use std::fmt;
 
 use tributary_model::{Code, Problem};
 
-/// A place in a document: both count from 1; 0 where the source has no places.
+/// A position in a document, counted from 1; 0 if the source has no positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Pos {
     /// The line, counted from the document's first.
@@ -22,14 +22,14 @@ impl Pos {
     pub const fn new(line: u32, column: u32) -> Self {
         Self { line, column }
     }
-    /// This place, given the file's line at which the document begins.
+    /// The position in the file, given the file's line at which the document begins.
     #[must_use]
     pub const fn from_line(self, first: u32) -> Self {
         Self { line: first.saturating_add(self.line).saturating_sub(1), column: self.column }
     }
 }
 
-/// Whether a fault keeps its document out of service.
+/// Effect of a fault on its document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
     /// The document is served, and the fault is shown.
@@ -70,8 +70,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The faults of one document, bounded: a document in which everything is wrong is told so a few
-/// times, not a million times.
+/// The faults of one document. Bounded, so that a document with only invalid values produces a short
+/// report.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     found: Vec<Fault>,
@@ -81,8 +81,8 @@ pub(crate) struct Faults {
 impl Faults {
     const MAX: usize = 16;
 
-    /// Faults of an object that an API server has taken: a field that is not known is one that a
-    /// newer version of its kind has, not one that somebody has misspelt.
+    /// Faults of an object that an API server accepted: an unknown field belongs to a newer version of
+    /// its kind and is not a typing mistake.
     pub(crate) fn lenient() -> Self {
         Self { found: Vec::new(), lenient: true }
     }
@@ -114,15 +114,15 @@ impl Faults {
     }
 }
 
-/// The faults of one document as one problem: the first fault's code, and a line for people that
-/// names the place of each.
+/// Summarizes the faults of one document: the first fault's code, and one line with the position and
+/// message of each.
 pub(crate) fn problem(faults: &[Fault], file: &str, first_line: u32) -> Option<Problem> {
     const SHOWN: usize = 4;
     let first = faults.first()?;
     let mut message = String::new();
     for (i, fault) in faults.iter().take(SHOWN).enumerate() {
         let separator = if i == 0 { "" } else { "; " };
-        message.push_str(&format!("{separator}{}{}", place(fault.at, file, first_line), fault.message));
+        message.push_str(&format!("{separator}{}{}", position(fault.at, file, first_line), fault.message));
     }
     if faults.len() > SHOWN {
         message.push_str(&format!("; and {} more", faults.len() - SHOWN));
@@ -130,8 +130,8 @@ pub(crate) fn problem(faults: &[Fault], file: &str, first_line: u32) -> Option<P
     Some(Problem { code: first.code, message: message.into() })
 }
 
-/// `shop/pay.yaml:12:1: `, or nothing where the source has no places.
-fn place(at: Pos, file: &str, first_line: u32) -> String {
+/// `shop/pay.yaml:12:1: `, or an empty text if the source has no positions.
+fn position(at: Pos, file: &str, first_line: u32) -> String {
     if file.is_empty() {
         return String::new();
     }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_kept_behind_any_number_of_warnings() {
+    fn refusal_is_kept_after_any_number_of_warnings() {
         let mut faults = Faults::default();
         for line in 1..100 {
             faults.warn(Code::EMPTY_SELECTOR, Pos::new(line, 1), "w");

@@ -1,7 +1,7 @@
-//! Directories of YAML as a source of documents.
+//! Directories of YAML files as a source of documents.
 //!
-//! [`walk`] lists and reads, [`tree`] decides what a listing means, [`watch`] says when to look
-//! again, and [`source`] runs the three. Only `walk` and `watch` touch the world.
+//! [`walk`] lists and reads, [`tree`] decides what a listing means, [`watch`] reports when to look
+//! again, and [`source`] runs the three. Only `walk` and `watch` access the file system.
 
 pub(crate) mod contents;
 pub(crate) mod document_claims;

@@ -1,7 +1,7 @@
-//! Which object a document is about, found even where the document is broken.
+//! Identifies the object of a document, even if the document is invalid.
 //!
-//! A quarantined document keeps the last good version of its object served; for that it must be
-//! known which object it is. What parses is asked by its tree, what does not by its lines.
+//! A quarantined document keeps the last good version of its object served, which requires the
+//! object's identity. It is taken from the tree if the document parses, else from its lines.
 
 use tributary_model::ObjectId;
 
@@ -9,18 +9,18 @@ use crate::decode::{is_label_name, is_object_name};
 use crate::document::known_kind;
 use crate::node::Node;
 
-/// What a document is about.
+/// The object that a document describes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum About {
+pub(crate) enum ObjectIdentity {
     /// This object.
     Object(ObjectId),
-    /// An object of a kind that is somebody else's.
+    /// An object of a kind that belongs to a different program.
     Foreign,
-    /// Nobody can tell.
+    /// Not known.
     Unknown,
 }
 
-/// Other kinds of the same API group: documents of them are known not to be ours.
+/// Other kinds of the same API group: their documents are not objects of this registry.
 const ISTIO: [&str; 7] = [
     "DestinationRule",
     "EnvoyFilter",
@@ -31,22 +31,22 @@ const ISTIO: [&str; 7] = [
     "VirtualService",
 ];
 
-/// Asks the tree of a document that is YAML.
-pub(crate) fn of_node(node: &Node) -> About {
+/// Identifies a document that parses.
+pub(crate) fn of_node(node: &Node) -> ObjectIdentity {
     let text = |node: &Node, name: &str| node.get(name).and_then(Node::text).map(str::to_owned);
     let metadata = node.get("metadata");
-    let words = Words {
+    let fields = IdentityFields {
         kind: text(node, "kind"),
         api: text(node, "apiVersion"),
         name: metadata.and_then(|m| text(m, "name")),
         namespace: metadata.and_then(|m| text(m, "namespace")),
     };
-    words.about()
+    fields.identity()
 }
 
-/// Asks the lines of a document that is not.
-pub(crate) fn of_text(text: &str) -> About {
-    let mut words = Words::default();
+/// Identifies a document that does not parse.
+pub(crate) fn of_text(text: &str) -> ObjectIdentity {
+    let mut fields = IdentityFields::default();
     let mut inside: Option<usize> = None;
     let mut metadata = false;
     for line in text.split(['\n', '\r']) {
@@ -55,23 +55,23 @@ pub(crate) fn of_text(text: &str) -> About {
         let Some((key, value)) = body.split_once(':') else { continue };
         if indent == 0 {
             metadata = key == "metadata";
-            words.top(key, value);
+            fields.top(key, value);
         } else if metadata && *inside.get_or_insert(indent) == indent {
-            words.meta(key, value);
+            fields.meta(key, value);
         }
     }
-    words.about()
+    fields.identity()
 }
 
 #[derive(Default)]
-struct Words {
+struct IdentityFields {
     kind: Option<String>,
     api: Option<String>,
     name: Option<String>,
     namespace: Option<String>,
 }
 
-impl Words {
+impl IdentityFields {
     fn top(&mut self, key: &str, value: &str) {
         match key {
             "kind" => keep(&mut self.kind, value),
@@ -86,26 +86,26 @@ impl Words {
             _ => {}
         }
     }
-    fn about(&self) -> About {
-        let Some(kind) = self.kind.as_deref().and_then(known_kind) else { return self.stranger() };
+    fn identity(&self) -> ObjectIdentity {
+        let Some(kind) = self.kind.as_deref().and_then(known_kind) else { return self.unsupported_kind() };
         let namespace = self.namespace.as_deref().unwrap_or("default");
         match self.name.as_deref() {
             Some(name) if is_object_name(name) && is_label_name(namespace) => {
-                About::Object(ObjectId::new(kind, namespace, name))
+                ObjectIdentity::Object(ObjectId::new(kind, namespace, name))
             }
-            _ => About::Unknown,
+            _ => ObjectIdentity::Unknown,
         }
     }
-    /// A kind that is not read is somebody else's if its API group says so; a misspelt one may well
-    /// be an object of ours.
-    fn stranger(&self) -> About {
-        let (Some(kind), Some(api)) = (&self.kind, &self.api) else { return About::Unknown };
+    /// An unsupported kind belongs to a different program if its API group is different; a misspelt kind may
+    /// be an object of this registry.
+    fn unsupported_kind(&self) -> ObjectIdentity {
+        let (Some(kind), Some(api)) = (&self.kind, &self.api) else { return ObjectIdentity::Unknown };
         let ours = api.starts_with("networking.istio.io/");
-        if !ours || ISTIO.contains(&&**kind) { About::Foreign } else { About::Unknown }
+        if !ours || ISTIO.contains(&&**kind) { ObjectIdentity::Foreign } else { ObjectIdentity::Unknown }
     }
 }
 
-/// The first value of a key; comments and quotes go.
+/// Stores the first value of a key, without comments and quotes.
 fn keep(slot: &mut Option<String>, value: &str) {
     let value = value.split(" #").next().unwrap_or_default().trim();
     let value = value.trim_matches(['"', '\'']);
@@ -118,23 +118,26 @@ fn keep(slot: &mut Option<String>, value: &str) {
 mod tests {
     use super::*;
 
-    fn entry(namespace: &str, name: &str) -> About {
-        About::Object(ObjectId::new("ServiceEntry", namespace, name))
+    fn entry(namespace: &str, name: &str) -> ObjectIdentity {
+        ObjectIdentity::Object(ObjectId::new("ServiceEntry", namespace, name))
     }
 
     #[test]
-    fn a_broken_document_still_says_what_it_is_about() {
+    fn invalid_document_still_names_its_object() {
         let text = "---\napiVersion: networking.istio.io/v1\nkind: ServiceEntry # note\nmetadata:\n  labels:\n    name: no\n  name: \"pay\"\n  namespace: shop\nspec: [\n";
         assert_eq!(of_text(text), entry("shop", "pay"));
         assert_eq!(of_text("kind: ServiceEntry\r\nmetadata:\r\n  name: pay\r\n x"), entry("default", "pay"));
     }
 
     #[test]
-    fn other_peoples_kinds_are_told_from_misspelt_ones() {
-        assert_eq!(of_text("apiVersion: apps/v1\nkind: Deployment\n"), About::Foreign);
-        assert_eq!(of_text("apiVersion: networking.istio.io/v1\nkind: Gateway\n"), About::Foreign);
-        assert_eq!(of_text("apiVersion: networking.istio.io/v1\nkind: ServiceEntri\n"), About::Unknown);
-        assert_eq!(of_text("{]"), About::Unknown);
-        assert_eq!(of_text("kind: ServiceEntry\nmetadata:\n  name: Not A Name\n"), About::Unknown);
+    fn foreign_kinds_differ_from_misspelt_ones() {
+        assert_eq!(of_text("apiVersion: apps/v1\nkind: Deployment\n"), ObjectIdentity::Foreign);
+        assert_eq!(of_text("apiVersion: networking.istio.io/v1\nkind: Gateway\n"), ObjectIdentity::Foreign);
+        assert_eq!(
+            of_text("apiVersion: networking.istio.io/v1\nkind: ServiceEntri\n"),
+            ObjectIdentity::Unknown
+        );
+        assert_eq!(of_text("{]"), ObjectIdentity::Unknown);
+        assert_eq!(of_text("kind: ServiceEntry\nmetadata:\n  name: Not A Name\n"), ObjectIdentity::Unknown);
     }
 }

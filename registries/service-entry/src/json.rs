@@ -1,8 +1,7 @@
-//! One JSON object of an API server as a tree, within the bounds that documents of files have.
+//! Reads one JSON object of an API server to a tree, within the limits of documents in files.
 //!
-//! Called by the custom resources' projection. Places are not known: an API server shows an object,
-//! not a line. What nobody reads and what may be larger than all the rest, `metadata.managedFields`,
-//! is passed over by the parser and never kept.
+//! The projection of custom resources calls it. Positions are unknown: an API server has no lines.
+//! The parser skips `metadata.managedFields`, which is not read and may be the largest part.
 
 use std::cell::Cell;
 
@@ -15,7 +14,7 @@ use crate::node::{Key, Node, bounds};
 
 const NOWHERE: Pos = Pos::new(0, 0);
 
-/// Reads one object; the fault says what is wrong.
+/// Reads one object.
 pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
     if text.len() > bounds::BYTES {
         let message =
@@ -35,17 +34,17 @@ fn fault(error: &serde_json::Error) -> Fault {
     Fault::refused(code, NOWHERE, format!("the object cannot be read: {what}; write it again"))
 }
 
-/// How the messages of passed bounds begin.
-const TOO_LARGE: &str = "larger or deeper than is read";
+/// Prefix of the messages about exceeded limits.
+const TOO_LARGE: &str = "exceeds the limit of size or depth";
 
-/// A value that is about to be read.
+/// A value to be read.
 #[derive(Clone, Copy)]
 struct Tree<'c> {
-    /// How many collections it lies in.
+    /// Depth of nesting.
     depth: usize,
-    /// Whether it is the object's own `metadata`.
+    /// Whether it is the `metadata` of the object.
     metadata: bool,
-    /// How many values may still be read.
+    /// Number of values that may still be read.
     left: &'c Cell<usize>,
 }
 
@@ -81,7 +80,7 @@ mod tests {
     use super::*;
     use crate::node::Value;
 
-    /// The same tree without its places.
+    /// The same tree without positions.
     fn nowhere(node: Node) -> Node {
         let value = match node.value {
             Value::List(items) => Value::List(items.into_iter().map(nowhere).collect()),
@@ -94,13 +93,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_what_yaml_of_the_same_content_comes_to() {
+    fn json_reads_like_yaml_of_the_same_content() {
         let text = r#"{"a": [1, -2, "x", true, null, 1.5], "b": {"c": {}}}"#;
         assert_eq!(parse(text).unwrap(), nowhere(crate::yaml::parse(text).unwrap()));
     }
 
     #[test]
-    fn managed_fields_are_never_kept_and_other_fields_of_that_name_are() {
+    fn managed_fields_of_metadata_are_skipped() {
         let text =
             r#"{"metadata": {"name": "a", "managedFields": [{"f": 1}]}, "spec": {"managedFields": 1}}"#;
         let node = parse(text).unwrap();
@@ -110,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_deep_too_many_or_torn_is_refused() {
+    fn deep_large_or_torn_object_is_refused() {
         let deep = format!("{}{}", "[".repeat(bounds::DEPTH + 2), "]".repeat(bounds::DEPTH + 2));
         let many = format!("[{}0]", "0,".repeat(bounds::NODES));
         for text in [&deep, &many] {
             assert_eq!(parse(text).unwrap_err().code, Code::DOCUMENT_TOO_LARGE);
         }
         for torn in ["", "{", "{\"a\":1", "{} {}", "nul"] {
-            assert_eq!(parse(torn).unwrap_err().code, Code::WRONG_TYPE, "{torn:?} was taken");
+            assert_eq!(parse(torn).unwrap_err().code, Code::WRONG_TYPE, "{torn:?} was accepted");
         }
     }
 }

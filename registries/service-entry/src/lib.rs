@@ -1,9 +1,9 @@
-//! The ServiceEntry registry: ServiceEntry, WorkloadEntry and WorkloadGroup, from files.
+//! The ServiceEntry registry: ServiceEntry, WorkloadEntry and WorkloadGroup, from files or a cluster.
 //!
 //! A stream of YAML becomes [`Document`]s ([`load_str`]), each decoded strictly and validated alone;
-//! good documents become facts ([`convert()`]), which is a pure and total function that never sees a
-//! file. A [`DocumentSource`] says which documents there are; a [`Directory`] of files is one. The
-//! binary builds runs through [`FileFactory`].
+//! good documents become facts ([`convert()`]), which is a pure and total function without access to
+//! files. A [`DocumentSource`] reports documents and their changes: a [`Directory`] of files, or a
+//! [`CrdSource`] of custom resources. The application builds runs through [`FileFactory`] and [`CrdFactory`].
 
 pub mod allocate;
 pub mod convert;
@@ -29,4 +29,4 @@ pub use fault::{Fault, Pos, Severity};
 pub use files::{Directory, Timing};
 pub use load::{Load, Rejected, load_str};
 pub use registry::{FileFactory, ServiceEntryRegistry};
-pub use source::{Change, ConfigEvent, DocumentSource, deltas};
+pub use source::{Change, DocumentSource, SourceEvent, registry_updates};

@@ -1,8 +1,8 @@
-//! A file's text becomes documents and problems.
+//! Loads documents and problems from the text of a file.
 //!
-//! Every document is read, decoded and validated alone. [`load_str`] is what tests and tools call;
-//! the file source calls [`read`] on each document, and keeps what did not change. An object of an
-//! API server goes through [`examine`] as every document does.
+//! Every document is read, decoded and validated alone. Tests and tools call [`load_str`]; the file
+//! source calls [`read`] for each changed document. Objects of an API server go through [`examine`],
+//! as every document does.
 
 use std::sync::Arc;
 
@@ -11,26 +11,26 @@ use tributary_model::{Code, ObjectId, ObjectRef, Problem, Version};
 use crate::decode::decode;
 use crate::document::{Document, Object, UNIDENTIFIED};
 use crate::fault::{self, Fault, Faults, Pos, Severity};
-use crate::identity::{self, About};
+use crate::identity::{self, ObjectIdentity};
 use crate::node::Node;
 use crate::validate::validate;
 use crate::yaml::{Chunk, parse, split};
 
-/// How many documents of one file are read.
+/// Maximum number of documents that are read of one file.
 pub const MAX_DOCUMENTS: usize = 20_000;
 
-/// What one document came to.
+/// The result of reading one document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Read {
-    /// The document, where it may be served.
+    /// The document, if it may be served.
     pub(crate) document: Option<Arc<Document>>,
-    /// Which object it is about.
-    pub(crate) about: About,
-    /// Where it begins: its first key, within its text.
+    /// The identity of the object.
+    pub(crate) identity: ObjectIdentity,
+    /// Position of the first key, within the document's text.
     pub(crate) at: Pos,
-    /// What is wrong with it, refusals first.
+    /// The faults, refusals first.
     pub(crate) faults: Vec<Fault>,
-    /// The hash of its text.
+    /// The hash of the text.
     pub(crate) version: Version,
 }
 
@@ -39,48 +39,49 @@ pub(crate) fn read(text: &str, version: Version) -> Read {
     match parse(text) {
         Ok(node) => judge(&node, Faults::default(), version),
         Err(fault) => {
-            let (about, at) = (identity::of_text(text), fault.at);
-            Read { document: None, about, at, faults: vec![fault], version }
+            let (identity, at) = (identity::of_text(text), fault.at);
+            Read { document: None, identity, at, faults: vec![fault], version }
         }
     }
 }
 
-/// Decodes and validates a tree, whatever it was written in.
+/// Decodes and validates a tree of any format.
 fn judge(node: &Node, faults: Faults, version: Version) -> Read {
     let examined = examine(node, faults);
     let good = examined.is_good();
     let Examined { draft, faults } = examined;
     let served = draft.filter(|_| good).map(Arc::new);
-    let about = served.as_ref().map_or_else(|| identity::of_node(node), |d| About::Object(d.id()));
-    Read { document: served, about, at: node.at, faults, version }
+    let identity =
+        served.as_ref().map_or_else(|| identity::of_node(node), |d| ObjectIdentity::Object(d.id()));
+    Read { document: served, identity, at: node.at, faults, version }
 }
 
-/// A tree that was decoded and validated.
+/// A tree after decoding and validation.
 pub(crate) struct Examined {
-    /// What it says, as far as it could be decoded; not to be served unless it is good.
+    /// The decoded part; may be served only if it is good.
     pub(crate) draft: Option<Document>,
-    /// What is wrong with it, refusals first.
+    /// The faults, refusals first.
     pub(crate) faults: Vec<Fault>,
 }
 
 impl Examined {
-    /// Whether nothing keeps it out of service.
+    /// Whether it may be served.
     pub(crate) fn is_good(&self) -> bool {
         self.draft.is_some() && self.faults.iter().all(|fault| fault.severity != Severity::Refused)
     }
 }
 
-/// The one way from a tree to a document: files and API servers both go it.
+/// Decodes and validates a tree. Files and API servers share this function.
 pub(crate) fn examine(node: &Node, mut faults: Faults) -> Examined {
     let draft = decode(node, &mut faults);
-    // A field that could not be decoded would be found missing: that is said once, by the decoder.
+    // A field that could not be decoded would count as missing: only the decoder reports it.
     if let Some(document) = draft.as_ref().filter(|_| !faults.refused()) {
         validate(document, &mut faults);
     }
     Examined { draft, faults: faults.sorted() }
 }
 
-/// The documents of a stream, as many as are read, and a fault where there are more.
+/// The documents of a stream up to the limit, and a fault if there are more.
 pub(crate) fn documents(text: &str) -> (Vec<Chunk<'_>>, Option<Fault>) {
     let mut chunks = split(text);
     let over = chunks.get(MAX_DOCUMENTS).map(|chunk| {
@@ -92,36 +93,36 @@ pub(crate) fn documents(text: &str) -> (Vec<Chunk<'_>>, Option<Fault>) {
     (chunks, over)
 }
 
-/// What a text holds.
+/// The contents of a text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Load {
-    /// The documents that may be served, in the text's order. A second document of one object is a
-    /// problem and not here.
+    /// The documents that may be served, in the text's order. A second document of the same object is a
+    /// problem and is omitted.
     pub documents: Vec<Object>,
-    /// What is wrong, in the text's order.
+    /// The problems, in the text's order.
     pub problems: Vec<Rejected>,
 }
 
-/// What is wrong with one document.
+/// The problem of one document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejected {
-    /// Which object, and where; a document that does not say is named by file and index.
+    /// The object and its position; a document without an identity is named by file and index.
     pub object: ObjectRef,
-    /// Each fault, with its place in the file.
+    /// The faults, each with its position in the file.
     pub faults: Vec<Fault>,
-    /// All faults in one line, as it is shown.
+    /// All faults in one line, for display.
     pub problem: Problem,
 }
 
 impl Rejected {
-    /// Whether the document is kept out of service; else the faults are only warnings.
+    /// Whether the document is refused; otherwise the faults are only warnings.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         self.faults.iter().any(|fault| fault.severity == Severity::Refused)
     }
 }
 
-/// Reads all documents of a text; `file` is the name that messages show.
+/// Loads all documents of a text; `file` is the name in messages.
 #[must_use]
 pub fn load_str(text: &str, file: &str) -> Load {
     let mut load = Load::default();
@@ -129,22 +130,22 @@ pub fn load_str(text: &str, file: &str) -> Load {
     let (chunks, over) = documents(text);
     for (index, chunk) in chunks.into_iter().enumerate() {
         let mut read = read(chunk.text, Version::of(chunk.text.as_bytes()));
-        let place = place(file, read.at, chunk.line);
+        let position = position(file, read.at, chunk.line);
         if let Some(document) = read.document.take() {
             match seen.get(&document.id()) {
                 Some(first) => read.faults.insert(0, duplicate(&document.id(), first, read.at)),
                 None => {
-                    seen.insert(document.id(), place.clone());
+                    seen.insert(document.id(), position.clone());
                     load.documents.push(Object {
                         document,
-                        place,
+                        position,
                         version: read.version.to_string().into(),
                         cluster_context: Arc::default(),
                     });
                 }
             }
         }
-        let id = named(&read.about, file, index);
+        let id = named(&read.identity, file, index);
         load.problems.extend(rejected(id, read.faults, file, chunk.line, read.at));
     }
     load.problems
@@ -153,12 +154,12 @@ pub fn load_str(text: &str, file: &str) -> Load {
 }
 
 /// `shop/pay.yaml:12:1`.
-pub(crate) fn place(file: &str, at: Pos, first_line: u32) -> Arc<str> {
+pub(crate) fn position(file: &str, at: Pos, first_line: u32) -> Arc<str> {
     let at = at.from_line(first_line);
     format!("{file}:{}:{}", at.line, at.column).into()
 }
 
-/// A second document of an object, which waits until the first goes.
+/// The fault of a second document of an object, which is not served while the first exists.
 pub(crate) fn duplicate(id: &ObjectId, first: &str, at: Pos) -> Fault {
     Fault::refused(
         Code::DUPLICATE_OBJECT,
@@ -167,15 +168,17 @@ pub(crate) fn duplicate(id: &ObjectId, first: &str, at: Pos) -> Fault {
     )
 }
 
-/// The object that a document's problems are shown on.
-pub(crate) fn named(about: &About, file: &str, index: usize) -> ObjectId {
-    match about {
-        About::Object(id) => id.clone(),
-        About::Foreign | About::Unknown => ObjectId::new(UNIDENTIFIED, "", format!("{file}#{index}")),
+/// The object to which a document's problems are attached.
+pub(crate) fn named(identity: &ObjectIdentity, file: &str, index: usize) -> ObjectId {
+    match identity {
+        ObjectIdentity::Object(id) => id.clone(),
+        ObjectIdentity::Foreign | ObjectIdentity::Unknown => {
+            ObjectId::new(UNIDENTIFIED, "", format!("{file}#{index}"))
+        }
     }
 }
 
-/// The object that a file's own problems are shown on.
+/// The object to which a file's problems are attached.
 pub(crate) fn of_file(file: &str) -> ObjectId {
     ObjectId::new("File", "", file)
 }
@@ -183,7 +186,7 @@ pub(crate) fn of_file(file: &str) -> ObjectId {
 fn rejected(id: ObjectId, faults: Vec<Fault>, file: &str, first_line: u32, at: Pos) -> Option<Rejected> {
     let problem = fault::problem(&faults, file, first_line)?;
     let placed = |fault: Fault| Fault { at: fault.at.from_line(first_line), ..fault };
-    let object = ObjectRef { id, place: place(file, at, first_line) };
+    let object = ObjectRef { id, place: position(file, at, first_line) };
     Some(Rejected { object, faults: faults.into_iter().map(placed).collect(), problem })
 }
 

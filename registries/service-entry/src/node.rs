@@ -1,34 +1,34 @@
-//! A document as a tree, whatever it was written in: YAML of a file, or JSON of an API server.
+//! A document as a tree, independent of its format: YAML of a file, or JSON of an API server.
 //!
-//! Made by [`crate::yaml`] and [`crate::json`], each within the same bounds; walked by the decoder,
-//! which lets it find all faults of a document and not only the first.
+//! [`crate::yaml`] and [`crate::json`] create it within the same limits; the decoder walks it and can
+//! therefore report all faults of a document.
 
 pub(crate) mod read;
 
 use crate::fault::Pos;
 
-/// The bounds of one document.
+/// Limits of one document.
 pub(crate) mod bounds {
     /// Bytes of text.
     pub(crate) const BYTES: usize = 4 * 1024 * 1024;
-    /// Collections inside collections. The deepest field that is read lies at 6.
+    /// Depth of nesting. The deepest field that is read is at 6.
     pub(crate) const DEPTH: usize = 24;
     /// Scalars and collections, before aliases are expanded.
     pub(crate) const NODES: usize = 500_000;
     /// Uses of anchors.
     pub(crate) const ALIASES: usize = 1_000;
-    /// Values that aliases may add.
+    /// Values that the expansion of aliases may add.
     pub(crate) const REPLAYED: usize = 100_000;
 }
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     pub(crate) at: Pos,
     pub(crate) value: Value,
 }
 
-/// What a node holds. Plain text is typed by the core schema of YAML 1.2: `yes` and `on` are text.
+/// A value. Plain text is typed by the core schema of YAML 1.2: `yes` and `on` are text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -40,7 +40,7 @@ pub(crate) enum Value {
     Map(Vec<(Key, Node)>),
 }
 
-/// A key of a map and its place.
+/// A key of a map and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) at: Pos,
@@ -48,7 +48,7 @@ pub(crate) struct Key {
 }
 
 impl Value {
-    /// What it is, as a message names it.
+    /// The name of the type, for messages.
     pub(crate) const fn what(&self) -> &'static str {
         match self {
             Self::Null => "nothing",
@@ -62,12 +62,12 @@ impl Value {
 }
 
 impl Node {
-    /// The value of a key, where this is a map that has it.
+    /// The value of a key, if this is a map with it.
     pub(crate) fn get(&self, name: &str) -> Option<&Self> {
         let Value::Map(entries) = &self.value else { return None };
         entries.iter().find(|(key, _)| key.name == name).map(|(_, node)| node)
     }
-    /// The text, where this is text.
+    /// The text, if this is text.
     pub(crate) fn text(&self) -> Option<&str> {
         let Value::Text(text) = &self.value else { return None };
         Some(text)

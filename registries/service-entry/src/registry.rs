@@ -1,4 +1,4 @@
-//! The registry itself: runs its sources and sends what they say as deltas.
+//! A run of the registry: polls its sources and sends their events as updates.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use tributary_registry_api::{CancellationToken, Registry, RegistryError, Registr
 
 use crate::convert::Context;
 use crate::files::{Directory, Timing};
-use crate::source::{ConfigEvent, DocumentSource, collections, deltas};
+use crate::source::{DocumentSource, SourceEvent, collections, registry_updates};
 
 /// One run over any sources of documents.
 pub struct ServiceEntryRegistry {
@@ -21,7 +21,7 @@ pub struct ServiceEntryRegistry {
 }
 
 impl ServiceEntryRegistry {
-    /// A run that has not begun.
+    /// Creates a run; it begins with [`Registry::run`].
     #[must_use]
     pub fn new(sources: Vec<Box<dyn DocumentSource>>, context: Context) -> Self {
         Self { sources, context }
@@ -33,51 +33,51 @@ impl Registry for ServiceEntryRegistry {
     async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
         let Self { mut sources, context } = *self;
         sources.iter_mut().for_each(|source| source.hold(&io.held));
-        let mut awaited = Awaited::new(sources.iter().flat_map(|source| source.scopes()));
-        io.out.send(awaited.required());
-        // What a source misses it has looked for twice itself, so nothing is ever asked.
-        let mut said = select_all(sources.into_iter().map(|source| Box::pin(follow(source))));
+        let mut required_scopes = RequiredScopes::new(sources.iter().flat_map(|source| source.scopes()));
+        io.out.send(required_scopes.required());
+        // Each source confirms absence itself, so confirm requests are not handled.
+        let mut incoming = select_all(sources.into_iter().map(|source| Box::pin(follow(source))));
         loop {
             let events = tokio::select! {
                 () = stop.cancelled() => return Ok(()),
-                events = said.next() => events,
+                events = incoming.next() => events,
             };
             let Some(events) = events.transpose()? else { return Ok(()) };
-            let words = events.into_iter().flat_map(|event| {
-                let required = awaited.hear(&event);
-                required.into_iter().chain(deltas(event, &context))
+            let updates = events.into_iter().flat_map(|event| {
+                let required = required_scopes.observe(&event);
+                required.into_iter().chain(registry_updates(event, &context))
             });
-            if !io.out.send_all(words) {
+            if !io.out.send_all(updates) {
                 return Ok(());
             }
         }
     }
 }
 
-/// What a source says, until it fails.
-fn follow(source: Box<dyn DocumentSource>) -> impl Stream<Item = Result<Vec<ConfigEvent>, RegistryError>> {
+/// The events of a source, until it fails.
+fn follow(source: Box<dyn DocumentSource>) -> impl Stream<Item = Result<Vec<SourceEvent>, RegistryError>> {
     unfold(source, |mut source| async move { Some((source.next().await, source)) })
 }
 
-/// The scopes that are followed, each with whether the registry's facts count as all only with it.
-struct Awaited(BTreeMap<Scope, bool>);
+/// The followed scopes, each with whether the registry is complete only with it.
+struct RequiredScopes(BTreeMap<Scope, bool>);
 
-impl Awaited {
+impl RequiredScopes {
     fn new(scopes: impl Iterator<Item = Scope>) -> Self {
         Self(scopes.map(|scope| (scope, true)).collect())
     }
     fn required(&self) -> RegistryUpdate {
-        let of = |awaited: bool| {
-            let scopes = self.0.iter().filter(move |(_, is)| **is == awaited);
+        let of = |required: bool| {
+            let scopes = self.0.iter().filter(move |(_, is)| **is == required);
             scopes.flat_map(|(scope, _)| collections(scope)).collect()
         };
         RegistryUpdate::Follows { required: of(true), optional: of(false) }
     }
-    /// The word that goes before this event's own, where the event changes what is awaited.
-    fn hear(&mut self, event: &ConfigEvent) -> Option<RegistryUpdate> {
+    /// Returns the update to send before this event's own updates, if the event changes the required scopes.
+    fn observe(&mut self, event: &SourceEvent) -> Option<RegistryUpdate> {
         let (scope, is) = match event {
-            ConfigEvent::Withheld(scope, _) => (scope, false),
-            ConfigEvent::Restart(scope) | ConfigEvent::Listed(scope, _) => (scope, true),
+            SourceEvent::Withheld(scope, _) => (scope, false),
+            SourceEvent::ListStarted(scope) | SourceEvent::ListEnded(scope, _) => (scope, true),
             _ => return None,
         };
         let was = self.0.insert(scope.clone(), is);
@@ -85,7 +85,7 @@ impl Awaited {
     }
 }
 
-/// Builds runs of `--registry file=DIR`.
+/// Builds runs over directories.
 #[derive(Debug, Clone)]
 pub struct FileFactory {
     id: Arc<RegistryId>,
@@ -95,20 +95,20 @@ pub struct FileFactory {
 }
 
 impl FileFactory {
-    /// A registry of that name over directories, each a scope; they need not exist yet.
+    /// Creates a registry over directories, each a scope; they need not exist yet.
     #[must_use]
     pub fn new(name: RegistryName, cluster: ClusterId, directories: Vec<PathBuf>) -> Self {
         let context = Context::new(cluster.clone());
         let id = Arc::new(RegistryId { name, provider: Provider::ServiceEntry, cluster });
         Self { id, directories, context, timing: Timing::default() }
     }
-    /// With the domain of identities that are made from service accounts.
+    /// Sets the trust domain of service account identities.
     #[must_use]
     pub fn trust_domain(mut self, domain: &str) -> Self {
         self.context.trust_domain = domain.into();
         self
     }
-    /// With other times to look; for tests.
+    /// Sets the timing; for tests.
     #[must_use]
     pub const fn timing(mut self, timing: Timing) -> Self {
         self.timing = timing;
@@ -118,7 +118,7 @@ impl FileFactory {
 
 impl RegistryFactory for FileFactory {
     fn spec(&self) -> RegistrySpec {
-        // a directory without a name that a scope may have is refused when the run is built
+        // `build` refuses a directory whose name is not a valid scope.
         let scopes = self.directories.iter().filter_map(|directory| Directory::scope(directory).ok());
         RegistrySpec::new(self.id.clone(), 1).configured(scopes)
     }
@@ -141,8 +141,8 @@ mod tests {
         Scope::new(name).unwrap()
     }
 
-    fn scopes(delta: &RegistryUpdate) -> Vec<&str> {
-        let RegistryUpdate::Follows { required: list, .. } = delta else { panic!("{delta:?}") };
+    fn scopes(update: &RegistryUpdate) -> Vec<&str> {
+        let RegistryUpdate::Follows { required: list, .. } = update else { panic!("{update:?}") };
         let mut scopes: Vec<&str> = list.iter().map(|collection| collection.scope.as_str()).collect();
         scopes.dedup();
         scopes
@@ -150,20 +150,20 @@ mod tests {
 
     #[test]
     fn withheld_scope_is_optional_until_it_begins_or_is_listed() {
-        let mut awaited = Awaited::new([scope("a"), scope("b")].into_iter());
-        assert_eq!(scopes(&awaited.required()), ["a", "b"]);
-        assert_eq!(awaited.hear(&ConfigEvent::Restart(scope("a"))), None);
-        let withheld = || ConfigEvent::Withheld(scope("b"), Withheld::forbidden("403"));
-        let less = awaited.hear(&withheld()).unwrap();
+        let mut required_scopes = RequiredScopes::new([scope("a"), scope("b")].into_iter());
+        assert_eq!(scopes(&required_scopes.required()), ["a", "b"]);
+        assert_eq!(required_scopes.observe(&SourceEvent::ListStarted(scope("a"))), None);
+        let withheld = || SourceEvent::Withheld(scope("b"), Withheld::forbidden("403"));
+        let less = required_scopes.observe(&withheld()).unwrap();
         assert_eq!(scopes(&less), ["a"]);
         let RegistryUpdate::Follows { optional, .. } = &less else { panic!("{less:?}") };
         assert!(optional.iter().all(|collection| collection.scope == scope("b")) && optional.len() == 3);
-        assert_eq!(awaited.hear(&withheld()), None, "it is reported once");
-        let all = awaited.hear(&ConfigEvent::Restart(scope("b"))).unwrap();
+        assert_eq!(required_scopes.observe(&withheld()), None, "it is reported once");
+        let all = required_scopes.observe(&SourceEvent::ListStarted(scope("b"))).unwrap();
         assert_eq!(scopes(&all), ["a", "b"]);
-        awaited.hear(&withheld());
-        let listed = ConfigEvent::Listed(scope("b"), Completeness::Complete);
-        assert_eq!(scopes(&awaited.hear(&listed).unwrap()), ["a", "b"]);
+        required_scopes.observe(&withheld());
+        let listed = SourceEvent::ListEnded(scope("b"), Completeness::Complete);
+        assert_eq!(scopes(&required_scopes.observe(&listed).unwrap()), ["a", "b"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! What a document must hold to be served, rule by rule (`registries.md` 4.4).
+//! Validates documents, rule by rule (see docs/reference/service-entry.md).
 //!
-//! Called by [`crate::load`] with what the decoder made. Each rule is a function in a table, looks at
-//! one document alone, and says the place of the field and what to write instead.
+//! [`crate::load`] calls it after decoding. Each rule is a function in a table, reads one document alone,
+//! and reports the position of the field and a correction.
 
 mod hosts;
 mod names;

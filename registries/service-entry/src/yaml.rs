@@ -1,7 +1,7 @@
-//! YAML as text becomes trees of placed values.
+//! Reads YAML text to trees with positions.
 //!
-//! [`split`] cuts a stream into documents without understanding them, so that one that is broken
-//! spoils no other; [`read`] reads one document within bounds.
+//! [`split`] cuts a stream into documents without parsing them, so that an invalid document does not
+//! affect the others; [`read`] reads one document within limits.
 
 pub(crate) mod read;
 pub(crate) mod split;

@@ -1,4 +1,4 @@
-//! The conformance suite over real directories.
+//! Runs the conformance suite over real directories.
 
 #![allow(
     clippy::unwrap_used,
@@ -35,16 +35,16 @@ impl Harness for FileHarness {
     }
     fn declines(&self, ability: Ability) -> Option<&'static str> {
         match ability {
-            Ability::Tear => Some("a listing that breaks off is an unreadable directory, which Fail plays"),
+            Ability::Tear => Some("an interrupted listing is an unreadable directory, which Fail covers"),
             Ability::LieEmpty => Some(
-                "a directory that is empty in two looks is empty; the reload tests play one that is so in one",
+                "a directory that is empty twice is empty; the reload tests cover one that is empty once",
             ),
-            Ability::Reorder => Some("a directory is read whole; its words have no order of their own"),
+            Ability::Reorder => Some("a directory is read as a whole; its changes have no order"),
             Ability::Refuse(WithheldCause::Forbidden) if reads_anything() => {
                 Some("these tests run as a user who may read everything")
             }
             Ability::Shorten => Some("directories are configured"),
-            Ability::End => Some("a directory that is missing may be a mount that is"),
+            Ability::End => Some("a missing directory may be a missing mount"),
             Ability::Swap => Some("a directory has no identity"),
             _ => None,
         }
@@ -57,7 +57,7 @@ impl Harness for FileHarness {
     }
 }
 
-/// Whether rights of files mean nothing to the user of this process.
+/// Whether file permissions do not restrict the user of this process.
 fn reads_anything() -> bool {
     let dir = tempfile::tempdir().unwrap();
     allow(dir.path(), 0o000);
@@ -74,7 +74,7 @@ struct FileScript {
     home: TempDir,
     away: [bool; 2],
     twice: bool,
-    /// How many of the parts are configured.
+    /// Number of configured parts.
     configured: usize,
 }
 
@@ -87,7 +87,7 @@ fn elsewhere(home: &Path, part: usize) -> PathBuf {
 }
 
 impl FileScript {
-    /// Where a part's files are now, whether or not the adapter can see them.
+    /// The current directory of a part, whether or not the adapter can see it.
     fn dir(&self, part: usize) -> PathBuf {
         if self.away[part] { elsewhere(self.home.path(), part) } else { here(self.home.path(), part) }
     }
@@ -150,7 +150,7 @@ impl Script for FileScript {
             Act::Fail(None) => (0..2).for_each(|part| self.hide(part)),
             Act::Refuse(_, WithheldCause::Failing) => {
                 self.hide(1);
-                // a file of that name: no directory, and no absence either
+                // A file with that name: neither a directory nor absent.
                 std::fs::write(here(self.home.path(), 1), "").unwrap();
             }
             Act::Refuse(_, WithheldCause::Forbidden) => allow(&here(self.home.path(), 1), 0o000),

@@ -1,4 +1,4 @@
-//! The conformance suite over custom resources, on a scripted API server and a paused clock.
+//! Runs the conformance suite over custom resources, on a scripted API server and a paused clock.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ use tributary_service_entry::{CrdFactory, CrdOptions};
 
 conformance_tests!(paused, CrdHarness { named: false });
 
-/// Namespaces are configured by name, so that each is a scope: part 1 is one of them.
+/// Namespaces are configured by name, so each is a scope: part 1 is one of them.
 mod named {
     use super::CrdHarness;
     use tributary_conformance::{Scenario, conformance};
@@ -67,20 +67,18 @@ impl Harness for CrdHarness {
     fn declines(&self, ability: Ability) -> Option<&'static str> {
         match ability {
             Ability::LieEmpty => Some(
-                "a list of an API server is read from a majority of its store; what it does not hold is gone",
+                "a list of an API server comes from a majority of its store; an object that it lacks is removed",
             ),
             Ability::Parts if self.named => None,
             Ability::Narrow if !self.named => {
-                Some("every namespace is read; the named ones have a test below")
+                Some("every namespace is read; a test below covers configured namespaces")
             }
             Ability::Parts => Some("all ServiceEntries of a cluster are listed as one"),
             Ability::Reorder => {
-                Some("an API server tells the words of a kind in the order of their versions")
+                Some("an API server delivers the events of a kind in the order of their versions")
             }
             Ability::Shorten => Some("scopes are kinds, and those are configured"),
-            Ability::End => {
-                Some("a kind that is uninstalled is a complete list of nothing; it has tests of its own")
-            }
+            Ability::End => Some("an uninstalled kind is a complete empty list; it has separate tests"),
             _ => None,
         }
     }
@@ -92,14 +90,14 @@ impl Harness for CrdHarness {
     }
 }
 
-/// The identity of the cluster.
+/// Sets the identity of the cluster.
 fn be(server: &ApiServer, uid: &str) {
     server.put("namespaces", json!({"metadata": {"name": "kube-system", "uid": uid}}));
 }
 
 struct CrdScript {
     server: ApiServer,
-    /// The namespaces that are configured; all where there are none.
+    /// The configured namespaces; empty means all.
     namespaces: Vec<&'static str>,
     twice: bool,
     /// The workloads of the service of part 1.
@@ -120,7 +118,7 @@ fn entry(name: &str, endpoints: &[Value], resolution: &str) -> Value {
     })
 }
 
-/// An entry that selects workloads, and those.
+/// An entry that selects workloads, and the workloads.
 fn selecting(service: &Service) -> (Value, Vec<Value>) {
     let mut entry = entry(&service.name, &[], "STATIC");
     entry["spec"]["workloadSelector"] = json!({ "labels": { "app": service.name } });

@@ -1,7 +1,7 @@
-//! Documents that are nearly right, and bytes that are nothing at all: ten thousand of them.
+//! Nearly valid documents and random bytes: ten thousand cases.
 //!
-//! Each case is made from its number and a seed that is kept here, so that a failure is repeated by
-//! its number. Every case lies between two good documents, which must be served whatever it is.
+//! Each case derives from its number and a fixed seed, so that a failure can be repeated by its
+//! number. Every case is between two valid documents, which must be served in all cases.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,7 +23,7 @@ const NOISE: u64 = 1_000;
 /// A tree of YAML that can be changed and written.
 #[derive(Debug, Clone, PartialEq)]
 enum Tree {
-    /// As it is written.
+    /// Text as it is written.
     Plain(String),
     List(Vec<Tree>),
     Map(Vec<(String, Tree)>),
@@ -132,7 +132,7 @@ fn without_placeholder(mut tree: Tree) -> Tree {
     tree
 }
 
-/// The values below a tree, and itself.
+/// The number of values in a tree, including itself.
 fn count(tree: &Tree) -> usize {
     1 + match tree {
         Tree::Plain(_) => 0,
@@ -208,25 +208,25 @@ fn shuffle<T>(items: &mut [T], dice: &mut Dice) {
     }
 }
 
-/// Does harm to one place of a tree; false where that place has nothing to harm.
+/// Damages one position of a tree; returns false if there is nothing to damage.
 fn harm(tree: &mut Tree, harm: Harm, dice: &mut Dice) -> bool {
     let n = dice.below(count(tree));
-    let place = nth(tree, n);
-    match (harm, place) {
+    let part = nth(tree, n);
+    match (harm, part) {
         (Harm::Drop, Tree::Map(fields)) if !fields.is_empty() => {
             drop(fields.remove(dice.below(fields.len())))
         }
         (Harm::Drop, Tree::List(items)) if !items.is_empty() => drop(items.remove(dice.below(items.len()))),
         (Harm::Double, Tree::Map(fields)) if !fields.is_empty() => fields.push(dice.pick(fields).clone()),
         (Harm::Double, Tree::List(items)) if !items.is_empty() => items.push(dice.pick(items).clone()),
-        (Harm::Unknown, Tree::Map(fields)) => fields.push(("unheardOf".into(), plain("1"))),
+        (Harm::Unknown, Tree::Map(fields)) => fields.push(("unknownField".into(), plain("1"))),
         (Harm::Reorder, Tree::Map(fields)) if fields.len() > 1 => shuffle(fields, dice),
-        (Harm::Retype, place) => *place = plain(dice.pick::<&str>(&WRONG)),
-        (Harm::Nest, place) => {
+        (Harm::Retype, part) => *part = plain(dice.pick::<&str>(&WRONG)),
+        (Harm::Nest, part) => {
             let depth = 1 + dice.below(60);
             for _ in 0..depth {
-                let inner = std::mem::replace(place, plain("~"));
-                *place = if dice.below(2) == 0 { Tree::List(vec![inner]) } else { map([("a", inner)]) };
+                let inner = std::mem::replace(part, plain("~"));
+                *part = if dice.below(2) == 0 { Tree::List(vec![inner]) } else { map([("a", inner)]) };
             }
         }
         (Harm::Enlarge, Tree::Plain(text)) => *text = "x".repeat(1 + dice.below(2_000)),
@@ -300,7 +300,7 @@ fn facts(load: &Load) -> Vec<Fact> {
     load.documents.iter().flat_map(|object| convert(object, &context)).collect()
 }
 
-/// What holds of every text.
+/// Checks the guarantees for every text.
 fn holds(case: &str, text: &str, load: &Load) {
     for name in ["left", "right"] {
         let served = load.documents.iter().any(|object| &*object.document.meta.name == name);
@@ -311,7 +311,7 @@ fn holds(case: &str, text: &str, load: &Load) {
         assert!(!problem.problem.message.contains(['\n', '\r']), "{case}: more than one line");
         assert!(problem.problem.message.len() < 8_192, "{case}: {} bytes", problem.problem.message.len());
         for fault in &problem.faults {
-            assert!((1..=lines).contains(&fault.at.line), "{case}: {fault} lies outside of {lines} lines");
+            assert!((1..=lines).contains(&fault.at.line), "{case}: {fault} is outside of {lines} lines");
             assert!(!fault.message.is_empty(), "{case}");
         }
     }
@@ -337,7 +337,7 @@ fn unharmed_documents_are_served_in_both_styles() {
 }
 
 #[test]
-fn nine_thousand_documents_that_are_nearly_right() {
+fn nine_thousand_nearly_valid_documents() {
     let documents = mk_documents();
     let mut harmed = 0_u64;
     let mut served = 0_u64;
@@ -355,16 +355,19 @@ fn nine_thousand_documents_that_are_nearly_right() {
         served += u64::from(load.documents.len() == 3);
         match kind {
             Harm::Unknown
-                if hits > 0 && text.contains("  unheardOf: 1") && !in_labels(&tree) && !has_twin(&tree) =>
+                if hits > 0
+                    && text.contains("  unknownField: 1")
+                    && !in_labels(&tree)
+                    && !has_twin(&tree) =>
             {
                 assert!(is_refused(&load, Code::UNKNOWN_FIELD), "{name}\n{text}");
             }
             Harm::Reorder => {
                 let (_, whole) = between(&text_of(&original));
-                assert_eq!(facts(&load), facts(&whole), "{name}: order made a difference\n{text}");
+                assert_eq!(facts(&load), facts(&whole), "{name}: the order changed the facts\n{text}");
             }
             Harm::Double if hits > 0 && load.problems.is_empty() => {
-                assert!(!has_twin(&tree), "{name}: a key written twice was taken\n{text}");
+                assert!(!has_twin(&tree), "{name}: a duplicate key was accepted\n{text}");
             }
             _ => {}
         }
@@ -376,14 +379,14 @@ fn nine_thousand_documents_that_are_nearly_right() {
     );
 }
 
-/// Whether the unknown field fell where any name is allowed.
+/// Whether the unknown field is in a map that allows any name.
 fn in_labels(tree: &Tree) -> bool {
     let Tree::Map(fields) = tree else {
         return if let Tree::List(items) = tree { items.iter().any(in_labels) } else { false };
     };
     fields.iter().any(|(key, value)| {
         let free = matches!(key.as_str(), "labels" | "annotations" | "ports");
-        let holds = matches!(value, Tree::Map(inner) if inner.iter().any(|(key, _)| key == "unheardOf"));
+        let holds = matches!(value, Tree::Map(inner) if inner.iter().any(|(key, _)| key == "unknownField"));
         (free && holds) || in_labels(value)
     })
 }
@@ -447,6 +450,6 @@ fn huge_deep_and_repeating_documents_are_refused() {
         holds(name, &text, &load);
         assert_eq!(load.documents.len(), 2, "{name} was served");
         let refused = load.problems.iter().any(tributary_service_entry::Rejected::is_refused);
-        assert!(refused, "{name}: nobody was told");
+        assert!(refused, "{name}: no refusal was reported");
     }
 }

@@ -1,4 +1,4 @@
-//! What editors, mounts and accidents do to a directory, done to a real one.
+//! Changes of a real directory by editors, mounts and accidents.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tributary_model::{Completeness, SourceState};
-use tributary_service_entry::source::{Change, ConfigEvent, DocumentSource};
+use tributary_service_entry::source::{Change, DocumentSource, SourceEvent};
 use tributary_service_entry::{Body, Directory, Timing};
 
-/// A directory and what its source has said of it.
+/// A directory and the state that results from the events of its source.
 struct Live {
     home: TempDir,
     source: Directory,
     served: BTreeMap<String, String>,
-    /// What has ever been said to be gone.
+    /// Names of all objects that were ever removed.
     gone: BTreeSet<String>,
     bad: BTreeSet<String>,
     state: Option<SourceState>,
@@ -71,7 +71,7 @@ impl Live {
         let waiting = async {
             while !holds(self) {
                 for event in self.source.next().await.unwrap() {
-                    self.hear(event);
+                    self.observe(event);
                 }
             }
         };
@@ -81,25 +81,25 @@ impl Live {
     async fn until_served(&mut self, want: &str) {
         self.until(want, |live| live.shown() == want).await;
     }
-    fn hear(&mut self, event: ConfigEvent) {
+    fn observe(&mut self, event: SourceEvent) {
         match event {
-            ConfigEvent::Changed(_, Change::Is { new, .. }) => {
+            SourceEvent::Changed(_, Change::Updated { new, .. }) => {
                 let Body::WorkloadEntry(entry) = &new.document.body else { panic!("no workload") };
                 let address = entry.spec.address.as_ref().unwrap().value.to_string();
                 self.served.insert(new.document.meta.name.to_string(), address);
             }
-            ConfigEvent::Changed(_, Change::Gone { old, .. }) => {
+            SourceEvent::Changed(_, Change::Removed { old, .. }) => {
                 self.served.remove(&*old.document.meta.name);
                 self.gone.insert(old.document.meta.name.to_string());
             }
-            ConfigEvent::Problem(_, object, Some(_)) => drop(self.bad.insert(object.id.name.to_string())),
-            ConfigEvent::Problem(_, object, None) => drop(self.bad.remove(&*object.id.name)),
-            ConfigEvent::Listed(_, how) => self.listed = Some(how),
-            ConfigEvent::Status(_, status) => self.state = Some(status.state),
-            ConfigEvent::Confirmed(_) => self.looks += 1,
-            ConfigEvent::Restart(_) => {}
-            other @ (ConfigEvent::LeftOut(..) | ConfigEvent::Withheld(..) | ConfigEvent::Identity(_)) => {
-                panic!("a directory said {other:?}")
+            SourceEvent::Problem(_, object, Some(_)) => drop(self.bad.insert(object.id.name.to_string())),
+            SourceEvent::Problem(_, object, None) => drop(self.bad.remove(&*object.id.name)),
+            SourceEvent::ListEnded(_, how) => self.listed = Some(how),
+            SourceEvent::Status(_, status) => self.state = Some(status.state),
+            SourceEvent::Confirmed(_) => self.looks += 1,
+            SourceEvent::ListStarted(_) => {}
+            other @ (SourceEvent::Excluded(..) | SourceEvent::Withheld(..) | SourceEvent::Identity(_)) => {
+                panic!("unexpected event of a directory: {other:?}")
             }
         }
     }
@@ -165,7 +165,7 @@ async fn files_that_vanish_for_one_look_lose_nothing() {
 }
 
 #[tokio::test]
-async fn a_deleted_file_is_gone_after_a_quarter_of_a_second_and_not_before() {
+async fn deleted_file_is_removed_after_a_quarter_of_a_second() {
     let files = [("a.yaml", &*doc("a", "10.0.0.1")), ("b.yaml", &*doc("b", "10.0.0.2"))];
     let mut live = Live::listed(quick(), &files).await;
     let deleted = Instant::now();
@@ -175,7 +175,7 @@ async fn a_deleted_file_is_gone_after_a_quarter_of_a_second_and_not_before() {
 }
 
 #[tokio::test]
-async fn a_mounted_config_map_is_swapped_as_a_whole() {
+async fn mounted_config_map_is_swapped_as_a_whole() {
     let mut live = Live::new(quick(), &[]);
     let version = |number: u32, text: &str| {
         let dir = live.path(&format!("..2024_{number}"));
@@ -213,7 +213,7 @@ async fn new_directories_are_read_and_watched() {
 }
 
 #[tokio::test]
-async fn a_bad_document_keeps_its_last_good_version_and_its_neighbours_follow() {
+async fn invalid_document_keeps_its_last_good_version() {
     let text = doc("a", "10.0.0.1") + &doc("b", "10.0.0.2");
     let mut live = Live::listed(quick(), &[("f.yaml", &text)]).await;
     replace(&live.path("f.yaml"), &text.replace("10.0.0.1", "[broken").replace("10.0.0.2", "10.0.0.7"));
@@ -238,7 +238,7 @@ async fn a_removed_directory_is_stale_and_comes_back() {
 }
 
 #[tokio::test]
-async fn a_file_in_the_place_of_the_directory_removes_nothing() {
+async fn file_instead_of_the_directory_removes_nothing() {
     let mut live = Live::listed(quick(), &[("a.yaml", &doc("a", "10.0.0.1"))]).await;
     fs::remove_dir_all(live.dir()).unwrap();
     fs::write(live.dir(), "a file").unwrap();
@@ -252,7 +252,7 @@ async fn a_file_in_the_place_of_the_directory_removes_nothing() {
 }
 
 #[tokio::test]
-async fn another_directory_under_the_name_removes_nothing() {
+async fn different_directory_of_the_same_name_removes_nothing() {
     let files = [("a.yaml", &*doc("a", "10.0.0.1")), ("b.yaml", &*doc("b", "10.0.0.2"))];
     let mut live = Live::listed(quick(), &files).await;
     let other = live.home.path().join("other");
@@ -280,7 +280,7 @@ async fn a_directory_that_does_not_exist_yet_is_waited_for() {
 }
 
 #[tokio::test]
-async fn what_the_watch_does_not_hear_a_rescan_finds() {
+async fn rescan_finds_changes_that_the_watch_missed() {
     let timing = Timing { rescan: Duration::from_millis(50), ..quick() };
     let mut live = Live::new(timing, &[]);
     let outside = live.home.path().join("outside.yaml");

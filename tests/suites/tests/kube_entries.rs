@@ -15,7 +15,9 @@ use tributary_kube_client::{
 };
 use tributary_model::{ClusterId, Fact, FactId, FactKey, RegistryUpdate};
 use tributary_registry_api::{BackoffPolicy, SplitMix};
-use tributary_service_entry::{Addresses, Context, CrdOptions, CrdSource, DocumentSource, Ranges, deltas};
+use tributary_service_entry::{
+    Addresses, Context, CrdOptions, CrdSource, DocumentSource, Ranges, registry_updates,
+};
 use tributary_suites::kube::{Login, Named, With, mk_namespace};
 use tributary_suites::{ApiServer, eventually};
 
@@ -127,7 +129,7 @@ impl Replica {
         let task = tokio::spawn(async move {
             while let Ok(events) = source.next().await {
                 let mut heard = hears.lock();
-                let said = events.into_iter().flat_map(|event| deltas(event, &context));
+                let said = events.into_iter().flat_map(|event| registry_updates(event, &context));
                 said.for_each(|delta| heard.hear(delta));
             }
         });

@@ -1,4 +1,4 @@
-//! What allocation sees of a ServiceEntry.
+//! The view that allocation has of a ServiceEntry.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -10,33 +10,38 @@ use tributary_model::{Hostname, Timestamp};
 use crate::convert::address::parse_range;
 use crate::document::{Body, Document, Resolution, ServiceEntry};
 
-/// A label by which an entry declines.
+/// The label that disables allocation for an entry.
 const DECLINES: &str = "networking.istio.io/enable-autoallocate-ip";
 
-/// One entry: what it asks for and what it has.
+/// The addresses that one entry requests and has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct AddressClaim {
-    /// When it was created, where the server says so; the older entry is the one that keeps.
+    /// Creation time, if the server reports it; the older entry keeps a contested address.
     pub(crate) created: Option<Timestamp>,
-    /// The server's version of it.
+    /// The object's resource version.
     pub(crate) version: Arc<str>,
-    /// The version of its kind in which it was read, and is written.
+    /// The API version in which the object was read and is written.
     pub(crate) api: &'static str,
-    /// Whether it may be written: it is good, of this revision and of a selected namespace.
-    pub(crate) ours: bool,
-    /// The hosts that are to have addresses, in its order; none where it is not eligible.
+    /// Whether it may be written: it is valid, of this revision and in a selected namespace.
+    pub(crate) writable: bool,
+    /// The hosts that need addresses, in the entry's order; empty if the entry is not eligible.
     pub(crate) hosts: Vec<Arc<str>>,
-    /// What its `spec` names itself.
+    /// The addresses in its `spec`.
     pub(crate) specified: Vec<IpNet>,
-    /// What its `status` names, as it stands there: host and address.
+    /// The addresses in its `status`, verbatim: host and address.
     pub(crate) given: Vec<(Arc<str>, Arc<str>)>,
-    /// Whether there is a `status` at all.
+    /// Whether the object has a `status`.
     pub(crate) has_status: bool,
 }
 
 impl AddressClaim {
-    /// What a document claims.
-    pub(crate) fn of(document: &Document, version: Arc<str>, api: &'static str, ours: bool) -> Option<Self> {
+    /// The claim of a document; `None` if it is not a ServiceEntry.
+    pub(crate) fn of(
+        document: &Document,
+        version: Arc<str>,
+        api: &'static str,
+        writable: bool,
+    ) -> Option<Self> {
         let Body::ServiceEntry(entry) = &document.body else { return None };
         let declines = document.meta.labels.value.get(DECLINES).is_some_and(is_false);
         let eligible = !declines && entry.addresses.is_empty() && entry.resolution.value != Resolution::None;
@@ -44,14 +49,14 @@ impl AddressClaim {
             created: document.meta.created,
             version,
             api,
-            ours,
+            writable,
             hosts: if eligible { hosts(entry) } else { Vec::new() },
             specified: entry.addresses.iter().filter_map(|text| net(&text.value)).collect(),
             given: entry.allocated.clone(),
             has_status: entry.has_status,
         })
     }
-    /// What its `status` names, as far as it can be read.
+    /// The parsable addresses in its `status`.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = (Arc<str>, IpAddr)> {
         let read = |(host, value): &(Arc<str>, Arc<str>)| Some((name(host)?, value.parse().ok()?));
         self.given.iter().filter_map(read)
@@ -62,8 +67,8 @@ fn is_false(text: &str) -> bool {
     matches!(text, "0" | "f" | "F" | "false" | "FALSE" | "False")
 }
 
-/// Names of any host, each once. A wildcard stands for many, which one address cannot: only where each
-/// request names its own host may they share one.
+/// The host names, without duplicates. One address cannot represent all hosts of a wildcard, so wildcards are
+/// included only for `DYNAMIC_DNS`, where each request names its own host.
 fn hosts(entry: &ServiceEntry) -> Vec<Arc<str>> {
     let mut known = BTreeSet::new();
     let named = entry.hosts.iter().filter_map(|text| Hostname::new(&text.value).ok());
@@ -99,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_eligible() {
+    fn only_eligible_entries_request_addresses() {
         const STATIC: &str = "  hosts: [b.c, A.b]\n  resolution: STATIC\n";
         assert_eq!(hosts("", STATIC), ["b.c", "a.b"], "in the entry's order");
         assert!(hosts("", "  hosts: [a.b]\n  resolution: NONE\n").is_empty());
@@ -109,13 +114,13 @@ mod tests {
     }
 
     #[test]
-    fn a_wildcard_is_given_an_address_only_where_requests_name_their_host() {
+    fn wildcard_gets_an_address_only_with_dynamic_dns() {
         assert_eq!(hosts("", "  hosts: [\"*.a.b\", a.b]\n  resolution: STATIC\n"), ["a.b"]);
         assert_eq!(hosts("", "  hosts: [\"*.a.b\"]\n  resolution: DYNAMIC_DNS\n"), ["*.a.b"]);
     }
 
     #[test]
-    fn what_stands_in_the_spec_and_the_status_is_read() {
+    fn claim_reads_addresses_of_spec_and_status() {
         let claim = claim(
             "",
             "  hosts: [a.b]\n  resolution: STATIC\n  addresses: [10.0.0.1, 10.1.0.0/16]\nstatus:\n  addresses: [{value: 240.240.0.1, host: A.b}, {value: junk, host: a.b}]\n",
@@ -124,6 +129,6 @@ mod tests {
         assert_eq!(specified, ["10.0.0.1/32", "10.1.0.0/16"]);
         let given: Vec<_> = claim.addresses().collect();
         assert_eq!(given, [("a.b".into(), "240.240.0.1".parse().unwrap())]);
-        assert_eq!(claim.given.len(), 2, "as it stands there");
+        assert_eq!(claim.given.len(), 2, "as written");
     }
 }

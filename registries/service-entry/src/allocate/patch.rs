@@ -1,10 +1,8 @@
 //! A planned write as a JSON patch.
 //!
-//! Bound to the version that it was planned from: whoever changed the object meanwhile, its `spec` or
-//! the addresses in its `status`, ends the write, and it is planned anew from what the watch then
-//! shows. Which operation it takes depends on what stands there, because a patch cannot replace what
-//! is not there.
-
+//! The patch is bound to the version that it was planned from. If the `spec` or the addresses in the
+//! `status` changed in the meantime, the write fails and is planned again from the new state. The
+//! operation depends on the current `status`, because a patch cannot replace a value that is absent.
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -13,7 +11,7 @@ use tributary_kube_client::PatchOperation;
 
 use super::plan::Write;
 
-/// The steps, in order.
+/// The patch operations, in order.
 pub(crate) fn steps(write: &Write) -> [PatchOperation; 2] {
     let guard =
         PatchOperation::Test { path: "/metadata/resourceVersion".into(), value: json!(*write.was.version) };

@@ -1,9 +1,9 @@
-//! Who gets which address: a function of what all entries say.
+//! Assigns addresses: a pure function of the claims of all entries.
 //!
-//! First every entry keeps what it has, the older before the younger, unless somebody else's `spec`
-//! names it or another host has it. Then each host without an address is given the one that it has in
-//! another entry, or the next free one. Nothing here can fail for an entry that has vanished, because
-//! nothing is remembered of it.
+//! First every entry keeps its addresses, older entries before younger ones, unless the `spec` of a
+//! different entry names the address or a different host has it. Then each host without an address
+//! receives the address that it has in a different entry, or the next free one. The plan keeps no
+//! memory of removed entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -16,38 +16,38 @@ use tributary_model::{Code, Problem};
 use super::address_claim::AddressClaim;
 use super::range::{Range, Ranges};
 
-/// What is to be written into one entry.
+/// A planned write of one entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Write {
-    /// Which.
+    /// The entry's name.
     pub(crate) name: ObjectName,
-    /// What it was when this was planned.
+    /// The claim from which the write was planned.
     pub(crate) was: Arc<AddressClaim>,
-    /// Its addresses from now on; none where it is no longer eligible.
+    /// The new addresses; empty if the entry is not eligible.
     pub(crate) addresses: Vec<(Arc<str>, IpAddr)>,
 }
 
 impl Write {
-    /// Its addresses from now on, for people.
-    pub(crate) fn gives(&self) -> String {
+    /// Formats the new addresses for a log line.
+    pub(crate) fn new_addresses(&self) -> String {
         listed(self.addresses.iter().map(|(host, ip)| format!("{host} {ip}")))
     }
-    /// Those that it had.
-    pub(crate) fn was_given(&self) -> String {
+    /// Formats the previous addresses for a log line.
+    pub(crate) fn old_addresses(&self) -> String {
         listed(self.was.given.iter().map(|(host, value)| format!("{host} {value}")))
     }
 }
 
-/// So many are told of one entry.
-const TOLD: usize = 16;
+/// Maximum number of addresses in a log line.
+const SHOWN: usize = 16;
 
 fn listed(mut all: impl Iterator<Item = String>) -> String {
-    let told: Vec<String> = all.by_ref().take(TOLD).collect();
+    let shown: Vec<String> = all.by_ref().take(SHOWN).collect();
     let more = if all.next().is_some() { ", …" } else { "" };
-    format!("{}{more}", told.join(", "))
+    format!("{}{more}", shown.join(", "))
 }
 
-/// Where the search for a free address goes on, by family.
+/// The last address given from each range; the search for a free address continues after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Cursors {
     v4: Option<IpAddr>,
@@ -60,74 +60,76 @@ impl Cursors {
     }
 }
 
-/// An entry as a plan sees it.
+/// An entry as input of a plan.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Party<'a> {
+pub(crate) struct Candidate<'a> {
     pub(crate) name: &'a ObjectName,
     pub(crate) claim: &'a Arc<AddressClaim>,
-    /// What is being written into it, which is not to be written again and not to be given away.
-    pub(crate) flying: Option<&'a [(Arc<str>, IpAddr)]>,
-    /// Whether it is not to be written now; it keeps what it has.
+    /// Addresses of a write in flight; they are neither written again nor given away.
+    pub(crate) in_flight: Option<&'a [(Arc<str>, IpAddr)]>,
+    /// Whether it must not be written now; it keeps its addresses.
     pub(crate) held: bool,
 }
 
-/// What a plan comes to.
+/// The result of planning.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// At most as many as were asked for.
+    /// Planned writes, at most the requested number.
     pub(crate) writes: Vec<Write>,
-    /// Entries that cannot be given all that they need, as far as was looked.
+    /// Entries that cannot receive all addresses, among those visited.
     pub(crate) short: BTreeMap<ObjectName, Problem>,
-    /// Whether all entries were looked at.
+    /// Whether all entries were visited.
     pub(crate) whole: bool,
 }
 
-/// Plans up to so many writes.
+/// Plans at most `room` writes.
 pub(crate) fn plan<'a>(
-    parties: impl Iterator<Item = Party<'a>>,
+    candidates: impl Iterator<Item = Candidate<'a>>,
     ranges: &Ranges,
     cursors: &mut Cursors,
     room: usize,
 ) -> Plan {
-    let mut parties: Vec<Party<'_>> = parties.collect();
-    parties.sort_by_key(|party| (party.claim.created.is_none(), party.claim.created, party.name));
-    let mut pool = Pool::new(&parties, ranges);
-    let kept: Vec<_> = parties.iter().map(|party| pool.keep(party)).collect();
+    let mut candidates: Vec<Candidate<'_>> = candidates.collect();
+    candidates.sort_by_key(|candidate| {
+        (candidate.claim.created.is_none(), candidate.claim.created, candidate.name)
+    });
+    let mut pool = Pool::new(&candidates, ranges);
+    let kept: Vec<_> = candidates.iter().map(|candidate| pool.keep(candidate)).collect();
     let mut plan = Plan { whole: true, ..Plan::default() };
-    for (party, kept) in parties.iter().zip(kept) {
-        if !party.claim.ours || party.flying.is_some() || party.held {
+    for (candidate, kept) in candidates.iter().zip(kept) {
+        if !candidate.claim.writable || candidate.in_flight.is_some() || candidate.held {
             continue;
         }
         if plan.writes.len() >= room {
             plan.whole = false;
             break;
         }
-        pool.serve(party, &kept, ranges, cursors, &mut plan);
+        pool.serve(candidate, &kept, ranges, cursors, &mut plan);
     }
     plan
 }
 
-/// What an entry keeps: host and family to address.
+/// The addresses that an entry keeps: host and family to address.
 type Kept = BTreeMap<(Arc<str>, bool), IpAddr>;
 
-/// Who has which address.
+/// The assignment of addresses to hosts.
 struct Pool {
     /// Addresses in use, each by one host.
     owners: BTreeMap<IpAddr, Arc<str>>,
-    /// Addresses that still stand in an object and belong to nobody; free when they are gone from it.
+    /// Addresses without an owner that an object still names; free once the object no longer names them.
     reserved: BTreeSet<IpAddr>,
-    /// What a `spec` names.
+    /// Networks that a `spec` names.
     specified: Vec<IpNet>,
-    /// The first address of a host by family, for its other entries.
+    /// The first address of a host by family, shared by its other entries.
     shared: Kept,
-    /// Families of which nothing is left.
+    /// Ranges without a free address.
     full: Vec<Range>,
 }
 
 impl Pool {
-    fn new(parties: &[Party<'_>], ranges: &Ranges) -> Self {
-        let named = parties.iter().flat_map(|party| &party.claim.specified);
-        // A network that holds a whole range takes what comes by, and means no address of it.
+    fn new(candidates: &[Candidate<'_>], ranges: &Ranges) -> Self {
+        let named = candidates.iter().flat_map(|candidate| &candidate.claim.specified);
+        // A network that contains a whole range (such as a default route) does not claim its addresses.
         let near = |net: &&IpNet| !ranges.all().any(|range| range.lies_in(net));
         Self {
             owners: BTreeMap::new(),
@@ -139,24 +141,24 @@ impl Pool {
     }
 
     fn specified(&self, ip: IpAddr) -> Option<&IpNet> {
-        // aggregated, so sorted by network and without overlap: only the last that begins before it can hold it
+        // Aggregated networks are sorted and disjoint: only the last that begins at or before `ip` can contain it.
         let behind = self.specified.partition_point(|net| net.network() <= ip);
         self.specified.get(..behind)?.last().filter(|net| net.contains(&ip))
     }
 
-    /// Takes in what an entry has; what of it the entry keeps.
-    fn keep(&mut self, party: &Party<'_>) -> Kept {
+    /// Registers an entry's addresses; returns those that it keeps.
+    fn keep(&mut self, candidate: &Candidate<'_>) -> Kept {
         let mut kept = Kept::new();
-        let claim = party.claim;
+        let claim = candidate.claim;
         let given: Vec<(Arc<str>, IpAddr)> = claim.addresses().collect();
-        if let Some(flying) = party.flying {
+        if let Some(in_flight) = candidate.in_flight {
             self.reserved.extend(given.iter().map(|(_, ip)| *ip));
-            flying.iter().for_each(|(host, ip)| self.claim(host, *ip, &mut kept));
+            in_flight.iter().for_each(|(host, ip)| self.claim(host, *ip, &mut kept));
             return kept;
         }
         let hosts: BTreeSet<&Arc<str>> = claim.hosts.iter().collect();
         for (host, ip) in given {
-            if claim.ours && !hosts.contains(&host) {
+            if claim.writable && !hosts.contains(&host) {
                 self.reserved.insert(ip);
             } else {
                 self.claim(&host, ip, &mut kept);
@@ -178,17 +180,17 @@ impl Pool {
         self.shared.entry(slot).or_insert(ip);
     }
 
-    /// Plans the write of one entry, where it needs one.
+    /// Plans the write of one entry, if it needs one.
     fn serve(
         &mut self,
-        party: &Party<'_>,
+        candidate: &Candidate<'_>,
         kept: &Kept,
         ranges: &Ranges,
         cursors: &mut Cursors,
         plan: &mut Plan,
     ) {
         let mut addresses = Vec::new();
-        for host in &party.claim.hosts {
+        for host in &candidate.claim.hosts {
             for v4 in [true, false] {
                 let range = if v4 { ranges.v4 } else { ranges.v6 };
                 let found = kept.get(&(host.clone(), v4)).copied();
@@ -196,18 +198,18 @@ impl Pool {
                     (Some(ip), _) => addresses.push((host.clone(), ip)),
                     (None, Some(range)) => match self.give(host, &range, cursors) {
                         Some(ip) => addresses.push((host.clone(), ip)),
-                        None => drop(plan.short.insert(party.name.clone(), exhausted(&range, host))),
+                        None => drop(plan.short.insert(candidate.name.clone(), exhausted(&range, host))),
                     },
                     (None, None) => {}
                 }
             }
         }
-        if !stands(party.claim, &addresses) {
-            plan.writes.push(Write { name: party.name.clone(), was: party.claim.clone(), addresses });
+        if !is_current(candidate.claim, &addresses) {
+            plan.writes.push(Write { name: candidate.name.clone(), was: candidate.claim.clone(), addresses });
         }
     }
 
-    /// The host's address in another entry, else the next free one.
+    /// Returns the host's address in a different entry, or the next free one.
     fn give(&mut self, host: &Arc<str>, range: &Range, cursors: &mut Cursors) -> Option<IpAddr> {
         let slot = (host.clone(), range.is_ipv4());
         if let Some(ip) = self.shared.get(&slot) {
@@ -227,7 +229,7 @@ impl Pool {
         Some(ip)
     }
 
-    /// Up to which address all are taken from this one.
+    /// Returns the last address of the occupied block that contains `ip`, or `None` if `ip` is free.
     fn taken(&self, ip: IpAddr) -> Option<IpAddr> {
         if let Some(net) = self.specified(ip) {
             return Some(net.broadcast());
@@ -236,8 +238,8 @@ impl Pool {
     }
 }
 
-/// Whether these very addresses stand in the object, in whatever order.
-fn stands(claim: &AddressClaim, addresses: &[(Arc<str>, IpAddr)]) -> bool {
+/// Whether the object names exactly these addresses, in any order.
+fn is_current(claim: &AddressClaim, addresses: &[(Arc<str>, IpAddr)]) -> bool {
     let mut given: Vec<(Arc<str>, IpAddr)> = claim.addresses().collect();
     let mut wanted = addresses.to_vec();
     given.sort();

@@ -1,4 +1,4 @@
-//! The ranges that addresses are given from.
+//! The ranges from which addresses are allocated.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 
-/// A range of addresses of one family. Its first address names the range and is not given.
+/// A range of addresses of one family. Its first address is the network's and is not allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range(IpNet);
 
-/// Why a range cannot be used.
+/// The reason why a range cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RangeError(String);
 
@@ -43,7 +43,7 @@ impl fmt::Display for Range {
     }
 }
 
-/// An address as a number of its family.
+/// An address as a number within its family.
 fn number(ip: IpAddr) -> u128 {
     match ip {
         IpAddr::V4(ip) => u32::from(ip).into(),
@@ -52,12 +52,12 @@ fn number(ip: IpAddr) -> u128 {
 }
 
 impl Range {
-    /// Whether an address lies in it.
+    /// Whether it contains an address.
     #[must_use]
     pub fn contains(&self, ip: IpAddr) -> bool {
         self.0.contains(&ip)
     }
-    /// Whether all of it lies in that network.
+    /// Whether a network contains the whole range.
     pub(crate) fn lies_in(&self, net: &IpNet) -> bool {
         net.contains(&self.0)
     }
@@ -70,13 +70,13 @@ impl Range {
             _ => Ipv6Addr::from(number).into(),
         }
     }
-    /// The first and the last that are given: the last of an IPv4 range is its broadcast address.
+    /// The first and last allocatable address; the last address of an IPv4 range is its broadcast address.
     fn bounds(&self) -> (u128, u128) {
         let last = number(self.0.broadcast());
         (number(self.0.network()) + 1, if self.is_ipv4() { last - 1 } else { last })
     }
-    /// The next free address behind `after`, from the start again behind the last; `None` where all are
-    /// taken. `taken` says up to which address they are from the one that is asked for.
+    /// Returns the next free address after `after`, wrapping around at the end; `None` if all are
+    /// taken. `taken` returns the last address of the occupied block that contains its argument, or `None`.
     pub(crate) fn next_free(
         &self,
         after: Option<IpAddr>,
@@ -98,7 +98,7 @@ impl Range {
     }
 }
 
-/// One range for each family; a family without a range is given no addresses.
+/// One range for each family; a family without a range receives no addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ranges {
     /// IPv4.
@@ -108,7 +108,7 @@ pub struct Ranges {
 }
 
 impl Default for Ranges {
-    /// `240.240.0.0/16` and `2001:2::/48`, as Istio's.
+    /// `240.240.0.0/16` and `2001:2::/48`, as in Istio.
     fn default() -> Self {
         let v4 = ipnet::Ipv4Net::new_assert(Ipv4Addr::new(240, 240, 0, 0), 16);
         let v6 = ipnet::Ipv6Net::new_assert(Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 0), 48);
@@ -117,7 +117,7 @@ impl Default for Ranges {
 }
 
 impl Ranges {
-    /// From two texts, each an IPv4 or an IPv6 range; an empty one is none.
+    /// Parses an IPv4 and an IPv6 range; an empty text means no range.
     pub fn parse(v4: &str, v6: &str) -> Result<Self, RangeError> {
         let range = |text: &str, v4: bool| {
             if text.is_empty() {
@@ -131,7 +131,7 @@ impl Ranges {
         };
         Ok(Self { v4: range(v4, true)?, v6: range(v6, false)? })
     }
-    /// Those that there are.
+    /// The configured ranges.
     pub(crate) fn all(&self) -> impl Iterator<Item = Range> {
         self.v4.into_iter().chain(self.v6)
     }
@@ -171,15 +171,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_in_one_piece_is_passed_in_one_step() {
+    fn occupied_block_is_skipped_in_one_step() {
         let range = range("2001:2::/48");
-        let asked = std::cell::Cell::new(0);
+        let calls = std::cell::Cell::new(0);
         let until = |at: IpAddr| {
-            asked.set(asked.get() + 1);
+            calls.set(calls.get() + 1);
             (at < ip("2001:2:0:8000::")).then(|| ip("2001:2:0:7fff:ffff:ffff:ffff:ffff"))
         };
         assert_eq!(range.next_free(None, until), Some(ip("2001:2:0:8000::")));
-        assert_eq!(asked.get(), 2);
+        assert_eq!(calls.get(), 2);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The one who writes: plans while it leads, writes a few at a time, and waits after failures.
+//! Writes allocated addresses: plans while this replica leads, sends few writes at once, backs off after failures.
 //!
-//! Owned and polled by the source of custom resources, so that it ends with the source's run. It hears
-//! of every object through [`Writer::claim`] and keeps no other picture of the cluster.
+//! The source of custom resources owns and polls it, so it ends with the source's run. It receives
+//! every object through [`Writer::claim`] and holds no other state of the cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,23 +19,23 @@ use super::allocator::Allocator;
 use super::plan::Write;
 use super::range::Ranges;
 
-/// How many writes are planned ahead.
+/// Number of writes that are planned ahead.
 const AHEAD: usize = 256;
-/// How many are sent at once.
+/// Number of writes that are in flight at once.
 const AT_ONCE: usize = 8;
 
-/// Entries that are refused are held by the allocator, and the others go on.
-const PACE: QueuePolicy =
+/// The allocator holds refused entries; the other entries continue.
+const POLICY: QueuePolicy =
     QueuePolicy { gather: Duration::from_millis(50), at_once: AT_ONCE, left: AHEAD / 2, halts: false };
 
-/// Gives addresses to hosts while it leads.
+/// Writes addresses for hosts while this replica leads.
 pub(crate) struct Writer {
     allocator: Allocator,
-    duty: LeaderWorkQueue<Write>,
-    /// In which version entries were overtaken.
+    queue: LeaderWorkQueue<Write>,
+    /// Entries whose last write was overtaken, with the version.
     overtaken: BTreeMap<ObjectName, Arc<str>>,
-    /// What has been said to be wrong.
-    told: BTreeMap<ObjectName, Problem>,
+    /// Problems that were last reported.
+    reported: BTreeMap<ObjectName, Problem>,
 }
 
 impl Writer {
@@ -43,29 +43,29 @@ impl Writer {
         ranges: Ranges,
         leads: watch::Receiver<bool>,
         send: Sends<Write>,
-        chance: SplitMix,
+        random: SplitMix,
     ) -> Self {
         Self {
             allocator: Allocator::new(ranges),
-            duty: LeaderWorkQueue::new(PACE, leads, send, chance),
+            queue: LeaderWorkQueue::new(POLICY, leads, send, random),
             overtaken: BTreeMap::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
         }
     }
-    /// An entry claims this now; nothing where it is gone.
+    /// Sets an entry's claim (`None`: the entry was removed).
     pub(crate) fn claim(&mut self, name: &ObjectName, claim: Option<AddressClaim>) {
         if claim.is_none() {
             self.overtaken.remove(name);
         }
         if self.allocator.claim(name, claim) {
-            self.duty.plan_soon();
+            self.queue.plan_soon();
         }
     }
 
-    /// Works for a while. May be dropped while it waits: nothing is lost. `listed` says whether all
-    /// entries are known; before that nothing may be given out.
+    /// Processes the next queue event. Cancel safe. `listed` is whether all entries are known; nothing
+    /// is allocated before.
     pub(crate) async fn work(&mut self, listed: bool) {
-        match self.duty.next(listed).await {
+        match self.queue.next(listed).await {
             QueueEvent::Plan => self.plan(),
             QueueEvent::Again => self.allocator.retry(),
             QueueEvent::Done(write, outcome) => self.done(&write, outcome),
@@ -75,52 +75,52 @@ impl Writer {
 
     fn plan(&mut self) {
         let writes = self.allocator.plan(AHEAD);
-        // there may be more than was asked for
+        // More writes may be needed than one plan holds.
         if !writes.is_empty() {
-            self.duty.plan_soon();
+            self.queue.plan_soon();
         }
-        self.duty.add(writes);
+        self.queue.add(writes);
     }
 
     fn done(&mut self, write: &Write, outcome: Outcome) {
         let why = match outcome {
             Ok(()) => {
-                let (entry, was, now) = (&write.name, write.was_given(), write.gives());
-                tracing::info!(%entry, was, now, "the addresses of a ServiceEntry are written");
+                let (entry, was, now) = (&write.name, write.old_addresses(), write.new_addresses());
+                tracing::info!(%entry, was, now, "wrote addresses of a ServiceEntry");
                 return;
             }
-            // the object is not what it was any more; the watch says what it is
+            // The object changed since the plan; the watch delivers the new version.
             Err(ApiFailure::Conflict(why)) => self.overtaken(write).then_some(why),
             Err(refused) => Some(refused.to_string()),
         };
         let problem = why.map(|why| {
-            let message = format!("its addresses could not be written: {why}; it is tried again");
+            let message = format!("writing its addresses failed: {why}; the write is retried");
             Problem { code: Code::NOT_WRITTEN, message: message.into() }
         });
         self.allocator.failed(write, problem);
-        self.duty.plan_soon();
+        self.queue.plan_soon();
     }
 
-    /// Whether this very version was overtaken before: then it was not, and something else is wrong.
+    /// Whether a write of this version was overtaken before: then the conflict has a different cause.
     fn overtaken(&mut self, write: &Write) -> bool {
         let before = self.overtaken.insert(write.name.clone(), write.was.version.clone());
         before.as_ref() == Some(&write.was.version)
     }
 
-    /// What has become wrong or right since this was asked last.
-    pub(crate) fn news(&mut self) -> Vec<(ObjectName, Option<Problem>)> {
+    /// Returns the problems that began or ended since the last call.
+    pub(crate) fn problem_changes(&mut self) -> Vec<(ObjectName, Option<Problem>)> {
         let now = self.allocator.problems();
-        let over = self.told.keys().filter(|name| !now.contains_key(name));
-        let mut news: Vec<_> = over.map(|name| (name.clone(), None)).collect();
-        let begun = now.iter().filter(|(name, problem)| self.told.get(**name) != Some(**problem));
-        news.extend(begun.map(|(name, problem)| ((*name).clone(), Some((*problem).clone()))));
-        for (name, problem) in &news {
+        let over = self.reported.keys().filter(|name| !now.contains_key(name));
+        let mut changes: Vec<_> = over.map(|name| (name.clone(), None)).collect();
+        let begun = now.iter().filter(|(name, problem)| self.reported.get(**name) != Some(**problem));
+        changes.extend(begun.map(|(name, problem)| ((*name).clone(), Some((*problem).clone()))));
+        for (name, problem) in &changes {
             match problem {
-                Some(problem) => drop(self.told.insert(name.clone(), problem.clone())),
-                None => drop(self.told.remove(name)),
+                Some(problem) => drop(self.reported.insert(name.clone(), problem.clone())),
+                None => drop(self.reported.remove(name)),
             }
         }
-        news
+        changes
     }
 }
 

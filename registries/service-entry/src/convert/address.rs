@@ -1,4 +1,4 @@
-//! Addresses as documents write them.
+//! Parses addresses of documents.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::document::WorkloadSpec;
 pub(crate) struct Range {
     pub(crate) ip: IpAddr,
     pub(crate) prefix: u8,
-    /// Whether it was written with a `/`.
+    /// Whether the text contains a `/`.
     pub(crate) cidr: bool,
 }
 
-/// An IP, or a CIDR reduced to its network; `/32` and `/128` are single addresses.
+/// Parses an IP, or a CIDR reduced to its network; `/32` and `/128` are single addresses.
 pub(crate) fn parse_range(text: &str) -> Option<Range> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         return Some(Range { ip, prefix: if ip.is_ipv4() { 32 } else { 128 }, cidr: false });
@@ -25,7 +25,7 @@ pub(crate) fn parse_range(text: &str) -> Option<Range> {
     Some(Range { ip: net.addr(), prefix: net.prefix_len(), cidr: true })
 }
 
-/// Where a workload listens; `None` for one that has no address or none that can be understood.
+/// The address at which a workload listens; `None` if it is absent or invalid.
 pub(crate) fn of(spec: &WorkloadSpec) -> Option<WorkloadAddress> {
     if let Some(path) = spec.unix_path() {
         return (!path.is_empty()).then(|| WorkloadAddress::Unix(path.into()));
@@ -37,13 +37,13 @@ pub(crate) fn of(spec: &WorkloadSpec) -> Option<WorkloadAddress> {
     name(text).map(|host| WorkloadAddress::Name(Arc::from(host.as_str())))
 }
 
-/// The IP at which a workload listens, where it is one.
+/// The IP at which a workload listens, if its address is an IP.
 pub(super) fn ip(spec: &WorkloadSpec) -> Option<IpAddr> {
     spec.address.as_ref()?.value.parse().ok()
 }
 
-/// A name that can be looked up. What is made of digits and dots alone is an IP or nothing:
-/// 10.0.0.300 is no name.
+/// Parses a name that DNS can resolve. Text of digits and dots alone is never a name:
+/// `10.0.0.300` is an invalid IP.
 pub(crate) fn name(text: &str) -> Option<Hostname> {
     let numeric = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     Hostname::new(text).ok().filter(|host| !numeric && !host.is_wildcard())
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(parse_range("2001:db8::1").unwrap().prefix, 128);
         assert_eq!(parse_range("10.0.0.1/32").unwrap().prefix, 32);
         for junk in ["", "10.0.0.0/33", "10.0.0", "pay.example.com", "10.0.0.1/", "fe80::1%eth0"] {
-            assert_eq!(parse_range(junk), None, "{junk:?} was taken");
+            assert_eq!(parse_range(junk), None, "{junk:?} was accepted");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Inline endpoints and DNS hosts as groups of addresses.
+//! Converts inline endpoints and DNS hosts to endpoint groups.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use tributary_model::{
     WorkloadAddress,
 };
 
-use super::topology::{Places, augmented, speaks_mesh_tls};
+use super::topology::{Topologies, accepts_mesh_tls, augmented};
 use super::{Context, address};
 use crate::document::{Location, Meta, Resolution, SePort, ServiceEntry, WorkloadSpec};
 
-/// The endpoints that the entry lists, the same for all of its hosts; `None` where it lists none.
+/// The endpoints that the entry lists, the same for all of its hosts; `None` if it lists none.
 pub(super) fn inline(
     source: &Source,
     meta: &Meta,
@@ -24,14 +24,14 @@ pub(super) fn inline(
     if !listed || entry.selector.is_some() || entry.endpoints.is_empty() {
         return None;
     }
-    let mut made = Made::default();
+    let mut builder = GroupBuilder::default();
     for endpoint in &entry.endpoints {
-        made.endpoint(meta, entry, endpoint, context);
+        builder.endpoint(meta, entry, endpoint, context);
     }
-    Some(Arc::new(made.group(source)))
+    Some(Arc::new(builder.group(source)))
 }
 
-/// The one endpoint of a DNS entry that lists and selects none: its host, as DNS answers it.
+/// The single endpoint of a DNS entry without endpoints and selector: its own host name.
 pub(super) fn host(
     source: &Source,
     entry: &ServiceEntry,
@@ -42,28 +42,28 @@ pub(super) fn host(
     if !looked_up || host.is_wildcard() {
         return None;
     }
-    let mut made = Made::default();
+    let mut builder = GroupBuilder::default();
     let ports = entry.ports.iter().filter_map(|port| group_port(port, port_number(port))).collect();
-    let place = made.places.cluster(context);
-    let at = made.name(host.as_str().into()).map(AddressRef::Name)?;
-    let port_set = made.port_set(ports)?;
-    made.addresses.push(Address { port_set, ..Address::new(at, place) });
-    Some(Arc::new(made.group(source)))
+    let topology = builder.topologies.cluster(context);
+    let at = builder.name(host.as_str().into()).map(AddressRef::Name)?;
+    let port_set = builder.port_set(ports)?;
+    builder.addresses.push(Address { port_set, ..Address::new(at, topology) });
+    Some(Arc::new(builder.group(source)))
 }
 
-/// A group in the making, with its tables.
+/// An endpoint group under construction, with its tables.
 #[derive(Default)]
-struct Made {
-    places: Places,
+struct GroupBuilder {
+    topologies: Topologies,
     port_sets: Vec<PortSet>,
     names: Vec<Arc<str>>,
     known_sets: BTreeMap<Vec<(PortName, Option<PortNumber>)>, u16>,
     addresses: Vec<Address>,
 }
 
-impl Made {
-    /// An endpoint that has no address stands behind a gateway that is not known here: it is left
-    /// out, as is one that does not suit the resolution.
+impl GroupBuilder {
+    /// Adds an endpoint. Omits one without an address (it is behind an unknown gateway) and one that
+    /// does not suit the resolution.
     fn endpoint(
         &mut self,
         meta: &Meta,
@@ -83,25 +83,25 @@ impl Made {
             ports.filter_map(|port| group_port(port, if unix { None } else { target(spec, port) })).collect();
         let port_set = self.port_set(ports)?;
         let labels = &spec.labels.value;
-        let place = self.places.of(spec, labels, entry.location == Location::External, context);
+        let topology = self.topologies.of(spec, labels, entry.location == Location::External, context);
         let account = spec.account.as_ref().map_or("", |account| &*account.value);
         self.addresses.push(Address {
             port_set,
-            mtls: speaks_mesh_tls(labels, account),
+            mtls: accepts_mesh_tls(labels, account),
             weight: weight(spec),
-            labels: augmented(labels, &place),
+            labels: augmented(labels, &topology),
             identity: context.identity(&meta.namespace, account),
-            ..Address::new(at, place)
+            ..Address::new(at, topology)
         });
         Some(())
     }
-    /// The index of a new name; `None` when the table is full, which validation does not let happen.
+    /// The index of a new name; `None` if the table is full, which validation prevents.
     fn name(&mut self, name: Arc<str>) -> Option<u16> {
         let index = u16::try_from(self.names.len()).ok()?;
         self.names.push(name);
         Some(index)
     }
-    /// The index of a port set, shared by all addresses that have the same.
+    /// The index of a port set; equal sets share one index.
     fn port_set(&mut self, ports: Vec<GroupPort>) -> Option<u16> {
         let key: Vec<_> = ports.iter().map(|port| (port.name.clone(), port.number)).collect();
         if let Some(index) = self.known_sets.get(&key) {
@@ -121,7 +121,7 @@ fn group_port(port: &SePort, number: Option<PortNumber>) -> Option<GroupPort> {
     Some(GroupPort { name: PortName::new(&port.name.value).ok()?, number })
 }
 
-/// The workload's own number for the port, else the port's target, else its number.
+/// The endpoint's own number for the port, else the port's target, else the port's number.
 fn target(spec: &WorkloadSpec, port: &SePort) -> Option<PortNumber> {
     let own = spec.ports.iter().find(|(name, _)| name.value == port.name.value);
     own.and_then(|(_, number)| number_of(number.value)).or_else(|| port_number(port))
@@ -135,8 +135,8 @@ pub(super) fn number_of(number: i64) -> Option<PortNumber> {
     u32::try_from(number).ok().and_then(|number| PortNumber::new(number).ok())
 }
 
-/// Nothing said, and 0, count as 1.
+/// The weight; absent and 0 count as 1.
 pub(super) fn weight(spec: &WorkloadSpec) -> u32 {
-    let said = spec.weight.and_then(|weight| u32::try_from(weight.value).ok());
-    said.unwrap_or(1).max(1)
+    let weight = spec.weight.and_then(|weight| u32::try_from(weight.value).ok());
+    weight.unwrap_or(1).max(1)
 }

@@ -1,4 +1,4 @@
-//! A ServiceEntry as declarations, one for each host, with the groups that stand behind them.
+//! Converts a ServiceEntry to declarations, one for each host, with their endpoint groups.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use super::address::parse_range;
 use super::{Context, endpoints};
 use crate::document::{Location, Meta, Object, Resolution, ServiceEntry};
 
-/// How near endpoints are preferred.
+/// Annotation that prefers endpoints by proximity.
 pub(super) const TRAFFIC: &str = "networking.istio.io/traffic-distribution";
-/// How the addresses of a DNS answer are tried.
+/// Annotation that selects how the addresses of a DNS answer are tried.
 pub(super) const CONNECT: &str = "istio.io/connect-strategy";
-/// Whether draining endpoints keep their sessions.
+/// Labels by which draining endpoints keep their sessions.
 const PERSISTENT: [&str; 2] = ["istio.io/persistent-session", "istio.io/persistent-session-header"];
 
 pub(super) fn facts(object: &Object, meta: &Meta, entry: &ServiceEntry, context: &Context) -> Vec<Fact> {
@@ -36,7 +36,7 @@ pub(super) fn facts(object: &Object, meta: &Meta, entry: &ServiceEntry, context:
     facts
 }
 
-/// The hosts that are names, each once.
+/// The valid hosts, without duplicates.
 fn hosts(entry: &ServiceEntry) -> BTreeSet<Hostname> {
     entry.hosts.iter().filter_map(|host| Hostname::new(&host.value).ok()).collect()
 }
@@ -46,7 +46,7 @@ fn group_fact(service: ServiceKey, source: &Source, group: Arc<EndpointGroup>) -
     Fact::Group(EndpointGroupKey { service, declaration: object.clone(), object, bucket: 0 }, group)
 }
 
-/// What the declarations of all hosts share.
+/// The parts that the declarations of all hosts share.
 struct Common {
     ports: Arc<[ServicePort]>,
     addresses: Vec<ServiceAddress>,
@@ -67,7 +67,7 @@ impl Common {
                 .collect(),
             resolution: resolution(entry.resolution.value),
             selector: entry.selector.as_ref().map(|labels| selector(labels.value.clone(), entry)),
-            export: ExportTo::parse(entry.export_to.iter().map(|word| &*word.value), &meta.namespace),
+            export: ExportTo::parse(entry.export_to.iter().map(|item| &*item.value), &meta.namespace),
             attributes: attributes(meta, entry, context),
         }
     }
@@ -107,7 +107,7 @@ fn resolution(resolution: Resolution) -> How {
     }
 }
 
-/// Ports in the entry's order; of two with one number the first stays.
+/// The ports in the entry's order; if two have the same number, the first counts.
 fn ports(entry: &ServiceEntry) -> Arc<[ServicePort]> {
     let mut seen = BTreeSet::new();
     let port = |port: &crate::document::SePort| {
@@ -128,13 +128,13 @@ fn service_address(text: &str, allocated: bool) -> Option<ServiceAddress> {
     Some(ServiceAddress { cluster: None, ip: range.ip, prefix: range.prefix, allocated })
 }
 
-/// What an allocator gave this host; an entry that names its own addresses has none.
+/// The allocated addresses of this host.
 fn allocated(entry: &ServiceEntry, host: &Hostname) -> Vec<ServiceAddress> {
     let ours = |(name, _): &&(Arc<str>, Arc<str>)| Hostname::new(name).is_ok_and(|name| name == *host);
     entry.allocated.iter().filter(ours).filter_map(|(_, value)| service_address(value, true)).collect()
 }
 
-/// Names and unix paths only stand behind DNS (`registries.md` 1.5).
+/// Workloads with names and unix paths are selected for DNS only.
 fn selector(labels: Labels, entry: &ServiceEntry) -> Selector {
     Selector {
         labels,
@@ -148,11 +148,11 @@ fn selector(labels: Labels, entry: &ServiceEntry) -> Selector {
 fn attributes(meta: &Meta, entry: &ServiceEntry, context: &Context) -> Attributes {
     let labels = meta.labels.value.clone();
     let own = meta.annotation(TRAFFIC).map(TrafficDistribution::parse);
-    let around = context.around.traffic.get(&meta.namespace).copied();
+    let inherited = context.cluster_context.traffic.get(&meta.namespace).copied();
     let identities = entry.subject_alt_names.iter().filter_map(|name| Identity::new(&name.value).ok());
     Attributes {
         mesh_external: entry.location == Location::External,
-        traffic: own.or(around).unwrap_or_default(),
+        traffic: own.or(inherited).unwrap_or_default(),
         persistent_sessions: PERSISTENT.iter().any(|label| labels.get(label).is_some()),
         identities: identities.collect(),
         race_connect: meta

@@ -1,4 +1,4 @@
-//! What documents come to as facts, row by row of `registries.md` 4.1 and 4.2.
+//! Conversion of documents, one test for each rule of docs/reference/service-entry.md.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn every_host_is_a_declaration_with_the_same_endpoints() {
     assert_eq!(hosts, ["shop/a.example.com", "shop/b.example.com"]);
     let groups = groups(&all);
     assert_eq!(groups.len(), 2);
-    assert!(Arc::ptr_eq(&groups[0].1, &groups[1].1), "endpoints are held once");
+    assert!(Arc::ptr_eq(&groups[0].1, &groups[1].1), "endpoints are stored once");
     assert_eq!(groups[0].0.declaration, ObjectId::new("ServiceEntry", "shop", "pay"));
 }
 
@@ -99,7 +99,7 @@ fn addresses_are_ips_and_cidrs_and_slash_32_is_one_address() {
 }
 
 #[test]
-fn allocated_addresses_serve_their_host_where_the_entry_names_none() {
+fn allocated_addresses_count_if_the_entry_has_none() {
     let status = "status:\n  addresses: [{value: 240.240.0.1, host: pay.example.com}, {value: 240.240.0.2, host: other}]\n  unknown: 1\n";
     let d = declaration("", &format!("{PORTS}{status}"));
     let shown: Vec<_> = d.addresses.iter().map(|a| (a.ip, a.allocated)).collect();
@@ -127,7 +127,7 @@ fn each_resolution_has_its_own() {
 fn attributes_come_from_location_labels_annotations_and_names() {
     let meta = "  labels: {team: money}\n  annotations:\n    networking.istio.io/traffic-distribution: PreferClose\n    istio.io/connect-strategy: race_first_tcp_connect\n";
     let d = declaration(meta, &format!("{PORTS}  subjectAltNames: [spiffe://x/ns/a/sa/b]\n"));
-    assert!(d.attributes.mesh_external, "external is what nothing said means");
+    assert!(d.attributes.mesh_external, "the default location is external");
     assert_eq!(d.attributes.traffic, TrafficDistribution::SameZone);
     assert!(d.attributes.race_connect);
     assert_eq!(d.attributes.labels.get("team"), Some("money"));
@@ -140,7 +140,7 @@ fn attributes_come_from_location_labels_annotations_and_names() {
 }
 
 #[test]
-fn export_is_each_declarations_own_and_nothing_said_is_the_meshs() {
+fn export_is_per_declaration_and_defaults_to_the_mesh() {
     assert_eq!(declaration("", PORTS).export, ExportTo::Default);
     let named = declaration("", &format!("{PORTS}  exportTo: [\".\", web]\n")).export.clone();
     let list = ["shop", "web"].map(|ns| Namespace::new(ns).unwrap());
@@ -158,7 +158,7 @@ fn several_entries_for_one_host_stay_several_declarations() {
 }
 
 #[test]
-fn creation_time_is_kept_and_junk_counts_as_none() {
+fn invalid_creation_time_counts_as_absent() {
     let d = declaration("  creationTimestamp: \"2024-05-01T10:00:00Z\"\n", PORTS);
     assert_eq!(d.created.map(|t| t.as_second()), Some(1_714_557_600));
     assert_eq!(declaration("  creationTimestamp: null\n", PORTS).created, None);
@@ -166,7 +166,7 @@ fn creation_time_is_kept_and_junk_counts_as_none() {
 }
 
 #[test]
-fn ports_lead_to_the_workloads_name_then_the_target_then_themselves() {
+fn ports_target_names_of_workloads_then_numbers() {
     let d = declaration(
         "",
         "  hosts: [a.b]\n  ports: [{number: 80, name: http, protocol: grpc, targetPort: 8080}, {number: 81, name: x}]\n",
@@ -203,7 +203,7 @@ fn an_empty_selector_selects_nothing_and_resolves_nothing() {
 }
 
 #[test]
-fn inline_endpoints_carry_what_the_entry_says_of_them() {
+fn inline_endpoints_carry_all_their_fields() {
     let g = group(&format!(
         "{PORTS}  resolution: STATIC\n  endpoints:\n  - address: 10.0.0.1\n    labels: {{v: \"1\"}}\n    locality: eu/1b/r3\n    network: net\n    weight: 7\n    serviceAccount: till\n  - address: 2001:db8::1\n"
     ));
@@ -231,7 +231,7 @@ fn inline_endpoints_carry_what_the_entry_says_of_them() {
 }
 
 #[test]
-fn port_precedence_is_the_endpoints_name_then_target_then_number() {
+fn port_is_the_endpoints_then_the_target_then_the_number() {
     let g = group(
         "  hosts: [a.b]\n  ports:\n  - {number: 80, name: a, protocol: HTTP, targetPort: 8080}\n  - {number: 81, name: b, protocol: HTTP}\n  resolution: STATIC\n  endpoints:\n  - {address: 10.0.0.1}\n  - {address: 10.0.0.2, ports: {a: 9090}}\n  - {address: 10.0.0.3}\n",
     );
@@ -239,7 +239,7 @@ fn port_precedence_is_the_endpoints_name_then_target_then_number() {
         g.ports(&g.addresses[i]).iter().map(|port| port.number.unwrap().get()).collect()
     };
     assert_eq!((numbers(0), numbers(1)), (vec![8080, 81], vec![9090, 81]));
-    assert_eq!(g.addresses[0].port_set, g.addresses[2].port_set, "equal port sets are held once");
+    assert_eq!(g.addresses[0].port_set, g.addresses[2].port_set, "equal port sets are stored once");
     assert_eq!(g.port_sets.len(), 2);
 }
 
@@ -291,7 +291,7 @@ fn none_and_static_without_endpoints_have_no_group() {
 }
 
 #[test]
-fn conversion_leaves_out_what_validation_would_refuse() {
+fn conversion_omits_what_validation_refuses() {
     let text = mk(
         "ServiceEntry",
         "",
@@ -301,7 +301,7 @@ fn conversion_leaves_out_what_validation_would_refuse() {
     let document = crate::decode::decode(&node, &mut crate::fault::Faults::default()).unwrap();
     let object = Object {
         document: Arc::new(document),
-        place: "".into(),
+        position: "".into(),
         version: "".into(),
         cluster_context: Arc::default(),
     };
@@ -313,7 +313,7 @@ fn conversion_leaves_out_what_validation_would_refuse() {
 }
 
 #[test]
-fn an_endpoint_without_an_address_is_left_out() {
+fn endpoint_without_an_address_is_omitted() {
     let g = group(&format!(
         "{PORTS}  resolution: STATIC\n  endpoints: [{{network: net}}, {{address: 10.0.0.1}}]\n"
     ));
@@ -359,7 +359,7 @@ fn names_and_paths_are_addresses_of_named_workloads() {
 }
 
 #[test]
-fn tls_mode_is_the_labels_word_else_the_accounts() {
+fn tls_mode_follows_the_label_else_the_account() {
     for (spec, want) in [
         ("", false),
         ("  serviceAccount: till\n", true),
@@ -389,9 +389,9 @@ fn locality_and_network_fall_back_to_labels() {
     let w = workload("", "  address: 10.0.0.1\n  labels: {topology.istio.io/locality: eu.1b, topology.istio.io/network: net}\n").unwrap();
     assert_eq!(w.topology.locality, Locality::parse("eu/1b"));
     assert_eq!(w.topology.network, Some(NetworkId::new("net").unwrap()), "routing and label agree");
-    let said = workload("", "  address: 10.0.0.1\n  locality: us/2a\n  network: own\n  labels: {istio-locality: eu.1b, topology.istio.io/network: net}\n").unwrap();
-    assert_eq!(said.topology.locality, Locality::parse("us/2a"));
-    assert_eq!(said.topology.network, Some(NetworkId::new("own").unwrap()));
+    let specified = workload("", "  address: 10.0.0.1\n  locality: us/2a\n  network: own\n  labels: {istio-locality: eu.1b, topology.istio.io/network: net}\n").unwrap();
+    assert_eq!(specified.topology.locality, Locality::parse("us/2a"));
+    assert_eq!(specified.topology.network, Some(NetworkId::new("own").unwrap()));
 }
 
 #[test]
@@ -413,7 +413,7 @@ fn a_group_of_workloads_states_nothing() {
 }
 
 #[test]
-fn facts_know_where_they_were_read() {
+fn facts_carry_their_position() {
     let text = format!("# head\n---\n{}", mk("ServiceEntry", "", PORTS));
     let d = declarations(&facts(&text)).remove(0).1;
     assert_eq!(d.source.reference().to_string(), "ServiceEntry shop/pay (f.yaml:3:1)");
@@ -421,7 +421,7 @@ fn facts_know_where_they_were_read() {
 }
 
 #[test]
-fn the_same_document_gives_the_same_facts_wherever_it_stands() {
+fn facts_do_not_depend_on_the_position() {
     let text = mk(
         "ServiceEntry",
         "",

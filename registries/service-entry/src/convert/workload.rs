@@ -1,4 +1,4 @@
-//! A WorkloadEntry as a workload that services select.
+//! Converts a WorkloadEntry to a workload that services select.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use tributary_model::{
     Fact, Health, Labels, PortName, PortNumber, Workload, WorkloadKey, WorkloadKind, WorkloadName,
 };
 
-use super::topology::{Places, augmented, speaks_mesh_tls};
+use super::topology::{Topologies, accepts_mesh_tls, augmented};
 use super::{Context, address, endpoints};
 use crate::document::{Meta, Object, WorkloadEntry, WorkloadSpec};
 
-/// Whether the workload serves only while its health condition says so.
+/// Annotation that serves the workload only while its health condition is true.
 pub(super) const HEALTH_CHECKS: &str = "proxy.istio.io/health-checks-enabled";
-/// The group that a workload registered itself with.
+/// Annotation with the WorkloadGroup of a workload that registered itself.
 pub(super) const GROUP: &str = "istio.io/autoRegistrationGroup";
 
-/// The workload; `None` while its health checks have not said that it is healthy.
+/// The workload; `None` while its health checks have not reported it healthy.
 pub(super) fn fact(object: &Object, meta: &Meta, entry: &WorkloadEntry, context: &Context) -> Option<Fact> {
     if !is_healthy(meta, entry) {
         return None;
@@ -25,22 +25,22 @@ pub(super) fn fact(object: &Object, meta: &Meta, entry: &WorkloadEntry, context:
     let spec = &entry.spec;
     let own = meta.labels.value.pairs().map(|(k, v)| (&**k, &**v));
     let labels = spec.labels.value.with(own);
-    let place = Places::default().of(spec, &labels, false, context);
+    let topology = Topologies::default().of(spec, &labels, false, context);
     let account = spec.account.as_ref().map_or("", |account| &*account.value);
     let workload = Workload {
         source: object.source(),
         addresses: address::of(spec).into_iter().collect(),
         ports: ports(spec),
-        augmented: augmented(&labels, &place),
+        augmented: augmented(&labels, &topology),
         identity: context.identity(&meta.namespace, account),
         account: account.into(),
         health: Health::Healthy,
-        mtls: speaks_mesh_tls(&labels, account),
+        mtls: accepts_mesh_tls(&labels, account),
         listed: Arc::from([]),
         weight: endpoints::weight(spec),
         name: name(meta, &labels),
         labels,
-        topology: place,
+        topology,
     };
     let key = WorkloadKey::from(WorkloadName {
         namespace: meta.namespace.clone(),
@@ -51,7 +51,7 @@ pub(super) fn fact(object: &Object, meta: &Meta, entry: &WorkloadEntry, context:
     Some(Fact::Workload(key, Arc::new(workload)))
 }
 
-/// With health checks on, only a condition `Healthy` that is `True`; without them always.
+/// Whether the condition `Healthy` is `True`; always true without health checks.
 fn is_healthy(meta: &Meta, entry: &WorkloadEntry) -> bool {
     let truthy = |text: &str| matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True");
     if !meta.annotation(HEALTH_CHECKS).is_some_and(truthy) {
@@ -69,6 +69,6 @@ fn ports(spec: &WorkloadSpec) -> Arc<[(PortName, PortNumber)]> {
 }
 
 fn name(meta: &Meta, labels: &Labels) -> Arc<str> {
-    let said = meta.annotation(GROUP).or_else(|| labels.get(WORKLOAD_NAME)).filter(|name| !name.is_empty());
-    said.map_or_else(|| meta.name.clone(), Arc::from)
+    let name = meta.annotation(GROUP).or_else(|| labels.get(WORKLOAD_NAME)).filter(|name| !name.is_empty());
+    name.map_or_else(|| meta.name.clone(), Arc::from)
 }

@@ -1,4 +1,4 @@
-//! Builds runs over the custom resources of one cluster.
+//! Builds runs over the custom resources of one cluster. The application calls it for each cluster.
 
 use std::sync::Arc;
 
@@ -15,38 +15,38 @@ use crate::allocate::Ranges;
 use crate::convert::Context;
 use crate::registry::ServiceEntryRegistry;
 
-/// What is read of a cluster, and how.
+/// Options of a run over custom resources.
 #[derive(Debug, Clone, Default)]
 pub struct CrdOptions {
-    /// Which kinds.
+    /// The kinds to read.
     pub kinds: Kinds,
-    /// Objects of another revision are left out.
+    /// Revision; objects of a different revision are excluded.
     pub revision: Option<Arc<str>>,
-    /// Only these namespaces, each watched by itself; all of them where none is named.
+    /// The namespaces to read, each with its own watch; empty means all.
     pub namespaces: Vec<Namespace>,
-    /// What holds around the objects, as the cluster's other registry tells it. Until its first word
-    /// nothing is said. Without it all namespaces count and no network is known.
+    /// Context of the objects, reported by the cluster's Kubernetes registry. The run reports nothing
+    /// before the first value. `None` means that all namespaces count and no network is known.
     pub cluster_context: Option<ClusterContextReceiver>,
-    /// Addresses are given to hosts that have none, and written into their objects; nothing is written
-    /// without this.
+    /// Allocates addresses to hosts without any and writes them into their objects; `None` disables
+    /// all writes.
     pub addresses: Option<Addresses>,
-    /// How often and how long is watched.
+    /// Timing of the watches.
     pub timing: Timing,
-    /// The seed of what is left to chance: pauses and audits.
+    /// Seed of pauses and audits.
     pub seed: u64,
 }
 
-/// How addresses are given.
+/// Options of address allocation.
 #[derive(Debug, Clone)]
 pub struct Addresses {
-    /// The ranges they are given from.
+    /// The ranges to allocate from.
     pub ranges: Ranges,
-    /// Whether this replica is the one that writes, as its Lease says.
+    /// Whether this replica holds the Lease for writing.
     pub leads: watch::Receiver<bool>,
 }
 
 impl CrdOptions {
-    /// Every kind, of every namespace where only some are read.
+    /// Every kind in every configured namespace.
     pub(super) fn watched(&self) -> Vec<(&'static Resource, Option<&Namespace>)> {
         let namespaces: Vec<Option<&Namespace>> = match &self.namespaces[..] {
             [] => vec![None],
@@ -63,8 +63,8 @@ impl CrdOptions {
         let namespace = namespace.map(ToString::to_string);
         WatchSpec { namespace, ..WatchSpec::all(resource.clone(), self.timing) }
     }
-    /// What has one seed does not pause in step.
-    pub(super) fn chance(&self, what: &str) -> SplitMix {
+    /// Returns the random source of one part, so that parts with the same seed do not pause in step.
+    pub(super) fn random_source(&self, what: &str) -> SplitMix {
         SplitMix::seeded(self.seed ^ Version::of(what.as_bytes()).0)
     }
 }
@@ -80,20 +80,20 @@ pub struct CrdFactory {
 }
 
 impl CrdFactory {
-    /// A registry of that name, beside the Kubernetes registry of the same cluster.
+    /// Creates the factory of a registry beside the Kubernetes registry of the same cluster.
     #[must_use]
     pub fn new(name: RegistryName, cluster: ClusterId, connection: Connection, options: CrdOptions) -> Self {
         let context = Context::new(cluster.clone());
         let id = Arc::new(RegistryId { name, provider: Provider::ServiceEntry, cluster });
         Self { id, rank: 1, connection, options, context }
     }
-    /// With the domain of identities that are made from service accounts, where the surroundings name none.
+    /// Sets the trust domain of service account identities, used if the cluster context names none.
     #[must_use]
     pub fn trust_domain(mut self, domain: &str) -> Self {
         self.context.trust_domain = domain.into();
         self
     }
-    /// With another rank: 0 is the config cluster's.
+    /// Sets the rank; the config cluster has 0.
     #[must_use]
     pub const fn rank(mut self, rank: u16) -> Self {
         self.rank = rank;
@@ -103,7 +103,7 @@ impl CrdFactory {
 
 impl RegistryFactory for CrdFactory {
     fn spec(&self) -> RegistrySpec {
-        // namespaces have been checked, so that each makes the name of a scope
+        // Namespaces are validated before, so each is a valid scope name.
         let scopes = self.options.scopes().unwrap_or_default();
         RegistrySpec::new(self.id.clone(), self.rank).configured(scopes).shadowing()
     }

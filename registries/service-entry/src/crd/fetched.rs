@@ -1,4 +1,4 @@
-//! One object of an API server as it was read: the projection of all three kinds.
+//! One decoded object of an API server: the projection of all three kinds. Called by the watches.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use crate::fault::{self, Faults};
 use crate::node::Node;
 use crate::{json, load};
 
-/// An object.
+/// A decoded object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fetched {
-    /// Which.
+    /// The object's name.
     pub(crate) name: ObjectName,
-    /// The server's version of it.
+    /// The object's resource version.
     pub(crate) version: Arc<str>,
-    /// The version of its kind in which the server wrote it.
+    /// The API version in which the server wrote it.
     pub(crate) api: &'static str,
-    /// What it says, good or not, as far as it could be decoded.
+    /// The decoded part of the document, valid or not.
     pub(crate) draft: Option<Arc<Document>>,
     /// Whether it may be served.
     pub(crate) good: bool,
-    /// What is wrong with it.
+    /// The problem of the object, if any.
     pub(crate) problem: Option<Problem>,
 }
 
@@ -47,7 +47,7 @@ impl Projection for Fetched {
     }
 }
 
-/// Without what nobody reads: an applied object carries a copy of itself in its annotations.
+/// Removes annotations that are not read; an applied object contains a copy of itself in one.
 fn compact(mut document: Document) -> Arc<Document> {
     document.meta.annotations.retain(|key, _| ANNOTATIONS.contains(&&**key));
     Arc::new(document)
@@ -81,14 +81,14 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_is_not_kept() {
+    fn unused_annotations_are_not_kept() {
         let meta = r#","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"long"}"#;
         let fetched = fetch(&entry(meta, r#"{"address":"10.0.0.1"}"#)).unwrap();
         assert!(fetched.draft.unwrap().meta.annotations.is_empty());
     }
 
     #[test]
-    fn a_field_of_a_newer_version_is_remarked_and_the_object_is_served() {
+    fn unknown_field_of_an_object_is_only_a_warning() {
         let fetched = fetch(&entry("", r#"{"address":"10.0.0.1","novelty":{}}"#)).unwrap();
         assert!(fetched.good);
         let problem = fetched.problem.unwrap();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_object_says_its_name_and_what_is_wrong_and_keeps_its_draft() {
+    fn invalid_object_keeps_its_name_problem_and_draft() {
         let fetched = fetch(&entry("", r#"{"address":"10.0.0.1","weight":"heavy"}"#)).unwrap();
         assert!(!fetched.good && fetched.draft.is_some());
         let problem = fetched.problem.unwrap();

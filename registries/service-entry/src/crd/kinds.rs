@@ -1,21 +1,21 @@
-//! Which kinds are watched in a cluster, as what.
+//! The kinds that are watched in a cluster, and their scopes.
 
 use tributary_kube_client::Resource;
 use tributary_model::{InvalidName, Namespace, Scope};
 
 use crate::document::{SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP};
 
-/// Which kinds of a cluster are read.
+/// The kinds of a cluster to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kinds {
-    /// ServiceEntry, WorkloadEntry and WorkloadGroup: of the config cluster.
+    /// ServiceEntry, WorkloadEntry and WorkloadGroup: for the config cluster.
     #[default]
     All,
-    /// WorkloadEntry alone: of a remote cluster, whose Services may select them.
+    /// WorkloadEntry alone: for a remote cluster, whose Services may select them.
     WorkloadEntries,
 }
 
-/// ServiceEntries.
+/// The ServiceEntry resource.
 pub(crate) const SERVICE_ENTRIES: Resource = Resource {
     group: std::borrow::Cow::Borrowed(crate::decode::GROUP),
     versions: &crate::decode::VERSIONS,
@@ -24,15 +24,15 @@ pub(crate) const SERVICE_ENTRIES: Resource = Resource {
     namespaced: true,
     optional: true,
 };
-/// WorkloadEntries.
+/// The WorkloadEntry resource.
 pub(crate) const WORKLOAD_ENTRIES: Resource =
     Resource { plural: "workloadentries", kind: WORKLOAD_ENTRY, ..SERVICE_ENTRIES };
-/// WorkloadGroups.
+/// The WorkloadGroup resource.
 pub(crate) const WORKLOAD_GROUPS: Resource =
     Resource { plural: "workloadgroups", kind: WORKLOAD_GROUP, ..SERVICE_ENTRIES };
 
 impl Kinds {
-    /// What is watched.
+    /// The resources to watch.
     pub(crate) fn resources(self) -> &'static [Resource] {
         const ALL: [Resource; 3] = [SERVICE_ENTRIES, WORKLOAD_ENTRIES, WORKLOAD_GROUPS];
         const ENTRIES: [Resource; 1] = [WORKLOAD_ENTRIES];
@@ -43,8 +43,8 @@ impl Kinds {
     }
 }
 
-/// The scope of a kind, of one namespace where only that is read: no fact joins objects of two kinds,
-/// so that one which cannot be read leaves the others whole.
+/// The scope of a kind, per namespace if namespaces are configured. No fact joins objects of two
+/// kinds, so a kind that cannot be read leaves the others complete.
 pub(crate) fn scope(resource: &Resource, namespace: Option<&Namespace>) -> Result<Scope, InvalidName> {
     match namespace {
         Some(namespace) => Scope::new(format!("{}/{namespace}", resource.plural)),

@@ -1,9 +1,9 @@
-//! The objects of one kind, and what a word about them comes to.
+//! The objects of one kind, and the events that result from watch events. Owned by [`super::source`].
 //!
-//! Pure: words come from a watch, events go to the registry. An object that is bad keeps its last good
-//! version; one of another revision, or of a namespace that is not selected, is kept and not served.
-//! Nothing is said before the surroundings are known, because what they leave out would have to be
-//! taken back. A list is compared here, so that only what differs is said again.
+//! Pure: watch events come in, document events go out. An invalid object keeps its last good version;
+//! an object of a different revision or of an unselected namespace is kept and not served. Nothing is
+//! reported before the cluster context is known, because the context may exclude objects. A list is
+//! compared with the table, so that only differences are reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,93 +22,93 @@ use tributary_registry_api::ClusterContext;
 use super::fetched::Fetched;
 use crate::allocate::AddressClaim;
 use crate::document::{Document, Object};
-use crate::source::{Change, ConfigEvent};
+use crate::source::{Change, SourceEvent};
 
-/// One kind as it is known.
+/// The state of one kind.
 #[derive(Debug)]
 pub(crate) struct ResourceTable {
     scope: Scope,
     kind: &'static str,
     revision: Option<Arc<str>>,
-    around: Option<Arc<ClusterContext>>,
+    context: Option<Arc<ClusterContext>>,
     rows: BTreeMap<ObjectName, Row>,
-    sweep: StaleSet<ObjectName>,
-    /// Whether the watch has shown a complete list.
+    stale: StaleSet<ObjectName>,
+    /// Whether the watch has delivered a complete list.
     listed: bool,
     phase: Phase,
-    /// Why the watch cannot read the kind, where it cannot.
+    /// Why the watch cannot read the kind, if so.
     unreadable: Option<Withheld>,
-    /// Why what surrounds the objects is not known, where that is known.
+    /// Why the cluster context is unknown, if so and reported.
     unknown: Option<Withheld>,
-    /// What was last reported of either.
+    /// The reason that was last reported.
     withheld: Option<Withheld>,
-    /// How the watch of the kind is doing, as it said last.
+    /// The last status of the watch.
     part: Option<SourcePart>,
-    left_out: BTreeMap<ObjectName, ExcludedObject>,
-    /// Whether what is left out differs from what has been said of it.
-    unsaid: bool,
+    excluded: BTreeMap<ObjectName, ExcludedObject>,
+    /// Whether the excluded objects differ from those reported.
+    exclusions_changed: bool,
     touched: BTreeSet<ObjectName>,
 }
 
-/// How far the list of this run has been said.
+/// How far the list of this run has been reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Not at all.
-    Unsaid,
-    /// It has begun.
-    Begun,
-    /// Its end has been said.
+    /// Not reported.
+    NotStarted,
+    /// The start has been reported.
+    Started,
+    /// The end has been reported.
     Ended,
 }
 
 /// One object.
 #[derive(Debug, Default)]
 struct Row {
-    /// Its last good version and the server's word for it.
+    /// The last good version of the document, and its resource version.
     good: Option<(Arc<Document>, Arc<str>)>,
-    /// What its latest version says, good or not.
+    /// The latest document, valid or not.
     latest: Option<Arc<Document>>,
-    /// The server's word for the latest version, and the API version it was read in.
+    /// The latest resource version, and the API version in which it was read.
     version: Arc<str>,
     api: &'static str,
-    /// What is wrong with the latest version.
+    /// The problem of the latest version.
     problem: Option<Problem>,
-    /// What else is wrong with the object.
+    /// A problem beside those of the document, such as a failed write.
     remark: Option<Problem>,
-    /// What is served.
+    /// The served object.
     served: Option<Object>,
-    /// What has been said to be wrong.
-    told: Option<Problem>,
+    /// The problem that was last reported.
+    reported: Option<Problem>,
 }
 
 impl ResourceTable {
-    /// Nothing is known. Without a channel for surroundings there are none that matter.
+    /// Creates an empty table. `context` is `None` until the cluster context is known.
     pub(crate) fn new(
         scope: Scope,
         kind: &'static str,
         revision: Option<Arc<str>>,
-        around: Option<Arc<ClusterContext>>,
+        context: Option<Arc<ClusterContext>>,
     ) -> Self {
-        let unknown = around.as_ref().and_then(|around| around.withheld.clone());
+        let unknown = context.as_ref().and_then(|context| context.withheld.clone());
         Self {
             scope,
             kind,
             revision,
-            around: around.filter(|around| around.withheld.is_none()),
+            context: context.filter(|context| context.withheld.is_none()),
             rows: BTreeMap::new(),
-            sweep: StaleSet::closed(),
+            stale: StaleSet::closed(),
             listed: false,
-            phase: Phase::Unsaid,
+            phase: Phase::NotStarted,
             unreadable: None,
             unknown,
             withheld: None,
             part: None,
-            left_out: BTreeMap::new(),
-            unsaid: false,
+            excluded: BTreeMap::new(),
+            exclusions_changed: false,
             touched: BTreeSet::new(),
         }
     }
-    /// Whether the kind is followed now.
+    /// Whether the watch is live.
     pub(crate) fn is_live(&self) -> bool {
         self.part.as_ref().is_some_and(|part| part.state == SourceState::Live)
     }
@@ -116,11 +116,11 @@ impl ResourceTable {
     pub(crate) const fn is_listed(&self) -> bool {
         self.listed
     }
-    /// The objects about which something new is known since this was asked last.
+    /// Returns the objects that changed since the last call.
     pub(crate) fn touched(&mut self) -> BTreeSet<ObjectName> {
         std::mem::take(&mut self.touched)
     }
-    /// What an object claims of addresses. One that is not served keeps what it has.
+    /// The address claim of an object. An object that is not served keeps its addresses.
     pub(crate) fn claim(&self, name: &ObjectName) -> Option<AddressClaim> {
         let row = self.rows.get(name)?;
         let good = row.good.as_ref().map(|(document, _)| document);
@@ -128,39 +128,39 @@ impl ResourceTable {
         let served = row.served.as_ref().is_some_and(|served| Arc::ptr_eq(&served.document, document));
         AddressClaim::of(document, row.version.clone(), row.api, served)
     }
-    /// Something that is wrong with an object beside what its latest version says.
-    pub(crate) fn remark(&mut self, name: &ObjectName, remark: Option<&Problem>) -> Vec<ConfigEvent> {
+    /// Sets the problem of an object beside those of its document.
+    pub(crate) fn remark(&mut self, name: &ObjectName, remark: Option<&Problem>) -> Vec<SourceEvent> {
         let Some(row) = self.rows.get_mut(name) else { return Vec::new() };
         row.remark = remark.cloned();
         self.settled(name)
     }
-    /// The object as the rest of Tributary names it.
+    /// The reference of an object in facts and problems.
     pub(crate) fn reference(&self, name: &ObjectName) -> ObjectRef {
         let namespace = name.namespace.as_deref().unwrap_or_default();
         ObjectRef::new(ObjectId::new(self.kind, namespace, &name.name))
     }
 
-    /// Takes a word of the watch in.
-    pub(crate) fn take(&mut self, event: Event<Fetched>) -> Vec<ConfigEvent> {
+    /// Applies a watch event.
+    pub(crate) fn apply(&mut self, event: Event<Fetched>) -> Vec<SourceEvent> {
         match event {
             Event::Init => self.restart(),
             Event::Apply(fetched) => self.put(fetched),
-            Event::Invalid(name, why) => self.bad(name, &why),
+            Event::Invalid(name, why) => self.invalid(name, &why),
             Event::Unchanged(name) => {
-                self.sweep.mark_present(&name);
+                self.stale.mark_present(&name);
                 Vec::new()
             }
             Event::Delete(name) => {
                 let evidence = Evidence::Deleted(self.reference(&name));
                 self.remove(&name, &evidence)
             }
-            Event::InitDone => self.swept(&Evidence::AbsentFromList),
+            Event::InitDone => self.end_list(&Evidence::AbsentFromList),
             Event::NotServed => {
-                self.sweep.open(self.rows.keys().cloned());
-                self.swept(&Evidence::Confirmed)
+                self.stale.open(self.rows.keys().cloned());
+                self.end_list(&Evidence::Confirmed)
             }
             Event::Confirmed if self.phase == Phase::Ended && self.withheld.is_none() => {
-                vec![ConfigEvent::Confirmed(self.scope.clone())]
+                vec![SourceEvent::Confirmed(self.scope.clone())]
             }
             Event::Unavailable(why) => {
                 self.unreadable = Some(why);
@@ -180,31 +180,31 @@ impl ResourceTable {
         }
     }
 
-    /// Why the objects cannot be read, once and whenever that changes: the kind is refused, or fails although another
-    /// kind of the same server is followed, or what surrounds the objects is unknown. That all kinds fail shows that the
-    /// server does, and nothing of what it has.
-    pub(crate) fn withhold(&mut self, others: bool) -> Option<ConfigEvent> {
+    /// Returns the reason why the objects cannot be read, once per change: access is forbidden, or the kind fails while a
+    /// different kind of the same server is live (`others`), or the cluster context is unknown. If all kinds fail, the
+    /// server is down, which proves nothing about its objects.
+    pub(crate) fn withhold(&mut self, others: bool) -> Option<SourceEvent> {
         let counts = |why: &&Withheld| others || why.cause == WithheldCause::Forbidden;
         let why = self.unreadable.as_ref().filter(counts).or(self.unknown.as_ref())?;
         if self.withheld.as_ref() == Some(why) {
             return None;
         }
         self.withheld = Some(why.clone());
-        Some(ConfigEvent::Withheld(self.scope.clone(), why.clone()))
+        Some(SourceEvent::Withheld(self.scope.clone(), why.clone()))
     }
 
-    /// Takes other surroundings in.
-    pub(crate) fn surround(&mut self, around: Arc<ClusterContext>) -> Vec<ConfigEvent> {
-        // what was known before still holds
-        let unknown = around.withheld.clone().filter(|_| self.around.is_none());
+    /// Applies a new cluster context.
+    pub(crate) fn set_context(&mut self, context: Arc<ClusterContext>) -> Vec<SourceEvent> {
+        // A context that was known stays valid.
+        let unknown = context.withheld.clone().filter(|_| self.context.is_none());
         let news = self.unknown != unknown;
         self.unknown = unknown;
-        let mut events: Vec<ConfigEvent> = self.status().filter(|_| news).into_iter().collect();
-        if around.withheld.is_some() || self.around.as_ref() == Some(&around) {
+        let mut events: Vec<SourceEvent> = self.status().filter(|_| news).into_iter().collect();
+        if context.withheld.is_some() || self.context.as_ref() == Some(&context) {
             return events;
         }
-        self.around = Some(around);
-        if self.listed || self.sweep.is_open() {
+        self.context = Some(context);
+        if self.listed || self.stale.is_open() {
             events.extend(self.begin());
         }
         let names: Vec<ObjectName> = self.rows.keys().cloned().collect();
@@ -215,23 +215,23 @@ impl ResourceTable {
         events
     }
 
-    /// How the kind is doing; one that is followed, with the reason for which nothing of it may be reported.
-    fn status(&self) -> Option<ConfigEvent> {
+    /// The status of the kind; for a live kind with the reason why its objects are withheld.
+    fn status(&self) -> Option<SourceEvent> {
         let part = self.part.clone()?;
         let why = self.unknown.as_ref().filter(|_| part.state == SourceState::Live);
         let reason = why.map_or_else(|| Arc::clone(&part.reason), |why| Arc::clone(&why.why));
         let status = SourceStatus { reason, ..status(part) };
-        Some(ConfigEvent::Status(self.scope.clone(), status))
+        Some(SourceEvent::Status(self.scope.clone(), status))
     }
 
-    fn restart(&mut self) -> Vec<ConfigEvent> {
-        self.sweep.open(self.rows.keys().cloned());
+    fn restart(&mut self) -> Vec<SourceEvent> {
+        self.stale.open(self.rows.keys().cloned());
         self.begin()
     }
 
-    fn put(&mut self, fetched: Fetched) -> Vec<ConfigEvent> {
+    fn put(&mut self, fetched: Fetched) -> Vec<SourceEvent> {
         let Fetched { name, version, api, draft, good, problem } = fetched;
-        self.sweep.mark_present(&name);
+        self.stale.mark_present(&name);
         let row = self.rows.entry(name.clone()).or_default();
         (row.version, row.api, row.problem) = (version.clone(), api, problem);
         if row.latest != draft {
@@ -243,122 +243,122 @@ impl ResourceTable {
         self.settled(&name)
     }
 
-    fn bad(&mut self, name: ObjectName, why: &str) -> Vec<ConfigEvent> {
-        self.sweep.mark_present(&name);
+    fn invalid(&mut self, name: ObjectName, why: &str) -> Vec<SourceEvent> {
+        self.stale.mark_present(&name);
         let row = self.rows.entry(name.clone()).or_default();
         row.latest = None;
         row.problem = Some(Problem { code: Code::OBJECT_UNREADABLE, message: why.into() });
         self.settled(&name)
     }
 
-    fn settled(&mut self, name: &ObjectName) -> Vec<ConfigEvent> {
+    fn settled(&mut self, name: &ObjectName) -> Vec<SourceEvent> {
         let mut events = Vec::new();
         self.settle(name, &mut events);
         self.end(&mut events);
         events
     }
 
-    fn remove(&mut self, name: &ObjectName, evidence: &Evidence) -> Vec<ConfigEvent> {
+    fn remove(&mut self, name: &ObjectName, evidence: &Evidence) -> Vec<SourceEvent> {
         let mut events = Vec::new();
         self.forget(name, evidence, &mut events);
         self.end(&mut events);
         events
     }
 
-    fn forget(&mut self, name: &ObjectName, evidence: &Evidence, events: &mut Vec<ConfigEvent>) {
+    fn forget(&mut self, name: &ObjectName, evidence: &Evidence, events: &mut Vec<SourceEvent>) {
         let Some(row) = self.rows.remove(name) else { return };
         self.touched.insert(name.clone());
-        self.unsaid |= self.left_out.remove(name).is_some();
+        self.exclusions_changed |= self.excluded.remove(name).is_some();
         if let Some(old) = row.served {
-            let gone = Change::Gone { old, evidence: evidence.clone() };
-            events.push(ConfigEvent::Changed(self.scope.clone(), gone));
+            let gone = Change::Removed { old, evidence: evidence.clone() };
+            events.push(SourceEvent::Changed(self.scope.clone(), gone));
         }
-        if row.told.is_some() {
-            events.push(ConfigEvent::Problem(self.scope.clone(), self.reference(name), None));
+        if row.reported.is_some() {
+            events.push(SourceEvent::Problem(self.scope.clone(), self.reference(name), None));
         }
     }
 
-    /// A list is complete: what it did not hold is gone.
-    fn swept(&mut self, evidence: &Evidence) -> Vec<ConfigEvent> {
+    /// Ends a list: objects that it did not contain are removed.
+    fn end_list(&mut self, evidence: &Evidence) -> Vec<SourceEvent> {
         let mut events = self.begin();
-        let unseen: Vec<ObjectName> = self.sweep.close().collect();
+        let unseen: Vec<ObjectName> = self.stale.close().collect();
         for name in &unseen {
             self.forget(name, evidence, &mut events);
         }
         self.listed = true;
         self.unreadable = None;
         if self.phase == Phase::Ended && self.withheld.is_none() {
-            events.push(ConfigEvent::Confirmed(self.scope.clone()));
+            events.push(SourceEvent::Confirmed(self.scope.clone()));
         }
         self.end(&mut events);
         events
     }
 
-    fn begin(&mut self) -> Vec<ConfigEvent> {
-        if self.phase != Phase::Unsaid || self.around.is_none() {
+    fn begin(&mut self) -> Vec<SourceEvent> {
+        if self.phase != Phase::NotStarted || self.context.is_none() {
             return Vec::new();
         }
-        self.phase = Phase::Begun;
-        vec![ConfigEvent::Restart(self.scope.clone())]
+        self.phase = Phase::Started;
+        vec![SourceEvent::ListStarted(self.scope.clone())]
     }
 
-    fn end(&mut self, events: &mut Vec<ConfigEvent>) {
+    fn end(&mut self, events: &mut Vec<SourceEvent>) {
         let ended = self.phase == Phase::Ended;
-        let begun = self.phase == Phase::Begun;
+        let begun = self.phase == Phase::Started;
         let over = self.withheld.is_some() && self.unreadable.is_none();
         if self.listed && (begun || ended && over) {
             self.phase = Phase::Ended;
             self.withheld = None;
-            events.push(ConfigEvent::Listed(self.scope.clone(), Completeness::Complete));
+            events.push(SourceEvent::ListEnded(self.scope.clone(), Completeness::Complete));
         }
-        if self.phase == Phase::Ended && std::mem::take(&mut self.unsaid) {
-            let said = self.left_out.values().take(ExcludedObject::MAX).cloned().collect();
-            events.push(ConfigEvent::LeftOut(self.scope.clone(), said));
+        if self.phase == Phase::Ended && std::mem::take(&mut self.exclusions_changed) {
+            let list = self.excluded.values().take(ExcludedObject::MAX).cloned().collect();
+            events.push(SourceEvent::Excluded(self.scope.clone(), list));
         }
     }
 
-    /// Says what of an object differs from what has been said.
-    fn settle(&mut self, name: &ObjectName, events: &mut Vec<ConfigEvent>) {
-        let Some(around) = self.around.clone() else { return };
+    /// Reports how an object differs from its last report.
+    fn settle(&mut self, name: &ObjectName, events: &mut Vec<SourceEvent>) {
+        let Some(context) = self.context.clone() else { return };
         let object = self.reference(name);
         let Some(row) = self.rows.get_mut(name) else { return };
         self.touched.insert(name.clone());
         let good = row.good.clone();
         let why =
-            good.as_ref().and_then(|(document, _)| left_out(document, &around, self.revision.as_deref()));
+            good.as_ref().and_then(|(document, _)| exclusion(document, &context, self.revision.as_deref()));
         let new = good.filter(|_| why.is_none()).map(|(document, version)| Object {
             document,
-            place: "".into(),
+            position: "".into(),
             version,
-            cluster_context: around,
+            cluster_context: context,
         });
         if let Some(change) = row.serve(new) {
-            events.push(ConfigEvent::Changed(self.scope.clone(), change));
+            events.push(SourceEvent::Changed(self.scope.clone(), change));
         }
-        let wrong = row.wrong();
-        if row.told != wrong {
-            row.told.clone_from(&wrong);
-            events.push(ConfigEvent::Problem(self.scope.clone(), object, wrong));
+        let problem_now = row.problem_now();
+        if row.reported != problem_now {
+            row.reported.clone_from(&problem_now);
+            events.push(SourceEvent::Problem(self.scope.clone(), object, problem_now));
         }
-        self.note(name, why);
+        self.record_exclusion(name, why);
     }
 
-    /// Remembers why an object does not count.
-    fn note(&mut self, name: &ObjectName, why: Option<ExcludedObject>) {
-        if self.left_out.get(name) == why.as_ref() {
+    /// Records why an object is excluded.
+    fn record_exclusion(&mut self, name: &ObjectName, why: Option<ExcludedObject>) {
+        if self.excluded.get(name) == why.as_ref() {
             return;
         }
-        self.unsaid = true;
+        self.exclusions_changed = true;
         match why {
-            Some(why) => self.left_out.insert(name.clone(), why),
-            None => self.left_out.remove(name),
+            Some(why) => self.excluded.insert(name.clone(), why),
+            None => self.excluded.remove(name),
         };
     }
 }
 
 impl Row {
-    /// All that is wrong with it, as one problem.
-    fn wrong(&self) -> Option<Problem> {
+    /// All problems of the object, as one.
+    fn problem_now(&self) -> Option<Problem> {
         match (&self.problem, &self.remark) {
             (Some(first), Some(second)) => {
                 let message = format!("{}; {}", first.message, second.message).into();
@@ -367,7 +367,7 @@ impl Row {
             (first, second) => first.as_ref().or(second.as_ref()).cloned(),
         }
     }
-    /// Serves this from now on; what differs from what was served.
+    /// Sets the served object; returns the change.
     fn serve(&mut self, new: Option<Object>) -> Option<Change> {
         let same = |old: &Object, new: &Object| {
             old.document == new.document && old.cluster_context == new.cluster_context
@@ -379,24 +379,28 @@ impl Row {
             }
             (old, Some(new)) => {
                 self.served = Some(new.clone());
-                Some(Change::Is { old, new })
+                Some(Change::Updated { old, new })
             }
-            // The object is there and does not count any more, by its own new version or by its namespace's.
+            // The object exists and no longer counts, by its new version or by its namespace.
             (Some(old), None) => {
                 let evidence = Evidence::Changed(old.source().reference());
-                Some(Change::Gone { old, evidence })
+                Some(Change::Removed { old, evidence })
             }
             (None, None) => None,
         }
     }
 }
 
-/// Why an object does not count, where it does not.
-fn left_out(document: &Document, around: &ClusterContext, revision: Option<&str>) -> Option<ExcludedObject> {
+/// Why an object is excluded, if it is.
+fn exclusion(
+    document: &Document,
+    context: &ClusterContext,
+    revision: Option<&str>,
+) -> Option<ExcludedObject> {
     let namespace: &Namespace = &document.meta.namespace;
     let labels = &document.meta.labels.value;
-    let (code, message) = if !around.selects(namespace) {
-        let message = format!("namespace {namespace} is not among those that are selected");
+    let (code, message) = if !context.selects(namespace) {
+        let message = format!("namespace {namespace} is not selected");
         (Code::NAMESPACE_NOT_SELECTED, message)
     } else if !of_revision(labels, revision) {
         let theirs = labels.get(REVISION).unwrap_or_default();

@@ -6,7 +6,7 @@ use tributary_kube_client::{Outcome, Sends, Writer};
 use super::kinds::SERVICE_ENTRIES;
 use crate::allocate::{Write, steps};
 
-/// Writes into the cluster behind this client.
+/// Returns the function that writes into the cluster of this client.
 pub(crate) fn sends(client: kube::Client) -> Sends<Write> {
     let writer = Writer::new(client);
     Box::new(move |write| send(writer.clone(), write.clone()).boxed())

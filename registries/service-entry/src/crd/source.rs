@@ -1,5 +1,8 @@
-//! A cluster's custom resources as a [`DocumentSource`]: one watch and one table for each kind, and the
-//! writer of addresses beside them.
+//! The custom resources of a cluster as a [`DocumentSource`]: one watch and one table for each kind, and
+//! the writer of addresses.
+//!
+//! A run of the registry polls it. It reports the identity of the cluster before any fact, and ends with an
+//! error when a different cluster answers.
 
 use std::sync::Arc;
 
@@ -15,20 +18,20 @@ use super::kinds::{self, Kinds};
 use super::resource_table::ResourceTable;
 use super::send;
 use crate::allocate::Writer;
-use crate::source::{ConfigEvent, DocumentSource};
+use crate::source::{DocumentSource, SourceEvent};
 
 /// The custom resources of one cluster.
 pub struct CrdSource {
     kinds: Vec<Followed>,
-    around: Option<ClusterContextReceiver>,
-    /// Surroundings that were not passed on yet: of another cluster, or before it is known which one answers.
+    context: Option<ClusterContextReceiver>,
+    /// A context that was not applied yet: of a different cluster, or received before the cluster is identified.
     news: Option<Arc<ClusterContext>>,
-    /// Confirms which cluster answers, before a watch reports anything of it.
+    /// Confirms the identity of the cluster before a watch reports anything.
     cluster: ClusterIdentity,
-    /// The identity that the surroundings name, and the one that was last reported.
+    /// The identity that the context names, and the one that was last reported.
     named: Option<Fingerprint>,
     reported: Option<Fingerprint>,
-    /// Gives addresses to ServiceEntries, where that is asked for.
+    /// Allocates addresses to ServiceEntries, if enabled.
     writer: Option<Writer>,
 }
 
@@ -40,23 +43,23 @@ struct Followed {
     writable: bool,
 }
 
-/// What woke the source.
-enum Heard {
-    /// Words of the kind with that index.
+/// Event that woke the source.
+enum Wakeup {
+    /// Events of the watch with that index.
     Watch(usize, Vec<Event<Fetched>>),
-    /// Other surroundings.
-    Around(Arc<ClusterContext>),
-    /// Another cluster answers, for that reason.
+    /// A new cluster context.
+    Context(Arc<ClusterContext>),
+    /// A different cluster answers, with the reason.
     Replaced(String),
-    /// The writer has worked.
+    /// The writer made progress.
     Written,
 }
 
 impl CrdSource {
-    /// A source that begins when [`DocumentSource::next`] is called first.
+    /// Creates a source; it begins at the first call of [`DocumentSource::next`].
     pub fn new(client: &kube::Client, options: &CrdOptions) -> Result<Self, InvalidName> {
-        let mut around = options.cluster_context.clone();
-        let news = match &mut around {
+        let mut context = options.cluster_context.clone();
+        let news = match &mut context {
             Some(channel) => channel.borrow_and_update().clone(),
             None => Some(Arc::default()),
         };
@@ -64,46 +67,50 @@ impl CrdSource {
         let kinds = options.follow_all(client, &cluster)?;
         let addresses = options.addresses.clone().filter(|_| options.kinds == Kinds::All);
         let writer = addresses.map(|Addresses { ranges, leads }| {
-            Writer::new(ranges, leads, send::sends(client.clone()), options.chance("writer"))
+            Writer::new(ranges, leads, send::sends(client.clone()), options.random_source("writer"))
         });
         let named = news.as_ref().and_then(|news| news.identity.clone());
-        Ok(Self { kinds, around, news, cluster, named, reported: None, writer })
+        Ok(Self { kinds, context, news, cluster, named, reported: None, writer })
     }
 
-    async fn hear(&mut self) -> Heard {
-        let Self { kinds, around, writer, cluster, .. } = self;
+    async fn wait(&mut self) -> Wakeup {
+        let Self { kinds, context, writer, cluster, .. } = self;
         let listed = kinds.iter().filter(|kind| kind.writable).all(|kind| kind.table.is_listed());
         let watches = kinds.iter_mut().map(|kind| Box::pin(kind.watch.next()));
         tokio::select! {
-            (events, index, _) = select_all(watches) => Heard::Watch(index, events),
-            known = surrounded(around) => Heard::Around(known),
-            why = cluster.replaced() => Heard::Replaced(why),
-            () = written(writer, listed) => Heard::Written,
+            (events, index, _) = select_all(watches) => Wakeup::Watch(index, events),
+            known = next_context(context) => Wakeup::Context(known),
+            why = cluster.replaced() => Wakeup::Replaced(why),
+            () = run_writer(writer, listed) => Wakeup::Written,
         }
     }
 
-    fn take(&mut self, heard: Heard) -> Vec<ConfigEvent> {
-        let words = match heard {
-            Heard::Around(around) => {
-                self.named.clone_from(&around.identity);
-                self.news = Some(around);
+    fn take(&mut self, wakeup: Wakeup) -> Vec<SourceEvent> {
+        let events_of_watch = match wakeup {
+            Wakeup::Context(context) => {
+                self.named.clone_from(&context.identity);
+                self.news = Some(context);
                 None
             }
-            Heard::Watch(index, words) => Some((index, words)),
-            Heard::Written | Heard::Replaced(_) => None,
+            Wakeup::Watch(index, events_of_watch) => Some((index, events_of_watch)),
+            Wakeup::Written | Wakeup::Replaced(_) => None,
         };
         let mut events = self.identify();
-        events.extend(self.surround());
-        events.extend(words.into_iter().flat_map(|(index, words)| self.table(index, words)));
+        events.extend(self.set_context());
+        events.extend(
+            events_of_watch
+                .into_iter()
+                .flat_map(|(index, events_of_watch)| self.table(index, events_of_watch)),
+        );
         events.extend(self.withhold());
-        self.tell_writer();
-        events.extend(self.ask_writer());
+        self.pass_to_writer();
+        events.extend(self.writer_problems());
         events
     }
 
-    /// The identity of the cluster, before anything that depends on it: the one that answers, else the one that the
-    /// surroundings name.
-    fn identify(&mut self) -> Vec<ConfigEvent> {
+    /// Reports the identity of the cluster before anything that depends on it: the identity that answers, else the one
+    /// that the context names.
+    fn identify(&mut self) -> Vec<SourceEvent> {
         let identity = match self.cluster.found() {
             Found::Unasked => None,
             Found::Unreadable => self.named.clone(),
@@ -113,22 +120,22 @@ impl CrdSource {
             return Vec::new();
         }
         self.reported.clone_from(&identity);
-        identity.map(ConfigEvent::Identity).into_iter().collect()
+        identity.map(SourceEvent::Identity).into_iter().collect()
     }
 
-    /// Passes other surroundings on, once it is known that they are those of the cluster that answers.
-    fn surround(&mut self) -> Vec<ConfigEvent> {
+    /// Applies a new context once it is known to belong to the cluster that answers.
+    fn set_context(&mut self) -> Vec<SourceEvent> {
         let is_own = match (self.cluster.found(), &self.named) {
             (Found::Unasked, _) => false,
             (Found::Unreadable, _) | (_, None) => true,
             (Found::Is(own) | Found::Replaced { was: own, .. }, Some(named)) => own == *named,
         };
         let Some(news) = self.news.take_if(|_| is_own) else { return Vec::new() };
-        self.kinds.iter_mut().flat_map(|kind| kind.table.surround(Arc::clone(&news))).collect()
+        self.kinds.iter_mut().flat_map(|kind| kind.table.set_context(Arc::clone(&news))).collect()
     }
 
-    /// What cannot be read of each kind, in the light of the others.
-    fn withhold(&mut self) -> Vec<ConfigEvent> {
+    /// Reports the kinds that cannot be read.
+    fn withhold(&mut self) -> Vec<SourceEvent> {
         let live: Vec<usize> =
             (0..).zip(&self.kinds).filter(|(_, k)| k.table.is_live()).map(|(i, _)| i).collect();
         let kinds = self.kinds.iter_mut().enumerate();
@@ -137,8 +144,8 @@ impl CrdSource {
             .collect()
     }
 
-    /// The writer hears of every object that changed.
-    fn tell_writer(&mut self) {
+    /// Passes changed objects to the writer.
+    fn pass_to_writer(&mut self) {
         for kind in &mut self.kinds {
             let touched = kind.table.touched();
             let writer = self.writer.as_mut().filter(|_| kind.writable);
@@ -148,9 +155,9 @@ impl CrdSource {
         }
     }
 
-    /// What the writer finds wrong is shown with the objects.
-    fn ask_writer(&mut self) -> Vec<ConfigEvent> {
-        let news = self.writer.as_mut().map(Writer::news).unwrap_or_default();
+    /// Attaches the writer's problems to the objects.
+    fn writer_problems(&mut self) -> Vec<SourceEvent> {
+        let news = self.writer.as_mut().map(Writer::problem_changes).unwrap_or_default();
         let mut events = Vec::new();
         for kind in self.kinds.iter_mut().filter(|kind| kind.writable) {
             events.extend(news.iter().flat_map(|(name, problem)| kind.table.remark(name, problem.as_ref())));
@@ -158,9 +165,9 @@ impl CrdSource {
         events
     }
 
-    fn table(&mut self, index: usize, words: Vec<Event<Fetched>>) -> Vec<ConfigEvent> {
+    fn table(&mut self, index: usize, events_of_watch: Vec<Event<Fetched>>) -> Vec<SourceEvent> {
         let Some(kind) = self.kinds.get_mut(index) else { return Vec::new() };
-        words.into_iter().flat_map(|word| kind.table.take(word)).collect()
+        events_of_watch.into_iter().flat_map(|event| kind.table.apply(event)).collect()
     }
 }
 
@@ -182,26 +189,27 @@ impl CrdOptions {
     ) -> Result<Followed, InvalidName> {
         let scope = kinds::scope(resource, namespace)?;
         let table = ResourceTable::new(scope.clone(), resource.kind, self.revision.clone(), None);
-        let watch = Watch::new(client.clone(), self.watch(resource, namespace), self.chance(scope.as_str()));
+        let watch =
+            Watch::new(client.clone(), self.watch(resource, namespace), self.random_source(scope.as_str()));
         let watch = watch.of(cluster.clone());
         Ok(Followed { scope, watch, table, writable: *resource == kinds::SERVICE_ENTRIES })
     }
 }
 
-/// Waits for other surroundings; for ever where nobody tells of any.
-async fn surrounded(around: &mut Option<ClusterContextReceiver>) -> Arc<ClusterContext> {
-    let Some(channel) = around else { return std::future::pending().await };
+/// Waits for a new cluster context; never returns if there is no sender.
+async fn next_context(context: &mut Option<ClusterContextReceiver>) -> Arc<ClusterContext> {
+    let Some(channel) = context else { return std::future::pending().await };
     while channel.changed().await.is_ok() {
         if let Some(known) = channel.borrow_and_update().clone() {
             return known;
         }
     }
-    // Whoever spoke has ended: its last word stays.
+    // The sender has ended: its last value stays valid.
     std::future::pending().await
 }
 
-/// Lets the writer work; for ever where there is none.
-async fn written(writer: &mut Option<Writer>, listed: bool) {
+/// Runs the writer; never returns without a writer.
+async fn run_writer(writer: &mut Option<Writer>, listed: bool) {
     match writer {
         Some(writer) => writer.work(listed).await,
         None => std::future::pending().await,
@@ -219,13 +227,13 @@ impl DocumentSource for CrdSource {
         held.for_each(|kind| kind.watch.hold());
     }
 
-    async fn next(&mut self) -> Result<Vec<ConfigEvent>, RegistryError> {
+    async fn next(&mut self) -> Result<Vec<SourceEvent>, RegistryError> {
         loop {
-            let heard = self.hear().await;
-            if let Heard::Replaced(why) = heard {
+            let wakeup = self.wait().await;
+            if let Wakeup::Replaced(why) = wakeup {
                 return Err(RegistryError::retryable(why));
             }
-            let events = self.take(heard);
+            let events = self.take(wakeup);
             if !events.is_empty() {
                 return Ok(events);
             }

@@ -1,4 +1,4 @@
-//! The fields of one map: each is taken once by name, and what is left over is unknown.
+//! The fields of one map: each is taken by name, and the remaining ones are unknown.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::document::{Located, Text};
 use crate::fault::{Faults, Pos};
 use crate::node::{Key, Node, Value};
 
-/// A map that is being decoded.
+/// A map during decoding.
 pub(crate) struct Fields<'n> {
     path: String,
     at: Pos,
@@ -19,7 +19,7 @@ pub(crate) struct Fields<'n> {
 }
 
 impl<'n> Fields<'n> {
-    /// A map's fields; nothing is an empty map, and anything else a fault.
+    /// Opens a map; null counts as an empty map, any other value is a fault.
     pub(crate) fn open(node: &'n Node, path: String, faults: &mut Faults) -> Option<Self> {
         let entries: &[(Key, Node)] = match &node.value {
             Value::Map(entries) => entries,
@@ -31,21 +31,21 @@ impl<'n> Fields<'n> {
         };
         Some(Self { path, at: node.at, entries, known: Vec::new() })
     }
-    /// Where the map stands.
+    /// The position of the map.
     pub(crate) const fn at(&self) -> Pos {
         self.at
     }
-    /// The name of a field as a message says it.
+    /// The full path of a field, for messages.
     pub(crate) fn path(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
-    /// A field's node and its path; nothing counts as absent.
+    /// A field's path and node; null counts as absent.
     pub(crate) fn get(&mut self, name: &'static str) -> Option<(String, &'n Node)> {
         self.know(name);
         let (_, node) = self.entries.iter().find(|(key, _)| key.name == name)?;
         (node.value != Value::Null).then(|| (self.path(name), node))
     }
-    /// Fields that are known and mean nothing here.
+    /// Marks fields as known and unused.
     pub(crate) fn ignore(&mut self, names: &[&'static str]) {
         names.iter().for_each(|name| self.know(name));
     }
@@ -54,22 +54,22 @@ impl<'n> Fields<'n> {
             self.known.push(name);
         }
     }
-    /// A field that holds text.
+    /// A text field.
     pub(crate) fn text(&mut self, name: &'static str, faults: &mut Faults) -> Option<Text> {
         let (path, node) = self.get(name)?;
         text(node, &path, faults)
     }
-    /// A field that holds text and must be there.
+    /// A required text field.
     pub(crate) fn required_text(&mut self, name: &'static str, faults: &mut Faults) -> Option<Text> {
         self.required(name, faults)?;
         self.text(name, faults)
     }
-    /// A field that holds a whole number.
+    /// An integer field.
     pub(crate) fn int(&mut self, name: &'static str, faults: &mut Faults) -> Option<Located<i64>> {
         let (path, node) = self.get(name)?;
         int(node, &path, faults)
     }
-    /// A field that holds a whole number and must be there.
+    /// A required integer field.
     pub(crate) fn required_int(&mut self, name: &'static str, faults: &mut Faults) -> Option<Located<i64>> {
         self.required(name, faults)?;
         self.int(name, faults)
@@ -81,7 +81,7 @@ impl<'n> Fields<'n> {
         faults.refuse(Code::MISSING_FIELD, self.at, format!("{} is missing; add it", self.path(name)));
         None
     }
-    /// The items of a field that holds a list.
+    /// The items of a list field.
     pub(crate) fn list(&mut self, name: &'static str, faults: &mut Faults) -> Vec<(String, &'n Node)> {
         let Some((path, node)) = self.get(name) else { return Vec::new() };
         let Value::List(items) = &node.value else {
@@ -90,12 +90,12 @@ impl<'n> Fields<'n> {
         };
         items.iter().enumerate().map(|(i, item)| (format!("{path}[{i}]"), item)).collect()
     }
-    /// A field that holds a list of texts.
+    /// A list of texts.
     pub(crate) fn texts(&mut self, name: &'static str, faults: &mut Faults) -> Vec<Text> {
         let items = self.list(name, faults);
         items.into_iter().filter_map(|(path, item)| text(item, &path, faults)).collect()
     }
-    /// A field that holds a map from names to texts.
+    /// A map from names to texts.
     pub(crate) fn text_map(
         &mut self,
         name: &'static str,
@@ -104,7 +104,7 @@ impl<'n> Fields<'n> {
         let pairs = self.pairs(name, faults).into_iter();
         pairs.filter_map(|(key, path, node)| Some((key.value, text(node, &path, faults)?.value))).collect()
     }
-    /// A field that holds labels.
+    /// A map of labels.
     pub(crate) fn labels(&mut self, name: &'static str, faults: &mut Faults) -> Option<Located<Labels>> {
         let (path, node) = self.get(name)?;
         let map = self.text_map(name, faults);
@@ -114,7 +114,7 @@ impl<'n> Fields<'n> {
         }
         Some(Located::new(node.at, map.iter().map(|(k, v)| (&**k, &**v)).collect()))
     }
-    /// A field that holds a map from names to whole numbers.
+    /// A map from names to integers.
     pub(crate) fn int_map(&mut self, name: &'static str, faults: &mut Faults) -> Vec<(Text, Located<i64>)> {
         let pairs = self.pairs(name, faults).into_iter();
         pairs.filter_map(|(key, path, node)| Some((key, int(node, &path, faults)?))).collect()
@@ -130,28 +130,28 @@ impl<'n> Fields<'n> {
         };
         entries.iter().map(pair).collect()
     }
-    /// A field that holds one of a few words.
+    /// A field with one of a fixed set of names.
     pub(crate) fn choice<T: Copy>(
         &mut self,
         name: &'static str,
         names: &[(&'static str, T)],
         faults: &mut Faults,
     ) -> Option<Located<T>> {
-        let word = self.text(name, faults)?;
-        if let Some((_, value)) = names.iter().find(|(n, _)| *n == &*word.value) {
-            return Some(Located::new(word.at, *value));
+        let text = self.text(name, faults)?;
+        if let Some((_, value)) = names.iter().find(|(n, _)| *n == &*text.value) {
+            return Some(Located::new(text.at, *value));
         }
         let known: Vec<&str> = names.iter().map(|(n, _)| *n).collect();
         let message = format!(
             "{} {:?} is not known; write one of {}",
             self.path(name),
-            clip(&word.value),
+            clip(&text.value),
             known.join(", ")
         );
-        faults.refuse(Code::WRONG_TYPE, word.at, message);
+        faults.refuse(Code::WRONG_TYPE, text.at, message);
         None
     }
-    /// Reports the fields that nothing asked for.
+    /// Reports unknown fields.
     pub(crate) fn finish(self, faults: &mut Faults) {
         for (key, _) in self.entries {
             if !self.known.contains(&&*key.name) {
@@ -173,8 +173,8 @@ impl<'n> Fields<'n> {
     }
 }
 
-/// Edits between two names, without regard to case and `_`; names that are long or far apart are
-/// only said to be far apart.
+/// Edit distance between two names, ignoring case and `_`; a lower bound for names of more than 40
+/// characters.
 fn distance(a: &str, b: &str) -> usize {
     let plain = |s: &str| {
         s.chars().filter(|c| *c != '_').map(|c| c.to_ascii_lowercase()).take(40).collect::<Vec<_>>()
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_are_nearly_right_are_near() {
+    fn similar_names_have_a_small_distance() {
         assert_eq!(distance("targetPort", "target_port"), 0);
         assert_eq!(distance("number", "nmber"), 1);
         assert!(distance("hosts", "resolution") > 2);

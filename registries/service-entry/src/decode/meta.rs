@@ -10,7 +10,7 @@ use crate::document::{Meta, Text};
 use crate::fault::Faults;
 use crate::node::Node;
 
-/// What an API server adds and an export of its objects therefore holds.
+/// Fields that an API server adds; exported objects contain them.
 const SERVERS: [&str; 9] = [
     "uid",
     "resourceVersion",
@@ -32,7 +32,7 @@ pub(super) fn decode(node: &Node, path: String, faults: &mut Faults) -> Option<M
     };
     let labels = fields.labels("labels", faults).unwrap_or_default();
     let annotations = fields.text_map("annotations", faults);
-    // A time that cannot be read only orders claimants: the object is then one without a time.
+    // A creation time only orders precedence: if it cannot be parsed, the object has none.
     let created =
         fields.get("creationTimestamp").and_then(|(_, node)| node.text()?.parse::<Timestamp>().ok());
     fields.ignore(&SERVERS);
@@ -75,8 +75,8 @@ pub(crate) fn is_label_name(text: &str) -> bool {
 }
 
 fn is_part(part: &str) -> bool {
-    let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = part.as_bytes();
-    matches!((bytes.first(), bytes.last()), (Some(&a), Some(&z)) if word(a) && word(z))
-        && bytes.iter().all(|&b| word(b) || b == b'-')
+    matches!((bytes.first(), bytes.last()), (Some(&a), Some(&z)) if alphanumeric(a) && alphanumeric(z))
+        && bytes.iter().all(|&b| alphanumeric(b) || b == b'-')
 }

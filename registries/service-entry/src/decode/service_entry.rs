@@ -52,8 +52,7 @@ fn endpoints(fields: &mut Fields<'_>, faults: &mut Faults) -> Vec<crate::documen
     items.into_iter().map(|(path, node)| workload::spec(node, path, faults)).collect()
 }
 
-/// A selector that is there and says nothing is kept: it selects nothing, which is not the same as
-/// having none.
+/// The selector. A selector without labels is kept: it selects nothing, unlike an absent one.
 fn selector(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<Located<tributary_model::Labels>> {
     let (path, node) = fields.get("workloadSelector")?;
     let mut inner = Fields::open(node, path, faults)?;
@@ -62,7 +61,7 @@ fn selector(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<Located<trib
     Some(Located::new(node.at, labels))
 }
 
-/// `status.addresses`. A status is a machine's word: what is not understood is passed over.
+/// `status.addresses`. A status is written by programs: invalid items are ignored.
 fn allocated(status: &Node) -> Vec<(Arc<str>, Arc<str>)> {
     let Some(Node { value: Value::List(items), .. }) = status.get("addresses") else { return Vec::new() };
     let pair = |item: &Node| {

@@ -1,4 +1,4 @@
-//! What is taken, and what each kind of mistake is told.
+//! Accepted documents, and the fault of each kind of mistake.
 
 use tributary_model::Code;
 
@@ -13,12 +13,12 @@ const META: &str = "metadata:\n  name: pay\n";
 const SPEC: &str = "spec:\n  hosts: [pay.example.com]\n  ports: [{number: 80, name: http, protocol: HTTP}]\n";
 
 #[track_caller]
-fn refused(text: &str, code: Code, line: u32, column: u32, says: &str) {
+fn refused(text: &str, code: Code, line: u32, column: u32, part: &str) {
     let load = load_str(text, "f.yaml");
-    assert!(load.documents.is_empty(), "it was taken:\n{text}");
+    assert!(load.documents.is_empty(), "it was accepted:\n{text}");
     let fault = &load.problems[0].faults[0];
     assert_eq!((fault.code, fault.at.line, fault.at.column), (code, line, column), "{fault}");
-    assert!(fault.message.contains(says), "{:?} does not say {says:?}", fault.message);
+    assert!(fault.message.contains(part), "{:?} does not contain {part:?}", fault.message);
 }
 
 fn taken(text: &str) -> Load {
@@ -91,15 +91,15 @@ fn unknown_kinds_and_versions_are_named() {
         Code::UNKNOWN_KIND,
         2,
         13,
-        "is not read",
+        "is not supported",
     );
     refused("- a\n", Code::UNKNOWN_KIND, 1, 1, "the document is a list");
-    refused("just words\n", Code::UNKNOWN_KIND, 1, 1, "the document is text");
+    refused("just text\n", Code::UNKNOWN_KIND, 1, 1, "the document is text");
     refused("a: b\n", Code::MISSING_FIELD, 1, 1, "kind is missing");
 }
 
 #[test]
-fn unknown_fields_are_told_what_was_meant() {
+fn unknown_fields_get_a_suggestion() {
     let with = |line: &str| mk_entry(&format!("{META}{SPEC}{line}"));
     refused(&with("  resolutoin: DNS\n"), Code::UNKNOWN_FIELD, 8, 3, "did you mean resolution?");
     refused(&with("  workload_selector: {}\n"), Code::UNKNOWN_FIELD, 8, 3, "did you mean workloadSelector?");
@@ -135,7 +135,7 @@ fn unknown_fields_are_told_what_was_meant() {
 }
 
 #[test]
-fn wrong_types_are_told_the_right_one() {
+fn wrong_types_are_refused_with_the_right_one() {
     let swap = |from: &str, to: &str| mk_entry(&format!("{META}{SPEC}")).replace(from, to);
     refused(&swap("number: 80", "number: \"80\""), Code::WRONG_TYPE, 7, 20, "write it without quotes");
     refused(&swap("number: 80", "number: 80.5"), Code::WRONG_TYPE, 7, 20, "a whole number");

@@ -36,13 +36,13 @@ fn conditions(status: &Node) -> BTreeMap<Arc<str>, Arc<str>> {
     let Some(Node { value: Value::List(items), .. }) = status.get("conditions") else {
         return BTreeMap::new();
     };
-    let word = |node: &Node| match &node.value {
+    let text = |node: &Node| match &node.value {
         Value::Text(text) => Some(Arc::from(text.as_str())),
-        // A status is `"True"` in an API server's words and `true` in a person's.
+        // An API server writes a status as `"True"`, a user may write `true`.
         Value::Bool(true) => Some(Arc::from("True")),
         _ => None,
     };
-    items.iter().filter_map(|item| Some((word(item.get("type")?)?, word(item.get("status")?)?))).collect()
+    items.iter().filter_map(|item| Some((text(item.get("type")?)?, text(item.get("status")?)?))).collect()
 }
 
 pub(super) fn group(node: &Node, path: String, faults: &mut Faults) -> WorkloadGroup {

@@ -10,81 +10,81 @@ use crate::fault::Pos;
 /// Hosts and how to reach them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServiceEntry {
-    /// `spec`, or the document where it has none.
+    /// Position of `spec`, or of the document without one.
     pub at: Located<()>,
-    /// The hosts that it declares.
+    /// The declared hosts.
     pub hosts: Vec<Text>,
-    /// IPs and CIDRs by which clients address it.
+    /// IPs and CIDRs by which clients address the hosts.
     pub addresses: Vec<Text>,
-    /// Its ports.
+    /// The ports.
     pub ports: Vec<SePort>,
-    /// Inside or outside the mesh.
+    /// Whether it is inside or outside the mesh.
     pub location: Location,
-    /// How endpoints are found.
+    /// How endpoints are resolved.
     pub resolution: Located<Resolution>,
     /// Inline endpoints.
     pub endpoints: Vec<WorkloadSpec>,
-    /// Selects workloads of its namespace; present and empty selects nothing.
+    /// Selects workloads of its namespace; an empty selector selects nothing.
     pub selector: Option<Located<Labels>>,
-    /// Who sees it.
+    /// The namespaces that see it.
     pub export_to: Vec<Text>,
-    /// Identities that endpoints may prove.
+    /// Identities that clients accept from endpoints.
     pub subject_alt_names: Vec<Text>,
-    /// `status.addresses`: what an allocator gave to its hosts, as (host, address).
+    /// `status.addresses`: allocated addresses, as (host, address).
     pub allocated: Vec<(Arc<str>, Arc<str>)>,
-    /// Whether there is a `status`, whatever it says.
+    /// Whether the object has a `status`.
     pub has_status: bool,
 }
 
 /// One port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SePort {
-    /// Where it stands.
+    /// Position.
     pub at: Located<()>,
-    /// What clients connect to.
+    /// Number that clients connect to.
     pub number: Located<i64>,
-    /// What it speaks; empty where nothing is said.
+    /// Protocol name; empty if absent.
     pub protocol: Text,
     /// Its name.
     pub name: Text,
-    /// Where it leads, where that is another number.
+    /// Port number of endpoints, if it differs.
     pub target: Option<Located<i64>>,
 }
 
-/// Inside or outside the mesh.
+/// Whether a service is inside or outside the mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Location {
-    /// Consumed through an API, without mesh TLS.
+    /// Outside the mesh, without mesh TLS.
     #[default]
     External,
-    /// Part of the mesh.
+    /// Inside the mesh.
     Internal,
 }
 
 impl Location {
-    /// Istio's names.
+    /// The names in documents.
     pub(crate) const NAMES: [(&'static str, Self); 2] =
         [("MESH_EXTERNAL", Self::External), ("MESH_INTERNAL", Self::Internal)];
 }
 
-/// How endpoints are found.
+/// How endpoints are resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Resolution {
-    /// Where the connection was going anyway.
+    /// Passthrough to the original destination.
     #[default]
     None,
-    /// The endpoints that are listed or selected.
+    /// Listed or selected endpoints.
     Static,
-    /// All addresses that DNS answers.
+    /// All addresses of the DNS answer.
     Dns,
-    /// One address that DNS answers at a time.
+    /// One address of the DNS answer at a time.
     DnsRoundRobin,
-    /// Each request's own host, resolved by the proxy.
+    /// The proxy resolves the host of each request.
     DynamicDns,
 }
 
 impl Resolution {
-    /// Istio's names.
+    /// The names in documents.
     pub(crate) const NAMES: [(&'static str, Self); 5] = [
         ("NONE", Self::None),
         ("STATIC", Self::Static),
@@ -92,7 +92,7 @@ impl Resolution {
         ("DNS_ROUND_ROBIN", Self::DnsRoundRobin),
         ("DYNAMIC_DNS", Self::DynamicDns),
     ];
-    /// Istio's name of it.
+    /// The name in documents.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         Self::NAMES.iter().find(|(_, r)| *r == self).map_or("NONE", |(name, _)| name)
@@ -105,7 +105,7 @@ impl Resolution {
 }
 
 impl SePort {
-    /// Where the port stands.
+    /// The position of the port.
     #[must_use]
     pub const fn pos(&self) -> Pos {
         self.at.at

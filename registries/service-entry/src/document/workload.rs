@@ -8,42 +8,42 @@ use tributary_model::Labels;
 
 use super::{Located, Text};
 
-/// One workload: where it listens and who it is.
+/// One workload: its address, topology and identity.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkloadSpec {
-    /// Where it stands.
+    /// Position.
     pub at: Located<()>,
-    /// An IP, a DNS name or `unix://` and a path.
+    /// An IP, a DNS name, or `unix://` and a path.
     pub address: Option<Text>,
-    /// Numbers of named ports, as written.
+    /// Numbers of named ports, verbatim.
     pub ports: Vec<(Text, Located<i64>)>,
-    /// Its labels.
+    /// The labels.
     pub labels: Located<Labels>,
-    /// Its network.
+    /// The network.
     pub network: Option<Text>,
     /// `region/zone/subzone`.
     pub locality: Option<Text>,
-    /// Its share of traffic.
+    /// The weight.
     pub weight: Option<Located<i64>>,
-    /// Its service account.
+    /// The service account.
     pub account: Option<Text>,
 }
 
-/// What stands before a unix path.
+/// The prefix of a unix path.
 pub const UNIX: &str = "unix://";
 
 impl WorkloadSpec {
-    /// The unix path, where the address is one.
+    /// The unix path, if the address is one.
     #[must_use]
     pub fn unix_path(&self) -> Option<&str> {
         self.address.as_ref()?.value.strip_prefix(UNIX)
     }
 }
 
-/// A workload that can be selected.
+/// A workload that services select.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkloadEntry {
-    /// Where it listens and who it is.
+    /// The address, topology and identity.
     pub spec: WorkloadSpec,
     /// `status.conditions`: type to status.
     pub conditions: BTreeMap<Arc<str>, Arc<str>>,
@@ -52,33 +52,33 @@ pub struct WorkloadEntry {
 /// A template for workloads that register themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkloadGroup {
-    /// `spec`, or the document where it has none.
+    /// Position of `spec`, or of the document without one.
     pub at: Located<()>,
-    /// Labels of the workloads made from it.
+    /// Labels of the workloads created from it.
     pub labels: Located<Labels>,
-    /// Annotations of the workloads made from it.
+    /// Annotations of the workloads created from it.
     pub annotations: BTreeMap<Arc<str>, Arc<str>>,
-    /// The workloads' specification.
+    /// Specification of the workloads.
     pub template: Option<WorkloadSpec>,
-    /// How their health is probed.
+    /// The health probe.
     pub probe: Option<Probe>,
 }
 
-/// How a workload's health is probed.
+/// A health probe of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Probe {
-    /// Where it stands.
+    /// Position.
     pub at: Located<()>,
-    /// Seconds and counts by their names: `periodSeconds` and the like.
+    /// Timing and counts by name, such as `periodSeconds`.
     pub timing: Vec<(&'static str, Located<i64>)>,
-    /// The ways that are given; exactly one is valid.
+    /// The configured methods; exactly one is valid.
     pub methods: Vec<Located<ProbeMethod>>,
 }
 
-/// One way to probe.
+/// A method of probing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProbeMethod {
-    /// An HTTP request is answered.
+    /// An HTTP request.
     Http {
         /// Its path.
         path: Arc<str>,
@@ -91,23 +91,23 @@ pub enum ProbeMethod {
         /// Headers, as (name, value).
         headers: Vec<(Arc<str>, Arc<str>)>,
     },
-    /// A connection is taken.
+    /// A TCP connection.
     Tcp {
         /// The port.
         port: Located<i64>,
         /// The host, empty for the workload's own address.
         host: Arc<str>,
     },
-    /// A command succeeds.
+    /// A command that exits with 0.
     Exec {
         /// The command and its arguments.
         command: Vec<Text>,
     },
-    /// gRPC health says that it serves.
+    /// A gRPC health check.
     Grpc {
         /// The port.
         port: Located<i64>,
-        /// The service that is asked for.
+        /// The service to check.
         service: Arc<str>,
     },
 }

@@ -1,4 +1,4 @@
-//! What one file holds: its documents as they were last read, and what is wrong with the file.
+//! The contents of one file: its documents as they were last read, and the fault of the file.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,38 +8,38 @@ use tributary_model::{Code, ObjectRef, Problem, Version};
 
 use crate::document::Object;
 use crate::fault;
-use crate::identity::About;
+use crate::identity::ObjectIdentity;
 use crate::load::{self, Read};
 
-/// One document where it lies in its file.
+/// A document and its line in the file.
 #[derive(Debug, Clone)]
-pub(crate) struct Lying {
+pub(crate) struct PlacedDocument {
     /// The file's line at which it begins.
     pub(crate) line: u32,
-    /// What it came to; shared with earlier readings of the same text.
+    /// The result of reading it; shared with earlier readings of the same text.
     pub(crate) read: Arc<Read>,
 }
 
 /// One file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Contents {
-    /// Its name, as messages show it.
+    /// The name that messages show.
     pub(crate) name: Arc<str>,
     /// The hash of its text.
     version: Option<Version>,
     /// Its documents.
-    pub(crate) documents: Vec<Lying>,
-    /// What is wrong with the file itself; its documents are then those of the last good reading.
+    pub(crate) documents: Vec<PlacedDocument>,
+    /// Why the file cannot be read, if so; the documents are then those of the last reading.
     pub(crate) fault: Option<Problem>,
 }
 
 impl Contents {
-    /// A file that has not been read.
+    /// Creates a file that has not been read.
     pub(crate) fn unread(root: &str, path: &Path) -> Self {
         let name = Path::new(root).join(path).to_string_lossy().into();
         Self { name, ..Self::default() }
     }
-    /// Takes a text in. Documents whose text has been seen before in this file are not read again.
+    /// Applies a new text. Documents whose text was in this file before are not read again.
     pub(crate) fn update(&mut self, text: &str) {
         let version = Version::of(text.as_bytes());
         let settled = self.fault.is_none();
@@ -48,46 +48,47 @@ impl Contents {
         }
         self.version = Some(version);
         let known: HashMap<Version, Arc<Read>> =
-            self.documents.drain(..).map(|lying| (lying.read.version, lying.read)).collect();
+            self.documents.drain(..).map(|placed| (placed.read.version, placed.read)).collect();
         let (chunks, over) = load::documents(text);
         for chunk in chunks {
             let version = Version::of(chunk.text.as_bytes());
             let read =
                 known.get(&version).cloned().unwrap_or_else(|| Arc::new(load::read(chunk.text, version)));
-            self.documents.push(Lying { line: chunk.line, read });
+            self.documents.push(PlacedDocument { line: chunk.line, read });
         }
         self.fault = over.and_then(|fault| fault::problem(&[fault], &self.name, 1));
     }
-    /// The file is there and cannot be read: what it held last stays.
+    /// Records that the file exists and cannot be read: its last contents stay.
     pub(crate) fn fail(&mut self, code: Code, why: &str) {
-        let message = format!("{}: {why}; what it last held stays served", self.name);
+        let message = format!("{}: {why}; its last contents stay served", self.name);
         self.fault = Some(Problem { code, message: message.into() });
     }
-    /// Whether a document may be any object: it does not say which it is, or cannot be read at all.
+    /// Whether any document may be any object: it does not name its object, or cannot be read.
     pub(crate) fn is_unclear(&self) -> bool {
-        self.fault.is_some() || self.documents.iter().any(|lying| lying.read.about == About::Unknown)
+        self.fault.is_some()
+            || self.documents.iter().any(|placed| placed.read.identity == ObjectIdentity::Unknown)
     }
-    /// The file itself, for its own problem.
+    /// The reference of the file, for its own problem.
     pub(crate) fn reference(&self) -> ObjectRef {
         ObjectRef { id: load::of_file(&self.name), place: self.name.clone() }
     }
-    /// Where a document lies.
-    pub(crate) fn place(&self, lying: &Lying) -> Arc<str> {
-        load::place(&self.name, lying.read.at, lying.line)
+    /// The position of a document.
+    pub(crate) fn position(&self, placed: &PlacedDocument) -> Arc<str> {
+        load::position(&self.name, placed.read.at, placed.line)
     }
-    /// A document as it is served.
-    pub(crate) fn object(&self, lying: &Lying) -> Option<Object> {
-        let document = lying.read.document.clone()?;
+    /// The object that is served from a document.
+    pub(crate) fn object(&self, placed: &PlacedDocument) -> Option<Object> {
+        let document = placed.read.document.clone()?;
         Some(Object {
             document,
-            place: self.place(lying),
-            version: lying.read.version.to_string().into(),
+            position: self.position(placed),
+            version: placed.read.version.to_string().into(),
             cluster_context: Arc::default(),
         })
     }
-    /// What is wrong with a document.
-    pub(crate) fn problem(&self, lying: &Lying) -> Option<Problem> {
-        fault::problem(&lying.read.faults, &self.name, lying.line)
+    /// The problem of a document.
+    pub(crate) fn problem(&self, placed: &PlacedDocument) -> Option<Problem> {
+        fault::problem(&placed.read.faults, &self.name, placed.line)
     }
 }
 
@@ -104,12 +105,12 @@ mod tests {
     const ENTRY: &str = "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: a}\nspec: {address: 10.0.0.1}\n";
 
     #[test]
-    fn a_document_that_only_moved_is_not_read_again() {
+    fn moved_document_is_not_read_again() {
         let mut contents = mk_contents(ENTRY);
         let before = contents.documents[0].read.clone();
         contents.update(&format!("kind: x\n...\n{ENTRY}"));
         assert!(Arc::ptr_eq(&before, &contents.documents[1].read));
-        assert_eq!(&*contents.place(&contents.documents[1]), "dir/f.yaml:3:1");
+        assert_eq!(&*contents.position(&contents.documents[1]), "dir/f.yaml:3:1");
     }
 
     #[test]

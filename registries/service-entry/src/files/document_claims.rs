@@ -1,8 +1,8 @@
-//! Which document serves an object, given all that claim it.
+//! Chooses the document that serves an object, among all that claim it.
 //!
-//! Pure. The order of claims is that of file names and then of documents, so that every replica
-//! chooses alike; history enters in two named ways only: the last good version of a document that
-//! went bad, and a document that is missing and not yet known to be gone.
+//! Pure. Claims are ordered by file name, then by position, so that all replicas choose the same one.
+//! Only two parts of the history count: the last good version of a document that became invalid, and
+//! a document that is missing and not yet known to be removed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,67 +10,67 @@ use std::time::Duration;
 
 use tributary_model::Mono;
 
-use super::contents::{Contents, Lying};
+use super::contents::{Contents, PlacedDocument};
 use crate::document::{Document, Object};
 
 /// A document that claims to be an object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DocumentClaim<'t> {
-    /// The file that it lies in.
+    /// The path of the file.
     pub(crate) file: &'t Path,
-    /// That file.
+    /// The file.
     pub(crate) contents: &'t Contents,
     /// The document.
-    pub(crate) lying: &'t Lying,
+    pub(crate) placed: &'t PlacedDocument,
 }
 
 impl DocumentClaim<'_> {
     fn document(&self) -> Option<&Arc<Document>> {
-        self.lying.read.document.as_ref()
+        self.placed.read.document.as_ref()
     }
-    /// What is served when it serves.
+    /// What it serves, if it may be served.
     pub(crate) fn served(&self) -> Option<Served> {
-        let object = self.contents.object(self.lying)?;
-        Some(Served { object, file: self.file.to_owned(), line: self.lying.line, missing: None })
+        let object = self.contents.object(self.placed)?;
+        Some(Served { object, file: self.file.to_owned(), line: self.placed.line, missing: None })
     }
 }
 
-/// What is served of an object.
+/// The served document of an object.
 #[derive(Debug, Clone)]
 pub(crate) struct Served {
-    /// The document.
+    /// The object.
     pub(crate) object: Object,
     /// The file that it was read from.
     pub(crate) file: PathBuf,
     /// The file's line at which it begins.
     pub(crate) line: u32,
-    /// Since when that file does not hold it.
+    /// Since when the file does not contain it.
     pub(crate) missing: Option<Mono>,
 }
 
 impl Served {
-    /// Whether this very claim is served, and nothing of it has changed.
+    /// Whether this claim is served and unchanged.
     pub(crate) fn is(&self, claim: &DocumentClaim<'_>) -> bool {
         let same = claim.document().is_some_and(|document| Arc::ptr_eq(document, &self.object.document));
-        same && self.missing.is_none() && self.line == claim.lying.line && self.file == claim.file
+        same && self.missing.is_none() && self.line == claim.placed.line && self.file == claim.file
     }
 }
 
-/// What becomes of an object.
+/// The decision on an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// What is served stays.
+    /// The served document stays.
     Keep,
-    /// It stays, and is missing: look again.
+    /// The served document stays and is missing: look again.
     Missing,
     /// This claim serves, by its index.
     Serve(usize),
-    /// It is gone.
-    Gone,
+    /// The object is removed.
+    Removed,
 }
 
-/// Decides. `absent` says whether a missing document may count as gone at all: the listing was whole,
-/// and no document of its file may be it.
+/// Decides on an object. `absent` is whether a missing document may count as removed at all: the listing is complete,
+/// and no unclear document of its file may be this object.
 pub(crate) fn decide(
     claims: &[DocumentClaim<'_>],
     served: Option<&Served>,
@@ -89,14 +89,14 @@ pub(crate) fn decide(
         _ if !absent => Verdict::Keep,
         _ if served.missing.is_none_or(|since| now.since(since) < confirm) => Verdict::Missing,
         Some(i) => Verdict::Serve(i),
-        None if claims.is_empty() => Verdict::Gone,
-        // Only bad documents claim it, in other files: it was moved and broken at once.
+        None if claims.is_empty() => Verdict::Removed,
+        // Only invalid documents in other files claim it: it was moved and broken at once.
         None => Verdict::Keep,
     }
 }
 
-/// The first claim that may be served; `None` where the first is bad and its own last good version is
-/// what is served, or where none may be.
+/// The first claim that may be served; `None` if no claim may be, or if the first claim is invalid and its last
+/// good version is served.
 fn best(claims: &[DocumentClaim<'_>], served: Option<&Served>) -> Option<usize> {
     let first = claims.first()?;
     if first.document().is_none() && served.is_some_and(|served| served.file == first.file) {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     fn claim((file, contents): &(PathBuf, Contents)) -> DocumentClaim<'_> {
-        DocumentClaim { file, contents, lying: &contents.documents[0] }
+        DocumentClaim { file, contents, placed: &contents.documents[0] }
     }
 
     fn served(file: &str, address: &str, missing: Option<u64>) -> Served {
@@ -156,20 +156,20 @@ mod tests {
     }
 
     #[test]
-    fn the_last_good_version_of_the_first_claim_stays_before_a_second_claim() {
+    fn last_good_version_stays_before_a_second_claim() {
         let now = served("a", "1.1.1.1", None);
         assert_eq!(at(0, &[bad("a"), good("b", "2.2.2.2")], Some(&now)), Verdict::Keep);
     }
 
     #[test]
-    fn what_is_missing_is_gone_only_after_a_second_look() {
+    fn missing_document_is_removed_after_a_second_look() {
         assert_eq!(at(0, &[], Some(&served("a", "1.1.1.1", None))), Verdict::Missing);
         assert_eq!(at(249, &[], Some(&served("a", "1.1.1.1", Some(0)))), Verdict::Missing);
-        assert_eq!(at(250, &[], Some(&served("a", "1.1.1.1", Some(0)))), Verdict::Gone);
+        assert_eq!(at(250, &[], Some(&served("a", "1.1.1.1", Some(0)))), Verdict::Removed);
     }
 
     #[test]
-    fn a_second_claim_steps_in_when_the_first_is_gone_and_at_once_when_it_says_the_same() {
+    fn second_claim_serves_once_the_first_is_removed() {
         let first = served("a", "1.1.1.1", None);
         assert_eq!(at(0, &[good("b", "2.2.2.2")], Some(&first)), Verdict::Missing);
         let gone = served("a", "1.1.1.1", Some(0));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_gone_where_absence_proves_nothing() {
+    fn nothing_is_removed_if_absence_proves_nothing() {
         let gone = served("a", "1.1.1.1", Some(0));
         assert_eq!(judge(9_999, &[], Some(&gone), false), Verdict::Keep);
         assert_eq!(at(9_999, &[bad("b")], Some(&gone)), Verdict::Keep);

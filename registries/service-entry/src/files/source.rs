@@ -1,5 +1,5 @@
-//! A directory as a [`DocumentSource`]: looks when something is heard, when a second look is due, and
-//! from time to time.
+//! A directory as a [`DocumentSource`]: looks after a hint of the watch, when a second look is due, and
+//! periodically. A run of the registry polls it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use tributary_registry_api::RegistryError;
 use super::tree::Tree;
 use super::walk::{Bounds, DirId, Listing, Stamps, walk};
 use super::watch::{Hint, Signal, Watch, watch};
-use crate::source::{ConfigEvent, DocumentSource};
+use crate::source::{DocumentSource, SourceEvent};
 
-/// When a directory is looked at.
+/// Timing of looks at a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// After what time a second listing proves that something is gone.
+    /// Time after which a second listing proves that an object was removed.
     pub confirm: Duration,
-    /// How long a file's writer must be silent.
+    /// Time without writes after which a file is complete.
     pub quiet: Duration,
-    /// How often a directory is looked at when nothing is heard of it.
+    /// Interval of looks without a hint of the watch.
     pub rescan: Duration,
-    /// The same, while it cannot be read or watched.
+    /// Interval of looks while the directory cannot be read or watched.
     pub retry: Duration,
 }
 
@@ -39,7 +39,7 @@ impl Default for Timing {
     }
 }
 
-/// A directory of YAML files, with all directories in it; one scope.
+/// A directory of YAML files with all subdirectories; one scope.
 pub struct Directory {
     root: PathBuf,
     scope: Scope,
@@ -53,7 +53,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// A directory that is looked at when [`DocumentSource::next`] is called first. It need not exist.
+    /// Creates a source; it looks at the first call of [`DocumentSource::next`]. The directory need not exist.
     pub fn new(root: &Path, timing: Timing) -> Result<Self, InvalidName> {
         let name: Arc<str> = root.to_string_lossy().into();
         let scope = Self::scope(root)?;
@@ -76,7 +76,7 @@ impl Directory {
         scope_of(&root.to_string_lossy())
     }
 
-    /// Waits until it is time to look.
+    /// Waits until the next look is due.
     async fn wait(&mut self) {
         let mut due = self.due;
         let mut latest = None;
@@ -86,7 +86,7 @@ impl Directory {
                 hint = self.signal.next() => match hint {
                     Hint::Now => due = Instant::now(),
                     Hint::Soon => {
-                        // A writer that never falls silent is looked at all the same.
+                        // A writer that never pauses does not delay the look for ever.
                         let now = Instant::now();
                         let latest = *latest.get_or_insert(now + 10 * self.timing.quiet);
                         due = self.due.min(latest).min(now + self.timing.quiet);
@@ -96,7 +96,7 @@ impl Directory {
         }
     }
 
-    /// Looks: watches first, so that what changes after the look is heard.
+    /// Looks: watches first, so that changes after the look produce a hint.
     async fn look(&mut self) -> Result<Listing, RegistryError> {
         let (root, stamps, signal) = (self.root.clone(), self.tree.stamps(), self.signal.clone());
         let mut watch = self.watch.take().filter(|_| !signal.take_stale());
@@ -108,7 +108,7 @@ impl Directory {
         let (listing, watch) =
             looking.await.map_err(|_| RegistryError::retryable("reading the directory failed"))?;
         self.watch = watch;
-        // Half of the time at most goes into looking, however much changes.
+        // Looking takes at most half of the time, however much changes.
         self.not_before = Instant::now() + began.elapsed();
         Ok(listing)
     }
@@ -150,7 +150,7 @@ impl DocumentSource for Directory {
         vec![self.scope.clone()]
     }
 
-    async fn next(&mut self) -> Result<Vec<ConfigEvent>, RegistryError> {
+    async fn next(&mut self) -> Result<Vec<SourceEvent>, RegistryError> {
         loop {
             self.wait().await;
             let listing = self.look().await?;
@@ -164,8 +164,8 @@ impl DocumentSource for Directory {
     }
 }
 
-/// A scope's name from a path: what is not visible ASCII is written in hex, and what is too long is
-/// cut and told apart by its hash.
+/// A scope's name from a path: bytes other than visible ASCII are written in hex, and a long name is
+/// cut and ends with the path's hash.
 fn scope_of(path: &str) -> Result<Scope, InvalidName> {
     const LONGEST: usize = 400;
     let mut name = String::new();

@@ -1,7 +1,7 @@
-//! What is known of a directory, and what a listing of it means.
+//! The state of a directory, and the meaning of a listing. Owned by [`super::source`].
 //!
-//! Pure: time and listings are passed in. A listing never removes by itself; what it does not hold
-//! is missing, and gone when another listing of the same directory, long enough after, agrees.
+//! Pure: time and listings are parameters. One listing never removes an object: an object that it lacks
+//! is missing, and removed when a later listing of the same directory, `confirm` later, agrees.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,21 +12,21 @@ use tributary_model::{
     Code, Completeness, Evidence, Mono, ObjectId, ObjectRef, Problem, Scope, SourceState, SourceStatus,
 };
 
-use super::contents::{Contents, Lying};
+use super::contents::{Contents, PlacedDocument};
 use super::document_claims::{DocumentClaim, Served, Verdict, decide};
 use super::walk::{DirId, Fault, Listing, Seen, Stamps, Walk};
-use crate::identity::About;
+use crate::identity::ObjectIdentity;
 use crate::load;
-use crate::source::{Change, ConfigEvent};
+use crate::source::{Change, SourceEvent};
 
-/// A directory as it is known.
+/// The state of a directory.
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: Arc<str>,
     scope: Scope,
     confirm: Duration,
     dir: Option<DirId>,
-    /// By which a file that did not change is known; always those of `files`.
+    /// Stamps by which unchanged files are recognized; always those of `files`.
     stamps: Stamps,
     files: BTreeMap<PathBuf, Contents>,
     served: BTreeMap<ObjectId, Served>,
@@ -35,28 +35,28 @@ pub(crate) struct Tree {
     state: Option<SourceStatus>,
 }
 
-/// How far the list of this run has come.
+/// Progress of the list of this run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// No listing yet.
     Unlisted,
-    /// Listed once, then; a second listing proves what the first did not hold.
+    /// Listed once, at this time; a second listing proves what the first lacked.
     Listed(Mono),
-    /// The end of the list has been said.
+    /// The end of the list has been reported.
     Ended(Completeness),
 }
 
-/// What a listing came to.
+/// The result of a listing.
 #[derive(Debug, Default)]
 pub(crate) struct Step {
-    /// What is to be said, in order.
-    pub(crate) events: Vec<ConfigEvent>,
-    /// Whether to look again when `confirm` has passed.
+    /// Events to report, in order.
+    pub(crate) events: Vec<SourceEvent>,
+    /// Whether to look again after `confirm`.
     pub(crate) again: bool,
 }
 
 impl Tree {
-    /// Nothing is known yet. `root` is the directory's name as messages show it.
+    /// Creates an empty state. `root` is the directory's name in messages.
     pub(crate) fn new(root: Arc<str>, scope: Scope, confirm: Duration) -> Self {
         Self {
             root,
@@ -72,22 +72,22 @@ impl Tree {
         }
     }
 
-    /// What the next walk compares files with.
+    /// The stamps with which the next walk compares files.
     pub(crate) fn stamps(&self) -> Stamps {
         self.stamps.clone()
     }
-    /// Takes a listing in.
+    /// Applies a listing.
     pub(crate) fn observe(&mut self, listing: Listing, now: Mono) -> Step {
         match listing {
             Listing::Unreadable(state, why) => self.unreadable(state, &why),
-            Listing::Walked(walk) => match self.strange(&walk) {
+            Listing::Walked(walk) => match self.replacement(&walk) {
                 Some(why) => self.unreadable(SourceState::Broken, &why),
                 None => self.walked(walk, now),
             },
         }
     }
 
-    /// The directory says nothing: all stays, and what was missing must be missed anew.
+    /// Handles an unreadable directory: all facts stay, and missing objects must be missed again.
     fn unreadable(&mut self, state: SourceState, why: &str) -> Step {
         self.served.values_mut().for_each(|served| served.missing = None);
         if matches!(self.phase, Phase::Listed(_)) {
@@ -98,9 +98,9 @@ impl Tree {
         step
     }
 
-    /// Whether another directory lies under the name, in which something is not that is served. One
-    /// that holds everything is taken as a move of the same.
-    fn strange(&self, walk: &Walk) -> Option<String> {
+    /// Whether a different directory has the same name and lacks a served file. A directory with all served
+    /// files counts as moved.
+    fn replacement(&self, walk: &Walk) -> Option<String> {
         if self.dir.is_none_or(|dir| dir == walk.dir) {
             return None;
         }
@@ -108,7 +108,7 @@ impl Tree {
         let lost: Vec<_> = files.into_iter().filter(|file| !walk.files.contains_key(*file)).collect();
         let first = lost.first()?;
         Some(format!(
-            "another directory lies under the name {}, without {} of the files that are served ({}); put them back, or restart to take it as it is",
+            "a different directory is at {}, without {} of the served files ({}); put them back, or restart to serve it as it is",
             self.root,
             lost.len(),
             first.display()
@@ -119,10 +119,10 @@ impl Tree {
         let mut step = Step::default();
         let events = &mut step.events;
         if self.phase == Phase::Unlisted {
-            events.push(ConfigEvent::Restart(self.scope.clone()));
+            events.push(SourceEvent::ListStarted(self.scope.clone()));
             events.extend(self.served.values().map(|served| {
                 let new = served.object.clone();
-                ConfigEvent::Changed(self.scope.clone(), Change::Is { old: None, new })
+                SourceEvent::Changed(self.scope.clone(), Change::Updated { old: None, new })
             }));
         }
         self.dir = Some(walk.dir);
@@ -130,7 +130,7 @@ impl Tree {
         self.stamps = walk.stamps;
         self.take(walk.files);
         step.again = self.settle(whole, now, events);
-        self.tell_problems(&walk.faults, events);
+        self.report_problems(&walk.faults, events);
         match walk.faults.first() {
             None => self.status(SourceState::Live, "", events),
             Some(fault) => self.status(fault.state, &fault.why, events),
@@ -139,7 +139,7 @@ impl Tree {
         step
     }
 
-    /// Takes the files' contents in; a file that was not listed is forgotten, its objects are not.
+    /// Applies the contents of files; forgets unlisted files, but not their objects.
     fn take(&mut self, files: BTreeMap<PathBuf, Seen>) {
         self.files.retain(|path, _| files.contains_key(path));
         for (path, seen) in files {
@@ -153,8 +153,8 @@ impl Tree {
         }
     }
 
-    /// Decides on every object; whether one is missing.
-    fn settle(&mut self, whole: bool, now: Mono, events: &mut Vec<ConfigEvent>) -> bool {
+    /// Decides on every object; returns whether one is missing.
+    fn settle(&mut self, whole: bool, now: Mono, events: &mut Vec<SourceEvent>) -> bool {
         let mut again = false;
         let verdicts = self.verdicts(whole, now);
         for (id, verdict, object) in verdicts {
@@ -166,7 +166,7 @@ impl Tree {
                         served.missing.get_or_insert(now);
                     }
                 }
-                Verdict::Gone => events.extend(self.gone(&id)),
+                Verdict::Removed => events.extend(self.gone(&id)),
                 Verdict::Serve(_) => events.extend(object.and_then(|served| self.serve(id, served))),
             }
         }
@@ -194,9 +194,9 @@ impl Tree {
     fn claims(&self) -> BTreeMap<&ObjectId, Vec<DocumentClaim<'_>>> {
         let mut claims: BTreeMap<&ObjectId, Vec<DocumentClaim<'_>>> = BTreeMap::new();
         for (file, contents) in &self.files {
-            for lying in &contents.documents {
-                if let About::Object(id) = &lying.read.about {
-                    claims.entry(id).or_default().push(DocumentClaim { file, contents, lying });
+            for placed in &contents.documents {
+                if let ObjectIdentity::Object(id) = &placed.read.identity {
+                    claims.entry(id).or_default().push(DocumentClaim { file, contents, placed });
                 }
             }
         }
@@ -209,24 +209,24 @@ impl Tree {
         }
     }
 
-    fn gone(&mut self, id: &ObjectId) -> Option<ConfigEvent> {
+    fn gone(&mut self, id: &ObjectId) -> Option<SourceEvent> {
         let old = self.served.remove(id)?.object;
-        Some(ConfigEvent::Changed(self.scope.clone(), Change::Gone { old, evidence: Evidence::Confirmed }))
+        Some(SourceEvent::Changed(self.scope.clone(), Change::Removed { old, evidence: Evidence::Confirmed }))
     }
 
-    /// Serves a document; says so where it is another one. One that only moved is remembered anew.
-    fn serve(&mut self, id: ObjectId, new: Served) -> Option<ConfigEvent> {
+    /// Serves a document; returns an event if it differs. A document that only moved is recorded without one.
+    fn serve(&mut self, id: ObjectId, new: Served) -> Option<SourceEvent> {
         let object = new.object.clone();
         let old = self.served.insert(id, new).map(|served| served.object);
         if old.as_ref().is_some_and(|old| old.document == object.document) {
             return None;
         }
-        Some(ConfigEvent::Changed(self.scope.clone(), Change::Is { old, new: object }))
+        Some(SourceEvent::Changed(self.scope.clone(), Change::Updated { old, new: object }))
     }
 
-    /// Says the end of the list once a second listing has confirmed the first, and again when it is
-    /// more complete than it was; whether to look again for that.
-    fn end_of_list(&mut self, whole: bool, now: Mono, events: &mut Vec<ConfigEvent>) -> bool {
+    /// Reports the end of the list once a second listing confirms the first, and again when it becomes
+    /// complete; returns whether to look again for that.
+    fn end_of_list(&mut self, whole: bool, now: Mono, events: &mut Vec<SourceEvent>) -> bool {
         let unclear = !whole || self.files.values().any(Contents::is_unclear);
         let how = if unclear { Completeness::Partial } else { Completeness::Complete };
         match self.phase {
@@ -235,42 +235,44 @@ impl Tree {
                 return true;
             }
             Phase::Listed(since) if now.since(since) < self.confirm => return true,
-            Phase::Ended(Completeness::Complete) => events.push(ConfigEvent::Confirmed(self.scope.clone())),
-            Phase::Ended(said) if said == how => events.push(ConfigEvent::Confirmed(self.scope.clone())),
+            Phase::Ended(Completeness::Complete) => events.push(SourceEvent::Confirmed(self.scope.clone())),
+            Phase::Ended(reported) if reported == how => {
+                events.push(SourceEvent::Confirmed(self.scope.clone()))
+            }
             Phase::Listed(_) | Phase::Ended(_) => {
                 self.phase = Phase::Ended(how);
-                events.push(ConfigEvent::Listed(self.scope.clone(), how));
+                events.push(SourceEvent::ListEnded(self.scope.clone(), how));
             }
         }
         false
     }
 
-    fn status(&mut self, state: SourceState, why: &str, events: &mut Vec<ConfigEvent>) {
+    fn status(&mut self, state: SourceState, why: &str, events: &mut Vec<SourceEvent>) {
         let status = SourceStatus::new(state, why);
         if self.state.as_ref() == Some(&status) {
             return;
         }
         let back = self.state.as_ref().is_some_and(|was| was.state != SourceState::Live);
-        events.push(ConfigEvent::Status(self.scope.clone(), status.clone()));
+        events.push(SourceEvent::Status(self.scope.clone(), status.clone()));
         self.state = Some(status);
-        // What was listed in part is live again only when its end is said again.
+        // A partial list is live again only after its end is reported again.
         if let (true, SourceState::Live, Phase::Ended(how)) = (back, state, self.phase) {
-            events.push(ConfigEvent::Listed(self.scope.clone(), how));
+            events.push(SourceEvent::ListEnded(self.scope.clone(), how));
         }
     }
 
-    /// Says which problems are new, different or over.
-    fn tell_problems(&mut self, faults: &[Fault], events: &mut Vec<ConfigEvent>) {
+    /// Reports problems that began, changed or ended.
+    fn report_problems(&mut self, faults: &[Fault], events: &mut Vec<SourceEvent>) {
         let now = self.find_problems(faults);
         for (id, (object, problem)) in &now {
             let known = self.problems.get(id);
             if known.is_none_or(|(o, p)| (o, p) != (object, problem)) {
-                events.push(ConfigEvent::Problem(self.scope.clone(), object.clone(), Some(problem.clone())));
+                events.push(SourceEvent::Problem(self.scope.clone(), object.clone(), Some(problem.clone())));
             }
         }
         for (id, (object, _)) in &self.problems {
             if !now.contains_key(id) {
-                events.push(ConfigEvent::Problem(self.scope.clone(), object.clone(), None));
+                events.push(SourceEvent::Problem(self.scope.clone(), object.clone(), None));
             }
         }
         self.problems = now;
@@ -284,27 +286,27 @@ impl Tree {
         }
         for contents in self.files.values() {
             found.extend(contents.fault.clone().map(|problem| (contents.reference(), problem)));
-            for (index, lying) in contents.documents.iter().enumerate() {
-                if let Some(problem) = contents.problem(lying) {
-                    let id = load::named(&lying.read.about, &contents.name, index);
-                    found.add(ObjectRef { id, place: contents.place(lying) }, problem);
+            for (index, placed) in contents.documents.iter().enumerate() {
+                if let Some(problem) = contents.problem(placed) {
+                    let id = load::named(&placed.read.identity, &contents.name, index);
+                    found.add(ObjectRef { id, place: contents.position(placed) }, problem);
                 }
             }
         }
         for (id, claims) in self.claims() {
             let mut claims = claims.iter();
-            let first = claims.next().map(|claim| claim.contents.place(claim.lying)).unwrap_or_default();
-            for DocumentClaim { contents, lying, .. } in claims {
-                let object = ObjectRef { id: id.clone(), place: contents.place(lying) };
-                found.add(object, duplicate(id, &first, contents, lying));
+            let first = claims.next().map(|claim| claim.contents.position(claim.placed)).unwrap_or_default();
+            for DocumentClaim { contents, placed, .. } in claims {
+                let object = ObjectRef { id: id.clone(), place: contents.position(placed) };
+                found.add(object, duplicate(id, &first, contents, placed));
             }
         }
         found.extend(self.kept().map(|(served, problem)| (served.object.source().reference(), problem)));
         found.0
     }
 
-    /// Objects that stay although no document says their names, because one that cannot be told may
-    /// be theirs.
+    /// Objects that stay served although no document names them, because an unclear document may be
+    /// theirs.
     fn kept(&self) -> impl Iterator<Item = (&Served, Problem)> {
         let claims = self.claims();
         self.served.iter().filter_map(move |(id, served)| {
@@ -313,21 +315,21 @@ impl Tree {
                 return None;
             }
             let message = format!(
-                "{id} stays as it was at {}: {} holds a document that does not say which object it is; correct it, or remove it",
-                served.object.place, contents.name
+                "{id} stays as it was at {}: {} contains a document that does not name its object; correct it, or remove it",
+                served.object.position, contents.name
             );
             Some((served, Problem { code: Code::OBJECT_KEPT, message: message.into() }))
         })
     }
 }
 
-fn duplicate(id: &ObjectId, first: &str, contents: &Contents, lying: &Lying) -> Problem {
-    let fault = load::duplicate(id, first, lying.read.at);
-    let message = format!("{}: {}", contents.place(lying), fault.message);
+fn duplicate(id: &ObjectId, first: &str, contents: &Contents, placed: &PlacedDocument) -> Problem {
+    let fault = load::duplicate(id, first, placed.read.at);
+    let message = format!("{}: {}", contents.position(placed), fault.message);
     Problem { code: fault.code, message: message.into() }
 }
 
-/// One problem for each object: of several, the first's code and all their words.
+/// One problem for each object: the code of the first, the messages of all.
 #[derive(Default)]
 struct Found(BTreeMap<ObjectId, (ObjectRef, Problem)>);
 

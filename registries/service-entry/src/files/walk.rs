@@ -1,8 +1,7 @@
 //! Lists a directory and reads what changed in it. The only code that opens files.
 //!
-//! Blocking; called by [`super::source`] on a thread for that. Names that begin with `.` are passed
-//! over, so that the hidden directories behind a mounted ConfigMap are not read twice; links are
-//! followed.
+//! Blocking; [`super::source`] calls it on a blocking thread. Names that begin with `.` are skipped,
+//! so that the hidden directories of a mounted ConfigMap are not read twice; links are followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
@@ -14,16 +13,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tributary_model::{Code, SourceState};
 
-/// The bounds of one directory.
+/// Limits of one directory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// Files that are read.
+    /// Maximum number of files.
     pub(crate) files: usize,
-    /// Bytes of one file.
+    /// Maximum size of one file, in bytes.
     pub(crate) file_bytes: u64,
-    /// Bytes that are read in one walk.
+    /// Maximum number of bytes read in one walk.
     pub(crate) walk_bytes: u64,
-    /// Directories inside directories.
+    /// Maximum depth of directories.
     pub(crate) depth: usize,
 }
 
@@ -33,7 +32,7 @@ impl Default for Bounds {
     }
 }
 
-/// Which directory it is, whatever its name.
+/// Identity of a directory, independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct DirId {
     device: u64,
@@ -50,7 +49,7 @@ impl DirId {
     }
 }
 
-/// By which a file that did not change is known.
+/// Stamps by which unchanged files are recognized.
 pub(crate) type Stamps = Arc<BTreeMap<PathBuf, Stamp>>;
 
 /// A file's identity, size and times.
@@ -60,8 +59,8 @@ pub(crate) struct Stamp {
     bytes: u64,
     written: (i64, i64),
     changed: (i64, i64),
-    /// Whether it had settled when it was read: a file written in the instant before may be written
-    /// again without its times showing it.
+    /// Whether the file had settled when it was read: a file that was written just before may be written
+    /// again without a change of its times.
     settled: bool,
 }
 
@@ -83,51 +82,51 @@ impl Stamp {
     }
 }
 
-/// What a walk came to.
+/// The result of a walk.
 #[derive(Debug)]
 pub(crate) enum Listing {
-    /// The directory cannot be read at all.
+    /// The directory cannot be read.
     Unreadable(SourceState, String),
-    /// It was walked.
+    /// The directory was walked.
     Walked(Walk),
 }
 
 /// A directory's files.
 #[derive(Debug)]
 pub(crate) struct Walk {
-    /// Which directory it is.
+    /// Identity of the directory.
     pub(crate) dir: DirId,
-    /// The files by their path inside it.
+    /// The files by their path relative to the directory.
     pub(crate) files: BTreeMap<PathBuf, Seen>,
-    /// Why the listing is not whole, where it is not.
+    /// Why the listing is incomplete; empty if it is complete.
     pub(crate) faults: Vec<Fault>,
-    /// For the next walk, if this one is taken.
+    /// Stamps for the next walk.
     pub(crate) stamps: Stamps,
 }
 
-/// A file.
+/// The state of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// As it was when its stamp was taken.
+    /// Unchanged since its stamp was taken.
     Same,
-    /// This.
+    /// The new text.
     Text(String),
-    /// It is there and cannot be read.
+    /// The file exists and cannot be read.
     Failed(Code, String),
 }
 
-/// Why a listing is not whole.
+/// Why a listing is incomplete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// The code.
     pub(crate) code: Code,
-    /// What it makes of the scope.
+    /// The resulting state of the scope.
     pub(crate) state: SourceState,
-    /// The reason, with the name of what it is about.
+    /// The reason, with the path.
     pub(crate) why: String,
 }
 
-/// Walks a directory; files whose stamps are as `stamps` has them are not read.
+/// Walks a directory; files with the same stamp as in `stamps` are not read.
 pub(crate) fn walk(root: &Path, stamps: &Stamps, bounds: Bounds) -> Listing {
     let dir = match root_of(root) {
         Ok(dir) => dir,
@@ -138,7 +137,7 @@ pub(crate) fn walk(root: &Path, stamps: &Stamps, bounds: Bounds) -> Listing {
     if let Err(error) = walker.directory(Path::new(""), &mut vec![dir]) {
         return unreadable(root, &error);
     }
-    // The name must lead to the same directory still, or the listing is of neither.
+    // If the name leads to a different directory now, the listing belongs to neither.
     match root_of(root) {
         Ok(after) if after == dir => Listing::Walked(Walk {
             dir,
@@ -196,7 +195,7 @@ impl<'w> Walker<'w> {
         }
     }
 
-    /// One directory; an error is its own. `above` are the directories that lead to it.
+    /// Reads one directory; an error is the directory's own. `above` are its parents.
     fn directory(&mut self, path: &Path, above: &mut Vec<DirId>) -> io::Result<()> {
         let mut names = BTreeSet::new();
         for entry in fs::read_dir(self.root.join(path))? {
@@ -211,7 +210,7 @@ impl<'w> Walker<'w> {
                 Ok(metadata) if metadata.is_dir() => self.below(&path, &metadata, above),
                 Ok(metadata) if is_yaml(&path) => self.file(path, &metadata),
                 Ok(_) => {}
-                // Gone since, or a link that leads nowhere: it is not there.
+                // Removed in the meantime, or a dangling link: it does not exist.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) if is_yaml(&path) => self.failed(path, &error),
                 Err(error) => self.fault(Code::FILE_UNREADABLE, &error, &path),
@@ -223,7 +222,7 @@ impl<'w> Walker<'w> {
     fn below(&mut self, path: &Path, metadata: &Metadata, above: &mut Vec<DirId>) {
         let id = DirId::of(metadata);
         if above.contains(&id) {
-            return; // a link to a directory that it lies in
+            return; // a link to a parent directory
         }
         if above.len() >= self.bounds.depth {
             let why = format!("nests deeper than {} directories; flatten it", self.bounds.depth);
@@ -241,7 +240,7 @@ impl<'w> Walker<'w> {
     fn file(&mut self, path: PathBuf, metadata: &Metadata) {
         if self.files.len() >= self.bounds.files {
             if self.faults.is_empty() {
-                let why = format!("is one file more than the {} that are read; use fewer", self.bounds.files);
+                let why = format!("exceeds the limit of {} files; use fewer", self.bounds.files);
                 self.limit(&path, &why);
             }
             return;
@@ -259,7 +258,7 @@ impl<'w> Walker<'w> {
             }
             Err(Refusal::Io(error)) if error.kind() == io::ErrorKind::NotFound => {}
             Err(Refusal::Io(error)) => self.failed(path, &error),
-            Err(Refusal::Said(code, why)) => {
+            Err(Refusal::Rejected(code, why)) => {
                 self.files.insert(path, Seen::Failed(code, why));
             }
         }
@@ -267,7 +266,7 @@ impl<'w> Walker<'w> {
 
     fn text(&mut self, path: &Path, metadata: &Metadata) -> Result<String, Refusal> {
         if !metadata.is_file() {
-            return Err(Refusal::Said(
+            return Err(Refusal::Rejected(
                 Code::FILE_UNREADABLE,
                 "is not a regular file; replace it by one".into(),
             ));
@@ -278,10 +277,10 @@ impl<'w> Walker<'w> {
         }
         if self.read.saturating_add(metadata.len()) > self.bounds.walk_bytes {
             let why = format!(
-                "lies beyond the {} bytes of one directory that are read; use more directories",
+                "exceeds the limit of {} bytes for one directory; use more directories",
                 self.bounds.walk_bytes
             );
-            return Err(Refusal::Said(Code::SOURCE_LIMIT, why));
+            return Err(Refusal::Rejected(Code::SOURCE_LIMIT, why));
         }
         let file = File::open(self.root.join(path)).map_err(Refusal::Io)?;
         let mut bytes = Vec::new();
@@ -292,7 +291,10 @@ impl<'w> Walker<'w> {
         }
         String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
-            Refusal::Said(Code::FILE_UNREADABLE, format!("is not UTF-8 from byte {at} on; save it as UTF-8"))
+            Refusal::Rejected(
+                Code::FILE_UNREADABLE,
+                format!("is not UTF-8 from byte {at} on; save it as UTF-8"),
+            )
         })
     }
 
@@ -318,11 +320,11 @@ impl<'w> Walker<'w> {
 
 enum Refusal {
     Io(io::Error),
-    Said(Code, String),
+    Rejected(Code, String),
 }
 
 fn too_large(bytes: u64, most: u64) -> Refusal {
-    Refusal::Said(Code::SOURCE_LIMIT, format!("is {bytes} bytes long, more than {most}; split it"))
+    Refusal::Rejected(Code::SOURCE_LIMIT, format!("is {bytes} bytes long, more than {most}; split it"))
 }
 
 fn is_yaml(path: &Path) -> bool {

@@ -1,8 +1,8 @@
-//! Hears of changes in a directory from the system, and says how soon to look.
+//! Receives change events of a directory from the system, and reports how soon to look.
 //!
-//! What is heard is a hint and never a fact: an event that is lost costs a rescan's time and nothing
-//! else. Renames and closed files are looked at now; a file that is being written is looked at when
-//! its writer falls silent.
+//! An event is a hint and never a fact: a lost event only delays the change until the next rescan.
+//! Renames and closed files are looked at immediately; a file that is being written is looked at when
+//! its writer pauses.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 
-/// How soon to look.
+/// Urgency of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hint {
-    /// A file is complete, or a name leads elsewhere.
+    /// A file is complete, or a name leads to a different file.
     Now,
     /// A file is being written.
     Soon,
 }
 
-/// What the watching thread has heard.
+/// Hints that the watching thread has received.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     wake: Notify,
@@ -31,7 +31,7 @@ pub(crate) struct Signal {
 }
 
 impl Signal {
-    fn heard(&self, hint: Hint, stale: bool) {
+    fn raise(&self, hint: Hint, stale: bool) {
         let flag = if hint == Hint::Now { &self.now } else { &self.soon };
         flag.store(true, Ordering::Release);
         if stale {
@@ -39,7 +39,7 @@ impl Signal {
         }
         self.wake.notify_one();
     }
-    /// The next hint; may be dropped while it waits without losing one.
+    /// Waits for the next hint. Cancel safe.
     pub(crate) async fn next(&self) -> Hint {
         loop {
             let now = self.now.swap(false, Ordering::AcqRel);
@@ -53,50 +53,50 @@ impl Signal {
             self.wake.notified().await;
         }
     }
-    /// Whether directories have come or links have moved, so that the watch no longer covers all.
+    /// Whether directories appeared or links moved, so that the watch may be incomplete.
     pub(crate) fn take_stale(&self) -> bool {
         self.stale.swap(false, Ordering::AcqRel)
     }
 }
 
-/// A running watch; ends when it is dropped.
+/// A running watch; dropping it ends it.
 pub(crate) struct Watch {
     _watcher: RecommendedWatcher,
 }
 
-/// Watches a directory with all that it holds, and its own name.
+/// Watches a directory recursively, and its name.
 pub(crate) fn watch(root: &Path, signal: &Arc<Signal>) -> Result<Watch, notify::Error> {
     let root = std::path::absolute(root)?;
     let name = root.clone();
     let signal = Arc::clone(signal);
     let mut watcher = notify::recommended_watcher(move |event| match event {
-        Ok(event) => tell(&signal, &name, &event),
-        // Events were lost: look, and watch anew.
-        Err(_) => signal.heard(Hint::Now, true),
+        Ok(event) => handle(&signal, &name, &event),
+        // Events were lost: look, and watch again.
+        Err(_) => signal.raise(Hint::Now, true),
     })?;
     watcher.watch(&root, RecursiveMode::Recursive)?;
     if let Some(parent) = root.parent() {
-        // Without it a replaced directory is seen by the next rescan.
+        // Without this watch the next rescan detects a replaced directory.
         let _ = watcher.watch(parent, RecursiveMode::NonRecursive);
     }
     Ok(Watch { _watcher: watcher })
 }
 
-fn tell(signal: &Signal, root: &PathBuf, event: &Event) {
+fn handle(signal: &Signal, root: &PathBuf, event: &Event) {
     if event.need_rescan() {
-        return signal.heard(Hint::Now, true);
+        return signal.raise(Hint::Now, true);
     }
     if !event.paths.iter().any(|path| path.starts_with(root)) {
         return;
     }
     if let Some((hint, moves)) = meaning(event.kind) {
         let leads = |path: &PathBuf| path.extension().is_none_or(|ext| ext != "yaml" && ext != "yml");
-        signal.heard(hint, moves && event.paths.iter().any(leads));
+        signal.raise(hint, moves && event.paths.iter().any(leads));
     }
 }
 
-/// How soon an event asks to look, and whether a name came to lead elsewhere. Reads, our own among
-/// them, mean nothing.
+/// The urgency of an event, and whether a name may lead elsewhere now. Reads, including those of this
+/// process, have none.
 fn meaning(kind: EventKind) -> Option<(Hint, bool)> {
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => Some((Hint::Now, false)),
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_reads_ask_for_nothing() {
+    fn own_reads_give_no_hint() {
         assert_eq!(meaning(EventKind::Access(AccessKind::Close(AccessMode::Read))), None);
         assert_eq!(meaning(EventKind::Access(AccessKind::Open(AccessMode::Any))), None);
         assert_eq!(
@@ -124,10 +124,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_hint_that_was_heard_before_anybody_waited_is_not_lost() {
+    async fn hint_before_the_wait_is_not_lost() {
         let signal = Signal::default();
-        signal.heard(Hint::Soon, false);
-        signal.heard(Hint::Now, true);
+        signal.raise(Hint::Soon, false);
+        signal.raise(Hint::Now, true);
         assert_eq!(signal.next().await, Hint::Now);
         assert!(signal.take_stale() && !signal.take_stale());
     }

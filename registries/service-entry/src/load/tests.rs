@@ -1,4 +1,4 @@
-//! Streams of documents: each is read alone.
+//! Streams of documents: each is loaded alone.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ fn names(load: &Load) -> Vec<&str> {
 }
 
 #[test]
-fn a_broken_document_spoils_no_other() {
+fn invalid_document_leaves_the_others_readable() {
     for broken in [
         "{]",
         "a: [1, 2",
@@ -41,7 +41,7 @@ fn a_broken_document_spoils_no_other() {
 }
 
 #[test]
-fn a_broken_document_that_names_its_object_is_shown_on_it() {
+fn invalid_document_with_a_name_reports_on_its_object() {
     let text = doc("one").replace("address: 10.0.0.1", "address: [");
     let load = load_str(&text, "f.yaml");
     assert_eq!(load.problems[0].object.id, ObjectId::new("WorkloadEntry", "default", "one"));
@@ -60,12 +60,12 @@ fn markers_comments_line_breaks_and_marks_are_as_yaml_has_them() {
         let load = load_str(&text, "f.yaml");
         assert!(load.problems.is_empty(), "{:?}", load.problems);
         assert_eq!(names(&load), ["one", "two", "three"]);
-        assert_eq!(&*load.documents[1].place, "f.yaml:14:1");
+        assert_eq!(&*load.documents[1].position, "f.yaml:14:1");
     }
 }
 
 #[test]
-fn a_marker_inside_a_block_scalar_is_text_unless_it_begins_the_line() {
+fn marker_in_a_block_scalar_is_text_unless_at_column_0() {
     let note = |line: &str| {
         doc("one").replace("metadata:\n", &format!("metadata:\n  annotations:\n    note: |\n{line}\n"))
     };
@@ -86,7 +86,7 @@ fn the_first_of_two_documents_of_one_object_serves() {
 }
 
 #[test]
-fn more_documents_than_are_read_are_told() {
+fn documents_over_the_limit_are_reported() {
     let text = "a: 1\n---\n".repeat(MAX_DOCUMENTS + 1);
     let (chunks, over) = documents(&text);
     assert_eq!(chunks.len(), MAX_DOCUMENTS);
@@ -106,7 +106,7 @@ fn an_anchor_does_not_reach_into_the_next_document() {
 }
 
 proptest! {
-    /// Whatever stands between two documents, both are read.
+    /// Any text between two documents leaves both readable.
     #[test]
     fn any_text_between_two_documents_spoils_neither(junk in "\\PC*|([a-z:\\-\\[\\]{}&*|>'\" #%\n\r\t]{0,60})") {
         let text = format!("{}---\n{junk}\n---\n{}", doc("one"), doc("two"));
@@ -115,7 +115,7 @@ proptest! {
         prop_assert!(names.contains(&"one") && names.contains(&"two"), "{:?}", load.problems);
     }
 
-    /// The cut loses no line and counts every one.
+    /// Splitting loses no line and counts every one.
     #[test]
     fn every_line_with_content_lies_in_one_document(lines in prop::collection::vec("[a:# -]{0,4}|---|\\.\\.\\.|--- x|%y", 0..20)) {
         let text = lines.join("\n");

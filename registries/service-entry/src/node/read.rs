@@ -1,6 +1,6 @@
-//! A value as serde reads it: which scalar becomes what, and how collections are gathered.
+//! Reads a value through serde: the type of each scalar, and the items of collections.
 //!
-//! Called by [`crate::yaml`] and [`crate::json`], which know their format's places and keep its bounds.
+//! [`crate::yaml`] and [`crate::json`] call it; they provide positions and enforce the limits.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use serde::de::{Deserialize, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, 
 
 use super::{Key, Node, Value};
 
-/// How a format reads a value and its place.
+/// Reads a value and its position in one format.
 pub(crate) trait Format<'de>: DeserializeSeed<'de, Value = Node> + Copy {
-    /// A key as the format reads it.
+    /// A key in the format.
     type Key: Deserialize<'de> + Into<Key>;
-    /// How it reads what lies in this value, under a key where this is a map.
+    /// The reader of a nested value, with its key if this value is a map.
     fn inner(self, _key: &str) -> Self {
         self
     }
-    /// Whether it passes over what lies under this key.
+    /// Whether the value of this key is skipped.
     fn skips(self, _key: &str) -> bool {
         false
     }
 }
 
-/// Takes any value of a format. Neither parser has other words than these when it is asked for any value.
+/// Visitor that accepts any value of a format.
 pub(crate) struct AnyValue<F>(pub(crate) F);
 
 impl<'de, F: Format<'de>> Visitor<'de> for AnyValue<F> {

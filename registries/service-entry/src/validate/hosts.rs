@@ -1,4 +1,4 @@
-//! Hosts and the addresses by which clients name a service.
+//! Rules on hosts and addresses.
 
 use tributary_model::{Code, Hostname, Protocol};
 
@@ -13,7 +13,7 @@ pub(super) fn at_least_one_host(entry: &ServiceEntry, faults: &mut Faults) {
     }
 }
 
-/// A bare `*` is one of the things that are no names: it would claim every host.
+/// A bare `*` is not a name: it would claim every host.
 pub(super) fn hosts_are_names(entry: &ServiceEntry, faults: &mut Faults) {
     for (i, host) in entry.hosts.iter().enumerate() {
         if let Err(error) = Hostname::new(&host.value) {
@@ -55,8 +55,8 @@ pub(super) fn cidrs_only_with_none_or_static(entry: &ServiceEntry, faults: &mut 
     }
 }
 
-/// Several hosts on one address can only be told apart by a name on the wire, unless the
-/// connection goes where it was going anyway.
+/// Several hosts of one address are distinguishable only by a name in the protocol, except with
+/// passthrough.
 pub(super) fn several_hosts_need_http_or_tls(entry: &ServiceEntry, faults: &mut Faults) {
     if entry.hosts.len() < 2 || entry.resolution.value == Resolution::None {
         return;
@@ -65,7 +65,7 @@ pub(super) fn several_hosts_need_http_or_tls(entry: &ServiceEntry, faults: &mut 
         let protocol = Protocol::from_service_entry(&port.protocol.value);
         if !(protocol.is_http() || matches!(protocol, Protocol::Https | Protocol::Tls)) {
             let message = format!(
-                "spec.ports[{i}] speaks {}, which cannot tell {} hosts apart; use one ServiceEntry for each host, or HTTP, HTTPS or TLS",
+                "spec.ports[{i}] has protocol {}, which cannot distinguish {} hosts; use one ServiceEntry for each host, or HTTP, HTTPS or TLS",
                 protocol.as_str(),
                 entry.hosts.len()
             );

@@ -1,4 +1,4 @@
-//! Names inside specifications: labels, ports, networks, accounts, identities, namespaces.
+//! Rules on names: labels, ports, networks, accounts, identities, namespaces.
 
 use tributary_model::{Code, Identity, Labels, Namespace, NetworkId};
 
@@ -10,8 +10,8 @@ fn refuse(faults: &mut Faults, at: Pos, what: &str, text: &str, fix: &str) {
     faults.refuse(Code::INVALID_NAME, at, format!("{what} {:?} is not valid; {fix}", clip(text)));
 }
 
-/// Keys and values of labels, as Kubernetes takes them; a `/` in a value is taken too, because
-/// localities are written with it.
+/// Keys and values of labels, by the rules of Kubernetes; a value may also contain `/`, because
+/// localities contain it.
 pub(super) fn labels(labels: &Located<Labels>, path: &str, faults: &mut Faults) {
     for (key, value) in labels.value.pairs() {
         if !is_label_key(key) {
@@ -50,7 +50,7 @@ fn is_label_value(value: &str) -> bool {
     value.len() <= 63 && edges && bytes.iter().all(inner)
 }
 
-/// Whether this names a port: a DNS label, whatever its case.
+/// Whether a port may have this name: a DNS label of any case.
 pub(super) fn is_port_name(name: &str) -> bool {
     let bytes = name.as_bytes();
     matches!((bytes.first(), bytes.last()), (Some(a), Some(z)) if a.is_ascii_alphanumeric() && z.is_ascii_alphanumeric())
@@ -82,22 +82,22 @@ pub(super) fn account(account: &Text, path: &str, faults: &mut Faults) {
     }
 }
 
-/// `exportTo` holds `*`, `.`, `~` or names of namespaces.
+/// `exportTo` contains `*`, `.`, `~` or namespaces.
 pub(super) fn export_to_names_namespaces(entry: &ServiceEntry, faults: &mut Faults) {
-    for (i, word) in entry.export_to.iter().enumerate() {
-        if !matches!(&*word.value, "*" | "." | "~") && Namespace::new(&word.value).is_err() {
+    for (i, item) in entry.export_to.iter().enumerate() {
+        if !matches!(&*item.value, "*" | "." | "~") && Namespace::new(&item.value).is_err() {
             refuse(
                 faults,
-                word.at,
+                item.at,
                 &format!("spec.exportTo[{i}]"),
-                &word.value,
+                &item.value,
                 "write `*`, `.`, `~` or a namespace",
             );
         }
     }
 }
 
-/// `subjectAltNames` holds identities.
+/// `subjectAltNames` contains identities.
 pub(super) fn subject_alt_names_are_identities(entry: &ServiceEntry, faults: &mut Faults) {
     for (i, name) in entry.subject_alt_names.iter().enumerate() {
         if Identity::new(&name.value).is_err() {

@@ -1,4 +1,4 @@
-//! What each resolution allows of hosts, addresses and endpoints.
+//! Rules on hosts, addresses and endpoints that depend on the resolution.
 
 use tributary_model::{Code, Hostname, Protocol};
 
@@ -8,7 +8,7 @@ use crate::fault::Faults;
 
 pub(super) fn none_takes_no_endpoints(entry: &ServiceEntry, faults: &mut Faults) {
     if let (Resolution::None, Some(first)) = (entry.resolution.value, entry.endpoints.first()) {
-        let message = "spec.endpoints is given, but resolution NONE sends connections where they were going; \
+        let message = "spec.endpoints is set, but resolution NONE sends connections to their original destination; \
                        remove them, or use STATIC or DNS";
         faults.refuse(Code::RESOLUTION_MISMATCH, first.at.at, message);
     }
@@ -34,7 +34,7 @@ pub(super) fn unix_takes_one_port(entry: &ServiceEntry, faults: &mut Faults) {
     for (i, endpoint) in entry.endpoints.iter().enumerate().filter(unix) {
         if entry.ports.len() != 1 {
             let message = format!(
-                "spec.endpoints[{i}] is a unix path, which serves exactly one port; spec.ports has {}",
+                "spec.endpoints[{i}] is a unix path, which has exactly one port; spec.ports has {}",
                 entry.ports.len()
             );
             faults.refuse(Code::RESOLUTION_MISMATCH, endpoint.at.at, message);
@@ -66,7 +66,7 @@ pub(super) fn dns_without_endpoints_needs_full_names(entry: &ServiceEntry, fault
 
 pub(super) fn round_robin_takes_one_endpoint(entry: &ServiceEntry, faults: &mut Faults) {
     if let (Resolution::DnsRoundRobin, Some(second)) = (entry.resolution.value, entry.endpoints.get(1)) {
-        let message = "spec.endpoints has more than one, and resolution DNS_ROUND_ROBIN takes one; remove the others, or use DNS";
+        let message = "spec.endpoints has more than one, and resolution DNS_ROUND_ROBIN allows one; remove the others, or use DNS";
         faults.refuse(Code::RESOLUTION_MISMATCH, second.at.at, message);
     }
 }
@@ -85,11 +85,11 @@ pub(super) fn dynamic_dns_takes_wildcards_alone(entry: &ServiceEntry, faults: &m
         }
     }
     if let Some(address) = entry.addresses.first() {
-        let message = "spec.addresses is given, and resolution DYNAMIC_DNS takes none; remove them";
+        let message = "spec.addresses is set, and resolution DYNAMIC_DNS allows none; remove them";
         faults.refuse(Code::RESOLUTION_MISMATCH, address.at, message);
     }
     if let Some(endpoint) = entry.endpoints.first() {
-        let message = "spec.endpoints is given, and resolution DYNAMIC_DNS takes none; remove them";
+        let message = "spec.endpoints is set, and resolution DYNAMIC_DNS allows none; remove them";
         faults.refuse(Code::RESOLUTION_MISMATCH, endpoint.at.at, message);
     }
 }
@@ -102,7 +102,7 @@ pub(super) fn dynamic_dns_speaks_http_or_tls(entry: &ServiceEntry, faults: &mut 
         let protocol = Protocol::from_service_entry(&port.protocol.value);
         if !matches!(protocol, Protocol::Http | Protocol::Http2 | Protocol::Grpc | Protocol::Tls) {
             let message = format!(
-                "spec.ports[{i}] speaks {}, and resolution DYNAMIC_DNS serves HTTP, HTTP2, GRPC and TLS only; change it, or use NONE",
+                "spec.ports[{i}] has protocol {}, and resolution DYNAMIC_DNS serves HTTP, HTTP2, GRPC and TLS only; change it, or use NONE",
                 protocol.as_str()
             );
             faults.refuse(Code::RESOLUTION_MISMATCH, port.protocol.at, message);

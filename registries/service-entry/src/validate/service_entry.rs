@@ -1,4 +1,4 @@
-//! The table of a ServiceEntry's rules, and those on its ports, endpoints and selector.
+//! The table of a ServiceEntry's rules, and the rules on its ports, endpoints and selector.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use crate::fault::{Faults, Pos};
 
 pub(super) type Rule = fn(&ServiceEntry, &mut Faults);
 
-/// Every rule by its name; the tests are named alike.
+/// Every rule by its name; the tests have the same names.
 pub(super) const RULES: &[(&str, Rule)] = &[
-    ("is_of_bearable_size", is_of_bearable_size),
+    ("size_is_within_limits", size_is_within_limits),
     ("selector_or_endpoints", selector_or_endpoints),
     ("selector_has_labels", selector_has_labels),
     ("at_least_one_host", hosts::at_least_one_host),
@@ -37,11 +37,11 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("subject_alt_names_are_identities", names::subject_alt_names_are_identities),
 ];
 
-/// How much of each one entry may hold: every host becomes a declaration of all ports.
+/// Maximum number of items in one entry: every host becomes a declaration with all ports.
 const MOST: [(&str, usize); 4] =
     [("hosts", 1_024), ("ports", 512), ("addresses", 4_096), ("endpoints", 50_000)];
 
-fn is_of_bearable_size(entry: &ServiceEntry, faults: &mut Faults) {
+fn size_is_within_limits(entry: &ServiceEntry, faults: &mut Faults) {
     let have = [entry.hosts.len(), entry.ports.len(), entry.addresses.len(), entry.endpoints.len()];
     for ((name, most), have) in MOST.into_iter().zip(have) {
         if have > most {
@@ -53,16 +53,16 @@ fn is_of_bearable_size(entry: &ServiceEntry, faults: &mut Faults) {
 
 fn selector_or_endpoints(entry: &ServiceEntry, faults: &mut Faults) {
     if let (Some(selector), false) = (&entry.selector, entry.endpoints.is_empty()) {
-        let message = "spec.workloadSelector and spec.endpoints are both given; keep one of them";
+        let message = "spec.workloadSelector and spec.endpoints are both set; keep one of them";
         faults.refuse(Code::SELECTOR_AND_ENDPOINTS, selector.at, message);
     }
 }
 
-/// Only a warning: such an entry is served, with no endpoints.
+/// A warning: the entry is served without endpoints.
 fn selector_has_labels(entry: &ServiceEntry, faults: &mut Faults) {
     let Some(selector) = &entry.selector else { return };
     if selector.value.is_empty() {
-        let message = "spec.workloadSelector has no labels and so selects nothing; give it at least one";
+        let message = "spec.workloadSelector has no labels, so it selects nothing; add at least one label";
         faults.warn(Code::EMPTY_SELECTOR, selector.at, message);
     }
     names::labels(selector, "spec.workloadSelector.labels", faults);
@@ -117,7 +117,7 @@ pub(super) fn number(number: &Located<i64>, path: &str, faults: &mut Faults) {
     }
 }
 
-/// Only a warning: what is not known is served as bytes that the client may sniff.
+/// A warning: an unknown protocol is served as TCP that clients may sniff.
 fn protocols_are_known(entry: &ServiceEntry, faults: &mut Faults) {
     for (i, port) in entry.ports.iter().enumerate() {
         let text = &port.protocol;
@@ -142,7 +142,7 @@ fn endpoint_ports_are_declared(entry: &ServiceEntry, faults: &mut Faults) {
         for (name, _) in &endpoint.ports {
             if !entry.ports.iter().any(|port| port.name.value == name.value) {
                 let message = format!(
-                    "spec.endpoints[{i}].ports names {:?}, which is no port of the entry; declare it in spec.ports or remove it",
+                    "spec.endpoints[{i}].ports names {:?}, which is not a port of the entry; declare it in spec.ports or remove it",
                     clip(&name.value)
                 );
                 faults.refuse(Code::UNKNOWN_ENDPOINT_PORT, name.at, message);

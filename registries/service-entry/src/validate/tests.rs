@@ -19,15 +19,15 @@ fn mk_group(spec: &str) -> String {
     mk_entry(spec).replace("kind: ServiceEntry", "kind: WorkloadGroup")
 }
 
-/// The document is refused for exactly these reasons, each at (line, column), each with its fix.
+/// Checks that the document is refused with exactly these faults: code, line, column, part of the message.
 #[track_caller]
 fn refused(text: &str, faults: &[(Code, u32, u32, &str)]) {
     let load = load_str(text, "f.yaml");
-    assert!(load.documents.is_empty(), "it was taken:\n{text}");
+    assert!(load.documents.is_empty(), "it was accepted:\n{text}");
     same(&load, faults);
 }
 
-/// The document is served, with this warning.
+/// Checks that the document is served with these warnings.
 #[track_caller]
 fn warned(text: &str, faults: &[(Code, u32, u32, &str)]) {
     let load = load_str(text, "f.yaml");
@@ -38,11 +38,11 @@ fn warned(text: &str, faults: &[(Code, u32, u32, &str)]) {
 #[track_caller]
 fn same(load: &crate::Load, want: &[(Code, u32, u32, &str)]) {
     let got: Vec<_> = load.problems.iter().flat_map(|problem| &problem.faults).collect();
-    let places: Vec<_> = got.iter().map(|fault| (fault.code, fault.at.line, fault.at.column)).collect();
+    let positions: Vec<_> = got.iter().map(|fault| (fault.code, fault.at.line, fault.at.column)).collect();
     let wanted: Vec<_> = want.iter().map(|(code, line, column, _)| (*code, *line, *column)).collect();
-    assert_eq!(places, wanted, "{got:#?}");
+    assert_eq!(positions, wanted, "{got:#?}");
     for (fault, (.., fix)) in got.iter().zip(want) {
-        assert!(fault.message.contains(fix), "{:?} does not say {fix:?}", fault.message);
+        assert!(fault.message.contains(fix), "{:?} does not contain {fix:?}", fault.message);
     }
 }
 
@@ -78,7 +78,7 @@ fn selector_has_labels() {
     let text = mk_entry(&format!(
         "  hosts: [pay.example.com]\n{HTTP}  resolution: STATIC\n  workloadSelector: {{}}\n"
     ));
-    warned(&text, &[(Code::EMPTY_SELECTOR, 10, 21, "give it at least one")]);
+    warned(&text, &[(Code::EMPTY_SELECTOR, 10, 21, "add at least one label")]);
     warned(
         &text.replace("workloadSelector: {}", "workloadSelector: {labels: {}}"),
         &[(Code::EMPTY_SELECTOR, 10, 21, "selects nothing")],
@@ -205,7 +205,7 @@ fn unix_takes_one_port() {
     );
     refused(&entry(TCP, "DNS"), &[(Code::RESOLUTION_MISMATCH, 11, 5, "use STATIC")]);
     let mapped = entry(TCP, "STATIC").replace("db.sock\n", "db.sock\n    ports: {db: 1}\n");
-    refused(&mapped, &[(Code::INVALID_PORT, 11, 5, "a unix path has no ports; remove it")]);
+    refused(&mapped, &[(Code::INVALID_PORT, 11, 5, "a unix path has no ports; remove them")]);
     taken(&entry(TCP, "STATIC"));
 }
 
@@ -243,8 +243,8 @@ fn dynamic_dns_takes_wildcards_alone() {
         &text,
         &[
             (Code::RESOLUTION_MISMATCH, 7, 28, "write *.example.com, or use DNS"),
-            (Code::RESOLUTION_MISMATCH, 8, 15, "takes none; remove them"),
-            (Code::RESOLUTION_MISMATCH, 11, 15, "takes none; remove them"),
+            (Code::RESOLUTION_MISMATCH, 8, 15, "allows none; remove them"),
+            (Code::RESOLUTION_MISMATCH, 11, 15, "allows none; remove them"),
         ],
     );
 }
@@ -323,7 +323,7 @@ fn subject_alt_names_are_identities() {
 }
 
 #[test]
-fn is_of_bearable_size() {
+fn size_is_within_limits() {
     let hosts: Vec<String> = (0..1_025).map(|i| format!("h{i}.example.com")).collect();
     let text = mk_entry(&format!("  hosts: [{}]\n{HTTP}", hosts.join(", ")));
     refused(
@@ -343,7 +343,7 @@ fn a_workload_needs_an_address_or_a_network() {
 }
 
 #[test]
-fn a_workloads_parts_are_named_well() {
+fn workload_fields_are_validated() {
     refused(
         &mk_workload(
             "  address: 10.0.0.1\n  network: a b\n  ports: {\"a b\": 1, c: 0}\n  labels: {\"a b\": c, d: \"e f\"}\n",
@@ -362,7 +362,7 @@ fn a_workloads_parts_are_named_well() {
 fn a_group_needs_a_template_and_one_way_to_probe() {
     refused(
         &mk_group("  metadata: {labels: {app: pay}}\n"),
-        &[(Code::MISSING_FIELD, 7, 3, "add what the workloads")],
+        &[(Code::MISSING_FIELD, 7, 3, "add the common fields")],
     );
     taken(&mk_group("  template: {serviceAccount: pay, ports: {http: 80}}\n"));
     taken(&mk_group("  template: {}\n  probe: {periodSeconds: 5, httpGet: {port: 80, path: /health}}\n"));
@@ -375,7 +375,7 @@ fn a_group_needs_a_template_and_one_way_to_probe() {
             "  template: {}\n  probe: {tcpSocket: {port: 0}, exec: {command: []}, periodSeconds: -1}\n",
         ),
         &[
-            (Code::MISSING_FIELD, 8, 10, "2 ways to probe"),
+            (Code::MISSING_FIELD, 8, 10, "2 probe methods"),
             (Code::INVALID_PORT, 8, 29, "spec.probe.tcpSocket.port is 0"),
             (Code::MISSING_FIELD, 8, 39, "add the command"),
             (Code::WRONG_TYPE, 8, 69, "spec.probe.periodSeconds is -1"),

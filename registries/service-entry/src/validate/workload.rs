@@ -1,4 +1,4 @@
-//! The rules of workloads: WorkloadEntry, inline endpoints, and WorkloadGroup's template and probe.
+//! Rules on workloads: WorkloadEntry, inline endpoints, and the template and probe of WorkloadGroup.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ pub(super) fn entry(entry: &WorkloadEntry, faults: &mut Faults) {
     spec(&entry.spec, "spec", faults);
 }
 
-/// A template has no address: the workload that registers brings its own.
+/// A template has no address: a workload that registers has its own.
 pub(super) fn group(group: &WorkloadGroup, faults: &mut Faults) {
     names::labels(&group.labels, "spec.metadata.labels", faults);
     match &group.template {
@@ -23,7 +23,7 @@ pub(super) fn group(group: &WorkloadGroup, faults: &mut Faults) {
         None => faults.refuse(
             Code::MISSING_FIELD,
             group.at.at,
-            "spec.template is missing; add what the workloads have in common, at least `template: {}`",
+            "spec.template is missing; add the common fields of the workloads, at least `template: {}`",
         ),
     }
     if let Some(probe) = &group.probe {
@@ -43,7 +43,7 @@ pub(super) fn spec(spec: &WorkloadSpec, path: &str, faults: &mut Faults) {
         }
     }
     if spec.unix_path().is_some() && !spec.ports.is_empty() {
-        let message = format!("{path}.ports is given, and a unix path has no ports; remove it");
+        let message = format!("{path}.ports is set, and a unix path has no ports; remove them");
         faults.refuse(Code::INVALID_PORT, at, message);
     }
     named_parts(spec, path, faults);
@@ -93,7 +93,7 @@ fn address(address: &Text, path: &str, faults: &mut Faults) {
     }
 }
 
-/// An absolute path, or an abstract one (`@`), that fits a socket address.
+/// Whether it is an absolute path, or an abstract one (`@`), that fits a socket address.
 fn is_unix_path(path: &str) -> bool {
     path.len() > 1 && path.len() <= 107 && path.starts_with(['/', '@']) && !path.contains('\0')
 }
@@ -105,7 +105,7 @@ fn is_ip_or_name(text: &str) -> bool {
 fn probe_has_one_method(probe: &Probe, faults: &mut Faults) {
     if probe.methods.len() != 1 {
         let message = format!(
-            "spec.probe has {} ways to probe; give it exactly one of httpGet, tcpSocket, exec, grpc",
+            "spec.probe has {} probe methods; keep exactly one of httpGet, tcpSocket, exec, grpc",
             probe.methods.len()
         );
         faults.refuse(Code::MISSING_FIELD, probe.at.at, message);
@@ -115,7 +115,7 @@ fn probe_has_one_method(probe: &Probe, faults: &mut Faults) {
 fn probe_numbers_are_valid(probe: &Probe, faults: &mut Faults) {
     for (name, value) in &probe.timing {
         if i32::try_from(value.value).map_or(true, |n| n < 0) {
-            let message = format!("spec.probe.{name} is {}; write a number from 0", value.value);
+            let message = format!("spec.probe.{name} is {}; write a number of at least 0", value.value);
             faults.refuse(Code::WRONG_TYPE, value.at, message);
         }
     }

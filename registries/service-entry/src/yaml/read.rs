@@ -1,7 +1,7 @@
-//! One YAML document as a tree in which every key and value knows its place.
+//! Reads one YAML document to a tree with the position of every key and value.
 //!
-//! Reading is bounded in size, depth, values and alias expansion, so that the tree is never much
-//! larger than the text. Called by [`crate::load`].
+//! Size, depth, number of values and alias expansion are limited, so that the tree is not much larger
+//! than the text. Called by [`crate::load`].
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer};
 use serde_saphyr::options::DuplicateKeyPolicy;
@@ -12,7 +12,7 @@ use crate::fault::{Fault, Pos};
 use crate::node::read::{AnyValue, Format};
 use crate::node::{Key, Node, Value, bounds};
 
-/// Reads one document; the fault says what is wrong and where.
+/// Reads one document.
 pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
     if text.len() > bounds::BYTES {
         let message =
@@ -60,7 +60,7 @@ fn fault(error: &Error) -> Fault {
             Code::DOCUMENT_TOO_LARGE,
             at,
             format!(
-                "the document is larger or nests deeper than is read ({}); split it, or write its anchors out",
+                "the document exceeds the limit of size or depth ({}); split it, or expand its anchors",
                 short(error)
             ),
         ),
@@ -76,7 +76,7 @@ fn fault(error: &Error) -> Fault {
     }
 }
 
-/// What most likely mends what the parser says.
+/// The most likely correction of a parser error.
 fn advice(what: &str) -> &'static str {
     const KNOWN: [(&str, &str); 10] = [
         ("tabs", "indent with spaces"),
@@ -93,7 +93,7 @@ fn advice(what: &str) -> &'static str {
     KNOWN.iter().find(|(part, _)| what.contains(part)).map_or("correct this line", |(_, advice)| advice)
 }
 
-/// Without the wrappers that say by which alias the parser came to it.
+/// The error without the wrappers that name aliases.
 fn innermost(error: &Error) -> &Error {
     match error.without_snippet() {
         Error::AliasError { error, .. } => innermost(error),
@@ -101,7 +101,7 @@ fn innermost(error: &Error) -> &Error {
     }
 }
 
-/// The parser's own words, on one line and without the place, which is said elsewhere.
+/// The parser's message, on one line and without its position, which is reported separately.
 fn short(error: &Error) -> String {
     let text = error.render();
     let line = text.lines().next().unwrap_or_default();
@@ -119,7 +119,7 @@ fn pos(at: Location) -> Pos {
     Pos::new(small(at.line()), small(at.column()))
 }
 
-/// A value that the parser knows the place of; it keeps the bounds too.
+/// Seed of a value with its position; the parser enforces the limits.
 #[derive(Clone, Copy)]
 struct Placed;
 
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_values_know_their_places() {
+    fn keys_and_values_have_positions() {
         let tree = parse("---\n# note\na:\n  - b: 80\n    c: \"80\"\n").unwrap();
         let Value::List(list) = &tree.get("a").unwrap().value else { panic!("no list") };
         let Value::Map(entries) = &list[0].value else { panic!("no map") };
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_look_like_booleans_are_text() {
+    fn text_that_looks_like_a_boolean_is_text() {
         let tree = parse("a: no\nb: on\nc: true\nd: ~\ne:\n").unwrap();
         assert_eq!(tree.get("a").unwrap().text(), Some("no"));
         assert_eq!(tree.get("b").unwrap().text(), Some("on"));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn every_syntax_error_says_what_to_do() {
+    fn every_syntax_error_has_advice() {
         for (text, advice) in [
             ("a:\n\tb: c\n", "indent with spaces"),
             ("a: [1\n", "close it"),

@@ -1,21 +1,21 @@
-//! Cuts a YAML stream into its documents.
+//! Splits a YAML stream into its documents.
 //!
-//! A line that begins with `---` or `...` and goes on with white space or nothing is a document
-//! marker wherever it stands: YAML forbids such a line inside quoted text and block scalars at
-//! column 0. So the cut needs no parser, and a broken document ends where the next one begins.
+//! A line of `---` or `...`, followed by white space or nothing, is always a document marker: YAML
+//! forbids such a line inside quoted text and block scalars at column 0. So splitting needs no parser,
+//! and an invalid document ends where the next one begins.
 
 /// One document of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Chunk<'t> {
-    /// Its text, its `---` line included, the `...` line not.
+    /// Its text, with its `---` line and without its `...` line.
     pub(crate) text: &'t str,
-    /// The stream's line of its first line, counted from 1.
+    /// The line of the stream at which it begins, counted from 1.
     pub(crate) line: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Line {
-    /// `---`, and whether something stands behind it.
+    /// `---`, and whether content follows on the line.
     Start {
         content: bool,
     },
@@ -25,8 +25,8 @@ enum Line {
     Content,
 }
 
-/// The documents of a stream that hold more than comments, in order. Line breaks are `\n`, `\r\n`
-/// and `\r`; a byte order mark at the start is skipped.
+/// Splits a stream into the documents with content other than comments, in order. Line breaks are `\n`,
+/// `\r\n` and `\r`; a byte order mark at the start is skipped.
 pub(crate) fn split(text: &str) -> Vec<Chunk<'_>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut cutter = Cutter { text, ..Cutter::default() };
@@ -46,11 +46,11 @@ pub(crate) fn split(text: &str) -> Vec<Chunk<'_>> {
 struct Cutter<'t> {
     text: &'t str,
     chunks: Vec<Chunk<'t>>,
-    /// Where the present document begins: offset and line.
+    /// Start of the current document: offset and line.
     begin: Option<(usize, u32)>,
-    /// Whether it holds more than comments.
+    /// Whether the document has content other than comments.
     content: bool,
-    /// Whether its `---` has been seen.
+    /// Whether the document's `---` was found.
     marked: bool,
 }
 
@@ -66,7 +66,7 @@ impl Cutter<'_> {
                 self.content |= content;
             }
             Line::End => self.cut(offset),
-            // A directive opens a document only where none is open.
+            // A directive begins a document only outside of one.
             Line::Directive if !self.content && !self.marked => {
                 self.begin.get_or_insert((offset, number));
             }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_only_comments_is_no_document() {
+    fn text_of_only_comments_is_not_a_document() {
         assert_eq!(cut("# head\n---\n# nothing\n---\n\n...\n---\na: 1\n---\n"), [(7, "---\na: 1\n")]);
         assert!(cut("").is_empty() && cut("---").is_empty() && cut("\u{feff}").is_empty());
     }
@@ -140,7 +140,7 @@ mod tests {
         let block = "text: |\n  one\n  ---\n   --- x\n  two\n";
         assert_eq!(cut(block), [(1, block)]);
         assert_eq!(cut("text: |\n  one\n---\nb: 2\n").len(), 2, "a marker ends a block scalar");
-        assert_eq!(cut("---a: 1\n----\n"), [(1, "---a: 1\n----\n")], "these are words, not markers");
+        assert_eq!(cut("---a: 1\n----\n"), [(1, "---a: 1\n----\n")], "these are texts, not markers");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Addresses written into objects, and what comes back of them.
+//! Addresses that are written into objects and return through the watch.
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -10,9 +10,9 @@ use tributary_service_entry::{Addresses, CrdOptions, Ranges};
 use crate::fixture::{ENTRIES, Fixture, entry, kind, secs, server};
 
 fn writing(server: ApiServer, ranges: Ranges) -> (Fixture, watch::Sender<bool>) {
-    let (says, leads) = watch::channel(true);
+    let (leading, leads) = watch::channel(true);
     let options = CrdOptions { addresses: Some(Addresses { ranges, leads }), ..CrdOptions::default() };
-    (Fixture::new(server, &options), says)
+    (Fixture::new(server, &options), leading)
 }
 
 fn status(server: &ApiServer, name: &str) -> Value {
@@ -24,8 +24,8 @@ fn writes(server: &ApiServer) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn addresses_are_written_to_the_status_and_come_back_through_the_watch() {
-    let (mut fixture, _says) = writing(server(), Ranges::default());
+async fn addresses_go_to_the_status_and_return_by_the_watch() {
+    let (mut fixture, _leading) = writing(server(), Ranges::default());
     fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
     let mut with_status = entry("cart", "cart.example.com");
     with_status["status"] = json!({ "conditions": [] });
@@ -43,28 +43,28 @@ async fn addresses_are_written_to_the_status_and_come_back_through_the_watch() {
     let paths = format!("{:?}", fixture.server.get(ENTRIES, "shop", "pay").unwrap()["spec"]);
     assert!(!paths.contains("240.240"), "nothing but the status is written");
     fixture.pass(secs(600)).await;
-    assert_eq!(writes(&fixture.server), 0, "what stands is not written again");
+    assert_eq!(writes(&fixture.server), 0, "unchanged addresses are not written again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_written_unless_it_is_asked_for_and_by_who_leads() {
+async fn only_a_leading_writer_writes() {
     let mut reader = Fixture::all(server());
     reader.server.put(ENTRIES, entry("pay", "pay.example.com"));
     reader.pass(secs(600)).await;
     assert_eq!(writes(&reader.server), 0);
-    let (mut follower, says) = writing(server(), Ranges::default());
-    says.send_replace(false);
+    let (mut follower, leading) = writing(server(), Ranges::default());
+    leading.send_replace(false);
     follower.server.put(ENTRIES, entry("pay", "pay.example.com"));
     follower.pass(secs(600)).await;
     assert_eq!(writes(&follower.server), 0);
-    says.send_replace(true);
+    leading.send_replace(true);
     follower.until("written", |f| f.vips("pay.example.com").contains("240.240.0.1*")).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_istio_gave_is_kept_and_counted_and_a_deleted_entrys_address_is_given_again() {
+async fn addresses_of_istio_stay_and_deleted_ones_are_reused() {
     let two = Ranges::parse("10.0.0.0/30", "").unwrap();
-    let (mut fixture, _says) = writing(server(), two);
+    let (mut fixture, _leading) = writing(server(), two);
     let mut istios = entry("old", "old.example.com");
     istios["status"] = json!({ "addresses": [{ "value": "10.0.0.2", "host": "old.example.com" }] });
     fixture.server.put(ENTRIES, istios);
@@ -74,7 +74,7 @@ async fn what_an_istio_gave_is_kept_and_counted_and_a_deleted_entrys_address_is_
     fixture.until("full", |f| f.problems.contains_key("ServiceEntry shop/third")).await;
     let problem = &fixture.problems["ServiceEntry shop/third"];
     assert!(problem.starts_with("no address of 10.0.0.0/30 is left for host third.example.com"), "{problem}");
-    assert_eq!(fixture.vips("third.example.com"), "", "it is served without");
+    assert_eq!(fixture.vips("third.example.com"), "", "it is served without addresses");
     fixture.server.delete(ENTRIES, "shop", "old");
     fixture.until("freed", |f| f.vips("third.example.com") == "10.0.0.2*").await;
     assert!(fixture.problems.is_empty());
@@ -82,7 +82,7 @@ async fn what_an_istio_gave_is_kept_and_counted_and_a_deleted_entrys_address_is_
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_with_addresses_of_its_own_is_cleared() {
-    let (mut fixture, _says) = writing(server(), Ranges::default());
+    let (mut fixture, _leading) = writing(server(), Ranges::default());
     fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
     fixture.until("given", |f| f.vips("pay.example.com").contains('*')).await;
     let mut own = fixture.server.get(ENTRIES, "shop", "pay").unwrap();
@@ -94,16 +94,16 @@ async fn an_entry_with_addresses_of_its_own_is_cleared() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_is_overtaken_changes_nothing_and_is_planned_anew() {
-    let (mut fixture, says) = writing(server(), Ranges::default());
-    says.send_replace(false);
+async fn overtaken_write_changes_nothing_and_is_replanned() {
+    let (mut fixture, leading) = writing(server(), Ranges::default());
+    leading.send_replace(false);
     fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
     fixture.until_listed(&[ENTRIES]).await;
-    // somebody else changes it, and the watch has not told
+    // A different client changes it, and the watch has not delivered the change.
     let mut theirs = entry("pay", "pay.example.com");
     theirs["spec"]["addresses"] = json!(["10.9.0.1"]);
     fixture.server.put_untold(ENTRIES, theirs.clone());
-    says.send_replace(true);
+    leading.send_replace(true);
     fixture.pass(secs(5)).await;
     assert!(writes(&fixture.server) >= 1, "it was tried");
     assert_eq!(status(&fixture.server, "pay"), Value::Null);
@@ -114,14 +114,14 @@ async fn a_write_that_is_overtaken_changes_nothing_and_is_planned_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_right_to_write_that_is_missing_is_shown_with_the_object_until_it_is_there() {
-    let (mut fixture, _says) = writing(server(), Ranges::default());
+async fn missing_write_permission_shows_until_it_is_granted() {
+    let (mut fixture, _leading) = writing(server(), Ranges::default());
     fixture.server.answer(ENTRIES, Some(Verb::Write), usize::MAX, Answer::Status(403, "cannot patch"));
     fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
     fixture.until("shown", |f| !f.problems.is_empty()).await;
     assert_eq!(
         fixture.problems["ServiceEntry shop/pay"],
-        "its addresses could not be written: the right is missing (403): cannot patch; it is tried again"
+        "writing its addresses failed: the right is missing (403): cannot patch; the write is retried"
     );
     assert_eq!(fixture.shown(), "pay.example.com", "and it is served");
     fixture.pass(secs(600)).await;
@@ -132,7 +132,7 @@ async fn a_right_to_write_that_is_missing_is_shown_with_the_object_until_it_is_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_who_both_believe_to_lead_end_with_different_addresses() {
+async fn two_leading_writers_end_with_different_addresses() {
     let server = server();
     let (mut one, _one) = writing(server.clone(), Ranges::default());
     let (mut two, _two) = writing(server.clone(), Ranges::default());
@@ -153,7 +153,7 @@ async fn two_who_both_believe_to_lead_end_with_different_addresses() {
 
 const LEASE: &str = "tributary-addresses";
 
-/// A replica, with who competes for its Lease.
+/// A replica, and the task that competes for its Lease.
 fn replica(server: ApiServer, identity: &str) -> (Fixture, tokio::task::JoinHandle<()>) {
     let timing = LeaseTiming { duration: secs(15), renew: secs(2) };
     let name = ObjectName::new("mesh", LEASE);
@@ -167,7 +167,7 @@ const LEASES: Kind =
     Kind { group: "coordination.k8s.io", version: "v1", plural: "leases", kind: "Lease", namespaced: true };
 
 #[tokio::test(start_paused = true)]
-async fn the_holder_of_the_lease_writes_and_another_takes_over_when_it_is_gone() {
+async fn lease_holder_writes_and_a_replica_takes_over() {
     let server = ApiServer::new(&[kind(ENTRIES), LEASES]);
     let (mut one, holds) = replica(server.clone(), "one");
     server.put(ENTRIES, entry("a", "a.example.com"));
@@ -178,7 +178,7 @@ async fn the_holder_of_the_lease_writes_and_another_takes_over_when_it_is_gone()
     server.put(ENTRIES, entry("b", "b.example.com"));
     two.pass(secs(30)).await;
     assert_eq!(two.vips("b.example.com"), "240.240.0.2* 2001:2::2*");
-    assert_eq!(two.vips("a.example.com"), "240.240.0.1* 2001:2::1*", "what was given stays");
+    assert_eq!(two.vips("a.example.com"), "240.240.0.1* 2001:2::1*", "allocated addresses stay");
     let lease = server.get("leases", "mesh", LEASE).unwrap();
     assert_eq!(lease["spec"]["holderIdentity"], "two");
 }

@@ -1,4 +1,4 @@
-//! A source at work, and a listener that remembers what it said.
+//! A running source, and the accumulated events that it reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tributary_model::{ClusterId, Evidence, Fact, FactId, FactKey, RegistryUpdate, Scope, SourceState};
 use tributary_scripted_api::{ApiServer, Kind};
-use tributary_service_entry::{ConfigEvent, Context, CrdOptions, CrdSource, DocumentSource, deltas};
+use tributary_service_entry::{
+    Context, CrdOptions, CrdSource, DocumentSource, SourceEvent, registry_updates,
+};
 
 pub(crate) const ENTRIES: &str = "serviceentries";
 pub(crate) const WORKLOADS: &str = "workloadentries";
@@ -54,7 +56,7 @@ pub(crate) const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// What has been said up to now.
+/// A source and the state that results from its events.
 pub(crate) struct Fixture {
     pub(crate) server: ApiServer,
     source: CrdSource,
@@ -62,13 +64,13 @@ pub(crate) struct Fixture {
     pub(crate) facts: BTreeMap<FactId, Fact>,
     pub(crate) evidence: Vec<Evidence>,
     pub(crate) problems: BTreeMap<String, String>,
-    pub(crate) left_out: BTreeMap<String, String>,
+    pub(crate) excluded: BTreeMap<String, String>,
     pub(crate) listed: BTreeSet<String>,
     pub(crate) withheld: BTreeSet<String>,
     pub(crate) states: BTreeMap<String, SourceState>,
-    /// Facts that were said, again or anew.
+    /// Number of facts that were put.
     pub(crate) puts: usize,
-    /// Identities that were reported, each with how many facts had been before.
+    /// The reported identities, each with the number of facts put before it.
     pub(crate) identities: Vec<(String, usize)>,
 }
 
@@ -81,7 +83,7 @@ impl Fixture {
             facts: BTreeMap::new(),
             evidence: Vec::new(),
             problems: BTreeMap::new(),
-            left_out: BTreeMap::new(),
+            excluded: BTreeMap::new(),
             listed: BTreeSet::new(),
             withheld: BTreeSet::new(),
             states: BTreeMap::new(),
@@ -89,52 +91,52 @@ impl Fixture {
             identities: Vec::new(),
         }
     }
-    /// Facts of a scope are held from an earlier run.
+    /// Marks a scope as held from an earlier run.
     pub(crate) fn hold(&mut self, scope: &str) {
         self.source.hold(&[Scope::new(scope).unwrap()]);
     }
     pub(crate) fn all(server: ApiServer) -> Self {
         Self::new(server, &CrdOptions::default())
     }
-    /// Listens until this is so.
+    /// Receives events until a condition holds.
     pub(crate) async fn until(&mut self, what: &str, so: impl Fn(&Self) -> bool) {
         let until = Instant::now() + secs(3_600);
         while !so(self) {
-            let heard = tokio::time::timeout_at(until, self.source.next()).await;
-            let Ok(events) = heard else { panic!("{what}: did not come; {}", self.shown()) };
-            events.unwrap().into_iter().for_each(|event| self.hear(event));
+            let received = tokio::time::timeout_at(until, self.source.next()).await;
+            let Ok(events) = received else { panic!("{what}: did not come; {}", self.shown()) };
+            events.unwrap().into_iter().for_each(|event| self.observe(event));
         }
     }
-    /// Listens until the source fails; returns why.
+    /// Receives events until the source fails; returns the error.
     pub(crate) async fn until_ended(&mut self) -> String {
         let until = Instant::now() + secs(3_600);
         loop {
             match tokio::time::timeout_at(until, self.source.next()).await.expect("it goes on") {
-                Ok(events) => events.into_iter().for_each(|event| self.hear(event)),
+                Ok(events) => events.into_iter().for_each(|event| self.observe(event)),
                 Err(error) => return error.to_string(),
             }
         }
     }
-    /// Listens for so long.
+    /// Receives events for a duration.
     pub(crate) async fn pass(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while let Ok(events) = tokio::time::timeout_at(until, self.source.next()).await {
-            events.unwrap().into_iter().for_each(|event| self.hear(event));
+            events.unwrap().into_iter().for_each(|event| self.observe(event));
         }
     }
     pub(crate) async fn until_listed(&mut self, scopes: &[&str]) {
         self.until("listed", |f| scopes.iter().all(|scope| f.listed.contains(*scope))).await;
     }
-    fn hear(&mut self, event: ConfigEvent) {
-        if let ConfigEvent::Withheld(scope, _) = &event {
+    fn observe(&mut self, event: SourceEvent) {
+        if let SourceEvent::Withheld(scope, _) = &event {
             self.withheld.insert(scope.to_string());
         }
-        for delta in deltas(event, &self.context) {
-            self.apply(delta);
+        for update in registry_updates(event, &self.context) {
+            self.apply(update);
         }
     }
-    fn apply(&mut self, delta: RegistryUpdate) {
-        match delta {
+    fn apply(&mut self, update: RegistryUpdate) {
+        match update {
             RegistryUpdate::Put(_, fact, _) => {
                 self.puts += 1;
                 self.facts.insert(fact.item(), fact);
@@ -153,10 +155,10 @@ impl Fixture {
             }
             RegistryUpdate::Problem(_, object, None) => drop(self.problems.remove(&object.id.to_string())),
             RegistryUpdate::Status(scope, status) => {
-                drop(self.states.insert(scope.to_string(), status.state))
+                self.states.insert(scope.to_string(), status.state);
             }
             RegistryUpdate::Excluded(_, list) => {
-                self.left_out = list
+                self.excluded = list
                     .iter()
                     .map(|left| (left.object.id.name.to_string(), left.message.to_string()))
                     .collect();
@@ -168,7 +170,7 @@ impl Fixture {
             RegistryUpdate::Identity(identity) => self.identities.push((identity.to_string(), self.puts)),
         }
     }
-    /// Hosts and workloads that are said to be there.
+    /// The hosts and workloads of the current facts.
     pub(crate) fn shown(&self) -> String {
         let show = |fact: &Fact| match fact {
             Fact::Service(key, _) => Some(key.service.host.to_string()),
@@ -180,7 +182,7 @@ impl Fixture {
     pub(crate) async fn until_shown(&mut self, expected: &str) {
         self.until(expected, |f| f.shown() == expected).await;
     }
-    /// The addresses of a host, with a star where an allocator gave them.
+    /// The addresses of a host, with a star after allocated ones.
     pub(crate) fn vips(&self, host: &str) -> String {
         let of = |fact: &Fact| match fact {
             Fact::Service(key, declaration) if key.service.host.as_str() == host => Some(declaration.clone()),

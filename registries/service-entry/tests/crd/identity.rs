@@ -1,4 +1,4 @@
-//! Another cluster that answers at the address of the one that is followed.
+//! A different cluster that answers at the same address.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn cluster(uid: &str) -> ApiServer {
     server
 }
 
-fn around(uid: &str) -> Option<Arc<ClusterContext>> {
+fn context(uid: &str) -> Option<Arc<ClusterContext>> {
     Some(Arc::new(ClusterContext { identity: Fingerprint::new(uid).ok(), ..ClusterContext::default() }))
 }
 
@@ -40,9 +40,9 @@ async fn another_cluster_ends_the_run_and_changes_no_fact() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn surroundings_of_another_cluster_are_not_taken() {
+async fn context_of_a_different_cluster_is_not_applied() {
     let (send, receive) = cluster_context_channel();
-    send.send_replace(around("uid-1"));
+    send.send_replace(context("uid-1"));
     let server = cluster("uid-2");
     server.put(ENTRIES, entry("pay", "pay.example.com"));
     let options = CrdOptions { cluster_context: Some(receive), ..CrdOptions::default() };
@@ -50,7 +50,7 @@ async fn surroundings_of_another_cluster_are_not_taken() {
     fixture.pass(secs(100)).await;
     assert_eq!((fixture.puts, fixture.listed.len()), (0, 0));
     assert_eq!(fixture.identities, [("uid-2".to_owned(), 0)]);
-    send.send_replace(around("uid-2"));
+    send.send_replace(context("uid-2"));
     fixture.until_shown("pay.example.com").await;
     assert_eq!(fixture.identities.len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Each kind by itself: absent, appearing, refused, removed, of an older version.
+//! Each kind alone: absent, appearing, refused, removed, in an older version.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::fixture::{ENTRIES, Fixture, GROUPS, WORKLOADS, entry, kind, secs, ser
 const ALL: [&str; 3] = [ENTRIES, WORKLOADS, GROUPS];
 
 #[tokio::test(start_paused = true)]
-async fn kinds_that_are_absent_count_as_empty_and_are_served_once_they_appear() {
+async fn absent_kinds_count_as_empty_until_they_appear() {
     let mut fixture = Fixture::all(ApiServer::new(&[kind(WORKLOADS)]));
     fixture.server.put(WORKLOADS, workload("w", "10.0.0.1"));
     fixture.until_listed(&ALL).await;
@@ -25,7 +25,7 @@ async fn kinds_that_are_absent_count_as_empty_and_are_served_once_they_appear() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_removed_while_running_takes_its_objects_along_and_no_others() {
+async fn uninstalled_kind_removes_only_its_own_objects() {
     let mut fixture = Fixture::all(server());
     fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
     fixture.server.put(WORKLOADS, workload("w", "10.0.0.1"));
@@ -43,7 +43,7 @@ async fn a_kind_that_is_removed_while_running_takes_its_objects_along_and_no_oth
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_refused_holds_up_no_other_and_is_read_once_it_may_be() {
+async fn refused_kind_does_not_delay_other_kinds() {
     let mut fixture = Fixture::all(server());
     fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
     fixture.server.put(WORKLOADS, workload("w", "10.0.0.1"));
@@ -59,12 +59,12 @@ async fn a_kind_that_is_refused_holds_up_no_other_and_is_read_once_it_may_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn right_taken_away_while_running_withholds_and_removes_nothing() {
+async fn revoked_permission_withholds_and_removes_nothing() {
     let mut fixture = Fixture::all(server());
     fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
     fixture.until_shown("pay.example.com").await;
     fixture.server.answer(ENTRIES, None, usize::MAX, Answer::Status(403, "no right to list"));
-    fixture.until("told", |f| f.states[ENTRIES] == SourceState::Forbidden).await;
+    fixture.until("reported", |f| f.states[ENTRIES] == SourceState::Forbidden).await;
     fixture.server.end(ENTRIES);
     fixture.pass(secs(600)).await;
     assert_eq!(fixture.shown(), "pay.example.com");
@@ -87,11 +87,11 @@ async fn an_older_version_of_a_kind_is_read() {
     }
 }
 
-/// Where the identity of the cluster is asked for; a credential without the right goes on without it.
+/// Path of the requests for the cluster's identity; a credential without the right continues without it.
 const IDENTITY: &str = "/api/v1/namespaces";
 
 #[tokio::test(start_paused = true)]
-async fn of_a_remote_cluster_only_workloads_are_asked_for() {
+async fn only_workload_entries_of_a_remote_cluster_are_requested() {
     let options = CrdOptions { kinds: Kinds::WorkloadEntries, ..CrdOptions::default() };
     let mut fixture = Fixture::new(server(), &options);
     fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
@@ -104,7 +104,7 @@ async fn of_a_remote_cluster_only_workloads_are_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn namespaces_that_are_named_are_read_one_by_one_and_fail_apart() {
+async fn configured_namespaces_are_read_and_fail_separately() {
     let namespaces = ["shop", "closed"].map(|name| Namespace::new(name).unwrap()).to_vec();
     let options = CrdOptions { namespaces, ..CrdOptions::default() };
     let mut fixture = Fixture::new(server(), &options);
@@ -124,7 +124,7 @@ async fn namespaces_that_are_named_are_read_one_by_one_and_fail_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kind_that_fails_thrice_while_running_is_withheld_and_the_others_are_confirmed() {
+async fn kind_that_fails_three_times_is_withheld_alone() {
     let mut fixture = Fixture::all(server());
     fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
     fixture.server.put(WORKLOADS, workload("w", "10.0.0.1"));
@@ -152,13 +152,13 @@ async fn server_that_fails_as_a_whole_withholds_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scope_with_held_facts_is_ended_by_a_second_equal_answer_only() {
+async fn scope_with_held_facts_ends_after_two_equal_answers() {
     let mut fixture = Fixture::all(ApiServer::new(&[kind(WORKLOADS)]));
     fixture.hold(ENTRIES);
     fixture.until_listed(&[WORKLOADS, GROUPS]).await;
     fixture.until("withheld", |f| f.withheld.contains(ENTRIES)).await;
     fixture.pass(secs(20)).await;
-    assert!(!fixture.listed.contains(ENTRIES), "one answer is no proof");
+    assert!(!fixture.listed.contains(ENTRIES), "one answer is not a proof");
     fixture.until_listed(&[ENTRIES]).await;
     assert!(fixture.withheld.is_empty());
 }

@@ -1,5 +1,4 @@
-//! Custom resources on a scripted API server, under a paused clock: what a source says, and what it
-//! writes.
+//! Custom resources on a scripted API server, under a paused clock: reported events and written addresses.
 
 #![allow(
     clippy::unwrap_used,

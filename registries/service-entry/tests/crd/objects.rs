@@ -1,4 +1,4 @@
-//! Objects as an API server holds them: bad ones, health, addresses, surroundings, relists.
+//! Objects of an API server: invalid objects, health, addresses, cluster context, relists.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tributary_service_entry::CrdOptions;
 use crate::fixture::{ENTRIES, Fixture, WORKLOADS, entry, secs, server, workload};
 
 #[tokio::test(start_paused = true)]
-async fn one_bad_object_is_quarantined_alone_and_its_last_good_version_stays() {
+async fn one_invalid_object_is_quarantined_alone() {
     let mut fixture = Fixture::all(server());
     let mut born_bad = entry("bad", "bad.example.com");
     born_bad["spec"]["ports"] = json!("none");
@@ -26,7 +26,7 @@ async fn one_bad_object_is_quarantined_alone_and_its_last_good_version_stays() {
     let mut gone_bad = entry("pay", "pay.example.com");
     gone_bad["spec"]["hosts"] = json!(["*"]);
     fixture.server.put(ENTRIES, gone_bad);
-    fixture.until("told", |f| f.problems.len() == 2).await;
+    fixture.until("reported", |f| f.problems.len() == 2).await;
     assert_eq!(fixture.shown(), "pay.example.com");
     fixture.server.delete(ENTRIES, "shop", "pay");
     fixture.server.put(ENTRIES, entry("bad", "bad.example.com"));
@@ -35,12 +35,12 @@ async fn one_bad_object_is_quarantined_alone_and_its_last_good_version_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_listed_again_and_has_not_changed_is_not_said_again() {
+async fn unchanged_object_of_a_relist_is_not_reported_again() {
     let mut fixture = Fixture::all(server());
     (0..50).for_each(|n| fixture.server.put(ENTRIES, entry(&format!("e{n}"), &format!("h{n}.example.com"))));
     fixture.until_listed(&[ENTRIES]).await;
     assert_eq!(fixture.puts, 100);
-    // rewritten with the same content, and lost to the watch: a list brings it
+    // Rewritten with the same content, and missed by the watch: a list delivers it.
     fixture.server.put_untold(ENTRIES, entry("e7", "h7.example.com"));
     fixture.server.compact();
     fixture.server.end(ENTRIES);
@@ -49,7 +49,7 @@ async fn what_is_listed_again_and_has_not_changed_is_not_said_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_workloads_health_condition_takes_it_out_and_brings_it_back() {
+async fn health_condition_removes_and_restores_a_workload() {
     let mut fixture = Fixture::all(server());
     let checked = |status: Option<&str>| {
         let mut object = workload("w", "10.0.0.1");
@@ -61,7 +61,7 @@ async fn a_workloads_health_condition_takes_it_out_and_brings_it_back() {
     };
     fixture.server.put(WORKLOADS, checked(None));
     fixture.until_listed(&[WORKLOADS]).await;
-    assert_eq!(fixture.shown(), "", "nobody has said that it is healthy");
+    assert_eq!(fixture.shown(), "", "its health is not reported yet");
     fixture.server.put(WORKLOADS, checked(Some("True")));
     fixture.until_shown("w").await;
     fixture.server.put(WORKLOADS, checked(Some("False")));
@@ -69,7 +69,7 @@ async fn a_workloads_health_condition_takes_it_out_and_brings_it_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn addresses_that_an_istio_wrote_are_served_as_allocated() {
+async fn addresses_written_by_istio_are_served_as_allocated() {
     let mut fixture = Fixture::all(server());
     let mut written = entry("pay", "pay.example.com");
     written["status"] = json!({
@@ -89,7 +89,7 @@ async fn addresses_that_an_istio_wrote_are_served_as_allocated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_of_another_revision_are_left_out_with_the_reason() {
+async fn objects_of_a_different_revision_are_excluded_with_reason() {
     let options = CrdOptions { revision: Some("blue".into()), ..CrdOptions::default() };
     let mut fixture = Fixture::new(server(), &options);
     for (name, revision) in [("a", "blue"), ("b", "green")] {
@@ -98,26 +98,22 @@ async fn objects_of_another_revision_are_left_out_with_the_reason() {
         fixture.server.put(ENTRIES, object);
     }
     fixture.server.put(ENTRIES, entry("c", "c.example.com"));
-    fixture.until("all", |f| !f.left_out.is_empty()).await;
+    fixture.until("all", |f| !f.excluded.is_empty()).await;
     assert_eq!(fixture.shown(), "a.example.com c.example.com");
-    assert_eq!(fixture.left_out["b"], "its label istio.io/rev is \"green\"");
+    assert_eq!(fixture.excluded["b"], "its label istio.io/rev is \"green\"");
 }
 
 #[tokio::test(start_paused = true)]
-async fn surroundings_are_waited_for_and_followed() {
-    let (says, hears) = cluster_context_channel();
-    let options = CrdOptions { cluster_context: Some(hears), ..CrdOptions::default() };
+async fn context_is_awaited_and_followed() {
+    let (sender, receiver) = cluster_context_channel();
+    let options = CrdOptions { cluster_context: Some(receiver), ..CrdOptions::default() };
     let mut fixture = Fixture::new(server(), &options);
     fixture.server.put(WORKLOADS, workload("w", "10.0.0.1"));
     fixture.pass(secs(300)).await;
-    assert_eq!(
-        (fixture.shown().as_str(), fixture.listed.len()),
-        ("", 0),
-        "nothing is known of its namespace"
-    );
+    assert_eq!((fixture.shown().as_str(), fixture.listed.len()), ("", 0), "its namespace is not known yet");
     let shop = Namespace::new("shop").unwrap();
-    let mut around = ClusterContext { selected: Some([shop].into()), ..ClusterContext::default() };
-    says.send_replace(Some(Arc::new(around.clone())));
+    let mut context = ClusterContext { selected: Some([shop].into()), ..ClusterContext::default() };
+    sender.send_replace(Some(Arc::new(context.clone())));
     fixture.until_listed(&[WORKLOADS]).await;
     let network = |fixture: &Fixture| {
         let workload = fixture.facts.iter().find(|(item, _)| matches!(item, FactId::Workload(_)));
@@ -125,14 +121,14 @@ async fn surroundings_are_waited_for_and_followed() {
         workload.topology.network.clone()
     };
     assert_eq!(network(&fixture), None);
-    around.network = NetworkId::new("n1").ok();
-    says.send_replace(Some(Arc::new(around.clone())));
+    context.network = NetworkId::new("n1").ok();
+    sender.send_replace(Some(Arc::new(context.clone())));
     fixture.until("n1", |f| network(f) == NetworkId::new("n1").ok()).await;
-    around.selected = Some([].into());
-    says.send_replace(Some(Arc::new(around)));
+    context.selected = Some([].into());
+    sender.send_replace(Some(Arc::new(context)));
     fixture.until_shown("").await;
-    drop(says);
+    drop(sender);
     fixture.server.put(WORKLOADS, workload("w2", "10.0.0.2"));
     fixture.pass(secs(300)).await;
-    assert_eq!(fixture.shown(), "", "the last word stays");
+    assert_eq!(fixture.shown(), "", "the last context stays valid");
 }

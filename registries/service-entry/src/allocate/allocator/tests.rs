@@ -1,4 +1,4 @@
-//! Allocation against a server that is changed by others, whose words come late and whose writes fail.
+//! Allocation against a server with other writers, late events and failing writes.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ impl Stored {
             created: Timestamp::from_second(self.created).ok(),
             version: self.version.to_string().into(),
             api: "v1",
-            ours: true,
+            writable: true,
             hosts: self.hosts.iter().filter(|_| eligible).map(|n| host(*n)).collect(),
             specified: self.specified.iter().map(|n| user(*n).into()).collect(),
             given: self.given.iter().map(|(host, ip)| (host.clone(), ip.to_string().into())).collect(),
@@ -42,12 +42,12 @@ impl Stored {
     }
 }
 
-/// The server, and the words of its watch that the replica that writes has not heard yet.
+/// The server, and the watch events that the writing replica has not received yet.
 #[derive(Debug, Default)]
 struct Server {
     objects: BTreeMap<ObjectName, Stored>,
     revision: u64,
-    unheard: Vec<(ObjectName, Option<Stored>)>,
+    pending: Vec<(ObjectName, Option<Stored>)>,
 }
 
 impl Server {
@@ -55,13 +55,13 @@ impl Server {
         self.revision += 1;
         stored.version = self.revision;
         self.objects.insert(name.clone(), stored.clone());
-        self.unheard.push((name.clone(), Some(stored)));
+        self.pending.push((name.clone(), Some(stored)));
     }
     fn delete(&mut self, name: &ObjectName) {
         self.objects.remove(name);
-        self.unheard.push((name.clone(), None));
+        self.pending.push((name.clone(), None));
     }
-    /// A guarded write. What it changes of what a host had must have had a reason.
+    /// A write that is bound to a version.
     fn write(&mut self, write: &Write) -> bool {
         let Some(stored) = self.objects.get(&write.name).cloned() else { return false };
         if *stored.version.to_string() != *write.was.version {
@@ -70,28 +70,28 @@ impl Server {
         self.put(&write.name, Stored { given: write.addresses.clone(), ..stored });
         true
     }
-    fn tell(&mut self, allocator: &mut Allocator, words: usize) {
-        let words = words.min(self.unheard.len());
-        for (name, stored) in self.unheard.drain(..words) {
+    fn deliver(&mut self, allocator: &mut Allocator, events: usize) {
+        let events = events.min(self.pending.len());
+        for (name, stored) in self.pending.drain(..events) {
             allocator.claim(&name, stored.map(|stored| stored.claim()));
         }
     }
     fn fresh(&mut self, ranges: Ranges) -> Allocator {
-        self.unheard.clear();
+        self.pending.clear();
         let mut allocator = Allocator::new(ranges);
         for (name, stored) in &self.objects {
             allocator.claim(name, Some(stored.claim()));
         }
         allocator
     }
-    /// Plans, writes and listens until nothing is left to write.
+    /// Plans, writes and delivers events until no write is left.
     fn settle(&mut self, allocator: &mut Allocator) {
         for _ in 0..1_000 {
-            let words = self.unheard.len();
-            self.tell(allocator, words);
+            let events = self.pending.len();
+            self.deliver(allocator, events);
             let again = !std::mem::take(&mut allocator.refused).is_empty();
             let writes = allocator.plan(3);
-            if writes.is_empty() && !again && self.unheard.is_empty() && allocator.flying.is_empty() {
+            if writes.is_empty() && !again && self.pending.is_empty() && allocator.in_flight.is_empty() {
                 return;
             }
             for write in writes {
@@ -100,7 +100,7 @@ impl Server {
                 }
             }
         }
-        panic!("it never comes to rest: {self:?}");
+        panic!("allocation does not settle: {self:?}");
     }
     fn given(&self) -> BTreeMap<(ObjectName, Arc<str>, bool), IpAddr> {
         let all = self.objects.iter().flat_map(|(name, stored)| {
@@ -119,11 +119,11 @@ enum Step {
     Put(u8, Vec<u8>),
     Specify(u8, u8),
     Delete(u8),
-    /// Another allocator gave this, whatever else has it.
+    /// A different allocator set this address, regardless of its current owner.
     Meddle(u8, u8),
-    /// The writer hears so many words, plans, and each of its writes arrives or is lost.
+    /// The writer receives a number of events, plans, and each of its writes arrives or is lost.
     Work(usize, u8),
-    /// Another replica takes over.
+    /// A different replica takes over.
     Restart,
 }
 
@@ -134,7 +134,7 @@ fn any_step(meddle: bool) -> impl Strategy<Value = Step> {
         1 => (0..5_u8, 1..6_u8).prop_map(|(name, ip)| Step::Specify(name, ip)),
         2 => (0..5_u8).prop_map(Step::Delete),
         u32::from(meddle) => (0..5_u8, 1..6_u8).prop_map(|(name, ip)| Step::Meddle(name, ip)),
-        6 => (0..6_usize, any::<u8>()).prop_map(|(words, lost)| Step::Work(words, lost)),
+        6 => (0..6_usize, any::<u8>()).prop_map(|(events, lost)| Step::Work(events, lost)),
         1 => Just(Step::Restart),
     ]
 }
@@ -164,8 +164,8 @@ fn play(server: &mut Server, ranges: Ranges, steps: Vec<Step>) -> Allocator {
                 }
             }
             Step::Delete(n) => server.delete(&name(n)),
-            Step::Work(words, lost) => {
-                server.tell(&mut allocator, words);
+            Step::Work(events, lost) => {
+                server.deliver(&mut allocator, events);
                 for (i, write) in allocator.plan(4).into_iter().enumerate() {
                     if lost & (1 << i) != 0 || !server.write(&write) {
                         allocator.failed(&write, refused());
@@ -178,7 +178,7 @@ fn play(server: &mut Server, ranges: Ranges, steps: Vec<Step>) -> Allocator {
     allocator
 }
 
-/// Nothing is wanting and nothing is in conflict.
+/// Checks that no address is missing and none is contested.
 fn check(server: &Server, families: usize) -> Result<(), TestCaseError> {
     let mut owners: BTreeMap<IpAddr, Arc<str>> = BTreeMap::new();
     let specified: BTreeSet<IpAddr> =
@@ -189,7 +189,7 @@ fn check(server: &Server, families: usize) -> Result<(), TestCaseError> {
         for (host, ip) in &stored.given {
             let owner = owners.entry(*ip).or_insert_with(|| host.clone());
             prop_assert_eq!(&*owner, host, "two hosts have {}", ip);
-            prop_assert!(!specified.contains(ip), "{} is a person's", ip);
+            prop_assert!(!specified.contains(ip), "{} is specified by a user", ip);
         }
         for n in hosts {
             let own = stored.given.iter().filter(|(given, _)| *given == host(*n));
@@ -201,7 +201,7 @@ fn check(server: &Server, families: usize) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn whatever_happens_every_host_ends_with_addresses_of_its_own(
+    fn every_host_ends_with_its_own_addresses(
         steps in proptest::collection::vec(any_step(true), 0..60)
     ) {
         let mut server = Server::default();
@@ -215,10 +215,10 @@ proptest! {
         prop_assert_eq!(server.given(), before);
     }
 
-    /// Where nobody else writes addresses, what a host of an entry was given it keeps until the entry,
-    /// or the host of it, is gone, or a person takes the address.
+    /// Without other writers, a host keeps its address until the entry or the host is removed, or a
+    /// user specifies the address.
     #[test]
-    fn what_was_given_stays(first in proptest::collection::vec(any_step(false), 0..30), then in proptest::collection::vec(any_step(false), 0..30)) {
+    fn allocated_addresses_are_stable(first in proptest::collection::vec(any_step(false), 0..30), then in proptest::collection::vec(any_step(false), 0..30)) {
         let mut server = Server::default();
         let mut allocator = play(&mut server, Ranges::default(), first);
         server.settle(&mut allocator);
@@ -251,8 +251,7 @@ proptest! {
         }
     }
 
-    /// A range with as many addresses as there may be hosts never runs out for good: what is deleted is
-    /// free again.
+    /// A range with as many addresses as hosts never runs out: deleted hosts free their addresses.
     #[test]
     fn addresses_are_freed_and_given_again(steps in proptest::collection::vec(any_step(false), 0..60)) {
         let small = Ranges::parse("10.0.0.0/29", "").unwrap();
@@ -265,13 +264,13 @@ proptest! {
 }
 
 #[test]
-fn a_write_under_way_holds_its_addresses_and_a_failed_one_frees_them() {
+fn write_in_flight_holds_its_addresses_until_it_fails() {
     let mut server = Server::default();
     server.put(&name(0), Stored { hosts: vec![0], ..Stored::default() });
     let mut allocator = server.fresh(Ranges::parse("10.0.0.0/30", "").unwrap());
     let first = allocator.plan(10).remove(0);
     server.put(&name(1), Stored { hosts: vec![1], ..Stored::default() });
-    server.tell(&mut allocator, 1);
+    server.deliver(&mut allocator, 1);
     let second = allocator.plan(10).remove(0);
     assert_ne!(first.addresses[0].1, second.addresses[0].1);
     assert!(allocator.plan(10).is_empty(), "nothing is written twice");
@@ -290,7 +289,7 @@ fn another_version_of_an_object_ends_the_wait_for_its_write() {
     let write = allocator.plan(10).remove(0);
     allocator.failed(&write, refused());
     server.put(&name(0), Stored { hosts: vec![0, 1], ..Stored::default() });
-    server.tell(&mut allocator, 1);
+    server.deliver(&mut allocator, 1);
     assert_eq!(allocator.plan(10).len(), 1);
     assert!(allocator.problems().is_empty());
 }

@@ -1,10 +1,10 @@
-//! Who gets which address, row by row of `registries.md` 4.5.
+//! Assignment of addresses, one test for each rule of docs/reference/service-entry.md.
 
 use tributary_model::Timestamp;
 
 use super::*;
 
-/// An entry of a table: name, age, hosts, what its status names, what its spec names.
+/// An entry of a table: name, age, hosts, addresses of its status, addresses of its spec.
 #[derive(Default, Clone)]
 struct Row<'a> {
     name: &'a str,
@@ -20,7 +20,7 @@ fn claim(row: &Row<'_>) -> Arc<AddressClaim> {
         created: row.created.map(|second| Timestamp::from_second(second).unwrap()),
         version: "1".into(),
         api: "v1",
-        ours: !row.foreign,
+        writable: !row.foreign,
         hosts: row.hosts.iter().map(|host| Arc::from(*host)).collect(),
         specified: row.specified.iter().map(|net| net.parse().unwrap()).collect(),
         given: row.given.iter().map(|(host, value)| (Arc::from(*host), Arc::from(*value))).collect(),
@@ -34,8 +34,9 @@ fn v4(range: &str) -> Ranges {
 
 fn planned(ranges: &Ranges, rows: &[Row<'_>]) -> (Vec<String>, Plan) {
     let claims: Vec<_> = rows.iter().map(|row| (ObjectName::new("shop", row.name), claim(row))).collect();
-    let parties = claims.iter().map(|(name, claim)| Party { name, claim, flying: None, held: false });
-    let plan = plan(parties, ranges, &mut Cursors::default(), 100);
+    let candidates =
+        claims.iter().map(|(name, claim)| Candidate { name, claim, in_flight: None, held: false });
+    let plan = plan(candidates, ranges, &mut Cursors::default(), 100);
     let show = |write: &Write| {
         let addresses: Vec<String> =
             write.addresses.iter().map(|(host, ip)| format!(" {host}={ip}")).collect();
@@ -53,20 +54,20 @@ const fn entry<'a>(name: &'a str, hosts: &'a [&'a str], given: &'a [(&'a str, &'
 }
 
 #[test]
-fn each_host_is_given_one_address_of_each_family_from_the_start_of_its_range() {
+fn each_host_gets_one_address_of_each_family() {
     let (writes, _) = planned(&Ranges::default(), &[entry("a", &["x.b", "w.b"], &[])]);
     assert_eq!(writes, ["a: x.b=240.240.0.1 x.b=2001:2::1 w.b=240.240.0.2 w.b=2001:2::2"]);
 }
 
 #[test]
-fn what_is_given_is_kept_before_anything_is_given_out() {
+fn existing_addresses_are_kept_before_new_ones_are_given() {
     let older = Row { created: Some(1), ..entry("a", &["a.b"], &[]) };
     let younger = Row { created: Some(2), ..entry("b", &["b.b"], &[("b.b", "240.240.0.1")]) };
     assert_eq!(writes(&[older, younger]), ["a: a.b=240.240.0.2"]);
 }
 
 #[test]
-fn an_entry_keeps_what_an_istio_gave_it_in_whatever_order_and_outside_the_range() {
+fn entry_keeps_addresses_of_istio_outside_the_range() {
     let given = [("a.b", "2001:2::7"), ("a.b", "10.9.9.9")];
     let (writes, _) = planned(&Ranges::default(), &[entry("a", &["a.b"], &given)]);
     assert!(writes.is_empty(), "{writes:?}");
@@ -76,19 +77,19 @@ fn an_entry_keeps_what_an_istio_gave_it_in_whatever_order_and_outside_the_range(
 }
 
 #[test]
-fn of_two_hosts_with_one_address_the_older_entrys_keeps_it() {
+fn contested_address_stays_with_the_older_entry() {
     let given_a = [("a.b", "240.240.0.1")];
     let given_b = [("b.b", "240.240.0.1")];
     let a = Row { created: Some(2), ..entry("a", &["a.b"], &given_a) };
     let b = Row { created: Some(1), ..entry("b", &["b.b"], &given_b) };
     assert_eq!(writes(&[a.clone(), b.clone()]), ["a: a.b=240.240.0.2"]);
-    assert_eq!(writes(&[b.clone(), a.clone()]), ["a: a.b=240.240.0.2"], "in whatever order they are read");
+    assert_eq!(writes(&[b.clone(), a.clone()]), ["a: a.b=240.240.0.2"], "in any order");
     let unknown = Row { created: None, ..b };
-    assert_eq!(writes(&[a, unknown]), ["b: b.b=240.240.0.2"], "an age that is not known is the youngest");
+    assert_eq!(writes(&[a, unknown]), ["b: b.b=240.240.0.2"], "an unknown age is the youngest");
 }
 
 #[test]
-fn an_address_that_a_person_wrote_is_that_persons() {
+fn address_in_a_spec_belongs_to_that_entry() {
     let given = [("a.b", "240.240.0.1")];
     let auto = Row { created: Some(1), ..entry("a", &["a.b"], &given) };
     let user =
@@ -103,7 +104,7 @@ fn a_network_that_holds_the_whole_range_claims_no_address_of_it() {
 }
 
 #[test]
-fn an_entry_that_is_no_longer_eligible_is_cleared_and_its_address_waits_for_that() {
+fn ineligible_entry_is_cleared_before_its_address_is_free() {
     let given = [("a.b", "240.240.0.1")];
     let was = entry("a", &[], &given);
     assert_eq!(writes(&[was, entry("b", &["b.b"], &[])]), ["a:", "b: b.b=240.240.0.2"]);
@@ -111,13 +112,13 @@ fn an_entry_that_is_no_longer_eligible_is_cleared_and_its_address_waits_for_that
 }
 
 #[test]
-fn a_host_taken_off_an_entry_loses_its_address_and_the_others_keep_theirs() {
+fn host_removed_from_an_entry_loses_only_its_own_address() {
     let given = [("a.b", "240.240.0.1"), ("c.d", "240.240.0.2")];
     assert_eq!(writes(&[entry("a", &["c.d"], &given)]), ["a: c.d=240.240.0.2"]);
 }
 
 #[test]
-fn entries_of_one_host_are_given_the_same_address_and_keep_different_ones_that_they_have() {
+fn entries_of_one_host_get_the_same_address() {
     let given = [("x.b", "240.240.0.9")];
     assert_eq!(
         writes(&[entry("a", &["x.b"], &[]), entry("b", &["x.b"], &given), entry("c", &["x.b"], &[])]),
@@ -128,7 +129,7 @@ fn entries_of_one_host_are_given_the_same_address_and_keep_different_ones_that_t
 }
 
 #[test]
-fn what_is_not_ours_to_write_keeps_its_address_and_is_not_written() {
+fn entry_that_is_not_writable_keeps_its_address() {
     let given = [("a.b", "240.240.0.1")];
     let foreign = Row { foreign: true, created: Some(9), ..entry("a", &[], &given) };
     let asking = Row { foreign: true, ..entry("c", &["c.b"], &[]) };
@@ -136,7 +137,7 @@ fn what_is_not_ours_to_write_keeps_its_address_and_is_not_written() {
 }
 
 #[test]
-fn an_address_that_cannot_be_read_is_written_anew() {
+fn unreadable_address_is_rewritten() {
     let given = [("a.b", "junk"), ("a.b", "240.240.0.5")];
     assert_eq!(writes(&[entry("a", &["a.b"], &given)]), ["a: a.b=240.240.0.5"]);
     let twice = [("a.b", "240.240.0.5"), ("a.b", "240.240.0.6")];
@@ -144,7 +145,7 @@ fn an_address_that_cannot_be_read_is_written_anew() {
 }
 
 #[test]
-fn a_range_that_is_used_up_is_said_of_each_entry_that_goes_without() {
+fn exhausted_range_is_reported_for_each_entry() {
     let range = v4("10.0.0.0/30");
     let rows = [entry("a", &["a.b", "b.b"], &[]), entry("c", &["c.b"], &[])];
     let (writes, plan) = planned(&range, &rows);
@@ -158,18 +159,19 @@ fn a_range_that_is_used_up_is_said_of_each_entry_that_goes_without() {
 }
 
 #[test]
-fn no_more_is_planned_than_there_is_room_for() {
+fn plan_is_limited_to_the_requested_number() {
     let rows: Vec<_> = ["a", "b", "c"].map(|name| entry(name, &["x.b"], &[])).into();
     let claims: Vec<_> = rows.iter().map(|row| (ObjectName::new("shop", row.name), claim(row))).collect();
-    let parties = || claims.iter().map(|(name, claim)| Party { name, claim, flying: None, held: false });
-    let made = plan(parties(), &Ranges::default(), &mut Cursors::default(), 2);
+    let candidates =
+        || claims.iter().map(|(name, claim)| Candidate { name, claim, in_flight: None, held: false });
+    let made = plan(candidates(), &Ranges::default(), &mut Cursors::default(), 2);
     assert_eq!((made.writes.len(), made.whole), (2, false));
-    let all = plan(parties(), &Ranges::default(), &mut Cursors::default(), 3);
+    let all = plan(candidates(), &Ranges::default(), &mut Cursors::default(), 3);
     assert_eq!((all.writes.len(), all.whole), (3, true));
 }
 
 #[test]
-fn what_is_written_is_told_with_what_was_there() {
+fn log_line_lists_new_and_old_addresses() {
     let hosts: Vec<String> = (0..40).map(|i| format!("h{i}.test")).collect();
     let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
     let write = |row: &Row<'_>| {
@@ -178,8 +180,11 @@ fn what_is_written_is_told_with_what_was_there() {
         Write { name, addresses: addresses.collect(), was: Arc::clone(&was) }
     };
     let moved = write(&Row { hosts: &["a.test"], given: &[("a.test", "240.240.0.9")], ..Row::default() });
-    assert_eq!((&*moved.was_given(), &*moved.gives()), ("a.test 240.240.0.9", "a.test 240.240.0.1"));
+    assert_eq!(
+        (&*moved.old_addresses(), &*moved.new_addresses()),
+        ("a.test 240.240.0.9", "a.test 240.240.0.1")
+    );
     let many = write(&Row { hosts: &hosts, ..Row::default() });
-    assert_eq!((many.was_given().len(), many.gives().matches("240.240.0.1").count()), (0, TOLD));
-    assert!(many.gives().ends_with(", …"), "{}", many.gives());
+    assert_eq!((many.old_addresses().len(), many.new_addresses().matches("240.240.0.1").count()), (0, SHOWN));
+    assert!(many.new_addresses().ends_with(", …"), "{}", many.new_addresses());
 }

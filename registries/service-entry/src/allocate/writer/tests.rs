@@ -1,4 +1,4 @@
-//! The writer at work, under a paused clock, over a server that answers as it is told.
+//! The writer under a paused clock, over a server with scripted answers.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// What was sent, and a way to answer it.
+/// A sent write, and its answer channel.
 struct Sent {
     write: Write,
     answer: tokio::sync::oneshot::Sender<Outcome>,
@@ -21,16 +21,17 @@ struct Stage {
     open: Vec<Sent>,
 }
 
-fn mk_stage(leads: bool) -> Stage {
-    let (says, heard) = watch::channel(leads);
+fn mk_stage(leading: bool) -> Stage {
+    let (leads, led) = watch::channel(leading);
     let (out, sent) = mpsc::channel(1_000);
     let send: Sends<Write> = Box::new(move |write| {
-        let (answer, told) = tokio::sync::oneshot::channel();
+        let (answer, answered) = tokio::sync::oneshot::channel();
         out.try_send(Sent { write: write.clone(), answer }).ok().unwrap();
-        async move { told.await.unwrap_or_else(|_| Err(ApiFailure::Torn("never answered".into()))) }.boxed()
+        async move { answered.await.unwrap_or_else(|_| Err(ApiFailure::Torn("never answered".into()))) }
+            .boxed()
     });
-    let writer = Writer::new(Ranges::default(), heard, send, SplitMix::seeded(1));
-    Stage { writer, leads: says, sent, open: Vec::new() }
+    let writer = Writer::new(Ranges::default(), led, send, SplitMix::seeded(1));
+    Stage { writer, leads, sent, open: Vec::new() }
 }
 
 fn name(n: usize) -> ObjectName {
@@ -40,10 +41,11 @@ fn name(n: usize) -> ObjectName {
 impl Stage {
     fn claim(&mut self, n: usize, version: &str) {
         let hosts = vec![format!("h{n}.b").into()];
-        let claim = AddressClaim { version: version.into(), ours: true, hosts, ..AddressClaim::default() };
+        let claim =
+            AddressClaim { version: version.into(), writable: true, hosts, ..AddressClaim::default() };
         self.writer.claim(&name(n), Some(claim));
     }
-    /// Lets it work for so long; how many writes are open then.
+    /// Runs the writer for `time`; returns the number of open writes.
     async fn pass(&mut self, time: Duration, listed: bool) -> usize {
         let until = Instant::now() + time;
         while tokio::time::timeout_at(until, self.writer.work(listed)).await.is_ok() {}
@@ -65,12 +67,12 @@ impl Stage {
             Some(problem) => format!("{} {} {}", name.name, problem.code, problem.message),
             None => format!("{} good", name.name),
         };
-        self.writer.news().into_iter().map(show).collect()
+        self.writer.problem_changes().into_iter().map(show).collect()
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_written_before_all_is_known_and_while_another_leads() {
+async fn nothing_is_written_before_the_list_and_without_the_lease() {
     let mut stage = mk_stage(false);
     stage.claim(1, "1");
     assert_eq!(stage.second().await, 0);
@@ -80,7 +82,7 @@ async fn nothing_is_written_before_all_is_known_and_while_another_leads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_few_are_written_at_once_and_all_in_the_end() {
+async fn few_writes_are_in_flight_and_all_are_made() {
     let mut stage = mk_stage(true);
     (0..300).for_each(|n| stage.claim(n, "1"));
     let mut written = BTreeMap::new();
@@ -92,12 +94,12 @@ async fn a_few_are_written_at_once_and_all_in_the_end() {
         let made: Vec<ObjectName> = stage.open.iter().map(|sent| sent.write.name.clone()).collect();
         stage.answer(&Ok(()));
         for name in made {
-            // the object shows it, in another version
+            // The object shows the addresses, in a new version.
             let given =
                 written[&name].iter().map(|(host, ip)| (host.clone(), ip.to_string().into())).collect();
             let hosts = vec![written[&name][0].0.clone()];
             let claim =
-                AddressClaim { version: "2".into(), ours: true, hosts, given, ..AddressClaim::default() };
+                AddressClaim { version: "2".into(), writable: true, hosts, given, ..AddressClaim::default() };
             stage.writer.claim(&name, Some(claim));
         }
     }
@@ -105,7 +107,7 @@ async fn a_few_are_written_at_once_and_all_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_is_shown_and_tried_again_and_good_when_it_is_made() {
+async fn refused_write_is_reported_and_retried() {
     let mut stage = mk_stage(true);
     stage.claim(1, "1");
     assert_eq!(stage.second().await, 1);
@@ -114,18 +116,18 @@ async fn what_is_refused_is_shown_and_tried_again_and_good_when_it_is_made() {
     assert_eq!(
         stage.news(),
         [
-            "e001 TRB0323 its addresses could not be written: the right is missing (403): no right to patch; it is tried again"
+            "e001 TRB0323 writing its addresses failed: the right is missing (403): no right to patch; the write is retried"
         ]
     );
-    assert!(stage.news().is_empty(), "it is said once");
-    assert_eq!(stage.pass(Duration::from_secs(2), true).await, 1, "it is tried again");
+    assert!(stage.news().is_empty(), "a problem is reported once");
+    assert_eq!(stage.pass(Duration::from_secs(2), true).await, 1, "the write is retried");
     stage.answer(&Ok(()));
     stage.second().await;
     assert_eq!(stage.news(), ["e001 good"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn to_be_overtaken_is_no_problem_unless_nothing_has_overtaken() {
+async fn overtaken_write_is_a_problem_only_in_the_same_version() {
     let mut stage = mk_stage(true);
     stage.claim(1, "1");
     stage.second().await;
@@ -142,7 +144,7 @@ async fn to_be_overtaken_is_no_problem_unless_nothing_has_overtaken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_loses_the_lead_stops_and_who_gets_it_back_plans_anew() {
+async fn lost_lease_stops_writes_until_it_returns() {
     let mut stage = mk_stage(true);
     (0..20).for_each(|n| stage.claim(n, "1"));
     assert_eq!(stage.second().await, AT_ONCE);

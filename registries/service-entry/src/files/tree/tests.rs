@@ -1,11 +1,11 @@
-//! Listings in, events out: what is served, what is missing, what is gone, what is wrong.
+//! Events that result from listings: served, missing, removed and invalid objects.
 
 use super::*;
 use std::fmt::Write as _;
 
 const SECOND: u64 = 1_000;
 
-/// A tree with a clock of its own.
+/// A tree with its own clock.
 struct Dir {
     tree: Tree,
     now: u64,
@@ -71,22 +71,22 @@ impl Dir {
 }
 
 fn shown(step: &Step) -> Vec<String> {
-    let show = |event: &ConfigEvent| match event {
-        ConfigEvent::Restart(_) => "restart".to_owned(),
-        ConfigEvent::Changed(_, Change::Is { old, new }) => {
+    let show = |event: &SourceEvent| match event {
+        SourceEvent::ListStarted(_) => "restart".to_owned(),
+        SourceEvent::Changed(_, Change::Updated { old, new }) => {
             format!("{} {}", if old.is_some() { "changed" } else { "new" }, new.document.meta.name)
         }
-        ConfigEvent::Changed(_, Change::Gone { old, evidence }) => {
+        SourceEvent::Changed(_, Change::Removed { old, evidence }) => {
             assert_eq!(*evidence, Evidence::Confirmed);
             format!("gone {}", old.document.meta.name)
         }
-        ConfigEvent::Problem(_, object, Some(problem)) => format!("{} {}", problem.code, object.id),
-        ConfigEvent::Problem(_, object, None) => format!("good {}", object.id),
-        ConfigEvent::Listed(_, how) => format!("{how:?}"),
-        ConfigEvent::Confirmed(_) => "confirmed".to_owned(),
-        ConfigEvent::Status(_, status) => format!("{:?}", status.state),
-        other @ (ConfigEvent::LeftOut(..) | ConfigEvent::Withheld(..) | ConfigEvent::Identity(_)) => {
-            panic!("a directory said {other:?}")
+        SourceEvent::Problem(_, object, Some(problem)) => format!("{} {}", problem.code, object.id),
+        SourceEvent::Problem(_, object, None) => format!("good {}", object.id),
+        SourceEvent::ListEnded(_, how) => format!("{how:?}"),
+        SourceEvent::Confirmed(_) => "confirmed".to_owned(),
+        SourceEvent::Status(_, status) => format!("{:?}", status.state),
+        other @ (SourceEvent::Excluded(..) | SourceEvent::Withheld(..) | SourceEvent::Identity(_)) => {
+            panic!("unexpected event of a directory: {other:?}")
         }
     };
     let mut out: Vec<String> = step.events.iter().map(show).collect();
@@ -114,17 +114,17 @@ fn the_first_list_ends_when_a_second_look_agrees() {
 }
 
 #[test]
-fn a_change_is_said_at_once() {
+fn change_is_reported_at_once() {
     let mut dir = Dir::listed(&[("a.yaml", &doc("a", "10.0.0.1"))]);
     dir.put("a.yaml", &doc("a", "10.0.0.2"));
     assert_eq!(dir.later(1), ["changed a", "confirmed"]);
     dir.put("a.yaml", &format!("# note\n{}", doc("a", "10.0.0.2")));
-    assert_eq!(dir.later(1), ["confirmed"], "only its place changed");
-    assert_eq!(&*dir.tree.served.values().next().unwrap().object.place, "conf/a.yaml:3:1");
+    assert_eq!(dir.later(1), ["confirmed"], "only its position changed");
+    assert_eq!(&*dir.tree.served.values().next().unwrap().object.position, "conf/a.yaml:3:1");
 }
 
 #[test]
-fn a_file_that_vanishes_is_gone_after_a_second_look_only() {
+fn missing_file_is_removed_after_a_second_look_only() {
     let mut dir = Dir::listed(&[("a.yaml", &doc("a", "10.0.0.1")), ("b.yaml", &doc("b", "10.0.0.2"))]);
     dir.remove("a.yaml");
     assert_eq!(dir.later(SECOND), ["confirmed", "again"]);
@@ -142,7 +142,7 @@ fn an_editor_may_take_the_file_away_for_a_moment() {
     assert_eq!(dir.later(100), ["changed a", "confirmed"]);
     dir.remove("a.yaml");
     dir.later(1);
-    assert_eq!(dir.later(249), ["confirmed", "again"], "what was missing before does not count");
+    assert_eq!(dir.later(249), ["confirmed", "again"], "the earlier absence does not count");
 }
 
 #[test]
@@ -167,14 +167,17 @@ fn a_renamed_file_changes_nothing() {
 }
 
 #[test]
-fn one_bad_document_is_quarantined_alone() {
+fn one_invalid_document_is_quarantined_alone() {
     let good = doc("a", "10.0.0.1") + &doc("b", "10.0.0.2");
     let mut dir = Dir::listed(&[("f.yaml", &good)]);
     for broken in ["adress: 10.0.0.9", "address: [", "address: 10.0.0.300", "address: {a: b"] {
         let text = doc("a", "10.0.0.1").replace("address: 10.0.0.1", broken) + &doc("b", "10.0.0.7");
         dir.put("f.yaml", &text);
-        let said = dir.later(SECOND);
-        assert!(said[0] == "changed b" && said[1].ends_with("WorkloadEntry default/a"), "{broken}: {said:?}");
+        let events = dir.later(SECOND);
+        assert!(
+            events[0] == "changed b" && events[1].ends_with("WorkloadEntry default/a"),
+            "{broken}: {events:?}"
+        );
         assert_eq!(dir.later(SECOND), ["confirmed"], "{broken}");
         assert_eq!(dir.served(), "a=10.0.0.1 b=10.0.0.7", "{broken}");
         dir.put("f.yaml", &good);
@@ -183,7 +186,7 @@ fn one_bad_document_is_quarantined_alone() {
 }
 
 #[test]
-fn a_document_that_does_not_say_which_object_it_is_keeps_all_that_its_file_held() {
+fn unidentified_document_keeps_all_objects_of_its_file() {
     let mut dir = Dir::listed(&[
         ("f.yaml", &(doc("a", "10.0.0.1") + &doc("b", "10.0.0.2"))),
         ("g.yaml", &doc("c", "10.0.0.3")),
@@ -223,7 +226,7 @@ fn a_file_that_cannot_be_read_keeps_what_it_held() {
 }
 
 #[test]
-fn of_two_documents_of_one_object_the_first_by_file_name_serves() {
+fn first_document_of_an_object_by_file_name_serves() {
     let mut dir = Dir::new();
     dir.put("b.yaml", &doc("a", "10.0.0.2"));
     dir.put("a.yaml", &doc("a", "10.0.0.1"));
@@ -232,13 +235,13 @@ fn of_two_documents_of_one_object_the_first_by_file_name_serves() {
     dir.later(250);
     dir.remove("a.yaml");
     assert_eq!(dir.later(1), ["good WorkloadEntry default/a", "confirmed", "again"]);
-    assert_eq!(dir.served(), "a=10.0.0.1", "the second waits until the first is gone for sure");
+    assert_eq!(dir.served(), "a=10.0.0.1", "the second waits until the first is known to be removed");
     assert_eq!(dir.later(250), ["changed a", "confirmed"]);
     assert_eq!(dir.served(), "a=10.0.0.2");
 }
 
 #[test]
-fn a_bad_first_document_keeps_its_last_good_version_before_a_second_one() {
+fn invalid_first_document_stays_before_a_second_one() {
     let mut dir = Dir::listed(&[("a.yaml", &doc("a", "10.0.0.1")), ("b.yaml", &doc("a", "10.0.0.2"))]);
     dir.put("a.yaml", &doc("a", "[]"));
     dir.later(SECOND);
@@ -251,18 +254,18 @@ fn a_bad_first_document_keeps_its_last_good_version_before_a_second_one() {
 }
 
 #[test]
-fn an_unreadable_directory_removes_nothing_and_says_so() {
+fn unreadable_directory_removes_nothing_and_is_reported() {
     let mut dir = Dir::listed(&[("a.yaml", &doc("a", "10.0.0.1")), ("b.yaml", &doc("b", "10.0.0.2"))]);
     dir.remove("b.yaml");
     dir.later(SECOND);
     assert_eq!(dir.unreadable(), ["Forbidden"]);
-    assert!(dir.unreadable().is_empty(), "it is said once");
-    assert_eq!(dir.later(SECOND), ["Live", "Complete", "confirmed", "again"], "b must be missed anew");
+    assert!(dir.unreadable().is_empty(), "it is reported once");
+    assert_eq!(dir.later(SECOND), ["Live", "Complete", "confirmed", "again"], "b must be missed again");
     assert_eq!(dir.later(250), ["gone b", "confirmed"]);
 }
 
 #[test]
-fn a_directory_that_is_unreadable_at_the_start_is_unknown_and_not_empty() {
+fn directory_unreadable_at_the_start_is_unknown() {
     let mut dir = Dir::new();
     assert_eq!(dir.unreadable(), ["Forbidden"]);
     dir.put("a.yaml", &doc("a", "10.0.0.1"));
@@ -270,7 +273,7 @@ fn a_directory_that_is_unreadable_at_the_start_is_unknown_and_not_empty() {
 }
 
 #[test]
-fn a_first_list_that_is_interrupted_begins_anew() {
+fn interrupted_first_list_begins_again() {
     let mut dir = Dir::new();
     dir.put("a.yaml", &doc("a", "10.0.0.1"));
     dir.look();
@@ -280,25 +283,25 @@ fn a_first_list_that_is_interrupted_begins_anew() {
 }
 
 #[test]
-fn another_directory_under_the_name_removes_nothing() {
+fn different_directory_of_the_same_name_removes_nothing() {
     let mut dir = Dir::listed(&[("a.yaml", &doc("a", "10.0.0.1")), ("b.yaml", &doc("b", "10.0.0.2"))]);
     dir.id = 2;
     dir.remove("b.yaml");
     dir.put("a.yaml", &doc("a", "10.9.9.9"));
     assert_eq!(dir.later(SECOND), ["Broken"]);
     assert!(dir.later(SECOND).is_empty());
-    assert_eq!(dir.served(), "a=10.0.0.1 b=10.0.0.2", "nothing of it is taken");
+    assert_eq!(dir.served(), "a=10.0.0.1 b=10.0.0.2", "none of its files is served");
     dir.put("a.yaml", &doc("a", "10.9.9.9"));
     dir.put("b.yaml", &doc("b", "10.0.0.2"));
     assert_eq!(
         dir.later(1),
         ["changed a", "Live", "Complete", "confirmed"],
-        "with all files it is the directory"
+        "with all files it counts as the same directory"
     );
 }
 
 #[test]
-fn a_listing_that_is_not_whole_removes_nothing() {
+fn incomplete_listing_removes_nothing() {
     let mut dir = Dir::listed(&[("a.yaml", &doc("a", "10.0.0.1"))]);
     dir.remove("a.yaml");
     dir.faults.push(Fault { code: Code::FILE_UNREADABLE, state: SourceState::Forbidden, why: "sub".into() });
@@ -310,7 +313,7 @@ fn a_listing_that_is_not_whole_removes_nothing() {
 }
 
 #[test]
-fn a_first_list_with_unclear_documents_sweeps_only_when_they_are_clear() {
+fn first_list_with_unclear_documents_is_partial() {
     let mut dir = Dir::new();
     dir.put("a.yaml", "{]");
     dir.look();
@@ -320,7 +323,7 @@ fn a_first_list_with_unclear_documents_sweeps_only_when_they_are_clear() {
 }
 
 #[test]
-fn several_problems_of_one_object_are_told_together() {
+fn several_problems_of_one_object_are_joined() {
     let mut dir = Dir::new();
     dir.put("a.yaml", &doc("a", "[]"));
     dir.put("b.yaml", &doc("a", "{}"));

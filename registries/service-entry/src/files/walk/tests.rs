@@ -51,7 +51,7 @@ fn hidden_names_are_passed_over_and_links_followed() {
 }
 
 #[test]
-fn what_did_not_change_is_not_read_again_once_it_has_settled() {
+fn settled_and_unchanged_file_is_not_read_again() {
     let dir = mk_dir(&[("a.yaml", "a")]);
     let first = walked(dir.path());
     let settle = |settled| -> Stamps {
@@ -63,20 +63,20 @@ fn what_did_not_change_is_not_read_again_once_it_has_settled() {
         Listing::Walked(walk) => walk.files[Path::new("a.yaml")].clone(),
         Listing::Unreadable(_, why) => panic!("{why}"),
     };
-    assert_eq!(again(&settle(false)), Seen::Text("a".into()), "it was written in the instant before");
+    assert_eq!(again(&settle(false)), Seen::Text("a".into()), "it was written just before");
     assert_eq!(again(&settle(true)), Seen::Same);
     fs::write(dir.path().join("new"), "b").unwrap();
     fs::rename(dir.path().join("new"), dir.path().join("a.yaml")).unwrap();
-    assert_eq!(again(&settle(true)), Seen::Text("b".into()), "another file lies under the name");
+    assert_eq!(again(&settle(true)), Seen::Text("b".into()), "a different file has the name");
 }
 
 #[test]
-fn a_directory_that_is_none_is_unreadable() {
+fn file_or_absent_directory_is_unreadable() {
     let dir = mk_dir(&[("file", "")]);
     for (path, state) in [("gone", SourceState::Unreachable), ("file", SourceState::Broken)] {
         match walk(&dir.path().join(path), &Stamps::default(), Bounds::default()) {
-            Listing::Unreadable(said, why) => {
-                assert_eq!(said, state, "{why}");
+            Listing::Unreadable(got, why) => {
+                assert_eq!(got, state, "{why}");
                 assert!(why.contains(path), "{why}");
             }
             Listing::Walked(_) => panic!("{path} was walked"),
@@ -85,14 +85,14 @@ fn a_directory_that_is_none_is_unreadable() {
 }
 
 #[test]
-fn a_directory_knows_itself_by_more_than_its_name() {
+fn directories_are_identified_by_more_than_a_name() {
     let (one, two) = (mk_dir(&[]), mk_dir(&[]));
     assert_eq!(walked(one.path()).dir, walked(one.path()).dir);
     assert_ne!(walked(one.path()).dir, walked(two.path()).dir);
 }
 
 #[test]
-fn files_that_cannot_be_text_are_told() {
+fn files_that_are_not_text_are_reported() {
     let dir = mk_dir(&[("huge.yaml", &"x".repeat(100))]);
     fs::write(dir.path().join("bytes.yaml"), b"a: \xff").unwrap();
     let walk = bounded(dir.path(), Bounds { file_bytes: 99, ..Bounds::default() });
@@ -103,11 +103,11 @@ fn files_that_cannot_be_text_are_told() {
             Seen::Failed(Code::SOURCE_LIMIT, "is 100 bytes long, more than 99; split it".into()),
         ]
     );
-    assert!(walk.faults.is_empty(), "the listing is whole");
+    assert!(walk.faults.is_empty(), "the listing is complete");
 }
 
 #[test]
-fn what_lies_beyond_a_bound_makes_the_listing_less_than_whole() {
+fn exceeded_limit_makes_the_listing_incomplete() {
     let dir = mk_dir(&[("a.yaml", "a"), ("b.yaml", "b"), ("c.yaml", "c"), ("d/e/f.yaml", "f")]);
     let few = bounded(dir.path(), Bounds { files: 2, ..Bounds::default() });
     assert_eq!((names(&few).len(), few.faults.len(), few.faults[0].code), (2, 1, Code::SOURCE_LIMIT));

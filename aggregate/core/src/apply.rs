@@ -1,8 +1,8 @@
-//! Taking facts in and out: the one place that changes facts of the state.
+//! The only module that adds, changes and removes facts of the state.
 //!
 //! Called by ingest for what ledgers accept, and by the removal guard. Each change marks what must
-//! be built again, notes whether it may not wait, and leaves a record for the journal. A fact that
-//! is already so changes nothing but ends a hold.
+//! be built again, notes whether publication must not be delayed, and adds a record for the journal.
+//! An equal fact changes nothing but ends a hold.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use tributary_model::{
 use crate::removal::difference::loses;
 use crate::state::State;
 use crate::state::gateways::GatewayFact;
-use crate::state::names::Moved;
+use crate::state::names::JoinChange;
 use crate::state::services::{Decl, GroupFact};
 use crate::state::shards::ShardId;
 use crate::state::workloads::WorkloadFact;
 
 impl State {
-    /// This is now so, whatever was held.
+    /// Sets a fact and ends any hold of it.
     pub(crate) fn put(&mut self, shard: ShardId, fact: Fact, at: Mono) {
         if !self.guard.is_idle() {
             self.guard.end(&(shard, fact.item()));
@@ -47,13 +47,14 @@ impl State {
             self.count(shard, CollectionKind::Services, 1);
             let selector = self.select(&key, shard, &value);
             let object = key.object;
-            let decl = Decl { object, declaration: value, said: None, changed: at, held: false, selector };
+            let decl =
+                Decl { object, declaration: value, reported: None, changed: at, held: false, selector };
             self.hosts.get_or_new(&key.service).add_declaration(shard, decl);
             self.dirty.services.insert(key.service);
             return;
         };
         let was_held = std::mem::take(&mut known.held);
-        known.said = None;
+        known.reported = None;
         if known.declaration == value {
             self.counters.unchanged += 1;
             if was_held {
@@ -64,7 +65,7 @@ impl State {
         let before = std::mem::replace(&mut known.declaration, Arc::clone(&value));
         known.changed = at;
         let selector = known.selector;
-        self.dirty.urgent |= takes_away(&before, &value);
+        self.dirty.urgent |= reduces(&before, &value);
         let selector = self.reselect(&key, shard, &before, &value, selector);
         if let Some(known) =
             self.hosts.get_mut(&key.service).and_then(|s| s.declaration_mut(shard, &key.object))
@@ -81,8 +82,8 @@ impl State {
         shard: ShardId,
         value: &Arc<Declaration>,
     ) -> Option<crate::state::selectors::SelectorId> {
-        let world = &mut self.world;
-        let (id, taken) = world.selection.declare(&key.service, shard, value, &mut world.workloads)?;
+        let context = &mut self.context;
+        let (id, taken) = context.selection.declare(&key.service, shard, value, &mut context.workloads)?;
         self.dirty.workloads.extend(taken);
         Some(id)
     }
@@ -97,7 +98,7 @@ impl State {
     ) -> Option<crate::state::selectors::SelectorId> {
         match selector {
             Some(id) if before.selector == value.selector => {
-                self.world.selection.redeclare(id, value);
+                self.context.selection.redeclare(id, value);
                 Some(id)
             }
             Some(id) => {
@@ -109,11 +110,11 @@ impl State {
     }
 
     fn unselect(&mut self, id: crate::state::selectors::SelectorId) {
-        let had = self.world.selection.undeclare(id, &mut self.world.workloads);
+        let had = self.context.selection.undeclare(id, &mut self.context.workloads);
         self.dirty.workloads.extend(had);
     }
 
-    /// A group is now this, with these of its addresses held.
+    /// Sets a group; `held` are the indexes of its addresses whose removal is held.
     pub(crate) fn put_group(
         &mut self,
         shard: ShardId,
@@ -134,7 +135,7 @@ impl State {
                 held,
             };
             service.add_group(shard, fact);
-            self.world.shards.weigh(shard, more, 0);
+            self.context.shards.weigh(shard, more, 0);
             self.count(shard, CollectionKind::Groups, 1);
             self.dirty.services.insert(key.service.clone());
             self.note_put(shard, Fact::Group(key.clone(), group));
@@ -153,14 +154,14 @@ impl State {
         known.changed = at;
         // one loss is enough, and a list may replace every group
         self.dirty.urgent = self.dirty.urgent || loses(&before, &group);
-        self.world.shards.weigh(shard, more, before.addresses.len());
+        self.context.shards.weigh(shard, more, before.addresses.len());
         self.dirty.services.insert(key.service.clone());
         self.note_put(shard, Fact::Group(key.clone(), group));
     }
 
     fn put_workload(&mut self, shard: ShardId, key: &WorkloadKey, value: Arc<Workload>, at: Mono) {
-        let world = &mut self.world;
-        if let Some(known) = world.workloads.fact_mut(shard, key)
+        let context = &mut self.context;
+        if let Some(known) = context.workloads.fact_mut(shard, key)
             && known.workload == value
         {
             self.counters.unchanged += 1;
@@ -169,15 +170,15 @@ impl State {
             }
             return;
         }
-        let is_new = world.workloads.fact(shard, key).is_none();
-        let before = first_word(&world.workloads, key);
+        let is_new = context.workloads.fact(shard, key).is_none();
+        let before = first_value(&context.workloads, key);
         let fact = WorkloadFact { shard, workload: Arc::clone(&value), changed: at, held: false };
-        let Some(id) = world.workloads.put(key, fact, &world.shards) else {
+        let Some(id) = context.workloads.put(key, fact, &context.shards) else {
             self.counters.refused += 1;
             return;
         };
-        world.shards.weigh(shard, usize::from(is_new), 0);
-        world.selection.follow(id, before.as_deref(), &mut world.workloads);
+        context.shards.weigh(shard, usize::from(is_new), 0);
+        context.selection.follow(id, before.as_deref(), &mut context.workloads);
         self.dirty.workloads.insert(id);
         if is_new {
             self.count(shard, CollectionKind::Workloads, 1);
@@ -185,17 +186,17 @@ impl State {
         self.note_put(shard, Fact::Workload(key.clone(), value));
     }
 
-    /// A workload says the same, but is served otherwise.
+    /// Marks the buckets of a workload whose value is unchanged but whose hold or priority changed.
     pub(crate) fn touch_workload(&mut self, key: &WorkloadKey) {
-        let world = &mut self.world;
-        if let Some(slot) = world.workloads.id(key).and_then(|id| world.workloads.get(id)) {
-            world.selection.touch_workload(slot);
+        let context = &mut self.context;
+        if let Some(slot) = context.workloads.id(key).and_then(|id| context.workloads.get(id)) {
+            context.selection.touch_workload(slot);
         }
     }
 
     fn put_gateway(&mut self, shard: ShardId, key: &GatewayKey, value: Arc<Gateway>) {
         let fact = GatewayFact { shard, gateway: Arc::clone(&value), held: false };
-        match self.world.gateways.get_mut(shard, key) {
+        match self.context.gateways.get_mut(shard, key) {
             Some(known) if known.gateway == value => {
                 known.held = false;
                 self.counters.unchanged += 1;
@@ -206,11 +207,11 @@ impl State {
                 self.dirty.urgent = true;
             }
             None => {
-                // with its first gateway a network is entered through it, no longer directly
-                self.dirty.urgent |= !self.world.gateways.has(&key.network);
-                let again = self.world.gateways.add(key, fact);
+                // its first gateway makes a network reachable through gateways only
+                self.dirty.urgent |= !self.context.gateways.has(&key.network);
+                let again = self.context.gateways.add(key, fact);
                 self.dirty.services.extend(again);
-                self.world.shards.weigh(shard, 1, 0);
+                self.context.shards.weigh(shard, 1, 0);
                 self.count(shard, CollectionKind::Gateways, 1);
             }
         }
@@ -219,68 +220,68 @@ impl State {
     }
 
     fn put_settings(&mut self, shard: ShardId, value: Arc<Settings>) {
-        if self.world.settings.get(shard) == Some(&value) {
+        if self.context.settings.get(shard) == Some(&value) {
             self.counters.unchanged += 1;
             return;
         }
-        if self.world.settings.get(shard).is_none() {
+        if self.context.settings.get(shard).is_none() {
             self.count(shard, CollectionKind::Settings, 1);
         }
-        self.world.settings.put(shard, Arc::clone(&value));
-        // who sees a service, and what leaves the mesh, may have become less
+        self.context.settings.put(shard, Arc::clone(&value));
+        // services may be visible to fewer clients now
         (self.dirty.settings, self.dirty.urgent) = (true, true);
         self.note_put(shard, Fact::Settings(value));
     }
 
     fn put_alias(&mut self, shard: ShardId, host: Hostname, value: Arc<FederatedService>) {
-        if self.world.names.join_of(shard, &host) == Some(&value) {
+        if self.context.names.join_of(shard, &host) == Some(&value) {
             self.counters.unchanged += 1;
             return;
         }
-        if self.world.names.join_of(shard, &host).is_none() {
+        if self.context.names.join_of(shard, &host).is_none() {
             self.count(shard, CollectionKind::Settings, 1);
         }
-        let moved = self.world.declare_join(shard, &host, Some(Arc::clone(&value)));
-        self.move_alias(&host, moved);
+        let change = self.context.declare_join(shard, &host, Some(Arc::clone(&value)));
+        self.apply_join_change(&host, change);
         self.touch_registry(shard);
         self.note_put(shard, Fact::Alias(host, value));
     }
 
     fn remove_alias(&mut self, shard: ShardId, host: &Hostname) -> bool {
-        if self.world.names.join_of(shard, host).is_none() {
+        if self.context.names.join_of(shard, host).is_none() {
             return false;
         }
-        let moved = self.world.declare_join(shard, host, None);
-        self.move_alias(host, moved);
+        let change = self.context.declare_join(shard, host, None);
+        self.apply_join_change(host, change);
         self.touch_registry(shard);
         true
     }
 
-    /// Another service of the host is its alias now; what else claims the host is served or not by that.
-    pub(crate) fn move_alias(&mut self, host: &Hostname, moved: Moved) {
+    /// Applies a change of the federated service of a host; the host's other claimants depend on it.
+    pub(crate) fn apply_join_change(&mut self, host: &Hostname, change: JoinChange) {
         self.dirty.urgent = true;
-        if let Some(service) = moved.from.as_ref().and_then(|key| self.hosts.get_mut(key)) {
+        if let Some(service) = change.from.as_ref().and_then(|key| self.hosts.get_mut(key)) {
             service.alias = None;
-            self.world.outages.allow(&service.key, None);
+            self.context.outages.allow(&service.key, None);
         }
-        if let Some((key, alias)) = moved.to {
-            self.world.outages.allow(&key, alias.standby_after_stale);
+        if let Some((key, alias)) = change.to {
+            self.context.outages.allow(&key, alias.standby_after_stale);
             self.hosts.get_or_new(&key).alias = Some(alias);
         }
         self.dirty.services.extend(self.hosts.of(host).iter().map(|service| service.key.clone()));
     }
 
-    /// What is odd about the aliases of a registry may be something else.
+    /// Marks a registry: the conditions of its federated services may have changed.
     fn touch_registry(&mut self, shard: ShardId) {
-        if let Some((registry, _)) = self.place_of(shard) {
+        if let Some((registry, _)) = self.source_of(shard) {
             self.dirty.registries.insert(registry);
         }
     }
 
-    /// This is no more; whether it was.
+    /// Removes a fact. Returns whether it existed.
     pub(crate) fn remove(&mut self, shard: ShardId, item: &FactId, evidence: Evidence) -> bool {
         if let FactId::Waiting(key) = item {
-            // no endpoint goes: it is neither counted nor recorded, and concerns no client
+            // no endpoint is removed: it is neither counted nor recorded, and no client reads it
             return self.waiting_addresses.remove(shard, key);
         }
         if !self.guard.is_idle() {
@@ -291,7 +292,7 @@ impl State {
             FactId::Group(key) => self.remove_group(shard, key),
             FactId::Workload(key) => self.remove_workload(shard, key),
             FactId::Gateway(key) => self.remove_gateway(shard, key),
-            FactId::Settings => self.world.settings.remove(shard).is_some(),
+            FactId::Settings => self.context.settings.remove(shard).is_some(),
             FactId::Alias(host) => self.remove_alias(shard, host),
             FactId::Waiting(_) => false,
         };
@@ -301,7 +302,7 @@ impl State {
         self.count(shard, item.kind(), -1);
         self.dirty.settings |= matches!(item, FactId::Settings);
         self.dirty.urgent = true;
-        if let Some(info) = self.world.shards.get(shard) {
+        if let Some(info) = self.context.shards.get(shard) {
             let key = FactKey { scope: info.shard.scope.clone(), item: item.clone() };
             let name = info.shard.registry.name.clone();
             self.dirty.records.push(Record::Drop(name, key, evidence));
@@ -322,41 +323,41 @@ impl State {
     fn remove_group(&mut self, shard: ShardId, key: &EndpointGroupKey) -> bool {
         let gone = self.hosts.get_mut(&key.service).and_then(|s| s.remove_group(shard, key));
         let Some(gone) = gone else { return false };
-        self.world.shards.weigh(shard, 0, gone.group.addresses.len());
+        self.context.shards.weigh(shard, 0, gone.group.addresses.len());
         self.dirty.services.insert(key.service.clone());
         true
     }
 
     fn remove_workload(&mut self, shard: ShardId, key: &WorkloadKey) -> bool {
-        let world = &mut self.world;
-        let before = first_word(&world.workloads, key);
-        if world.workloads.remove(shard, key).is_none() {
+        let context = &mut self.context;
+        let before = first_value(&context.workloads, key);
+        if context.workloads.remove(shard, key).is_none() {
             return false;
         }
-        world.shards.weigh(shard, 0, 1);
-        if let Some(id) = world.workloads.id(key) {
-            world.selection.follow(id, before.as_deref(), &mut world.workloads);
+        context.shards.weigh(shard, 0, 1);
+        if let Some(id) = context.workloads.id(key) {
+            context.selection.follow(id, before.as_deref(), &mut context.workloads);
             self.dirty.workloads.insert(id);
         }
         true
     }
 
     fn remove_gateway(&mut self, shard: ShardId, key: &GatewayKey) -> bool {
-        let Some(again) = self.world.gateways.remove(shard, key) else { return false };
+        let Some(again) = self.context.gateways.remove(shard, key) else { return false };
         self.dirty.services.extend(again);
-        self.world.shards.weigh(shard, 0, 1);
+        self.context.shards.weigh(shard, 0, 1);
         self.dirty.gateways.insert(key.clone());
         true
     }
 
     fn note_put(&mut self, shard: ShardId, fact: Fact) {
-        if let Some(info) = self.world.shards.get(shard) {
+        if let Some(info) = self.context.shards.get(shard) {
             let name = info.shard.registry.name.clone();
             self.dirty.records.push(Record::Put(name, info.shard.scope.clone(), fact));
         }
     }
 
-    /// A fact as it is served.
+    /// Returns a served fact.
     pub(crate) fn fact(&self, shard: ShardId, item: &FactId) -> Option<Fact> {
         Some(match item {
             FactId::Service(key) => {
@@ -368,38 +369,38 @@ impl State {
                 Fact::Group(key.clone(), Arc::clone(&known.group))
             }
             FactId::Workload(key) => {
-                Fact::Workload(key.clone(), Arc::clone(&self.world.workloads.fact(shard, key)?.workload))
+                Fact::Workload(key.clone(), Arc::clone(&self.context.workloads.fact(shard, key)?.workload))
             }
             FactId::Gateway(key) => {
-                Fact::Gateway(key.clone(), Arc::clone(&self.world.gateways.get(shard, key)?.gateway))
+                Fact::Gateway(key.clone(), Arc::clone(&self.context.gateways.get(shard, key)?.gateway))
             }
-            FactId::Settings => Fact::Settings(Arc::clone(self.world.settings.get(shard)?)),
+            FactId::Settings => Fact::Settings(Arc::clone(self.context.settings.get(shard)?)),
             FactId::Alias(host) => {
-                Fact::Alias(host.clone(), Arc::clone(self.world.names.join_of(shard, host)?))
+                Fact::Alias(host.clone(), Arc::clone(self.context.names.join_of(shard, host)?))
             }
             FactId::Waiting(_) => return None,
         })
     }
 
     fn count(&mut self, shard: ShardId, kind: CollectionKind, more: i64) {
-        if let Some(info) = self.world.shards.get_mut(shard) {
+        if let Some(info) = self.context.shards.get_mut(shard) {
             info.count(kind, more);
             self.dirty.lists.insert((shard, kind));
         }
     }
 }
 
-fn first_word(workloads: &crate::state::workloads::Workloads, key: &WorkloadKey) -> Option<Arc<Workload>> {
+fn first_value(workloads: &crate::state::workloads::Workloads, key: &WorkloadKey) -> Option<Arc<Workload>> {
     let slot = workloads.get(workloads.id(key)?)?;
     slot.first().map(|f| Arc::clone(&f.workload))
 }
 
-/// Whether a declaration that was `before` may leave clients with less now, or send them elsewhere.
-fn takes_away(before: &Declaration, now: &Declaration) -> bool {
+/// Returns whether a changed declaration may remove something from clients or redirect them.
+fn reduces(before: &Declaration, now: &Declaration) -> bool {
     let kept = |port: &tributary_model::ServicePort| now.ports.contains(port);
-    let stands_still = !matches!(now.resolution, Resolution::Alias(_))
+    let same_endpoints = !matches!(now.resolution, Resolution::Alias(_))
         && before.selector == now.selector
         && before.export == now.export
         && before.attributes == now.attributes;
-    !stands_still || !before.ports.iter().all(kept)
+    !same_endpoints || !before.ports.iter().all(kept)
 }

@@ -1,7 +1,7 @@
-//! From what changed in a turn to the next catalog: only dirty services are built, only entries
-//! that are others are put into the persistent maps.
+//! Builds the next catalog from the changes of a batch: builds only dirty services, and puts only changed
+//! entries into the persistent maps.
 //!
-//! Called at the end of every turn; [`Core::publish`](crate::Core::publish) only hands out what is ready.
+//! Called at the end of every batch; [`Core::publish`](crate::Core::publish) returns the result.
 
 pub(crate) mod assemble;
 pub(crate) mod dims;
@@ -26,12 +26,13 @@ use crate::state::State;
 use crate::state::workloads::{WorkloadId, WorkloadSlot};
 
 impl State {
-    /// Builds what is dirty; what that changed.
+    /// Builds everything that is dirty. Returns the changes of the catalog.
     pub(crate) fn build(&mut self, registries: &Registries, membership_known: bool) -> CatalogChanges {
         let mut changed = CatalogChanges::default();
         let complete = membership_known && registries.values().all(|r| !r.ledger.is_unknown());
         self.build_settings(&mut changed);
-        let built = self.world.selection.build(&self.world.workloads, &self.world.shards, &mut self.counters);
+        let built =
+            self.context.selection.build(&self.context.workloads, &self.context.shards, &mut self.counters);
         self.dirty.urgent |= built.urgent;
         self.dirty.services.extend(built.services);
         self.build_outages(registries);
@@ -46,11 +47,11 @@ impl State {
     }
 
     fn build_settings(&mut self, changed: &mut CatalogChanges) {
-        if !std::mem::take(&mut self.dirty.settings) || !self.world.settings.fold(&self.world.shards) {
+        if !std::mem::take(&mut self.dirty.settings) || !self.context.settings.fold(&self.context.shards) {
             return;
         }
         changed.settings = true;
-        self.draft.settings = self.world.settings.effective.clone();
+        self.draft.settings = self.context.settings.effective.clone();
         self.counters.full_passes.settings += 1;
         self.dirty.services.extend(self.hosts.iter().map(|s| s.key.clone()));
     }
@@ -75,23 +76,23 @@ impl State {
 
     fn build_service(&mut self, key: &ServiceKey) {
         let Some(service) = self.hosts.get(key) else { return };
-        let merged = merge(&self.world, &self.hosts, service, &mut ());
+        let merged = merge(&self.context, &self.hosts, service, &mut ());
         let is_join = merged.as_ref().is_some_and(|m| m.is_join);
         let networks = merged.as_ref().map(|m| m.networks.clone()).unwrap_or_default();
         let old = service.view.as_ref();
-        let view = merged.and_then(|m| assemble(&self.world, key, m, old, &mut self.counters));
-        self.world.gateways.index(key, &service.networks, &networks);
+        let view = merged.and_then(|m| assemble(&self.context, key, m, old, &mut self.counters));
+        self.context.gateways.index(key, &service.networks, &networks);
         self.wait(key);
         let Some(service) = self.hosts.get_mut(key) else { return };
         (service.view, service.networks) = (view, networks);
         if std::mem::replace(&mut service.is_join, is_join) != is_join || service.alias.is_some() && !is_join
         {
-            let owner = self.world.names.join_owner(&key.host).and_then(|shard| self.place_of(shard));
+            let owner = self.context.names.join_owner(&key.host).and_then(|shard| self.source_of(shard));
             self.dirty.registries.extend(owner.map(|(registry, _)| registry));
         }
     }
 
-    /// Follows which groups of a service wait for a declaration.
+    /// Updates which groups of a service wait for a declaration.
     fn wait(&mut self, key: &ServiceKey) {
         let Some(service) = self.hosts.get_mut(key) else { return };
         let now = waiting_by_shard(service);
@@ -105,10 +106,10 @@ impl State {
         }
     }
 
-    /// Orders the claimants of a host and tells them of each other; whether its entry is another.
+    /// Orders the claimants of a host and adds their conflict. Returns whether the host's entry changed.
     fn build_host(&mut self, host: &Hostname) -> bool {
         let services = self.hosts.of(host);
-        let ordered = claimants(&self.world.shards, services);
+        let ordered = claimants(&self.context.shards, services);
         let is_join = ordered.first().is_some_and(|s| s.is_join);
         let conflict = (!is_join && contested(&ordered))
             .then(|| host_conflict(host, ordered.iter().filter_map(|s| first_object(s)).collect()));
@@ -129,25 +130,25 @@ impl State {
             }
         }
         let entry = views.into_iter().map(|(_, view)| view).collect::<Vec<_>>();
-        self.place_host(host, entry)
+        self.set_host_entry(host, entry)
     }
 
-    fn place_host(&mut self, host: &Hostname, views: Vec<Arc<ServiceView>>) -> bool {
+    fn set_host_entry(&mut self, host: &Hostname, views: Vec<Arc<ServiceView>>) -> bool {
         let old = self.draft.hosts.get(host).cloned();
         let before = old.as_ref().map(|entry| &*entry.claimants).unwrap_or_default();
         if before.len() == views.len() && before.iter().zip(&views).all(|(a, b)| Arc::ptr_eq(a, b)) {
             return false;
         }
-        self.witness(host, before, &views);
-        let heard = |views: &[Arc<ServiceView>]| {
+        self.count_unexplained_loss(host, before, &views);
+        let visible_in = |views: &[Arc<ServiceView>]| {
             views.iter().flat_map(|v| audiences(v).cloned()).collect::<BTreeSet<Namespace>>()
         };
-        let (were, are) = (heard(before), heard(&views));
+        let (were, are) = (visible_in(before), visible_in(&views));
         for namespace in were.difference(&are) {
-            self.scope(namespace, host, false);
+            self.set_scoped(namespace, host, false);
         }
         for namespace in are.difference(&were) {
-            self.scope(namespace, host, true);
+            self.set_scoped(namespace, host, true);
         }
         if views.is_empty() {
             self.draft.hosts.remove(host);
@@ -158,9 +159,9 @@ impl State {
         true
     }
 
-    fn scope(&mut self, namespace: &Namespace, host: &Hostname, heard: bool) {
+    fn set_scoped(&mut self, namespace: &Namespace, host: &Hostname, visible: bool) {
         let mut hosts = self.draft.scoped.get(namespace).map(|s| (**s).clone()).unwrap_or_default();
-        if heard {
+        if visible {
             hosts.insert(host.clone());
         } else {
             hosts.remove(host);
@@ -174,7 +175,7 @@ impl State {
 
     fn build_workloads(&mut self, changed: &mut CatalogChanges) {
         for id in std::mem::take(&mut self.dirty.workloads) {
-            let Some(slot) = self.world.workloads.get(id) else { continue };
+            let Some(slot) = self.context.workloads.get(id) else { continue };
             let key = slot.key.clone();
             let view = self.workload_view(id);
             let old = self.draft.workloads.get(&key).cloned();
@@ -185,33 +186,33 @@ impl State {
             };
             if !same {
                 let (was, is) = (old.as_ref().map(|o| &*o.workload), view.as_ref().map(|v| &*v.workload));
-                place_ips(&mut self.draft, &key, was, is);
+                index_ips(&mut self.draft, &key, was, is);
                 match view {
                     Some(view) => self.draft.workloads.insert(key.clone(), Shared::new(view)),
                     None => self.draft.workloads.remove(&key),
                 };
                 changed.workloads.insert(key);
             }
-            self.world.workloads.prune(id);
+            self.context.workloads.prune(id);
         }
     }
 
     fn workload_view(&self, id: WorkloadId) -> Option<WorkloadView> {
-        let slot = self.world.workloads.get(id)?;
+        let slot = self.context.workloads.get(id)?;
         let fact = slot.first()?;
         Some(WorkloadView {
-            shard: Arc::clone(&self.world.shards.get(fact.shard)?.shard),
+            shard: Arc::clone(&self.context.shards.get(fact.shard)?.shard),
             workload: Arc::clone(&fact.workload),
             services: self.services_of(slot, &fact.workload),
         })
     }
 
-    /// The services behind which a workload stands, sorted; where nothing selects it, the list that it came with.
+    /// Returns the services of a workload, sorted: those that select it and those that its adapter lists.
     fn services_of(&self, slot: &WorkloadSlot, workload: &Workload) -> Arc<[ServiceKey]> {
         if slot.selected_by.is_empty() {
             return Arc::clone(&workload.listed);
         }
-        let owners = slot.selected_by.iter().filter_map(|&s| self.world.selection.owner(s));
+        let owners = slot.selected_by.iter().filter_map(|&s| self.context.selection.owner(s));
         let owners = owners.map(|(key, ..)| key).chain(workload.listed.iter());
         let mut services: Vec<ServiceKey> = owners.cloned().collect();
         services.sort();
@@ -221,7 +222,7 @@ impl State {
 
     fn build_gateways(&mut self, changed: &mut CatalogChanges) {
         for key in std::mem::take(&mut self.dirty.gateways) {
-            let now = self.world.gateways.first(&key, &self.world.shards);
+            let now = self.context.gateways.first(&key, &self.context.shards);
             if self.draft.gateways.get(&key) == now.as_ref() {
                 continue;
             }
@@ -259,8 +260,8 @@ fn ips(workload: Option<&Workload>) -> BTreeSet<std::net::IpAddr> {
     addresses.filter_map(ip).collect()
 }
 
-/// Follows a workload's addresses in the index by address.
-fn place_ips(draft: &mut Catalog, key: &WorkloadKey, was: Option<&Workload>, is: Option<&Workload>) {
+/// Updates the index by address for a workload.
+fn index_ips(draft: &mut Catalog, key: &WorkloadKey, was: Option<&Workload>, is: Option<&Workload>) {
     let (were, are) = (ips(was), ips(is));
     for ip in were.symmetric_difference(&are) {
         let mut keys = draft.workload_ips.get(ip).map(|k| k.to_vec()).unwrap_or_default();

@@ -1,15 +1,15 @@
-//! Bounds and times of the core.
+//! Bounds and intervals of the core. The runtime passes them to [`Core::new`](crate::Core::new).
 
 use std::time::Duration;
 
-/// When sources are asked to confirm a removal.
+/// Intervals and bounds of confirm requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoreConfig {
-    /// How long after a question it is asked again; doubled each time.
+    /// Time until the first repetition of a confirm request; doubled each time.
     pub confirm_backoff_min: Duration,
-    /// The longest time between two questions.
+    /// Longest time between two repetitions.
     pub confirm_backoff_max: Duration,
-    /// How many questions one turn asks; the rest follow in the next.
+    /// Most confirm requests of one batch; the rest follow in the next.
     pub confirms_per_batch: usize,
 }
 

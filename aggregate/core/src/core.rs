@@ -1,8 +1,8 @@
-//! The core's public face: registries join, runs begin and end, turns are applied, catalogs come out.
+//! The core's public interface: adds registries, begins and ends runs, applies batches, publishes catalogs.
 //!
-//! Called by the one task that owns it, in any order. Every call that changes something returns a
-//! [`ApplyOutcome`]; the catalog of the moment is ready when it returns, and [`Core::publish`] hands it out.
-//! It alone names both halves, the ledgers and the state, and passes them to the phases of a turn.
+//! The task that owns it may call the methods in any order. Every call that changes something returns an
+//! [`ApplyOutcome`]; the next catalog is then complete, and [`Core::publish`] returns it. Only this
+//! module uses both halves, the ledgers and the state; it passes them to the phases of a batch.
 
 mod operator;
 mod orders;
@@ -28,38 +28,38 @@ use crate::state::shards::ShardId;
 pub use operator::EndPlan;
 pub use orders::{Begun, OrderRefused, RunOrder};
 
-/// What came of a call.
+/// Result of a call that may change the state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ApplyOutcome {
-    /// Questions for the sources.
+    /// Confirm requests for the sources.
     pub confirms: Vec<ConfirmRequest>,
     /// Accepted changes, for the journal.
     pub records: Vec<Record>,
-    /// What the next catalog changes.
+    /// Differences between the next catalog and the state before the call.
     pub changed: CatalogChanges,
-    /// Whether clients lose something or are sent elsewhere, so that publication may not wait.
+    /// True if clients lose endpoints or are redirected, so publication must not be delayed.
     pub urgent: bool,
 }
 
-/// Two registries have one name.
+/// Error of [`Core::add_registry`]: a different registry has the name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("registry {name:?} is already there as {known}; give one of the two another name")]
+#[error("registry {name:?} already exists as {known}; rename one of the two")]
 pub struct AddRegistryError {
-    /// The name.
+    /// Name of the rejected registry.
     pub name: RegistryName,
-    /// What has it.
+    /// Identity of the registry that has the name.
     pub known: String,
 }
 
 impl AddRegistryError {
-    /// Its code.
+    /// Returns the error's code.
     #[must_use]
     pub const fn code(&self) -> Code {
         Code::REGISTRY_NAME_TAKEN
     }
 }
 
-/// The owner's state.
+/// Ledgers of all registries and the state that is built from them.
 #[derive(Debug)]
 pub struct Core {
     pub(crate) config: CoreConfig,
@@ -77,7 +77,7 @@ impl Default for Core {
 }
 
 impl Core {
-    /// Without registries.
+    /// Creates a core without registries.
     #[must_use]
     pub fn new(config: CoreConfig) -> Self {
         Self {
@@ -90,15 +90,15 @@ impl Core {
         }
     }
 
-    /// Adds a registry. It is Unknown until its first run has synced, or until what a journal kept of
-    /// it was restored. Adding it again with the same identity changes nothing.
+    /// Adds a registry. It is Unknown until its first run has synced or its journal was restored.
+    /// Adding it again with the same identity changes nothing. Fails if a different registry has the name.
     pub fn add_registry(&mut self, spec: &RegistrySpec) -> Result<ApplyOutcome, AddRegistryError> {
         let name = &spec.id.name;
         if let Some(known) = self.registries.get(name) {
-            return if known.face.id == spec.id {
+            return if known.info.id == spec.id {
                 Ok(ApplyOutcome::default())
             } else {
-                Err(AddRegistryError { name: name.clone(), known: known.face.id.to_string() })
+                Err(AddRegistryError { name: name.clone(), known: known.info.id.to_string() })
             };
         }
         self.begin(self.state.now);
@@ -107,9 +107,9 @@ impl Core {
         Ok(self.finish())
     }
 
-    /// Gives back one registry's part of a journal, in one piece or several; lists before facts. What
-    /// it serves is stale until a run lists it. Where its source is configured otherwise now (`changed`),
-    /// its first run begins in a shadow.
+    /// Restores one registry's part of a journal, in one call or several; list records come before facts.
+    /// Restored facts are stale until a run lists them. If the source's configuration has changed since
+    /// (`changed`), the first run begins in a shadow.
     pub fn restore(
         &mut self,
         now: Mono,
@@ -119,14 +119,14 @@ impl Core {
     ) -> ApplyOutcome {
         self.begin(now);
         if let Some(registry) = self.registries.get_mut(name) {
-            registry.moved |= changed;
+            registry.source_changed |= changed;
             registry.restored = now;
             ingest::restore(registry, &mut self.state, records);
         }
         self.finish_unrecorded()
     }
 
-    /// Takes back what was restored of a scope, as if the journal had not had it: unknown, not empty.
+    /// Reverts the restored facts of a scope, as if the journal had not contained it: unknown, not empty.
     pub fn forget(&mut self, name: &RegistryName, scope: &Scope) -> ApplyOutcome {
         self.begin(self.state.now);
         if let Some(registry) = self.registries.get_mut(name) {
@@ -135,26 +135,26 @@ impl Core {
         self.finish_unrecorded()
     }
 
-    /// Ends a turn whose facts came from the journal, which need not take them again.
+    /// Ends a batch of facts from the journal, without records: the journal has them already.
     fn finish_unrecorded(&mut self) -> ApplyOutcome {
-        let turn = self.finish();
-        ApplyOutcome { records: Vec::new(), ..turn }
+        let outcome = self.finish();
+        ApplyOutcome { records: Vec::new(), ..outcome }
     }
 
-    /// A registry's run failed: what it served stays, stale since now.
+    /// Records that a registry's run failed: its facts stay served and are stale since `now`.
     pub fn fail(&mut self, now: Mono, name: &RegistryName, why: &Arc<str>) -> ApplyOutcome {
         self.begin(now);
         if let Some(registry) = self.registries.get_mut(name) {
             registry.ledger.fail(now, why);
             self.state.dirty.registries.insert(name.clone());
-            // a weaker run may replace one that has failed
+            // a run that reads less may replace a failed one
             ingest::adopt_ready(&mut self.registries, &mut self.state, &BTreeSet::from([name.clone()]));
         }
         self.state.judge();
         self.finish()
     }
 
-    /// Removes a registry with all its facts.
+    /// Removes a registry and all its facts.
     pub fn remove_registry(&mut self, name: &RegistryName, evidence: &Evidence) -> ApplyOutcome {
         self.begin(self.state.now);
         if let Some(mut registry) = self.registries.remove(name) {
@@ -166,36 +166,36 @@ impl Core {
         self.finish()
     }
 
-    /// Serves a registry as it is, or one priority lower.
-    pub fn set_priority(&mut self, now: Mono, name: &RegistryName, standing: ShardPriority) -> ApplyOutcome {
+    /// Sets the priority at which a registry's facts are served.
+    pub fn set_priority(&mut self, now: Mono, name: &RegistryName, priority: ShardPriority) -> ApplyOutcome {
         self.begin(now);
         let Some(registry) = self.registries.get_mut(name) else { return self.finish() };
-        if std::mem::replace(&mut registry.face.standing, standing) != standing {
+        if std::mem::replace(&mut registry.info.priority, priority) != priority {
             self.state.dirty.registries.insert(name.clone());
         }
         self.finish()
     }
 
-    /// Whether it is known which registries there are; until then no catalog is complete.
+    /// Sets whether the list of registries is known; no catalog is complete until it is.
     pub fn set_membership_known(&mut self, known: bool) -> ApplyOutcome {
         self.begin(self.state.now);
         self.membership_known = known;
         self.finish()
     }
 
-    /// Takes updates, whole, as one turn. Those of one registry are in the order of its run.
+    /// Applies updates as one batch. Updates of one registry must be in the order of its run.
     pub fn apply(&mut self, now: Mono, deltas: Vec<Stamped<RegistryUpdate>>) -> ApplyOutcome {
         self.begin(now);
         self.state.counters.batches += 1;
         let touched = ingest::take(&mut self.registries, &mut self.state, deltas);
-        ingest::end_takes(&mut self.registries, &mut self.state, &touched);
+        ingest::end_batches(&mut self.registries, &mut self.state, &touched);
         ingest::adopt_ready(&mut self.registries, &mut self.state, &touched.all);
         self.state.judge();
         self.finish()
     }
 
-    /// Takes a slice of updates of which more follow: only ledgers read it, except for a first list,
-    /// which merely adds. The take ends with [`Core::apply`].
+    /// Applies a slice of a batch that continues: only the ledgers read it, except for a first list,
+    /// which only adds facts. The batch ends with [`Core::apply`].
     pub fn apply_part(&mut self, now: Mono, deltas: Vec<Stamped<RegistryUpdate>>) -> ApplyOutcome {
         self.begin(now);
         if ingest::take_part(&mut self.registries, &mut self.state, deltas) {
@@ -204,17 +204,17 @@ impl Core {
         ApplyOutcome::default()
     }
 
-    /// Time passed: asks again what is due, and lets aliases take over from sources that are silent.
+    /// Applies what time alone changes: due confirm requests, staleness policies and standby members.
     pub fn tick(&mut self, now: Mono) -> ApplyOutcome {
         self.begin(now);
         self.finish()
     }
 
-    /// When [`Core::tick`] has something to do, if nothing else happens.
+    /// Returns when [`Core::tick`] must be called next; `None` if time alone changes nothing.
     #[must_use]
     pub fn next_tick(&self) -> Option<Mono> {
         let state = &self.state;
-        [state.guard.due(), state.world.outages.due(), state.policy_due].into_iter().flatten().min()
+        [state.guard.due(), state.context.outages.due(), state.policy_due].into_iter().flatten().min()
     }
 
     pub(crate) fn begin(&mut self, now: Mono) {
@@ -231,14 +231,14 @@ impl Core {
         state.dirty.explained = None;
         state.dirty.implied.clear();
         ApplyOutcome {
-            confirms: state.take_asks(&self.config, &self.registries),
+            confirms: state.take_confirms(&self.config, &self.registries),
             records: std::mem::take(&mut state.dirty.records),
             urgent: std::mem::take(&mut state.dirty.urgent),
             changed,
         }
     }
 
-    /// The catalog of the moment: the last one again when nothing has changed since.
+    /// Returns the current catalog: the previous one if nothing has changed since.
     pub fn publish(&mut self) -> Arc<Catalog> {
         if std::mem::take(&mut self.unpublished) {
             self.state.draft.generation += 1;
@@ -248,49 +248,51 @@ impl Core {
         Arc::clone(&self.published)
     }
 
-    /// What it has done.
+    /// Returns counts of what the core has done.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.state.counters
     }
 
-    /// Merges a service again, for explain: the very function that serves, with a recorder.
+    /// Merges a service again for explain, with the function that serves and a recorder.
     pub fn trace<R: Recorder>(&self, key: &ServiceKey, rec: &mut R) {
         if let Some(service) = self.state.hosts.get(key) {
-            merge(&self.state.world, &self.state.hosts, service, rec);
+            merge(&self.state.context, &self.state.hosts, service, rec);
         }
     }
 }
 
 #[cfg(test)]
 impl Core {
-    /// Every fact that is held, with its registry.
+    /// Returns every served fact with its registry.
     pub(crate) fn facts(&self) -> Vec<(RegistryName, tributary_model::Fact)> {
         use tributary_model::Fact;
         let state = &self.state;
-        let whose = |shard: ShardId| state.place_of(shard).unwrap().0;
+        let registry_of = |shard: ShardId| state.source_of(shard).unwrap().0;
         let mut out = Vec::new();
         for service in state.hosts.iter() {
             for shard in &service.shards {
                 for d in &shard.declarations {
                     let key = crate::state::services::decl_key(&service.key, &d.object);
-                    out.push((whose(shard.id), Fact::Service(key, Arc::clone(&d.declaration))));
+                    out.push((registry_of(shard.id), Fact::Service(key, Arc::clone(&d.declaration))));
                 }
                 for g in &shard.groups {
                     let key = crate::state::services::group_key(&service.key, g);
-                    out.push((whose(shard.id), Fact::Group(key, Arc::clone(&g.group))));
+                    out.push((registry_of(shard.id), Fact::Group(key, Arc::clone(&g.group))));
                 }
             }
         }
-        for (_, slot) in state.world.workloads.iter() {
+        for (_, slot) in state.context.workloads.iter() {
             let facts = slot.facts.iter();
             out.extend(
-                facts.map(|f| (whose(f.shard), Fact::Workload(slot.key.clone(), Arc::clone(&f.workload)))),
+                facts.map(|f| {
+                    (registry_of(f.shard), Fact::Workload(slot.key.clone(), Arc::clone(&f.workload)))
+                }),
             );
         }
         out
     }
-    /// Whether no index holds anything: what leaves must leave nothing behind.
+    /// Returns whether every index is empty: a removed registry must leave nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.state.is_empty()
     }

@@ -1,49 +1,49 @@
-//! What the core has done, as plain numbers. Tests assert on them, telemetry shows them.
+//! Counts of what the core has done. Tests assert on them, metrics export them.
 //!
 //! Owned by [`Core`](crate::Core); every module adds to its own field.
 
-/// Why something was done to everything of a registry or of the catalog (law 7).
+/// Passes over all facts of a registry or of the catalog, by cause (law 7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FullPasses {
-    /// A shadow was adopted.
+    /// Adopted shadows.
     pub adoption: u64,
-    /// A registry left.
+    /// Removed registries.
     pub departure: u64,
-    /// A registry's standing changed.
+    /// Changed priorities of scopes.
     pub priority: u64,
-    /// A mesh-wide value changed.
+    /// Changes of mesh-wide settings.
     pub settings: u64,
 }
 
-/// Counts since the core was made.
+/// Counts since the core was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// Turns applied.
+    /// Applied batches.
     pub batches: u64,
-    /// Generations published.
+    /// Published catalog generations.
     pub published: u64,
-    /// Deltas applied.
+    /// Applied updates.
     pub updates: u64,
-    /// Deltas of a run that is neither served nor a shadow.
+    /// Updates of a run that is neither served nor a shadow.
     pub fenced: u64,
-    /// Deltas refused because a bound was reached.
+    /// Updates refused because a bound was reached.
     pub refused: u64,
-    /// Puts that said what was known.
+    /// Puts of a value that was already known.
     pub unchanged: u64,
-    /// Service views built.
+    /// Built service views.
     pub views: u64,
-    /// Facets built, because their facts were not those of the facet before.
+    /// Resource inputs built because they differ from the previous ones.
     pub resource_inputs: u64,
-    /// Selectors and workloads compared.
+    /// Comparisons of a selector with a workload.
     pub selector_checks: u64,
-    /// Buckets of selected workloads built.
+    /// Built buckets of selected workloads.
     pub buckets: u64,
-    /// Removals held back.
+    /// Held removals.
     pub held: u64,
-    /// Hosts that had endpoints and lost the last without evidence. Anything but 0 is a bug.
+    /// Hosts that lost their last endpoint without evidence. Any value but 0 is a bug.
     pub unexplained_empty: u64,
-    /// Questions asked.
+    /// Sent confirm requests.
     pub confirms: u64,
-    /// Passes over all of something, by cause.
+    /// Full passes, by cause.
     pub full_passes: FullPasses,
 }

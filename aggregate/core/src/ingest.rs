@@ -1,6 +1,6 @@
-//! From stamped updates to ledgers, and from what ledgers accept to the state.
+//! Applies stamped updates to ledgers, and what ledgers accept to the state.
 //!
-//! Called by [`Core`](crate::Core) with a turn's updates in order. An update of a generation that is
+//! Called by [`Core`](crate::Core) with a batch's updates in order. An update of a generation that is
 //! neither served nor a shadow is dropped (law 3), and so is one of a source whose identity is not
 //! the pinned one. A shadow's ledger has no output until it is adopted.
 
@@ -12,21 +12,21 @@ use tributary_model::{
     ProblemRecord, Record, RegistryName, RegistryUpdate, Scope, Stamped,
 };
 
-use crate::ledger::{BasisKind, Change, Deferred, Ledger, Output, Registries, Registry, Take};
+use crate::ledger::{BasisKind, Change, Deferred, Ledger, Output, Registries, Registry, SlicedBatch};
 use crate::removal::guard::reason;
 use crate::state::State;
 use crate::state::shards::ShardId;
 
-/// Registries that a turn's updates concern.
+/// Registries that a batch's updates concern.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     /// All of them.
     pub(crate) all: BTreeSet<RegistryName>,
-    /// Those whose served run reported something.
+    /// Those with updates of their served run.
     served: BTreeSet<RegistryName>,
 }
 
-/// Takes updates; returns the registries that they concern.
+/// Applies updates. Returns the registries that they concern.
 pub(crate) fn take(
     registries: &mut Registries,
     state: &mut State,
@@ -34,7 +34,7 @@ pub(crate) fn take(
 ) -> Touched {
     let mut touched = Touched::default();
     for Stamped { registry, generation, at, value } in deltas {
-        let Some(known) = registries.get_mut(&registry).filter(|known| known.hears(generation)) else {
+        let Some(known) = registries.get_mut(&registry).filter(|known| known.accepts(generation)) else {
             state.counters.fenced += 1;
             continue;
         };
@@ -55,20 +55,20 @@ pub(crate) fn take(
     touched
 }
 
-/// Ends the takes of these registries: what waited for that reaches the state.
-pub(crate) fn end_takes(registries: &mut Registries, state: &mut State, touched: &Touched) {
+/// Ends the batch of these registries: deferred effects reach the state.
+pub(crate) fn end_batches(registries: &mut Registries, state: &mut State, touched: &Touched) {
     for name in &touched.all {
         let Some(registry) = registries.get_mut(name) else { continue };
         if touched.served.contains(name) {
-            registry.end_take(state);
+            registry.end_batch(state);
         }
         if let Some(shadow) = &mut registry.shadow {
-            shadow.ledger.end_take(&registry.scopes, state.now, &mut ());
+            shadow.ledger.end_batch(&registry.scopes, state.now, &mut ());
         }
     }
 }
 
-/// Takes a slice of a take that goes on. Returns whether the state changed.
+/// Applies a slice of a batch that continues. Returns whether the state may have changed.
 pub(crate) fn take_part(
     registries: &mut Registries,
     state: &mut State,
@@ -77,15 +77,16 @@ pub(crate) fn take_part(
     for delta in &deltas {
         if let Some(known) = registries.get_mut(&delta.registry)
             && known.ledger.generation == delta.generation
-            && known.taking.is_none()
+            && known.sliced.is_none()
         {
             let first = known.ledger.held_scopes().is_empty();
-            known.taking = Some(if first { Take::First } else { Take::Later(Vec::new()) });
+            known.sliced = Some(if first { SlicedBatch::First } else { SlicedBatch::Later(Vec::new()) });
         }
     }
     let touched = take(registries, state, deltas);
-    let first =
-        |name: &RegistryName| registries.get(name).is_some_and(|r| matches!(r.taking, Some(Take::First)));
+    let first = |name: &RegistryName| {
+        registries.get(name).is_some_and(|r| matches!(r.sliced, Some(SlicedBatch::First)))
+    };
     touched.all.iter().any(first)
 }
 
@@ -111,8 +112,8 @@ pub(crate) fn adopt_ready(registries: &mut Registries, state: &mut State, names:
 
 fn adopt(registry: &mut Registry, state: &mut State) {
     let Some(shadow) = registry.shadow.take() else { return };
-    // what the served run's ledger has read must be in the state before the two are compared
-    registry.end_take(state);
+    // the state must have the deferred effects of the served ledger before the two are compared
+    registry.end_batch(state);
     state.counters.full_passes.adoption += 1;
     let now = state.now;
     let (mut out, ledger, scopes) = registry.writer(state);
@@ -122,13 +123,13 @@ fn adopt(registry: &mut Registry, state: &mut State) {
         out.pin(identity.as_ref());
     }
     *ledger = served.adopt(shadow.ledger, scopes, now, &mut out);
-    ledger.end_take(scopes, now, &mut out);
-    out.ask_again(now);
-    registry.stranger = None;
-    registry.moved = false;
+    ledger.end_batch(scopes, now, &mut out);
+    out.request_again(now);
+    registry.rejected_identity = None;
+    registry.source_changed = false;
 }
 
-/// Takes a registry's part of a journal.
+/// Restores a registry's part of a journal.
 pub(crate) fn restore(registry: &mut Registry, state: &mut State, records: Vec<Record>) {
     let now = state.now;
     let mut holds = Vec::new();
@@ -144,7 +145,7 @@ pub(crate) fn restore(registry: &mut Registry, state: &mut State, records: Vec<R
     }
 }
 
-/// Takes back what was restored of a scope.
+/// Reverts the restored facts of a scope.
 pub(crate) fn forget(registry: &mut Registry, state: &mut State, scope: &Scope) {
     let (mut out, ledger, _) = registry.writer(state);
     ledger.forget(scope, &mut out);
@@ -163,7 +164,7 @@ pub(crate) fn end_part(
     ledger.end_part(scope, kind, evidence, &mut out);
 }
 
-/// Removes all that a registry has reported.
+/// Removes everything that a registry has reported.
 pub(crate) fn leave(registry: &mut Registry, state: &mut State, evidence: &Evidence) {
     let now = state.now;
     let (mut out, ledger, _) = registry.writer(state);
@@ -172,24 +173,24 @@ pub(crate) fn leave(registry: &mut Registry, state: &mut State, evidence: &Evide
 }
 
 impl Registry {
-    /// Applies what the served ledger accepts to the state.
+    /// Returns the output that applies effects of the served ledger to the state, with its parts.
     pub(crate) fn writer<'a>(
         &'a mut self,
         state: &'a mut State,
     ) -> (Writer<'a>, &'a mut Ledger, &'a tributary_model::Scopes) {
-        let Self { face, scopes, ledger, .. } = self;
-        (Writer { state, registry: face }, ledger, scopes)
+        let Self { info, scopes, ledger, .. } = self;
+        (Writer { state, registry: info }, ledger, scopes)
     }
 
     fn take(&mut self, state: &mut State, at: Mono, delta: RegistryUpdate) {
         if let RegistryUpdate::Identity(identity) = &delta {
             self.identify(identity, state);
         }
-        if self.stranger.is_some() {
+        if self.rejected_identity.is_some() {
             state.counters.fenced += 1;
             return;
         }
-        if let Some(Take::Later(effects)) = &mut self.taking {
+        if let Some(SlicedBatch::Later(effects)) = &mut self.sliced {
             let idle = state.guard.is_idle();
             let (unchanged, refused) = (&mut state.counters.unchanged, &mut state.counters.refused);
             return self.ledger.apply(at, delta, &mut Deferred { effects, idle, unchanged, refused });
@@ -198,7 +199,7 @@ impl Registry {
         ledger.apply(at, delta, &mut out);
     }
 
-    /// The source of the served run reports its identity: the first is pinned, a different one is refused.
+    /// Pins the first identity that the source of the served run reports, and refuses a different one.
     fn identify(&mut self, identity: &Fingerprint, state: &mut State) {
         let pinned = self.ledger.identity.clone();
         let (mut out, ledger, _) = self.writer(state);
@@ -207,33 +208,33 @@ impl Registry {
             Some(pinned) if pinned == *identity => {}
             Some(pinned) => {
                 let why = format!(
-                    "the source's identity is {identity}, not {pinned} as before; accept it if that is intended"
+                    "the source's identity changed from {pinned} to {identity}; accept it if that is intended"
                 );
                 ledger.go_stale(out.state.now, &why.into());
                 out.note();
-                self.stranger = Some(identity.clone());
+                self.rejected_identity = Some(identity.clone());
                 return;
             }
         }
-        self.stranger = None;
+        self.rejected_identity = None;
     }
 
-    fn end_take(&mut self, state: &mut State) {
+    fn end_batch(&mut self, state: &mut State) {
         let now = state.now;
-        let taken = self.taking.take();
+        let taken = self.sliced.take();
         let (mut out, ledger, scopes) = self.writer(state);
-        if let Some(Take::Later(effects)) = taken {
+        if let Some(SlicedBatch::Later(effects)) = taken {
             effects.into_iter().for_each(|effect| effect.apply(&mut out));
             out.note();
         }
-        ledger.end_take(scopes, now, &mut out);
+        ledger.end_batch(scopes, now, &mut out);
     }
 }
 
 /// Applies what one registry's served ledger accepts to the state.
 pub(crate) struct Writer<'a> {
     state: &'a mut State,
-    registry: &'a crate::ledger::Face,
+    registry: &'a crate::ledger::RegistryInfo,
 }
 
 impl Writer<'_> {
@@ -241,12 +242,12 @@ impl Writer<'_> {
         self.registry.id.name.clone()
     }
     fn find(&self, scope: &Scope) -> Option<ShardId> {
-        self.state.world.shards.find(&self.registry.id.name, scope)
+        self.state.context.shards.find(&self.registry.id.name, scope)
     }
     fn intern(&mut self, scope: &Scope) -> Option<ShardId> {
-        let shard = self.state.world.shards.intern(self.registry, scope);
+        let shard = self.state.context.shards.intern(self.registry, scope);
         self.state.counters.refused += u64::from(shard.is_none());
-        // a scope that ended in this turn begins again
+        // a scope that ended in this batch begins again
         self.state.dirty.freed.retain(|freed| Some(*freed) != shard);
         shard
     }
@@ -256,11 +257,11 @@ impl Writer<'_> {
             self.state.dirty.records.push(Record::Identity(self.registry.id.name.clone(), identity.clone()));
         }
     }
-    /// A new run serves: questions that are open are asked again at once.
-    pub(crate) fn ask_again(&mut self, now: Mono) {
-        let shards = self.state.world.shards.of(&self.registry.id.name);
+    /// Makes open confirm requests due at once, since a new run serves.
+    pub(crate) fn request_again(&mut self, now: Mono) {
+        let shards = self.state.context.shards.of(&self.registry.id.name);
         let shards: Vec<ShardId> = shards.into_iter().map(|(_, id)| id).collect();
-        self.state.guard.ask_again(&shards, now);
+        self.state.guard.request_again(&shards, now);
     }
     /// Holds a removal that was held when the journal was written.
     fn hold(&mut self, key: &FactKey, hold: &HoldRecord) {
@@ -268,9 +269,9 @@ impl Writer<'_> {
             self.state.hold_all((shard, key.item.clone()), reason::restored(&hold.reason), hold.since);
         }
     }
-    /// Removes what is left of scopes that no ledger knows: removals that are held.
+    /// Removes facts of scopes that no ledger has: their removals were held.
     fn free_rest(&mut self, evidence: &Evidence) {
-        for (scope, _) in self.state.world.shards.of(&self.registry.id.name) {
+        for (scope, _) in self.state.context.shards.of(&self.registry.id.name) {
             self.free(&scope, evidence, self.state.now);
         }
     }
@@ -297,7 +298,7 @@ impl Output for Writer<'_> {
     }
     fn confirm(&mut self, collection: &Collection, at: Mono) {
         let Some(shard) = self.find(&collection.scope) else { return };
-        if let Some(info) = self.state.world.shards.get_mut(shard) {
+        if let Some(info) = self.state.context.shards.get_mut(shard) {
             info.confirm(collection.kind, at);
             self.state.dirty.lists.insert((shard, collection.kind));
         }

@@ -1,11 +1,11 @@
 //! The ledger of one run: everything that a generation of a registry has reported.
 //!
-//! Pure, and knows only the model. One rule table decides what a list, a refusal, a failure, an
-//! ended scope, a restart and a rotation do to facts; there is no second one. The served run and a
-//! shadow are both ledgers: a shadow's output is withheld, and adoption is the difference of two
-//! ([`adopt`]). Called by [`ingest`](crate::ingest) for each update in order, with an [`Output`]
-//! that applies the effects. Silence never removes a fact: a removal is a [`Drop`](RegistryUpdate::Remove), a
-//! complete list, or the end of a scope.
+//! Pure; depends only on the model. It contains the only rules for what a list, a refusal, a failure,
+//! an ended scope, a restart and a rotation do to facts. The served run and a shadow are both
+//! ledgers: a shadow has no output, and adoption applies the difference of two ledgers ([`adopt`]).
+//! [`ingest`](crate::ingest) calls it for each update in order, with an [`Output`] that applies the
+//! effects. The lack of updates never removes a fact: only a [`Remove`](RegistryUpdate::Remove), a
+//! complete list or the end of a scope does.
 
 mod adopt;
 mod follows;
@@ -31,29 +31,29 @@ pub(crate) use adopt::Obstacle;
 pub(crate) use follows::Follows;
 pub(crate) use list::List;
 pub(crate) use problems::Problems;
-pub(crate) use registry::{Face, Registries, Registry, Shadow};
-pub(crate) use slices::{Deferred, Take};
+pub(crate) use registry::{Registries, Registry, RegistryInfo, Shadow};
+pub(crate) use slices::{Deferred, SlicedBatch};
 pub(crate) use tables::{BasisKind, Change, Mark, Tables};
 
-/// Applies what a ledger accepts. A shadow's output does nothing.
+/// Receives the effects that a ledger accepts. A shadow's output does nothing.
 pub(crate) trait Output {
-    /// A fact was reported. It equals the one before where `change` is [`Change::Same`].
+    /// Sets a fact. It equals the previous one if `change` is [`Change::Same`].
     fn put(&mut self, scope: &Scope, fact: Fact, basis: BasisKind, at: Mono, change: Change);
-    /// A fact is gone.
+    /// Removes a fact.
     fn remove(&mut self, key: &FactKey, evidence: &Evidence);
-    /// The source confirmed a collection.
+    /// Records that the source confirmed a collection.
     fn confirm(&mut self, collection: &Collection, at: Mono);
-    /// Whether removals of a scope are held or wait for judgement.
+    /// Returns whether any removal of a scope is held or proposed.
     fn holds(&self, _: &Scope) -> bool {
         false
     }
-    /// A scope ended, or nothing of it is left: what is still served of it goes with this evidence.
+    /// Frees an ended or empty scope: facts of it that are still served are removed with this evidence.
     fn free(&mut self, scope: &Scope, evidence: &Evidence, at: Mono);
-    /// An object became bad, or good again.
+    /// Records a problem of an object, or its end (`None`).
     fn problem(&mut self, scope: &Scope, object: &ObjectId, problem: Option<&ProblemRecord>);
-    /// An update was refused because a bound was reached.
+    /// Counts an update that was refused because a bound was reached.
     fn refuse(&mut self);
-    /// Freshness, conditions or statuses changed.
+    /// Notes a change of freshness, conditions or statuses.
     fn note(&mut self);
 }
 
@@ -67,25 +67,25 @@ impl Output for () {
     fn note(&mut self) {}
 }
 
-/// A source's report about itself, and when it was made.
+/// Status that a source reported, and when.
 pub(crate) type DatedStatus = (SourceStatus, Mono);
 
-/// All that a run has reported of one scope.
+/// Everything that a run has reported for one scope.
 #[derive(Debug, Default)]
 pub(crate) struct Scoped {
-    /// Its facts.
+    /// Facts.
     pub(crate) tables: Tables,
     lists: [List; CollectionKind::ALL.len()],
-    /// Bad objects, and what stays because of them.
+    /// Problems, and the facts that stay because of them.
     pub(crate) problems: Problems,
-    /// What the source reports about itself.
+    /// Last status of the source.
     pub(crate) status: Option<DatedStatus>,
-    /// Objects that are excluded on purpose.
+    /// Objects that the configuration excludes.
     pub(crate) excluded: Option<Arc<[ExcludedObject]>>,
 }
 
 impl Scoped {
-    /// The state of a collection.
+    /// Returns the list state of a collection.
     pub(crate) fn list(&self, kind: CollectionKind) -> &List {
         &self.lists[kind.index()]
     }
@@ -97,56 +97,56 @@ impl Scoped {
     }
 }
 
-/// A scope that has ended.
+/// Ended scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// The scope.
+    /// Scope.
     pub(crate) scope: Scope,
-    /// How that is known.
+    /// Evidence of the end.
     pub(crate) evidence: Evidence,
-    /// When it ended.
+    /// Time of the end.
     pub(crate) at: Mono,
 }
 
-/// What one run has reported.
+/// Everything that one run has reported.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// Fences its updates from those of other runs.
+    /// Generation of the run; updates of other generations are fenced.
     pub(crate) generation: Generation,
-    /// The source's identity, where it has one.
+    /// Identity of the source, if it has one.
     pub(crate) identity: Option<Fingerprint>,
-    /// What it follows; that of the run before until it has reported its own.
+    /// Collections that it follows; those of the previous run until it has reported its own.
     pub(crate) follows: Option<Follows>,
-    /// Whether this very run has reported what it follows.
+    /// Whether this run has reported what it follows.
     reported: bool,
-    /// By scope.
+    /// Reported state by scope.
     pub(crate) scopes: BTreeMap<Scope, Scoped>,
-    /// The last scopes that ended, the oldest first.
+    /// Most recently ended scopes, oldest first.
     pub(crate) ended: VecDeque<Ended>,
-    /// Whether scopes may be due to be freed.
+    /// Whether scopes may have to be freed.
     untidy: bool,
-    /// Scopes in which an object became good in this turn.
+    /// Scopes in which a problem ended in this batch.
     repaired: BTreeSet<Scope>,
-    /// Scopes that a journal had and could not give back: unknown until a run lists or does not follow them.
+    /// Scopes that could not be restored from the journal: unknown until a run lists them or does not follow them.
     lost: BTreeSet<Scope>,
 }
 
 impl Ledger {
-    /// How many scopes a run may report; facts of further ones are refused and counted.
+    /// Most scopes of a run; facts of further scopes are refused and counted.
     pub(crate) const MOST_SCOPES: usize = 4096;
-    /// How many ended scopes are remembered.
+    /// Most ended scopes that are kept.
     const MOST_ENDED: usize = 256;
 
-    /// A run that has reported nothing.
+    /// Creates the ledger of a run that has reported nothing.
     pub(crate) fn new(generation: Generation) -> Self {
         Self { generation, ..Self::default() }
     }
 
-    /// A collection's state, where anything is known of its scope.
+    /// Returns the list state of a collection; `None` if the scope is unknown.
     pub(crate) fn list(&self, collection: &Collection) -> Option<&List> {
         self.scopes.get(&collection.scope).map(|scoped| scoped.list(collection.kind))
     }
-    /// The collections that are followed or of which something is known, in order.
+    /// Returns the collections that are followed or known, in order.
     pub(crate) fn collections(&self) -> impl Iterator<Item = (Collection, &List)> {
         self.scopes.iter().flat_map(move |(scope, scoped)| {
             CollectionKind::ALL.into_iter().filter_map(move |kind| {
@@ -161,11 +161,11 @@ impl Ledger {
         let of = |all: &Follows| all.required.contains(collection) || all.optional.contains(collection);
         self.follows.as_ref().is_some_and(of)
     }
-    /// Whether a collection must have a result before the run's facts count as all.
+    /// Returns whether the run is synced only with a result of this collection.
     pub(crate) fn requires(&self, collection: &Collection) -> bool {
         self.follows.as_ref().is_some_and(|all| all.required.contains(collection))
     }
-    /// Whether every required collection has a result in this run.
+    /// Returns whether every required collection has a result in this run.
     pub(crate) fn is_synced(&self) -> bool {
         let settled = |collection: &Collection| {
             self.list(collection)
@@ -173,7 +173,7 @@ impl Ledger {
         };
         self.reported && self.follows.as_ref().is_some_and(|all| all.required.iter().all(settled))
     }
-    /// Whether something that counts was never known: no catalog is complete while it is not.
+    /// Returns whether a required collection was never known; the catalog is then incomplete.
     pub(crate) fn is_unknown(&self) -> bool {
         !self.lost.is_empty() || self.lacks_required()
     }
@@ -183,7 +183,7 @@ impl Ledger {
             Some(all) => !all.required.iter().all(|collection| self.is_known(collection)),
         }
     }
-    /// Whether a collection was ever known. One that could never be read is not, although nothing waits for it.
+    /// Returns whether a collection was ever known. One that could never be read is unknown but does not block sync.
     fn is_known(&self, collection: &Collection) -> bool {
         let Some(scoped) = self.scopes.get(&collection.scope) else {
             return self.has_ended(&collection.scope);
@@ -195,22 +195,22 @@ impl Ledger {
     fn has_ended(&self, scope: &Scope) -> bool {
         self.ended.iter().any(|ended| ended.scope == *scope)
     }
-    /// Scopes of which facts are held.
+    /// Returns the scopes with facts.
     pub(crate) fn held_scopes(&self) -> Vec<Scope> {
         let held = self.scopes.iter().filter(|(_, scoped)| !scoped.tables.is_empty());
         held.map(|(scope, _)| scope.clone()).collect()
     }
-    /// Every bad object once, also where several scopes hold facts of it.
+    /// Returns every problem, each object once even if several scopes have facts of it.
     pub(crate) fn problems(&self) -> impl Iterator<Item = &ProblemRecord> {
         let mut seen = BTreeSet::new();
         let all = self.scopes.values().flat_map(|scoped| scoped.problems.iter());
         all.filter(move |record| seen.insert(&record.object))
     }
-    /// Whether any fact is held.
+    /// Returns whether the ledger has any fact.
     pub(crate) fn holds_facts(&self) -> bool {
         self.scopes.values().any(|scoped| !scoped.tables.is_empty())
     }
-    /// How many objects are bad.
+    /// Returns the number of objects with a problem.
     pub(crate) fn problem_count(&self) -> usize {
         let mut bad = self.scopes.values().filter(|scoped| !scoped.problems.is_empty());
         match (bad.next(), bad.next()) {
@@ -230,7 +230,7 @@ impl Ledger {
         self.scopes.get_mut(scope)
     }
 
-    /// Takes one update.
+    /// Applies one update.
     pub(crate) fn apply(&mut self, at: Mono, delta: RegistryUpdate, out: &mut impl Output) {
         match delta {
             RegistryUpdate::Put(scope, fact, basis) => {
@@ -254,7 +254,7 @@ impl Ledger {
             RegistryUpdate::ListEnded(collection, how) => self.synced(&collection, how, at, out),
             RegistryUpdate::Withheld(collection, withheld) => self.withhold(&collection, &withheld, at, out),
             RegistryUpdate::Follows { required, optional } => self.follow(required, optional),
-            RegistryUpdate::Excluded(scope, list) => self.leave_out(&scope, &list),
+            RegistryUpdate::Excluded(scope, list) => self.exclude(&scope, &list),
             RegistryUpdate::End(scope, evidence) => self.end_scope(&scope, evidence, at, out),
             RegistryUpdate::Identity(identity) => self.identity = Some(identity),
         }
@@ -267,7 +267,7 @@ impl Ledger {
         let list = scoped.list(item.kind());
         let mark = Mark { changed: at, seen: list.epoch, basis };
         let (change, before) = scoped.tables.put(&fact, mark);
-        // of a value that was in doubt the state may serve more
+        // the state may serve more than a partial value had
         let was_doubted = before.is_some_and(|before| before.basis != BasisKind::Authoritative);
         let change = if was_doubted { Change::Changed } else { change };
         scoped.problems.unspare(fact.object(), &item);
@@ -288,7 +288,7 @@ impl Ledger {
             }
             self.untidy |= gone.is_some() && scoped.tables.is_empty();
         }
-        // the state may still hold a removal that this one confirms
+        // the state may hold a removal that this one confirms
         out.remove(key, evidence);
     }
 
@@ -334,7 +334,7 @@ impl Ledger {
         (self.reported, self.untidy) = (true, true);
     }
 
-    fn leave_out(&mut self, scope: &Scope, list: &Arc<[ExcludedObject]>) {
+    fn exclude(&mut self, scope: &Scope, list: &Arc<[ExcludedObject]>) {
         let Some(scoped) = self.scoped(scope) else { return };
         let kept = if list.len() > ExcludedObject::MAX {
             list[..ExcludedObject::MAX].into()
@@ -344,18 +344,18 @@ impl Ledger {
         scoped.excluded = (!kept.is_empty()).then_some(kept);
     }
 
-    /// A list ended. A complete one removes what it lacks, except facts of objects that are bad.
+    /// Ends a list. A complete one removes the facts that it lacks, except those of objects with a problem.
     fn synced(&mut self, collection: &Collection, how: Completeness, at: Mono, out: &mut impl Output) {
         let generation = self.generation;
         let Some(scoped) = self.scoped(&collection.scope) else { return out.refuse() };
         let list = scoped.list(collection.kind);
         let open = list.open;
         let unseen = if open { scoped.tables.unseen(collection.kind, list.epoch) } else { Vec::new() };
-        let sweeps = scoped.list_mut(collection.kind).end(how, unseen.len(), at);
+        let removes = scoped.list_mut(collection.kind).end(how, unseen.len(), at);
         if scoped.list(collection.kind).confirmed == Some(at) {
             out.confirm(collection, at);
         }
-        for (item, object) in unseen.into_iter().filter(|_| sweeps) {
+        for (item, object) in unseen.into_iter().filter(|_| removes) {
             if !scoped.problems.spare(object.as_ref(), &item, generation) {
                 scoped.tables.remove(&item);
                 out.remove(&FactKey { scope: collection.scope.clone(), item }, &Evidence::AbsentFromList);
@@ -371,7 +371,7 @@ impl Ledger {
         self.untidy = true;
     }
 
-    /// Problems that only earlier runs reported last until this run has listed their scope.
+    /// Ends problems that only earlier runs reported, once this run has listed their scope.
     fn end_old_problems(&mut self, scope: &Scope, out: &mut impl Output) {
         let generation = self.generation;
         let Some(follows) = self.follows.as_ref().filter(|_| self.reported) else { return };
@@ -385,7 +385,7 @@ impl Ledger {
         }
     }
 
-    /// A whole scope is gone.
+    /// Ends a whole scope.
     fn end_scope(&mut self, scope: &Scope, evidence: EndEvidence, at: Mono, out: &mut impl Output) {
         let evidence = Evidence::from(evidence);
         if let Some(scoped) = self.scopes.remove(scope) {
@@ -402,7 +402,7 @@ impl Ledger {
         out.note();
     }
 
-    /// A scope was restored and cannot be trusted: as if nothing had been reported of it.
+    /// Reverts a restored scope that cannot be trusted, as if nothing had been reported for it.
     pub(crate) fn forget(&mut self, scope: &Scope, out: &mut impl Output) {
         self.lost.insert(scope.clone());
         let Some(scoped) = self.scopes.remove(scope) else { return };
@@ -412,7 +412,7 @@ impl Ledger {
         out.free(scope, &Evidence::Operator, Mono::default());
     }
 
-    /// An operator ends one kind of facts of a scope.
+    /// Removes one kind of facts of a scope.
     pub(crate) fn end_part(
         &mut self,
         scope: &Scope,
@@ -427,9 +427,9 @@ impl Ledger {
         }
     }
 
-    /// Ends what was taken in one turn: facts that a repaired object no longer states go, and so do
-    /// scopes that are configured away or that nothing is left of.
-    pub(crate) fn end_take(&mut self, scopes: &Scopes, now: Mono, out: &mut impl Output) {
+    /// Ends a batch: removes facts that a repaired object did not report again, scopes that the configuration
+    /// excludes, and empty scopes that are not followed.
+    pub(crate) fn end_batch(&mut self, scopes: &Scopes, now: Mono, out: &mut impl Output) {
         for scope in std::mem::take(&mut self.repaired) {
             let Some(scoped) = self.scopes.get_mut(&scope) else { continue };
             for item in scoped.problems.take_unrepeated() {
@@ -463,7 +463,7 @@ impl Ledger {
         }
     }
 
-    /// The next run begins on the same facts: what was reported stays, stale until that run lists it.
+    /// Begins the next run on the same facts, which are stale until that run lists them.
     pub(crate) fn restart(&mut self, generation: Generation, now: Mono, why: &Arc<str>) {
         (self.generation, self.reported) = (generation, false);
         for scoped in self.scopes.values_mut() {
@@ -471,20 +471,20 @@ impl Ledger {
             scoped.lists.iter_mut().for_each(|list| list.restart(now, why));
         }
     }
-    /// The run ended: it follows nothing any more, for this reason, and what it reported of its source is over.
+    /// Marks the run as ended: its facts are stale for this reason, and its statuses are removed.
     pub(crate) fn fail(&mut self, now: Mono, why: &Arc<str>) {
         for scoped in self.scopes.values_mut() {
             scoped.status = None;
             scoped.lists.iter_mut().for_each(|list| list.fail(now, why));
         }
     }
-    /// The source is not followed: what was live is stale.
+    /// Makes live collections stale, since the source is not followed.
     pub(crate) fn go_stale(&mut self, since: Mono, why: &Arc<str>) {
         for list in self.scopes.values_mut().flat_map(|scoped| &mut scoped.lists) {
             list.go_stale(since, why);
         }
     }
-    /// The registry leaves: every fact goes.
+    /// Removes every fact, since the registry is removed.
     pub(crate) fn leave(&mut self, evidence: &Evidence, now: Mono, out: &mut impl Output) {
         for (scope, scoped) in std::mem::take(&mut self.scopes) {
             for item in scoped.tables.items() {

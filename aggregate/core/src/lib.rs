@@ -1,10 +1,10 @@
-//! The owner's state: facts in, one immutable [`Catalog`](tributary_model::Catalog) out.
+//! Aggregated state of all registries: facts in, one immutable [`Catalog`](tributary_model::Catalog) out.
 //!
-//! One task owns a [`Core`] and calls it with `&mut self`; nothing here reads a clock, waits, locks
-//! or does I/O. [`Core::apply`] takes what the inlets returned, whole, as one turn;
-//! [`Core::publish`] hands out the catalog that it led to. The order in which different facts
-//! arrive does not matter: the state is a function of the facts that hold, plus the removals that
-//! are held back until a source confirms them.
+//! The runtime's core task owns a [`Core`] and calls it with `&mut self`; nothing here reads a
+//! clock, waits, locks or does I/O. [`Core::apply`] applies the received updates as one batch;
+//! [`Core::publish`] returns the resulting catalog. The order in which different facts arrive does
+//! not matter: the state is a function of the current facts and of the removals that are held until
+//! a source confirms them.
 
 mod apply;
 mod build;

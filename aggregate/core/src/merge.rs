@@ -1,10 +1,9 @@
-//! The one merge: what all shards say about a service becomes ports, sources and conditions.
+//! Merges the facts of all shards about a service into ports, sources and conditions.
 //!
-//! Called by publication with `()` and by explain with a trace (law 12); there is no second merge.
-//! The service has the union of its shards' port numbers; a number's name and protocol come from
-//! the first shard in precedence that declares it; a shard's endpoints stand only behind numbers
-//! that the shard itself declares, its port names resolved by its own declaration. A host that the
-//! configuration makes an alias is merged by [`join`] instead.
+//! The build calls it with `()` and explain with a trace (law 12); it is the only merge. The service
+//! has the union of its shards' port numbers; the first shard in precedence that declares a number
+//! gives its name and protocol; a shard's endpoints serve only numbers that the shard itself declares,
+//! with port names resolved by its own declaration. A federated service is merged by [`join`] instead.
 
 pub(crate) mod conditions;
 mod join;
@@ -32,39 +31,39 @@ use crate::state::MergeContext;
 use crate::state::services::{Decl, Hosts, Service};
 use crate::state::workloads::WorkloadSlot;
 
-/// A service, merged.
+/// Merged service.
 #[derive(Debug, Default)]
 pub(crate) struct Merged {
-    /// Its declarations, in order of precedence.
+    /// Declarations, in order of precedence.
     pub(crate) declarations: Vec<DeclarationView>,
-    /// Its ports, by number.
+    /// Ports, by number.
     pub(crate) ports: BTreeMap<PortNumber, MergedPort>,
-    /// What is odd about it.
+    /// Conditions.
     pub(crate) conditions: Conditions,
-    /// The identities of all endpoints and declarations, sorted.
+    /// Identities of all endpoints and declarations, sorted.
     pub(crate) identities: Vec<Identity>,
-    /// The networks of all endpoints, sorted.
+    /// Networks of all endpoints, sorted.
     pub(crate) networks: Vec<NetworkId>,
-    /// Its virtual addresses, sorted.
+    /// Virtual addresses, sorted.
     pub(crate) addresses: Vec<ServiceAddress>,
-    /// Services of other hosts that lead here.
+    /// Aliases from other hosts.
     pub(crate) aliases: Vec<AliasHost>,
-    /// How many endpoints' addresses it has.
+    /// Number of endpoint addresses.
     pub(crate) size: u32,
-    /// Whether it is an alias that joins others.
+    /// Whether it is a federated service.
     pub(crate) is_join: bool,
 }
 
-/// A port, merged.
+/// Merged port.
 #[derive(Debug)]
 pub(crate) struct MergedPort {
-    /// Its name, by the first that declares it.
+    /// Name, by the first declaration in precedence.
     pub(crate) name: PortName,
-    /// Its protocol, by the same.
+    /// Protocol, by the same declaration.
     pub(crate) protocol: Protocol,
-    /// The object that decided both.
+    /// Object of that declaration.
     by: ObjectRef,
-    /// The groups behind it, in order of precedence.
+    /// Groups that serve it, in order of precedence.
     pub(crate) sources: Vec<EndpointSource>,
 }
 
@@ -74,27 +73,27 @@ impl MergedPort {
     }
 }
 
-/// A group that stands behind a declaration, listed or made by selection.
-struct Behind<'a> {
+/// Group that serves a declaration, listed or selected.
+struct Backing<'a> {
     group: &'a Arc<EndpointGroup>,
     held: Option<&'a Arc<[u32]>>,
-    standing: ShardPriority,
-    /// When it was last confirmed; unknown for what selection made, whose workloads know it.
+    priority: ShardPriority,
+    /// Time of the last confirmation; `None` for a selected group, whose workloads have their own.
     confirmed: Option<Mono>,
 }
 
-/// Merges what is said about a service. `None` when nothing declares it.
+/// Merges the facts about a service; `None` if nothing declares it.
 pub(crate) fn merge<R: Recorder>(
-    world: &MergeContext,
+    context: &MergeContext,
     hosts: &Hosts,
     service: &Service,
     rec: &mut R,
 ) -> Option<Merged> {
     let alias = service.alias.as_ref();
-    if let Some(joined) = alias.and_then(|alias| join::join(world, hosts, service, alias, rec)) {
+    if let Some(joined) = alias.and_then(|alias| join::join(context, hosts, service, alias, rec)) {
         return Some(joined);
     }
-    let shards = ranked(&world.shards, service);
+    let shards = ranked(&context.shards, service);
     let first = parts::deciding(&shards)?;
     let (mut out, mut imports) = (Merged::default(), Vec::new());
     for shard in &shards {
@@ -103,49 +102,53 @@ pub(crate) fn merge<R: Recorder>(
                 rec.step(|| declared(shard, decl));
                 imports.push(parts::import(shard, decl));
             } else {
-                merge_declaration(world, service, shard, decl, first, &mut out, rec);
+                merge_declaration(context, service, shard, decl, first, &mut out, rec);
             }
         }
     }
     parts::add_imports(imports, &mut out);
-    note_waiting(world, service, &mut out, rec);
-    name::note(world, &service.key, &mut out, rec);
+    note_waiting(context, service, &mut out, rec);
+    name::note(context, &service.key, &mut out, rec);
     if let Resolution::Alias(target) = &first.declaration.resolution {
-        out.conditions.alias(world.names.end_of(&service.key), target, &first.declaration.source.reference());
+        out.conditions.alias(
+            context.names.end_of(&service.key),
+            target,
+            &first.declaration.source.reference(),
+        );
     } else {
-        out.aliases = world.names.leading_to(&service.key.host);
+        out.aliases = context.names.leading_to(&service.key.host);
     }
     sort(&mut out.identities);
     sort(&mut out.networks);
     sort(&mut out.addresses);
-    note_networks(world, &mut out);
+    note_networks(context, &mut out);
     Some(out)
 }
 
-/// A service in several networks, of which some are entered through gateways, is told in part to everybody.
-fn note_networks(world: &MergeContext, out: &mut Merged) {
-    let gated = gated(world, out.networks.iter());
+/// Adds a condition to a service in several networks if gateways separate some of them: no client receives all endpoints.
+fn note_networks(context: &MergeContext, out: &mut Merged) {
+    let gated = gated(context, out.networks.iter());
     if out.networks.len() < 2 || gated.is_empty() {
         return;
     }
     let objects = out.declarations.first().map(|d| d.declaration.source.reference());
     let networks: Vec<&str> = gated.iter().map(NetworkId::as_str).collect();
     let message = format!(
-        "endpoints in {} are told to clients of their own network only: gateways are not used yet",
+        "only clients of the same network receive endpoints in {}: gateways are not used yet",
         networks.join(", ")
     );
     out.conditions.push(Code::OTHER_NETWORK, objects.into_iter().collect(), message);
 }
 
-/// The networks among these that are entered through gateways, sorted.
+/// Returns the networks among these that have gateways, sorted.
 pub(crate) fn gated<'a>(
-    world: &MergeContext,
+    context: &MergeContext,
     networks: impl Iterator<Item = &'a NetworkId>,
 ) -> Vec<NetworkId> {
-    if world.settings.effective.cross_network_direct == Some(true) {
+    if context.settings.effective.cross_network_direct == Some(true) {
         return Vec::new();
     }
-    let mut out: Vec<NetworkId> = networks.filter(|n| world.gateways.has(n)).cloned().collect();
+    let mut out: Vec<NetworkId> = networks.filter(|n| context.gateways.has(n)).cloned().collect();
     sort(&mut out);
     out
 }
@@ -156,7 +159,7 @@ fn sort<T: Ord>(list: &mut Vec<T>) {
 }
 
 fn merge_declaration<R: Recorder>(
-    world: &MergeContext,
+    context: &MergeContext,
     service: &Service,
     shard: &Ranked<'_>,
     decl: &Decl,
@@ -164,21 +167,21 @@ fn merge_declaration<R: Recorder>(
     out: &mut Merged,
     rec: &mut R,
 ) {
-    let own = &effective(world, service, &decl.declaration);
-    let visibility = visibility(&world.settings.effective, shard, own, &service.key);
+    let own = &effective(context, service, &decl.declaration);
+    let visibility = visibility(&context.settings.effective, shard, own, &service.key);
     rec.step(|| declared(shard, decl));
     if own.resolution != first.declaration.resolution {
         out.conditions.resolution(&first.declaration, own);
     }
-    out.conditions.remarks(own);
+    out.conditions.warnings(own);
     if decl.held {
         out.conditions.held_declaration(own);
     }
-    let groups = groups_behind(world, shard, decl);
-    groups.iter().for_each(|behind| note_group(behind, out));
+    let groups = backing_groups(context, shard, decl);
+    groups.iter().for_each(|backing| note_group(backing, out));
     out.identities.extend(own.attributes.identities.iter().cloned());
     out.addresses.extend(own.addresses.iter().cloned());
-    let workloads = if rec.is_on() { workloads_confirmed(world, decl) } else { BTreeMap::new() };
+    let workloads = if rec.is_on() { workloads_confirmed(context, decl) } else { BTreeMap::new() };
     let with = With { shard, declaration: own, visibility: &visibility, workloads };
     for port in own.ports.iter() {
         merge_port(&with, port, &groups, out, rec);
@@ -186,7 +189,7 @@ fn merge_declaration<R: Recorder>(
     out.conditions.unmatched(own, groups.iter().map(|b| &**b.group));
     let leads_elsewhere = matches!(own.resolution, Resolution::Alias(_));
     if let Some(id) = decl.selector.filter(|_| !leads_elsewhere) {
-        out.conditions.no_target(own, world.selection.misses(id));
+        out.conditions.no_target(own, context.selection.misses(id));
     }
     out.declarations.push(DeclarationView {
         shard: Arc::clone(&shard.info.shard),
@@ -197,36 +200,36 @@ fn merge_declaration<R: Recorder>(
     });
 }
 
-/// What a group adds to the service as a whole.
-fn note_group(behind: &Behind<'_>, out: &mut Merged) {
-    out.size = out.size.saturating_add(u32::try_from(behind.group.addresses.len()).unwrap_or(u32::MAX));
-    out.identities.extend(behind.group.summary.identities.iter().cloned());
-    out.networks.extend(behind.group.summary.networks.iter().cloned());
-    if let Some(held) = behind.held {
-        out.conditions.held_addresses(&behind.group.source, held.len());
+/// Adds the properties of a group that concern the whole service.
+fn note_group(backing: &Backing<'_>, out: &mut Merged) {
+    out.size = out.size.saturating_add(u32::try_from(backing.group.addresses.len()).unwrap_or(u32::MAX));
+    out.identities.extend(backing.group.summary.identities.iter().cloned());
+    out.networks.extend(backing.group.summary.networks.iter().cloned());
+    if let Some(held) = backing.held {
+        out.conditions.held_addresses(&backing.group.source, held.len());
     }
 }
 
-/// A declaration with what its sources have in common.
+/// Declaration with the properties that its sources share.
 struct With<'a> {
     shard: &'a Ranked<'a>,
     declaration: &'a Arc<Declaration>,
     visibility: &'a Visibility,
-    /// When the workloads that it selects were last confirmed; gathered only for a trace.
+    /// Time of the last confirmation of each selected workload; computed only for a trace.
     workloads: BTreeMap<&'a ObjectId, Mono>,
 }
 
-fn workloads_confirmed<'a>(world: &'a MergeContext, decl: &Decl) -> BTreeMap<&'a ObjectId, Mono> {
-    let members = decl.selector.map(|id| world.selection.members(id)).into_iter().flatten();
-    let slots = members.filter_map(|id| world.workloads.get(id));
+fn workloads_confirmed<'a>(context: &'a MergeContext, decl: &Decl) -> BTreeMap<&'a ObjectId, Mono> {
+    let members = decl.selector.map(|id| context.selection.members(id)).into_iter().flatten();
+    let slots = members.filter_map(|id| context.workloads.get(id));
     let object = |slot: &'a WorkloadSlot| Some(&slot.origin.as_ref()?.object);
-    slots.filter_map(|slot| Some((object(slot)?, slot.confirmed(&world.shards)?))).collect()
+    slots.filter_map(|slot| Some((object(slot)?, slot.confirmed(&context.shards)?))).collect()
 }
 
 fn merge_port<R: Recorder>(
     with: &With<'_>,
     port: &ServicePort,
-    groups: &[Behind<'_>],
+    groups: &[Backing<'_>],
     out: &mut Merged,
     rec: &mut R,
 ) {
@@ -240,40 +243,40 @@ fn merge_port<R: Recorder>(
     add_sources(with, port, groups, None, merged, rec);
 }
 
-/// The endpoints of a declaration's groups behind one port; `joined` where an alias brings them.
+/// Adds the endpoints of a declaration's groups to one port; `joined` if a federated service adds them.
 fn add_sources<R: Recorder>(
     with: &With<'_>,
     port: &ServicePort,
-    groups: &[Behind<'_>],
+    groups: &[Backing<'_>],
     joined: Option<&Arc<FederationInfo>>,
     merged: &mut MergedPort,
     rec: &mut R,
 ) {
-    for behind in groups {
-        let ports = ports_behind(with.declaration, port, behind.group);
+    for backing in groups {
+        let ports = matching_ports(with.declaration, port, backing.group);
         if ports.iter().all(Option::is_none) {
             continue;
         }
         let source = EndpointSource {
             shard: Arc::clone(&with.shard.info.shard),
-            priority: behind.standing,
+            priority: backing.priority,
             declaration: Arc::clone(with.declaration),
             visibility: with.visibility.clone(),
-            group: Arc::clone(behind.group),
+            group: Arc::clone(backing.group),
             ports,
-            held: behind.held.map_or_else(|| Arc::clone(&NONE_HELD), Arc::clone),
+            held: backing.held.map_or_else(|| Arc::clone(&NONE_HELD), Arc::clone),
             federation: joined.cloned(),
         };
         if rec.is_on() {
-            trace_source(with, &source, behind.confirmed, rec);
+            trace_source(with, &source, backing.confirmed, rec);
         }
         merged.sources.push(source);
     }
 }
 
-/// A declaration with what the settings say of its host over it.
-fn effective(world: &MergeContext, service: &Service, declaration: &Arc<Declaration>) -> Arc<Declaration> {
-    match world.settings.effective.is_cluster_local(&service.key.host) {
+/// Returns a declaration with the settings for its host applied.
+fn effective(context: &MergeContext, service: &Service, declaration: &Arc<Declaration>) -> Arc<Declaration> {
+    match context.settings.effective.is_cluster_local(&service.key.host) {
         Some(local) if local != declaration.attributes.cluster_local => {
             let mut own = Declaration::clone(declaration);
             own.attributes.cluster_local = local;
@@ -283,48 +286,51 @@ fn effective(world: &MergeContext, service: &Service, declaration: &Arc<Declarat
     }
 }
 
-/// The groups behind a declaration: those listed for it, then those that its selector made. What an
-/// alias lists is not served: its name leads elsewhere.
-fn groups_behind<'a>(world: &'a MergeContext, shard: &Ranked<'a>, decl: &'a Decl) -> Vec<Behind<'a>> {
+/// Returns the groups of a declaration: listed ones, then selected ones. An alias serves none: its
+/// name points to a different host.
+fn backing_groups<'a>(context: &'a MergeContext, shard: &Ranked<'a>, decl: &'a Decl) -> Vec<Backing<'a>> {
     if matches!(decl.declaration.resolution, Resolution::Alias(_)) {
         return Vec::new();
     }
-    let listed = shard.said.groups_of(&decl.object).iter().map(|fact| Behind {
+    let listed = shard.facts.groups_of(&decl.object).iter().map(|fact| Backing {
         group: &fact.group,
         held: fact.held.as_ref(),
-        standing: shard.info.standing,
+        priority: shard.info.priority,
         confirmed: Some(shard.info.confirmed(CollectionKind::Groups, fact.changed)),
     });
-    let selected = decl.selector.map(|id| world.selection.groups(id)).into_iter().flatten();
-    let selected = selected.map(|made| Behind {
+    let selected = decl.selector.map(|id| context.selection.groups(id)).into_iter().flatten();
+    let selected = selected.map(|made| Backing {
         group: &made.group,
         held: made.held.as_ref(),
-        standing: made.standing,
+        priority: made.priority,
         confirmed: None,
     });
     listed.chain(selected).filter(|b| !b.group.addresses.is_empty()).collect()
 }
 
-/// Who sees a declaration, with "its own namespace" written out. What an administrator set for
-/// ServiceEntries narrows theirs, wherever they come from.
+/// Returns the visibility of a declaration, with "its own namespace" as an explicit list. The operator's
+/// settings for ServiceEntries limit theirs, in every registry.
 fn visibility(
     settings: &Settings,
     shard: &Ranked<'_>,
     declaration: &Declaration,
     service: &ServiceKey,
 ) -> Visibility {
-    let said = match declaration.export.resolve(&settings.default_export()) {
+    let declared = match declaration.export.resolve(&settings.default_export()) {
         Visibility::Own => Visibility::Namespaces(Arc::from([service.namespace.clone()])),
         other => other,
     };
     let caps = settings.entry_visibility.as_ref();
     let caps = caps.filter(|_| shard.info.shard.registry.provider == Provider::ServiceEntry);
-    caps.map_or_else(|| said.clone(), |caps| said.under(caps.of(&service.namespace), &service.namespace))
+    caps.map_or_else(
+        || declared.clone(),
+        |caps| declared.under(caps.of(&service.namespace), &service.namespace),
+    )
 }
 
-/// Which port of a set stands behind a declaration's port: the one of the same name, or the only
-/// one where both sides have exactly one.
-pub(crate) fn port_behind(declaration: &Declaration, port: &ServicePort, set: &[GroupPort]) -> Option<u16> {
+/// Returns the index of the port of a set that serves a declaration's port: the one of the same name,
+/// or the only one if both sides have exactly one.
+pub(crate) fn matching_port(declaration: &Declaration, port: &ServicePort, set: &[GroupPort]) -> Option<u16> {
     let at = match (&*declaration.ports, set) {
         ([_], [_]) => Some(0),
         _ => set.iter().position(|p| p.name == port.name),
@@ -336,12 +342,12 @@ static NONE_HELD: std::sync::LazyLock<Arc<[u32]>> = std::sync::LazyLock::new(|| 
 
 type Row = Arc<[Option<u16>]>;
 
-/// Most groups have one port set and few ports: such rows are shared by all sources.
+/// Rows for groups with one port set and few ports, the common case; all sources share them.
 static ROWS: std::sync::LazyLock<Vec<Row>> =
     std::sync::LazyLock::new(|| (0..16_u16).map(|i| Arc::from([Some(i)])).collect());
 
-fn ports_behind(declaration: &Declaration, port: &ServicePort, group: &EndpointGroup) -> Row {
-    let row = |set: &Arc<[GroupPort]>| port_behind(declaration, port, set);
+fn matching_ports(declaration: &Declaration, port: &ServicePort, group: &EndpointGroup) -> Row {
+    let row = |set: &Arc<[GroupPort]>| matching_port(declaration, port, set);
     if let [only] = &*group.port_sets
         && let Some(known) = row(only).and_then(|i| ROWS.get(usize::from(i)))
     {
@@ -350,10 +356,10 @@ fn ports_behind(declaration: &Declaration, port: &ServicePort, group: &EndpointG
     group.port_sets.iter().map(row).collect()
 }
 
-/// Groups whose declaration is not there are shown, not served.
-fn note_waiting<R: Recorder>(world: &MergeContext, service: &Service, out: &mut Merged, rec: &mut R) {
+/// Adds a condition for groups without a declaration, which are not served.
+fn note_waiting<R: Recorder>(context: &MergeContext, service: &Service, out: &mut Merged, rec: &mut R) {
     for shard in &service.shards {
-        let Some(info) = world.shards.get(shard.id) else { continue };
+        let Some(info) = context.shards.get(shard.id) else { continue };
         for fact in shard.waiting() {
             let object = fact.group.source.reference();
             out.conditions.waiting(object.clone());
@@ -409,12 +415,12 @@ fn trace_source<R: Recorder>(with: &With<'_>, source: &EndpointSource, confirmed
             registry: Some(source.shard.registry.name.clone()),
             object: Some(group.source.reference()),
             endpoint: crate::merge::conditions::endpoint_text(group, address, number),
-            detail: said(with, source, address.origin.as_deref(), confirmed),
+            detail: source_detail(with, source, address.origin.as_deref(), confirmed),
         });
     }
 }
 
-fn said(
+fn source_detail(
     with: &With<'_>,
     source: &EndpointSource,
     origin: Option<&Origin>,

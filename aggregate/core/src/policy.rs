@@ -1,9 +1,9 @@
-//! Staleness policies: what becomes of a scope whose source has not been followed for long.
+//! Staleness policies: how a scope is served after its source has been unreachable for a configured time.
 //!
-//! A phase of every turn, after facts were applied and before the catalog is built. `hold` is the
-//! default: what was reported stays served. Only an operator's choice serves a scope one priority
-//! lower or withdraws it, and both are undone as soon as the source is followed again. Facts stay in
-//! the ledger and in the journal either way.
+//! A phase of every batch, after facts were applied and before the catalog is built. `hold` is the
+//! default: reported facts stay served. Only a configured policy serves a scope one priority lower or
+//! withdraws it, and both end as soon as the source is followed again. Facts stay in the ledger and
+//! in the journal in each case.
 
 use tributary_model::{
     CollectionKind, FactId, Freshness, Mono, RegistryName, Scope, ShardPriority, StalePolicy,
@@ -12,7 +12,7 @@ use tributary_model::{
 use crate::ledger::{Registries, Registry, Scoped};
 use crate::state::State;
 
-/// Since when a scope is stale: since the first of its collections is.
+/// Returns since when a scope is stale: the earliest time of its stale collections.
 fn stale_since(scoped: &Scoped) -> Option<Mono> {
     let since = |kind| match scoped.list(kind).freshness {
         Freshness::Stale { since, .. } => Some(since.0),
@@ -21,9 +21,9 @@ fn stale_since(scoped: &Scoped) -> Option<Mono> {
     CollectionKind::ALL.into_iter().filter_map(since).min()
 }
 
-/// How a scope is served now, and when time alone changes that.
-fn judge(registry: &Registry, scoped: &Scoped, now: Mono) -> (ShardPriority, Option<Mono>) {
-    let usual = registry.face.standing;
+/// Returns how a scope is served now, and when time alone changes that.
+fn priority_of(registry: &Registry, scoped: &Scoped, now: Mono) -> (ShardPriority, Option<Mono>) {
+    let usual = registry.info.priority;
     let (after, then) = match registry.stale {
         StalePolicy::Hold => return (usual, None),
         StalePolicy::Degrade(after) => (after, ShardPriority::Demoted),
@@ -37,7 +37,7 @@ fn judge(registry: &Registry, scoped: &Scoped, now: Mono) -> (ShardPriority, Opt
 }
 
 impl State {
-    /// Serves each scope as its registry's staleness policy asks.
+    /// Serves each scope as its registry's staleness policy requires.
     pub(crate) fn apply_policies(&mut self, registries: &Registries) {
         let now = self.now;
         let due = self.policy_due.is_some_and(|due| due <= now);
@@ -48,24 +48,24 @@ impl State {
                 continue;
             }
             for (scope, scoped) in &registry.ledger.scopes {
-                let (standing, at) = judge(registry, scoped, now);
+                let (priority, at) = priority_of(registry, scoped, now);
                 next = [next, at].into_iter().flatten().min();
-                self.serve_as(name, scope, scoped, standing);
+                self.serve_as(name, scope, scoped, priority);
             }
         }
         self.policy_due = next;
     }
 
-    fn serve_as(&mut self, name: &RegistryName, scope: &Scope, scoped: &Scoped, standing: ShardPriority) {
-        let Some(shard) = self.world.shards.find(name, scope) else { return };
-        let Some(info) = self.world.shards.get_mut(shard) else { return };
-        let before = std::mem::replace(&mut info.standing, standing);
-        if before == standing {
+    fn serve_as(&mut self, name: &RegistryName, scope: &Scope, scoped: &Scoped, priority: ShardPriority) {
+        let Some(shard) = self.context.shards.find(name, scope) else { return };
+        let Some(info) = self.context.shards.get_mut(shard) else { return };
+        let before = std::mem::replace(&mut info.priority, priority);
+        if before == priority {
             return;
         }
         self.counters.full_passes.priority += 1;
         self.dirty.registries.insert(name.clone());
-        self.dirty.urgent |= standing > before;
+        self.dirty.urgent |= priority > before;
         let held = self.guard.of_shard(shard);
         let facts = CollectionKind::ALL.into_iter().flat_map(|kind| scoped.tables.iter(kind));
         for item in facts.map(|(fact, _)| fact.item()).chain(held) {
@@ -73,24 +73,24 @@ impl State {
         }
     }
 
-    /// A fact did not change but is served otherwise.
+    /// Marks a fact whose value is unchanged but whose priority changed.
     fn touch(&mut self, item: &FactId) {
         match item {
             FactId::Service(key) => {
                 let service = self.hosts.get(&key.service);
                 let declarations = service.into_iter().flat_map(|s| &s.shards).flat_map(|s| &s.declarations);
                 for selector in declarations.filter_map(|declaration| declaration.selector) {
-                    self.world.selection.touch_selector(selector);
+                    self.context.selection.touch_selector(selector);
                 }
                 self.dirty.services.insert(key.service.clone());
             }
             FactId::Group(key) => drop(self.dirty.services.insert(key.service.clone())),
             FactId::Workload(key) => {
                 self.touch_workload(key);
-                self.dirty.workloads.extend(self.world.workloads.id(key));
+                self.dirty.workloads.extend(self.context.workloads.id(key));
             }
             FactId::Gateway(key) => drop(self.dirty.gateways.insert(key.clone())),
-            // without mesh-wide values services would be seen by more clients, so they are never withdrawn
+            // never withdrawn: without mesh-wide values, more clients would see services
             FactId::Settings | FactId::Alias(_) | FactId::Waiting(_) => {}
         }
     }

@@ -1,10 +1,11 @@
-//! The removal gate: absence alone does not empty a host (law 2).
+//! The removal guard: absence alone does not empty a host (law 2).
 //!
-//! Intake proposes, [`State::judge`] decides once per turn, when all of the turn is known. The gate
-//! judges only what rests on absence (`AbsentFromList`, or endpoints missing from an `Unsure` Put)
-//! and only of registries that can confirm. It doubts an emptied host, a vanished service, and more
-//! than 30 % of a scope within ten seconds. What it doubts is held: served, shown, and asked about
-//! until the source answers. Ports that lead to held endpoints stay declared with them.
+//! Ingest proposes removals; [`State::judge`] decides once per batch, after all of the batch's updates.
+//! The guard judges only removals that rest on absence (`AbsentFromList`, or endpoints missing from a
+//! `PossiblyPartial` or `KnownPartial` Put), and only of registries that can confirm. It doubts the
+//! removal of a host's last endpoint, of a service, and of more than 30 % of a scope within ten
+//! seconds. A doubted removal is held: the fact stays served and visible, and the source receives
+//! confirm requests until it answers. Ports of held endpoints stay declared.
 
 pub(crate) mod audit;
 pub(crate) mod difference;
@@ -25,7 +26,7 @@ use guard::{HoldKey, Proposal, reason};
 type Proposals = BTreeMap<HoldKey, Proposal>;
 
 impl State {
-    /// Takes a fact away, or has its removal judged where absence is all there is.
+    /// Removes a fact, or proposes the removal if it rests on absence and the source can confirm it.
     pub(crate) fn withdraw(&mut self, shard: ShardId, item: &FactId, evidence: &Evidence) {
         if evidence.is_absence() && self.can_confirm(shard) {
             self.guard.propose((shard, item.clone()), Proposal::Absent(evidence.clone()));
@@ -34,12 +35,12 @@ impl State {
         }
     }
 
-    /// Decides what was proposed in this turn.
+    /// Decides the removals that this batch proposed.
     pub(crate) fn judge(&mut self) {
         let now = self.now;
         self.judge_proposals(now);
-        for (key, (said, at)) in std::mem::take(&mut self.guard.redeclared) {
-            self.redeclare(key, &said, at);
+        for (key, (reported, at)) in std::mem::take(&mut self.guard.redeclared) {
+            self.redeclare(key, &reported, at);
         }
     }
 
@@ -53,12 +54,12 @@ impl State {
             let reason = self.reason(&doubts, &key);
             if reason.is_none() {
                 let lost = self.weight(&key, &proposal);
-                self.world.shards.lose(key.0, lost);
+                self.context.shards.lose(key.0, lost);
             }
             match proposal {
-                Proposal::Fewer { said, at, doubted } => {
+                Proposal::Fewer { reported, at, doubted } => {
                     let reason = reason.or_else(|| doubted.then_some(reason::SHORT_ANSWER));
-                    self.settle_fewer(key, &said, at, reason, now);
+                    self.settle_fewer(key, &reported, at, reason, now);
                 }
                 Proposal::Absent(evidence) => match reason {
                     _ if self.guard.is_held(&key) => self.hold_all(key, "", now),
@@ -71,13 +72,17 @@ impl State {
         }
     }
 
-    /// The questions whose time has come.
-    pub(crate) fn take_asks(&mut self, config: &CoreConfig, registries: &Registries) -> Vec<ConfirmRequest> {
+    /// Takes the confirm requests that are due, at most as many as configured.
+    pub(crate) fn take_confirms(
+        &mut self,
+        config: &CoreConfig,
+        registries: &Registries,
+    ) -> Vec<ConfirmRequest> {
         let (mut confirms, now) = (Vec::new(), self.now);
         while confirms.len() < config.confirms_per_batch {
             let due = self.guard.take_due(now, config.confirm_backoff_min, config.confirm_backoff_max);
             let Some((shard, item)) = due else { break };
-            let Some(info) = self.world.shards.get(shard) else { continue };
+            let Some(info) = self.context.shards.get(shard) else { continue };
             let name = &info.shard.registry.name;
             let Some(registry) = registries.get(name) else { continue };
             confirms.push(ConfirmRequest {
@@ -90,10 +95,10 @@ impl State {
         confirms
     }
 
-    /// Records which removals began or ceased to be held in this turn.
+    /// Records the holds that began or ended in this batch.
     pub(crate) fn record_holds(&mut self) {
         for key in self.guard.take_changed() {
-            let Some((name, scope)) = self.place_of(key.0) else { continue };
+            let Some((name, scope)) = self.source_of(key.0) else { continue };
             let hold = self
                 .guard
                 .holds

@@ -1,6 +1,6 @@
-//! What the core knows about its sources, for people: read-only, made when it is asked for.
+//! Status of registries, held removals and problems, for operators: read-only, created on request.
 //!
-//! Called through the owner by admin and telemetry.
+//! Called by the core task for admin requests, metrics and the status log.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use crate::state::shards::ShardId;
 /// One collection of a registry.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct CollectionStatus {
-    /// Which.
+    /// Kind and scope.
     pub collection: Collection,
-    /// Whether the registry's facts count as all only with it.
+    /// True if the registry is not synced without it.
     pub required: bool,
-    /// How fresh.
+    /// Freshness of its facts.
     pub freshness: Freshness,
-    /// Whether this run has listed it, and how completely.
+    /// True if this run has a result for it.
     pub synced: bool,
-    /// Whether its last list was complete.
+    /// True if its last list was complete.
     pub complete: bool,
-    /// Whether it cannot be read.
+    /// True if it cannot be read.
     pub withheld: bool,
-    /// How many facts of it are served.
+    /// Number of its served facts.
     pub facts: u64,
-    /// When the source last confirmed it, in milliseconds since the process started.
+    /// Time of the source's last confirmation, in milliseconds since the process started.
     pub confirmed: Option<u64>,
 }
 
@@ -41,92 +41,92 @@ pub struct CollectionStatus {
 pub struct EndedScope {
     /// The scope.
     pub scope: Scope,
-    /// How that is known.
+    /// Evidence of its end.
     pub evidence: Evidence,
-    /// When, in milliseconds since the process started.
+    /// Time of its end, in milliseconds since the process started.
     pub at: u64,
 }
 
-/// A source's report about itself.
+/// Status that a source reports.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct SourceView {
-    /// The report.
+    /// Reported status.
     pub status: SourceStatus,
-    /// When it was made, in milliseconds since the process started.
+    /// Time of the report, in milliseconds since the process started.
     pub at: u64,
 }
 
-/// One registry.
+/// Status of one registry.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct RegistryStatus {
     /// Name, provider and cluster.
     pub id: Arc<RegistryId>,
-    /// The run that is served.
+    /// Generation of the served run.
     pub generation: Generation,
-    /// The run that may replace it.
+    /// Generation of the run that may replace it.
     pub shadow: Option<Generation>,
-    /// What keeps that run from replacing it, for people.
+    /// Reason why that run does not replace it yet, for operators.
     pub waits_for: Option<Arc<str>>,
-    /// Whether that ends only when an operator accepts the run.
+    /// True if the run waits until an operator accepts it.
     pub needs_accept: bool,
-    /// The source's identity, where it has one.
+    /// Identity of the source, if it has one.
     pub identity: Option<Fingerprint>,
-    /// Scopes that have ended, the oldest first.
+    /// Ended scopes, oldest first.
     pub ended: Vec<EndedScope>,
-    /// Whether something that counts was never known.
+    /// True if a required collection was never known.
     pub unknown: bool,
-    /// Whether everything that counts has a result in the served run, if only that it cannot be read.
+    /// True if every required collection has a result in the served run, including "cannot be read".
     pub synced: bool,
-    /// Normal, or one priority lower.
+    /// Configured priority of its facts.
     pub standing: ShardPriority,
-    /// What becomes of scopes that are stale.
+    /// Policy for stale scopes.
     pub stale: StalePolicy,
-    /// Scopes that this policy serves otherwise now.
+    /// Scopes that this policy currently serves at a different priority.
     pub by_policy: BTreeMap<Scope, ShardPriority>,
     /// Its collections.
     pub collections: Vec<CollectionStatus>,
-    /// The sources' own words, by scope.
+    /// Statuses that the sources report, by scope.
     pub sources: BTreeMap<Scope, SourceView>,
-    /// How many objects are bad.
+    /// Number of objects with a problem.
     pub problems: usize,
-    /// How many removals are held.
+    /// Number of held removals.
     pub held: usize,
-    /// How many groups wait for their declaration.
+    /// Number of groups that wait for their declaration.
     pub waiting: usize,
-    /// How many addresses, workloads and gateways it has.
+    /// Number of its addresses, workloads and gateways.
     pub weight: u64,
 }
 
-/// A removal that waits for proof.
+/// Held removal.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct HeldView {
-    /// Whose.
+    /// Registry that reported the fact.
     pub registry: RegistryName,
-    /// What.
+    /// Key of the fact.
     pub key: FactKey,
-    /// Since when, in milliseconds since the process started.
+    /// Start of the hold, in milliseconds since the process started.
     pub since: u64,
-    /// Why it is doubted.
+    /// Why the removal is doubted.
     pub reason: &'static str,
-    /// How often the source was asked.
+    /// Number of confirm requests to the source.
     pub confirm_attempts: u32,
 }
 
-/// A bad object.
+/// Problem of one object.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct ProblemView {
-    /// Whose.
+    /// Registry that reported the object.
     pub registry: RegistryName,
-    /// Which.
+    /// Object with the problem.
     pub object: ObjectRef,
-    /// What is wrong.
+    /// Code and message.
     pub problem: Problem,
-    /// Since when, in milliseconds since the process started.
+    /// Start of the problem, in milliseconds since the process started.
     pub since: u64,
 }
 
 impl Core {
-    /// Every registry, by name.
+    /// Returns the status of every registry, by name.
     #[must_use]
     pub fn status(&self) -> Vec<RegistryStatus> {
         self.registries.values().map(|r| self.registry_status(r)).collect()
@@ -134,17 +134,17 @@ impl Core {
 
     fn registry_status(&self, registry: &Registry) -> RegistryStatus {
         let (ledger, state) = (&registry.ledger, &self.state);
-        let shards = state.world.shards.of(&registry.face.id.name);
+        let shards = state.context.shards.of(&registry.info.id.name);
         let own = |id| shards.iter().any(|(_, own)| *own == id);
-        // what a journal restored has no run of its own, and one that ended reports nothing: what the run in the shadow
-        // reports is all there is
+        // restored facts have no run of their own and an ended run reports nothing: only the run in the shadow has a
+        // status then
         let reports = ledger.scopes.values().any(|scoped| scoped.status.is_some());
         let shadow = registry.shadow.as_ref().filter(|_| !reports);
         let reporting = shadow.map(|shadow| &shadow.ledger).into_iter().chain([ledger]);
         let sources = reporting.flat_map(|ledger| &ledger.scopes);
         let sources = sources.filter_map(|(scope, scoped)| Some((scope, scoped.status.as_ref()?)));
         RegistryStatus {
-            id: Arc::clone(&registry.face.id),
+            id: Arc::clone(&registry.info.id),
             generation: ledger.generation,
             shadow: registry.shadow.as_ref().map(|shadow| shadow.ledger.generation),
             waits_for: waits_for(registry),
@@ -153,7 +153,7 @@ impl Core {
             ended: ledger.ended.iter().map(ended).collect(),
             unknown: ledger.is_unknown(),
             synced: ledger.is_synced(),
-            standing: registry.face.standing,
+            standing: registry.info.priority,
             stale: registry.stale,
             by_policy: self.by_policy(registry),
             collections: ledger.collections().map(|(c, list)| self.collection(registry, c, list)).collect(),
@@ -161,22 +161,22 @@ impl Core {
             problems: ledger.problem_count(),
             held: state.guard.holds().filter(|((shard, _), _)| own(*shard)).count(),
             waiting: shards.iter().map(|(_, id)| state.waiting_in(*id)).sum(),
-            weight: shards.iter().filter_map(|(_, id)| state.world.shards.get(*id)).map(|i| i.weight).sum(),
+            weight: shards.iter().filter_map(|(_, id)| state.context.shards.get(*id)).map(|i| i.weight).sum(),
         }
     }
 
     fn by_policy(&self, registry: &Registry) -> BTreeMap<Scope, ShardPriority> {
-        let shards = self.state.world.shards.of(&registry.face.id.name);
-        let standing = |(scope, id): &(Scope, ShardId)| {
-            let standing = self.state.world.shards.get(*id)?.standing;
-            (standing != registry.face.standing).then(|| (scope.clone(), standing))
+        let shards = self.state.context.shards.of(&registry.info.id.name);
+        let priority = |(scope, id): &(Scope, ShardId)| {
+            let priority = self.state.context.shards.get(*id)?.priority;
+            (priority != registry.info.priority).then(|| (scope.clone(), priority))
         };
-        shards.iter().filter_map(standing).collect()
+        shards.iter().filter_map(priority).collect()
     }
 
     fn collection(&self, registry: &Registry, collection: Collection, list: &List) -> CollectionStatus {
-        let shards = &self.state.world.shards;
-        let shard = shards.find(&registry.face.id.name, &collection.scope).and_then(|id| shards.get(id));
+        let shards = &self.state.context.shards;
+        let shard = shards.find(&registry.info.id.name, &collection.scope).and_then(|id| shards.get(id));
         CollectionStatus {
             required: registry.ledger.requires(&collection),
             freshness: list.freshness.clone(),
@@ -189,26 +189,26 @@ impl Core {
         }
     }
 
-    /// Every removal that waits for proof.
+    /// Returns every held removal.
     pub fn held(&self) -> impl Iterator<Item = HeldView> {
         self.state.guard.holds().filter_map(|((shard, item), hold)| {
-            let (registry, scope) = self.state.place_of(*shard)?;
+            let (registry, scope) = self.state.source_of(*shard)?;
             let key = FactKey { scope, item: item.clone() };
             Some(HeldView {
                 registry,
                 key,
                 since: hold.since.0,
                 reason: hold.reason,
-                confirm_attempts: hold.asked,
+                confirm_attempts: hold.requests,
             })
         })
     }
 
-    /// Every bad object.
+    /// Returns every problem.
     pub fn problems(&self) -> impl Iterator<Item = ProblemView> {
         self.registries.values().flat_map(|registry| {
             registry.ledger.problems().map(|record| ProblemView {
-                registry: registry.face.id.name.clone(),
+                registry: registry.info.id.name.clone(),
                 object: record.object.clone(),
                 problem: record.problem.clone(),
                 since: record.since.0,
@@ -216,7 +216,7 @@ impl Core {
         })
     }
 
-    /// Every group that waits for its declaration.
+    /// Returns every group that waits for its declaration.
     pub fn groups_waiting(&self) -> impl Iterator<Item = WaitingGroup> {
         let waiting = self.state.waiting.iter();
         let keys = waiting.flat_map(|(shard, keys)| keys.keys().map(|key| (*shard, key)));
@@ -224,10 +224,10 @@ impl Core {
     }
 }
 
-/// What keeps a registry's shadow from serving, for operators. A changed identity is reported before everything is
-/// listed.
+/// Returns why a registry's shadow does not serve, for operators. A changed identity is reported even before the run
+/// has listed everything.
 fn waits_for(registry: &Registry) -> Option<Arc<str>> {
-    if registry.stranger.is_some() {
+    if registry.rejected_identity.is_some() {
         return Some(describe(&Obstacle::Identity));
     }
     let shadow = registry.shadow.as_ref()?;
@@ -239,7 +239,7 @@ fn waits_for(registry: &Registry) -> Option<Arc<str>> {
     }
 }
 
-/// What keeps a shadow from serving, for people.
+/// Returns the text of an obstacle, for operators.
 fn describe(obstacle: &Obstacle) -> Arc<str> {
     match obstacle {
         Obstacle::NotSynced => "the new run has not listed everything yet".into(),

@@ -1,9 +1,9 @@
-//! What is served and what it is built from: facts by service, selection, names, holds, the next catalog.
+//! State of all served facts: services, selection, names, held removals, and the next catalog.
 //!
-//! Owned by [`Core`](crate::Core), which passes it to the phases of a turn: ingest and apply write
-//! facts, the removal guard judges absences, build turns what is dirty into the next catalog. It
-//! differs from the ledgers by held removals and by nothing else. Order does not matter: the state is
-//! a function of the facts that were accepted.
+//! Owned by [`Core`](crate::Core), which passes it to the phases of a batch: ingest and apply write
+//! facts, the removal guard judges absences, build puts dirty parts into the next catalog. It differs
+//! from the ledgers only by held removals. Order does not matter: the state is a function of the
+//! accepted facts.
 
 pub(crate) mod bucket;
 pub(crate) mod gateways;
@@ -27,7 +27,7 @@ use tributary_model::{
 use crate::counters::Counters;
 use crate::removal::guard::RemovalGuard;
 use gateways::Gateways;
-use names::{Moved, NameGraph};
+use names::{JoinChange, NameGraph};
 use outage::OutageTimers;
 use pending::WaitingTable;
 use selectors::Selection;
@@ -36,125 +36,125 @@ use settings::SettingsTable;
 use shards::{ShardId, Shards};
 use workloads::{WorkloadId, Workloads};
 
-/// Everything that a service's view is made from, beside the facts of the service itself.
+/// Everything that a service's view is built from, except the facts of the service itself.
 #[derive(Debug, Default)]
 pub(crate) struct MergeContext {
     /// Registry and scope of each shard.
     pub(crate) shards: Shards,
-    /// What can be selected.
+    /// Workloads that can be selected.
     pub(crate) workloads: Workloads,
-    /// What is selected.
+    /// Selectors and the workloads that they select.
     pub(crate) selection: Selection,
-    /// Which networks have gateways.
+    /// Gateways by network.
     pub(crate) gateways: Gateways,
     /// Mesh-wide values.
     pub(crate) settings: SettingsTable,
-    /// Which names lead where, join others, or are one.
+    /// Aliases, federated services and services with the same name.
     pub(crate) names: NameGraph,
-    /// For how long each source has not been followed.
+    /// Outages of sources, for standby members.
     pub(crate) outages: OutageTimers,
 }
 
 impl MergeContext {
-    /// A shard declares this join of a host, or none any more.
+    /// Sets or removes (`None`) the federated service that a shard declares for a host.
     pub(crate) fn declare_join(
         &mut self,
         shard: ShardId,
         host: &Hostname,
         alias: Option<Arc<FederatedService>>,
-    ) -> Moved {
+    ) -> JoinChange {
         self.names.declare_join(shard, host, alias, &self.shards)
     }
 }
 
-/// What must be built again before the next catalog.
+/// Parts that must be built again before the next catalog.
 #[derive(Debug, Default)]
 pub(crate) struct Dirty {
-    /// Services of which a fact changed.
+    /// Services with a changed fact.
     pub(crate) services: BTreeSet<ServiceKey>,
-    /// Workloads that changed, or whose selection did.
+    /// Workloads that changed or whose selection changed.
     pub(crate) workloads: BTreeSet<WorkloadId>,
     /// Gateways that changed.
     pub(crate) gateways: BTreeSet<GatewayKey>,
-    /// Registries whose freshness or standing may have changed.
+    /// Registries whose status or priority may have changed.
     pub(crate) registries: BTreeSet<RegistryName>,
     /// Whether mesh-wide values may have changed.
     pub(crate) settings: bool,
-    /// Whether clients lose something or are sent elsewhere, so that publication may not wait.
+    /// True if clients lose endpoints or are redirected, so publication must not be delayed.
     pub(crate) urgent: bool,
     /// Accepted changes, for the journal.
     pub(crate) records: Vec<Record>,
-    /// Hosts that services of one name begin or cease to share, or share otherwise.
+    /// Hosts whose merge by name began, changed or ended.
     pub(crate) implied: BTreeSet<Hostname>,
-    /// The hosts that the records concern, once they were asked for.
+    /// Hosts that the records concern; computed on first use.
     pub(crate) explained: Option<BTreeSet<Hostname>>,
     /// Collections whose number of facts changed.
     pub(crate) lists: BTreeSet<(ShardId, CollectionKind)>,
-    /// Shards that hold nothing any more; their numbers are free once the turn is built.
+    /// Empty shards; their numbers are freed once the batch is built.
     pub(crate) freed: BTreeSet<ShardId>,
 }
 
-/// The state.
+/// State of all served facts.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// The latest time that was passed in.
+    /// Latest time that a caller passed.
     pub(crate) now: Mono,
-    /// What views are made from.
-    pub(crate) world: MergeContext,
+    /// Inputs of views.
+    pub(crate) context: MergeContext,
     /// Facts by service.
     pub(crate) hosts: Hosts,
-    /// Removals that rest on absence.
+    /// Proposed and held removals.
     pub(crate) guard: RemovalGuard,
-    /// How many groups of each service wait for a declaration, by shard.
+    /// Number of each service's groups that wait for a declaration, by shard.
     pub(crate) waiting: BTreeMap<ShardId, BTreeMap<ServiceKey, usize>>,
-    /// When time alone changes how a stale scope is served.
+    /// Time at which a staleness policy next changes a priority.
     pub(crate) policy_due: Option<Mono>,
-    /// Addresses that wait for another object.
+    /// Addresses that wait for a different object.
     pub(crate) waiting_addresses: WaitingTable,
-    /// What must be built again.
+    /// Parts to build again.
     pub(crate) dirty: Dirty,
-    /// The next catalog, always complete between calls.
+    /// Next catalog; complete between calls.
     pub(crate) draft: Catalog,
-    /// What was done.
+    /// Counts of what was done.
     pub(crate) counters: Counters,
 }
 
 impl State {
-    /// A turn begins.
+    /// Begins a batch.
     pub(crate) fn begin(&mut self, now: Mono) {
         self.now = self.now.max(now);
-        self.world.shards.begin_turn(now);
+        self.context.shards.begin_batch(now);
     }
 
-    /// The registry and scope of a shard.
-    pub(crate) fn place_of(&self, shard: ShardId) -> Option<(RegistryName, Scope)> {
-        let info = self.world.shards.get(shard)?;
+    /// Returns the registry and scope of a shard.
+    pub(crate) fn source_of(&self, shard: ShardId) -> Option<(RegistryName, Scope)> {
+        let info = self.context.shards.get(shard)?;
         Some((info.shard.registry.name.clone(), info.shard.scope.clone()))
     }
 
-    /// Frees the numbers of shards that hold nothing any more, once nothing built refers to them.
+    /// Frees the numbers of empty shards, after no built view refers to them.
     pub(crate) fn free_shards(&mut self) {
         for shard in std::mem::take(&mut self.dirty.freed) {
             self.waiting.remove(&shard);
-            self.world.outages.forget(shard);
-            self.world.shards.free(shard);
+            self.context.outages.forget(shard);
+            self.context.shards.free(shard);
         }
     }
 }
 
 #[cfg(test)]
 impl State {
-    /// Whether no index holds anything: what leaves must leave nothing behind.
+    /// Returns whether every index is empty: a removed registry must leave nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.hosts.iter().next().is_none()
-            && self.world.names.is_empty()
-            && self.world.outages.is_empty()
+            && self.context.names.is_empty()
+            && self.context.outages.is_empty()
             && self.waiting.is_empty()
             && self.waiting_addresses.is_empty()
             && self.draft.pending.is_empty()
             && self.guard.holds().next().is_none()
-            && self.world.workloads.iter().next().is_none()
-            && self.world.selection.is_empty()
-            && self.world.gateways.is_empty()
+            && self.context.workloads.iter().next().is_none()
+            && self.context.selection.is_empty()
+            && self.context.gateways.is_empty()
     }
 }

@@ -1,6 +1,7 @@
-//! The core as its owner sees it: facts in, catalogs out.
+//! Tests of the core through its public methods: facts in, catalogs out.
 
 mod aliases;
+mod audit;
 mod costs;
 mod explain;
 pub(crate) mod fixtures;
@@ -20,4 +21,3 @@ mod selection;
 mod stale_sets;
 mod storms;
 mod visibility;
-mod witness;

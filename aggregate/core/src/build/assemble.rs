@@ -1,7 +1,7 @@
-//! From a merged service to its view: facets are kept while their facts are equal (law 5).
+//! Assembles a view from a merged service; resource inputs are kept while they are equal (law 5).
 //!
-//! Called by publication for each service that changed. A view whose every part is what it was is
-//! the old view itself, so that nothing downstream sees a change that is none.
+//! Called by the build for each changed service. If every part is equal, the old view itself is
+//! returned: readers detect a change by identity.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::counters::Counters;
 use crate::merge::{Merged, MergedPort, gated};
 use crate::state::MergeContext;
 
-/// What all ports of a service share, each part the old one where it is equal.
+/// Parts that all ports of a service share; equal parts keep the old handle.
 struct Common {
     resolution: Resolution,
     attributes: Arc<Attributes>,
@@ -28,9 +28,9 @@ struct Common {
     one_audience: bool,
 }
 
-/// Builds a view. `None` when nothing declares the service.
+/// Builds a view; `None` if nothing declares the service.
 pub(crate) fn assemble(
-    world: &MergeContext,
+    context: &MergeContext,
     key: &ServiceKey,
     merged: Merged,
     old: Option<&Arc<ServiceView>>,
@@ -51,7 +51,7 @@ pub(crate) fn assemble(
     };
     let build = |(number, port): (PortNumber, MergedPort)| {
         let old = old.and_then(|v| v.port(number));
-        assemble_port(world, key, number, port, &common, old, counters)
+        assemble_port(context, key, number, port, &common, old, counters)
     };
     let ports: Vec<PortView> = ports.into_iter().map(build).collect();
     counters.views += 1;
@@ -66,16 +66,16 @@ pub(crate) fn assemble(
     Some(unless_same(old, view))
 }
 
-/// Adds what was said of the host's other claimants: publication settles that afterwards, and until
-/// then it must not look like a change.
+/// Keeps the old conflict with the host's other claimants: the build updates it afterwards, and until
+/// then it must not count as a change.
 fn with_claims(old: Option<&Arc<ServiceView>>, mut conditions: Vec<Condition>) -> Vec<Condition> {
-    let said = old.into_iter().flat_map(|v| v.conditions.iter());
-    conditions.extend(said.filter(|c| c.code == Code::HOST_CONFLICT).cloned());
+    let known = old.into_iter().flat_map(|v| v.conditions.iter());
+    conditions.extend(known.filter(|c| c.code == Code::HOST_CONFLICT).cloned());
     conditions.sort();
     conditions
 }
 
-/// The old view where the new one is not another.
+/// Returns the old view if the new one is equal, else the new one.
 fn unless_same(old: Option<&Arc<ServiceView>>, new: ServiceView) -> Arc<ServiceView> {
     let same = |old: &&Arc<ServiceView>| {
         Arc::ptr_eq(&old.declarations, &new.declarations)
@@ -98,7 +98,7 @@ fn same_port(a: &PortView, b: &PortView) -> bool {
         && a.route == b.route
 }
 
-/// The same view with other conditions; the old one where they are equal.
+/// Returns the view with these conditions; the same handle if they are equal.
 pub(crate) fn with_conditions(view: &Arc<ServiceView>, conditions: Vec<Condition>) -> Arc<ServiceView> {
     if *view.conditions == *conditions {
         return Arc::clone(view);
@@ -107,7 +107,7 @@ pub(crate) fn with_conditions(view: &Arc<ServiceView>, conditions: Vec<Condition
 }
 
 fn assemble_port(
-    world: &MergeContext,
+    context: &MergeContext,
     key: &ServiceKey,
     number: PortNumber,
     port: MergedPort,
@@ -116,10 +116,10 @@ fn assemble_port(
     counters: &mut Counters,
 ) -> PortView {
     let (protocol, gated) =
-        (port.protocol, gated(world, port.sources.iter().flat_map(|s| s.group.summary.networks.iter())));
+        (port.protocol, gated(context, port.sources.iter().flat_map(|s| s.group.summary.networks.iter())));
     let facts = endpoint_facts(key, number, port.sources, gated, common);
     let dims = dims::endpoints(&facts, common.one_audience);
-    let endpoints = keep_facet(old.map(|p| &p.endpoints), facts, dims, counters);
+    let endpoints = keep_inputs(old.map(|p| &p.endpoints), facts, dims, counters);
     let inline = |when: bool| when.then(|| endpoints.clone());
     let facts = ClusterInputs {
         service: key.clone(),
@@ -128,11 +128,11 @@ fn assemble_port(
         resolution: common.resolution.clone(),
         attributes: Arc::clone(&common.attributes),
         identities: Arc::clone(&common.identities),
-        connect_timeout: world.settings.effective.connect_timeout(),
+        connect_timeout: context.settings.effective.connect_timeout(),
         inline: inline(common.resolution.is_dns()),
     };
     let dims = dims::cluster(&facts);
-    let cluster = keep_facet(old.map(|p| &p.cluster), facts, dims, counters);
+    let cluster = keep_inputs(old.map(|p| &p.cluster), facts, dims, counters);
     let facts = ListenerInputs {
         service: key.clone(),
         port: number,
@@ -142,7 +142,7 @@ fn assemble_port(
         inline: inline(has_listener_per_endpoint(common, protocol)),
     };
     let dims = dims::listener(&facts);
-    let listener = keep_facet(old.map(|p| &p.listener), facts, dims, counters);
+    let listener = keep_inputs(old.map(|p| &p.listener), facts, dims, counters);
     let facts = RouteInputs {
         service: key.clone(),
         port: number,
@@ -153,7 +153,7 @@ fn assemble_port(
         headless: common.attributes.headless,
     };
     let dims = dims::route(&facts);
-    let route = keep_facet(old.map(|p| &p.route), facts, dims, counters);
+    let route = keep_inputs(old.map(|p| &p.route), facts, dims, counters);
     PortView { number, name: port.name, protocol, cluster, endpoints, listener, route }
 }
 
@@ -178,8 +178,8 @@ fn has_listener_per_endpoint(common: &Common, protocol: Protocol) -> bool {
     common.attributes.headless && !protocol.is_http() && protocol != Protocol::Udp
 }
 
-/// The old facet, with the answers made from it, where its facts are equal.
-fn keep_facet<T: PartialEq>(
+/// Returns the old resource inputs, with their cached encodings, if they are equal; else new ones.
+fn keep_inputs<T: PartialEq>(
     old: Option<&Shared<ResourceInputs<T>>>,
     facts: T,
     dims: ClientDimensions,
@@ -199,7 +199,7 @@ fn keep<T: PartialEq>(old: Option<&Arc<[T]>>, new: Vec<T>) -> Arc<[T]> {
     }
 }
 
-/// A shared slice; all empty ones share one allocation, and most are empty.
+/// Returns a shared slice; all empty ones share one allocation, and most are empty.
 fn shared<T>(list: Vec<T>) -> Arc<[T]> {
     if list.is_empty() { Arc::default() } else { list.into() }
 }
@@ -211,7 +211,7 @@ fn keep_one<T: PartialEq + Clone>(old: Option<&Arc<T>>, new: &T) -> Arc<T> {
     }
 }
 
-/// The namespaces whose clients may see a view otherwise than a client without one.
+/// Returns the namespaces whose clients may see a view differently from a client without a namespace.
 pub(crate) fn audiences(view: &ServiceView) -> impl Iterator<Item = &Namespace> {
     let lists = view.declarations.iter().filter_map(|d| match &d.visibility {
         Visibility::Namespaces(list) => Some(list),

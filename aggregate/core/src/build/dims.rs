@@ -1,22 +1,22 @@
-//! Which attributes of a client each kind of facet's answers read: one function per kind.
+//! Client attributes that the resources of each kind depend on: one function per kind.
 //!
-//! Called when a facet is built. Fewer dimensions are more sharing, so each is declared only where
-//! the facts can make two clients' answers differ.
+//! Called when resource inputs are built. Fewer dimensions allow more sharing: each is declared only
+//! if the inputs can make the resources of two clients differ.
 
 use tributary_model::{
     AliasHost, ClientDimensions, ClusterInputs, EndpointInputs, ListenerInputs, RouteInputs, ServiceAddress,
     TrafficDistribution, Visibility,
 };
 
-/// What an xDS cluster's answer reads: how it is built depends on the kind of client; where its
-/// endpoints stand inside, all that they read too.
+/// Returns the dimensions of an xDS cluster: the kind of client, and the dimensions of inline
+/// endpoints.
 pub(crate) fn cluster(facts: &ClusterInputs) -> ClientDimensions {
     let inline = facts.inline.as_ref().map_or(ClientDimensions::NONE, |e| e.dimensions);
     ClientDimensions::KIND | inline
 }
 
-/// What an assignment reads. `one_audience`: all declarations of the service have one visibility,
-/// so that whoever sees the service sees all of its sources.
+/// Returns the dimensions of an assignment. `one_audience`: all declarations of the service have one
+/// visibility, so a client that sees the service sees all of its sources.
 pub(crate) fn endpoints(facts: &EndpointInputs, one_audience: bool) -> ClientDimensions {
     let any = |test: fn(&tributary_model::EndpointSource) -> bool| facts.sources.iter().any(test);
     let mut out = ClientDimensions::NONE;
@@ -25,7 +25,7 @@ pub(crate) fn endpoints(facts: &EndpointInputs, one_audience: bool) -> ClientDim
             out = out | dims;
         }
     };
-    // Pipes go to Envoy and are left out for gRPC.
+    // Envoy receives pipes, gRPC does not
     need(any(|s| s.group.summary.unix), ClientDimensions::KIND);
     need(any(|s| s.declaration.attributes.node_local), ClientDimensions::NODE);
     need(
@@ -44,10 +44,10 @@ pub(crate) fn endpoints(facts: &EndpointInputs, one_audience: bool) -> ClientDim
     out
 }
 
-/// What a port's part in listeners reads.
+/// Returns the dimensions of a port's part in listeners.
 pub(crate) fn listener(facts: &ListenerInputs) -> ClientDimensions {
     let inline = facts.inline.as_ref().map_or(ClientDimensions::NONE, |e| e.dimensions);
-    // The address that means all of them is of the client's own family.
+    // the wildcard address has the client's own family
     ClientDimensions::KIND
         | ClientDimensions::BINDS
         | ClientDimensions::FAMILIES
@@ -55,7 +55,7 @@ pub(crate) fn listener(facts: &ListenerInputs) -> ClientDimensions {
         | virtual_addresses(&facts.addresses)
 }
 
-/// What a port's part in route tables reads: the client's namespace, where a host that leads here is not for all.
+/// Returns the dimensions of a port's part in route tables; an alias that is not public adds the client's namespace.
 pub(crate) fn route(facts: &RouteInputs) -> ClientDimensions {
     let is_public = |alias: &AliasHost| alias.visibility == Visibility::Public;
     let named = if facts.aliases.iter().all(is_public) {
@@ -66,8 +66,8 @@ pub(crate) fn route(facts: &RouteInputs) -> ClientDimensions {
     ClientDimensions::KIND | ClientDimensions::DOMAIN | named | virtual_addresses(&facts.addresses)
 }
 
-/// Which virtual addresses a client uses: its own cluster's, of its families, and allocated ones
-/// where it captures DNS.
+/// Returns the dimensions of virtual addresses: a client uses those of its own cluster and families,
+/// and allocated ones if it captures DNS.
 fn virtual_addresses(addresses: &[ServiceAddress]) -> ClientDimensions {
     let mut out = ClientDimensions::NONE;
     if addresses.iter().any(|a| a.cluster.is_some()) {

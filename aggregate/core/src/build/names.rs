@@ -1,6 +1,6 @@
-//! Settles the graph of names, before services are built: which services must be built because of names.
+//! Updates the graph of names before services are built, and finds the services that depend on it.
 //!
-//! Called by the build once a turn. It reads declarations, never views.
+//! Called by the build once per batch. It reads declarations, never views.
 
 mod decide;
 mod leads;
@@ -14,13 +14,13 @@ use crate::state::State;
 use crate::state::names::Reader;
 
 impl State {
-    /// Settles names after services changed: all services that must be built, each once. `complete` is whether
-    /// everything that is configured is known.
+    /// Updates names after services changed. Returns all services that must be built. `complete`: every registry is
+    /// known.
     pub(crate) fn settle_names(&mut self, complete: bool) -> BTreeSet<ServiceKey> {
         self.settle_same_names(complete);
         let mut services = std::mem::take(&mut self.dirty.services);
-        let names = &self.world.names;
-        // a join reads its members' declarations, never their views: it is built in the same pass
+        let names = &self.context.names;
+        // a join reads its members' declarations, not their views, so one pass builds both
         let readers = services.iter().flat_map(|key| names.readers(&key.namespace, &key.host));
         let joining: Vec<ServiceKey> = readers.filter_map(Reader::join).cloned().collect();
         services.extend(joining);
@@ -30,16 +30,16 @@ impl State {
         services
     }
 
-    /// Follows the names of services that changed, and makes the joins that they come to.
+    /// Updates the names of changed services, and the joins that they imply.
     fn settle_same_names(&mut self, complete: bool) {
-        let renamed = self.world.names.joins.take_renamed();
-        let names = &mut self.world.names.same;
-        let mut again = names.begin(&self.world.settings.effective, complete);
+        let renamed = self.context.names.joins.take_renamed();
+        let names = &mut self.context.names.same;
+        let mut again = names.begin(&self.context.settings.effective, complete);
         if names.mode != MergeByName::Off {
-            // other claimants of a host decide about its name too
+            // the outcome for a name depends on all claimants of its host
             let changed = self.dirty.services.iter().map(|key| &key.host).chain(&renamed);
             for service in changed.flat_map(|host| self.hosts.of(host)) {
-                again.extend(names.follow(&service.key, &self.hosts, &self.world.shards));
+                again.extend(names.follow(&service.key, &self.hosts, &self.context.shards));
             }
         }
         for name in again {
@@ -48,7 +48,7 @@ impl State {
     }
 
     fn settle_name(&mut self, name: &Arc<str>) {
-        let before = self.world.names.same.found.get(name).cloned();
+        let before = self.context.names.same.found.get(name).cloned();
         let decided = self.decide_name(name, before.as_deref().is_some_and(SameName::is_merged));
         let (after, alias) = decided.map_or((None, None), |(same, alias)| (Some(Arc::new(same)), alias));
         let host = |same: &Arc<SameName>| same.services.first().map(|service| service.key.host.clone());
@@ -69,19 +69,19 @@ impl State {
         match after {
             Some(same) => {
                 self.draft.same_names.insert(Arc::clone(name), Shared(Arc::clone(&same)));
-                self.world.names.same.found.insert(Arc::clone(name), same);
+                self.context.names.same.found.insert(Arc::clone(name), same);
             }
             None => {
                 self.draft.same_names.remove(name);
-                self.world.names.same.found.remove(name);
+                self.context.names.same.found.remove(name);
             }
         }
     }
 
     fn imply(&mut self, host: &Hostname, alias: Option<Arc<FederatedService>>) {
-        if let Some(moved) = self.world.names.imply(host, alias, &self.world.shards) {
+        if let Some(change) = self.context.names.imply(host, alias, &self.context.shards) {
             self.dirty.implied.insert(host.clone());
-            self.move_alias(host, moved);
+            self.apply_join_change(host, change);
         }
     }
 }

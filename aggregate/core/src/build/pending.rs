@@ -1,9 +1,9 @@
-//! What is pending of a host: addresses that wait for an object, groups that wait for their
-//! declaration, removals that are held.
+//! Pending parts of a host: addresses that wait for an object, groups that wait for their
+//! declaration, and held removals.
 //!
-//! Called by build once the turn's services are built, for hosts that were built or whose waiting
-//! addresses changed. Writes [`Catalog::pending`](tributary_model::Catalog::pending), which no view
-//! reads; a change of it concerns no client. Entries are sorted, so that replicas agree on them.
+//! Called by build after the batch's services, for hosts that were built or whose waiting addresses
+//! changed. Writes [`Catalog::pending`](tributary_model::Catalog::pending), which no resource reads: a
+//! change of it concerns no client. Entries are sorted and equal on every replica.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::state::services::{Decl, Service, ServiceShard, decl_key, group_key};
 use crate::state::shards::ShardId;
 
 impl State {
-    /// Publishes what is pending of these hosts and of those whose waiting addresses changed.
+    /// Updates the pending parts of these hosts and of those whose waiting addresses changed.
     pub(super) fn build_pending(&mut self, built: &BTreeSet<Hostname>, changed: &mut CatalogChanges) {
         let mut hosts = self.waiting_addresses.take_dirty();
         let holds = self.guard.has_holds();
@@ -71,7 +71,7 @@ impl State {
         object: ObjectRef,
         cause: PendingCause,
     ) -> Option<Pending> {
-        let shard = Arc::clone(&self.world.shards.get(shard)?.shard);
+        let shard = Arc::clone(&self.context.shards.get(shard)?.shard);
         Some(Pending { shard, namespace: service.namespace.clone(), object, cause, since: self.now })
     }
 
@@ -83,7 +83,7 @@ impl State {
         shard.waiting().filter_map(pending).collect()
     }
 
-    /// The held removals of what a shard reports about a service, and of workloads that its declarations select.
+    /// Returns the held removals of a shard's facts about a service and of the workloads that it selects.
     fn held_of(&self, service: &Service, shard: &ServiceShard) -> Vec<Pending> {
         let mut out = Vec::new();
         let mut add = |key: HoldKey, object: ObjectRef, kind: CollectionKind| {
@@ -108,8 +108,8 @@ impl State {
     }
 
     fn held_workloads(&self, decl: &Decl) -> Vec<(HoldKey, ObjectRef)> {
-        let members = decl.selector.map(|id| self.world.selection.members_beside_held(id));
-        let slots = members.into_iter().flatten().filter_map(|id| self.world.workloads.get(id));
+        let members = decl.selector.map(|id| self.context.selection.members_beside_held(id));
+        let slots = members.into_iter().flatten().filter_map(|id| self.context.workloads.get(id));
         let held = slots.filter_map(|slot| {
             let fact = slot.first().filter(|fact| fact.held)?;
             let key = (fact.shard, FactId::Workload(slot.key.clone()));
@@ -119,7 +119,7 @@ impl State {
     }
 }
 
-/// What was pending before has been so since then.
+/// Keeps the start time of an entry that was already pending.
 fn keep_since(entry: &mut Pending, old: &[Pending]) {
     if matches!(entry.cause, PendingCause::Held(..)) {
         return;

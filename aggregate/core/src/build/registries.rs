@@ -1,6 +1,6 @@
-//! Registries in the catalog: freshness, conditions, what is excluded; and groups that wait for a declaration.
+//! Registries in the catalog: freshness, conditions, excluded objects; and groups that wait for a declaration.
 //!
-//! Called by build once the turn's services are built, and by reports.
+//! Called by build after the batch's services, and by reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,20 +15,21 @@ use crate::state::State;
 use crate::state::services::{GroupFact, group_key};
 use crate::state::shards::ShardId;
 
-/// A group that is not served because its declaration is not there.
+/// Group that is not served because nothing declares it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct WaitingGroup {
-    /// Whose.
+    /// Registry that reported the group.
     pub registry: RegistryName,
-    /// Its scope.
+    /// Scope of the group.
     pub scope: Scope,
-    /// The group.
+    /// Key of the group.
     pub key: EndpointGroupKey,
-    /// How many addresses it has.
+    /// Number of its addresses.
     pub addresses: usize,
 }
 
 impl State {
+    /// Updates the views of marked registries and the completeness of the catalog.
     pub(super) fn build_registries(
         &mut self,
         registries: &Registries,
@@ -55,23 +56,24 @@ impl State {
         let collections: Vec<(_, Freshness)> =
             ledger.collections().map(|(c, list)| (c, list.freshness.clone())).collect();
         RegistryView {
-            id: Arc::clone(&registry.face.id),
+            id: Arc::clone(&registry.info.id),
             generation: ledger.generation,
             collections: collections.into(),
-            standing: registry.face.standing,
-            conditions: self.registry_conditions(&registry.face.id.name).into(),
+            standing: registry.info.priority,
+            conditions: self.registry_conditions(&registry.info.id.name).into(),
             excluded: ledger.scopes.values().filter_map(|scoped| scoped.excluded.clone()).collect(),
         }
     }
 
-    /// Records, for the journal, the state of every collection that may have changed.
+    /// Records the state of every collection that may have changed, for the journal.
     pub(crate) fn record_lists(&mut self, registries: &Registries) {
         let changed = std::mem::take(&mut self.dirty.lists);
-        let place = |(shard, kind)| {
-            let (name, scope) = self.place_of(shard)?;
+        let collection = |(shard, kind)| {
+            let (name, scope) = self.source_of(shard)?;
             Some((name, Collection { scope, kind }))
         };
-        let mut lists: BTreeSet<(RegistryName, Collection)> = changed.into_iter().filter_map(place).collect();
+        let mut lists: BTreeSet<(RegistryName, Collection)> =
+            changed.into_iter().filter_map(collection).collect();
         for name in &self.dirty.registries {
             let all = registries.get(name).into_iter().flat_map(|registry| registry.ledger.collections());
             lists.extend(all.map(|(collection, _)| (name.clone(), collection)));
@@ -82,15 +84,15 @@ impl State {
         }
     }
 
-    /// The state of every collection of a registry.
+    /// Returns the list records of every collection of a registry.
     pub(crate) fn list_records(&self, registry: &Registry) -> Vec<Record> {
         let all = registry.ledger.collections();
         all.filter_map(|(collection, _)| self.list_record(registry, collection)).collect()
     }
 
-    /// An empty collection is recorded too: that a source has nothing is known, not unknown.
+    /// Returns the list record of a collection. An empty collection has one too: it is known, not unknown.
     fn list_record(&self, registry: &Registry, collection: Collection) -> Option<Record> {
-        let (name, shards) = (&registry.face.id.name, &self.world.shards);
+        let (name, shards) = (&registry.info.id.name, &self.context.shards);
         let info = shards.find(name, &collection.scope).and_then(|shard| shards.get(shard));
         let count = info.map_or(0, |info| info.counted(collection.kind));
         let list = registry.ledger.list(&collection)?;
@@ -99,23 +101,27 @@ impl State {
         Some(Record::List(name.clone(), collection, record))
     }
 
+    /// Returns a service's groups that wait for their declaration.
     pub(crate) fn waiting_of(&self, shard: ShardId, key: &ServiceKey) -> Vec<WaitingGroup> {
-        let said = self.hosts.get(key).and_then(|s| s.shard(shard));
-        let (Some(said), Some((registry, scope))) = (said, self.place_of(shard)) else { return Vec::new() };
+        let facts = self.hosts.get(key).and_then(|s| s.shard(shard));
+        let (Some(facts), Some((registry, scope))) = (facts, self.source_of(shard)) else {
+            return Vec::new();
+        };
         let view = |g: &GroupFact| WaitingGroup {
             registry: registry.clone(),
             scope: scope.clone(),
             key: group_key(key, g),
             addresses: g.group.addresses.len(),
         };
-        said.waiting().map(view).collect()
+        facts.waiting().map(view).collect()
     }
 
+    /// Returns the number of a shard's groups that wait for their declaration.
     pub(crate) fn waiting_in(&self, shard: ShardId) -> usize {
         self.waiting.get(&shard).map_or(0, |keys| keys.values().sum())
     }
 
-    /// Remembers how many groups of a service wait.
+    /// Sets the number of a service's groups that wait.
     pub(crate) fn note_waiting(&mut self, shard: ShardId, key: &ServiceKey, count: usize) {
         let keys = self.waiting.entry(shard).or_default();
         let before = if count == 0 { keys.remove(key) } else { keys.insert(key.clone(), count) };
@@ -123,15 +129,15 @@ impl State {
         if keys.is_empty() {
             self.waiting.remove(&shard);
         }
-        if some && let Some((name, _)) = self.place_of(shard) {
+        if some && let Some((name, _)) = self.source_of(shard) {
             self.dirty.registries.insert(name);
         }
     }
 
-    /// Conditions of a registry.
+    /// Returns the conditions of a registry.
     pub(crate) fn registry_conditions(&self, name: &RegistryName) -> Vec<Condition> {
         const NAMED: usize = 16;
-        let shards = self.world.shards.of(name);
+        let shards = self.context.shards.of(name);
         let mut out = self.empty_aliases(&shards);
         let count: usize = shards.iter().map(|(_, id)| self.waiting_in(*id)).sum();
         if count == 0 {
@@ -148,11 +154,11 @@ impl State {
         out
     }
 
-    /// Aliases without a member that can be joined: they have no view that could carry the condition.
+    /// Returns the condition for federated services without a usable member, which have no view of their own.
     fn empty_aliases(&self, shards: &[(Scope, ShardId)]) -> Vec<Condition> {
         const NAMED: usize = 16;
         const SHOWN: usize = 4;
-        let held = shards.iter().flat_map(|(_, id)| self.world.names.joins_of(*id));
+        let held = shards.iter().flat_map(|(_, id)| self.context.names.joins_of(*id));
         let empty = |key: &&ServiceKey| self.hosts.get(key).is_none_or(|service| !service.is_join);
         let empty: Vec<&ServiceKey> = held.filter(empty).collect();
         if empty.is_empty() {

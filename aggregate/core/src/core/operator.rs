@@ -1,4 +1,6 @@
-//! What an operator may do by hand: let a held removal happen, or end a scope that is really gone.
+//! Operator commands: release a held removal, end a scope that no longer exists, accept a waiting run.
+//!
+//! Called by the core task for admin requests.
 
 use tributary_model::{CollectionKind, Evidence, FactKey, Mono, RegistryName, Scope};
 
@@ -6,29 +8,29 @@ use super::{ApplyOutcome, Core};
 use crate::ingest;
 use crate::ledger::Registry;
 
-/// Facts that would end.
+/// Facts that [`Core::end`] would remove.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct EndPlan {
     /// The scope.
     pub scope: Scope,
-    /// The kind of facts.
+    /// Kind of the facts.
     pub kind: CollectionKind,
-    /// How many facts of it are served.
+    /// Number of served facts.
     pub facts: u64,
-    /// Whether the source still confirms them: then they would only come back.
+    /// True if the source still confirms them: the next list would add them again.
     pub live: bool,
 }
 
 impl Core {
-    /// Lets a held removal happen; `None` when it is not held.
+    /// Applies a held removal; `None` if the removal is not held.
     pub fn release(&mut self, now: Mono, registry: &RegistryName, key: &FactKey) -> Option<ApplyOutcome> {
         self.begin(now);
         let released = self.state.release(registry, key);
-        let turn = self.finish();
-        released.then_some(turn)
+        let outcome = self.finish();
+        released.then_some(outcome)
     }
 
-    /// What ending a registry, one scope of it, or one kind of facts in a scope, would remove.
+    /// Returns what ending a registry, one of its scopes, or one kind of facts in a scope would remove.
     #[must_use]
     pub fn end_plan(
         &self,
@@ -52,7 +54,7 @@ impl Core {
             .collect()
     }
 
-    /// Ends what [`Core::end_plan`] shows for the same arguments.
+    /// Removes what [`Core::end_plan`] returns for the same arguments.
     pub fn end(
         &mut self,
         now: Mono,
@@ -73,12 +75,12 @@ impl Core {
 }
 
 impl Registry {
-    /// Accepts what keeps its shadow from serving; whether there was anything. A shadow that has not listed everything
-    /// yet waits for its source: what it will report is not known, and not accepted beforehand.
+    /// Accepts the identity or the weaker lists that keep a run from serving. Returns whether there was anything to
+    /// accept: a shadow that has not listed everything waits for its source, since its facts are not known yet.
     pub(crate) fn accept(&mut self) -> bool {
-        if let Some(stranger) = self.stranger.take() {
-            // its updates were refused so far; its next run reports everything again
-            self.ledger.identity = Some(stranger);
+        if let Some(rejected_identity) = self.rejected_identity.take() {
+            // the core refused its updates so far; its next run reports everything again
+            self.ledger.identity = Some(rejected_identity);
             return true;
         }
         let is_acceptable = self.obstacle().is_some_and(|it| it.is_acceptable());

@@ -1,7 +1,8 @@
-//! Runs begin: on the served facts, or in a shadow.
+//! Orders that begin runs, either on the served facts or in a shadow.
 //!
-//! An order names the generation that it replaces and is refused when a different one is in force, so
-//! that one that was queued before an adoption cannot renumber what was adopted.
+//! Called by the core task when a registry starts or restarts. An order names the generation that it
+//! replaces and is refused if a different one is served: an order that was queued before an adoption
+//! cannot renumber the adopted run.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,75 +13,76 @@ use super::{ApplyOutcome, Core};
 use crate::ingest;
 use crate::ledger::{Ledger, Registry, Shadow};
 
-/// A run that is to begin.
+/// Order to begin a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunOrder {
-    /// The registry, as its configuration describes it now.
+    /// Registry, as currently configured.
     pub spec: RegistrySpec,
-    /// The run.
+    /// Generation of the new run.
     pub generation: Generation,
-    /// The served run that the sender knows of.
+    /// Generation that the sender believes is served.
     pub replaces: Generation,
 }
 
 impl RunOrder {
-    /// The first run of a registry of which nothing is known.
+    /// Returns the order for the first run of a registry without restored facts.
     #[must_use]
     pub const fn first(spec: RegistrySpec) -> Self {
         Self { spec, generation: Generation(1), replaces: Generation(0) }
     }
 }
 
-/// What a run that begins needs to know.
+/// Information for a run that begins.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Begun {
-    /// Scopes of which facts are held.
+    /// Scopes with facts in the ledger.
     pub held: Arc<[Scope]>,
-    /// Whether the run fills a shadow.
+    /// True if the run fills a shadow.
     pub in_shadow: bool,
 }
 
-/// An order names another generation than the one in force.
+/// Error of an order that names a generation other than the served one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("registry {name}: generation {in_force} is in force, not {expected}; begin the run again")]
+#[error("registry {name}: generation {in_force} is served, not {expected}; begin the run again")]
 pub struct OrderRefused {
-    /// The registry.
+    /// Name of the registry.
     pub name: RegistryName,
-    /// The served run.
+    /// Served generation.
     pub in_force: Generation,
-    /// What the order names.
+    /// Generation that the order names.
     pub expected: Generation,
 }
 
 impl Core {
-    /// A run begins on the served facts: they stay, stale until the run lists them. Updates of the run
-    /// before are late from now on. A registry that restarts in a shadow gets one instead, where facts of
-    /// it are held or its source is pinned: what another source reports waits for the operator.
+    /// Begins a run on the served facts: they stay, stale until the run lists them. Updates of the previous
+    /// run are fenced from now on. The run begins in a shadow if the registry restarts in shadows or its
+    /// source changed, and it has facts or a pinned identity. Fails if a different generation is served.
     pub fn serve(&mut self, now: Mono, order: &RunOrder) -> Result<(ApplyOutcome, Begun), OrderRefused> {
         self.check(order)?;
         let known = self.registries.get(&order.spec.id.name);
         let holds = known.is_some_and(|known| known.ledger.identity.is_some() || known.ledger.holds_facts());
-        let in_shadow = order.spec.restart == RestartMode::Shadow || known.is_some_and(|known| known.moved);
+        let in_shadow =
+            order.spec.restart == RestartMode::Shadow || known.is_some_and(|known| known.source_changed);
         if holds && in_shadow {
-            let (turn, begun) = self.begin_shadows(now, std::slice::from_ref(order))?;
-            return Ok((turn, begun.into_iter().next().unwrap_or_default()));
+            let (outcome, begun) = self.begin_shadows(now, std::slice::from_ref(order))?;
+            return Ok((outcome, begun.into_iter().next().unwrap_or_default()));
         }
         self.begin(now);
         let mut held = Vec::new();
         if let Some(registry) = self.registries.get_mut(&order.spec.id.name) {
             registry.describe(&order.spec);
             registry.ledger.restart(order.generation, now, &restarting());
-            registry.stranger = None;
+            registry.rejected_identity = None;
             held = registry.ledger.held_scopes();
             let (mut out, ..) = registry.writer(&mut self.state);
-            out.ask_again(now);
+            out.request_again(now);
             self.state.dirty.registries.insert(order.spec.id.name.clone());
         }
         Ok((self.finish(), Begun { held: held.into(), in_shadow: false }))
     }
 
-    /// Runs begin in shadows, which replace what is served together, once each may. Shadows that were
-    /// there are dropped. Returns what each run needs to know.
+    /// Begins runs in shadows, which replace the served runs together once each of them may. Existing
+    /// shadows are dropped. Returns one [`Begun`] per run. Fails if a different generation is served.
     pub fn begin_shadows(
         &mut self,
         now: Mono,
@@ -111,7 +113,7 @@ impl Core {
         Err(OrderRefused { name: name.clone(), in_force, expected: order.replaces })
     }
 
-    /// Drops the shadow of a rotation that was given up. The others of its set go on without it.
+    /// Drops the shadow of an abandoned rotation. The other shadows of its set continue without it.
     pub fn drop_shadow(&mut self, name: &RegistryName) -> ApplyOutcome {
         self.begin(self.state.now);
         let dropped = self.registries.get_mut(name).and_then(|registry| registry.shadow.take());
@@ -130,7 +132,7 @@ impl Core {
         self.finish()
     }
 
-    /// Takes a shadow that holds less, or whose source's identity changed, at an operator's request.
+    /// Accepts a shadow that holds less, or a source whose identity changed, at an operator's request.
     /// Returns whether there was anything to accept.
     pub fn accept(&mut self, now: Mono, name: &RegistryName) -> (bool, ApplyOutcome) {
         self.begin(now);
@@ -144,7 +146,7 @@ impl Core {
     }
 }
 
-/// Why the facts of a run that is over are stale.
+/// Returns why facts are stale between two runs.
 fn restarting() -> Arc<str> {
     "its run ended and the next has not listed it yet".into()
 }

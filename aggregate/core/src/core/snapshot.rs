@@ -1,4 +1,6 @@
-//! What a registry serves, slice by slice, for a journal that has lost it.
+//! Records of a registry's served facts, in slices.
+//!
+//! Called by the core task to write a registry to the journal again after the journal lost records.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +11,9 @@ use crate::ledger::Scoped;
 use crate::state::shards::ShardId;
 
 impl Core {
-    /// The records of at most `most` facts of a registry that come after a key, in the order of keys,
-    /// and whether they are the last. The first slice begins with identity, lists and problems, the
-    /// last ends with holds. Facts that change between two slices reach the journal as ordinary records.
+    /// Returns the records of at most `most` facts of a registry after a key, ordered by key, and whether
+    /// they are the last. The first slice begins with identity, lists and problems; the last ends with
+    /// holds. Facts that change between two slices reach the journal as ordinary records.
     #[must_use]
     pub fn snapshot(&self, name: &RegistryName, after: Option<&FactKey>, most: usize) -> (Vec<Record>, bool) {
         let Some(registry) = self.registries.get(name) else { return (Vec::new(), true) };
@@ -28,7 +30,7 @@ impl Core {
         let keys = self.keys_after(name, after, most.saturating_add(1));
         let last = keys.len() <= most;
         for key in keys.into_iter().take(most) {
-            let shard = self.state.world.shards.find(name, &key.scope);
+            let shard = self.state.context.shards.find(name, &key.scope);
             if let Some(fact) = shard.and_then(|shard| self.state.fact(shard, &key.item)) {
                 out.push(Record::Put(name.clone(), key.scope, fact));
             }
@@ -39,7 +41,7 @@ impl Core {
         (out, last)
     }
 
-    /// The keys of facts that are served of a registry and come after a key; of waiting ones there is no record.
+    /// Returns the keys of a registry's served facts after a key; waiting addresses have no record.
     fn keys_after(&self, name: &RegistryName, after: Option<&FactKey>, most: usize) -> Vec<FactKey> {
         let Some(registry) = self.registries.get(name) else { return Vec::new() };
         let mut out = Vec::new();
@@ -47,7 +49,7 @@ impl Core {
             if out.len() >= most || after.is_some_and(|after| *scope < after.scope) {
                 continue;
             }
-            let shard = self.state.world.shards.find(name, scope);
+            let shard = self.state.context.shards.find(name, scope);
             let own = after.filter(|after| after.scope == *scope);
             let most = most - out.len();
             let items = self.items_after(shard, scoped, own.map(|own| &own.item), most);
@@ -56,7 +58,7 @@ impl Core {
         out
     }
 
-    /// At most `most` facts after one, reported or of a held removal, in order.
+    /// Returns at most `most` facts after one, reported or with a held removal, in order.
     fn items_after(
         &self,
         shard: Option<ShardId>,
@@ -72,7 +74,7 @@ impl Core {
 
     fn hold_records(&self, name: &RegistryName) -> Vec<Record> {
         let of = |(shard, item): &(ShardId, FactId)| {
-            let (registry, scope) = self.state.place_of(*shard)?;
+            let (registry, scope) = self.state.source_of(*shard)?;
             (registry == *name).then(|| FactKey { scope, item: item.clone() })
         };
         let holds = self.state.guard.holds().filter_map(|(key, hold)| Some((of(key)?, hold)));

@@ -1,8 +1,8 @@
-//! Rotation: when a shadow may replace the served run, and the difference that this makes.
+//! Rotation: decides when a shadow may replace the served run, and applies the difference.
 //!
-//! Called by [`ingest`](crate::ingest) at the end of a turn. Until then the old run serves, with no
-//! time limit. A weaker credential therefore waits, visibly, until the old run fails or an operator
-//! accepts it.
+//! Called by [`ingest`](crate::ingest) at the end of a batch. Until adoption the old run serves, with no
+//! time limit. A credential that can read less therefore waits, visibly, until the old run fails or an
+//! operator accepts it.
 
 use tributary_model::{
     Collection, CollectionKind, EndEvidence, Evidence, FactKey, Freshness, Generation, ListResult, Mono,
@@ -12,26 +12,26 @@ use tributary_model::{
 use super::tables::{Change, Mark};
 use super::{Ledger, Output, Scoped};
 
-/// Why a shadow does not replace the served run yet.
+/// Reason why a shadow does not replace the served run yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Obstacle {
-    /// It has not listed all that it requires.
+    /// A required collection has no result yet.
     NotSynced,
-    /// Its source's identity changed.
+    /// The source's identity changed.
     Identity,
-    /// These collections are live in the served run, and the shadow knows less of them.
+    /// These collections are live in the served run, and the shadow can read less of them.
     Weaker(Vec<Collection>),
 }
 
 impl Obstacle {
-    /// Whether an operator may accept it; a run that has not listed everything is waited for.
+    /// Returns whether an operator may accept it; a run that has not listed everything must sync first.
     pub(crate) const fn is_acceptable(&self) -> bool {
         matches!(self, Self::Identity | Self::Weaker(_))
     }
 }
 
 impl Ledger {
-    /// What keeps this run from replacing the served one; `None` when it may.
+    /// Returns why this run may not replace the served one; `None` if it may.
     pub(crate) fn obstacle(&self, served: &Self, scopes: &Scopes) -> Option<Obstacle> {
         if !self.is_synced() {
             return Some(Obstacle::NotSynced);
@@ -43,7 +43,7 @@ impl Ledger {
         (!weaker.is_empty()).then_some(Obstacle::Weaker(weaker))
     }
 
-    /// Whether the two runs report different identities of their source.
+    /// Returns whether the two runs report different identities of their source.
     pub(crate) fn is_of_another_source(&self, served: &Self) -> bool {
         self.identity.is_some() && served.identity.is_some() && self.identity != served.identity
     }
@@ -56,8 +56,8 @@ impl Ledger {
         less.filter(|(c, _)| !self.has_ended(&c.scope)).map(|(collection, _)| collection)
     }
 
-    /// Lets `next` replace this run. Equal facts keep their handles; what a complete list lacks is
-    /// superseded, which is absence; everything else of the old run moves over, stale.
+    /// Replaces this run by `next`. Equal facts keep their handles; facts that a complete list lacks are
+    /// superseded, which counts as absence; all other facts of the old run move to `next`, stale.
     pub(crate) fn adopt(self, mut next: Self, scopes: &Scopes, now: Mono, out: &mut impl Output) -> Self {
         let (generation, identity, ended) = (next.generation, self.identity, self.ended);
         next.lost.extend(self.lost);
@@ -85,7 +85,7 @@ impl Ledger {
         next
     }
 
-    /// A scope that the new run does not report stays as it was, stale.
+    /// Keeps a scope that the new run does not report, stale.
     fn keep(&mut self, scope: Scope, mut old: Scoped, now: Mono) {
         for kind in CollectionKind::ALL {
             let known = old.list(kind).freshness != Freshness::Unknown || old.tables.len(kind) > 0;
@@ -99,7 +99,7 @@ impl Ledger {
         self.scopes.insert(scope, old);
     }
 
-    /// A scope that ended in the new run, or that held nothing.
+    /// Removes a scope that ended in the new run or was empty.
     fn release(&self, scope: &Scope, old: &Scoped, now: Mono, out: &mut impl Output) {
         let ended = self.ended.iter().find(|ended| ended.scope == *scope);
         let evidence = ended.map_or(Evidence::Operator, |ended| ended.evidence.clone());
@@ -145,7 +145,7 @@ impl Ledger {
 }
 
 impl Scoped {
-    /// Takes over what the old run reported of a collection.
+    /// Takes over a collection of the old run.
     fn take_over(
         &mut self,
         kind: CollectionKind,
@@ -184,7 +184,7 @@ impl Scoped {
         }
     }
 
-    /// Reports every fact of a run that begins to serve, and when each collection was confirmed.
+    /// Outputs every fact of a run that begins to serve, and when each collection was confirmed.
     fn report_all(&self, scope: &Scope, out: &mut impl Output) {
         for kind in CollectionKind::ALL {
             for (fact, mark) in self.tables.iter(kind).filter(|(_, mark)| mark.seen > 0) {

@@ -1,7 +1,7 @@
-//! Bad objects of one scope, and the facts that stay because of them.
+//! Problems of one scope's objects, and the facts that stay because of them.
 //!
-//! An object that is bad keeps its last good facts: a list that lacks them *spares* them. Once the
-//! object is good, what it does not repeat within the same turn goes.
+//! Owned by the ledger. An object with a problem keeps its last good facts: a list that lacks them
+//! *spares* them. When the problem ends, facts that are not reported again in the same batch are removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,40 +9,41 @@ use tributary_model::{FactId, Generation, Mono, ObjectId, ObjectRef, Problem, Pr
 
 use super::Output;
 
+/// Open problem.
 #[derive(Debug)]
 struct Open {
     record: ProblemRecord,
-    /// The run that reported it last.
+    /// Run that reported it last.
     reported_in: Generation,
 }
 
-/// The bad objects of one scope.
+/// Problems of one scope.
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
     open: BTreeMap<ObjectId, Open>,
-    /// Facts that a list lacked and that stay because their object is bad.
+    /// Facts that a list lacked and that stay because their object has a problem.
     spared: BTreeMap<ObjectId, BTreeSet<FactId>>,
-    /// Facts of objects that have become good in this turn, until they are repeated.
+    /// Spared facts whose problem ended in this batch, until they are reported again.
     unrepeated: BTreeSet<FactId>,
 }
 
 impl Problems {
-    /// How many problems of one scope are kept.
+    /// Most problems that one scope keeps.
     const MOST: usize = 100_000;
 
-    /// How many objects are bad.
+    /// Returns the number of problems.
     pub(super) fn len(&self) -> usize {
         self.open.len()
     }
-    /// Whether no object is bad.
+    /// Returns whether there is no problem.
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
-    /// Every bad object.
+    /// Returns every problem.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &ProblemRecord> {
         self.open.values().map(|open| &open.record)
     }
-    /// An object is bad, or good again.
+    /// Sets or ends (`None`) the problem of an object.
     pub(super) fn report(
         &mut self,
         scope: &Scope,
@@ -67,22 +68,22 @@ impl Problems {
         }
         self.unrepeated.extend(self.spared.remove(object).unwrap_or_default());
     }
-    /// Problems that only earlier runs reported are over.
+    /// Ends the problems that only earlier runs reported.
     pub(super) fn end_older(&mut self, scope: &Scope, generation: Generation, out: &mut impl Output) {
         let old = self.open.iter().filter(|(_, open)| open.reported_in != generation);
         for object in old.map(|(object, _)| object.clone()).collect::<Vec<_>>() {
             self.repair(scope, &object, out);
         }
     }
-    /// Whether an object is bad, whichever run reported it.
+    /// Returns whether an object has a problem, reported by any run.
     pub(super) fn is_open(&self, object: &ObjectId) -> bool {
         self.open.contains_key(object)
     }
-    /// Whether this run reports that the object is bad.
+    /// Returns whether this run reported a problem of the object.
     pub(super) fn is_bad(&self, object: Option<&ObjectId>, generation: Generation) -> bool {
         object.and_then(|object| self.open.get(object)).is_some_and(|open| open.reported_in == generation)
     }
-    /// Keeps a fact that a list lacks if its object is bad; whether it does.
+    /// Spares a fact that a list lacks if its object has a problem. Returns whether it did.
     pub(super) fn spare(&mut self, object: Option<&ObjectId>, item: &FactId, generation: Generation) -> bool {
         let Some(object) = object.filter(|object| self.is_bad(Some(object), generation)) else {
             return false;
@@ -90,7 +91,7 @@ impl Problems {
         self.spared.entry(object.clone()).or_default().insert(item.clone());
         true
     }
-    /// A fact was reported: nothing needs to spare it.
+    /// Stops sparing a fact that was reported.
     pub(super) fn unspare(&mut self, object: Option<&ObjectId>, item: &FactId) {
         if !self.unrepeated.is_empty() {
             self.unrepeated.remove(item);
@@ -104,18 +105,18 @@ impl Problems {
             self.spared.remove(object);
         }
     }
-    /// Facts of repaired objects that were not repeated.
+    /// Takes the facts of repaired objects that were not reported again.
     pub(super) fn take_unrepeated(&mut self) -> BTreeSet<FactId> {
         std::mem::take(&mut self.unrepeated)
     }
-    /// Takes a problem that a journal kept.
+    /// Restores a problem from a journal.
     pub(super) fn restore(&mut self, record: ProblemRecord) {
         if self.open.len() < Self::MOST {
             let id = record.object.id.clone();
             self.open.insert(id, Open { record, reported_in: Generation(0) });
         }
     }
-    /// Takes problems of the run before that this one has not repeated; they spare what was `inherited` alone.
+    /// Inherits problems of the previous run that this run has not reported; they spare only facts that are `inherited`.
     pub(super) fn inherit(&mut self, before: Self, inherited: impl Fn(&FactId) -> bool) {
         for (id, open) in before.open {
             self.open.entry(id).or_insert(open);

@@ -1,18 +1,18 @@
-//! What a journal kept becomes the ledger of generation 0.
+//! Restores the ledger of generation 0 from journal records.
 //!
-//! Called before a registry's first run. Everything restored is stale since the source last
-//! confirmed it; the first run lists onto it like any run after another.
+//! Called before a registry's first run. Restored facts are stale since the source's last
+//! confirmation; the first run lists them like any later run.
 
 use tributary_model::{Collection, Generation, Mono, Record, Scope};
 
 use super::tables::{BasisKind, Change, Mark};
 use super::{Ended, Ledger, Output};
 
-/// The generation of facts that a journal restored.
+/// Generation of facts that were restored from a journal.
 pub(crate) const RESTORED: Generation = Generation(0);
 
 impl Ledger {
-    /// Takes one record. The records of a collection's list come before those of its facts.
+    /// Restores one record. The list record of a collection comes before its facts.
     pub(crate) fn restore(&mut self, record: Record, now: Mono, out: &mut impl Output) {
         match record {
             Record::Put(_, scope, fact) => {
@@ -28,7 +28,7 @@ impl Ledger {
             }
             Record::List(_, collection, list) => {
                 let Some(scoped) = self.scoped(&collection.scope) else { return out.refuse() };
-                // what no run has listed yet stays unknown
+                // a collection without a list result stays unknown
                 if list.count > 0 || list.result.is_some() || list.confirmed.is_some() {
                     scoped.list_mut(collection.kind).restore(list.confirmed, now);
                 }
@@ -46,7 +46,7 @@ impl Ledger {
                     scoped.problems.restore(problem);
                 }
             }
-            // of an empty scope that was freed nothing is shown
+            // an empty scope that was freed is not shown
             Record::Ended(_, _, evidence, _) if evidence.is_absence() => {}
             Record::Ended(_, scope, evidence, at) => self.ended.push_back(Ended { scope, evidence, at }),
             Record::Identity(_, identity) => self.identity = Some(identity),
@@ -55,7 +55,7 @@ impl Ledger {
         out.note();
     }
 
-    /// Scopes that were lost and are known by now: ended, listed in full, or not followed by a run that has synced.
+    /// Removes lost scopes that are known now: ended, fully listed, or not followed by a synced run.
     pub(super) fn settle_lost(&mut self) {
         if self.lost.is_empty() || !self.is_synced() {
             return;

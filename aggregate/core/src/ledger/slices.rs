@@ -1,23 +1,23 @@
-//! Takes that are too large for one turn: the ledger reads them slice by slice, other registries between.
+//! Batches that are too large for one call: the ledger reads them slice by slice, between other registries' batches.
 //!
-//! What a slice changes waits here until the take ends, and then reaches the state in one turn, so
-//! that no generation between shows a host poorer than both ends. A first list, which merely adds, is
-//! applied slice by slice.
+//! Used by ingest. The effects of a slice wait here until the batch ends and then reach the state
+//! together: no catalog generation between has fewer endpoints than both the old and the new state.
+//! A first list only adds facts and is applied slice by slice.
 
 use tributary_model::{Collection, Evidence, Fact, FactKey, Mono, ObjectId, ProblemRecord, Scope};
 
 use super::{BasisKind, Change, Output};
 
-/// A take that has not ended.
+/// Batch that has not ended.
 #[derive(Debug)]
-pub(crate) enum Take {
-    /// Nothing was known before it: its slices are applied as they come.
+pub(crate) enum SlicedBatch {
+    /// The registry had no facts before: each slice is applied at once.
     First,
-    /// What its slices change.
+    /// Effects of its slices.
     Later(Vec<Effect>),
 }
 
-/// Something that a ledger accepted.
+/// Effect that a ledger accepted, one variant per method of [`Output`].
 #[derive(Debug)]
 pub(crate) enum Effect {
     Put(Scope, Fact, BasisKind, Mono, Change),
@@ -28,7 +28,7 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    /// Applies it.
+    /// Applies the effect.
     pub(crate) fn apply(self, out: &mut impl Output) {
         match self {
             Self::Put(scope, fact, basis, at, change) => out.put(&scope, fact, basis, at, change),
@@ -40,7 +40,7 @@ impl Effect {
     }
 }
 
-/// Keeps what a ledger accepts until the take ends.
+/// Collects the effects of a ledger until the batch ends.
 pub(crate) struct Deferred<'a> {
     pub(crate) effects: &'a mut Vec<Effect>,
     /// Whether a fact that did not change needs no effect.
@@ -72,6 +72,6 @@ impl Output for Deferred<'_> {
     fn refuse(&mut self) {
         *self.refused += 1;
     }
-    // the registry is built again when the take ends
+    // the registry is built again when the batch ends
     fn note(&mut self) {}
 }

@@ -1,7 +1,7 @@
-//! Facts of one scope, by kind and key: what a run has reported, whether it is served or not.
+//! Facts of one scope that a run has reported, by kind and key.
 //!
-//! Owned by [`Scoped`](super::Scoped). A table shares the handles of keys and values with the state,
-//! so that a fact costs it a few machine words and an address nothing. Order within a table is that of keys.
+//! Owned by [`Scoped`](super::Scoped). A table shares the handles of keys and values with the state: a
+//! fact costs a few pointers, an address nothing. Tables are ordered by key.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -13,14 +13,14 @@ use tributary_model::{
     WorkloadKey,
 };
 
-/// How certain the last report of a fact was; the reason is not kept.
+/// Certainty of a fact's last report; the reason is not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BasisKind {
-    /// Exactly this.
+    /// Exact value.
     Authoritative,
-    /// The answer may have been short.
+    /// The answer may have been incomplete.
     PossiblyPartial,
-    /// The answer was known to be short or old.
+    /// The answer was known to be incomplete or old.
     KnownPartial,
 }
 
@@ -34,34 +34,34 @@ impl From<&Basis> for BasisKind {
     }
 }
 
-/// What a table keeps with a value.
+/// Metadata that a table keeps with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// When the value last changed.
+    /// Time of the last change of the value.
     pub(crate) changed: Mono,
-    /// Epoch of the list that last held it.
+    /// Epoch of the last list that contained it.
     pub(crate) seen: u32,
-    /// How certain the last report was.
+    /// Certainty of the last report.
     pub(crate) basis: BasisKind,
 }
 
-/// One fact.
+/// Value of one fact.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry<V: ?Sized> {
     /// The value.
     pub(crate) value: Arc<V>,
-    /// What is kept with it.
+    /// Metadata.
     pub(crate) mark: Mark,
 }
 
-/// What a put changed.
+/// Effect of a put on a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     /// The key is new.
     New,
-    /// The value differs from the one before.
+    /// The value differs from the previous one.
     Changed,
-    /// The value is the one before; its handle was kept.
+    /// The value equals the previous one, whose handle is kept.
     Same,
 }
 
@@ -76,7 +76,7 @@ impl<K, V: ?Sized> Default for Table<K, V> {
 }
 
 impl<K: Ord + Clone, V: ?Sized + PartialEq> Table<K, V> {
-    /// Takes a value; an equal one keeps the old handle and the old time. Returns the change, and the mark before.
+    /// Sets a value; an equal one keeps the old handle and time. Returns the change and the previous mark.
     fn put(&mut self, key: &K, value: &Arc<V>, mark: Mark) -> (Change, Option<Mark>) {
         let Some(known) = self.0.get_mut(key) else {
             self.0.insert(key.clone(), Entry { value: Arc::clone(value), mark });
@@ -90,7 +90,7 @@ impl<K: Ord + Clone, V: ?Sized + PartialEq> Table<K, V> {
         *known = Entry { value: Arc::clone(value), mark };
         (Change::Changed, Some(before))
     }
-    /// The items of the keys after an item: `own` is that item's key where it belongs to this table.
+    /// Returns the fact ids after `after`, in order; `own` is its key if it belongs to this table.
     fn after(
         &self,
         after: Option<&FactId>,
@@ -118,7 +118,7 @@ impl<K: Ord + Clone, V: ?Sized + PartialEq> Table<K, V> {
 
 macro_rules! tables {
     ($($field:ident: $variant:ident($key:ty, $value:ty), $kind:ident;)*) => {
-        /// The facts of one scope.
+        /// Facts of one scope.
         #[derive(Debug, Default)]
         pub(crate) struct Tables {
             $($field: Table<$key, $value>,)*
@@ -126,21 +126,21 @@ macro_rules! tables {
         }
 
         impl Tables {
-            /// Takes a fact. Returns the change, and the mark that its key had before.
+            /// Sets a fact. Returns the change and the previous mark of its key.
             pub(crate) fn put(&mut self, fact: &Fact, mark: Mark) -> (Change, Option<Mark>) {
                 match fact {
                     $(Fact::$variant(key, value) => self.$field.put(key, value, mark),)*
                     Fact::Settings(value) => self.settings.put(&(), value, mark),
                 }
             }
-            /// Takes a fact out; returns its mark where it was there.
+            /// Removes a fact. Returns its mark; `None` if it was absent.
             pub(crate) fn remove(&mut self, item: &FactId) -> Option<Mark> {
                 match item {
                     $(FactId::$variant(key) => self.$field.0.remove(key).map(|entry| entry.mark),)*
                     FactId::Settings => self.settings.0.remove(&()).map(|entry| entry.mark),
                 }
             }
-            /// A fact.
+            /// Returns a fact with its mark.
             pub(crate) fn get(&self, item: &FactId) -> Option<(Fact, Mark)> {
                 match item {
                     $(FactId::$variant(key) => self.$field.0.get(key).map(|entry| {
@@ -152,7 +152,7 @@ macro_rules! tables {
                     }
                 }
             }
-            /// The facts of a kind, by key.
+            /// Returns the facts of a kind, by key.
             pub(crate) fn iter(&self, kind: CollectionKind) -> impl Iterator<Item = (Fact, Mark)> + '_ {
                 let none: Box<dyn Iterator<Item = (Fact, Mark)> + '_> = Box::new(std::iter::empty());
                 let out = none;
@@ -168,14 +168,14 @@ macro_rules! tables {
                     (Fact::Settings(Arc::clone(&entry.value)), entry.mark)
                 }))
             }
-            /// Keeps the handle and the time of an older fact where this one equals it; whether its key is here.
+            /// Keeps the handle and time of an older fact if the own one equals it. Returns whether its key exists.
             pub(crate) fn prefer(&mut self, old: &Fact, before: Mark) -> bool {
                 match old {
                     $(Fact::$variant(key, value) => self.$field.prefer(key, value, before),)*
                     Fact::Settings(value) => self.settings.prefer(&(), value, before),
                 }
             }
-            /// How many facts of a kind there are.
+            /// Returns the number of facts of a kind.
             pub(crate) fn len(&self, kind: CollectionKind) -> usize {
                 let mut count = 0;
                 $(if kind == CollectionKind::$kind {
@@ -183,7 +183,7 @@ macro_rules! tables {
                 })*
                 if kind == CollectionKind::Settings { count + self.settings.0.len() } else { count }
             }
-            /// The keys of a kind that the list of this epoch has not held, with their source objects.
+            /// Returns the keys of a kind that the list of this epoch lacked, with their source objects.
             pub(crate) fn unseen(&self, kind: CollectionKind, epoch: u32) -> Vec<(FactId, Option<ObjectId>)> {
                 let mut out = Vec::new();
                 $(if kind == CollectionKind::$kind {
@@ -212,7 +212,7 @@ tables! {
     aliases: Alias(Hostname, FederatedService), Settings;
 }
 
-/// The items of one table after an item.
+/// Returns the fact ids of one table after a fact id.
 macro_rules! after {
     ($tables:ident.$field:ident, $variant:ident, $after:ident) => {{
         let own = $after.and_then(|item| match item {
@@ -224,8 +224,8 @@ macro_rules! after {
 }
 
 impl Tables {
-    /// The items after one, in order; the cost is that of what is taken. Waiting addresses are excluded:
-    /// no journal keeps them.
+    /// Returns the fact ids after one, in order, lazily. Waiting addresses are excluded: no journal
+    /// keeps them.
     pub(crate) fn items_after(&self, after: Option<&FactId>) -> impl Iterator<Item = FactId> + use<'_> {
         let settings = (!self.settings.0.is_empty()).then_some(FactId::Settings);
         let settings = settings.filter(|item| after.is_none_or(|after| item > after));
@@ -236,11 +236,11 @@ impl Tables {
             .chain(settings)
             .chain(after!(self.aliases, Alias, after))
     }
-    /// Whether nothing is reported.
+    /// Returns whether there is no fact.
     pub(crate) fn is_empty(&self) -> bool {
         CollectionKind::ALL.into_iter().all(|kind| self.len(kind) == 0)
     }
-    /// Every key.
+    /// Returns every key.
     pub(crate) fn items(&self) -> Vec<FactId> {
         CollectionKind::ALL
             .into_iter()
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_equal_value_keeps_its_handle_and_time() {
+    fn equal_value_keeps_its_handle_and_time() {
         let mut tables = Tables::default();
         let (first, again) = (mk_workload("w", "10.0.0.1", ""), mk_workload("w", "10.0.0.1", ""));
         assert_eq!(tables.put(&first, mark(1, 0)).0, Change::New);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn unseen_names_what_the_list_lacks() {
+    fn unseen_returns_facts_that_the_list_lacks() {
         let mut tables = Tables::default();
         let (old, new) = (mk_workload("a", "10.0.0.1", ""), mk_workload("b", "10.0.0.2", ""));
         tables.put(&old, mark(1, 0));

@@ -1,4 +1,4 @@
-//! The rule table, row by row, and a naive ledger that the real one must agree with.
+//! Rule table of the ledger, row by row, and the comparison with a naive ledger.
 
 mod naive;
 
@@ -12,7 +12,7 @@ use tributary_model::{
 use super::{BasisKind, Change, Ledger, Output};
 use crate::tests::fixtures::{SCOPE, mk_drop, mk_put, mk_scope, mk_workload};
 
-/// Applies effects to a plain map, and remembers why facts went.
+/// Applies effects to a plain map, and records the evidence of removals.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
     pub(super) facts: BTreeMap<FactKey, Fact>,
@@ -24,7 +24,7 @@ impl Output for Applied {
     fn put(&mut self, scope: &Scope, fact: Fact, _: BasisKind, _: Mono, change: Change) {
         let key = FactKey { scope: scope.clone(), item: fact.item() };
         if change == Change::Same {
-            assert_eq!(self.facts.get(&key), Some(&fact), "a fact that did not change is known");
+            assert_eq!(self.facts.get(&key), Some(&fact), "an unchanged fact is known");
         }
         self.facts.insert(key, fact);
     }
@@ -63,16 +63,17 @@ fn withheld() -> RegistryUpdate {
     RegistryUpdate::Withheld(collection(), Withheld::forbidden("403"))
 }
 
-/// A ledger whose run has listed `a` and `b` completely.
+/// Returns a ledger whose run has completely listed `a` and `b`.
 fn listed() -> (Ledger, Applied) {
     let (mut ledger, mut out) = (Ledger::new(Generation(1)), Applied::default());
-    let words = [follows(), restart(), mk_put(fact("a")), mk_put(fact("b")), synced(Completeness::Complete)];
-    take(&mut ledger, words, &mut out);
+    let updates =
+        [follows(), restart(), mk_put(fact("a")), mk_put(fact("b")), synced(Completeness::Complete)];
+    take(&mut ledger, updates, &mut out);
     (ledger, out)
 }
-fn take(ledger: &mut Ledger, words: impl IntoIterator<Item = RegistryUpdate>, out: &mut Applied) {
-    words.into_iter().for_each(|word| ledger.apply(Mono(10), word, out));
-    ledger.end_take(&Scopes::Discovered, Mono(10), out);
+fn take(ledger: &mut Ledger, updates: impl IntoIterator<Item = RegistryUpdate>, out: &mut Applied) {
+    updates.into_iter().for_each(|update| ledger.apply(Mono(10), update, out));
+    ledger.end_batch(&Scopes::Discovered, Mono(10), out);
 }
 fn names(out: &Applied) -> String {
     let name = |fact: &Fact| match fact {
@@ -91,7 +92,7 @@ fn freshness(ledger: &Ledger) -> &'static str {
 }
 
 #[test]
-fn each_situation_has_one_rule() {
+fn each_list_event_follows_the_rule_table() {
     let complete = || synced(Completeness::Complete);
     let partial = || synced(Completeness::Partial);
     let filtered = || synced(Completeness::Filtered);
@@ -103,16 +104,21 @@ fn each_situation_has_one_rule() {
         ("a partial list removes nothing", vec![restart(), partial()], "a b", "stale"),
         ("a list under way removes nothing", vec![restart(), put("a")], "a b", "stale"),
         (
-            "a broken list goes on",
+            "an interrupted list continues",
             vec![restart(), put("b"), partial(), restart(), put("a"), complete()],
             "a",
             "live",
         ),
         ("a refusal removes nothing", vec![withheld()], "a b", "stale"),
         ("a refusal in a list removes nothing", vec![restart(), put("a"), withheld()], "a b", "stale"),
-        ("a list after a refusal decides", vec![restart(), withheld(), put("a"), complete()], "a", "live"),
+        (
+            "a list after a refusal removes what it lacks",
+            vec![restart(), withheld(), put("a"), complete()],
+            "a",
+            "live",
+        ),
         ("a complete list without a beginning removes nothing", vec![withheld(), complete()], "a b", "live"),
-        ("a deletion is one", vec![mk_drop(&fact("a"), Evidence::Confirmed)], "b", "live"),
+        ("a deletion removes its fact", vec![mk_drop(&fact("a"), Evidence::Confirmed)], "b", "live"),
         (
             "a filtered list of everything is live",
             vec![restart(), put("a"), put("b"), filtered()],
@@ -121,15 +127,15 @@ fn each_situation_has_one_rule() {
         ),
         ("the end of a scope removes it", vec![end], "", "unknown"),
     ];
-    for (rule, words, facts, fresh) in rows {
+    for (rule, updates, facts, fresh) in rows {
         let (mut ledger, mut out) = listed();
-        take(&mut ledger, words, &mut out);
+        take(&mut ledger, updates, &mut out);
         assert_eq!((names(&out).as_str(), freshness(&ledger)), (facts, fresh), "{rule}");
     }
 }
 
 #[test]
-fn neither_progress_nor_a_live_status_revives_what_cannot_be_read() {
+fn withheld_collection_stays_stale_after_progress() {
     let (mut ledger, mut out) = listed();
     let live = tributary_model::SourceStatus::new(tributary_model::SourceState::Live, "");
     take(
@@ -143,20 +149,20 @@ fn neither_progress_nor_a_live_status_revives_what_cannot_be_read() {
 }
 
 #[test]
-fn what_was_never_held_and_cannot_be_read_keeps_nobody_waiting() {
+fn unreadable_collection_without_facts_does_not_block_sync() {
     let (mut ledger, mut out) = (Ledger::new(Generation(1)), Applied::default());
     take(&mut ledger, [follows()], &mut out);
     assert!(ledger.is_unknown() && !ledger.is_synced());
     take(&mut ledger, [withheld()], &mut out);
     assert!(ledger.is_synced(), "readiness does not wait");
-    assert!(ledger.is_unknown(), "no client learns that a name is gone");
+    assert!(ledger.is_unknown(), "the catalog stays incomplete");
     let (mut ledger, mut out) = listed();
     take(&mut ledger, [withheld()], &mut out);
-    assert!(!ledger.is_unknown(), "what was read once is known");
+    assert!(!ledger.is_unknown(), "a collection that was read once is known");
 }
 
 #[test]
-fn a_filtered_list_becomes_live_once_what_it_lacks_is_found_or_gone() {
+fn filtered_list_becomes_live_once_missing_facts_are_settled() {
     for resolution in [mk_put(fact("b")), mk_drop(&fact("b"), Evidence::AbsentFromList)] {
         let (mut ledger, mut out) = listed();
         take(&mut ledger, [restart(), mk_put(fact("a")), synced(Completeness::Filtered)], &mut out);
@@ -167,7 +173,7 @@ fn a_filtered_list_becomes_live_once_what_it_lacks_is_found_or_gone() {
 }
 
 #[test]
-fn the_next_run_inherits_everything_and_confirms_nothing() {
+fn next_run_inherits_facts_and_confirms_none() {
     let (mut ledger, mut out) = listed();
     ledger.restart(Generation(2), Mono(20), &"over".into());
     assert_eq!((names(&out).as_str(), freshness(&ledger)), ("a b", "stale"));
@@ -178,7 +184,7 @@ fn the_next_run_inherits_everything_and_confirms_nothing() {
 }
 
 #[test]
-fn an_unchanged_list_visits_and_changes_nothing() {
+fn unchanged_list_changes_no_fact() {
     let (mut ledger, mut out) = listed();
     let before = out.facts.clone();
     take(
@@ -190,14 +196,14 @@ fn an_unchanged_list_visits_and_changes_nothing() {
 }
 
 #[test]
-fn the_last_value_of_what_is_followed_counts_wherever_it_stands() {
+fn last_reported_follow_set_counts_in_any_position() {
     let other = Collection { scope: mk_scope("other"), kind: WORKLOADS };
     let both = RegistryUpdate::Follows { required: vec![collection(), other.clone()], optional: Vec::new() };
     let end = || RegistryUpdate::ListEnded(other.clone(), Completeness::Complete);
-    for words in [vec![follows(), both.clone(), end()], vec![both.clone(), end()], vec![end(), both]] {
+    for updates in [vec![follows(), both.clone(), end()], vec![both.clone(), end()], vec![end(), both]] {
         let (mut ledger, mut out) = listed();
         ledger.restart(Generation(2), Mono(20), &"over".into());
-        take(&mut ledger, words, &mut out);
+        take(&mut ledger, updates, &mut out);
         assert!(!ledger.is_synced());
         assert_eq!(names(&out), "a b");
         take(&mut ledger, [synced(Completeness::Complete)], &mut out);
@@ -206,7 +212,7 @@ fn the_last_value_of_what_is_followed_counts_wherever_it_stands() {
 }
 
 #[test]
-fn an_empty_scope_that_is_not_followed_is_freed() {
+fn empty_unfollowed_scope_is_freed() {
     let (mut ledger, mut out) = listed();
     let other = mk_scope("other");
     let put = RegistryUpdate::Put(other.clone(), fact("x"), Basis::Authoritative);
@@ -219,7 +225,7 @@ fn an_empty_scope_that_is_not_followed_is_freed() {
 }
 
 #[test]
-fn an_inherited_fact_outlives_a_problem_that_only_the_new_run_reported() {
+fn inherited_fact_outlives_a_problem_of_the_new_run() {
     let object = ObjectId::new("WorkloadEntry", "shop", "b");
     let bad = |problem| {
         RegistryUpdate::Problem(mk_scope(SCOPE), tributary_model::ObjectRef::new(object.clone()), problem)
@@ -230,7 +236,7 @@ fn an_inherited_fact_outlives_a_problem_that_only_the_new_run_reported() {
     take(&mut served, [mk_put(fact("b"))], &mut out);
     let mut shadow = Ledger::new(Generation(2));
     shadow.apply(Mono(10), bad(Some(problem)), &mut ());
-    shadow.end_take(&Scopes::Discovered, Mono(10), &mut ());
+    shadow.end_batch(&Scopes::Discovered, Mono(10), &mut ());
     let mut served = served.adopt(shadow, &Scopes::Discovered, Mono(11), &mut out);
     take(&mut served, [bad(None)], &mut out);
     assert_eq!(names(&out), "b");

@@ -1,7 +1,7 @@
-//! What is odd about a service, gathered while it is merged (codes 04xx).
+//! Conditions of a service, collected while it is merged (codes 04xx).
 //!
-//! A contested name, a disagreement or a miss is a visible condition on the view, never a line in a
-//! log (law 11). Messages hold no times, so that equal facts make equal conditions.
+//! Called by merge. A contested name, a conflict or a missing port is a visible condition of the view,
+//! not a log line (law 11). Messages contain no times: equal facts make equal conditions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use tributary_model::{
     PortNumber, Protocol, ServicePort, Source,
 };
 
-use crate::merge::port_behind;
+use crate::merge::matching_port;
 use crate::state::names::End;
 
-/// Conditions in the making.
+/// Conditions under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Conditions {
     list: Vec<Condition>,
@@ -22,7 +22,7 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// How many objects one condition names.
+    /// Most objects that one condition names.
     const MAX_OBJECTS: usize = 16;
 
     fn add(&mut self, code: Code, objects: Vec<ObjectRef>, message: String) -> &Condition {
@@ -31,11 +31,11 @@ impl Conditions {
         self.list.push(Condition { code, objects: objects.into(), message: message.into() });
         &self.list[self.list.len() - 1]
     }
-    /// Anything else that is odd.
+    /// Adds a condition with any code.
     pub(crate) fn push(&mut self, code: Code, objects: Vec<ObjectRef>, message: String) -> &Condition {
         self.add(code, objects, message)
     }
-    /// A port's name or protocol differs from the one that is served.
+    /// Adds the conflict of a port whose name or protocol differs from the served one.
     pub(crate) fn port_conflict(
         &mut self,
         port: &ServicePort,
@@ -52,35 +52,35 @@ impl Conditions {
         );
         self.add(Code::PORT_CONFLICT, vec![by.clone(), other], message)
     }
-    /// Two declarations disagree on how endpoints are found.
+    /// Adds the conflict of two declarations with different resolutions.
     pub(crate) fn resolution(&mut self, first: &Declaration, other: &Declaration) {
         let (a, b) = (first.source.reference(), other.source.reference());
-        let message = format!("{a} says {:?}, {b} says {:?}", first.resolution, other.resolution);
+        let message = format!("{a} has resolution {:?}, {b} has {:?}", first.resolution, other.resolution);
         self.add(Code::RESOLUTION_CONFLICT, vec![a, b], message);
     }
-    /// A declaration stays although its source no longer names it.
+    /// Adds the held removal of a declaration.
     pub(crate) fn held_declaration(&mut self, declaration: &Declaration) {
         let object = declaration.source.reference();
         let message = format!("the removal of {object} waits for proof");
         self.add(Code::REMOVAL_HELD, vec![object], message);
     }
-    /// What an adapter has to say of a declaration.
-    pub(crate) fn remarks(&mut self, declaration: &Declaration) {
-        for remark in declaration.attributes.remarks.iter() {
-            self.add(remark.code, vec![declaration.source.reference()], remark.message.to_string());
+    /// Adds an adapter's warnings about a declaration.
+    pub(crate) fn warnings(&mut self, declaration: &Declaration) {
+        for warning in declaration.attributes.remarks.iter() {
+            self.add(warning.code, vec![declaration.source.reference()], warning.message.to_string());
         }
     }
-    /// Addresses stay although their source no longer names them.
+    /// Adds the held removals of addresses.
     pub(crate) fn held_addresses(&mut self, source: &Source, count: usize) {
         let object = source.reference();
         let message = format!("the removal of {count} addresses of {object} waits for proof");
         self.add(Code::REMOVAL_HELD, vec![object], message);
     }
-    /// A group whose declaration is not there.
+    /// Adds a group without a declaration.
     pub(crate) fn waiting(&mut self, object: ObjectRef) {
         self.waiting.push(object);
     }
-    /// Ports of groups that no declared port leads to, and declared ports that lead to none.
+    /// Adds the ports of groups without a declared port, and the declared ports without an endpoint port.
     pub(crate) fn unmatched<'a>(
         &mut self,
         declaration: &Declaration,
@@ -91,7 +91,7 @@ impl Conditions {
             return;
         }
         let leads_nowhere =
-            |p: &&ServicePort| sets().all(|(_, set)| port_behind(declaration, p, set).is_none());
+            |p: &&ServicePort| sets().all(|(_, set)| matching_port(declaration, p, set).is_none());
         for port in declaration.ports.iter().filter(leads_nowhere) {
             let (object, name) = (declaration.source.reference(), port.name.as_str());
             let message = format!("no endpoint of {object} has a port for {} ({name:?})", port.number);
@@ -114,7 +114,7 @@ impl Conditions {
             self.add(Code::UNMATCHED_PORT, objects, message);
         }
     }
-    /// Selected workloads that have no port for a declared one.
+    /// Adds the selected workloads that lack a declared port.
     pub(crate) fn no_target(&mut self, declaration: &Declaration, misses: Vec<(PortNumber, ObjectRef)>) {
         let mut by_port: BTreeMap<PortNumber, Vec<ObjectRef>> = BTreeMap::new();
         for (port, object) in misses {
@@ -127,7 +127,7 @@ impl Conditions {
             self.add(Code::NO_TARGET_PORT, objects, message);
         }
     }
-    /// Where an alias leads, if that is nowhere.
+    /// Adds the loop or the missing target of an alias.
     pub(crate) fn alias(&mut self, end: Option<&End>, target: &Hostname, object: &ObjectRef) {
         match end {
             Some(End::Loop) => {
@@ -141,7 +141,7 @@ impl Conditions {
             Some(End::Host(_)) | None => {}
         }
     }
-    /// All of them, sorted.
+    /// Returns all conditions, sorted.
     pub(crate) fn finish(mut self) -> Vec<Condition> {
         if !self.waiting.is_empty() {
             let mut waiting = std::mem::take(&mut self.waiting);
@@ -155,7 +155,7 @@ impl Conditions {
     }
 }
 
-/// Several services claim one host, or several providers one service.
+/// Returns the conflict of several services for one host, or of several providers for one service.
 pub(crate) fn host_conflict(host: &Hostname, objects: Vec<ObjectRef>) -> Condition {
     let served = objects.first().map(ToString::to_string).unwrap_or_default();
     let others: Vec<String> =
@@ -165,7 +165,7 @@ pub(crate) fn host_conflict(host: &Hostname, objects: Vec<ObjectRef>) -> Conditi
     Condition { code: Code::HOST_CONFLICT, objects: objects.into(), message: Arc::from(message) }
 }
 
-/// An endpoint as explain names it.
+/// Returns the text of an endpoint in explain.
 pub(crate) fn endpoint_text(group: &EndpointGroup, address: &Address, port: Option<PortNumber>) -> String {
     let name = group.name(address).unwrap_or_default();
     match (address.at, port) {

@@ -1,9 +1,9 @@
-//! The merge of an alias: several services under one host, by explicit configuration.
+//! Merges a federated service: several services under one host, by configuration or by name.
 //!
-//! Ports are those that every joined member has, by its port map; names and protocols, virtual addresses and
-//! everything else come from the first owner in precedence (Kubernetes, ServiceEntry, Consul). Members are read as
-//! they are said, never as they are served: an alias may have the host of one of its members, and none joins another.
-//! What keeps a member out, or a port, is a condition.
+//! Called by merge. Ports are those that every joined member has, by its port map; names, protocols, virtual addresses
+//! and everything else come from the first declaration in precedence (Kubernetes, ServiceEntry, Consul). Members are
+//! read as declared, not as served: the service may have the host of one of its members, and it cannot join a different
+//! federated service. The reason that excludes a member or a port is a condition.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use tributary_model::{
 };
 
 use super::{
-    Behind, Merged, MergedPort, With, add_sources, declared, effective, groups_behind, note_group, sort,
+    Backing, Merged, MergedPort, With, add_sources, backing_groups, declared, effective, note_group, sort,
     workloads_confirmed,
 };
-use crate::merge::precedence::{Ranked, claim, ranked};
+use crate::merge::precedence::{Ranked, key_of, ranked};
 use crate::state::MergeContext;
 use crate::state::services::{Decl, Hosts, Service};
 
-/// A member that is declared, and who declares it.
+/// Declared member with the shards that declare it.
 struct Found<'a> {
     at: u16,
     member: &'a FederatedMember,
@@ -31,7 +31,7 @@ struct Found<'a> {
     shards: Vec<Ranked<'a>>,
 }
 
-/// One declaration of a member, with the ports that it has by the alias's numbers.
+/// One declaration of a member, with its ports by the federated service's numbers.
 struct Part<'a> {
     found: &'a Found<'a>,
     shard: &'a Ranked<'a>,
@@ -40,9 +40,9 @@ struct Part<'a> {
     ports: BTreeMap<PortNumber, ServicePort>,
 }
 
-/// Merges an alias. `None` when none of its members can be joined.
+/// Merges a federated service; `None` if no member can be joined.
 pub(crate) fn join<R: Recorder>(
-    world: &MergeContext,
+    context: &MergeContext,
     hosts: &Hosts,
     service: &Service,
     alias: &FederatedService,
@@ -50,28 +50,28 @@ pub(crate) fn join<R: Recorder>(
 ) -> Option<Merged> {
     let mut out = Merged { is_join: true, ..Merged::default() };
     let object = object(&service.key);
-    let found = find(world, hosts, alias, &object, &mut out);
-    let parts = parts(world, &found, &object, &mut out, rec);
+    let found = find(context, hosts, alias, &object, &mut out);
+    let parts = parts(context, &found, &object, &mut out, rec);
     let ports = common_ports(&parts, &object, &mut out);
     out.declarations.reserve_exact(parts.len());
-    let visibility = visibility(world, &service.key, &alias.export);
+    let visibility = visibility(context, &service.key, &alias.export);
     let weighted = alias.members.iter().any(|member| member.weight.is_some());
-    let in_use = !parts.iter().any(|part| !part.found.member.standby && !is_silent(world, alias, part));
+    let in_use = !parts.iter().any(|part| !part.found.member.standby && !is_out(context, alias, part));
     for part in &parts {
         let mut joined = joined(alias, part, weighted);
-        joined.stale = !joined.standby && is_silent(world, alias, part);
-        // without a number clients decide by priority, and of that silence is nothing that they see
+        joined.stale = !joined.standby && is_out(context, alias, part);
+        // without a minimum clients choose by priority, which does not show them an outage: standby members are in use
         joined.standby &= !(in_use && joined.min_healthy.is_none() && alias.standby_after_stale.is_some());
         let joined = Arc::new(joined);
         rec.step(|| declared(part.shard, part.decl));
         rec.step(|| aliased(part, &joined, alias.by_name));
-        add(world, part, &ports, &visibility, &joined, &mut out, rec);
+        add(context, part, &ports, &visibility, &joined, &mut out, rec);
     }
     addresses(&parts, &mut out);
     standby(alias, &object, &mut out);
-    silence(world, alias, &parts, &object, &mut out);
-    shadowed(world, hosts, service, &found, &mut out);
-    out.aliases = world.names.leading_to(&service.key.host);
+    outages(context, alias, &parts, &object, &mut out);
+    shadowed(context, hosts, service, &found, &mut out);
+    out.aliases = context.names.leading_to(&service.key.host);
     sort(&mut out.identities);
     sort(&mut out.networks);
     sort(&mut out.addresses);
@@ -83,7 +83,7 @@ fn object(key: &ServiceKey) -> ObjectRef {
 }
 
 fn find<'a>(
-    world: &'a MergeContext,
+    context: &'a MergeContext,
     hosts: &'a Hosts,
     alias: &'a FederatedService,
     object: &ObjectRef,
@@ -91,7 +91,7 @@ fn find<'a>(
 ) -> Vec<Found<'a>> {
     let mut found = Vec::new();
     for (at, member) in (0_u16..).zip(alias.members.iter().take(FederatedService::MAX_MEMBERS)) {
-        match find_one(world, hosts, member) {
+        match find_one(context, hosts, member) {
             Some((service, shards)) => found.push(Found { at, member, service, shards }),
             None => {
                 let by = member.registry.as_ref().map(|r| format!(" by registry {r}")).unwrap_or_default();
@@ -103,20 +103,20 @@ fn find<'a>(
     found
 }
 
-/// The first claimant of the host that the member may mean, and who of those that are meant declares it.
+/// Returns the first claimant of the member's host that the member matches, and the matching shards that declare it.
 fn find_one<'a>(
-    world: &'a MergeContext,
+    context: &'a MergeContext,
     hosts: &'a Hosts,
     member: &FederatedMember,
 ) -> Option<(&'a Service, Vec<Ranked<'a>>)> {
     let named = |service: &&Service| member.namespace.as_ref().is_none_or(|n| *n == service.key.namespace);
-    let meant = |shard: &Ranked<'_>| {
+    let matches = |shard: &Ranked<'_>| {
         member.registry.as_ref().is_none_or(|name| shard.info.shard.registry.name == *name)
     };
     let mut all: Vec<(&Service, Vec<Ranked<'_>>)> = Vec::new();
     for service in hosts.of(&member.host).iter().filter(named) {
-        let mut shards = ranked(&world.shards, service);
-        shards.retain(meant);
+        let mut shards = ranked(&context.shards, service);
+        shards.retain(matches);
         if !shards.is_empty() {
             all.push((service, shards));
         }
@@ -128,9 +128,9 @@ fn find_one<'a>(
     })
 }
 
-/// The declarations that can be joined, the first in precedence first.
+/// Returns the declarations that can be joined, the first in precedence first.
 fn parts<'a, R: Recorder>(
-    world: &MergeContext,
+    context: &MergeContext,
     found: &'a [Found<'a>],
     object: &ObjectRef,
     out: &mut Merged,
@@ -140,8 +140,8 @@ fn parts<'a, R: Recorder>(
     for found in found {
         for shard in &found.shards {
             for decl in &shard.declarations {
-                let own = effective(world, found.service, &decl.declaration);
-                if let Some(why) = refusal(world, shard, decl) {
+                let own = effective(context, found.service, &decl.declaration);
+                if let Some(why) = refusal(context, shard, decl) {
                     let by = own.source.reference();
                     let message = format!("{} ({by}) {why}", found.member.host);
                     let condition =
@@ -155,25 +155,25 @@ fn parts<'a, R: Recorder>(
         }
     }
     parts.sort_by(|a, b| {
-        claim(a.shard.info, a.decl).order(&claim(b.shard.info, b.decl)).then(a.found.at.cmp(&b.found.at))
+        key_of(a.shard.info, a.decl).order(&key_of(b.shard.info, b.decl)).then(a.found.at.cmp(&b.found.at))
     });
     parts
 }
 
-/// Whether a member of an alias can be joined, so that the alias is served.
-pub(crate) fn can_join(world: &MergeContext, hosts: &Hosts, alias: &FederatedService) -> bool {
+/// Returns whether a member of a federated service can be joined, which makes it served.
+pub(crate) fn can_join(context: &MergeContext, hosts: &Hosts, alias: &FederatedService) -> bool {
     let members = alias.members.iter().take(FederatedService::MAX_MEMBERS);
     let mut shards =
-        members.filter_map(|member| find_one(world, hosts, member)).flat_map(|(_, shards)| shards);
-    shards.any(|shard| shard.declarations.iter().any(|decl| refusal(world, &shard, decl).is_none()))
+        members.filter_map(|member| find_one(context, hosts, member)).flat_map(|(_, shards)| shards);
+    shards.any(|shard| shard.declarations.iter().any(|decl| refusal(context, &shard, decl).is_none()))
 }
 
-/// Why a declaration cannot be joined. A source may mix host names among addresses (one instance of many): such a
-/// declaration is joined with its addresses.
-pub(crate) fn refusal(world: &MergeContext, shard: &Ranked<'_>, decl: &Decl) -> Option<&'static str> {
+/// Returns why a declaration cannot be joined. A source may mix host names and addresses: such a declaration is joined
+/// with its addresses.
+pub(crate) fn refusal(context: &MergeContext, shard: &Ranked<'_>, decl: &Decl) -> Option<&'static str> {
     let joinable = match decl.declaration.resolution {
         Resolution::ClientSide => true,
-        Resolution::DnsStrict => groups_behind(world, shard, decl).iter().any(has_addresses),
+        Resolution::DnsStrict => backing_groups(context, shard, decl).iter().any(has_addresses),
         Resolution::Alias(_) => return Some("leads to another name; join that one"),
         _ => false,
     };
@@ -184,17 +184,17 @@ pub(crate) fn refusal(world: &MergeContext, shard: &Ranked<'_>, decl: &Decl) -> 
     }
 }
 
-fn has_addresses(behind: &Behind<'_>) -> bool {
-    behind.group.addresses.iter().any(|address| !is_host_name(address))
+fn has_addresses(backing: &Backing<'_>) -> bool {
+    backing.group.addresses.iter().any(|address| !is_host_name(address))
 }
 
 fn is_host_name(address: &Address) -> bool {
     matches!(address.at, AddressRef::Name(_))
 }
 
-/// Shows that endpoints by host name are not joined: clients resolve those only inside an xDS cluster of a DNS type.
-fn host_names(part: &Part<'_>, groups: &[Behind<'_>], out: &mut Merged) {
-    let addresses = groups.iter().flat_map(|behind| behind.group.addresses.iter());
+/// Adds a condition for endpoints with host names, which are not joined: clients resolve them only in DNS clusters.
+fn host_names(part: &Part<'_>, groups: &[Backing<'_>], out: &mut Merged) {
+    let addresses = groups.iter().flat_map(|backing| backing.group.addresses.iter());
     let count = addresses.filter(|address| is_host_name(address)).count();
     if count > 0 {
         let by = part.own.source.reference();
@@ -204,7 +204,7 @@ fn host_names(part: &Part<'_>, groups: &[Behind<'_>], out: &mut Merged) {
     }
 }
 
-/// A declaration's ports by the alias's numbers.
+/// Returns a declaration's ports by the federated service's numbers.
 fn offered(member: &FederatedMember, ports: &[ServicePort]) -> BTreeMap<PortNumber, ServicePort> {
     let mapped = member.ports.iter().filter_map(|(number, own)| {
         let port = ports.iter().find(|port| port.number == *own)?;
@@ -217,7 +217,7 @@ fn offered(member: &FederatedMember, ports: &[ServicePort]) -> BTreeMap<PortNumb
     as_they_are.chain(mapped).collect()
 }
 
-/// The numbers that every joined member has; each of the others is a condition.
+/// Returns the numbers that every joined member has; each other number adds a condition.
 fn common_ports(parts: &[Part<'_>], object: &ObjectRef, out: &mut Merged) -> BTreeSet<PortNumber> {
     let mut by_member: BTreeMap<u16, (&Hostname, BTreeSet<PortNumber>)> = BTreeMap::new();
     for part in parts {
@@ -242,8 +242,8 @@ fn common_ports(parts: &[Part<'_>], object: &ObjectRef, out: &mut Merged) -> BTr
     common
 }
 
-fn visibility(world: &MergeContext, key: &ServiceKey, export: &ExportTo) -> Visibility {
-    match export.resolve(&world.settings.effective.default_export()) {
+fn visibility(context: &MergeContext, key: &ServiceKey, export: &ExportTo) -> Visibility {
+    match export.resolve(&context.settings.effective.default_export()) {
         Visibility::Own => Visibility::Namespaces(Arc::from([key.namespace.clone()])),
         other => other,
     }
@@ -263,9 +263,9 @@ fn joined(alias: &FederatedService, part: &Part<'_>, weighted: bool) -> Federati
     }
 }
 
-/// Adds a member's declaration and what stands behind its ports.
+/// Adds a member's declaration and endpoints.
 fn add<R: Recorder>(
-    world: &MergeContext,
+    context: &MergeContext,
     part: &Part<'_>,
     ports: &BTreeSet<PortNumber>,
     visibility: &Visibility,
@@ -273,15 +273,15 @@ fn add<R: Recorder>(
     out: &mut Merged,
     rec: &mut R,
 ) {
-    out.conditions.remarks(&part.own);
+    out.conditions.warnings(&part.own);
     if part.decl.held {
         out.conditions.held_declaration(&part.own);
     }
-    let groups = groups_behind(world, part.shard, part.decl);
-    groups.iter().for_each(|behind| note_group(behind, out));
+    let groups = backing_groups(context, part.shard, part.decl);
+    groups.iter().for_each(|backing| note_group(backing, out));
     host_names(part, &groups, out);
     out.identities.extend(part.own.attributes.identities.iter().cloned());
-    let workloads = if rec.is_on() { workloads_confirmed(world, part.decl) } else { BTreeMap::new() };
+    let workloads = if rec.is_on() { workloads_confirmed(context, part.decl) } else { BTreeMap::new() };
     let with = With { shard: part.shard, declaration: &part.own, visibility, workloads };
     for (number, port) in part.ports.iter().filter(|(number, _)| ports.contains(number)) {
         add_port(&with, *number, port, &groups, joined, out, rec);
@@ -299,7 +299,7 @@ fn add_port<R: Recorder>(
     with: &With<'_>,
     number: PortNumber,
     port: &ServicePort,
-    groups: &[Behind<'_>],
+    groups: &[Backing<'_>],
     joined: &Arc<FederationInfo>,
     out: &mut Merged,
     rec: &mut R,
@@ -319,7 +319,7 @@ fn add_port<R: Recorder>(
     add_sources(with, port, groups, Some(joined), merged, rec);
 }
 
-/// Virtual addresses come from the first provider that has any: two registries' addresses lead to two places.
+/// Adds the virtual addresses of the first provider that has any: each provider's addresses reach only its own endpoints.
 fn addresses(parts: &[Part<'_>], out: &mut Merged) {
     let having = |part: &&Part<'_>| !part.own.addresses.is_empty();
     let provider = |part: &Part<'_>| part.shard.info.shard.registry.provider;
@@ -328,7 +328,7 @@ fn addresses(parts: &[Part<'_>], out: &mut Merged) {
     out.addresses.extend(of_first.flat_map(|part| part.own.addresses.iter().cloned()));
 }
 
-/// Says when standby members are in use.
+/// Adds a condition while standby members are in use.
 fn standby(alias: &FederatedService, object: &ObjectRef, out: &mut Merged) {
     let Some(enough) = alias.min_healthy_active else { return };
     for (number, port) in &out.ports {
@@ -336,8 +336,8 @@ fn standby(alias: &FederatedService, object: &ObjectRef, out: &mut Merged) {
         if !port.sources.iter().any(waiting) {
             continue;
         }
-        let silent = |s: &EndpointSource| s.federation.as_ref().is_some_and(|joined| joined.stale);
-        let active = port.sources.iter().filter(|s| !waiting(s) && !silent(s));
+        let stale = |s: &EndpointSource| s.federation.as_ref().is_some_and(|joined| joined.stale);
+        let active = port.sources.iter().filter(|s| !waiting(s) && !stale(s));
         let active = active.filter(|s| s.priority == ShardPriority::Normal);
         let healthy: BTreeSet<_> = active.flat_map(healthy).collect();
         if healthy.len() < usize::try_from(enough).unwrap_or(usize::MAX) {
@@ -347,46 +347,46 @@ fn standby(alias: &FederatedService, object: &ObjectRef, out: &mut Merged) {
     }
 }
 
-/// Whether what declares a part has been silent for longer than the alias gives.
-fn is_silent(world: &MergeContext, alias: &FederatedService, part: &Part<'_>) -> bool {
-    let shard = part.shard.said.id;
-    alias.standby_after_stale.is_some_and(|given| world.outages.is_over(given, shard))
+/// Returns whether the source of a part has been unreachable for longer than the federated service allows.
+fn is_out(context: &MergeContext, alias: &FederatedService, part: &Part<'_>) -> bool {
+    let shard = part.shard.facts.id;
+    alias.standby_after_stale.is_some_and(|allowed| context.outages.is_over(allowed, shard))
 }
 
-/// Says which registries keep standby members out no longer.
-fn silence(
-    world: &MergeContext,
+/// Adds a condition for each registry whose outage puts standby members in use.
+fn outages(
+    context: &MergeContext,
     alias: &FederatedService,
     parts: &[Part<'_>],
     object: &ObjectRef,
     out: &mut Merged,
 ) {
-    let Some(given) = alias.standby_after_stale else { return };
+    let Some(allowed) = alias.standby_after_stale else { return };
     let waits = parts.iter().any(|part| part.found.member.standby);
     let active = parts.iter().filter(|part| waits && !part.found.member.standby);
-    let silent = active.filter(|part| is_silent(world, alias, part));
-    let silent: BTreeSet<&str> = silent.map(|part| part.shard.info.shard.registry.name.as_str()).collect();
-    for registry in silent {
-        let message = format!("registry {registry} has been silent for more than {given:?}");
+    let stale = active.filter(|part| is_out(context, alias, part));
+    let stale: BTreeSet<&str> = stale.map(|part| part.shard.info.shard.registry.name.as_str()).collect();
+    for registry in stale {
+        let message = format!("registry {registry} has been unreachable for more than {allowed:?}");
         out.conditions.push(Code::ALIAS_STANDBY, vec![object.clone()], message);
     }
 }
 
 fn healthy(source: &EndpointSource) -> impl Iterator<Item = (Option<std::net::IpAddr>, Option<PortNumber>)> {
-    let behind = |address: &Address| {
+    let endpoint = |address: &Address| {
         let port = (*source.ports.get(usize::from(address.port_set))?)?;
         let number = source.group.ports(address).get(usize::from(port))?.number;
         (address.health == Health::Healthy).then(|| (address.ip(), number))
     };
-    source.group.addresses.iter().filter_map(behind)
+    source.group.addresses.iter().filter_map(endpoint)
 }
 
-/// Says which declarations of the alias's own host are not served because of it.
-fn shadowed(world: &MergeContext, hosts: &Hosts, service: &Service, found: &[Found<'_>], out: &mut Merged) {
+/// Adds a condition for the declarations of the own host that are not served because of the federated service.
+fn shadowed(context: &MergeContext, hosts: &Hosts, service: &Service, found: &[Found<'_>], out: &mut Merged) {
     let host = &service.key.host;
     let mut objects = Vec::new();
     for other in hosts.of(host) {
-        for shard in ranked(&world.shards, other) {
+        for shard in ranked(&context.shards, other) {
             let joins = |f: &Found<'_>| {
                 f.service.key == other.key
                     && f.shards.iter().any(|s| Arc::ptr_eq(&s.info.shard, &shard.info.shard))

@@ -1,22 +1,24 @@
-//! Conditions of a service whose name another service has too. Called by merge, for services that are served by themselves.
+//! Condition of a service whose name a different service has too.
+//!
+//! Called by merge for services that are not merged by name.
 
 use tributary_model::{Code, NameOutcome, Recorder, SeparateReason, ServiceKey, Stage, TraceStep, Verdict};
 
 use super::Merged;
 use crate::state::MergeContext;
 
-/// Shows a service whose name another service has too, unless the configuration decided about it.
-pub(super) fn note<R: Recorder>(world: &MergeContext, key: &ServiceKey, out: &mut Merged, rec: &mut R) {
-    let Some(same) = world.names.same_name(key) else { return };
+/// Adds the condition, unless the configuration decided about the name or a registry is not known yet.
+pub(super) fn note<R: Recorder>(context: &MergeContext, key: &ServiceKey, out: &mut Merged, rec: &mut R) {
+    let Some(same) = context.names.same_name(key) else { return };
     let others: Vec<String> =
         same.services.iter().filter(|s| s.key != *key).map(|service| service.key.to_string()).collect();
     let others = others.join(", ");
     let message = match &same.outcome {
         NameOutcome::Merged
         | NameOutcome::Apart { why: SeparateReason::Aliased | SeparateReason::Unsynced, .. } => return,
-        NameOutcome::Possible => format!("could be served as one with {others}, which has its name"),
+        NameOutcome::Possible => format!("could be merged with {others}, which has the same name"),
         NameOutcome::Apart { message, .. } => {
-            format!("is not served as one with {others}, which has its name: {message}")
+            format!("is not merged with {others}, which has the same name: {message}")
         }
     };
     let first = out.declarations.first().map(|first| first.declaration.source.reference());

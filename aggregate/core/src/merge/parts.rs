@@ -1,7 +1,7 @@
-//! Services that are declared in two parts: some offer ports and endpoints, others import them by addresses.
+//! Services that are declared in two roles: exports offer ports and endpoints, imports add virtual addresses.
 //!
-//! Called by merge. Such a service is there while each part has somebody who declares it, wherever they are;
-//! what is offered decides what it is, and an import only adds by which addresses it is reached.
+//! Called by merge. Such a service exists while at least one registry declares each role. The exports define the
+//! service; an import only adds addresses.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use crate::merge::Merged;
 use crate::merge::precedence::Ranked;
 use crate::state::services::Decl;
 
-/// The declaration that decides what the service is; `None` where there is none to be served.
+/// Returns the declaration that defines the service; `None` if the service does not exist.
 pub(crate) fn deciding<'a>(shards: &[Ranked<'a>]) -> Option<&'a Decl> {
     let all = || shards.iter().flat_map(|shard| shard.declarations.iter().copied());
-    let is = |part: DeclarationRole| move |decl: &&Decl| decl.declaration.attributes.part == part;
+    let is = |role: DeclarationRole| move |decl: &&Decl| decl.declaration.attributes.part == role;
     let imported = || all().any(|decl| is(DeclarationRole::Import)(&decl));
     let first = all().find(|decl| !is(DeclarationRole::Import)(decl))?;
     let whole = all().any(|decl| is(DeclarationRole::Whole)(&decl));
     (whole || imported()).then_some(first)
 }
 
-/// Whether a declaration is an import.
+/// Returns whether a declaration is an import.
 pub(crate) fn is_import(decl: &Decl) -> bool {
     decl.declaration.attributes.part == DeclarationRole::Import
 }
 
-/// Adds the imports behind what they import. Who sees the service is for those to say who offer it; a port that
-/// an import names and nobody offers is a condition.
+/// Adds the imports after the exports. The exports define the visibility; a port of an import that no export offers is
+/// a condition.
 pub(crate) fn add_imports(mut imports: Vec<DeclarationView>, out: &mut Merged) {
     let Some(visibility) = out.declarations.first().map(|first| first.visibility.clone()) else { return };
     let offered_by: Vec<ObjectRef> =
@@ -41,7 +41,7 @@ pub(crate) fn add_imports(mut imports: Vec<DeclarationView>, out: &mut Merged) {
         }
         let object = import.declaration.source.reference();
         let ports: Vec<String> = missing.iter().map(ToString::to_string).collect();
-        let message = format!("{object} names ports that nobody offers: {}", ports.join(", "));
+        let message = format!("{object} names ports that no export offers: {}", ports.join(", "));
         let objects = std::iter::once(object).chain(offered_by.iter().cloned()).collect();
         out.conditions.push(Code::IMPORT_CONFLICT, objects, message);
     }
@@ -49,7 +49,7 @@ pub(crate) fn add_imports(mut imports: Vec<DeclarationView>, out: &mut Merged) {
     out.declarations.append(&mut imports);
 }
 
-/// An import as it is shown with the service.
+/// Returns the view of an import.
 pub(crate) fn import(shard: &Ranked<'_>, decl: &Decl) -> DeclarationView {
     DeclarationView {
         shard: Arc::clone(&shard.info.shard),

@@ -1,7 +1,7 @@
-//! A service's shards and declarations in order of precedence, as merge and publication read them.
+//! Order of a service's shards and declarations by precedence, for merge and build.
 //!
-//! Shards order by their first declaration, declarations within a shard by their own claims, a
-//! host's services by their first declaration. All of it is [`PrecedenceKey::order`].
+//! Shards are ordered by their first declaration, declarations within a shard by their own key, a
+//! host's services by their first declaration. [`PrecedenceKey::order`] defines the order of keys.
 
 use std::cmp::Ordering;
 
@@ -10,35 +10,35 @@ use tributary_model::{ObjectRef, PrecedenceKey};
 use crate::state::services::{Decl, Service, ServiceShard};
 use crate::state::shards::{ShardInfo, Shards};
 
-/// A shard that declares a service.
+/// Shard that declares a service.
 #[derive(Debug)]
 pub(crate) struct Ranked<'a> {
-    /// What the core keeps of it.
+    /// Properties of the shard.
     pub(crate) info: &'a ShardInfo,
-    /// What it says.
-    pub(crate) said: &'a ServiceShard,
-    /// Its declarations, the first in precedence first. Never empty.
+    /// Its facts about the service.
+    pub(crate) facts: &'a ServiceShard,
+    /// Its declarations, the first in precedence first; never empty.
     pub(crate) declarations: Vec<&'a Decl>,
 }
 
 impl<'a> Ranked<'a> {
-    fn new(info: &'a ShardInfo, said: &'a ServiceShard) -> Option<Self> {
-        let mut declarations: Vec<&Decl> = said.declarations.iter().collect();
-        declarations.sort_by(|a, b| claim(info, a).order(&claim(info, b)));
-        (!declarations.is_empty()).then_some(Self { info, said, declarations })
+    fn new(info: &'a ShardInfo, facts: &'a ServiceShard) -> Option<Self> {
+        let mut declarations: Vec<&Decl> = facts.declarations.iter().collect();
+        declarations.sort_by(|a, b| key_of(info, a).order(&key_of(info, b)));
+        (!declarations.is_empty()).then_some(Self { info, facts, declarations })
     }
-    /// The claim of its first declaration.
+    /// Returns the precedence key of its first declaration.
     pub(crate) fn first(&self) -> Option<PrecedenceKey<'a>> {
-        self.declarations.first().map(|d| claim(self.info, d))
+        self.declarations.first().map(|d| key_of(self.info, d))
     }
 }
 
-/// The claim of a declaration.
-pub(crate) fn claim<'a>(info: &'a ShardInfo, decl: &'a Decl) -> PrecedenceKey<'a> {
-    info.claim(decl.declaration.created, &decl.object)
+/// Returns the precedence key of a declaration.
+pub(crate) fn key_of<'a>(info: &'a ShardInfo, decl: &'a Decl) -> PrecedenceKey<'a> {
+    info.precedence(decl.declaration.created, &decl.object)
 }
 
-/// The first in precedence first; nothing comes last.
+/// Compares two keys: the first in precedence first, `None` last.
 pub(crate) fn compare(a: Option<PrecedenceKey<'_>>, b: Option<PrecedenceKey<'_>>) -> Ordering {
     match (a, b) {
         (Some(a), Some(b)) => a.order(&b),
@@ -46,16 +46,16 @@ pub(crate) fn compare(a: Option<PrecedenceKey<'_>>, b: Option<PrecedenceKey<'_>>
     }
 }
 
-/// The shards that declare a service and are served, the first in precedence first.
+/// Returns the served shards that declare a service, the first in precedence first.
 pub(crate) fn ranked<'a>(shards: &'a Shards, service: &'a Service) -> Vec<Ranked<'a>> {
-    let served = |s: &&ServiceShard| shards.get(s.id).is_some_and(ShardInfo::is_served);
-    let said = service.shards.iter().filter(served).filter_map(|s| Ranked::new(shards.get(s.id)?, s));
-    let mut out: Vec<Ranked<'a>> = said.collect();
+    let is_served = |s: &&ServiceShard| shards.get(s.id).is_some_and(ShardInfo::is_served);
+    let served = service.shards.iter().filter(is_served).filter_map(|s| Ranked::new(shards.get(s.id)?, s));
+    let mut out: Vec<Ranked<'a>> = served.collect();
     out.sort_by(|a, b| compare(a.first(), b.first()));
     out
 }
 
-/// The declared services of a host, the first in precedence first. An alias that joins others is the only one.
+/// Returns the declared services of a host, the first in precedence first. A federated service is the only one.
 pub(crate) fn claimants<'a>(shards: &'a Shards, services: &'a [Service]) -> Vec<&'a Service> {
     if let Some(alias) = services.iter().find(|s| s.is_join && s.view.is_some()) {
         return vec![alias];
@@ -63,17 +63,17 @@ pub(crate) fn claimants<'a>(shards: &'a Shards, services: &'a [Service]) -> Vec<
     let mut out: Vec<&Service> = services.iter().filter(|s| s.view.is_some()).collect();
     if out.len() > 1 {
         out.sort_by(|a, b| {
-            compare(first_claim(shards, a), first_claim(shards, b)).then_with(|| a.key.cmp(&b.key))
+            compare(first_key(shards, a), first_key(shards, b)).then_with(|| a.key.cmp(&b.key))
         });
     }
     out
 }
 
-fn first_claim<'a>(shards: &'a Shards, service: &'a Service) -> Option<PrecedenceKey<'a>> {
+fn first_key<'a>(shards: &'a Shards, service: &'a Service) -> Option<PrecedenceKey<'a>> {
     ranked(shards, service).first().and_then(Ranked::first)
 }
 
-/// The object that a service's first declaration comes from.
+/// Returns the object of a service's first declaration.
 pub(crate) fn first_object(service: &Service) -> Option<ObjectRef> {
     service.view.as_ref()?.first().map(|d| d.declaration.source.reference())
 }

@@ -1,26 +1,26 @@
-//! Where a declaration's port leads on a workload that it selects: one function, from data.
+//! Resolves a declaration's port on a selected workload.
 //!
-//! Called when a bucket of selected workloads is built. A miss yields no address and a condition,
-//! never a guess.
+//! Called when a bucket of selected workloads is built. A port without a match yields no address and a
+//! condition, never a default.
 
 use tributary_model::{PortNumber, ServicePort, Target, Workload, WorkloadAddress, WorkloadKind};
 
-/// What a port leads to on one workload.
+/// Port of one workload that serves a declared port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResolvedPort {
-    /// This number.
+    /// Port number.
     Number(PortNumber),
-    /// A unix path, which has no number.
+    /// Unix path, which has no port number.
     Unix,
-    /// Nothing.
+    /// No port of the workload matches.
     Miss,
 }
 
-/// Follows a port's target on a workload.
+/// Resolves a port's target on a workload.
 ///
-/// A unix path has no ports. A WorkloadEntry's own port of the service port's name goes before a
-/// number (both orders of the reference: Services that select entries, and ServiceEntries); a pod
-/// goes by the number. A named target must be there.
+/// A unix path has no ports. On a WorkloadEntry, its own port with the service port's name takes
+/// precedence over a number, for Services that select entries and for ServiceEntries; on a pod, the
+/// number does. A named target must exist on the workload.
 pub(crate) fn resolve_target_port(
     port: &ServicePort,
     kind: WorkloadKind,
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_leads_where_its_target_says() {
+    fn target_selects_the_workload_port() {
         use WorkloadKind::{Entry, Pod};
         let named = || Target::Name(PortName::new("web").unwrap());
         let cases = [
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unix_path_has_no_number_whatever_the_target() {
+    fn unix_path_has_no_port_number_with_any_target() {
         let workload = mk_workload(WorkloadAddress::Unix("/run/a.sock".into()), &[("http", 8080)]);
         for target in [Target::Same, Target::NamedOr(None), Target::Name(PortName::new("x").unwrap())] {
             assert_eq!(

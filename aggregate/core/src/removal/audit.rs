@@ -1,8 +1,8 @@
-//! The witness of law 2: a host that had endpoints and has none now must have been told so.
+//! Audit of law 2: a host loses its last endpoint only with a record that explains the loss.
 //!
-//! Called by publication where a host's entry is replaced. The gate prevents what this looks for;
-//! the witness does not ask the gate, it compares what is served with the records of the turn. An
-//! absence explains nothing where the source could have been asked.
+//! Called by the build when a host's entry is replaced. The removal guard prevents unexplained losses;
+//! the audit is independent of the guard and compares the views with the records of the batch. A
+//! removal by absence explains nothing if the source can confirm.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use tributary_model::{FactId, FactKey, Hostname, Record, RegistryName, ServiceVi
 use crate::state::State;
 
 impl State {
-    /// Counts a host that has lost all of its endpoints if no record of this turn explains it.
-    pub(crate) fn witness(
+    /// Counts a host that has lost all of its endpoints if no record of this batch explains it.
+    pub(crate) fn count_unexplained_loss(
         &mut self,
         host: &Hostname,
         before: &[Arc<ServiceView>],
@@ -22,19 +22,21 @@ impl State {
         if !has_endpoints(before) || has_endpoints(after) {
             return;
         }
-        // Gathered once a turn: a registry that leaves may empty thousands of hosts.
+        // computed once per batch: the removal of a registry may empty thousands of hosts
         let explained = self.dirty.explained.take().unwrap_or_else(|| self.explained());
         self.counters.unexplained_empty += u64::from(!explained.contains(host));
         self.dirty.explained = Some(explained);
     }
 
-    /// The hosts of which this turn's records take something with evidence, or say something else.
+    /// Returns the hosts for which this batch has a Put or a removal with evidence.
     fn explained(&self) -> BTreeSet<Hostname> {
         let mut out = BTreeSet::new();
         for record in &self.dirty.records {
             let item = match record {
                 Record::Put(_, _, fact) => fact.item(),
-                Record::Drop(name, key, evidence) if evidence.is_absence() && self.can_ask(name, key) => {
+                Record::Drop(name, key, evidence)
+                    if evidence.is_absence() && self.can_confirm_key(name, key) =>
+                {
                     continue;
                 }
                 Record::Drop(_, key, _) => key.item.clone(),
@@ -49,26 +51,26 @@ impl State {
             }
         }
         out.extend(self.dirty.implied.iter().cloned());
-        // What explains a member explains its aliases
-        let joining = out.iter().flat_map(|host| self.world.names.joining(host));
+        // what explains a member explains the services that join it
+        let joining = out.iter().flat_map(|host| self.context.names.joining(host));
         let joining: Vec<Hostname> = joining.map(|key| key.host.clone()).collect();
         out.extend(joining);
         out
     }
 
-    fn can_ask(&self, name: &RegistryName, key: &FactKey) -> bool {
-        let shard = self.world.shards.find(name, &key.scope);
-        shard.and_then(|shard| self.world.shards.get(shard)).is_some_and(|info| info.can_confirm)
+    fn can_confirm_key(&self, name: &RegistryName, key: &FactKey) -> bool {
+        let shard = self.context.shards.find(name, &key.scope);
+        shard.and_then(|shard| self.context.shards.get(shard)).is_some_and(|info| info.can_confirm)
     }
 
-    /// The hosts behind which a workload stood until this turn.
+    /// Returns the hosts that had a workload as an endpoint before this batch.
     fn selecting(&self, key: &WorkloadKey) -> Vec<Hostname> {
         let view = self.draft.workloads.get(key);
         view.into_iter().flat_map(|view| view.services.iter().map(|service| service.host.clone())).collect()
     }
 }
 
-/// Whether an endpoint is reached by a port of any of these.
+/// Returns whether a port of any of these views has an endpoint.
 fn has_endpoints(views: &[Arc<ServiceView>]) -> bool {
     let mut sources =
         views.iter().flat_map(|view| view.ports.iter()).flat_map(|p| p.endpoints.inputs.sources.iter());

@@ -1,8 +1,8 @@
-//! Comparing what a group was with what it is said to be now: which endpoints went, and how those
-//! that are doubted stay beside those that were said.
+//! Compares a served group with a reported one: finds removed endpoints, and merges held endpoints with
+//! reported ones.
 //!
-//! Called by the store, the gate and selection. An endpoint is an address with its ports: two
-//! instances on one host are two.
+//! Called by apply, the removal guard and selection. An endpoint is an address with its ports: two
+//! instances on one host are two endpoints.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -20,10 +20,10 @@ fn index(group: &EndpointGroup) -> HashMap<Endpoint<'_>, Health> {
     group.addresses.iter().map(|a| (endpoint(group, a), a.health)).collect()
 }
 
-/// Whether an endpoint of `old` is gone from `new`, or of another health there.
+/// Returns whether an endpoint of `old` is absent from `new` or has a different health there.
 pub(crate) fn loses(old: &EndpointGroup, new: &EndpointGroup) -> bool {
     let alike = |a: &Address, b: &Address| a.health == b.health && endpoint(old, a) == endpoint(new, b);
-    // the usual addition leaves all others in their order
+    // the common case, an addition, keeps the order of the others
     let mut rest = new.addresses.iter();
     if old.addresses.iter().all(|a| rest.any(|b| alike(a, b))) {
         return false;
@@ -32,22 +32,22 @@ pub(crate) fn loses(old: &EndpointGroup, new: &EndpointGroup) -> bool {
     old.addresses.iter().any(|a| now.get(&endpoint(old, a)) != Some(&a.health))
 }
 
-/// The endpoints of `old` that `said` does not name, by index.
-pub(crate) fn missing(old: &EndpointGroup, said: &EndpointGroup) -> Vec<u32> {
-    let now = index(said);
+/// Returns the indexes of the endpoints of `old` that are absent from `reported`.
+pub(crate) fn missing(old: &EndpointGroup, reported: &EndpointGroup) -> Vec<u32> {
+    let now = index(reported);
     let gone = old.addresses.iter().enumerate().filter(|(_, a)| !now.contains_key(&endpoint(old, a)));
     gone.filter_map(|(at, _)| u32::try_from(at).ok()).collect()
 }
 
-/// What was said, followed by these endpoints of `old`; and where those stand now.
+/// Returns the reported group followed by the `kept` endpoints of `old`, and the indexes of those.
 pub(crate) fn with_kept(
-    said: &EndpointGroup,
+    reported: &EndpointGroup,
     old: &EndpointGroup,
     kept: &[u32],
 ) -> (EndpointGroup, Arc<[u32]>) {
-    let mut port_sets: Vec<PortSet> = said.port_sets.to_vec();
-    let mut names: Vec<Arc<str>> = said.names.to_vec();
-    let mut addresses: Vec<Address> = said.addresses.to_vec();
+    let mut port_sets: Vec<PortSet> = reported.port_sets.to_vec();
+    let mut names: Vec<Arc<str>> = reported.names.to_vec();
+    let mut addresses: Vec<Address> = reported.addresses.to_vec();
     let mut held: Vec<u32> = Vec::with_capacity(kept.len());
     for &at in kept {
         let Some(address) = old.addresses.get(at as usize) else { continue };
@@ -55,7 +55,7 @@ pub(crate) fn with_kept(
         held.extend(u32::try_from(addresses.len()));
         addresses.push(moved);
     }
-    (EndpointGroup::new(said.source.clone(), port_sets, names, addresses), held.into())
+    (EndpointGroup::new(reported.source.clone(), port_sets, names, addresses), held.into())
 }
 
 fn carry(
@@ -115,23 +115,23 @@ mod tests {
     #[test]
     fn two_instances_on_one_host_are_two_endpoints() {
         let old = mk_group(&[("10.0.0.1", 80), ("10.0.0.1", 81), ("b.example", 80)]);
-        let said = mk_group(&[("10.0.0.1", 81)]);
-        assert_eq!(missing(&old, &said), [0, 2]);
-        assert!(loses(&old, &said));
-        assert!(!loses(&said, &old));
+        let reported = mk_group(&[("10.0.0.1", 81)]);
+        assert_eq!(missing(&old, &reported), [0, 2]);
+        assert!(loses(&old, &reported));
+        assert!(!loses(&reported, &old));
     }
 
     #[test]
-    fn kept_endpoints_follow_what_was_said_with_their_ports_and_names() {
+    fn kept_endpoints_follow_reported_ones() {
         let old = mk_group(&[("10.0.0.1", 80), ("a.example", 81), ("b.example", 80)]);
-        let said = mk_group(&[("c.example", 82), ("10.0.0.1", 80)]);
-        let (both, held) = with_kept(&said, &old, &[1, 2]);
+        let reported = mk_group(&[("c.example", 82), ("10.0.0.1", 80)]);
+        let (both, held) = with_kept(&reported, &old, &[1, 2]);
         assert_eq!(texts(&both), ["c.example:82", "10.0.0.1:80", "a.example:81", "b.example:80"]);
         assert_eq!(&*held, [2, 3]);
     }
 
     #[test]
-    fn an_endpoint_between_others_is_no_loss_and_one_in_place_of_another_is() {
+    fn replaced_endpoint_is_a_loss_and_added_one_is_not() {
         let old = mk_group(&[("10.0.0.1", 80), ("10.0.0.3", 80)]);
         assert!(!loses(&old, &mk_group(&[("10.0.0.1", 80), ("10.0.0.2", 80), ("10.0.0.3", 80)])));
         assert!(loses(&old, &mk_group(&[("10.0.0.1", 80), ("10.0.0.2", 80)])));
@@ -139,13 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_health_is_a_loss_and_a_change_of_order_is_none() {
+    fn changed_health_is_a_loss_and_changed_order_is_not() {
         let old = mk_group(&[("10.0.0.1", 80), ("10.0.0.2", 80)]);
         assert!(!loses(&old, &mk_group(&[("10.0.0.2", 80), ("10.0.0.1", 80), ("10.0.0.3", 80)])));
         let mut sick = old.addresses.to_vec();
         sick[1].health = Health::Unhealthy;
         let sick = EndpointGroup { addresses: sick.into(), ..old.clone() };
         assert!(loses(&old, &sick));
-        assert!(loses(&sick, &old), "becoming healthy is told at once too");
+        assert!(loses(&sick, &old), "becoming healthy counts too");
     }
 }

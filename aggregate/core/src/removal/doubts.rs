@@ -1,7 +1,7 @@
-//! What the gate doubts in a turn: emptied hosts, vanished services, and scopes that lose too much.
+//! Removals that the guard doubts in a batch: emptied hosts, vanished services, and scopes that lose too much.
 //!
-//! Called by [`State::judge`] when all of a turn is known. Reads the facts, changes nothing. What is
-//! held already is not counted as left, so that a host is not emptied in two steps.
+//! Called by [`State::judge`] after all updates of a batch. Reads the facts, changes nothing. Facts
+//! whose removal is already held do not count as remaining: two batches cannot empty a host either.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use tributary_model::{Declaration, EndpointGroup, FactId, Hostname, Resolution, 
 
 use super::Proposals;
 use super::guard::{HoldKey, Proposal, reason};
-use crate::merge::port_behind;
+use crate::merge::matching_port;
 use crate::removal::difference::missing;
 use crate::state::State;
 use crate::state::services::{Decl, GroupFact, Service, decl_key, group_key};
 use crate::state::shards::ShardId;
 
-/// What the gate doubts in one turn.
+/// Doubted removals of one batch.
 #[derive(Debug, Default)]
 pub(super) struct Doubts {
     heavy: BTreeSet<ShardId>,
@@ -24,7 +24,7 @@ pub(super) struct Doubts {
 }
 
 impl State {
-    /// Why a removal is doubted.
+    /// Returns why a removal is doubted; `None` if it is not.
     pub(super) fn reason(&self, doubts: &Doubts, key: &HoldKey) -> Option<&'static str> {
         let (service, hosts) = match &key.1 {
             FactId::Service(decl) => (Some(&decl.service), vec![&decl.service.host]),
@@ -45,13 +45,13 @@ impl State {
 
     fn hosts_selecting(&self, item: &FactId) -> Vec<&Hostname> {
         let FactId::Workload(key) = item else { return Vec::new() };
-        let workloads = &self.world.workloads;
+        let workloads = &self.context.workloads;
         let slot = workloads.id(key).and_then(|id| workloads.get(id));
         let selectors = slot.map(|s| s.selected_by.as_slice()).unwrap_or_default();
-        selectors.iter().filter_map(|&s| self.world.selection.owner(s)).map(|(key, ..)| &key.host).collect()
+        selectors.iter().filter_map(|&s| self.context.selection.owner(s)).map(|(key, ..)| &key.host).collect()
     }
 
-    /// What is doubted of these removals.
+    /// Returns which of the proposed removals are doubted.
     pub(super) fn doubts(&self, proposals: &Proposals) -> Doubts {
         let mut lost: BTreeMap<ShardId, u64> = BTreeMap::new();
         let mut hosts: BTreeSet<&Hostname> = BTreeSet::new();
@@ -82,13 +82,13 @@ impl State {
 
     fn is_heavy(&self, shard: ShardId, lost: u64) -> bool {
         let (before, gone) =
-            self.world.shards.get(shard).map_or((0, 0), |info| (info.weight_before, info.lost));
+            self.context.shards.get(shard).map_or((0, 0), |info| (info.weight_before, info.lost));
         (lost + gone).saturating_mul(10) > before.saturating_mul(3)
     }
 
-    /// How many addresses, workloads and gateways would go, beyond those that are held already.
+    /// Returns how many addresses, workloads and gateways a removal concerns, without those held already.
     pub(super) fn weight(&self, (shard, item): &HoldKey, proposal: &Proposal) -> u64 {
-        let workloads = &self.world.workloads;
+        let workloads = &self.context.workloads;
         let count = match item {
             FactId::Group(key) => {
                 let fact = self.hosts.get(&key.service).and_then(|s| s.group(*shard, key));
@@ -96,7 +96,7 @@ impl State {
             }
             FactId::Workload(key) => usize::from(workloads.fact(*shard, key).is_some_and(|f| !f.held)),
             FactId::Gateway(key) => {
-                usize::from(self.world.gateways.get(*shard, key).is_some_and(|f| !f.held))
+                usize::from(self.context.gateways.get(*shard, key).is_some_and(|f| !f.held))
             }
             FactId::Service(_) | FactId::Settings | FactId::Alias(_) | FactId::Waiting(_) => 0,
         };
@@ -114,7 +114,7 @@ impl State {
         !decl.held && !proposals.contains_key(&(shard, FactId::Service(decl_key(&service.key, &decl.object))))
     }
 
-    /// Whether a host that has endpoints would have none that its sources vouch for.
+    /// Returns whether a host that has endpoints would keep none except held ones.
     fn is_emptied(&self, host: &Hostname, proposals: &Proposals) -> bool {
         let (mut before, mut after) = (0, 0);
         for service in self.hosts.of(host) {
@@ -139,34 +139,35 @@ impl State {
         before > 0 && after == 0
     }
 
-    /// How many workloads a declaration selects, and how many it would still select.
+    /// Returns how many workloads a declaration selects, and how many of them would remain.
     fn selected(&self, decl: &Decl, proposals: &Proposals) -> (usize, usize) {
         let Some(id) = decl.selector else { return (0, 0) };
-        let slots = self.world.selection.members(id).filter_map(|member| self.world.workloads.get(member));
+        let slots =
+            self.context.selection.members(id).filter_map(|member| self.context.workloads.get(member));
         slots.fold((0, 0), |(had, left), slot| {
             let goes = |shard| proposals.contains_key(&(shard, FactId::Workload(slot.key.clone())));
-            // what the next registry reports of the workload may not match the selector
+            // the value that the next registry reports may not match the selector
             let next = slot.facts.iter().find(|fact| !fact.held && !goes(fact.shard));
             let stays =
-                next.is_some_and(|fact| self.world.selection.would_take(id, &slot.key, &fact.workload));
+                next.is_some_and(|fact| self.context.selection.would_match(id, &slot.key, &fact.workload));
             (had + 1, left + usize::from(stays))
         })
     }
 }
 
-/// Whether endpoints behind a declaration are served at all: an alias leads to another host, and without a port there
-/// is nothing to reach.
+/// Returns whether endpoints of a declaration are served: an alias points to a different host, and without a port no
+/// endpoint is reachable.
 fn serves_endpoints(declaration: &Declaration) -> bool {
     !matches!(declaration.resolution, Resolution::Alias(_)) && !declaration.ports.is_empty()
 }
 
-/// Whether a port of the declaration leads to endpoints of a group.
+/// Returns whether a port of the declaration matches a port of the group.
 fn is_reached(declaration: &Declaration, group: &EndpointGroup) -> bool {
-    let leads = |port| group.port_sets.iter().any(|set| port_behind(declaration, port, set).is_some());
+    let leads = |port| group.port_sets.iter().any(|set| matching_port(declaration, port, set).is_some());
     declaration.ports.iter().any(leads)
 }
 
-/// How many of a group's endpoints would go that are not held already.
+/// Returns how many endpoints of a group would be removed, without those held already.
 fn gone(fact: &GroupFact, proposal: Option<&Proposal>) -> usize {
     let held = |at: &u32| fact.held.as_ref().is_some_and(|h| h.binary_search(at).is_ok());
     match proposal {
@@ -175,8 +176,8 @@ fn gone(fact: &GroupFact, proposal: Option<&Proposal>) -> usize {
             let all = 0..u32::try_from(fact.group.addresses.len()).unwrap_or(u32::MAX);
             all.filter(|at| !held(at)).count()
         }
-        Some(Proposal::Fewer { said, .. }) => {
-            missing(&fact.group, said).iter().filter(|at| !held(at)).count()
+        Some(Proposal::Fewer { reported, .. }) => {
+            missing(&fact.group, reported).iter().filter(|at| !held(at)).count()
         }
     }
 }

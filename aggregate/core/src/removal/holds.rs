@@ -1,7 +1,7 @@
-//! Holding what is doubted, and letting go of it.
+//! Holds doubted removals and releases them.
 //!
-//! Called by [`State::judge`] and by the operator. A held fact is served as it was; of an unsure
-//! answer, what it named is served beside what it did not.
+//! Called by [`State::judge`] and by operator commands. A held fact stays served as it was; after a
+//! partial answer, the reported endpoints are served together with the held ones.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::state::services::{Decl, ServiceShard};
 use crate::state::shards::ShardId;
 
 impl State {
-    /// Keeps a fact whose removal is doubted.
+    /// Holds the removal of a whole fact.
     pub(crate) fn hold_all(&mut self, key: HoldKey, reason: &'static str, now: Mono) {
         let (shard, item) = &key;
         match item {
@@ -37,12 +37,12 @@ impl State {
                 self.dirty.services.insert(group.service.clone());
             }
             FactId::Workload(workload) => {
-                let Some(known) = self.world.workloads.fact_mut(*shard, workload) else { return };
+                let Some(known) = self.context.workloads.fact_mut(*shard, workload) else { return };
                 known.held = true;
                 self.touch_workload(&workload.clone());
             }
             FactId::Gateway(gateway) => {
-                let Some(known) = self.world.gateways.get_mut(*shard, gateway) else { return };
+                let Some(known) = self.context.gateways.get_mut(*shard, gateway) else { return };
                 known.held = true;
             }
             FactId::Settings | FactId::Alias(_) | FactId::Waiting(_) => {
@@ -54,16 +54,16 @@ impl State {
         self.counters.held += u64::from(self.guard.hold(key, now, reason, confirms));
     }
 
-    /// Whether the source of a shard answers a question about a removal.
+    /// Returns whether the source of a shard answers confirm requests.
     pub(crate) fn can_confirm(&self, shard: ShardId) -> bool {
-        self.world.shards.get(shard).is_some_and(|info| info.can_confirm)
+        self.context.shards.get(shard).is_some_and(|info| info.can_confirm)
     }
 
-    /// An unsure answer: what was held before stays held, what goes now goes or is held too.
+    /// Applies a partial answer: endpoints held before stay held; newly missing ones are held if there is a `reason`.
     pub(super) fn settle_fewer(
         &mut self,
         key: HoldKey,
-        said: &EndpointGroup,
+        reported: &EndpointGroup,
         at: Mono,
         reason: Option<&'static str>,
         now: Mono,
@@ -72,11 +72,11 @@ impl State {
         let known = self.hosts.get(&group.service).and_then(|s| s.group(*shard, group));
         let Some(known) = known else { return };
         let held_before = |at: &u32| known.held.as_ref().is_some_and(|h| h.binary_search(at).is_ok());
-        let mut kept = missing(&known.group, said);
+        let mut kept = missing(&known.group, reported);
         if reason.is_none() {
             kept.retain(held_before);
         }
-        let (merged, held) = with_kept(said, &known.group, &kept);
+        let (merged, held) = with_kept(reported, &known.group, &kept);
         let held = (!held.is_empty()).then_some(held);
         let (shard, group) = (*shard, group.clone());
         if held.is_some() {
@@ -88,15 +88,15 @@ impl State {
         self.put_group(shard, &group, Arc::new(merged), held, at);
     }
 
-    /// An unsure Put: applied at once unless something is missing from it.
+    /// Applies a partial Put at once if it lacks nothing, else proposes what it lacks for removal.
     pub(crate) fn put_unsure(&mut self, shard: ShardId, fact: Fact, doubted: bool, at: Mono) {
-        let (key, said) = match &fact {
-            Fact::Group(key, said) => (key, said),
-            Fact::Service(key, said) if doubted && self.says_otherwise(shard, key, said) => {
-                return self.widen(shard, key, said, at);
+        let (key, reported) = match &fact {
+            Fact::Group(key, reported) => (key, reported),
+            Fact::Service(key, reported) if doubted && self.differs(shard, key, reported) => {
+                return self.widen(shard, key, reported, at);
             }
-            Fact::Service(key, said) if self.says_otherwise(shard, key, said) => {
-                return self.guard.redeclare((shard, FactId::Service(key.clone())), Arc::clone(said), at);
+            Fact::Service(key, reported) if self.differs(shard, key, reported) => {
+                return self.guard.redeclare((shard, FactId::Service(key.clone())), Arc::clone(reported), at);
             }
             Fact::Workload(key, reported) if doubted => {
                 let both = self.keep_listed(shard, key, reported);
@@ -105,17 +105,17 @@ impl State {
             _ => return self.put(shard, fact, at),
         };
         let known = self.hosts.get(&key.service).and_then(|s| s.group(shard, key));
-        if known.is_none_or(|known| missing(&known.group, said).is_empty()) {
+        if known.is_none_or(|known| missing(&known.group, reported).is_empty()) {
             return self.put(shard, fact, at);
         }
         let key = (shard, FactId::Group(key.clone()));
-        let said = Arc::clone(said);
-        self.guard.propose(key, Proposal::Fewer { said, at, doubted });
+        let reported = Arc::clone(reported);
+        self.guard.propose(key, Proposal::Fewer { reported, at, doubted });
     }
 
-    /// A workload as reported in doubt, with the services that listed it before.
+    /// Returns a workload of a known-partial answer, with the services that listed it before.
     fn keep_listed(&self, shard: ShardId, key: &WorkloadKey, reported: &Arc<Workload>) -> Arc<Workload> {
-        let known = self.world.workloads.fact(shard, key).map(|known| &*known.workload.listed);
+        let known = self.context.workloads.fact(shard, key).map(|known| &*known.workload.listed);
         let lacks = |service: &&ServiceKey| !reported.listed.contains(service);
         let kept: Vec<&ServiceKey> = known.into_iter().flatten().filter(lacks).collect();
         if kept.is_empty() {
@@ -126,17 +126,17 @@ impl State {
         Arc::new(Workload { listed: listed.into(), ..Workload::clone(reported) })
     }
 
-    fn says_otherwise(&self, shard: ShardId, key: &DeclKey, said: &Declaration) -> bool {
-        self.known_declaration(shard, key).is_some_and(|known| *known.declaration != *said)
+    fn differs(&self, shard: ShardId, key: &DeclKey, reported: &Declaration) -> bool {
+        self.known_declaration(shard, key).is_some_and(|known| *known.declaration != *reported)
     }
 
     fn known_declaration(&self, shard: ShardId, key: &DeclKey) -> Option<&Decl> {
         self.hosts.get(&key.service)?.shard(shard)?.declaration(&key.object)
     }
 
-    /// Judged after the groups: while endpoints behind a declaration are held, it stays as it was and only gains
-    /// ports. It was made of instances that the answer may lack.
-    pub(super) fn redeclare(&mut self, (shard, item): HoldKey, said: &Arc<Declaration>, at: Mono) {
+    /// Applies a partial declaration after its groups are judged. While any of its endpoints is held, the declaration
+    /// stays and only gains ports: it was derived from instances that the answer may lack.
+    pub(super) fn redeclare(&mut self, (shard, item): HoldKey, reported: &Arc<Declaration>, at: Mono) {
         let FactId::Service(key) = item else { return };
         if self.known_declaration(shard, &key).is_none() {
             return;
@@ -144,37 +144,37 @@ impl State {
         let holds = |s: &ServiceShard| s.groups_of(&key.object).iter().any(|group| group.held.is_some());
         let held = self.hosts.get(&key.service).and_then(|s| s.shard(shard)).is_some_and(holds);
         if !held {
-            return self.put(shard, Fact::Service(key, Arc::clone(said)), at);
+            return self.put(shard, Fact::Service(key, Arc::clone(reported)), at);
         }
-        self.widen(shard, &key, said, at);
+        self.widen(shard, &key, reported, at);
     }
 
-    /// A declaration stays as it was, and gains the ports of one that is known to be short.
-    fn widen(&mut self, shard: ShardId, key: &DeclKey, said: &Arc<Declaration>, at: Mono) {
+    /// Keeps a declaration and adds the ports of a partial one.
+    fn widen(&mut self, shard: ShardId, key: &DeclKey, reported: &Arc<Declaration>, at: Mono) {
         let Some(known) = self.known_declaration(shard, key) else { return };
         let known = Arc::clone(&known.declaration);
-        let more = said.ports.iter().filter(|port| !declares(&known, port));
+        let more = reported.ports.iter().filter(|port| !declares(&known, port));
         let ports = known.ports.iter().chain(more).cloned().collect();
         let both = Declaration { ports, ..Declaration::clone(&known) };
         self.put(shard, Fact::Service(key.clone(), Arc::new(both)), at);
         let service = self.hosts.get_mut(&key.service);
         if let Some(decl) = service.and_then(|s| s.declaration_mut(shard, &key.object)) {
-            decl.said = Some(Arc::clone(said));
+            decl.reported = Some(Arc::clone(reported));
         }
     }
 
-    /// What a declaration was said to be goes for it, once nothing behind it is held.
+    /// Applies the last reported value of a declaration once none of its endpoints is held.
     fn settle_declaration(&mut self, shard: ShardId, group: &EndpointGroupKey, now: Mono) {
         let key = DeclKey { service: group.service.clone(), object: group.declaration.clone() };
-        if let Some(said) = self.known_declaration(shard, &key).and_then(|decl| decl.said.clone()) {
-            self.redeclare((shard, FactId::Service(key)), &said, now);
+        if let Some(reported) = self.known_declaration(shard, &key).and_then(|decl| decl.reported.clone()) {
+            self.redeclare((shard, FactId::Service(key)), &reported, now);
         }
     }
 
-    /// An operator lets a held removal happen; whether it was held.
+    /// Applies a held removal at an operator's request. Returns whether it was held.
     pub(crate) fn release(&mut self, registry: &RegistryName, key: &FactKey) -> bool {
         let now = self.now;
-        let Some(shard) = self.world.shards.find(registry, &key.scope) else { return false };
+        let Some(shard) = self.context.shards.find(registry, &key.scope) else { return false };
         if !self.guard.is_held(&(shard, key.item.clone())) {
             return false;
         }
@@ -209,8 +209,8 @@ impl State {
     }
 }
 
-/// Whether a declaration has a port of this number, or one of this name where it selects: the endpoints of workloads
-/// find their port by its name.
+/// Returns whether a declaration has a port of this number. Selected endpoints find their port by name, so a selecting
+/// declaration also matches by name.
 fn declares(declaration: &Declaration, port: &ServicePort) -> bool {
     let selects = declaration.selector.is_some();
     declaration.ports.iter().any(|own| own.number == port.number || (selects && own.name == port.name))

@@ -1,8 +1,8 @@
-//! The members of one selector, in buckets by hash of their keys, and the groups made from them.
+//! Members of one selector, in buckets by hash of their keys, and the groups built from them.
 //!
-//! Owned by selection. One workload's change builds one bucket again. How many buckets there are
-//! depends on the number of members alone, and grows by splitting one at a time, so that members
-//! come and go at the cost of one or two buckets and the state never depends on history.
+//! Owned by selection. A changed workload rebuilds one bucket. The number of buckets depends only on
+//! the number of members and grows by splitting one bucket at a time: adding or removing a member
+//! rebuilds at most two buckets, and the state does not depend on history.
 
 use std::sync::Arc;
 
@@ -15,23 +15,23 @@ use crate::merge::target::{ResolvedPort, resolve_target_port};
 use crate::state::shards::{ShardId, Shards};
 use crate::state::workloads::{WorkloadFact, WorkloadId, WorkloadSlot, Workloads};
 
-/// A group made by selection.
+/// Group built by selection.
 #[derive(Debug, PartialEq)]
 pub(crate) struct SelectedGroup {
-    /// The addresses.
+    /// Addresses.
     pub(crate) group: Arc<EndpointGroup>,
-    /// Addresses whose workload's removal is held.
+    /// Indexes of the addresses whose workload's removal is held.
     pub(crate) held: Option<Arc<[u32]>>,
-    /// The worse standing of the selecting declaration's and the workloads' shards.
-    pub(crate) standing: ShardPriority,
+    /// Lower of the priorities of the selecting declaration's shard and the workloads' shards.
+    pub(crate) priority: ShardPriority,
 }
 
-/// One bucket.
+/// Bucket of members.
 #[derive(Debug, Default)]
 pub(crate) struct SelectionBucket {
     members: Vec<WorkloadId>,
     dirty: bool,
-    /// The groups made from its members: normal, then demoted ones.
+    /// Groups built from its members: normal, then demoted ones.
     pub(crate) made: Vec<SelectedGroup>,
     /// Members without a port for one of the declaration's.
     pub(crate) misses: Vec<(PortNumber, ObjectRef)>,
@@ -44,27 +44,27 @@ pub(crate) struct Buckets {
     len: usize,
 }
 
-/// How many members there are for each bucket: half of what one may hold at most, halved again
-/// because buckets that are not split yet hold twice the mean.
+/// Mean number of members per bucket: half of the bound, halved again because buckets that are not
+/// split yet hold twice the mean.
 const PER_BUCKET: usize = EndpointGroup::BUCKET / 4;
 
-/// The bucket of a hash among `count` buckets, of which those beyond a power of two were split off.
-fn place(hash: u64, count: usize) -> usize {
+/// Returns the bucket of a hash among `count` buckets; those beyond a power of two were split off.
+fn bucket_of(hash: u64, count: usize) -> usize {
     let mask = count.next_power_of_two() - 1;
     let at = usize::try_from(hash).unwrap_or(usize::MAX) & mask;
     if at < count { at } else { at & (mask >> 1) }
 }
 
 impl Buckets {
-    /// The buckets, in order.
+    /// Returns the buckets, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &SelectionBucket> {
         self.list.iter()
     }
-    /// Every member.
+    /// Returns every member.
     pub(crate) fn members(&self) -> impl Iterator<Item = WorkloadId> {
         self.list.iter().flat_map(|b| b.members.iter().copied())
     }
-    /// The members of buckets that hold removals.
+    /// Returns the members of buckets with held removals.
     pub(crate) fn beside_held(&self) -> impl Iterator<Item = WorkloadId> {
         let held = |bucket: &&SelectionBucket| bucket.made.iter().any(|made| made.held.is_some());
         self.list.iter().filter(held).flat_map(|b| b.members.iter().copied())
@@ -75,22 +75,22 @@ impl Buckets {
         self.resize(workloads);
         self.change(hash, |members| members.push(id));
     }
-    /// Takes a member away.
+    /// Removes a member.
     pub(crate) fn remove(&mut self, id: WorkloadId, hash: u64, workloads: &Workloads) {
         self.change(hash, |members| members.retain(|m| *m != id));
         self.len = self.len.saturating_sub(1);
         self.resize(workloads);
     }
-    /// A member is another than it was.
+    /// Marks a changed member's bucket.
     pub(crate) fn touch(&mut self, hash: u64) {
         self.change(hash, |_| ());
     }
-    /// Every bucket must be built again.
+    /// Marks every bucket.
     pub(crate) fn touch_all(&mut self) {
         self.list.iter_mut().for_each(|b| b.dirty = true);
     }
     fn change(&mut self, hash: u64, edit: impl FnOnce(&mut Vec<WorkloadId>)) {
-        let at = place(hash, self.list.len().max(1));
+        let at = bucket_of(hash, self.list.len().max(1));
         if let Some(bucket) = self.list.get_mut(at) {
             edit(&mut bucket.members);
             bucket.dirty = true;
@@ -126,9 +126,9 @@ impl Buckets {
             self.change(hash, |members| members.push(id));
         }
     }
-    /// Builds what has changed. Returns whether a group is another, and whether an address went or
+    /// Builds marked buckets. Returns whether a group changed, and whether an address was removed or
     /// changed its health.
-    pub(crate) fn build(&mut self, with: &Maker<'_>, built: &mut u64) -> (bool, bool) {
+    pub(crate) fn build(&mut self, with: &GroupBuilder<'_>, built: &mut u64) -> (bool, bool) {
         let (mut changed, mut urgent) = (false, false);
         for bucket in self.list.iter_mut().filter(|b| b.dirty) {
             bucket.dirty = false;
@@ -147,16 +147,16 @@ impl Buckets {
 
 fn loses_any(before: &[SelectedGroup], now: &[SelectedGroup]) -> bool {
     before.iter().any(|b| {
-        let same = now.iter().find(|n| n.standing == b.standing);
+        let same = now.iter().find(|n| n.priority == b.priority);
         same.is_none_or(|n| crate::removal::difference::loses(&b.group, &n.group))
     })
 }
 
-/// Makes groups of workloads for one declaration.
-pub(crate) struct Maker<'a> {
-    /// The selecting declaration.
+/// Builds groups of workloads for one declaration.
+pub(crate) struct GroupBuilder<'a> {
+    /// Selecting declaration.
     pub(crate) declaration: &'a Declaration,
-    /// Whose word it is.
+    /// Shard that reports the declaration.
     pub(crate) shard: ShardId,
     /// All shards.
     pub(crate) shards: &'a Shards,
@@ -164,7 +164,7 @@ pub(crate) struct Maker<'a> {
     pub(crate) workloads: &'a Workloads,
 }
 
-/// A group in the making.
+/// Group under construction.
 #[derive(Default)]
 struct Draft {
     port_sets: Vec<PortSet>,
@@ -173,7 +173,7 @@ struct Draft {
     held: Vec<u32>,
 }
 
-impl Maker<'_> {
+impl GroupBuilder<'_> {
     fn make(&self, members: &[WorkloadId]) -> (Vec<SelectedGroup>, Vec<(PortNumber, ObjectRef)>) {
         let mut slots: Vec<&WorkloadSlot> = members.iter().filter_map(|&id| self.workloads.get(id)).collect();
         slots.sort_by(|a, b| a.key.cmp(&b.key));
@@ -181,7 +181,7 @@ impl Maker<'_> {
         let mut drafts = [Draft::default(), Draft::default()];
         for slot in slots {
             let Some(fact) = slot.first() else { continue };
-            let draft = match self.standing(fact) {
+            let draft = match self.priority(fact) {
                 ShardPriority::Normal => &mut drafts[0],
                 ShardPriority::Demoted => &mut drafts[1],
                 ShardPriority::Withdrawn => continue,
@@ -191,10 +191,10 @@ impl Maker<'_> {
         let [normal, demoted] = drafts;
         let made = [(normal, ShardPriority::Normal), (demoted, ShardPriority::Demoted)];
         let made = made.into_iter().filter(|(draft, _)| !draft.addresses.is_empty());
-        (made.map(|(draft, standing)| draft.finish(self.declaration, standing)).collect(), misses)
+        (made.map(|(draft, priority)| draft.finish(self.declaration, priority)).collect(), misses)
     }
-    fn standing(&self, fact: &WorkloadFact) -> ShardPriority {
-        let of = |id| self.shards.get(id).map(|info| info.standing).unwrap_or_default();
+    fn priority(&self, fact: &WorkloadFact) -> ShardPriority {
+        let of = |id| self.shards.get(id).map(|info| info.priority).unwrap_or_default();
         of(self.shard).max(of(fact.shard))
     }
     fn add(
@@ -257,11 +257,11 @@ impl Draft {
         });
         u16::try_from(at).ok()
     }
-    fn finish(self, declaration: &Declaration, standing: ShardPriority) -> SelectedGroup {
+    fn finish(self, declaration: &Declaration, priority: ShardPriority) -> SelectedGroup {
         let group =
             EndpointGroup::new(declaration.source.clone(), self.port_sets, self.names, self.addresses);
         let held = (!self.held.is_empty()).then(|| Arc::from(self.held));
-        SelectedGroup { group: Arc::new(group), held, standing }
+        SelectedGroup { group: Arc::new(group), held, priority }
     }
 }
 
@@ -270,16 +270,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn growing_by_one_bucket_moves_only_the_members_of_one() {
+    fn added_bucket_takes_members_of_one_bucket_only() {
         let hashes: Vec<u64> = (0..4000_u64).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
         for count in 1..40 {
             let moved: std::collections::BTreeSet<usize> = hashes
                 .iter()
-                .filter(|&&h| place(h, count) != place(h, count + 1))
-                .map(|&h| place(h, count))
+                .filter(|&&h| bucket_of(h, count) != bucket_of(h, count + 1))
+                .map(|&h| bucket_of(h, count))
                 .collect();
             assert!(moved.len() <= 1, "from {count} buckets: members of {moved:?} moved");
-            assert!(hashes.iter().all(|&h| place(h, count) < count));
+            assert!(hashes.iter().all(|&h| bucket_of(h, count) < count));
         }
     }
 }

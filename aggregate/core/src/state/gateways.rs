@@ -1,7 +1,7 @@
-//! Addresses through which networks are reached, and which services lie in which network.
+//! Gateway addresses of networks, and the services that have endpoints in each network.
 //!
-//! Filled by the store; merge asks which networks have gateways. When a network's first gateway
-//! comes or its last goes, exactly the services with an address in it are built again.
+//! Written by apply; merge reads which networks have gateways. When a network gets its first gateway
+//! or loses its last one, exactly the services with an address in it are built again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use tributary_model::{Gateway, GatewayKey, NetworkId, ServiceKey, Shared};
 
 use crate::state::shards::{ShardId, Shards};
 
-/// One shard's word about a gateway address.
+/// One shard's value of a gateway.
 #[derive(Debug)]
 pub(crate) struct GatewayFact {
-    /// Whose word.
+    /// Shard that reports it.
     pub(crate) shard: ShardId,
-    /// The gateway.
+    /// Value.
     pub(crate) gateway: Arc<Gateway>,
     /// Whether its removal is held.
     pub(crate) held: bool,
@@ -24,23 +24,23 @@ pub(crate) struct GatewayFact {
 /// All gateways.
 #[derive(Debug, Default)]
 pub(crate) struct Gateways {
-    said: BTreeMap<GatewayKey, Vec<GatewayFact>>,
+    reported: BTreeMap<GatewayKey, Vec<GatewayFact>>,
     networks: BTreeMap<NetworkId, usize>,
     services: BTreeMap<NetworkId, BTreeSet<ServiceKey>>,
 }
 
 impl Gateways {
-    /// A shard's word.
+    /// Returns a shard's value.
     pub(crate) fn get(&self, shard: ShardId, key: &GatewayKey) -> Option<&GatewayFact> {
-        self.said.get(key)?.iter().find(|f| f.shard == shard)
+        self.reported.get(key)?.iter().find(|f| f.shard == shard)
     }
-    /// A shard's word, to change.
+    /// Returns a shard's value, mutable.
     pub(crate) fn get_mut(&mut self, shard: ShardId, key: &GatewayKey) -> Option<&mut GatewayFact> {
-        self.said.get_mut(key)?.iter_mut().find(|f| f.shard == shard)
+        self.reported.get_mut(key)?.iter_mut().find(|f| f.shard == shard)
     }
-    /// A shard says this; it must not have said anything of the key before.
+    /// Adds the value of a shard that has none for the key yet. Returns the services that must be built again.
     pub(crate) fn add(&mut self, key: &GatewayKey, fact: GatewayFact) -> Vec<ServiceKey> {
-        let facts = self.said.entry(key.clone()).or_default();
+        let facts = self.reported.entry(key.clone()).or_default();
         facts.push(fact);
         if facts.len() > 1 {
             return Vec::new();
@@ -49,15 +49,15 @@ impl Gateways {
         *count += 1;
         if *count > 1 { Vec::new() } else { self.services_in(&key.network) }
     }
-    /// A shard says nothing of it any more; the services that must be built again.
+    /// Removes a shard's value. Returns the services that must be built again; `None` if there was no value.
     pub(crate) fn remove(&mut self, shard: ShardId, key: &GatewayKey) -> Option<Vec<ServiceKey>> {
-        let facts = self.said.get_mut(key)?;
+        let facts = self.reported.get_mut(key)?;
         let at = facts.iter().position(|f| f.shard == shard)?;
         facts.remove(at);
         if !facts.is_empty() {
             return Some(Vec::new());
         }
-        self.said.remove(key);
+        self.reported.remove(key);
         let count = self.networks.get_mut(&key.network)?;
         *count -= 1;
         if *count > 0 {
@@ -66,19 +66,19 @@ impl Gateways {
         self.networks.remove(&key.network);
         Some(self.services_in(&key.network))
     }
-    /// The word that serves.
+    /// Returns the value that is served: the first in precedence.
     pub(crate) fn first(&self, key: &GatewayKey, shards: &Shards) -> Option<Shared<Gateway>> {
         let served = |f: &GatewayFact| shards.get(f.shard).filter(|info| info.is_served());
-        let claim = |f: &GatewayFact| served(f).map(|info| info.claim(None, &key.object));
-        let ranked = self.said.get(key)?.iter().filter_map(|f| Some((claim(f)?, f)));
+        let rank = |f: &GatewayFact| served(f).map(|info| info.precedence(None, &key.object));
+        let ranked = self.reported.get(key)?.iter().filter_map(|f| Some((rank(f)?, f)));
         let first = ranked.min_by(|(a, _), (b, _)| a.order(b))?;
         Some(Shared::from(Arc::clone(&first.1.gateway)))
     }
-    /// Whether a network has a gateway.
+    /// Returns whether a network has a gateway.
     pub(crate) fn has(&self, network: &NetworkId) -> bool {
         self.networks.contains_key(network)
     }
-    /// Remembers in which networks a service lies now.
+    /// Updates the index of services by network.
     pub(crate) fn index(&mut self, service: &ServiceKey, before: &[NetworkId], now: &[NetworkId]) {
         for network in before.iter().filter(|n| !now.contains(n)) {
             if let Some(services) = self.services.get_mut(network) {
@@ -99,8 +99,8 @@ impl Gateways {
 
 #[cfg(test)]
 impl Gateways {
-    /// Whether no index holds anything.
+    /// Returns whether every index is empty.
     pub(crate) fn is_empty(&self) -> bool {
-        self.said.is_empty() && self.networks.is_empty() && self.services.is_empty()
+        self.reported.is_empty() && self.networks.is_empty() && self.services.is_empty()
     }
 }

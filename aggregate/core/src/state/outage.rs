@@ -1,8 +1,8 @@
-//! Since when the source of each shard has been lost, and which aliases no longer wait for it.
+//! Outages of each shard's source, and the federated services that use standby members because of them.
 //!
-//! The build reports the freshness of registries, and apply the time that each alias allows. Returns which aliases
-//! must be built again, and when time alone makes that so. Both directions take the allowed time: a source that is
-//! lost and back within it changes nothing, and neither does one that has only just come back.
+//! The build reports the freshness of registries, apply the time that each federated service allows. Returns which
+//! of those services must be built again, and when time alone requires it. A loss and a recovery both count only after
+//! the allowed time: a short outage changes nothing, and neither does a short recovery.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,33 +13,33 @@ use super::State;
 use crate::ledger::{Ledger, Registries, Scoped};
 use crate::state::shards::ShardId;
 
-/// All shards whose outage may count.
+/// Shards with a known reachability, and the times that federated services allow.
 #[derive(Debug, Default)]
 pub(crate) struct OutageTimers {
     reach: BTreeMap<ShardId, Reach>,
-    /// The aliases that allow each time.
+    /// Federated services by allowed time.
     allowed: BTreeMap<Duration, BTreeSet<ServiceKey>>,
-    /// Shards that have been lost for longer, until they have been followed for as long.
+    /// Shards whose outage lasted longer than the time, until they have been followed for as long.
     over: BTreeSet<(Duration, ShardId)>,
-    /// When time alone changes something.
+    /// Time at which time alone changes something.
     due: Option<Mono>,
     touched: bool,
 }
 
-/// Whether a shard's source is followed, and since when that is so.
+/// Whether a shard's source is followed, and since when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reach {
     followed: bool,
     since: Mono,
 }
 
-/// The reach of each scope of a run that has endpoints.
+/// Returns the reachability of each scope of a run that has endpoints.
 fn reach_of_scopes(run: &Ledger, now: Mono) -> BTreeMap<&Scope, Reach> {
     run.scopes.iter().filter_map(|(scope, scoped)| Some((scope, reach(scoped, now)?))).collect()
 }
 
-/// Since when the collections that endpoints come from are followed, or the first of them is not; `None` where none
-/// of them is known.
+/// Returns whether all collections with endpoints are followed, and since when the first of them is not; `None` if all
+/// of them are unknown.
 fn reach(scoped: &Scoped, now: Mono) -> Option<Reach> {
     use CollectionKind::{Groups, Services, Workloads};
     let lists = [Services, Groups, Workloads].map(|kind| &scoped.list(kind).freshness);
@@ -55,15 +55,15 @@ fn reach(scoped: &Scoped, now: Mono) -> Option<Reach> {
 }
 
 impl OutageTimers {
-    /// Whether a shard's source has been lost for longer than an alias allows.
+    /// Returns whether a shard's outage has lasted longer than the allowed time.
     pub(crate) fn is_over(&self, allowed: Duration, shard: ShardId) -> bool {
         self.over.contains(&(allowed, shard))
     }
-    /// When time alone changes something.
+    /// Returns when time alone changes something.
     pub(crate) const fn due(&self) -> Option<Mono> {
         self.due
     }
-    /// Sets the time that an alias allows; `None` where the service allows none.
+    /// Sets the outage that a federated service allows; `None` removes it.
     pub(crate) fn allow(&mut self, key: &ServiceKey, allowed: Option<Duration>) {
         for keys in self.allowed.values_mut() {
             self.touched |= keys.remove(key);
@@ -90,7 +90,7 @@ impl OutageTimers {
         self.set(shard, None);
         self.over.retain(|(_, over)| *over != shard);
     }
-    /// Returns the aliases for which a source became lost or followed since the last call.
+    /// Returns the federated services for which an outage began or ended to count since the last call.
     fn advance(&mut self, now: Mono) -> BTreeSet<ServiceKey> {
         let mut out = BTreeSet::new();
         if !std::mem::take(&mut self.touched) && self.due.is_none_or(|due| due > now) {
@@ -119,23 +119,23 @@ impl OutageTimers {
 
 #[cfg(test)]
 impl OutageTimers {
-    /// Whether no index holds anything.
+    /// Returns whether every index is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.reach.is_empty() && self.allowed.is_empty() && self.over.is_empty()
     }
 }
 
 impl State {
-    /// Follows which sources are lost; aliases that no longer wait for one, or wait again, are built.
+    /// Updates the outages of sources, and marks the federated services that use other members now.
     pub(crate) fn build_outages(&mut self, registries: &Registries) {
         for name in &self.dirty.registries {
             let run = registries.get(name).map(|registry| &registry.ledger);
             let reach = run.map(|run| reach_of_scopes(run, self.now)).unwrap_or_default();
-            for (scope, shard) in self.world.shards.of(name) {
-                self.world.outages.set(shard, reach.get(&scope).copied());
+            for (scope, shard) in self.context.shards.of(name) {
+                self.context.outages.set(shard, reach.get(&scope).copied());
             }
         }
-        let again = self.world.outages.advance(self.now);
+        let again = self.context.outages.advance(self.now);
         self.dirty.services.extend(again);
     }
 }

@@ -1,8 +1,8 @@
-//! Addresses that sources withhold until another object is seen, by host, shard and group.
+//! Addresses that adapters withhold until they see a different object, by host, shard and group.
 //!
-//! Written by apply, read by the pending phase of build and by nothing else: these facts make no
-//! endpoint, count nowhere and leave no record. Order does not matter. The values are those that
-//! the ledgers share, so that an entry costs a key and a handle.
+//! Written by apply; read only by the pending phase of build. These facts make no endpoint, are not
+//! counted and leave no record. Order does not matter. The ledgers share the values: an entry costs
+//! a key and a handle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::state::shards::ShardId;
 
 type ByGroup = BTreeMap<(ShardId, EndpointGroupKey), Arc<[WaitingAddress]>>;
 
-/// The waiting addresses, and the hosts of which they changed.
+/// Waiting addresses, and the hosts whose waiting addresses changed.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingTable {
     hosts: BTreeMap<Hostname, ByGroup>,
@@ -21,7 +21,7 @@ pub(crate) struct WaitingTable {
 }
 
 impl WaitingTable {
-    /// These addresses of a group wait; none is as good as removed. Returns whether that is a change.
+    /// Sets the waiting addresses of a group; an empty list removes the group. Returns whether it changed.
     pub(crate) fn put(
         &mut self,
         shard: ShardId,
@@ -40,7 +40,7 @@ impl WaitingTable {
         self.dirty.insert(key.service.host.clone());
         true
     }
-    /// No address of a group waits. Returns whether one did.
+    /// Removes the waiting addresses of a group. Returns whether there were any.
     pub(crate) fn remove(&mut self, shard: ShardId, key: &EndpointGroupKey) -> bool {
         let host = &key.service.host;
         let Some(groups) = self.hosts.get_mut(host) else { return false };
@@ -53,7 +53,7 @@ impl WaitingTable {
         }
         removed
     }
-    /// The waiting addresses of a host.
+    /// Returns the waiting addresses of a host.
     pub(crate) fn of(
         &self,
         host: &Hostname,
@@ -61,7 +61,7 @@ impl WaitingTable {
         let groups = self.hosts.get(host).into_iter().flatten();
         groups.map(|((shard, key), addresses)| (*shard, key, addresses))
     }
-    /// The hosts that changed since the last call.
+    /// Takes the hosts that changed since the last call.
     pub(crate) fn take_dirty(&mut self) -> BTreeSet<Hostname> {
         std::mem::take(&mut self.dirty)
     }
@@ -69,6 +69,7 @@ impl WaitingTable {
 
 #[cfg(test)]
 impl WaitingTable {
+    /// Returns whether every index is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.hosts.is_empty() && self.dirty.is_empty()
     }

@@ -1,9 +1,9 @@
-//! Selection: which workloads each declaration's selector takes (core.md §4).
+//! Selection: the workloads that each declaration's selector matches.
 //!
-//! Told by the store of declarations and workloads; read by merge. Two indexes: label pair to
-//! selectors, label pair to workloads. A selector is filed under one of its pairs, the rarest when
-//! it is filed, and a workload's change asks only the selectors under its pairs. The namespace is
-//! part of a pair. No pairs select nothing.
+//! Apply reports declarations and workloads; merge reads the groups. Two indexes: label pair to
+//! selectors, label pair to workloads. A selector is indexed under one of its pairs, the rarest at
+//! that time, and a changed workload is compared only with the selectors under its pairs. The
+//! namespace is part of a pair. A selector without pairs selects nothing.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use tributary_model::{
 };
 
 use crate::counters::Counters;
-use crate::state::bucket::{Buckets, Maker, SelectedGroup};
+use crate::state::bucket::{Buckets, GroupBuilder, SelectedGroup};
 use crate::state::shards::{ShardId, Shards};
 use crate::state::workloads::{WorkloadId, WorkloadSlot, Workloads};
 
-/// A selector's number.
+/// Number of a selector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SelectorId(u32);
 
 type Pair = (Namespace, Arc<str>, Arc<str>);
 
-/// A declaration that selects.
+/// Declaration with a selector.
 #[derive(Debug)]
 struct Selecting {
     service: ServiceKey,
@@ -33,7 +33,7 @@ struct Selecting {
     buckets: Buckets,
 }
 
-/// All selectors and what they select.
+/// All selectors and the workloads that they select.
 #[derive(Debug, Default)]
 pub(crate) struct Selection {
     slots: Vec<Option<Selecting>>,
@@ -44,12 +44,12 @@ pub(crate) struct Selection {
     checks: u64,
 }
 
-/// What building the buckets that changed came to.
+/// Result of building changed buckets.
 #[derive(Debug, Default)]
 pub(crate) struct Built {
-    /// Services whose selected endpoints are others.
+    /// Services whose selected endpoints changed.
     pub(crate) services: Vec<ServiceKey>,
-    /// Whether an address went or changed its health.
+    /// Whether an address was removed or changed its health.
     pub(crate) urgent: bool,
 }
 
@@ -60,36 +60,36 @@ impl Selection {
     fn get_mut(&mut self, id: SelectorId) -> Option<&mut Selecting> {
         self.slots.get_mut(id.0 as usize)?.as_mut()
     }
-    /// The groups that a selector made.
+    /// Returns the groups of a selector.
     pub(crate) fn groups(&self, id: SelectorId) -> impl Iterator<Item = &SelectedGroup> {
         self.get(id).into_iter().flat_map(|s| s.buckets.iter()).flat_map(|b| b.made.iter())
     }
-    /// The ports that selected workloads do not have.
+    /// Returns the declared ports that selected workloads lack, with the workloads.
     pub(crate) fn misses(&self, id: SelectorId) -> Vec<(PortNumber, ObjectRef)> {
         let buckets = self.get(id).into_iter().flat_map(|s| s.buckets.iter());
         buckets.flat_map(|b| b.misses.iter().cloned()).collect()
     }
-    /// Whether a selector would take a workload if this were reported of it.
-    pub(crate) fn would_take(&self, id: SelectorId, key: &WorkloadKey, workload: &Workload) -> bool {
+    /// Returns whether a selector would match a workload with this value.
+    pub(crate) fn would_match(&self, id: SelectorId, key: &WorkloadKey, workload: &Workload) -> bool {
         self.get(id).is_some_and(|s| {
             let selector = s.declaration.selector.as_ref();
-            selector.is_some_and(|selector| takes_as(selector, &s.service.namespace, key, workload))
+            selector.is_some_and(|selector| matches_value(selector, &s.service.namespace, key, workload))
         })
     }
-    /// Every member of a selector.
+    /// Returns every member of a selector.
     pub(crate) fn members(&self, id: SelectorId) -> impl Iterator<Item = WorkloadId> {
         self.get(id).into_iter().flat_map(|s| s.buckets.members())
     }
-    /// The members among which the removal of some is held, without a walk over all others.
+    /// Returns the members of the buckets with held removals, without visiting the other buckets.
     pub(crate) fn members_beside_held(&self, id: SelectorId) -> impl Iterator<Item = WorkloadId> {
         self.get(id).into_iter().flat_map(|s| s.buckets.beside_held())
     }
-    /// The service and the declaring object behind a selector.
+    /// Returns the service, shard and declaring object of a selector.
     pub(crate) fn owner(&self, id: SelectorId) -> Option<(&ServiceKey, ShardId, &ObjectId)> {
         self.get(id).map(|s| (&s.service, s.shard, &s.declaration.source.object))
     }
 
-    /// A declaration selects; returns the selector's number and the workloads that it took.
+    /// Adds a declaration with a selector. Returns the selector's number and the workloads that it matches.
     pub(crate) fn declare(
         &mut self,
         service: &ServiceKey,
@@ -128,7 +128,7 @@ impl Selection {
         }
         Some((id, taken))
     }
-    /// A declaration with the same selector says something else; its groups are built again.
+    /// Replaces a declaration whose selector is unchanged; its groups are built again.
     pub(crate) fn redeclare(&mut self, id: SelectorId, declaration: &Arc<Declaration>) {
         if let Some(slot) = self.get_mut(id) {
             slot.declaration = Arc::clone(declaration);
@@ -136,7 +136,7 @@ impl Selection {
             self.dirty.insert(id);
         }
     }
-    /// A declaration selects no more; returns the workloads that it had.
+    /// Removes a selector. Returns the workloads that it matched.
     pub(crate) fn undeclare(&mut self, id: SelectorId, workloads: &mut Workloads) -> Vec<WorkloadId> {
         let Some(slot) = self.slots.get_mut(id.0 as usize).and_then(Option::take) else { return Vec::new() };
         if let Some(pair) = &slot.filed {
@@ -153,7 +153,7 @@ impl Selection {
         }
         had
     }
-    /// The word that counts about a workload is another than `before`; whether what selects it is.
+    /// Updates the selection of a workload whose effective value was `before`. Returns whether its selectors changed.
     pub(crate) fn follow(
         &mut self,
         id: WorkloadId,
@@ -170,41 +170,41 @@ impl Selection {
         for pair in new.difference(&old) {
             self.workloads.entry(pair.clone()).or_default().insert(id);
         }
-        let asked = new.iter().filter_map(|pair| self.selectors.get(pair)).flatten().copied();
-        let asked: BTreeSet<SelectorId> = asked.collect();
-        self.checks += asked.len() as u64;
-        let taking = asked.into_iter().filter(|&s| {
+        let candidates = new.iter().filter_map(|pair| self.selectors.get(pair)).flatten().copied();
+        let candidates: BTreeSet<SelectorId> = candidates.collect();
+        self.checks += candidates.len() as u64;
+        let sliced = candidates.into_iter().filter(|&s| {
             let selecting = self.get(s);
             selecting.is_some_and(|s| {
                 let selector = s.declaration.selector.as_ref();
                 selector.is_some_and(|sel| takes(sel, &s.service.namespace, slot))
             })
         });
-        let taking: Vec<SelectorId> = taking.collect();
-        self.reselect(id, &taking, workloads)
+        let sliced: Vec<SelectorId> = sliced.collect();
+        self.reselect(id, &sliced, workloads)
     }
-    fn reselect(&mut self, id: WorkloadId, taking: &[SelectorId], workloads: &mut Workloads) -> bool {
+    fn reselect(&mut self, id: WorkloadId, sliced: &[SelectorId], workloads: &mut Workloads) -> bool {
         let Some(slot) = workloads.get(id) else { return false };
         let (had, hash) = (slot.selected_by.clone(), slot.hash);
-        for &selector in had.iter().filter(|s| !taking.contains(s)) {
+        for &selector in had.iter().filter(|s| !sliced.contains(s)) {
             self.part(selector, id, workloads);
         }
-        for &selector in taking {
+        for &selector in sliced {
             if had.contains(&selector) {
                 self.touch(selector, hash);
             } else {
                 self.join(selector, id, workloads);
             }
         }
-        had != taking
+        had != sliced
     }
-    /// A workload is served otherwise (held, or of another standing) though it says the same.
+    /// Marks the buckets of a workload whose value is unchanged but whose hold or priority changed.
     pub(crate) fn touch_workload(&mut self, slot: &WorkloadSlot) {
         for &selector in &slot.selected_by {
             self.touch(selector, slot.hash);
         }
     }
-    /// Every group of a selector must be built again.
+    /// Marks every bucket of a selector.
     pub(crate) fn touch_selector(&mut self, id: SelectorId) {
         if let Some(slot) = self.get_mut(id) {
             slot.buckets.touch_all();
@@ -248,7 +248,7 @@ impl Selection {
         for id in std::mem::take(&mut self.dirty) {
             let Some(slot) = self.get_mut(id) else { continue };
             let declaration = Arc::clone(&slot.declaration);
-            let maker = Maker { declaration: &declaration, shard: slot.shard, shards, workloads };
+            let maker = GroupBuilder { declaration: &declaration, shard: slot.shard, shards, workloads };
             let (changed, urgent) = slot.buckets.build(&maker, &mut counters.buckets);
             if changed {
                 out.services.push(slot.service.clone());
@@ -260,13 +260,13 @@ impl Selection {
     }
 }
 
-/// Whether a selector of a namespace takes a workload.
+/// Returns whether a selector of a namespace matches a workload.
 fn takes(selector: &Selector, namespace: &Namespace, slot: &WorkloadSlot) -> bool {
-    slot.first().is_some_and(|fact| takes_as(selector, namespace, &slot.key, &fact.workload))
+    slot.first().is_some_and(|fact| matches_value(selector, namespace, &slot.key, &fact.workload))
 }
 
-/// Whether it takes a workload of which this is reported.
-fn takes_as(selector: &Selector, namespace: &Namespace, key: &WorkloadKey, workload: &Workload) -> bool {
+/// Returns whether a selector of a namespace matches a workload with this value.
+fn matches_value(selector: &Selector, namespace: &Namespace, key: &WorkloadKey, workload: &Workload) -> bool {
     let labels = if selector.augmented { &workload.augmented } else { &workload.labels };
     !selector.labels.is_empty()
         && key.namespace == *namespace
@@ -276,8 +276,8 @@ fn takes_as(selector: &Selector, namespace: &Namespace, key: &WorkloadKey, workl
         && selector.labels.is_subset_of(labels)
 }
 
-/// Every pair by which a workload may be found: a selector reads either its own labels or the
-/// augmented ones.
+/// Returns every pair under which a workload is indexed: a selector matches either the workload's own
+/// labels or the augmented ones.
 fn pairs(namespace: &Namespace, workload: &Workload) -> BTreeSet<Pair> {
     let all = workload.labels.pairs().chain(workload.augmented.pairs());
     all.map(|(k, v)| (namespace.clone(), Arc::clone(k), Arc::clone(v))).collect()
@@ -294,7 +294,7 @@ fn remove<T: Ord>(index: &mut HashMap<Pair, BTreeSet<T>>, pair: &Pair, id: T) {
 
 #[cfg(test)]
 impl Selection {
-    /// Whether no index holds anything.
+    /// Returns whether every index is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.selectors.is_empty() && self.workloads.is_empty() && self.slots.iter().all(Option::is_none)
     }

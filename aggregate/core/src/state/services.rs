@@ -1,7 +1,7 @@
-//! Facts about services: per host, per namespace, per shard: declarations and groups.
+//! Facts of services, by host, namespace and shard: declarations and groups.
 //!
-//! Filled by the store, read by merge. Facts lie here once; nothing else holds a group. Vectors are
-//! sorted and small: most services have one shard, one declaration and a few groups.
+//! Written by apply, read by merge. Each fact is stored here once. Vectors are sorted and small: most
+//! services have one shard, one declaration and a few groups.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,37 +14,37 @@ use tributary_model::{
 use crate::state::selectors::SelectorId;
 use crate::state::shards::ShardId;
 
-/// One declaration.
+/// One shard's declaration of a service.
 #[derive(Debug)]
 pub(crate) struct Decl {
-    /// The declaring object.
+    /// Declaring object.
     pub(crate) object: ObjectId,
-    /// What it says.
+    /// Served value.
     pub(crate) declaration: Arc<Declaration>,
-    /// What it was said to be last, where ports beside that stay for endpoints that are held.
-    pub(crate) said: Option<Arc<Declaration>>,
-    /// When it last said something new.
+    /// Last reported value, if the served one keeps more ports for held endpoints.
+    pub(crate) reported: Option<Arc<Declaration>>,
+    /// Time of the last change.
     pub(crate) changed: Mono,
     /// Whether its removal is held.
     pub(crate) held: bool,
-    /// Its selector, where it selects workloads.
+    /// Its selector, if it selects workloads.
     pub(crate) selector: Option<SelectorId>,
 }
 
-/// One group.
+/// One shard's group of endpoints.
 #[derive(Debug)]
 pub(crate) struct GroupFact {
-    /// The declaration behind whose ports it stands.
+    /// Object of the declaration whose ports it serves.
     pub(crate) declaration: ObjectId,
-    /// The object that lists it.
+    /// Object that lists it.
     pub(crate) object: ObjectId,
-    /// Which bucket.
+    /// Bucket number.
     pub(crate) bucket: u16,
-    /// The addresses that are served, held ones last.
+    /// Served addresses, held ones last.
     pub(crate) group: Arc<EndpointGroup>,
-    /// When it last said something new.
+    /// Time of the last change.
     pub(crate) changed: Mono,
-    /// Addresses whose removal is held, by index.
+    /// Indexes of the addresses whose removal is held.
     pub(crate) held: Option<Arc<[u32]>>,
 }
 
@@ -54,10 +54,10 @@ impl GroupFact {
     }
 }
 
-/// What one shard says about one service.
+/// One shard's facts about one service.
 #[derive(Debug)]
 pub(crate) struct ServiceShard {
-    /// Which shard.
+    /// Shard number.
     pub(crate) id: ShardId,
     /// Its declarations, by object.
     pub(crate) declarations: Vec<Decl>,
@@ -66,20 +66,20 @@ pub(crate) struct ServiceShard {
 }
 
 impl ServiceShard {
-    /// The declaration of an object.
+    /// Returns the declaration of an object.
     pub(crate) fn declaration(&self, object: &ObjectId) -> Option<&Decl> {
         let at = self.declarations.binary_search_by(|d| d.object.cmp(object)).ok()?;
         self.declarations.get(at)
     }
-    /// The groups that stand behind a declaration's ports.
+    /// Returns the groups of a declaration.
     pub(crate) fn groups_of(&self, declaration: &ObjectId) -> &[GroupFact] {
         let from = self.groups.partition_point(|g| g.declaration < *declaration);
         let rest = self.groups.get(from..).unwrap_or_default();
         let len = rest.partition_point(|g| g.declaration == *declaration);
         rest.get(..len).unwrap_or_default()
     }
-    /// The groups whose declaration is not there. One without endpoints waits for nothing: a source may say so of
-    /// what is no service, such as proxies alone.
+    /// Returns the groups without a declaration. A group without endpoints does not wait: a source may report one for
+    /// a name that is not a service, such as a name that only proxies have.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &GroupFact> {
         let waits = |fact: &&GroupFact| {
             !fact.group.addresses.is_empty() && self.declaration(&fact.declaration).is_none()
@@ -91,22 +91,22 @@ impl ServiceShard {
     }
 }
 
-/// One service: all that is said of one host in one namespace.
+/// One service: all facts about one host in one namespace.
 #[derive(Debug)]
 pub(crate) struct Service {
     /// Host and namespace.
     pub(crate) key: ServiceKey,
-    /// What each shard says, by shard number.
+    /// Facts of each shard, by shard number.
     pub(crate) shards: Vec<ServiceShard>,
-    /// What was built from it; `None` while nothing declares it.
+    /// Built view; `None` while nothing declares the service.
     pub(crate) view: Option<Arc<ServiceView>>,
-    /// The networks of its addresses, under which it is indexed.
+    /// Networks of its addresses, under which it is indexed.
     pub(crate) networks: Vec<NetworkId>,
-    /// The shards in which groups of it wait for a declaration.
+    /// Shards in which groups of it wait for a declaration.
     pub(crate) waiting: Vec<ShardId>,
-    /// What the configuration joins under it.
+    /// Federated service under its host and namespace.
     pub(crate) alias: Option<Arc<FederatedService>>,
-    /// Whether its view is of that alias.
+    /// Whether its view is built from that federated service.
     pub(crate) is_join: bool,
 }
 
@@ -115,7 +115,7 @@ impl Service {
         let (shards, networks, waiting) = (Vec::new(), Vec::new(), Vec::new());
         Self { key, shards, view: None, networks, waiting, alias: None, is_join: false }
     }
-    /// What a shard says.
+    /// Returns the facts of a shard.
     pub(crate) fn shard(&self, id: ShardId) -> Option<&ServiceShard> {
         self.shards.iter().find(|s| s.id == id)
     }
@@ -130,31 +130,31 @@ impl Service {
         }
         &mut self.shards[at]
     }
-    /// A declaration, to change.
+    /// Returns a declaration, mutable.
     pub(crate) fn declaration_mut(&mut self, shard: ShardId, object: &ObjectId) -> Option<&mut Decl> {
         let shard = self.shard_mut(shard)?;
         let at = shard.declarations.binary_search_by(|d| d.object.cmp(object)).ok()?;
         shard.declarations.get_mut(at)
     }
-    /// A group.
+    /// Returns a group.
     pub(crate) fn group(&self, shard: ShardId, key: &EndpointGroupKey) -> Option<&GroupFact> {
         let shard = self.shard(shard)?;
         shard.groups.get(shard.find(key).ok()?)
     }
-    /// A group, to change.
+    /// Returns a group, mutable.
     pub(crate) fn group_mut(&mut self, shard: ShardId, key: &EndpointGroupKey) -> Option<&mut GroupFact> {
         let shard = self.shard_mut(shard)?;
         let at = shard.find(key).ok()?;
         shard.groups.get_mut(at)
     }
-    /// Adds a declaration that was not there.
+    /// Adds a declaration that is absent.
     pub(crate) fn add_declaration(&mut self, shard: ShardId, decl: Decl) {
         let shard = self.shard_or_new(shard);
         let at = shard.declarations.partition_point(|d| d.object < decl.object);
         shard.declarations.reserve_exact(1);
         shard.declarations.insert(at, decl);
     }
-    /// Adds a group that was not there.
+    /// Adds a group that is absent.
     pub(crate) fn add_group(&mut self, shard: ShardId, fact: GroupFact) {
         let shard = self.shard_or_new(shard);
         let at = shard.groups.partition_point(|g| g.key() < fact.key());
@@ -163,7 +163,7 @@ impl Service {
         }
         shard.groups.insert(at, fact);
     }
-    /// Takes a declaration away.
+    /// Removes a declaration.
     pub(crate) fn remove_declaration(&mut self, shard: ShardId, object: &ObjectId) -> Option<Decl> {
         let own = self.shard_mut(shard)?;
         let at = own.declarations.binary_search_by(|d| d.object.cmp(object)).ok()?;
@@ -171,7 +171,7 @@ impl Service {
         self.prune(shard);
         Some(gone)
     }
-    /// Takes a group away.
+    /// Removes a group.
     pub(crate) fn remove_group(&mut self, shard: ShardId, key: &EndpointGroupKey) -> Option<GroupFact> {
         let own = self.shard_mut(shard)?;
         let at = own.find(key).ok()?;
@@ -191,27 +191,27 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// The services that claim a host, by namespace.
+    /// Returns the services that claim a host, by namespace.
     pub(crate) fn of(&self, host: &Hostname) -> &[Service] {
         self.map.get(host).map_or(&[], |services| services)
     }
-    /// The services that claim a host, to change.
+    /// Returns the services that claim a host, mutable.
     pub(crate) fn of_mut(&mut self, host: &Hostname) -> &mut [Service] {
         self.map.get_mut(host).map_or(&mut [], |services| services)
     }
-    /// Every service, by host and namespace.
+    /// Returns every service, by host and namespace.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Service> {
         self.map.values().flatten()
     }
-    /// A service.
+    /// Returns a service.
     pub(crate) fn get(&self, key: &ServiceKey) -> Option<&Service> {
         self.of(&key.host).iter().find(|s| s.key.namespace == key.namespace)
     }
-    /// A service, to change.
+    /// Returns a service, mutable.
     pub(crate) fn get_mut(&mut self, key: &ServiceKey) -> Option<&mut Service> {
         self.of_mut(&key.host).iter_mut().find(|s| s.key.namespace == key.namespace)
     }
-    /// A service, made when it is new.
+    /// Returns a service; adds it if it is absent.
     pub(crate) fn get_or_new(&mut self, key: &ServiceKey) -> &mut Service {
         let services = self.map.entry(key.host.clone()).or_default();
         let at = services.partition_point(|s| s.key.namespace < key.namespace);
@@ -221,7 +221,7 @@ impl Hosts {
         }
         &mut services[at]
     }
-    /// Forgets services of a host of which nobody says anything any more.
+    /// Removes the services of a host without facts, view and federated service.
     pub(crate) fn prune(&mut self, host: &Hostname) {
         let Some(services) = self.map.get_mut(host) else { return };
         services.retain(|s| !s.shards.is_empty() || s.view.is_some() || s.alias.is_some());
@@ -231,12 +231,12 @@ impl Hosts {
     }
 }
 
-/// The key of a declaration.
+/// Returns the key of a declaration.
 pub(crate) fn decl_key(service: &ServiceKey, object: &ObjectId) -> DeclKey {
     DeclKey { service: service.clone(), object: object.clone() }
 }
 
-/// The key of a group.
+/// Returns the key of a group.
 pub(crate) fn group_key(service: &ServiceKey, fact: &GroupFact) -> EndpointGroupKey {
     EndpointGroupKey {
         service: service.clone(),

@@ -1,6 +1,6 @@
-//! Mesh-wide values from all registries, folded into one: the config file's win, per field.
+//! Mesh-wide settings of all registries, combined into one value: the config file takes precedence, per field.
 //!
-//! Filled by the store; read by merge and published with the catalog.
+//! Written by apply, read by merge, and published with the catalog.
 
 use std::sync::Arc;
 
@@ -8,39 +8,42 @@ use tributary_model::{ObjectId, Provider, Settings, Shared};
 
 use crate::state::shards::{ShardId, Shards};
 
-/// The values of each shard, and what they come to.
+/// Settings of each shard, and the combined value.
 #[derive(Debug, Default)]
 pub(crate) struct SettingsTable {
-    said: Vec<(ShardId, Arc<Settings>)>,
-    /// What they come to.
+    reported: Vec<(ShardId, Arc<Settings>)>,
+    /// Combined value.
     pub(crate) effective: Shared<Settings>,
 }
 
 impl SettingsTable {
-    /// What a shard says.
+    /// Returns the settings of a shard.
     pub(crate) fn get(&self, shard: ShardId) -> Option<&Arc<Settings>> {
-        self.said.iter().find(|(id, _)| *id == shard).map(|(_, value)| value)
+        self.reported.iter().find(|(id, _)| *id == shard).map(|(_, value)| value)
     }
-    /// A shard says this.
+    /// Sets the settings of a shard.
     pub(crate) fn put(&mut self, shard: ShardId, value: Arc<Settings>) {
-        self.said.retain(|(id, _)| *id != shard);
-        self.said.push((shard, value));
+        self.reported.retain(|(id, _)| *id != shard);
+        self.reported.push((shard, value));
     }
-    /// A shard says nothing any more.
+    /// Removes the settings of a shard.
     pub(crate) fn remove(&mut self, shard: ShardId) -> Option<Arc<Settings>> {
-        let at = self.said.iter().position(|(id, _)| *id == shard)?;
-        Some(self.said.swap_remove(at).1)
+        let at = self.reported.iter().position(|(id, _)| *id == shard)?;
+        Some(self.reported.swap_remove(at).1)
     }
-    /// Folds what is said; whether that came to something else.
+    /// Combines the settings of all shards. Returns whether the combined value changed.
     pub(crate) fn fold(&mut self, shards: &Shards) -> bool {
         let none = ObjectId::new("", "", "");
-        let mut said: Vec<_> =
-            self.said.iter().filter_map(|(id, value)| Some((shards.get(*id)?, value))).collect();
-        said.sort_by(|(a, _), (b, _)| {
-            let behind = |i: &crate::state::shards::ShardInfo| i.shard.registry.provider != Provider::Config;
-            behind(a).cmp(&behind(b)).then_with(|| a.claim(None, &none).order(&b.claim(None, &none)))
+        let mut ordered: Vec<_> =
+            self.reported.iter().filter_map(|(id, value)| Some((shards.get(*id)?, value))).collect();
+        ordered.sort_by(|(a, _), (b, _)| {
+            let after_config =
+                |i: &crate::state::shards::ShardInfo| i.shard.registry.provider != Provider::Config;
+            after_config(a)
+                .cmp(&after_config(b))
+                .then_with(|| a.precedence(None, &none).order(&b.precedence(None, &none)))
         });
-        let folded = said.iter().fold(Settings::default(), |over, (_, value)| over.over(value));
+        let folded = ordered.iter().fold(Settings::default(), |over, (_, value)| over.over(value));
         let changed = folded != *self.effective;
         if changed {
             self.effective = Shared::new(folded);

@@ -1,7 +1,7 @@
-//! The table of shards: one small number for each (registry, scope), with what the core keeps of it.
+//! Table of shards: one small number for each (registry, scope), with its properties and counts.
 //!
-//! Filled by ingest when a scope is first reported, freed when the scope or its registry has ended. A
-//! number is given again only after every fact under it is gone.
+//! Ingest adds a shard when its scope is first reported; the end of the scope or of its registry frees
+//! it. A number is reused only after every fact under it was removed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,63 +11,67 @@ use tributary_model::{
     CollectionKind, Mono, ObjectId, PrecedenceKey, RegistryName, Scope, ShardPriority, ShardRef, Timestamp,
 };
 
-use crate::ledger::Face;
+use crate::ledger::RegistryInfo;
 
-/// Within what time the losses of a scope count together.
+/// Time within which the losses of a scope count together.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// A shard's number.
+/// Number of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ShardId(u32);
 
-/// What the core keeps of a shard beside its facts.
+/// Properties and counts of a shard.
 #[derive(Debug)]
 pub(crate) struct ShardInfo {
-    /// Its registry and scope.
+    /// Registry and scope.
     pub(crate) shard: Arc<ShardRef>,
-    /// Its registry's rank.
+    /// Rank of its registry.
     pub(crate) rank: u16,
-    /// Normal or demoted.
-    pub(crate) standing: ShardPriority,
-    /// Whether its registry answers a question about a removal.
+    /// Priority at which it is served.
+    pub(crate) priority: ShardPriority,
+    /// Whether its registry answers confirm requests.
     pub(crate) can_confirm: bool,
-    /// How many addresses, workloads and gateways it has.
+    /// Number of its addresses, workloads and gateways.
     pub(crate) weight: u64,
-    /// The same when the gate's window began, or later where it was more then.
+    /// Largest weight since the guard's window began.
     pub(crate) weight_before: u64,
-    /// How much has gone on absence alone since then.
+    /// Weight that was removed by absence since then.
     pub(crate) lost: u64,
     window_ends: Mono,
-    /// How many facts of each kind are served.
+    /// Number of served facts of each kind.
     counts: [u64; CollectionKind::ALL.len()],
-    /// When the source last confirmed each collection: lies outside what is compared, so that an
-    /// unchanged list touches one number per collection.
+    /// Time of the source's last confirmation of each collection. It is not part of compared values: an
+    /// unchanged list changes one number per collection.
     confirmed: BTreeMap<CollectionKind, Mono>,
 }
 
 impl ShardInfo {
-    /// Whether it is served at all.
+    /// Returns whether it is served at all.
     pub(crate) fn is_served(&self) -> bool {
-        self.standing != ShardPriority::Withdrawn
+        self.priority != ShardPriority::Withdrawn
     }
-    /// The claim of one of its objects.
-    pub(crate) fn claim<'a>(&'a self, created: Option<Timestamp>, object: &'a ObjectId) -> PrecedenceKey<'a> {
+    /// Returns the precedence key of one of its objects.
+    pub(crate) fn precedence<'a>(
+        &'a self,
+        created: Option<Timestamp>,
+        object: &'a ObjectId,
+    ) -> PrecedenceKey<'a> {
         PrecedenceKey { shard: &self.shard, rank: self.rank, created, object, joined: false }
     }
-    /// So many facts of a kind came or went.
+    /// Adds to the number of facts of a kind.
     pub(crate) fn count(&mut self, kind: CollectionKind, more: i64) {
         let count = &mut self.counts[kind.index()];
         *count = count.saturating_add_signed(more);
     }
-    /// How many facts of a kind are served.
+    /// Returns the number of served facts of a kind.
     pub(crate) fn counted(&self, kind: CollectionKind) -> u64 {
         self.counts[kind.index()]
     }
-    /// The source confirmed a collection.
+    /// Records that the source confirmed a collection.
     pub(crate) fn confirm(&mut self, kind: CollectionKind, at: Mono) {
         self.confirmed.insert(kind, at);
     }
-    /// When a fact that last said something new at `changed` was last confirmed.
+    /// Returns when a fact that last changed at `changed` was last confirmed.
     pub(crate) fn confirmed(&self, kind: CollectionKind, changed: Mono) -> Mono {
         self.confirmed.get(&kind).map_or(changed, |at| changed.max(*at))
     }
@@ -82,12 +86,12 @@ pub(crate) struct Shards {
 }
 
 impl Shards {
-    /// How many scopes one registry may have.
+    /// Most scopes of one registry.
     const MAX_SCOPES: usize = crate::ledger::Ledger::MOST_SCOPES;
 
-    /// The shard of a scope, made when it is new; `None` when the registry has too many.
-    pub(crate) fn intern(&mut self, registry: &Face, scope: &Scope) -> Option<ShardId> {
-        let Face { id, rank, can_confirm, standing } = registry;
+    /// Returns the shard of a scope and adds it if it is new; `None` if the registry has too many.
+    pub(crate) fn intern(&mut self, registry: &RegistryInfo, scope: &Scope) -> Option<ShardId> {
+        let RegistryInfo { id, rank, can_confirm, priority } = registry;
         if let Some(known) = self.find(&id.name, scope) {
             return Some(known);
         }
@@ -99,7 +103,7 @@ impl Shards {
         let info = ShardInfo {
             shard,
             rank: *rank,
-            standing: *standing,
+            priority: *priority,
             can_confirm: *can_confirm,
             weight: 0,
             weight_before: 0,
@@ -119,24 +123,24 @@ impl Shards {
         scopes.insert(scope.clone(), ShardId(at));
         Some(ShardId(at))
     }
-    /// A shard by its number.
+    /// Returns a shard by its number.
     pub(crate) fn get(&self, id: ShardId) -> Option<&ShardInfo> {
         self.slots.get(id.0 as usize)?.as_ref()
     }
-    /// A shard by its number, to change.
+    /// Returns a shard by its number, mutable.
     pub(crate) fn get_mut(&mut self, id: ShardId) -> Option<&mut ShardInfo> {
         self.slots.get_mut(id.0 as usize)?.as_mut()
     }
-    /// The shard of a scope.
+    /// Returns the shard of a scope.
     pub(crate) fn find(&self, registry: &RegistryName, scope: &Scope) -> Option<ShardId> {
         self.ids.get(registry)?.get(scope).copied()
     }
-    /// The shards of a registry, by scope.
+    /// Returns the shards of a registry, by scope.
     pub(crate) fn of(&self, registry: &RegistryName) -> Vec<(Scope, ShardId)> {
         let scopes = self.ids.get(registry).into_iter().flatten();
         scopes.map(|(scope, &id)| (scope.clone(), id)).collect()
     }
-    /// Frees the number of a shard that holds nothing any more.
+    /// Frees the number of an empty shard.
     pub(crate) fn free(&mut self, id: ShardId) {
         let Some(info) = self.slots.get_mut(id.0 as usize).and_then(Option::take) else { return };
         self.free.push(id.0);
@@ -148,15 +152,15 @@ impl Shards {
             }
         }
     }
-    /// Adds to what a shard has.
+    /// Adds `more` to the weight of a shard and subtracts `less`.
     pub(crate) fn weigh(&mut self, id: ShardId, more: usize, less: usize) {
         if let Some(info) = self.get_mut(id) {
             info.weight = (info.weight + more as u64).saturating_sub(less as u64);
         }
     }
-    /// Remembers what each shard has, for the gate's judgement: a source that is asked service by service loses a
-    /// scope in many small turns.
-    pub(crate) fn begin_turn(&mut self, now: Mono) {
+    /// Records each shard's weight for the removal guard. A source that is read service by service loses a scope in
+    /// many small batches, which the window adds up.
+    pub(crate) fn begin_batch(&mut self, now: Mono) {
         for info in self.slots.iter_mut().flatten() {
             if now >= info.window_ends {
                 (info.weight_before, info.lost) = (0, 0);
@@ -165,7 +169,7 @@ impl Shards {
             info.weight_before = info.weight_before.max(info.weight);
         }
     }
-    /// So much has gone on absence alone.
+    /// Adds to the weight that was removed by absence.
     pub(crate) fn lose(&mut self, id: ShardId, lost: u64) {
         if let Some(info) = self.get_mut(id) {
             info.lost += lost;

@@ -1,7 +1,7 @@
-//! What can be selected: the workloads of all shards, each under a small number.
+//! Workloads of all shards, each under a small number.
 //!
-//! Filled by the store, read by selection and publication. Two registries may speak of one
-//! workload; the first in precedence is the one that is selected and shown.
+//! Written by apply, read by selection and the build. Two registries may report the same workload; the
+//! value of the first in precedence is selected and shown.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,44 +11,44 @@ use tributary_model::{CollectionKind, Mono, Origin, Version, Workload, WorkloadK
 use crate::state::selectors::SelectorId;
 use crate::state::shards::{ShardId, Shards};
 
-/// A workload's number.
+/// Number of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct WorkloadId(pub(crate) u32);
 
-/// One shard's word about a workload.
+/// One shard's value of a workload.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkloadFact {
-    /// Whose word.
+    /// Shard that reports it.
     pub(crate) shard: ShardId,
-    /// The workload.
+    /// Value.
     pub(crate) workload: Arc<Workload>,
-    /// When it last said something new.
+    /// Time of the last change.
     pub(crate) changed: Mono,
     /// Whether its removal is held.
     pub(crate) held: bool,
 }
 
-/// A workload with all that is said of it.
+/// Workload with the values of all shards.
 #[derive(Debug)]
 pub(crate) struct WorkloadSlot {
-    /// Which.
+    /// Key.
     pub(crate) key: WorkloadKey,
-    /// Decides its bucket; equal on every replica.
+    /// Hash that decides its bucket; equal on every replica.
     pub(crate) hash: u64,
-    /// Who says what, the first in precedence first.
+    /// Values of shards, the first in precedence first.
     pub(crate) facts: Vec<WorkloadFact>,
-    /// Provenance for addresses that are made from it, while it is selected; shared by all of them.
+    /// Origin of the addresses that are built from it, while it is selected; shared by all of them.
     pub(crate) origin: Option<Arc<Origin>>,
-    /// What selects it, sorted.
+    /// Selectors that match it, sorted.
     pub(crate) selected_by: Vec<SelectorId>,
 }
 
 impl WorkloadSlot {
-    /// The word that counts.
+    /// Returns the effective value: the first in precedence.
     pub(crate) fn first(&self) -> Option<&WorkloadFact> {
         self.facts.first()
     }
-    /// When it was last confirmed.
+    /// Returns when it was last confirmed.
     pub(crate) fn confirmed(&self, shards: &Shards) -> Option<Mono> {
         let fact = self.first()?;
         Some(shards.get(fact.shard)?.confirmed(CollectionKind::Workloads, fact.changed))
@@ -58,40 +58,40 @@ impl WorkloadSlot {
 /// All workloads.
 #[derive(Debug, Default)]
 pub(crate) struct Workloads {
-    /// Boxed, because a table of thousands that grows would hold room for as many again.
+    /// Boxed: a growing vector of large slots would reserve twice their memory.
     slots: Vec<Option<Box<WorkloadSlot>>>,
     free: Vec<u32>,
     ids: BTreeMap<WorkloadKey, WorkloadId>,
 }
 
 impl Workloads {
-    /// The number of a workload.
+    /// Returns the number of a workload.
     pub(crate) fn id(&self, key: &WorkloadKey) -> Option<WorkloadId> {
         self.ids.get(key).copied()
     }
-    /// A workload by its number.
+    /// Returns a workload by its number.
     pub(crate) fn get(&self, id: WorkloadId) -> Option<&WorkloadSlot> {
         self.slots.get(id.0 as usize)?.as_deref()
     }
-    /// A workload by its number, to change.
+    /// Returns a workload by its number, mutable.
     pub(crate) fn get_mut(&mut self, id: WorkloadId) -> Option<&mut WorkloadSlot> {
         self.slots.get_mut(id.0 as usize)?.as_deref_mut()
     }
-    /// Every workload, by key.
+    /// Returns every workload, by key.
     #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (WorkloadId, &WorkloadSlot)> {
         self.ids.values().filter_map(|&id| Some((id, self.get(id)?)))
     }
-    /// A shard's word about a workload.
+    /// Returns a shard's value of a workload.
     pub(crate) fn fact(&self, shard: ShardId, key: &WorkloadKey) -> Option<&WorkloadFact> {
         self.get(self.id(key)?)?.facts.iter().find(|f| f.shard == shard)
     }
-    /// A shard's word about a workload, to change.
+    /// Returns a shard's value of a workload, mutable.
     pub(crate) fn fact_mut(&mut self, shard: ShardId, key: &WorkloadKey) -> Option<&mut WorkloadFact> {
         let id = self.id(key)?;
         self.get_mut(id)?.facts.iter_mut().find(|f| f.shard == shard)
     }
-    /// A shard says this; replaces what it said before.
+    /// Sets a shard's value. Returns the workload's number; `None` if there are too many workloads.
     pub(crate) fn put(
         &mut self,
         key: &WorkloadKey,
@@ -101,20 +101,20 @@ impl Workloads {
         let id = self.intern(key)?;
         let slot = self.get_mut(id)?;
         slot.facts.retain(|f| f.shard != fact.shard);
-        // of nearly every workload one shard speaks
+        // nearly every workload has one shard
         slot.facts.reserve_exact(1);
         slot.facts.push(fact);
         slot.facts.sort_by(|a, b| match (shards.get(a.shard), shards.get(b.shard)) {
             (Some(x), Some(y)) => {
                 let (a, b) = (&a.workload.source.object, &b.workload.source.object);
-                x.claim(None, a).order(&y.claim(None, b))
+                x.precedence(None, a).order(&y.precedence(None, b))
             }
             _ => a.shard.cmp(&b.shard),
         });
         slot.settle();
         Some(id)
     }
-    /// A shard says nothing of it any more.
+    /// Removes a shard's value.
     pub(crate) fn remove(&mut self, shard: ShardId, key: &WorkloadKey) -> Option<WorkloadFact> {
         let id = self.id(key)?;
         let slot = self.get_mut(id)?;
@@ -123,7 +123,7 @@ impl Workloads {
         slot.settle();
         Some(gone)
     }
-    /// Forgets a workload of which nobody says anything and that nothing selects.
+    /// Removes a workload without values that no selector matches.
     pub(crate) fn prune(&mut self, id: WorkloadId) {
         let idle = self.get(id).is_some_and(|s| s.facts.is_empty() && s.selected_by.is_empty());
         if idle && let Some(slot) = self.slots.get_mut(id.0 as usize).and_then(Option::take) {
@@ -156,7 +156,7 @@ impl Workloads {
 }
 
 impl WorkloadSlot {
-    /// After what is said of it or what selects it changed.
+    /// Updates the origin after a change of the values or of the selectors.
     pub(crate) fn settle(&mut self) {
         let origin = self.first().filter(|_| !self.selected_by.is_empty()).map(|f| Origin {
             object: f.workload.source.object.clone(),

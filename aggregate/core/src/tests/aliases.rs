@@ -1,4 +1,4 @@
-//! Names that lead to other names.
+//! Aliases: hosts that point to other hosts.
 
 use super::fixtures::*;
 use tributary_model::{ClientDimensions, Code, Declaration, ExportTo, Fact, Resolution, Visibility};
@@ -16,92 +16,94 @@ fn aliases(world: &mut World, service: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_chain_is_flattened_onto_the_service_at_its_end() {
+fn alias_chain_is_flattened_onto_its_end() {
     let mut world = World::of_files();
-    world.puts("file", [alias("a.shop", "b.shop"), alias("b.shop", "c.shop")]);
+    world.put("file", [alias("a.shop", "b.shop"), alias("b.shop", "c.shop")]);
     assert_eq!(world.codes("shop/a.shop"), [Code::ALIAS_DANGLING]);
-    let turn = world.puts("file", [concrete("c.shop")]);
-    assert_eq!(turn.changed.hosts.len(), 3, "the end and all that lead there");
+    let outcome = world.put("file", [concrete("c.shop")]);
+    assert_eq!(outcome.changed.hosts.len(), 3, "the end and all its aliases");
     assert_eq!(aliases(&mut world, "shop/c.shop"), ["a.shop", "b.shop"]);
     assert!(world.codes("shop/a.shop").is_empty());
     let route = &world.view("shop/c.shop").unwrap().ports[0].route;
-    assert_eq!(route.inputs.aliases.len(), 2, "what the route is made from names them too");
+    assert_eq!(route.inputs.aliases.len(), 2, "the route inputs contain them too");
     assert!(aliases(&mut world, "shop/b.shop").is_empty());
 }
 
 #[test]
-fn an_alias_leads_with_its_own_visibility() {
+fn alias_has_its_own_visibility() {
     let mut world = World::of_files();
-    world.puts("file", [alias("a.shop", "c.shop"), concrete("c.shop")]);
+    world.put("file", [alias("a.shop", "c.shop"), concrete("c.shop")]);
     let seen = |world: &mut World| {
         let port = &world.view("shop/c.shop").unwrap().ports[0];
         let aliases = port.route.inputs.aliases.iter().map(|alias| alias.visibility.clone());
         (aliases.collect::<Vec<_>>(), port.route.dimensions.contains(ClientDimensions::NAMESPACE))
     };
-    assert_eq!(seen(&mut world), (vec![Visibility::Public], false), "what all see is shared by all");
+    assert_eq!(
+        seen(&mut world),
+        (vec![Visibility::Public], false),
+        "public resources are shared by all clients"
+    );
     let only = Visibility::Namespaces([mk_ns("web")].into());
     let Fact::Service(key, value) = alias("a.shop", "c.shop") else { panic!() };
     let export = ExportTo::Set(only.clone());
     let narrowed = Fact::Service(key, Declaration { export, ..(*value).clone() }.into());
-    let turn = world.puts("file", [narrowed]);
-    assert_eq!(turn.changed.hosts.len(), 2, "the name and what it leads to");
+    let outcome = world.put("file", [narrowed]);
+    assert_eq!(outcome.changed.hosts.len(), 2, "the alias and its target");
     assert_eq!(seen(&mut world), (vec![only], true));
 }
 
 #[test]
-fn a_change_in_the_middle_of_a_chain_builds_both_ends() {
+fn changed_middle_of_an_alias_chain_builds_both_ends() {
     let mut world = World::of_files();
-    world.puts(
+    world.put(
         "file",
         [alias("a.shop", "b.shop"), alias("b.shop", "c.shop"), concrete("c.shop"), concrete("d.shop")],
     );
-    world.puts("file", [alias("b.shop", "d.shop")]);
+    world.put("file", [alias("b.shop", "d.shop")]);
     assert!(aliases(&mut world, "shop/c.shop").is_empty());
     assert_eq!(aliases(&mut world, "shop/d.shop"), ["a.shop", "b.shop"]);
-    world.puts("file", [concrete("b.shop")]);
+    world.put("file", [concrete("b.shop")]);
     assert!(aliases(&mut world, "shop/d.shop").is_empty());
     assert_eq!(aliases(&mut world, "shop/b.shop"), ["a.shop"]);
 }
 
 #[test]
-fn a_loop_is_dropped_and_shown_until_it_is_broken() {
+fn alias_loop_is_a_condition_until_it_is_broken() {
     let mut world = World::of_files();
-    world.puts("file", [alias("a.shop", "b.shop"), alias("b.shop", "a.shop"), alias("c.shop", "c.shop")]);
+    world.put("file", [alias("a.shop", "b.shop"), alias("b.shop", "a.shop"), alias("c.shop", "c.shop")]);
     for service in ["shop/a.shop", "shop/b.shop", "shop/c.shop"] {
         assert_eq!(world.codes(service), [Code::ALIAS_LOOP], "{service}");
     }
-    world.puts("file", [concrete("b.shop")]);
+    world.put("file", [concrete("b.shop")]);
     assert!(world.codes("shop/a.shop").is_empty());
     assert_eq!(aliases(&mut world, "shop/b.shop"), ["a.shop"]);
     assert_eq!(world.codes("shop/c.shop"), [Code::ALIAS_LOOP]);
 }
 
 #[test]
-fn an_endpoint_change_behind_an_alias_builds_one_service() {
+fn changed_endpoint_of_an_aliased_host_builds_one_service() {
     let mut world = World::of_files();
-    world.puts("file", [alias("a.shop", "c.shop"), concrete("c.shop")]);
+    world.put("file", [alias("a.shop", "c.shop"), concrete("c.shop")]);
     let before = world.core.counters().views;
-    world.puts("file", [mk_group("shop/c.shop", "c.shop", "g", "10.0.0.1:http=80")]);
+    world.put("file", [mk_group("shop/c.shop", "c.shop", "g", "10.0.0.1:http=80")]);
     assert_eq!(world.core.counters().views, before + 1);
 }
 
 #[test]
-fn names_are_settled_before_services_so_that_each_is_built_once() {
+fn names_are_updated_first_and_each_service_is_built_once() {
     let mut world = World::of_files();
-    world.puts("file", [alias("a.shop", "b.shop"), alias("b.shop", "c.shop"), concrete("c.shop")]);
-    assert_eq!(world.core.counters().views, 3, "all of a chain in one turn");
+    world.put("file", [alias("a.shop", "b.shop"), alias("b.shop", "c.shop"), concrete("c.shop")]);
+    assert_eq!(world.core.counters().views, 3, "a chain in one batch");
     assert_eq!(aliases(&mut world, "shop/c.shop"), ["a.shop", "b.shop"]);
     let before = world.core.counters().views;
-    world.puts("file", [concrete("d.shop"), alias("b.shop", "d.shop")]);
+    world.put("file", [concrete("d.shop"), alias("b.shop", "d.shop")]);
     assert_eq!(world.core.counters().views, before + 4, "the chain, its old and its new end");
 }
 
 #[test]
-fn an_alias_serves_no_endpoints_of_its_own() {
+fn alias_serves_no_endpoints_of_its_own() {
     let mut world = World::of_files();
-    world.puts(
-        "file",
-        [alias("a.shop", "c.shop"), mk_group("shop/a.shop", "a.shop", "g", "10.0.0.1:http=80")],
-    );
+    world
+        .put("file", [alias("a.shop", "c.shop"), mk_group("shop/a.shop", "a.shop", "g", "10.0.0.1:http=80")]);
     assert!(world.served("shop/a.shop", 80).is_empty());
 }

@@ -1,4 +1,4 @@
-//! Cost follows change (law 7): counts, never times.
+//! Cost is proportional to the change (law 7), measured by counts, never by times.
 
 use super::fixtures::*;
 use std::sync::Arc;
@@ -28,71 +28,75 @@ fn kept(a: &PortView, b: &PortView) -> [bool; 4] {
 }
 
 #[test]
-fn one_groups_put_builds_one_view_and_the_facets_it_touches() {
+fn changed_group_builds_one_view_and_one_resource_input() {
     let mut world = World::of_files();
-    world.puts("file", services(20));
+    world.put("file", services(20));
     let (before, old) = (world.core.counters(), world.view("shop/s3.shop").unwrap());
-    let turn = world.puts("file", [mk_group("shop/s3.shop", "s3", "b", "10.0.3.9:http=80")]);
+    let outcome = world.put("file", [mk_group("shop/s3.shop", "s3", "b", "10.0.3.9:http=80")]);
     let (after, new) = (world.core.counters(), world.view("shop/s3.shop").unwrap());
     assert_eq!((after.views - before.views, after.resource_inputs - before.resource_inputs), (1, 1));
     assert_eq!(kept(&old.ports[0], &new.ports[0]), [true, false, true, true]);
-    assert_eq!(kept(&old.ports[1], &new.ports[1]), [true; 4], "the group has no such port");
-    assert_eq!(turn.changed.hosts.len(), 1);
-    assert!(turn.urgent, "an address went");
+    assert_eq!(kept(&old.ports[1], &new.ports[1]), [true; 4], "the group does not have this port");
+    assert_eq!(outcome.changed.hosts.len(), 1);
+    assert!(outcome.urgent, "an address was removed");
 }
 
 #[test]
-fn an_unchanged_list_changes_nothing_and_publishes_nothing() {
+fn unchanged_list_publishes_nothing() {
     let mut world = World::of_files();
-    world.lists("file", services(20));
+    world.list("file", services(20));
     let (before, catalog) = (world.core.counters(), world.catalog());
-    let turn = world.lists("file", services(20));
+    let outcome = world.list("file", services(20));
     let after = world.core.counters();
-    assert!(turn.changed.is_empty() && fact_records(&turn).is_empty() && !turn.urgent, "{:?}", turn.changed);
+    assert!(
+        outcome.changed.is_empty() && fact_records(&outcome).is_empty() && !outcome.urgent,
+        "{:?}",
+        outcome.changed
+    );
     assert_eq!((after.views, after.resource_inputs), (before.views, before.resource_inputs));
     assert_eq!(after.unchanged - before.unchanged, 60);
     assert!(Arc::ptr_eq(&catalog, &world.catalog()));
 }
 
 #[test]
-fn a_declaration_that_says_the_same_in_a_new_version_changes_nothing() {
+fn equal_declaration_of_a_new_version_changes_nothing() {
     let mut world = World::of_files();
-    world.puts("file", services(1));
+    world.put("file", services(1));
     let mut decl = mk_decl("s0", "80 http, 81 admin");
     decl.source.version = tributary_model::ObjectVersion("2".into());
-    assert!(world.puts("file", [mk_service("shop/s0.shop", decl)]).changed.is_empty());
+    assert!(world.put("file", [mk_service("shop/s0.shop", decl)]).changed.is_empty());
 }
 
 #[test]
-fn additions_are_not_urgent_and_losses_are() {
+fn losses_are_urgent_and_additions_are_not() {
     let mut world = World::of_files();
     let group = |endpoints: &str| mk_group("shop/s0.shop", "s0", "b", endpoints);
-    world.puts("file", services(1));
-    assert!(!world.puts("file", [group("10.0.0.2:http=80 10.0.0.3:http=80")]).urgent, "one more");
-    assert!(world.puts("file", [group("10.0.0.2:http=80! 10.0.0.3:http=80")]).urgent, "one is sick");
-    assert!(world.puts("file", [group("10.0.0.2:http=80 10.0.0.3:http=80")]).urgent, "it is well again");
-    assert!(world.puts("file", [group("10.0.0.3:http=80")]).urgent, "one is gone");
-    assert!(world.says("file", [mk_deleted(&group(""))]).urgent);
+    world.put("file", services(1));
+    assert!(!world.put("file", [group("10.0.0.2:http=80 10.0.0.3:http=80")]).urgent, "an addition");
+    assert!(world.put("file", [group("10.0.0.2:http=80! 10.0.0.3:http=80")]).urgent, "one became unhealthy");
+    assert!(world.put("file", [group("10.0.0.2:http=80 10.0.0.3:http=80")]).urgent, "one became healthy");
+    assert!(world.put("file", [group("10.0.0.3:http=80")]).urgent, "one was removed");
+    assert!(world.report("file", [mk_deleted(&group(""))]).urgent);
     assert!(
-        world.puts("file", [mk_service("shop/s0.shop", mk_decl("s0", "80 http"))]).urgent,
-        "a port is gone"
+        world.put("file", [mk_service("shop/s0.shop", mk_decl("s0", "80 http"))]).urgent,
+        "a port was removed"
     );
 }
 
 #[test]
-fn a_catalog_shares_what_has_not_changed() {
+fn catalog_shares_unchanged_parts() {
     let mut world = World::of_files();
-    world.puts("file", services(20));
+    world.put("file", services(20));
     let old = world.catalog();
-    world.puts("file", [mk_group("shop/s3.shop", "s3", "b", "10.0.3.9:http=80")]);
+    world.put("file", [mk_group("shop/s3.shop", "s3", "b", "10.0.3.9:http=80")]);
     let new = world.catalog();
     assert_eq!((new.generation, old.hosts.diff(&new.hosts).count()), (old.generation + 1, 1));
-    assert!(old.service(&mk_key("shop/s3.shop")).is_some(), "the old one is as it was");
+    assert!(old.service(&mk_key("shop/s3.shop")).is_some(), "the old catalog is unchanged");
     assert_eq!(served(old.service(&mk_key("shop/s3.shop")).unwrap(), 80), ["10.0.3.1:80", "10.0.3.2:80"]);
 }
 
 #[test]
-fn one_workloads_change_asks_the_selectors_under_its_pairs_and_copies_one_bucket() {
+fn changed_workload_checks_one_selector_and_builds_one_bucket() {
     let mut world = World::of_files();
     let selecting = |i: usize| {
         let decl = Declaration {
@@ -104,12 +108,12 @@ fn one_workloads_change_asks_the_selectors_under_its_pairs_and_copies_one_bucket
     let workload = |i: usize, app: usize| {
         mk_workload(&format!("w{i}"), &format!("10.1.{}.{}", i / 250, i % 250), &format!("app=a{app},tier=x"))
     };
-    world.puts("file", (0..50).map(selecting).chain((0..1000).map(|i| workload(i, 7))));
+    world.put("file", (0..50).map(selecting).chain((0..1000).map(|i| workload(i, 7))));
     assert_eq!(world.served("shop/s7.shop", 80).len(), 1000);
     let before = world.core.counters();
-    let mut moved = mk_workload_value("w3", "10.9.9.9", "app=a7,tier=x");
-    moved.weight = 5;
-    world.puts("file", [Fact::Workload(mk_workload_key("w3"), Arc::new(moved))]);
+    let mut changed = mk_workload_value("w3", "10.9.9.9", "app=a7,tier=x");
+    changed.weight = 5;
+    world.put("file", [Fact::Workload(mk_workload_key("w3"), Arc::new(changed))]);
     let after = world.core.counters();
     assert_eq!(after.selector_checks - before.selector_checks, 1);
     assert_eq!((after.buckets - before.buckets, after.views - before.views), (1, 1));
@@ -119,11 +123,11 @@ fn one_workloads_change_asks_the_selectors_under_its_pairs_and_copies_one_bucket
 }
 
 #[test]
-fn passes_over_everything_are_counted_by_cause() {
+fn full_passes_are_counted_by_cause() {
     let mut world = World::of_files();
-    world.lists("file", services(2));
+    world.list("file", services(2));
     let shadow = world.shadow("file");
-    world.says_in("file", shadow, mk_list(services(2)));
+    world.report_in("file", shadow, mk_list(services(2)));
     assert_eq!(world.core.counters().full_passes.adoption, 1);
     world.core.remove_registry(&mk_name("file"), &tributary_model::Evidence::Operator);
     assert_eq!(world.core.counters().full_passes.departure, 1);

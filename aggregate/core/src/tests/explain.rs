@@ -1,4 +1,4 @@
-//! Explain runs the merge that serves.
+//! Explain uses the merge that serves.
 
 use super::fixtures::*;
 use tributary_model::{Code, Declaration, Evidence, Provider, Stage, Trace, Verdict};
@@ -10,9 +10,9 @@ fn trace(world: &World, service: &str) -> Trace {
 }
 
 #[test]
-fn a_source_step_names_registry_object_endpoint_and_when_it_was_confirmed() {
+fn source_step_has_registry_object_endpoint_and_time() {
     let mut world = World::of_files();
-    world.lists(
+    world.list(
         "file",
         [
             mk_service("shop/pay.shop", mk_decl("pay", "80 http")),
@@ -20,7 +20,7 @@ fn a_source_step_names_registry_object_endpoint_and_when_it_was_confirmed() {
         ],
     );
     let now = world.now;
-    world.lists(
+    world.list(
         "file",
         [
             mk_service("shop/pay.shop", mk_decl("pay", "80 http")),
@@ -41,10 +41,10 @@ fn a_source_step_names_registry_object_endpoint_and_when_it_was_confirmed() {
 }
 
 #[test]
-fn a_selected_endpoint_names_its_workload() {
+fn selected_endpoint_is_explained_with_its_workload() {
     let mut world = World::of_files();
     let decl = Declaration { selector: Some(mk_selector("app=pay")), ..mk_decl("pay", "80 http") };
-    world.puts("file", [mk_service("shop/pay.shop", decl), mk_workload("w", "10.0.0.7", "app=pay")]);
+    world.put("file", [mk_service("shop/pay.shop", decl), mk_workload("w", "10.0.0.7", "app=pay")]);
     let trace = trace(&world, "shop/pay.shop");
     let step = trace.steps.iter().find(|s| s.stage == Stage::Source).unwrap();
     assert_eq!(step.object.as_ref().unwrap().to_string(), "ServiceEntry shop/pay");
@@ -52,11 +52,11 @@ fn a_selected_endpoint_names_its_workload() {
 }
 
 #[test]
-fn what_is_odd_is_a_step() {
+fn conditions_are_trace_steps() {
     let mut world =
         World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("file", Provider::ServiceEntry)]);
-    world.puts("east", [mk_service("shop/pay.shop", mk_decl("pay", "80 http"))]);
-    world.puts(
+    world.put("east", [mk_service("shop/pay.shop", mk_decl("pay", "80 http"))]);
+    world.put(
         "file",
         [
             mk_service("shop/pay.shop", mk_decl("other", "80 web")),
@@ -72,11 +72,11 @@ fn what_is_odd_is_a_step() {
 }
 
 #[test]
-fn a_held_endpoint_is_served_with_a_warning() {
+fn held_endpoint_is_explained_with_a_warning() {
     let mut world = World::confirming();
     let group = mk_group("shop/pay.shop", "pay", "a", "10.0.0.1:http=8080");
-    world.puts("east", [mk_service("shop/pay.shop", mk_decl("pay", "80 http")), group.clone()]);
-    world.says("east", [mk_drop(&group, Evidence::AbsentFromList)]);
+    world.put("east", [mk_service("shop/pay.shop", mk_decl("pay", "80 http")), group.clone()]);
+    world.report("east", [mk_drop(&group, Evidence::AbsentFromList)]);
     let trace = trace(&world, "shop/pay.shop");
     let step = trace.steps.iter().find(|s| s.stage == Stage::Source).unwrap();
     assert_eq!((step.code, step.verdict), (Code::HELD_ENDPOINT, Verdict::Warn));

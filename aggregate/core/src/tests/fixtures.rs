@@ -1,4 +1,4 @@
-//! Builders that let the tests read like sentences.
+//! Builders of facts and updates, and a test core with a clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -34,13 +34,13 @@ pub(crate) fn mk_labels(text: &str) -> Labels {
     text.split(',').filter_map(|pair| pair.split_once('=')).collect()
 }
 
-/// `shop/pay.shop`.
+/// Parses a service key such as `shop/pay.shop`.
 pub(crate) fn mk_key(text: &str) -> ServiceKey {
     let (namespace, host) = text.split_once('/').unwrap();
     ServiceKey { host: mk_host(host), namespace: mk_ns(namespace) }
 }
 
-/// A registry of a provider, in the cluster of its own name, that does not confirm.
+/// Returns the spec of a registry that does not confirm, in a cluster of the same name.
 pub(crate) fn mk_spec(name: &str, provider: Provider) -> RegistrySpec {
     let id = RegistryId { name: mk_name(name), provider, cluster: ClusterId::new(name).unwrap() };
     RegistrySpec::new(Arc::new(id), 1)
@@ -48,11 +48,11 @@ pub(crate) fn mk_spec(name: &str, provider: Provider) -> RegistrySpec {
 
 pub(crate) const SCOPE: &str = "all";
 
-/// Ports as `80 http HTTP`, separated by commas; `> 8080` and `> name` are targets.
+/// Parses ports such as `80 http HTTP`, separated by commas; `> 8080` and `> name` are targets.
 pub(crate) fn mk_ports(text: &str) -> Arc<[ServicePort]> {
     let port = |text: &str| {
         let (port, target) = text.split_once('>').map_or((text, None), |(p, t)| (p, Some(t.trim())));
-        let words: Vec<&str> = port.split_whitespace().collect();
+        let parts: Vec<&str> = port.split_whitespace().collect();
         let target = match target {
             None => Target::NamedOr(None),
             Some(t) => t.parse().map_or_else(
@@ -61,16 +61,16 @@ pub(crate) fn mk_ports(text: &str) -> Arc<[ServicePort]> {
             ),
         };
         ServicePort {
-            number: mk_port_number(words[0].parse().unwrap()),
-            name: PortName::new(words.get(1).copied().unwrap_or_default()).unwrap(),
-            protocol: Protocol::from_service_entry(words.get(2).copied().unwrap_or("http")),
+            number: mk_port_number(parts[0].parse().unwrap()),
+            name: PortName::new(parts.get(1).copied().unwrap_or_default()).unwrap(),
+            protocol: Protocol::from_service_entry(parts.get(2).copied().unwrap_or("http")),
             target,
         }
     };
     text.split(',').filter(|t| !t.trim().is_empty()).map(port).collect()
 }
 
-/// A declaration by the ServiceEntry of this name.
+/// Returns a declaration of the ServiceEntry with this name.
 pub(crate) fn mk_decl(object: &str, ports: &str) -> Declaration {
     Declaration {
         created: Timestamp::from_second(1000).ok(),
@@ -89,23 +89,23 @@ pub(crate) fn mk_selector(labels: &str) -> Selector {
     }
 }
 
-/// A fact that a declaration makes, for its service.
+/// Returns the fact of a declaration of a service.
 pub(crate) fn mk_service(service: &str, declaration: Declaration) -> Fact {
     let key = DeclKey { service: mk_key(service), object: declaration.source.object.clone() };
     Fact::Service(key, Arc::new(declaration))
 }
 
-pub(crate) fn mk_place(text: &str) -> Arc<Topology> {
+pub(crate) fn mk_topology(text: &str) -> Arc<Topology> {
     let (network, locality) = text.split_once(' ').unwrap_or((text, ""));
     let network = (!network.is_empty()).then(|| NetworkId::new(network).unwrap());
     Arc::new(Topology { cluster: None, network, locality: Locality::parse(locality), node: None })
 }
 
-/// Endpoints as `10.0.0.1:http=8080+admin=9090`, `!` for unhealthy, separated by blanks.
+/// Parses endpoints such as `10.0.0.1:http=8080+admin=9090`, `!` for unhealthy, separated by blanks.
 pub(crate) fn mk_group_value(object: &str, endpoints: &str) -> EndpointGroup {
-    mk_group_at(object, endpoints, mk_place(""))
+    mk_group_at(object, endpoints, mk_topology(""))
 }
-pub(crate) fn mk_group_at(object: &str, endpoints: &str, place: Arc<Topology>) -> EndpointGroup {
+pub(crate) fn mk_group_at(object: &str, endpoints: &str, topology: Arc<Topology>) -> EndpointGroup {
     let mut sets: Vec<PortSet> = Vec::new();
     let mut names: Vec<Arc<str>> = Vec::new();
     let mut addresses = Vec::new();
@@ -131,12 +131,12 @@ pub(crate) fn mk_group_at(object: &str, endpoints: &str, place: Arc<Topology>) -
         };
         let health = if sick { Health::Unhealthy } else { Health::Healthy };
         let port_set = u16::try_from(port_set).unwrap();
-        addresses.push(Address { port_set, health, ..Address::new(at, Arc::clone(&place)) });
+        addresses.push(Address { port_set, health, ..Address::new(at, Arc::clone(&topology)) });
     }
     EndpointGroup::new(Source::new(ObjectId::new("Slice", "shop", object)), sets, names, addresses)
 }
 
-/// The endpoints that a slice gives the declaration of a ServiceEntry.
+/// Returns the group of a slice for the declaration of a ServiceEntry.
 pub(crate) fn mk_group(service: &str, declaration: &str, object: &str, endpoints: &str) -> Fact {
     Fact::Group(mk_group_key(service, declaration, object), Arc::new(mk_group_value(object, endpoints)))
 }
@@ -163,7 +163,7 @@ pub(crate) fn mk_workload_value(name: &str, at: &str, labels: &str) -> Workload 
         addresses: Arc::from([address]),
         labels: mk_labels(labels),
         augmented: mk_labels(labels),
-        topology: mk_place(""),
+        topology: mk_topology(""),
         name: name.into(),
         ..Workload::new(Source::new(ObjectId::new("WorkloadEntry", "shop", name)))
     }
@@ -218,7 +218,7 @@ pub(crate) fn mk_deleted(fact: &Fact) -> RegistryUpdate {
     mk_drop(fact, Evidence::Deleted(ObjectRef::new(object)))
 }
 
-/// A core with a clock, and registries that report in their current generation.
+/// Core with a clock, and registries that report in their current generation.
 #[derive(Debug, Default)]
 pub(crate) struct World {
     pub(crate) core: Core,
@@ -228,25 +228,25 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Registries that have begun their first run.
+    /// Creates a core with registries that have begun their first run.
     pub(crate) fn with(specs: &[RegistrySpec]) -> Self {
         let mut world = Self { now: 1, ..Self::default() };
         for spec in specs {
-            world.joins(spec);
+            world.add_registry(spec);
             world.restart(spec.id.name.as_str());
         }
         world
     }
-    /// A registry joins; it has not begun a run.
-    pub(crate) fn joins(&mut self, spec: &RegistrySpec) {
+    /// Adds a registry without a run.
+    pub(crate) fn add_registry(&mut self, spec: &RegistrySpec) {
         self.core.add_registry(spec).unwrap();
         self.specs.insert(spec.id.name.clone(), spec.clone());
     }
-    /// One ServiceEntry registry, called `file`.
+    /// Creates a core with one ServiceEntry registry, `file`.
     pub(crate) fn of_files() -> Self {
         Self::with(&[mk_spec("file", Provider::ServiceEntry)])
     }
-    /// One registry that can confirm, called `east`.
+    /// Creates a core with one registry that can confirm, `east`.
     pub(crate) fn confirming() -> Self {
         Self::with(&[RegistrySpec { can_confirm: true, ..mk_spec("east", Provider::Kubernetes) }])
     }
@@ -255,15 +255,15 @@ impl World {
         self.generations.insert(mk_name(registry), order.generation.0);
         self.core.serve(Mono(self.now), &order).unwrap().0
     }
-    /// The order for the registry's next run.
+    /// Returns the order for the registry's next run.
     pub(crate) fn order(&self, registry: &str) -> RunOrder {
         let spec = self.specs[&mk_name(registry)].clone();
-        let replaces = self.in_force(registry);
+        let replaces = self.generation(registry);
         let begun = self.generations.get(&mk_name(registry)).copied().unwrap_or_default();
         RunOrder { spec, generation: Generation(begun.max(replaces.0) + 1), replaces }
     }
-    /// The served run of a registry.
-    pub(crate) fn in_force(&self, registry: &str) -> Generation {
+    /// Returns the generation of the served run.
+    pub(crate) fn generation(&self, registry: &str) -> Generation {
         let status = self.core.status();
         status
             .iter()
@@ -277,10 +277,6 @@ impl World {
         self.core.begin_shadows(Mono(self.now), std::slice::from_ref(&order)).unwrap();
         order.generation
     }
-    /// The run that is served, in which the registry reports.
-    pub(crate) fn generation(&self, registry: &str) -> Generation {
-        self.in_force(registry)
-    }
     pub(crate) fn stamp(
         &self,
         registry: &str,
@@ -289,16 +285,16 @@ impl World {
     ) -> Stamped<RegistryUpdate> {
         Stamped { registry: mk_name(registry), generation, at: Mono(self.now), value }
     }
-    /// The registry says all of this in one turn.
-    pub(crate) fn says(
+    /// Reports updates of the registry's served run in one batch.
+    pub(crate) fn report(
         &mut self,
         registry: &str,
         deltas: impl IntoIterator<Item = RegistryUpdate>,
     ) -> ApplyOutcome {
         let generation = self.generation(registry);
-        self.says_in(registry, generation, deltas)
+        self.report_in(registry, generation, deltas)
     }
-    pub(crate) fn says_in(
+    pub(crate) fn report_in(
         &mut self,
         registry: &str,
         generation: Generation,
@@ -308,15 +304,15 @@ impl World {
         self.now += 10;
         self.core.apply(Mono(self.now), deltas)
     }
-    /// The registry puts all of this in one turn.
-    pub(crate) fn puts(&mut self, registry: &str, facts: impl IntoIterator<Item = Fact>) -> ApplyOutcome {
-        self.says(registry, facts.into_iter().map(mk_put).collect::<Vec<_>>())
+    /// Puts facts of the registry in one batch.
+    pub(crate) fn put(&mut self, registry: &str, facts: impl IntoIterator<Item = Fact>) -> ApplyOutcome {
+        self.report(registry, facts.into_iter().map(mk_put).collect::<Vec<_>>())
     }
-    /// A whole list: begins, names these, ends complete.
-    pub(crate) fn lists(&mut self, registry: &str, facts: impl IntoIterator<Item = Fact>) -> ApplyOutcome {
+    /// Reports a complete list of these facts.
+    pub(crate) fn list(&mut self, registry: &str, facts: impl IntoIterator<Item = Fact>) -> ApplyOutcome {
         let generation = self.generation(registry);
-        let words = mk_list(facts);
-        self.says_in(registry, generation, words)
+        let updates = mk_list(facts);
+        self.report_in(registry, generation, updates)
     }
     pub(crate) fn catalog(&mut self) -> Arc<Catalog> {
         self.core.publish()
@@ -324,7 +320,7 @@ impl World {
     pub(crate) fn view(&mut self, service: &str) -> Option<Arc<ServiceView>> {
         self.catalog().service(&mk_key(service)).cloned()
     }
-    /// What is served behind a port, as `10.0.0.1:8080`, sorted; `!` unhealthy, `?` held.
+    /// Returns the endpoints of a port such as `10.0.0.1:8080`, sorted; `!` unhealthy, `?` held.
     pub(crate) fn served(&mut self, service: &str, port: u32) -> Vec<String> {
         self.view(service).map(|view| served(&view, port)).unwrap_or_default()
     }
@@ -335,12 +331,12 @@ impl World {
     }
 }
 
-/// Checks that the declarations by which names are settled agree with the views that were built.
+/// Checks that the outlines of all hosts agree with their built views.
 pub(crate) fn check_outlines(core: &Core) {
     let state = &core.state;
     let known = state.hosts.iter().map(|service| &service.key.host);
     for host in known.chain(state.draft.hosts.keys()).collect::<BTreeSet<_>>() {
-        let outlines = outlines(&state.world, &state.hosts, host);
+        let outlines = outlines(&state.context, &state.hosts, host);
         let outlined: Vec<_> = outlines.iter().map(|o| (&o.service.key, o.leads_to())).collect();
         let views = state.draft.hosts.get(host).map(|entry| &*entry.claimants).unwrap_or_default();
         let leads_to = |view: &ServiceView| match &view.first().unwrap().declaration.resolution {
@@ -353,7 +349,7 @@ pub(crate) fn check_outlines(core: &Core) {
     }
 }
 
-/// The words of a whole list.
+/// Returns the updates of a complete list.
 pub(crate) fn mk_list(facts: impl IntoIterator<Item = Fact>) -> Vec<RegistryUpdate> {
     let begin = KINDS.map(|k| RegistryUpdate::ListStarted(mk_collection(k)));
     let end = KINDS.map(|k| RegistryUpdate::ListEnded(mk_collection(k), Completeness::Complete));
@@ -361,13 +357,13 @@ pub(crate) fn mk_list(facts: impl IntoIterator<Item = Fact>) -> Vec<RegistryUpda
     std::iter::once(mk_required()).chain(begin).chain(facts).chain(end).collect()
 }
 
-/// The records of facts that came and went.
-pub(crate) fn fact_records(turn: &ApplyOutcome) -> Vec<Record> {
+/// Returns the records of changed facts.
+pub(crate) fn fact_records(outcome: &ApplyOutcome) -> Vec<Record> {
     let of_facts = |record: &&Record| matches!(record, Record::Put(..) | Record::Drop(..));
-    turn.records.iter().filter(of_facts).cloned().collect()
+    outcome.records.iter().filter(of_facts).cloned().collect()
 }
 
-/// What a view serves behind a port.
+/// Returns the endpoints that a view serves on a port.
 pub(crate) fn served(view: &ServiceView, port: u32) -> Vec<String> {
     let Some(port) = view.port(mk_port_number(port)) else { return Vec::new() };
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! Runs, rotations and standing: generations fence, unknown is not empty.
+//! Runs, rotations and priorities: generations fence, unknown is not empty.
 
 use super::fixtures::*;
 use super::journal::Journal;
@@ -19,41 +19,41 @@ pub(super) fn freshness(world: &mut World, kind: CollectionKind) -> Freshness {
 }
 
 #[test]
-fn a_catalog_is_complete_when_no_registry_is_unknown() {
+fn catalog_is_complete_when_no_registry_is_unknown() {
     let mut world =
         World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("file", Provider::ServiceEntry)]);
     assert!(!world.core.tick(Mono(1)).changed.hosts.iter().any(|_| true));
-    assert!(!world.catalog().complete, "nobody has said anything");
-    world.lists("east", []);
+    assert!(!world.catalog().complete, "no registry has reported");
+    world.list("east", []);
     assert!(!world.catalog().complete, "the file registry is unknown");
-    world.says(
+    world.report(
         "file",
         [mk_required(), RegistryUpdate::ListEnded(mk_collection(KINDS[0]), Completeness::Complete)],
     );
     assert!(!world.catalog().complete, "one required collection of three is synced");
-    world.lists("file", []);
+    world.list("file", []);
     assert!(world.catalog().complete);
     world.core.set_membership_known(false);
-    assert!(!world.catalog().complete, "there may be registries of which nobody knows");
+    assert!(!world.catalog().complete, "the list of registries is not known");
 }
 
 #[test]
-fn a_late_word_of_an_old_generation_is_dropped() {
+fn update_of_an_old_generation_is_fenced() {
     let mut world = World::of_files();
     let old = world.generation("file");
-    world.lists("file", pay("10.0.0.1:http=80"));
+    world.list("file", pay("10.0.0.1:http=80"));
     world.restart("file");
-    let turn =
-        world.says_in("file", old, [mk_deleted(&pay("")[1]), mk_put(pay("10.0.0.9:http=80")[1].clone())]);
-    assert!(turn.changed.is_empty() && turn.records.is_empty());
+    let outcome =
+        world.report_in("file", old, [mk_deleted(&pay("")[1]), mk_put(pay("10.0.0.9:http=80")[1].clone())]);
+    assert!(outcome.changed.is_empty() && outcome.records.is_empty());
     assert_eq!(world.core.counters().fenced, 2);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
 }
 
 #[test]
-fn a_failed_run_leaves_its_shards_served_and_stale() {
+fn failed_run_leaves_its_facts_served_and_stale() {
     let mut world = World::of_files();
-    world.lists("file", pay("10.0.0.1:http=80"));
+    world.list("file", pay("10.0.0.1:http=80"));
     assert_eq!(freshness(&mut world, KINDS[1]), Freshness::Live);
     world.core.fail(Mono(500), &mk_name("file"), &Arc::from("it broke"));
     world.restart("file");
@@ -61,39 +61,45 @@ fn a_failed_run_leaves_its_shards_served_and_stale() {
     assert_eq!((since.0, &*why), (Mono(500), "it broke"));
     assert!(world.catalog().complete, "stale is not unknown");
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
-    world.lists("file", pay("10.0.0.2:http=80"));
+    world.list("file", pay("10.0.0.2:http=80"));
     assert_eq!(freshness(&mut world, KINDS[1]), Freshness::Live);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.2:80"]);
 }
 
 #[test]
-fn a_source_that_cannot_be_reached_makes_its_scope_stale_until_it_is_followed_again() {
+fn unreachable_source_makes_its_scope_stale() {
     let mut world = World::of_files();
-    world.lists("file", pay("10.0.0.1:http=80"));
+    world.list("file", pay("10.0.0.1:http=80"));
     let status =
         |state| RegistryUpdate::Status(mk_scope(SCOPE), SourceStatus { state, ..SourceStatus::default() });
-    world.says("file", [status(SourceState::Unreachable)]);
+    world.report("file", [status(SourceState::Unreachable)]);
     assert!(matches!(freshness(&mut world, KINDS[0]), Freshness::Stale { .. }));
-    world.says("file", [RegistryUpdate::Progress(mk_collection(KINDS[0]))]);
+    world.report("file", [RegistryUpdate::Progress(mk_collection(KINDS[0]))]);
     assert_eq!(freshness(&mut world, KINDS[0]), Freshness::Live);
     assert!(matches!(freshness(&mut world, KINDS[1]), Freshness::Stale { .. }));
-    world.says("file", [status(SourceState::Live)]);
+    world.report("file", [status(SourceState::Live)]);
     assert_eq!(freshness(&mut world, KINDS[1]), Freshness::Live);
 }
 
 #[test]
-fn a_list_that_was_not_complete_is_over_all_the_same() {
+fn partial_list_ends_but_stays_open() {
     let mut world = World::of_files();
-    world.lists("file", pay("10.0.0.1:http=80"));
+    world.list("file", pay("10.0.0.1:http=80"));
     let collection = mk_collection(KINDS[0]);
     let partial = RegistryUpdate::ListEnded(collection.clone(), Completeness::Partial);
-    world
-        .says("file", [RegistryUpdate::ListStarted(collection.clone()), mk_put(pay("")[0].clone()), partial]);
+    world.report(
+        "file",
+        [RegistryUpdate::ListStarted(collection.clone()), mk_put(pay("")[0].clone()), partial],
+    );
     let down = SourceStatus { state: SourceState::Unreachable, ..SourceStatus::default() };
-    world.says("file", [RegistryUpdate::Status(mk_scope(SCOPE), down)]);
-    world.says("file", [RegistryUpdate::Progress(collection.clone())]);
-    assert_eq!(freshness(&mut world, KINDS[0]), Freshness::Live, "its sweep is open, its list is not");
-    world.says(
+    world.report("file", [RegistryUpdate::Status(mk_scope(SCOPE), down)]);
+    world.report("file", [RegistryUpdate::Progress(collection.clone())]);
+    assert_eq!(
+        freshness(&mut world, KINDS[0]),
+        Freshness::Live,
+        "the list has ended, although it stays open"
+    );
+    world.report(
         "file",
         [RegistryUpdate::ListStarted(collection.clone()), RegistryUpdate::Progress(collection)],
     );
@@ -101,62 +107,66 @@ fn a_list_that_was_not_complete_is_over_all_the_same() {
 }
 
 #[test]
-fn a_shadow_is_adopted_in_one_turn_when_all_that_it_requires_is_synced() {
+fn shadow_is_adopted_in_one_batch_once_it_is_synced() {
     let mut world = World::of_files();
-    world.lists("file", pay("10.0.0.1:http=80"));
-    world.puts("file", [mk_service("shop/old.shop", mk_decl("old", "80 http"))]);
+    world.list("file", pay("10.0.0.1:http=80"));
+    world.put("file", [mk_service("shop/old.shop", mk_decl("old", "80 http"))]);
     let shadow = world.shadow("file");
-    let mut words = mk_list(pay("10.0.0.2:http=80"));
-    let last = words.pop().unwrap();
-    for word in words {
-        let turn = world.says_in("file", shadow, [word]);
-        assert!(turn.changed.hosts.is_empty(), "the old generation serves until then");
+    let mut updates = mk_list(pay("10.0.0.2:http=80"));
+    let last = updates.pop().unwrap();
+    for update in updates {
+        let outcome = world.report_in("file", shadow, [update]);
+        assert!(outcome.changed.hosts.is_empty(), "the old generation serves until the adoption");
     }
-    world.puts("file", pay("10.0.0.3:http=80"));
-    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.3:80"], "and is followed until then");
-    let turn = world.says_in("file", shadow, [last]);
-    assert_eq!(turn.changed.hosts.len(), 2);
+    world.put("file", pay("10.0.0.3:http=80"));
+    assert_eq!(
+        world.served("shop/pay.shop", 80),
+        ["10.0.0.3:80"],
+        "the served run is followed until the adoption"
+    );
+    let outcome = world.report_in("file", shadow, [last]);
+    assert_eq!(outcome.changed.hosts.len(), 2);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.2:80"]);
-    assert!(world.view("shop/old.shop").is_none(), "the new generation does not name it");
+    assert!(world.view("shop/old.shop").is_none(), "the new run did not list it");
     let superseded = |r: &Record| matches!(r, Record::Drop(_, _, Evidence::Superseded(g)) if *g == shadow);
-    assert!(turn.records.iter().any(superseded));
-    let late = world.says_in("file", Generation(1), [mk_deleted(&pay("")[0])]);
-    assert!(late.changed.is_empty(), "the old run has lost its voice");
+    assert!(outcome.records.iter().any(superseded));
+    let late = world.report_in("file", Generation(1), [mk_deleted(&pay("")[0])]);
+    assert!(late.changed.is_empty(), "the old run is fenced");
 }
 
 #[test]
-fn rotation_with_the_same_content_changes_no_view() {
+fn rotation_with_equal_facts_changes_no_view() {
     let mut world = World::of_files();
-    world.lists("file", pay("10.0.0.1:http=80"));
+    world.list("file", pay("10.0.0.1:http=80"));
     let before = world.view("shop/pay.shop").unwrap();
     let shadow = world.shadow("file");
-    let turn = world.says_in("file", shadow, mk_list(pay("10.0.0.1:http=80")));
-    assert!(turn.changed.hosts.is_empty() && fact_records(&turn).is_empty());
+    let outcome = world.report_in("file", shadow, mk_list(pay("10.0.0.1:http=80")));
+    assert!(outcome.changed.hosts.is_empty() && fact_records(&outcome).is_empty());
     assert!(Arc::ptr_eq(&before, &world.view("shop/pay.shop").unwrap()));
 }
 
 #[test]
-fn a_rotation_that_sees_less_removes_only_where_it_has_looked() {
+fn adopted_run_removes_only_what_it_listed_completely() {
     let mut world = World::of_files();
-    world.lists("file", pay("10.0.0.1:http=80"));
+    world.list("file", pay("10.0.0.1:http=80"));
     let shadow = world.shadow("file");
-    let mut words = mk_list([]);
-    for word in &mut words {
-        if let RegistryUpdate::ListEnded(c, how) = word
+    let mut updates = mk_list([]);
+    for update in &mut updates {
+        if let RegistryUpdate::ListEnded(c, how) = update
             && c.kind == CollectionKind::Groups
         {
             *how = Completeness::Filtered;
         }
     }
-    words.push(mk_put(pay("")[0].clone()));
-    world.says_in("file", shadow, words);
+    updates.push(mk_put(pay("")[0].clone()));
+    world.report_in("file", shadow, updates);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
 }
 
 #[test]
-fn restored_facts_are_stale_until_the_first_list_decides_about_them() {
+fn restored_facts_are_stale_until_the_first_list() {
     let mut world = World::default();
-    world.joins(&mk_spec("file", Provider::ServiceEntry));
+    world.add_registry(&mk_spec("file", Provider::ServiceEntry));
     let [decl, group] = pay("10.0.0.1:http=80");
     let gone = mk_service("shop/gone.shop", mk_decl("gone", "80 http"));
     let list = |kind, count| {
@@ -166,38 +176,38 @@ fn restored_facts_are_stale_until_the_first_list_decides_about_them() {
     };
     let put = |fact: &Fact| Record::Put(mk_name("file"), mk_scope(SCOPE), fact.clone());
     let records = vec![list(KINDS[0], 2), list(KINDS[1], 1), put(&decl), put(&group), put(&gone)];
-    let turn = world.core.restore(Mono(50), &mk_name("file"), records, false);
-    assert!(turn.records.is_empty(), "the journal has them already");
-    assert!(world.catalog().complete, "last-known-good is known");
+    let outcome = world.core.restore(Mono(50), &mk_name("file"), records, false);
+    assert!(outcome.records.is_empty(), "the journal has them already");
+    assert!(world.catalog().complete, "restored facts count as known");
     let Freshness::Stale { since, .. } = freshness(&mut world, KINDS[0]) else { panic!("not stale") };
-    assert_eq!(since.0, Mono(3), "the age is the true one");
+    assert_eq!(since.0, Mono(3), "the age counts from the last confirmation");
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
     world.restart("file");
-    world.lists("file", [decl, group]);
+    world.list("file", [decl, group]);
     assert!(world.view("shop/gone.shop").is_none());
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
 }
 
 #[test]
-fn scope_that_is_not_restored_is_unknown_until_it_is_listed() {
+fn unrestored_scope_is_unknown_until_it_is_listed() {
     let (mut world, name) = (World::default(), mk_name("file"));
-    world.joins(&mk_spec("file", Provider::ServiceEntry));
+    world.add_registry(&mk_spec("file", Provider::ServiceEntry));
     let (required, result, confirmed) = (true, Some(ListResult::Complete), Some(Mono(3)));
     let list = ListRecord { required, result, count: 0, confirmed };
     let other = tributary_model::Collection { scope: mk_scope("other"), kind: KINDS[0] };
     world.core.restore(Mono(50), &name, vec![Record::List(name.clone(), other, list)], false);
-    assert!(world.catalog().complete, "all that the journal had is back");
+    assert!(world.catalog().complete, "everything was restored");
     world.core.forget(&name, &mk_scope(SCOPE));
-    assert!(!world.catalog().complete, "what the scope held is unknown, not empty");
+    assert!(!world.catalog().complete, "the scope is unknown, not empty");
     world.restart("file");
     assert!(!world.catalog().complete, "the run has reported nothing");
     let optional = KINDS.map(mk_collection).to_vec();
     let refused = optional.iter().map(|of| RegistryUpdate::Withheld(of.clone(), Withheld::forbidden("403")));
     let refused: Vec<RegistryUpdate> = refused.collect();
     let follows = RegistryUpdate::Follows { required: Vec::new(), optional };
-    world.says("file", std::iter::once(follows).chain(refused).collect::<Vec<_>>());
-    assert!(!world.catalog().complete, "what may not be read is as unknown as before");
-    world.lists("file", pay("10.0.0.1:http=80"));
+    world.report("file", std::iter::once(follows).chain(refused).collect::<Vec<_>>());
+    assert!(!world.catalog().complete, "an unreadable collection stays unknown");
+    world.list("file", pay("10.0.0.1:http=80"));
     assert!(world.catalog().complete);
 }
 
@@ -207,32 +217,32 @@ fn held_removal_keeps_its_reason_over_a_restart() {
     let (mut world, mut journal) = (World::with(std::slice::from_ref(&spec)), Journal::default());
     let [decl, group] = pay("10.0.0.1:http=80");
     let gone = mk_drop(&group, Evidence::AbsentFromList);
-    journal.take(world.says("file", [mk_put(decl), mk_put(group)]).records);
-    journal.take(world.says("file", [gone]).records);
+    journal.take(world.report("file", [mk_put(decl), mk_put(group)]).records);
+    journal.take(world.report("file", [gone]).records);
     let held = |world: &World| world.core.held().map(|held| (held.key, held.reason)).collect::<Vec<_>>();
     assert_eq!(held(&world).len(), 1);
     assert_eq!(held(&journal.restored(&[spec])), held(&world));
 }
 
 #[test]
-fn what_a_synced_run_does_not_report_stays_stale_until_an_operator_ends_it() {
+fn unreported_scope_stays_stale_until_an_operator_ends_it() {
     let mut world = World::of_files();
-    world.lists("file", pay("10.0.0.1:http=80"));
-    let moved = mk_scope("elsewhere");
+    world.list("file", pay("10.0.0.1:http=80"));
+    let other = mk_scope("elsewhere");
     let [decl, _] = pay("");
     world.restart("file");
-    let collection = tributary_model::Collection { scope: moved.clone(), kind: CollectionKind::Services };
+    let collection = tributary_model::Collection { scope: other.clone(), kind: CollectionKind::Services };
     let required = vec![collection.clone()];
-    world.says(
+    world.report(
         "file",
         [
             RegistryUpdate::Follows { required, optional: Vec::new() },
             RegistryUpdate::ListStarted(collection.clone()),
-            RegistryUpdate::Put(moved, decl, Basis::Authoritative),
+            RegistryUpdate::Put(other, decl, Basis::Authoritative),
             RegistryUpdate::ListEnded(collection, Completeness::Complete),
         ],
     );
-    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"], "silence removes nothing");
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"], "a scope without updates keeps its facts");
     assert!(matches!(freshness(&mut world, KINDS[1]), Freshness::Stale { .. }));
     let (name, scope) = (mk_name("file"), mk_scope(SCOPE));
     let plan = world.core.end_plan(&name, Some(&scope), None);
@@ -243,27 +253,27 @@ fn what_a_synced_run_does_not_report_stays_stale_until_an_operator_ends_it() {
 }
 
 #[test]
-fn a_registry_that_leaves_takes_only_its_own() {
+fn removed_registry_takes_only_its_own_facts() {
     let mut world =
         World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("west", Provider::Kubernetes)]);
-    world.lists("east", pay("10.0.0.1:http=80"));
-    world.lists("west", pay("10.1.0.1:http=80"));
-    let turn = world.core.remove_registry(&mk_name("east"), &Evidence::Operator);
-    assert!(turn.urgent && fact_records(&turn).len() == 2);
+    world.list("east", pay("10.0.0.1:http=80"));
+    world.list("west", pay("10.1.0.1:http=80"));
+    let outcome = world.core.remove_registry(&mk_name("east"), &Evidence::Operator);
+    assert!(outcome.urgent && fact_records(&outcome).len() == 2);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.1.0.1:80"]);
     assert_eq!(world.catalog().registries.len(), 1);
-    world.joins(&mk_spec("north", Provider::Kubernetes));
+    world.add_registry(&mk_spec("north", Provider::Kubernetes));
     world.restart("north");
-    world.lists("north", pay("10.2.0.1:http=80"));
+    world.list("north", pay("10.2.0.1:http=80"));
     assert_eq!(
         world.served("shop/pay.shop", 80),
         ["10.1.0.1:80", "10.2.0.1:80"],
-        "a shard's number is given again"
+        "a freed shard number is reused"
     );
 }
 
 #[test]
-fn a_name_belongs_to_the_registry_that_took_it() {
+fn second_registry_of_a_name_is_rejected() {
     let mut world = World::of_files();
     assert!(world.core.add_registry(&mk_spec("file", Provider::ServiceEntry)).unwrap().changed.is_empty());
     let error = world.core.add_registry(&mk_spec("file", Provider::Consul)).unwrap_err();
@@ -272,11 +282,11 @@ fn a_name_belongs_to_the_registry_that_took_it() {
 }
 
 #[test]
-fn a_demoted_registry_is_served_with_that_standing() {
+fn demoted_registry_is_served_at_lower_priority() {
     let mut world = World::of_files();
     let decl =
         tributary_model::Declaration { selector: Some(mk_selector("app=pay")), ..mk_decl("sel", "80 http") };
-    world.lists(
+    world.list(
         "file",
         pay("10.0.0.1:http=80")
             .into_iter()
@@ -291,13 +301,13 @@ fn a_demoted_registry_is_served_with_that_standing() {
 }
 
 #[test]
-fn the_hosts_of_a_namespace_are_its_own_and_those_exported_to_it() {
+fn namespace_has_its_own_and_its_exported_hosts() {
     let mut world = World::of_files();
     let exported = tributary_model::Declaration {
         export: tributary_model::ExportTo::Set(Visibility::Namespaces([mk_ns("web")].into())),
         ..mk_decl("pay", "80 http")
     };
-    world.lists(
+    world.list(
         "file",
         [mk_service("shop/pay.shop", exported), mk_service("shop/cart.shop", mk_decl("cart", "80 http"))],
     );
@@ -312,39 +322,39 @@ fn the_hosts_of_a_namespace_are_its_own_and_those_exported_to_it() {
     };
     assert_eq!(hosts(&mut world, "shop"), ["cart.shop", "pay.shop"]);
     assert_eq!(hosts(&mut world, "web"), ["pay.shop"]);
-    world.lists("file", [mk_service("shop/pay.shop", mk_decl("pay", "80 http"))]);
+    world.list("file", [mk_service("shop/pay.shop", mk_decl("pay", "80 http"))]);
     assert_eq!(hosts(&mut world, "shop"), ["pay.shop"]);
     assert!(hosts(&mut world, "web").is_empty());
 }
 
 #[test]
-fn a_list_under_way_when_a_shadow_is_adopted_sweeps_the_old_facts_when_it_ends() {
+fn list_open_at_adoption_removes_old_facts_when_it_ends() {
     let mut world = World::of_files();
     let workload = mk_workload("w", "10.0.0.7", "");
-    world.lists("file", pay("10.0.0.1:http=80").into_iter().chain([workload]));
+    world.list("file", pay("10.0.0.1:http=80").into_iter().chain([workload]));
     let shadow = world.shadow("file");
-    let mut words = mk_list(pay("10.0.0.1:http=80"));
-    words[0] = RegistryUpdate::Follows {
+    let mut updates = mk_list(pay("10.0.0.1:http=80"));
+    updates[0] = RegistryUpdate::Follows {
         required: vec![mk_collection(KINDS[0]), mk_collection(KINDS[1])],
         optional: Vec::new(),
     };
-    let last = words.pop().unwrap();
+    let last = updates.pop().unwrap();
     world.core.fail(Mono(world.now), &mk_name("file"), &"it broke".into());
-    world.says_in("file", shadow, words);
-    assert_eq!(world.catalog().workloads.len(), 1, "adopted; of workloads nothing is known yet");
+    world.report_in("file", shadow, updates);
+    assert_eq!(world.catalog().workloads.len(), 1, "adopted; workloads are not listed yet");
     assert_eq!(world.catalog().registries.get(&mk_name("file")).unwrap().generation, shadow);
-    world.says_in("file", shadow, [last]);
+    world.report_in("file", shadow, [last]);
     assert!(world.catalog().workloads.is_empty());
 }
 
 #[test]
-fn a_collection_that_is_being_listed_is_no_stray() {
+fn unfollowed_collection_stays_while_it_is_listed() {
     let mut world = World::of_files();
     let workload = mk_workload("w", "10.0.0.7", "");
-    world.lists("file", [workload.clone()]);
+    world.list("file", [workload.clone()]);
     world.restart("file");
     let synced = |kind| RegistryUpdate::ListEnded(mk_collection(kind), Completeness::Complete);
-    world.says(
+    world.report(
         "file",
         [
             RegistryUpdate::Follows { required: vec![mk_collection(KINDS[0])], optional: Vec::new() },
@@ -353,19 +363,19 @@ fn a_collection_that_is_being_listed_is_no_stray() {
         ],
     );
     assert_eq!(world.catalog().workloads.len(), 1);
-    world.says("file", [mk_put(workload), synced(KINDS[2])]);
+    world.report("file", [mk_put(workload), synced(KINDS[2])]);
     assert_eq!(world.catalog().workloads.len(), 1);
 }
 
 #[test]
-fn what_a_source_may_speak_of_is_bounded() {
+fn number_of_scopes_is_bounded() {
     let mut world = World::of_files();
     let scope = |i: usize| mk_scope(&format!("scope-{i}"));
     let restart = |i| {
         let collection = tributary_model::Collection { scope: scope(i), kind: CollectionKind::Services };
         RegistryUpdate::ListStarted(collection)
     };
-    world.says("file", (0..4_200).map(restart));
+    world.report("file", (0..4_200).map(restart));
     assert_eq!(world.core.status()[0].collections.len(), 4_096);
     assert_eq!(world.core.counters().refused, 104);
     let mut world = World::of_files();
@@ -373,6 +383,6 @@ fn what_a_source_may_speak_of_is_bounded() {
         let decl = mk_service(&format!("shop/s{i}.shop"), mk_decl("x", "80 http"));
         RegistryUpdate::Put(scope(i), decl, Basis::Authoritative)
     };
-    world.says("file", (0..4_100).map(put));
+    world.report("file", (0..4_100).map(put));
     assert_eq!((world.catalog().hosts.len(), world.core.counters().refused), (4_096, 4));
 }

@@ -1,4 +1,4 @@
-//! The removal gate: what it doubts, what it lets pass, and how a hold ends.
+//! Removal guard: what it doubts, what it applies, and how a hold ends.
 
 use super::fixtures::*;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn group(object: &str, endpoints: &str) -> Fact {
 fn absent(fact: &Fact) -> RegistryUpdate {
     mk_drop(fact, Evidence::AbsentFromList)
 }
-/// Ten more addresses elsewhere, so that one is no large part of the scope.
+/// Returns ten addresses of a different service: one address is then a small part of the scope.
 fn ballast() -> Vec<Fact> {
     let endpoints: Vec<String> = (1..=10).map(|i| format!("10.9.0.{i}:http=80")).collect();
     vec![
@@ -29,8 +29,8 @@ fn ballast() -> Vec<Fact> {
 }
 fn mk_world(facts: impl IntoIterator<Item = Fact>) -> World {
     let mut world = World::confirming();
-    world.puts("east", ballast());
-    world.puts("east", facts);
+    world.put("east", ballast());
+    world.put("east", facts);
     world
 }
 fn held(world: &World) -> Vec<FactKey> {
@@ -38,103 +38,103 @@ fn held(world: &World) -> Vec<FactKey> {
 }
 
 #[test]
-fn a_host_is_not_emptied_by_absence() {
+fn absence_does_not_empty_a_host() {
     let mut world = mk_world([decl(), group("a", A)]);
-    let turn = world.says("east", [absent(&group("a", A))]);
+    let outcome = world.report("east", [absent(&group("a", A))]);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80?"]);
-    assert_eq!(turn.confirms.len(), 1);
-    assert_eq!(turn.confirms[0].confirm, mk_fact_key(&group("a", A)));
-    assert_eq!(turn.confirms[0].generation, world.generation("east"));
+    assert_eq!(outcome.confirms.len(), 1);
+    assert_eq!(outcome.confirms[0].confirm, mk_fact_key(&group("a", A)));
+    assert_eq!(outcome.confirms[0].generation, world.generation("east"));
     assert_eq!(world.codes("shop/pay.shop"), [Code::REMOVAL_HELD]);
-    assert!(fact_records(&turn).is_empty(), "nothing was accepted");
+    assert!(fact_records(&outcome).is_empty(), "no record of a held removal");
 }
 
 #[test]
-fn what_is_left_elsewhere_lets_an_absence_pass() {
+fn absence_is_applied_while_an_endpoint_remains() {
     let mut world = mk_world([decl(), group("a", A), group("b", "10.0.0.2:http=80")]);
-    let turn = world.says("east", [absent(&group("a", A))]);
+    let outcome = world.report("east", [absent(&group("a", A))]);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.2:80"]);
-    assert!(turn.confirms.is_empty() && turn.urgent);
+    assert!(outcome.confirms.is_empty() && outcome.urgent);
 }
 
 #[test]
-fn a_replacement_in_the_same_turn_is_no_emptied_host() {
+fn replacement_in_the_same_batch_does_not_empty_a_host() {
     let mut world = mk_world([decl(), group("a", A)]);
-    world.says("east", [absent(&group("a", A)), mk_put(group("b", "10.0.0.2:http=80"))]);
+    world.report("east", [absent(&group("a", A)), mk_put(group("b", "10.0.0.2:http=80"))]);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.2:80"]);
 }
 
 #[test]
-fn a_host_is_not_emptied_in_two_steps() {
+fn two_batches_do_not_empty_a_host() {
     let mut world = mk_world([decl(), group("a", FIVE), group("b", "10.0.0.6:http=80")]);
-    world.says("east", [absent(&group("a", FIVE))]);
-    assert_eq!(held(&world).len(), 1, "five of sixteen are too many at once");
-    world.says("east", [absent(&group("b", ""))]);
-    assert_eq!(held(&world).len(), 2, "what is held does not vouch for the host");
+    world.report("east", [absent(&group("a", FIVE))]);
+    assert_eq!(held(&world).len(), 1, "five of sixteen are more than thirty percent");
+    world.report("east", [absent(&group("b", ""))]);
+    assert_eq!(held(&world).len(), 2, "held endpoints do not count as remaining");
     assert_eq!(world.served("shop/pay.shop", 80).len(), 6);
 }
 
 #[test]
-fn what_has_gone_does_not_count_in_a_scope() {
+fn removed_facts_do_not_count_in_the_weight() {
     let mut world = mk_world([decl(), group("a", A)]);
     for _ in 0..5 {
-        world.puts("east", [group("b", FIVE), mk_workload("w", "10.0.0.7", "")]);
-        world.says("east", [mk_deleted(&group("b", "")), mk_deleted(&mk_workload("w", "10.0.0.7", ""))]);
+        world.put("east", [group("b", FIVE), mk_workload("w", "10.0.0.7", "")]);
+        world.report("east", [mk_deleted(&group("b", "")), mk_deleted(&mk_workload("w", "10.0.0.7", ""))]);
     }
     assert_eq!(world.core.status()[0].weight, 11);
-    world.puts("east", [mk_workload("w", "10.0.0.7", ""), mk_workload("w", "10.0.0.8", "")]);
-    world.puts("east", [group("a", FIVE)]);
+    world.put("east", [mk_workload("w", "10.0.0.7", ""), mk_workload("w", "10.0.0.8", "")]);
+    world.put("east", [group("a", FIVE)]);
     assert_eq!(world.core.status()[0].weight, 16);
     world.core.remove_registry(&mk_name("east"), &Evidence::Operator);
     assert!(world.core.status().is_empty() && world.core.next_tick().is_none());
 }
 
 #[test]
-fn a_service_does_not_vanish_by_absence() {
+fn absence_does_not_remove_a_service() {
     let mut world = mk_world([decl()]);
-    world.says("east", [absent(&decl())]);
+    world.report("east", [absent(&decl())]);
     assert!(world.view("shop/pay.shop").is_some());
     assert_eq!(held(&world), [mk_fact_key(&decl())]);
 }
 
 #[test]
-fn thirty_percent_of_a_scope_pass_and_one_more_does_not() {
+fn loss_of_more_than_thirty_percent_is_doubted() {
     for (going, left) in [(6, 4), (7, 10)] {
         let some = |n: usize| (0..n).map(|i| group(&format!("g{i}"), &format!("10.0.1.{i}:http=80")));
         let mut world = mk_world(std::iter::once(decl()).chain(some(10)));
-        world.says("east", some(going).map(|g| absent(&g)));
+        world.report("east", some(going).map(|g| absent(&g)));
         assert_eq!(world.served("shop/pay.shop", 80).len(), left, "{going} of 20 go");
     }
 }
 
 #[test]
-fn only_absence_is_doubted_and_only_of_those_that_can_confirm() {
+fn only_absence_at_confirming_registries_is_doubted() {
     for evidence in [Evidence::Confirmed, Evidence::Operator, Evidence::Withdrawn] {
         let mut world = mk_world([decl(), group("a", A)]);
-        world.says("east", [mk_drop(&group("a", A), evidence)]);
+        world.report("east", [mk_drop(&group("a", A), evidence)]);
         assert!(world.served("shop/pay.shop", 80).is_empty());
     }
     let mut world = World::with(&[mk_spec("file", Provider::ServiceEntry)]);
-    world.puts("file", [decl(), group("a", A)]);
-    world.says("file", [absent(&group("a", A)), absent(&decl())]);
+    world.put("file", [decl(), group("a", A)]);
+    world.report("file", [absent(&group("a", A)), absent(&decl())]);
     assert!(world.view("shop/pay.shop").is_none());
 }
 
 #[test]
-fn of_a_doubted_answer_nothing_that_it_lacks_is_believed() {
+fn known_partial_answer_removes_nothing() {
     let mut world = mk_world([decl(), group("a", FIVE)]);
     let four = "10.0.0.1:http=80 10.0.0.2:http=80 10.0.0.3:http=80 10.0.0.4:http=80";
-    let turn = world.says("east", [mk_doubted(group("a", &format!("{four} 10.0.0.6:http=80")))]);
-    assert_eq!(world.served("shop/pay.shop", 80).len(), 6, "one more, and none fewer");
-    assert_eq!((held(&world).len(), turn.confirms.len()), (1, 1));
-    world.says("east", [mk_unsure(group("a", &format!("{four} 10.0.0.6:http=80")))]);
-    assert_eq!(held(&world).len(), 1, "what was held waits for the source's own word");
-    world.says("east", [mk_put(group("a", four))]);
+    let outcome = world.report("east", [mk_doubted(group("a", &format!("{four} 10.0.0.6:http=80")))]);
+    assert_eq!(world.served("shop/pay.shop", 80).len(), 6, "adds one and removes none");
+    assert_eq!((held(&world).len(), outcome.confirms.len()), (1, 1));
+    world.report("east", [mk_unsure(group("a", &format!("{four} 10.0.0.6:http=80")))]);
+    assert_eq!(held(&world).len(), 1, "the hold waits for an authoritative value");
+    world.report("east", [mk_put(group("a", four))]);
     assert_eq!((world.served("shop/pay.shop", 80).len(), held(&world).len()), (4, 0));
 }
 
 #[test]
-fn a_scope_is_not_lost_in_many_small_turns() {
+fn many_small_batches_do_not_lose_a_scope() {
     let services: Vec<String> = (0..10).map(|i| format!("shop/s{i}.shop")).collect();
     let mut world = World::confirming();
     let group = |at: usize, endpoints: usize| {
@@ -142,76 +142,83 @@ fn a_scope_is_not_lost_in_many_small_turns() {
         mk_group(&services[at], "s", "g", &endpoints.join(" "))
     };
     for (at, service) in services.iter().enumerate() {
-        world.puts("east", [mk_service(service, mk_decl("s", "80 http")), group(at, 10)]);
+        world.put("east", [mk_service(service, mk_decl("s", "80 http")), group(at, 10)]);
     }
     for at in 0..10 {
-        world.says("east", [mk_unsure(group(at, 1))]);
+        world.report("east", [mk_unsure(group(at, 1))]);
     }
     let left: usize = services.iter().map(|service| world.served(service, 80).len()).sum();
-    assert_eq!((left, held(&world).len()), (73, 7), "three of ten may lose nine of ten each");
+    assert_eq!(
+        (left, held(&world).len()),
+        (73, 7),
+        "three of ten services may lose nine of ten endpoints each"
+    );
 }
 
 #[test]
-fn an_unsure_answer_takes_little_and_is_doubted_for_much() {
+fn partial_answer_removes_little_and_holds_much() {
     let mut world = mk_world([decl(), group("a", FIVE)]);
     let four = FIVE.rsplit_once(' ').unwrap().0;
-    world.says("east", [mk_unsure(group("a", four))]);
+    world.report("east", [mk_unsure(group("a", four))]);
     assert_eq!(world.served("shop/pay.shop", 80).len(), 4, "one of fifteen");
-    let turn = world.says("east", [mk_unsure(group("a", "10.0.0.8:http=80"))]);
+    let outcome = world.report("east", [mk_unsure(group("a", "10.0.0.8:http=80"))]);
     let want = ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80", "10.0.0.4:80", "10.0.0.8:80"];
     assert_eq!(world.served("shop/pay.shop", 80).len(), 5);
     for (served, want) in world.served("shop/pay.shop", 80).iter().zip(want) {
         assert_eq!(served.trim_end_matches('?'), want);
     }
-    assert!(world.served("shop/pay.shop", 80).contains(&"10.0.0.8:80".to_owned()), "what was said is served");
+    assert!(
+        world.served("shop/pay.shop", 80).contains(&"10.0.0.8:80".to_owned()),
+        "the reported endpoint is served"
+    );
     assert!(world.served("shop/pay.shop", 80).contains(&"10.0.0.1:80?".to_owned()));
-    assert_eq!(turn.confirms.len(), 1);
-    world.says("east", [mk_unsure(group("a", "10.0.0.8:http=80 10.0.0.1:http=80"))]);
+    assert_eq!(outcome.confirms.len(), 1);
+    world.report("east", [mk_unsure(group("a", "10.0.0.8:http=80 10.0.0.1:http=80"))]);
     assert!(
         world.served("shop/pay.shop", 80).contains(&"10.0.0.1:80".to_owned()),
-        "what came back is not held"
+        "a reported endpoint is not held"
     );
-    assert_eq!(held(&world).len(), 1, "the rest is");
-    world.says("east", [mk_put(group("a", "10.0.0.8:http=80"))]);
+    assert_eq!(held(&world).len(), 1, "the others are held");
+    world.report("east", [mk_put(group("a", "10.0.0.8:http=80"))]);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.8:80"]);
     assert!(held(&world).is_empty());
 }
 
 #[test]
-fn the_answer_ends_a_hold_even_when_the_value_is_equal() {
+fn equal_value_ends_a_hold() {
     let mut world = mk_world([decl(), group("a", A)]);
-    world.says("east", [absent(&group("a", A))]);
-    let turn = world.says("east", [mk_put(group("a", A))]);
+    world.report("east", [absent(&group("a", A))]);
+    let outcome = world.report("east", [mk_put(group("a", A))]);
     assert!(held(&world).is_empty());
-    assert_eq!(turn.changed.hosts.len(), 1, "a held endpoint is shown as such, and no more now");
+    assert_eq!(outcome.changed.hosts.len(), 1, "the end of a hold changes the view");
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
-    world.says("east", [absent(&group("a", A))]);
-    world.says("east", [mk_drop(&group("a", A), Evidence::Confirmed)]);
+    world.report("east", [absent(&group("a", A))]);
+    world.report("east", [mk_drop(&group("a", A), Evidence::Confirmed)]);
     assert!(world.served("shop/pay.shop", 80).is_empty() && held(&world).is_empty());
 }
 
 #[test]
-fn it_is_asked_again_with_growing_waits_until_it_is_answered() {
+fn confirm_requests_repeat_with_growing_delays() {
     let mut world = mk_world([decl(), group("a", A)]);
-    world.says("east", [absent(&group("a", A))]);
+    world.report("east", [absent(&group("a", A))]);
     let begun = world.now;
-    let mut asked = Vec::new();
+    let mut requests = Vec::new();
     for second in 0..20 {
         let now = Mono(begun + second * 1000 + 1);
-        asked.extend(world.core.tick(now).confirms.iter().map(|_| second));
+        requests.extend(world.core.tick(now).confirms.iter().map(|_| second));
     }
-    assert_eq!(asked, [1, 3, 7, 15]);
+    assert_eq!(requests, [1, 3, 7, 15]);
     assert_eq!(world.core.held().next().unwrap().confirm_attempts, 5);
     world.now = begun + 20_000;
-    let turn = world.restart("east");
-    assert_eq!(turn.confirms.len(), 1, "a new run is asked at once");
-    assert_eq!(turn.confirms[0].generation, world.generation("east"));
-    assert_eq!(world.core.next_tick(), Some(Mono(world.now + 1000)), "and its waits begin anew");
-    world.puts("east", [group("a", A)]);
+    let outcome = world.restart("east");
+    assert_eq!(outcome.confirms.len(), 1, "a new run receives the request at once");
+    assert_eq!(outcome.confirms[0].generation, world.generation("east"));
+    assert_eq!(world.core.next_tick(), Some(Mono(world.now + 1000)), "the delays start again");
+    world.put("east", [group("a", A)]);
     assert_eq!(world.core.next_tick(), None);
 }
 
-/// Ten instances, half of them at another port, as a registry says them that knows instances only.
+/// Returns a declaration and a group derived from instances, half of them at a second port.
 fn instances(ids: std::ops::Range<u8>) -> [Fact; 2] {
     let port = |i: u8| if i < 5 { 8080 } else { 9090 };
     let endpoints: Vec<String> = ids.clone().map(|i| format!("10.0.0.{i}:default={}", port(i))).collect();
@@ -225,43 +232,43 @@ fn ports(world: &mut World) -> Vec<u16> {
 }
 
 #[test]
-fn ninety_percent_lost_falsely_are_held_with_their_ports_and_come_back() {
+fn false_large_loss_is_held_with_its_ports() {
     let mut world = mk_world(instances(0..10));
-    let turn = world.says("east", instances(0..1).map(mk_unsure));
-    assert_eq!(turn.confirms.len(), 1);
-    assert_eq!(ports(&mut world), [8080, 9090], "ports stay for whom they lead to");
+    let outcome = world.report("east", instances(0..1).map(mk_unsure));
+    assert_eq!(outcome.confirms.len(), 1);
+    assert_eq!(ports(&mut world), [8080, 9090], "ports of held endpoints stay");
     for port in [8080, 9090] {
         assert_eq!(world.served("shop/pay.shop", port).len(), 10, "{port}");
     }
     assert_eq!(world.served("shop/pay.shop", 9090).iter().filter(|e| e.ends_with('?')).count(), 9);
-    world.says("east", instances(0..10).map(mk_unsure));
+    world.report("east", instances(0..10).map(mk_unsure));
     assert!(held(&world).is_empty());
     assert_eq!(world.served("shop/pay.shop", 9090).iter().filter(|e| e.ends_with('?')).count(), 0);
 }
 
 #[test]
-fn ninety_percent_lost_truly_go_with_the_answer_that_confirms_it() {
+fn confirmed_large_loss_is_applied() {
     let mut world = mk_world(instances(0..10));
-    world.says("east", instances(0..1).map(mk_unsure));
-    let turn = world.says("east", instances(0..1).map(mk_put));
-    assert!(turn.urgent && held(&world).is_empty());
+    world.report("east", instances(0..1).map(mk_unsure));
+    let outcome = world.report("east", instances(0..1).map(mk_put));
+    assert!(outcome.urgent && held(&world).is_empty());
     assert_eq!(ports(&mut world), [8080]);
     assert_eq!(world.served("shop/pay.shop", 8080), ["10.0.0.0:8080"]);
 }
 
 #[test]
-fn while_endpoints_are_held_a_declaration_only_gains() {
+fn declaration_only_gains_ports_while_endpoints_are_held() {
     let mut world = mk_world(instances(0..10));
     let other =
         Declaration { resolution: Resolution::DnsStrict, ..mk_decl("pay", "8080 default, 7070 default") };
     let few = group("all", "10.0.0.0:default=8080");
-    world.says("east", [mk_unsure(mk_service("shop/pay.shop", other.clone())), mk_unsure(few.clone())]);
+    world.report("east", [mk_unsure(mk_service("shop/pay.shop", other.clone())), mk_unsure(few.clone())]);
     assert_eq!(ports(&mut world), [7070, 8080, 9090]);
     assert_eq!(
         world.view("shop/pay.shop").unwrap().declarations[0].declaration.resolution,
         Resolution::ClientSide
     );
-    world.says("east", [mk_put(mk_service("shop/pay.shop", other)), mk_put(few)]);
+    world.report("east", [mk_put(mk_service("shop/pay.shop", other)), mk_put(few)]);
     assert_eq!(ports(&mut world), [7070, 8080]);
     assert_eq!(
         world.view("shop/pay.shop").unwrap().declarations[0].declaration.resolution,
@@ -270,9 +277,9 @@ fn while_endpoints_are_held_a_declaration_only_gains() {
 }
 
 #[test]
-fn an_operators_release_takes_the_ports_too() {
+fn released_removal_takes_its_ports_too() {
     let mut world = mk_world(instances(0..10));
-    world.says("east", instances(0..1).map(mk_unsure));
+    world.report("east", instances(0..1).map(mk_unsure));
     let key = held(&world).remove(0);
     world.core.release(Mono(world.now), &mk_name("east"), &key).unwrap();
     assert_eq!(ports(&mut world), [8080]);
@@ -280,55 +287,55 @@ fn an_operators_release_takes_the_ports_too() {
 }
 
 #[test]
-fn a_port_that_nothing_held_needs_goes_with_an_unsure_answer() {
+fn partial_answer_removes_a_port_without_held_endpoints() {
     let mut world = mk_world(instances(2..6));
     assert_eq!(ports(&mut world), [8080, 9090]);
-    world.says("east", instances(2..5).map(mk_unsure));
-    assert_eq!(ports(&mut world), [8080], "one of fourteen is no large part");
+    world.report("east", instances(2..5).map(mk_unsure));
+    assert_eq!(ports(&mut world), [8080], "one of fourteen is less than thirty percent");
     assert!(held(&world).is_empty());
 }
 
 #[test]
-fn a_flip_of_readiness_passes_with_an_unsure_answer_whatever_else_it_lacks() {
+fn changed_readiness_in_a_partial_answer_is_served() {
     let mut world = mk_world(instances(0..10));
     let flipped = group("all", "10.0.0.0:default=8080!");
-    world.says("east", [mk_unsure(flipped)]);
+    world.report("east", [mk_unsure(flipped)]);
     let served = world.served("shop/pay.shop", 8080);
     assert_eq!(served[0], "10.0.0.0:8080!");
     assert_eq!(served.iter().filter(|e| e.ends_with('?')).count(), 9);
 }
 
 #[test]
-fn an_operator_lets_a_held_removal_happen() {
+fn operator_releases_a_held_removal() {
     let six = format!("{FIVE} 10.0.0.6:http=80");
     let mut world = mk_world([decl(), group("a", &six)]);
-    world.says("east", [mk_unsure(group("a", A))]);
+    world.report("east", [mk_unsure(group("a", A))]);
     assert_eq!(world.served("shop/pay.shop", 80).len(), 6, "five of sixteen are too many at once");
     let (name, key) = (mk_name("east"), mk_fact_key(&group("a", A)));
     assert!(world.core.release(Mono(world.now), &name, &key).unwrap().urgent);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
     assert!(world.core.release(Mono(world.now), &name, &key).is_none());
-    world.says("east", [absent(&group("a", A))]);
+    world.report("east", [absent(&group("a", A))]);
     world.core.release(Mono(world.now), &name, &key);
     assert!(world.served("shop/pay.shop", 80).is_empty());
 }
 
 #[test]
-fn a_selected_workload_is_held_like_a_listed_endpoint() {
+fn selected_workload_is_held_like_a_listed_endpoint() {
     let selecting =
         tributary_model::Declaration { selector: Some(mk_selector("app=w")), ..mk_decl("pay", "80 http") };
     let workload = mk_workload("w", "10.0.0.7", "app=w");
     let mut world = mk_world([mk_service("shop/pay.shop", selecting), workload.clone()]);
-    world.says("east", [absent(&workload)]);
+    world.report("east", [absent(&workload)]);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.7:80?"]);
-    world.says("east", [mk_put(workload.clone())]);
+    world.report("east", [mk_put(workload.clone())]);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.7:80"]);
-    world.says("east", [absent(&workload)]);
-    world.says("east", [mk_drop(&workload, Evidence::Confirmed)]);
+    world.report("east", [absent(&workload)]);
+    world.report("east", [mk_drop(&workload, Evidence::Confirmed)]);
     assert!(world.served("shop/pay.shop", 80).is_empty());
 }
 
-/// What a source may do to its four groups of one address each.
+/// Action of a source on its four groups of one address each.
 #[derive(Debug, Clone)]
 enum Act {
     Put(usize),
@@ -352,41 +359,41 @@ fn nth(i: usize) -> Fact {
 
 fn answer(world: &mut World, truth: &[bool]) {
     let keys = held(world);
-    let words = (0..truth.len())
+    let updates = (0..truth.len())
         .filter(|&i| keys.contains(&mk_fact_key(&nth(i))))
         .map(|i| if truth[i] { mk_put(nth(i)) } else { mk_drop(&nth(i), Evidence::Confirmed) });
-    let mut words: Vec<RegistryUpdate> = words.collect();
+    let mut updates: Vec<RegistryUpdate> = updates.collect();
     if keys.contains(&mk_fact_key(&decl())) {
-        words.push(mk_put(decl()));
+        updates.push(mk_put(decl()));
     }
-    world.says("east", words);
+    world.report("east", updates);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
-    fn a_host_is_emptied_by_proof_only_and_the_gate_always_converges(acts in proptest::collection::vec(any_act(), 1..20)) {
+    fn host_is_emptied_only_by_evidence_and_holds_converge(acts in proptest::collection::vec(any_act(), 1..20)) {
         let mut world = World::confirming();
-        world.puts("east", [decl()]);
+        world.put("east", [decl()]);
         let mut truth = [false; 4];
         for act in acts {
             let before = world.served("shop/pay.shop", 80).len();
             let proof = matches!(act, Act::Answer);
             match act {
-                Act::Put(i) => { truth[i] = true; world.puts("east", [nth(i)]); }
-                Act::Absent(i) => { truth[i] = false; world.says("east", [absent(&nth(i))]); }
+                Act::Put(i) => { truth[i] = true; world.put("east", [nth(i)]); }
+                Act::Absent(i) => { truth[i] = false; world.report("east", [absent(&nth(i))]); }
                 Act::List(is) => {
                     truth.copy_from_slice(&is);
                     let facts = (0..4).filter(|&i| is[i]).map(nth);
-                    world.lists("east", std::iter::once(decl()).chain(facts));
+                    world.list("east", std::iter::once(decl()).chain(facts));
                 }
                 Act::Answer => answer(&mut world, &truth),
             }
             let after = world.served("shop/pay.shop", 80).len();
-            prop_assert!(proof || before == 0 || after > 0, "emptied without proof");
+            prop_assert!(proof || before == 0 || after > 0, "emptied without evidence");
             for (i, there) in truth.iter().enumerate() {
                 let there_now = world.served("shop/pay.shop", 80).iter().any(|s| s.contains(&format!("10.0.0.{i}:")));
-                prop_assert!(!there || there_now, "an endpoint that is there is not served");
+                prop_assert!(!there || there_now, "an existing endpoint is not served");
             }
         }
         answer(&mut world, &truth);
@@ -397,80 +404,80 @@ proptest! {
 }
 
 #[test]
-fn a_declaration_in_doubt_only_gains_until_it_is_certain() {
+fn known_partial_declaration_only_gains_ports() {
     let mut world = World::of_files();
     let wide = mk_decl("pay", "80 http,81 tcp");
     let narrow = Declaration { export: ExportTo::Set(Visibility::Hidden), ..mk_decl("pay", "82 tcp") };
     let service = |decl: &Declaration| mk_service("shop/pay.shop", decl.clone());
-    world.lists("file", [service(&wide), mk_group("shop/pay.shop", "pay", "a", "10.0.0.1:http=80")]);
+    world.list("file", [service(&wide), mk_group("shop/pay.shop", "pay", "a", "10.0.0.1:http=80")]);
     let ports = |world: &mut World| -> Vec<u16> {
         world.view("shop/pay.shop").unwrap().ports.iter().map(|port| port.number.get()).collect()
     };
     let visibility =
         |world: &mut World| world.view("shop/pay.shop").unwrap().declarations[0].visibility.clone();
     let before = visibility(&mut world);
-    world.says("file", [mk_doubted(service(&narrow))]);
+    world.report("file", [mk_doubted(service(&narrow))]);
     assert_eq!((ports(&mut world), visibility(&mut world)), (vec![80, 81, 82], before));
-    world.says("file", [mk_put(service(&narrow))]);
+    world.report("file", [mk_put(service(&narrow))]);
     assert_eq!((ports(&mut world), visibility(&mut world)), (vec![82], Visibility::Hidden));
 }
 
 #[test]
-fn unsure_answer_that_a_list_then_lacks_in_one_turn_then_is_held() {
+fn partial_declaration_then_absent_in_one_batch_is_held() {
     let mut world = World::confirming();
-    world.puts("east", [decl(), nth(0)]);
+    world.put("east", [decl(), nth(0)]);
     let other = mk_service("shop/pay.shop", mk_decl("pay", "80 http,81 tcp"));
-    world.says("east", [mk_unsure(other), absent(&decl())]);
-    assert_eq!(held(&world), [mk_fact_key(&decl())], "served without a fact behind it, it must be held");
-    world.says("east", [mk_drop(&decl(), Evidence::Confirmed)]);
+    world.report("east", [mk_unsure(other), absent(&decl())]);
+    assert_eq!(held(&world), [mk_fact_key(&decl())], "a served declaration without a fact must be held");
+    world.report("east", [mk_drop(&decl(), Evidence::Confirmed)]);
     assert!(world.view("shop/pay.shop").is_none());
 }
 
 #[test]
-fn held_facts_of_a_scope_that_is_not_followed_any_more_stay_held() {
+fn held_facts_of_an_unfollowed_scope_stay_held() {
     let mut world = World::confirming();
-    world.puts("east", [decl(), nth(0)]);
+    world.put("east", [decl(), nth(0)]);
     let other = Collection { scope: mk_scope("other"), kind: CollectionKind::Services };
     let follows = RegistryUpdate::Follows { required: vec![other.clone()], optional: Vec::new() };
     let listed = [
         RegistryUpdate::ListStarted(other.clone()),
         RegistryUpdate::ListEnded(other, Completeness::Complete),
     ];
-    world.says("east", mk_list([]).into_iter().chain([follows]).chain(listed));
+    world.report("east", mk_list([]).into_iter().chain([follows]).chain(listed));
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.0:80?"]);
     assert_eq!(held(&world), [mk_fact_key(&decl()), mk_fact_key(&nth(0))]);
-    world.says("east", [mk_drop(&decl(), Evidence::Confirmed), mk_drop(&nth(0), Evidence::Confirmed)]);
+    world.report("east", [mk_drop(&decl(), Evidence::Confirmed), mk_drop(&nth(0), Evidence::Confirmed)]);
     assert!(world.view("shop/pay.shop").is_none());
-    let shard = world.core.state.world.shards.find(&mk_name("east"), &mk_scope(SCOPE));
-    assert!(shard.is_none(), "with nothing left, the scope is freed");
+    let shard = world.core.state.context.shards.find(&mk_name("east"), &mk_scope(SCOPE));
+    assert!(shard.is_none(), "an empty scope is freed");
 }
 
 #[test]
-fn endpoints_that_no_port_reaches_do_not_count_as_left_of_a_host() {
+fn unreachable_endpoints_do_not_count_as_remaining() {
     let resolution = Resolution::Alias(mk_host("other.shop"));
     let alias = Declaration { resolution, ..mk_decl("other", "80 http") };
     for other in [alias, mk_decl("other", ""), mk_decl("other", "80 web,81 grpc")] {
         let mut world = World::confirming();
-        world.puts("east", [decl(), nth(0), mk_service("shop/pay.shop", mk_decl("empty", "80 http"))]);
-        world.puts("east", [mk_service("shop/pay.shop", other)]);
-        world.puts("east", [mk_group("shop/pay.shop", "other", "of-other", "10.0.1.1:http=80")]);
-        world.puts("east", ballast());
-        world.says("east", [absent(&decl())]);
+        world.put("east", [decl(), nth(0), mk_service("shop/pay.shop", mk_decl("empty", "80 http"))]);
+        world.put("east", [mk_service("shop/pay.shop", other)]);
+        world.put("east", [mk_group("shop/pay.shop", "other", "of-other", "10.0.1.1:http=80")]);
+        world.put("east", ballast());
+        world.report("east", [absent(&decl())]);
         assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.0:80"]);
         assert_eq!(held(&world), [mk_fact_key(&decl())]);
     }
 }
 
 #[test]
-fn workload_that_another_registry_reports_without_the_label_does_not_count_as_left() {
+fn workload_without_the_label_does_not_count_as_remaining() {
     let confirming = |name| RegistrySpec { can_confirm: true, ..mk_spec(name, Provider::Kubernetes) };
     let mut world = World::with(&[confirming("east"), confirming("west")]);
     let selecting = Declaration { selector: Some(mk_selector("app=w")), ..mk_decl("pay", "80 http") };
     let workload = mk_workload("w", "10.0.0.7", "app=w");
-    world.puts("east", [mk_service("shop/pay.shop", selecting), workload.clone()]);
-    world.puts("east", ballast());
-    world.puts("west", [mk_workload("w", "10.0.0.7", "")]);
-    world.says("east", [absent(&workload)]);
+    world.put("east", [mk_service("shop/pay.shop", selecting), workload.clone()]);
+    world.put("east", ballast());
+    world.put("west", [mk_workload("w", "10.0.0.7", "")]);
+    world.report("east", [absent(&workload)]);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.7:80?"]);
     assert_eq!(held(&world), [mk_fact_key(&workload)]);
 }

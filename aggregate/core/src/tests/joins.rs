@@ -1,4 +1,4 @@
-//! Aliases: services of several registries under one host.
+//! Federated services: services of several registries under one host.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn mk_world() -> World {
         mk_spec("vms", Provider::Consul),
     ])
 }
-/// Members as `vms:pay.vms`, separated by blanks.
+/// Returns a federated service with members such as `vms:pay.vms`, separated by blanks.
 pub(super) fn mk_alias(host: &str, members: &str, change: impl FnOnce(&mut FederatedService)) -> Fact {
     let member = |text: &str| {
         let (registry, host) = text.split_once(':').unwrap_or(("", text));
@@ -41,7 +41,7 @@ fn members(alias: &mut FederatedService, change: impl Fn(usize, &mut FederatedMe
 fn service(world: &mut World, registry: &str, host: &str, ports: &str, endpoints: &str) {
     let key = format!("shop/{host}");
     let declared = mk_service(&key, mk_decl(host, ports));
-    world.puts(registry, [declared, mk_group(&key, host, "g", endpoints)]);
+    world.put(registry, [declared, mk_group(&key, host, "g", endpoints)]);
 }
 fn pair(world: &mut World) {
     service(world, "east", "pay.east", "80 http", "10.0.0.1:http=8080");
@@ -56,11 +56,11 @@ fn mapped(alias: &mut FederatedService) {
 }
 
 #[test]
-fn an_alias_serves_what_its_members_have_by_their_port_maps() {
+fn federated_service_serves_its_members_by_port_maps() {
     let mut world = mk_world();
     pair(&mut world);
-    let turn = world.puts("config", [mk_alias("pay.mesh", "pay.east pay.vms", mapped)]);
-    assert_eq!(turn.changed.hosts.len(), 1, "the members are served as before");
+    let outcome = world.put("config", [mk_alias("pay.mesh", "pay.east pay.vms", mapped)]);
+    assert_eq!(outcome.changed.hosts.len(), 1, "the members do not change");
     assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.1:8080", "10.1.0.1:8000"]);
     assert!(world.codes("default/pay.mesh").is_empty());
     assert_eq!(world.served("shop/pay.vms", 8000), ["10.1.0.1:8000"]);
@@ -70,11 +70,11 @@ fn an_alias_serves_what_its_members_have_by_their_port_maps() {
 }
 
 #[test]
-fn ports_that_a_member_lacks_are_not_served_and_shown() {
+fn port_that_a_member_lacks_is_a_condition() {
     let mut world = mk_world();
     service(&mut world, "east", "pay.east", "80 http, 81 admin", "10.0.0.1:http=8080+admin=9");
     service(&mut world, "vms", "pay.vms", "80 default http", "10.1.0.1:default=8000");
-    world.puts("config", [mk_alias("pay.mesh", "pay.east pay.vms", |_| ())]);
+    world.put("config", [mk_alias("pay.mesh", "pay.east pay.vms", |_| ())]);
     let view = world.view("default/pay.mesh").unwrap();
     assert_eq!(view.ports.iter().map(|p| p.number.get()).collect::<Vec<_>>(), [80]);
     assert_eq!(world.codes("default/pay.mesh"), [Code::ALIAS_PORT]);
@@ -82,7 +82,7 @@ fn ports_that_a_member_lacks_are_not_served_and_shown() {
 }
 
 #[test]
-fn the_first_owner_says_what_a_port_speaks_and_where_its_virtual_address_is() {
+fn first_provider_gives_protocol_and_virtual_address() {
     let mut world = mk_world();
     let address = |ip: &str| {
         Arc::from([ServiceAddress { cluster: None, ip: ip.parse().unwrap(), prefix: 32, allocated: false }])
@@ -90,59 +90,63 @@ fn the_first_owner_says_what_a_port_speaks_and_where_its_virtual_address_is() {
     let own = |name: &str, ports: &str, ip: &str| {
         mk_service(&format!("shop/{name}"), Declaration { addresses: address(ip), ..mk_decl(name, ports) })
     };
-    world.puts("vms", [own("pay.vms", "80 a tcp", "240.0.0.1")]);
-    world.puts("east", [own("pay.east", "80 b http", "10.96.0.1")]);
-    world.puts("config", [mk_alias("pay.mesh", "pay.vms pay.east", |_| ())]);
+    world.put("vms", [own("pay.vms", "80 a tcp", "240.0.0.1")]);
+    world.put("east", [own("pay.east", "80 b http", "10.96.0.1")]);
+    world.put("config", [mk_alias("pay.mesh", "pay.vms pay.east", |_| ())]);
     let view = world.view("default/pay.mesh").unwrap();
-    assert_eq!(view.ports[0].protocol.as_str(), "HTTP", "Kubernetes goes before Consul");
+    assert_eq!(view.ports[0].protocol.as_str(), "HTTP", "Kubernetes takes precedence over Consul");
     let addresses = &view.ports[0].listener.inputs.addresses;
     assert_eq!(addresses.iter().map(|a| a.ip.to_string()).collect::<Vec<_>>(), ["10.96.0.1"]);
     assert_eq!(world.codes("default/pay.mesh"), [Code::ALIAS_PROTOCOL]);
 }
 
 #[test]
-fn a_member_that_is_missing_or_cannot_be_joined_does_not_hinder_the_others() {
+fn unusable_member_does_not_affect_the_others() {
     let mut world = mk_world();
     pair(&mut world);
     let dns = Declaration { resolution: Resolution::DnsStrict, ..mk_decl("db.shop", "80 http") };
-    world.puts("east", [mk_service("shop/db.shop", dns)]);
-    world.puts("config", [mk_alias("pay.mesh", "pay.east db.shop gone.shop vms:pay.east", |_| ())]);
+    world.put("east", [mk_service("shop/db.shop", dns)]);
+    world.put("config", [mk_alias("pay.mesh", "pay.east db.shop gone.shop vms:pay.east", |_| ())]);
     assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.1:8080"]);
     let codes = [Code::ALIAS_MEMBER_MISSING, Code::ALIAS_MEMBER_REFUSED];
     assert_eq!(world.codes("default/pay.mesh"), codes);
     let view = world.view("default/pay.mesh").unwrap();
-    assert_eq!(view.conditions.iter().filter(|c| c.code == codes[0]).count(), 2, "the registry counts");
+    assert_eq!(
+        view.conditions.iter().filter(|c| c.code == codes[0]).count(),
+        2,
+        "the member's registry must match"
+    );
 }
 
 fn mk_named(world: &mut World, endpoints: &str) {
     let dns = Declaration { resolution: Resolution::DnsStrict, ..mk_decl("pay.vms", "80 http") };
-    world.puts("vms", [mk_service("shop/pay.vms", dns), mk_group("shop/pay.vms", "pay.vms", "g", endpoints)]);
+    world.put("vms", [mk_service("shop/pay.vms", dns), mk_group("shop/pay.vms", "pay.vms", "g", endpoints)]);
 }
 
 #[test]
-fn a_host_name_among_a_members_instances_keeps_out_itself_alone() {
+fn host_name_among_addresses_excludes_only_itself() {
     let mut world = mk_world();
     service(&mut world, "east", "pay.east", "80 http", "10.0.0.1:http=8080");
     service(&mut world, "vms", "pay.vms", "80 http", "10.1.0.1:http=8000");
-    world.puts("config", [mk_alias("pay.mesh", "pay.vms pay.east", |_| ())]);
+    world.put("config", [mk_alias("pay.mesh", "pay.vms pay.east", |_| ())]);
     let joined = ["10.0.0.1:8080", "10.1.0.1:8000"];
     assert_eq!(world.served("default/pay.mesh", 80), joined);
     mk_named(&mut world, "10.1.0.1:http=8000 vm.example.com:http=8000");
     let view = world.view("default/pay.mesh").unwrap();
     let facts = &view.ports[0].endpoints.inputs;
-    assert_eq!(facts.resolution, Resolution::ClientSide, "endpoints are listed all the same");
-    let mut told = world.served("default/pay.mesh", 80);
-    told.retain(|endpoint| !endpoint.starts_with("vm."));
-    assert_eq!(told, joined);
-    assert_eq!(world.codes("default/pay.mesh"), [Code::ALIAS_MEMBER_REFUSED], "the name is shown");
+    assert_eq!(facts.resolution, Resolution::ClientSide, "clients still receive addresses");
+    let mut ips = world.served("default/pay.mesh", 80);
+    ips.retain(|endpoint| !endpoint.starts_with("vm."));
+    assert_eq!(ips, joined);
+    assert_eq!(world.codes("default/pay.mesh"), [Code::ALIAS_MEMBER_REFUSED], "the host name is a condition");
     mk_named(&mut world, "vm.example.com:http=8000");
-    assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.1:8080"], "there is nothing to join");
+    assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.1:8080"], "no address to join");
 }
 
 #[test]
-fn an_alias_without_members_is_shown_at_its_registry_until_one_comes() {
+fn federated_service_without_members_is_a_condition() {
     let mut world = mk_world();
-    world.puts("config", [mk_alias("pay.mesh", "pay.east pay.vms", |_| ())]);
+    world.put("config", [mk_alias("pay.mesh", "pay.east pay.vms", |_| ())]);
     assert!(world.view("default/pay.mesh").is_none());
     let odd = |world: &mut World| {
         let catalog = world.catalog();
@@ -156,7 +160,7 @@ fn an_alias_without_members_is_shown_at_its_registry_until_one_comes() {
 }
 
 #[test]
-fn an_alias_may_have_the_host_of_a_member_and_hides_who_else_claims_it() {
+fn federated_service_hides_other_claimants_of_its_host() {
     let mut world = mk_world();
     pair(&mut world);
     service(&mut world, "vms", "pay.east", "80 http", "10.9.0.1:http=1");
@@ -164,58 +168,62 @@ fn an_alias_may_have_the_host_of_a_member_and_hides_who_else_claims_it() {
         alias.namespace = mk_ns("shop");
         mapped(alias);
     };
-    world.puts("config", [mk_alias("pay.east", "east:pay.east pay.vms", alias)]);
+    world.put("config", [mk_alias("pay.east", "east:pay.east pay.vms", alias)]);
     assert_eq!(world.served("shop/pay.east", 80), ["10.0.0.1:8080", "10.1.0.1:8000"]);
     assert_eq!(world.codes("shop/pay.east"), [Code::ALIAS_SHADOWED]);
     let other = mk_alias("pay.east", "east:pay.east pay.vms", mapped);
-    world.puts("config", [other.clone()]);
+    world.put("config", [other.clone()]);
     let catalog = world.catalog();
     let claimants = &catalog.hosts.get(&mk_host("pay.east")).unwrap().claimants;
     assert_eq!(claimants.iter().map(|v| v.key.to_string()).collect::<Vec<_>>(), ["default/pay.east"]);
-    world.says("config", [mk_deleted(&other)]);
-    assert_eq!(world.served("shop/pay.east", 80), ["10.0.0.1:8080", "10.9.0.1:1"], "as it was before");
+    world.report("config", [mk_deleted(&other)]);
+    assert_eq!(
+        world.served("shop/pay.east", 80),
+        ["10.0.0.1:8080", "10.9.0.1:1"],
+        "both claimants are served again"
+    );
     assert_eq!(world.codes("shop/pay.east"), [Code::HOST_CONFLICT]);
 }
 
 #[test]
-fn an_alias_is_built_again_exactly_when_a_member_changes() {
+fn federated_service_is_built_only_when_a_member_changes() {
     let mut world = mk_world();
     pair(&mut world);
     service(&mut world, "vms", "cart.vms", "80 http", "10.2.0.1:http=80");
-    world.puts("config", [mk_alias("pay.mesh", "pay.east pay.vms", mapped)]);
+    world.put("config", [mk_alias("pay.mesh", "pay.east pay.vms", mapped)]);
     let before = world.core.counters().views;
-    world.puts("vms", [mk_group("shop/cart.vms", "cart.vms", "g", "10.2.0.2:http=80")]);
+    world.put("vms", [mk_group("shop/cart.vms", "cart.vms", "g", "10.2.0.2:http=80")]);
     assert_eq!(world.core.counters().views, before + 1, "not a member");
-    let turn = world.puts("vms", [mk_group("shop/pay.vms", "pay.vms", "g", "10.1.0.2:default=8000")]);
+    let outcome = world.put("vms", [mk_group("shop/pay.vms", "pay.vms", "g", "10.1.0.2:default=8000")]);
     assert_eq!(world.core.counters().views, before + 3, "the member and the alias");
-    assert!(turn.changed.hosts.contains(&mk_host("pay.mesh")));
+    assert!(outcome.changed.hosts.contains(&mk_host("pay.mesh")));
     assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.1:8080", "10.1.0.2:8000"]);
 }
 
 #[test]
-fn an_alias_of_a_namespaces_member_is_not_built_for_another_namespace() {
+fn member_of_a_different_namespace_builds_nothing() {
     let mut world = mk_world();
     pair(&mut world);
     let of_shop =
         |alias: &mut FederatedService| members(alias, |_, member| member.namespace = Some(mk_ns("shop")));
-    world.puts("config", [mk_alias("pay.mesh", "pay.east", of_shop)]);
+    world.put("config", [mk_alias("pay.mesh", "pay.east", of_shop)]);
     let before = world.core.counters().views;
-    world.puts("east", [mk_service("web/pay.east", mk_decl("pay.east", "80 http"))]);
-    assert_eq!(world.core.counters().views, before + 1, "no member");
-    world.puts("east", [mk_group("shop/pay.east", "pay.east", "g", "10.0.0.2:http=8080")]);
+    world.put("east", [mk_service("web/pay.east", mk_decl("pay.east", "80 http"))]);
+    assert_eq!(world.core.counters().views, before + 1, "a different service");
+    world.put("east", [mk_group("shop/pay.east", "pay.east", "g", "10.0.0.2:http=8080")]);
     assert_eq!(world.core.counters().views, before + 3, "the member and the alias");
     assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.2:8080"]);
 }
 
 #[test]
-fn a_registry_that_falls_silent_keeps_its_place_and_one_that_leaves_takes_its_own() {
+fn failed_registry_stays_joined_and_a_removed_one_does_not() {
     let mut world = mk_world();
     pair(&mut world);
-    world.puts("config", [mk_alias("pay.mesh", "pay.east pay.vms", mapped)]);
+    world.put("config", [mk_alias("pay.mesh", "pay.east pay.vms", mapped)]);
     let served = world.view("default/pay.mesh").unwrap();
     world.core.fail(tributary_model::Mono(world.now), &mk_name("vms"), &"killed".into());
     let after = world.view("default/pay.mesh").unwrap();
-    assert!(Arc::ptr_eq(&served, &after), "losing the feed is not losing the endpoints");
+    assert!(Arc::ptr_eq(&served, &after), "a failed run keeps its endpoints");
     world.core.remove_registry(&mk_name("vms"), &tributary_model::Evidence::Operator);
     assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.1:8080"]);
     assert_eq!(world.codes("default/pay.mesh"), [Code::ALIAS_MEMBER_MISSING]);
@@ -223,7 +231,7 @@ fn a_registry_that_falls_silent_keeps_its_place_and_one_that_leaves_takes_its_ow
 }
 
 #[test]
-fn standby_members_in_use_are_shown() {
+fn used_standby_members_are_a_condition() {
     let mut world = mk_world();
     pair(&mut world);
     let waiting = |alias: &mut FederatedService| {
@@ -231,20 +239,20 @@ fn standby_members_in_use_are_shown() {
         members(alias, |at, member| member.standby = at == 1);
         alias.min_healthy_active = Some(1);
     };
-    world.puts("config", [mk_alias("pay.mesh", "pay.east pay.vms", waiting)]);
+    world.put("config", [mk_alias("pay.mesh", "pay.east pay.vms", waiting)]);
     assert!(world.codes("default/pay.mesh").is_empty());
-    world.puts("east", [mk_group("shop/pay.east", "pay.east", "g", "10.0.0.1:http=8080!")]);
+    world.put("east", [mk_group("shop/pay.east", "pay.east", "g", "10.0.0.1:http=8080!")]);
     assert_eq!(world.codes("default/pay.mesh"), [Code::ALIAS_STANDBY]);
 }
 
 #[test]
-fn an_alias_is_seen_by_whom_it_says_and_explained() {
+fn federated_service_has_its_own_visibility_and_trace() {
     let mut world = mk_world();
     pair(&mut world);
     let own = |alias: &mut FederatedService| {
         alias.export = ExportTo::Set(Visibility::Namespaces([mk_ns("web")].into()))
     };
-    world.puts("config", [mk_alias("pay.mesh", "pay.east", own)]);
+    world.put("config", [mk_alias("pay.mesh", "pay.east", own)]);
     let catalog = world.catalog();
     let view = catalog.service(&mk_key("default/pay.mesh")).unwrap();
     assert_eq!(view.declarations[0].visibility, Visibility::Namespaces([mk_ns("web")].into()));
@@ -257,17 +265,17 @@ fn an_alias_is_seen_by_whom_it_says_and_explained() {
 }
 
 #[test]
-fn of_two_words_about_one_alias_the_first_in_precedence_holds() {
+fn federated_service_first_in_precedence_is_effective() {
     let second = RegistrySpec { rank: 2, ..mk_spec("other", Provider::Config) };
     let mut world =
         World::with(&[second, mk_spec("config", Provider::Config), mk_spec("east", Provider::Kubernetes)]);
     service(&mut world, "east", "a.shop", "80 http", "10.0.0.1:http=80");
     service(&mut world, "east", "b.shop", "80 http", "10.0.0.2:http=80");
-    world.puts("other", [mk_alias("pay.mesh", "b.shop", |_| ())]);
+    world.put("other", [mk_alias("pay.mesh", "b.shop", |_| ())]);
     assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.2:80"]);
     let first = mk_alias("pay.mesh", "a.shop", |_| ());
-    world.puts("config", [first.clone()]);
+    world.put("config", [first.clone()]);
     assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.1:80"]);
-    world.says("config", [mk_deleted(&first)]);
+    world.report("config", [mk_deleted(&first)]);
     assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.2:80"]);
 }

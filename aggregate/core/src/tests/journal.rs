@@ -1,4 +1,4 @@
-//! A journal as plain maps: what a server that restarts gives back to the core is what was served.
+//! Journal of plain maps: a restarted server restores the served facts from the records.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use tributary_model::{
 
 use super::fixtures::World;
 
-/// What records come to, by registry.
+/// Content of all records, by registry.
 #[derive(Debug, Default)]
 pub(crate) struct Journal(BTreeMap<RegistryName, Kept>);
 
@@ -43,7 +43,7 @@ impl Journal {
             }
         }
     }
-    /// Collections of which another number of facts is kept than their list says.
+    /// Returns the collections whose list record has a wrong number of facts.
     pub(crate) fn miscounted(&self) -> Vec<String> {
         let wrong = |kept: &Kept| -> Vec<String> {
             let count =
@@ -51,13 +51,13 @@ impl Journal {
             let wrong = kept.lists.iter().filter(|(of, list)| list.count != count(of));
             let unlisted = kept.facts.keys().filter(|key| !kept.lists.contains_key(&key.collection()));
             wrong
-                .map(|(of, list)| format!("{of:?} is said to have {} and has {}", list.count, count(of)))
+                .map(|(of, list)| format!("{of:?} has count {} and {} facts", list.count, count(of)))
                 .chain(unlisted.map(|key| format!("{key:?} has no list")))
                 .collect()
         };
         self.0.values().flat_map(wrong).collect()
     }
-    /// The records of a registry, lists before facts.
+    /// Returns the records of a registry, lists before facts.
     pub(crate) fn records(&self, name: &RegistryName) -> Vec<Record> {
         let Some(kept) = self.0.get(name) else { return Vec::new() };
         let lists = kept.lists.iter().map(|(of, list)| Record::List(name.clone(), of.clone(), list.clone()));
@@ -67,11 +67,11 @@ impl Journal {
         let holds = holds.map(|(key, hold)| Record::Hold(name.clone(), key.clone(), Some(hold.clone())));
         lists.chain(facts).chain(holds).collect()
     }
-    /// A server that restarts and finds only this.
+    /// Returns a core that is restored from this journal.
     pub(crate) fn restored(&self, specs: &[RegistrySpec]) -> World {
         let mut world = World::default();
         for spec in specs {
-            world.joins(spec);
+            world.add_registry(spec);
             world.core.restore(Mono(1 << 40), &spec.id.name, self.records(&spec.id.name), false);
         }
         world

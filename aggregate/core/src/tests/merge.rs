@@ -8,35 +8,35 @@ use tributary_model::{
 };
 
 #[test]
-fn a_declaration_with_a_group_is_served() {
+fn declaration_with_a_group_is_served() {
     let mut world = World::of_files();
-    let turn = world.puts(
+    let outcome = world.put(
         "file",
         [
             mk_service("shop/pay.shop", mk_decl("pay", "80 http")),
             mk_group("shop/pay.shop", "pay", "a", "10.0.0.1:http=8080 10.0.0.2:http=8080!"),
         ],
     );
-    assert_eq!(turn.changed.hosts.len(), 1);
-    assert_eq!(fact_records(&turn).len(), 2);
+    assert_eq!(outcome.changed.hosts.len(), 1);
+    assert_eq!(fact_records(&outcome).len(), 2);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:8080", "10.0.0.2:8080!"]);
 }
 
 #[test]
-fn a_group_waits_for_its_declaration() {
+fn group_waits_for_its_declaration() {
     let mut world = World::of_files();
-    world.puts("file", [mk_group("shop/pay.shop", "pay", "a", "10.0.0.1:http=8080")]);
+    world.put("file", [mk_group("shop/pay.shop", "pay", "a", "10.0.0.1:http=8080")]);
     assert!(world.view("shop/pay.shop").is_none());
     assert_eq!(world.core.groups_waiting().count(), 1);
-    world.puts("file", [mk_service("shop/pay.shop", mk_decl("pay", "80 http"))]);
+    world.put("file", [mk_service("shop/pay.shop", mk_decl("pay", "80 http"))]);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:8080"]);
     assert_eq!(world.core.groups_waiting().count(), 0);
 }
 
 #[test]
-fn a_group_without_endpoints_waits_for_nothing() {
+fn group_without_endpoints_does_not_wait() {
     let mut world = World::of_files();
-    world.puts("file", [mk_group("shop/proxy.shop", "proxy", "a", "")]);
+    world.put("file", [mk_group("shop/proxy.shop", "proxy", "a", "")]);
     let conditions = world.catalog().registries.get(&mk_name("file")).unwrap().conditions.len();
     assert_eq!((conditions, world.core.groups_waiting().count()), (0, 0));
 }
@@ -45,14 +45,14 @@ fn a_group_without_endpoints_waits_for_nothing() {
 fn port_conflict_reported_and_isolated() {
     let mut world =
         World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("west", Provider::Kubernetes)]);
-    world.puts(
+    world.put(
         "east",
         [
             mk_service("shop/pay.shop", mk_decl("pay", "80 http http, 81 admin http")),
             mk_group("shop/pay.shop", "pay", "a", "10.0.0.1:http=8080+admin=8081"),
         ],
     );
-    world.puts(
+    world.put(
         "west",
         [
             mk_service("shop/pay.shop", mk_decl("pay", "80 web tcp, 82 extra http")),
@@ -63,27 +63,27 @@ fn port_conflict_reported_and_isolated() {
     assert_eq!(world.served("shop/pay.shop", 81), ["10.0.0.1:8081"]);
     assert_eq!(world.served("shop/pay.shop", 82), ["10.1.0.1:9091"]);
     let view = world.view("shop/pay.shop").unwrap();
-    assert_eq!(view.ports[0].name.as_str(), "http", "east precedes west");
+    assert_eq!(view.ports[0].name.as_str(), "http", "east takes precedence over west");
     assert_eq!(world.codes("shop/pay.shop"), [Code::PORT_CONFLICT]);
 }
 
 #[test]
-fn a_waiting_group_that_goes_waits_no_more() {
+fn removed_group_does_not_wait() {
     let mut world = World::of_files();
     let group = mk_group("shop/pay.shop", "pay", "a", "10.0.0.1:http=8080");
     let conditions =
         |world: &mut World| world.catalog().registries.get(&mk_name("file")).unwrap().conditions.len();
-    world.puts("file", [group.clone()]);
+    world.put("file", [group.clone()]);
     assert_eq!(conditions(&mut world), 1);
-    world.says("file", [mk_deleted(&group)]);
+    world.report("file", [mk_deleted(&group)]);
     assert_eq!((conditions(&mut world), world.core.groups_waiting().count()), (0, 0));
 }
 
 #[test]
-fn identities_and_virtual_addresses_are_those_of_all_shards_in_order() {
+fn identities_and_addresses_combine_all_shards_in_order() {
     let mut world =
         World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("west", Provider::Kubernetes)]);
-    let says = |ip: u8, identity: &str| {
+    let declaration = |ip: u8, identity: &str| {
         let address =
             ServiceAddress { cluster: None, ip: [10, 9, 0, ip].into(), prefix: 32, allocated: false };
         let own =
@@ -97,22 +97,22 @@ fn identities_and_virtual_addresses_are_those_of_all_shards_in_order() {
         group = EndpointGroup::new(group.source.clone(), group.port_sets.to_vec(), vec![], vec![address]);
         Fact::Group(mk_group_key("shop/pay.shop", "pay", "a"), Arc::new(group))
     };
-    world.puts("east", [mk_service("shop/pay.shop", says(9, "z")), group("d")]);
-    world.puts("west", [mk_service("shop/pay.shop", says(1, "a")), group("b")]);
+    world.put("east", [mk_service("shop/pay.shop", declaration(9, "z")), group("d")]);
+    world.put("west", [mk_service("shop/pay.shop", declaration(1, "a")), group("b")]);
     let port = world.view("shop/pay.shop").unwrap().ports[0].clone();
     let identities: Vec<&str> = port.cluster.inputs.identities.iter().map(Identity::as_str).collect();
-    assert_eq!(identities, ["a", "b", "d", "z"], "whatever the endpoints' health");
+    assert_eq!(identities, ["a", "b", "d", "z"], "identities do not depend on health");
     let addresses: Vec<String> = port.listener.inputs.addresses.iter().map(|a| a.ip.to_string()).collect();
     assert_eq!(addresses, ["10.9.0.1", "10.9.0.9"]);
-    world.says("west", [mk_deleted(&group("b"))]);
+    world.report("west", [mk_deleted(&group("b"))]);
     let port = world.view("shop/pay.shop").unwrap().ports[0].clone();
-    assert_eq!(port.cluster.inputs.identities.len(), 3, "an identity is not kept afterwards");
+    assert_eq!(port.cluster.inputs.identities.len(), 3, "the removed identity is gone");
 }
 
 #[test]
-fn only_ports_that_nobody_leads_to_are_unmatched() {
+fn only_ports_without_any_endpoint_are_unmatched() {
     let mut world = World::of_files();
-    world.puts(
+    world.put(
         "file",
         [
             mk_service("shop/pay.shop", mk_decl("pay", "80 http, 81 admin")),
@@ -120,8 +120,8 @@ fn only_ports_that_nobody_leads_to_are_unmatched() {
             mk_group("shop/pay.shop", "pay", "b", "10.0.0.2:admin=9090"),
         ],
     );
-    assert!(world.codes("shop/pay.shop").is_empty(), "each port leads somewhere");
-    world.puts("file", [mk_group("shop/pay.shop", "pay", "b", "10.0.0.2:metrics=9090")]);
+    assert!(world.codes("shop/pay.shop").is_empty(), "each port has an endpoint");
+    world.put("file", [mk_group("shop/pay.shop", "pay", "b", "10.0.0.2:metrics=9090")]);
     let view = world.view("shop/pay.shop").unwrap();
     let messages: Vec<&str> = view.conditions.iter().map(|c| &*c.message).collect();
     assert_eq!(world.codes("shop/pay.shop"), [Code::UNMATCHED_PORT]);
@@ -129,16 +129,15 @@ fn only_ports_that_nobody_leads_to_are_unmatched() {
 }
 
 #[test]
-fn what_an_adapter_remarks_is_a_condition_until_it_is_said_no_more() {
+fn adapter_warning_is_a_condition_while_it_is_reported() {
     let remark =
         tributary_model::DeclarationWarning { code: Code::DYNAMIC_PORTS, message: "9 numbers".into() };
     let attributes = Attributes { remarks: Arc::from([remark]), ..Attributes::default() };
     let mut world = World::of_files();
-    world
-        .puts("file", [mk_service("shop/pay.shop", Declaration { attributes, ..mk_decl("pay", "80 http") })]);
+    world.put("file", [mk_service("shop/pay.shop", Declaration { attributes, ..mk_decl("pay", "80 http") })]);
     let view = world.view("shop/pay.shop").unwrap();
     assert_eq!(&*view.conditions[0].message, "9 numbers");
     assert_eq!(world.codes("shop/pay.shop"), [Code::DYNAMIC_PORTS]);
-    world.puts("file", [mk_service("shop/pay.shop", mk_decl("pay", "80 http"))]);
+    world.put("file", [mk_service("shop/pay.shop", mk_decl("pay", "80 http"))]);
     assert!(world.codes("shop/pay.shop").is_empty());
 }

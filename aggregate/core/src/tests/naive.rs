@@ -1,5 +1,5 @@
-//! What a catalog must say, worked out the slow way: from all facts, by nested loops, sharing no
-//! index, merge or join with the core.
+//! Naive computation of a catalog's content: nested loops over all facts, without any index, merge or
+//! join of the core.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,27 +9,27 @@ use tributary_model::{
     WorkloadKey, WorkloadKind,
 };
 
-/// Everything that holds: by registry (its place in the list of specs) and item.
+/// All facts, by registry (its index in the list of specs) and fact id.
 pub(crate) type Facts = BTreeMap<(usize, FactId), Fact>;
 
-/// One service, plainly.
+/// Content of one service.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Plain {
-    /// The declaring objects with their visibility, in order.
+    /// Declaring objects with their visibility, in order.
     pub(crate) declarations: Vec<(String, Visibility)>,
     /// Name and protocol of each port.
     pub(crate) ports: BTreeMap<u16, (String, String)>,
     /// (registry, declaring object, address, port, health, weight, selected workload) of each port.
     pub(crate) endpoints: BTreeMap<u16, BTreeSet<Endpoint>>,
-    /// Hosts that lead here.
+    /// Aliases of its host.
     pub(crate) aliases: BTreeSet<String>,
-    /// The codes of what is odd.
+    /// Codes of its conditions.
     pub(crate) codes: BTreeSet<u16>,
 }
 
 pub(crate) type Endpoint = (String, String, String, u16, String, u32, String);
 
-/// All services, the order of each host's claimants, and what each workload backs.
+/// All services, the order of each host's claimants, and the services of each workload.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Answers {
     pub(crate) services: BTreeMap<ServiceKey, Plain>,
@@ -38,7 +38,7 @@ pub(crate) struct Answers {
     pub(crate) scoped: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// What a catalog says.
+/// Reads the content of a catalog.
 pub(crate) fn read(catalog: &Catalog) -> Answers {
     let mut out = Answers::default();
     for (host, entry) in &catalog.hosts {
@@ -90,23 +90,23 @@ fn at(group: &EndpointGroup, at: AddressRef) -> String {
     }
 }
 
-/// A declaration with the registry that says it.
-struct Said<'a> {
+/// Declaration with the registry that reports it.
+struct Declared<'a> {
     registry: usize,
     key: &'a DeclKey,
     value: &'a Declaration,
 }
 
-/// The facts, sorted by kind and nothing else.
+/// Facts by kind.
 struct All<'a> {
     specs: &'a [RegistrySpec],
     default_export: Visibility,
-    declarations: Vec<Said<'a>>,
+    declarations: Vec<Declared<'a>>,
     groups: Vec<(usize, &'a EndpointGroupKey, &'a EndpointGroup)>,
     workloads: Vec<(usize, &'a WorkloadKey, &'a Workload)>,
 }
 
-/// What the facts come to.
+/// Computes the content from facts.
 pub(crate) fn answer(specs: &[RegistrySpec], facts: &Facts) -> Answers {
     let mut all = All {
         specs,
@@ -118,7 +118,7 @@ pub(crate) fn answer(specs: &[RegistrySpec], facts: &Facts) -> Answers {
     let mut settings: Option<&Settings> = None;
     for ((registry, _), fact) in facts {
         match fact {
-            Fact::Service(key, value) => all.declarations.push(Said { registry: *registry, key, value }),
+            Fact::Service(key, value) => all.declarations.push(Declared { registry: *registry, key, value }),
             Fact::Group(key, value) => all.groups.push((*registry, key, value)),
             Fact::Workload(key, value) => all.workloads.push((*registry, key, value)),
             Fact::Settings(value) => settings = Some(value),
@@ -151,24 +151,26 @@ impl<'a> All<'a> {
         out
     }
 
-    /// The words about precedence, as a tuple.
-    fn rank(&self, said: &Said<'_>) -> impl Ord + use<> {
-        let spec = &self.specs[said.registry];
-        let object = &said.key.object;
+    /// Returns the precedence of a declaration as a tuple.
+    fn rank(&self, declared: &Declared<'_>) -> impl Ord + use<> {
+        let spec = &self.specs[declared.registry];
+        let object = &declared.key.object;
         (
-            (spec.id.provider, spec.rank, said.value.created.map_or(i64::MAX, |t| t.as_second())),
+            (spec.id.provider, spec.rank, declared.value.created.map_or(i64::MAX, |t| t.as_second())),
             (spec.id.cluster.clone(), spec.id.name.clone()),
             (object.namespace.clone(), object.name.clone(), object.kind),
         )
     }
 
-    /// A service's declarations: shard by shard in the order of the shards' first, oldest first.
-    fn ordered(&self, key: &ServiceKey) -> Vec<&Said<'a>> {
-        let mut left: Vec<&Said<'a>> = self.declarations.iter().filter(|d| d.key.service == *key).collect();
+    /// Returns a service's declarations: shards in the order of their first declaration, oldest first.
+    fn ordered(&self, key: &ServiceKey) -> Vec<&Declared<'a>> {
+        let mut left: Vec<&Declared<'a>> =
+            self.declarations.iter().filter(|d| d.key.service == *key).collect();
         let mut out = Vec::new();
         while !left.is_empty() {
             let first = left.iter().min_by_key(|d| self.rank(d)).unwrap().registry;
-            let mut shard: Vec<&Said<'a>> = left.iter().filter(|d| d.registry == first).copied().collect();
+            let mut shard: Vec<&Declared<'a>> =
+                left.iter().filter(|d| d.registry == first).copied().collect();
             shard.sort_by_key(|d| self.rank(d));
             out.extend(shard);
             left.retain(|d| d.registry != first);
@@ -176,13 +178,13 @@ impl<'a> All<'a> {
         out
     }
 
-    fn visibility(&self, said: &Said<'_>) -> Visibility {
-        let visibility = match &said.value.export {
+    fn visibility(&self, declared: &Declared<'_>) -> Visibility {
+        let visibility = match &declared.value.export {
             ExportTo::Set(v) => v.clone(),
             ExportTo::Default => self.default_export.clone(),
         };
         if visibility == Visibility::Own {
-            Visibility::Namespaces([said.key.service.namespace.clone()].into())
+            Visibility::Namespaces([declared.key.service.namespace.clone()].into())
         } else {
             visibility
         }
@@ -191,12 +193,12 @@ impl<'a> All<'a> {
     fn service(&self, key: &ServiceKey) -> Plain {
         let mut out = Plain::default();
         let ordered = self.ordered(key);
-        for said in &ordered {
-            out.declarations.push((said.value.source.object.to_string(), self.visibility(said)));
-            if said.value.resolution != ordered[0].value.resolution {
+        for declared in &ordered {
+            out.declarations.push((declared.value.source.object.to_string(), self.visibility(declared)));
+            if declared.value.resolution != ordered[0].value.resolution {
                 out.codes.insert(Code::RESOLUTION_CONFLICT.number());
             }
-            for port in said.value.ports.iter() {
+            for port in declared.value.ports.iter() {
                 let names = (port.name.as_str().to_owned(), port.protocol.as_str().to_owned());
                 let served = out.ports.entry(port.number.get()).or_insert_with(|| names.clone());
                 if *served != names {
@@ -204,14 +206,14 @@ impl<'a> All<'a> {
                 }
                 out.endpoints.entry(port.number.get()).or_default();
             }
-            if !matches!(said.value.resolution, Resolution::Alias(_)) {
-                self.listed(said, &mut out);
-                self.picked(said, &mut out);
+            if !matches!(declared.value.resolution, Resolution::Alias(_)) {
+                self.listed(declared, &mut out);
+                self.picked(declared, &mut out);
             }
         }
-        let waits = |(registry, group, told): &&(usize, &EndpointGroupKey, &EndpointGroup)| {
+        let waits = |(registry, group, endpoints): &&(usize, &EndpointGroupKey, &EndpointGroup)| {
             group.service == *key
-                && !told.addresses.is_empty()
+                && !endpoints.addresses.is_empty()
                 && !ordered.iter().any(|d| d.registry == *registry && d.key.object == group.declaration)
         };
         if self.groups.iter().any(|g| waits(&g)) {
@@ -220,15 +222,15 @@ impl<'a> All<'a> {
         out
     }
 
-    /// Endpoints of the groups that stand behind a declaration.
-    fn listed(&self, said: &Said<'_>, out: &mut Plain) {
+    /// Adds the endpoints of a declaration's listed groups.
+    fn listed(&self, declared: &Declared<'_>, out: &mut Plain) {
         let own: Vec<_> = self
             .groups
             .iter()
             .filter(|(r, k, g)| {
-                *r == said.registry
-                    && k.service == said.key.service
-                    && k.declaration == said.key.object
+                *r == declared.registry
+                    && k.service == declared.key.service
+                    && k.declaration == declared.key.object
                     && !g.addresses.is_empty()
             })
             .collect();
@@ -236,9 +238,9 @@ impl<'a> All<'a> {
         for (_, _, group) in &own {
             for set in group.port_sets.iter() {
                 for (i, from) in set.iter().enumerate() {
-                    let only = set.len() == 1 && said.value.ports.len() == 1;
+                    let only = set.len() == 1 && declared.value.ports.len() == 1;
                     let to: Vec<_> =
-                        said.value.ports.iter().filter(|p| only || p.name == from.name).collect();
+                        declared.value.ports.iter().filter(|p| only || p.name == from.name).collect();
                     if to.is_empty() {
                         out.codes.insert(Code::UNMATCHED_PORT.number());
                     }
@@ -250,8 +252,8 @@ impl<'a> All<'a> {
                         for a in group.addresses.iter().filter(here) {
                             let number = set[i].number.map_or(0, |n| n.get());
                             out.endpoints.get_mut(&port.number.get()).unwrap().insert((
-                                self.specs[said.registry].id.name.to_string(),
-                                said.value.source.object.to_string(),
+                                self.specs[declared.registry].id.name.to_string(),
+                                declared.value.source.object.to_string(),
                                 at(group, a.at),
                                 number,
                                 a.health.as_str().into(),
@@ -263,23 +265,24 @@ impl<'a> All<'a> {
                 }
             }
         }
-        let some = !own.is_empty() || self.selected(said).iter().any(|(k, w)| reaches_any(said.value, k, w));
-        for port in said.value.ports.iter() {
-            let selects = self.selected(said).iter().any(|(k, w)| reach(port, k.kind, w).is_some());
+        let some =
+            !own.is_empty() || self.selected(declared).iter().any(|(k, w)| reaches_any(declared.value, k, w));
+        for port in declared.value.ports.iter() {
+            let selects = self.selected(declared).iter().any(|(k, w)| reach(port, k.kind, w).is_some());
             if some && !led.contains(&port.number.get()) && !selects {
                 out.codes.insert(Code::UNMATCHED_PORT.number());
             }
         }
     }
 
-    /// The workloads that a declaration selects: of each, the word that precedes the others'.
-    fn selected(&self, said: &Said<'_>) -> Vec<(&'a WorkloadKey, &'a Workload)> {
-        let Some(selector) = &said.value.selector else { return Vec::new() };
+    /// Returns the workloads that a declaration selects, each with its value first in precedence.
+    fn selected(&self, declared: &Declared<'_>) -> Vec<(&'a WorkloadKey, &'a Workload)> {
+        let Some(selector) = &declared.value.selector else { return Vec::new() };
         let keys: BTreeSet<&WorkloadKey> = self.workloads.iter().map(|(_, k, _)| *k).collect();
         let mut out = Vec::new();
         for key in keys {
-            let words = self.workloads.iter().filter(|(_, k, _)| *k == key);
-            let first = words.min_by_key(|(r, ..)| {
+            let values = self.workloads.iter().filter(|(_, k, _)| *k == key);
+            let first = values.min_by_key(|(r, ..)| {
                 let spec = &self.specs[*r];
                 (spec.id.provider, spec.rank, spec.id.cluster.clone(), spec.id.name.clone())
             });
@@ -287,7 +290,7 @@ impl<'a> All<'a> {
             let labels = if selector.augmented { &workload.augmented } else { &workload.labels };
             if !selector.labels.is_empty()
                 && selector.labels.pairs().all(|pair| labels.pairs().any(|own| own == pair))
-                && key.namespace == said.key.service.namespace
+                && key.namespace == declared.key.service.namespace
                 && selector.kinds.contains(&key.kind)
                 && selector.cluster.as_ref().is_none_or(|c| *c == key.cluster)
                 && (selector.names || matches!(workload.addresses[0], WorkloadAddress::Ip(_)))
@@ -298,9 +301,9 @@ impl<'a> All<'a> {
         out
     }
 
-    fn picked(&self, said: &Said<'_>, out: &mut Plain) {
-        for (key, workload) in self.selected(said) {
-            for port in said.value.ports.iter() {
+    fn picked(&self, declared: &Declared<'_>, out: &mut Plain) {
+        for (key, workload) in self.selected(declared) {
+            for port in declared.value.ports.iter() {
                 let Some(number) = reach(port, key.kind, workload) else {
                     out.codes.insert(Code::NO_TARGET_PORT.number());
                     continue;
@@ -310,8 +313,8 @@ impl<'a> All<'a> {
                     WorkloadAddress::Name(text) | WorkloadAddress::Unix(text) => text.to_string(),
                 };
                 out.endpoints.get_mut(&port.number.get()).unwrap().insert((
-                    self.specs[said.registry].id.name.to_string(),
-                    said.value.source.object.to_string(),
+                    self.specs[declared.registry].id.name.to_string(),
+                    declared.value.source.object.to_string(),
                     at,
                     number,
                     workload.health.as_str().into(),
@@ -334,7 +337,7 @@ impl<'a> All<'a> {
         }
     }
 
-    /// Where a service leads, if it is an alias.
+    /// Returns the target of a service if it is an alias.
     fn leads(&self, key: &ServiceKey) -> Option<&'a Hostname> {
         match &self.ordered(key)[0].value.resolution {
             Resolution::Alias(host) => Some(host),
@@ -346,7 +349,7 @@ impl<'a> All<'a> {
         let keys: Vec<ServiceKey> = out.services.keys().cloned().collect();
         for key in keys {
             let Some(mut host) = self.leads(&key) else { continue };
-            // More steps than there are services: it goes round.
+            // more steps than services: a loop
             let mut steps = 0;
             let end = loop {
                 let Some(claimants) = out.hosts.get(host) else { break Err(Code::ALIAS_DANGLING) };
@@ -374,13 +377,13 @@ impl<'a> All<'a> {
     }
 
     fn scopes(&self, out: &mut Answers) {
-        for said in &self.declarations {
-            let mut namespaces = vec![said.key.service.namespace.to_string()];
-            if let Visibility::Namespaces(list) = self.visibility(said) {
+        for declared in &self.declarations {
+            let mut namespaces = vec![declared.key.service.namespace.to_string()];
+            if let Visibility::Namespaces(list) = self.visibility(declared) {
                 namespaces.extend(list.iter().map(ToString::to_string));
             }
             for namespace in namespaces {
-                out.scoped.entry(namespace).or_default().insert(said.key.service.host.to_string());
+                out.scoped.entry(namespace).or_default().insert(declared.key.service.host.to_string());
             }
         }
     }
@@ -390,7 +393,7 @@ fn reaches_any(declaration: &Declaration, key: &WorkloadKey, workload: &Workload
     declaration.ports.iter().any(|p| reach(p, key.kind, workload).is_some())
 }
 
-/// The number behind a port on a workload; 0 for a unix path.
+/// Returns the number of a port on a workload; 0 for a unix path.
 fn reach(port: &tributary_model::ServicePort, kind: WorkloadKind, workload: &Workload) -> Option<u16> {
     if let WorkloadAddress::Unix(_) = workload.addresses[0] {
         return Some(0);

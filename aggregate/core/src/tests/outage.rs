@@ -1,4 +1,4 @@
-//! Standby members of an alias while the registry of the active ones is silent. Time is passed in.
+//! Standby members of a federated service during an outage of the active members' registry. Time is passed in.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tributary_model::{
 
 const GIVEN: Duration = Duration::from_secs(30);
 
-/// An active member of `east` and a standby of `vms`, all live at 1 s.
+/// Returns a core with an active member of `east` and a standby of `vms`, all live at 1 s.
 fn mk_world(change: impl FnOnce(&mut FederatedService)) -> World {
     let mut world = World::with(&[
         mk_spec("config", Provider::Config),
@@ -20,7 +20,7 @@ fn mk_world(change: impl FnOnce(&mut FederatedService)) -> World {
     ]);
     world.now = 1_000;
     for (registry, ip) in [("east", "10.0.0.1"), ("vms", "10.1.0.1")] {
-        world.lists(registry, mk_said(registry, ip));
+        world.list(registry, mk_facts(registry, ip));
     }
     let alias = mk_alias("pay.mesh", "pay.east pay.vms", |alias| {
         alias.standby_after_stale = Some(GIVEN);
@@ -29,24 +29,24 @@ fn mk_world(change: impl FnOnce(&mut FederatedService)) -> World {
         alias.members = alias.members.iter().cloned().enumerate().map(standby).collect();
         change(alias);
     });
-    world.lists("config", [alias]);
+    world.list("config", [alias]);
     world
 }
-fn mk_said(registry: &str, ip: &str) -> [Fact; 2] {
+fn mk_facts(registry: &str, ip: &str) -> [Fact; 2] {
     let key = format!("shop/pay.{registry}");
     let group = mk_group(&key, "pay", "g", &format!("{ip}:http=80"));
     [mk_service(&key, mk_decl("pay", "80 http")), group]
 }
 fn is(world: &mut World, registry: &str, state: SourceState, at: u64) {
-    // a silence counts from the word, a return from the turn, which comes 10 ms later
+    // an outage counts from the update, a recovery from the batch 10 ms later
     world.now = if state == SourceState::Live { at - 10 } else { at };
-    world.says(
+    world.report(
         registry,
         [tributary_model::RegistryUpdate::Status(mk_scope(SCOPE), SourceStatus::new(state, "x"))],
     );
 }
-/// Whether, of each source, the alias takes it for silent and lets it wait.
-fn told(world: &mut World) -> Vec<(bool, bool)> {
+/// Returns for each source whether it counts as unreachable and whether it is an unused standby.
+fn sources(world: &mut World) -> Vec<(bool, bool)> {
     let view = world.view("default/pay.mesh").unwrap();
     let sources = view.ports[0].endpoints.inputs.sources.iter();
     sources.filter_map(|s| s.federation.as_ref()).map(|joined| (joined.stale, joined.standby)).collect()
@@ -55,79 +55,87 @@ const WAITS: [(bool, bool); 2] = [(false, false), (false, true)];
 const IN_USE: [(bool, bool); 2] = [(true, false), (false, true)];
 
 #[test]
-fn a_standby_is_used_when_the_active_registry_has_been_silent_for_as_long_as_is_given() {
+fn standby_is_used_after_the_allowed_outage() {
     let mut world = mk_world(|_| ());
-    assert_eq!((told(&mut world).as_slice(), world.core.next_tick()), (&WAITS[..], None));
+    assert_eq!((sources(&mut world).as_slice(), world.core.next_tick()), (&WAITS[..], None));
     is(&mut world, "east", SourceState::Unreachable, 5_000);
-    assert_eq!(world.core.next_tick(), Some(Mono(35_000)), "time alone brings it");
+    assert_eq!(world.core.next_tick(), Some(Mono(35_000)), "time alone activates the standby");
     assert!(world.core.tick(Mono(34_999)).changed.is_empty());
-    assert_eq!((told(&mut world).as_slice(), world.codes("default/pay.mesh")), (&WAITS[..], vec![]));
-    let turn = world.core.tick(Mono(35_000));
-    assert!(turn.changed.hosts.contains(&mk_host("pay.mesh")) && turn.changed.hosts.len() == 1);
-    assert_eq!((told(&mut world).as_slice(), world.core.next_tick()), (&IN_USE[..], None));
-    assert_eq!(world.served("default/pay.mesh", 80), ["10.0.0.1:80", "10.1.0.1:80"], "nothing is taken away");
+    assert_eq!((sources(&mut world).as_slice(), world.codes("default/pay.mesh")), (&WAITS[..], vec![]));
+    let outcome = world.core.tick(Mono(35_000));
+    assert!(outcome.changed.hosts.contains(&mk_host("pay.mesh")) && outcome.changed.hosts.len() == 1);
+    assert_eq!((sources(&mut world).as_slice(), world.core.next_tick()), (&IN_USE[..], None));
+    assert_eq!(
+        world.served("default/pay.mesh", 80),
+        ["10.0.0.1:80", "10.1.0.1:80"],
+        "no endpoint is removed"
+    );
     assert_eq!(world.codes("default/pay.mesh"), [Code::ALIAS_STANDBY]);
     let view = world.view("default/pay.mesh").unwrap();
-    let said: Vec<&str> = view.conditions.iter().map(|c| &*c.message).collect();
-    assert!(said.contains(&"registry east has been silent for more than 30s"), "{said:?}");
+    let messages: Vec<&str> = view.conditions.iter().map(|c| &*c.message).collect();
+    assert!(messages.contains(&"registry east has been unreachable for more than 30s"), "{messages:?}");
 }
 
 #[test]
-fn it_waits_again_when_the_registry_has_been_heard_for_as_long_and_short_silences_are_none() {
+fn standby_waits_again_after_an_equally_long_recovery() {
     let mut world = mk_world(|_| ());
     is(&mut world, "east", SourceState::Unreachable, 5_000);
     is(&mut world, "east", SourceState::Live, 30_000);
-    assert_eq!((told(&mut world).as_slice(), world.core.next_tick()), (&WAITS[..], None), "a short one");
+    assert_eq!(
+        (sources(&mut world).as_slice(), world.core.next_tick()),
+        (&WAITS[..], None),
+        "a short outage"
+    );
     is(&mut world, "east", SourceState::Unreachable, 40_000);
     world.core.tick(Mono(70_000));
-    assert_eq!(told(&mut world), IN_USE);
+    assert_eq!(sources(&mut world), IN_USE);
     is(&mut world, "east", SourceState::Live, 80_000);
-    assert_eq!((told(&mut world).as_slice(), world.core.next_tick()), (&IN_USE[..], Some(Mono(110_000))));
+    assert_eq!((sources(&mut world).as_slice(), world.core.next_tick()), (&IN_USE[..], Some(Mono(110_000))));
     is(&mut world, "east", SourceState::Unreachable, 90_000);
-    assert_eq!(world.core.next_tick(), None, "back before its time: nothing changes");
+    assert_eq!(world.core.next_tick(), None, "a short recovery changes nothing");
     is(&mut world, "east", SourceState::Live, 100_000);
     world.core.tick(Mono(129_999));
-    assert_eq!(told(&mut world), IN_USE);
+    assert_eq!(sources(&mut world), IN_USE);
     world.core.tick(Mono(130_000));
-    assert_eq!((told(&mut world).as_slice(), world.codes("default/pay.mesh")), (&WAITS[..], vec![]));
+    assert_eq!((sources(&mut world).as_slice(), world.codes("default/pay.mesh")), (&WAITS[..], vec![]));
 }
 
 #[test]
-fn a_silence_without_a_given_time_or_of_the_standby_changes_nothing() {
+fn outage_without_a_limit_or_of_a_standby_changes_nothing() {
     let mut world = mk_world(|alias| alias.standby_after_stale = None);
     is(&mut world, "east", SourceState::Unreachable, 5_000);
     assert_eq!(world.core.next_tick(), None);
     world.core.tick(Mono(1_000_000));
-    assert_eq!(told(&mut world), WAITS);
+    assert_eq!(sources(&mut world), WAITS);
     let mut world = mk_world(|_| ());
     is(&mut world, "vms", SourceState::Unreachable, 5_000);
     world.core.tick(Mono(1_000_000));
-    assert_eq!((told(&mut world).as_slice(), world.codes("default/pay.mesh")), (&WAITS[..], vec![]));
+    assert_eq!((sources(&mut world).as_slice(), world.codes("default/pay.mesh")), (&WAITS[..], vec![]));
 }
 
 #[test]
-fn where_clients_decide_a_standby_of_a_silent_registry_is_none() {
+fn outage_without_a_minimum_activates_the_standby() {
     let mut world = mk_world(|alias| alias.min_healthy_active = None);
     is(&mut world, "east", SourceState::Unreachable, 5_000);
     world.core.tick(Mono(35_000));
-    assert_eq!(told(&mut world), [(true, false), (false, false)], "both stand at the same priority");
+    assert_eq!(sources(&mut world), [(true, false), (false, false)], "both have the same priority");
 }
 
 #[test]
-fn an_alias_that_comes_after_a_long_silence_knows_of_it_and_nothing_is_left_behind() {
+fn late_federated_service_counts_an_earlier_outage() {
     let mut world = mk_world(|alias| alias.standby_after_stale = None);
     is(&mut world, "east", SourceState::Unreachable, 5_000);
     world.now = 60_000;
-    let mut late = Arc::new(FederatedService::clone(&said(&mut world)));
+    let mut late = Arc::new(FederatedService::clone(&alias(&mut world)));
     Arc::make_mut(&mut late).standby_after_stale = Some(GIVEN);
-    world.puts("config", [Fact::Alias(mk_host("pay.mesh"), late)]);
-    assert_eq!(told(&mut world), IN_USE);
+    world.put("config", [Fact::Alias(mk_host("pay.mesh"), late)]);
+    assert_eq!(sources(&mut world), IN_USE);
     for registry in ["east", "vms", "config"] {
         world.core.remove_registry(&mk_name(registry), &tributary_model::Evidence::Operator);
     }
     assert!(world.core.is_empty() && world.core.next_tick().is_none());
 }
-fn said(world: &mut World) -> Arc<FederatedService> {
+fn alias(world: &mut World) -> Arc<FederatedService> {
     let service = world.core.state.hosts.get(&mk_key("default/pay.mesh")).unwrap();
     Arc::clone(service.alias.as_ref().unwrap())
 }

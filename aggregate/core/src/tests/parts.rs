@@ -1,4 +1,4 @@
-//! Multi-cluster services: offered by some, imported by others.
+//! Multi-cluster services with exports and imports.
 
 use tributary_model::{
     Attributes, ClusterId, Code, Declaration, DeclarationRole, Fact, ObjectId, Provider, Resolution,
@@ -34,28 +34,28 @@ fn world() -> World {
 }
 
 #[test]
-fn a_part_alone_is_no_service() {
+fn service_in_parts_needs_an_export_and_an_import() {
     let mut world = world();
-    world.puts("east", [mk_import("10.9.0.1", "east", "")]);
-    assert!(world.view(HOST).is_none(), "nobody offers it");
-    world.puts("west", [mk_offer("80 http")]);
+    world.put("east", [mk_import("10.9.0.1", "east", "")]);
+    assert!(world.view(HOST).is_none(), "no export");
+    world.put("west", [mk_offer("80 http")]);
     let view = world.view(HOST).unwrap();
     assert_eq!(view.ports.len(), 1);
     assert_eq!(
         view.first().unwrap().declaration.attributes.part,
         DeclarationRole::Offer,
-        "what is offered decides"
+        "the export defines the service"
     );
-    world.says("east", [mk_deleted(&mk_import("10.9.0.1", "east", ""))]);
-    assert!(world.view(HOST).is_none(), "nobody imports it");
-    world.puts("west", [mk_import("10.9.0.2", "west", "")]);
+    world.report("east", [mk_deleted(&mk_import("10.9.0.1", "east", ""))]);
+    assert!(world.view(HOST).is_none(), "no import");
+    world.put("west", [mk_import("10.9.0.2", "west", "")]);
     assert!(world.view(HOST).is_some());
-    world.says("west", [mk_deleted(&mk_offer(""))]);
-    assert!(world.view(HOST).is_none(), "it is gone everywhere");
+    world.report("west", [mk_deleted(&mk_offer(""))]);
+    assert!(world.view(HOST).is_none(), "no export");
 }
 
 #[test]
-fn every_cluster_that_offers_it_gives_endpoints_and_every_one_that_imports_it_an_address() {
+fn exports_add_endpoints_and_imports_add_addresses() {
     let mut world = world();
     let group = |name: &str, ip: &str| {
         let Fact::Group(mut key, group) = mk_group(HOST, "pay", name, &format!("{ip}:http=8080")) else {
@@ -64,8 +64,8 @@ fn every_cluster_that_offers_it_gives_endpoints_and_every_one_that_imports_it_an
         key.declaration = ObjectId::new("Service", "shop", "pay");
         Fact::Group(key, group)
     };
-    world.puts("east", [mk_import("10.9.0.1", "east", ""), mk_offer("80 http"), group("a", "10.0.0.1")]);
-    world.puts("west", [mk_import("10.9.0.2", "west", ""), mk_offer("80 http"), group("b", "10.0.0.2")]);
+    world.put("east", [mk_import("10.9.0.1", "east", ""), mk_offer("80 http"), group("a", "10.0.0.1")]);
+    world.put("west", [mk_import("10.9.0.2", "west", ""), mk_offer("80 http"), group("b", "10.0.0.2")]);
     assert_eq!(world.served(HOST, 80), ["10.0.0.1:8080", "10.0.0.2:8080"]);
     let view = world.view(HOST).unwrap();
     let ips: Vec<String> = view.ports[0].listener.inputs.addresses.iter().map(|a| a.ip.to_string()).collect();
@@ -74,30 +74,30 @@ fn every_cluster_that_offers_it_gives_endpoints_and_every_one_that_imports_it_an
 }
 
 #[test]
-fn what_the_parts_disagree_on_is_a_condition() {
+fn conflict_of_export_and_import_is_a_condition() {
     let mut world = world();
-    world.puts("east", [mk_import("10.9.0.1", "east", "80 x, 443 y"), mk_offer("80 http http")]);
-    assert_eq!(world.codes(HOST), [Code::IMPORT_CONFLICT], "nobody offers 443");
-    assert_eq!(world.view(HOST).unwrap().ports.len(), 1, "and it is not served");
+    world.put("east", [mk_import("10.9.0.1", "east", "80 x, 443 y"), mk_offer("80 http http")]);
+    assert_eq!(world.codes(HOST), [Code::IMPORT_CONFLICT], "no export offers 443");
+    assert_eq!(world.view(HOST).unwrap().ports.len(), 1, "the port is not served");
     let headless = Declaration {
         resolution: Resolution::Passthrough,
         ..mk_part(DeclarationRole::Offer, "80 web tcp, 443 y tcp")
     };
-    world.puts("west", [mk_service(HOST, headless)]);
+    world.put("west", [mk_service(HOST, headless)]);
     let codes = world.codes(HOST);
     assert!(codes.contains(&Code::PORT_CONFLICT) && codes.contains(&Code::RESOLUTION_CONFLICT), "{codes:?}");
     assert!(!codes.contains(&Code::IMPORT_CONFLICT), "west offers it");
 }
 
 #[test]
-fn who_sees_it_is_for_those_to_say_who_offer_it() {
+fn exports_define_the_visibility() {
     let mut world = world();
     let only = Visibility::Namespaces([mk_ns("shop")].into());
     let offer = Declaration {
         export: tributary_model::ExportTo::Set(only.clone()),
         ..mk_part(DeclarationRole::Offer, "80 http")
     };
-    world.puts("east", [mk_import("10.9.0.1", "east", ""), mk_service(HOST, offer)]);
+    world.put("east", [mk_import("10.9.0.1", "east", ""), mk_service(HOST, offer)]);
     let view = world.view(HOST).unwrap();
     assert!(view.declarations.iter().all(|d| d.visibility == only));
 }

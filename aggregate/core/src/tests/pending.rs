@@ -1,4 +1,4 @@
-//! What is pending: found while it waits, gone when it does not, and of no concern to clients.
+//! Pending entries: present while something waits, and without effect on clients.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tributary_model::{
 
 const PAY: &str = "shop/pay.shop";
 
-/// Addresses as `10.0.0.1=pod-1`, separated by blanks.
+/// Parses waiting addresses such as `10.0.0.1=pod-1`, separated by blanks.
 pub(super) fn mk_waiting(service: &str, declaration: &str, object: &str, addresses: &str) -> Fact {
     let address = |text: &str| {
         let (ip, pod) = text.split_once('=').unwrap();
@@ -32,7 +32,7 @@ fn pending(world: &mut World) -> Vec<Pending> {
     let catalog = world.catalog();
     catalog.pending.get("pay.shop").map(|list| list.to_vec()).unwrap_or_default()
 }
-/// Each as registry, object, what it waits for, and since when.
+/// Returns each entry as registry, object, cause and start time.
 fn shown(world: &mut World) -> Vec<String> {
     let line = |one: Pending| {
         let cause = match one.cause {
@@ -49,52 +49,52 @@ fn shown(world: &mut World) -> Vec<String> {
 }
 
 #[test]
-fn an_address_that_waits_is_found_and_concerns_no_client() {
+fn waiting_address_is_pending_and_concerns_no_client() {
     let mut world = World::of_files();
-    world.lists("file", [decl()]);
+    world.list("file", [decl()]);
     let before = world.core.status();
-    let turn = world.puts("file", [waiting("10.0.0.7=w7 10.0.0.8=w8")]);
+    let outcome = world.put("file", [waiting("10.0.0.7=w7 10.0.0.8=w8")]);
     let at = world.now;
     let line = format!("file Slice shop/a: 10.0.0.7 for Pod shop/w7, 10.0.0.8 for Pod shop/w8, since {at}");
     assert_eq!(shown(&mut world), [line]);
-    assert_eq!(turn.changed, CatalogChanges { pending: true, ..CatalogChanges::default() });
-    assert!(!turn.changed.concerns_clients() && !turn.urgent);
-    assert!(turn.records.is_empty(), "{:?}", turn.records);
-    assert_eq!(world.core.status(), before, "neither counts nor weight see it");
+    assert_eq!(outcome.changed, CatalogChanges { pending: true, ..CatalogChanges::default() });
+    assert!(!outcome.changed.concerns_clients() && !outcome.urgent);
+    assert!(outcome.records.is_empty(), "{:?}", outcome.records);
+    assert_eq!(world.core.status(), before, "counts and weight do not include it");
     let catalog = world.catalog();
-    world.puts("file", [waiting("10.0.0.7=w7 10.0.0.8=w8")]);
-    assert!(Arc::ptr_eq(&catalog, &world.catalog()), "the same again changes nothing");
+    world.put("file", [waiting("10.0.0.7=w7 10.0.0.8=w8")]);
+    assert!(Arc::ptr_eq(&catalog, &world.catalog()), "an equal value changes nothing");
 }
 
 #[test]
-fn an_address_that_waits_on_keeps_its_time() {
+fn waiting_address_keeps_its_start_time() {
     let mut world = World::of_files();
-    world.puts("file", [waiting("10.0.0.7=w7 10.0.0.8=w8")]);
+    world.put("file", [waiting("10.0.0.7=w7 10.0.0.8=w8")]);
     let first = world.now;
-    world.puts("file", [waiting("10.0.0.8=w8")]);
+    world.put("file", [waiting("10.0.0.8=w8")]);
     assert_eq!(shown(&mut world), [format!("file Slice shop/a: 10.0.0.8 for Pod shop/w8, since {first}")]);
 }
 
 #[test]
-fn what_waits_no_longer_is_not_found() {
+fn pending_entry_ends_with_its_cause() {
     type End = fn(&mut World);
     let ends: [(&str, End); 6] = [
-        ("it is served", |w| drop(w.puts("file", [waiting("")]))),
-        ("it is deleted", |w| drop(w.says("file", [mk_deleted(&waiting(""))]))),
-        ("a list lacks it", |w| drop(w.lists("file", [decl()]))),
+        ("it is served", |w| drop(w.put("file", [waiting("")]))),
+        ("it is deleted", |w| drop(w.report("file", [mk_deleted(&waiting(""))]))),
+        ("a list lacks it", |w| drop(w.list("file", [decl()]))),
         ("its scope ended", |w| {
-            w.says("file", [RegistryUpdate::End(mk_scope(SCOPE), EndEvidence::Confirmed("gone".into()))]);
+            w.report("file", [RegistryUpdate::End(mk_scope(SCOPE), EndEvidence::Confirmed("gone".into()))]);
         }),
-        ("its registry left", |w| drop(w.core.remove_registry(&mk_name("file"), &Evidence::Operator))),
+        ("its registry is removed", |w| drop(w.core.remove_registry(&mk_name("file"), &Evidence::Operator))),
         ("a new run lacks it", |w| {
             let shadow = w.shadow("file");
-            w.says_in("file", shadow, mk_list([decl()]));
-            assert_eq!(w.in_force("file"), shadow, "adopted");
+            w.report_in("file", shadow, mk_list([decl()]));
+            assert_eq!(w.generation("file"), shadow, "adopted");
         }),
     ];
     for (why, end) in ends {
         let mut world = World::of_files();
-        world.lists("file", [decl(), waiting("10.0.0.7=w7")]);
+        world.list("file", [decl(), waiting("10.0.0.7=w7")]);
         assert_eq!(pending(&mut world).len(), 1);
         end(&mut world);
         assert_eq!(shown(&mut world), Vec::<String>::new(), "{why}");
@@ -104,81 +104,85 @@ fn what_waits_no_longer_is_not_found() {
 }
 
 #[test]
-fn a_run_that_lists_nothing_yet_keeps_what_waits() {
+fn new_run_keeps_waiting_addresses_until_it_lists() {
     let mut world = World::of_files();
-    world.lists("file", [decl(), waiting("10.0.0.7=w7")]);
+    world.list("file", [decl(), waiting("10.0.0.7=w7")]);
     let before = shown(&mut world);
     world.restart("file");
-    world.says("file", [mk_required(), RegistryUpdate::ListStarted(mk_collection(CollectionKind::Groups))]);
+    world.report("file", [mk_required(), RegistryUpdate::ListStarted(mk_collection(CollectionKind::Groups))]);
     assert_eq!(shown(&mut world), before);
 }
 
 #[test]
-fn the_absence_of_what_only_waits_is_not_doubted() {
+fn absence_of_a_waiting_address_is_not_doubted() {
     let mut world = World::confirming();
-    world.lists("east", [decl(), group(), waiting("10.0.0.7=w7")]);
+    world.list("east", [decl(), group(), waiting("10.0.0.7=w7")]);
     let absent = |fact: &Fact| mk_drop(fact, Evidence::AbsentFromList);
-    let turn = world.says("east", [absent(&group()), absent(&waiting(""))]);
+    let outcome = world.report("east", [absent(&group()), absent(&waiting(""))]);
     let held: Vec<_> = world.core.held().map(|held| held.key).collect();
-    assert_eq!((held, turn.confirms.len()), (vec![mk_fact_key(&group())], 1), "the whole scope would go");
+    assert_eq!(
+        (held, outcome.confirms.len()),
+        (vec![mk_fact_key(&group())], 1),
+        "the group is more than thirty percent of the scope"
+    );
     assert!(pending(&mut world).iter().all(|one| matches!(one.cause, PendingCause::Held(..))));
 }
 
 #[test]
-fn a_group_is_found_until_its_declaration_comes() {
+fn group_is_pending_until_its_declaration_exists() {
     let mut world = World::of_files();
-    world.puts("file", [group()]);
+    world.put("file", [group()]);
     let at = world.now;
     assert_eq!(shown(&mut world), [format!("file Slice shop/a: 1 for ServiceEntry shop/pay, since {at}")]);
-    world.puts("file", [mk_group(PAY, "pay", "a", "10.0.0.1:http=80 10.0.0.2:http=80")]);
+    world.put("file", [mk_group(PAY, "pay", "a", "10.0.0.1:http=80 10.0.0.2:http=80")]);
     assert_eq!(shown(&mut world), [format!("file Slice shop/a: 2 for ServiceEntry shop/pay, since {at}")]);
-    world.puts("file", [decl()]);
+    world.put("file", [decl()]);
     assert_eq!(shown(&mut world), Vec::<String>::new());
     assert_eq!(world.served(PAY, 80).len(), 2);
-    world.says("file", [mk_deleted(&decl())]);
+    world.report("file", [mk_deleted(&decl())]);
     let at = world.now;
     assert_eq!(shown(&mut world), [format!("file Slice shop/a: 2 for ServiceEntry shop/pay, since {at}")]);
-    world.says("file", [mk_deleted(&group())]);
+    world.report("file", [mk_deleted(&group())]);
     world.core.remove_registry(&mk_name("file"), &Evidence::Operator);
     assert!(world.core.is_empty());
 }
 
 #[test]
-fn a_held_removal_is_found_with_its_reason_until_it_is_settled() {
+fn held_removal_is_pending_until_it_is_settled() {
     let mut world = World::confirming();
-    world.puts("east", [decl(), group()]);
-    world.says("east", [mk_drop(&group(), Evidence::AbsentFromList)]);
+    world.put("east", [decl(), group()]);
+    world.report("east", [mk_drop(&group(), Evidence::AbsentFromList)]);
     let at = world.now;
     let why = "the host would have no endpoint left";
     assert_eq!(shown(&mut world), [format!("east Slice shop/a: Groups held: {why}, since {at}")]);
-    world.says("east", [mk_drop(&decl(), Evidence::AbsentFromList)]);
+    world.report("east", [mk_drop(&decl(), Evidence::AbsentFromList)]);
     let why = "the service would vanish";
     let later = world.now;
     assert_eq!(
         shown(&mut world)[0],
         format!("east ServiceEntry shop/pay: Services held: {why}, since {later}")
     );
-    world.puts("east", [decl()]);
+    world.put("east", [decl()]);
     assert_eq!(shown(&mut world).len(), 1, "the source lists the declaration again");
     world.core.release(Mono(world.now), &mk_name("east"), &mk_fact_key(&group())).unwrap();
     assert_eq!(shown(&mut world), Vec::<String>::new());
 }
 
 #[test]
-fn a_held_workload_is_found_by_the_host_that_selects_it() {
+fn held_workload_is_pending_at_its_selecting_host() {
     let mut world = World::confirming();
     let selecting = Declaration { selector: Some(mk_selector("app=pay")), ..mk_decl("pay", "80 http") };
     let workload = mk_workload("w", "10.0.0.7", "app=pay");
-    world.puts("east", [mk_service(PAY, selecting), workload.clone()]);
-    world.says("east", [mk_drop(&workload, Evidence::AbsentFromList)]);
+    world.put("east", [mk_service(PAY, selecting), workload.clone()]);
+    world.report("east", [mk_drop(&workload, Evidence::AbsentFromList)]);
     let (at, why) = (world.now, "the host would have no endpoint left");
     assert_eq!(shown(&mut world), [format!("east WorkloadEntry shop/w: Workloads held: {why}, since {at}")]);
-    world.puts("east", [workload]);
+    world.put("east", [workload]);
     assert_eq!(shown(&mut world), Vec::<String>::new());
 }
 
 #[test]
-fn entries_are_in_one_order_whatever_came_first() {
+fn pending_entries_are_sorted_for_any_order_of_updates() {
     let facts = [
         mk_waiting(PAY, "pay", "b", "10.0.0.8=w8"),
         mk_waiting(PAY, "pay", "a", "10.0.0.7=w7"),
@@ -186,7 +190,7 @@ fn entries_are_in_one_order_whatever_came_first() {
     ];
     let order = |facts: Vec<Fact>| {
         let mut world = World::of_files();
-        world.puts("file", facts);
+        world.put("file", facts);
         pending(&mut world)
     };
     let there = order(facts.to_vec());

@@ -1,5 +1,5 @@
-//! Whatever the way, the end is a fresh build: permutation, duplication, conflation, split into
-//! turns and relists of the same facts lead to the same catalog, which is also the naive one.
+//! Every delivery ends in a fresh build: permutation, duplication, conflation, splitting into batches and
+//! relists of the same facts result in the same catalog, which equals the naive one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -112,20 +112,20 @@ pub(super) fn any_fact() -> impl Strategy<Value = Fact> {
     prop_oneof![6 => any_declaration(), 6 => any_group(), 4 => any_workload()]
 }
 
-/// One word of a history: this registry puts a fact, or deletes it.
-type Word = (usize, Fact, bool);
+/// Update of a history: this registry puts a fact (`true`) or deletes it.
+type Update = (usize, Fact, bool);
 
-fn any_history() -> impl Strategy<Value = Vec<Word>> {
-    // Settings come from one registry only: the naive function has no opinion on folding them.
-    let word = prop_oneof![
+fn any_history() -> impl Strategy<Value = Vec<Update>> {
+    // only one registry has settings: the naive function does not combine them
+    let update = prop_oneof![
         20 => (0..REGISTRIES.len(), any_fact(), any::<bool>()),
         1 => any_settings().prop_map(|fact| (0, fact, true)),
     ];
-    let word = (word, 0..10_u8).prop_map(|((registry, fact, put), n)| (registry, fact, put || n > 2));
-    proptest::collection::vec(word, 1..40)
+    let update = (update, 0..10_u8).prop_map(|((registry, fact, put), n)| (registry, fact, put || n > 2));
+    proptest::collection::vec(update, 1..40)
 }
 
-/// Aliases of hosts that are declared, and of one that is not, by one registry.
+/// Federated services of one registry, for declared hosts and an undeclared one.
 fn any_alias() -> impl Strategy<Value = Fact> {
     let host = select(&["pay.shop", "cart.shop", "all.mesh"][..]);
     let member = select(&["pay.shop", "cart.shop", "east:go.shop", "west:pay.shop", "all.mesh"][..]);
@@ -143,19 +143,19 @@ fn any_alias() -> impl Strategy<Value = Fact> {
     )
 }
 
-fn any_joining_history() -> impl Strategy<Value = Vec<Word>> {
-    let words = proptest::collection::vec((any_alias(), 0..10_u8), 1..8);
-    let place = proptest::collection::vec(any::<Index>(), 8);
-    (any_history(), words, place).prop_map(|(mut history, words, place)| {
+fn any_joining_history() -> impl Strategy<Value = Vec<Update>> {
+    let updates = proptest::collection::vec((any_alias(), 0..10_u8), 1..8);
+    let position = proptest::collection::vec(any::<Index>(), 8);
+    (any_history(), updates, position).prop_map(|(mut history, updates, position)| {
         history.truncate(32);
-        for ((fact, n), at) in words.into_iter().zip(place) {
+        for ((fact, n), at) in updates.into_iter().zip(position) {
             history.insert(at.index(history.len() + 1), (0, fact, n > 2));
         }
         history
     })
 }
 
-fn final_facts(history: &[Word]) -> Facts {
+fn final_facts(history: &[Update]) -> Facts {
     let mut facts = BTreeMap::new();
     for (registry, fact, put) in history {
         let key = (*registry, fact.item());
@@ -168,127 +168,129 @@ fn final_facts(history: &[Word]) -> Facts {
     facts
 }
 
-fn say(world: &mut World, word: &Word) {
-    let (registry, fact, put) = word;
+fn apply(world: &mut World, update: &Update) {
+    let (registry, fact, put) = update;
     let delta = if *put { mk_put(fact.clone()) } else { mk_deleted(fact) };
-    world.says(REGISTRIES[*registry], [delta]);
+    world.report(REGISTRIES[*registry], [delta]);
 }
 
 fn mk_world() -> World {
     World::with(&mk_specs())
 }
 
-/// A second core that is told the final facts, each registry's in one list.
+/// Returns the catalog of a new core that receives the final facts, one list per registry.
 fn fresh(facts: &Facts) -> Arc<Catalog> {
     let mut world = mk_world();
     for (i, registry) in REGISTRIES.iter().enumerate() {
         let own = facts.iter().filter(|((r, _), _)| *r == i).map(|(_, fact)| fact.clone());
-        world.lists(registry, own.collect::<Vec<_>>());
+        world.list(registry, own.collect::<Vec<_>>());
     }
     world.catalog()
 }
 
-/// Everything that is compared of two catalogs, conditions with all their words included.
+/// Returns all conditions with their messages.
 fn conditions(catalog: &Catalog) -> BTreeMap<ServiceKey, Vec<Condition>> {
     catalog.services().map(|v| (v.key.clone(), v.conditions.to_vec())).collect()
 }
 
-/// What happens to a history on its way.
+/// Order and batches in which a history is delivered.
 #[derive(Debug, Clone)]
-struct Way {
-    /// For each word: a random number by which words of different facts are reordered.
+struct Delivery {
+    /// Random number for each update, by which updates of different facts are reordered.
     order: Vec<u16>,
-    /// After which words the state of a random fact is said again.
-    again: Vec<(Index, Index)>,
-    /// Where a turn ends.
-    turns: Vec<bool>,
-    /// After which words a registry runs anew and lists, in place after a list that was cut off, or
-    /// as a rotation.
+    /// Updates after which the state of a random fact is reported again.
+    repeats: Vec<(Index, Index)>,
+    /// Whether a batch ends after each update.
+    batches: Vec<bool>,
+    /// Updates after which a registry starts a new run and lists, either in place after an interrupted list
+    /// or as a rotation.
     relists: Vec<(Index, usize, usize, bool)>,
 }
 
-fn any_way() -> impl Strategy<Value = Way> {
+fn any_delivery() -> impl Strategy<Value = Delivery> {
     (
         proptest::collection::vec(any::<u16>(), 40),
         proptest::collection::vec(any::<(Index, Index)>(), 0..6),
         proptest::collection::vec(any::<bool>(), 40),
         proptest::collection::vec((any::<Index>(), 0..REGISTRIES.len(), 0..6_usize, any::<bool>()), 0..4),
     )
-        .prop_map(|(order, again, turns, relists)| Way { order, again, turns, relists })
+        .prop_map(|(order, repeats, batches, relists)| Delivery { order, repeats, batches, relists })
 }
 
-/// Reorders words of different facts; words of one fact stay in their order.
-fn reordered(history: &[Word], order: &[u16]) -> Vec<Word> {
+/// Reorders updates of different facts; updates of one fact keep their order.
+fn reordered(history: &[Update], order: &[u16]) -> Vec<Update> {
     let mut at: Vec<(u16, usize)> = order.iter().copied().zip(0..history.len()).collect();
     at.sort_unstable();
     let mut slots: BTreeMap<(usize, _), Vec<usize>> = BTreeMap::new();
-    for (place, (_, word)) in at.iter().enumerate() {
-        slots.entry((history[*word].0, history[*word].1.item())).or_default().push(place);
+    for (slot, (_, update)) in at.iter().enumerate() {
+        slots.entry((history[*update].0, history[*update].1.item())).or_default().push(slot);
     }
-    let mut out: Vec<Option<Word>> = vec![None; history.len()];
-    for word in history {
-        let places = slots.get_mut(&(word.0, word.1.item())).unwrap();
-        out[places.remove(0)] = Some(word.clone());
+    let mut out: Vec<Option<Update>> = vec![None; history.len()];
+    for update in history {
+        let own = slots.get_mut(&(update.0, update.1.item())).unwrap();
+        out[own.remove(0)] = Some(update.clone());
     }
     out.into_iter().map(Option::unwrap).collect()
 }
 
-fn relist(world: &mut World, registry: usize, cut: usize, said: &Facts) {
+fn relist(world: &mut World, registry: usize, cut: usize, reported: &Facts) {
     let name = REGISTRIES[registry];
-    let own: Vec<Fact> = said.iter().filter(|((r, _), _)| *r == registry).map(|(_, f)| f.clone()).collect();
+    let own: Vec<Fact> =
+        reported.iter().filter(|((r, _), _)| *r == registry).map(|(_, f)| f.clone()).collect();
     world.restart(name);
     let mut partial = mk_list(own.iter().take(cut).cloned());
     partial.retain(|d| !matches!(d, RegistryUpdate::ListEnded(..)));
-    world.says(name, partial);
-    world.says(name, [RegistryUpdate::ListEnded(mk_collection(KINDS[0]), Completeness::Partial)]);
+    world.report(name, partial);
+    world.report(name, [RegistryUpdate::ListEnded(mk_collection(KINDS[0]), Completeness::Partial)]);
     world.restart(name);
-    world.lists(name, own);
+    world.list(name, own);
 }
 
-fn rotate(world: &mut World, registry: usize, cut: usize, said: &Facts) {
+fn rotate(world: &mut World, registry: usize, cut: usize, reported: &Facts) {
     let name = REGISTRIES[registry];
-    let own: Vec<Fact> = said.iter().filter(|((r, _), _)| *r == registry).map(|(_, f)| f.clone()).collect();
+    let own: Vec<Fact> =
+        reported.iter().filter(|((r, _), _)| *r == registry).map(|(_, f)| f.clone()).collect();
     let stale = own.iter().rev().take(cut).cloned().map(mk_put);
     let shadow = world.shadow(name);
-    let mut words: Vec<RegistryUpdate> = std::iter::once(mk_required()).chain(stale).collect();
-    words.push(RegistryUpdate::ListStarted(mk_collection(KINDS[1])));
-    world.says_in(name, shadow, words);
-    world.says_in(name, shadow, mk_list(own));
+    let mut updates: Vec<RegistryUpdate> = std::iter::once(mk_required()).chain(stale).collect();
+    updates.push(RegistryUpdate::ListStarted(mk_collection(KINDS[1])));
+    world.report_in(name, shadow, updates);
+    world.report_in(name, shadow, mk_list(own));
 }
 
-fn walk(history: &[Word], way: &Way) -> Arc<Catalog> {
+fn walk(history: &[Update], delivery: &Delivery) -> Arc<Catalog> {
     let mut world = mk_world();
-    let words = reordered(history, &way.order);
-    let mut turn: Vec<tributary_model::Stamped<RegistryUpdate>> = Vec::new();
-    for (i, word) in words.iter().enumerate() {
-        let said = final_facts(&words[..=i]);
-        let name = REGISTRIES[word.0];
-        let delta = if word.2 { mk_put(word.1.clone()) } else { mk_deleted(&word.1) };
-        turn.push(world.stamp(name, world.generation(name), delta));
-        for (when, what) in &way.again {
-            if when.index(words.len()) == i && !said.is_empty() {
-                let ((registry, _), fact) = said.iter().nth(what.index(said.len())).unwrap();
+    let updates = reordered(history, &delivery.order);
+    let mut batch: Vec<tributary_model::Stamped<RegistryUpdate>> = Vec::new();
+    for (i, update) in updates.iter().enumerate() {
+        let reported = final_facts(&updates[..=i]);
+        let name = REGISTRIES[update.0];
+        let delta = if update.2 { mk_put(update.1.clone()) } else { mk_deleted(&update.1) };
+        batch.push(world.stamp(name, world.generation(name), delta));
+        for (when, what) in &delivery.repeats {
+            if when.index(updates.len()) == i && !reported.is_empty() {
+                let ((registry, _), fact) = reported.iter().nth(what.index(reported.len())).unwrap();
                 let name = REGISTRIES[*registry];
-                turn.push(world.stamp(name, world.generation(name), mk_put(fact.clone())));
+                batch.push(world.stamp(name, world.generation(name), mk_put(fact.clone())));
             }
         }
-        let relists = way.relists.iter().filter(|(when, ..)| when.index(words.len()) == i);
+        let relists = delivery.relists.iter().filter(|(when, ..)| when.index(updates.len()) == i);
         let relists: Vec<_> = relists.collect();
-        if way.turns[i] || !relists.is_empty() {
+        if delivery.batches[i] || !relists.is_empty() {
             world.now += 10;
-            world.core.apply(tributary_model::Mono(world.now), std::mem::take(&mut turn));
+            world.core.apply(tributary_model::Mono(world.now), std::mem::take(&mut batch));
             check_outlines(&world.core);
             world.catalog();
         }
         for (_, registry, cut, rotation) in relists {
             if *rotation {
-                rotate(&mut world, *registry, *cut, &said);
+                rotate(&mut world, *registry, *cut, &reported);
             } else {
-                relist(&mut world, *registry, *cut, &said);
+                relist(&mut world, *registry, *cut, &reported);
             }
         }
     }
-    world.core.apply(tributary_model::Mono(world.now), turn);
+    world.core.apply(tributary_model::Mono(world.now), batch);
     check_outlines(&world.core);
     world.catalog()
 }
@@ -297,16 +299,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn every_way_ends_in_the_naive_answer(history in any_history(), way in any_way()) {
+    fn every_delivery_ends_in_the_naive_answer(history in any_history(), delivery in any_delivery()) {
         let facts = final_facts(&history);
         let naive = answer(&mk_specs(), &facts);
-        let catalog = walk(&history, &way);
+        let catalog = walk(&history, &delivery);
         prop_assert_eq!(read(&catalog), naive);
     }
 
     #[test]
-    fn every_way_ends_in_a_fresh_build(history in any_history(), way in any_way()) {
-        let (walked, fresh) = (walk(&history, &way), fresh(&final_facts(&history)));
+    fn every_delivery_ends_in_a_fresh_build(history in any_history(), delivery in any_delivery()) {
+        let (walked, fresh) = (walk(&history, &delivery), fresh(&final_facts(&history)));
         prop_assert_eq!(read(&walked), read(&fresh));
         prop_assert_eq!(conditions(&walked), conditions(&fresh));
         let ips = |c: &Catalog| c.workload_ips.iter().map(|(ip, keys)| (*ip, keys.to_vec())).collect::<Vec<_>>();
@@ -324,8 +326,8 @@ proptest! {
     }
 
     #[test]
-    fn every_way_with_aliases_ends_in_a_fresh_build(history in any_joining_history(), way in any_way()) {
-        let (walked, fresh) = (walk(&history, &way), fresh(&final_facts(&history)));
+    fn every_delivery_with_joins_ends_in_a_fresh_build(history in any_joining_history(), delivery in any_delivery()) {
+        let (walked, fresh) = (walk(&history, &delivery), fresh(&final_facts(&history)));
         prop_assert_eq!(read(&walked), read(&fresh));
         prop_assert_eq!(conditions(&walked), conditions(&fresh));
         let odd = |c: &Catalog| c.registries.values().map(|r| r.conditions.to_vec()).collect::<Vec<_>>();
@@ -340,10 +342,10 @@ proptest! {
     }
 
     #[test]
-    fn what_goes_away_again_leaves_nothing_behind(history in any_joining_history()) {
+    fn removed_registries_leave_every_index_empty(history in any_joining_history()) {
         let mut world = mk_world();
-        for word in &history {
-            say(&mut world, word);
+        for update in &history {
+            apply(&mut world, update);
         }
         for registry in REGISTRIES {
             world.core.remove_registry(&mk_name(registry), &tributary_model::Evidence::Operator);

@@ -1,4 +1,4 @@
-//! Selection of workloads: the index agrees with a scan, buckets with their members.
+//! Selection of workloads: the index equals a scan, and buckets contain their members.
 
 use super::fixtures::*;
 use proptest::prelude::*;
@@ -14,17 +14,17 @@ fn selecting(name: &str, selector: Selector) -> Fact {
 }
 
 #[test]
-fn no_pairs_select_nothing() {
+fn selector_without_pairs_selects_nothing() {
     let mut world = World::of_files();
-    world.puts("file", [selecting("pay", mk_selector("")), mk_workload("w", "10.0.0.7", "app=pay")]);
+    world.put("file", [selecting("pay", mk_selector("")), mk_workload("w", "10.0.0.7", "app=pay")]);
     assert!(world.served("shop/pay.shop", 80).is_empty());
 }
 
 #[test]
-fn a_workload_is_served_where_it_is_selected_and_shown_with_its_services() {
+fn selected_workload_is_served_and_lists_its_services() {
     let mut world = World::of_files();
-    world.puts("file", [mk_workload("w", "10.0.0.7", "app=pay")]);
-    world.puts("file", [selecting("pay", mk_selector("app=pay")), selecting("all", mk_selector("app=pay"))]);
+    world.put("file", [mk_workload("w", "10.0.0.7", "app=pay")]);
+    world.put("file", [selecting("pay", mk_selector("app=pay")), selecting("all", mk_selector("app=pay"))]);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.7:80"]);
     let catalog = world.catalog();
     let view = catalog.workloads.get(&mk_workload_key("w")).unwrap();
@@ -41,28 +41,28 @@ fn a_workload_is_served_where_it_is_selected_and_shown_with_its_services() {
 }
 
 #[test]
-fn a_label_that_no_longer_matches_takes_the_workload_away() {
+fn changed_label_removes_the_workload_from_the_service() {
     let mut world = World::of_files();
-    world.puts("file", [selecting("pay", mk_selector("app=pay")), mk_workload("w", "10.0.0.7", "app=pay")]);
-    let turn = world.puts("file", [mk_workload("w", "10.0.0.7", "app=cart")]);
-    assert!(turn.urgent && turn.changed.workloads.contains(&mk_workload_key("w")));
+    world.put("file", [selecting("pay", mk_selector("app=pay")), mk_workload("w", "10.0.0.7", "app=pay")]);
+    let outcome = world.put("file", [mk_workload("w", "10.0.0.7", "app=cart")]);
+    assert!(outcome.urgent && outcome.changed.workloads.contains(&mk_workload_key("w")));
     assert!(world.served("shop/pay.shop", 80).is_empty());
     assert!(world.catalog().workloads.get(&mk_workload_key("w")).unwrap().services.is_empty());
 }
 
 #[test]
-fn an_address_that_moved_leaves_the_index() {
+fn changed_address_leaves_the_index() {
     let mut world = World::of_files();
-    world.puts("file", [mk_workload("w", "10.0.0.7", "")]);
-    world.puts("file", [mk_workload("w", "10.0.0.8", "")]);
+    world.put("file", [mk_workload("w", "10.0.0.7", "")]);
+    world.put("file", [mk_workload("w", "10.0.0.8", "")]);
     let ips: Vec<String> = world.catalog().workload_ips.keys().map(ToString::to_string).collect();
     assert_eq!(ips, ["10.0.0.8"]);
-    world.says("file", [mk_deleted(&mk_workload("w", "10.0.0.8", ""))]);
+    world.report("file", [mk_deleted(&mk_workload("w", "10.0.0.8", ""))]);
     assert!(world.catalog().workload_ips.is_empty() && world.catalog().workloads.is_empty());
 }
 
 #[test]
-fn a_selector_takes_the_kinds_clusters_and_names_that_it_says() {
+fn selector_matches_by_kind_cluster_and_name() {
     let taken = |selector: Selector| {
         let mut world = World::of_files();
         let mut pod = mk_workload_value("p", "10.0.0.1", "app=pay");
@@ -78,7 +78,7 @@ fn a_selector_takes_the_kinds_clusters_and_names_that_it_says() {
         let far_value = mk_workload_value("f", "10.0.0.2", "app=pay");
         let mut raw = mk_workload_value("r", "10.0.0.3", "app=cart");
         raw.augmented = mk_labels("app=pay");
-        world.puts(
+        world.put(
             "file",
             [
                 Fact::Workload(pod_key, Arc::new(pod)),
@@ -102,7 +102,7 @@ fn a_selector_takes_the_kinds_clusters_and_names_that_it_says() {
 }
 
 #[test]
-fn a_workload_without_the_target_port_is_no_endpoint_and_a_condition() {
+fn workload_without_the_target_port_is_a_condition() {
     let mut world = World::of_files();
     let decl = Declaration {
         selector: Some(mk_selector("app=pay")),
@@ -110,7 +110,7 @@ fn a_workload_without_the_target_port_is_no_endpoint_and_a_condition() {
     };
     let mut with = mk_workload_value("with", "10.0.0.1", "app=pay");
     with.ports = [(tributary_model::PortName::new("web").unwrap(), mk_port_number(8080))].into();
-    world.puts(
+    world.put(
         "file",
         [
             mk_service("shop/pay.shop", decl),
@@ -126,29 +126,33 @@ fn a_workload_without_the_target_port_is_no_endpoint_and_a_condition() {
 }
 
 #[test]
-fn a_selector_of_one_registry_takes_workloads_of_another() {
+fn selector_matches_workloads_of_a_second_registry() {
     use tributary_model::Provider;
     let mut world =
         World::with(&[mk_spec("file", Provider::ServiceEntry), mk_spec("east", Provider::Kubernetes)]);
-    world.puts("file", [selecting("pay", mk_selector("app=pay"))]);
-    world.puts("east", [mk_workload("w", "10.0.0.7", "app=pay")]);
+    world.put("file", [selecting("pay", mk_selector("app=pay"))]);
+    world.put("east", [mk_workload("w", "10.0.0.7", "app=pay")]);
     let view = world.view("shop/pay.shop").unwrap();
     let source = &view.ports[0].endpoints.inputs.sources[0];
-    assert_eq!(source.shard.registry.name.as_str(), "file", "it lies in the selecting declaration's shard");
+    assert_eq!(
+        source.shard.registry.name.as_str(),
+        "file",
+        "the source has the selecting declaration's shard"
+    );
     world.core.remove_registry(&mk_name("east"), &tributary_model::Evidence::Operator);
     assert!(world.served("shop/pay.shop", 80).is_empty());
 }
 
 #[test]
-fn of_two_words_about_a_workload_the_first_in_precedence_is_selected() {
+fn workload_value_first_in_precedence_is_selected() {
     use tributary_model::Provider;
     let mut world =
         World::with(&[mk_spec("file", Provider::ServiceEntry), mk_spec("east", Provider::Kubernetes)]);
-    world.puts("file", [selecting("pay", mk_selector("app=pay")), mk_workload("w", "10.0.0.1", "app=pay")]);
-    world.puts("east", [mk_workload("w", "10.0.0.2", "app=pay")]);
+    world.put("file", [selecting("pay", mk_selector("app=pay")), mk_workload("w", "10.0.0.1", "app=pay")]);
+    world.put("east", [mk_workload("w", "10.0.0.2", "app=pay")]);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.2:80"]);
-    world.says("east", [mk_deleted(&mk_workload("w", "10.0.0.2", ""))]);
-    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"], "the other steps in");
+    world.report("east", [mk_deleted(&mk_workload("w", "10.0.0.2", ""))]);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"], "the second value takes over");
 }
 
 fn any_labels() -> impl Strategy<Value = Labels> {
@@ -172,7 +176,7 @@ fn any_act() -> impl Strategy<Value = Act> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
-    fn the_index_agrees_with_a_scan(acts in proptest::collection::vec(any_act(), 1..40)) {
+    fn selection_equals_a_full_scan(acts in proptest::collection::vec(any_act(), 1..40)) {
         let mut world = World::of_files();
         let mut selectors: [Option<Labels>; 4] = Default::default();
         let mut workloads: [Option<Labels>; 8] = Default::default();
@@ -192,7 +196,7 @@ proptest! {
                     if labels.is_some() { mk_put(fact) } else { mk_deleted(&fact) }
                 }
             };
-            world.says("file", [delta]);
+            world.report("file", [delta]);
             for (s, selector) in selectors.iter().enumerate() {
                 let scan = workloads.iter().enumerate().filter(|(_, w)| {
                     let (Some(selector), Some(labels)) = (selector, w) else { return false };
@@ -209,13 +213,13 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
-    fn buckets_hold_every_member_once_whatever_the_way_there(come in 1..1500_usize, go in 0..1500_usize) {
+    fn buckets_do_not_depend_on_history(come in 1..1500_usize, go in 0..1500_usize) {
         let mut world = World::of_files();
         let workload = |i: usize| mk_workload(&format!("w{i}"), &format!("10.0.{}.{}", i / 250, i % 250), "app=pay");
-        world.puts("file", std::iter::once(selecting("pay", mk_selector("app=pay"))).chain((0..come).map(workload)));
-        world.says("file", (0..go.min(come)).map(|i| mk_deleted(&workload(i))));
+        world.put("file", std::iter::once(selecting("pay", mk_selector("app=pay"))).chain((0..come).map(workload)));
+        world.report("file", (0..go.min(come)).map(|i| mk_deleted(&workload(i))));
         let mut direct = World::of_files();
-        direct.puts("file", (go.min(come)..come).map(workload).chain([selecting("pay", mk_selector("app=pay"))]));
+        direct.put("file", (go.min(come)..come).map(workload).chain([selecting("pay", mk_selector("app=pay"))]));
         let sources = |world: &mut World| {
             let view = world.view("shop/pay.shop").unwrap();
             view.ports[0].endpoints.inputs.clone_sources()
@@ -240,11 +244,11 @@ impl Sources for tributary_model::EndpointInputs {
 }
 
 #[test]
-fn a_workload_knows_the_services_that_list_it_beside_those_that_select_it() {
+fn workload_has_its_listing_and_its_selecting_services() {
     let mut world = World::of_files();
     let mut workload = mk_workload_value("w", "10.0.0.7", "app=pay");
     workload.listed = [mk_key("shop/cart.shop"), mk_key("shop/pay.shop")].into();
-    world.puts(
+    world.put(
         "file",
         [Fact::Workload(mk_workload_key("w"), Arc::new(workload)), selecting("pay", mk_selector("app=pay"))],
     );
@@ -259,7 +263,7 @@ fn listed(world: &mut World) -> Vec<String> {
 }
 
 #[test]
-fn doubted_workload_keeps_its_services_until_it_is_certain() {
+fn known_partial_workload_keeps_its_services() {
     let workload = |listed: &[&str]| {
         let listed = listed.iter().map(|key| mk_key(key)).collect();
         Fact::Workload(
@@ -268,11 +272,11 @@ fn doubted_workload_keeps_its_services_until_it_is_certain() {
         )
     };
     let mut world = World::of_files();
-    world.puts("file", [workload(&["shop/a.shop", "shop/b.shop"])]);
-    world.says("file", [mk_doubted(workload(&["shop/b.shop", "shop/c.shop"]))]);
+    world.put("file", [workload(&["shop/a.shop", "shop/b.shop"])]);
+    world.report("file", [mk_doubted(workload(&["shop/b.shop", "shop/c.shop"]))]);
     assert_eq!(listed(&mut world), ["a.shop", "b.shop", "c.shop"]);
-    world.says("file", [mk_doubted(workload(&[]))]);
+    world.report("file", [mk_doubted(workload(&[]))]);
     assert_eq!(listed(&mut world), ["a.shop", "b.shop", "c.shop"]);
-    world.puts("file", [workload(&[])]);
+    world.put("file", [workload(&[])]);
     assert!(listed(&mut world).is_empty());
 }

@@ -1,5 +1,4 @@
-//! Lists of the core's own: what they do not name is gone, unless its object is bad or the list is
-//! not complete.
+//! Lists: a complete list removes the facts that it lacks, unless their object has a problem.
 
 use super::fixtures::*;
 use tributary_model::{
@@ -25,13 +24,13 @@ fn problem(name: &str, bad: bool) -> RegistryUpdate {
 }
 
 #[test]
-fn a_complete_list_sweeps_what_it_does_not_name() {
+fn complete_list_removes_facts_that_it_lacks() {
     let mut world = World::of_files();
-    world.lists("file", [decl("a"), decl("b")]);
-    let turn = world.lists("file", [decl("b"), decl("c")]);
+    world.list("file", [decl("a"), decl("b")]);
+    let outcome = world.list("file", [decl("b"), decl("c")]);
     assert_eq!(hosts(&mut world), ["b.shop", "c.shop"]);
-    assert!(turn.urgent);
-    assert!(turn.records.contains(&Record::Drop(
+    assert!(outcome.urgent);
+    assert!(outcome.records.contains(&Record::Drop(
         mk_name("file"),
         mk_fact_key(&decl("a")),
         Evidence::AbsentFromList
@@ -41,103 +40,103 @@ fn a_complete_list_sweeps_what_it_does_not_name() {
 #[test]
 fn no_reap_before_complete_list() {
     let mut world = World::of_files();
-    world.lists("file", [decl("a"), decl("b")]);
-    world.says("file", [restart(), mk_put(decl("b"))]);
+    world.list("file", [decl("a"), decl("b")]);
+    world.report("file", [restart(), mk_put(decl("b"))]);
     assert_eq!(hosts(&mut world), ["a.shop", "b.shop"]);
     for how in [Completeness::Filtered, Completeness::Partial] {
-        world.says("file", [synced(how)]);
+        world.report("file", [synced(how)]);
         assert_eq!(hosts(&mut world), ["a.shop", "b.shop"], "{how:?}");
     }
-    world.says("file", [synced(Completeness::Complete)]);
+    world.report("file", [synced(Completeness::Complete)]);
     assert_eq!(hosts(&mut world), ["b.shop"]);
 }
 
 #[test]
-fn an_interrupted_list_is_continued_by_the_next() {
+fn next_list_continues_an_interrupted_one() {
     let mut world = World::of_files();
-    world.lists("file", [decl("a"), decl("b"), decl("c")]);
-    world.says("file", [restart(), mk_put(decl("a"))]);
+    world.list("file", [decl("a"), decl("b"), decl("c")]);
+    world.report("file", [restart(), mk_put(decl("a"))]);
     world.restart("file");
-    world.says("file", [restart(), mk_put(decl("b")), mk_put(decl("d")), synced(Completeness::Complete)]);
+    world.report("file", [restart(), mk_put(decl("b")), mk_put(decl("d")), synced(Completeness::Complete)]);
     assert_eq!(hosts(&mut world), ["b.shop", "d.shop"]);
 }
 
 #[test]
-fn a_bad_object_keeps_its_last_good_version_until_it_is_good_or_gone() {
+fn invalid_object_keeps_its_last_valid_facts() {
     let mut world = World::of_files();
-    world.lists("file", [decl("a"), decl("b")]);
+    world.list("file", [decl("a"), decl("b")]);
     world.restart("file");
-    world.says("file", [problem("a", true)]);
-    world.lists("file", [decl("b")]);
-    assert_eq!(hosts(&mut world), ["a.shop", "b.shop"], "the object is bad, not gone");
+    world.report("file", [problem("a", true)]);
+    world.list("file", [decl("b")]);
+    assert_eq!(hosts(&mut world), ["a.shop", "b.shop"], "the object is invalid, not removed");
     assert_eq!(world.core.problems().count(), 1);
-    world.says("file", [problem("a", false), mk_put(decl("a"))]);
-    assert_eq!(hosts(&mut world), ["a.shop", "b.shop"], "it is good again");
+    world.report("file", [problem("a", false), mk_put(decl("a"))]);
+    assert_eq!(hosts(&mut world), ["a.shop", "b.shop"], "the problem ended and the fact was reported");
     world.restart("file");
-    world.says("file", [problem("a", true)]);
-    world.lists("file", [decl("b")]);
-    world.says("file", [problem("a", false)]);
-    assert_eq!(hosts(&mut world), ["b.shop"], "it is good without naming its facts: they are gone");
+    world.report("file", [problem("a", true)]);
+    world.list("file", [decl("b")]);
+    world.report("file", [problem("a", false)]);
+    assert_eq!(hosts(&mut world), ["b.shop"], "the problem ended without a report of the fact");
 }
 
 #[test]
-fn a_bad_object_that_is_put_before_it_is_called_good_stays() {
+fn invalid_object_put_before_its_problem_ends_stays() {
     let mut world = World::of_files();
-    world.lists("file", [decl("a"), decl("b")]);
+    world.list("file", [decl("a"), decl("b")]);
     world.restart("file");
-    world.says("file", [problem("a", true)]);
-    world.lists("file", [decl("b")]);
-    world.says("file", [mk_put(decl("a"))]);
-    world.says("file", [problem("a", false)]);
+    world.report("file", [problem("a", true)]);
+    world.list("file", [decl("b")]);
+    world.report("file", [mk_put(decl("a"))]);
+    world.report("file", [problem("a", false)]);
     assert_eq!(hosts(&mut world), ["a.shop", "b.shop"]);
 }
 
 #[test]
-fn a_rotation_spares_what_is_bad_until_it_is_good_or_gone() {
+fn rotation_spares_facts_of_invalid_objects() {
     let mut world = World::of_files();
-    world.lists("file", [decl("a"), decl("b")]);
+    world.list("file", [decl("a"), decl("b")]);
     let shadow = world.shadow("file");
-    world.says_in("file", shadow, [problem("a", true)]);
-    world.says_in("file", shadow, mk_list([decl("b")]));
+    world.report_in("file", shadow, [problem("a", true)]);
+    world.report_in("file", shadow, mk_list([decl("b")]));
     assert_eq!(hosts(&mut world), ["a.shop", "b.shop"]);
-    world.says_in("file", shadow, [problem("a", false)]);
+    world.report_in("file", shadow, [problem("a", false)]);
     assert_eq!(hosts(&mut world), ["b.shop"]);
 }
 
 #[test]
-fn a_problem_that_the_next_run_does_not_know_is_over() {
+fn next_run_ends_problems_that_it_does_not_report() {
     let mut world = World::of_files();
-    world.lists("file", [decl("a")]);
-    world.says("file", [problem("a", true)]);
+    world.list("file", [decl("a")]);
+    world.report("file", [problem("a", true)]);
     world.restart("file");
-    world.lists("file", [decl("b")]);
+    world.list("file", [decl("b")]);
     assert_eq!(world.core.problems().count(), 0);
-    assert_eq!(hosts(&mut world), ["b.shop"], "its problem was the old run's word");
+    assert_eq!(hosts(&mut world), ["b.shop"], "only the old run reported the problem");
 }
 
 #[test]
 fn blank_and_unknown_fields_quarantine_object() {
-    // What the core owes to it: the object alone is spared, its neighbours are served and swept.
+    // only the facts of the invalid object are spared; the list decides about the others
     let mut world = World::of_files();
-    world.lists("file", [decl("a"), decl("b"), decl("c")]);
+    world.list("file", [decl("a"), decl("b"), decl("c")]);
     world.restart("file");
-    world.says("file", [problem("a", true)]);
-    world.lists("file", [decl("c")]);
+    world.report("file", [problem("a", true)]);
+    world.list("file", [decl("c")]);
     assert_eq!(hosts(&mut world), ["a.shop", "c.shop"]);
 }
 
 #[test]
-fn a_shadow_sweeps_its_own_facts() {
+fn shadow_list_removes_the_shadows_own_facts() {
     let mut world = World::of_files();
-    world.lists("file", [decl("a")]);
+    world.list("file", [decl("a")]);
     let shadow = world.shadow("file");
-    world.says_in("file", shadow, [restart(), mk_put(decl("a")), mk_put(decl("b"))]);
-    world.says_in("file", shadow, mk_list([decl("b")]));
+    world.report_in("file", shadow, [restart(), mk_put(decl("a")), mk_put(decl("b"))]);
+    world.report_in("file", shadow, mk_list([decl("b")]));
     assert_eq!(hosts(&mut world), ["b.shop"]);
 }
 
 #[test]
-fn object_that_is_bad_in_two_scopes_is_one_problem() {
+fn object_invalid_in_two_scopes_is_one_problem() {
     let mut world = World::of_files();
     let elsewhere = |bad| match problem("a", bad) {
         RegistryUpdate::Problem(_, object, problem) => {
@@ -145,14 +144,14 @@ fn object_that_is_bad_in_two_scopes_is_one_problem() {
         }
         other => other,
     };
-    world.says("file", [problem("a", true), elsewhere(true), problem("b", true)]);
+    world.report("file", [problem("a", true), elsewhere(true), problem("b", true)]);
     assert_eq!((world.core.problems().count(), world.core.status()[0].problems), (2, 2));
-    world.says("file", [problem("a", false)]);
+    world.report("file", [problem("a", false)]);
     assert_eq!(
         (world.core.problems().count(), world.core.status()[0].problems),
         (2, 2),
-        "it is bad elsewhere"
+        "the object is invalid in a second scope"
     );
-    world.says("file", [elsewhere(false)]);
+    world.report("file", [elsewhere(false)]);
     assert_eq!((world.core.problems().count(), world.core.status()[0].problems), (1, 1));
 }

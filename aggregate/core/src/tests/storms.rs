@@ -1,5 +1,5 @@
-//! Whatever sources say, in whatever order and however badly: after every word the catalog is the
-//! naive answer to the facts that the core holds, and removals have the evidence that they need.
+//! Random updates in any order, valid or not: after every update the catalog equals the naive answer to
+//! the core's facts, and each removal has the required evidence.
 
 use std::collections::BTreeSet;
 
@@ -17,19 +17,19 @@ use super::naive::{Facts, answer, read};
 use super::pending::mk_waiting;
 use super::properties::{REGISTRIES, any_fact as any_served_fact, mk_specs};
 
-/// What may happen.
+/// Random action.
 #[derive(Debug, Clone)]
 enum Act {
-    /// Registry, in the shadow if there is one, these words in one turn.
-    Say(usize, bool, Vec<RegistryUpdate>),
-    /// The same, read by the ledger one by one before the state sees any.
-    SayInSlices(usize, Vec<RegistryUpdate>),
+    /// Reports updates of a registry in one batch; `true` uses the shadow if there is one.
+    Report(usize, bool, Vec<RegistryUpdate>),
+    /// Reports updates in slices: the ledger reads them one by one before the state does.
+    ReportInSlices(usize, Vec<RegistryUpdate>),
     Accept(usize),
     Restart(usize),
     Shadow(usize),
     DropShadow(usize),
     Fail(usize),
-    LeaveAndJoin(usize),
+    RemoveAndAdd(usize),
     Release(usize),
     Tick,
 }
@@ -41,7 +41,7 @@ fn any_evidence() -> impl Strategy<Value = Evidence> {
         1 => Just(Evidence::Deleted(ObjectRef::new(ObjectId::new("X", "", "x")))),
     ]
 }
-/// A fact that makes something, or addresses that only wait.
+/// Returns a served fact or waiting addresses.
 fn any_fact() -> impl Strategy<Value = Fact> {
     let waiting =
         (select(&["shop/pay.shop", "web/cart.shop"][..]), select(&["", "10.0.0.7=w7", "10.0.0.8=w8"][..]))
@@ -82,15 +82,15 @@ fn any_act() -> impl Strategy<Value = Act> {
     let registry = || 0..REGISTRIES.len();
     prop_oneof![
         20 => (registry(), any::<bool>(), proptest::collection::vec(any_delta(), 0..6))
-            .prop_map(|(r, shadow, words)| Act::Say(r, shadow, words)),
+            .prop_map(|(r, shadow, updates)| Act::Report(r, shadow, updates)),
         4 => (registry(), proptest::collection::vec(any_delta(), 2..6))
-            .prop_map(|(r, words)| Act::SayInSlices(r, words)),
+            .prop_map(|(r, updates)| Act::ReportInSlices(r, updates)),
         1 => registry().prop_map(Act::Accept),
         2 => registry().prop_map(Act::Restart),
         2 => registry().prop_map(Act::Shadow),
         1 => registry().prop_map(Act::DropShadow),
         1 => registry().prop_map(Act::Fail),
-        1 => registry().prop_map(Act::LeaveAndJoin),
+        1 => registry().prop_map(Act::RemoveAndAdd),
         1 => registry().prop_map(Act::Release),
         1 => Just(Act::Tick),
     ]
@@ -103,28 +103,28 @@ fn mk_specs_that_confirm() -> Vec<RegistrySpec> {
 
 fn act(world: &mut World, act: Act) -> Vec<Record> {
     let now = Mono(world.now);
-    let turn = match act {
-        Act::Say(r, shadow, words) => {
+    let outcome = match act {
+        Act::Report(r, shadow, updates) => {
             let name = REGISTRIES[r];
             let of_shadow = |w: &World| {
                 w.core.status().iter().find(|s| s.id.name.as_str() == name).and_then(|s| s.shadow)
             };
             let generation = of_shadow(world).filter(|_| shadow).unwrap_or_else(|| world.generation(name));
-            world.says_in(name, generation, words)
+            world.report_in(name, generation, updates)
         }
-        Act::SayInSlices(r, words) => {
+        Act::ReportInSlices(r, updates) => {
             let name = REGISTRIES[r];
             let generation = world.generation(name);
             let mut records = Vec::new();
-            let last = words.len().saturating_sub(1);
-            for (at, word) in words.into_iter().enumerate() {
-                let stamped = vec![world.stamp(name, generation, word)];
-                let turn = if at < last {
+            let last = updates.len().saturating_sub(1);
+            for (at, update) in updates.into_iter().enumerate() {
+                let stamped = vec![world.stamp(name, generation, update)];
+                let outcome = if at < last {
                     world.core.apply_part(now, stamped)
                 } else {
                     world.core.apply(now, stamped)
                 };
-                records.extend(turn.records);
+                records.extend(outcome.records);
             }
             return records;
         }
@@ -141,11 +141,11 @@ fn act(world: &mut World, act: Act) -> Vec<Record> {
             return world.core.drop_shadow(&mk_name(REGISTRIES[r])).records;
         }
         Act::Fail(r) => world.core.fail(now, &mk_name(REGISTRIES[r]), &"broke".into()),
-        Act::LeaveAndJoin(r) => {
-            let turn = world.core.remove_registry(&mk_name(REGISTRIES[r]), &Evidence::Operator);
+        Act::RemoveAndAdd(r) => {
+            let outcome = world.core.remove_registry(&mk_name(REGISTRIES[r]), &Evidence::Operator);
             world.core.add_registry(&mk_specs_that_confirm()[r]).unwrap();
             world.restart(REGISTRIES[r]);
-            turn
+            outcome
         }
         Act::Release(r) => {
             let name = mk_name(REGISTRIES[r]);
@@ -155,7 +155,7 @@ fn act(world: &mut World, act: Act) -> Vec<Record> {
         }
         Act::Tick => world.core.tick(now),
     };
-    turn.records
+    outcome.records
 }
 
 fn facts(world: &World) -> Facts {
@@ -163,7 +163,7 @@ fn facts(world: &World) -> Facts {
     world.core.facts().into_iter().map(|(name, fact)| ((index(name.as_str()), fact.item()), fact)).collect()
 }
 
-/// What waits, as registry, host, namespace, object, and whether for a declaration.
+/// Pending entries as registry, host, namespace, object, and whether they wait for a declaration.
 type Waits = BTreeSet<(String, String, String, String, bool)>;
 
 fn pending(world: &mut World) -> Waits {
@@ -183,7 +183,7 @@ fn pending(world: &mut World) -> Waits {
     out
 }
 
-/// The same, worked out from all facts.
+/// Computes the pending entries from all facts.
 fn naive_pending(world: &World) -> Waits {
     let row = |name: &RegistryName, key: &EndpointGroupKey, for_declaration| {
         let (host, namespace) = (key.service.host.to_string(), key.service.namespace.to_string());
@@ -211,7 +211,7 @@ fn naive_pending(world: &World) -> Waits {
     out
 }
 
-/// The holds of facts about services, and those that the catalog shows.
+/// Returns the holds that the catalog shows and those of the core, for facts of services.
 fn holds(world: &mut World) -> [BTreeSet<(String, String)>; 2] {
     let shown = world.catalog();
     let shown = shown.pending.iter().flat_map(|(host, list)| list.iter().map(move |one| (host, one)));
@@ -232,7 +232,7 @@ fn holds(world: &mut World) -> [BTreeSet<(String, String)>; 2] {
     [shown.collect(), held.collect()]
 }
 
-/// A registry's snapshot, taken in slices of so many facts.
+/// Returns a registry's snapshot, read in slices of `most` facts.
 fn in_slices(world: &World, name: &RegistryName, most: usize) -> Vec<Record> {
     let (mut out, mut after) = (Vec::new(), None);
     loop {
@@ -253,33 +253,33 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
     #[test]
-    fn after_every_word_the_catalog_is_the_naive_answer(acts in proptest::collection::vec(any_act(), 1..30)) {
+    fn catalog_equals_the_naive_answer_after_every_update(acts in proptest::collection::vec(any_act(), 1..30)) {
         let mut world = World::with(&mk_specs_that_confirm());
         for one in acts {
             act(&mut world, one.clone());
-            let mut said = read(&world.catalog());
-            for plain in said.services.values_mut() {
+            let mut served = read(&world.catalog());
+            for plain in served.services.values_mut() {
                 plain.codes.remove(&203);
             }
             prop_assert_eq!(pending(&mut world), naive_pending(&world), "after {:?}", one);
             let [shown, held] = holds(&mut world);
             prop_assert_eq!(shown, held, "after {:?}", one);
-            prop_assert_eq!(said, answer(&mk_specs_that_confirm(), &facts(&world)), "after {:?}", one);
+            prop_assert_eq!(served, answer(&mk_specs_that_confirm(), &facts(&world)), "after {:?}", one);
         }
         prop_assert_eq!(world.core.counters().unexplained_empty, 0);
         for registry in REGISTRIES {
             world.core.remove_registry(&mk_name(registry), &Evidence::Operator);
         }
-        prop_assert_eq!(world.core.counters().unexplained_empty, 0, "an operator's word is evidence");
+        prop_assert_eq!(world.core.counters().unexplained_empty, 0, "removal by an operator is evidence");
         prop_assert!(world.core.is_empty() && world.core.next_tick().is_none());
     }
 
     #[test]
-    fn a_journal_of_the_records_restores_what_is_held(acts in proptest::collection::vec(any_act(), 1..30)) {
+    fn journal_of_the_records_restores_the_facts(acts in proptest::collection::vec(any_act(), 1..30)) {
         let specs = mk_specs_that_confirm();
         let (mut world, mut journal) = (World::default(), Journal::default());
         for spec in &specs {
-            world.joins(spec);
+            world.add_registry(spec);
             let order = world.order(spec.id.name.as_str());
             journal.take(world.core.serve(Mono(1), &order).unwrap().0.records);
         }
@@ -304,21 +304,21 @@ proptest! {
     }
 
     #[test]
-    fn late_words_change_nothing(words in proptest::collection::vec(any_delta(), 1..20), first in proptest::collection::vec(any_fact(), 0..10)) {
+    fn late_updates_change_nothing(updates in proptest::collection::vec(any_delta(), 1..20), first in proptest::collection::vec(any_fact(), 0..10)) {
         let mut world = World::with(&mk_specs_that_confirm());
-        world.lists("east", first);
+        world.list("east", first);
         let before = world.catalog();
         for generation in [Generation(0), Generation(9)] {
-            let turn = world.says_in("east", generation, words.clone());
-            prop_assert!(turn.changed.is_empty() && turn.records.is_empty() && turn.confirms.is_empty());
+            let outcome = world.report_in("east", generation, updates.clone());
+            prop_assert!(outcome.changed.is_empty() && outcome.records.is_empty() && outcome.confirms.is_empty());
         }
         prop_assert!(std::sync::Arc::ptr_eq(&before, &world.catalog()));
     }
 
     #[test]
-    fn one_sources_storm_does_not_touch_anothers_facts(storm in proptest::collection::vec(any_act(), 1..20), own in proptest::collection::vec(any_fact(), 1..10)) {
+    fn updates_of_one_source_do_not_touch_a_second_source(storm in proptest::collection::vec(any_act(), 1..20), own in proptest::collection::vec(any_fact(), 1..10)) {
         let mut world = World::with(&mk_specs_that_confirm());
-        world.lists("file", own);
+        world.list("file", own);
         let of_file = |world: &World| -> BTreeSet<String> {
             let all = facts(world).into_iter().filter(|((r, _), _)| REGISTRIES[*r] == "file");
             all.map(|(_, fact): (_, Fact)| format!("{fact:?}")).collect()
@@ -326,8 +326,8 @@ proptest! {
         let before = of_file(&world);
         for one in storm {
             let file = 1;
-            let is_file = matches!(one, Act::Say(r, ..) | Act::Restart(r) | Act::Shadow(r) | Act::DropShadow(r)
-                | Act::SayInSlices(r, _) | Act::Accept(r) | Act::Fail(r) | Act::LeaveAndJoin(r) | Act::Release(r) if r == file);
+            let is_file = matches!(one, Act::Report(r, ..) | Act::Restart(r) | Act::Shadow(r) | Act::DropShadow(r)
+                | Act::ReportInSlices(r, _) | Act::Accept(r) | Act::Fail(r) | Act::RemoveAndAdd(r) | Act::Release(r) if r == file);
             if !is_file {
                 act(&mut world, one);
             }

@@ -1,4 +1,4 @@
-//! Who sees what: exportTo resolved by settings, claimants of a host in order, settings per field.
+//! Visibility: exportTo resolved by settings, order of a host's claimants, settings per field.
 
 use super::fixtures::*;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ fn claimants(world: &mut World, host: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_says_nothing_of_its_visibility_follows_the_settings() {
+fn default_visibility_follows_the_settings() {
     let mut world = World::of_files();
-    world.puts(
+    world.put(
         "file",
         [
             mk_service("shop/pay.shop", mk_decl("pay", "80 http")),
@@ -37,37 +37,37 @@ fn what_says_nothing_of_its_visibility_follows_the_settings() {
         ],
     );
     assert_eq!(visibility(&mut world, "shop/pay.shop"), Visibility::Public);
-    let turn = world.puts("file", [settings(Some(Visibility::Own), None)]);
-    assert!(turn.changed.settings);
-    assert_eq!(visibility(&mut world, "shop/pay.shop"), to("shop"), "its own namespace is written out");
+    let outcome = world.put("file", [settings(Some(Visibility::Own), None)]);
+    assert!(outcome.changed.settings);
+    assert_eq!(visibility(&mut world, "shop/pay.shop"), to("shop"), "its own namespace is explicit");
     assert_eq!(visibility(&mut world, "shop/cart.shop"), to("web"));
     assert_eq!(world.core.counters().full_passes.settings, 1);
 }
 
 #[test]
-fn the_config_file_wins_per_field() {
+fn config_file_takes_precedence_per_field() {
     let mut world =
         World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("config", Provider::Config)]);
-    world.puts(
+    world.put(
         "east",
         [settings(Some(Visibility::Own), Some(3)), mk_service("shop/pay.shop", mk_decl("pay", "80 http"))],
     );
-    world.puts("config", [settings(None, Some(7))]);
+    world.put("config", [settings(None, Some(7))]);
     let catalog = world.catalog();
     assert_eq!(catalog.settings.connect_timeout, Some(Duration::from_secs(7)));
     assert_eq!(catalog.settings.default_export, Some(Visibility::Own));
     let cluster = world.view("shop/pay.shop").unwrap().ports[0].cluster.inputs.connect_timeout;
     assert_eq!(cluster, Duration::from_secs(7));
-    world.says("config", [mk_deleted(&settings(None, None))]);
+    world.report("config", [mk_deleted(&settings(None, None))]);
     assert_eq!(world.catalog().settings.connect_timeout, Some(Duration::from_secs(3)));
 }
 
 #[test]
-fn the_claimants_of_a_host_stand_in_order_and_know_of_each_other() {
+fn claimants_of_a_host_are_ordered_with_a_condition() {
     let created = |second| Timestamp::from_second(second).ok();
     let mut world =
         World::with(&[mk_spec("file", Provider::ServiceEntry), mk_spec("east", Provider::Kubernetes)]);
-    world.puts(
+    world.put(
         "file",
         [
             mk_service("young/pay.shop", Declaration { created: created(9), ..mk_decl("y", "80 http") }),
@@ -76,30 +76,30 @@ fn the_claimants_of_a_host_stand_in_order_and_know_of_each_other() {
         ],
     );
     assert_eq!(claimants(&mut world, "pay.shop"), ["old/pay.shop", "young/pay.shop", "none/pay.shop"]);
-    world.puts(
+    world.put(
         "east",
         [mk_service("zz/pay.shop", Declaration { created: created(99), ..mk_decl("k", "80 http") })],
     );
     let all = ["zz/pay.shop", "old/pay.shop", "young/pay.shop", "none/pay.shop"];
-    assert_eq!(claimants(&mut world, "pay.shop"), all, "a cluster's own names are not squatted");
+    assert_eq!(claimants(&mut world, "pay.shop"), all, "other providers cannot take a cluster's name");
     for service in all {
         assert_eq!(world.codes(service), [Code::HOST_CONFLICT], "{service}");
     }
     let condition = &world.view("none/pay.shop").unwrap().conditions[0];
-    assert_eq!(&*condition.objects[0].id.name, "k", "the one that is served first is named first");
-    world.says("east", [mk_deleted(&mk_service("zz/pay.shop", mk_decl("k", "")))]);
+    assert_eq!(&*condition.objects[0].id.name, "k", "the first claimant is named first");
+    world.report("east", [mk_deleted(&mk_service("zz/pay.shop", mk_decl("k", "")))]);
     for (service, object) in [("young/pay.shop", "y"), ("none/pay.shop", "n")] {
-        world.says("file", [mk_deleted(&mk_service(service, mk_decl(object, "")))]);
+        world.report("file", [mk_deleted(&mk_service(service, mk_decl(object, "")))]);
     }
-    assert!(world.codes("old/pay.shop").is_empty(), "alone again");
+    assert!(world.codes("old/pay.shop").is_empty(), "no conflict remains");
 }
 
 #[test]
-fn a_service_of_two_providers_is_merged_and_shown() {
+fn service_of_two_providers_is_merged_with_a_condition() {
     let mut world =
         World::with(&[mk_spec("file", Provider::ServiceEntry), mk_spec("east", Provider::Kubernetes)]);
-    world.puts("file", [mk_service("shop/pay.shop", mk_decl("entry", "80 web"))]);
-    world.puts("east", [mk_service("shop/pay.shop", mk_decl("service", "80 http"))]);
+    world.put("file", [mk_service("shop/pay.shop", mk_decl("entry", "80 web"))]);
+    world.put("east", [mk_service("shop/pay.shop", mk_decl("service", "80 http"))]);
     assert_eq!(world.codes("shop/pay.shop"), [Code::PORT_CONFLICT, Code::HOST_CONFLICT]);
     let view = world.view("shop/pay.shop").unwrap();
     let objects: Vec<&str> = view.declarations.iter().map(|d| &*d.declaration.source.object.name).collect();
@@ -107,29 +107,37 @@ fn a_service_of_two_providers_is_merged_and_shown() {
 }
 
 #[test]
-fn endpoints_depend_on_the_namespace_only_where_audiences_differ() {
+fn endpoints_depend_on_namespace_if_visibilities_differ() {
     let mut world = World::of_files();
     let dims = |world: &mut World| world.view("shop/pay.shop").unwrap().ports[0].endpoints.dimensions;
-    world.puts(
+    world.put(
         "file",
         [
             mk_service("shop/pay.shop", exported("a", to("web"))),
             mk_group("shop/pay.shop", "a", "g", "10.0.0.1:http=80"),
         ],
     );
-    assert_eq!(dims(&mut world), ClientDimensions::NONE, "whoever sees the service sees all of it");
-    world.puts("file", [mk_service("shop/pay.shop", exported("b", Visibility::Public))]);
-    assert_eq!(dims(&mut world), ClientDimensions::NAMESPACE, "a client of b does not see what a lists");
+    assert_eq!(
+        dims(&mut world),
+        ClientDimensions::NONE,
+        "each client that sees the service sees all endpoints"
+    );
+    world.put("file", [mk_service("shop/pay.shop", exported("b", Visibility::Public))]);
+    assert_eq!(
+        dims(&mut world),
+        ClientDimensions::NAMESPACE,
+        "a client that sees only b does not see endpoints of a"
+    );
 }
 
 #[test]
-fn a_gateway_builds_the_services_of_its_network_and_no_others() {
+fn gateway_builds_only_the_services_of_its_network() {
     let mut world = World::of_files();
     let group = |service: &str, object: &str, network: &str| {
         let key = mk_group_key(service, object, object);
-        Fact::Group(key, Arc::new(mk_group_at(object, "10.0.0.1:http=80", mk_place(network))))
+        Fact::Group(key, Arc::new(mk_group_at(object, "10.0.0.1:http=80", mk_topology(network))))
     };
-    world.puts(
+    world.put(
         "file",
         [
             mk_service("shop/far.shop", mk_decl("far", "80 http")),
@@ -139,15 +147,15 @@ fn a_gateway_builds_the_services_of_its_network_and_no_others() {
         ],
     );
     let before = world.core.counters().views;
-    let turn = world.puts("file", [mk_gateway("net-b", "1.2.3.4")]);
-    assert!(turn.changed.gateways);
-    assert_eq!(turn.changed.hosts.iter().map(ToString::to_string).collect::<Vec<_>>(), ["far.shop"]);
+    let outcome = world.put("file", [mk_gateway("net-b", "1.2.3.4")]);
+    assert!(outcome.changed.gateways);
+    assert_eq!(outcome.changed.hosts.iter().map(ToString::to_string).collect::<Vec<_>>(), ["far.shop"]);
     assert_eq!(world.core.counters().views, before + 1);
     let facts = world.view("shop/far.shop").unwrap().ports[0].endpoints.clone();
     assert_eq!((facts.inputs.gated.len(), facts.dimensions), (1, ClientDimensions::NETWORK));
-    world.puts("file", [mk_gateway("net-b", "1.2.3.5")]);
+    world.put("file", [mk_gateway("net-b", "1.2.3.5")]);
     assert_eq!(world.core.counters().views, before + 1, "a second gateway of a network changes no service");
-    world.says(
+    world.report(
         "file",
         [mk_deleted(&mk_gateway("net-b", "1.2.3.4")), mk_deleted(&mk_gateway("net-b", "1.2.3.5"))],
     );
@@ -156,9 +164,9 @@ fn a_gateway_builds_the_services_of_its_network_and_no_others() {
 }
 
 #[test]
-fn a_contested_service_that_is_built_to_the_same_is_the_same_view() {
+fn contested_service_keeps_its_view_when_nothing_changes() {
     let mut world = World::of_files();
-    world.puts(
+    world.put(
         "file",
         [
             mk_service("shop/pay.shop", mk_decl("a", "80 http")),
@@ -167,15 +175,15 @@ fn a_contested_service_that_is_built_to_the_same_is_the_same_view() {
     );
     let before = world.view("shop/pay.shop").unwrap();
     let other = Settings { block_unknown: Some(true), ..Settings::default() };
-    let turn = world.puts("file", [Fact::Settings(Arc::new(other))]);
-    assert!(turn.changed.settings && turn.changed.hosts.is_empty());
+    let outcome = world.put("file", [Fact::Settings(Arc::new(other))]);
+    assert!(outcome.changed.settings && outcome.changed.hosts.is_empty());
     assert!(Arc::ptr_eq(&before, &world.view("shop/pay.shop").unwrap()));
 }
 
 #[test]
-fn settings_say_which_hosts_stay_within_their_cluster() {
+fn settings_make_hosts_cluster_local() {
     let mut world = World::of_files();
-    world.puts(
+    world.put(
         "file",
         [
             mk_service("shop/pay.shop", mk_decl("pay", "80 http")),
@@ -187,24 +195,24 @@ fn settings_say_which_hosts_stay_within_their_cluster() {
         let port = world.view(service).unwrap().ports[0].clone();
         (port.cluster.inputs.attributes.cluster_local, port.endpoints.dimensions)
     };
-    let said =
+    let settings =
         Settings { cluster_local: Some([(mk_host("*.shop").into(), true)].into()), ..Settings::default() };
-    world.puts("file", [Fact::Settings(Arc::new(said.clone()))]);
+    world.put("file", [Fact::Settings(Arc::new(settings.clone()))]);
     assert_eq!(local(&mut world, "shop/pay.shop"), (true, ClientDimensions::CLUSTER));
     assert_eq!(local(&mut world, "shop/pay.web"), (false, ClientDimensions::NONE));
-    world.says("file", [mk_deleted(&Fact::Settings(Arc::new(said)))]);
+    world.report("file", [mk_deleted(&Fact::Settings(Arc::new(settings)))]);
     assert_eq!(local(&mut world, "shop/pay.shop"), (false, ClientDimensions::NONE));
 }
 
 #[test]
-fn an_administrators_cap_narrows_service_entries_and_nothing_else() {
+fn visibility_cap_applies_to_service_entries_only() {
     let mut world =
         World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("file", Provider::ServiceEntry)]);
     let entry_visibility =
         EntryVisibility { default: Visibility::Own, namespaces: [(mk_ns("web"), Visibility::Public)].into() };
     let capped = Settings { entry_visibility: Some(Arc::new(entry_visibility)), ..Settings::default() };
-    world.puts("east", [mk_service("shop/pay.svc", mk_decl("pay", "80 http"))]);
-    world.puts(
+    world.put("east", [mk_service("shop/pay.svc", mk_decl("pay", "80 http"))]);
+    world.put(
         "file",
         [
             mk_service("shop/own.com", mk_decl("own", "80 http")),
@@ -216,17 +224,17 @@ fn an_administrators_cap_narrows_service_entries_and_nothing_else() {
         ["shop/pay.svc", "shop/own.com", "shop/other.com", "web/open.com"].map(|s| visibility(world, s))
     };
     let uncapped = seen(&mut world);
-    world.puts("east", [Fact::Settings(Arc::new(capped))]);
+    world.put("east", [Fact::Settings(Arc::new(capped))]);
     let want = [Visibility::Public, to("shop"), Visibility::Hidden, Visibility::Public];
     assert_eq!(seen(&mut world), want);
-    world.puts("east", [Fact::Settings(Arc::new(Settings::default()))]);
+    world.put("east", [Fact::Settings(Arc::new(Settings::default()))]);
     assert_eq!(seen(&mut world), uncapped);
 }
 
 #[test]
-fn what_is_left_out_stands_with_its_registry_until_it_says_otherwise() {
+fn excluded_objects_last_until_the_next_report() {
     let mut world = World::of_files();
-    let left_out = |name: &str| ExcludedObject {
+    let excluded = |name: &str| ExcludedObject {
         object: ObjectRef::new(ObjectId::new("Namespace", "", name)),
         code: Code::NAMESPACE_NOT_SELECTED,
         message: "not selected".into(),
@@ -237,13 +245,13 @@ fn what_is_left_out_stands_with_its_registry_until_it_says_otherwise() {
         let lists = catalog.registries.values().flat_map(|r| r.excluded.iter());
         lists.flat_map(|l| l.iter()).map(|l| l.object.id.name.to_string()).collect::<Vec<_>>()
     };
-    world.says("file", [RegistryUpdate::Excluded(mk_scope(SCOPE), [left_out("a"), left_out("b")].into())]);
+    world.report("file", [RegistryUpdate::Excluded(mk_scope(SCOPE), [excluded("a"), excluded("b")].into())]);
     assert_eq!(names(&mut world), ["a", "b"]);
-    world.says("file", [RegistryUpdate::Excluded(mk_scope(SCOPE), [left_out("b")].into())]);
+    world.report("file", [RegistryUpdate::Excluded(mk_scope(SCOPE), [excluded("b")].into())]);
     assert_eq!(names(&mut world), ["b"]);
-    let many: Arc<[ExcludedObject]> = (0..=ExcludedObject::MAX).map(|n| left_out(&n.to_string())).collect();
-    world.says("file", [RegistryUpdate::Excluded(mk_scope(SCOPE), many)]);
+    let many: Arc<[ExcludedObject]> = (0..=ExcludedObject::MAX).map(|n| excluded(&n.to_string())).collect();
+    world.report("file", [RegistryUpdate::Excluded(mk_scope(SCOPE), many)]);
     assert_eq!(names(&mut world).len(), ExcludedObject::MAX);
-    world.says("file", [RegistryUpdate::Excluded(mk_scope(SCOPE), Arc::from([]))]);
+    world.report("file", [RegistryUpdate::Excluded(mk_scope(SCOPE), Arc::from([]))]);
     assert_eq!(names(&mut world), [""; 0]);
 }

@@ -1,7 +1,8 @@
-//! What becomes of one name: a pure function of what is declared under it.
+//! Decides the outcome for one name: a pure function of the declarations under it.
 //!
-//! A merge by name never takes anything away from clients of the cluster's host: no port, no other claimant, no
-//! narrower or wider view. Where it would, the services stay apart, and a person writes the alias.
+//! Called by the build's name phase. A merge by name never removes a port or a claimant from clients of the cluster's
+//! host, and never changes its visibility. If it would, the services stay separate, and an operator may configure a
+//! federated service.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,20 +24,21 @@ impl<'a> Sides<'a> {
     }
 }
 
-/// A reason to stay apart.
+/// Reason to keep services separate.
 type Reason = (SeparateReason, String);
 
 impl State {
-    /// What becomes of a name, with the alias that it comes to; `None` where it is not on both sides.
+    /// Decides a name. Returns the outcome and the implied join; `None` if the name is not on both sides.
     pub(super) fn decide_name(
         &self,
         name: &Arc<str>,
         is_merged: bool,
     ) -> Option<(SameName, Option<HostAlias>)> {
-        let names = &self.world.names.same;
+        let names = &self.context.names.same;
         let sides = names.sides(name, &self.hosts).filter(|_| names.mode != MergeByName::Off)?;
-        let said: Vec<Said<'_>> = sides.all().map(|service| Said::new(&self.world, service)).collect();
-        let mut why = ambiguous(&sides).or_else(|| self.claimed(&sides)).or_else(|| apart(&said));
+        let services: Vec<DeclaredService<'_>> =
+            sides.all().map(|service| DeclaredService::new(&self.context, service)).collect();
+        let mut why = ambiguous(&sides).or_else(|| self.claimed(&sides)).or_else(|| separate(&services));
         if why.is_none() && names.mode == MergeByName::On && !is_merged && !names.complete {
             why = Some((SeparateReason::Unsynced, "a registry has not synced yet".to_owned()));
         }
@@ -45,19 +47,19 @@ impl State {
             (None, MergeByName::On) => NameOutcome::Merged,
             (None, _) => NameOutcome::Possible,
         };
-        let alias = (outcome == NameOutcome::Merged).then(|| alias(&said)).flatten();
-        let services = said.iter().map(Said::shown).collect();
+        let alias = (outcome == NameOutcome::Merged).then(|| alias(&services)).flatten();
+        let services = services.iter().map(DeclaredService::shown).collect();
         Some((SameName { name: Arc::clone(name), services, outcome }, alias))
     }
 
-    /// Whether somebody has another opinion on one of the hosts: an alias that is written down, or another namespace.
+    /// Returns whether a declared federated service or a different namespace claims one of the hosts.
     fn claimed(&self, sides: &Sides<'_>) -> Option<Reason> {
         sides.all().find_map(|service| {
             let host = &service.key.host;
-            if let Some(alias) = self.world.names.declared_join(host) {
+            if let Some(alias) = self.context.names.declared_join(host) {
                 return Some((SeparateReason::Aliased, format!("the alias {} names {host}", alias.host)));
             }
-            let declares = |other: &&Service| other.shards.iter().any(|said| !said.declarations.is_empty());
+            let declares = |other: &&Service| other.shards.iter().any(|shard| !shard.declarations.is_empty());
             let mut others = self.hosts.of(host).iter().filter(|other| other.key != service.key);
             let other = others.find(declares)?;
             let message = format!("{} is declared in {} too", host, other.key.namespace);
@@ -66,31 +68,31 @@ impl State {
     }
 }
 
-/// An alias with its host.
+/// Implied join with its host.
 type HostAlias = (Hostname, FederatedService);
 
 fn ambiguous(sides: &Sides<'_>) -> Option<Reason> {
     let several = [("the cluster", &sides.cluster), ("Consul", &sides.consul)];
-    several.into_iter().find(|(_, services)| services.len() > 1).map(|(place, services)| {
+    several.into_iter().find(|(_, services)| services.len() > 1).map(|(side, services)| {
         let keys: Vec<String> = services.iter().map(|service| service.key.to_string()).collect();
-        (SeparateReason::Ambiguous, format!("{place} has several: {}", keys.join(", ")))
+        (SeparateReason::Ambiguous, format!("{side} has several: {}", keys.join(", ")))
     })
 }
 
-/// What is said of one service.
-struct Said<'a> {
+/// One service with its declarations in order of precedence.
+struct DeclaredService<'a> {
     key: &'a ServiceKey,
     declarations: Vec<&'a Arc<Declaration>>,
-    /// Why one of them cannot be joined.
+    /// Reason why one of them cannot be joined.
     refusal: Option<&'static str>,
     registries: BTreeSet<&'a tributary_model::RegistryName>,
-    /// By number, with what the first that declares it says that it speaks.
+    /// Ports by number, with the protocol of the first declaration in precedence.
     ports: BTreeMap<PortNumber, Protocol>,
 }
 
-impl<'a> Said<'a> {
-    fn new(world: &'a MergeContext, service: &'a Service) -> Self {
-        let ranked = ranked(&world.shards, service);
+impl<'a> DeclaredService<'a> {
+    fn new(context: &'a MergeContext, service: &'a Service) -> Self {
+        let ranked = ranked(&context.shards, service);
         let declarations: Vec<_> =
             ranked.iter().flat_map(|shard| shard.declarations.iter().map(|decl| &decl.declaration)).collect();
         let mut ports = BTreeMap::new();
@@ -99,7 +101,7 @@ impl<'a> Said<'a> {
         }
         let registries = ranked.iter().map(|shard| &shard.info.shard.registry.name).collect();
         let all = ranked.iter().flat_map(|shard| shard.declarations.iter().map(move |decl| (shard, *decl)));
-        let refusal = all.into_iter().find_map(|(shard, decl)| refusal(world, shard, decl));
+        let refusal = all.into_iter().find_map(|(shard, decl)| refusal(context, shard, decl));
         Self { key: &service.key, declarations, refusal, registries, ports }
     }
     fn shown(&self) -> NamedService {
@@ -109,7 +111,7 @@ impl<'a> Said<'a> {
             ports: self.ports.iter().map(|(number, protocol)| (*number, *protocol)).collect(),
         }
     }
-    /// Joined, a host name would be left out; the cluster's clients have it today.
+    /// Refuses a service with host names: a join excludes them, but the cluster's clients receive them today.
     fn by_dns(&self) -> Option<Reason> {
         let by_dns = self.declarations.iter().any(|declaration| declaration.resolution.is_dns());
         let message = || format!("{} is resolved through DNS", self.key);
@@ -127,14 +129,14 @@ impl<'a> Said<'a> {
     }
 }
 
-/// What stands against joining the first of these, the cluster's, with the second.
-fn apart(said: &[Said<'_>]) -> Option<Reason> {
-    let [cluster, consul] = said else { return None };
+/// Returns the reason that forbids joining the first service, the cluster's, with the second.
+fn separate(services: &[DeclaredService<'_>]) -> Option<Reason> {
+    let [cluster, consul] = services else { return None };
     let resolution = cluster.by_dns().or_else(|| cluster.resolution()).or_else(|| consul.resolution());
     resolution.or_else(|| ports(cluster, consul)).or_else(|| visibility(cluster))
 }
 
-fn ports(cluster: &Said<'_>, consul: &Said<'_>) -> Option<Reason> {
+fn ports(cluster: &DeclaredService<'_>, consul: &DeclaredService<'_>) -> Option<Reason> {
     let lacking: Vec<String> = cluster
         .ports
         .keys()
@@ -158,26 +160,29 @@ fn ports(cluster: &Said<'_>, consul: &Said<'_>) -> Option<Reason> {
     cluster.ports.iter().find_map(differs).map(|message| (SeparateReason::Protocol, message))
 }
 
-fn visibility(cluster: &Said<'_>) -> Option<Reason> {
+fn visibility(cluster: &DeclaredService<'_>) -> Option<Reason> {
     let exports: Vec<&ExportTo> =
         cluster.declarations.iter().map(|declaration| &declaration.export).collect();
     let differ = exports.windows(2).any(|pair| pair[0] != pair[1]);
     differ.then(|| {
-        (SeparateReason::Visibility, format!("the declarations of {} disagree on who sees it", cluster.key))
+        (
+            SeparateReason::Visibility,
+            format!("the declarations of {} have different visibilities", cluster.key),
+        )
     })
 }
 
-/// The alias that joins them under the cluster's host, seen by whom the cluster's service is.
-fn alias(said: &[Said<'_>]) -> Option<HostAlias> {
-    let cluster = said.first()?;
-    let member = |said: &Said<'_>| FederatedMember {
-        namespace: Some(said.key.namespace.clone()),
-        ..FederatedMember::new(said.key.host.clone())
+/// Returns the join under the cluster's host, with the visibility of the cluster's service.
+fn alias(services: &[DeclaredService<'_>]) -> Option<HostAlias> {
+    let cluster = services.first()?;
+    let member = |service: &DeclaredService<'_>| FederatedMember {
+        namespace: Some(service.key.namespace.clone()),
+        ..FederatedMember::new(service.key.host.clone())
     };
     let alias = FederatedService {
         namespace: cluster.key.namespace.clone(),
         export: cluster.declarations.first()?.export.clone(),
-        members: said.iter().map(member).collect(),
+        members: services.iter().map(member).collect(),
         min_healthy_active: None,
         standby_after_stale: None,
         by_name: true,

@@ -1,6 +1,6 @@
-//! Where names lead: chains of aliases, followed through the first claimant of each host on their way.
+//! Follows chains of aliases through the first claimant of each host to their ends.
 //!
-//! Called when names are settled, with the hosts that changed.
+//! Called by the build's name phase with the hosts that changed.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::state::State;
 use crate::state::names::{Declared, End, Lead, Reader, Settling};
 
 impl State {
-    /// Follows where names lead after these hosts changed; the hosts that are built otherwise because of it.
+    /// Updates aliases after these hosts changed. Returns the hosts that must be built again because of it.
     pub(super) fn settle_leads(&mut self, hosts: &BTreeSet<Hostname>) -> BTreeSet<Hostname> {
         let mut settling = Settling::default();
         for host in hosts {
@@ -19,39 +19,39 @@ impl State {
                 continue;
             }
             let now = self.declared_leads(host);
-            let names = &mut self.world.names;
+            let names = &mut self.context.names;
             names.leads.declare(host, now, &mut names.edges, &mut settling);
         }
         hosts.iter().for_each(|host| self.upstream(host, &mut settling.aliases));
         for alias in settling.aliases {
-            let end = self.world.names.leads.lead(&alias).map(|lead| self.follow(&alias, &lead.to));
-            self.world.names.leads.end(alias, end, &mut settling.again);
+            let end = self.context.names.leads.lead(&alias).map(|lead| self.follow(&alias, &lead.to));
+            self.context.names.leads.end(alias, end, &mut settling.again);
         }
         settling.again
     }
 
-    /// Most hosts lead nowhere, which is seen without an order of their declarations.
+    /// Returns whether a host may have an alias; cheap, since most hosts have none.
     fn may_lead(&self, host: &Hostname) -> bool {
         let shards = self.hosts.of(host).iter().flat_map(|service| &service.shards);
         let mut declarations = shards.flat_map(|shard| &shard.declarations);
-        self.world.names.leads.declares(host)
+        self.context.names.leads.declares(host)
             || declarations.any(|decl| matches!(decl.declaration.resolution, Resolution::Alias(_)))
     }
 
     fn declared_leads(&self, host: &Hostname) -> Declared {
         let lead = |outline: &Outline<'_>| {
-            let visibility = outline.visibility(&self.world.settings.effective);
+            let visibility = outline.visibility(&self.context.settings.effective);
             Some((outline.service.key.clone(), Lead { to: outline.leads_to()?.clone(), visibility }))
         };
-        outlines(&self.world, &self.hosts, host).iter().filter_map(lead).collect()
+        outlines(&self.context, &self.hosts, host).iter().filter_map(lead).collect()
     }
 
-    /// Adds the aliases that lead through a host.
+    /// Adds the aliases whose chains pass a host.
     fn upstream(&self, host: &Hostname, aliases: &mut BTreeSet<ServiceKey>) {
         let mut hosts = vec![host];
         let mut seen = BTreeSet::from([host]);
         while let Some(host) = hosts.pop() {
-            for reader in self.world.names.edges.readers_of_any(host) {
+            for reader in self.context.names.edges.readers_of_any(host) {
                 let Reader::Alias(alias) = reader else { continue };
                 aliases.insert(alias.clone());
                 if seen.insert(&alias.host) {
@@ -68,7 +68,7 @@ impl State {
             if !seen.insert(at.clone()) {
                 return End::Loop;
             }
-            let outlines = outlines(&self.world, &self.hosts, &at);
+            let outlines = outlines(&self.context, &self.hosts, &at);
             match outlines.first().map(Outline::leads_to) {
                 None => return End::Missing(at),
                 Some(None) => return End::Host(at),

@@ -1,5 +1,5 @@
-//! A naive ledger: plain maps and no epochs, handles or slices. After any updates, restarts and
-//! rotations the real one holds the same facts, and every loss has evidence.
+//! A naive ledger with plain maps and without epochs, handles or slices. After any updates, restarts and
+//! rotations the real ledger has the same facts, and every loss has evidence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,21 +16,21 @@ use crate::tests::fixtures::{mk_scope, mk_workload};
 
 const KIND: CollectionKind = CollectionKind::Workloads;
 
-/// One run, plainly.
+/// Naive ledger of one run.
 #[derive(Debug, Clone, Default)]
 struct Naive {
     facts: BTreeMap<FactKey, Fact>,
-    /// Facts that an open list has not held; a scope is in it while its list is open.
+    /// Facts that an open list lacks so far; contains each scope whose list is open.
     open: BTreeMap<Scope, BTreeSet<FactKey>>,
     complete: BTreeSet<Scope>,
-    /// Bad objects, with the run that reported it.
+    /// Objects with a problem, with the run that reported it.
     bad: BTreeMap<(Scope, ObjectId), u32>,
     run: u32,
     spared: BTreeSet<FactKey>,
     ended: BTreeSet<Scope>,
-    /// Scopes of which a list has begun in this run.
+    /// Scopes with a list that began in this run.
     begun: BTreeSet<Scope>,
-    /// Scopes of which anything was reported since they ended.
+    /// Scopes with an update since they ended.
     known: BTreeSet<Scope>,
 }
 
@@ -38,7 +38,7 @@ impl Naive {
     fn scope(&self, scope: &Scope) -> BTreeSet<FactKey> {
         self.facts.keys().filter(|key| key.scope == *scope).cloned().collect()
     }
-    /// The run that reported the object of a fact to be bad.
+    /// Returns the run that reported a problem of a fact's object.
     fn reported(&self, key: &FactKey) -> Option<u32> {
         let object = self.facts.get(key).and_then(Fact::object)?;
         self.bad.get(&(key.scope.clone(), object.clone())).copied()
@@ -81,13 +81,13 @@ impl Naive {
                 }
             }
             RegistryUpdate::ListEnded(c, _) | RegistryUpdate::Withheld(c, _) => {
-                drop(self.complete.remove(&c.scope))
+                self.complete.remove(&c.scope);
             }
             RegistryUpdate::Problem(scope, object, Some(_)) => {
                 self.bad.insert((scope.clone(), object.id.clone()), self.run);
             }
             RegistryUpdate::Problem(scope, object, None) => {
-                drop(self.bad.remove(&(scope.clone(), object.id.clone())))
+                self.bad.remove(&(scope.clone(), object.id.clone()));
             }
             RegistryUpdate::End(scope, _) => {
                 self.facts.retain(|key, _| key.scope != *scope);
@@ -102,8 +102,8 @@ impl Naive {
             _ => {}
         }
     }
-    /// Facts of objects that are good again go unless they were repeated in the same take.
-    fn end_take(&mut self) {
+    /// Removes spared facts whose problem ended, unless they were reported again in the same batch.
+    fn end_batch(&mut self) {
         let over: Vec<FactKey> =
             self.spared.iter().filter(|key| self.reported(key).is_none()).cloned().collect();
         for key in over {
@@ -149,7 +149,7 @@ impl Naive {
     }
 }
 
-/// The scope that an update makes known.
+/// Returns the scope that an update makes known.
 fn scope_of(delta: &RegistryUpdate) -> Option<&Scope> {
     match delta {
         RegistryUpdate::Put(scope, ..) | RegistryUpdate::Problem(scope, ..) => Some(scope),
@@ -191,22 +191,22 @@ fn any_delta() -> impl Strategy<Value = RegistryUpdate> {
 }
 
 fn any_act() -> impl Strategy<Value = Act> {
-    let words = || proptest::collection::vec(any_delta(), 1..5);
-    prop_oneof![6 => words().prop_map(Act::Served), 4 => words().prop_map(Act::Shadow), 1 => Just(Act::Restart), 2 => Just(Act::Adopt)]
+    let updates = || proptest::collection::vec(any_delta(), 1..5);
+    prop_oneof![6 => updates().prop_map(Act::Served), 4 => updates().prop_map(Act::Shadow), 1 => Just(Act::Restart), 2 => Just(Act::Adopt)]
 }
 
 fn take(
     ledger: &mut Ledger,
     naive: &mut Naive,
-    words: Vec<RegistryUpdate>,
+    updates: Vec<RegistryUpdate>,
     out: &mut impl crate::ledger::Output,
 ) {
-    for word in words {
-        naive.apply(&word);
-        ledger.apply(Mono(1), word, out);
+    for update in updates {
+        naive.apply(&update);
+        ledger.apply(Mono(1), update, out);
     }
-    naive.end_take();
-    ledger.end_take(&Scopes::Discovered, Mono(1), out);
+    naive.end_batch();
+    ledger.end_batch(&Scopes::Discovered, Mono(1), out);
 }
 
 fn held(ledger: &Ledger) -> BTreeMap<FactKey, Fact> {
@@ -225,14 +225,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn the_ledger_holds_what_a_naive_one_does(acts in proptest::collection::vec(any_act(), 1..24)) {
+    fn ledger_equals_a_naive_ledger(acts in proptest::collection::vec(any_act(), 1..24)) {
         let (mut served, mut out) = (Ledger::new(Generation(1)), Applied::default());
         let (mut shadow, mut generation) = (Ledger::new(Generation(2)), 2);
         let (mut plain, mut plain_shadow) = (Naive { run: 1, ..Naive::default() }, Naive { run: 2, ..Naive::default() });
         for act in acts {
             match act {
-                Act::Served(words) => take(&mut served, &mut plain, words, &mut out),
-                Act::Shadow(words) => take(&mut shadow, &mut plain_shadow, words, &mut ()),
+                Act::Served(updates) => take(&mut served, &mut plain, updates, &mut out),
+                Act::Shadow(updates) => take(&mut shadow, &mut plain_shadow, updates, &mut ()),
                 Act::Restart => {
                     generation += 1;
                     served.restart(Generation(generation), Mono(2), &"over".into());
@@ -247,7 +247,7 @@ proptest! {
                 }
             }
             prop_assert_eq!(&held(&served), &plain.facts);
-            prop_assert_eq!(&out.facts, &plain.facts, "what is served is what is held");
+            prop_assert_eq!(&out.facts, &plain.facts, "the output equals the ledger");
         }
     }
 }

@@ -1,26 +1,26 @@
-//! Who reads a host by its name: the edges of the graph of names, indexed by the host that is read.
+//! Edges of the graph of names, indexed by the host that is read.
 //!
-//! Owned by the graph. A reader's edges are set as one; readers come in their order.
+//! Owned by the graph. All edges of a reader are set together; readers are returned in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_model::{Hostname, Namespace, ServiceKey};
 
-/// A service that reads hosts by name.
+/// Service that reads hosts by name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reader {
-    /// It leads to the host (resolution Alias).
+    /// Alias of the host (resolution Alias).
     Alias(ServiceKey),
-    /// It joins the host's services under its own host, or hides who else declares that.
+    /// Federated service that joins the host's services, or whose own host it is.
     Join(ServiceKey),
 }
 
-/// What is read: the services of a host, of one namespace or of any.
+/// Services that are read: those of a host, of one namespace or of all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Read {
-    /// The host.
+    /// Host.
     pub(crate) host: Hostname,
-    /// The namespace, where only its service is read.
+    /// Namespace, if only its service is read.
     pub(crate) namespace: Option<Namespace>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Edges {
 }
 
 impl Edges {
-    /// A reader reads these now, and nothing else.
+    /// Replaces the edges of a reader.
     pub(crate) fn set(&mut self, reader: &Reader, reads: Vec<Read>) {
         for read in self.reads.remove(reader).unwrap_or_default() {
             self.unset(reader, read);
@@ -51,16 +51,16 @@ impl Edges {
             self.readers.remove(&read.host);
         }
     }
-    /// Who reads the service of a namespace under a host.
+    /// Returns the readers of a host's service in a namespace.
     pub(crate) fn readers(&self, namespace: &Namespace, host: &Hostname) -> impl Iterator<Item = &Reader> {
         let all = self.readers.get(host).into_iter().flatten();
         all.filter(move |(_, of)| of.as_ref().is_none_or(|of| of == namespace)).map(|(reader, _)| reader)
     }
-    /// Who reads any service of a host.
+    /// Returns the readers of any service of a host.
     pub(crate) fn readers_of_any(&self, host: &Hostname) -> impl Iterator<Item = &Reader> {
         self.readers.get(host).into_iter().flatten().map(|(reader, _)| reader)
     }
-    /// Whether nobody reads anything.
+    /// Returns whether there is no edge.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.readers.is_empty() && self.reads.is_empty()
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_of_one_namespace_is_no_reader_of_another_and_leaves_nothing_behind() {
+    fn readers_are_limited_to_their_namespace() {
         let (host, shop, web) = (
             Hostname::new("pay.shop").unwrap(),
             Namespace::new("shop").unwrap(),

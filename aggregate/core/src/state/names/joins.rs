@@ -1,8 +1,8 @@
-//! Joins of several services under one host: those that the configuration declares and those that services of one
-//! name come to, and which of them is in force for each host.
+//! Joins (federated services) of several services under one host: declared by the configuration, or implied by
+//! services with the same name; and the effective join of each host.
 //!
-//! Owned by the graph of names. Of several declared for one host the first in precedence is in force, and any
-//! declared one before what a name implies.
+//! Owned by the graph of names. The first declared join in precedence is effective, and any declared join takes
+//! precedence over an implied one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,32 +16,32 @@ use crate::state::shards::{ShardId, Shards};
 #[derive(Debug, Default)]
 pub(crate) struct Joins {
     declared: BTreeMap<Hostname, BTreeMap<ShardId, Arc<FederatedService>>>,
-    /// What services of one name come to.
+    /// Joins that services with the same name imply.
     implied: BTreeMap<Hostname, Arc<FederatedService>>,
-    in_force: BTreeMap<Hostname, InForce>,
-    /// Hosts that a declared join began or ceased to read.
+    effective: BTreeMap<Hostname, EffectiveJoin>,
+    /// Hosts that a declared join began or stopped reading.
     renamed: BTreeSet<Hostname>,
 }
 
-/// The join of a host that is in force.
+/// Effective join of a host.
 #[derive(Debug)]
-struct InForce {
-    /// The shard that declares it; none where a name implies it.
+struct EffectiveJoin {
+    /// Shard that declares it; `None` if a name implies it.
     owner: Option<ShardId>,
     key: ServiceKey,
     alias: Arc<FederatedService>,
 }
 
-/// What became of a host's join.
+/// Change of a host's effective join.
 #[derive(Debug, Default)]
-pub(crate) struct Moved {
-    /// The service that joins nothing any more.
+pub(crate) struct JoinChange {
+    /// Service that no longer has the join.
     pub(crate) from: Option<ServiceKey>,
-    /// The service that joins these now.
+    /// Service that has the join now.
     pub(crate) to: Option<(ServiceKey, Arc<FederatedService>)>,
 }
 
-/// What a join reads: its members, and its own host, whose other claimants it hides.
+/// Returns what a join reads: its members, and its own host, whose other claimants it hides.
 pub(super) fn reads(host: &Hostname, alias: &FederatedService) -> Vec<Read> {
     let member =
         |member: &FederatedMember| Read { host: member.host.clone(), namespace: member.namespace.clone() };
@@ -49,18 +49,18 @@ pub(super) fn reads(host: &Hostname, alias: &FederatedService) -> Vec<Read> {
 }
 
 impl Joins {
-    /// The join of a host that a shard declares.
+    /// Returns the join that a shard declares for a host.
     pub(super) fn get(&self, shard: ShardId, host: &Hostname) -> Option<&Arc<FederatedService>> {
         self.declared.get(host)?.get(&shard)
     }
-    /// A shard declares this, or nothing any more.
+    /// Sets or removes (`None`) a shard's join.
     pub(super) fn declare(
         &mut self,
         shard: ShardId,
         host: &Hostname,
         alias: Option<Arc<FederatedService>>,
         shards: &Shards,
-    ) -> Moved {
+    ) -> JoinChange {
         let of_host = self.declared.entry(host.clone()).or_default();
         match alias {
             Some(alias) => of_host.insert(shard, alias),
@@ -71,13 +71,13 @@ impl Joins {
         }
         self.settle(host, shards)
     }
-    /// A name comes to this, or to nothing any more; `None` where that is so already.
+    /// Sets or removes (`None`) the join that a name implies. Returns `None` if nothing changed.
     pub(super) fn imply(
         &mut self,
         host: &Hostname,
         alias: Option<Arc<FederatedService>>,
         shards: &Shards,
-    ) -> Option<Moved> {
+    ) -> Option<JoinChange> {
         if self.implied.get(host) == alias.as_ref() {
             return None;
         }
@@ -87,51 +87,52 @@ impl Joins {
         };
         Some(self.settle(host, shards))
     }
-    fn settle(&mut self, host: &Hostname, shards: &Shards) -> Moved {
-        let from = self.in_force.remove(host);
+    fn settle(&mut self, host: &Hostname, shards: &Shards) -> JoinChange {
+        let from = self.effective.remove(host);
         from.iter().for_each(|join| self.note_renamed(join));
         let to = self.first(host, shards);
         to.iter().for_each(|join| self.note_renamed(join));
-        let moved = Moved {
+        let change = JoinChange {
             from: from.map(|join| join.key),
             to: to.as_ref().map(|join| (join.key.clone(), Arc::clone(&join.alias))),
         };
         if let Some(join) = to {
-            self.in_force.insert(host.clone(), join);
+            self.effective.insert(host.clone(), join);
         }
-        moved
+        change
     }
-    /// The join that comes first.
-    fn first(&self, host: &Hostname, shards: &Shards) -> Option<InForce> {
+    /// Returns the effective join of a host.
+    fn first(&self, host: &Hostname, shards: &Shards) -> Option<EffectiveJoin> {
         let none = ObjectId::new("", "", "");
         let of_host = self.declared.get(host).into_iter().flatten();
-        let claims = of_host.filter_map(|(id, alias)| Some((*id, shards.get(*id)?, alias)));
-        let first = claims.min_by(|(_, a, _), (_, b, _)| a.claim(None, &none).order(&b.claim(None, &none)));
+        let known = of_host.filter_map(|(id, alias)| Some((*id, shards.get(*id)?, alias)));
+        let first =
+            known.min_by(|(_, a, _), (_, b, _)| a.precedence(None, &none).order(&b.precedence(None, &none)));
         let declared = first.map(|(id, _, alias)| (Some(id), alias));
         let (owner, alias) = declared.or_else(|| self.implied.get(host).map(|alias| (None, alias)))?;
         let key = ServiceKey { host: host.clone(), namespace: alias.namespace.clone() };
-        Some(InForce { owner, key, alias: Arc::clone(alias) })
+        Some(EffectiveJoin { owner, key, alias: Arc::clone(alias) })
     }
-    fn note_renamed(&mut self, join: &InForce) {
+    fn note_renamed(&mut self, join: &EffectiveJoin) {
         if join.owner.is_some() {
             self.renamed.extend(reads(&join.key.host, &join.alias).into_iter().map(|read| read.host));
         }
     }
-    /// Takes the hosts that other declared joins read than when this was last asked.
+    /// Takes the hosts whose declared joins changed since the last call.
     pub(crate) fn take_renamed(&mut self) -> BTreeSet<Hostname> {
         std::mem::take(&mut self.renamed)
     }
-    /// The shard whose join of a host is in force.
+    /// Returns the shard that declares a host's effective join.
     pub(super) fn owner(&self, host: &Hostname) -> Option<ShardId> {
-        self.in_force.get(host)?.owner
+        self.effective.get(host)?.owner
     }
-    /// The joins of a shard that are in force.
+    /// Returns the effective joins of a shard.
     pub(super) fn of_shard(&self, shard: ShardId) -> impl Iterator<Item = &ServiceKey> {
-        self.in_force.values().filter(move |join| join.owner == Some(shard)).map(|join| &join.key)
+        self.effective.values().filter(move |join| join.owner == Some(shard)).map(|join| &join.key)
     }
-    /// Whether nothing is declared, and no index holds anything.
+    /// Returns whether every index is empty.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.declared.is_empty() && self.implied.is_empty() && self.in_force.is_empty()
+        self.declared.is_empty() && self.implied.is_empty() && self.effective.is_empty()
     }
 }

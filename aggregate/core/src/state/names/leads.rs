@@ -1,6 +1,7 @@
-//! Hosts that lead to other hosts (resolution Alias): chains are flattened, loops are dropped.
+//! Aliases: hosts that point to other hosts (resolution Alias), with the ends of their chains.
 //!
-//! Owned by the graph of names. The build settles it before services, from declarations.
+//! Owned by the graph of names. The build updates it before services, from declarations. Chains are flattened; loops
+//! have no end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,48 +9,48 @@ use tributary_model::{AliasHost, Hostname, ServiceKey, Visibility};
 
 use super::edges::{Edges, Read, Reader};
 
-/// Where a chain of aliases ends.
+/// End of a chain of aliases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
-    /// At a service that has endpoints of its own.
+    /// Service with endpoints of its own.
     Host(Hostname),
-    /// Nowhere: this host is not declared.
+    /// Host that nothing declares.
     Missing(Hostname),
-    /// Nowhere: it leads back to itself.
+    /// Chain that returns to its start.
     Loop,
 }
 
-/// What an alias declares.
+/// Declared alias.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lead {
-    /// The host that it leads to.
+    /// Host that it points to.
     pub(crate) to: Hostname,
-    /// Clients that see the alias; its target's own visibility does not count.
+    /// Clients that see the alias; the target's own visibility does not matter.
     pub(crate) visibility: Visibility,
 }
 
-/// The aliases among a host's claimants.
+/// Aliases among a host's claimants.
 pub(crate) type Declared = BTreeMap<ServiceKey, Lead>;
 
-/// All aliases, and where they end.
+/// All aliases and their ends.
 #[derive(Debug, Default)]
 pub(crate) struct Leads {
     declared: BTreeMap<Hostname, Declared>,
     ends: BTreeMap<ServiceKey, End>,
-    /// Which aliases end at a host.
+    /// Aliases that end at a host.
     ending_at: BTreeMap<Hostname, BTreeSet<ServiceKey>>,
 }
 
 impl Leads {
-    /// Where an alias ends.
+    /// Returns where an alias ends.
     pub(crate) fn end_of(&self, alias: &ServiceKey) -> Option<&End> {
         self.ends.get(alias)
     }
-    /// What an alias declares.
+    /// Returns a declared alias.
     pub(crate) fn lead(&self, alias: &ServiceKey) -> Option<&Lead> {
         self.declared.get(&alias.host)?.get(alias)
     }
-    /// Services of other hosts that lead to a host, sorted.
+    /// Returns the aliases of a host from other hosts, sorted.
     pub(crate) fn leading_to(&self, host: &Hostname) -> Vec<AliasHost> {
         let keys = self.ending_at.get(host).into_iter().flatten().filter(|key| key.host != *host);
         let alias = |service: &ServiceKey| {
@@ -58,7 +59,7 @@ impl Leads {
         };
         keys.filter_map(alias).collect()
     }
-    /// A host's aliases are these now; adds those of which anything is new, and the hosts where one ended.
+    /// Replaces a host's aliases. Adds the changed ones and the hosts where they ended to `settling`.
     pub(crate) fn declare(
         &mut self,
         host: &Hostname,
@@ -82,12 +83,12 @@ impl Leads {
             self.declared.insert(host.clone(), now);
         }
     }
-    /// An alias ends there now; adds the hosts for which that is new.
+    /// Sets the end of an alias. Adds the hosts that must be built again to `again`.
     pub(crate) fn end(&mut self, alias: ServiceKey, end: Option<End>, again: &mut BTreeSet<Hostname>) {
         let before = self.ends.remove(&alias);
         if before != end {
             if let Some(End::Host(host)) = &before {
-                self.unfile(host, &alias);
+                self.remove_end(host, &alias);
                 again.insert(host.clone());
             }
             if let Some(End::Host(host)) = &end {
@@ -100,7 +101,7 @@ impl Leads {
             self.ends.insert(alias, end);
         }
     }
-    fn unfile(&mut self, host: &Hostname, alias: &ServiceKey) {
+    fn remove_end(&mut self, host: &Hostname, alias: &ServiceKey) {
         if let Some(aliases) = self.ending_at.get_mut(host) {
             aliases.remove(alias);
             if aliases.is_empty() {
@@ -108,22 +109,22 @@ impl Leads {
             }
         }
     }
-    /// Whether any claimant of a host is an alias.
+    /// Returns whether any claimant of a host is an alias.
     pub(crate) fn declares(&self, host: &Hostname) -> bool {
         self.declared.contains_key(host)
     }
-    /// Whether no index holds anything.
+    /// Returns whether every index is empty.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.declared.is_empty() && self.ends.is_empty() && self.ending_at.is_empty()
     }
 }
 
-/// What a pass over changed hosts gathers.
+/// Results of a pass over changed hosts.
 #[derive(Default)]
 pub(crate) struct Settling {
-    /// Aliases that may end elsewhere.
+    /// Aliases whose end may have changed.
     pub(crate) aliases: BTreeSet<ServiceKey>,
-    /// Hosts that are built otherwise.
+    /// Hosts that must be built again.
     pub(crate) again: BTreeSet<Hostname>,
 }

@@ -1,10 +1,10 @@
-//! Services that have one name in a cluster and in a Consul: found while the settings ask for it, and joined under
-//! the cluster's host where they say so and nothing stands against it.
+//! Services with the same name in a cluster and in a Consul: found if the settings enable it, and joined under the
+//! cluster's host if the settings require it and no reason forbids it.
 //!
-//! Owned by the graph of names. The build settles it first: it makes and unmakes joins. What becomes of a name is a function of
-//! the declarations of its services, of the declared joins and of the settings. One thing depends on time: a merge
-//! begins only when every registry is known, since an ambiguous name must not be merged before its second service is
-//! read; one that has begun lasts while nothing known stands against it.
+//! Owned by the graph of names. The build updates it first, since it adds and removes joins. The outcome for a name is a
+//! function of its services' declarations, the declared joins and the settings, except for its start: a merge begins
+//! only when every registry is known, since an ambiguous name must not be merged before its second service is read. A
+//! merge that has begun lasts until a known reason forbids it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,31 +14,31 @@ use tributary_model::{MergeByName, NameOutcome, Provider, SameName, SeparateReas
 use crate::state::services::{Hosts, Service};
 use crate::state::shards::Shards;
 
-/// All names, and what has become of those that are on both sides.
+/// All names, and the outcome for those on both sides.
 #[derive(Debug, Default)]
 pub(crate) struct SameNames {
-    /// What the settings ask for.
+    /// Mode of the settings.
     pub(crate) mode: MergeByName,
-    /// The domain by which a cluster's hosts are known.
+    /// Domain of a cluster's hosts.
     domain: String,
-    /// Whether every registry had synced.
+    /// Whether every registry is known.
     pub(crate) complete: bool,
-    /// The services of each name; empty while the mode is off.
+    /// Services of each name; empty while the mode is off.
     by_name: BTreeMap<Arc<str>, BTreeSet<ServiceKey>>,
-    /// What has become of the names that are on both sides.
+    /// Outcome for each name on both sides.
     pub(crate) found: BTreeMap<Arc<str>, Arc<SameName>>,
 }
 
-/// The services of one name.
+/// Services with one name.
 pub(crate) struct Sides<'a> {
-    /// The cluster's, by host.
+    /// Services of the cluster, by host.
     pub(crate) cluster: Vec<&'a Service>,
-    /// Consul's, by host.
+    /// Services of Consul, by host.
     pub(crate) consul: Vec<&'a Service>,
 }
 
-/// The name by which a service could be one with another, and on which side it is. Of a Consul's hosts the short one
-/// counts, and what a peer brings does not: it is another's, under whatever name.
+/// Returns the name and the side of a service that can be merged by name. Only the short host of a Consul service
+/// counts; a peer's service does not, since it belongs to a different Consul.
 fn named<'a>(key: &'a ServiceKey, domain: &str) -> Option<(&'a str, Provider)> {
     let (name, rest) = key.host.as_str().split_once('.')?;
     let rest_of_cluster = rest.strip_prefix(key.namespace.as_str()).and_then(|r| r.strip_prefix(".svc."));
@@ -51,21 +51,21 @@ fn named<'a>(key: &'a ServiceKey, domain: &str) -> Option<(&'a str, Provider)> {
 
 fn is_declared_by(shards: &Shards, service: &Service, provider: Provider) -> bool {
     let of_provider = |id| shards.get(id).is_some_and(|info| info.shard.registry.provider == provider);
-    service.shards.iter().any(|said| !said.declarations.is_empty() && of_provider(said.id))
+    service.shards.iter().any(|shard| !shard.declarations.is_empty() && of_provider(shard.id))
 }
 
 impl SameNames {
-    /// What has become of a service's name, where another service has it too.
+    /// Returns the outcome for a service's name if a different service has the same name.
     pub(crate) fn of(&self, key: &ServiceKey) -> Option<&SameName> {
         let (name, _) = named(key, &self.domain)?;
         self.found.get(name).map(|same| &**same).filter(|same| same.has(key))
     }
-    /// What a turn's settings, and what it knows of its registries, make worth another look.
+    /// Applies a batch's settings and completeness. Returns the names that must be decided again.
     pub(crate) fn begin(&mut self, settings: &Settings, complete: bool) -> BTreeSet<Arc<str>> {
         let mode = settings.merge_by_name.unwrap_or_default();
         let mut again = BTreeSet::new();
         if (mode, settings.domain()) != (self.mode, &self.domain) {
-            // other settings make every service of the turn one that changed
+            // changed settings mark every service of the batch as changed
             (self.mode, self.domain) = (mode, settings.domain().to_owned());
             self.by_name.clear();
             again.extend(self.found.keys().cloned());
@@ -79,7 +79,7 @@ impl SameNames {
         self.complete = complete;
         again
     }
-    /// Follows a service of which something else may be said; its name, if it can have one with others.
+    /// Updates the index for a service that may have changed. Returns its name if it can be merged by name.
     pub(crate) fn follow(&mut self, key: &ServiceKey, hosts: &Hosts, shards: &Shards) -> Option<Arc<str>> {
         let (name, side) = named(key, &self.domain)?;
         let is = hosts.get(key).is_some_and(|service| is_declared_by(shards, service, side));
@@ -95,7 +95,7 @@ impl SameNames {
         }
         Some(name)
     }
-    /// The services of a name by side; `None` where one side has none.
+    /// Returns the services of a name by side; `None` if a side is empty.
     pub(crate) fn sides<'a>(&self, name: &str, hosts: &'a Hosts) -> Option<Sides<'a>> {
         let mut sides = Sides { cluster: Vec::new(), consul: Vec::new() };
         for service in self.by_name.get(name)?.iter().filter_map(|key| hosts.get(key)) {
@@ -110,7 +110,7 @@ impl SameNames {
 
 #[cfg(test)]
 impl SameNames {
-    /// Whether no index holds anything.
+    /// Returns whether every index is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_name.is_empty() && self.found.is_empty()
     }

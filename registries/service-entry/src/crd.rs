@@ -7,10 +7,12 @@
 mod factory;
 mod fetched;
 mod kinds;
+mod options;
 mod resource_table;
 mod send;
 mod source;
 
-pub use factory::{Addresses, CrdFactory, CrdOptions};
+pub use factory::CrdFactory;
 pub use kinds::Kinds;
+pub use options::{Addresses, CrdOptions};
 pub use source::CrdSource;

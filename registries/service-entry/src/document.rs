@@ -16,7 +16,7 @@ use tributary_registry_api::ClusterContext;
 pub use service_entry::{Location, Resolution, SePort, ServiceEntry};
 pub use workload::{Probe, WorkloadEntry, WorkloadGroup, WorkloadSpec};
 
-use crate::fault::Pos;
+use crate::read::fault::Pos;
 
 /// A value and its position in the document; comparison ignores the position.
 #[derive(Debug, Clone, Copy, Default)]
@@ -88,6 +88,10 @@ pub enum Body {
     WorkloadGroup(WorkloadGroup),
 }
 
+/// The API group of all supported kinds.
+pub const API_GROUP: &str = "networking.istio.io";
+/// Its versions, which have the same fields here; the preferred one first.
+pub const API_VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha3"];
 /// The kind of a [`Body::ServiceEntry`].
 pub const SERVICE_ENTRY: &str = "ServiceEntry";
 /// The kind of a [`Body::WorkloadEntry`].

@@ -5,28 +5,23 @@
 //! files. A [`DocumentSource`] reports documents and their changes: a [`Directory`] of files, or a
 //! [`CrdSource`] of custom resources. The application builds runs through [`FileFactory`] and [`CrdFactory`].
 
+mod address;
 pub mod allocate;
 pub mod convert;
 pub mod crd;
-mod decode;
 pub mod document;
-pub mod fault;
 mod files;
-mod identity;
-mod json;
-pub mod load;
-mod node;
+pub mod read;
 pub mod registry;
 pub mod source;
 mod validate;
-mod yaml;
 
 pub use allocate::{Range, RangeError, Ranges};
 pub use convert::{Context, convert};
 pub use crd::{Addresses, CrdFactory, CrdOptions, CrdSource, Kinds};
 pub use document::{Body, Document, Object};
-pub use fault::{Fault, Pos, Severity};
 pub use files::{Directory, Timing};
-pub use load::{Load, Rejected, load_str};
+pub use read::fault::{Fault, Pos, Severity};
+pub use read::load::{Load, Rejected, load_str};
 pub use registry::{FileFactory, ServiceEntryRegistry};
 pub use source::{Change, DocumentSource, SourceEvent, registry_updates};

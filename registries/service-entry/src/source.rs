@@ -125,7 +125,7 @@ fn changed(scope: &Scope, old: Vec<Fact>, new: Vec<Fact>, evidence: &Evidence) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::load_str;
+    use crate::read::load::load_str;
     use tributary_model::ClusterId;
 
     fn mk_entry(hosts: &str, address: &str) -> Object {

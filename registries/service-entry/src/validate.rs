@@ -1,6 +1,6 @@
 //! Validates documents, rule by rule (see docs/reference/service-entry.md).
 //!
-//! [`crate::load`] calls it after decoding. Each rule is a function in a table, reads one document alone,
+//! [`crate::read::load`] calls it after decoding. Each rule is a function in a table, reads one document alone,
 //! and reports the position of the field and a correction.
 
 mod hosts;
@@ -10,7 +10,7 @@ mod service_entry;
 mod workload;
 
 use crate::document::{Body, Document, Meta};
-use crate::fault::Faults;
+use crate::read::fault::Faults;
 
 /// Runs every rule.
 pub(crate) fn validate(document: &Document, faults: &mut Faults) {

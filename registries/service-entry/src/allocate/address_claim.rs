@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use tributary_model::{Hostname, Timestamp};
 
-use crate::convert::address::parse_range;
+use crate::address::parse_range;
 use crate::document::{Body, Document, Resolution, ServiceEntry};
 
 /// The label that disables allocation for an entry.
@@ -88,7 +88,7 @@ fn net(text: &str) -> Option<IpNet> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::load_str;
+    use crate::read::load::load_str;
 
     fn claim(labels: &str, spec: &str) -> AddressClaim {
         let text = format!(

@@ -7,7 +7,7 @@ use tributary_model::*;
 use tributary_registry_api::ClusterContext;
 
 use super::*;
-use crate::load::load_str;
+use crate::read::load::load_str;
 
 fn network(name: &str) -> NetworkId {
     NetworkId::new(name).unwrap()

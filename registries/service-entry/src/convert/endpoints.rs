@@ -8,8 +8,9 @@ use tributary_model::{
     WorkloadAddress,
 };
 
+use super::context::Context;
 use super::topology::{Topologies, accepts_mesh_tls, augmented};
-use super::{Context, address};
+use crate::address;
 use crate::document::{Location, Meta, Resolution, SePort, ServiceEntry, WorkloadSpec};
 
 /// The endpoints that the entry lists, the same for all of its hosts; `None` if it lists none.

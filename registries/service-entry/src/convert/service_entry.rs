@@ -9,8 +9,9 @@ use tributary_model::{
     Target, TrafficDistribution, WorkloadKind,
 };
 
-use super::address::parse_range;
-use super::{Context, endpoints};
+use super::context::Context;
+use super::endpoints;
+use crate::address::parse_range;
 use crate::document::{Location, Meta, Object, Resolution, ServiceEntry};
 
 /// Annotation that prefers endpoints by proximity.

@@ -7,7 +7,7 @@ use tributary_model::*;
 
 use super::*;
 use crate::document::Object;
-use crate::load::load_str;
+use crate::read::load::load_str;
 
 fn mk_context() -> Context {
     Context::new(ClusterId::new("east").unwrap())
@@ -297,8 +297,8 @@ fn conversion_omits_what_validation_refuses() {
         "",
         "  hosts: [\"*\", \"*.example.com\"]\n  addresses: [junk]\n  ports: [{number: 0, name: a}, {number: 1, name: \"a b\"}, {number: 2, name: c}, {number: 2, name: d}]\n  resolution: DNS\n",
     );
-    let node = crate::yaml::parse(&text).unwrap();
-    let document = crate::decode::decode(&node, &mut crate::fault::Faults::default()).unwrap();
+    let node = crate::read::yaml::parse(&text).unwrap();
+    let document = crate::read::decode::decode(&node, &mut crate::read::fault::Faults::default()).unwrap();
     let object = Object {
         document: Arc::new(document),
         position: "".into(),

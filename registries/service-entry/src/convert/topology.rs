@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tributary_model::labels::{CLUSTER, LOCALITY, LOCALITY_LEGACY, NETWORK, REGION, SUBZONE, TLS_MODE, ZONE};
 use tributary_model::{Labels, Locality, NetworkId, Topology};
 
-use super::Context;
+use super::context::Context;
+use crate::address;
 use crate::document::WorkloadSpec;
 
 /// Topologies, shared by all workloads of a document with the same one.
@@ -23,11 +24,8 @@ impl Topologies {
         outside: bool,
         context: &Context,
     ) -> Arc<Topology> {
-        let inherited = || {
-            super::address::ip(spec)
-                .filter(|_| !outside)
-                .and_then(|ip| context.cluster_context.network_of(ip))
-        };
+        let inherited =
+            || address::ip(spec).filter(|_| !outside).and_then(|ip| context.cluster_context.network_of(ip));
         self.shared(Topology {
             cluster: Some(context.cluster.clone()),
             network: network(spec, labels).or_else(inherited),

@@ -8,8 +8,10 @@ use tributary_model::{
     Fact, Health, Labels, PortName, PortNumber, Workload, WorkloadKey, WorkloadKind, WorkloadName,
 };
 
+use super::context::Context;
+use super::endpoints;
 use super::topology::{Topologies, accepts_mesh_tls, augmented};
-use super::{Context, address, endpoints};
+use crate::address;
 use crate::document::{Meta, Object, WorkloadEntry, WorkloadSpec};
 
 /// Annotation that serves the workload only while its health condition is true.

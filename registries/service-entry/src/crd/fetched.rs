@@ -7,11 +7,10 @@ use tributary_kube_client::{ObjectName, Projection};
 use tributary_model::Problem;
 
 use crate::convert::ANNOTATIONS;
-use crate::decode::VERSIONS;
-use crate::document::Document;
-use crate::fault::{self, Faults};
-use crate::node::Node;
-use crate::{json, load};
+use crate::document::{API_VERSIONS, Document};
+use crate::read::fault::{self, Faults};
+use crate::read::node::Node;
+use crate::read::{json, load};
 
 /// A decoded object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +37,7 @@ impl Projection for Fetched {
         let name = ObjectName::new(text("namespace"), text("name"));
         let version: Arc<str> = text("resourceVersion").into();
         let api = node.get("apiVersion").and_then(Node::text).unwrap_or_default();
-        let known = VERSIONS.into_iter().find(|known| api.split('/').nth(1) == Some(known));
+        let known = API_VERSIONS.into_iter().find(|known| api.split('/').nth(1) == Some(known));
         let api = known.unwrap_or_default();
         let examined = load::examine(&node, Faults::lenient());
         let good = examined.is_good();

@@ -3,7 +3,7 @@
 use tributary_kube_client::Resource;
 use tributary_model::{InvalidName, Namespace, Scope};
 
-use crate::document::{SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP};
+use crate::document::{API_GROUP, API_VERSIONS, SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP};
 
 /// The kinds of a cluster to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -17,8 +17,8 @@ pub enum Kinds {
 
 /// The ServiceEntry resource.
 pub(crate) const SERVICE_ENTRIES: Resource = Resource {
-    group: std::borrow::Cow::Borrowed(crate::decode::GROUP),
-    versions: &crate::decode::VERSIONS,
+    group: std::borrow::Cow::Borrowed(API_GROUP),
+    versions: &API_VERSIONS,
     plural: "serviceentries",
     kind: SERVICE_ENTRY,
     namespaced: true,

@@ -12,9 +12,9 @@ use tributary_kube_client::{ClusterIdentity, Event, Found, Resource, Watch};
 use tributary_model::{Fingerprint, InvalidName, Namespace, Scope};
 use tributary_registry_api::{ClusterContext, ClusterContextReceiver, RegistryError};
 
-use super::factory::{Addresses, CrdOptions};
 use super::fetched::Fetched;
 use super::kinds::{self, Kinds};
+use super::options::{Addresses, CrdOptions};
 use super::resource_table::ResourceTable;
 use super::send;
 use crate::allocate::Writer;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tributary_model::Labels;
 
 use super::{Located, Text, WorkloadSpec};
-use crate::fault::Pos;
+use crate::read::fault::Pos;
 
 /// Hosts and how to reach them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

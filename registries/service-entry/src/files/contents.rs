@@ -7,9 +7,9 @@ use std::sync::Arc;
 use tributary_model::{Code, ObjectRef, Problem, Version};
 
 use crate::document::Object;
-use crate::fault;
-use crate::identity::ObjectIdentity;
-use crate::load::{self, Read};
+use crate::read::fault;
+use crate::read::identity::ObjectIdentity;
+use crate::read::load::{self, Read};
 
 /// A document and its line in the file.
 #[derive(Debug, Clone)]

@@ -15,8 +15,8 @@ use tributary_model::{
 use super::contents::{Contents, PlacedDocument};
 use super::document_claims::{DocumentClaim, Served, Verdict, decide};
 use super::walk::{DirId, Fault, Listing, Seen, Stamps, Walk};
-use crate::identity::ObjectIdentity;
-use crate::load;
+use crate::read::identity::ObjectIdentity;
+use crate::read::load;
 use crate::source::{Change, SourceEvent};
 
 /// The state of a directory.

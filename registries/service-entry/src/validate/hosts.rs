@@ -2,10 +2,9 @@
 
 use tributary_model::{Code, Hostname, Protocol};
 
-use crate::convert::address::{Range, parse_range};
-use crate::decode::clip;
+use crate::address::{Range, parse_range};
 use crate::document::{Resolution, ServiceEntry};
-use crate::fault::Faults;
+use crate::read::fault::{Faults, clip};
 
 pub(super) fn at_least_one_host(entry: &ServiceEntry, faults: &mut Faults) {
     if entry.hosts.is_empty() {

@@ -2,9 +2,9 @@
 
 use tributary_model::{Code, Identity, Labels, Namespace, NetworkId};
 
-use crate::decode::{clip, is_object_name};
 use crate::document::{Located, ServiceEntry, Text};
-use crate::fault::{Faults, Pos};
+use crate::read::decode::is_object_name;
+use crate::read::fault::{Faults, Pos, clip};
 
 fn refuse(faults: &mut Faults, at: Pos, what: &str, text: &str, fix: &str) {
     faults.refuse(Code::INVALID_NAME, at, format!("{what} {:?} is not valid; {fix}", clip(text)));

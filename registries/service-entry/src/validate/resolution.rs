@@ -2,9 +2,8 @@
 
 use tributary_model::{Code, Hostname, Protocol};
 
-use crate::decode::clip;
 use crate::document::{Resolution, ServiceEntry, Text, WorkloadSpec};
-use crate::fault::Faults;
+use crate::read::fault::{Faults, clip};
 
 pub(super) fn none_takes_no_endpoints(entry: &ServiceEntry, faults: &mut Faults) {
     if let (Resolution::None, Some(first)) = (entry.resolution.value, entry.endpoints.first()) {
@@ -19,7 +18,7 @@ pub(super) fn static_endpoints_are_ips_or_unix(entry: &ServiceEntry, faults: &mu
         return;
     }
     for (i, address) in addresses(entry) {
-        if crate::convert::address::name(&address.value).is_some() {
+        if crate::address::name(&address.value).is_some() {
             let message = format!(
                 "spec.endpoints[{i}].address {:?} is a name, which resolution STATIC does not look up; write an IP address, or use DNS",
                 clip(&address.value)

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use tributary_model::{Code, PortNumber, Protocol};
 
 use super::{hosts, names, resolution, workload};
-use crate::decode::clip;
 use crate::document::{Located, SePort, ServiceEntry};
-use crate::fault::{Faults, Pos};
+use crate::read::fault::{Faults, Pos, clip};
 
 pub(super) type Rule = fn(&ServiceEntry, &mut Faults);
 

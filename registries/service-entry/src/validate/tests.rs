@@ -1,7 +1,7 @@
 //! Each rule of the table, with a document that breaks it and nothing else.
 
 use super::*;
-use crate::load::load_str;
+use crate::read::load::load_str;
 use tributary_model::Code;
 
 /// A good entry with its lines from `spec:` on replaced.

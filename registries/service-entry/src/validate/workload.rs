@@ -6,10 +6,9 @@ use tributary_model::Code;
 
 use super::names;
 use super::service_entry::number;
-use crate::decode::clip;
 use crate::document::workload::ProbeMethod;
 use crate::document::{Located, Probe, Text, WorkloadEntry, WorkloadGroup, WorkloadSpec};
-use crate::fault::{Faults, Pos};
+use crate::read::fault::{Faults, Pos, clip};
 
 pub(super) fn entry(entry: &WorkloadEntry, faults: &mut Faults) {
     spec(&entry.spec, "spec", faults);
@@ -99,7 +98,7 @@ fn is_unix_path(path: &str) -> bool {
 }
 
 fn is_ip_or_name(text: &str) -> bool {
-    text.parse::<IpAddr>().is_ok() || crate::convert::address::name(text).is_some()
+    text.parse::<IpAddr>().is_ok() || crate::address::name(text).is_some()
 }
 
 fn probe_has_one_method(probe: &Probe, faults: &mut Faults) {

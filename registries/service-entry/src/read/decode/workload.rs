@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::fields::Fields;
 use crate::document::workload::ProbeMethod;
 use crate::document::{Located, Probe, WorkloadEntry, WorkloadGroup, WorkloadSpec};
-use crate::fault::Faults;
-use crate::node::{Node, Value};
+use crate::read::fault::Faults;
+use crate::read::node::{Node, Value};
 
 pub(super) fn spec(node: &Node, path: String, faults: &mut Faults) -> WorkloadSpec {
     let at = Located::new(node.at, ());

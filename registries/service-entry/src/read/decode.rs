@@ -1,6 +1,6 @@
 //! Decodes trees to documents, strictly: a field that Istio does not define is a fault.
 //!
-//! Called by [`crate::load`]. One pass finds all faults of a document; an invalid field is omitted and
+//! Called by [`crate::read::load`]. One pass finds all faults of a document; an invalid field is omitted and
 //! decoding continues.
 
 mod fields;
@@ -10,16 +10,14 @@ mod workload;
 
 use tributary_model::Code;
 
-use crate::document::{Body, Document, Located, SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP, known_kind};
-use crate::fault::{Faults, Pos};
-use crate::node::{Node, Value};
+use crate::document::{
+    API_GROUP, API_VERSIONS, Body, Document, Located, SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP,
+    known_kind,
+};
+use crate::read::fault::{Faults, Pos, clip};
+use crate::read::node::{Node, Value};
 use fields::Fields;
 pub(crate) use meta::{is_label_name, is_object_name};
-
-/// The API group of all supported kinds.
-pub(crate) const GROUP: &str = "networking.istio.io";
-/// Its versions, which have the same fields here; the preferred one first.
-pub(crate) const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha3"];
 
 /// Decodes a document; `None` if too much is missing. The faults decide whether it may be served.
 pub(crate) fn decode(node: &Node, faults: &mut Faults) -> Option<Document> {
@@ -65,28 +63,20 @@ fn kind(root: &mut Fields<'_>, faults: &mut Faults) -> Option<&'static str> {
     let (kind, version) = (kind?, version?);
     let Some(known) = known_kind(&kind.value) else {
         let message = format!(
-            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY} or {WORKLOAD_GROUP} of {GROUP}",
+            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY} or {WORKLOAD_GROUP} of {API_GROUP}",
             clip(&kind.value)
         );
         faults.refuse(Code::UNKNOWN_KIND, kind.at, message);
         return None;
     };
-    let ours = version.value.split_once('/').is_some_and(|(g, v)| g == GROUP && VERSIONS.contains(&v));
+    let ours =
+        version.value.split_once('/').is_some_and(|(g, v)| g == API_GROUP && API_VERSIONS.contains(&v));
     if !ours {
-        let message = format!("apiVersion {:?} is not supported; write {GROUP}/v1", clip(&version.value));
+        let message = format!("apiVersion {:?} is not supported; write {API_GROUP}/v1", clip(&version.value));
         faults.refuse(Code::UNKNOWN_KIND, version.at, message);
         return None;
     }
     Some(known)
-}
-
-/// Shortens external text for a message.
-pub(crate) fn clip(text: &str) -> String {
-    const SHOWN: usize = 80;
-    if text.chars().count() <= SHOWN {
-        return text.to_owned();
-    }
-    text.chars().take(SHOWN).chain(['…']).collect()
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::fields::Fields;
 use super::workload;
 use crate::document::{Located, Location, Resolution, SePort, ServiceEntry};
-use crate::fault::Faults;
-use crate::node::{Node, Value};
+use crate::read::fault::Faults;
+use crate::read::node::{Node, Value};
 
 pub(super) fn decode(spec: &Node, path: String, status: Option<&Node>, faults: &mut Faults) -> ServiceEntry {
     let at = Located::new(spec.at, ());

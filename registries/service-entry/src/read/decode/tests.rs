@@ -2,7 +2,7 @@
 
 use tributary_model::Code;
 
-use crate::load::load_str;
+use crate::read::load::load_str;
 use crate::{Body, Load};
 
 fn mk_entry(lines: &str) -> String {

@@ -119,10 +119,10 @@ proptest! {
     #[test]
     fn every_line_with_content_lies_in_one_document(lines in prop::collection::vec("[a:# -]{0,4}|---|\\.\\.\\.|--- x|%y", 0..20)) {
         let text = lines.join("\n");
-        let chunks = crate::yaml::split(&text);
+        let chunks = crate::read::yaml::split(&text);
         for (number, line) in lines.iter().enumerate() {
             let marks = matches!(line.trim_end(), "---" | "...") || line.trim_start().is_empty() || line.trim_start().starts_with(['#', '%']);
-            let within = |chunk: &&crate::yaml::Chunk<'_>| {
+            let within = |chunk: &&crate::read::yaml::Chunk<'_>| {
                 let first = chunk.line as usize - 1;
                 (first..first + chunk.text.lines().count()).contains(&number)
             };

@@ -1,16 +1,16 @@
 //! Reads one YAML document to a tree with the position of every key and value.
 //!
 //! Size, depth, number of values and alias expansion are limited, so that the tree is not much larger
-//! than the text. Called by [`crate::load`].
+//! than the text. Called by [`crate::read::load`].
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer};
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Error, Location, Options, Spanned};
 use tributary_model::Code;
 
-use crate::fault::{Fault, Pos};
-use crate::node::read::{AnyValue, Format};
-use crate::node::{Key, Node, Value, bounds};
+use crate::read::fault::{Fault, Pos};
+use crate::read::node::visitor::{AnyValue, Format};
+use crate::read::node::{Key, Node, Value, bounds};
 
 /// Reads one document.
 pub(crate) fn parse(text: &str) -> Result<Node, Fault> {

@@ -1,11 +1,11 @@
 //! A document as a tree, independent of its format: YAML of a file, or JSON of an API server.
 //!
-//! [`crate::yaml`] and [`crate::json`] create it within the same limits; the decoder walks it and can
+//! [`crate::read::yaml`] and [`crate::read::json`] create it within the same limits; the decoder walks it and can
 //! therefore report all faults of a document.
 
-pub(crate) mod read;
+pub(crate) mod visitor;
 
-use crate::fault::Pos;
+use crate::read::fault::Pos;
 
 /// Limits of one document.
 pub(crate) mod bounds {

@@ -8,9 +8,9 @@ use std::cell::Cell;
 use serde::de::{DeserializeSeed, Deserializer, Error};
 use tributary_model::Code;
 
-use crate::fault::{Fault, Pos};
-use crate::node::read::{AnyValue, Format};
-use crate::node::{Key, Node, bounds};
+use crate::read::fault::{Fault, Pos};
+use crate::read::node::visitor::{AnyValue, Format};
+use crate::read::node::{Key, Node, bounds};
 
 const NOWHERE: Pos = Pos::new(0, 0);
 
@@ -78,7 +78,7 @@ impl<'de> DeserializeSeed<'de> for Tree<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::Value;
+    use crate::read::node::Value;
 
     /// The same tree without positions.
     fn nowhere(node: Node) -> Node {
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn json_reads_like_yaml_of_the_same_content() {
         let text = r#"{"a": [1, -2, "x", true, null, 1.5], "b": {"c": {}}}"#;
-        assert_eq!(parse(text).unwrap(), nowhere(crate::yaml::parse(text).unwrap()));
+        assert_eq!(parse(text).unwrap(), nowhere(crate::read::yaml::parse(text).unwrap()));
     }
 
     #[test]

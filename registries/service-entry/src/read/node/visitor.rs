@@ -1,6 +1,6 @@
 //! Reads a value through serde: the type of each scalar, and the items of collections.
 //!
-//! [`crate::yaml`] and [`crate::json`] call it; they provide positions and enforce the limits.
+//! [`crate::read::yaml`] and [`crate::read::json`] call it; they provide positions and enforce the limits.
 
 use std::fmt;
 

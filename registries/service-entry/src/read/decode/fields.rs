@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use tributary_model::{Code, Labels};
 
-use super::clip;
 use crate::document::{Located, Text};
-use crate::fault::{Faults, Pos};
-use crate::node::{Key, Node, Value};
+use crate::read::fault::{Faults, Pos, clip};
+use crate::read::node::{Key, Node, Value};
 
 /// A map during decoding.
 pub(crate) struct Fields<'n> {

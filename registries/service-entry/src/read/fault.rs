@@ -1,6 +1,6 @@
 //! Faults of documents: code, position, message.
 //!
-//! The readers, the decoder and the validation create them; [`crate::load`] and the sources convert them
+//! The readers, the decoder and the validation create them; [`crate::read::load`] and the sources convert them
 //! to a [`Problem`], once the file name is known.
 
 use std::fmt;
@@ -137,6 +137,15 @@ fn position(at: Pos, file: &str, first_line: u32) -> String {
     }
     let at = at.from_line(first_line);
     format!("{file}:{}:{}: ", at.line, at.column)
+}
+
+/// Shortens external text for a message.
+pub(crate) fn clip(text: &str) -> String {
+    const SHOWN: usize = 80;
+    if text.chars().count() <= SHOWN {
+        return text.to_owned();
+    }
+    text.chars().take(SHOWN).chain(['…']).collect()
 }
 
 #[cfg(test)]

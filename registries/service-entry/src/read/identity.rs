@@ -5,9 +5,9 @@
 
 use tributary_model::ObjectId;
 
-use crate::decode::{is_label_name, is_object_name};
 use crate::document::known_kind;
-use crate::node::Node;
+use crate::read::decode::{is_label_name, is_object_name};
+use crate::read::node::Node;
 
 /// The object that a document describes.
 #[derive(Debug, Clone, PartialEq, Eq)]

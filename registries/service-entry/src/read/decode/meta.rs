@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use tributary_model::{Code, Namespace, Timestamp};
 
-use super::clip;
 use super::fields::Fields;
 use crate::document::{Meta, Text};
-use crate::fault::Faults;
-use crate::node::Node;
+use crate::read::fault::{Faults, clip};
+use crate::read::node::Node;
 
 /// Fields that an API server adds; exported objects contain them.
 const SERVERS: [&str; 9] = [

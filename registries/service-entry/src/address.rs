@@ -38,7 +38,7 @@ pub(crate) fn of(spec: &WorkloadSpec) -> Option<WorkloadAddress> {
 }
 
 /// The IP at which a workload listens, if its address is an IP.
-pub(super) fn ip(spec: &WorkloadSpec) -> Option<IpAddr> {
+pub(crate) fn ip(spec: &WorkloadSpec) -> Option<IpAddr> {
     spec.address.as_ref()?.value.parse().ok()
 }
 

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use tributary_model::{Code, ObjectId, ObjectRef, Problem, Version};
 
-use crate::decode::decode;
 use crate::document::{Document, Object, UNIDENTIFIED};
-use crate::fault::{self, Fault, Faults, Pos, Severity};
-use crate::identity::{self, ObjectIdentity};
-use crate::node::Node;
+use crate::read::decode::decode;
+use crate::read::fault::{self, Fault, Faults, Pos, Severity};
+use crate::read::identity::{self, ObjectIdentity};
+use crate::read::node::Node;
+use crate::read::yaml::{Chunk, parse, split};
 use crate::validate::validate;
-use crate::yaml::{Chunk, parse, split};
 
 /// Maximum number of documents that are read of one file.
 pub const MAX_DOCUMENTS: usize = 20_000;

@@ -1,7 +1,7 @@
-//! Which API server, with which credential: from a flag, `KUBECONFIG`, `~/.kube/config`, or the pod's own account.
+//! API server and credential, from a flag, `KUBECONFIG`, `~/.kube/config`, or the pod's service account.
 //!
-//! The admin's own kubeconfig may say whatever kubectl takes, credential plugins included. One that came from
-//! anywhere else (a Secret, a file that others write) is vetted: see `foreign`. Nothing here prints a secret.
+//! The operator's own kubeconfig may use everything that kubectl accepts, including credential plugins. One from another
+//! origin (a Secret, a file that others write) is vetted by `foreign`. This module prints no secret.
 
 mod find;
 mod foreign;
@@ -23,68 +23,68 @@ pub(crate) use plugin::trouble as plugin_trouble;
 pub use refusals::Refusal;
 use refusals::Refusals;
 
-/// A server that does not take a connection within this is not there.
+/// Time limit of a TCP and TLS connect.
 const CONNECT: Duration = Duration::from_secs(10);
-/// A server that does not take what is written within this is not there.
+/// Time limit of a write on a connection.
 const WRITE: Duration = Duration::from_secs(30);
 
-/// The environment as a value: the process's is read once, at start; tests pass maps.
+/// Environment variables as a value: the process environment is read once at start; tests pass maps.
 #[derive(Clone, Copy)]
 pub struct Env<'a>(&'a dyn Fn(&str) -> Option<String>);
 
 impl<'a> Env<'a> {
-    /// Looks variables up with this.
+    /// Creates an environment from a lookup function.
     #[must_use]
     pub const fn new(get: &'a dyn Fn(&str) -> Option<String>) -> Self {
         Self(get)
     }
-    /// A variable's value; an empty one counts as not set.
+    /// Returns a variable; an empty value counts as unset.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<String> {
         (self.0)(name).filter(|value| !value.is_empty())
     }
 }
 
-/// What the admin asked for.
+/// Kubeconfig options of the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConnectOptions {
-    /// `--kubeconfig`: this file and no other.
+    /// `--kubeconfig`: the only file to read.
     pub kubeconfig: Option<PathBuf>,
-    /// `--context`: this context of it.
+    /// `--context`: context to use instead of the current one.
     pub context: Option<String>,
 }
 
-/// Why there is no connection.
+/// Reason for a connection that cannot be created.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// Neither a kubeconfig nor a pod's account was found.
-    #[error("no kubeconfig was found and this is no pod: pass --kubeconfig, or set KUBECONFIG")]
+    /// Neither a kubeconfig nor a pod's service account exists.
+    #[error("no kubeconfig found, and no pod service account; pass --kubeconfig or set KUBECONFIG")]
     Nothing,
     /// A file cannot be read.
     #[error("kubeconfig {0} cannot be read: {1}")]
     Read(String, String),
-    /// A file is not what it should be. Its content is not repeated: it may hold secrets.
-    #[error("{0} is not a kubeconfig that can be read; `kubectl config view` says where")]
+    /// A file has an invalid format. The error does not repeat its content, which can hold secrets.
+    #[error("{0} is not a valid kubeconfig; `kubectl config view` shows the position")]
     Malformed(String),
-    /// There is no such context.
-    #[error("{at} has no context {name:?}; it has {known}")]
+    /// The context does not exist.
+    #[error("{at}: context {name:?} not found; use one of {known}")]
     NoContext {
-        /// Which kubeconfig.
+        /// Description of the kubeconfig.
         at: String,
-        /// What was asked for.
+        /// Requested context.
         name: String,
-        /// What there is.
+        /// Existing contexts.
         known: String,
     },
     /// The context cannot be used.
     #[error("{0} cannot be used: {1}")]
     Unusable(String, Reason),
-    /// A kubeconfig from elsewhere says what only the admin's own may.
+    /// A kubeconfig from another origin uses fields that only the operator's own may use.
     #[error("the kubeconfig is refused: {}", .0.join("; "))]
     Refused(Vec<String>),
 }
 
-/// An API server and how to speak to it. Clones share their connections.
+/// API server and the client that reaches it. Clones share their connections.
 #[derive(Clone)]
 pub struct Connection {
     client: kube::Client,
@@ -95,24 +95,24 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// From the flag, `KUBECONFIG`, `~/.kube/config` or the pod's account, the first that is there. Needs a tokio
-    /// runtime to be entered. The admin's own kubeconfig may run credential plugins.
+    /// Connects with the first kubeconfig that exists: the flag's, `KUBECONFIG`, `~/.kube/config`, the pod's service account.
+    /// Requires a tokio runtime context. The operator's own kubeconfig may run credential plugins.
     pub fn open(options: &ConnectOptions, env: Env<'_>) -> Result<Self, ConnectError> {
         let found = find::kubeconfig(options, env)?;
         Self::connect(found.kubeconfig, options.context.as_deref(), &found.described, found.rotating_ca)
     }
-    /// From a kubeconfig that came from elsewhere: vetted, with only what is known to be harmless taken over.
+    /// Connects with a kubeconfig of another origin: vetted, and reduced to harmless fields.
     pub fn foreign(secret: &Credential, context: Option<&str>) -> Result<Self, ConnectError> {
         let vetted = foreign::vet(secret, context)?;
         Self::connect(vetted, None, "a vetted kubeconfig", None)
     }
-    /// Over any client: for tests, and for servers that are reached in another way.
+    /// Wraps an existing client: for tests, and for servers that are reached in another way.
     #[must_use]
     pub fn over(client: kube::Client, described: impl Into<String>, server: impl Into<String>) -> Self {
         let (described, server) = (described.into(), server.into());
         Self { client, described, server, login: None, refusals: Refusals::default() }
     }
-    /// What [`Connection::open`] would log in with now; nothing where that cannot be read. Runs no plugin.
+    /// Returns what [`Connection::open`] would log in with now, or `None` if it cannot be read. Runs no plugin.
     #[must_use]
     pub fn login_now(options: &ConnectOptions, env: Env<'_>) -> Option<Login> {
         let found = find::kubeconfig(options, env).ok()?;
@@ -137,9 +137,9 @@ impl Connection {
         }
         let mut config = kube::Config::try_from(kubeconfig).map_err(|error| unusable(&error))?;
         config.root_cert_file = rotating_ca;
-        // a proxy of the environment is for the outside; the API server is reached directly
+        // a proxy variable of the environment applies to external traffic; the API server is reached directly
         config.proxy_url = None;
-        // retries that nobody sees would hide how the source is doing
+        // hidden retries would hide the state of the source
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT);
         config.write_timeout = Some(WRITE);
@@ -153,27 +153,27 @@ impl Connection {
         Ok(Self { client, described: chosen.describe(at), server, login, refusals })
     }
 
-    /// The client.
+    /// Returns the client.
     #[must_use]
     pub fn client(&self) -> kube::Client {
         self.client.clone()
     }
-    /// Which credential is used, for people; no secret.
+    /// Returns a description of the credential for operators, without secrets.
     #[must_use]
     pub fn described(&self) -> &str {
         &self.described
     }
-    /// The address of the server.
+    /// Returns the address of the server.
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
     }
-    /// What it logged in with when it was opened; nothing where it was not opened here.
+    /// Returns what the connection logged in with when it was opened; `None` for a wrapped client.
     #[must_use]
     pub const fn login(&self) -> Option<Login> {
         self.login
     }
-    /// Waits until the server has refused the credential, or a right, since this was last waited for.
+    /// Waits until the server refuses the credential or a right; each refusal is returned once.
     pub async fn refused(&self) -> Refusal {
         self.refusals.next().await
     }

@@ -1,44 +1,44 @@
-//! What a watch says, and how an object of its kind is read.
+//! Events of a watch, and the decoding of one object.
 
 use serde_json::value::RawValue;
 use tributary_model::{SourcePart, Withheld};
 
 use crate::resource::ObjectName;
 
-/// Reads the fields that are used of one object, and skips the rest.
+/// Decodes the fields of one object that are used and skips the rest.
 pub trait Projection: Sized + Send + 'static {
-    /// From the object as the server wrote it. What is said in an error is shown to people: name the field.
+    /// Decodes the object as the server wrote it. The error is shown to operators: name the field.
     fn decode(raw: &RawValue) -> Result<Self, String>;
 }
 
-/// What a watch says of its kind. A consumer that applies these in order holds what the server holds.
+/// Event of a watched kind. A consumer that applies the events in order holds what the server holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<P> {
-    /// A list begins: what is neither `Put`, `Seen` nor `Bad` from here to the next `Listed` is gone. A list
-    /// that breaks off begins again with another `Restart`: what the first had not shown stays unseen.
+    /// A list begins: objects without `Apply`, `Unchanged` or `Invalid` before the next `InitDone` are deleted. A list
+    /// that breaks off starts over with another `Init`; objects that the first one did not show stay unseen.
     Init,
-    /// This object is now so; it carries its own name.
+    /// An object was created or changed; it carries its own name.
     Apply(P),
-    /// Part of a list: this object is still what it was when it was last `Put` or `Bad`.
+    /// Part of a list: the object equals its last `Apply` or `Invalid`.
     Unchanged(ObjectName),
-    /// The server said that this object was deleted.
+    /// The server deleted this object.
     Delete(ObjectName),
-    /// This object is there but cannot be read, for this reason; what was last read of it is still the last word.
+    /// The object exists but cannot be decoded, for this reason; its last decoded value stays current.
     Invalid(ObjectName, String),
     /// The list is complete.
     InitDone,
-    /// The server said that nothing else has happened up to now.
+    /// The server reported that no other event happened so far.
     Confirmed,
-    /// The server confirmed that it does not serve this kind: counts as a complete list of nothing. Where objects
-    /// of it are held, two equal answers with [`Timing::uninstalled`](crate::Timing) between them confirm it.
+    /// The server confirmed that it does not serve this kind: counts as a complete empty list. Where objects are held,
+    /// two equal answers at least [`Timing::uninstalled`](crate::Timing) apart are required.
     NotServed,
-    /// The kind cannot be read now, with the server's reason; proves nothing about its objects. Ends with the next
-    /// `Resumed`, `Listed` or `Absent`.
+    /// The kind cannot be read, with the server's reason; proves nothing about its objects. Ends with the next
+    /// `Resumed`, `InitDone` or `NotServed`.
     Unavailable(Withheld),
-    /// A withheld kind can be read again, and its watch continues from where it was.
+    /// An unavailable kind can be read again; its watch continues where it stopped.
     Resumed,
-    /// How the kind is doing, whenever that changes.
+    /// The state of the kind changed.
     Status(SourcePart),
-    /// An audit found so many events that the watch had not delivered; the list that follows delivers them.
+    /// An audit found this number of events that the watch missed; the list that follows delivers them.
     Recovered(u64),
 }

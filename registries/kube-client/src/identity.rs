@@ -1,9 +1,9 @@
-//! Which cluster answers: the UID of namespace `kube-system`, confirmed before anything that was read counts.
+//! Identity of the cluster that answers: the UID of namespace `kube-system`, confirmed before a result counts.
 //!
-//! Owned by one run and shared by its watches. An address and a credential may outlive a cluster: a different cluster,
-//! with other objects and other versions, can answer in its place. Each watch therefore asks here after the server has
-//! answered it and before it takes the answer. Callers that wait at the same time share one request; none takes the answer to a
-//! request that began before it called. The first identity is pinned. Guarantees that nothing passes once another identity
+//! One run owns it and its watches share it. An address and a credential can outlive a cluster: another cluster with
+//! other objects and versions can answer at the same address. Each watch therefore confirms the identity after the server
+//! answered and before it uses the answer. Concurrent callers share one request; no caller uses the result of a request
+//! that began before its call. The first identity is pinned. Guarantees that no result is used after another identity
 //! was seen, nor while a known identity cannot be confirmed, except where the right to read it is missing.
 
 use std::sync::Arc;
@@ -20,31 +20,31 @@ use crate::watch::{ApiFailure, send};
 
 const SYSTEM: &str = "kube-system";
 const TARGET: &str = "/api/v1/namespaces?fieldSelector=metadata.name%3Dkube-system";
-/// A server that has not answered within this is tried again.
+/// Time limit of one identity request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 type Flight = Shared<BoxFuture<'static, Result<Fingerprint, ApiFailure>>>;
 
-/// What is known of the cluster that answers.
+/// Result of the identity checks so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Found {
-    /// It has not answered yet.
+    /// No request has been answered.
     #[default]
-    Unasked,
-    /// It answered that its identity cannot be read, or has none.
+    Unknown,
+    /// The server answered without a readable identity.
     Unreadable,
-    /// Its identity, pinned for this run.
+    /// Identity pinned for this run.
     Is(Fingerprint),
-    /// Another cluster answers in its place.
+    /// Another cluster answers at the same address.
     Replaced {
-        /// The pinned identity.
+        /// Pinned identity.
         was: Fingerprint,
-        /// The identity of the other cluster.
+        /// Identity of the other cluster.
         now: Fingerprint,
     },
 }
 
-/// The identity of one run's cluster. Clones share it.
+/// Identity of one run's cluster. Clones share it.
 #[derive(Clone)]
 pub struct ClusterIdentity {
     client: kube::Client,
@@ -52,7 +52,7 @@ pub struct ClusterIdentity {
     found: Arc<watch::Sender<Found>>,
 }
 
-/// The request under way, by its number.
+/// Request in flight, with its number.
 #[derive(Default)]
 struct Flights {
     begun: u64,
@@ -60,35 +60,35 @@ struct Flights {
 }
 
 impl ClusterIdentity {
-    /// Nothing is known, and nothing is asked before [`ClusterIdentity::confirm`].
+    /// Creates an unknown identity. Sends no request before [`ClusterIdentity::confirm`].
     #[must_use]
     pub fn new(client: kube::Client) -> Self {
         Self { client, flights: Arc::default(), found: Arc::new(watch::Sender::default()) }
     }
-    /// What is known.
+    /// Returns the current result.
     #[must_use]
     pub fn found(&self) -> Found {
         self.found.borrow().clone()
     }
-    /// The pinned identity.
+    /// Returns the pinned identity.
     #[must_use]
     pub fn known(&self) -> Option<Fingerprint> {
         match self.found() {
             Found::Is(identity) | Found::Replaced { was: identity, .. } => Some(identity),
-            Found::Unasked | Found::Unreadable => None,
+            Found::Unknown | Found::Unreadable => None,
         }
     }
-    /// Waits until another cluster answers; returns what to report of that.
+    /// Waits until another cluster answers; returns the reason to report.
     pub async fn replaced(&self) -> String {
         let mut found = self.found.subscribe();
         let seen = found.wait_for(|found| matches!(found, Found::Replaced { .. })).await;
         let Some(why) = seen.ok().map(|found| describe(&found)) else { return std::future::pending().await };
         why
     }
-    /// Confirms that the pinned cluster still answers, by a request that begins after this call. Fails where another
-    /// does, and where that cannot be read now.
+    /// Confirms that the pinned cluster still answers, with a request that begins after this call. Fails when another
+    /// cluster answers, or when the identity cannot be read now.
     pub async fn confirm(&self) -> Result<(), ApiFailure> {
-        let answer = self.ask().await;
+        let answer = self.request().await;
         let mut judged = Ok(());
         self.found.send_if_modified(|found| {
             let before = found.clone();
@@ -98,7 +98,7 @@ impl ClusterIdentity {
         judged
     }
 
-    async fn ask(&self) -> Result<Fingerprint, ApiFailure> {
+    async fn request(&self) -> Result<Fingerprint, ApiFailure> {
         let before = self.flights.lock().begun;
         loop {
             let (number, flight) = self.flight();
@@ -109,7 +109,7 @@ impl ClusterIdentity {
             }
         }
     }
-    /// The request under way, or a new one.
+    /// Returns the request in flight, or starts one.
     fn flight(&self) -> (u64, Flight) {
         let mut flights = self.flights.lock();
         if let Some(open) = &flights.open {
@@ -128,7 +128,7 @@ impl std::fmt::Debug for ClusterIdentity {
     }
 }
 
-/// What an answer comes to.
+/// Applies one answer to the result so far.
 fn judge(found: &mut Found, answer: Result<Fingerprint, ApiFailure>) -> Result<(), ApiFailure> {
     match (&*found, answer) {
         (Found::Replaced { .. }, _) => return Err(ApiFailure::Replaced(describe(found))),
@@ -137,15 +137,15 @@ fn judge(found: &mut Found, answer: Result<Fingerprint, ApiFailure>) -> Result<(
             *found = Found::Replaced { was: was.clone(), now };
             return Err(ApiFailure::Replaced(describe(found)));
         }
-        (Found::Unasked | Found::Unreadable, Ok(now)) => *found = Found::Is(now),
+        (Found::Unknown | Found::Unreadable, Ok(now)) => *found = Found::Is(now),
         (Found::Is(_), Err(ApiFailure::Forbidden(_))) => {}
-        (Found::Unasked | Found::Unreadable, Err(why)) if is_refusal(&why) => *found = Found::Unreadable,
+        (Found::Unknown | Found::Unreadable, Err(why)) if is_refusal(&why) => *found = Found::Unreadable,
         (_, Err(why)) => return Err(unconfirmed(why)),
     }
     Ok(())
 }
 
-/// Whether the server answers, and not with the namespace; asking again may bring the same for good.
+/// Whether the server answered without the namespace; a retry can bring the same answer forever.
 const fn is_refusal(why: &ApiFailure) -> bool {
     matches!(
         why,
@@ -157,7 +157,7 @@ const fn is_refusal(why: &ApiFailure) -> bool {
     )
 }
 
-/// A failure of the request that waits for the confirmation: nothing is known of its own kind.
+/// Error of the request that awaits the confirmation; it reveals nothing about its own kind.
 fn unconfirmed(why: ApiFailure) -> ApiFailure {
     match why {
         ApiFailure::Unauthorized(_) | ApiFailure::TooMany(..) => why,
@@ -192,7 +192,7 @@ struct Metadata {
     uid: String,
 }
 
-/// Asks for a list of one: the right to list namespaces is what is granted.
+/// Lists with a field selector, because roles grant `list` on namespaces.
 async fn read(client: kube::Client) -> Result<Fingerprint, ApiFailure> {
     let answer = send::fetch(client, send::get(TARGET, send::NAMES_ONLY));
     let late = |_| ApiFailure::Unreachable(format!("nothing came for {} s", PATIENCE.as_secs()));

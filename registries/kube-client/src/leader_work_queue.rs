@@ -1,8 +1,8 @@
-//! Writes that one replica of several makes: while it leads, a few at a time, with pauses after refusals.
+//! Queue of writes that only the leading replica makes: limited concurrency, with pauses after refusals.
 //!
-//! Owned and polled by whoever knows what is due, who asks for the next [`QueueEvent`], acts on it at once, and asks
-//! again. Which write may go when is decided in [`queue`], without I/O; here is what it waits for. A turn that is
-//! dropped while it waits loses nothing, and what is under way goes on when the next is asked for.
+//! Owned by a component that knows what is due: it awaits the next [`QueueEvent`], acts on it at once, and awaits again.
+//! [`queue`] decides which write is next, without I/O; this module waits and sends. [`LeaderWorkQueue::next`] is
+//! cancel-safe: writes in flight continue with the next call.
 
 mod queue;
 
@@ -19,41 +19,41 @@ use tributary_registry_api::SplitMix;
 use crate::watch::ApiFailure;
 use queue::{Queue, QueueStep};
 
-/// What came of a write.
+/// Result of a write.
 pub type Outcome = Result<(), ApiFailure>;
 
-/// Makes one write.
+/// Performs one write.
 pub type Sends<W> = Box<dyn Fn(&W) -> BoxFuture<'static, Outcome> + Send>;
 
-/// How a duty is done.
+/// Limits and delays of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueuePolicy {
-    /// So long are changes gathered before what is due is looked for.
+    /// Delay between the first change and the plan, to gather changes.
     pub gather: Duration,
-    /// So many writes are under way at once.
+    /// Largest number of writes in flight.
     pub at_once: usize,
-    /// What is due is looked for again when no more than so many writes are left.
+    /// A new plan is made when at most this number of writes remain.
     pub left: usize,
-    /// Whether nothing at all is done in the pause after a refusal. Else whoever plans leaves out what was
-    /// refused until [`QueueEvent::Again`], and the others go on.
+    /// Whether a refusal stops all writes during its pause. Otherwise the planner excludes the refused write until
+    /// [`QueueEvent::Again`], and the others continue.
     pub halts: bool,
 }
 
-/// What is to be done about a duty.
+/// Event for the owner of a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueueEvent<W> {
-    /// Look for what is due, and [add](LeaderWorkQueue::add) it.
+    /// Compute what is due and [add](LeaderWorkQueue::add) it.
     Plan,
-    /// What was refused may be tried again; [`QueueEvent::Plan`] follows.
+    /// Refused writes may be retried; [`QueueEvent::Plan`] follows.
     Again,
-    /// This came of a write. After a refusal there is a pause, whether or not this one is due again.
+    /// A write ended. A refusal starts a pause, whether or not this write is due again.
     Done(W, Outcome),
-    /// Writes may not be made any more, and all that was added is forgotten. What was sent may still arrive; it
-    /// shows in the objects then, to us as to whoever is next.
+    /// The leadership ended, and the queue is empty. Writes in flight may still arrive; they then show in the
+    /// objects, to this replica and to the next leader.
     Resigned,
 }
 
-/// The writes that are this replica's to make while it leads.
+/// Writes that this replica makes while it leads.
 pub struct LeaderWorkQueue<W> {
     queue: Queue<W>,
     leads: watch::Receiver<bool>,
@@ -63,22 +63,22 @@ pub struct LeaderWorkQueue<W> {
 }
 
 impl<W: Send + 'static> LeaderWorkQueue<W> {
-    /// Nothing is added yet. What is due is looked for when this replica begins to lead.
+    /// Creates an empty queue. The first plan is requested when this replica begins to lead.
     #[must_use]
-    pub fn new(pace: QueuePolicy, leads: watch::Receiver<bool>, send: Sends<W>, chance: SplitMix) -> Self {
-        let queue = Queue::new(pace, chance);
+    pub fn new(pace: QueuePolicy, leads: watch::Receiver<bool>, send: Sends<W>, random: SplitMix) -> Self {
+        let queue = Queue::new(pace, random);
         Self { queue, leads, send, sent: FuturesUnordered::new(), start: Instant::now() }
     }
-    /// Something may have become due.
+    /// Requests a plan after the gather delay.
     pub fn plan_soon(&mut self) {
         self.queue.plan_soon(self.now());
     }
-    /// These are due.
+    /// Adds due writes.
     pub fn add(&mut self, writes: impl IntoIterator<Item = W>) {
         self.queue.add(writes);
     }
 
-    /// The next turn. `ready` says whether enough is known to write anything.
+    /// Returns the next event. `ready` is whether enough is known to write.
     pub async fn next(&mut self, ready: bool) -> QueueEvent<W> {
         loop {
             let open = ready && *self.leads.borrow_and_update();
@@ -124,7 +124,7 @@ async fn at(when: Option<Instant>) {
 
 async fn changed(leads: &mut watch::Receiver<bool>) {
     if leads.changed().await.is_err() {
-        // whoever decided has ended: nothing changes any more
+        // the election task has ended: leadership no longer changes
         std::future::pending::<()>().await;
     }
 }

@@ -1,8 +1,8 @@
-//! Who of several replicas does what only one may do: a Lease that its holder renews.
+//! Leader election among replicas: a Lease that its holder renews.
 //!
-//! The holder stops before anybody else may begin: it gives up when its last renewal is older than the lead
-//! that candidates leave it. Clocks of machines are not compared: everyone counts from what they themselves
-//! have seen. A Lease whose holder died passes within its duration.
+//! The holder stops before another replica may begin: it gives up when its last renewal is older than the margin that
+//! candidates grant. Clocks of different machines are not compared: each replica measures from its own observations.
+//! The Lease of a dead holder expires within its duration.
 
 mod claim;
 
@@ -20,12 +20,12 @@ use crate::watch::ApiFailure;
 use crate::write::Writer;
 use claim::{LeaseClaim, LeaseStep, Record};
 
-/// How long a Lease is held, and how often it is renewed.
+/// Duration of a Lease, and interval of its renewals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseTiming {
-    /// A Lease that is not renewed passes within this.
+    /// Time after which an unrenewed Lease expires.
     pub duration: Duration,
-    /// Between two renewals, and between two looks of a candidate. At most a fifth of the duration is used.
+    /// Interval between renewals, and between reads of a candidate. At most a fifth of the duration is used.
     pub renew: Duration,
 }
 
@@ -36,19 +36,19 @@ impl Default for LeaseTiming {
 }
 
 impl LeaseTiming {
-    /// With looks that are close enough for the Lease to pass in time.
+    /// Shortens the interval so that an expired Lease passes on in time.
     fn bounded(self) -> Self {
         let renew = self.renew.min(self.duration / 5).max(Duration::from_millis(1));
         Self { renew, ..self }
     }
 }
 
-/// What is known of the Lease.
+/// Observed state of the Lease.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Held {
-    /// Who holds it, as far as is known.
+    /// Last known holder.
     pub holder: Option<Arc<str>>,
-    /// What is wrong with reading or writing it.
+    /// Failure to read or write it.
     pub trouble: Option<Arc<str>>,
 }
 
@@ -61,13 +61,13 @@ const LEASES: Resource = Resource {
     optional: false,
 };
 
-/// A candidate for one Lease.
+/// Candidate for one Lease.
 pub struct Leadership {
     writer: Writer,
     name: ObjectName,
     identity: Arc<str>,
     timing: LeaseTiming,
-    chance: SplitMix,
+    random: SplitMix,
     claim: LeaseClaim,
     start: Instant,
     leads: watch::Sender<bool>,
@@ -75,7 +75,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// A candidate that calls itself `identity`, which no other replica may. Nothing is asked before
+    /// Creates a candidate named `identity`, which must be unique among replicas. Sends no request before
     /// [`Leadership::run`].
     #[must_use]
     pub fn new(
@@ -83,7 +83,7 @@ impl Leadership {
         name: ObjectName,
         identity: &str,
         timing: LeaseTiming,
-        chance: SplitMix,
+        random: SplitMix,
     ) -> Self {
         let timing = timing.bounded();
         Self {
@@ -92,30 +92,30 @@ impl Leadership {
             name,
             identity: identity.into(),
             timing,
-            chance,
+            random,
             start: Instant::now(),
             leads: watch::channel(false).0,
             held: watch::channel(Held::default()).0,
         }
     }
-    /// Whether this replica holds the Lease.
+    /// Reports whether this replica holds the Lease.
     #[must_use]
     pub fn leads(&self) -> watch::Receiver<bool> {
         self.leads.subscribe()
     }
-    /// What is known of the Lease.
+    /// Reports the observed state of the Lease.
     #[must_use]
     pub fn holder(&self) -> watch::Receiver<Held> {
         self.held.subscribe()
     }
 
-    /// Competes for ever. Dropped, it no longer leads; the Lease passes when it runs out.
+    /// Competes forever. Dropping the future ends the leadership; the Lease then expires.
     pub async fn run(mut self) {
         loop {
             self.advance().await;
         }
     }
-    /// Competes until something happens, and can be resigned then.
+    /// Competes until `happens` resolves; the result can resign.
     pub async fn until(mut self, happens: impl Future) -> Self {
         let mut happens = std::pin::pin!(happens);
         loop {
@@ -126,7 +126,7 @@ impl Leadership {
         }
     }
 
-    /// One step. Dropped within it, a write may have been made that is not known of; the next look finds it.
+    /// Performs one step. A write that is cancelled in flight may still arrive; the next read finds it.
     async fn advance(&mut self) {
         let step = self.claim.next(self.now());
         self.publish();
@@ -140,12 +140,12 @@ impl Leadership {
         self.publish();
     }
 
-    /// Gives the Lease up, if it is held, so that another takes it at once. For an orderly end.
+    /// Releases a held Lease so that another replica takes it at once. For an orderly shutdown.
     pub async fn resign(mut self) {
         let was = self.claim.resign(self.now());
         self.publish();
         if let Some(record) = was {
-            // whoever is next waits for the duration if this does not arrive
+            // if this write is lost, the next holder waits for the duration
             let _ = self.put(&record, "").await;
         }
     }
@@ -154,9 +154,9 @@ impl Leadership {
         Mono::from_elapsed(self.start.elapsed())
     }
 
-    /// A part of a pause that is left out, so that candidates do not look in step.
+    /// Returns a random reduction of a pause, so that candidates do not act in step.
     fn early(&mut self) -> Duration {
-        self.timing.renew.mul_f64(0.1 * self.chance.unit())
+        self.timing.renew.mul_f64(0.1 * self.random.unit())
     }
 
     async fn look(&mut self) {
@@ -211,40 +211,40 @@ impl Leadership {
         })
     }
 
-    /// No answer is waited for longer than until the next renewal is due.
+    /// Limits a request to the renewal interval.
     async fn within(
         &self,
-        ask: impl Future<Output = Result<Value, ApiFailure>>,
+        request: impl Future<Output = Result<Value, ApiFailure>>,
     ) -> Result<Value, ApiFailure> {
         let late = || ApiFailure::Unreachable("no answer in time".to_owned());
-        tokio::time::timeout(self.timing.renew, ask).await.unwrap_or_else(|_| Err(late()))
+        tokio::time::timeout(self.timing.renew, request).await.unwrap_or_else(|_| Err(late()))
     }
 
     fn failed(&mut self, failure: &ApiFailure, now: Mono, early: Duration) {
         self.claim.failed(now, early);
-        let asked = format!("lease {}", self.name);
+        let request = format!("lease {}", self.name);
         let trouble = match failure {
-            // that somebody else was first is how it works
+            // a conflict is the regular outcome of a lost race
             ApiFailure::Conflict(_) => None,
-            other => Some(Reason::new(format_args!("{asked}: {other}")).shared()),
+            other => Some(Reason::new(format_args!("{request}: {other}")).shared()),
         };
         self.held.send_if_modified(|held| {
-            let news = held.trouble != trouble;
+            let changed = held.trouble != trouble;
             held.trouble = trouble;
-            news
+            changed
         });
     }
 
     fn publish(&self) {
         let leads = self.claim.leads(self.now());
-        self.leads.send_if_modified(|told| std::mem::replace(told, leads) != leads);
+        self.leads.send_if_modified(|leads_now| std::mem::replace(leads_now, leads) != leads);
         let holder = self.claim.holder().map(Arc::from);
         self.held.send_if_modified(|held| {
-            let news = held.holder != holder;
-            if news {
+            let changed = held.holder != holder;
+            if changed {
                 *held = Held { holder, trouble: None };
             }
-            news
+            changed
         });
     }
 }

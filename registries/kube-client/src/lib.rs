@@ -1,8 +1,8 @@
-//! How Tributary speaks to a Kubernetes API server: which credential, a classified watch, writes under a Lease.
+//! Client for a Kubernetes API server: credentials, a classified watch, and writes under a Lease.
 //!
-//! Not an adapter: it knows no service and no endpoint. The Kubernetes registry and the custom resources of
-//! the ServiceEntry registry both stand on it. A consumer holds one [`Watch`] per kind and asks it for the
-//! [`Event`]s that came; it never fails, and says by [`Event::Status`] how its kind is doing.
+//! Knows no service and no endpoint. The Kubernetes registry and the custom resources of the ServiceEntry registry
+//! use it. A consumer holds one [`Watch`] per kind and awaits its [`Event`]s. A watch never fails: it reports the state
+//! of its kind by [`Event::Status`].
 
 pub mod connection;
 pub mod event;

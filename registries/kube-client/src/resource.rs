@@ -1,6 +1,6 @@
-//! Which kind of object is meant, and which object.
+//! Kinds of objects and names of objects.
 //!
-//! Resources are constants of the adapters, but for a group that a flag names; their paths are made here and nowhere else.
+//! Adapters declare resources as constants, except for a group that a flag names. Only this module builds their paths.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,20 +10,20 @@ use std::fmt;
 pub struct Resource {
     /// The API group; empty for the core group.
     pub group: Cow<'static, str>,
-    /// The versions that can be read, the preferred one first. The first that is served is used.
+    /// Versions that can be decoded, in order of preference. The first one that the server serves is used.
     pub versions: &'static [&'static str],
-    /// `services`, as it stands in paths and in statuses.
+    /// Plural name in paths and statuses, such as `services`.
     pub plural: &'static str,
-    /// `Service`.
+    /// Kind name, such as `Service`.
     pub kind: &'static str,
-    /// Whether its objects live in namespaces.
+    /// Whether objects belong to namespaces.
     pub namespaced: bool,
-    /// Nothing waits for an optional kind: where it is absent or forbidden, it is so alone.
+    /// An absent or forbidden optional kind affects no other kind.
     pub optional: bool,
 }
 
 impl Resource {
-    /// The path of all objects of one version, of one namespace where one is named.
+    /// Returns the path of all objects of one version, restricted to a namespace where one is given.
     #[must_use]
     pub fn path(&self, version: &str, namespace: Option<&str>) -> String {
         let root = if self.group.is_empty() {
@@ -38,17 +38,17 @@ impl Resource {
     }
 }
 
-/// Names one object of a kind.
+/// Name of one object of a kind.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct ObjectName {
-    /// Its namespace, where its kind has one.
+    /// Namespace, for a namespaced kind.
     pub namespace: Option<String>,
-    /// Its name.
+    /// Object name.
     pub name: String,
 }
 
 impl ObjectName {
-    /// From its parts; an empty namespace is none.
+    /// Builds a name; an empty namespace becomes `None`.
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         Self {

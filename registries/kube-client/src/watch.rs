@@ -1,8 +1,8 @@
-//! One kind of one cluster, followed.
+//! Watch of one kind in one cluster.
 //!
-//! A pure machine says what to ask and what to say; a thin loop around it asks. Lists are streamed where the
-//! server can, and read in pages elsewhere. No object is kept: a hash of each name with a hash of its version
-//! is, so that a list that is read again costs what has changed.
+//! A pure machine decides on requests and events; a thin loop around it performs the requests. Lists are streamed where
+//! the server supports it and read in pages elsewhere. The watch keeps no object, only a hash of each name with a hash
+//! of its version, so that the cost of a repeated list depends on what changed.
 
 mod api_failure;
 mod audit;
@@ -28,25 +28,25 @@ use crate::identity::ClusterIdentity;
 use crate::resource::Resource;
 use watch_loop::WatchLoop;
 
-/// How often and how long; shortened in tests.
+/// Intervals, time limits and page size of a watch; shortened in tests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timing {
-    /// Between two small authenticated lists beside a running watch, and between two looks for a kind that is
-    /// absent or forbidden.
+    /// Interval between small authenticated lists beside a running watch, and between checks for an absent or
+    /// forbidden kind.
     pub probe: Duration,
-    /// A watch that has brought neither event nor bookmark for this long is not live: it is opened again.
+    /// A watch without an event or a bookmark for this long is not live: it is opened again.
     pub live: Duration,
-    /// Between two audits of what the watch has delivered; spread by chance.
+    /// Mean interval between audits of the delivered versions; randomized.
     pub audit: Duration,
-    /// How long the server may take to begin an answer, or to go on with a list.
+    /// Longest wait for the first byte of an answer, and for progress of a list.
     pub answer: Duration,
-    /// Between the two equal answers that prove that a kind, of which objects are held, is not installed.
+    /// Least time between the two equal answers that prove that a kind with held objects is not installed.
     pub uninstalled: Duration,
-    /// How long a watch is asked to last before the server ends it; spread by chance.
+    /// Mean duration of a watch that is requested from the server; randomized.
     pub session: Duration,
-    /// Pauses after failures.
+    /// Backoff after failures.
     pub backoff: BackoffPolicy,
-    /// How many objects a page of a list holds at most.
+    /// Largest number of objects in a page of a list.
     pub page: u32,
 }
 
@@ -65,60 +65,60 @@ impl Default for Timing {
     }
 }
 
-/// What to watch.
+/// Selection of objects to watch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WatchSpec {
-    /// The kind.
+    /// Kind of object.
     pub resource: Resource,
-    /// Only this namespace.
+    /// Restricts the watch to this namespace.
     pub namespace: Option<String>,
-    /// Only objects with these labels, as the server understands it.
+    /// Label selector, in the server's syntax.
     pub label_selector: Option<String>,
-    /// Only objects with these fields, as the server understands it.
+    /// Field selector, in the server's syntax.
     pub field_selector: Option<String>,
-    /// How often and how long.
+    /// Intervals and time limits.
     pub timing: Timing,
 }
 
 impl WatchSpec {
-    /// All objects of a kind.
+    /// Selects all objects of a kind.
     #[must_use]
     pub fn all(resource: Resource, timing: Timing) -> Self {
         Self { resource, namespace: None, label_selector: None, field_selector: None, timing }
     }
 }
 
-/// Follows one kind: lists it, watches it, tries again for ever.
+/// Watch of one kind: lists, watches, and retries forever.
 pub struct Watch<P> {
-    follow: WatchLoop,
-    says: PhantomData<fn() -> P>,
+    watch_loop: WatchLoop,
+    projection: PhantomData<fn() -> P>,
 }
 
 impl<P: Projection> Watch<P> {
-    /// A watch that begins when it is first asked for events. `chance` spreads pauses and audits.
+    /// Creates a watch that starts when its first event is awaited. `random` spreads pauses and audits.
     #[must_use]
-    pub fn new(client: kube::Client, spec: WatchSpec, chance: SplitMix) -> Self {
-        Self { follow: WatchLoop::new(client, spec, chance), says: PhantomData }
+    pub fn new(client: kube::Client, spec: WatchSpec, random: SplitMix) -> Self {
+        Self { watch_loop: WatchLoop::new(client, spec, random), projection: PhantomData }
     }
-    /// Takes no list, no watch and no audit before this cluster is confirmed to have answered.
+    /// Requires that this cluster is confirmed before a list, watch or audit is used.
     #[must_use]
     pub fn of(mut self, cluster: ClusterIdentity) -> Self {
-        self.follow.of(cluster);
+        self.watch_loop.of(cluster);
         self
     }
-    /// What it follows.
+    /// Returns the selection.
     #[must_use]
     pub const fn spec(&self) -> &WatchSpec {
-        &self.follow.spec
+        &self.watch_loop.spec
     }
-    /// Informs the watch that objects of its kind are held from earlier runs, so that one answer of the server does not
-    /// prove that the kind is not installed.
+    /// Marks that objects of the kind are held from earlier runs, so that a single answer does not prove that the kind is
+    /// not installed.
     pub const fn hold(&mut self) {
-        self.follow.hold();
+        self.watch_loop.hold();
     }
-    /// The events that came, in order; waits until there is one. Never fails, never ends, and may be dropped
-    /// while it waits without losing an event.
+    /// Returns the next events in order; waits for at least one. Never fails and never ends. Cancel-safe: a dropped
+    /// call loses no event.
     pub async fn next(&mut self) -> Vec<Event<P>> {
-        self.follow.next().await
+        self.watch_loop.next().await
     }
 }

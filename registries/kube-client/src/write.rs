@@ -1,7 +1,7 @@
-//! Changes to objects, each guarded, and the question whether a right is there.
+//! Guarded writes of objects, and access reviews.
 //!
-//! Nobody is overwritten: a patch tests what it believes to be so, a replacement carries the version it was
-//! made from. What somebody else did first is a [`ApiFailure::Conflict`].
+//! No write overwrites a concurrent change: a patch tests its assumptions, a replacement carries the version that it
+//! is based on. A concurrent change results in [`ApiFailure::Conflict`].
 
 use std::time::Duration;
 
@@ -14,73 +14,73 @@ use serde_json::{Value, json};
 use crate::resource::{ObjectName, Resource};
 use crate::watch::{ApiFailure, send};
 
-/// A write that is not answered within this has failed.
+/// Time limit of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// One step of a JSON patch.
+/// One operation of a JSON patch (RFC 6902).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum PatchOperation {
-    /// Nothing is changed unless this is so.
+    /// Fails the patch unless the value matches.
     Test {
-        /// Where.
+        /// JSON pointer.
         path: String,
-        /// What is believed to be there.
+        /// Expected value.
         value: Value,
     },
-    /// Now so, whatever was there.
+    /// Sets a value, whether or not one exists.
     Add {
-        /// Where.
+        /// JSON pointer.
         path: String,
-        /// What.
+        /// New value.
         value: Value,
     },
-    /// Now so, in place of something.
+    /// Replaces an existing value.
     Replace {
-        /// Where.
+        /// JSON pointer.
         path: String,
-        /// What.
+        /// New value.
         value: Value,
     },
-    /// No more.
+    /// Removes a value.
     Remove {
-        /// Where.
+        /// JSON pointer.
         path: String,
     },
 }
 
-/// A right: a verb on a kind.
+/// Access right: a verb on a kind.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Right {
-    /// `list`, `watch`, `patch`, …
+    /// Verb, such as `list`, `watch` or `patch`.
     pub verb: String,
-    /// The API group.
+    /// API group.
     pub group: String,
-    /// `pods`, or `serviceentries/status`.
+    /// Resource or subresource, such as `pods` or `serviceentries/status`.
     pub resource: String,
-    /// In one namespace; in all of them where it is none.
+    /// Namespace; `None` means all namespaces.
     pub namespace: Option<String>,
-    /// On the object of this name alone; on all of them where it is none.
+    /// Object name; `None` means all objects.
     pub name: Option<String>,
 }
 
-/// Writes objects of one version of one kind.
+/// Reads and writes objects of one version of one kind.
 #[derive(Clone)]
 pub struct Writer {
     client: kube::Client,
 }
 
 impl Writer {
-    /// Writes through this client.
+    /// Creates a writer over this client.
     #[must_use]
     pub const fn new(client: kube::Client) -> Self {
         Self { client }
     }
     /// Reads an object.
     pub async fn get(&self, kind: &Resource, version: &str, name: &ObjectName) -> Result<Value, ApiFailure> {
-        self.ask(send::get(&path(kind, version, name, ""), "application/json")).await
+        self.request(send::get(&path(kind, version, name, ""), "application/json")).await
     }
-    /// Creates an object; a conflict says that there is one of its name.
+    /// Creates an object; fails with a conflict if the name is in use.
     pub async fn create(
         &self,
         kind: &Resource,
@@ -90,7 +90,7 @@ impl Writer {
     ) -> Result<Value, ApiFailure> {
         self.write(Method::POST, &kind.path(version, namespace), object, "application/json").await
     }
-    /// Replaces an object by one that carries the version it was made from.
+    /// Replaces an object; `object` carries the version that it is based on.
     pub async fn replace(
         &self,
         kind: &Resource,
@@ -100,7 +100,7 @@ impl Writer {
     ) -> Result<Value, ApiFailure> {
         self.write(Method::PUT, &path(kind, version, name, ""), object, "application/json").await
     }
-    /// Changes an object, or its status. The first step must test something: an unguarded patch is refused here.
+    /// Patches an object or a subresource. The first operation must be a test; otherwise the patch is rejected unsent.
     pub async fn patch(
         &self,
         kind: &Resource,
@@ -117,12 +117,12 @@ impl Writer {
         let answer =
             self.write(Method::PATCH, &path(kind, version, name, &below), &json!(steps), media).await;
         match answer {
-            // a test that does not hold
+            // a failed test operation
             Err(ApiFailure::Invalid(422, why)) => Err(ApiFailure::Conflict(why)),
             other => other,
         }
     }
-    /// Deletes an object of this version only.
+    /// Deletes an object if it still has this version.
     pub async fn delete(
         &self,
         kind: &Resource,
@@ -134,7 +134,7 @@ impl Writer {
         let path = path(kind, version, name, "");
         self.write(Method::DELETE, &path, &options, "application/json").await.map(drop)
     }
-    /// Whether this credential has a right, by the server's own word.
+    /// Requests from the server whether this credential has a right.
     pub async fn review(&self, right: &Right) -> Result<bool, ApiFailure> {
         let (resource, subresource) = right.resource.split_once('/').unwrap_or((&right.resource, ""));
         let attributes = json!({
@@ -160,13 +160,13 @@ impl Writer {
         media: &'static str,
     ) -> Result<Value, ApiFailure> {
         let request = send::with_body(method, path, Body::from(body.to_string().into_bytes()));
-        self.ask(request.map(|mut request| {
+        self.request(request.map(|mut request| {
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
             request
         }))
         .await
     }
-    async fn ask(&self, request: Result<http::Request<Body>, ApiFailure>) -> Result<Value, ApiFailure> {
+    async fn request(&self, request: Result<http::Request<Body>, ApiFailure>) -> Result<Value, ApiFailure> {
         let fetched = tokio::time::timeout(PATIENCE, send::fetch(self.client.clone(), request)).await;
         let late = |_| ApiFailure::Unreachable(format!("nothing came for {} s", PATIENCE.as_secs()));
         let body = fetched.map_err(late)??;

@@ -1,10 +1,10 @@
-//! The Lease, guarded writes and the review of rights, against a scripted API server under a paused clock.
+//! Leases, guarded writes and access reviews, against a scripted API server under a paused clock.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test: what goes wrong here is a failed test"
+    reason = "test code: a panic is a failed test"
 )]
 
 use std::time::Duration;
@@ -65,14 +65,14 @@ fn spec(server: &ApiServer) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_of_several_leads_and_keeps_it() {
+async fn one_of_several_replicas_leads_and_keeps_the_lease() {
     let server = ApiServer::new(&[LEASES]);
     let mut replicas: Vec<Replica> = (0..3_u64).map(|n| replica(&server, &format!("r{n}"), n)).collect();
     for _ in 0..120 {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(replicas.iter().filter(|one| one.is_leading()).count(), 1);
     }
-    assert_eq!(spec(&server)["leaseTransitions"], 1, "it never passed");
+    assert_eq!(spec(&server)["leaseTransitions"], 1, "the Lease never passed on");
     assert_eq!(spec(&server)["leaseDurationSeconds"], 15);
     let leader = replicas.iter().position(Replica::is_leading).unwrap();
     let other = &mut replicas[(leader + 1) % 3];
@@ -80,7 +80,7 @@ async fn one_of_several_leads_and_keeps_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_passes_within_its_duration_when_its_holder_is_killed() {
+async fn lease_of_a_killed_holder_passes_within_its_duration() {
     for killed_after in [0, 700, 1_300, 1_999, 5_000, 60_123] {
         let server = ApiServer::new(&[LEASES]);
         let mut first = replica(&server, "first", 1);
@@ -92,17 +92,17 @@ async fn a_lease_passes_within_its_duration_when_its_holder_is_killed() {
         let killed = Instant::now();
         second.leading().await;
         assert!(killed.elapsed() <= DURATION, "killed after {killed_after} ms: {:?}", killed.elapsed());
-        assert!(!first.is_leading(), "who is killed does not lead");
+        assert!(!first.is_leading(), "a killed holder does not lead");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_cannot_renew_stops_before_another_begins() {
+async fn holder_that_cannot_renew_stops_before_the_next_begins() {
     let server = ApiServer::new(&[LEASES]);
     let mut first = replica(&server, "first", 1);
     first.leading().await;
     tokio::time::sleep(Duration::from_secs(20)).await;
-    // the first is cut off; the second is not, and reads what the first wrote last
+    // the first cannot write; the second can, and reads what the first wrote last
     server.answer("leases", Some(Verb::Write), usize::MAX, Answer::Silence);
     let cut = Instant::now();
     first.leads.wait_for(|leads| !leads).await.unwrap();
@@ -114,7 +114,7 @@ async fn a_holder_that_cannot_renew_stops_before_another_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resigned_lease_is_taken_at_the_next_look() {
+async fn resigned_lease_is_taken_at_the_next_read() {
     let server = ApiServer::new(&[LEASES]);
     let timing = LeaseTiming { duration: DURATION, ..LeaseTiming::default() };
     let first = Leadership::new(server.client(), lease(), "first", timing, SplitMix::seeded(1));
@@ -133,7 +133,7 @@ async fn a_resigned_lease_is_taken_at_the_next_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_right_that_is_missing_is_told() {
+async fn missing_right_to_a_lease_is_reported() {
     let server = ApiServer::new(&[LEASES]);
     server.answer("leases", None, usize::MAX, Answer::Status(403, "no right"));
     let mut one = replica(&server, "one", 1);
@@ -148,7 +148,7 @@ fn entry(addresses: &[&str]) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_is_made_only_where_what_it_believes_is_so() {
+async fn patch_applies_only_where_its_test_holds() {
     let server = ApiServer::new(&[ENTRIES]);
     server.put("entries", entry(&[]));
     let writer = Writer::new(server.client());
@@ -168,14 +168,14 @@ async fn a_patch_is_made_only_where_what_it_believes_is_so() {
     let late = patch(steps(&[], &["240.0.0.2"])).await.unwrap_err();
     assert!(matches!(late, ApiFailure::Conflict(_)), "{late:?}");
     let held = server.get("entries", "shop", "pay").unwrap();
-    assert_eq!(held["status"]["addresses"], json!(["240.0.0.1"]), "nobody is overwritten");
+    assert_eq!(held["status"]["addresses"], json!(["240.0.0.1"]), "no write is overwritten");
     let unguarded = [PatchOperation::Remove { path: "/status".to_owned() }];
     let refused = writer.patch(&ENTRY_KIND, "v1", &name, None, &unguarded).await.unwrap_err();
     assert!(matches!(refused, ApiFailure::Invalid(..)), "{refused:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_created_once() {
+async fn object_is_created_once() {
     let server = ApiServer::new(&[ENTRIES]);
     let writer = Writer::new(server.client());
     let create = || async { writer.create(&ENTRY_KIND, "v1", Some("shop"), &entry(&[])).await };
@@ -184,7 +184,7 @@ async fn an_object_is_created_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_right_is_what_the_server_says_it_is() {
+async fn review_returns_the_servers_decision() {
     let server = ApiServer::new(&[ENTRIES]);
     let writer = Writer::new(server.client());
     let right = |resource: &str| Right {

@@ -1,7 +1,7 @@
-//! What the index keeps of a cluster, by a counting allocator: `cargo run -p tributary-kubernetes --example weigh`.
+//! Memory of the index for a cluster, by a counting allocator: `cargo run -p tributary-kubernetes --example weigh`.
 //!
-//! Two shapes: 2,000 slices of 100 addresses and 2 ports without pods, and 1,000 slices of 10 with a pod each.
-//! Groups and workloads are counted here, because the core holds the very same ones.
+//! Two shapes: 2,000 slices of 100 addresses and 2 ports without pods, and 1,000 slices of 10 addresses with a pod each.
+//! Groups and workloads are counted here, because the core shares them.
 
 use std::alloc::System;
 use std::time::Instant;
@@ -85,7 +85,7 @@ fn list(index: &mut Index, objects: impl Iterator<Item = Result<Object, String>>
     })
 }
 
-/// Says all that there is to say; returns how much it was.
+/// Flushes the index completely; returns the number of updates.
 fn flush(index: &mut Index) -> usize {
     let mut count = index.flush().len();
     while index.is_behind() {
@@ -94,7 +94,7 @@ fn flush(index: &mut Index) -> usize {
     count
 }
 
-/// Reads a cluster of so many services and addresses, and says what it weighs.
+/// Decodes a cluster of this size and prints its memory.
 fn weigh(services: usize, addresses: usize, pods: bool) -> Result<(), String> {
     let options =
         Options::new(ClusterId::new("c1").map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
@@ -113,22 +113,22 @@ fn weigh(services: usize, addresses: usize, pods: bool) -> Result<(), String> {
     let inputs = ALLOCATOR.allocated();
     feeds.iter().for_each(|feed| index.apply(Input::Listed(feed.clone())));
     let count = flush(&mut index);
-    let said = ALLOCATOR.allocated();
+    let flushed = ALLOCATOR.allocated();
     let mb = |bytes: usize| bytes as f64 / 1e6;
-    println!("{services} x {addresses}, pods {pods}: {count} deltas");
+    println!("{services} x {addresses}, pods {pods}: {count} updates");
     println!("  read in {read:?}, all in {:?}", now.elapsed());
     println!(
         "  nodes, services, pods {:.1} MB; slices {:.1} MB; facts {:.1} MB",
         mb(before - start),
         mb(inputs - before),
-        mb(said - inputs)
+        mb(flushed - inputs)
     );
     println!("  at rest {:.1} MB", mb(ALLOCATOR.allocated() - start));
     index.apply(Input::Restart(WatchScope::all(Kind::Slice)));
     list(&mut index, (0..services).map(|i| slice(i, addresses, pods)))?;
     index.apply(Input::Listed(WatchScope::all(Kind::Slice)));
     let again = flush(&mut index);
-    println!("  at rest after a relist that said {again}: {:.1} MB", mb(ALLOCATOR.allocated() - start));
+    println!("  at rest after a relist with {again} updates: {:.1} MB", mb(ALLOCATOR.allocated() - start));
     Ok(())
 }
 

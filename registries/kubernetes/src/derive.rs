@@ -1,9 +1,9 @@
-//! What the inputs come to: pure functions from `(&ClusterObjects, name)` to facts, one file per output.
+//! Derivation: pure functions from `(&ClusterObjects, name)` to facts, one file per output.
 //!
-//! Called by the index for every output that a change touched. They change nothing but whose copy of equal
-//! values is held ([`Interner`]), and depend on nothing but the inputs, so any order of events ends in the facts
-//! of a fresh build. One of them reads what another came to: groups read pods' workloads, which the index derives
-//! before them ([`DerivedKey`]).
+//! The index calls them for every output that a change touched. They change nothing except which copy of equal values is
+//! held ([`Interner`]) and depend only on their arguments, so any order of events ends in the facts of a fresh build.
+//! One of them reads the result of another: groups read workloads of pods, which the index derives first
+//! ([`DerivedKey`]).
 
 pub mod gateway;
 pub mod group;
@@ -25,24 +25,24 @@ use crate::input::{Kind, Name};
 use crate::interner::Interner;
 use crate::objects::ClusterObjects;
 
-/// What one output comes to.
+/// Result of deriving one output.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Derived {
-    /// The facts; none where the object states none.
+    /// Facts; empty if the object contributes none.
     pub facts: Vec<Fact>,
-    /// What is wrong with the object that the output is about, although it could be read.
+    /// Fault of the object, although it could be decoded.
     pub problem: Option<Problem>,
-    /// The first object that the derivation read and missed, where that may be because its kind cannot be read.
+    /// First object that the derivation needed and did not find, possibly because its kind cannot be read.
     pub lacks: Option<(Kind, Name)>,
 }
 
 impl Derived {
-    /// One fact.
+    /// Builds a result with one fact.
     #[must_use]
     pub fn one(fact: Fact) -> Self {
         Self { facts: vec![fact], ..Self::default() }
     }
-    /// No fact, for a reason that people should see.
+    /// Builds a result without facts, with a problem for operators.
     #[must_use]
     pub fn refused(code: tributary_model::Code, message: impl Into<Arc<str>>) -> Self {
         Self { problem: Some(Problem { code, message: message.into() }), ..Self::default() }

@@ -1,6 +1,6 @@
-//! Which Services are to be exported by a ServiceExport that is written for them (`registries.md` 3.8).
+//! Selection of the Services that get a generated ServiceExport (docs/reference/kubernetes.md).
 //!
-//! Pure; the rim's exporter asks it while this replica leads.
+//! Pure; the exporter of the run loop calls it while this replica leads.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use crate::objects::ClusterObjects;
 use crate::project::Service;
 use crate::project::service::ServiceKind;
 
-/// Services that may have become due.
+/// Services that may need an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Suspects {
-    /// These.
+    /// These Services.
     Named(BTreeSet<Name>),
-    /// Every one: what decides for many has changed.
+    /// Every Service, after a change that affects many.
     All,
 }
 
 impl Suspects {
-    /// One more.
+    /// Adds a Service.
     pub fn add(&mut self, name: &Name) {
         if let Self::Named(names) = self {
             names.insert(name.clone());
@@ -29,8 +29,8 @@ impl Suspects {
     }
 }
 
-/// Which of them are Services without a ServiceExport that may have one, sorted: all but other names for
-/// something, those of namespaces that are not selected, and those that stay within their cluster.
+/// Returns the Services among them that need a ServiceExport, sorted. Excludes aliases, Services of unselected
+/// namespaces, and cluster-local Services.
 #[must_use]
 pub fn due(inputs: &ClusterObjects, suspects: &Suspects) -> Vec<Name> {
     let settings = local_hosts(inputs);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_exported_another_name_or_local_is_not_due() {
+    fn exported_alias_and_local_services_are_not_due() {
         let plain = json!({"clusterIP": "10.96.0.1", "ports": [{"port": 80}]});
         let mut index = Index::new(mk_options());
         index.apply(mk("shop", "pay", &plain));
@@ -82,16 +82,16 @@ mod tests {
         let named = |index: &Index| {
             let all = due(index.inputs(), &Suspects::All);
             let every = index.inputs().services.keys().cloned().collect();
-            assert_eq!(due(index.inputs(), &Suspects::Named(every)), all, "one by one or all at once");
+            assert_eq!(due(index.inputs(), &Suspects::Named(every)), all, "by name or all at once");
             all.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(named(&index), ["shop/cart", "shop/pay"]);
         let export = json!({"metadata": {"namespace": "shop", "name": "pay"}});
         index.apply(Input::Put(Object::Export(raw::<Export>(&export))));
-        assert_eq!(named(&index), ["shop/cart"], "somebody has exported it already");
+        assert_eq!(named(&index), ["shop/cart"], "already exported");
         let mut one = Suspects::Named(BTreeSet::new());
         one.add(&Name::new("shop", "pay"));
         one.add(&Name::new("shop", "gone"));
-        assert!(due(index.inputs(), &one).is_empty(), "nobody else is asked about");
+        assert!(due(index.inputs(), &one).is_empty(), "other Services are not considered");
     }
 }

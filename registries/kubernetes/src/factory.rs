@@ -1,4 +1,4 @@
-//! Builds runs over one cluster.
+//! Factory of runs over one cluster.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::options::Options;
 use crate::registry::KubernetesRegistry;
 use crate::run_loop::{Exporter, RunLoop, WatchSet};
 
-/// Builds runs of `--registry kubernetes`. A run begins with nothing known but what the memory
-/// keeps; the connection is shared.
+/// Builds runs of `--registry kubernetes`. A run begins with an empty index and what the memory keeps; runs share the
+/// connection.
 #[derive(Debug, Clone)]
 pub struct KubernetesFactory {
     id: Arc<RegistryId>,
@@ -22,13 +22,13 @@ pub struct KubernetesFactory {
     options: Options,
     timing: Timing,
     seed: u64,
-    surroundings: Option<Arc<ClusterContextSender>>,
+    context_sender: Option<Arc<ClusterContextSender>>,
     exports: Option<watch::Receiver<bool>>,
     memory: Arc<Memory>,
 }
 
 impl KubernetesFactory {
-    /// A registry of that name over a cluster.
+    /// Creates a factory of a registry with this name over a cluster.
     #[must_use]
     pub fn new(name: RegistryName, connection: Connection, options: Options) -> Self {
         let cluster = options.cluster.clone();
@@ -39,36 +39,36 @@ impl KubernetesFactory {
             options,
             timing: Timing::default(),
             seed: 0,
-            surroundings: None,
+            context_sender: None,
             exports: None,
             memory: Arc::default(),
         }
     }
-    /// With other times; for tests.
+    /// Replaces the intervals; for tests.
     #[must_use]
     pub const fn timing(mut self, timing: Timing) -> Self {
         self.timing = timing;
         self
     }
-    /// Telling other registries of this cluster what surrounds its objects.
+    /// Publishes the cluster context to other registries of this cluster.
     #[must_use]
-    pub fn cluster_context(mut self, say: Arc<ClusterContextSender>) -> Self {
-        self.surroundings = Some(say);
+    pub fn cluster_context(mut self, sender: Arc<ClusterContextSender>) -> Self {
+        self.context_sender = Some(sender);
         self
     }
-    /// Exporting Services while this says that it leads; only where the options ask for it.
+    /// Exports Services while this reports leadership; requires that the options enable it.
     #[must_use]
     pub fn exports(mut self, leads: watch::Receiver<bool>) -> Self {
         self.exports = Some(leads);
         self
     }
-    /// Passing on from run to run what this memory keeps; a factory has one of its own otherwise.
+    /// Uses this memory to pass objects from run to run, in place of the factory's own.
     #[must_use]
     pub fn memory(mut self, memory: Arc<Memory>) -> Self {
         self.memory = memory;
         self
     }
-    /// With the seed of what is left to chance: pauses and audits. Replicas should differ in it.
+    /// Sets the seed of random pauses and audits. Replicas should use different seeds.
     #[must_use]
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -86,8 +86,8 @@ impl RegistryFactory for KubernetesFactory {
         let index = Index::new(self.options.clone());
         let leads = self.exports.clone().filter(|_| self.options.mcs.auto_export);
         let exporter = leads.map(|leads| Exporter::new(&self.connection, &self.options, leads, self.seed));
-        let rim = RunLoop::new(index, feeds, self.surroundings.clone(), Arc::clone(&self.memory))
+        let run_loop = RunLoop::new(index, feeds, self.context_sender.clone(), Arc::clone(&self.memory))
             .exporting(exporter);
-        Ok(Box::new(KubernetesRegistry::new(rim)))
+        Ok(Box::new(KubernetesRegistry::new(run_loop)))
     }
 }

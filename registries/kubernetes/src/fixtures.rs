@@ -1,4 +1,4 @@
-//! Builders for the tests of this crate: objects as JSON, inputs, an index that has synced.
+//! Builders for the tests of this crate: objects from JSON, inputs, a synced index.
 
 use serde_json::{Value, json};
 use tributary_model::*;
@@ -20,7 +20,7 @@ fn mk_meta(namespace: &str, name: &str) -> Value {
     meta
 }
 
-/// Lays `over` on `base`, key by key.
+/// Merges `over` into `base`, key by key.
 pub(crate) fn merge(base: &mut Value, over: &Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
@@ -44,7 +44,7 @@ pub(crate) fn mk_service(name: &str, over: Value) -> Object {
     Service::parse(&mk_object("shop", name, &base)).unwrap().into()
 }
 
-/// A slice `<name>-1` style object of a Service; endpoints as given.
+/// Builds a slice of a Service with these endpoints.
 pub(crate) fn mk_slice(name: &str, service: &str, endpoints: Value, over: Value) -> Object {
     let mut base = json!({
         "metadata": {"labels": {"kubernetes.io/service-name": service}},
@@ -88,7 +88,7 @@ pub(crate) fn shop(name: &str) -> Name {
     Name::new("shop", name)
 }
 
-/// All kinds listed, with these objects in them.
+/// Builds an index with these objects, in which all kinds have listed.
 pub(crate) fn mk_synced(objects: Vec<Object>) -> Index {
     let mut index = Index::new(mk_options());
     objects.into_iter().for_each(|object| index.apply(Input::Put(object)));
@@ -107,7 +107,7 @@ pub(crate) fn mk_inputs(objects: Vec<Object>) -> ClusterObjects {
     inputs
 }
 
-/// The declaration that a lone Service comes to.
+/// Derives the declaration of a single Service.
 pub(crate) fn declared(object: Object) -> Declaration {
     declared_among(object, Vec::new())
 }
@@ -122,7 +122,7 @@ pub(crate) fn declared_among(object: Object, others: Vec<Object>) -> Declaration
     }
 }
 
-/// The group that a slice comes to among these objects.
+/// Derives the group of a slice among these objects.
 pub(crate) fn grouped(slice: &str, objects: Vec<Object>) -> EndpointGroup {
     let inputs = mk_inputs(objects);
     let derived = crate::derive::group::derive(&inputs, &mut Interner::default(), &shop(slice));

@@ -1,8 +1,8 @@
-//! The index: takes inputs, and says what differs from what it has said.
+//! Index: applies inputs and publishes how the derived facts differ from the published ones.
 //!
-//! Owned by one run of the rim, which applies every event in order and flushes when no more are at hand. The
-//! facts that were said are the very values that the core holds, so remembering them costs a pointer each. A
-//! fresh run begins with an empty index; a list of one kind that begins again keeps everything until it ends.
+//! Owned by one run loop, which applies every event in order and flushes when no further event is ready. Published facts
+//! share their values with the core, so remembering them costs a pointer each. A new run begins with an empty index; a
+//! repeated list of one kind keeps everything until it ends.
 
 mod derived_key;
 mod published_facts;
@@ -29,85 +29,85 @@ use crate::part::{Listing, Part};
 use published_facts::PublishedFacts;
 use sync::Sync;
 
-/// What an index has done, for people and for tests of cost.
+/// Counters of an index, for operators and for tests of cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Objects that were put.
     pub put: u64,
-    /// Of these, those that said nothing new.
+    /// Puts of an equal object.
     pub unchanged: u64,
-    /// Outputs that were derived.
+    /// Derived outputs.
     pub derived: u64,
-    /// Facts that were said.
-    pub said: u64,
+    /// Published facts.
+    pub published: u64,
 }
 
-/// ClusterObjects, marks and what was said.
+/// Objects, dirty outputs and published facts.
 #[derive(Debug)]
 pub struct Index {
     inputs: ClusterObjects,
     shared: Interner,
     marks: DirtyOutputs,
-    said: PublishedFacts,
+    published: PublishedFacts,
     sync: Sync,
-    /// Outputs of collections that may be said since a moment ago.
+    /// Outputs of collections that have just become ready.
     backlog: VecDeque<DerivedKey>,
-    sweeps: BTreeMap<WatchScope, StaleSet<Name>>,
+    stale_sets: BTreeMap<WatchScope, StaleSet<Name>>,
     counts: Counts,
-    left_out: Saying<Arc<[ExcludedObject]>>,
-    /// Whether what surrounds this cluster's objects may have changed since it was last asked for.
-    around_stale: bool,
-    /// The identity of the cluster, as it was reported.
+    excluded: WholeValue<Arc<[ExcludedObject]>>,
+    /// Whether the cluster context may have changed since it was last taken.
+    context_stale: bool,
+    /// Identity of the cluster, as published.
     identity: Option<Fingerprint>,
-    /// The identity that was confirmed before anything was read.
+    /// Identity that was confirmed before anything was read.
     learned: Option<Fingerprint>,
 }
 
-/// A value that is said whole, and whether it may differ from what was said.
+/// Value that is published as a whole, and whether it may have changed.
 #[derive(Debug)]
-struct Saying<T> {
-    said: T,
+struct WholeValue<T> {
+    value: T,
     stale: bool,
 }
 
 impl Index {
-    /// How many outputs one flush derives at most, so that a first list neither holds up the watches nor
-    /// stands in memory twice.
+    /// Largest number of outputs that one flush derives, so that a first list neither delays the watches nor is held in
+    /// memory twice.
     pub const PART: usize = 1024;
 
-    /// Knows nothing and has said nothing.
+    /// Creates an empty index.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let (sync, said) = (Sync::new(&options), PublishedFacts::new(&options));
+        let (sync, published) = (Sync::new(&options), PublishedFacts::new(&options));
         let inputs = ClusterObjects::new(options);
         Self {
             inputs,
             shared: Interner::default(),
             marks: DirtyOutputs::new(),
-            said,
+            published,
             sync,
             backlog: VecDeque::new(),
-            sweeps: BTreeMap::new(),
+            stale_sets: BTreeMap::new(),
             counts: Counts::default(),
-            left_out: Saying { said: Arc::from([]), stale: true },
-            around_stale: true,
+            excluded: WholeValue { value: Arc::from([]), stale: true },
+            context_stale: true,
             identity: None,
             learned: None,
         }
     }
-    /// What is known of the cluster.
+    /// Returns the known objects.
     #[must_use]
     pub const fn inputs(&self) -> &ClusterObjects {
         &self.inputs
     }
 
-    /// What it has done.
+    /// Returns the counters.
     #[must_use]
     pub const fn counts(&self) -> Counts {
-        Counts { said: self.said.count(), ..self.counts }
+        Counts { published: self.published.count(), ..self.counts }
     }
 
-    /// Takes one input. Nothing is said before [`Index::flush`].
+    /// Applies one input. Nothing is published before [`Index::flush`].
     pub fn apply(&mut self, input: Input) {
         match input {
             Input::Put(object) => self.put(object),
@@ -118,21 +118,21 @@ impl Index {
             }
             Input::Bad(kind, name, why) => {
                 self.see(kind, &name);
-                self.said.bad(kind, &name, why);
+                self.published.bad(kind, &name, why);
             }
             Input::Restart(feed) => self.restart(feed),
             Input::Listed(feed) => {
-                self.sweep(&feed);
+                self.end_list(&feed);
                 self.readable(&feed, Sync::listed);
             }
             Input::Confirmed(feed) => self.sync.confirmed(&feed),
             Input::Absent(feed) => {
                 self.restart(feed.clone());
-                self.sweep(&feed);
+                self.end_list(&feed);
                 self.readable(&feed, Sync::listed);
             }
             Input::Withheld(feed, why) => {
-                self.sweeps.remove(&feed);
+                self.stale_sets.remove(&feed);
                 self.withhold(&feed, why);
             }
             Input::Resumed(feed) => self.readable(&feed, Sync::resumed),
@@ -143,7 +143,7 @@ impl Index {
     fn put(&mut self, mut object: Object) {
         let (kind, name) = (object.kind(), object.name().clone());
         self.see(kind, &name);
-        self.said.good(kind, &name);
+        self.published.good(kind, &name);
         self.counts.put += 1;
         if self.inputs.get(kind, &name).is_some_and(|known| known == object) {
             self.counts.unchanged += 1;
@@ -152,14 +152,14 @@ impl Index {
         share(&mut object, &mut self.shared);
         let changes = self.inputs.changes();
         let old = self.inputs.put(object);
-        // it may have inherited from what it was
+        // the mesh configuration may have inherited from its last valid version
         let new = self.inputs.get(kind, &name);
         let evidence = Evidence::Changed(ObjectRef::new(name.object(kind)));
         self.changed(Change { old, new, evidence }, kind, changes);
     }
     fn gone(&mut self, kind: Kind, name: &Name, evidence: Evidence) {
         self.see(kind, name);
-        self.said.good(kind, name);
+        self.published.good(kind, name);
         let changes = self.inputs.changes();
         let old = self.inputs.remove(kind, name);
         if old.is_some() {
@@ -167,9 +167,9 @@ impl Index {
         }
     }
     fn changed(&mut self, change: Change, kind: Kind, changes: u64) {
-        let around = matches!(kind, Kind::Namespace | Kind::MeshConfig);
-        self.left_out.stale |= around;
-        self.around_stale |= around;
+        let is_context = matches!(kind, Kind::Namespace | Kind::MeshConfig);
+        self.excluded.stale |= is_context;
+        self.context_stale |= is_context;
         if self.inputs.changes() != changes {
             self.touch_all(&change.evidence);
         }
@@ -179,74 +179,73 @@ impl Index {
         }
     }
     fn see(&mut self, kind: Kind, name: &Name) {
-        for (feed, sweep) in &mut self.sweeps {
+        for (feed, stale) in &mut self.stale_sets {
             if feed.kind == kind {
-                sweep.mark_present(name);
+                stale.mark_present(name);
             }
         }
     }
 
-    /// A list begins: all that its feed has is unseen, the bad included.
+    /// Begins a list: all objects of the watch scope are unseen, the invalid ones included.
     fn restart(&mut self, feed: WatchScope) {
         let mut live = self.inputs.names(&feed);
-        live.extend(self.said.bad_names(&feed));
-        self.sweeps.entry(feed).or_default().open(live);
+        live.extend(self.published.bad_names(&feed));
+        self.stale_sets.entry(feed).or_default().open(live);
     }
-    fn sweep(&mut self, feed: &WatchScope) {
-        let unseen = self.sweeps.remove(feed).map(|mut sweep| sweep.close().collect::<Vec<_>>());
+    fn end_list(&mut self, feed: &WatchScope) {
+        let unseen = self.stale_sets.remove(feed).map(|mut stale| stale.close().collect::<Vec<_>>());
         for name in unseen.unwrap_or_default() {
             self.gone(feed.kind, &name, Evidence::AbsentFromList);
         }
     }
 
-    /// Marks every output: a value that all of them may read has changed.
+    /// Marks every output dirty, after a change that all of them may read.
     pub fn touch_all(&mut self, evidence: &Evidence) {
         invalidate::all(&self.inputs, evidence, &mut self.marks);
     }
 
-    /// What is left out on purpose, where that is something else.
-    fn leave_out(&mut self) -> Option<RegistryUpdate> {
-        if !self.left_out.stale || !self.sync.is_ready(Listing::SERVICES) {
+    /// Returns the excluded namespaces, if they changed.
+    fn exclude(&mut self) -> Option<RegistryUpdate> {
+        if !self.excluded.stale || !self.sync.is_ready(Listing::SERVICES) {
             return None;
         }
-        self.left_out.stale = false;
-        let now = namespace_selector::left_out(&self.inputs);
-        if now == self.left_out.said {
+        self.excluded.stale = false;
+        let now = namespace_selector::excluded(&self.inputs);
+        if now == self.excluded.value {
             return None;
         }
-        self.left_out.said = Arc::clone(&now);
+        self.excluded.value = Arc::clone(&now);
         Some(RegistryUpdate::Excluded(self.inputs.options.scope(Part::Cluster).clone(), now))
     }
-    /// What other registries of this cluster need to know, once it is known and where it may be something else
-    /// than when it was last asked for.
+    /// Returns the cluster context once it is known, and when it may have changed since the last call.
     pub fn cluster_context(&mut self) -> Option<ClusterContext> {
         let withheld = self.sync.held_back().cloned();
-        if !self.around_stale || !(withheld.is_some() || self.sync.is_ready(Listing::SETTINGS)) {
+        if !self.context_stale || !(withheld.is_some() || self.sync.is_ready(Listing::SETTINGS)) {
             return None;
         }
-        self.around_stale = false;
+        self.context_stale = false;
         Some(ClusterContext { identity: self.identity.clone(), withheld, ..self.inputs.cluster_context() })
     }
-    /// The detail that lists what of the mesh configuration has no effect.
+    /// Status detail that lists the ignored fields of the mesh configuration.
     pub const NOT_HONOURED: &str = "mesh configuration that is not honoured";
-    /// The detail that counts waiting addresses beyond those that are listed.
+    /// Status detail that counts waiting addresses beyond the listed ones.
     pub const WAITING: &str = "further addresses that wait for their pod";
-    /// What a person may ask of the cluster, as name and value, for its status.
+    /// Returns details of the cluster for its status, as name and value.
     #[must_use]
     pub fn details(&self) -> Vec<(Arc<str>, Arc<str>)> {
         let network = self.inputs.networks().own();
-        let network = network.map(|said| format!("{} ({})", said.network, said.place).into());
+        let network = network.map(|own| format!("{} ({})", own.network, own.place).into());
         let mesh = self.inputs.mesh();
         let ignored = (!mesh.ignored.is_empty()).then(|| mesh.ignored.join(", ").into());
-        let waiting = self.said.unlisted_waiting();
+        let waiting = self.published.unlisted_waiting();
         let waiting = (waiting > 0).then(|| waiting.to_string().into());
         let named = [("network", network), (Self::NOT_HONOURED, ignored), (Self::WAITING, waiting)];
         named.into_iter().filter_map(|(name, value)| Some((Arc::from(name), value?))).collect()
     }
 
-    /// Derives what was touched and says what differs, in an order that may be applied: what begins the run,
-    /// what is so, what is no more, which collections are synced. Of very much it says the first part only:
-    /// flush again while the index [is behind](Index::is_behind).
+    /// Derives dirty outputs and returns the changes in an order that may be applied: start of the run, new values, removals,
+    /// synced collections. Returns only the first part of many changes: flush again while the index
+    /// [is behind](Index::is_behind).
     pub fn flush(&mut self) -> Vec<RegistryUpdate> {
         let mut out = self.sync.begin();
         self.judge();
@@ -260,14 +259,14 @@ impl Index {
             }
         }
         self.shared.bare.clear();
-        out.extend(self.said.take());
+        out.extend(self.published.take());
         if !self.is_behind() {
-            out.extend(self.leave_out());
+            out.extend(self.exclude());
             out.extend(self.sync.end());
         }
         out
     }
-    /// Whether there is more to say than one flush did.
+    /// Whether the last flush left outputs for the next one.
     #[must_use]
     pub fn is_behind(&self) -> bool {
         self.sync.held_back().is_none() && self.has_more()
@@ -279,16 +278,16 @@ impl Index {
         self.counts.derived += 1;
         let derived = derive(&self.inputs, &mut self.shared, &output);
         let doubt = self.sync.doubt(&output, derived.lacks.as_ref());
-        self.said.say(&self.inputs.options, &mut self.shared, output, derived, (evidence, doubt));
+        self.published.publish(&self.inputs.options, &mut self.shared, output, derived, (evidence, doubt));
     }
-    /// Pods' outputs precede those of groups, so that no group is derived from ground that is old.
+    /// Returns the next output. Workloads precede groups, so that no group reads stale attributes of a pod.
     fn next(&mut self) -> Option<(DerivedKey, Evidence)> {
         if self.sync.held_back().is_some() {
             return None;
         }
         self.marks.pop_first().or_else(|| Some((self.backlog.pop_front()?, Evidence::AbsentFromList)))
     }
-    /// What was marked before its collection could be said is forgotten: then all of it is derived.
+    /// Queues all outputs of collections that became ready, and drops their earlier marks.
     fn queue(&mut self) {
         let ready: Vec<Listing> = self.sync.begun();
         if !ready.is_empty() {

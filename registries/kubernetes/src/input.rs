@@ -1,6 +1,6 @@
-//! What the index is told: kinds, names, feeds and the inputs themselves.
+//! Inputs of the index: kinds, names, watch scopes and the inputs themselves.
 //!
-//! The rim turns each watch's events into inputs ([`Input::of`]) and applies them in order.
+//! The run loop converts the events of each watch into inputs ([`Input::of`]) and applies them in order.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tributary_model::{Namespace as NamespaceName, ObjectId, Withheld};
 
 use crate::project::{Export, Gateway, Import, MeshConfig, Namespace, Node, Pod, Service, Slice};
 
-/// A kind of input.
+/// Kind of input object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// Namespaces.
@@ -34,7 +34,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind, in the order in which a rim starts them.
+    /// Every kind, in the order in which a run starts their watches.
     pub const ALL: [Self; 9] = [
         Self::MeshConfig,
         Self::Namespace,
@@ -47,7 +47,7 @@ impl Kind {
         Self::Slice,
     ];
 
-    /// The name that objects of the kind have.
+    /// Returns the kind name of its objects.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -62,29 +62,29 @@ impl Kind {
             Self::MeshConfig => "ConfigMap",
         }
     }
-    /// Whether its objects live in namespaces.
+    /// Whether its objects belong to namespaces.
     #[must_use]
     pub const fn is_namespaced(self) -> bool {
         !matches!(self, Self::Namespace | Self::Node)
     }
 }
 
-/// An object's name within its kind; the namespace is empty where the kind has none.
+/// Name of an object within its kind; the namespace is empty for a cluster-scoped kind.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name {
-    /// Its namespace, or empty.
+    /// Namespace, or empty.
     pub namespace: Arc<str>,
-    /// Its name.
+    /// Object name.
     pub name: Arc<str>,
 }
 
 impl Name {
-    /// From its parts.
+    /// Builds a name.
     #[must_use]
     pub fn new(namespace: impl AsRef<str>, name: impl AsRef<str>) -> Self {
         Self { namespace: namespace.as_ref().into(), name: name.as_ref().into() }
     }
-    /// The object of a kind that has this name.
+    /// Returns the id of the object of this kind and name.
     #[must_use]
     pub fn object(&self, kind: Kind) -> ObjectId {
         ObjectId { kind: kind.as_str(), namespace: self.namespace.clone(), name: self.name.clone() }
@@ -105,22 +105,22 @@ impl fmt::Display for Name {
     }
 }
 
-/// One watch: a kind, of one namespace where only some are read. Lists begin and end per feed.
+/// Scope of one watch: a kind, in one namespace where only some are read. Lists begin and end per watch scope.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WatchScope {
-    /// The kind.
+    /// Kind.
     pub kind: Kind,
-    /// The namespace; all of them where it is `None`.
+    /// Namespace; `None` means all namespaces.
     pub namespace: Option<NamespaceName>,
 }
 
 impl WatchScope {
-    /// A kind in all namespaces.
+    /// Builds the scope of a kind in all namespaces.
     #[must_use]
     pub const fn all(kind: Kind) -> Self {
         Self { kind, namespace: None }
     }
-    /// Whether the feed lists an object of its kind.
+    /// Whether the watch covers an object of its kind.
     #[must_use]
     pub fn covers(&self, name: &Name) -> bool {
         self.namespace.as_ref().is_none_or(|namespace| namespace.as_str() == &*name.namespace)
@@ -129,18 +129,18 @@ impl WatchScope {
 
 macro_rules! objects {
     ($($variant:ident($type:ty);)*) => {
-        /// One object of one kind, as projected.
+        /// Decoded object of one kind.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Object {
-            $(#[doc = concat!("One of kind `", stringify!($variant), "`.")] $variant(Arc<$type>),)*
+            $(#[doc = concat!("Object of kind `", stringify!($variant), "`.")] $variant(Arc<$type>),)*
         }
         impl Object {
-            /// Its kind.
+            /// Returns the kind.
             #[must_use]
             pub const fn kind(&self) -> Kind {
                 match self { $(Self::$variant(_) => Kind::$variant,)* }
             }
-            /// Its name.
+            /// Returns the name.
             #[must_use]
             pub fn name(&self) -> &Name {
                 match self { $(Self::$variant(object) => &object.meta.name,)* }
@@ -166,35 +166,35 @@ objects! {
     MeshConfig(MeshConfig);
 }
 
-/// What the index is told.
+/// Input of the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// This object is now so.
+    /// An object was created or changed.
     Put(Object),
-    /// Part of a list: this object is still what it was.
+    /// Part of a list: the object is unchanged.
     Seen(Kind, Name),
-    /// The server said that this object was deleted.
+    /// The server deleted this object.
     Gone(Kind, Name),
-    /// This object cannot be read, for this reason; its last good version stays.
+    /// The object cannot be decoded, for this reason; its last valid version stays.
     Bad(Kind, Name, Arc<str>),
     /// A list begins.
     Restart(WatchScope),
-    /// A list is complete: what was not named since its `Restart` is gone.
+    /// A list is complete: objects that it did not name since its `Restart` are removed.
     Listed(WatchScope),
-    /// Nothing else has happened up to now.
+    /// No other event happened so far.
     Confirmed(WatchScope),
-    /// The kind is not served: counts as listed, and what was known of it as gone.
+    /// The server does not serve the kind: counts as an empty complete list.
     Absent(WatchScope),
-    /// The kind cannot be read now, with the reason: nothing waits for it, and nothing is known to be gone.
+    /// The kind cannot be read, with the reason: nothing waits for it, and none of its objects is known to be deleted.
     Withheld(WatchScope, Withheld),
-    /// The kind can be read again, and nothing of it was missed.
+    /// The kind can be read again, and no event was missed.
     Resumed(WatchScope),
-    /// What an earlier run knew of a kind that cannot be read; taken where this run knows nothing of it.
+    /// Objects of an unreadable kind from an earlier run; applied if this run knows none.
     Recall(WatchScope, Vec<Object>),
 }
 
 impl Input {
-    /// What a watch's event says to the index; `None` for what is only for statuses.
+    /// Converts an event of a watch; `None` for events that affect only the status.
     #[must_use]
     pub fn of<P: Into<Object>>(feed: &WatchScope, event: Event<P>) -> Option<Self> {
         let kind = feed.kind;

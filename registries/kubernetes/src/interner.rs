@@ -1,8 +1,8 @@
-//! What many facts have in common is held once: texts, labels, places, identities, port sets, pods.
+//! Shared copies of values that many facts have in common: texts, labels, topologies, identities, port sets, pods.
 //!
-//! Owned by the index, handed to projections when they are taken in and to derive functions. It never changes
-//! a value, only whose copy is held, so a derivation stays a function of its inputs. A table forgets what only
-//! it holds whenever it has doubled, so it is bounded by what lives.
+//! Owned by the index, passed to projections and to derivations. It never changes a value, only which copy is held, so
+//! a derivation remains a function of its inputs. A table drops unused values whenever its size has doubled, so it is
+//! bounded by the values in use.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -18,22 +18,22 @@ use crate::derive::WorkloadAttributes;
 use crate::input::Name;
 use crate::project::slice::EntryTopology;
 
-/// A pod's named ports, sorted by name.
+/// Named ports of a pod, sorted by name.
 pub type NamedPorts = Arc<[(PortName, PortNumber)]>;
 
-/// The ground of bare addresses at one spot, and the spot, so that its place in memory stays taken.
+/// Attributes of bare addresses with one entry topology, and that topology, which keeps its address in memory taken.
 type Bare = (Option<Arc<EntryTopology>>, Arc<WorkloadAttributes>);
 
-/// A pod as it was said; its endpoints have all this in common.
+/// Published workload of a pod, with the origin that its endpoints share.
 #[derive(Debug, Clone)]
 pub struct PodWorkload {
-    /// The workload that it is.
+    /// Workload.
     pub workload: Arc<Workload>,
-    /// Where its endpoints come from.
+    /// Origin of its endpoints.
     pub origin: Arc<Origin>,
 }
 
-/// The tables.
+/// Tables of shared values.
 #[derive(Debug, Default)]
 pub struct Interner {
     texts: Pool<Arc<str>>,
@@ -45,23 +45,22 @@ pub struct Interner {
     named_ports: Pool<NamedPorts>,
     services: Pool<Arc<[ServiceKey]>>,
     spots: Pool<Arc<EntryTopology>>,
-    /// What each pod was said to be. There may be a pod for every address, so this is the one place where it is
-    /// held.
+    /// Published workload of each pod. There may be a pod for every address, so no other structure holds it.
     pods: BTreeMap<Name, PodWorkload>,
-    /// Grounds of bare addresses by their spot's place in memory, which the value keeps; for one flush.
+    /// Attributes of bare addresses by the memory address of their entry topology, which the value keeps; for one flush.
     pub(crate) bare: HashMap<(usize, Option<NetworkId>), Bare>,
 }
 
 impl Interner {
-    /// A text.
+    /// Returns the shared copy of a text.
     pub fn text(&mut self, text: &str) -> Arc<str> {
         self.texts.get(text, || text.into())
     }
-    /// A namespace; `None` where the text is no name of one.
+    /// Returns the shared copy of a namespace; `None` if the text is not a valid name.
     pub fn namespace(&mut self, text: &str) -> Option<Namespace> {
         self.namespaces.find(text).or_else(|| Some(self.namespaces.keep(Namespace::new(text).ok()?)))
     }
-    /// Labels, with their texts.
+    /// Returns the shared copy of labels, with shared texts.
     pub fn labels(&mut self, labels: &Labels) -> Labels {
         if labels.is_empty() {
             return Labels::default();
@@ -75,41 +74,41 @@ impl Interner {
         let pairs: Vec<_> = labels.pairs().map(|(k, v)| (self.text(k), self.text(v))).collect();
         self.labels.keep(pairs.into_iter().collect())
     }
-    /// A place.
+    /// Returns the shared copy of a topology.
     pub fn place(&mut self, place: Topology) -> Arc<Topology> {
         self.places.find(&place).unwrap_or_else(|| self.places.keep(Arc::new(place)))
     }
-    /// An identity; `None` where the text is none.
+    /// Returns the shared copy of an identity; `None` if the text is not a valid one.
     pub fn identity(&mut self, text: &str) -> Option<Identity> {
         let identity = Identity::new(text).ok()?;
         Some(self.identities.find(&identity).unwrap_or_else(|| self.identities.keep(identity)))
     }
-    /// What a pod was said to be.
+    /// Returns the published workload of a pod.
     #[must_use]
     pub fn pod(&self, name: &Name) -> Option<&PodWorkload> {
         self.pods.get(name)
     }
-    /// A pod is said to be this, or no workload any more.
-    pub fn said_pod(&mut self, name: Name, workload: Option<&Arc<Workload>>) {
+    /// Sets or removes the published workload of a pod.
+    pub fn set_pod(&mut self, name: Name, workload: Option<&Arc<Workload>>) {
         let Some(workload) = workload else { return drop(self.pods.remove(&name)) };
         let origin = Origin { object: workload.source.object.clone(), workload: workload.name.clone() };
         let known = self.pods.get(&name).map(|pod| &pod.origin).filter(|known| ***known == origin);
         let origin = known.cloned().unwrap_or_else(|| Arc::new(origin));
         self.pods.insert(name, PodWorkload { workload: Arc::clone(workload), origin });
     }
-    /// A set of ports.
+    /// Returns the shared copy of a port set.
     pub fn port_set(&mut self, ports: PortSet) -> PortSet {
         self.port_sets.find(&ports).unwrap_or_else(|| self.port_sets.keep(ports))
     }
-    /// Named ports.
+    /// Returns the shared copy of named ports.
     pub fn named_ports(&mut self, ports: NamedPorts) -> NamedPorts {
         self.named_ports.find(&ports).unwrap_or_else(|| self.named_ports.keep(ports))
     }
-    /// A list of services.
+    /// Returns the shared copy of a list of services.
     pub fn services(&mut self, services: Arc<[ServiceKey]>) -> Arc<[ServiceKey]> {
         self.services.find(&services).unwrap_or_else(|| self.services.keep(services))
     }
-    /// A spot of a slice, with its texts.
+    /// Returns the shared copy of an entry topology, with shared texts.
     pub fn spot(&mut self, spot: &EntryTopology) -> Arc<EntryTopology> {
         if let Some(known) = self.spots.find(spot) {
             return known;
@@ -118,20 +117,20 @@ impl Interner {
         let spot = EntryTopology { node: text(&spot.node), zone: text(&spot.zone) };
         self.spots.keep(Arc::new(spot))
     }
-    /// How many values are held once.
+    /// Returns the number of shared values.
     #[must_use]
     pub fn len(&self) -> usize {
-        let words = self.texts.known.len() + self.namespaces.known.len() + self.identities.known.len();
+        let texts = self.texts.known.len() + self.namespaces.known.len() + self.identities.known.len();
         let sets = self.labels.known.len() + self.port_sets.known.len() + self.named_ports.known.len();
         let sets = sets + self.services.known.len();
-        words + sets + self.places.known.len() + self.spots.known.len()
+        texts + sets + self.places.known.len() + self.spots.known.len()
     }
-    /// Whether nothing is held.
+    /// Whether no value is held.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Forgets what nothing else holds.
+    /// Drops the values that nothing else holds.
     pub fn sweep(&mut self) {
         self.places.sweep();
         self.spots.sweep();
@@ -145,7 +144,7 @@ impl Interner {
     }
 }
 
-/// A handle that knows whether others hold the same value.
+/// Reference-counted handle to a value.
 trait Handle: Clone + Hash + Eq {
     fn is_held(&self) -> bool;
 }
@@ -163,11 +162,11 @@ macro_rules! handles {
 }
 handles!(Labels, Identity, Namespace);
 
-/// One table.
+/// Table of one type.
 #[derive(Debug)]
 struct Pool<T> {
     known: HashSet<T>,
-    /// At this size it is swept.
+    /// Size at which unused values are dropped.
     full: usize,
 }
 
@@ -209,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_values_are_one_and_what_nobody_holds_is_forgotten() {
+    fn equal_values_share_one_copy_and_unused_ones_are_dropped() {
         let mut shared = Interner::default();
         let one = shared.text("a");
         assert!(Arc::ptr_eq(&one, &shared.text("a")));
@@ -219,14 +218,14 @@ mod tests {
         assert!(shared.labels(&labels).is_shared());
         drop(kept);
         shared.sweep();
-        assert_eq!(shared.len(), 1, "the text that is still held");
+        assert_eq!(shared.len(), 1, "the text that is still in use");
         drop(one);
         shared.sweep();
         assert!(shared.is_empty());
     }
 
     #[test]
-    fn a_table_is_bounded_by_what_lives() {
+    fn table_is_bounded_by_the_values_in_use() {
         let mut shared = Interner::default();
         for i in 0..100_000 {
             shared.text(&format!("pod-{i}"));

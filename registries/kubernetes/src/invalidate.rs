@@ -1,8 +1,8 @@
-//! Which outputs a change touches: the reverse of what derive functions read.
+//! Outputs that a change touches: the reverse of what the derivations read.
 //!
-//! Called by the index for every object that comes, changes or goes, once the inputs hold it; marks the outputs
-//! that read it. A mark too many costs a derivation that finds nothing new; a mark too few is a bug that the
-//! property tests look for.
+//! The index calls it for every created, changed or deleted object after updating its tables; it marks the outputs that
+//! read the object. A superfluous mark costs one derivation without a change; a missing mark is a bug that the property
+//! tests look for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -18,21 +18,21 @@ use crate::objects::{ClusterObjects, within};
 use crate::project::slice::Entry;
 use crate::project::{Export, MeshConfig, Namespace, Node, Pod, Service, Slice};
 
-/// One object's change. Both sides are of one kind and name; one of them may be missing.
+/// Change of one object. Both sides have the same kind and name; one of them may be missing.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// What it was.
+    /// Object before the change.
     pub old: Option<Object>,
-    /// What it is.
+    /// Object after the change.
     pub new: Option<Object>,
-    /// What a fact that goes with it goes for.
+    /// Evidence for facts that the change removes.
     pub evidence: Evidence,
 }
 
-/// Outputs to derive again, each with the evidence for what it may lose.
+/// Outputs to derive again, each with the evidence for the facts that it may lose.
 pub type DirtyOutputs = BTreeMap<DerivedKey, Evidence>;
 
-/// Marks what a change touches. The inputs are those after it.
+/// Marks the outputs that a change touches. `inputs` holds the objects after the change.
 pub fn change(inputs: &ClusterObjects, change: &Change, marks: &mut DirtyOutputs) {
     let Change { old, new, evidence } = change;
     let mut mark = Marking { inputs, marks, evidence };
@@ -80,7 +80,7 @@ sides! {
     mesh_config: MeshConfig(MeshConfig);
 }
 
-/// Marks in the making, for one change.
+/// Marking of one change.
 struct Marking<'a> {
     inputs: &'a ClusterObjects,
     marks: &'a mut DirtyOutputs,
@@ -98,7 +98,7 @@ impl Marking<'_> {
         pods.for_each(|pod| self.output(DerivedKey::Workload(pod.clone())));
     }
 
-    /// Labels decide over scope and network of all that a namespace holds; its annotation over its services.
+    /// Labels affect scope and network of every object of a namespace; the annotation affects its Services.
     fn namespace(&mut self, old: Option<&Namespace>, new: Option<&Namespace>) {
         let Some(name) = old.or(new).map(|namespace| namespace.meta.name.name.clone()) else { return };
         let inputs = self.inputs;
@@ -112,7 +112,7 @@ impl Marking<'_> {
             self.of_namespace(&name);
         }
     }
-    /// All that a namespace holds, once its scope may be another.
+    /// Marks every object of a namespace, after its scope may have changed.
     fn of_namespace(&mut self, namespace: &str) {
         let inputs = self.inputs;
         for (name, service) in within(&inputs.services, namespace) {
@@ -128,13 +128,13 @@ impl Marking<'_> {
         within(&inputs.gateways, namespace)
             .for_each(|(name, _)| self.output(DerivedKey::Gateways(name.clone())));
     }
-    /// Whether a Service is offered to other clusters decides over its declarations and its endpoints' groups.
+    /// An export affects the declarations of a Service and the groups of its slices.
     fn export(&mut self, export: &Export) {
         let name = &export.meta.name;
         self.output(DerivedKey::Service(name.clone()));
         self.groups(self.inputs.links.slices_of(name));
     }
-    /// What a mesh configuration says beside what surrounds all objects ([`ClusterObjects::changes`]).
+    /// Marks what a mesh configuration affects beside the shared context ([`ClusterObjects::changes`]).
     fn mesh(&mut self, old: Option<&MeshConfig>, new: Option<&MeshConfig>) {
         let inputs = self.inputs;
         mesh_outputs(inputs).for_each(|output| self.output(output));
@@ -154,7 +154,7 @@ impl Marking<'_> {
             }
         }
     }
-    /// Slices read one thing of their Service: whether its endpoints drain.
+    /// Slices read one property of their Service: whether its endpoints drain.
     fn service(&mut self, old: Option<&Service>, new: Option<&Service>) {
         let Some(name) = old.or(new).map(|service| service.meta.name.clone()) else { return };
         self.output(DerivedKey::Service(name.clone()));
@@ -165,7 +165,7 @@ impl Marking<'_> {
             self.groups(self.inputs.links.slices_of(&name));
         }
     }
-    /// Pods read of slices which Services list them.
+    /// Pods read from slices which Services list them.
     fn slice(&mut self, old: Option<&Slice>, new: Option<&Slice>) {
         let Some(name) = old.or(new).map(|slice| slice.meta.name.clone()) else { return };
         self.output(DerivedKey::Group(name.clone()));
@@ -184,7 +184,7 @@ impl Marking<'_> {
             }
         }
     }
-    /// A pod that comes or goes at an address decides whether another there can be told by it.
+    /// A pod at an address affects whether another pod can be identified by that address.
     fn pod(&mut self, pod: &Pod) {
         let name = &pod.meta.name;
         let links = &self.inputs.links;
@@ -208,7 +208,7 @@ impl Marking<'_> {
     }
 }
 
-/// What a slice's entry names.
+/// Reference of a slice's entry.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Listed<'a> {
     Pod(&'a str, &'a str),
@@ -227,12 +227,12 @@ fn listed(slice: Option<&Slice>) -> BTreeSet<Listed<'_>> {
     slice.entries.iter().map(|entry| Listed::by(entry, &slice.meta.name.namespace)).collect()
 }
 
-/// Marks every output, after a change that all may read.
+/// Marks every output, after a change that all of them may read.
 pub fn all(inputs: &ClusterObjects, evidence: &Evidence, marks: &mut DirtyOutputs) {
     marks.extend(outputs(inputs).map(|output| (output, evidence.clone())));
 }
 
-/// Every output of every object, pods' workloads before the groups that read them.
+/// Returns every output of every object, workloads before the groups that read them.
 pub fn outputs(inputs: &ClusterObjects) -> impl Iterator<Item = DerivedKey> {
     let services = inputs.services.keys().cloned().map(DerivedKey::Service);
     let groups = inputs.slices.keys().cloned().map(DerivedKey::Group);
@@ -244,7 +244,7 @@ pub fn outputs(inputs: &ClusterObjects) -> impl Iterator<Item = DerivedKey> {
     objects.chain(mesh_outputs(inputs))
 }
 
-/// What is derived from the mesh configuration alone; it is there whether or not the object is.
+/// Returns the outputs of the mesh configuration; they exist whether or not the object does.
 pub fn mesh_outputs(inputs: &ClusterObjects) -> impl Iterator<Item = DerivedKey> {
     let name = inputs.mesh_name();
     let outputs: [fn(Name) -> DerivedKey; 3] =

@@ -1,25 +1,25 @@
-//! The Kubernetes registry: one cluster's Services, EndpointSlices, Pods and Nodes become facts.
+//! Kubernetes registry: one cluster's Services, EndpointSlices, Pods and Nodes become facts.
 //!
-//! A pure part and a rim. The rim watches kinds and hands every event to the [`Index`]; the index holds the
-//! [`ClusterObjects`], notes which outputs an event touches ([`invalidate`]), and derives those again when it is flushed
-//! ([`derive`]). What differs from what was said leaves as deltas. Nothing here but the rim does I/O.
+//! A pure part and a run loop. The run loop watches kinds and passes every event to the [`Index`]; the index holds the
+//! [`ClusterObjects`], marks the outputs that an event touches ([`invalidate`]) and derives them again when it is
+//! flushed ([`derive`]). It publishes the differences as registry updates. Only the run loop does I/O.
 //!
 //! ```text
-//! Event -> Input -> Index::apply: tables, then marks   Index::flush: derive marked outputs, say what differs
+//! Event -> Input -> Index::apply: tables, then marks   Index::flush: derive marked outputs, publish differences
 //! ```
 //!
-//! # To add an input kind
-//! 1. a [`Kind`] in `input.rs` (with its name for people) and an [`Object`] variant;
-//! 2. its projection in `project/`, with `decode` and the checks that keep impossible values out;
-//! 3. its table in [`ClusterObjects`] (`inputs.rs`, `tables!`);
-//! 4. in `touch.rs`, which outputs a change of it touches;
-//! 5. in `part.rs` ([`Listing`]), which collections join it and which are made of it.
+//! # Add an input kind
+//! 1. Add a [`Kind`] in `input.rs`, with its name, and an [`Object`] variant.
+//! 2. Add its projection in `project/`, with `decode` and the checks that reject impossible values.
+//! 3. Add its table to [`ClusterObjects`] (`objects.rs`, `tables!`).
+//! 4. Mark the outputs that it touches in `invalidate.rs`.
+//! 5. State in `part.rs` ([`Listing`]) which collections join it and which are made of it.
 //!
-//! # To add an output
-//! 1. an [`DerivedKey`] in `index/output.rs`, with the collection that holds it;
-//! 2. a pure function in `derive/`: `(&ClusterObjects, &mut Interner, &Name) -> Derived`;
-//! 3. its line in `derive.rs`;
-//! 4. the inputs that touch it, in `touch.rs`.
+//! # Add an output
+//! 1. Add a [`DerivedKey`] in `index/derived_key.rs`, with the collection that holds it.
+//! 2. Write a pure function in `derive/`: `(&ClusterObjects, &mut Interner, &Name) -> Derived`.
+//! 3. Call it in `derive.rs`.
+//! 4. Mark it in `invalidate.rs` for each input that it reads.
 
 pub mod derive;
 pub mod export;

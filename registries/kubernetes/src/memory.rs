@@ -1,9 +1,9 @@
-//! What runs of one registry pass on: the last objects of kinds that decide over all others.
+//! Objects that the runs of one registry pass on: the last objects of the kinds that affect all others.
 //!
-//! Shared by a factory and its runs. A run that may not read such a kind derives from what the last run knew, so that
-//! a narrower credential changes no fact: a mesh configuration that is only unreadable must not open what it closed,
-//! and nodes, namespaces and exports must not move or hide endpoints. Kept while the process lives; these kinds are
-//! few beside slices and pods, and their objects are shared with the tables of the run.
+//! Shared by a factory and its runs. A run that may not read such a kind derives from the objects of the last run, so
+//! that a narrower credential changes no fact: an unreadable mesh configuration must not open what it closed, and
+//! nodes, namespaces and exports must not move or hide endpoints. Kept for the lifetime of the process; these kinds have
+//! few objects compared with slices and pods, and share them with the tables of the run.
 
 use std::collections::BTreeMap;
 
@@ -28,19 +28,19 @@ impl Memory {
     pub const fn keeps(kind: Kind) -> bool {
         matches!(kind, Kind::MeshConfig | Kind::Namespace | Kind::Node | Kind::Export)
     }
-    /// What was last known of a feed; `None` where it was never listed.
+    /// Returns the last known objects of a watch; `None` if it never listed.
     #[must_use]
     pub fn recall(&self, feed: &WatchScope) -> Option<Vec<Object>> {
         self.0.lock().feeds.get(feed).map(|objects| objects.values().cloned().collect())
     }
-    /// A feed has listed exactly these.
+    /// Records the complete list of a watch.
     pub fn keep(&self, feed: &WatchScope, objects: impl IntoIterator<Item = Object>) {
         if Self::keeps(feed.kind) {
             let objects = objects.into_iter().map(|object| (object.name().clone(), object)).collect();
             self.0.lock().feeds.insert(feed.clone(), objects);
         }
     }
-    /// An object of a feed that has listed is now so, or (with `None`) gone.
+    /// Records a changed or (with `None`) deleted object of a watch that has listed.
     pub fn note(&self, feed: &WatchScope, name: &Name, object: Option<Object>) {
         if let Some(objects) = self.0.lock().feeds.get_mut(feed) {
             match object {
@@ -49,7 +49,7 @@ impl Memory {
             }
         }
     }
-    /// The cluster is this one: what is known of any other is forgotten.
+    /// Records the identity of the cluster; removes what is known of any other cluster.
     pub fn identify(&self, identity: &Fingerprint) {
         let mut known = self.0.lock();
         if known.identity.as_ref().is_some_and(|was| was != identity) {
@@ -66,7 +66,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn objects_are_kept_of_deciding_kinds_until_the_cluster_changes() {
+    fn objects_of_kept_kinds_last_until_the_cluster_changes() {
         let memory = Memory::default();
         let feed = WatchScope::all(Kind::Namespace);
         assert_eq!(memory.recall(&feed), None);

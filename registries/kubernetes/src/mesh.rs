@@ -1,7 +1,7 @@
-//! The mesh configuration as Istio's users write it: which of it is honoured, and what of it is not valid.
+//! Mesh configuration in Istio's format: the supported fields, and the invalid ones.
 //!
-//! Called by the ConfigMap's projection. Each field stands for itself: one that is not valid keeps its last
-//! good value ([`Mesh::inherit`]) and is named in a problem, and what is not honoured is named once.
+//! Called by the projection of ConfigMaps. Each field is independent: an invalid one keeps its last valid value
+//! ([`Mesh::inherit`]) and is named in a problem; an unsupported one is named once.
 
 mod networks;
 mod read;
@@ -19,32 +19,32 @@ pub(crate) use networks::address_of;
 pub use networks::{GatewayTarget, MeshGateway, MeshNetwork, MeshNetworks};
 pub use visibility::VisibilityPolicy;
 
-/// What is honoured of a mesh configuration.
+/// Supported values of a mesh configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mesh {
-    /// Which namespaces count.
+    /// Selectors of the namespaces in scope.
     pub discovery: Selectors,
-    /// The domain of identities.
+    /// Domain of identities.
     pub trust_domain: Option<Arc<str>>,
-    /// Who sees a Service that says nothing.
+    /// Visibility of a Service without an annotation.
     pub default_export: Option<Visibility>,
-    /// How long a connection attempt may take.
+    /// Connect timeout.
     pub connect_timeout: Option<Duration>,
-    /// Whether traffic to unknown hosts is refused.
+    /// Whether traffic to unknown hosts is blocked.
     pub block_unknown: Option<bool>,
-    /// Hosts that are served only within their cluster, and their opposite; each pattern once.
+    /// Hosts that are served only within their cluster, and exceptions; each pattern once.
     pub cluster_local: ClusterLocal,
-    /// Caps on who sees ServiceEntries.
+    /// Upper bounds of the visibility of ServiceEntries.
     pub entries: Option<VisibilityPolicy>,
-    /// Networks, what lies in them and how they are entered.
+    /// Networks with their members and gateways.
     pub networks: MeshNetworks,
-    /// What is not valid.
+    /// Invalid fields.
     pub faults: Arc<[Fault]>,
-    /// What is there and not honoured, sorted.
+    /// Unsupported fields, sorted.
     pub ignored: Arc<[Arc<str>]>,
 }
 
-/// A part that is honoured.
+/// Supported field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Field {
     /// `discoverySelectors`.
@@ -66,7 +66,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// What the key `mesh` holds.
+    /// Fields under the key `mesh`.
     const OF_MESH: [Self; 7] = [
         Self::Discovery,
         Self::TrustDomain,
@@ -77,7 +77,7 @@ impl Field {
         Self::Entries,
     ];
 
-    /// Its name in the document.
+    /// Returns its name in the document.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -93,22 +93,22 @@ impl Field {
     }
 }
 
-/// A part that is not valid; its last good value stays.
+/// Invalid field; its last valid value stays in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Which.
+    /// Field.
     pub field: Field,
-    /// What is wrong with it.
+    /// Reason.
     pub why: Arc<str>,
 }
 
 impl Mesh {
-    /// From the two documents of a ConfigMap; a document that is not there says nothing.
+    /// Reads the two documents of a ConfigMap; a missing document counts as empty.
     #[must_use]
     pub fn read(mesh: Option<&str>, networks: Option<&str>) -> Self {
         read::read(mesh, networks)
     }
-    /// Keeps what was last good of each part that is not valid now.
+    /// Takes the last valid value of each invalid field.
     pub fn inherit(&mut self, last: &Self) {
         for fault in Arc::clone(&self.faults).iter() {
             match fault.field {
@@ -123,27 +123,27 @@ impl Mesh {
             }
         }
     }
-    /// What is not valid, in one line; `None` where all is.
+    /// Describes the invalid fields in one line; `None` if all are valid.
     #[must_use]
     pub fn complaint(&self) -> Option<String> {
         let (of_mesh, others): (Vec<&Fault>, Vec<&Fault>) =
             self.faults.iter().partition(|fault| Field::OF_MESH.contains(&fault.field));
-        let words = |fault: &&Fault| format!("{}: {}", fault.field.as_str(), fault.why);
+        let describe = |fault: &&Fault| format!("{}: {}", fault.field.as_str(), fault.why);
         let mut all: Vec<String> = match of_mesh.first() {
-            // a document that cannot be read at all is one fault of all its parts
+            // an unreadable document is one fault of all its fields
             Some(first)
                 if of_mesh.len() == Field::OF_MESH.len() && of_mesh.iter().all(|f| f.why == first.why) =>
             {
                 vec![format!("mesh: {}", first.why)]
             }
-            _ => of_mesh.iter().map(words).collect(),
+            _ => of_mesh.iter().map(describe).collect(),
         };
-        all.extend(others.iter().map(words));
+        all.extend(others.iter().map(describe));
         (!all.is_empty()).then(|| all.join("; "))
     }
 }
 
-/// The hosts that are served only within their cluster where nothing else is said.
+/// Returns the hosts that are cluster-local by default.
 #[must_use]
 pub fn usually_local(domain: &str) -> Vec<(HostPattern, bool)> {
     let system = HostPattern::new(format!("*.kube-system.svc.{domain}")).ok();

@@ -1,8 +1,8 @@
-//! Which namespaces count: label selectors, and why a namespace is left out.
+//! Namespace selection: label selectors, and the reason for an excluded namespace.
 //!
-//! Called by [`ClusterObjects`](crate::ClusterObjects) for every object of a namespace and by the mesh configuration, which
-//! brings the selectors. A namespace that is deselected keeps its place in the tables: its objects come back
-//! with what they are by then, and nothing has to be listed again.
+//! [`ClusterObjects`](crate::ClusterObjects) calls it for every namespaced object; the mesh configuration supplies the
+//! selectors. A deselected namespace keeps its objects in the tables: when it is selected again, they return with their
+//! current values and without another list.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use tributary_model::{Code, ExcludedObject, HostPattern, Labels, ObjectRef};
 use crate::input::{Kind, Name};
 use crate::objects::ClusterObjects;
 
-/// Bounds on what selectors may hold.
+/// Bounds on the size of selectors.
 const MOST_SELECTORS: usize = 256;
 const MOST_REQUIREMENTS: usize = 256;
 const MOST_VALUES: usize = 1024;
 const MOST_TEXT: usize = 512;
 
-/// A label selector of Kubernetes: all requirements hold. Without any it takes everything.
+/// Kubernetes label selector: all requirements must hold. Without requirements it matches everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LabelSelector(Arc<[Requirement]>);
 
@@ -37,11 +37,11 @@ enum Test {
 }
 
 impl LabelSelector {
-    /// From `matchLabels` and `matchExpressions`; the error names the field that is not valid.
+    /// Parses `matchLabels` and `matchExpressions`; the error names the invalid field.
     pub fn parse(value: &Value) -> Result<Self, String> {
         let Value::Object(map) = value else { return Err("is not a label selector".into()) };
         if let Some(key) = map.keys().find(|key| !matches!(&***key, "matchLabels" | "matchExpressions")) {
-            return Err(format!("{key:?} is no field of a label selector"));
+            return Err(format!("{key:?} is not a field of a label selector"));
         }
         let mut all = Vec::new();
         for (key, value) in entries(map.get("matchLabels"), "matchLabels")? {
@@ -59,7 +59,7 @@ impl LabelSelector {
         }
         Ok(Self(all.into()))
     }
-    /// Whether labels meet all requirements. `NotIn` and `DoesNotExist` hold for a key that is not there.
+    /// Whether labels meet all requirements. `NotIn` and `DoesNotExist` hold for a missing key.
     #[must_use]
     pub fn matches(&self, labels: &Labels) -> bool {
         self.0.iter().all(|requirement| requirement.holds(labels.get(&requirement.key)))
@@ -78,12 +78,12 @@ impl Requirement {
     }
 }
 
-/// Any of several selectors. None at all select everything.
+/// Alternatives of label selectors. An empty list selects everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selectors(Arc<[LabelSelector]>);
 
 impl Selectors {
-    /// From a list of label selectors; one that is not valid makes the list so.
+    /// Parses a list of label selectors; fails if one of them is invalid.
     pub fn parse(value: &Value) -> Result<Self, String> {
         let list = items(Some(value), "")?;
         if list.len() > MOST_SELECTORS {
@@ -92,7 +92,7 @@ impl Selectors {
         let one = |(at, item)| LabelSelector::parse(item).map_err(|why| format!("[{at}] {why}"));
         list.iter().enumerate().map(one).collect::<Result<_, _>>().map(Self)
     }
-    /// Whether there are none.
+    /// Whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -104,7 +104,7 @@ impl Selectors {
     }
 }
 
-/// Why objects of a namespace are not in scope; `None` where they are.
+/// Returns the reason why a namespace is not selected; `None` if it is.
 #[must_use]
 pub fn unselected(inputs: &ClusterObjects, namespace: &str) -> Option<&'static str> {
     let named = &inputs.options.namespaces;
@@ -119,9 +119,9 @@ pub fn unselected(inputs: &ClusterObjects, namespace: &str) -> Option<&'static s
     Some("none of meshConfig.discoverySelectors matches its labels")
 }
 
-/// The namespaces that are there and not in scope, with the hosts that are missing for it.
+/// Returns the unselected namespaces with the hosts that are missing because of that.
 #[must_use]
-pub fn left_out(inputs: &ClusterObjects) -> Arc<[ExcludedObject]> {
+pub fn excluded(inputs: &ClusterObjects) -> Arc<[ExcludedObject]> {
     let all = inputs.namespaces.keys();
     let unselected = all.filter_map(|name| Some((name, unselected(inputs, &name.name)?)));
     unselected.take(ExcludedObject::MAX).map(|(name, why)| one(inputs, name, why)).collect()
@@ -138,10 +138,10 @@ fn one(inputs: &ClusterObjects, name: &Name, why: &str) -> ExcludedObject {
 }
 
 fn expression(value: &Value) -> Result<Requirement, String> {
-    let Value::Object(map) = value else { return Err("matchExpressions: an item is no map".into()) };
-    let word = |name: &str| map.get(name).and_then(text);
-    let key = word("key").ok_or("matchExpressions: an item has no key")?;
-    let operator = word("operator").unwrap_or_default();
+    let Value::Object(map) = value else { return Err("matchExpressions: an item is not a map".into()) };
+    let field = |name: &str| map.get(name).and_then(text);
+    let key = field("key").ok_or("matchExpressions: an item has no key")?;
+    let operator = field("operator").unwrap_or_default();
     let list = items(map.get("values"), "matchExpressions.values")?;
     if list.len() > MOST_VALUES {
         return Err(format!("matchExpressions.{key}: more than {MOST_VALUES} values are not read"));
@@ -159,7 +159,7 @@ fn expression(value: &Value) -> Result<Requirement, String> {
         }
         _ => {
             return Err(format!(
-                "matchExpressions.{key}: {operator:?} is none of In, NotIn, Exists, DoesNotExist"
+                "matchExpressions.{key}: {operator:?} is not one of In, NotIn, Exists, DoesNotExist"
             ));
         }
     };
@@ -168,7 +168,7 @@ fn expression(value: &Value) -> Result<Requirement, String> {
 
 fn label_key(key: &str) -> Result<Arc<str>, String> {
     if key.is_empty() || key.len() > MOST_TEXT || !key.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(format!("{:?} is no label key", key.chars().take(80).collect::<String>()));
+        return Err(format!("{:?} is not a label key", key.chars().take(80).collect::<String>()));
     }
     Ok(key.into())
 }
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_are_alternatives_and_their_requirements_are_not() {
+    fn selectors_are_alternatives_and_requirements_are_combined() {
         let table: [(&str, &[(&str, bool)]); 7] = [
             ("[]", &[("", true), ("a=1", true)]),
             ("[{}]", &[("", true)]),
@@ -236,20 +236,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_valid_is_named() {
+    fn invalid_selector_is_named() {
         let table = [
             ("{}", "is not a list"),
             ("[3]", "[0] is not a label selector"),
             (r#"[{"matchLables":{}}]"#, "matchLables"),
             (r#"[{},{"matchLabels":{"a":1}}]"#, "[1] matchLabels.a is not text"),
             (r#"[{"matchExpressions":[{"operator":"Exists"}]}]"#, "no key"),
-            (r#"[{"matchExpressions":[{"key":"a","operator":"Equals"}]}]"#, "none of In"),
+            (r#"[{"matchExpressions":[{"key":"a","operator":"Equals"}]}]"#, "not one of In"),
             (r#"[{"matchExpressions":[{"key":"a","operator":"In"}]}]"#, "needs values"),
             (r#"[{"matchExpressions":[{"key":"a","operator":"Exists","values":["x"]}]}]"#, "takes no values"),
         ];
-        for (json, words) in table {
+        for (json, reason) in table {
             let why = mk_selectors(json).unwrap_err();
-            assert!(why.contains(words), "{json}: {why}");
+            assert!(why.contains(reason), "{json}: {why}");
         }
     }
 }

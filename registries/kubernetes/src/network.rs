@@ -1,9 +1,8 @@
-//! In which network an endpoint lies (`registries.md` 3.6): its own label, then the label of the system
-//! namespace, then what mesh networks say of the registry and of address ranges.
+//! Network of an endpoint (docs/reference/kubernetes.md): its own label, then the label of the system namespace, then
+//! the mesh networks' claims on the registry and on address ranges.
 //!
-//! Kept by [`ClusterObjects`](crate::ClusterObjects) and made again when the mesh configuration or a system namespace changes,
-//! after which everything that has a place is derived again in the same flush: nothing is published that
-//! mixes the old network with the new one.
+//! Held by [`ClusterObjects`](crate::ClusterObjects) and rebuilt when the mesh configuration or a system namespace changes;
+//! then every output with a topology is derived again in the same flush, so that no flush mixes two networks.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,27 +11,27 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use tributary_model::{Labels, NetworkId, labels};
 
-/// A network, and where it is said.
+/// Network, and the object that assigns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkAssignment {
-    /// The network.
+    /// Network.
     pub network: NetworkId,
-    /// Where a person finds that: `label topology.istio.io/network of namespace istio-system`.
+    /// Description of the assigning object, such as `label topology.istio.io/network of namespace istio-system`.
     pub place: Arc<str>,
 }
 
-/// What says in which network addresses of this cluster lie.
+/// Networks of this cluster's addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Networks {
-    /// The cluster's own network.
+    /// Network of the cluster itself.
     own: Option<NetworkAssignment>,
     /// Ranges by the length of their prefix, the longest first.
     ranges: Arc<[(u8, BTreeMap<IpNet, NetworkId>)]>,
 }
 
 impl Networks {
-    /// From what the system namespace's label says, what mesh networks say of this registry, and the ranges of
-    /// all networks. Of two networks that claim one range the first has it.
+    /// Combines the label of the system namespace, the mesh networks' claim on this registry, and the ranges of all
+    /// networks. The first network that claims a range has it.
     #[must_use]
     pub fn new<'a>(
         label: Option<NetworkAssignment>,
@@ -46,26 +45,26 @@ impl Networks {
         }
         Self { own: label.or(registry), ranges: by_length.into_iter().rev().collect() }
     }
-    /// The cluster's own network and where it is said.
+    /// Returns the cluster's own network and its source.
     #[must_use]
     pub const fn own(&self) -> Option<&NetworkAssignment> {
         self.own.as_ref()
     }
-    /// The network of what has these labels and this address.
+    /// Returns the network of an endpoint with these labels and this address.
     #[must_use]
     pub fn of(&self, labels: &Labels, ip: Option<IpAddr>) -> Option<NetworkId> {
         label(labels)
-            .or_else(|| self.own.as_ref().map(|said| said.network.clone()))
+            .or_else(|| self.own.as_ref().map(|own| own.network.clone()))
             .or_else(|| self.at(ip?).cloned())
     }
-    /// The network of the narrowest range that holds an address.
+    /// Returns the network of the longest prefix that contains an address.
     #[must_use]
     pub fn at(&self, ip: IpAddr) -> Option<&NetworkId> {
         self.ranges.iter().find_map(|(length, ranges)| ranges.get(&IpNet::new(ip, *length).ok()?.trunc()))
     }
 }
 
-/// The network that labels name; an empty label names none.
+/// Returns the network that labels name; `None` for an empty label.
 #[must_use]
 pub fn label(labels: &Labels) -> Option<NetworkId> {
     labels.get(labels::NETWORK).and_then(|network| NetworkId::new(network).ok())
@@ -78,7 +77,7 @@ mod tests {
     fn network(text: &str) -> NetworkId {
         NetworkId::new(text).unwrap()
     }
-    fn said(text: &str) -> Option<NetworkAssignment> {
+    fn assigned(text: &str) -> Option<NetworkAssignment> {
         Some(NetworkAssignment { network: network(text), place: "x".into() })
     }
     fn mk(
@@ -91,15 +90,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearest_to_the_endpoint_decides() {
+    fn nearest_assignment_to_the_endpoint_decides() {
         let labels: Labels = [(labels::NETWORK, "of-label")].into_iter().collect();
         let (none, empty) = (Labels::default(), [(labels::NETWORK, "")].into_iter().collect::<Labels>());
         let ip = Some(IpAddr::from([10, 0, 0, 1]));
         let range = &[("of-range", "10.0.0.0/8")][..];
         let cases = [
-            (mk(said("of-system"), said("of-registry"), range), &labels, Some("of-label")),
-            (mk(said("of-system"), said("of-registry"), range), &empty, Some("of-system")),
-            (mk(None, said("of-registry"), range), &none, Some("of-registry")),
+            (mk(assigned("of-system"), assigned("of-registry"), range), &labels, Some("of-label")),
+            (mk(assigned("of-system"), assigned("of-registry"), range), &empty, Some("of-system")),
+            (mk(None, assigned("of-registry"), range), &none, Some("of-registry")),
             (mk(None, None, range), &none, Some("of-range")),
             (mk(None, None, &[("of-range", "11.0.0.0/8")]), &none, None),
         ];
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_prefix_wins_whatever_the_order() {
+    fn longest_prefix_wins_in_any_order() {
         let ranges = [
             ("wide", "10.0.0.0/8"),
             ("narrow", "10.1.0.0/16"),
@@ -118,9 +117,9 @@ mod tests {
         ];
         let cases =
             [("10.1.2.3", "host"), ("10.1.2.4", "narrow"), ("10.2.0.1", "wide"), ("192.0.2.1", "all")];
-        let mut turned = ranges;
-        turned.reverse();
-        for networks in [mk(None, None, &ranges), mk(None, None, &turned)] {
+        let mut reversed = ranges;
+        reversed.reverse();
+        for networks in [mk(None, None, &ranges), mk(None, None, &reversed)] {
             for (ip, want) in cases {
                 assert_eq!(networks.at(ip.parse().unwrap()), Some(&network(want)), "{ip}");
             }
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn host_bits_do_not_hide_a_range_and_the_first_claim_on_it_stands() {
+    fn host_bits_are_ignored_and_the_first_claim_wins() {
         let networks = mk(None, None, &[("a", "10.1.2.3/8"), ("b", "10.0.0.0/8"), ("six", "2001:db8::7/32")]);
         assert_eq!(networks.at("10.9.9.9".parse().unwrap()), Some(&network("a")));
         assert_eq!(networks.at("2001:db8:1::1".parse().unwrap()), Some(&network("six")));

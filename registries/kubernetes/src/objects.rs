@@ -1,7 +1,7 @@
-//! All that is known of the cluster: one table per kind, by name, and what the tables say together.
+//! Known objects of the cluster: one table per kind, by name, and the answers that combine several tables.
 //!
-//! Owned by the index, which alone changes it; derive functions read it. What other parts of the cluster
-//! decide for many outputs (scope, networks, revisions, mesh values) is asked here, in one place each.
+//! Owned and changed only by the index; derivations read it. It answers what affects many outputs (namespace selection,
+//! networks, mesh values), each in one function.
 
 pub mod links;
 mod mesh_context;
@@ -20,23 +20,23 @@ use crate::objects::mesh_context::MeshContext;
 use crate::options::Options;
 use crate::project::{Export, Gateway, Import, MeshConfig, Namespace, Node, Pod, Service, Slice};
 
-/// One table.
+/// Table of one kind.
 pub type Table<T> = BTreeMap<Name, Arc<T>>;
 
 macro_rules! tables {
     ($($(#[$doc:meta])* $field:ident: $variant:ident($type:ty);)*) => {
-        /// The tables.
+        /// Tables of all kinds.
         #[derive(Debug, Clone)]
         pub struct ClusterObjects {
             /// Flags and the configuration file.
             pub options: Options,
             $($(#[$doc])* pub $field: Table<$type>,)*
-            /// Which objects name which.
+            /// Reverse references between objects.
             pub links: Links,
             mesh_context: MeshContext,
         }
         impl ClusterObjects {
-            /// Nothing is known yet.
+            /// Creates empty tables.
             #[must_use]
             pub fn new(options: Options) -> Self {
                 let mesh_context = MeshContext::new(&options);
@@ -56,19 +56,19 @@ macro_rules! tables {
                     $(Kind::$variant => self.$field.remove(name).map(Object::$variant),)*
                 }
             }
-            /// An object.
+            /// Returns an object.
             #[must_use]
             pub fn get(&self, kind: Kind, name: &Name) -> Option<Object> {
                 match kind {
                     $(Kind::$variant => self.$field.get(name).cloned().map(Object::$variant),)*
                 }
             }
-            /// The objects of a feed.
+            /// Returns the objects of a watch.
             #[must_use]
             pub fn objects(&self, feed: &WatchScope) -> Vec<Object> {
                 self.names(feed).iter().filter_map(|name| self.get(feed.kind, name)).collect()
             }
-            /// The names that a feed's kind has now, as far as the feed covers them.
+            /// Returns the names that a watch covers.
             #[must_use]
             pub fn names(&self, feed: &WatchScope) -> Vec<Name> {
                 match feed.kind {
@@ -101,7 +101,7 @@ tables! {
 }
 
 impl ClusterObjects {
-    /// Takes an object in; returns what it was before.
+    /// Adds or replaces an object; returns the previous one.
     pub(crate) fn put(&mut self, object: Object) -> Option<Object> {
         let object = self.with_last_good(object);
         let old = self.insert(object.clone());
@@ -109,7 +109,7 @@ impl ClusterObjects {
         self.settle(object.kind());
         old
     }
-    /// Takes an object out.
+    /// Removes an object and returns it.
     pub(crate) fn remove(&mut self, kind: Kind, name: &Name) -> Option<Object> {
         let old = self.take(kind, name);
         self.links.change(old.as_ref(), None);
@@ -117,15 +117,15 @@ impl ClusterObjects {
         old
     }
 
-    /// The one pod of a namespace to which an address belongs now; `None` where several claim it. Pods that
-    /// share their node's address are not guessed.
+    /// Returns the only pod of a namespace that currently has this address; `None` if several claim it. Excludes pods that
+    /// share the address of their node.
     #[must_use]
     pub fn pod_at(&self, namespace: &str, ip: IpAddr) -> Option<&Arc<Pod>> {
         let mut own = self.links.pods_at(namespace, ip);
         let name = own.next()?;
         if own.next().is_some() { None } else { self.pods.get(name) }
     }
-    /// The Services whose slices list a pod, by its name or by an address that is its alone; sorted.
+    /// Returns the Services whose slices list a pod, by its name or by an address of its own; sorted.
     #[must_use]
     pub fn listing(&self, pod: &Pod) -> BTreeSet<Name> {
         let namespace = &pod.meta.name.namespace;
@@ -141,40 +141,40 @@ impl ClusterObjects {
         let at = at.filter(|(ip, s)| s.entries.iter().any(|e| e.pod.is_none() && e.ip == **ip));
         naming.chain(at.map(|(_, slice)| slice)).filter_map(|slice| slice.service_name()).collect()
     }
-    /// A node.
+    /// Returns a node.
     #[must_use]
     pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
         self.nodes.get(&Name::new("", name))
     }
-    /// A namespace.
+    /// Returns a namespace.
     #[must_use]
     pub fn namespace(&self, name: &str) -> Option<&Arc<Namespace>> {
         self.namespaces.get(&Name::new("", name))
     }
-    /// What is near first for a namespace's services that do not say.
+    /// Returns the traffic distribution that a namespace sets for Services without their own.
     #[must_use]
     pub fn namespace_traffic(&self, namespace: &str) -> Option<TrafficDistribution> {
         self.namespace(namespace)?.traffic
     }
 
-    /// Whether objects of a namespace are in scope.
+    /// Whether a namespace is selected.
     #[must_use]
     pub fn selected(&self, namespace: &str) -> bool {
         namespace_selector::unselected(self, namespace).is_none()
     }
-    /// The network of an endpoint with these labels at this address.
+    /// Returns the network of an endpoint with these labels at this address.
     #[must_use]
     pub fn network(&self, labels: &Labels, ip: Option<IpAddr>) -> Option<NetworkId> {
         self.mesh_context.networks.of(labels, ip)
     }
-    /// The host of a Service.
+    /// Returns the host of a Service.
     pub fn host(&self, service: &Name) -> Result<Hostname, String> {
         let host = format!("{}.{}.svc.{}", service.name, service.namespace, self.options.domain);
         Hostname::new(host).map_err(|error| error.to_string())
     }
 }
 
-/// The objects of one namespace in a table.
+/// Iterates over the objects of one namespace in a table.
 pub(crate) fn within<'t, T>(
     table: &'t Table<T>,
     namespace: &'t str,

@@ -1,4 +1,4 @@
-//! What the index must know that no object of the cluster says: flags and the configuration file.
+//! Options of a run: values from flags and the configuration file.
 
 use std::sync::Arc;
 
@@ -8,49 +8,49 @@ use tributary_model::{ClusterId, InvalidName, Namespace, NetworkId};
 use crate::input::{Kind, WatchScope};
 use crate::part::PartScopes;
 
-/// Fixed for a run.
+/// Options, constant during a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The cluster that the registry speaks for.
+    /// Cluster of the registry.
     pub cluster: ClusterId,
-    /// The scopes of its facts.
+    /// Scopes of the facts.
     pub scopes: PartScopes,
-    /// The domain of service names, the config cluster's for every cluster.
+    /// Domain of service names; all clusters use the config cluster's.
     pub domain: Arc<str>,
-    /// The domain of identities, where the configuration file names one; it goes before the cluster's.
+    /// Domain of identities from the configuration file; takes precedence over the cluster's.
     pub trust_domain: Option<Arc<str>>,
-    /// Where the network's label and the mesh configuration are looked for.
+    /// Namespace of the network label and of the mesh configuration.
     pub system_namespace: Namespace,
-    /// Objects of another revision are left out.
+    /// Revision whose mesh configuration is read.
     pub revision: Option<Arc<str>>,
-    /// Only these namespaces are read; all where there are none.
+    /// Namespaces to read; empty means all.
     pub namespaces: Vec<Namespace>,
-    /// Whether this is the cluster of the configuration: what is meant for every cluster is read here only.
+    /// Whether this is the config cluster; mesh-wide values are read there only.
     pub is_config: bool,
-    /// Networks and the ranges that lie in them, as the configuration file says; they go before the cluster's.
+    /// Networks and their ranges from the configuration file; they take precedence over the cluster's.
     pub networks: Arc<[(NetworkId, Cidrs)]>,
-    /// Hosts that stay within their cluster, and their opposite, as the configuration file says.
+    /// Cluster-local hosts and exceptions from the configuration file.
     pub cluster_local: Option<ClusterLocal>,
-    /// The domains of Consuls that are read directly, so that their copies in the cluster are left out.
+    /// Domains of directly read Consuls; their copies in the cluster are excluded.
     pub consul_domains: Arc<[Arc<str>]>,
     /// Multi-cluster services.
     pub mcs: Mcs,
-    /// The kinds that are watched. A kind that is not watched counts as empty.
+    /// Kinds to watch. An unwatched kind counts as empty.
     pub kinds: Vec<Kind>,
 }
 
-/// Multi-cluster services (`registries.md` 3.8); all of it is off where nothing is said.
+/// Options of multi-cluster services (docs/reference/kubernetes.md); all off by default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mcs {
-    /// A Service without a ServiceExport is found in its own cluster only.
+    /// A Service without a ServiceExport is visible in its own cluster only.
     pub discovery: bool,
-    /// A Service's own host is found in its own cluster only, exported or not.
+    /// A Service's own host is visible in its own cluster only, exported or not.
     pub cluster_local: bool,
-    /// ServiceImports make hosts of `clusterset.local`.
+    /// ServiceImports create hosts of `clusterset.local`.
     pub host: bool,
-    /// Every Service is exported by a ServiceExport that is written for it.
+    /// Every Service gets a generated ServiceExport.
     pub auto_export: bool,
-    /// The API group of both kinds.
+    /// API group of both kinds.
     pub group: Arc<str>,
 }
 
@@ -62,10 +62,10 @@ impl Default for Mcs {
 }
 
 impl Mcs {
-    /// The API group of the project that defines both kinds.
+    /// API group of the project that defines both kinds.
     pub const GROUP: &'static str = "multicluster.x-k8s.io";
 
-    /// Whether it matters which Services are exported.
+    /// Whether ServiceExports are needed.
     #[must_use]
     pub const fn reads_exports(&self) -> bool {
         self.discovery || self.host || self.auto_export
@@ -73,7 +73,7 @@ impl Mcs {
 }
 
 impl Options {
-    /// A cluster with what is usual: every kind, every namespace.
+    /// Builds the defaults of a cluster: every kind, every namespace.
     pub fn new(cluster: ClusterId) -> Result<Self, InvalidName> {
         Ok(Self {
             cluster,
@@ -91,13 +91,13 @@ impl Options {
             kinds: Kind::ALL.to_vec(),
         })
     }
-    /// The name of the ConfigMap of mesh configuration.
+    /// Returns the name of the ConfigMap with the mesh configuration.
     #[must_use]
     pub fn mesh_config(&self) -> String {
         let revision = self.revision.as_deref().filter(|revision| !matches!(*revision, "" | "default"));
         revision.map_or_else(|| "istio".to_owned(), |revision| format!("istio-{revision}"))
     }
-    /// Whether objects of a kind are asked for.
+    /// Whether objects of a kind are needed.
     pub(crate) fn reads(&self, kind: Kind) -> bool {
         match kind {
             Kind::Export => self.mcs.reads_exports(),
@@ -105,7 +105,7 @@ impl Options {
             _ => true,
         }
     }
-    /// The watches that a run needs, in the order in which to start them.
+    /// Returns the watch scopes of a run, in the order of their start.
     #[must_use]
     pub fn feeds(&self) -> Vec<WatchScope> {
         let kinds = self.kinds.iter().filter(|kind| self.reads(**kind));
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn named_namespaces_are_watched_one_by_one_and_cluster_kinds_whole() {
+    fn named_namespaces_are_watched_one_by_one() {
         let mut options = Options::new(ClusterId::new("c").unwrap()).unwrap();
         options.kinds = vec![Kind::Node, Kind::Pod];
         assert_eq!(options.feeds(), [WatchScope::all(Kind::Node), WatchScope::all(Kind::Pod)]);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mesh_configuration_is_one_object_of_the_system_namespace() {
+    fn mesh_configuration_is_one_object_of_the_system_namespace() {
         let mut options = Options::new(ClusterId::new("c").unwrap()).unwrap();
         options.kinds = vec![Kind::MeshConfig];
         let system = Some(Namespace::new("tributary-system").unwrap());
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kinds_of_multi_cluster_services_are_watched_where_they_are_asked_for() {
+    fn mcs_kinds_are_watched_where_an_option_needs_them() {
         let mut options = Options::new(ClusterId::new("c").unwrap()).unwrap();
         options.kinds = vec![Kind::Export, Kind::Import];
         let kinds = |options: &Options| options.feeds().iter().map(|feed| feed.kind).collect::<Vec<_>>();

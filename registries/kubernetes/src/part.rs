@@ -1,26 +1,26 @@
-//! The parts of a cluster that fail apart, and the collections that each of them reports.
+//! Parts of a cluster that fail independently, and the collections that each of them reports.
 //!
-//! Facts that objects of an optional kind become have a scope of their own, so that a credential which may not read
-//! that kind leaves the others confirmed and their removals free. Everything else is one part: one server, one
-//! credential. Used by [`Options`] for the configured scopes and by the index for every update.
+//! Facts from an optional kind have a scope of their own, so that a credential that may not read that kind leaves the
+//! other scopes confirmed and their removals free. Everything else is one part: one server, one credential. [`Options`]
+//! uses it for the configured scopes, the index for every update.
 
 use tributary_model::{Collection, CollectionKind, InvalidName, Scope};
 
 use crate::input::Kind;
 use crate::options::Options;
 
-/// A part of a cluster.
+/// Part of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Part {
     /// Services, EndpointSlices, Pods and Nodes.
     Cluster,
-    /// What the cluster offers to others, by ServiceExports.
+    /// Declarations and endpoints that ServiceExports offer to other clusters.
     Exports,
     /// ServiceImports.
     Imports,
     /// Gateways of gateway-api.
     Gateways,
-    /// The mesh configuration.
+    /// Mesh configuration.
     Mesh,
 }
 
@@ -28,7 +28,7 @@ impl Part {
     /// Every part.
     pub const ALL: [Self; 5] = [Self::Cluster, Self::Exports, Self::Imports, Self::Gateways, Self::Mesh];
 
-    /// The optional kind that the part is about; `None` for the cluster itself.
+    /// Returns the optional kind of the part; `None` for the cluster itself.
     #[must_use]
     pub const fn kind(self) -> Option<Kind> {
         match self {
@@ -39,7 +39,7 @@ impl Part {
             Self::Mesh => Some(Kind::MeshConfig),
         }
     }
-    /// The part that holds what an object of a kind becomes.
+    /// Returns the part that holds the facts of a kind.
     #[must_use]
     pub const fn of(kind: Kind) -> Self {
         match kind {
@@ -52,7 +52,7 @@ impl Part {
     }
 }
 
-/// The names of the parts.
+/// Scope names of the parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartScopes {
     cluster: Scope,
@@ -63,7 +63,7 @@ pub struct PartScopes {
 }
 
 impl PartScopes {
-    /// The usual names.
+    /// Builds the default names.
     pub fn new() -> Result<Self, InvalidName> {
         Ok(Self {
             cluster: Scope::new("cluster")?,
@@ -73,7 +73,7 @@ impl PartScopes {
             mesh: Scope::new("configmaps")?,
         })
     }
-    /// The scope of a part.
+    /// Returns the scope of a part.
     #[must_use]
     pub const fn of(&self, part: Part) -> &Scope {
         match part {
@@ -86,12 +86,12 @@ impl PartScopes {
     }
 }
 
-/// The facts of one kind of one part: a collection, before it has the name of a scope.
+/// Facts of one kind in one part: a collection, before it is bound to a scope name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Listing {
-    /// The part.
+    /// Part.
     pub part: Part,
-    /// The kind of facts.
+    /// Kind of facts.
     pub kind: CollectionKind,
 }
 
@@ -103,7 +103,7 @@ impl Listing {
     pub const SERVICES: Self = Self::new(Part::Cluster, CollectionKind::Services);
     /// Endpoints of slices.
     pub const GROUPS: Self = Self::new(Part::Cluster, CollectionKind::Groups);
-    /// Pods.
+    /// Workloads of pods.
     pub const WORKLOADS: Self = Self::new(Part::Cluster, CollectionKind::Workloads);
     /// Gateways that are Services.
     pub const SERVICE_GATEWAYS: Self = Self::new(Part::Cluster, CollectionKind::Gateways);
@@ -115,7 +115,7 @@ impl Listing {
     pub const IMPORTS: Self = Self::new(Part::Imports, CollectionKind::Services);
     /// Gateways of gateway-api.
     pub const GATEWAYS: Self = Self::new(Part::Gateways, CollectionKind::Gateways);
-    /// Mesh-wide values.
+    /// Mesh-wide settings.
     pub const SETTINGS: Self = Self::new(Part::Mesh, CollectionKind::Settings);
     /// Gateways that mesh networks name.
     pub const MESH_GATEWAYS: Self = Self::new(Part::Mesh, CollectionKind::Gateways);
@@ -134,7 +134,7 @@ impl Listing {
         Self::MESH_GATEWAYS,
     ];
 
-    /// The kinds that its derivations join.
+    /// Returns the kinds that its derivations join.
     #[must_use]
     pub const fn joined(self) -> &'static [Kind] {
         use CollectionKind::{Gateways, Groups, Services, Workloads};
@@ -150,7 +150,7 @@ impl Listing {
             (Part::Cluster | Part::Mesh, _) => &[Namespace, MeshConfig],
         }
     }
-    /// The kinds whose objects become its facts. The other joined kinds add to them.
+    /// Returns the kinds whose objects become its facts. The other joined kinds only contribute to them.
     #[must_use]
     pub const fn made_of(self) -> &'static [Kind] {
         use CollectionKind::{Groups, Workloads};
@@ -168,12 +168,12 @@ impl Listing {
 }
 
 impl Options {
-    /// The scope of a part.
+    /// Returns the scope of a part.
     #[must_use]
     pub const fn scope(&self, part: Part) -> &Scope {
         self.scopes.of(part)
     }
-    /// The parts that a run reports: the cluster, its mesh configuration, and the optional kinds that are read.
+    /// Returns the parts that a run reports: the cluster, its mesh configuration, and the optional kinds that are read.
     pub fn parts(&self) -> impl Iterator<Item = Part> {
         let reported = |part: &Part| match part.kind() {
             None | Some(Kind::MeshConfig) => true,
@@ -181,16 +181,16 @@ impl Options {
         };
         Part::ALL.into_iter().filter(reported)
     }
-    /// The scopes that a run reports.
+    /// Returns the scopes that a run reports.
     pub fn reported_scopes(&self) -> impl Iterator<Item = Scope> {
         self.parts().map(|part| self.scope(part).clone())
     }
-    /// The collection of a listing.
+    /// Returns the collection of a listing.
     #[must_use]
     pub fn collection(&self, listing: Listing) -> Collection {
         Collection { scope: self.scope(listing.part).clone(), kind: listing.kind }
     }
-    /// The listings that a run reports.
+    /// Returns the listings that a run reports.
     pub fn listings(&self) -> impl Iterator<Item = Listing> {
         self.parts().flat_map(|part| Listing::ALL.into_iter().filter(move |listing| listing.part == part))
     }
@@ -216,11 +216,11 @@ mod tests {
             ["cluster", "serviceexports", "serviceimports", "gateways", "configmaps"]
         );
         options.kinds = vec![Kind::Service];
-        assert_eq!(scopes(&options), ["cluster", "configmaps"], "mesh-wide values have defaults");
+        assert_eq!(scopes(&options), ["cluster", "configmaps"], "mesh-wide settings have defaults");
     }
 
     #[test]
-    fn listing_joins_what_it_is_made_of() {
+    fn listing_joins_the_kinds_that_it_is_made_of() {
         for listing in Listing::ALL {
             assert!(listing.made_of().iter().all(|kind| listing.joined().contains(kind)), "{listing:?}");
         }

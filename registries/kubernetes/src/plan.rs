@@ -1,8 +1,8 @@
-//! Which watches a run needs, and how much of their choice the server can make.
+//! Watches that a run needs, and the selectors that the server applies.
 //!
-//! Pure: the rim opens exactly these, `tributary rbac` asks for the rights to them. A selector is pushed to
-//! the server where no object that it leaves out is ever read; what depends on other objects (namespaces that
-//! are selected by label, which Services are gateways) is chosen here, because a server cannot join.
+//! Pure: the run loop opens exactly these watches, and `tributary rbac` lists the rights that they need. The server applies
+//! a selector only if no derivation reads the objects that it excludes. Selections that depend on other objects (namespaces
+//! by label, Services that are gateways) happen here, because a server cannot join.
 
 use std::borrow::Cow;
 
@@ -11,20 +11,20 @@ use tributary_kube_client::Resource;
 use crate::input::{Kind, WatchScope};
 use crate::options::Options;
 
-/// One watch.
+/// Planned watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned {
-    /// The feed that its events are of.
+    /// Watch scope of its events.
     pub feed: WatchScope,
-    /// The kind, as the API server names it.
+    /// Kind, as the API server names it.
     pub resource: Resource,
-    /// Only objects with these labels.
+    /// Label selector.
     pub label_selector: Option<String>,
-    /// Only objects with these fields.
+    /// Field selector.
     pub field_selector: Option<String>,
 }
 
-/// The watches of a run, in the order in which to start them.
+/// Returns the watches of a run, in the order of their start.
 #[must_use]
 pub fn watch_plan(options: &Options) -> Vec<Planned> {
     let planned = |feed: WatchScope| Planned {
@@ -36,8 +36,8 @@ pub fn watch_plan(options: &Options) -> Vec<Planned> {
     options.feeds().into_iter().map(planned).collect()
 }
 
-/// Slices that name no Service, and those that another cluster's exports made, are not read. A Gateway that
-/// loses its network's label leaves the watch and is thereby gone.
+/// Excludes slices without a Service, and slices from another cluster's exports. A Gateway that loses its network label
+/// leaves the watch and is thereby removed.
 fn label_selector(kind: Kind) -> Option<String> {
     match kind {
         Kind::Slice => Some("kubernetes.io/service-name,!multicluster.kubernetes.io/service-name".to_owned()),
@@ -46,7 +46,7 @@ fn label_selector(kind: Kind) -> Option<String> {
     }
 }
 
-/// Pods that have ended are not read.
+/// Excludes pods that have ended.
 fn field_selector(kind: Kind, options: &Options) -> Option<String> {
     match kind {
         Kind::Pod => Some("status.phase!=Failed,status.phase!=Succeeded".to_owned()),
@@ -55,7 +55,7 @@ fn field_selector(kind: Kind, options: &Options) -> Option<String> {
     }
 }
 
-/// A kind as the API server names it.
+/// Returns the API resource of a kind.
 #[must_use]
 pub fn resource(kind: Kind, options: &Options) -> Resource {
     let core = |plural: &'static str| (Cow::Borrowed(""), &["v1"][..], plural);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_read_is_left_to_the_server() {
+    fn objects_that_are_never_read_are_excluded_by_the_server() {
         let options = Options { revision: Some("blue".into()), ..mk_options() };
         let table = [
             (Kind::Pod, None, Some("status.phase!=Failed,status.phase!=Succeeded")),
@@ -108,15 +108,11 @@ mod tests {
             assert_eq!(planned[0].label_selector.as_deref(), labels, "{kind:?}");
             assert_eq!(planned[0].field_selector.as_deref(), fields, "{kind:?}");
         }
-        assert_eq!(
-            watch_plan(&options).len(),
-            table.len(),
-            "kinds that no flag confirms for are not watched"
-        );
+        assert_eq!(watch_plan(&options).len(), table.len(), "kinds that no option needs are not watched");
     }
 
     #[test]
-    fn named_namespaces_are_watched_alone_and_what_is_of_the_whole_cluster_is_not() {
+    fn named_namespaces_restrict_namespaced_kinds_only() {
         let options = Options { namespaces: vec![Namespace::new("shop").unwrap()], ..mk_options() };
         let namespace = |kind| of(kind, &options)[0].feed.namespace.clone().map(|ns| ns.to_string());
         assert_eq!(namespace(Kind::Service).as_deref(), Some("shop"));
@@ -126,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_of_multi_cluster_services_is_the_one_that_flags_name() {
+    fn mcs_api_group_comes_from_the_options() {
         let mcs = Mcs { host: true, group: "mcs.example.test".into(), ..Mcs::default() };
         let options = Options { mcs, ..mk_options() };
         let import = &of(Kind::Import, &options)[0].resource;

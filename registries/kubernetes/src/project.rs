@@ -1,8 +1,8 @@
-//! Objects as the cluster writes them become compact values: only the fields that are used are read.
+//! Projections: objects as the cluster writes them become compact values with only the used fields.
 //!
-//! Each `decode` reads JSON once, borrowed where possible, and refuses values that no server should let in
-//! (a port over 65535, an address that is none), so that a bad object is quarantined alone and its last good
-//! version stays. A missing list and `null` are the same. All collections are bounded.
+//! Each `decode` reads JSON once, borrowed where possible, and rejects values that no server should accept (a port over
+//! 65535, an invalid address), so that only the invalid object is quarantined and its last valid version stays. A missing
+//! list and `null` are equal. All collections are bounded.
 
 pub mod configmap;
 mod doubts;
@@ -30,7 +30,7 @@ use serde::Deserialize;
 
 use meta::RawMeta;
 
-/// An object of the usual shape as it stands in the document.
+/// Object with metadata, spec and status, as in the document.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "Spec: Deserialize<'de>, Status: Deserialize<'de>"))]
 struct RawObject<'a, Spec, Status> {
@@ -40,12 +40,12 @@ struct RawObject<'a, Spec, Status> {
     status: Option<Status>,
 }
 
-/// Reads one object; the error says where and what, for people.
+/// Decodes one object; the error names position and cause for operators.
 fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, String> {
     serde_json::from_str(json).map_err(|error| error.to_string())
 }
 
-/// Reads one object of the usual shape: its metadata, `spec` and `status`. A part that is missing is empty.
+/// Decodes metadata, `spec` and `status` of an object; a missing part is empty.
 fn read_object<'a, Spec, Status>(json: &'a str) -> Result<(RawMeta<'a>, Spec, Status), String>
 where
     Spec: Deserialize<'a> + Default,
@@ -55,7 +55,7 @@ where
     Ok((metadata, spec.unwrap_or_default(), status.unwrap_or_default()))
 }
 
-/// Refuses lists that are longer than anything real.
+/// Rejects lists that are longer than any real one.
 fn bounded<T>(what: &str, list: &[T], most: usize) -> Result<(), String> {
     if list.len() > most {
         return Err(format!("{what} has {} items, more than {most} are not read", list.len()));

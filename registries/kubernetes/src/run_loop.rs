@@ -1,8 +1,8 @@
-//! The rim: the watches of one run, the index that they feed, and the inlet that takes what it says.
+//! Run loop: the watches of one run, the index that they feed, and the channel for its updates.
 //!
-//! One task. Whatever watch has something is heard, its inputs are applied in order, and when no more are at
-//! hand the index is flushed: what belongs together reaches the core in one turn. Until every first list is
-//! complete the index is flushed only when a list ends, since nothing can be said before.
+//! One task. It takes events of any ready watch, applies them in order, and flushes the index when no further event is
+//! ready, so that related changes reach the core in one batch. Until every first list is complete, it flushes only when a
+//! list ends, since nothing can be published before.
 
 mod exporter;
 mod status;
@@ -30,50 +30,50 @@ use watches::{Source, WatchOutput};
 pub(crate) use exporter::Exporter;
 pub(crate) use watches::WatchSet;
 
-/// So many batches of words are applied before the core is told, however many more are at hand.
+/// Largest number of event batches that are applied before the index is flushed.
 const MOST_BATCHES: usize = 64;
 
-type Heard = Pin<Box<dyn Future<Output = (Box<dyn Source>, Vec<WatchOutput>)> + Send>>;
+type NextOutput = Pin<Box<dyn Future<Output = (Box<dyn Source>, Vec<WatchOutput>)> + Send>>;
 
-/// A run at work.
+/// Running run.
 pub(crate) struct RunLoop {
     index: Index,
-    standing: SourceHealth,
-    /// Confirms which cluster answers, before a watch reports anything of it.
+    health: SourceHealth,
+    /// Identity that is confirmed before a watch reports anything.
     cluster: ClusterIdentity,
-    watches: FuturesUnordered<Heard>,
-    /// Watches that have not begun.
+    watches: FuturesUnordered<NextOutput>,
+    /// Watches that have not started.
     idle: Vec<Box<dyn Source>>,
     reported: BTreeMap<Scope, SourceStatus>,
     details: Vec<(Arc<str>, Arc<str>)>,
-    /// Feeds that fail again and again, until it is seen whether the server does as a whole.
+    /// Watches that fail repeatedly, until it is known whether the whole server fails.
     failing: BTreeMap<WatchScope, Withheld>,
-    /// Whether a first list ended since the index was last flushed, or all have.
+    /// Whether a first list ended since the last flush, or all have.
     ripe: bool,
-    /// Feeds whose first list has not ended.
+    /// Watches whose first list has not ended.
     waiting: BTreeSet<WatchScope>,
     memory: Arc<Memory>,
-    /// Where other registries of the cluster listen.
-    surroundings: Option<Arc<ClusterContextSender>>,
-    /// Writes exports, where that is asked for.
+    /// Sender of the cluster context to other registries of the cluster.
+    context_sender: Option<Arc<ClusterContextSender>>,
+    /// Writer of exports, where enabled.
     exporter: Option<Exporter>,
 }
 
 impl RunLoop {
-    /// Over an index that knows nothing, with the watches that feed it.
+    /// Creates a run loop over an empty index and its watches.
     pub(crate) fn new(
         mut index: Index,
         feeds: WatchSet,
-        surroundings: Option<Arc<ClusterContextSender>>,
+        context_sender: Option<Arc<ClusterContextSender>>,
         memory: Arc<Memory>,
     ) -> Self {
         let mesh = feeds.planned.iter().filter(|planned| planned.feed.kind == Kind::MeshConfig);
         mesh.filter_map(|planned| memory.recall(&planned.feed)).for_each(|known| index.remember_mesh(known));
-        let standing = SourceHealth::new(&feeds);
+        let health = SourceHealth::new(&feeds);
         let waiting = feeds.planned.iter().map(|planned| planned.feed.clone()).collect();
         Self {
             index,
-            standing,
+            health,
             cluster: feeds.cluster,
             watches: FuturesUnordered::new(),
             idle: feeds.sources,
@@ -83,32 +83,32 @@ impl RunLoop {
             ripe: true,
             waiting,
             memory,
-            surroundings,
+            context_sender,
             exporter: None,
         }
     }
-    /// Exporting Services while it leads.
+    /// Exports Services while this replica leads.
     pub(crate) fn exporting(mut self, exporter: Option<Exporter>) -> Self {
         self.exporter = exporter;
         self
     }
 
-    /// The identity of the cluster that the run follows.
+    /// Returns the identity of the followed cluster.
     pub(crate) fn cluster(&self) -> ClusterIdentity {
         self.cluster.clone()
     }
 
-    /// Runs until the receiver is dropped. Of the held scopes facts are held from earlier runs.
+    /// Runs until the receiver is dropped. `held` lists the scopes whose facts are held from earlier runs.
     pub(crate) async fn run(mut self, out: &UpdateSender, held: &[Scope]) {
         for mut source in std::mem::take(&mut self.idle) {
             if self.is_held(source.feed().kind, held) {
                 source.hold();
             }
-            self.watches.push(heard(source));
+            self.watches.push(next_output(source));
         }
         while self.flush(out) {
-            // what is marked while a first list is under way is said when a list ends, so that waiting for it
-            // to be said before a watch is heard again would be waiting for ever
+            // outputs that are marked during a first list are published when a list ends; waiting for them before
+            // polling the watches again would block forever
             if self.ripe && self.index.is_behind() {
                 tokio::task::yield_now().await;
                 continue;
@@ -129,31 +129,31 @@ impl RunLoop {
         }
     }
 
-    fn take(&mut self, (source, words): (Box<dyn Source>, Vec<WatchOutput>)) {
+    fn take(&mut self, (source, outputs): (Box<dyn Source>, Vec<WatchOutput>)) {
         let feed = source.feed().clone();
-        self.watches.push(heard(source));
-        for word in words {
-            match word {
+        self.watches.push(next_output(source));
+        for output in outputs {
+            match output {
                 WatchOutput::Input(Input::Withheld(feed, why)) => drop(self.failing.insert(feed, why)),
                 WatchOutput::Input(input) => self.apply(input),
-                WatchOutput::Status(part) => self.standing.say(&feed, part),
-                WatchOutput::Healed(lost) => {
+                WatchOutput::Status(part) => self.health.report(&feed, part),
+                WatchOutput::Recovered(lost) => {
                     tracing::warn!(
                         kind = feed.kind.as_str(),
                         lost,
-                        "an audit healed events that a watch had lost"
+                        "audit recovered events that the watch missed"
                     );
-                    self.standing.healed(lost);
+                    self.health.recovered(lost);
                 }
             }
         }
     }
 
-    /// Whether facts that a kind decides over are held from earlier runs.
+    /// Whether facts that depend on a kind are held from earlier runs.
     fn is_held(&self, kind: Kind, held: &[Scope]) -> bool {
         let options = &self.index.inputs().options;
         let is_held = |part: Part| held.contains(options.scope(part));
-        // exports decide of every Service which clusters reach it
+        // exports decide which clusters reach every Service
         is_held(Part::of(kind)) || kind == Kind::Export && is_held(Part::Cluster)
     }
 
@@ -167,7 +167,7 @@ impl RunLoop {
             self.ripe = true;
         }
         if let Some(exporter) = &mut self.exporter {
-            exporter.hear(&input);
+            exporter.observe(&input);
         }
         let note = Note::of(&input);
         self.index.apply(input);
@@ -176,12 +176,12 @@ impl RunLoop {
         }
     }
 
-    /// Withholds what is refused, and what fails although another kind is followed. That all kinds fail shows that the
-    /// server does, and nothing of what it has.
+    /// Withholds refused kinds, and failing kinds while another kind is followed. If all kinds fail, the server fails, which
+    /// proves nothing about its objects.
     fn withhold(&mut self) {
-        let standing = &self.standing;
+        let health = &self.health;
         let counts = |feed: &WatchScope, why: &mut Withheld| {
-            why.cause == WithheldCause::Forbidden || standing.is_any_live_but(feed)
+            why.cause == WithheldCause::Forbidden || health.is_any_live_but(feed)
         };
         let counted: Vec<(WatchScope, Withheld)> = self.failing.extract_if(.., counts).collect();
         for (feed, why) in counted {
@@ -192,7 +192,7 @@ impl RunLoop {
         }
     }
 
-    /// Passes on to later runs what this one has read.
+    /// Passes objects on to later runs.
     fn remember(&self, note: Note) {
         if matches!(note, Note::Feed(_))
             && let Some(identity) = self.cluster.known()
@@ -203,7 +203,7 @@ impl RunLoop {
         match note {
             Note::Feed(feed) => self.memory.keep(&feed, inputs.objects(&feed)),
             Note::Object(kind, name) => {
-                for feed in self.standing.feeds().filter(|feed| feed.kind == kind && feed.covers(&name)) {
+                for feed in self.health.feeds().filter(|feed| feed.kind == kind && feed.covers(&name)) {
                     if self.index.has_listed(kind) {
                         self.memory.note(feed, &name, inputs.get(kind, &name));
                     }
@@ -212,73 +212,74 @@ impl RunLoop {
         }
     }
 
-    /// Tells other registries of this cluster what surrounds its objects, where that is something else.
-    fn surround(&mut self) {
-        let Some(say) = &self.surroundings else { return };
-        let Some(around) = self.index.cluster_context().map(Arc::new) else { return };
-        say.send_if_modified(|known| {
-            let other = known.as_ref() != Some(&around);
-            *known = Some(around);
-            other
+    /// Publishes a changed cluster context to other registries of this cluster.
+    fn publish_context(&mut self) {
+        let Some(sender) = &self.context_sender else { return };
+        let Some(context) = self.index.cluster_context().map(Arc::new) else { return };
+        sender.send_if_modified(|known| {
+            let changed = known.as_ref() != Some(&context);
+            *known = Some(context);
+            changed
         });
     }
 
-    /// Sends what is to be reported; false when the receiver is dropped.
+    /// Sends the next updates; returns false when the receiver is dropped.
     fn flush(&mut self, out: &UpdateSender) -> bool {
         if let Some(identity) = self.cluster.known() {
             self.index.learn(identity);
         }
         self.withhold();
-        let mut deltas = Vec::new();
+        let mut updates = Vec::new();
         if self.ripe {
-            deltas = self.index.flush();
+            updates = self.index.flush();
             self.ripe = self.waiting.is_empty() || self.index.is_behind();
-            self.surround();
+            self.publish_context();
         }
-        deltas.extend(self.exporter.iter_mut().flat_map(Exporter::news));
-        // watches that go on do not make up for a credential or a right that was lost
-        if deltas.iter().any(|delta| matches!(delta, RegistryUpdate::Progress(_))) {
+        updates.extend(self.exporter.iter_mut().flat_map(Exporter::take_updates));
+        // running watches do not compensate for a lost credential or right
+        if updates.iter().any(|update| matches!(update, RegistryUpdate::Progress(_))) {
             let followed = self.followed();
-            deltas.retain(|delta| !matches!(delta, RegistryUpdate::Progress(of) if !followed.contains(of)));
+            updates
+                .retain(|update| !matches!(update, RegistryUpdate::Progress(of) if !followed.contains(of)));
         }
-        deltas.extend(self.statuses());
-        if deltas.is_empty() { !out.is_closed() } else { out.send_all(deltas) }
+        updates.extend(self.statuses());
+        if updates.is_empty() { !out.is_closed() } else { out.send_all(updates) }
     }
 
-    /// The collections that are complete and followed.
+    /// Returns the collections that are complete and followed.
     fn followed(&self) -> BTreeSet<Collection> {
-        self.index.followed(|feed| self.standing.is_live(feed)).cloned().collect()
+        self.index.followed(|feed| self.health.is_live(feed)).cloned().collect()
     }
 
-    /// How each scope is doing, where that changed. Trouble of one kind makes nothing stale that does not depend on it:
-    /// what is followed is confirmed after the status.
+    /// Returns the changed statuses of the scopes. A failure of one kind makes only dependent collections stale: followed ones
+    /// are confirmed after the status.
     fn statuses(&mut self) -> Vec<RegistryUpdate> {
         let details = self.index.details();
-        if !self.standing.take_changed() && self.details == details {
+        if !self.health.take_changed() && self.details == details {
             return Vec::new();
         }
         let options = &self.index.inputs().options;
-        let (reported, now) = (self.standing.status(details.clone()), self.standing.now(details.clone()));
-        let mut deltas = Vec::new();
+        let (reported, now) = (self.health.status(details.clone()), self.health.now(details.clone()));
+        let mut updates = Vec::new();
         for part in options.parts() {
             let scope = options.scope(part);
-            let status = self.standing.of_part(part, &reported);
+            let status = self.health.of_part(part, &reported);
             if self.reported.get(scope) == Some(&status) {
                 continue;
             }
-            deltas.push(RegistryUpdate::Status(scope.clone(), self.standing.of_part(part, &now)));
+            updates.push(RegistryUpdate::Status(scope.clone(), self.health.of_part(part, &now)));
             if !matches!(status.state, SourceState::Live | SourceState::Syncing) {
                 let followed = self.followed().into_iter().filter(|collection| collection.scope == *scope);
-                deltas.extend(followed.map(RegistryUpdate::Progress));
+                updates.extend(followed.map(RegistryUpdate::Progress));
             }
             self.reported.insert(scope.clone(), status);
         }
         self.details = details;
-        deltas
+        updates
     }
 }
 
-/// What an input leaves to later runs.
+/// What an input changes in the memory for later runs.
 enum Note {
     Feed(WatchScope),
     Object(Kind, Name),
@@ -299,9 +300,9 @@ impl Note {
     }
 }
 
-fn heard(mut source: Box<dyn Source>) -> Heard {
+fn next_output(mut source: Box<dyn Source>) -> NextOutput {
     Box::pin(async move {
-        let words = source.next().await;
-        (source, words)
+        let outputs = source.next().await;
+        (source, outputs)
     })
 }

@@ -1,4 +1,4 @@
-//! Answers: the true ones, and those that a test asked for.
+//! Regular answers, and the faults that a test injects.
 
 use std::time::Duration;
 
@@ -11,29 +11,29 @@ use serde_json::{Value, json};
 
 use crate::fault::{Answer, Verb};
 use crate::patch;
-use crate::query::Asked;
+use crate::query::ReceivedRequest;
 use crate::server::{ApiServer, status};
 use crate::store::{Kind, Name, name_of};
 use crate::stream as watch;
 
 /// Answers a request.
 pub(crate) async fn respond(State(server): State<ApiServer>, request: Request<Body>) -> Response<Body> {
-    let asked = Asked::read(request.method(), request.uri());
+    let received = ReceivedRequest::read(request.method(), request.uri());
     let answer = {
         let mut state = server.0.state.lock();
-        state.asked.push(asked.clone());
-        let fault = state.faults.iter_mut().find(|fault| fault.fits(&asked));
+        state.requests.push(received.clone());
+        let fault = state.faults.iter_mut().find(|fault| fault.fits(&received));
         fault.map(|fault| {
             fault.times -= 1;
             fault.answer.clone()
         })
     };
     match answer {
-        None => truth(&server, &asked, request).await,
+        None => truth(&server, &received, request).await,
         Some(Answer::Status(code, message)) => json_of(code, &status(code, message)),
         Some(Answer::Busy(pause)) => busy(pause),
         Some(Answer::Text(text)) => text_of(200, text),
-        Some(Answer::Torn(at)) => torn(truth(&server, &asked, request).await, at).await,
+        Some(Answer::Torn(at)) => torn(truth(&server, &received, request).await, at).await,
         Some(Answer::Silence) => std::future::pending().await,
         Some(Answer::Reset) => broken(Vec::new()),
     }
@@ -70,22 +70,22 @@ async fn torn(response: Response<Body>, at: usize) -> Response<Body> {
     broken(held)
 }
 
-async fn truth(server: &ApiServer, asked: &Asked, request: Request<Body>) -> Response<Body> {
-    if let Some(found) = discovery(server, &asked.path) {
+async fn truth(server: &ApiServer, received: &ReceivedRequest, request: Request<Body>) -> Response<Body> {
+    if let Some(found) = discovery(server, &received.path) {
         return json_of(200, &found);
     }
-    if asked.path.ends_with("/selfsubjectaccessreviews") {
+    if received.path.ends_with("/selfsubjectaccessreviews") {
         let body = body_of(request).await;
         return json_of(201, &patch::review(body, &server.0.state.lock().faults));
     }
-    let resolved = server.0.state.lock().store.resolve(&asked.path);
+    let resolved = server.0.state.lock().store.resolve(&received.path);
     let Some((kind, namespace, name)) = resolved else {
         return text_of(404, "404 page not found\n".to_owned());
     };
-    match (asked.verb, name) {
-        (Verb::Watch, _) => watch::begin(server, asked, kind, namespace),
+    match (received.verb, name) {
+        (Verb::Watch, _) => watch::begin(server, received, kind, namespace),
         (Verb::Get | Verb::Probe, None) => {
-            list(server, asked, kind, namespace.as_deref(), names_only(&request))
+            list(server, received, kind, namespace.as_deref(), names_only(&request))
         }
         (Verb::Get | Verb::Probe, Some(name)) => {
             match server.get(kind.plural, &namespace.unwrap_or_default(), &name) {
@@ -112,7 +112,7 @@ async fn body_of(request: Request<Body>) -> Value {
     serde_json::from_slice(&bytes).unwrap_or(Value::Null)
 }
 
-/// `/apis`, `/apis/group/version` and `/api/v1`.
+/// Answers `/apis`, `/apis/group/version` and `/api/v1`.
 fn discovery(server: &ApiServer, path: &str) -> Option<Value> {
     let kinds: Vec<Kind> = server.0.state.lock().store.kinds.clone();
     if path == "/apis" {
@@ -133,17 +133,17 @@ fn versions(kinds: &[Kind], group: &str) -> Vec<Value> {
     kinds.iter().filter(|kind| kind.group == group).map(|kind| json!({"version": kind.version})).collect()
 }
 
-/// A list or a page of it; a page goes on after the name in its token.
+/// Returns a list or a page of it; a page starts after the name in its token.
 fn list(
     server: &ApiServer,
-    asked: &Asked,
+    received: &ReceivedRequest,
     kind: Kind,
     namespace: Option<&str>,
     names_only: bool,
 ) -> Response<Body> {
     let state = server.0.state.lock();
-    let token = asked.query.get("continue").map(|token| {
-        let (version, after) = token.split_once('|').expect("a token of ours");
+    let token = received.query.get("continue").map(|token| {
+        let (version, after) = token.split_once('|').expect("a token of this server");
         (version.parse::<u64>().expect("a version"), after.to_owned())
     });
     if token.as_ref().is_some_and(|(version, _)| *version < state.store.compacted) {
@@ -154,7 +154,7 @@ fn list(
     let shown = |name: &Name| format!("{}/{}", name.0, name.1);
     let mut all = state.store.list(kind.plural, namespace);
     all.retain(|(name, _)| shown(name) > after);
-    let limit = asked.number("limit").map_or(usize::MAX, |limit| limit as usize);
+    let limit = received.number("limit").map_or(usize::MAX, |limit| limit as usize);
     let more = all.len() > limit;
     all.truncate(limit);
     let next = all.last().filter(|_| more).map(|(name, _)| format!("{version}|{}", shown(name)));

@@ -1,40 +1,40 @@
-//! Answers that a test asks for in place of the true one.
+//! Injected answers that replace regular ones.
 
 use std::time::Duration;
 
-use crate::query::Asked;
+use crate::query::ReceivedRequest;
 
-/// What a request wants.
+/// Type of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    /// An object, a list or a page of one.
+    /// Read of an object, a list or a page.
     Get,
-    /// A list of one, as a look at whether the server answers.
+    /// List of at most one object.
     Probe,
-    /// A watch, streaming its list or not.
+    /// Watch, with or without a streamed list.
     Watch,
-    /// A change.
+    /// Change of an object.
     Write,
 }
 
-/// An answer in place of the true one.
+/// Injected answer.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// A status with its message.
+    /// Status with its message.
     Status(u16, &'static str),
-    /// 429 and how long to wait.
+    /// 429 with the requested pause.
     Busy(Duration),
-    /// A body, with status 200.
+    /// Body with status 200.
     Text(String),
-    /// The true answer, cut off after so many bytes.
+    /// The regular answer, cut off after this number of bytes.
     Torn(usize),
-    /// None, ever.
+    /// No answer, ever.
     Silence,
-    /// A connection that breaks.
+    /// A broken connection.
     Reset,
 }
 
-/// Which requests get which answer, and how many of them.
+/// Injected answer with the requests that it applies to, and their number.
 #[derive(Debug, Clone)]
 pub(crate) struct Fault {
     pub(crate) part: String,
@@ -44,11 +44,11 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    pub(crate) fn fits(&self, asked: &Asked) -> bool {
+    pub(crate) fn fits(&self, received: &ReceivedRequest) -> bool {
         let fits = match self.part.strip_suffix('$') {
-            Some(end) => asked.path.ends_with(end),
-            None => asked.path.contains(&self.part),
+            Some(end) => received.path.ends_with(end),
+            None => received.path.contains(&self.part),
         };
-        self.times > 0 && fits && self.verb.is_none_or(|verb| verb == asked.verb)
+        self.times > 0 && fits && self.verb.is_none_or(|verb| verb == received.verb)
     }
 }

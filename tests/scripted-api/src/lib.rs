@@ -1,15 +1,15 @@
-//! A Kubernetes API server that does as it is told: for what a real one will not do on command.
+//! Scripted Kubernetes API server, for behaviour that a real one does not show on demand.
 //!
-//! An axum router that is handed to `kube::Client` in this process, so that everything happens under the
-//! paused clock of a test. It keeps objects, lists them in pages or streams, sends watch events and bookmarks,
-//! compacts, patches, and answers the next request of a kind in any way a test asks for.
+//! An axum router inside `kube::Client`, in the test's process, so that everything happens under the paused clock of the
+//! test. It stores objects, lists them in pages or streams, sends watch events and bookmarks, compacts, patches, and
+//! injects any answer that a test requests.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a tool of tests: what goes wrong here is a failed test"
+    reason = "test tool: a panic is a failed test"
 )]
 
 mod answer;
@@ -21,6 +21,6 @@ mod store;
 mod stream;
 
 pub use fault::{Answer, Verb};
-pub use query::Asked;
+pub use query::ReceivedRequest;
 pub use server::ApiServer;
 pub use store::Kind;

@@ -1,4 +1,4 @@
-//! Writes: create, replace, delete, JSON patch, and the review of a right.
+//! Writes: create, replace, delete, JSON patch, and access reviews.
 
 use axum::body::Body;
 use axum::http::{Method, Response};
@@ -9,7 +9,7 @@ use crate::fault::{Answer, Fault};
 use crate::server::{ApiServer, status};
 use crate::store::{Kind, Name};
 
-/// Writes as the method says.
+/// Performs a write by its method.
 pub(crate) fn write(
     server: &ApiServer,
     kind: Kind,
@@ -37,7 +37,7 @@ fn create(server: &ApiServer, kind: Kind, namespace: Option<String>, mut body: V
     }
     let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     if server.get(kind.plural, &namespace, &name).is_some() {
-        return json_of(409, &status(409, "it is there already"));
+        return json_of(409, &status(409, "the object already exists"));
     }
     server.put(kind.plural, body);
     json_of(201, &server.get(kind.plural, &namespace, &name).expect("what was just put"))
@@ -47,8 +47,8 @@ fn replace(server: &ApiServer, kind: Kind, name: &Name, body: Value) -> Response
     let Some(held) = server.get(kind.plural, &name.0, &name.1) else {
         return json_of(404, &status(404, "no such object"));
     };
-    let asked = &body["metadata"]["resourceVersion"];
-    if !asked.is_null() && *asked != held["metadata"]["resourceVersion"] {
+    let requested = &body["metadata"]["resourceVersion"];
+    if !requested.is_null() && *requested != held["metadata"]["resourceVersion"] {
         return json_of(409, &status(409, "the object has been modified"));
     }
     server.put(kind.plural, body);
@@ -77,7 +77,7 @@ fn apply(object: &mut Value, step: &Value) -> Result<(), String> {
     let into = object.pointer_mut(parent).ok_or_else(|| format!("{parent} is not there"))?;
     match step["op"].as_str().unwrap_or_default() {
         "test" if *found.as_ref().unwrap_or(&Value::Null) == step["value"] => Ok(()),
-        "test" => Err(format!("{path} is not what it was thought to be")),
+        "test" => Err(format!("{path} does not hold the tested value")),
         "add" => {
             into[field] = step["value"].clone();
             Ok(())
@@ -87,14 +87,14 @@ fn apply(object: &mut Value, step: &Value) -> Result<(), String> {
             Ok(())
         }
         "remove" if found.is_some() => {
-            into.as_object_mut().ok_or_else(|| format!("{parent} is no object"))?.remove(&field);
+            into.as_object_mut().ok_or_else(|| format!("{parent} is not an object"))?.remove(&field);
             Ok(())
         }
         op => Err(format!("cannot {op} {path}")),
     }
 }
 
-/// A right is there unless a fault refuses the resource with 403.
+/// Grants a right unless a fault refuses the resource with 403.
 pub(crate) fn review(mut body: Value, faults: &[Fault]) -> Value {
     let resource = body["spec"]["resourceAttributes"]["resource"].as_str().unwrap_or_default().to_owned();
     let refused = faults

@@ -1,4 +1,4 @@
-//! A request as the server understands it.
+//! Parsed requests.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use axum::http::{Method, Uri};
 
 use crate::fault::Verb;
 
-/// One request that was made.
+/// Request that the server received.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
-    /// What it wants of the kind.
+pub struct ReceivedRequest {
+    /// Type of the request.
     pub verb: Verb,
-    /// The path, without its query.
+    /// Path without the query.
     pub path: String,
-    /// The query.
+    /// Query parameters.
     pub query: BTreeMap<String, String>,
 }
 
-impl Asked {
+impl ReceivedRequest {
     pub(crate) fn read(method: &Method, uri: &Uri) -> Self {
         let query: BTreeMap<String, String> = uri
             .query()

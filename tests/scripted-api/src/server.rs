@@ -1,4 +1,4 @@
-//! What a test holds: a server whose objects it changes and whose answers it bends.
+//! Handle of a test: the server whose objects and answers it controls.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use tokio::sync::broadcast;
 
 use crate::answer::respond;
 use crate::fault::{Answer, Fault, Verb};
-use crate::query::Asked;
+use crate::query::ReceivedRequest;
 use crate::store::{Kind, Store};
 
-/// What all running watches are told.
+/// Message to all running watches.
 #[derive(Debug, Clone)]
-pub(crate) enum Told {
-    /// Something has changed: look.
+pub(crate) enum Message {
+    /// The objects changed: read the history.
     Changed,
-    /// A bookmark for this kind.
+    /// Send a bookmark to watches of this kind.
     Bookmark(&'static str),
-    /// The watches of this kind end.
+    /// End the watches of this kind.
     End(&'static str),
-    /// They end within an object.
+    /// End them inside an object.
     Tear(&'static str),
-    /// All watches break off.
+    /// Break all watches.
     Down,
-    /// They are sent this line.
+    /// Send this line to watches of this kind.
     Line(&'static str, String),
 }
 
@@ -33,37 +33,37 @@ pub(crate) enum Told {
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) faults: Vec<Fault>,
-    pub(crate) asked: Vec<Asked>,
-    /// Lists are streamed to those who ask.
+    pub(crate) requests: Vec<ReceivedRequest>,
+    /// Whether lists are streamed on request.
     pub(crate) streams: bool,
-    /// Watches send a bookmark every minute.
+    /// Whether watches send a bookmark every minute.
     pub(crate) bookmarks: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) state: Mutex<State>,
-    pub(crate) told: broadcast::Sender<Told>,
+    pub(crate) messages: broadcast::Sender<Message>,
 }
 
-/// The server. Clones are the same one.
+/// Server. Clones share its state.
 #[derive(Debug, Clone)]
 pub struct ApiServer(pub(crate) Arc<Shared>);
 
 impl ApiServer {
-    /// A server of these kinds, without objects.
+    /// Creates a server of these kinds, without objects.
     #[must_use]
     pub fn new(kinds: &[Kind]) -> Self {
         let state = State {
             store: Store::new(kinds.to_vec()),
             faults: Vec::new(),
-            asked: Vec::new(),
+            requests: Vec::new(),
             streams: true,
             bookmarks: true,
         };
-        Self(Arc::new(Shared { state: Mutex::new(state), told: broadcast::channel(4096).0 }))
+        Self(Arc::new(Shared { state: Mutex::new(state), messages: broadcast::channel(4096).0 }))
     }
-    /// A client of it. Needs a tokio runtime to be entered.
+    /// Returns a client. Requires a tokio runtime context.
     #[must_use]
     pub fn client(&self) -> kube::Client {
         kube::Client::new(Router::new().fallback(respond).with_state(self.clone()), "default")
@@ -71,102 +71,101 @@ impl ApiServer {
     /// Creates or changes an object.
     pub fn put(&self, plural: &'static str, object: Value) {
         self.0.state.lock().store.put(plural, object, true);
-        self.tell(Told::Changed);
+        self.notify(Message::Changed);
     }
     /// Deletes an object.
     pub fn delete(&self, plural: &'static str, namespace: &str, name: &str) {
         self.0.state.lock().store.delete(plural, &(namespace.to_owned(), name.to_owned()), true);
-        self.tell(Told::Changed);
+        self.notify(Message::Changed);
     }
-    /// Creates or changes an object and tells no watch, now or ever.
-    pub fn put_untold(&self, plural: &'static str, object: Value) {
+    /// Creates or changes an object without a watch event.
+    pub fn put_silently(&self, plural: &'static str, object: Value) {
         self.0.state.lock().store.put(plural, object, false);
     }
-    /// Deletes an object and tells no watch, now or ever.
-    pub fn delete_untold(&self, plural: &'static str, namespace: &str, name: &str) {
+    /// Deletes an object without a watch event.
+    pub fn delete_silently(&self, plural: &'static str, namespace: &str, name: &str) {
         self.0.state.lock().store.delete(plural, &(namespace.to_owned(), name.to_owned()), false);
     }
-    /// An object as it is stored.
+    /// Returns an object as stored.
     #[must_use]
     pub fn get(&self, plural: &'static str, namespace: &str, name: &str) -> Option<Value> {
         let state = self.0.state.lock();
         state.store.objects.get(plural)?.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
-    /// Begins to serve a kind.
+    /// Starts to serve a kind.
     pub fn install(&self, kind: Kind) {
         self.0.state.lock().store.kinds.push(kind);
     }
-    /// Ceases to serve a kind; its objects are gone and its watches end.
+    /// Stops to serve a kind; removes its objects and ends its watches.
     pub fn uninstall(&self, plural: &'static str) {
         let mut state = self.0.state.lock();
         state.store.kinds.retain(|kind| kind.plural != plural);
         state.store.objects.remove(plural);
         drop(state);
-        self.tell(Told::End(plural));
+        self.notify(Message::End(plural));
     }
-    /// What another server holds and serves is answered from now on, and by that one what this one did; watches break
-    /// off. Done twice, everything is as before.
+    /// Exchanges the objects and kinds with another server; watches of both break. A second call restores both.
     pub fn swap(&self, other: &Self) {
         std::mem::swap(&mut self.0.state.lock().store, &mut other.0.state.lock().store);
-        self.tell(Told::Down);
-        other.tell(Told::Down);
+        self.notify(Message::Down);
+        other.notify(Message::Down);
     }
-    /// The next so many requests whose path holds `part`, or ends with it where it ends in `$`, are answered like this.
+    /// Injects an answer for the next `times` requests whose path contains `part`, or ends with it if it ends in `$`.
     pub fn answer(&self, part: &str, verb: Option<Verb>, times: usize, answer: Answer) {
         self.0.state.lock().faults.push(Fault { part: part.to_owned(), verb, times, answer });
     }
-    /// All answers are true again.
+    /// Removes all injected answers.
     pub fn heal(&self) {
         self.0.state.lock().faults.clear();
     }
-    /// Whether lists are streamed.
+    /// Sets whether lists are streamed.
     pub fn streams(&self, streams: bool) {
         self.0.state.lock().streams = streams;
     }
-    /// Whether watches send bookmarks by themselves.
+    /// Sets whether watches send bookmarks by themselves.
     pub fn bookmarks(&self, bookmarks: bool) {
         self.0.state.lock().bookmarks = bookmarks;
     }
     /// Sends a bookmark to the watches of a kind.
     pub fn bookmark(&self, plural: &'static str) {
-        self.tell(Told::Bookmark(plural));
+        self.notify(Message::Bookmark(plural));
     }
     /// Sends a line to the watches of a kind.
     pub fn line(&self, plural: &'static str, line: &Value) {
-        self.tell(Told::Line(plural, line.to_string()));
+        self.notify(Message::Line(plural, line.to_string()));
     }
     /// Ends the watches of a kind.
     pub fn end(&self, plural: &'static str) {
-        self.tell(Told::End(plural));
+        self.notify(Message::End(plural));
     }
-    /// Ends the watches of a kind within an object.
+    /// Ends the watches of a kind inside an object.
     pub fn tear(&self, plural: &'static str) {
-        self.tell(Told::Tear(plural));
+        self.notify(Message::Tear(plural));
     }
-    /// Forgets what happened up to now: nobody can resume from there.
+    /// Expires all versions up to now: no watch can resume from there.
     pub fn compact(&self) {
         let mut state = self.0.state.lock();
         state.store.version += 1;
         state.store.compacted = state.store.version;
     }
-    /// The requests that were made, in order, since the last call.
+    /// Returns the requests since the last call, in order.
     #[must_use]
-    pub fn asked(&self) -> Vec<Asked> {
-        std::mem::take(&mut self.0.state.lock().asked)
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
+        std::mem::take(&mut self.0.state.lock().requests)
     }
-    /// How many watches run.
+    /// Returns the number of running watches.
     #[must_use]
     pub fn watches(&self) -> usize {
-        self.0.told.receiver_count()
+        self.0.messages.receiver_count()
     }
 
-    fn tell(&self, told: Told) {
-        // an error says that nobody watches
-        let _ = self.0.told.send(told);
+    fn notify(&self, message: Message) {
+        // an error means that no watch runs
+        let _ = self.0.messages.send(message);
     }
 }
 
-/// The status that stands for a refusal.
+/// Builds the `Status` object of an error.
 pub(crate) fn status(code: u16, message: &str) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message})
 }

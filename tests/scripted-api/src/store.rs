@@ -1,21 +1,21 @@
-//! The objects, their history and their versions.
+//! Objects, their history and their versions.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// A kind that is served.
+/// Served kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
-    /// Its group; empty for the core group.
+    /// API group; empty for the core group.
     pub group: &'static str,
-    /// Its version.
+    /// API version.
     pub version: &'static str,
-    /// `pods`.
+    /// Plural name, such as `pods`.
     pub plural: &'static str,
-    /// `Pod`.
+    /// Kind name, such as `Pod`.
     pub kind: &'static str,
-    /// Whether its objects live in namespaces.
+    /// Whether objects belong to namespaces.
     pub namespaced: bool,
 }
 
@@ -29,17 +29,17 @@ impl Kind {
     }
 }
 
-/// `namespace/name`.
+/// Namespace and name.
 pub(crate) type Name = (String, String);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
     pub(crate) version: u64,
     pub(crate) plural: &'static str,
-    pub(crate) word: &'static str,
+    pub(crate) event: &'static str,
     pub(crate) object: Value,
-    /// Whether watches are told.
-    pub(crate) told: bool,
+    /// Whether watches receive the event.
+    pub(crate) watched: bool,
 }
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(crate) struct Store {
     pub(crate) objects: BTreeMap<&'static str, BTreeMap<Name, Value>>,
     pub(crate) history: Vec<Change>,
     pub(crate) version: u64,
-    /// What happened up to here is forgotten.
+    /// Versions up to this one have expired.
     pub(crate) compacted: u64,
 }
 
@@ -59,7 +59,7 @@ impl Store {
     pub(crate) fn kind(&self, plural: &str) -> Kind {
         *self.kinds.iter().find(|kind| kind.plural == plural).expect("a kind that is served")
     }
-    /// The kind and the namespace that a path is about, and the object where it names one.
+    /// Returns the kind and the namespace of a path, and the object name if the path has one.
     pub(crate) fn resolve(&self, path: &str) -> Option<(Kind, Option<String>, Option<String>)> {
         let kind = |rest: &str, root: &str| {
             let parts: Vec<&str> = rest.split('/').filter(|part| !part.is_empty()).collect();
@@ -77,7 +77,7 @@ impl Store {
             .iter()
             .find_map(|one| path.strip_prefix(&one.root()).and_then(|rest| kind(rest, &one.root())))
     }
-    pub(crate) fn put(&mut self, plural: &'static str, mut object: Value, told: bool) -> Value {
+    pub(crate) fn put(&mut self, plural: &'static str, mut object: Value, watched: bool) -> Value {
         self.version += 1;
         let kind = self.kind(plural);
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
@@ -86,21 +86,21 @@ impl Store {
         }
         let name = name_of(&object);
         let known = self.objects.entry(plural).or_default();
-        let word = if known.insert(name, object.clone()).is_some() { "MODIFIED" } else { "ADDED" };
-        self.history.push(Change { version: self.version, plural, word, object: object.clone(), told });
+        let event = if known.insert(name, object.clone()).is_some() { "MODIFIED" } else { "ADDED" };
+        self.history.push(Change { version: self.version, plural, event, object: object.clone(), watched });
         object
     }
-    pub(crate) fn delete(&mut self, plural: &'static str, name: &Name, told: bool) -> Option<Value> {
+    pub(crate) fn delete(&mut self, plural: &'static str, name: &Name, watched: bool) -> Option<Value> {
         let mut object = self.objects.entry(plural).or_default().remove(name)?;
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
-        let word = "DELETED";
-        self.history.push(Change { version: self.version, plural, word, object: object.clone(), told });
+        let event = "DELETED";
+        self.history.push(Change { version: self.version, plural, event, object: object.clone(), watched });
         Some(object)
     }
-    /// What happened to a kind after a version.
+    /// Returns the changes of a kind after a version.
     pub(crate) fn since(&self, plural: &str, version: u64) -> Vec<Change> {
-        let later = |change: &&Change| change.plural == plural && change.version > version && change.told;
+        let later = |change: &&Change| change.plural == plural && change.version > version && change.watched;
         self.history.iter().filter(later).cloned().collect()
     }
     pub(crate) fn list(&self, plural: &str, namespace: Option<&str>) -> Vec<(Name, Value)> {

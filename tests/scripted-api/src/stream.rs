@@ -1,4 +1,4 @@
-//! Watches: a streamed list where it is asked for, then what changes, bookmarks, and the end.
+//! Watches: a streamed list on request, then changes, bookmarks, and the end.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 
 use crate::answer::json_of;
-use crate::query::Asked;
-use crate::server::{ApiServer, Told, status};
+use crate::query::ReceivedRequest;
+use crate::server::{ApiServer, Message, status};
 use crate::store::{Kind, name_of};
 
 const BOOKMARKS_EVERY: Duration = Duration::from_secs(60);
@@ -22,31 +22,31 @@ struct Watch {
     server: ApiServer,
     kind: Kind,
     namespace: Option<String>,
-    told: Receiver<Told>,
-    /// What has been sent, up to this version.
+    messages: Receiver<Message>,
+    /// Version up to which events were sent.
     at: u64,
     ends: Instant,
     bookmark: Instant,
-    /// Lines to send before anything else.
+    /// Lines to send first.
     first: Vec<String>,
     over: bool,
 }
 
-/// Answers a watch.
+/// Answers a watch request.
 pub(crate) fn begin(
     server: &ApiServer,
-    asked: &Asked,
+    received: &ReceivedRequest,
     kind: Kind,
     namespace: Option<String>,
 ) -> Response<Body> {
-    let told = server.0.told.subscribe();
+    let messages = server.0.messages.subscribe();
     let state = server.0.state.lock();
-    let streamed = asked.is_streamed_list();
+    let streamed = received.is_streamed_list();
     if streamed && !state.streams {
         let message = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
         return json_of(422, &status(422, message));
     }
-    let from = asked.number("resourceVersion");
+    let from = received.number("resourceVersion");
     let (mut first, mut over) = (Vec::new(), false);
     if streamed {
         let objects = state.store.list(kind.plural, namespace.as_deref());
@@ -58,10 +58,10 @@ pub(crate) fn begin(
     }
     let at = if streamed { state.store.version } else { from.unwrap_or(state.store.version) };
     drop(state);
-    let lasting = Duration::from_secs(asked.number("timeoutSeconds").unwrap_or(1_800));
+    let lasting = Duration::from_secs(received.number("timeoutSeconds").unwrap_or(1_800));
     let now = Instant::now();
     let (ends, bookmark) = (now + lasting, now + BOOKMARKS_EVERY);
-    let watch = Watch { server: server.clone(), kind, namespace, told, at, ends, bookmark, first, over };
+    let watch = Watch { server: server.clone(), kind, namespace, messages, at, ends, bookmark, first, over };
     Response::new(Body::from_stream(stream::unfold(watch, next)))
 }
 
@@ -77,32 +77,32 @@ async fn next(mut watch: Watch) -> Option<(Piece, Watch)> {
             let lines: String = watch.first.drain(..).map(|line| line + "\n").collect();
             return piece(lines).map(|piece| (piece, watch));
         }
-        watch.first = watch.news();
+        watch.first = watch.changes();
         if !watch.first.is_empty() {
             continue;
         }
         if watch.over {
             return None;
         }
-        if let Some(said) = watch.wait().await {
-            return Some((said, watch));
+        if let Some(piece) = watch.wait().await {
+            return Some((piece, watch));
         }
     }
 }
 
 impl Watch {
-    /// What has changed since it was last told.
-    fn news(&mut self) -> Vec<String> {
+    /// Returns the changes since the last call.
+    fn changes(&mut self) -> Vec<String> {
         let state = self.server.0.state.lock();
         let changes = state.store.since(self.kind.plural, self.at);
         self.at = changes.last().map_or(self.at, |change| change.version);
         let ours = |object: &Value| self.namespace.as_ref().is_none_or(|of| name_of(object).0 == *of);
-        changes.iter().filter(|c| ours(&c.object)).map(|c| line(c.word, &c.object)).collect()
+        changes.iter().filter(|c| ours(&c.object)).map(|c| line(c.event, &c.object)).collect()
     }
-    /// Waits for something to happen; what is to be said of it.
+    /// Waits for the next message; returns what to send.
     async fn wait(&mut self) -> Option<Piece> {
         tokio::select! {
-            told = self.told.recv() => self.hear(told),
+            message = self.messages.recv() => self.receive(message),
             () = tokio::time::sleep_until(self.bookmark) => {
                 self.bookmark = Instant::now() + BOOKMARKS_EVERY;
                 let sends = self.server.0.state.lock().bookmarks;
@@ -114,20 +114,20 @@ impl Watch {
             }
         }
     }
-    fn hear(&mut self, told: Result<Told, RecvError>) -> Option<Piece> {
+    fn receive(&mut self, message: Result<Message, RecvError>) -> Option<Piece> {
         let plural = self.kind.plural;
-        match told {
-            Ok(Told::Bookmark(of)) if of == plural => Some(self.mark()),
-            Ok(Told::Line(of, text)) if of == plural => piece(text + "\n"),
-            Ok(Told::End(of)) if of == plural => {
+        match message {
+            Ok(Message::Bookmark(of)) if of == plural => Some(self.mark()),
+            Ok(Message::Line(of, text)) if of == plural => piece(text + "\n"),
+            Ok(Message::End(of)) if of == plural => {
                 self.over = true;
                 None
             }
-            Ok(Told::Tear(of)) if of == plural => {
+            Ok(Message::Tear(of)) if of == plural => {
                 self.over = true;
                 piece(r#"{"type":"ADDED","object":{"metadata":{"na"#.to_owned())
             }
-            Ok(Told::Down) => {
+            Ok(Message::Down) => {
                 self.over = true;
                 Some(Err(std::io::Error::other("connection reset")))
             }
@@ -144,8 +144,8 @@ impl Watch {
     }
 }
 
-fn line(word: &str, object: &Value) -> String {
-    json!({"type": word, "object": object}).to_string()
+fn line(event: &str, object: &Value) -> String {
+    json!({"type": event, "object": object}).to_string()
 }
 
 fn bookmark(version: u64, complete: bool) -> String {

@@ -1,4 +1,4 @@
-//! Where the admin's credential is, and which context of it is meant.
+//! Location of the operator's credential, and selection of its context.
 
 use std::path::{Path, PathBuf};
 
@@ -6,21 +6,21 @@ use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, NamedAuthInfo, NamedC
 
 use super::{ConnectError, ConnectOptions, Env};
 
-/// Where a pod finds its own account.
+/// Directory of a pod's service account.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// The largest kubeconfig that is read.
+/// Largest kubeconfig in bytes.
 const LARGEST: u64 = 4 << 20;
 
-/// A kubeconfig, and what to call it.
+/// Kubeconfig with its description.
 pub(super) struct Found {
     pub(super) kubeconfig: Kubeconfig,
     pub(super) described: String,
-    /// A bundle of roots that is replaced while we run.
+    /// CA bundle that rotates while the process runs.
     pub(super) rotating_ca: Option<PathBuf>,
 }
 
-/// The first that is there of: the flag's file, those of `KUBECONFIG`, the home's, the pod's account.
+/// Returns the first that exists of: the flag's file, the `KUBECONFIG` list, the home directory, the service account.
 pub(super) fn kubeconfig(options: &ConnectOptions, env: Env<'_>) -> Result<Found, ConnectError> {
     if let Some(path) = &options.kubeconfig {
         return from_files(std::slice::from_ref(path));
@@ -35,12 +35,12 @@ pub(super) fn kubeconfig(options: &ConnectOptions, env: Env<'_>) -> Result<Found
     }
 }
 
-/// A list of files, merged; those that are not there are left out, as kubectl does.
+/// Merges a list of files; skips missing ones, as kubectl does.
 fn from_list(list: &str) -> Result<Found, ConnectError> {
     let named = std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty());
     let there: Vec<PathBuf> = named.filter(|path| path.exists()).collect();
     if there.is_empty() {
-        let why = "KUBECONFIG names it, and none of what it names is there".to_owned();
+        let why = "none of the listed files exists".to_owned();
         return Err(ConnectError::Read(list.to_owned(), why));
     }
     from_files(&there)
@@ -62,7 +62,7 @@ fn read(path: &Path, shown: &str) -> Result<Kubeconfig, ConnectError> {
     let unreadable = |why: &dyn std::fmt::Display| ConnectError::Read(shown.to_owned(), why.to_string());
     let about = std::fs::metadata(path).map_err(|error| unreadable(&error))?;
     if !about.is_file() {
-        return Err(unreadable(&"it is no file"));
+        return Err(unreadable(&"it is not a regular file"));
     }
     if about.len() > LARGEST {
         return Err(unreadable(&format_args!("it is larger than {LARGEST} bytes")));
@@ -71,7 +71,7 @@ fn read(path: &Path, shown: &str) -> Result<Kubeconfig, ConnectError> {
     Kubeconfig::read_from(path).map_err(|_| ConnectError::Malformed(format!("kubeconfig {shown}")))
 }
 
-/// The account that the cluster gave this pod, where it is one.
+/// Returns the service account of the pod, if the process runs in one.
 fn pod(env: Env<'_>, account: &Path) -> Option<Found> {
     let (host, port) = (env.get("KUBERNETES_SERVICE_HOST")?, env.get("KUBERNETES_SERVICE_PORT")?);
     let (token, ca) = (account.join("token"), account.join("ca.crt"));
@@ -98,7 +98,7 @@ fn pod(env: Env<'_>, account: &Path) -> Option<Found> {
     Some(Found { kubeconfig, described: "the pod's own account".to_owned(), rotating_ca: Some(ca) })
 }
 
-/// A context and what is told of it.
+/// Selected context and its description.
 pub(super) struct Chosen {
     pub(super) context: String,
     cluster: String,
@@ -108,14 +108,14 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// The cluster and the user that the context names.
+    /// Returns the cluster and the user that the context names.
     pub(super) fn parts<'k>(&self, all: &'k Kubeconfig) -> (Option<&'k Cluster>, Option<&'k AuthInfo>) {
         let clusters = all.clusters.iter().filter(|one| one.name == self.cluster);
         let users = all.auth_infos.iter().filter(|one| Some(&one.name) == self.user.as_ref());
         let cluster = clusters.filter_map(|one| one.cluster.as_ref()).next();
         (cluster, users.filter_map(|one| one.auth_info.as_ref()).next())
     }
-    /// Which credential it is, without any of it.
+    /// Describes the credential without secrets.
     pub(super) fn describe(&self, at: &str) -> String {
         match &self.user {
             _ if self.context == "pod" && !at.starts_with("kubeconfig") => format!("{at} (token file)"),
@@ -125,7 +125,7 @@ impl Chosen {
     }
 }
 
-/// The context that was asked for, else the current one.
+/// Selects the requested context, or the current one.
 pub(super) fn choose(kubeconfig: &Kubeconfig, asked: Option<&str>, at: &str) -> Result<Chosen, ConnectError> {
     let name = asked.or(kubeconfig.current_context.as_deref()).unwrap_or_default();
     let found = kubeconfig.contexts.iter().find(|one| one.name == name);
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_uses_its_own_account_by_files() {
+    fn pod_uses_its_service_account_by_files() {
         let home = tempfile::tempdir().unwrap();
         let get = |name: &str| match name {
             "KUBERNETES_SERVICE_HOST" => Some("fd00::1".to_owned()),
@@ -181,7 +181,7 @@ mod tests {
             _ => None,
         };
         let env = Env::new(&get);
-        assert!(pod(env, home.path()).is_none(), "without a token this is no pod");
+        assert!(pod(env, home.path()).is_none(), "a pod has a token");
         std::fs::write(home.path().join("token"), "hunter2").unwrap();
         let found = pod(env, home.path()).unwrap();
         let cluster = found.kubeconfig.clusters[0].cluster.as_ref().unwrap();

@@ -1,17 +1,17 @@
-//! The vetting of a kubeconfig that somebody else wrote.
+//! Vetting of a kubeconfig of another origin.
 //!
-//! A kubeconfig can run programs and read files. What is harmless is taken over field by field into a new one,
-//! so that a field nobody has looked at is never used; what is not is refused, all faults at once.
+//! A kubeconfig can run programs and read files. Harmless fields are copied one by one into a new kubeconfig, so that an
+//! unreviewed field is never used; other fields are rejected, all faults in one error.
 
 use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext};
 use tributary_registry_api::Credential;
 
 use super::ConnectError;
 
-/// The largest that is read.
+/// Largest kubeconfig in bytes.
 const LARGEST: usize = 1 << 20;
 
-/// The kubeconfig with one context, and in it only what is harmless.
+/// Returns a kubeconfig with one context that holds only harmless fields.
 pub(super) fn vet(secret: &Credential, context: Option<&str>) -> Result<Kubeconfig, ConnectError> {
     let malformed = || ConnectError::Malformed("what was given".to_owned());
     let text = std::str::from_utf8(secret.expose()).map_err(|_| malformed())?;
@@ -76,10 +76,10 @@ fn faults_of_user(user: &AuthInfo) -> Vec<String> {
     faults.chain(unknown("user", user.other.keys())).collect()
 }
 
-/// Fields that nobody has looked at; a few are named.
+/// Returns faults for unreviewed fields; the first 8.
 fn unknown<'a>(of: &str, fields: impl Iterator<Item = &'a String>) -> Vec<String> {
     let shown = fields.take(8).map(|field| field.chars().take(64).collect::<String>());
-    shown.map(|field| format!("its {of} has the field {field:?}, which is not known here")).collect()
+    shown.map(|field| format!("its {of} has the unsupported field {field:?}")).collect()
 }
 
 fn rebuilt(cluster: &Cluster, user: &AuthInfo) -> Kubeconfig {

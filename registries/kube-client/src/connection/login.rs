@@ -1,7 +1,7 @@
-//! What a connection logs in with, as something to compare: a credential that was put right is another one.
+//! Digest of what a connection logs in with; a corrected credential has another digest.
 //!
-//! Made when a connection is opened and whenever the server has refused it since; it holds no secret. A token
-//! file is left out, because the client reads it again by itself.
+//! Computed when a connection opens, and again after the server refuses it; holds no secret. Excludes a token file,
+//! because the client reads it again by itself.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -9,7 +9,7 @@ use kube::config::{AuthInfo, Cluster, Kubeconfig};
 
 use super::find;
 
-/// The server and the user of a context, with what the files that they name hold.
+/// Digest of a context's server and user, and of the files that they name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Login {
     digest: u64,
@@ -27,14 +27,14 @@ impl Login {
         let plugin = user.is_some_and(|user| user.exec.is_some() || user.auth_provider.is_some());
         Self { digest: digest.finish(), plugin }
     }
-    /// Whether a program is asked for the credential, which may say another one at any time.
+    /// Whether a program supplies the credential; it can return another one at any time.
     #[must_use]
     pub const fn asks_a_plugin(&self) -> bool {
         self.plugin
     }
 }
 
-/// The files that are read once, when a connection is opened.
+/// Returns the files that are read once, when a connection opens.
 fn files<'a>(cluster: Option<&'a Cluster>, user: Option<&'a AuthInfo>) -> impl Iterator<Item = &'a String> {
     let authority = cluster.and_then(|cluster| cluster.certificate_authority.as_ref());
     let pair = user.map(|user| [user.client_certificate.as_ref(), user.client_key.as_ref()]);

@@ -1,23 +1,23 @@
-//! What went wrong with the program that is asked for a credential, in words.
+//! Error text of a credential plugin.
 //!
-//! Of what it wrote only its complaints are repeated: its output is where the credential stands.
+//! Repeats only the standard error of the plugin: its standard output holds the credential.
 
 use kube::client::AuthError;
 
 use crate::watch::causes;
 
-/// How much of a complaint is repeated.
+/// Longest excerpt of the standard error, in characters.
 const MOST: usize = 300;
 
-/// For people; without the output.
+/// Describes the failure for operators, without the plugin's standard output.
 pub(crate) fn trouble(error: &AuthError) -> String {
     match error {
         AuthError::AuthExecRun { out, .. } => {
             let complaint = String::from_utf8_lossy(&out.stderr);
-            let words: Vec<&str> = complaint.split_whitespace().collect();
-            let words: String = words.join(" ").chars().take(MOST).collect();
-            let words = if words.is_empty() { "it says nothing".to_owned() } else { words };
-            format!("the credential plugin failed ({}): {words}", out.status)
+            let parts: Vec<&str> = complaint.split_whitespace().collect();
+            let text: String = parts.join(" ").chars().take(MOST).collect();
+            let text = if text.is_empty() { "without an error text".to_owned() } else { text };
+            format!("the credential plugin failed ({}): {text}", out.status)
         }
         AuthError::AuthExecStart(why) => format!("the credential plugin cannot be run: {why}"),
         AuthError::AuthExecParse(_) => "the credential plugin does not print an ExecCredential".to_owned(),
@@ -44,11 +44,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_plugins_complaint_is_told_and_its_output_is_not() {
-        let told = opened("echo hunter2; echo log in first >&2; exit 3").await;
-        assert!(told.ends_with("the credential plugin failed (exit status: 3): log in first"), "{told}");
-        assert!(!told.contains("hunter2") && !told.contains("KUBERNETES_EXEC_INFO"), "{told}");
-        let told = opened("echo [hunter2").await;
-        assert!(told.ends_with("the credential plugin does not print an ExecCredential"), "{told}");
+    async fn plugin_error_shows_its_stderr_and_hides_its_stdout() {
+        let error = opened("echo hunter2; echo log in first >&2; exit 3").await;
+        assert!(error.ends_with("the credential plugin failed (exit status: 3): log in first"), "{error}");
+        assert!(!error.contains("hunter2") && !error.contains("KUBERNETES_EXEC_INFO"), "{error}");
+        let error = opened("echo [hunter2").await;
+        assert!(error.ends_with("the credential plugin does not print an ExecCredential"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Notices answers that refuse the credential, or what it may read, whichever request they are for.
+//! Detection of answers that refuse the credential or a right, for any request of a client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,13 +10,13 @@ use tower::util::MapResponseLayer;
 /// What the server refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The credential itself (401).
+    /// The credential (401).
     Credential,
-    /// Something that it may not read (403): another credential may, but it is good as it is.
+    /// A right (403): the credential is valid, another one can have the right.
     Right,
 }
 
-/// Shared by the clones of a connection.
+/// Refusals of a connection; its clones share them.
 #[derive(Clone, Default)]
 pub(super) struct Refusals(Arc<Noticed>);
 
@@ -27,7 +27,7 @@ struct Noticed {
 }
 
 impl Refusals {
-    /// A layer of the client that notices.
+    /// Returns a client layer that records refusals.
     pub(super) fn layer<B>(&self) -> MapResponseLayer<impl Fn(Response<B>) -> Response<B> + Clone + use<B>> {
         let noticed = Arc::clone(&self.0);
         MapResponseLayer::new(move |response: Response<B>| {
@@ -35,7 +35,7 @@ impl Refusals {
             response
         })
     }
-    /// Waits for a refusal that was not waited for yet; of several, the credential's.
+    /// Waits for a refusal that has not been returned; a refused credential takes precedence.
     pub(super) async fn next(&self) -> Refusal {
         self.0.any.notified().await;
         if self.0.credential.swap(false, Ordering::Relaxed) { Refusal::Credential } else { Refusal::Right }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn of_several_refusals_the_credentials_counts_and_only_once() {
+    async fn refused_credential_takes_precedence_once() {
         let refusals = Refusals::default();
         for status in [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN] {
             refusals.0.see(status);

@@ -1,4 +1,4 @@
-//! Where credentials come from, what is refused of a stranger's, and that none is shown.
+//! Sources of credentials, rejected fields of a foreign kubeconfig, and secrecy.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ fn open(options: &ConnectOptions, pairs: &[(&str, &str)]) -> Result<Connection, 
 }
 
 #[tokio::test]
-async fn the_flag_precedes_the_variable_and_the_variable_the_home() {
+async fn flag_precedes_variable_and_variable_precedes_home() {
     let home = tempfile::tempdir().unwrap();
     let (flag, listed) = (write(home.path(), "flag", "token: t"), write(home.path(), "listed", "token: t"));
     write(home.path(), ".kube/config", "token: t");
@@ -50,7 +50,7 @@ async fn the_flag_precedes_the_variable_and_the_variable_the_home() {
 }
 
 #[tokio::test]
-async fn a_list_is_merged_and_a_context_chosen_from_it() {
+async fn listed_files_are_merged_and_a_context_is_selected() {
     let home = tempfile::tempdir().unwrap();
     let (a, b) =
         (write(home.path(), "a", "token: t"), write(home.path(), "b", "username: u, password: hunter2"));
@@ -64,11 +64,11 @@ async fn a_list_is_merged_and_a_context_chosen_from_it() {
     let described = format!("kubeconfig {a} merged with {b}, context b, user b (password)");
     assert_eq!(second.described(), described);
     let unknown = open(&context("c"), &env).unwrap_err().to_string();
-    assert!(unknown.ends_with(r#"has no context "c"; it has a, b"#), "{unknown}");
+    assert!(unknown.ends_with(r#"context "c" not found; use one of a, b"#), "{unknown}");
 }
 
 #[tokio::test]
-async fn nothing_that_is_shown_holds_a_secret() {
+async fn shown_text_holds_no_secret() {
     let home = tempfile::tempdir().unwrap();
     let path = write(home.path(), "k", "token: hunter2");
     let options = ConnectOptions { kubeconfig: Some((&path).into()), context: None };
@@ -86,9 +86,9 @@ fn foreign(user: &str, cluster: &str) -> Result<Connection, ConnectError> {
 }
 
 #[tokio::test]
-async fn a_strangers_kubeconfig_runs_nothing_and_reads_no_file() {
+async fn foreign_kubeconfig_runs_nothing_and_reads_no_file() {
     assert_eq!(foreign("token: t", "").unwrap().server(), "https://far.test:6443/");
-    for (user, cluster, word) in [
+    for (user, cluster, field) in [
         ("exec: {apiVersion: v1, command: touch}", "", "exec"),
         ("auth-provider: {name: gcp, config: {cmd-path: touch}}", "", "auth-provider"),
         ("tokenFile: /var/run/token", "", "tokenFile"),
@@ -101,7 +101,7 @@ async fn a_strangers_kubeconfig_runs_nothing_and_reads_no_file() {
     ] {
         match foreign(user, cluster) {
             Err(ConnectError::Refused(faults)) => {
-                assert!(faults.len() == 1 && faults[0].contains(word), "{user}: {faults:?}");
+                assert!(faults.len() == 1 && faults[0].contains(field), "{user}: {faults:?}");
             }
             other => panic!("{user} {cluster}: {other:?}"),
         }
@@ -109,7 +109,7 @@ async fn a_strangers_kubeconfig_runs_nothing_and_reads_no_file() {
 }
 
 #[tokio::test]
-async fn a_strangers_kubeconfig_is_bounded_and_speaks_tls() {
+async fn foreign_kubeconfig_is_bounded_and_requires_tls() {
     let plain = kubeconfig("far", "token: hunter2").replace("https://", "http://");
     let refused = Connection::foreign(&Credential::new(plain.into_bytes()), None).unwrap_err().to_string();
     assert!(refused.contains("https") && !refused.contains("hunter2"), "{refused}");

@@ -1,4 +1,4 @@
-//! The identity that a run pins, the requests that callers share, and what passes unconfirmed.
+//! Pinning of the first identity, sharing of requests, and results that pass unconfirmed.
 
 use futures::future::join_all;
 use serde_json::json;
@@ -24,32 +24,32 @@ fn uid(text: &str) -> Fingerprint {
 }
 
 #[tokio::test(start_paused = true)]
-async fn first_identity_is_pinned_and_another_one_is_final() {
+async fn first_identity_is_pinned_and_a_change_is_final() {
     let server = serve("uid-1");
     let cluster = ClusterIdentity::new(server.client());
-    assert_eq!(cluster.found(), Found::Unasked);
+    assert_eq!(cluster.found(), Found::Unknown);
     assert_eq!(cluster.confirm().await, Ok(()));
     assert_eq!(cluster.known(), Some(uid("uid-1")));
     be(&server, "uid-2");
     assert!(matches!(cluster.confirm().await, Err(ApiFailure::Replaced(_))));
     be(&server, "uid-1");
-    assert!(matches!(cluster.confirm().await, Err(ApiFailure::Replaced(_))), "the run that saw it ends");
+    assert!(matches!(cluster.confirm().await, Err(ApiFailure::Replaced(_))), "a run that saw a change ends");
     let why = cluster.replaced().await;
     assert!(why.starts_with("the cluster's identity is uid-2, not uid-1 as before"), "{why}");
     assert_eq!(cluster.known(), Some(uid("uid-1")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn callers_at_the_same_time_share_requests() {
+async fn concurrent_callers_share_requests() {
     let server = serve("uid-1");
     let cluster = ClusterIdentity::new(server.client());
     let all = join_all((0..20).map(|_| cluster.confirm())).await;
     assert!(all.iter().all(Result::is_ok), "{all:?}");
-    assert!(server.asked().len() <= 2, "one began before most of them called, and one after");
+    assert!(server.requests().len() <= 2, "one before most calls, and one after them");
 }
 
 #[tokio::test(start_paused = true)]
-async fn request_that_began_before_the_call_does_not_count() {
+async fn request_begun_before_the_call_does_not_confirm() {
     let server = serve("uid-1");
     let cluster = ClusterIdentity::new(server.client());
     server.answer("/namespaces", None, 1, Answer::Silence);
@@ -64,7 +64,7 @@ async fn request_that_began_before_the_call_does_not_count() {
 }
 
 #[test]
-fn only_a_missing_right_lets_a_known_cluster_go_unconfirmed() {
+fn known_cluster_passes_unconfirmed_only_without_the_right() {
     let text = String::new;
     let cases = [
         (ApiFailure::Forbidden(text()), true, true),
@@ -77,7 +77,7 @@ fn only_a_missing_right_lets_a_known_cluster_go_unconfirmed() {
         (ApiFailure::Torn(text()), false, false),
     ];
     for (why, passes_unknown, passes_known) in cases {
-        for (found, passes) in [(Found::Unasked, passes_unknown), (Found::Is(uid("uid-1")), passes_known)] {
+        for (found, passes) in [(Found::Unknown, passes_unknown), (Found::Is(uid("uid-1")), passes_known)] {
             let mut after = found.clone();
             let judged = judge(&mut after, Err(why.clone()));
             assert_eq!(judged.is_ok(), passes, "{found:?} {why:?}: {judged:?}");

@@ -1,7 +1,7 @@
-//! When to look for what is due and when to send it, without I/O.
+//! Scheduling of plans and writes, without I/O.
 //!
-//! Asked by [`super::LeaderWorkQueue`] until it says to wait, and again when that time has come or something has happened.
-//! In this order: what was refused is tried again, what was added is sent, what is due is looked for.
+//! [`super::LeaderWorkQueue`] calls it until it returns a wait, and again when the wait ends or something happens.
+//! Priority: retries of refused writes, then queued writes, then plans.
 
 use std::collections::VecDeque;
 
@@ -10,38 +10,38 @@ use tributary_registry_api::{Backoff, BackoffPolicy, SplitMix};
 
 use super::QueuePolicy;
 
-/// What to do next.
+/// Next step of the queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum QueueStep<W> {
-    /// Look for what is due.
+    /// Compute what is due.
     Plan,
-    /// What was refused may be tried again.
+    /// Refused writes may be retried.
     Again,
-    /// Send this.
+    /// Send this write.
     Send(W),
-    /// Nothing before this time; nothing at all before something happens where it is none.
+    /// Wait until this time; `None` waits for a change.
     Wait(Option<Mono>),
 }
 
-/// Writes that are due.
+/// Due writes and their schedule.
 #[derive(Debug)]
 pub(super) struct Queue<W> {
     pace: QueuePolicy,
-    /// Whether writes may be made.
+    /// Whether writes are allowed.
     open: bool,
     waiting: VecDeque<W>,
-    /// How many are under way.
+    /// Number of writes in flight.
     sent: usize,
-    /// When to look for what is due; nothing where nothing has changed.
+    /// Time of the next plan; `None` if nothing changed.
     plan: Option<Mono>,
-    /// When to try again what was refused.
+    /// Time of the next retry.
     again: Option<Mono>,
     backoff: Backoff,
-    chance: SplitMix,
+    random: SplitMix,
 }
 
 impl<W> Queue<W> {
-    pub(super) fn new(pace: QueuePolicy, chance: SplitMix) -> Self {
+    pub(super) fn new(pace: QueuePolicy, random: SplitMix) -> Self {
         Self {
             pace,
             open: false,
@@ -50,10 +50,10 @@ impl<W> Queue<W> {
             plan: None,
             again: None,
             backoff: Backoff::new(BackoffPolicy::default()),
-            chance,
+            random,
         }
     }
-    /// Whether writes may be made from now on. True where they might before and may not now: then all is forgotten.
+    /// Allows or forbids writes. Returns true when this ends a leadership, which clears the queue.
     pub(super) fn open(&mut self, open: bool, now: Mono) -> bool {
         let was = std::mem::replace(&mut self.open, open);
         if open && !was {
@@ -66,25 +66,25 @@ impl<W> Queue<W> {
         }
         resigned
     }
-    /// Something may have become due.
+    /// Requests a plan after the gather delay.
     pub(super) fn plan_soon(&mut self, now: Mono) {
         self.plan.get_or_insert_with(|| now.plus(self.pace.gather));
     }
-    /// These are due.
+    /// Adds due writes.
     pub(super) fn add(&mut self, writes: impl IntoIterator<Item = W>) {
         self.waiting.extend(writes);
     }
-    /// One that was sent was made, or refused.
+    /// Records the end of a write in flight.
     pub(super) fn answered(&mut self, made: bool, now: Mono) {
         self.sent = self.sent.saturating_sub(1);
         if made {
             self.backoff.reset();
         } else if self.again.is_none() {
-            self.again = Some(now.plus(self.backoff.next(&mut self.chance)));
+            self.again = Some(now.plus(self.backoff.next(&mut self.random)));
         }
     }
 
-    /// What to do now; whatever it says counts as done.
+    /// Returns the next step, which counts as done.
     pub(super) fn next(&mut self, now: Mono) -> QueueStep<W> {
         if !self.open {
             return QueueStep::Wait(None);
@@ -127,7 +127,7 @@ mod tests {
         queue
     }
 
-    /// What it says to do at this time, until it says to wait.
+    /// Collects the steps at this time, up to the wait.
     fn steps(queue: &mut Queue<u8>, now: u64) -> (Vec<QueueStep<u8>>, Option<Mono>) {
         let mut steps = Vec::new();
         loop {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_done_before_it_is_open_and_what_is_due_is_looked_for_then() {
+    fn closed_queue_does_nothing_and_plans_when_it_opens() {
         let mut queue = Queue::new(PACE, SplitMix::seeded(1));
         queue.add([1]);
         queue.plan_soon(Mono(0));
@@ -149,16 +149,16 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_gathered_and_looked_at_once() {
+    fn changes_are_gathered_into_one_plan() {
         let mut queue = mk_open(PACE);
         queue.plan_soon(Mono(100));
         queue.plan_soon(Mono(140));
-        assert_eq!(steps(&mut queue, 149), (vec![], Some(Mono(150))), "later changes do not put it off");
+        assert_eq!(steps(&mut queue, 149), (vec![], Some(Mono(150))), "later changes do not delay it");
         assert_eq!(steps(&mut queue, 150), (vec![QueueStep::Plan], None));
     }
 
     #[test]
-    fn a_few_are_sent_at_once_and_more_is_looked_for_when_few_are_left() {
+    fn writes_are_limited_and_few_left_lead_to_a_plan() {
         let mut queue = mk_open(PACE);
         queue.add([1, 2, 3]);
         queue.plan_soon(Mono(50));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_is_tried_again_after_pauses_that_grow_until_something_is_made() {
+    fn refused_writes_retry_after_pauses_that_a_success_resets() {
         let mut queue = mk_open(PACE);
         let mut pause = |made: bool| {
             queue.add([1]);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_refusals_of_one_pause_count_as_one() {
+    fn refusals_during_one_pause_count_once() {
         let mut queue = mk_open(PACE);
         queue.add([1, 2]);
         assert_eq!(steps(&mut queue, 100).0.len(), 2);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_holds_up_the_others_where_that_is_asked_for() {
+    fn refusal_stops_other_writes_where_configured() {
         for halts in [false, true] {
             let mut queue = mk_open(QueuePolicy { halts, at_once: 1, ..PACE });
             queue.add([1, 2]);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn who_resigns_forgets_all_and_begins_anew() {
+    fn resigning_clears_the_write_queue() {
         let mut queue = mk_open(PACE);
         queue.add([1, 2, 3]);
         assert_eq!(steps(&mut queue, 100).0.len(), 2);
@@ -232,6 +232,6 @@ mod tests {
         queue.open(true, Mono(9_000));
         assert_eq!(steps(&mut queue, 9_050), (vec![QueueStep::Plan], None));
         queue.add([4, 5]);
-        assert_eq!(steps(&mut queue, 9_050).0.len(), 2, "nothing is under way");
+        assert_eq!(steps(&mut queue, 9_050).0.len(), 2, "no write is in flight");
     }
 }

@@ -1,4 +1,4 @@
-//! The claim to a Lease, without I/O: when to look, when to write, whether it is held.
+//! Claim to a Lease, without I/O: when to read, when to write, and whether it is held.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use tributary_model::Mono;
 
 use super::LeaseTiming;
 
-/// A Lease as it was read or written.
+/// Lease as read or written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Record {
     pub(super) holder: String,
-    /// None where there is no such object yet.
+    /// Resource version; `None` while the object does not exist.
     pub(super) version: Option<String>,
     pub(super) acquired: Option<String>,
     pub(super) transitions: u32,
     pub(super) duration: Duration,
 }
 
-/// A Lease that somebody else asks to last longer than this is not believed.
+/// Longest duration that is accepted from another holder.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
 impl Record {
@@ -36,14 +36,14 @@ impl Record {
     }
 }
 
-/// What to do next.
+/// Next step of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LeaseStep {
-    /// Nothing before this time.
+    /// Wait until this time.
     Wait(Mono),
     /// Read the Lease.
     Look,
-    /// Write it: create it, take it or renew it.
+    /// Write the Lease: create, take or renew it.
     Write,
 }
 
@@ -53,13 +53,13 @@ pub(super) struct LeaseClaim {
     identity: String,
     timing: LeaseTiming,
     record: Record,
-    /// When this version of the record was first seen.
+    /// Time when this version of the record was first seen.
     seen: Mono,
-    /// Whether the record is what was found last; after a failure it has to be looked at first.
+    /// Whether the record is current; after a failure it has to be read first.
     looked: bool,
-    /// When the last write of ours began that succeeded.
+    /// Start of our last successful write.
     renewed: Option<Mono>,
-    /// When to look or to write next.
+    /// Time of the next read or write.
     due: Mono,
     resigned: bool,
 }
@@ -77,34 +77,34 @@ impl LeaseClaim {
             resigned: false,
         }
     }
-    /// A candidate takes a Lease that has not changed for this long: two looks less than its duration, so that it
-    /// passes within that although a candidate sees each renewal late.
+    /// Returns the time after which a candidate takes an unchanged Lease: two reads less than its duration, so that the
+    /// Lease passes on within its duration although a candidate sees each renewal late.
     fn patience(&self) -> Duration {
         self.record.duration.max(self.timing.duration).saturating_sub(self.timing.renew * 2)
     }
-    /// The holder counts on it for this long after a renewal: less than any candidate waits.
+    /// Returns how long the holder relies on a renewal: less than any candidate waits.
     fn trust(&self) -> Duration {
         self.timing.duration.saturating_sub(self.timing.renew * 3)
     }
     fn is_ours(&self) -> bool {
         self.record.holder == self.identity
     }
-    /// Whether this replica holds the Lease for certain.
+    /// Whether this replica certainly holds the Lease.
     pub(super) fn leads(&self, now: Mono) -> bool {
         let fresh = self.renewed.is_some_and(|at| now.since(at) < self.trust());
         self.is_ours() && fresh && !self.resigned
     }
-    /// Who holds it, as far as is known.
+    /// Returns the last known holder.
     pub(super) fn holder(&self) -> Option<&str> {
         Some(self.record.holder.as_str()).filter(|holder| !holder.is_empty())
     }
     pub(super) fn record(&self) -> Record {
         self.record.clone()
     }
-    /// What to do now.
+    /// Returns the next step.
     pub(super) fn next(&self, now: Mono) -> LeaseStep {
         if now < self.due {
-            // that we no longer hold it has to be told in time, whatever is due
+            // the end of our leadership must be reported in time, whatever else is due
             let ends = self.renewed.map(|at| at.plus(self.trust())).filter(|ends| *ends > now);
             return LeaseStep::Wait(ends.map_or(self.due, |ends| ends.min(self.due)));
         }
@@ -112,14 +112,14 @@ impl LeaseClaim {
         let may_write = self.is_ours() || self.record.holder.is_empty() || lapsed;
         if self.looked && may_write { LeaseStep::Write } else { LeaseStep::Look }
     }
-    /// The Lease was read; none is one that does not exist. `early` is the part of a pause to leave out.
+    /// Records a read; `None` if the object does not exist. `early` shortens the next pause.
     pub(super) fn saw(&mut self, record: Option<Record>, now: Mono, early: Duration) {
         let record = record.unwrap_or_default();
         if !self.looked && self.seen == Mono(0) || record.version != self.record.version {
             self.seen = now;
         }
         if record.version != self.record.version {
-            // of a former life, or of another of our name: it has to be written again to count
+            // written by a former process, or by another of our name: only a new write counts
             self.renewed = None;
         }
         self.record = record;
@@ -129,7 +129,7 @@ impl LeaseClaim {
         let at_once = self.is_ours() || self.record.holder.is_empty();
         self.due = if at_once { now } else { look.min(lapses) };
     }
-    /// A write that began at `begun` succeeded.
+    /// Records a successful write that began at `begun`.
     pub(super) fn wrote(&mut self, record: Option<Record>, begun: Mono, now: Mono, early: Duration) {
         if let Some(record) = record {
             self.record = record;
@@ -138,12 +138,12 @@ impl LeaseClaim {
         self.renewed = Some(begun);
         self.due = begun.plus(self.timing.renew.saturating_sub(early)).max(now);
     }
-    /// A look or a write failed.
+    /// Records a failed read or write.
     pub(super) fn failed(&mut self, now: Mono, early: Duration) {
         self.looked = false;
         self.due = now.plus(self.timing.renew.saturating_sub(early));
     }
-    /// Stops to hold it; what to write so that another may take it.
+    /// Ends the claim; returns the record to release if this replica led.
     pub(super) fn resign(&mut self, now: Mono) -> Option<Record> {
         let led = self.leads(now);
         self.resigned = true;

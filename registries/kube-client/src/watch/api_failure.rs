@@ -1,7 +1,6 @@
-//! What can go wrong with an answer, and what it says about the source.
+//! Classification of failed API requests, and the state of the source that each one implies.
 //!
-//! Every failure of a request ends here: one classification for the watch, for the probe beside it and for the
-//! writers.
+//! The watch, the probe beside it and the writers share this classification.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,13 +9,13 @@ use std::time::Duration;
 use tributary_model::SourceState;
 use tributary_registry_api::Reason;
 
-/// A pause that a server asks for is kept up to this.
+/// Longest pause that a server can request.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// Why a request brought no good answer.
+/// Classified failure of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApiFailure {
-    /// 401, or no credential could be had.
+    /// 401, or no credential is available.
     Unauthorized(String),
     /// 403.
     Forbidden(String),
@@ -24,26 +23,26 @@ pub enum ApiFailure {
     NotFound(String),
     /// 409.
     Conflict(String),
-    /// 410: the version asked for is no longer known.
+    /// 410: the requested version has expired.
     Gone(String),
-    /// 400, 422 and other refusals of the request itself.
+    /// 400, 422 and other rejections of the request itself.
     Invalid(u16, String),
-    /// 429, with the pause asked for.
+    /// 429, with the requested pause.
     TooMany(Option<Duration>, String),
     /// 5xx.
     Server(u16, String),
-    /// No answer: refused, reset, not trusted, or too late.
+    /// No answer: refused, reset, untrusted, or timed out.
     Unreachable(String),
-    /// An answer that broke off.
+    /// A truncated answer.
     Torn(String),
-    /// An answer that is not understood.
+    /// An answer that cannot be parsed.
     Garbled(String),
-    /// Another cluster answers in place of the one that is followed.
+    /// Another cluster answers in place of the followed one.
     Replaced(String),
 }
 
 impl ApiFailure {
-    /// From an HTTP status and what came with it.
+    /// Classifies an HTTP status and its message.
     pub(crate) fn of_status(code: u16, retry_after: Option<Duration>, message: String) -> Self {
         match code {
             401 => Self::Unauthorized(message),
@@ -57,7 +56,7 @@ impl ApiFailure {
             _ => Self::Garbled(format!("HTTP status {code}: {message}")),
         }
     }
-    /// From what the client says, with its causes.
+    /// Classifies a client error, with its causes.
     pub(crate) fn of_client(error: &kube::Error) -> Self {
         match error {
             kube::Error::Auth(why) => Self::Unauthorized(crate::connection::plugin_trouble(why)),
@@ -65,7 +64,7 @@ impl ApiFailure {
             other => Self::Unreachable(causes(other)),
         }
     }
-    /// What it says of the source.
+    /// Returns the state of the source that this failure implies.
     #[must_use]
     pub const fn state(&self) -> SourceState {
         match self {
@@ -81,7 +80,7 @@ impl ApiFailure {
             | Self::Replaced(_) => SourceState::Broken,
         }
     }
-    /// The pause that the server asked for.
+    /// Returns the pause that the server requested.
     #[must_use]
     pub const fn pause(&self) -> Option<Duration> {
         match self {
@@ -89,7 +88,7 @@ impl ApiFailure {
             _ => None,
         }
     }
-    /// The reason for people: what was asked, and what came of it.
+    /// Returns the reason for operators: the request and its failure.
     pub(crate) fn reason(&self, asked: &str) -> Arc<str> {
         Reason::new(format_args!("{asked}: {self}")).shared()
     }
@@ -101,14 +100,14 @@ impl fmt::Display for ApiFailure {
             Self::Unauthorized(text) => write!(f, "the credential is refused (401): {text}"),
             Self::Forbidden(text) => write!(f, "the right is missing (403): {text}"),
             Self::NotFound(text) => write!(f, "not found (404): {text}"),
-            Self::Conflict(text) => write!(f, "somebody else was first (409): {text}"),
-            Self::Gone(text) => write!(f, "the server no longer knows the version asked for (410): {text}"),
+            Self::Conflict(text) => write!(f, "another writer was first (409): {text}"),
+            Self::Gone(text) => write!(f, "the requested version has expired (410): {text}"),
             Self::Invalid(code, text) => write!(f, "the request is refused ({code}): {text}"),
-            Self::TooMany(_, text) => write!(f, "the server confirms to wait (429): {text}"),
+            Self::TooMany(_, text) => write!(f, "the server requests a pause (429): {text}"),
             Self::Server(code, text) => write!(f, "the server failed ({code}): {text}"),
             Self::Unreachable(text) => write!(f, "no answer: {text}"),
             Self::Torn(text) => write!(f, "the answer broke off: {text}"),
-            Self::Garbled(text) => write!(f, "the answer is not understood: {text}"),
+            Self::Garbled(text) => write!(f, "the answer cannot be parsed: {text}"),
             Self::Replaced(text) => write!(f, "{text}"),
         }
     }
@@ -116,14 +115,14 @@ impl fmt::Display for ApiFailure {
 
 impl std::error::Error for ApiFailure {}
 
-/// An error with all its causes in one line; a cause that only repeats what was said is left out.
+/// Joins an error and its causes in one line; skips a cause that the text already contains.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {
-        let said = next.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
+        let cause_text = next.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
         }
         cause = next.source();
     }
@@ -135,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_status_is_its_own_kind_of_trouble() {
+    fn each_status_has_its_own_source_state() {
         use SourceState::{AuthFailed, Broken, Forbidden, Unreachable};
         let expected = [
             (401, AuthFailed),
@@ -155,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_kept_but_not_without_end() {
+    fn requested_pause_is_bounded() {
         let pause = |secs| ApiFailure::of_status(429, Some(Duration::from_secs(secs)), String::new()).pause();
         assert_eq!((pause(7), pause(86_400)), (Some(Duration::from_secs(7)), Some(LONGEST_PAUSE)));
     }
 
     #[test]
-    fn a_reason_repeats_no_secret() {
+    fn reason_repeats_no_secret() {
         let failure = ApiFailure::Unauthorized("header Authorization: Bearer hunter2 expired".to_owned());
         let reason = failure.reason("list of pods");
         assert!(reason.starts_with("list of pods: the credential is refused (401)"), "{reason}");

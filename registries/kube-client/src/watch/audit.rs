@@ -1,8 +1,8 @@
-//! The audit of what the watch has delivered: a list of names and versions, compared with the table.
+//! Audit of what the watch delivered: a list of names and versions, compared with the version table.
 //!
-//! Owned by the machine while it follows a watch. What differs is only suspected: the watch may be about to
-//! say it. What the watch says of a name after the audit began clears it; what is still suspected when the
-//! watch has passed the list's version, or a grace has passed, was lost.
+//! Owned by the machine while it follows a watch. A difference is only a suspicion, because the watch may be about to
+//! deliver the event. An event for a name after the audit began clears its suspicion; the suspicions that remain when the
+//! watch has passed the list's version, or when the grace period has ended, are lost events.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,56 +11,56 @@ use tributary_model::Mono;
 use super::head::Head;
 use super::version_table::{Mark, VersionTable};
 
-/// More names than this at odds, or moved while the audit ran: it is given up, or all is read again.
+/// Largest number of suspects, and of names that changed during the audit. Beyond it the audit is inconclusive.
 const MOST: usize = 16_384;
 
-/// What came of an audit.
+/// Result of an audit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Still under way.
+    /// Still running.
     Open,
-    /// The watch had delivered everything.
+    /// The watch delivered everything.
     Clean,
-    /// So many events were lost.
+    /// The watch lost this number of events.
     Lost(u64),
-    /// Too much moved to tell; nothing is said.
+    /// Inconclusive: too many names changed meanwhile.
     Moot,
 }
 
-/// One audit.
+/// Running audit.
 #[derive(Debug)]
 pub(crate) struct Audit {
-    /// When the page under way was asked for; none when all pages are in.
+    /// Request time of the current page; `None` once all pages arrived.
     pub(crate) asked: Option<Mono>,
-    /// What is at odds: the version listed, or none for what the list does not hold.
+    /// Differing names, with the listed version; `None` for an object that the list lacks.
     suspects: HashMap<u64, Option<u64>>,
-    /// What the watch has spoken of since the audit began.
+    /// Names for which the watch delivered an event since the audit began.
     touched: HashSet<u64>,
-    /// When all pages were in, their version and the end of the grace.
+    /// Once all pages arrived: their version, and the end of the grace period.
     settling: Option<(Option<u64>, Mono)>,
 }
 
 impl Audit {
-    /// Begins an audit over the table.
+    /// Begins an audit of the table.
     pub(crate) fn begin(table: &mut VersionTable, now: Mono) -> Self {
         table.open();
         Self { asked: Some(now), suspects: HashMap::new(), touched: HashSet::new(), settling: None }
     }
-    /// The list holds this object.
+    /// Compares a listed object.
     pub(crate) fn item(&mut self, table: &mut VersionTable, head: &Head<'_>) {
         let (key, stamp) = (head.key(), head.stamp());
         if table.see(key, stamp) == Mark::Changed && !self.touched.contains(&key) {
             self.suspect(key, Some(stamp));
         }
     }
-    /// The watch spoke of this name.
+    /// Notes an event of the watch for this name.
     pub(crate) fn touch(&mut self, key: u64) {
         self.suspects.remove(&key);
         if self.settling.is_none() && self.touched.len() <= MOST {
             self.touched.insert(key);
         }
     }
-    /// All pages are in: what the table holds and they did not is at odds too.
+    /// Ends the list: objects of the table that the list lacks differ too.
     pub(crate) fn complete(&mut self, table: &VersionTable, version: &str, grace: Mono) {
         self.asked = None;
         for key in table.unseen() {
@@ -70,7 +70,7 @@ impl Audit {
         }
         self.settling = Some((version.parse().ok(), grace));
     }
-    /// What can be said now, with the watch at this version.
+    /// Returns the result at this time, with the watch at this version.
     pub(crate) fn verdict(&self, table: &VersionTable, watch_at: &str, now: Mono) -> Verdict {
         let Some((version, grace)) = &self.settling else { return Verdict::Open };
         if self.touched.len() > MOST {
@@ -86,7 +86,7 @@ impl Audit {
         let lost = self.suspects.iter().filter(|(key, stamp)| !table.holds(**key, **stamp)).count();
         if lost == 0 { Verdict::Clean } else { Verdict::Lost(lost as u64) }
     }
-    /// When the grace ends, once all pages are in.
+    /// Returns the end of the grace period, once all pages arrived.
     pub(crate) fn grace(&self) -> Option<Mono> {
         self.settling.as_ref().map(|(_, grace)| *grace)
     }
@@ -118,20 +118,20 @@ mod tests {
     const GRACE: Mono = Mono(1_000);
 
     #[test]
-    fn what_was_lost_is_counted_once_the_watch_has_passed_the_list() {
+    fn losses_count_once_the_watch_passes_the_list() {
         let mut table = mk_table(&[("kept", 1), ("changed", 2), ("deleted", 3)]);
         let mut audit = Audit::begin(&mut table, Mono(0));
         for (name, version) in [("kept", 1), ("changed", 5), ("added", 6)] {
             audit.item(&mut table, &mk_head(name, version));
         }
         audit.complete(&table, "9", GRACE);
-        assert_eq!(audit.verdict(&table, "8", Mono(10)), Verdict::Open, "the watch may be about to say it");
+        assert_eq!(audit.verdict(&table, "8", Mono(10)), Verdict::Open, "the watch may still deliver it");
         assert_eq!(audit.verdict(&table, "9", Mono(10)), Verdict::Lost(3));
         assert_eq!(audit.verdict(&table, "opaque", GRACE), Verdict::Lost(3), "the grace is over");
     }
 
     #[test]
-    fn what_the_watch_says_meanwhile_is_not_lost() {
+    fn events_during_the_audit_are_not_lost() {
         let mut table = mk_table(&[("late", 1), ("moved", 2)]);
         let mut audit = Audit::begin(&mut table, Mono(0));
         // the watch is ahead of the page that lists the older version
@@ -139,7 +139,7 @@ mod tests {
         table.put(moved.key(), moved.stamp());
         audit.touch(moved.key());
         audit.item(&mut table, &mk_head("moved", 2));
-        // and behind it for the other
+        // and behind it for the other name
         audit.item(&mut table, &mk_head("late", 8));
         audit.complete(&table, "9", GRACE);
         let late = mk_head("late", 8);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_motion_is_no_verdict() {
+    fn too_many_changes_are_inconclusive() {
         let mut table = mk_table(&[]);
         let mut audit = Audit::begin(&mut table, Mono(0));
         for key in 0..=(MOST as u64) {

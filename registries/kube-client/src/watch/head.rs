@@ -1,7 +1,7 @@
-//! The head of an object: its name and version, read without reading the rest.
+//! Name and version of an object, decoded without the rest.
 //!
-//! Called for every object that comes in. Metadata stands first in what servers write, and reading stops at the
-//! version: a large object costs no more than a small one here.
+//! Called for every incoming object. Servers write metadata first, and decoding stops at the version: a large object costs
+//! as little as a small one.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,40 +12,40 @@ use tributary_model::Version;
 
 use crate::resource::ObjectName;
 
-/// The longest name, namespace or version that is taken.
+/// Longest name, namespace or version in bytes.
 const LONGEST: usize = 512;
 
-/// What identifies an object and its version.
+/// Name and version of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Head<'a> {
-    /// Empty where the kind has none.
+    /// Namespace; empty for a cluster-scoped kind.
     pub(crate) namespace: Cow<'a, str>,
-    /// Its name.
+    /// Object name.
     pub(crate) name: Cow<'a, str>,
-    /// The version that the server gave it.
+    /// `resourceVersion`.
     pub(crate) version: Cow<'a, str>,
 }
 
 impl<'a> Head<'a> {
-    /// Reads it; nothing where there is no name, no version, or one that is out of bounds.
+    /// Decodes the head; `None` if the name or the version is missing or too long.
     pub(crate) fn read(raw: &'a RawValue, namespaced: bool) -> Option<Self> {
         let mut found = Found { head: Self::default(), namespaced };
         let mut from = serde_json::Deserializer::from_str(raw.get());
-        // ends with an error on purpose, once everything is found
+        // the visitor ends with an error on purpose once all fields are found
         let _ = Outer(&mut found).deserialize(&mut from);
         let head = found.head;
         let bounded = |text: &str| !text.is_empty() && text.len() <= LONGEST;
         (bounded(&head.name) && bounded(&head.version) && head.namespace.len() <= LONGEST).then_some(head)
     }
-    /// Stands for the name in tables.
+    /// Returns the hash of the name, the key in tables.
     pub(crate) fn key(&self) -> u64 {
         Version::of(format!("{}/{}", self.namespace, self.name).as_bytes()).0
     }
-    /// Stands for the version in tables.
+    /// Returns the hash of the version, the value in tables.
     pub(crate) fn stamp(&self) -> u64 {
         Version::of(self.version.as_bytes()).0
     }
-    /// The name.
+    /// Returns the name.
     pub(crate) fn object(&self) -> ObjectName {
         ObjectName::new(&self.namespace, &self.name)
     }
@@ -59,15 +59,15 @@ struct Found<'a> {
 impl Found<'_> {
     fn is_all(&self) -> bool {
         let Head { namespace, name, version } = &self.head;
-        let placed = !self.namespaced || !namespace.is_empty();
-        placed && !name.is_empty() && !version.is_empty()
+        let namespace_found = !self.namespaced || !namespace.is_empty();
+        namespace_found && !name.is_empty() && !version.is_empty()
     }
 }
 
 #[derive(serde::Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The object.
+/// Visitor of the object.
 struct Outer<'f, 'a>(&'f mut Found<'a>);
 
 impl<'de> DeserializeSeed<'de> for Outer<'_, 'de> {
@@ -93,7 +93,7 @@ impl<'de> Visitor<'de> for Outer<'_, 'de> {
     }
 }
 
-/// Its metadata.
+/// Visitor of the metadata.
 struct Inner<'f, 'a>(&'f mut Found<'a>);
 
 impl<'de> DeserializeSeed<'de> for Inner<'_, 'de> {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_is_found_in_any_order_of_fields() {
+    fn head_is_found_in_any_field_order() {
         let expected = Some(("shop/web".to_owned(), "7".to_owned()));
         for text in [
             r#"{"metadata":{"name":"web","namespace":"shop","resourceVersion":"7"},"spec":{}}"#,
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_name_or_no_version_has_no_head() {
+    fn object_without_name_or_version_has_no_head() {
         let long =
             format!(r#"{{"metadata":{{"name":"{}","resourceVersion":"7"}}}}"#, "x".repeat(LONGEST + 1));
         for text in
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn names_do_not_run_into_each_other() {
+    fn keys_separate_namespace_and_name() {
         let head = |namespace: &'static str, name: &'static str| Head {
             namespace: namespace.into(),
             name: name.into(),

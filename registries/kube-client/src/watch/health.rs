@@ -1,39 +1,39 @@
-//! How a kind is doing: what is wrong with its watch, what the probe beside it found, how long it was silent.
+//! Health of a kind: failure of its watch, failure of the probe beside it, and time without events.
 //!
-//! Owned by the machine, which tells it what happened; a part is said when it differs from the one said last.
+//! Owned by the machine, which reports what happened. A status is emitted when it differs from the last one.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::{Mono, SourcePart, SourceState};
 
-/// Something wrong, and when it is tried again.
+/// A failure, and the time of the next attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Trouble {
     pub(crate) state: SourceState,
     pub(crate) reason: Arc<str>,
     pub(crate) retry: Mono,
-    /// Only an event proves that it is over: the server answers, and then breaks off.
-    pub(crate) until_heard: bool,
+    /// Only an event clears the failure: the server answers, and then breaks off.
+    pub(crate) until_event: bool,
 }
 
-/// The health of one kind.
+/// Health of one kind.
 #[derive(Debug)]
 pub(crate) struct Health {
     name: Arc<str>,
-    /// What is wrong with the list or the watch.
+    /// Failure of the list or the watch.
     trouble: Option<Trouble>,
-    /// What is wrong with the small list beside it.
+    /// Failure of the probe.
     probe: Option<Trouble>,
-    /// What to say of a kind that is not there, which is no trouble.
+    /// Reason for an absent kind, which is not a failure.
     absent: Option<Arc<str>>,
-    /// The watch has been silent for too long, since it was last heard.
+    /// The watch delivers nothing: reason, and time of the next attempt.
     silent: Option<(Arc<str>, Mono)>,
-    /// A list has been completed.
+    /// Whether a list has completed.
     listed: bool,
-    told: Option<(SourceState, Arc<str>, Option<Mono>)>,
+    reported: Option<(SourceState, Arc<str>, Option<Mono>)>,
     since: Mono,
-    /// The reasons of a kind that is well, kept so that to look costs nothing.
+    /// Reasons of a healthy kind, shared to avoid allocations.
     syncing: Arc<str>,
     live: Arc<str>,
 }
@@ -47,22 +47,22 @@ impl Health {
             absent: None,
             silent: None,
             listed: false,
-            told: None,
+            reported: None,
             since: Mono::default(),
             syncing: "reading the first list".into(),
             live: "".into(),
         }
     }
-    /// The list or the watch failed.
+    /// Records a failure of the list or the watch.
     pub(crate) fn failed(&mut self, trouble: Trouble) {
         self.trouble = Some(trouble);
     }
-    /// The server took up a watch.
+    /// Records that the server accepted a watch.
     pub(crate) fn answered(&mut self) {
         self.probe = None;
-        self.trouble.take_if(|trouble| !trouble.until_heard);
+        self.trouble.take_if(|trouble| !trouble.until_event);
     }
-    /// The server began a list: one that is read again ends no trouble before it is complete.
+    /// Records that the server began a list; a repeated list clears no failure before it completes.
     pub(crate) fn lists(&mut self) {
         self.probe = None;
         self.absent = None;
@@ -70,51 +70,51 @@ impl Health {
             self.trouble = None;
         }
     }
-    /// An event, a bookmark, a complete list or a clean audit came.
-    pub(crate) fn heard(&mut self) {
+    /// Records an event, a bookmark, a complete list or a clean audit.
+    pub(crate) fn event_came(&mut self) {
         self.trouble = None;
         self.silent = None;
     }
-    /// A list is complete.
+    /// Records a complete list.
     pub(crate) fn listed(&mut self) {
         self.listed = true;
-        self.heard();
+        self.event_came();
     }
-    /// What the small list beside the watch found.
+    /// Records the result of the probe.
     pub(crate) fn probed(&mut self, found: Option<Trouble>) {
         self.probe = found;
     }
-    /// The kind is not served.
+    /// Records that the server does not serve the kind.
     pub(crate) fn absent(&mut self, reason: Arc<str>) {
         self.listed = false;
         self.trouble = None;
         self.probe = None;
         self.absent = Some(reason);
     }
-    /// The watch has brought nothing for this long.
+    /// Records that the watch delivered nothing for this long.
     pub(crate) fn silent(&mut self, lasted: Duration, retry: Mono) {
         let reason = format!("the watch has brought neither event nor bookmark for {} s", lasted.as_secs());
         self.silent = Some((reason.into(), retry));
     }
-    /// Whether neither the watch nor the small list beside it has failed.
+    /// Whether neither the watch nor the probe has failed.
     pub(crate) const fn is_well(&self) -> bool {
         self.trouble.is_none() && self.probe.is_none()
     }
-    /// Whether something is wrong that an event would put right.
-    pub(crate) const fn waits_to_hear(&self) -> bool {
+    /// Whether there is a failure that an event clears.
+    pub(crate) const fn awaits_event(&self) -> bool {
         self.trouble.is_some() || self.silent.is_some()
     }
-    /// The health as a part, if it differs from what was said last.
+    /// Returns the health as a part, if it differs from the last one returned.
     pub(crate) fn changed(&mut self, now: Mono) -> Option<SourcePart> {
         let (state, reason, retry) = self.current();
-        let news = match &self.told {
+        let changed = match &self.reported {
             Some((s, r, at)) => *s != state || **r != *reason || *at != retry,
             None => true,
         };
-        if !news {
+        if !changed {
             return None;
         }
-        if self.told.as_ref().is_none_or(|(told, ..)| *told != state) {
+        if self.reported.as_ref().is_none_or(|(reported, ..)| *reported != state) {
             self.since = now;
         }
         let retry_in = retry.map(|at| at.since(now));
@@ -125,7 +125,7 @@ impl Health {
             lasted: now.since(self.since),
             retry_in,
         };
-        self.told = Some((state, reason, retry));
+        self.reported = Some((state, reason, retry));
         Some(part)
     }
 
@@ -151,8 +151,8 @@ impl Health {
 mod tests {
     use super::*;
 
-    fn mk_trouble(state: SourceState, until_heard: bool) -> Trouble {
-        Trouble { state, reason: "why".into(), retry: Mono(9_000), until_heard }
+    fn mk_trouble(state: SourceState, until_event: bool) -> Trouble {
+        Trouble { state, reason: "why".into(), retry: Mono(9_000), until_event }
     }
 
     fn state(health: &mut Health, now: u64) -> Option<SourceState> {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_said_once() {
+    fn status_is_emitted_once_per_change() {
         let mut health = Health::new("pods");
         assert_eq!(state(&mut health, 0), Some(SourceState::Syncing));
         assert_eq!(state(&mut health, 1), None);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_ends_a_refusal_and_an_event_ends_a_break() {
+    fn answer_clears_a_refusal_and_event_clears_a_break() {
         let mut health = Health::new("pods");
         health.listed();
         health.failed(mk_trouble(SourceState::AuthFailed, false));
@@ -183,19 +183,19 @@ mod tests {
         health.failed(mk_trouble(SourceState::Unreachable, true));
         health.answered();
         assert_eq!(state(&mut health, 0), Some(SourceState::Unreachable));
-        health.heard();
+        health.event_came();
         assert_eq!(state(&mut health, 0), Some(SourceState::Live));
     }
 
     #[test]
-    fn the_probe_speaks_when_the_watch_has_nothing_to_complain_of() {
+    fn probe_failure_shows_while_the_watch_is_well() {
         let mut health = Health::new("pods");
         health.listed();
         health.probed(Some(mk_trouble(SourceState::Forbidden, false)));
         assert_eq!(state(&mut health, 0), Some(SourceState::Forbidden));
         health.silent(Duration::from_secs(150), Mono(1));
         assert_eq!(state(&mut health, 0), Some(SourceState::Unreachable));
-        health.heard();
+        health.event_came();
         assert_eq!(state(&mut health, 0), Some(SourceState::Forbidden), "an event proves no right");
     }
 }

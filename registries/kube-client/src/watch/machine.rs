@@ -1,8 +1,8 @@
-//! The watch as a pure machine: what happened goes in, what to ask and what to say comes out.
+//! Watch as a pure state machine: inputs go in, requests and events come out.
 //!
-//! Owned by the loop in `follow`, which does the asking. `Listed` is said only after every object of a
-//! complete list; after it, events come in the server's order. What fails is tried again for ever, with the
-//! one backoff, and by resuming where the server allows it: a list is read again only where a version is lost.
+//! Owned by `watch_loop`, which performs the requests. `InitDone` follows only after every object of a complete list; then
+//! events keep the server's order. Failures are retried forever with one backoff, and by resuming where the server
+//! allows it: the list is read again only when the version is lost.
 
 mod beside;
 mod main_line;
@@ -19,85 +19,85 @@ use super::api_failure::ApiFailure;
 use super::audit::Audit;
 use super::head::Head;
 use super::health::{Health, Trouble};
-use super::protocol::{Action, Say, WatchInput};
+use super::protocol::{Action, Report, WatchInput};
 use super::version_table::{Mark, VersionTable};
 use crate::resource::Resource;
 
-/// What the main request is for.
+/// Purpose of the main request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
-    /// Nothing: the next try comes later.
+    /// No request: the next attempt comes later.
     Pause { until: Mono, then: Then },
-    /// A list, streamed or in pages; `begun` once the server has answered. Progress was made at `at`.
+    /// A list, streamed or in pages; `begun` once the server answered. Last progress at `at`.
     Listing { streamed: bool, begun: bool, at: Mono },
-    /// A watch that the server has not answered yet.
+    /// A watch without an answer so far.
     Opening { at: Mono },
-    /// A watch.
+    /// An open watch.
     Following { since: Mono },
-    /// In which versions the kind is served.
-    Asking { at: Mono },
+    /// Discovery of the served versions.
+    Discovering { at: Mono },
 }
 
-/// What to do after a pause.
+/// Next step after a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     List,
     Watch,
-    Ask,
+    Discover,
 }
 
-/// The small list beside the watch.
+/// Small list beside the watch.
 #[derive(Debug, Default)]
 struct Probe {
     due: Mono,
     asked: Option<Mono>,
-    /// How often it failed in a row.
+    /// Consecutive failures.
     failures: u32,
 }
 
-/// The machine of one kind.
+/// State machine of one kind.
 pub(crate) struct Machine {
     resource: Resource,
     timing: Timing,
-    chance: SplitMix,
+    random: SplitMix,
     table: VersionTable,
     phase: Phase,
-    /// Which of the resource's versions is read.
+    /// Index of the version in use, in the resource's versions.
     version: usize,
-    /// The version of the server's state up to which events are known.
+    /// Resource version up to which events are known.
     at: String,
-    /// Whether the server is asked to stream its lists.
+    /// Whether lists are streamed.
     streams: bool,
     page: u32,
-    /// Why the kind cannot be read, as last reported.
+    /// Cause for which the kind is unavailable, as last reported.
     withheld: Option<WithheldCause>,
     /// Whether objects of the kind are held from earlier runs.
     held: bool,
-    /// Since when the server answers that it does not serve the kind, while that is not confirmed.
+    /// Time of the first unconfirmed answer that the kind is not served.
     missing: Option<Mono>,
-    /// Whether the server said that it serves the kind, and nothing has come of a watch since.
+    /// Whether discovery found the kind, and no watch has delivered anything since.
     claimed: bool,
-    /// Whether the consumer was told that the kind is absent.
+    /// Whether the consumer received `NotServed`.
     absent: bool,
     backoff: Backoff,
     health: Health,
-    /// When the watch last brought something.
-    heard: Mono,
+    /// Time of the last input from the watch.
+    last_event: Mono,
     probe: Probe,
     audit: Option<Audit>,
     audit_due: Mono,
 }
 
 impl Machine {
-    /// A machine that lists first, at the first tick.
-    pub(crate) fn new(resource: Resource, timing: Timing, chance: SplitMix) -> Self {
+    /// Creates a machine that lists at the first tick.
+    pub(crate) fn new(resource: Resource, timing: Timing, random: SplitMix) -> Self {
         Self {
             health: Health::new(resource.plural),
             page: timing.page.max(1),
             backoff: Backoff::new(timing.backoff),
             resource,
             timing,
-            chance,
+            random,
             table: VersionTable::default(),
             phase: Phase::Pause { until: Mono(0), then: Then::List },
             version: 0,
@@ -108,21 +108,21 @@ impl Machine {
             missing: None,
             claimed: false,
             absent: false,
-            heard: Mono(0),
+            last_event: Mono(0),
             probe: Probe::default(),
             audit: None,
             audit_due: Mono(0),
         }
     }
 
-    /// Objects of the kind are held from earlier runs.
+    /// Marks that objects of the kind are held from earlier runs.
     pub(crate) const fn hold(&mut self) {
         self.held = true;
     }
 
-    /// Takes what happened and adds to `out` what follows from it.
-    pub(crate) fn step(&mut self, heard: WatchInput<'_>, now: Mono, out: &mut Vec<Action>) {
-        match heard {
+    /// Applies an input and appends the resulting actions to `out`.
+    pub(crate) fn step(&mut self, input: WatchInput<'_>, now: Mono, out: &mut Vec<Action>) {
+        match input {
             WatchInput::Tick => self.tick(now, out),
             WatchInput::Opened => self.opened(now, out),
             WatchInput::Item(head) => return self.listed_item(&head, now, out),
@@ -140,21 +140,21 @@ impl Machine {
         }
         if self.withheld.is_some() && self.health.is_well() && matches!(self.phase, Phase::Following { .. }) {
             self.withheld = None;
-            out.push(Action::Say(Say::Resumed));
+            out.push(Action::Report(Report::Resumed));
         }
         if let Some(part) = self.health.changed(now) {
-            out.push(Action::Say(Say::Status(part)));
+            out.push(Action::Report(Report::Status(part)));
         }
     }
 
-    /// When it wants to be told that time has passed.
+    /// Returns the time at which the machine needs the next tick.
     pub(crate) fn deadline(&self) -> Mono {
         let main = match &self.phase {
             Phase::Pause { until, .. } => *until,
-            Phase::Listing { at, .. } | Phase::Opening { at } | Phase::Asking { at } => {
+            Phase::Listing { at, .. } | Phase::Opening { at } | Phase::Discovering { at } => {
                 at.plus(self.timing.answer)
             }
-            Phase::Following { since } => (*since).max(self.heard).plus(self.timing.live),
+            Phase::Following { since } => (*since).max(self.last_event).plus(self.timing.live),
         };
         self.deadline_beside().map_or(main, |beside| main.min(beside))
     }
@@ -162,14 +162,14 @@ impl Machine {
     fn tick(&mut self, now: Mono, out: &mut Vec<Action>) {
         match self.phase.clone() {
             Phase::Pause { until, then } if now >= until => self.start(then, now, out),
-            Phase::Listing { at, .. } | Phase::Opening { at } | Phase::Asking { at }
+            Phase::Listing { at, .. } | Phase::Opening { at } | Phase::Discovering { at }
                 if now.since(at) >= self.timing.answer =>
             {
                 out.push(Action::StopMain);
                 let waited = format!("nothing came for {} s", self.timing.answer.as_secs());
                 self.failed(ApiFailure::Unreachable(waited), now, out);
             }
-            Phase::Following { since } if now.since(since.max(self.heard)) >= self.timing.live => {
+            Phase::Following { since } if now.since(since.max(self.last_event)) >= self.timing.live => {
                 self.fell_silent(now, out);
             }
             _ => {}
@@ -181,7 +181,7 @@ impl Machine {
         match then {
             Then::List => self.list(now, out),
             Then::Watch => self.watch(now, out),
-            Then::Ask => self.ask_versions(now, out),
+            Then::Discover => self.discover(now, out),
         }
     }
 
@@ -189,40 +189,40 @@ impl Machine {
         self.resource.versions.get(self.version).copied().unwrap_or("v1")
     }
 
-    /// A time that differs from watch to watch, so that many do not act as one.
+    /// Randomizes an interval by 25 %, so that watches do not act in step.
     fn spread(&mut self, mean: Duration) -> Duration {
-        mean.mul_f64(0.75 + 0.5 * self.chance.unit())
+        mean.mul_f64(0.75 + 0.5 * self.random.unit())
     }
 
-    fn trouble(&self, asked: &str, failure: &ApiFailure, retry: Mono, until_heard: bool) -> Trouble {
+    fn trouble(&self, asked: &str, failure: &ApiFailure, retry: Mono, until_event: bool) -> Trouble {
         let reason = failure.reason(&format!("{asked} of {}", self.resource.plural));
-        Trouble { state: failure.state(), reason, retry, until_heard }
+        Trouble { state: failure.state(), reason, retry, until_event }
     }
 
-    /// Whether the stream that is read belongs to a list that is not complete.
+    /// Whether the open stream belongs to an incomplete list.
     const fn lists(&self) -> bool {
         matches!(self.phase, Phase::Listing { .. })
     }
 
-    /// Something came from the watch.
-    fn note_heard(&mut self, now: Mono) {
-        self.heard = now;
+    /// Notes that the watch delivered something.
+    fn note_event(&mut self, now: Mono) {
+        self.last_event = now;
         if let Phase::Listing { at, .. } = &mut self.phase {
             *at = now;
         } else {
             self.backoff.reset();
             self.claimed = false;
-            if self.health.waits_to_hear() {
-                self.health.heard();
+            if self.health.awaits_event() {
+                self.health.event_came();
             }
         }
     }
 
-    fn say_mark(head: &Head<'_>, table: &mut VersionTable, out: &mut Vec<Action>) {
-        let say = match table.put(head.key(), head.stamp()) {
-            Mark::Changed => Say::Apply,
-            Mark::Same => Say::Unchanged,
+    fn report_mark(head: &Head<'_>, table: &mut VersionTable, out: &mut Vec<Action>) {
+        let report = match table.put(head.key(), head.stamp()) {
+            Mark::Changed => Report::Apply,
+            Mark::Same => Report::Unchanged,
         };
-        out.push(Action::Say(say));
+        out.push(Action::Report(report));
     }
 }

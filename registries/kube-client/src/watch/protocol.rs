@@ -1,4 +1,4 @@
-//! What the machine is told, and what it asks for: the words between the pure part and the loop around it.
+//! Inputs and actions of the watch machine: the protocol between it and the loop around it.
 
 use std::time::Duration;
 
@@ -7,57 +7,57 @@ use tributary_model::{SourcePart, Withheld};
 use super::api_failure::ApiFailure;
 use super::head::Head;
 
-/// Something that happened.
+/// Input of the machine.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum WatchInput<'a> {
     /// Time has passed.
     Tick,
-    /// The watch, streaming its list or not, was answered and its stream follows.
+    /// The server answered a watch; its stream follows.
     Opened,
-    /// An object stands in a page of a list.
+    /// Object in a page of a list.
     Item(Head<'a>),
-    /// A page of a list ended; where there is more, how to ask for it.
+    /// End of a page; `next` continues the list.
     Page { next: Option<String>, version: String },
-    /// The watch said that an object is now so.
+    /// Watch event: an object was created or changed.
     Object(Head<'a>),
-    /// The watch said that an object was deleted.
+    /// Watch event: an object was deleted.
     Deleted(Head<'a>),
-    /// The watch said that it is at this version, and whether that ends a streamed list.
+    /// Watch event: the watch reached this version; `complete` ends a streamed list.
     Bookmark { version: String, complete: bool },
-    /// The stream of the watch ended, as it does in time.
+    /// The stream of the watch ended in the regular way.
     Ended,
-    /// The main request failed, or its stream did.
+    /// The main request or its stream failed.
     Failed(ApiFailure),
-    /// The server serves the kind in this of its versions, or in none that is known here.
+    /// Index of the version that the server serves; `None` if it serves no known version.
     Served(Option<usize>),
-    /// The small list beside the watch was answered.
+    /// Result of the probe.
     Probed(Result<(), ApiFailure>),
-    /// An object stands in a page of an audit.
+    /// Object in a page of an audit.
     Audited(Head<'a>),
-    /// A page of an audit ended.
+    /// End of a page of an audit.
     AuditPage { next: Option<String>, version: String },
-    /// An audit failed.
+    /// The audit failed.
     AuditFailed(ApiFailure),
 }
 
-/// A request.
+/// Request of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WatchRequest {
-    /// A watch: from a version, or with a streamed list before it.
+    /// A watch: from a version, or after a streamed list.
     Watch { version: &'static str, from: Option<String>, lasting: Duration },
     /// A page of a list.
     Page { version: &'static str, limit: u32, next: Option<String> },
-    /// In which versions the kind is served.
+    /// Discovery of the served versions.
     Served,
-    /// A list of one.
+    /// A list of at most one object.
     Probe { version: &'static str },
     /// A page of a list of names and versions.
     Audit { version: &'static str, limit: u32, next: Option<String> },
 }
 
-/// What to say of the object at hand, or of the kind.
+/// Event about the current object or about the kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Say {
+pub(crate) enum Report {
     Init,
     Apply,
     Unchanged,
@@ -71,21 +71,21 @@ pub(crate) enum Say {
     Recovered(u64),
 }
 
-/// What to do.
+/// Action of the loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Ask this as the main request, in place of any other.
+    /// Start this as the main request, in place of the current one.
     Main(WatchRequest),
     /// Drop the main request.
     StopMain,
-    /// Ask this beside the main request.
+    /// Start the probe.
     Probe(WatchRequest),
-    /// Drop it.
+    /// Drop the probe.
     StopProbe,
-    /// Ask this beside both.
+    /// Start a page of the audit.
     Audit(WatchRequest),
-    /// Drop it.
+    /// Drop the audit request.
     StopAudit,
-    /// Say this.
-    Say(Say),
+    /// Emit this event.
+    Report(Report),
 }

@@ -1,4 +1,4 @@
-//! Requests to the API server, and what their answers are: a good one, or a failure that is classified.
+//! Requests to the API server, and the classification of their answers.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use super::protocol::WatchRequest;
 use super::wire::{Status, garbled};
 use crate::resource::Resource;
 
-/// The largest answer that is read as one.
+/// Largest answer in bytes.
 pub(crate) const LARGEST_BODY: usize = 256 << 20;
 
-/// How much of a refusal is read.
+/// Largest error answer in bytes.
 const LARGEST_REFUSAL: usize = 64 << 10;
 
-/// Only names and versions, where the server can leave the rest out.
+/// Media types of a list with names and versions only, where the server supports it.
 pub(crate) const NAMES_ONLY: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json";
 
@@ -36,15 +36,15 @@ fn pair(query: &mut String, name: &str, value: &str) {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             query.push(char::from(byte));
         } else {
-            // writing to a string does not fail
+            // writing to a String cannot fail
             let _ = write!(query, "%{byte:02X}");
         }
     }
 }
 
-/// Path and query of a request.
-pub(crate) fn target(spec: &WatchSpec, ask: &WatchRequest) -> String {
-    let (version, limit, next) = match ask {
+/// Returns path and query of a request.
+pub(crate) fn target(spec: &WatchSpec, request: &WatchRequest) -> String {
+    let (version, limit, next) = match request {
         WatchRequest::Watch { version, .. } => (version, None, None),
         WatchRequest::Page { version, limit, next } | WatchRequest::Audit { version, limit, next } => {
             (version, Some(*limit), next.as_deref())
@@ -65,7 +65,7 @@ pub(crate) fn target(spec: &WatchSpec, ask: &WatchRequest) -> String {
     if let Some(next) = next {
         pair(&mut to, "continue", next);
     }
-    if let WatchRequest::Watch { from, lasting, .. } = ask {
+    if let WatchRequest::Watch { from, lasting, .. } = request {
         watch_pairs(&mut to, from.as_deref(), *lasting);
     }
     to
@@ -84,29 +84,29 @@ fn watch_pairs(to: &mut String, from: Option<&str>, lasting: Duration) {
     }
 }
 
-/// The request for what the machine asks.
-pub(crate) fn request(spec: &WatchSpec, ask: &WatchRequest) -> Result<Request<Body>, ApiFailure> {
-    let names_only = matches!(ask, WatchRequest::Probe { .. } | WatchRequest::Audit { .. });
-    get(&target(spec, ask), if names_only { NAMES_ONLY } else { "application/json" })
+/// Builds a request of the machine.
+pub(crate) fn request(spec: &WatchSpec, request: &WatchRequest) -> Result<Request<Body>, ApiFailure> {
+    let names_only = matches!(request, WatchRequest::Probe { .. } | WatchRequest::Audit { .. });
+    get(&target(spec, request), if names_only { NAMES_ONLY } else { "application/json" })
 }
 
-/// A request to read.
+/// Builds a GET request.
 pub(crate) fn get(target: &str, accept: &'static str) -> Result<Request<Body>, ApiFailure> {
     with_body(Method::GET, target, Body::empty()).map(|mut request| {
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
-        // a stream that is compressed as a whole would hold events back
+        // compression of the whole stream would delay events
         request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         request
     })
 }
 
-/// A request with a body.
+/// Builds a request with a body.
 pub(crate) fn with_body(method: Method, target: &str, body: Body) -> Result<Request<Body>, ApiFailure> {
     let request = Request::builder().method(method).uri(target).body(body);
     request.map_err(|error| ApiFailure::Invalid(400, format!("{target}: {error}")))
 }
 
-/// Sends a request and takes a good status, with its body still to come.
+/// Sends a request; returns a successful response, its body still unread.
 pub(crate) async fn answer(
     client: kube::Client,
     request: Result<Request<Body>, ApiFailure>,
@@ -119,11 +119,11 @@ pub(crate) async fn answer(
     let seconds = |value: &HeaderValue| value.to_str().ok()?.trim().parse().ok();
     let pause = response.headers().get(RETRY_AFTER).and_then(seconds).map(Duration::from_secs);
     let body = collect(response, LARGEST_REFUSAL).await.unwrap_or_default();
-    let said = serde_json::from_slice::<Status>(&body).unwrap_or_default();
-    Err(said.failure(status.as_u16(), pause))
+    let status_body = serde_json::from_slice::<Status>(&body).unwrap_or_default();
+    Err(status_body.failure(status.as_u16(), pause))
 }
 
-/// Sends a request and reads the whole answer.
+/// Sends a request and reads the whole body.
 pub(crate) async fn fetch(
     client: kube::Client,
     request: Result<Request<Body>, ApiFailure>,
@@ -171,8 +171,8 @@ struct KindName {
     name: String,
 }
 
-/// Which of a resource's versions the server says that it serves, the preferred one first. What is not an API
-/// server does not answer this, so that none is the server's own word.
+/// Returns the index of the first of the resource's versions that the server serves. Only an API server answers
+/// discovery, so `None` is a statement of the API server.
 pub(crate) async fn served(client: kube::Client, resource: Resource) -> Result<Option<usize>, ApiFailure> {
     let root =
         if resource.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", resource.group) };
@@ -225,7 +225,7 @@ mod tests {
     };
 
     #[test]
-    fn a_watch_says_from_where_and_how_long() {
+    fn watch_request_names_version_and_duration() {
         let mut spec = WatchSpec::all(PODS, Timing::default());
         spec.field_selector = Some("status.phase!=Failed".to_owned());
         let lasting = Duration::from_secs(300);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_goes_on_where_the_last_one_ended() {
+    fn next_page_continues_the_list() {
         let mut spec = WatchSpec::all(PODS, Timing::default());
         spec.namespace = Some("shop".to_owned());
         let page = WatchRequest::Page { version: "v1", limit: 100, next: Some("a+b=".to_owned()) };

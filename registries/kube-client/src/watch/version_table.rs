@@ -1,21 +1,21 @@
-//! What the watch has delivered: a hash per name with a hash of its version, and no object.
+//! Versions that the watch delivered: a hash per name with a hash of its version, and no object.
 //!
-//! Owned by the machine. It is what makes an unchanged relist cheap and an audit possible. Sixteen bytes an
-//! object: a mark of the list under way is kept in one bit of the version.
+//! Owned by the machine. It makes an unchanged relist cheap and an audit possible. Sixteen bytes per object: the lowest
+//! bit of the version hash marks objects of the current list.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// How an object compares with what was delivered.
+/// Comparison of an object with its delivered version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// It is not what was delivered, or nothing was.
+    /// Another version was delivered, or none.
     Changed,
-    /// It was delivered in this version.
+    /// This version was delivered.
     Same,
 }
 
-/// The keys are hashes already.
+/// Identity hasher: the keys are hashes.
 #[derive(Default)]
 struct Same(u64);
 
@@ -33,25 +33,25 @@ impl Hasher for Same {
 
 const SEEN: u64 = 1;
 
-/// The table.
+/// Delivered versions by name.
 #[derive(Default)]
 pub(crate) struct VersionTable {
     stamps: HashMap<u64, u64, BuildHasherDefault<Same>>,
 }
 
 impl VersionTable {
-    /// Nothing is marked as seen any more. Said of a sweep that is open already, it opens it again.
+    /// Begins a list: unmarks all objects. A second call restarts the list.
     pub(crate) fn open(&mut self) {
         for stamp in self.stamps.values_mut() {
             *stamp &= !SEEN;
         }
     }
-    /// An object is delivered in this version, and seen.
+    /// Records an object as delivered in this version and marks it.
     pub(crate) fn put(&mut self, key: u64, stamp: u64) -> Mark {
         let before = self.stamps.insert(key, stamp | SEEN);
         if before.is_some_and(|before| before | SEEN == stamp | SEEN) { Mark::Same } else { Mark::Changed }
     }
-    /// Marks an object as seen and compares without changing what counts as delivered.
+    /// Marks an object and compares its version; does not change the delivered version.
     pub(crate) fn see(&mut self, key: u64, stamp: u64) -> Mark {
         match self.stamps.get_mut(&key) {
             Some(held) => {
@@ -61,32 +61,32 @@ impl VersionTable {
             None => Mark::Changed,
         }
     }
-    /// An object is gone.
+    /// Removes an object.
     pub(crate) fn remove(&mut self, key: u64) {
         self.stamps.remove(&key);
     }
-    /// Whether an object is held in this version; without one, whether it is not held.
+    /// Whether this version is held; for `None`, whether the name is not held.
     pub(crate) fn holds(&self, key: u64, stamp: Option<u64>) -> bool {
         self.stamps.get(&key).map(|held| held | SEEN) == stamp.map(|stamp| stamp | SEEN)
     }
-    /// What has not been seen since the sweep was opened.
+    /// Returns the names without a mark.
     pub(crate) fn unseen(&self) -> impl Iterator<Item = u64> {
         self.stamps.iter().filter(|(_, stamp)| **stamp & SEEN == 0).map(|(key, _)| *key)
     }
-    /// Forgets what has not been seen.
+    /// Ends a list: removes objects without a mark.
     pub(crate) fn close(&mut self) {
         self.stamps.retain(|_, stamp| *stamp & SEEN != 0);
         self.stamps.shrink_to(self.stamps.len().saturating_mul(2));
     }
-    /// Forgets everything.
+    /// Removes everything.
     pub(crate) fn clear(&mut self) {
         self.stamps = HashMap::default();
     }
-    /// Whether no object is held.
+    /// Whether the table is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.stamps.is_empty()
     }
-    /// How many objects are held.
+    /// Returns the number of objects.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.stamps.len()
@@ -98,14 +98,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interrupted_sweep_forgets_nothing() {
+    fn interrupted_list_removes_nothing() {
         let mut table = VersionTable::default();
         table.put(1, 10);
         table.put(2, 20);
         table.open();
         assert_eq!(table.put(1, 10), Mark::Same);
-        table.open(); // broken off; 1 is deleted before the next list
-        assert_eq!(table.put(2, 21), Mark::Same, "the lowest bit is the mark's");
+        table.open(); // the list broke off; 1 is deleted before the next list
+        assert_eq!(table.put(2, 21), Mark::Same, "the lowest bit is the mark");
         assert_eq!(table.put(2, 22), Mark::Changed);
         assert_eq!(table.unseen().collect::<Vec<_>>(), [1]);
         table.close();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn to_see_is_not_to_deliver() {
+    fn seeing_a_version_does_not_deliver_it() {
         let mut table = VersionTable::default();
         assert_eq!(table.see(1, 10), Mark::Changed);
         assert_eq!(table.len(), 0);

@@ -1,7 +1,7 @@
-//! The loop around the machine: asks what it wants asked, and hands it what comes back.
+//! Loop around the machine: performs its requests and returns their results as inputs.
 //!
-//! What is taken of an answer is confirmed to come from the cluster that is followed, where that is asked for: a stream
-//! belongs to the server that began it, so that it is confirmed once its head has come and before its first line.
+//! Where a cluster identity is set, it is confirmed before a result is used. A stream belongs to the server that began it,
+//! so one confirmation after the response head and before the first line is enough.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::WatchSpec;
 use super::api_failure::ApiFailure;
 use super::head::Head;
 use super::machine::Machine;
-use super::protocol::{Action, Say, WatchInput, WatchRequest};
+use super::protocol::{Action, Report, WatchInput, WatchRequest};
 use super::send;
 use super::wire::{self, Lines, WatchLine};
 use crate::event::{Event, Projection};
@@ -28,7 +28,7 @@ use crate::resource::ObjectName;
 
 type Answer<T> = BoxFuture<'static, Result<T, ApiFailure>>;
 
-/// The main request.
+/// Main request in flight.
 enum Main {
     Idle,
     Opening(Answer<http::Response<Body>>),
@@ -37,7 +37,7 @@ enum Main {
     Served(Answer<Option<usize>>),
 }
 
-/// What came back first.
+/// First result of the requests in flight.
 enum Woke {
     Tick,
     Opened(Result<http::Response<Body>, ApiFailure>),
@@ -48,11 +48,11 @@ enum Woke {
     Audit(Result<Bytes, ApiFailure>),
 }
 
-/// One watch at work.
+/// Watch with its requests in flight.
 pub(crate) struct WatchLoop {
     client: kube::Client,
     pub(crate) spec: WatchSpec,
-    /// Confirms which cluster answers.
+    /// Identity that is confirmed before a result is used.
     cluster: Option<ClusterIdentity>,
     machine: Machine,
     start: Instant,
@@ -63,9 +63,9 @@ pub(crate) struct WatchLoop {
 }
 
 impl WatchLoop {
-    pub(crate) fn new(client: kube::Client, spec: WatchSpec, chance: SplitMix) -> Self {
+    pub(crate) fn new(client: kube::Client, spec: WatchSpec, random: SplitMix) -> Self {
         Self {
-            machine: Machine::new(spec.resource.clone(), spec.timing, chance),
+            machine: Machine::new(spec.resource.clone(), spec.timing, random),
             client,
             spec,
             cluster: None,
@@ -77,16 +77,16 @@ impl WatchLoop {
         }
     }
 
-    /// Answers count once this cluster is confirmed to have given them.
+    /// Requires a confirmed identity before a result is used.
     pub(crate) fn of(&mut self, cluster: ClusterIdentity) {
         self.cluster = Some(cluster);
     }
-    /// Objects of the kind are held from earlier runs.
+    /// Marks that objects of the kind are held from earlier runs.
     pub(crate) const fn hold(&mut self) {
         self.machine.hold();
     }
 
-    /// The events that came. Whatever is awaited here is kept in `self`, so that to drop the future loses nothing.
+    /// Returns the next events. Cancel-safe: awaited requests are kept in `self`.
     pub(crate) async fn next<P: Projection>(&mut self) -> Vec<Event<P>> {
         loop {
             let deadline = self.start + Duration::from_millis(self.machine.deadline().0);
@@ -123,11 +123,11 @@ impl WatchLoop {
         }
     }
 
-    /// A piece of the stream: every whole line in it, until one of them ends the stream.
+    /// Processes a piece of the stream: each whole line, until one of them ends the stream.
     fn chunk<P: Projection>(&mut self, chunk: Option<Result<Bytes, ApiFailure>>, events: &mut Vec<Event<P>>) {
         let Main::Streaming(mut stream) = std::mem::replace(&mut self.main, Main::Idle) else { return };
         let (_, lines) = &mut *stream;
-        let heard = match chunk {
+        let input = match chunk {
             Some(Ok(bytes)) => match lines.push(&bytes) {
                 Ok(()) => None,
                 Err(failure) => Some(WatchInput::Failed(failure)),
@@ -138,8 +138,8 @@ impl WatchLoop {
             }
             None => Some(WatchInput::Ended),
         };
-        if let Some(heard) = heard {
-            return self.step(heard, None, events);
+        if let Some(input) = input {
+            return self.step(input, None, events);
         }
         while let Some(line) = lines.next() {
             if !self.line(&line, events) {
@@ -149,13 +149,13 @@ impl WatchLoop {
         self.main = Main::Streaming(stream);
     }
 
-    /// One line; false when the stream is not to be read any further.
+    /// Processes one line; returns false when the stream ends.
     fn line<P: Projection>(&mut self, line: &[u8], events: &mut Vec<Event<P>>) -> bool {
         let namespaced = self.spec.resource.namespaced;
         if line.iter().all(u8::is_ascii_whitespace) {
             return true;
         }
-        let (heard, raw) = match wire::watch_line(line) {
+        let (input, raw) = match wire::watch_line(line) {
             Ok(WatchLine::Bookmark { version, complete }) => {
                 (WatchInput::Bookmark { version, complete }, None)
             }
@@ -169,8 +169,8 @@ impl WatchLoop {
                 None => return nameless(events),
             },
         };
-        let ends = matches!(heard, WatchInput::Failed(_));
-        let moved = self.step_moved(heard, raw, events);
+        let ends = matches!(input, WatchInput::Failed(_));
+        let moved = self.step_moved(input, raw, events);
         !ends && !moved
     }
 
@@ -205,33 +205,33 @@ impl WatchLoop {
 
     fn step<P: Projection>(
         &mut self,
-        heard: WatchInput<'_>,
+        input: WatchInput<'_>,
         raw: Option<&RawValue>,
         events: &mut Vec<Event<P>>,
     ) {
-        self.step_moved(heard, raw, events);
+        self.step_moved(input, raw, events);
     }
 
-    /// One step of the machine, and what follows from it; whether the main request was replaced or dropped.
+    /// Performs one step of the machine; returns whether the main request was replaced or dropped.
     fn step_moved<P: Projection>(
         &mut self,
-        heard: WatchInput<'_>,
+        input: WatchInput<'_>,
         raw: Option<&RawValue>,
         events: &mut Vec<Event<P>>,
     ) -> bool {
         let now = Mono::from_elapsed(self.start.elapsed());
-        let object = raw.and_then(|raw| match &heard {
+        let object = raw.and_then(|raw| match &input {
             WatchInput::Item(head) | WatchInput::Object(head) | WatchInput::Deleted(head) => {
                 Some((head.clone(), raw))
             }
             _ => None,
         });
         let mut actions = std::mem::take(&mut self.actions);
-        self.machine.step(heard, now, &mut actions);
+        self.machine.step(input, now, &mut actions);
         let mut moved = false;
         for action in actions.drain(..) {
             match action {
-                Action::Say(say) => events.extend(event(say, object.as_ref())),
+                Action::Report(report) => events.extend(event(report, object.as_ref())),
                 action => moved |= self.perform(action),
             }
         }
@@ -239,38 +239,41 @@ impl WatchLoop {
         moved
     }
 
-    /// Does what the machine asks for; whether that replaced or dropped the main request.
+    /// Performs an action; returns whether it replaced or dropped the main request.
     fn perform(&mut self, action: Action) -> bool {
         match &action {
-            Action::Main(ask) => self.main = self.ask_main(ask),
+            Action::Main(request) => self.main = self.start_main(request),
             Action::StopMain => self.main = Main::Idle,
-            Action::Probe(ask) => self.probe = Some(self.fetch(ask).boxed()),
+            Action::Probe(request) => self.probe = Some(self.fetch(request).boxed()),
             Action::StopProbe => self.probe = None,
-            Action::Audit(ask) => self.audit = Some(self.confirmed(self.fetch(ask))),
+            Action::Audit(request) => self.audit = Some(self.confirmed(self.fetch(request))),
             Action::StopAudit => self.audit = None,
-            Action::Say(_) => {}
+            Action::Report(_) => {}
         }
         matches!(action, Action::Main(_) | Action::StopMain)
     }
 
-    fn ask_main(&self, ask: &WatchRequest) -> Main {
+    fn start_main(&self, request: &WatchRequest) -> Main {
         let client = self.client.clone();
-        match ask {
+        match request {
             WatchRequest::Watch { .. } => {
-                Main::Opening(self.confirmed(send::answer(client, send::request(&self.spec, ask))))
+                Main::Opening(self.confirmed(send::answer(client, send::request(&self.spec, request))))
             }
             WatchRequest::Served => {
                 Main::Served(self.confirmed(send::served(client, self.spec.resource.clone())))
             }
-            _ => Main::Page(self.confirmed(self.fetch(ask))),
+            _ => Main::Page(self.confirmed(self.fetch(request))),
         }
     }
 
-    fn fetch(&self, ask: &WatchRequest) -> impl Future<Output = Result<Bytes, ApiFailure>> + Send + use<> {
-        send::fetch(self.client.clone(), send::request(&self.spec, ask))
+    fn fetch(
+        &self,
+        request: &WatchRequest,
+    ) -> impl Future<Output = Result<Bytes, ApiFailure>> + Send + use<> {
+        send::fetch(self.client.clone(), send::request(&self.spec, request))
     }
 
-    /// An answer, once the cluster that is followed is confirmed to have given it.
+    /// Awaits an answer, then confirms the cluster that gave it.
     fn confirmed<T: Send + 'static>(
         &self,
         answer: impl Future<Output = Result<T, ApiFailure>> + Send + 'static,
@@ -287,28 +290,28 @@ impl WatchLoop {
     }
 }
 
-/// What is said of the object at hand, or of the kind.
-fn event<P: Projection>(say: Say, object: Option<&(Head<'_>, &RawValue)>) -> Option<Event<P>> {
-    Some(match (say, object) {
-        (Say::Apply, Some((head, raw))) => match P::decode(raw) {
+/// Builds the consumer's event from the machine's event and the current object.
+fn event<P: Projection>(report: Report, object: Option<&(Head<'_>, &RawValue)>) -> Option<Event<P>> {
+    Some(match (report, object) {
+        (Report::Apply, Some((head, raw))) => match P::decode(raw) {
             Ok(read) => Event::Apply(read),
             Err(why) => Event::Invalid(head.object(), Reason::new(why).to_string()),
         },
-        (Say::Unchanged, Some((head, _))) => Event::Unchanged(head.object()),
-        (Say::Delete, Some((head, _))) => Event::Delete(head.object()),
-        (Say::Apply | Say::Unchanged | Say::Delete, None) => return None,
-        (Say::Init, _) => Event::Init,
-        (Say::InitDone, _) => Event::InitDone,
-        (Say::Confirmed, _) => Event::Confirmed,
-        (Say::NotServed, _) => Event::NotServed,
-        (Say::Unavailable(why), _) => Event::Unavailable(why),
-        (Say::Resumed, _) => Event::Resumed,
-        (Say::Status(part), _) => Event::Status(part),
-        (Say::Recovered(lost), _) => Event::Recovered(lost),
+        (Report::Unchanged, Some((head, _))) => Event::Unchanged(head.object()),
+        (Report::Delete, Some((head, _))) => Event::Delete(head.object()),
+        (Report::Apply | Report::Unchanged | Report::Delete, None) => return None,
+        (Report::Init, _) => Event::Init,
+        (Report::InitDone, _) => Event::InitDone,
+        (Report::Confirmed, _) => Event::Confirmed,
+        (Report::NotServed, _) => Event::NotServed,
+        (Report::Unavailable(why), _) => Event::Unavailable(why),
+        (Report::Resumed, _) => Event::Resumed,
+        (Report::Status(part), _) => Event::Status(part),
+        (Report::Recovered(lost), _) => Event::Recovered(lost),
     })
 }
 
-/// An object without a name is nobody's; the stream goes on.
+/// Reports an object without a name; the stream continues.
 fn nameless<P>(events: &mut Vec<Event<P>>) -> bool {
     events.push(Event::Invalid(ObjectName::default(), "an object without a name or a version".to_owned()));
     true
@@ -333,7 +336,7 @@ async fn main(main: &mut Main) -> Woke {
     woke
 }
 
-/// The next piece of a stream; trailers are not data.
+/// Returns the next data frame of a stream; skips trailers.
 async fn chunk(body: &mut Body) -> Option<Result<Bytes, ApiFailure>> {
     loop {
         return match body.frame().await? {

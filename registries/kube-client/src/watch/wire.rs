@@ -1,6 +1,6 @@
-//! What a server writes: lines of a watch, pages of a list, and the status of a refusal.
+//! Wire format: lines of a watch, pages of a list, and the status of an error.
 //!
-//! Objects stay as they were written, so that one that is not understood is one object's problem.
+//! Objects stay raw, so that an invalid one is a problem of that object only.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use serde_json::value::RawValue;
 
 use super::api_failure::ApiFailure;
 
-/// The longest line of a watch, far above what a server stores as one object.
+/// Longest line of a watch in bytes, far above the size limit of a stored object.
 pub(crate) const LONGEST_LINE: usize = 16 << 20;
 
-/// One line of a watch.
+/// Line of a watch.
 #[derive(Debug)]
 pub(crate) enum WatchLine<'a> {
-    /// An object is now so.
+    /// An object was created or changed.
     Now(&'a RawValue),
     /// An object was deleted.
     Deleted(&'a RawValue),
-    /// The watch is at this version; whether a streamed list ends here.
+    /// The watch reached this version; `complete` ends a streamed list.
     Bookmark { version: String, complete: bool },
     /// The watch failed.
     Error(ApiFailure),
@@ -55,7 +55,7 @@ struct Annotations<'a> {
     end: Option<Cow<'a, str>>,
 }
 
-/// Reads one line.
+/// Parses a line.
 pub(crate) fn watch_line(line: &[u8]) -> Result<WatchLine<'_>, ApiFailure> {
     let Line { kind, object } =
         serde_json::from_slice(line).map_err(|e| garbled("a line of the watch", &e))?;
@@ -64,12 +64,12 @@ pub(crate) fn watch_line(line: &[u8]) -> Result<WatchLine<'_>, ApiFailure> {
         "DELETED" => Ok(WatchLine::Deleted(object)),
         "BOOKMARK" => bookmark(object),
         "ERROR" => {
-            let said: Status = serde_json::from_str(object.get()).unwrap_or_default();
-            Ok(WatchLine::Error(said.failure(500, None)))
+            let status: Status = serde_json::from_str(object.get()).unwrap_or_default();
+            Ok(WatchLine::Error(status.failure(500, None)))
         }
         other => {
             let shown: String = other.chars().take(64).collect();
-            Err(ApiFailure::Garbled(format!("a watch does not say {shown:?}")))
+            Err(ApiFailure::Garbled(format!("unknown watch event {shown:?}")))
         }
     }
 }
@@ -80,7 +80,7 @@ fn bookmark(object: &RawValue) -> Result<WatchLine<'_>, ApiFailure> {
     Ok(WatchLine::Bookmark { version: metadata.resource_version, complete })
 }
 
-/// One page of a list.
+/// Page of a list.
 #[derive(Deserialize)]
 pub(crate) struct Page<'a> {
     pub(crate) metadata: PageMeta,
@@ -88,7 +88,7 @@ pub(crate) struct Page<'a> {
     pub(crate) items: Option<Vec<&'a RawValue>>,
 }
 
-/// Where a page stands in its list.
+/// Version and continuation of a page.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PageMeta {
@@ -98,18 +98,18 @@ pub(crate) struct PageMeta {
 }
 
 impl PageMeta {
-    /// How to ask for the next page, where there is one.
+    /// Returns the continue token, if there is a next page, and the version.
     pub(crate) fn next(self) -> (Option<String>, String) {
         (self.next.filter(|next| !next.is_empty()), self.resource_version)
     }
 }
 
-/// Reads a page.
+/// Parses a page.
 pub(crate) fn page(body: &[u8]) -> Result<Page<'_>, ApiFailure> {
     serde_json::from_slice(body).map_err(|e| garbled("a list", &e))
 }
 
-/// How a server says what is wrong.
+/// `Status` object of an error.
 #[derive(Debug, Deserialize, Default)]
 #[serde(default)]
 pub(crate) struct Status {
@@ -125,11 +125,11 @@ struct StatusDetails {
 }
 
 impl Status {
-    /// The failure it stands for; `code` and `pause` are what came outside of it.
+    /// Classifies the error; `code` and `pause` come from the HTTP head or the context.
     pub(crate) fn failure(self, code: u16, pause: Option<Duration>) -> ApiFailure {
-        let said = self.details.and_then(|details| details.retry_after_seconds).map(Duration::from_secs);
+        let seconds = self.details.and_then(|details| details.retry_after_seconds).map(Duration::from_secs);
         let message = self.message.unwrap_or_default().chars().take(512).collect();
-        ApiFailure::of_status(self.code.unwrap_or(code), pause.or(said), message)
+        ApiFailure::of_status(self.code.unwrap_or(code), pause.or(seconds), message)
     }
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn garbled(what: &str, error: &serde_json::Error) -> ApiFailure {
     ApiFailure::Garbled(format!("{what}: {error}"))
 }
 
-/// Cuts what comes in into lines; holds no more than one unfinished line.
+/// Splits a stream into lines; buffers at most one unfinished line.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     held: BytesMut,
@@ -145,7 +145,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Takes what came.
+    /// Appends a chunk; fails if a line is too long.
     pub(crate) fn push(&mut self, chunk: &[u8]) -> Result<(), ApiFailure> {
         if self.held.len() + chunk.len() > LONGEST_LINE && !chunk.contains(&b'\n') {
             return Err(ApiFailure::Garbled(format!("a line of more than {LONGEST_LINE} bytes")));
@@ -153,7 +153,7 @@ impl Lines {
         self.held.extend_from_slice(chunk);
         Ok(())
     }
-    /// The next whole line.
+    /// Returns the next whole line.
     pub(crate) fn next(&mut self) -> Option<BytesMut> {
         let from = self.held.get(self.searched..).unwrap_or_default();
         let Some(end) = memchr::memchr(b'\n', from) else {
@@ -166,11 +166,11 @@ impl Lines {
         self.searched = 0;
         Some(line)
     }
-    /// Whether an unfinished line is left.
+    /// Whether an unfinished line remains.
     pub(crate) fn is_unfinished(&self) -> bool {
         self.held.iter().any(|byte| !byte.is_ascii_whitespace())
     }
-    /// Gives the room of a long line back.
+    /// Releases the memory of a long line.
     fn shrink(&mut self) {
         if self.held.is_empty() {
             self.held = BytesMut::new();
@@ -184,7 +184,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_end_of_a_streamed_list_is_told_from_a_bookmark() {
+    fn end_of_a_streamed_list_differs_from_a_bookmark() {
         let bookmark = |meta: &str| {
             let line = format!(r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","metadata":{meta}}}}}"#);
             match watch_line(line.as_bytes()).unwrap() {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_in_the_stream_is_classified_like_any_other() {
+    fn error_in_the_stream_is_classified_like_any_other() {
         let line = br#"{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old","reason":"Expired"}}"#;
         assert!(
             matches!(watch_line(line), Ok(WatchLine::Error(ApiFailure::Gone(text))) if text == "too old")
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_watch_does_not_say_is_garbled() {
+    fn unknown_watch_line_is_garbled() {
         for line in
             [&b"{"[..], b"{}", br#"{"type":"NEWS","object":{}}"#, br#"{"type":"BOOKMARK","object":{}}"#]
         {
@@ -222,14 +222,14 @@ mod tests {
     }
 
     #[test]
-    fn a_page_without_items_is_empty_and_says_whether_there_is_more() {
+    fn page_without_items_is_empty_and_has_a_continuation_flag() {
         let body = br#"{"metadata":{"resourceVersion":"5","continue":""},"items":null,"unknown":[{}]}"#;
         let Page { metadata, items } = page(body).unwrap();
         assert_eq!((metadata.next(), items.map(|all| all.len())), ((None, "5".to_owned()), None));
     }
 
     #[test]
-    fn a_line_without_end_is_refused() {
+    fn endless_line_is_refused() {
         let mut lines = Lines::default();
         let chunk = vec![b'x'; 1 << 20];
         let refused = (0..32).any(|_| lines.push(&chunk).is_err());
@@ -238,7 +238,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_do_not_depend_on_how_they_are_cut(
+        fn lines_do_not_depend_on_chunk_borders(
             lines in proptest::collection::vec("[a-z]{0,9}", 0..9),
             cuts in proptest::collection::vec(1..7_usize, 1..9),
         ) {

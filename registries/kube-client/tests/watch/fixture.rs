@@ -1,4 +1,4 @@
-//! A watch at work, and a consumer that applies what it says as every consumer does.
+//! Running watch, and a consumer that applies its events as every consumer does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(crate) const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A pod as far as anyone cares.
+/// Pod with the fields that the tests use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pod {
     name: ObjectName,
@@ -61,22 +61,22 @@ pub(crate) fn pod(name: &str, ip: &str) -> Value {
     json!({"metadata": {"namespace": "shop", "name": name}, "ip": ip, "unknown": {"field": [1, 2]}})
 }
 
-/// What a consumer holds after the events so far.
+/// State of a consumer after the events so far.
 pub(crate) struct Fixture {
     pub(crate) server: ApiServer,
     watch: Watch<Pod>,
     pub(crate) held: BTreeMap<String, String>,
     unseen: Option<BTreeSet<String>>,
     pub(crate) bad: BTreeMap<String, String>,
-    /// How often each object was decoded.
+    /// Number of decoded objects.
     pub(crate) puts: usize,
     pub(crate) listed: usize,
-    pub(crate) healed: u64,
+    pub(crate) recovered: u64,
     pub(crate) absent: usize,
     pub(crate) withheld: Vec<Withheld>,
     pub(crate) resumed: usize,
     pub(crate) confirmed: usize,
-    pub(crate) said: Vec<SourcePart>,
+    pub(crate) statuses: Vec<SourcePart>,
     pub(crate) start: Instant,
 }
 
@@ -96,22 +96,22 @@ impl Fixture {
             bad: BTreeMap::new(),
             puts: 0,
             listed: 0,
-            healed: 0,
+            recovered: 0,
             absent: 0,
             withheld: Vec::new(),
             resumed: 0,
             confirmed: 0,
-            said: Vec::new(),
+            statuses: Vec::new(),
             start: Instant::now(),
         }
     }
-    /// Taking nothing before its cluster is confirmed.
+    /// Requires a confirmed cluster before a result is used.
     pub(crate) fn confirming(mut self) -> Self {
         let cluster = ClusterIdentity::new(self.server.client());
         self.watch = self.watch.of(cluster);
         self
     }
-    /// Pods of these names, watched.
+    /// Watches pods of these names.
     pub(crate) fn pods(names: &[&str]) -> Self {
         let server = ApiServer::new(&[PODS]);
         for name in names {
@@ -123,32 +123,32 @@ impl Fixture {
         self.held.keys().map(|name| name.trim_start_matches("shop/")).collect()
     }
     pub(crate) fn state(&self) -> SourceState {
-        self.said.last().map(|part| part.state).unwrap_or_default()
+        self.statuses.last().map(|part| part.state).unwrap_or_default()
     }
     pub(crate) fn reason(&self) -> String {
-        self.said.last().map(|part| part.reason.to_string()).unwrap_or_default()
+        self.statuses.last().map(|part| part.reason.to_string()).unwrap_or_default()
     }
     pub(crate) fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
-    /// Objects are held from earlier runs.
+    /// Marks objects as held from earlier runs.
     pub(crate) const fn hold(&mut self) {
         self.watch.hold();
     }
-    /// Takes events for so long.
+    /// Applies events for this long.
     pub(crate) async fn pass(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while let Ok(events) = tokio::time::timeout_at(until, self.watch.next()).await {
             events.into_iter().for_each(|event| self.apply(event));
         }
     }
-    /// Takes events until this holds; at most an hour.
+    /// Applies events until the condition holds; at most an hour.
     pub(crate) async fn until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) {
         let limit = Instant::now() + secs(3_600);
         while !holds(self) {
             match tokio::time::timeout_at(limit, self.watch.next()).await {
                 Ok(events) => events.into_iter().for_each(|event| self.apply(event)),
-                Err(_) => panic!("never {what}; said {:?}", self.said),
+                Err(_) => panic!("never {what}; statuses {:?}", self.statuses),
             }
         }
     }
@@ -188,8 +188,8 @@ impl Fixture {
             }
             Event::Unavailable(why) => self.withheld.push(why),
             Event::Resumed => self.resumed += 1,
-            Event::Recovered(lost) => self.healed += lost,
-            Event::Status(part) => self.said.push(part),
+            Event::Recovered(lost) => self.recovered += lost,
+            Event::Status(part) => self.statuses.push(part),
         }
     }
     fn see(&mut self, name: &ObjectName) {

@@ -1,4 +1,4 @@
-//! Another cluster that answers at the address of the one that is followed.
+//! Another cluster that answers at the address of the followed one.
 
 use serde_json::{Value, json};
 use tributary_model::SourceState;
@@ -13,7 +13,7 @@ fn system(uid: &str) -> Value {
     json!({"metadata": {"name": "kube-system", "uid": uid}})
 }
 
-/// A cluster with these pods.
+/// Serves a cluster with these pods.
 fn cluster(uid: &str, names: &[&str]) -> ApiServer {
     let server = ApiServer::new(&[PODS, NAMESPACES]);
     server.put("namespaces", system(uid));
@@ -29,7 +29,7 @@ async fn followed() -> Fixture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_of_another_cluster_is_taken() {
+async fn results_of_another_cluster_are_not_used() {
     for streams in [true, false] {
         let mut fixture = followed().await;
         let other = cluster("uid-2", &["z"]);
@@ -38,31 +38,31 @@ async fn nothing_of_another_cluster_is_taken() {
         fixture.until("the reason", |fixture| fixture.state() == SourceState::Broken).await;
         assert!(fixture.reason().contains("identity is uid-2, not uid-1"), "{}", fixture.reason());
         fixture.server.put("pods", pod("y", "10.0.0.2"));
-        // longer than the watch may be silent, and than the next audit is away
+        // longer than the silence limit of the watch, and than the time to the next audit
         fixture.pass(secs(2_000)).await;
         assert_eq!((fixture.names(), fixture.puts, fixture.listed), (vec!["a", "b"], 2, 1));
-        assert_eq!((fixture.healed, fixture.state()), (0, SourceState::Broken));
+        assert_eq!((fixture.recovered, fixture.state()), (0, SourceState::Broken));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn audit_of_another_cluster_heals_nothing() {
+async fn audit_of_another_cluster_recovers_nothing() {
     let mut fixture = followed().await;
-    // the watch goes on, as one that a balancer keeps at the old server does
+    // the watch continues, as one does that a load balancer keeps at the old server
     fixture.server.put("namespaces", system("uid-2"));
     for name in ["a", "b"] {
-        fixture.server.delete_untold("pods", "shop", name);
+        fixture.server.delete_silently("pods", "shop", name);
     }
     fixture.server.bookmarks(true);
     fixture.pass(secs(2_000)).await;
-    assert_eq!((fixture.names(), fixture.healed, fixture.listed), (vec!["a", "b"], 0, 1));
+    assert_eq!((fixture.names(), fixture.recovered, fixture.listed), (vec!["a", "b"], 0, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn known_cluster_that_cannot_be_confirmed_loses_nothing_and_comes_back() {
+async fn unconfirmed_known_cluster_loses_nothing_and_resumes() {
     let mut fixture = followed().await;
     let other = cluster("uid-2", &["z"]);
-    // a new cluster answers before it has made its namespaces
+    // a new cluster answers before its namespaces exist
     other.delete("namespaces", "", "kube-system");
     fixture.server.swap(&other);
     fixture.until("the reason", |fixture| fixture.reason().contains("cannot be confirmed")).await;
@@ -76,7 +76,7 @@ async fn known_cluster_that_cannot_be_confirmed_loses_nothing_and_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn identity_that_may_not_be_read_holds_nothing_up() {
+async fn forbidden_identity_delays_nothing() {
     let server = cluster("uid-1", &["a"]);
     server.answer("/namespaces", None, usize::MAX, Answer::Status(403, "no get"));
     let mut fixture = Fixture::over(server, POD_KIND, timing()).confirming();

@@ -1,4 +1,4 @@
-//! Kinds that are absent, appear, are served in another version, are forbidden, or vanish.
+//! Kinds that are absent, appear, are served in another version, are forbidden, or disappear.
 
 use tributary_kube_client::Resource;
 use tributary_model::{SourceState, WithheldCause};
@@ -11,12 +11,12 @@ fn things(kinds: &[Kind]) -> Fixture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_absent_kind_counts_as_listed_and_is_picked_up_when_it_appears() {
+async fn absent_kind_counts_as_listed_and_is_read_once_installed() {
     let mut fixture = things(&[PODS]);
     fixture.until("absent", |fixture| fixture.absent == 1).await;
     fixture.pass(secs(100)).await;
-    assert_eq!((fixture.absent, fixture.listed), (1, 0), "said once");
-    assert_eq!(fixture.confirmed, 3, "and confirmed with every look");
+    assert_eq!((fixture.absent, fixture.listed), (1, 0), "reported once");
+    assert_eq!(fixture.confirmed, 3, "and confirmed with every check");
     assert!(fixture.reason().contains("things.test has no things in v1, v1beta1"), "{}", fixture.reason());
     fixture.server.install(THINGS);
     fixture.server.put("things", pod("a", "10.0.0.1"));
@@ -27,7 +27,7 @@ async fn an_absent_kind_counts_as_listed_and_is_picked_up_when_it_appears() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_older_version_is_read_where_only_it_is_served() {
+async fn older_version_is_read_where_only_it_is_served() {
     let mut fixture = things(&[Kind { version: "v1beta1", ..THINGS }]);
     fixture.server.put("things", pod("a", "10.0.0.1"));
     fixture.live().await;
@@ -36,14 +36,14 @@ async fn an_older_version_is_read_where_only_it_is_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_in_unknown_versions_only_is_absent() {
+async fn kind_in_unknown_versions_only_is_absent() {
     let mut fixture = things(&[Kind { version: "v9", ..THINGS }]);
     fixture.until("absent", |fixture| fixture.absent == 1).await;
-    assert_eq!(fixture.state(), SourceState::Live, "that it is not there is no trouble");
+    assert_eq!(fixture.state(), SourceState::Live, "an absent kind is no failure");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_removed_takes_its_objects_along() {
+async fn uninstalled_kind_removes_its_objects() {
     let mut fixture = things(&[PODS, THINGS]);
     fixture.server.put("things", pod("a", "10.0.0.1"));
     fixture.live().await;
@@ -53,22 +53,22 @@ async fn a_kind_that_is_removed_takes_its_objects_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_path_alone_removes_nothing() {
+async fn missing_path_alone_removes_nothing() {
     let mut fixture = things(&[PODS, THINGS]);
     fixture.server.put("things", pod("a", "10.0.0.1"));
     fixture.live().await;
     fixture.pass(secs(5)).await;
-    // a proxy in front that has lost its way: everything is 404, the list of groups too
+    // a misconfigured proxy in front: everything is 404, the list of groups too
     fixture.server.answer("/apis", None, 6, Answer::Status(404, "nothing here"));
     fixture.server.end("things");
-    fixture.until("told", |fixture| fixture.state() == SourceState::Broken).await;
+    fixture.until("reported", |fixture| fixture.state() == SourceState::Broken).await;
     assert_eq!((fixture.absent, fixture.names()), (0, vec!["a"]), "an error is never a deletion");
     fixture.live().await;
     assert_eq!((fixture.absent, fixture.names()), (0, vec!["a"]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn kind_not_found_after_an_outage_is_asked_for_at_once() {
+async fn kind_not_found_after_an_outage_is_discovered_at_once() {
     let mut fixture = things(&[PODS, THINGS]);
     fixture.server.put("things", pod("a", "10.0.0.1"));
     fixture.live().await;
@@ -77,18 +77,18 @@ async fn kind_not_found_after_an_outage_is_asked_for_at_once() {
     fixture.server.end("things");
     fixture.pass(secs(300)).await;
     let known = fixture.withheld.len();
-    // another cluster, which lacks the kind, and then the first one
+    // another cluster, which lacks the kind, and then the first one again
     let other = ApiServer::new(&[PODS]);
     fixture.server.swap(&other);
     fixture.server.heal();
-    let healed = fixture.elapsed();
+    let recovered = fixture.elapsed();
     fixture.until("asked", |fixture| fixture.reason().contains("things.test has no things")).await;
-    // the longest pause, once: a list that is not found waits for no other
-    assert!(fixture.elapsed() - healed <= secs(31), "{:?}", fixture.elapsed() - healed);
+    // the longest pause, once: a list that is not found adds no pause
+    assert!(fixture.elapsed() - recovered <= secs(31), "{:?}", fixture.elapsed() - recovered);
     assert_eq!(
         fixture.withheld.len(),
         known,
-        "that a path is not found is no reason: {:?}",
+        "a path that is not found is no reason: {:?}",
         fixture.withheld
     );
     fixture.server.swap(&other);
@@ -98,22 +98,22 @@ async fn kind_not_found_after_an_outage_is_asked_for_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_path_that_is_not_found_although_served_is_tried_with_pauses() {
+async fn served_path_that_is_not_found_is_retried_with_pauses() {
     let mut fixture = things(&[PODS, THINGS]);
     fixture.server.answer("v1/things", None, usize::MAX, Answer::Status(404, "not yet"));
     fixture.pass(secs(120)).await;
-    let asked = fixture.server.asked().len();
-    assert!(asked < 60, "{asked} requests in two minutes");
+    let requests = fixture.server.requests().len();
+    assert!(requests < 60, "{requests} requests in two minutes");
     assert_eq!((fixture.listed, fixture.absent), (0, 0));
     fixture.server.heal();
     fixture.live().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_required_kind_is_never_absent() {
+async fn required_kind_is_never_absent() {
     let required = Resource { optional: false, ..THING_KIND };
     let mut fixture = Fixture::over(ApiServer::new(&[PODS]), required, timing());
-    fixture.until("told", |fixture| fixture.state() == SourceState::Broken).await;
+    fixture.until("reported", |fixture| fixture.state() == SourceState::Broken).await;
     fixture.pass(secs(100)).await;
     assert_eq!((fixture.absent, fixture.withheld.len(), fixture.listed), (0, 1, 0));
     fixture.server.install(THINGS);
@@ -121,7 +121,7 @@ async fn a_required_kind_is_never_absent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_optional_kind_that_is_forbidden_is_not_waited_for_and_recovers() {
+async fn forbidden_optional_kind_delays_nothing_and_recovers() {
     let mut fixture = things(&[PODS, THINGS]);
     fixture.server.put("things", pod("a", "10.0.0.1"));
     fixture.server.answer("v1/things", None, usize::MAX, Answer::Status(403, "no watch"));
@@ -150,7 +150,7 @@ async fn forbidden_required_kind_is_withheld_and_recovers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_optional_kind_that_keeps_failing_alone_is_not_waited_for() {
+async fn failing_optional_kind_delays_nothing() {
     let mut fixture = things(&[PODS, THINGS]);
     fixture.server.answer(
         "/things",
@@ -178,11 +178,7 @@ async fn kind_forbidden_while_watched_is_withheld_until_the_right_returns() {
     assert_eq!((causes(&fixture), fixture.resumed), (vec![WithheldCause::Forbidden], 0), "reported once");
     fixture.server.heal();
     fixture.until("resumed", |fixture| fixture.resumed == 1).await;
-    assert_eq!(
-        (fixture.listed, fixture.names()),
-        (1, vec!["a"]),
-        "the watch went on, nothing is listed again"
-    );
+    assert_eq!((fixture.listed, fixture.names()), (1, vec!["a"]), "the watch continued without another list");
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,14 +200,14 @@ async fn kind_failing_thrice_while_watched_is_withheld_and_resumes() {
     fixture.live().await;
     fixture.server.answer("pods", Some(Verb::Probe), 2, Answer::Status(500, "webhook"));
     fixture.pass(secs(300)).await;
-    assert_eq!(causes(&fixture), [], "twice is no pattern");
+    assert_eq!(causes(&fixture), [], "two failures are too few");
     fixture.server.answer("pods", Some(Verb::Probe), 3, Answer::Status(500, "webhook"));
     fixture.until("resumed", |fixture| fixture.resumed == 1).await;
     assert_eq!((causes(&fixture), fixture.listed), (vec![WithheldCause::Failing], 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_answer_does_not_prove_that_a_held_kind_is_uninstalled() {
+async fn one_answer_does_not_uninstall_a_held_kind() {
     let mut fixture = things(&[PODS, THINGS]);
     fixture.server.put("things", pod("a", "10.0.0.1"));
     fixture.live().await;
@@ -229,7 +225,7 @@ async fn one_answer_does_not_prove_that_a_held_kind_is_uninstalled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kind_held_by_an_earlier_run_is_absent_after_a_second_equal_answer() {
+async fn second_equal_answer_uninstalls_a_held_kind() {
     let mut fixture = things(&[PODS]);
     fixture.hold();
     fixture.pass(secs(29)).await;
@@ -240,12 +236,12 @@ async fn kind_held_by_an_earlier_run_is_absent_after_a_second_equal_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_discovery_between_two_answers_starts_the_proof_again() {
+async fn failed_discovery_between_two_answers_restarts_the_proof() {
     let mut fixture = things(&[PODS]);
     fixture.hold();
     fixture.pass(secs(15)).await;
     fixture.server.answer("/apis", None, 1, Answer::Status(503, "down"));
     fixture.pass(secs(40)).await;
-    assert_eq!(fixture.absent, 0, "the answer after the failure is the first again");
+    assert_eq!(fixture.absent, 0, "the answer after the failure counts as the first");
     fixture.until("absent", |fixture| fixture.absent == 1).await;
 }

@@ -7,17 +7,17 @@ use tributary_scripted_api::{Answer, Verb};
 use crate::fixture::{Fixture, pod, secs};
 
 #[tokio::test(start_paused = true)]
-async fn a_list_is_streamed_where_the_server_can() {
+async fn list_is_streamed_where_the_server_supports_it() {
     let mut fixture = Fixture::pods(&["a", "b", "c"]);
     fixture.live().await;
     assert_eq!(fixture.names(), ["a", "b", "c"]);
-    let asked = fixture.server.asked();
-    assert_eq!(asked.len(), 1, "one request both lists and watches: {asked:?}");
-    assert_eq!(asked[0].query["resourceVersionMatch"], "NotOlderThan");
+    let requests = fixture.server.requests();
+    assert_eq!(requests.len(), 1, "one request both lists and watches: {requests:?}");
+    assert_eq!(requests[0].query["resourceVersionMatch"], "NotOlderThan");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_stream_falls_back_to_pages_at_once() {
+async fn refused_stream_falls_back_to_pages_at_once() {
     let mut fixture = Fixture::pods(&["a", "b", "c", "d", "e"]);
     fixture.server.streams(false);
     fixture.live().await;
@@ -25,12 +25,12 @@ async fn a_refused_stream_falls_back_to_pages_at_once() {
     assert!(fixture.elapsed() < secs(1), "no pause: {:?}", fixture.elapsed());
     assert_eq!(fixture.listed, 1);
     fixture.pass(secs(1)).await;
-    let asked = fixture.server.asked();
-    let verbs: Vec<Verb> = asked.iter().map(|one| one.verb).collect();
+    let requests = fixture.server.requests();
+    let verbs: Vec<Verb> = requests.iter().map(|one| one.verb).collect();
     assert_eq!(verbs, [Verb::Watch, Verb::Get, Verb::Get, Verb::Get, Verb::Watch], "pages of two");
-    assert!(asked[1..4].iter().all(|one| one.query["limit"] == "2"));
-    assert!(fixture.said.iter().all(|part| part.state != SourceState::Broken), "{:?}", fixture.said);
-    // and what changes then is told
+    assert!(requests[1..4].iter().all(|one| one.query["limit"] == "2"));
+    assert!(fixture.statuses.iter().all(|part| part.state != SourceState::Broken), "{:?}", fixture.statuses);
+    // later changes are delivered
     fixture.server.delete("pods", "shop", "b");
     fixture.until("b is gone", |fixture| fixture.names() == ["a", "c", "d", "e"]).await;
 }
@@ -41,16 +41,16 @@ async fn list_error_is_unknown_not_empty() {
     fixture.server.answer("pods", None, 2, Answer::Status(401, "the token has expired"));
     fixture.until("refused", |fixture| fixture.state() == SourceState::AuthFailed).await;
     assert_eq!((fixture.listed, fixture.held.len()), (0, 0));
-    let part = fixture.said.last().unwrap();
+    let part = fixture.statuses.last().unwrap();
     assert!(part.reason.contains("401") && part.reason.contains("the token has expired"), "{part:?}");
     assert!(part.retry_in.is_some_and(|pause| pause <= secs(1)), "the first retry is soon: {part:?}");
     fixture.live().await;
     assert_eq!((fixture.names(), fixture.listed), (vec!["a"], 1));
-    assert_eq!(fixture.server.asked().len(), 3, "two refusals, then the list");
+    assert_eq!(fixture.server.requests().len(), 3, "two refusals, then the list");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_torn_page_is_not_a_list() {
+async fn torn_page_is_not_a_list() {
     let mut fixture = Fixture::pods(&["a", "b", "c"]);
     fixture.server.streams(false);
     fixture.server.answer("pods", Some(Verb::Get), 1, Answer::Torn(60));
@@ -61,23 +61,23 @@ async fn a_torn_page_is_not_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_torn_stream_is_not_a_list_and_what_came_is_not_decoded_again() {
+async fn torn_stream_is_no_list_and_keeps_what_it_delivered() {
     let mut fixture = Fixture::pods(&["a", "b", "c"]);
     fixture.server.answer("pods", Some(Verb::Watch), 1, Answer::Torn(180));
     fixture.until("torn", |fixture| fixture.reason().contains("broke off")).await;
-    assert_eq!((fixture.listed, fixture.puts), (0, 1), "one whole object had come");
-    // what the first list showed is gone before the second
+    assert_eq!((fixture.listed, fixture.puts), (0, 1), "one whole object arrived");
+    // an object of the first list is deleted before the second
     fixture.server.delete("pods", "shop", "a");
     fixture.live().await;
     assert_eq!((fixture.names(), fixture.listed, fixture.puts), (vec!["b", "c"], 1, 3));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_lost_in_the_middle_of_a_relist_begins_it_again() {
+async fn version_lost_during_a_relist_restarts_it() {
     let mut fixture = Fixture::pods(&["a", "b", "c", "d", "e"]);
     fixture.server.streams(false);
     fixture.live().await;
-    // the watch is cut, its version is forgotten, and the new list loses its version at its second page
+    // the watch is cut, its version has expired, and the new list loses its version at its second page
     fixture.server.answer("continue", None, 1, Answer::Status(410, "not by path"));
     fixture.server.heal();
     fixture.server.compact();
@@ -87,23 +87,23 @@ async fn a_version_lost_in_the_middle_of_a_relist_begins_it_again() {
     fixture.server.delete("pods", "shop", "a");
     fixture.server.delete("pods", "shop", "e");
     fixture.until("listed again", |fixture| fixture.names() == ["b", "c", "d"]).await;
-    assert_eq!(fixture.puts, 5, "what had not changed was not decoded again");
+    assert_eq!(fixture.puts, 5, "unchanged objects are not decoded again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_object_that_is_not_understood_is_one_objects_problem() {
+async fn invalid_object_is_a_problem_of_that_object_only() {
     let mut fixture = Fixture::pods(&["a", "c"]);
     fixture.server.put("pods", json!({"metadata": {"namespace": "shop", "name": "b"}, "ip": 7}));
     fixture.live().await;
     assert_eq!(fixture.names(), ["a", "c"]);
     assert_eq!(fixture.bad["shop/b"], "ip is not a text");
     fixture.server.put("pods", pod("b", "10.0.0.2"));
-    fixture.until("b is well", |fixture| fixture.names() == ["a", "b", "c"]).await;
+    fixture.until("b is valid", |fixture| fixture.names() == ["a", "b", "c"]).await;
     assert!(fixture.bad.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_that_the_server_asks_for_is_kept() {
+async fn requested_pause_is_kept() {
     let mut fixture = Fixture::pods(&["a"]);
     fixture.server.answer("pods", None, 1, Answer::Busy(secs(17)));
     fixture.until("busy", |fixture| fixture.reason().contains("429")).await;
@@ -112,16 +112,16 @@ async fn a_pause_that_the_server_asks_for_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_is_given_up_in_time() {
+async fn request_to_a_silent_server_times_out() {
     let mut fixture = Fixture::pods(&["a"]);
     fixture.server.answer("pods", None, 1, Answer::Silence);
-    fixture.until("given up", |fixture| fixture.state() == SourceState::Unreachable).await;
+    fixture.until("timed out", |fixture| fixture.state() == SourceState::Unreachable).await;
     assert!(fixture.elapsed() >= secs(30) && fixture.elapsed() < secs(31), "{:?}", fixture.elapsed());
     fixture.live().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_api_server_is_not_empty() {
+async fn answer_of_another_kind_of_server_is_not_empty() {
     let mut fixture = Fixture::pods(&["a"]);
     fixture.server.streams(false);
     fixture.server.answer("pods", Some(Verb::Get), 1, Answer::Text("<html>a login page</html>".to_owned()));

@@ -4,7 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test: what goes wrong here is a failed test"
+    reason = "test code: a panic is a failed test"
 )]
 
 mod beside;

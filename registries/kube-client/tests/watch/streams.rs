@@ -7,7 +7,7 @@ use tributary_scripted_api::{Answer, Verb};
 use crate::fixture::{Fixture, pod, secs};
 
 #[tokio::test(start_paused = true)]
-async fn events_are_told_as_they_come() {
+async fn events_are_delivered_in_order() {
     let mut fixture = Fixture::pods(&["a"]);
     fixture.live().await;
     fixture.server.put("pods", pod("b", "10.0.0.2"));
@@ -21,25 +21,28 @@ async fn events_are_told_as_they_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_is_resumed_where_it_was() {
+async fn ended_watch_resumes_at_its_version() {
     let mut fixture = Fixture::pods(&["a"]);
     fixture.live().await;
     fixture.pass(secs(20)).await;
-    let _ = fixture.server.asked();
+    let _ = fixture.server.requests();
     fixture.server.put("pods", pod("b", "10.0.0.2"));
     fixture.until("b", |fixture| fixture.held.len() == 2).await;
     fixture.server.end("pods");
     fixture.pass(secs(1)).await;
     fixture.server.put("pods", pod("c", "10.0.0.3"));
     fixture.until("c", |fixture| fixture.held.len() == 3).await;
-    let asked = fixture.server.asked();
-    assert_eq!(asked.len(), 1, "{asked:?}");
-    assert!(asked[0].verb == Verb::Watch && asked[0].query.contains_key("resourceVersion"), "{asked:?}");
+    let requests = fixture.server.requests();
+    assert_eq!(requests.len(), 1, "{requests:?}");
+    assert!(
+        requests[0].verb == Verb::Watch && requests[0].query.contains_key("resourceVersion"),
+        "{requests:?}"
+    );
     assert_eq!((fixture.listed, fixture.puts, fixture.state()), (1, 3, SourceState::Live));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_in_the_middle_of_an_object_loses_nothing() {
+async fn watch_that_ends_inside_an_object_loses_nothing() {
     let mut fixture = Fixture::pods(&["a"]);
     fixture.live().await;
     fixture.pass(secs(5)).await;
@@ -48,17 +51,17 @@ async fn a_watch_that_ends_in_the_middle_of_an_object_loses_nothing() {
     fixture.server.put("pods", pod("b", "10.0.0.2"));
     fixture.until("b", |fixture| fixture.names() == ["a", "b"]).await;
     assert_eq!((fixture.listed, fixture.bad.len()), (1, 0));
-    assert_eq!(fixture.state(), SourceState::Live, "that a watch breaks off once is how watches end");
+    assert_eq!(fixture.state(), SourceState::Live, "one broken watch is a regular end");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_keeps_breaking_off_is_told() {
+async fn watch_that_breaks_repeatedly_is_reported() {
     let mut fixture = Fixture::pods(&["a"]);
     fixture.live().await;
     fixture.pass(secs(5)).await;
     fixture.server.answer("pods", Some(Verb::Watch), 4, Answer::Reset);
     fixture.server.tear("pods");
-    fixture.until("told", |fixture| fixture.state() == SourceState::Unreachable).await;
+    fixture.until("reported", |fixture| fixture.state() == SourceState::Unreachable).await;
     assert!(fixture.reason().contains("watch of pods: the answer broke off"), "{}", fixture.reason());
     fixture.live().await;
     assert_eq!((fixture.listed, fixture.names()), (1, vec!["a"]));
@@ -68,19 +71,19 @@ async fn a_watch_that_keeps_breaking_off_is_told() {
 async fn bookmarks_alone_keep_a_quiet_kind_live() {
     let mut fixture = Fixture::pods(&["a"]);
     fixture.live().await;
-    let said = fixture.said.len();
+    let before = fixture.statuses.len();
     fixture.pass(secs(3_000)).await;
-    assert_eq!(fixture.said.len(), said, "{:?}", fixture.said);
+    assert_eq!(fixture.statuses.len(), before, "{:?}", fixture.statuses);
     assert!(fixture.confirmed >= 40, "a bookmark a minute confirms: {}", fixture.confirmed);
-    assert_eq!((fixture.listed, fixture.puts), (1, 1), "and nothing is read again");
+    assert_eq!((fixture.listed, fixture.puts), (1, 1), "and no list is repeated");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_is_a_place_to_resume_from() {
+async fn watch_resumes_from_a_bookmark() {
     let mut fixture = Fixture::pods(&["a"]);
     fixture.live().await;
     fixture.pass(secs(5)).await;
-    // what happened to other kinds moves the server's version on, and it forgets what was before
+    // events of other kinds advance the server's version, and older versions expire
     fixture.server.compact();
     fixture.server.bookmark("pods");
     fixture.pass(secs(1)).await;
@@ -91,22 +94,26 @@ async fn a_bookmark_is_a_place_to_resume_from() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_version_is_listed_again_and_only_what_changed_is_read() {
+async fn lost_version_is_listed_again_and_decodes_only_changes() {
     let mut fixture = Fixture::pods(&["a", "b", "c"]);
     fixture.live().await;
     fixture.pass(secs(5)).await;
-    fixture.server.put_untold("pods", pod("b", "10.0.0.9"));
-    fixture.server.delete_untold("pods", "shop", "c");
+    fixture.server.put_silently("pods", pod("b", "10.0.0.9"));
+    fixture.server.delete_silently("pods", "shop", "c");
     fixture.server.compact();
     fixture.server.end("pods");
     fixture.until("again", |fixture| fixture.listed == 2).await;
     assert_eq!((fixture.names(), fixture.puts), (vec!["a", "b"], 4));
     assert_eq!(fixture.held["shop/b"], "10.0.0.9");
-    assert!(fixture.said.iter().all(|part| part.state != SourceState::Unreachable), "{:?}", fixture.said);
+    assert!(
+        fixture.statuses.iter().all(|part| part.state != SourceState::Unreachable),
+        "{:?}",
+        fixture.statuses
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_watch_is_noticed_although_probes_succeed() {
+async fn silent_watch_is_noticed_although_probes_succeed() {
     let mut fixture = Fixture::pods(&["a"]);
     fixture.server.bookmarks(false);
     fixture.live().await;
@@ -115,28 +122,28 @@ async fn a_silent_watch_is_noticed_although_probes_succeed() {
     let silent = fixture.elapsed() - begun;
     assert!(silent >= secs(150) && silent < secs(152), "{silent:?}");
     assert!(fixture.reason().contains("neither event nor bookmark"), "{}", fixture.reason());
-    let probes = fixture.server.asked().iter().filter(|one| one.verb == Verb::Probe).count();
-    assert!(probes >= 4, "the probes went on, and well: {probes}");
-    // it is opened again and audited: what it had kept back comes
+    let probes = fixture.server.requests().iter().filter(|one| one.verb == Verb::Probe).count();
+    assert!(probes >= 4, "the probes went on: {probes}");
+    // the watch is opened again and audited, which recovers missed events
     fixture.live().await;
-    let asked = fixture.server.asked();
-    assert!(asked.iter().any(|one| one.verb == Verb::Watch), "{asked:?}");
-    assert_eq!((fixture.listed, fixture.healed), (1, 0), "a clean audit proves what is held");
+    let requests = fixture.server.requests();
+    assert!(requests.iter().any(|one| one.verb == Verb::Watch), "{requests:?}");
+    assert_eq!((fixture.listed, fixture.recovered), (1, 0), "a clean audit proves the held objects");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_that_is_no_event_is_not_read_past() {
+async fn unknown_watch_line_is_not_skipped() {
     let mut fixture = Fixture::pods(&["a"]);
     fixture.live().await;
     fixture.pass(secs(5)).await;
     fixture.server.line("pods", &json!({"type": "NOVELTY", "object": {}}));
     fixture.until("garbled", |fixture| fixture.state() == SourceState::Broken).await;
     fixture.live().await;
-    assert_eq!((fixture.listed, fixture.puts), (2, 1), "read again, since it cannot be read past");
+    assert_eq!((fixture.listed, fixture.puts), (2, 1), "listed again, since the line cannot be skipped");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_restored_to_an_older_state_is_listed_again() {
+async fn server_restored_to_an_older_state_is_listed_again() {
     let mut fixture = Fixture::pods(&["a"]);
     fixture.server.streams(false);
     fixture.live().await;

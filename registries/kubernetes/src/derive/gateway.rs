@@ -1,8 +1,7 @@
-//! The ways into networks: from Services, from Gateways of gateway-api, from mesh networks (`registries.md` 3.6).
+//! Gateways into networks: from Services, from Gateways of gateway-api, from mesh networks (docs/reference/kubernetes.md).
 //!
-//! All of it is derived from what is known now, node addresses included: nothing that was computed once is kept
-//! beside its object, so that nothing is left when a node loses an address, an object its label, or when the
-//! networks are read again.
+//! Everything is derived from the current objects, node addresses included; no result is kept beside its object. So no
+//! gateway remains when a node loses an address, an object loses its label, or the networks are read again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,20 +17,20 @@ use crate::network;
 use crate::objects::ClusterObjects;
 use crate::project::Service;
 
-/// On which port connections pass by the name that they ask for, by label.
+/// Label that sets the port of a gateway.
 const PORT_LABEL: &str = "networking.istio.io/gatewayPort";
 const PORT: u32 = 15443;
 const HBONE_PORT: u32 = 15008;
-/// The class of a Gateway that stands for one of another cluster.
+/// Class of a Gateway that represents a gateway of another cluster.
 const REMOTE_CLASS: &str = "istio-remote";
-/// How many addresses one object has at most.
+/// Largest number of gateways of one object.
 const MOST: usize = 4096;
 
-/// The ports by which a network is entered at one address.
+/// Ports of a gateway at one address: mTLS and HBONE.
 type Ports = (Option<PortNumber>, Option<PortNumber>);
 
-/// The gateways that a Service is: of the network that its label names, and of every network of this registry
-/// that names it.
+/// Derives the gateways of a Service: into the network that its label names, and into every network of this registry
+/// that names the Service.
 #[must_use]
 pub fn of_service(inputs: &ClusterObjects, name: &Name) -> Derived {
     let Some(service) = inputs.services.get(name).filter(|_| inputs.selected(&name.namespace)) else {
@@ -49,20 +48,20 @@ pub fn of_service(inputs: &ClusterObjects, name: &Name) -> Derived {
     out.finish()
 }
 
-/// The networks that name this Service as their gateway, with its port there.
+/// Returns the networks that name this Service as their gateway, with the port.
 fn named(inputs: &ClusterObjects, name: &Name) -> Vec<(NetworkId, PortNumber)> {
     let networks = inputs.mesh().networks.iter().filter(|n| n.claims(inputs.options.cluster.as_str()));
-    let mut ways = networks.flat_map(|n| n.gateways.iter().map(move |gateway| (n, gateway))).peekable();
-    if ways.peek().is_none() {
+    let mut gateways = networks.flat_map(|n| n.gateways.iter().map(move |gateway| (n, gateway))).peekable();
+    if gateways.peek().is_none() {
         return Vec::new();
     }
     let Ok(host) = inputs.host(name) else { return Vec::new() };
-    let ours =
-        ways.filter(|(_, gateway)| matches!(&gateway.at, GatewayTarget::Service(named) if *named == host));
+    let ours = gateways
+        .filter(|(_, gateway)| matches!(&gateway.at, GatewayTarget::Service(named) if *named == host));
     ours.map(|(network, gateway)| (network.id.clone(), gateway.port)).collect()
 }
 
-/// A port that the Service does not expose is none; without any it is no gateway.
+/// Adds the addresses of a Service with the ports that it exposes; without any port it is not a gateway.
 fn add_service(out: &mut Gateways<'_>, service: &Service, network: &NetworkId, (passing, hbone): Ports) {
     let (addresses, ports) = match &service.node_selector {
         Some(selector) => {
@@ -84,19 +83,19 @@ fn exposed(service: &Service, port: PortNumber) -> Option<&crate::project::servi
     service.ports.iter().find(|exposed| exposed.service.number == port)
 }
 
-/// A value that is no port means the usual one.
+/// Returns the labelled port; the default for an invalid value.
 fn passing_port(labels: &Labels) -> Option<PortNumber> {
-    let said = labels.get(PORT_LABEL).and_then(|text| text.parse().ok());
-    said.and_then(|number| PortNumber::new(number).ok()).or_else(|| PortNumber::new(PORT).ok())
+    let labelled = labels.get(PORT_LABEL).and_then(|text| text.parse().ok());
+    labelled.and_then(|number| PortNumber::new(number).ok()).or_else(|| PortNumber::new(PORT).ok())
 }
 
-/// The external addresses of the nodes that have these labels, as they are now.
+/// Returns the current external addresses of the nodes with these labels.
 fn node_addresses(inputs: &ClusterObjects, selector: &Labels) -> BTreeSet<GatewayAddress> {
     let nodes = inputs.nodes.values().filter(|node| selector.is_subset_of(&node.meta.labels));
     nodes.flat_map(|node| node.external.iter().copied().map(GatewayAddress::Ip)).take(MOST).collect()
 }
 
-/// The gateways that a Gateway of gateway-api is: each of its addresses with each of its listeners.
+/// Derives the gateways of a Gateway object: each of its addresses with each of its listeners.
 #[must_use]
 pub fn of_gateway(inputs: &ClusterObjects, name: &Name) -> Derived {
     let Some(gateway) = inputs.gateways.get(name).filter(|_| inputs.selected(&name.namespace)) else {
@@ -125,7 +124,7 @@ pub fn of_gateway(inputs: &ClusterObjects, name: &Name) -> Derived {
     }
 }
 
-/// The gateways that mesh networks name by address. They belong to no cluster; the model says of the one that
+/// Derives the gateways that mesh networks name by address. They belong to no cluster; their facts carry the cluster that
 /// names them.
 #[must_use]
 pub fn of_mesh(inputs: &ClusterObjects) -> Derived {
@@ -143,7 +142,7 @@ pub fn of_mesh(inputs: &ClusterObjects) -> Derived {
     out.finish()
 }
 
-/// Gateways of one object in the making; sorted, so that equal inputs number them alike.
+/// Gateways of one object, sorted, so that equal inputs produce equal indexes.
 struct Gateways<'a> {
     inputs: &'a ClusterObjects,
     source: Source,
@@ -174,7 +173,7 @@ impl<'a> Gateways<'a> {
     }
 }
 
-/// Whether a Service may be a gateway, so that somebody has to look.
+/// Whether a Service can be a gateway, so that its output has to be derived.
 #[must_use]
 pub fn may_be(inputs: &ClusterObjects, service: &Service) -> bool {
     service.meta.labels.get(labels::NETWORK).is_some() || inputs.mesh().networks.names_services()

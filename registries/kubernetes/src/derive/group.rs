@@ -1,4 +1,4 @@
-//! An EndpointSlice as a group: the join of slice, pods, nodes and Service (`registries.md` 3.3).
+//! EndpointSlice to group: the join of slice, pods, nodes and Service (docs/reference/kubernetes.md).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,8 +15,7 @@ use crate::objects::ClusterObjects;
 use crate::project::Slice;
 use crate::project::slice::{Entry, State};
 
-/// The endpoints that a slice gives its Service. They do not wait for the Service: the core keeps groups whose
-/// declaration is not there yet.
+/// Derives the group of a slice. It does not wait for the Service: the core keeps groups without a declaration.
 #[must_use]
 pub fn derive(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Derived {
     let Some(slice) = inputs.slices.get(name).filter(|_| inputs.selected(&name.namespace)) else {
@@ -61,8 +60,8 @@ fn addresses(
     (addresses, join.unseen)
 }
 
-/// Entries whose pod has not been seen. Only ready ones are a problem: pods come before they are ready and go after
-/// they are not.
+/// Entries whose pod is not known. Only ready ones are a problem: a pod exists before it is ready and disappears after
+/// it is not.
 #[derive(Debug, Default)]
 struct Unseen {
     first: Option<Name>,
@@ -86,7 +85,7 @@ impl Unseen {
             self.count += 1;
         }
     }
-    /// The addresses that are not served for want of a pod.
+    /// Returns the addresses that wait for their pod.
     fn fact(&self, key: &EndpointGroupKey) -> Option<Fact> {
         let waiting = !self.waiting.is_empty();
         waiting.then(|| Fact::Waiting(key.clone(), self.waiting.clone().into()))
@@ -103,7 +102,7 @@ impl Unseen {
     }
 }
 
-/// One slice's join.
+/// Join of one slice.
 struct Join<'a> {
     inputs: &'a ClusterObjects,
     shared: &'a mut Interner,
@@ -113,7 +112,7 @@ struct Join<'a> {
 }
 
 impl Join<'_> {
-    /// An entry whose pod has not been seen is withheld until it has: who it is would be a guess.
+    /// Returns the address of an entry; `None` while its pod is not known, because its identity would be a guess.
     fn address(&mut self, entry: &Entry) -> Option<Address> {
         let namespace = &self.slice.meta.name.namespace;
         let guessed = || self.inputs.pod_at(namespace, entry.ip).map(|pod| pod.meta.name.clone());
@@ -147,7 +146,7 @@ impl Join<'_> {
             origin: attributes.origin.clone(),
         })
     }
-    /// Where neither pod nor node says a locality, the slice's zone is better than none.
+    /// Adds the slice's zone to a topology without a locality.
     fn placed(&mut self, place: &Arc<Topology>, entry: &Entry) -> Arc<Topology> {
         let zone = entry.spot.as_ref().and_then(|spot| spot.zone.as_deref());
         if zone.is_none() || !place.locality.is_empty() {
@@ -158,7 +157,7 @@ impl Join<'_> {
     }
 }
 
-/// An entry that goes away drains where its Service binds sessions, else it is gone for clients.
+/// Returns the health of an entry: a terminating one drains if its Service binds sessions.
 const fn health(state: State, sessions: bool) -> Health {
     match state {
         State::Ready => Health::Healthy,

@@ -1,8 +1,8 @@
-//! Multi-cluster services (`registries.md` 3.8): what this cluster offers, and what it imports.
+//! Multi-cluster services (docs/reference/kubernetes.md): what this cluster offers and what it imports.
 //!
-//! A host of `clusterset.local` is declared in two parts: every cluster that exports the Service offers its
-//! ports and endpoints, every cluster that imports it with addresses says by which clients reach it there. The
-//! core serves it while there are both.
+//! Two declarations form a host of `clusterset.local`: every cluster that exports the Service offers its ports and
+//! endpoints, and every cluster that imports it declares the addresses for its own clients. The core serves the host
+//! while both exist.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use crate::interner::Interner;
 use crate::objects::ClusterObjects;
 use crate::project::mcs::Import;
 
-/// The domain of services of the set of clusters.
+/// Domain of services of the cluster set.
 const DOMAIN: &str = "clusterset.local";
 
-/// Whether a Service's own host is found in its own cluster only.
+/// Whether a Service's own host is visible in its own cluster only.
 #[must_use]
 pub fn own_cluster_only(inputs: &ClusterObjects, service: &Name) -> bool {
     inputs.options.mcs.cluster_local || lacks_export(inputs, service)
 }
 
-/// Whether a Service is found in its own cluster only because it has no export.
+/// Whether a Service is visible in its own cluster only because it has no export.
 #[must_use]
 pub fn lacks_export(inputs: &ClusterObjects, service: &Name) -> bool {
     inputs.options.mcs.discovery && !inputs.exports.contains_key(service)
 }
 
-/// Whether this cluster offers a Service to the set. Where discovery does not ask for exports, all are offered.
+/// Whether this cluster offers a Service to the set. Without discovery by exports it offers all of them.
 fn offers(inputs: &ClusterObjects, service: &Name) -> bool {
     let mcs = &inputs.options.mcs;
     mcs.host && (!mcs.discovery || inputs.exports.contains_key(service))
@@ -44,7 +44,7 @@ fn key(shared: &mut Interner, name: &Name) -> Option<ServiceKey> {
     Some(ServiceKey { host, namespace: shared.namespace(&name.namespace)? })
 }
 
-/// What a Service offers to the set: the same ports, found by every client, and no address of its own.
+/// Returns the offer of a Service: its ports, visible to every client, and no address.
 #[must_use]
 pub fn offer(inputs: &ClusterObjects, shared: &mut Interner, name: &Name, own: &Declaration) -> Option<Fact> {
     if !offers(inputs, name) || matches!(own.resolution, Resolution::Alias(_)) {
@@ -61,7 +61,7 @@ pub fn offer(inputs: &ClusterObjects, shared: &mut Interner, name: &Name, own: &
     Some(Fact::Service(key, Arc::new(declaration)))
 }
 
-/// The endpoints that a slice gives the host of the set: those that it gives its Service.
+/// Returns the offered group of a slice, with the endpoints of its Service's group.
 #[must_use]
 pub fn offered(
     inputs: &ClusterObjects,
@@ -77,7 +77,7 @@ pub fn offered(
     Some(Fact::Group(key, Arc::clone(group)))
 }
 
-/// What an import says: by which addresses clients of this cluster reach the host.
+/// Derives the declaration of an import: the addresses of the host for clients of this cluster.
 #[must_use]
 pub fn import(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Derived {
     let import = inputs.imports.get(name);
@@ -100,7 +100,7 @@ pub fn import(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> De
     Derived::one(Fact::Service(DeclKey { service, object }, Arc::new(declaration)))
 }
 
-/// Only its number is compared with what is offered.
+/// Returns a port of which only the number is compared with the offer.
 fn port(number: tributary_model::PortNumber) -> Option<ServicePort> {
     let name = PortName::new("").ok()?;
     Some(ServicePort { number, name, protocol: Protocol::Tcp, target: Target::Same })

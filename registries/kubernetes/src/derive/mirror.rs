@@ -1,26 +1,26 @@
-//! Which Services are copies that a Consul wrote into the cluster: where that Consul is read directly, they would
-//! lead back to it.
+//! Detection of Services that a Consul copied into the cluster: if that Consul is read directly, they would refer back to
+//! it.
 
 use crate::project::Service;
 use crate::project::service::ServiceKind;
 
-/// The label of what the synchronisation from Consul makes.
+/// Label of Services that the synchronization from Consul creates.
 const SYNCED: (&str, &str) = ("consul", "true");
 
-/// Whether a Service is a copy of a service of a Consul with one of these domains. Without domains no Consul is
-/// read, and every Service is what it says.
+/// Whether a Service is a copy of a service of a Consul with one of these domains. Without domains no Consul is read, and
+/// no Service is a copy.
 #[must_use]
 pub fn is_mirror(service: &Service, domains: &[impl AsRef<str>]) -> bool {
     if domains.is_empty() {
         return false;
     }
     let labelled = service.meta.labels.get(SYNCED.0) == Some(SYNCED.1);
-    // People put the annotation on Services of their own too, to keep those out of Consul: they have a selector
+    // operators annotate Services of their own too, to exclude them from Consul; those have a selector
     let kept_out = service.unsynced && service.selector.is_empty();
     labelled || kept_out || domains.iter().any(|domain| leads_into(service, domain.as_ref()))
 }
 
-/// Whether it is another name for a service of this domain.
+/// Whether it is an alias of a service of this domain.
 fn leads_into(service: &Service, domain: &str) -> bool {
     let ServiceKind::External(name) = &service.address else { return false };
     let name = name.trim_end_matches('.').to_ascii_lowercase();
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn what_consul_wrote_is_a_mirror_while_that_consul_is_read() {
+    fn consul_copy_is_a_mirror_while_that_consul_is_read() {
         let external =
             |name: &str| json!({"spec": {"type": "ExternalName", "clusterIP": "", "externalName": name}});
         let kept = |selector: serde_json::Value| {

@@ -1,4 +1,4 @@
-//! A Service as a declaration (`registries.md` 3.2), and what gateways read of it.
+//! Service to declaration (docs/reference/kubernetes.md).
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::objects::ClusterObjects;
 use crate::project::Service;
 use crate::project::service::ServiceKind;
 
-/// Draining endpoints of such a Service keep their sessions, bound by cookie or by header.
+/// Labels that enable persistent sessions by cookie or by header: draining endpoints keep their sessions.
 const PERSISTENT_SESSION: [&str; 2] = ["istio.io/persistent-session", "istio.io/persistent-session-header"];
 
-/// The declaration of a Service.
+/// Derives the declaration of a Service.
 #[must_use]
 pub fn derive(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Derived {
     let Some(service) = inputs.services.get(name).filter(|_| inputs.selected(&name.namespace)) else {
@@ -43,13 +43,13 @@ pub fn derive(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> De
     Derived { facts: std::iter::once(own).chain(offer).collect(), problem: None, lacks }
 }
 
-/// The service that a Service declares.
+/// Returns the service key of a Service.
 pub fn key(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Result<ServiceKey, String> {
     let namespace = shared.namespace(&name.namespace).ok_or("its namespace is not valid")?;
     Ok(ServiceKey { host: inputs.host(name)?, namespace })
 }
 
-/// Whether endpoints that go away still serve the sessions that are bound to them.
+/// Whether terminating endpoints keep the sessions that are bound to them.
 #[must_use]
 pub fn keeps_sessions(service: &Service) -> bool {
     PERSISTENT_SESSION
@@ -83,7 +83,7 @@ fn declaration(
         export: service
             .export
             .as_ref()
-            .map(|words| ExportTo::parse(words.split(','), &key.namespace))
+            .map(|list| ExportTo::parse(list.split(','), &key.namespace))
             .unwrap_or_default(),
         attributes: attributes(inputs, shared, service),
         resolution,
@@ -104,7 +104,7 @@ fn addresses(inputs: &ClusterObjects, service: &Service) -> Arc<[ServiceAddress]
     addresses.into()
 }
 
-/// Its pods come through slices; WorkloadEntries of its namespace and cluster it selects itself.
+/// Returns the selector of WorkloadEntries in its namespace and cluster; its pods come through slices.
 fn selector(inputs: &ClusterObjects, service: &Service) -> Option<Selector> {
     if service.selector.is_empty() || !matches!(service.address, ServiceKind::Cluster(_)) {
         return None;
@@ -125,7 +125,7 @@ fn attributes(inputs: &ClusterObjects, shared: &mut Interner, service: &Service)
         labels: service.meta.labels.clone(),
         mesh_external: matches!(service.address, ServiceKind::External(_)),
         node_local: service.node_local,
-        // by host, from the settings, in the core
+        // the core decides this by host, from the settings
         cluster_local: false,
         own_cluster_only: mcs::own_cluster_only(inputs, name),
         traffic: near.unwrap_or_default(),
@@ -143,7 +143,7 @@ fn remark(doubt: &Arc<str>) -> DeclarationWarning {
     DeclarationWarning { code: Code::ANNOTATION_NOT_UNDERSTOOD, message: Arc::clone(doubt) }
 }
 
-/// The identities that annotations name, as they are or by service account; sorted.
+/// Returns the annotated identities and those of annotated service accounts, sorted.
 fn identities(inputs: &ClusterObjects, shared: &mut Interner, service: &Service) -> Arc<[Identity]> {
     let mut all: Vec<Identity> = service.identities.iter().filter_map(|text| shared.identity(text)).collect();
     let namespace = &service.meta.name.namespace;

@@ -1,4 +1,4 @@
-//! Mesh-wide values from the cluster's mesh configuration, and what is wrong with it.
+//! Mesh-wide settings from the cluster's mesh configuration, and its faults.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use super::Derived;
 use crate::mesh::{self, Mesh, MeshNetworks};
 use crate::objects::ClusterObjects;
 
-/// The values. The hosts that are usually served within their cluster only are among them, whether or not there
-/// is a configuration. Only the cluster of the configuration speaks for the mesh.
+/// Derives the settings, which include the default cluster-local hosts even without a configuration. Only the config
+/// cluster publishes them.
 #[must_use]
 pub fn derive(inputs: &ClusterObjects) -> Derived {
     if !inputs.options.is_config {
         return Derived::default();
     }
     let mesh = inputs.mesh();
-    let problem = mesh.complaint().map(|words| Problem {
+    let problem = mesh.complaint().map(|complaint| Problem {
         code: Code::MESH_CONFIG_INVALID,
-        message: format!("{words}; what was last good stays").into(),
+        message: format!("{complaint}; the last valid value stays in force").into(),
     });
     Derived { problem, ..Derived::one(Fact::Settings(Arc::new(settings(inputs, mesh)))) }
 }
@@ -40,17 +40,17 @@ fn settings(inputs: &ClusterObjects, mesh: &Mesh) -> Settings {
     }
 }
 
-/// Which hosts stay within their cluster, as this cluster and the configuration file say it.
+/// Returns the cluster-local hosts of this cluster and of the configuration file.
 #[must_use]
 pub fn local_hosts(inputs: &ClusterObjects) -> Settings {
     let own = cluster_local(inputs.mesh(), &inputs.options.domain);
-    let said = Settings { cluster_local: inputs.options.cluster_local.clone(), ..Settings::default() };
-    said.over(&Settings { cluster_local: Some(own.into()), ..Settings::default() })
+    let file = Settings { cluster_local: inputs.options.cluster_local.clone(), ..Settings::default() };
+    file.over(&Settings { cluster_local: Some(own.into()), ..Settings::default() })
 }
 
 fn cluster_local(mesh: &Mesh, domain: &str) -> Vec<(HostPattern, bool)> {
-    let said = |pattern: &HostPattern| mesh.cluster_local.iter().any(|(known, _)| known == pattern);
-    let usual = mesh::usually_local(domain).into_iter().filter(|(pattern, _)| !said(pattern));
+    let is_set = |pattern: &HostPattern| mesh.cluster_local.iter().any(|(known, _)| known == pattern);
+    let usual = mesh::usually_local(domain).into_iter().filter(|(pattern, _)| !is_set(pattern));
     let mut all: Vec<(HostPattern, bool)> = mesh.cluster_local.iter().cloned().chain(usual).collect();
     all.sort();
     all
@@ -62,12 +62,12 @@ fn networks(networks: &MeshNetworks) -> Option<Arc<[(NetworkId, Cidrs)]>> {
     (!all.is_empty()).then(|| all.into())
 }
 
-/// What several networks claim; no fact, only a problem. It is no fault of what else the object says, so it is
-/// told of a part of the object, and holds nothing back.
+/// Derives the problem of contested network claims, without facts. The other values of the object are valid, so the
+/// problem belongs to a part of the object and withholds nothing.
 #[must_use]
 pub fn contested(inputs: &ClusterObjects) -> Derived {
-    let words = inputs.mesh().networks.contested();
-    let problem = (!words.is_empty())
-        .then(|| Problem { code: Code::NETWORK_CLAIMED_TWICE, message: words.join("; ").into() });
+    let claims = inputs.mesh().networks.contested();
+    let problem = (!claims.is_empty())
+        .then(|| Problem { code: Code::NETWORK_CLAIMED_TWICE, message: claims.join("; ").into() });
     Derived { problem, ..Derived::default() }
 }

@@ -1,4 +1,4 @@
-//! A pod as a workload: what ServiceEntries select and what a connected proxy turns out to be.
+//! Pod to workload: what ServiceEntries select, and what a connected proxy is matched with.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::options::Options;
 use crate::project::Pod;
 use crate::project::pod::Phase;
 
-/// The workload that a pod is. One that is not ready, or is going away, is a workload still: a proxy beside it
-/// asks for its own record before it is ready, and its health keeps clients off it.
+/// Derives the workload of a pod. A pod that is not ready, or is terminating, is a workload too: its proxy requests its
+/// own record before it is ready, and its health keeps clients away.
 #[must_use]
 pub fn derive(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Derived {
     let Some(pod) = inputs.pods.get(name).filter(|pod| pod.is_alive() && inputs.selected(&name.namespace))
@@ -42,7 +42,7 @@ pub fn derive(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> De
     Derived::one(Fact::Workload(keyed(&inputs.options, namespace, name), Arc::new(workload)))
 }
 
-/// The key of a pod's workload; `None` where its namespace is none.
+/// Returns the key of a pod's workload; `None` if its namespace is invalid.
 #[must_use]
 pub fn key(options: &Options, name: &Name) -> Option<WorkloadKey> {
     Some(keyed(options, Namespace::new(&name.namespace).ok()?, name))
@@ -53,7 +53,7 @@ fn keyed(options: &Options, namespace: Namespace, name: &Name) -> WorkloadKey {
     WorkloadKey::from(WorkloadName { namespace, kind: WorkloadKind::Pod, name: name.name.clone(), cluster })
 }
 
-/// The services whose slices list the pod: what a proxy beside it serves.
+/// Returns the services whose slices list the pod; its proxy serves them.
 fn listed(inputs: &ClusterObjects, shared: &mut Interner, pod: &Pod) -> Arc<[ServiceKey]> {
     let listing = inputs.listing(pod);
     let keys = listing.iter().filter_map(|name| service::key(inputs, shared, name).ok());

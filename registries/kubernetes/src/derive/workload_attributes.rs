@@ -1,7 +1,7 @@
-//! Where a pod or a bare address runs and who it is: what endpoints and workloads have in common.
+//! Topology and identity of a pod or a bare address: what endpoints and workloads have in common.
 //!
-//! A pod's ground depends on the pod, its node and the network's inputs; whoever changes one of these marks
-//! the pod's workload output, which is derived before any group is: so the workload that was said has it.
+//! The attributes of a pod depend on the pod, its node and the networks; a change of one of these marks the pod's workload,
+//! which is derived before any group. So the published workload holds the current attributes.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use crate::objects::ClusterObjects;
 use crate::project::Pod;
 use crate::project::slice::EntryTopology;
 
-/// Where something runs and who it is.
+/// Topology and identity of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadAttributes {
-    /// Where.
+    /// Topology.
     pub place: Arc<Topology>,
-    /// Its labels with topology added.
+    /// Labels with topology labels added.
     pub augmented: Labels,
-    /// Who it proves to be.
+    /// Identity that it proves.
     pub identity: Option<Identity>,
-    /// Whether it speaks mesh TLS.
+    /// Whether it accepts mesh TLS.
     pub mtls: bool,
-    /// The pod, where it is one and endpoints ask.
+    /// Origin of the endpoints of a pod.
     pub origin: Option<Arc<Origin>>,
 }
 
-/// A pod's ground, as its workload was said to have it; that of a pod which is none is made.
+/// Returns the attributes of a pod from its published workload; derives them for a pod without one.
 #[must_use]
 pub fn of_pod(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Option<WorkloadAttributes> {
     let pod = inputs.pods.get(name)?;
@@ -49,7 +49,7 @@ pub fn of_pod(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Op
     })
 }
 
-/// A pod's ground but for its origin, from what is known of the pod now.
+/// Derives the attributes of a pod, without the origin, from its current object.
 #[must_use]
 pub fn make(inputs: &ClusterObjects, shared: &mut Interner, pod: &Pod) -> WorkloadAttributes {
     let labels = &pod.meta.labels;
@@ -68,7 +68,7 @@ pub fn make(inputs: &ClusterObjects, shared: &mut Interner, pod: &Pod) -> Worklo
     }
 }
 
-/// The identity of a service account.
+/// Returns the identity of a service account.
 #[must_use]
 pub fn identity(
     inputs: &ClusterObjects,
@@ -82,7 +82,7 @@ pub fn identity(
     shared.identity(&format!("spiffe://{}/ns/{namespace}/sa/{account}", inputs.trust_domain()))
 }
 
-/// The pod's own label, else where its node stands.
+/// Returns the locality of the pod's own label, else of its node.
 fn locality(inputs: &ClusterObjects, pod: &Pod) -> Locality {
     let labels = &pod.meta.labels;
     let label = labels.get(LOCALITY).or_else(|| labels.get(LOCALITY_LEGACY)).filter(|text| !text.is_empty());
@@ -97,7 +97,7 @@ fn node_name(name: Option<&str>) -> Option<NodeName> {
     NodeName::new(name?).ok()
 }
 
-/// The ground of an address without a pod: what its slice says of it, and the node that the slice names.
+/// Returns the attributes of an address without a pod, from its slice and the node that the slice names.
 #[must_use]
 pub fn of_spot(
     inputs: &ClusterObjects,
@@ -133,13 +133,13 @@ fn bare(
     WorkloadAttributes { place, augmented, identity: None, mtls: false, origin: None }
 }
 
-/// A locality of which only the zone is known.
+/// Returns a locality with only a zone.
 #[must_use]
 pub fn zone(zone: Option<&str>) -> Locality {
     zone.map(|zone| Locality::new("", zone, "")).unwrap_or_default()
 }
 
-/// Labels with topology over them (`registries.md` 1.4); a network that the labels name already stays.
+/// Adds topology labels (docs/explanation/model.md); a network label of the pod takes precedence.
 fn augmented(shared: &mut Interner, labels: &Labels, place: &Topology) -> Labels {
     let locality = &place.locality;
     let parts = [(REGION, &*locality.region), (ZONE, &*locality.zone), (SUBZONE, &*locality.subzone)];

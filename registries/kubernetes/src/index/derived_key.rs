@@ -1,35 +1,35 @@
-//! What the index can say, by the object that it is about.
+//! Keys of the derived outputs, by the object that they are about.
 
 use tributary_model::ObjectId;
 
 use crate::input::{Kind, Name};
 use crate::part::Listing;
 
-/// The facts that one object comes to. The order is that in which they are said.
+/// Key of the facts of one object. Its order is the order of publication.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DerivedKey {
     /// A Service's declaration.
     Service(Name),
-    /// A pod's workload. Its ground is read by groups, so it comes before them.
+    /// Workload of a pod. Groups read it, so it precedes them.
     Workload(Name),
-    /// A slice's groups.
+    /// Groups of a slice.
     Group(Name),
-    /// What a ServiceImport says of a host of the set.
+    /// Declaration of a ServiceImport.
     Import(Name),
-    /// The gateways that a Service is.
+    /// Gateways that a Service is.
     ServiceGateways(Name),
-    /// The gateways that a Gateway of gateway-api is.
+    /// Gateways that a Gateway of gateway-api is.
     Gateways(Name),
-    /// The gateways that mesh networks name by address.
+    /// Gateways that mesh networks name by address.
     MeshGateways(Name),
     /// Mesh-wide values.
     Settings(Name),
-    /// What several mesh networks claim.
+    /// Contested claims of mesh networks.
     Contested(Name),
 }
 
 impl DerivedKey {
-    /// The listing that holds it; what is offered to other clusters goes with what it is offered for.
+    /// Returns the listing that holds it; offers to other clusters belong to the output that they offer.
     #[must_use]
     pub const fn listing(&self) -> Listing {
         match self {
@@ -43,7 +43,7 @@ impl DerivedKey {
             Self::Settings(_) | Self::Contested(_) => Listing::SETTINGS,
         }
     }
-    /// The object to which its problems belong; `None` where it never has any.
+    /// Returns the object of its problems; `None` if it never has any.
     #[must_use]
     pub fn object(&self) -> Option<ObjectId> {
         match self {

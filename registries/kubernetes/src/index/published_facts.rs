@@ -1,7 +1,7 @@
-//! What was reported, and how a new derivation differs from it.
+//! Published facts, and the differences of a new derivation.
 //!
-//! Owned by the index. An output's facts are its own first, then what is offered to other clusters, which another
-//! scope holds. What was reported in doubt is reported again once there is none, even where it is the same.
+//! Owned by the index. The facts of an output start with its own, followed by offers to other clusters, which belong to
+//! another scope. A fact that was published in doubt is published again when the doubt ends, even if it is equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use crate::interner::Interner;
 use crate::options::Options;
 use crate::part::Part;
 
-/// The facts and problems that the core was told.
+/// Facts and problems that the core received.
 #[derive(Debug)]
 pub(super) struct PublishedFacts {
     options: Arc<Options>,
-    /// Of every output but pods' workloads, which [`Interner`] has.
+    /// Facts of every output except workloads, which [`Interner`] holds.
     facts: BTreeMap<DerivedKey, Box<[Fact]>>,
-    /// Objects that cannot be read, in their last version.
+    /// Invalid objects, with the reason.
     unreadable: BTreeMap<(Kind, Name), Arc<str>>,
-    /// Objects that can be read and come to nothing.
+    /// Valid objects that yield no facts, with the problem.
     refused: BTreeMap<ObjectId, Problem>,
-    /// Outputs that may lack something.
+    /// Outputs that may be incomplete.
     doubted: BTreeSet<DerivedKey>,
-    /// How many waiting addresses were reported, and how many of which outputs were not.
+    /// Number of published waiting addresses, and numbers of the others by output.
     waiting: usize,
     unlisted: BTreeMap<DerivedKey, usize>,
     puts: Vec<RegistryUpdate>,
@@ -39,7 +39,7 @@ pub(super) struct PublishedFacts {
 }
 
 impl PublishedFacts {
-    /// How many waiting addresses one registry lists.
+    /// Largest number of published waiting addresses of a registry.
     const MOST_WAITING: usize = 65_536;
 
     pub(super) fn new(options: &Options) -> Self {
@@ -58,7 +58,7 @@ impl PublishedFacts {
         }
     }
 
-    /// An object cannot be read; what it said before stays said.
+    /// Records an invalid object; its published facts stay.
     pub(super) fn bad(&mut self, kind: Kind, name: &Name, why: Arc<str>) {
         let key = (kind, name.clone());
         if self.unreadable.get(&key) != Some(&why) {
@@ -66,7 +66,7 @@ impl PublishedFacts {
             self.unreadable.insert(key, why);
         }
     }
-    /// An object can be read, or is gone.
+    /// Records a valid or deleted object.
     pub(super) fn good(&mut self, kind: Kind, name: &Name) {
         let key = (kind, name.clone());
         if self.unreadable.remove(&key).is_some() {
@@ -75,14 +75,14 @@ impl PublishedFacts {
             self.problem(kind, &object, refused.as_ref());
         }
     }
-    /// The names of a feed's objects that cannot be read.
+    /// Returns the names of a watch's invalid objects.
     pub(super) fn bad_names(&self, feed: &WatchScope) -> impl Iterator<Item = Name> {
         let names = self.unreadable.keys().filter(|(kind, name)| *kind == feed.kind && feed.covers(name));
         names.map(|(_, name)| name.clone())
     }
 
-    /// An output comes to this now.
-    pub(super) fn say(
+    /// Publishes the differences of an output's new derivation.
+    pub(super) fn publish(
         &mut self,
         options: &Options,
         shared: &mut Interner,
@@ -107,7 +107,7 @@ impl PublishedFacts {
         let own = owner(facts.first());
         let mut kept: Vec<Fact> = Vec::with_capacity(facts.len());
         for fact in facts {
-            // an equal value is not said again, and the copy that the core holds is the one that is kept
+            // an equal value is not published again, and the copy that the core holds is kept
             let known = old.iter().find(|known| **known == fact);
             let fact = known.cloned().unwrap_or(fact);
             let is_waiting = matches!(fact, Fact::Waiting(..));
@@ -123,31 +123,31 @@ impl PublishedFacts {
         }
         self.keep(shared, output, kept);
     }
-    /// What an output came to; taken out, but for a pod.
+    /// Takes out the published facts of an output; clones them for a pod.
     fn recall(&mut self, options: &Options, shared: &Interner, output: &DerivedKey) -> Vec<Fact> {
         let DerivedKey::Workload(name) = output else {
             return self.facts.remove(output).map(<[Fact]>::into_vec).unwrap_or_default();
         };
-        let said = shared.pod(name).zip(workload::key(options, name));
-        said.map(|(pod, key)| Fact::Workload(key, pod.workload.clone())).into_iter().collect()
+        let published = shared.pod(name).zip(workload::key(options, name));
+        published.map(|(pod, key)| Fact::Workload(key, pod.workload.clone())).into_iter().collect()
     }
     fn keep(&mut self, shared: &mut Interner, output: DerivedKey, kept: Vec<Fact>) {
         match (output, &kept[..]) {
             (DerivedKey::Workload(name), [Fact::Workload(_, workload)]) => {
-                shared.said_pod(name, Some(workload))
+                shared.set_pod(name, Some(workload))
             }
-            (DerivedKey::Workload(name), _) => shared.said_pod(name, None),
+            (DerivedKey::Workload(name), _) => shared.set_pod(name, None),
             (_, []) => {}
             (output, _) => drop(self.facts.insert(output, kept.into())),
         }
     }
-    /// The scope that holds a fact of an output: what is offered to other clusters has one of its own.
+    /// Returns the scope of a fact: offers to other clusters have their own.
     fn scope(&self, output: &DerivedKey, fact: &Fact, own: Option<&ServiceKey>) -> &Scope {
         let own_part = output.listing().part;
         let is_offered = own_part == Part::Cluster && service(fact).is_some_and(|key| Some(key) != own);
         self.options.scope(if is_offered { Part::Exports } else { own_part })
     }
-    /// The facts without waiting addresses beyond those that are listed.
+    /// Removes waiting addresses beyond the limit.
     fn bounded(&mut self, output: &DerivedKey, old: &[Fact], mut facts: Vec<Fact>) -> Vec<Fact> {
         let was = waiting(old);
         let is = waiting(&facts);
@@ -164,11 +164,11 @@ impl PublishedFacts {
         }
         facts
     }
-    /// How many waiting addresses are not listed, because there are too many.
+    /// Returns the number of waiting addresses beyond the limit.
     pub(super) fn unlisted_waiting(&self) -> usize {
         self.unlisted.values().sum()
     }
-    /// Outputs that were reported in doubt.
+    /// Returns the outputs that were published in doubt.
     pub(super) fn doubted(&self) -> impl Iterator<Item = &DerivedKey> {
         self.doubted.iter()
     }
@@ -186,7 +186,7 @@ impl PublishedFacts {
             self.problem_in_exports(&object, problem.as_ref());
         }
     }
-    /// A bad object is reported to every scope that may hold facts of it.
+    /// Reports an invalid object to every scope that may hold facts of it.
     fn problem(&mut self, kind: Kind, object: &ObjectId, problem: Option<&Problem>) {
         let part = Part::of(kind);
         let is_reported = self.options.parts().any(|reported| reported == part);
@@ -205,8 +205,8 @@ impl PublishedFacts {
         self.problems.push(RegistryUpdate::Problem(scope, ObjectRef::new(object.clone()), problem.cloned()));
     }
 
-    /// What is to be said. Problems come first, so that a sweep spares what they are about; drops last, so
-    /// that what moves is never without both.
+    /// Returns the pending updates. Problems come first, so that the end of a list spares their objects; removals last, so
+    /// that a moving endpoint is never missing.
     pub(super) fn take(&mut self) -> Vec<RegistryUpdate> {
         let mut out = std::mem::take(&mut self.problems);
         self.count += self.puts.len() as u64;
@@ -214,13 +214,13 @@ impl PublishedFacts {
         out.append(&mut self.drops);
         out
     }
-    /// How many facts were said.
+    /// Returns the number of published facts.
     pub(super) const fn count(&self) -> u64 {
         self.count
     }
 }
 
-/// The service of a declaration or of its endpoints.
+/// Returns the service of a declaration or of its endpoints.
 fn service(fact: &Fact) -> Option<&ServiceKey> {
     match fact {
         Fact::Service(key, _) => Some(&key.service),
@@ -229,7 +229,7 @@ fn service(fact: &Fact) -> Option<&ServiceKey> {
     }
 }
 
-/// The service of an output's own fact, which comes first.
+/// Returns the service of an output's own fact, which comes first.
 fn owner(first: Option<&Fact>) -> Option<ServiceKey> {
     first.and_then(service).cloned()
 }

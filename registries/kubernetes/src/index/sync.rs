@@ -1,10 +1,10 @@
-//! What is reported of each collection: from what is known of the feeds that it joins.
+//! Result of each collection, from the state of the watches that it joins.
 //!
-//! Owned by the index. A collection begins once every feed that its derivations join has listed, is absent or is
-//! withheld; before that an endpoint without its pods would be a shrunk one. Later lists change nothing in that: the
-//! index keeps what it knew and reports differences. A collection whose own objects cannot be read is withheld: its
-//! facts stay as they were, and the others are confirmed beside it. While the whole is unknown
-//! ([`Sync::hold_back`]) every collection is withheld and nothing is reported.
+//! Owned by the index. A collection starts when every watch that its derivations join has listed, is absent or is withheld;
+//! earlier, an endpoint without its pods would look like a removed one. Later lists change nothing in that: the index keeps
+//! what it knows and publishes differences. A collection whose own objects cannot be read is withheld: its facts stay, and
+//! the other collections are confirmed. While the mesh configuration is unknown ([`Sync::hold_back`]), every collection is
+//! withheld and nothing is published.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::invalidate::DirtyOutputs;
 use crate::options::Options;
 use crate::part::{Listing, Part};
 
-/// What is known of a feed.
+/// State of a watch.
 #[derive(Debug, Default)]
 struct FeedState {
-    /// It has listed in this run.
+    /// Whether it has listed in this run.
     listed: bool,
-    /// Its objects are known, from this run or from an earlier one.
+    /// Whether its objects are known, from this run or from an earlier one.
     known: bool,
-    /// Why it cannot be read now.
+    /// Reason why it cannot be read now.
     withheld: Option<Withheld>,
 }
 
@@ -35,14 +35,14 @@ impl FeedState {
     }
 }
 
-/// What was last reported of a collection.
+/// Last reported result of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Reported {
     Complete,
     Withheld(Withheld),
 }
 
-/// One collection.
+/// State of a collection.
 #[derive(Debug)]
 struct State {
     listing: Listing,
@@ -51,7 +51,7 @@ struct State {
     made_of: BTreeSet<WatchScope>,
     begun: bool,
     reported: Option<Reported>,
-    /// Feeds that were confirmed since the collection was.
+    /// Watches that were confirmed since the collection was.
     confirmed: BTreeSet<WatchScope>,
 }
 
@@ -62,15 +62,15 @@ impl State {
     }
 }
 
-/// What is known of the feeds, and what follows for the collections.
+/// State of the watches and of the collections.
 #[derive(Debug)]
 pub(super) struct Sync {
     feeds: BTreeMap<WatchScope, FeedState>,
     states: Vec<State>,
     started: bool,
-    /// Whether any feed cannot be read now.
+    /// Whether a watch cannot be read now.
     is_short: bool,
-    /// Why nothing may be reported at all.
+    /// Reason why nothing may be published.
     held_back: Option<Withheld>,
 }
 
@@ -78,7 +78,7 @@ impl Sync {
     pub(super) fn new(options: &Options) -> Self {
         let feeds: BTreeMap<WatchScope, FeedState> =
             options.feeds().into_iter().map(|feed| (feed, FeedState::default())).collect();
-        // where discovery does not ask for exports, all Services are offered
+        // without discovery by exports, all Services are offered
         let counts = |kind: &Kind| *kind != Kind::Export || options.mcs.discovery;
         let of = |kinds: &[Kind]| -> BTreeSet<WatchScope> {
             feeds.keys().filter(|feed| counts(&feed.kind) && kinds.contains(&feed.kind)).cloned().collect()
@@ -95,19 +95,19 @@ impl Sync {
         Self { states: states.collect(), feeds, started: false, is_short: false, held_back: None }
     }
 
-    /// A feed has listed.
+    /// Records that a watch has listed.
     pub(super) fn listed(&mut self, feed: &WatchScope) {
         let state = self.feeds.entry(feed.clone()).or_default();
         (state.listed, state.known, state.withheld) = (true, true, None);
         self.resettle();
         self.confirmed(feed);
     }
-    /// A feed cannot be read now.
+    /// Records that a watch cannot be read.
     pub(super) fn withheld(&mut self, feed: &WatchScope, why: Withheld) {
         self.feeds.entry(feed.clone()).or_default().withheld = Some(why);
         self.is_short = true;
     }
-    /// A feed can be read again, and nothing of it was missed.
+    /// Records that a watch can be read again without missed events.
     pub(super) fn resumed(&mut self, feed: &WatchScope) {
         self.feeds.entry(feed.clone()).or_default().withheld = None;
         self.resettle();
@@ -116,45 +116,45 @@ impl Sync {
     fn resettle(&mut self) {
         self.is_short = self.feeds.values().any(|state| state.withheld.is_some());
     }
-    /// The objects of a feed are known from an earlier run.
+    /// Records that the objects of a watch are known from an earlier run.
     pub(super) fn recalled(&mut self, feed: &WatchScope) {
         self.feeds.entry(feed.clone()).or_default().known = true;
     }
-    /// A feed is followed up to now.
+    /// Records that a watch is current.
     pub(super) fn confirmed(&mut self, feed: &WatchScope) {
         for state in self.states.iter_mut().filter(|state| state.joined.contains(feed)) {
             state.confirmed.insert(feed.clone());
         }
     }
 
-    /// Whether every feed of a kind has listed in this run.
+    /// Whether every watch of a kind has listed in this run.
     pub(super) fn has_listed(&self, kind: Kind) -> bool {
         self.feeds.iter().filter(|(feed, _)| feed.kind == kind).all(|(_, state)| state.listed)
     }
-    /// Whether a feed's objects are known.
+    /// Whether the objects of a watch are known.
     pub(super) fn is_known(&self, feed: &WatchScope) -> bool {
         self.feeds.get(feed).is_some_and(|state| state.known)
     }
-    /// Why a feed of a kind can be read neither now nor from what is known.
+    /// Returns why a watch of a kind is neither readable nor known from an earlier run.
     pub(super) fn unknown(&self, kind: Kind) -> Option<&Withheld> {
         let feeds = self.feeds.iter().filter(|(feed, state)| feed.kind == kind && !state.known);
         feeds.filter_map(|(_, state)| state.withheld.as_ref()).next()
     }
-    /// Whether a feed of any of these kinds cannot be read now.
+    /// Whether a watch of any of these kinds cannot be read.
     pub(super) fn lacks(&self, kinds: &[Kind]) -> bool {
         self.feeds.iter().any(|(feed, state)| kinds.contains(&feed.kind) && state.withheld.is_some())
     }
-    /// Reports nothing but this, or (with `None`) everything again.
+    /// Withholds every collection for this reason, or (with `None`) releases them.
     pub(super) fn hold_back(&mut self, why: Option<Withheld>) {
         self.held_back = why;
     }
-    /// Why nothing is reported.
+    /// Returns why nothing is published.
     pub(super) const fn held_back(&self) -> Option<&Withheld> {
         self.held_back.as_ref()
     }
 
-    /// Why what an output comes to may lack something. Slices, pods and exports decide which addresses exist and who
-    /// reaches them; `lacks` is the object that the derivation missed.
+    /// Returns why an output may be incomplete. Slices, pods and exports decide which addresses exist and which clients reach
+    /// them; `lacks` is the object that the derivation missed.
     pub(super) fn doubt(&self, output: &DerivedKey, lacks: Option<&(Kind, Name)>) -> Option<Arc<str>> {
         if !self.is_short {
             return None;
@@ -166,7 +166,7 @@ impl Sync {
         let missed = || lacks.and_then(|(kind, name)| why(*kind, name));
         let found = match output {
             DerivedKey::Group(name) => why(Kind::Slice, name).or_else(missed),
-            // which Services list it
+            // slices decide which Services list it
             DerivedKey::Workload(name) => why(Kind::Slice, name).filter(|(known, _)| !known),
             _ => missed(),
         };
@@ -176,12 +176,12 @@ impl Sync {
     fn is_settled(&self, state: &State) -> bool {
         state.joined.iter().all(|feed| self.feeds.get(feed).is_some_and(FeedState::is_settled))
     }
-    /// Whether all that a listing joins is settled, so that it may be reported.
+    /// Whether all that a listing joins is settled, so that it may be published.
     pub(super) fn is_ready(&self, listing: Listing) -> bool {
         let state = self.states.iter().find(|state| state.listing == listing);
         self.held_back.is_none() && state.is_some_and(|state| state.begun || self.is_settled(state))
     }
-    /// The listings that are ready since this was last asked.
+    /// Returns the listings that became ready since the last call.
     pub(super) fn begun(&mut self) -> Vec<Listing> {
         if self.held_back.is_some() {
             return Vec::new();
@@ -198,18 +198,18 @@ impl Sync {
     fn is_begun(&self, listing: Listing) -> bool {
         self.states.iter().any(|state| state.listing == listing && state.begun)
     }
-    /// Whether anything is being reported: before that nothing need be marked.
+    /// Whether any collection has started; before that, marks are not needed.
     pub(super) fn has_begun(&self) -> bool {
         self.states.iter().any(|state| state.begun)
     }
-    /// Forgets marks of what is not being reported yet: all of it is derived once it is.
+    /// Drops marks of collections that have not started: they are derived completely when they start.
     pub(super) fn forget(&self, marks: &mut DirtyOutputs) {
         if !self.states.iter().all(|state| state.begun) {
             marks.retain(|output, _| self.is_begun(output.listing()));
         }
     }
 
-    /// The run's first updates: what it follows, and that nothing of it has been kept from another run.
+    /// Returns the first updates of the run: the followed collections, and the start of their lists.
     pub(super) fn begin(&mut self) -> Vec<RegistryUpdate> {
         if std::mem::replace(&mut self.started, true) {
             return Vec::new();
@@ -217,7 +217,7 @@ impl Sync {
         let restarts = self.states.iter().map(|state| RegistryUpdate::ListStarted(state.collection.clone()));
         std::iter::once(self.follows()).chain(restarts).collect()
     }
-    /// What the run follows. The collection of an optional kind that cannot be read is one that nothing waits for.
+    /// Returns the followed collections. Nothing waits for the collection of an unreadable optional kind.
     fn follows(&self) -> RegistryUpdate {
         let collections = |optional: bool| {
             let of = self.states.iter().filter(move |state| state.is_optional() == optional);
@@ -226,7 +226,7 @@ impl Sync {
         RegistryUpdate::Follows { required: collections(false), optional: collections(true) }
     }
 
-    /// What a collection is to be reported as; `None` while it is not known.
+    /// Returns the result of a collection; `None` while it is unknown.
     fn result(&self, state: &State) -> Option<Reported> {
         if let Some(why) = &self.held_back {
             return Some(Reported::Withheld(why.clone()));
@@ -237,7 +237,7 @@ impl Sync {
         }
         state.begun.then_some(Reported::Complete)
     }
-    /// Collections of which something else is known, and those whose every feed has been confirmed.
+    /// Returns the changed results, and the collections whose every watch has been confirmed.
     pub(super) fn end(&mut self) -> Vec<RegistryUpdate> {
         let results: Vec<Option<Reported>> = self.states.iter().map(|state| self.result(state)).collect();
         let withheld: BTreeSet<&WatchScope> =
@@ -245,8 +245,8 @@ impl Sync {
         let (mut ends, mut progress) = (Vec::new(), Vec::new());
         let mut moved = false;
         for (state, result) in self.states.iter_mut().zip(results) {
-            let news = result.is_some() && result != state.reported;
-            match result.as_ref().filter(|_| news) {
+            let changed = result.is_some() && result != state.reported;
+            match result.as_ref().filter(|_| changed) {
                 Some(Reported::Complete) => {
                     ends.push(RegistryUpdate::ListEnded(state.collection.clone(), Completeness::Complete));
                 }
@@ -267,7 +267,7 @@ impl Sync {
         }
         moved.then(|| self.follows()).into_iter().chain(ends).chain(progress).collect()
     }
-    /// The complete collections of which every feed that can be read is followed, as this tells of each.
+    /// Returns the complete collections whose every readable watch is followed, as `follows` reports of each.
     pub(super) fn followed(
         &self,
         follows: impl Fn(&WatchScope) -> bool,

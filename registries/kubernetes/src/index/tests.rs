@@ -1,4 +1,4 @@
-//! The index as a whole: events in, deltas out.
+//! The index as a whole: inputs in, updates out.
 
 use serde_json::json;
 use tributary_model::*;
@@ -6,8 +6,8 @@ use tributary_model::*;
 use super::*;
 use crate::fixtures::*;
 
-/// Each delta in a few words.
-pub(crate) fn words(deltas: &[RegistryUpdate]) -> Vec<String> {
+/// Formats each update as a short text.
+pub(crate) fn texts(updates: &[RegistryUpdate]) -> Vec<String> {
     let object = |key: &FactKey| match &key.item {
         FactId::Service(key) => key.object.to_string(),
         FactId::Group(key) => key.object.to_string(),
@@ -18,7 +18,7 @@ pub(crate) fn words(deltas: &[RegistryUpdate]) -> Vec<String> {
         "cluster" => format!("{:?}", collection.kind),
         scope => format!("{scope} {:?}", collection.kind),
     };
-    let word = |delta: &RegistryUpdate| match delta {
+    let text = |update: &RegistryUpdate| match update {
         RegistryUpdate::Put(scope, fact, basis) => {
             let doubted = if *basis == Basis::Authoritative { "" } else { " in doubt" };
             format!("put {}{doubted}", object(&FactKey { scope: scope.clone(), item: fact.item() }))
@@ -42,30 +42,30 @@ pub(crate) fn words(deltas: &[RegistryUpdate]) -> Vec<String> {
         RegistryUpdate::Status(..) => "status".to_owned(),
         RegistryUpdate::Withheld(collection, _) => format!("withheld {}", of(collection)),
         RegistryUpdate::Identity(identity) => format!("identity {identity}"),
-        RegistryUpdate::End(..) => format!("{delta:?}"),
+        RegistryUpdate::End(..) => format!("{update:?}"),
         RegistryUpdate::Excluded(_, list) => format!("left out {}", list.len()),
     };
-    deltas.iter().map(word).collect()
+    updates.iter().map(text).collect()
 }
-fn said(index: &mut Index) -> Vec<String> {
-    let mut words = words(&index.flush());
-    words.retain(|word| !word.starts_with("progress"));
-    words
+fn updates(index: &mut Index) -> Vec<String> {
+    let mut texts = texts(&index.flush());
+    texts.retain(|text| !text.starts_with("progress"));
+    texts
 }
 
 #[test]
-fn a_service_is_said_once_all_that_it_joins_has_listed() {
+fn service_is_published_once_all_joined_kinds_have_listed() {
     let mut index = Index::new(mk_options());
-    assert_eq!(said(&mut index)[0], "required 7");
+    assert_eq!(updates(&mut index)[0], "required 7");
     index.apply(Input::Put(mk_service("pay", json!({}))));
     index.apply(Input::Listed(WatchScope::all(Kind::Service)));
-    assert!(said(&mut index).is_empty(), "its namespace may yet say something");
+    assert!(updates(&mut index).is_empty(), "its namespace may still affect it");
     let others = mk_options().feeds().into_iter();
     for feed in others.filter(|feed| matches!(feed.kind, Kind::Namespace | Kind::MeshConfig)) {
         index.apply(Input::Listed(feed));
     }
     assert_eq!(
-        said(&mut index),
+        updates(&mut index),
         [
             "put Service shop/pay",
             "put Settings",
@@ -74,7 +74,7 @@ fn a_service_is_said_once_all_that_it_joins_has_listed() {
             "synced configmaps Gateways"
         ]
     );
-    assert!(said(&mut index).is_empty());
+    assert!(updates(&mut index).is_empty());
 }
 
 mod around;
@@ -88,12 +88,12 @@ fn mk_pay(endpoints: serde_json::Value) -> Object {
 }
 fn put(index: &mut Index, object: Object) -> Vec<String> {
     index.apply(Input::Put(object));
-    said(index)
+    updates(index)
 }
-/// The addresses of a slice's group, as it was said last.
+/// Returns the last published addresses of a slice's group.
 fn addresses(index: &mut Index, object: Object) -> Option<Vec<String>> {
     index.apply(Input::Put(object));
-    index.flush().iter().find_map(|delta| match delta {
+    index.flush().iter().find_map(|update| match update {
         RegistryUpdate::Put(_, Fact::Group(_, group), _) => Some(
             group.addresses.iter().map(|a| format!("{} {}", a.ip().unwrap(), a.health.as_str())).collect(),
         ),
@@ -102,19 +102,19 @@ fn addresses(index: &mut Index, object: Object) -> Option<Vec<String>> {
 }
 
 #[test]
-fn an_endpoint_is_released_on_first_sight_of_its_pod_and_not_when_it_is_ready() {
+fn endpoint_is_released_when_its_pod_is_seen_ready_or_not() {
     let mut index = mk_synced(vec![mk_pay(json!([of("10.0.0.1", "web"), at("10.0.0.2")]))]);
     let unready = mk_pod("web", "10.0.0.1", json!({"status": {"phase": "Pending", "conditions": []}}));
     assert_eq!(addresses(&mut index, unready).unwrap(), ["10.0.0.1 HEALTHY", "10.0.0.2 HEALTHY"]);
     assert_eq!(
         addresses(&mut index, mk_pod("web", "10.0.0.1", json!({}))),
         None,
-        "ready says nothing new of the slice"
+        "readiness changes nothing in the slice"
     );
 }
 
 #[test]
-fn a_late_node_and_changed_node_labels_move_its_pods_and_bare_endpoints() {
+fn late_or_changed_node_moves_its_pods_and_bare_endpoints() {
     let bare = json!({"addresses": ["10.0.0.2"], "nodeName": "n1"});
     let objects = vec![
         mk_pay(json!([of("10.0.0.1", "web")])),
@@ -128,11 +128,11 @@ fn a_late_node_and_changed_node_labels_move_its_pods_and_bare_endpoints() {
     assert_eq!(put(&mut index, mk_node("n1", "b")), moved);
     assert!(put(&mut index, mk_node("n2", "b")).is_empty());
     index.apply(Input::Gone(Kind::Node, Name::new("", "n1")));
-    assert_eq!(said(&mut index), moved);
+    assert_eq!(updates(&mut index), moved);
 }
 
 #[test]
-fn a_service_that_begins_to_keep_sessions_changes_endpoints_that_leave() {
+fn enabled_sessions_change_terminating_endpoints() {
     let mut leaving = at("10.0.0.1");
     leaving["conditions"] = json!({"ready": false, "terminating": true});
     let mut index = mk_synced(vec![mk_service("pay", json!({})), mk_pay(json!([leaving]))]);
@@ -140,11 +140,15 @@ fn a_service_that_begins_to_keep_sessions_changes_endpoints_that_leave() {
     assert_eq!(addresses(&mut index, bound).unwrap(), ["10.0.0.1 DRAINING"]);
     index.apply(Input::Gone(Kind::Service, shop("pay")));
     let gone = ["put EndpointSlice shop/pay-1", "drop Service shop/pay: deleted Service shop/pay"];
-    assert_eq!(said(&mut index), gone, "what drains is no more bound, and the slice is still there");
+    assert_eq!(
+        updates(&mut index),
+        gone,
+        "draining endpoints are no longer bound, and the slice still exists"
+    );
 }
 
 #[test]
-fn an_evicted_pod_that_loses_its_address_is_no_workload_any_more() {
+fn evicted_pod_without_an_address_is_no_workload() {
     let mut index = mk_synced(vec![mk_pod("web", "10.0.0.1", json!({}))]);
     let evicted = mk_pod("web", "", json!({"status": {"phase": "Failed", "podIP": null}}));
     assert_eq!(put(&mut index, evicted), ["drop Workload web: changed Pod shop/web"]);
@@ -155,7 +159,7 @@ fn an_evicted_pod_that_loses_its_address_is_no_workload_any_more() {
 }
 
 #[test]
-fn an_address_that_is_used_again_is_the_new_pods() {
+fn reused_address_belongs_to_the_new_pod() {
     let mut index = mk_synced(vec![
         mk_pay(json!([at("10.0.0.1")])),
         mk_pod("old", "10.0.0.1", json!({"spec": {"serviceAccountName": "a"}})),
@@ -164,18 +168,18 @@ fn an_address_that_is_used_again_is_the_new_pods() {
     assert_eq!(
         both,
         ["put Workload new", "put Workload old", "put EndpointSlice shop/pay-1"],
-        "two claim it: nobody's"
+        "two pods claim it, so it belongs to neither"
     );
     index.apply(Input::Gone(Kind::Pod, shop("old")));
     let after =
         ["put Workload new", "put EndpointSlice shop/pay-1", "drop Workload old: deleted Pod shop/old"];
-    assert_eq!(said(&mut index), after);
+    assert_eq!(updates(&mut index), after);
     index.apply(Input::Gone(Kind::Pod, shop("old")));
-    assert!(said(&mut index).is_empty(), "a late word about the old pod is not about the new one");
+    assert!(updates(&mut index).is_empty(), "a late event of the old pod does not affect the new one");
 }
 
 #[test]
-fn a_slice_of_another_service_leaves_the_first_after_it_has_come() {
+fn slice_moved_to_another_service_leaves_after_it_arrives() {
     let mut index = mk_synced(vec![mk_pay(json!([at("10.0.0.1")]))]);
     let moved = mk_slice("pay-1", "cart", json!([at("10.0.0.1")]), json!({}));
     let want =
@@ -184,7 +188,7 @@ fn a_slice_of_another_service_leaves_the_first_after_it_has_come() {
 }
 
 #[test]
-fn a_relist_of_what_has_not_changed_says_nothing_and_derives_nothing() {
+fn unchanged_relist_publishes_and_derives_nothing() {
     let objects = vec![
         mk_service("pay", json!({})),
         mk_pay(json!([of("10.0.0.1", "web")])),
@@ -198,75 +202,75 @@ fn a_relist_of_what_has_not_changed_says_nothing_and_derives_nothing() {
     index.apply(Input::Seen(Kind::Pod, shop("web")));
     objects.into_iter().take(2).for_each(|object| index.apply(Input::Put(object)));
     list_all(&mut index);
-    assert!(said(&mut index).is_empty());
+    assert!(updates(&mut index).is_empty());
     let after = index.counts();
     assert_eq!((after.derived, after.unchanged), (before.derived, before.unchanged + 2));
 }
 
 #[test]
-fn what_a_complete_list_does_not_hold_is_gone_and_what_an_interrupted_one_lacks_is_not() {
+fn complete_list_removes_missing_objects_and_a_torn_one_none() {
     let mut index = mk_synced(vec![mk_service("pay", json!({})), mk_service("cart", json!({}))]);
     let services = || WatchScope::all(Kind::Service);
     index.apply(Input::Restart(services()));
     index.apply(Input::Seen(Kind::Service, shop("pay")));
-    assert!(said(&mut index).is_empty());
+    assert!(updates(&mut index).is_empty());
     index.apply(Input::Restart(services()));
     index.apply(Input::Seen(Kind::Service, shop("cart")));
     index.apply(Input::Listed(services()));
-    assert_eq!(said(&mut index), ["drop Service shop/pay: AbsentFromList"]);
+    assert_eq!(updates(&mut index), ["drop Service shop/pay: AbsentFromList"]);
     index.apply(Input::Withheld(services(), Withheld::forbidden("403")));
     let withheld = ["withheld Services", "withheld Gateways"];
-    assert_eq!(said(&mut index), withheld, "a kind that cannot be read is not gone");
+    assert_eq!(updates(&mut index), withheld, "an unreadable kind is not deleted");
     index.apply(Input::Absent(services()));
     let back = ["drop Service shop/cart: AbsentFromList", "synced Services", "synced Gateways"];
-    assert_eq!(said(&mut index), back);
+    assert_eq!(updates(&mut index), back);
 }
 
 #[test]
-fn a_list_of_one_namespace_says_nothing_of_another() {
+fn list_of_one_namespace_affects_no_other() {
     let mut options = mk_options();
     options.namespaces = vec![Namespace::new("shop").unwrap(), Namespace::new("web").unwrap()];
     let feeds = options.feeds();
     let mut index = Index::new(options);
     index.apply(Input::Put(mk_service("pay", json!({}))));
     feeds.iter().for_each(|feed| index.apply(Input::Listed(feed.clone())));
-    said(&mut index);
+    updates(&mut index);
     let web = WatchScope { kind: Kind::Service, namespace: Some(Namespace::new("web").unwrap()) };
     index.apply(Input::Restart(web.clone()));
     index.apply(Input::Listed(web));
-    assert!(said(&mut index).is_empty());
+    assert!(updates(&mut index).is_empty());
 }
 
 #[test]
-fn an_object_that_cannot_be_read_is_shown_and_its_last_good_version_stays() {
+fn invalid_object_is_reported_and_its_last_version_stays() {
     let mut index = mk_synced(vec![mk_service("pay", json!({}))]);
     let bad = || Input::Bad(Kind::Service, shop("pay"), "spec.ports: no".into());
     index.apply(bad());
-    assert_eq!(said(&mut index), ["problem Service shop/pay: TRB0321 spec.ports: no"]);
+    assert_eq!(updates(&mut index), ["problem Service shop/pay: TRB0321 spec.ports: no"]);
     index.apply(Input::Restart(WatchScope::all(Kind::Service)));
     index.apply(bad());
     index.apply(Input::Listed(WatchScope::all(Kind::Service)));
-    assert!(said(&mut index).is_empty(), "it is in the list, and bad as before");
+    assert!(updates(&mut index).is_empty(), "it is in the list, and still invalid");
     assert_eq!(put(&mut index, mk_service("pay", json!({}))), ["good Service shop/pay"]);
     index.apply(Input::Bad(Kind::Service, shop("new"), "no".into()));
-    said(&mut index);
+    updates(&mut index);
     index.apply(Input::Restart(WatchScope::all(Kind::Service)));
     index.apply(Input::Seen(Kind::Service, shop("pay")));
     index.apply(Input::Listed(WatchScope::all(Kind::Service)));
-    assert_eq!(said(&mut index), ["good Service shop/new"], "what is gone is not bad");
+    assert_eq!(updates(&mut index), ["good Service shop/new"], "a deleted object is not invalid");
 }
 
 #[test]
-fn a_slice_of_names_is_a_problem_until_it_goes() {
+fn slice_of_names_is_a_problem_until_it_is_deleted() {
     let names = mk_slice("pay-1", "pay", json!([]), json!({"addressType": "FQDN"}));
     let mut index = mk_synced(vec![]);
     assert!(put(&mut index, names)[0].starts_with("problem EndpointSlice shop/pay-1: TRB0308"));
     index.apply(Input::Gone(Kind::Slice, shop("pay-1")));
-    assert_eq!(said(&mut index), ["good EndpointSlice shop/pay-1"]);
+    assert_eq!(updates(&mut index), ["good EndpointSlice shop/pay-1"]);
 }
 
 #[test]
-fn a_namespaces_annotation_touches_its_services_alone() {
+fn namespace_annotation_touches_only_its_services() {
     let mut index = mk_synced(vec![
         mk_service("pay", json!({})),
         mk_pay(json!([at("10.0.0.1")])),
@@ -280,7 +284,7 @@ fn a_namespaces_annotation_touches_its_services_alone() {
 }
 
 #[test]
-fn a_pods_change_derives_the_pod_and_its_slices_alone() {
+fn changed_pod_derives_only_itself_and_its_slices() {
     let mut objects: Vec<Object> = (0..20)
         .map(|i| {
             mk_slice(
@@ -300,7 +304,7 @@ fn a_pods_change_derives_the_pod_and_its_slices_alone() {
 }
 
 #[test]
-fn a_pods_endpoints_share_one_origin_until_it_is_another_workload() {
+fn endpoints_of_a_pod_share_an_origin_until_it_changes() {
     let pod = |workload: &str, version: &str| {
         let labels = json!({labels::WORKLOAD_NAME: workload, "v": version});
         mk_pod("web", "10.0.0.1", json!({"metadata": {"labels": labels}}))
@@ -309,7 +313,7 @@ fn a_pods_endpoints_share_one_origin_until_it_is_another_workload() {
     let mut index = mk_synced(vec![pod("web", "1")]);
     let mut origin = |object| {
         index.apply(Input::Put(object));
-        let group = index.flush().into_iter().find_map(|delta| match delta {
+        let group = index.flush().into_iter().find_map(|update| match update {
             RegistryUpdate::Put(_, Fact::Group(_, group), _) => Some(group),
             _ => None,
         });
@@ -317,38 +321,38 @@ fn a_pods_endpoints_share_one_origin_until_it_is_another_workload() {
     };
     let first = origin(slice("pay-1"));
     assert!(Arc::ptr_eq(&first, &origin(slice("pay-2"))));
-    assert!(Arc::ptr_eq(&first, &origin(pod("web", "2"))), "its labels changed, and its groups with them");
+    assert!(Arc::ptr_eq(&first, &origin(pod("web", "2"))), "only its labels and its groups changed");
     assert_eq!(&*origin(pod("cart", "2")).workload, "cart");
 }
 
 #[test]
-fn losing_all_endpoints_is_an_empty_group_and_not_a_lost_service() {
+fn losing_all_endpoints_leaves_an_empty_group() {
     let mut index = mk_synced(vec![mk_service("pay", json!({})), mk_pay(json!([at("10.0.0.1")]))]);
     assert_eq!(addresses(&mut index, mk_pay(json!([]))), Some(Vec::new()));
 }
 
 #[test]
-fn confirmation_of_every_feed_confirms_the_collections_once() {
+fn confirmation_of_every_watch_confirms_collections_once() {
     let mut index = mk_synced(vec![]);
     let mut feeds = index.inputs().options.feeds();
     let last = feeds.pop().unwrap();
     feeds.into_iter().for_each(|feed| index.apply(Input::Confirmed(feed)));
-    assert_eq!(index.flush().len(), 5, "groups and workloads still wait for the slices");
+    assert_eq!(index.flush().len(), 5, "groups and workloads wait for the slices");
     index.apply(Input::Confirmed(last));
     let last = ["progress Groups", "progress Workloads"];
-    assert_eq!(words(&index.flush()), last);
+    assert_eq!(texts(&index.flush()), last);
     assert!(index.flush().is_empty());
 }
 
 #[test]
-fn a_large_first_list_is_said_in_parts_and_is_synced_with_the_last() {
+fn large_first_list_is_published_in_parts() {
     let mut index = Index::new(mk_options());
     let names = || (0..Index::PART + 10).map(|i| format!("s{i}"));
     names().for_each(|name| index.apply(Input::Put(mk_service(&name, json!({})))));
     list_all(&mut index);
     let first = index.flush();
     assert!(index.is_behind());
-    assert!(!first.iter().any(|delta| matches!(delta, RegistryUpdate::ListEnded(..))));
+    assert!(!first.iter().any(|update| matches!(update, RegistryUpdate::ListEnded(..))));
     index.apply(Input::Gone(Kind::Service, shop("s999"))); // the last in order
     let mut rest = Vec::new();
     while index.is_behind() {
@@ -357,8 +361,8 @@ fn a_large_first_list_is_said_in_parts_and_is_synced_with_the_last() {
     let puts = first
         .iter()
         .chain(&rest)
-        .filter(|delta| matches!(delta, RegistryUpdate::Put(_, Fact::Service(..), _)))
+        .filter(|update| matches!(update, RegistryUpdate::Put(_, Fact::Service(..), _)))
         .count();
-    assert_eq!(puts, Index::PART + 9, "what went meanwhile was never said");
-    assert_eq!(rest.iter().filter(|delta| matches!(delta, RegistryUpdate::ListEnded(..))).count(), 7);
+    assert_eq!(puts, Index::PART + 9, "an object deleted meanwhile is never published");
+    assert_eq!(rest.iter().filter(|update| matches!(update, RegistryUpdate::ListEnded(..))).count(), 7);
 }

@@ -1,8 +1,8 @@
-//! Kinds that cannot be read: what that means for everything else.
+//! Effects of unreadable kinds.
 //!
-//! Part of the index. What was read of a kind before it could not be read stays in the tables; where this run has never
-//! read it, the caller passes in what an earlier run knew. Where neither is known of a kind that decides whether anything may
-//! be reported at all, nothing is.
+//! Part of the index. Objects that were read before a kind became unreadable stay in the tables; where this run has never
+//! read it, the caller passes the objects of an earlier run. If both are missing for a kind that decides whether anything
+//! may be published, nothing is published.
 
 use tributary_model::{Collection, Evidence, Fingerprint, RegistryUpdate, Withheld};
 
@@ -10,16 +10,16 @@ use super::Index;
 use super::sync::Sync;
 use crate::input::{Kind, Object, WatchScope};
 
-/// The kinds without which no Service may be exported.
+/// Kinds that must be readable before a Service may be exported.
 const DECIDE_EXPORTS: [Kind; 4] = [Kind::Namespace, Kind::Service, Kind::Export, Kind::MeshConfig];
 
 impl Index {
-    /// Whether this run, or an earlier one, knows the objects of a feed.
+    /// Whether the objects of a watch are known, from this run or an earlier one.
     #[must_use]
     pub fn is_known(&self, feed: &WatchScope) -> bool {
         self.sync.is_known(feed)
     }
-    /// Whether every feed of a kind has listed in this run.
+    /// Whether every watch of a kind has listed in this run.
     #[must_use]
     pub fn has_listed(&self, kind: Kind) -> bool {
         self.sync.has_listed(kind)
@@ -29,29 +29,29 @@ impl Index {
     pub fn knows_exports(&self) -> bool {
         !self.sync.lacks(&DECIDE_EXPORTS)
     }
-    /// The complete collections of which every feed that can be read is followed, with the state of each.
+    /// Returns the complete collections whose every readable watch is followed, as `follows` reports of each.
     pub fn followed(&self, follows: impl Fn(&WatchScope) -> bool) -> impl Iterator<Item = &Collection> {
         self.sync.followed(follows)
     }
 
     pub(super) fn withhold(&mut self, feed: &WatchScope, why: Withheld) {
         self.sync.withheld(feed, why);
-        self.around_stale = true;
+        self.context_stale = true;
     }
-    /// A feed can be read: what was reported in doubt of it is derived again.
+    /// Records a readable watch; derives again what was published in doubt because of it.
     pub(super) fn readable(&mut self, feed: &WatchScope, how: fn(&mut Sync, &WatchScope)) {
         how(&mut self.sync, feed);
         if feed.kind == Kind::MeshConfig {
             self.inputs.forget_mesh();
         }
-        self.around_stale |= matches!(feed.kind, Kind::Namespace | Kind::MeshConfig);
+        self.context_stale |= matches!(feed.kind, Kind::Namespace | Kind::MeshConfig);
         if matches!(feed.kind, Kind::Slice | Kind::Pod | Kind::Export) {
-            let doubted = self.said.doubted().map(|output| (output.clone(), Evidence::AbsentFromList));
+            let doubted = self.published.doubted().map(|output| (output.clone(), Evidence::AbsentFromList));
             self.marks.extend(doubted);
         }
     }
-    /// What an earlier run knew of the mesh configuration: its good parts stand in for those that are not valid when
-    /// this run reads it.
+    /// Sets the mesh configuration of an earlier run: its valid fields replace those that are invalid when this run reads
+    /// it.
     pub fn remember_mesh(&mut self, objects: Vec<Object>) {
         for object in objects {
             if let Object::MeshConfig(config) = object
@@ -61,7 +61,7 @@ impl Index {
             }
         }
     }
-    /// Takes in what an earlier run knew, where this one knows nothing.
+    /// Applies the objects of an earlier run, if this run knows none.
     pub(super) fn recall(&mut self, feed: &WatchScope, objects: Vec<Object>) {
         if self.sync.is_known(feed) {
             return;
@@ -70,30 +70,30 @@ impl Index {
         self.sync.recalled(feed);
     }
 
-    /// Decides whether anything may be reported: not while the mesh configuration is unknown, which says who sees what,
-    /// nor while it selects namespaces by labels that are unknown.
+    /// Decides whether anything may be published: not while the mesh configuration is unknown, which sets visibilities, nor
+    /// while it selects namespaces by unknown labels.
     pub(super) fn judge(&mut self) {
         let selects = !self.inputs.mesh().discovery.is_empty();
         let mesh = self.sync.unknown(Kind::MeshConfig).map(|why| explain(why, MESH));
         let namespaces = || self.sync.unknown(Kind::Namespace).filter(|_| selects);
         let why = mesh.or_else(|| namespaces().map(|why| explain(why, NAMESPACES)));
-        self.around_stale |= self.sync.held_back() != why.as_ref();
+        self.context_stale |= self.sync.held_back() != why.as_ref();
         self.sync.hold_back(why);
     }
 
-    /// Takes the cluster's identity, confirmed before anything of it was read.
+    /// Sets the identity of the cluster, confirmed before anything was read.
     pub fn learn(&mut self, identity: Fingerprint) {
         self.learned = Some(identity);
     }
-    /// The cluster's identity goes before every fact, so that a run which learns it later keeps it to itself.
+    /// Returns the identity update. It precedes every fact; a run that learns the identity later does not publish it.
     pub(super) fn identify(&mut self) -> Option<RegistryUpdate> {
         let found = self.learned.clone()?;
-        let is_late = self.identity.is_none() && self.said.count() > 0;
+        let is_late = self.identity.is_none() && self.published.count() > 0;
         if is_late || self.identity.as_ref() == Some(&found) {
             return None;
         }
         self.identity = Some(found.clone());
-        self.around_stale = true;
+        self.context_stale = true;
         Some(RegistryUpdate::Identity(found))
     }
 }

@@ -1,7 +1,7 @@
-//! `meshNetworks`: networks, what lies in them and how they are entered (`registries.md` 7).
+//! `meshNetworks`: networks with their members and gateways (docs/reference/kubernetes.md).
 //!
-//! Networks are kept sorted by name, so that of two that claim one registry or range the same one has it on
-//! every replica; the others are named in a problem.
+//! Networks are sorted by name, so that every replica gives a contested registry or range to the same network; a
+//! problem names the others.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -17,34 +17,34 @@ use super::read::{get, list, map};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MeshNetworks(Arc<[MeshNetwork]>);
 
-/// One network.
+/// Network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeshNetwork {
-    /// Its name.
+    /// Name.
     pub id: NetworkId,
-    /// Address ranges that lie in it.
+    /// Address ranges of its members.
     pub ranges: Arc<[IpNet]>,
-    /// Registries (clusters) that lie in it.
+    /// Registries (clusters) of its members.
     pub registries: Arc<[Arc<str>]>,
-    /// How it is entered.
+    /// Gateways into it.
     pub gateways: Arc<[MeshGateway]>,
 }
 
-/// A way into a network.
+/// Gateway into a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeshGateway {
-    /// Where.
+    /// Target.
     pub at: GatewayTarget,
-    /// Its auto-passthrough port.
+    /// Auto-passthrough port.
     pub port: PortNumber,
 }
 
-/// Where a gateway is.
+/// Location of a gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GatewayTarget {
-    /// At this address.
+    /// This address.
     Address(GatewayAddress),
-    /// At the external addresses of this Service, in the clusters that lie in the network.
+    /// External addresses of this Service, in the clusters that belong to the network.
     Service(Hostname),
 }
 
@@ -60,27 +60,27 @@ impl MeshNetworks {
         all.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(Self(all.into()))
     }
-    /// The networks.
+    /// Iterates over the networks.
     pub fn iter(&self) -> impl Iterator<Item = &MeshNetwork> {
         self.0.iter()
     }
-    /// The first network that claims a registry.
+    /// Returns the first network that claims a registry.
     #[must_use]
     pub fn of_registry(&self, registry: &str) -> Option<&NetworkId> {
         self.iter().find(|network| network.claims(registry)).map(|network| &network.id)
     }
-    /// Every range with its network.
+    /// Iterates over the ranges with their networks.
     pub fn ranges(&self) -> impl Iterator<Item = (&NetworkId, &IpNet)> {
         self.iter().flat_map(|network| network.ranges.iter().map(|range| (&network.id, range)))
     }
-    /// Whether any gateway is named as a Service.
+    /// Whether a gateway refers to a Service.
     #[must_use]
     pub fn names_services(&self) -> bool {
         self.iter()
             .flat_map(|network| network.gateways.iter())
             .any(|gateway| matches!(gateway.at, GatewayTarget::Service(_)))
     }
-    /// What several networks claim, in words; the first of each has it.
+    /// Describes registries and ranges that several networks claim; the first network has them.
     #[must_use]
     pub fn contested(&self) -> Vec<String> {
         let mut claims: BTreeMap<String, Vec<&NetworkId>> = BTreeMap::new();
@@ -106,7 +106,7 @@ impl MeshNetworks {
 }
 
 impl MeshNetwork {
-    /// Whether it names a registry as lying in it.
+    /// Whether the network claims a registry.
     #[must_use]
     pub fn claims(&self, registry: &str) -> bool {
         self.registries.iter().any(|known| **known == *registry)
@@ -121,7 +121,7 @@ fn network(id: &str, value: &Value) -> Result<MeshNetwork, String> {
         match (text(endpoint, "fromCidr"), text(endpoint, "fromRegistry")) {
             (Some(range), None) => ranges.push(cidr(range)?),
             (None, Some(registry)) => registries.push(Arc::from(registry)),
-            _ => return Err("endpoints: an item has not one of fromCidr and fromRegistry".into()),
+            _ => return Err("endpoints: an item needs one of fromCidr and fromRegistry".into()),
         }
     }
     let gateways = list(tree, "gateways")?.iter().map(gateway).collect::<Result<_, _>>()?;
@@ -133,7 +133,7 @@ fn text<'v>(tree: &'v Map<String, Value>, name: &str) -> Option<&'v str> {
     get(tree, name).and_then(Value::as_str).filter(|text| !text.is_empty() && text.len() <= 253)
 }
 
-/// A bare address is a range of one.
+/// Parses a range; a bare address becomes a range of one.
 fn cidr(text: &str) -> Result<IpNet, String> {
     let host = || text.parse::<IpAddr>().map(IpNet::from).ok();
     text.parse().ok().or_else(host).ok_or_else(|| format!("endpoints: {text:?} is not a CIDR"))
@@ -148,12 +148,12 @@ fn gateway(value: &Value) -> Result<MeshGateway, String> {
         (None, Some(host)) => {
             GatewayTarget::Service(Hostname::new(host).map_err(|error| format!("gateways: {error}"))?)
         }
-        _ => return Err("gateways: an item has not one of address and registryServiceName".into()),
+        _ => return Err("gateways: an item needs one of address and registryServiceName".into()),
     };
     Ok(MeshGateway { at, port })
 }
 
-/// An IP address, or a name that is resolved later.
+/// Parses an IP address, or a host name that is resolved later.
 pub(crate) fn address_of(text: &str) -> Result<GatewayAddress, String> {
     if let Ok(ip) = text.parse() {
         return Ok(GatewayAddress::Ip(ip));

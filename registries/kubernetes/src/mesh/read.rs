@@ -1,4 +1,4 @@
-//! YAML becomes a [`Mesh`], part by part. Reading is bounded, and total: every fault is one of a part.
+//! YAML to [`Mesh`], field by field. Reading is bounded and total: every fault belongs to a field.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use super::visibility::VisibilityPolicy;
 use super::{Fault, Field, Mesh};
 use crate::namespace_selector::Selectors;
 
-/// A ConfigMap holds no more.
+/// Size limit of a ConfigMap.
 const MOST_BYTES: usize = 1 << 20;
-/// How much that is not honoured is named.
+/// Largest number of reported ignored fields.
 const MOST_IGNORED: usize = 64;
 const MOST_HOSTS: usize = 10_000;
 const MOST_NAMESPACES: usize = 1024;
@@ -38,7 +38,7 @@ pub(super) fn read(mesh: Option<&str>, networks: Option<&str>) -> Mesh {
     Mesh { faults: faults.into(), ignored: ignored.into_iter().collect(), ..mesh }
 }
 
-/// A document whose top is a map; nothing at all is an empty one.
+/// Parses a document whose root is a map; an empty document is an empty map.
 fn tree(text: &str) -> Result<Tree, String> {
     if text.len() > MOST_BYTES {
         return Err(format!("is larger than {MOST_BYTES} bytes"));
@@ -73,7 +73,7 @@ fn options() -> Options {
     }
 }
 
-/// A field by its name; `clusterLocal` may be written `cluster_local`.
+/// Returns a field by its name; `clusterLocal` may be written `cluster_local`.
 pub(super) fn get<'v>(tree: &'v Tree, name: &str) -> Option<&'v Value> {
     let known = tree.get(name).or_else(|| tree.iter().find(|(key, _)| is(key, name)).map(|(_, value)| value));
     known.filter(|value| !value.is_null())
@@ -121,7 +121,7 @@ impl Reader {
             self.ignored.insert(name.as_ref().chars().take(80).collect::<String>().into());
         }
     }
-    /// Names what stands in a map beside the known fields.
+    /// Reports the keys of a map that are not known fields.
     fn ignore_rest(&mut self, tree: &Tree, under: &str, known: &[&str]) {
         for key in tree.keys().filter(|key| !known.iter().any(|name| is(key, name))) {
             self.ignore(format!("{under}{key}"));
@@ -160,10 +160,10 @@ impl Reader {
                 self.ignore("outboundTrafficPolicy.mode ALLOW_ANY_DYNAMIC_DNS (served as ALLOW_ANY)");
                 Ok(Some(false))
             }
-            Some(other) => Err(format!("mode {other:?} is none of REGISTRY_ONLY, ALLOW_ANY")),
+            Some(other) => Err(format!("mode {other:?} is not one of REGISTRY_ONLY, ALLOW_ANY")),
         }
     }
-    /// Of two words about one pattern the later stands.
+    /// Parses `serviceSettings`; the last entry of a pattern wins.
     fn service_settings(&mut self, value: &Value) -> Result<ClusterLocal, String> {
         let items = value.as_array().ok_or("is not a list")?;
         let mut all: Vec<(HostPattern, bool)> = Vec::new();
@@ -206,7 +206,7 @@ impl Reader {
     }
 }
 
-/// It becomes the host part of identities.
+/// Parses the host part of identities.
 fn trust_domain(value: &Value) -> Result<Option<Arc<str>>, String> {
     let text = value.as_str().ok_or("is not text")?;
     let fine = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
@@ -217,15 +217,15 @@ fn trust_domain(value: &Value) -> Result<Option<Arc<str>>, String> {
 }
 
 fn default_export(value: &Value) -> Result<Option<Visibility>, String> {
-    let words = value.as_array().ok_or("is not a list")?;
-    if words.len() > MOST_NAMESPACES {
+    let names = value.as_array().ok_or("is not a list")?;
+    if names.len() > MOST_NAMESPACES {
         return Err(format!("more than {MOST_NAMESPACES} namespaces are not read"));
     }
-    let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
-    Ok(Visibility::default_of(words.ok_or("holds what is not text")?))
+    let names: Option<Vec<&str>> = names.iter().map(Value::as_str).collect();
+    Ok(Visibility::default_of(names.ok_or("holds an item that is not text")?))
 }
 
-/// Seconds as protobuf writes them: `10s`, `0.5s`.
+/// Parses seconds in protobuf's JSON format: `10s`, `0.5s`.
 fn duration(value: &Value) -> Result<Duration, String> {
     let text = value.as_str().ok_or("is not a duration such as 10s")?;
     let plain = |text: &&str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');

@@ -1,4 +1,4 @@
-//! What is honoured, what is not, and what a part that is not valid leaves behind.
+//! Supported fields, ignored fields, and the effect of an invalid field.
 
 use tributary_model::{GatewayAddress, Labels, Namespace, NetworkId};
 
@@ -44,7 +44,7 @@ fn networks(text: &str) -> Mesh {
 }
 
 #[test]
-fn the_honoured_parts_arrive_and_the_others_are_named_once() {
+fn supported_fields_are_read_and_ignored_ones_named_once() {
     let mesh = mesh(MESH);
     assert_eq!(mesh.complaint(), None);
     assert_eq!(mesh.trust_domain.as_deref(), Some("example.test"));
@@ -54,7 +54,7 @@ fn the_honoured_parts_arrive_and_the_others_are_named_once() {
     assert!(mesh.discovery.admit(&labels(&[("team", "shop")])) && !mesh.discovery.admit(&labels(&[])));
     let local: Vec<(&str, bool)> = mesh.cluster_local.iter().map(|(p, local)| (p.as_str(), *local)).collect();
     let want = [("*", true), ("*.shop.svc.cluster.local", false), ("pay.shop.svc.cluster.local", false)];
-    assert_eq!(local, want, "of two words about one pattern the later stands");
+    assert_eq!(local, want, "the last entry of a pattern wins");
     let ignored: Vec<&str> = mesh.ignored.iter().map(|name| &**name).collect();
     let want =
         ["accessLogFile", "defaultConfig", "outboundTrafficPolicy.tls", "serviceSettings[].settings.other"];
@@ -62,7 +62,7 @@ fn the_honoured_parts_arrive_and_the_others_are_named_once() {
 }
 
 #[test]
-fn the_first_policy_that_matches_caps_a_namespace() {
+fn first_matching_policy_caps_a_namespace() {
     let policy = mesh(MESH).entries.unwrap();
     assert_eq!(policy.of(&labels(&[("trusted", "yes")])), &Visibility::Public);
     assert_eq!(policy.of(&labels(&[("team", "shop")])), &Visibility::Own, "an unknown rule matches nothing");
@@ -70,17 +70,17 @@ fn the_first_policy_that_matches_caps_a_namespace() {
     let (trusted, other) = (labels(&[("trusted", "yes")]), labels(&[]));
     let caps = policy.caps([(ns("b"), &trusted), (ns("a"), &other)].into_iter());
     assert_eq!((caps.of(&ns("b")), caps.of(&ns("a"))), (&Visibility::Public, &Visibility::Own));
-    assert_eq!(caps.namespaces.len(), 1, "only what differs is listed");
+    assert_eq!(caps.namespaces.len(), 1, "only differences are listed");
     let inert = mesh("serviceEntryVisibility: {defaultVisibility: NONE}");
     assert_eq!(
         (inert.entries, inert.ignored.len()),
         (None, 1),
-        "without applyToSidecars it binds nobody here"
+        "without applyToSidecars it binds no client here"
     );
 }
 
 #[test]
-fn spellings_of_the_protocol_buffer_are_taken() {
+fn protobuf_field_spellings_are_accepted() {
     let mesh =
         mesh("trust_domain: a.test\nservice_settings: [{settings: {cluster_local: true}, hosts: [a.b]}]");
     assert_eq!((mesh.trust_domain.as_deref(), mesh.cluster_local.len()), (Some("a.test"), 1));
@@ -88,7 +88,7 @@ fn spellings_of_the_protocol_buffer_are_taken() {
 }
 
 #[test]
-fn a_part_that_is_not_valid_keeps_its_last_good_value_and_the_others_move_on() {
+fn invalid_field_keeps_its_last_value_and_others_change() {
     let good = mesh("trustDomain: one.test\nconnectTimeout: 1s\ndiscoverySelectors: [{matchLabels: {a: b}}]");
     let mut next =
         mesh("trustDomain: two.test\nconnectTimeout: 10\ndiscoverySelectors: [{matchLabels: {a: [b]}}]");
@@ -105,11 +105,11 @@ fn a_part_that_is_not_valid_keeps_its_last_good_value_and_the_others_move_on() {
 }
 
 #[test]
-fn a_document_that_cannot_be_read_is_one_complaint() {
+fn unreadable_document_is_one_complaint() {
     for text in ["a: [", "- a", "a: 1\na: 2", &"x".repeat((1 << 20) + 1)] {
         let complaint = mesh(text).complaint().unwrap();
         assert_eq!(complaint.matches("; ").count(), 0, "{complaint}");
-        assert!(complaint.starts_with("mesh: "), "no field is to blame: {complaint}");
+        assert!(complaint.starts_with("mesh: "), "no single field is at fault: {complaint}");
     }
     for text in ["", "null", "{}", "# nothing\n"] {
         assert_eq!(mesh(text), Mesh::default(), "{text:?}");
@@ -117,7 +117,7 @@ fn a_document_that_cannot_be_read_is_one_complaint() {
 }
 
 #[test]
-fn values_that_are_not_valid_are_faults_of_their_part() {
+fn invalid_value_is_a_fault_of_its_field() {
     let table = [
         ("trustDomain: 'a b'", Field::TrustDomain),
         ("trustDomain: {}", Field::TrustDomain),
@@ -139,7 +139,7 @@ fn values_that_are_not_valid_are_faults_of_their_part() {
 }
 
 #[test]
-fn networks_are_read_with_what_lies_in_them_and_how_they_are_entered() {
+fn networks_are_read_with_members_and_gateways() {
     let text = "
 networks:
   west:
@@ -155,15 +155,16 @@ networks:
     assert_eq!(names, ["east", "west"]);
     assert_eq!(mesh.networks.of_registry("c2").map(NetworkId::as_str), Some("west"));
     assert_eq!(mesh.networks.of_registry("c3"), None);
-    let ways: Vec<_> = mesh.networks.iter().flat_map(|n| n.gateways.iter()).map(|g| g.at.clone()).collect();
-    assert_eq!(ways[0], GatewayTarget::Address(GatewayAddress::Name("gw.example.test".into())));
-    assert_eq!(ways[1], GatewayTarget::Address(GatewayAddress::Ip("203.0.113.9".parse().unwrap())));
-    assert!(matches!(&ways[2], GatewayTarget::Service(host) if host.as_str().starts_with("gw.")));
+    let targets: Vec<_> =
+        mesh.networks.iter().flat_map(|n| n.gateways.iter()).map(|g| g.at.clone()).collect();
+    assert_eq!(targets[0], GatewayTarget::Address(GatewayAddress::Name("gw.example.test".into())));
+    assert_eq!(targets[1], GatewayTarget::Address(GatewayAddress::Ip("203.0.113.9".parse().unwrap())));
+    assert!(matches!(&targets[2], GatewayTarget::Service(host) if host.as_str().starts_with("gw.")));
     assert_eq!(mesh.networks.contested(), [""; 0]);
 }
 
 #[test]
-fn several_claims_on_one_registry_or_range_go_to_the_first_name_and_are_told() {
+fn contested_claims_go_to_the_first_name_and_are_reported() {
     let text = "
 networks:
   b: {endpoints: [{fromRegistry: c1}, {fromCidr: 10.0.0.1/8}, {fromCidr: 10.0.0.0/8}]}
@@ -179,7 +180,7 @@ networks:
 }
 
 #[test]
-fn networks_that_are_not_valid_are_named() {
+fn invalid_networks_are_named() {
     let table = [
         ("networks: []", "is not a map"),
         ("networks: {a: {endpoints: [{fromCidr: x}]}}", "networks.a endpoints: \"x\" is not a CIDR"),
@@ -189,14 +190,14 @@ fn networks_that_are_not_valid_are_named() {
         ("networks: {a: {gateways: [{address: 'a b', port: 1}]}}", "neither an IP"),
         ("networks: {'a/b': {}}", "network"),
     ];
-    for (text, words) in table {
+    for (text, part) in table {
         let complaint = networks(text).complaint().unwrap();
-        assert!(complaint.contains(words), "{text}: {complaint}");
+        assert!(complaint.contains(part), "{text}: {complaint}");
     }
 }
 
 #[test]
-fn the_system_is_local_where_nothing_else_is_said() {
+fn system_hosts_are_cluster_local_by_default() {
     let patterns: Vec<String> = usually_local("c.test").iter().map(|(p, _)| p.to_string()).collect();
     assert_eq!(patterns, ["*.kube-system.svc.c.test", "kubernetes.default.svc.c.test"]);
 }

@@ -1,7 +1,7 @@
-//! `serviceEntryVisibility`: which namespaces may publish ServiceEntries beyond themselves.
+//! `serviceEntryVisibility`: namespaces that may publish ServiceEntries beyond themselves.
 //!
-//! The first policy whose rules all match a namespace's labels decides, else the default. A rule that is not
-//! known matches nothing, so that it never opens what an administrator wanted closed.
+//! The first policy whose rules all match a namespace's labels decides, then the default. An unknown rule matches
+//! nothing, so that it never opens what an operator wanted closed.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::namespace_selector::LabelSelector;
 
 const MOST_POLICIES: usize = 1024;
 
-/// Caps by the labels of the namespace that declares a ServiceEntry.
+/// Upper bounds of visibility by the labels of the declaring namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VisibilityPolicy {
     default: Visibility,
@@ -23,7 +23,7 @@ pub struct VisibilityPolicy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Policy {
     cap: Visibility,
-    /// All must match; `None` is a rule that is not known.
+    /// Rules that all must match; `None` is an unknown rule.
     rules: Arc<[Option<LabelSelector>]>,
 }
 
@@ -41,7 +41,7 @@ impl VisibilityPolicy {
             policies: policies.collect::<Result<_, _>>()?,
         })
     }
-    /// The cap of a namespace with these labels.
+    /// Returns the bound of a namespace with these labels.
     #[must_use]
     pub fn of(&self, labels: &Labels) -> &Visibility {
         let matching = |policy: &&Policy| {
@@ -49,7 +49,7 @@ impl VisibilityPolicy {
         };
         self.policies.iter().find(matching).map_or(&self.default, |policy| &policy.cap)
     }
-    /// The caps of all namespaces. One that the cluster does not know has no labels.
+    /// Returns the bounds of all namespaces. An unknown namespace counts as one without labels.
     #[must_use]
     pub fn caps<'a>(&self, namespaces: impl Iterator<Item = (Namespace, &'a Labels)>) -> EntryVisibility {
         let default = self.of(&Labels::default()).clone();
@@ -80,6 +80,6 @@ fn cap(value: Option<&Value>, name: &str) -> Result<Visibility, String> {
         None | Some("PUBLIC" | "VISIBILITY_UNSPECIFIED" | "UNSPECIFIED") => Ok(Visibility::Public),
         Some("NAMESPACE") => Ok(Visibility::Own),
         Some("NONE") => Ok(Visibility::Hidden),
-        Some(other) => Err(format!("{name} {other:?} is none of PUBLIC, NAMESPACE, NONE")),
+        Some(other) => Err(format!("{name} {other:?} is not one of PUBLIC, NAMESPACE, NONE")),
     }
 }

@@ -1,8 +1,8 @@
-//! Which objects name which: the reverse of the names and addresses that objects hold.
+//! Reverse references: which objects name which names and addresses.
 //!
-//! Owned by the inputs, which tell it of every object that comes, changes or goes; asked by derive functions
-//! and by what marks outputs. Links from names and addresses to slices are kept as hashes: a million of them
-//! fit in a few MB, and whoever asks looks at the slice itself where a collision would matter.
+//! Owned by [`ClusterObjects`](crate::ClusterObjects), which reports every created, changed or deleted object; read by
+//! derivations and invalidation. References from names and addresses to slices are hashes, so that a million of them
+//! fit in a few MB; a caller checks the slice itself where a collision would matter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -14,28 +14,28 @@ use tributary_model::Version;
 use crate::input::{Name, Object};
 use crate::project::{Pod, Slice};
 
-/// The reverse indexes.
+/// Reverse indexes.
 #[derive(Debug, Clone, Default)]
 pub struct Links {
     numbers: Numbers,
     /// (service, slice).
     of_service: BTreeSet<(Name, Name)>,
-    /// (hash of pod, slice's number).
+    /// (hash of pod, number of slice).
     of_pod: BTreeSet<(u32, u32)>,
-    /// (hash of namespace and address, slice's number), for entries that name no pod.
+    /// (hash of namespace and address, number of slice), for entries without a pod.
     of_address: BTreeSet<(u32, u32)>,
-    /// (hash of node, slice's number), for entries that name no pod.
+    /// (hash of node, number of slice), for entries without a pod.
     of_node: BTreeSet<(u32, u32)>,
     /// (node, pod).
     pods_on: BTreeSet<(Arc<str>, Name)>,
-    /// (address, pod), for pods whose address is their own now.
+    /// (address, pod), for pods that currently have an address of their own.
     pods_at: BTreeSet<(IpAddr, Name)>,
     /// Services that are reached through nodes.
     on_nodes: BTreeSet<Name>,
 }
 
 impl Links {
-    /// An object came, changed or went.
+    /// Records a created, changed or deleted object.
     pub(super) fn change(&mut self, old: Option<&Object>, new: Option<&Object>) {
         for (object, on) in [(old, false), (new, true)] {
             match object {
@@ -80,37 +80,37 @@ impl Links {
         }
     }
 
-    /// The slices of a Service.
+    /// Returns the slices of a Service.
     pub fn slices_of(&self, service: &Name) -> impl Iterator<Item = &Name> {
         let all = self.of_service.range((Bound::Included((service.clone(), first())), Bound::Unbounded));
         all.take_while(move |(of, _)| of == service).map(|(_, slice)| slice)
     }
-    /// Slices that may name a pod.
+    /// Returns the slices that may name a pod.
     pub fn slices_naming(&self, pod: &Name) -> impl Iterator<Item = &Name> {
         self.hashed(&self.of_pod, hash_name(&pod.namespace, &pod.name))
     }
-    /// Slices of a namespace that may list an address without naming a pod.
+    /// Returns the slices of a namespace that may list an address without a pod.
     pub fn slices_at(&self, namespace: &str, ip: IpAddr) -> impl Iterator<Item = &Name> {
         self.hashed(&self.of_address, hash_address(namespace, ip))
     }
-    /// Slices that may list an address on a node without naming a pod.
+    /// Returns the slices that may list an address on a node without a pod.
     pub fn slices_on(&self, node: &str) -> impl Iterator<Item = &Name> {
         self.hashed(&self.of_node, hash_name("", node))
     }
     fn hashed<'l>(&'l self, index: &'l BTreeSet<(u32, u32)>, hash: u32) -> impl Iterator<Item = &'l Name> {
         index.range((hash, 0)..=(hash, u32::MAX)).filter_map(|(_, id)| self.numbers.name(*id))
     }
-    /// The Services that are reached through nodes.
+    /// Returns the Services that are reached through nodes.
     pub fn services_on_nodes(&self) -> impl Iterator<Item = &Name> {
         self.on_nodes.iter()
     }
-    /// The pods that are bound to a node.
+    /// Returns the pods that are bound to a node.
     pub fn pods_on(&self, node: &str) -> impl Iterator<Item = &Name> {
         let node: Arc<str> = node.into();
         let all = self.pods_on.range((Bound::Included((node.clone(), first())), Bound::Unbounded));
         all.take_while(move |(on, _)| *on == node).map(|(_, pod)| pod)
     }
-    /// The pods of a namespace whose own address this is now.
+    /// Returns the pods of a namespace that currently have this address of their own.
     pub fn pods_at(&self, namespace: &str, ip: IpAddr) -> impl Iterator<Item = &Name> {
         let all = self.pods_at.range((Bound::Included((ip, Name::new(namespace, ""))), Bound::Unbounded));
         all.take_while(move |(at, pod)| *at == ip && *pod.namespace == *namespace).map(|(_, pod)| pod)
@@ -121,7 +121,7 @@ fn first() -> Name {
     Name::new("", "")
 }
 
-/// Numbers of slices, given again once they are free.
+/// Numbers of slices; a freed number is reused.
 #[derive(Debug, Clone, Default)]
 struct Numbers {
     by_name: BTreeMap<Name, u32>,
@@ -176,7 +176,7 @@ fn hash_address(namespace: &str, ip: IpAddr) -> u32 {
     short(Version::of_all([Version::of(namespace.as_bytes()), ip]))
 }
 
-/// The lower half of a hash.
+/// Returns the lower half of a hash.
 const fn short(hash: Version) -> u32 {
     (hash.0 & 0xffff_ffff) as u32
 }

@@ -1,7 +1,7 @@
-//! What surrounds all objects: the mesh configuration, the cluster's networks, the domain of identities.
+//! Context of all objects: the mesh configuration, the cluster's networks, the domain of identities.
 //!
-//! Made again whenever a namespace or the mesh configuration changes. A change of it counts, and whoever has
-//! derived anything from it derives all again: a change that all objects read is one change, not many.
+//! Rebuilt when a namespace or the mesh configuration changes. A counter records each change of the context; a caller
+//! that derived from it derives everything again, because all objects read it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
@@ -17,16 +17,16 @@ use crate::objects::ClusterObjects;
 use crate::options::Options;
 use crate::project::MeshConfig;
 
-/// Where Istio has its own objects.
+/// Istio's own namespace.
 const ISTIO_SYSTEM: &str = "istio-system";
 
-/// What surrounds all objects.
+/// Context that all objects share.
 #[derive(Debug, Clone)]
 pub(super) struct MeshContext {
     mesh_name: Name,
     pub(super) networks: Networks,
     trust_domain: Arc<str>,
-    /// The mesh configuration as an earlier run knew it, whose good parts stand in for those that are not valid now.
+    /// Mesh configuration of an earlier run; its valid fields replace fields that are invalid now.
     last_mesh: Option<Arc<MeshConfig>>,
     changes: u64,
 }
@@ -44,39 +44,39 @@ impl MeshContext {
 }
 
 impl ClusterObjects {
-    /// The mesh configuration, where there is one.
+    /// Returns the mesh configuration, if it exists.
     #[must_use]
     pub fn mesh_config(&self) -> Option<&Arc<MeshConfig>> {
         self.mesh_configs.get(&self.mesh_context.mesh_name)
     }
-    /// The name of the object of the mesh configuration, whether or not it is there.
+    /// Returns the name of the mesh configuration's object, whether or not it exists.
     #[must_use]
     pub const fn mesh_name(&self) -> &Name {
         &self.mesh_context.mesh_name
     }
-    /// What the mesh configuration says; nothing where there is none.
+    /// Returns the values of the mesh configuration; the defaults if it does not exist.
     #[must_use]
     pub fn mesh(&self) -> &Mesh {
         static NOTHING: LazyLock<Mesh> = LazyLock::new(Mesh::default);
         self.mesh_config().map_or(&NOTHING, |config| &config.mesh)
     }
-    /// In which networks this cluster's addresses lie.
+    /// Returns the networks of this cluster's addresses.
     #[must_use]
     pub const fn networks(&self) -> &Networks {
         &self.mesh_context.networks
     }
-    /// The domain of identities: the configuration file's word, then the cluster's.
+    /// Returns the domain of identities: the configuration file's, then the cluster's.
     #[must_use]
     pub fn trust_domain(&self) -> &str {
         &self.mesh_context.trust_domain
     }
-    /// How often what surrounds all objects has changed.
+    /// Returns how often the context has changed.
     #[must_use]
     pub(crate) const fn changes(&self) -> u64 {
         self.mesh_context.changes
     }
 
-    /// What other registries of this cluster need to know of it.
+    /// Returns the context for other registries of this cluster.
     #[must_use]
     pub fn cluster_context(&self) -> ClusterContext {
         let of_namespaces =
@@ -84,7 +84,7 @@ impl ClusterObjects {
         ClusterContext {
             selected: self.selected_namespaces(),
             traffic: of_namespaces().filter_map(|(name, ns)| Some((name, ns.traffic?))).collect(),
-            network: self.networks().own().map(|said| said.network.clone()),
+            network: self.networks().own().map(|own| own.network.clone()),
             networks: self.ranges(),
             trust_domain: Some(Arc::clone(&self.mesh_context.trust_domain)),
             ..ClusterContext::default()
@@ -98,7 +98,7 @@ impl ClusterObjects {
         let all = self.namespaces.keys().filter(|name| self.selected(&name.name));
         Some(all.filter_map(|name| Namespace::new(&name.name).ok()).collect())
     }
-    /// Ranges of networks; one that the configuration file gives away is not the mesh networks' to give.
+    /// Returns the ranges of networks; the mesh networks cannot reassign a range of the configuration file.
     fn ranges(&self) -> Arc<[(NetworkId, Cidrs)]> {
         let own = &self.options.networks;
         let taken: BTreeSet<_> =
@@ -110,15 +110,15 @@ impl ClusterObjects {
         own.iter().cloned().chain(left.filter(|(_, ranges)| !ranges.is_empty())).collect()
     }
 
-    /// What an earlier run knew of the mesh configuration.
+    /// Sets the mesh configuration of an earlier run.
     pub fn remember_mesh(&mut self, last: Arc<MeshConfig>) {
         self.mesh_context.last_mesh = Some(last);
     }
-    /// The mesh configuration has been read.
+    /// Drops the mesh configuration of an earlier run, after this run has read it.
     pub(crate) fn forget_mesh(&mut self) {
         self.mesh_context.last_mesh = None;
     }
-    /// What is not valid of a mesh configuration keeps its last good value.
+    /// Fills invalid fields of a mesh configuration with their last valid values.
     pub(super) fn with_last_good(&self, object: Object) -> Object {
         let Object::MeshConfig(mut config) = object else { return object };
         let last = self.mesh_configs.get(&config.meta.name).or(self.mesh_context.last_mesh.as_ref());
@@ -129,22 +129,22 @@ impl ClusterObjects {
         }
         Object::MeshConfig(config)
     }
-    /// An object of this kind has changed.
+    /// Rebuilds the context after a change of an object of this kind.
     pub(super) fn settle(&mut self, kind: Kind) {
         if !matches!(kind, Kind::Namespace | Kind::MeshConfig) {
             return;
         }
         let networks = self.find_networks();
-        let said = self.options.trust_domain.as_deref().or_else(|| self.mesh().trust_domain.as_deref());
-        let trust_domain: Arc<str> = said.unwrap_or("cluster.local").into();
+        let named = self.options.trust_domain.as_deref().or_else(|| self.mesh().trust_domain.as_deref());
+        let trust_domain: Arc<str> = named.unwrap_or("cluster.local").into();
         let mesh_context = &mut self.mesh_context;
         if mesh_context.networks != networks || mesh_context.trust_domain != trust_domain {
             mesh_context.changes += 1;
             (mesh_context.networks, mesh_context.trust_domain) = (networks, trust_domain);
         }
     }
-    /// The system namespace's label, else that of Istio's own; then the mesh networks that claim this cluster,
-    /// and the ranges of the configuration file before those of the mesh networks.
+    /// Combines the label of the system namespace, then of Istio's own, the mesh networks' claim on this cluster, and
+    /// the ranges of the configuration file before those of the mesh networks.
     fn find_networks(&self) -> Networks {
         let system = [self.options.system_namespace.as_str(), ISTIO_SYSTEM];
         let label = system.into_iter().find_map(|namespace| {

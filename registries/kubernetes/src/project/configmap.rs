@@ -1,4 +1,4 @@
-//! A ConfigMap of mesh configuration: its two documents, read part by part.
+//! ConfigMap of mesh configuration: its two documents, read field by field.
 
 use serde::Deserialize;
 
@@ -8,12 +8,12 @@ use crate::input::Kind;
 use crate::interner::Interner;
 use crate::mesh::Mesh;
 
-/// Mesh configuration, as far as it is honoured.
+/// Mesh configuration with its supported fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeshConfig {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
-    /// What it says.
+    /// Values.
     pub mesh: Mesh,
 }
 
@@ -26,14 +26,14 @@ struct Raw<'a> {
 }
 
 impl MeshConfig {
-    /// From the object's JSON. A document that is not valid is a fault of what it says, not of the object.
+    /// Decodes the object. An invalid document is a fault of its fields, not of the object.
     pub fn parse(json: &str) -> Result<Self, String> {
         let Raw { metadata, data } = super::read(json)?;
         let data = data.unwrap_or_default();
         let mesh = Mesh::read(data.get("mesh"), data.get("meshNetworks"));
         Ok(Self { meta: metadata.meta(Kind::MeshConfig)?, mesh })
     }
-    /// Exchanges what others have too for the shared copy.
+    /// Replaces values by their shared copies.
     pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
     }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_documents_are_read_and_neither_need_be_there() {
+    fn both_documents_are_read_and_both_are_optional() {
         let json = |data: &str| format!(r#"{{"metadata":{{"name":"istio","namespace":"s"}},"data":{data}}}"#);
         let read = |data: &str| MeshConfig::parse(&json(data)).unwrap().mesh;
         let both = read(r#"{"mesh":"trustDomain: a.test","meshNetworks":"networks: {n: {}}"}"#);

@@ -1,7 +1,7 @@
-//! What of a Service's annotations cannot be understood. Such a value counts for nothing, as with Istio, but not in
-//! silence: derivation makes a condition of each of these lines.
+//! Invalid values in the annotations of a Service. As with Istio such a value is ignored, but it is reported: derivation
+//! makes a condition of each line.
 //!
-//! Called by the projection of a Service, which keeps the lines: nearly always none.
+//! The projection of a Service calls it and keeps the lines, usually none.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use super::namespace::TRAFFIC_DISTRIBUTION;
 use super::service::{CANONICAL_ACCOUNTS, EXPORT_TO, NODE_SELECTOR};
 use super::text::Pairs;
 
-/// So many lines are kept of one Service, and so many characters of a value.
+/// Largest number of lines of a Service, and of shown characters of a value.
 const MOST: usize = 8;
 const SHOWN: usize = 64;
 
-/// One line each, with the annotation, the value and what it should be.
+/// Returns one line per invalid value, with the annotation, the value and the expected format.
 pub(super) fn of(metadata: &RawMeta<'_>) -> Box<[Arc<str>]> {
-    let words = |key| metadata.annotation(key).into_iter().flat_map(super::service::words);
-    let exports = words(EXPORT_TO)
-        .filter(|word| !is_export(word))
-        .map(|word| doubt(EXPORT_TO, &word, "a namespace, `.`, `*` or `~`"));
-    let accounts = words(CANONICAL_ACCOUNTS)
-        .filter(|word| Identity::new(&**word).is_err())
-        .map(|word| doubt(CANONICAL_ACCOUNTS, &word, "an identity"));
+    let items = |key| metadata.annotation(key).into_iter().flat_map(super::service::items);
+    let exports = items(EXPORT_TO)
+        .filter(|item| !is_export(item))
+        .map(|item| doubt(EXPORT_TO, &item, "a namespace, `.`, `*` or `~`"));
+    let accounts = items(CANONICAL_ACCOUNTS)
+        .filter(|item| Identity::new(&**item).is_err())
+        .map(|item| doubt(CANONICAL_ACCOUNTS, &item, "an identity"));
     let nodes = metadata
         .annotation(NODE_SELECTOR)
         .filter(|json| serde_json::from_str::<Pairs<'_>>(json).is_err())
@@ -36,8 +36,8 @@ pub(super) fn of(metadata: &RawMeta<'_>) -> Box<[Arc<str>]> {
     exports.chain(accounts).chain(nodes).chain(traffic).take(MOST).collect()
 }
 
-fn is_export(word: &str) -> bool {
-    [".", "*", "~"].contains(&word) || Namespace::new(word).is_ok()
+fn is_export(item: &str) -> bool {
+    [".", "*", "~"].contains(&item) || Namespace::new(item).is_ok()
 }
 
 fn is_traffic(text: &str) -> bool {
@@ -47,5 +47,5 @@ fn is_traffic(text: &str) -> bool {
 
 fn doubt(key: &str, value: &str, wanted: &str) -> Arc<str> {
     let shown: String = value.chars().take(SHOWN).collect();
-    format!("annotation {key}: {shown:?} is not {wanted}, and counts for nothing").into()
+    format!("annotation {key}: {shown:?} is not {wanted}; it is ignored").into()
 }

@@ -1,4 +1,4 @@
-//! A Gateway of gateway-api: what leads into a network through it.
+//! Gateway of gateway-api: network, addresses and listeners.
 
 use std::sync::Arc;
 
@@ -12,33 +12,33 @@ use crate::input::Kind;
 use crate::interner::Interner;
 use crate::mesh::address_of;
 
-/// Says of a listener's TLS that connections pass by the name that they ask for.
+/// TLS option of a listener that routes connections by their SNI.
 const PROTOCOL: &str = "gateway.istio.io/listener-protocol";
-/// Says what a waypoint is for; nothing else has it.
+/// Label of waypoints only.
 const WAYPOINT: &str = "istio.io/waypoint-for";
 const MOST: usize = 1024;
 
-/// A Gateway, as far as it is used.
+/// Gateway with the used fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gateway {
-    /// Its metadata; a label names the network.
+    /// Metadata; a label names the network.
     pub meta: Meta,
-    /// Its class.
+    /// Class.
     pub class: Arc<str>,
-    /// Its own addresses, in the object's order; one that is none is left out.
+    /// Addresses in the object's order, without invalid ones.
     pub addresses: Box<[GatewayAddress]>,
-    /// Its listeners.
+    /// Listeners.
     pub listeners: Box<[Listener]>,
 }
 
-/// A listener.
+/// Listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listener {
-    /// Where it listens.
+    /// Port.
     pub port: PortNumber,
-    /// Whether connections pass by the name that they ask for.
+    /// Whether it routes connections by their SNI (auto-passthrough).
     pub passes: bool,
-    /// Whether it takes HBONE.
+    /// Whether it accepts HBONE.
     pub hbone: bool,
 }
 
@@ -77,7 +77,7 @@ struct RawTls<'a> {
 }
 
 impl Gateway {
-    /// From the object's JSON.
+    /// Decodes the object.
     pub fn parse(json: &str) -> Result<Self, String> {
         let (metadata, spec, IgnoredAny) = super::read_object::<RawSpec<'_>, _>(json)?;
         let (addresses, listeners) = (spec.addresses.unwrap_or_default(), spec.listeners.unwrap_or_default());
@@ -90,11 +90,11 @@ impl Gateway {
             meta: metadata.meta(Kind::Gateway)?,
         })
     }
-    /// Exchanges what others have too for the shared copy.
+    /// Replaces values by their shared copies.
     pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
     }
-    /// Whether it is a waypoint, which serves workloads of its own network and leads into none.
+    /// Whether it is a waypoint, which serves workloads of its own network and leads into no other.
     #[must_use]
     pub fn is_waypoint(&self) -> bool {
         self.class.ends_with("waypoint") || self.meta.labels.get(WAYPOINT).is_some()
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_and_listeners_are_read_as_what_they_say_they_are() {
+    fn addresses_and_listeners_are_read_by_their_types() {
         let spec = r#"{"gatewayClassName":"istio-remote",
             "addresses":[{"value":"203.0.113.9"},{"type":"Hostname","value":"gw.test"},{"type":"IPAddress","value":"gw.test"},
                          {"type":"example.test/custom","value":"203.0.113.10"},{"type":"IPAddress"}],
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn waypoints_are_known_by_class_or_label() {
+    fn waypoints_are_recognized_by_class_or_label() {
         let waypoint = |labels: &str, class: &str| {
             mk(labels, &format!(r#"{{"gatewayClassName":"{class}"}}"#)).unwrap().is_waypoint()
         };

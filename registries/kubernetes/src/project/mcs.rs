@@ -13,21 +13,21 @@ use crate::interner::Interner;
 
 const MOST: usize = 1024;
 
-/// A Service of the same name is offered to other clusters.
+/// ServiceExport: offers the Service of the same name to other clusters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Export {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
 }
 
-/// A multi-cluster service is used in this cluster.
+/// ServiceImport: uses a multi-cluster service in this cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Import {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
-    /// Its virtual addresses in this cluster, sorted; a headless one has none.
+    /// Virtual addresses in this cluster, sorted; empty for a headless import.
     pub ips: Box<[IpAddr]>,
-    /// Its ports as the importer sees them, sorted.
+    /// Ports of the import, sorted.
     pub ports: Box<[PortNumber]>,
 }
 
@@ -37,7 +37,7 @@ struct RawImport<'a> {
     metadata: RawMeta<'a>,
     #[serde(borrow, default)]
     spec: Option<RawFields<'a>>,
-    /// Later versions have the fields at the top.
+    /// Later versions have the fields at the top level.
     #[serde(borrow, flatten)]
     top: RawFields<'a>,
 }
@@ -58,19 +58,19 @@ struct RawPort {
 }
 
 impl Export {
-    /// From the object's JSON.
+    /// Decodes the object.
     pub fn parse(json: &str) -> Result<Self, String> {
         let (metadata, IgnoredAny, IgnoredAny) = super::read_object(json)?;
         Ok(Self { meta: metadata.meta(Kind::Export)? })
     }
-    /// Exchanges what others have too for the shared copy.
+    /// Replaces values by their shared copies.
     pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
     }
 }
 
 impl Import {
-    /// From the object's JSON. An address that is none is left out.
+    /// Decodes the object. Ignores invalid addresses.
     pub fn parse(json: &str) -> Result<Self, String> {
         let RawImport { metadata, spec, top } = super::read(json)?;
         let spec = spec.unwrap_or_default();
@@ -88,7 +88,7 @@ impl Import {
         ports.dedup();
         Ok(Self { meta: metadata.meta(Kind::Import)?, ips: ips.into(), ports: ports.into() })
     }
-    /// Exchanges what others have too for the shared copy.
+    /// Replaces values by their shared copies.
     pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
     }
@@ -104,18 +104,18 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_are_read_in_the_place_of_each_version() {
+    fn fields_are_read_at_the_level_of_each_version() {
         let fields = r#"{"type":"ClusterSetIP","ips":["10.9.0.2","junk","10.9.0.1"],"ports":[{"port":443},{"port":80,"name":"http"}]}"#;
         let inner = mk(&format!(r#""spec":{fields}"#));
         let ips: Vec<String> = inner.ips.iter().map(ToString::to_string).collect();
-        assert_eq!(ips, ["10.9.0.1", "10.9.0.2"], "sorted, and only what is an address");
+        assert_eq!(ips, ["10.9.0.1", "10.9.0.2"], "sorted, without invalid ones");
         assert_eq!(inner.ports.iter().map(|p| p.get()).collect::<Vec<_>>(), [80, 443]);
         let top = mk(&fields[1..fields.len() - 1]);
         assert_eq!(top, inner);
     }
 
     #[test]
-    fn a_headless_import_has_no_address_whatever_it_lists() {
+    fn headless_import_has_no_address() {
         assert!(mk(r#""spec":{"type":"Headless","ips":["10.9.0.1"]}"#).ips.is_empty());
         assert!(mk(r#""spec":{"type":"ClusterSetIP"}"#).ips.is_empty());
         assert!(mk(r#""status":{}"#).ips.is_empty());

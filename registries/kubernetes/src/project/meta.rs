@@ -1,4 +1,4 @@
-//! What every object says of itself: name, version, creation time, labels.
+//! Metadata of an object: name, version, creation time, labels.
 
 use serde::Deserialize;
 use tributary_model::{Labels, Namespace, ObjectVersion, Source, Timestamp};
@@ -7,33 +7,33 @@ use super::text::{Pairs, Text};
 use crate::input::{Kind, Name};
 use crate::interner::Interner;
 
-/// An object's metadata, as far as it is used.
+/// Metadata with the used fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meta {
-    /// Its name.
+    /// Name.
     pub name: Name,
-    /// The server's version of it, for people; not compared.
+    /// Resource version, for operators; not compared.
     pub version: ObjectVersion,
-    /// When it was created.
+    /// Creation time.
     pub created: Option<Timestamp>,
-    /// Its labels.
+    /// Labels.
     pub labels: Labels,
 }
 
 impl Meta {
-    /// Provenance of what is said by the object.
+    /// Returns the source of facts from this object.
     #[must_use]
     pub fn source(&self, kind: Kind) -> Source {
         Source { version: self.version.clone(), ..Source::new(self.name.object(kind)) }
     }
-    /// Exchanges what others have too for the shared copy.
+    /// Replaces values by their shared copies.
     pub fn share(&mut self, shared: &mut Interner) {
         self.name.namespace = shared.text(&self.name.namespace);
         self.labels = shared.labels(&self.labels);
     }
 }
 
-/// Metadata as it stands in the document.
+/// Metadata as in the document.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RawMeta<'a> {
@@ -55,7 +55,7 @@ pub(crate) struct RawMeta<'a> {
     pub(crate) owner_references: Option<Vec<RawOwner<'a>>>,
 }
 
-/// An owner of an object.
+/// Owner of an object.
 #[derive(Debug, Deserialize)]
 pub(crate) struct RawOwner<'a> {
     #[serde(borrow)]
@@ -67,18 +67,18 @@ pub(crate) struct RawOwner<'a> {
 }
 
 impl RawMeta<'_> {
-    /// An annotation's value.
+    /// Returns the value of an annotation.
     pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.as_ref()?.get(key)
     }
-    /// Checks what names are made of; a creation time that cannot be read counts as none.
+    /// Validates the names; an invalid creation time counts as missing.
     pub(crate) fn meta(&self, kind: Kind) -> Result<Meta, String> {
         let namespace = self.namespace.as_deref().unwrap_or_default();
         if kind.is_namespaced() || !namespace.is_empty() {
             Namespace::new(namespace).map_err(|error| format!("metadata.namespace: {error}"))?;
         }
         if self.name.is_empty() || self.name.len() > 253 || !self.name.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err("metadata.name: is not 1 to 253 visible characters".into());
+            return Err("metadata.name: it must have 1 to 253 visible characters".into());
         }
         let created = self.creation_timestamp.as_deref().and_then(|text| text.parse().ok());
         Ok(Meta {

@@ -1,4 +1,4 @@
-//! A Namespace: its labels and what its annotations set for its services.
+//! Namespace: its labels, and its annotation for its Services.
 
 use serde::de::IgnoredAny;
 use tributary_model::TrafficDistribution;
@@ -7,26 +7,26 @@ use super::meta::Meta;
 use crate::input::Kind;
 use crate::interner::Interner;
 
-/// How traffic prefers what is near, by annotation of a Service or a Namespace.
+/// Annotation of a Service or a Namespace that sets the traffic distribution.
 pub(crate) const TRAFFIC_DISTRIBUTION: &str = "networking.istio.io/traffic-distribution";
 
-/// A Namespace, as far as it is used.
+/// Namespace with the used fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
-    /// What is near first for services that do not say, where the annotation is there.
+    /// Traffic distribution for Services without their own, if annotated.
     pub traffic: Option<TrafficDistribution>,
 }
 
 impl Namespace {
-    /// From the object's JSON.
+    /// Decodes the object.
     pub fn parse(json: &str) -> Result<Self, String> {
         let (metadata, IgnoredAny, IgnoredAny) = super::read_object(json)?;
         let traffic = metadata.annotation(TRAFFIC_DISTRIBUTION).map(TrafficDistribution::parse);
         Ok(Self { meta: metadata.meta(Kind::Namespace)?, traffic })
     }
-    /// Exchanges what others have too for the shared copy.
+    /// Replaces values by their shared copies.
     pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
     }

@@ -1,4 +1,4 @@
-//! A Node: where it stands, and its external addresses.
+//! Node: its locality and its external addresses.
 
 use std::net::IpAddr;
 
@@ -16,14 +16,14 @@ const REGION_OLD: &str = "failure-domain.beta.kubernetes.io/region";
 const ZONE_OLD: &str = "failure-domain.beta.kubernetes.io/zone";
 const MOST_ADDRESSES: usize = 256;
 
-/// A Node, as far as it is used.
+/// Node with the used fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its metadata; labels select gateways.
+    /// Metadata; labels select gateways.
     pub meta: Meta,
-    /// Where it stands.
+    /// Locality.
     pub locality: Locality,
-    /// Its ExternalIP addresses, in the object's order.
+    /// ExternalIP addresses, in the object's order.
     pub external: Box<[IpAddr]>,
 }
 
@@ -42,7 +42,7 @@ struct RawAddress<'a> {
 }
 
 impl Node {
-    /// From the object's JSON.
+    /// Decodes the object.
     pub fn parse(json: &str) -> Result<Self, String> {
         let (metadata, IgnoredAny, status) = super::read_object::<_, RawStatus<'_>>(json)?;
         let meta = metadata.meta(Kind::Node)?;
@@ -52,7 +52,7 @@ impl Node {
         let external = external.filter_map(|a| a.address.parse().ok()).collect();
         Ok(Self { locality: locality(&meta.labels), meta, external })
     }
-    /// Exchanges what others have too for the shared copy.
+    /// Replaces values by their shared copies.
     pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
     }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nodes_place_is_its_labels_with_the_old_names_under_them() {
+    fn locality_is_in_labels_with_legacy_names_as_fallback() {
         let new = r#"{"topology.kubernetes.io/region":"eu","topology.kubernetes.io/zone":"b","topology.istio.io/subzone":"r1"}"#;
         assert_eq!(node(new, "null").locality, Locality::new("eu", "b", "r1"));
         let old = r#"{"failure-domain.beta.kubernetes.io/region":"eu","failure-domain.beta.kubernetes.io/zone":"a","topology.kubernetes.io/zone":"b"}"#;

@@ -1,4 +1,4 @@
-//! A Pod: what makes it an endpoint's background and a workload of its own.
+//! Pod: the attributes of its endpoints and of its workload.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -16,37 +16,37 @@ use crate::interner::{Interner, NamedPorts};
 const MOST_IPS: usize = 16;
 const MOST_CONTAINERS: usize = 1024;
 
-/// A Pod, as far as it is used.
+/// Pod with the used fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
-    /// Its addresses, the canonical one first.
+    /// Addresses, the canonical one first.
     pub ips: Box<[IpAddr]>,
-    /// The node that it is bound to.
+    /// Node that it is bound to.
     pub node: Option<Arc<str>>,
-    /// Its service account.
+    /// Service account.
     pub account: Arc<str>,
-    /// The workload's name as people know it.
+    /// Name of its workload for operators, such as the Deployment's.
     pub workload: Arc<str>,
-    /// Its named TCP ports, sorted by name.
+    /// Named TCP ports, sorted by name.
     pub ports: NamedPorts,
-    /// Its life.
+    /// Phase of its lifecycle.
     pub phase: Phase,
-    /// Whether its address is its node's.
+    /// Whether it shares the address of its node.
     pub host_network: bool,
 }
 
-/// Where a pod is in its life.
+/// Phase of a pod's lifecycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Runs, and says that it takes traffic.
+    /// Running and ready for traffic.
     Ready,
-    /// Runs or is about to.
+    /// Running or starting.
     NotReady,
-    /// Is being deleted.
+    /// Being deleted.
     Leaving,
-    /// Has ended; its address may be another's by now.
+    /// Ended; its address may belong to another pod.
     Ended,
 }
 
@@ -113,7 +113,7 @@ struct RawCondition<'a> {
 }
 
 impl Pod {
-    /// From the object's JSON.
+    /// Decodes the object.
     pub fn parse(json: &str) -> Result<Self, String> {
         let (metadata, spec, status) = super::read_object::<RawSpec<'_>, RawStatus<'_>>(json)?;
         let meta = metadata.meta(Kind::Pod)?;
@@ -129,7 +129,7 @@ impl Pod {
             meta,
         })
     }
-    /// Exchanges what others have too for the shared copy.
+    /// Replaces values by their shared copies.
     pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
         self.node = self.node.take().map(|node| shared.text(&node));
@@ -137,7 +137,7 @@ impl Pod {
         self.workload = shared.text(&self.workload);
         self.ports = shared.named_ports(self.ports.clone());
     }
-    /// Whether its addresses are its own now.
+    /// Whether it currently has addresses.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.phase != Phase::Ended && !self.ips.is_empty()
@@ -171,7 +171,7 @@ fn ips(status: &RawStatus<'_>) -> Result<Box<[IpAddr]>, String> {
     Ok(ips.into())
 }
 
-/// Named TCP ports of containers, and of the init containers that stay; the first of a name wins.
+/// Returns named TCP ports of containers and of restartable init containers; the first of a name wins.
 fn ports(spec: &RawSpec<'_>) -> Result<NamedPorts, String> {
     let (main, init) = (spec.containers.as_deref(), spec.init_containers.as_deref());
     let (main, init) = (main.unwrap_or_default(), init.unwrap_or_default());
@@ -192,7 +192,7 @@ fn ports(spec: &RawSpec<'_>) -> Result<NamedPorts, String> {
     Ok(named.into_iter().collect())
 }
 
-/// The label's word, else what its owner's name comes from, else the owner's or its own name.
+/// Returns the workload's name: the label's, else derived from the owner's name, else the owner's or the pod's own.
 fn workload(meta: &Meta, raw: &RawMeta<'_>) -> String {
     if let Some(name) = meta.labels.get(WORKLOAD_NAME).filter(|name| !name.is_empty()) {
         return name.to_owned();
@@ -204,7 +204,7 @@ fn workload(meta: &Meta, raw: &RawMeta<'_>) -> String {
     made_by(meta, &owner.kind, &owner.name).unwrap_or(&owner.name).to_owned()
 }
 
-/// The name of what made a pod's owner, where the owner's name tells.
+/// Returns the name of the object that created the pod's owner, if the owner's name contains it.
 fn made_by<'a>(meta: &'a Meta, kind: &str, owner: &'a str) -> Option<&'a str> {
     let hashed = |label| owner.strip_suffix(meta.labels.get(label)?)?.strip_suffix('-');
     match kind {
@@ -216,7 +216,7 @@ fn made_by<'a>(meta: &'a Meta, kind: &str, owner: &'a str) -> Option<&'a str> {
     .filter(|name| !name.is_empty())
 }
 
-/// A CronJob names its Jobs after itself and the minute of their time.
+/// Returns the name of the CronJob of a Job, which is the Job's name without the scheduled minute.
 fn cron(job: &str) -> Option<&str> {
     let (name, minute) = job.rsplit_once('-')?;
     let fits = matches!(minute.len(), 8..=10) && minute.bytes().all(|b| b.is_ascii_digit());

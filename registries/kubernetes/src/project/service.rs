@@ -1,4 +1,4 @@
-//! A Service: what conversion to a declaration and gateways read of it.
+//! Service: the fields that its declaration and gateways use.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::text::{Pairs, Text};
 use crate::input::Kind;
 use crate::interner::Interner;
 
-/// Whether a Service takes part in the synchronisation with a Consul.
+/// Annotation that excludes a Service from the synchronization with a Consul.
 const CONSUL_SYNC: &str = "consul.hashicorp.com/service-sync";
 
 pub(super) const EXPORT_TO: &str = "networking.istio.io/exportTo";
@@ -23,56 +23,56 @@ pub(super) const NODE_SELECTOR: &str = "traffic.istio.io/nodeSelector";
 const MOST_PORTS: usize = 1024;
 const MOST_ADDRESSES: usize = 1024;
 
-/// A Service, as far as it is used.
+/// Service with the used fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
-    /// How it is reached.
+    /// Kind of its address.
     pub address: ServiceKind,
-    /// Its ports, in the object's order.
+    /// Ports, in the object's order.
     pub ports: Box<[Port]>,
-    /// What it selects; no pairs select nothing.
+    /// Label selector; an empty one selects nothing.
     pub selector: Labels,
-    /// Only endpoints of the client's own node.
+    /// Whether clients use only endpoints of their own node.
     pub node_local: bool,
-    /// What is near first, by its specification or else its annotation.
+    /// Traffic distribution of the specification, else of the annotation.
     pub traffic: Option<TrafficDistribution>,
-    /// Endpoints that are not ready stand in DNS tables.
+    /// Whether endpoints that are not ready appear in DNS tables.
     pub publish_not_ready: bool,
-    /// The words of its exportTo annotation.
+    /// Value of its exportTo annotation.
     pub export: Option<Arc<str>>,
-    /// Identities that an annotation names as they are.
+    /// Identities that an annotation lists.
     pub identities: Box<[Arc<str>]>,
-    /// Service accounts of its namespace that an annotation names.
+    /// Service accounts of its namespace that an annotation lists.
     pub accounts: Box<[Arc<str>]>,
-    /// Where it is reached from outside: load balancers, then external IPs; addresses or names.
+    /// External addresses or names: load balancers, then external IPs.
     pub external: Box<[Arc<str>]>,
-    /// The nodes whose external addresses lead to it, where an annotation selects them.
+    /// Selector of the nodes whose external addresses lead to it, if annotated.
     pub node_selector: Option<Labels>,
-    /// An annotation keeps it out of the synchronisation with a Consul.
+    /// Whether an annotation excludes it from the synchronization with a Consul.
     pub unsynced: bool,
-    /// What of its annotations is not understood, in one line each.
+    /// Descriptions of invalid values in its annotations, one line each.
     pub doubts: Box<[Arc<str>]>,
 }
 
-/// How a Service is reached.
+/// Kind of a Service's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServiceKind {
-    /// By these virtual addresses; none are assigned yet where there are none.
+    /// Virtual addresses; empty until they are assigned.
     Cluster(Box<[IpAddr]>),
-    /// By its endpoints' own addresses.
+    /// No virtual address: clients use the addresses of the endpoints.
     Headless,
-    /// By another name.
+    /// Alias of this host name.
     External(Arc<str>),
 }
 
-/// A port of a Service.
+/// Port of a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port {
-    /// What becomes of it in a declaration.
+    /// Port of the declaration.
     pub service: ServicePort,
-    /// Its port on every node.
+    /// Port on every node.
     pub node: Option<PortNumber>,
 }
 
@@ -147,10 +147,10 @@ struct RawIngress<'a> {
 }
 
 impl Service {
-    /// From the object's JSON.
+    /// Decodes the object.
     pub fn parse(json: &str) -> Result<Self, String> {
         let (metadata, spec, status) = super::read_object(json)?;
-        let listed = |key| metadata.annotation(key).map(words).unwrap_or_default();
+        let listed = |key| metadata.annotation(key).map(items).unwrap_or_default();
         Ok(Self {
             address: kind(&spec)?,
             ports: ports(spec.ports.as_deref().unwrap_or_default())?,
@@ -171,23 +171,23 @@ impl Service {
             meta: metadata.meta(Kind::Service)?,
         })
     }
-    /// Exchanges what others have too for the shared copy.
+    /// Replaces values by their shared copies.
     pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
         self.selector = shared.labels(&self.selector);
     }
 }
 
-pub(super) fn words(list: &str) -> Box<[Arc<str>]> {
+pub(super) fn items(list: &str) -> Box<[Arc<str>]> {
     list.split(',')
         .map(str::trim)
-        .filter(|word| !word.is_empty())
+        .filter(|item| !item.is_empty())
         .take(MOST_ADDRESSES)
         .map(Arc::from)
         .collect()
 }
 
-/// A headless Service is headless whatever its type says.
+/// Returns the kind of address; a headless Service is headless for any type.
 fn kind(spec: &RawSpec<'_>) -> Result<ServiceKind, String> {
     let one = spec.cluster_ip.as_deref().unwrap_or_default();
     if one == "None" {
@@ -208,10 +208,10 @@ fn kind(spec: &RawSpec<'_>) -> Result<ServiceKind, String> {
         .map(ServiceKind::Cluster)
 }
 
-/// The specification's word goes before the annotation's; a value that is not known ends the search.
+/// Returns the traffic distribution of the specification, else of the annotation; an unknown value counts as set.
 fn traffic(metadata: &RawMeta<'_>, spec: &RawSpec<'_>) -> Option<TrafficDistribution> {
-    let said = spec.traffic_distribution.as_deref().filter(|text| !text.is_empty());
-    said.or_else(|| metadata.annotation(TRAFFIC_DISTRIBUTION)).map(TrafficDistribution::parse)
+    let text = spec.traffic_distribution.as_deref().filter(|text| !text.is_empty());
+    text.or_else(|| metadata.annotation(TRAFFIC_DISTRIBUTION)).map(TrafficDistribution::parse)
 }
 
 fn ports(list: &[RawPort<'_>]) -> Result<Box<[Port]>, String> {
@@ -219,7 +219,7 @@ fn ports(list: &[RawPort<'_>]) -> Result<Box<[Port]>, String> {
     let mut ports: Vec<Port> = Vec::with_capacity(list.len());
     for raw in list {
         let port = port(raw)?;
-        // a number is declared once: of a TCP and a UDP port it is the TCP one that xDS can serve
+        // a number is declared once: of a TCP and a UDP port, xDS serves the TCP port
         match ports.iter_mut().find(|known| known.service.number == port.service.number) {
             Some(known) if known.service.protocol == Protocol::Udp => *known = port,
             Some(_) => {}
@@ -240,7 +240,7 @@ fn port(raw: &RawPort<'_>) -> Result<Port, String> {
     Ok(Port { service, node: raw.node_port.and_then(|number| PortNumber::new(number).ok()) })
 }
 
-/// No target and the number 0 both mean the port's own number.
+/// Returns the target port; a missing target and the number 0 mean the port's own number.
 fn target(raw: Option<&RawTarget<'_>>) -> Result<Target, String> {
     let refused = |error| format!("spec.ports.targetPort: {error}");
     match raw {
@@ -251,7 +251,7 @@ fn target(raw: Option<&RawTarget<'_>>) -> Result<Target, String> {
     }
 }
 
-/// Load balancers' addresses, with external IPs after them.
+/// Returns the addresses of load balancers, followed by external IPs.
 fn external(spec: &RawSpec<'_>, status: RawStatus<'_>) -> Result<Box<[Arc<str>]>, String> {
     let balanced = status.load_balancer.unwrap_or_default().ingress.unwrap_or_default();
     let balanced = balanced.iter().filter(|_| spec.kind.as_deref() == Some("LoadBalancer"));
@@ -267,7 +267,7 @@ fn external(spec: &RawSpec<'_>, status: RawStatus<'_>) -> Result<Box<[Arc<str>]>
     Ok(out.into())
 }
 
-/// A JSON map; `{}` selects every node. What is no map of strings selects none.
+/// Parses a JSON map of strings; `{}` selects every node, an invalid map none.
 fn node_selector(json: &str) -> Option<Labels> {
     serde_json::from_str::<Pairs<'_>>(json).ok().map(|pairs| pairs.labels())
 }

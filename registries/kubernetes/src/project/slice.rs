@@ -1,4 +1,4 @@
-//! An EndpointSlice, compact: there may be a million of its entries.
+//! EndpointSlice, in a compact form for a million entries.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,42 +16,42 @@ const MCS_SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
 const MOST_ENTRIES: usize = 10_000;
 const MOST_PORTS: usize = 1024;
 
-/// An EndpointSlice, as far as it is used.
+/// EndpointSlice with the used fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slice {
-    /// Its metadata.
+    /// Metadata.
     pub meta: Meta,
-    /// The Service whose endpoints it lists; `None` where it names none, or is an MCS controller's.
+    /// Service that it belongs to; `None` if it names none, or if an MCS controller owns it.
     pub service: Option<Arc<str>>,
-    /// Whether it lists names, which no assignment can carry.
+    /// Whether it lists host names, which an assignment cannot hold.
     pub names: bool,
-    /// Its ports, the same for all of its entries.
+    /// Ports of all entries.
     pub ports: PortSet,
-    /// Its entries, in the object's order.
+    /// Entries, in the object's order.
     pub entries: Box<[Entry]>,
 }
 
-/// One address of a slice: 40 bytes.
+/// Address of a slice: 40 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Where.
+    /// Address.
     pub ip: IpAddr,
-    /// What the slice says of its state.
+    /// State from its conditions.
     pub state: State,
-    /// Where the slice says that it runs.
+    /// Node and zone, if set.
     pub spot: Option<Arc<EntryTopology>>,
-    /// The pod that it names; `namespace/name` where that is not of the slice's namespace.
+    /// Name of its pod; `namespace/name` if that is in another namespace than the slice.
     pub pod: Option<Atom>,
 }
 
 impl Entry {
-    /// Namespace and name of the pod that it names, in a slice of this namespace.
+    /// Returns namespace and name of its pod, in a slice of this namespace.
     #[must_use]
     pub fn pod_parts<'a>(&'a self, namespace: &'a str) -> Option<(&'a str, &'a str)> {
         let pod: &str = self.pod.as_deref()?;
         Some(pod.split_once('/').unwrap_or((namespace, pod)))
     }
-    /// The pod that it names, in a slice of this namespace.
+    /// Returns the name of its pod, in a slice of this namespace.
     #[must_use]
     pub fn pod_name(&self, namespace: &Arc<str>) -> Option<Name> {
         let (of, name) = self.pod_parts(namespace)?;
@@ -65,28 +65,28 @@ impl Entry {
     }
 }
 
-/// A text behind one pointer, because every entry may have one.
+/// Text behind a thin pointer, to keep entries small.
 pub type Atom = Arc<Box<str>>;
 
-/// Where a slice says that an entry runs; shared by all that run there.
+/// Node and zone of entries; shared by all with the same ones.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct EntryTopology {
-    /// The node.
+    /// Node.
     pub node: Option<Arc<str>>,
-    /// The zone.
+    /// Zone.
     pub zone: Option<Arc<str>>,
 }
 
-/// The conditions of an entry that decide its health.
+/// State from the conditions of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Ready, or nothing was said.
+    /// Ready, or without conditions.
     Ready,
-    /// Not ready, and not said to be going away.
+    /// Not ready and not terminating.
     NotReady,
-    /// Going away, and serving still (or nothing was said of that).
+    /// Terminating and serving (or without a serving condition).
     Leaving,
-    /// Going away, and serving no more.
+    /// Terminating and not serving.
     Left,
 }
 
@@ -147,7 +147,7 @@ struct RawTarget<'a> {
 }
 
 impl Slice {
-    /// From the object's JSON.
+    /// Decodes the object.
     pub fn parse(json: &str) -> Result<Self, String> {
         let raw: Raw<'_> = super::read(json)?;
         let meta = raw.metadata.meta(Kind::Slice)?;
@@ -165,7 +165,7 @@ impl Slice {
             meta,
         })
     }
-    /// Exchanges what others have too for the shared copy.
+    /// Replaces values by their shared copies.
     pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
         self.service = self.service.take().map(|name| shared.text(&name));
@@ -174,7 +174,7 @@ impl Slice {
             entry.spot = entry.spot.take().map(|spot| shared.spot(&spot));
         }
     }
-    /// The Service whose endpoints it lists.
+    /// Returns the name of its Service.
     #[must_use]
     pub fn service_name(&self) -> Option<Name> {
         let name = self.service.clone()?;
@@ -204,11 +204,11 @@ fn entries(endpoints: &[RawEndpoint<'_>], namespace: &str) -> Result<Vec<Entry>,
     Ok(entries)
 }
 
-/// A condition that is not said: ready is true, serving is true, terminating is false. (That a missing
-/// `terminating` counted as true dropped the endpoints of slices that were written by hand.)
+/// Returns the state. A missing condition counts as ready, serving and not terminating. (Counting a missing
+/// `terminating` as true would drop the endpoints of slices that are written by hand.)
 fn state(endpoint: &RawEndpoint<'_>) -> State {
-    let Some(said) = &endpoint.conditions else { return State::Ready };
-    match (said.ready, said.terminating, said.serving) {
+    let Some(conditions) = &endpoint.conditions else { return State::Ready };
+    match (conditions.ready, conditions.terminating, conditions.serving) {
         (None | Some(true), _, _) => State::Ready,
         (Some(false), Some(true), Some(false)) => State::Left,
         (Some(false), Some(true), _) => State::Leaving,
@@ -222,7 +222,7 @@ fn spot(endpoint: &RawEndpoint<'_>) -> Option<Arc<EntryTopology>> {
     (spot != EntryTopology::default()).then(|| Arc::new(spot))
 }
 
-/// A pod is in the namespace that its reference names, which may be another namespace in slices written by hand.
+/// Returns the pod; its namespace is the reference's, which can be another one in slices that are written by hand.
 fn pod(endpoint: &RawEndpoint<'_>, own: &str) -> Option<Atom> {
     let target = endpoint.target_ref.as_ref().filter(|target| target.kind.as_deref() == Some("Pod"))?;
     let name = target.name.as_deref().filter(|name| !name.is_empty() && !name.contains('/'))?;
@@ -234,7 +234,7 @@ fn pod(endpoint: &RawEndpoint<'_>, own: &str) -> Option<Atom> {
     }))
 }
 
-/// A port without a number leads nowhere in particular and is left out.
+/// Returns the ports; excludes ports without a number.
 fn ports(list: Vec<RawPort<'_>>) -> Result<PortSet, String> {
     super::bounded("ports", &list, MOST_PORTS)?;
     let port = |raw: &RawPort<'_>| -> Result<GroupPort, String> {

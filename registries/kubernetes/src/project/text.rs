@@ -1,4 +1,4 @@
-//! Borrowed texts and label maps, as serde reads them.
+//! Borrowed texts and label maps for serde.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use tributary_model::Labels;
 
-/// A string that is borrowed from the document unless it has escapes. (`Option<Cow>` always copies.)
+/// String that is borrowed from the document unless it has escapes. (`Option<Cow>` always copies.)
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
 
@@ -36,7 +36,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// A map of strings, in the document's order.
+/// Map of strings, in the document's order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pairs<'a>(pub(crate) Vec<(Text<'a>, Text<'a>)>);
 

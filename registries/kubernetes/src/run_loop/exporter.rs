@@ -1,7 +1,7 @@
-//! Writes a ServiceExport for every Service that is due one, while this replica leads.
+//! Writer of a ServiceExport for every Service that needs one, while this replica leads.
 //!
-//! Owned and polled by the rim, so that it ends with the run. It creates and never changes: what somebody else
-//! wrote is a conflict, and a conflict is as good as done. Its effect comes back through the watch.
+//! Owned and polled by the run loop, so that it ends with the run. It creates and never changes objects: a conflict
+//! means that the export exists. Its effect returns through the watch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,19 +23,19 @@ use crate::options::Options;
 use crate::part::Part;
 use crate::plan::resource;
 
-/// One by one, since nobody waits for an export; what is refused to one is most often refused to all.
+/// One write at a time, since exports are not urgent; a refusal usually applies to all of them.
 const PACE: QueuePolicy =
     QueuePolicy { gather: Duration::from_millis(200), at_once: 1, left: 0, halts: true };
 
-/// Exports Services while it leads.
+/// Exporter of Services while this replica leads.
 pub(crate) struct Exporter {
-    duty: LeaderWorkQueue<Name>,
-    /// Whether the server knows the kind.
+    queue: LeaderWorkQueue<Name>,
+    /// Whether the server serves the kind.
     served: bool,
-    /// What has changed since the Services were last looked through.
+    /// Services that changed since the last plan.
     suspects: Suspects,
-    told: BTreeMap<Name, Problem>,
-    news: Vec<RegistryUpdate>,
+    reported: BTreeMap<Name, Problem>,
+    updates: Vec<RegistryUpdate>,
 }
 
 impl Exporter {
@@ -46,16 +46,16 @@ impl Exporter {
         seed: u64,
     ) -> Self {
         Self {
-            duty: LeaderWorkQueue::new(PACE, leads, sends(connection, options), SplitMix::seeded(seed)),
+            queue: LeaderWorkQueue::new(PACE, leads, sends(connection, options), SplitMix::seeded(seed)),
             served: false,
             suspects: Suspects::All,
-            told: BTreeMap::new(),
-            news: Vec::new(),
+            reported: BTreeMap::new(),
+            updates: Vec::new(),
         }
     }
 
-    /// Hears what the index is told: any of these may make a Service due.
-    pub(crate) fn hear(&mut self, input: &Input) {
+    /// Observes an input of the index: it may make a Service due.
+    pub(crate) fn observe(&mut self, input: &Input) {
         let (kind, name) = match input {
             Input::Put(object) => (object.kind(), Some(object.name())),
             Input::Gone(kind, name) => (*kind, Some(name)),
@@ -74,35 +74,35 @@ impl Exporter {
             }
             _ => return,
         }
-        self.duty.plan_soon();
+        self.queue.plan_soon();
     }
 
-    /// What has become wrong or right since this was asked last.
-    pub(crate) fn news(&mut self) -> Vec<RegistryUpdate> {
-        std::mem::take(&mut self.news)
+    /// Returns the new and resolved problems since the last call.
+    pub(crate) fn take_updates(&mut self) -> Vec<RegistryUpdate> {
+        std::mem::take(&mut self.updates)
     }
 
-    /// Works for a while. May be dropped while it waits: what is under way goes on. Before every list is
-    /// complete nothing is written: what seems to lack an export may have one.
+    /// Performs the next step; cancel-safe. Writes nothing before every list is complete, because a Service without a known
+    /// export may have one.
     pub(crate) async fn work(&mut self, inputs: &ClusterObjects, complete: bool) {
-        match self.duty.next(complete && self.served).await {
+        match self.queue.next(complete && self.served).await {
             QueueEvent::Plan => {
                 let suspects = std::mem::replace(&mut self.suspects, Suspects::Named(BTreeSet::new()));
-                self.duty.add(due(inputs, &suspects));
-                self.forgive(inputs);
+                self.queue.add(due(inputs, &suspects));
+                self.resolve(inputs);
             }
-            // what was refused is a suspect
+            // the refused write is among the suspects
             QueueEvent::Again => {}
             QueueEvent::Done(name, outcome) => self.done(inputs.options.scope(Part::Cluster), name, outcome),
             QueueEvent::Resigned => self.suspects = Suspects::All,
         }
     }
 
-    /// What could not be exported and is gone, or exported by somebody else by now, is no problem any more.
-    fn forgive(&mut self, inputs: &ClusterObjects) {
+    /// Resolves problems of Services that are deleted, or exported by another writer.
+    fn resolve(&mut self, inputs: &ClusterObjects) {
         let open = |name: &Name| inputs.services.contains_key(name) && !inputs.exports.contains_key(name);
-        for (name, _) in self.told.extract_if(.., |name, _| !open(name)) {
-            self.news.push(RegistryUpdate::Problem(
+        for (name, _) in self.reported.extract_if(.., |name, _| !open(name)) {
+            self.updates.push(RegistryUpdate::Problem(
                 inputs.options.scope(Part::Cluster).clone(),
                 ObjectRef::new(name.object(Kind::Export)),
                 None,
@@ -113,22 +113,22 @@ impl Exporter {
     fn done(&mut self, scope: &Scope, name: Name, outcome: Outcome) {
         let object = || ObjectRef::new(name.object(Kind::Export));
         let Err(why) = outcome else {
-            if self.told.remove(&name).is_some() {
-                self.news.push(RegistryUpdate::Problem(scope.clone(), object(), None));
+            if self.reported.remove(&name).is_some() {
+                self.updates.push(RegistryUpdate::Problem(scope.clone(), object(), None));
             }
             return;
         };
-        let message = format!("its Service could not be exported: {why}; it is tried again");
+        let message = format!("the export of its Service failed: {why}; it is retried");
         let problem = Problem { code: Code::NOT_WRITTEN, message: message.into() };
-        if self.told.get(&name) != Some(&problem) {
-            self.news.push(RegistryUpdate::Problem(scope.clone(), object(), Some(problem.clone())));
-            self.told.insert(name.clone(), problem);
+        if self.reported.get(&name) != Some(&problem) {
+            self.updates.push(RegistryUpdate::Problem(scope.clone(), object(), Some(problem.clone())));
+            self.reported.insert(name.clone(), problem);
         }
         self.suspects.add(&name);
     }
 }
 
-/// Exports Services of the cluster behind this connection.
+/// Returns a function that exports a Service of the connected cluster.
 fn sends(connection: &Connection, options: &Options) -> Sends<Name> {
     let writer = Writer::new(connection.client());
     let (service, export) = (resource(Kind::Service, options), resource(Kind::Export, options));
@@ -138,8 +138,8 @@ fn sends(connection: &Connection, options: &Options) -> Sends<Name> {
     })
 }
 
-/// A Service that is gone by now needs no export, and one that somebody exported has one. The export is owned
-/// by its Service, so that it goes with it.
+/// Creates an export, owned by its Service so that it is deleted with it. A deleted Service needs no export, and an
+/// existing export is enough.
 async fn create(writer: &Writer, service: &Resource, export: &Resource, name: &Name) -> Outcome {
     let object = ObjectName::new(&name.namespace, &name.name);
     let owner = match writer.get(service, "v1", &object).await {
@@ -164,7 +164,7 @@ async fn create(writer: &Writer, service: &Resource, export: &Resource, name: &N
     absent
 }
 
-/// The work of an exporter that there may not be.
+/// Runs the exporter, if there is one.
 pub(crate) async fn work(exporter: &mut Option<Exporter>, inputs: &ClusterObjects, complete: bool) {
     match exporter {
         Some(exporter) => exporter.work(inputs, complete).await,

@@ -1,7 +1,7 @@
-//! How the whole source is doing, from how each of its kinds is: the worst of those that everything waits for.
+//! Status of the source, from the state of each kind: the worst of the required kinds.
 //!
-//! An optional kind that is refused or fails degrades alone: it shows as a part, and in the reason of a source
-//! that is otherwise live.
+//! A refused or failing optional kind degrades alone: it shows as a part, and in the reason of a source that is
+//! otherwise live.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use super::watches::WatchSet;
 use crate::input::{Kind, WatchScope};
 use crate::part::{Listing, Part};
 
-/// What a feed said of itself, and when.
-struct Said {
+/// Last status of a watch, and its time.
+struct PartReport {
     part: SourcePart,
     at: Instant,
 }
 
-impl Said {
-    /// As it is at that time: it has lasted longer by then, and the next try is nearer.
+impl PartReport {
+    /// Returns the status at this time: it has lasted longer, and the next attempt is nearer.
     fn by(&self, now: Instant) -> SourcePart {
         let passed = now.saturating_duration_since(self.at);
         SourcePart {
@@ -31,59 +31,61 @@ impl Said {
     }
 }
 
-/// What each feed said of itself last.
+/// Last status of each watch.
 pub(super) struct SourceHealth {
-    parts: BTreeMap<WatchScope, Said>,
+    parts: BTreeMap<WatchScope, PartReport>,
     optional: BTreeMap<Kind, bool>,
     server: Arc<str>,
     credential: Arc<str>,
-    healed: u64,
-    /// Whether anything was reported since the last call.
+    recovered: u64,
+    /// Whether a status was reported since the last call.
     changed: bool,
 }
 
 impl SourceHealth {
     pub(super) fn new(feeds: &WatchSet) -> Self {
         let at = Instant::now();
-        let part =
-            |plural: &str| Said { part: SourcePart { name: plural.into(), ..SourcePart::default() }, at };
+        let part = |plural: &str| PartReport {
+            part: SourcePart { name: plural.into(), ..SourcePart::default() },
+            at,
+        };
         Self {
             parts: feeds.planned.iter().map(|p| (p.feed.clone(), part(p.resource.plural))).collect(),
             optional: feeds.planned.iter().map(|p| (p.feed.kind, p.resource.optional)).collect(),
             server: feeds.server.as_str().into(),
             credential: feeds.credential.as_str().into(),
-            healed: 0,
+            recovered: 0,
             changed: true,
         }
     }
-    /// A feed said how it is doing.
-    pub(super) fn say(&mut self, feed: &WatchScope, part: SourcePart) {
-        self.parts.insert(feed.clone(), Said { part, at: Instant::now() });
+    /// Records the status of a watch.
+    pub(super) fn report(&mut self, feed: &WatchScope, part: SourcePart) {
+        self.parts.insert(feed.clone(), PartReport { part, at: Instant::now() });
         self.changed = true;
     }
-    /// An audit found lost events.
-    pub(super) const fn healed(&mut self, lost: u64) {
+    /// Records recovered events of an audit.
+    pub(super) const fn recovered(&mut self, lost: u64) {
         self.changed = true;
-        self.healed = self.healed.saturating_add(lost);
+        self.recovered = self.recovered.saturating_add(lost);
     }
-    /// Whether anything was reported since the last call.
+    /// Whether a status was reported since the last call.
     pub(super) const fn take_changed(&mut self) -> bool {
         std::mem::replace(&mut self.changed, false)
     }
-    /// The feeds.
+    /// Returns the watch scopes.
     pub(super) fn feeds(&self) -> impl Iterator<Item = &WatchScope> {
         self.parts.keys()
     }
-    /// Whether a feed is followed.
+    /// Whether a watch is followed.
     pub(super) fn is_live(&self, feed: &WatchScope) -> bool {
-        self.parts.get(feed).is_some_and(|said| said.part.state == SourceState::Live)
+        self.parts.get(feed).is_some_and(|reported| reported.part.state == SourceState::Live)
     }
-    /// Whether any other feed is followed.
+    /// Whether any other watch is followed.
     pub(super) fn is_any_live_but(&self, feed: &WatchScope) -> bool {
         self.parts.keys().any(|other| other != feed && self.is_live(other))
     }
-    /// How a part is doing, beside the whole. The cluster shows every kind. An optional kind has the state of the
-    /// required kinds: that it cannot be read itself shows in its collections, and in the parts of the cluster.
+    /// Returns the status of a part. The cluster shows every kind. An optional kind has the state of the required kinds: its
+    /// own failure shows in its collections, and in the parts of the cluster.
     pub(super) fn of_part(&self, part: Part, whole: &SourceStatus) -> SourceStatus {
         part.kind().map_or_else(|| whole.clone(), |kind| self.beside(kind))
     }
@@ -94,25 +96,25 @@ impl SourceHealth {
         let required =
             self.parts.iter().filter(|(feed, _)| joined.contains(&feed.kind) && is_required(&feed.kind));
         // a kind that is refused alone is withheld, which its own collections show
-        let counted = required.filter(|(_, said)| said.part.state != SourceState::Forbidden);
-        let worst = counted.map(|(_, said)| &said.part).max_by_key(|part| rank(part.state));
+        let counted = required.filter(|(_, reported)| reported.part.state != SourceState::Forbidden);
+        let worst = counted.map(|(_, reported)| &reported.part).max_by_key(|part| rank(part.state));
         let state = worst.map_or(SourceState::Live, |part| part.state);
         let reason = worst.map(|part| Arc::clone(&part.reason)).unwrap_or_default();
         SourceStatus::new(state, reason)
     }
-    /// The whole as it was said, with what else is told of the cluster: as long as nobody says anything, the same.
+    /// Returns the status as reported, with details of the cluster; equal as long as no watch reports.
     pub(super) fn status(&self, of_cluster: Vec<(Arc<str>, Arc<str>)>) -> SourceStatus {
-        self.whole(of_cluster, |said| said.part.clone())
+        self.whole(of_cluster, |reported| reported.part.clone())
     }
-    /// The whole as it is now, to be told.
+    /// Returns the status as of now.
     pub(super) fn now(&self, of_cluster: Vec<(Arc<str>, Arc<str>)>) -> SourceStatus {
         let now = Instant::now();
-        self.whole(of_cluster, |said| said.by(now))
+        self.whole(of_cluster, |reported| reported.by(now))
     }
     fn whole(
         &self,
         of_cluster: Vec<(Arc<str>, Arc<str>)>,
-        part: impl Fn(&Said) -> SourcePart,
+        part: impl Fn(&PartReport) -> SourcePart,
     ) -> SourceStatus {
         let kinds = self.kinds(part);
         let is_optional = |kind: &Kind| self.optional.get(kind).copied().unwrap_or_default();
@@ -137,17 +139,17 @@ impl SourceHealth {
             ("server".into(), Arc::clone(&self.server)),
             ("credential".into(), Arc::clone(&self.credential)),
         ];
-        if self.healed > 0 {
-            details.push(("healed".into(), self.healed.to_string().into()));
+        if self.recovered > 0 {
+            details.push(("healed".into(), self.recovered.to_string().into()));
         }
         details
     }
 
-    /// A part per kind: the worst of its feeds, which says where it is where it is one of several.
-    fn kinds(&self, part: impl Fn(&Said) -> SourcePart) -> BTreeMap<Kind, SourcePart> {
+    /// Returns a part per kind: the worst of its watches, with its namespace if there are several.
+    fn kinds(&self, part: impl Fn(&PartReport) -> SourcePart) -> BTreeMap<Kind, SourcePart> {
         let mut kinds: BTreeMap<Kind, SourcePart> = BTreeMap::new();
-        for (feed, said) in &self.parts {
-            let named = || match (&feed.namespace, part(said)) {
+        for (feed, reported) in &self.parts {
+            let named = || match (&feed.namespace, part(reported)) {
                 (Some(namespace), part) if is_trouble(&part) => {
                     let reason = format!("{} (in {namespace})", part.reason).into();
                     SourcePart { reason, ..part }
@@ -155,7 +157,7 @@ impl SourceHealth {
                 (_, part) => part,
             };
             match kinds.get_mut(&feed.kind) {
-                Some(held) if rank(held.state) >= rank(said.part.state) => {}
+                Some(held) if rank(held.state) >= rank(reported.part.state) => {}
                 Some(held) => *held = named(),
                 None => drop(kinds.insert(feed.kind, named())),
             }
@@ -168,7 +170,7 @@ const fn is_trouble(part: &SourcePart) -> bool {
     !matches!(part.state, SourceState::Live | SourceState::Syncing)
 }
 
-/// How bad a state is.
+/// Returns the severity of a state.
 const fn rank(state: SourceState) -> u8 {
     match state {
         SourceState::Live => 0,
@@ -185,13 +187,13 @@ mod tests {
     use super::*;
     use tributary_model::Namespace;
 
-    fn mk_standing(feeds: &[(WatchScope, bool)]) -> SourceHealth {
+    fn mk_health(feeds: &[(WatchScope, bool)]) -> SourceHealth {
         SourceHealth {
             parts: BTreeMap::new(),
             optional: feeds.iter().map(|(feed, optional)| (feed.kind, *optional)).collect(),
             server: "https://api".into(),
             credential: "a token".into(),
-            healed: 0,
+            recovered: 0,
             changed: true,
         }
     }
@@ -201,63 +203,63 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_required_kind_speaks_for_all() {
+    fn worst_required_kind_decides_the_status() {
         let (pods, services) = (WatchScope::all(Kind::Pod), WatchScope::all(Kind::Service));
-        let mut standing = mk_standing(&[(pods.clone(), false), (services.clone(), false)]);
-        standing.say(&pods, mk_part("pods", SourceState::Unreachable, "away"));
-        standing.say(&services, mk_part("services", SourceState::AuthFailed, "401"));
-        let status = standing.status(Vec::new());
+        let mut health = mk_health(&[(pods.clone(), false), (services.clone(), false)]);
+        health.report(&pods, mk_part("pods", SourceState::Unreachable, "away"));
+        health.report(&services, mk_part("services", SourceState::AuthFailed, "401"));
+        let status = health.status(Vec::new());
         assert_eq!((status.state, &*status.reason), (SourceState::AuthFailed, "401"));
         assert_eq!(status.parts.len(), 2);
     }
 
     #[test]
-    fn an_optional_kind_degrades_alone() {
+    fn optional_kind_degrades_alone() {
         let (pods, gateways) = (WatchScope::all(Kind::Pod), WatchScope::all(Kind::Gateway));
-        let mut standing = mk_standing(&[(pods.clone(), false), (gateways.clone(), true)]);
-        standing.say(&pods, mk_part("pods", SourceState::Live, ""));
-        standing.say(&gateways, mk_part("gateways", SourceState::Forbidden, "list of gateways: 403"));
-        let status = standing.status(Vec::new());
+        let mut health = mk_health(&[(pods.clone(), false), (gateways.clone(), true)]);
+        health.report(&pods, mk_part("pods", SourceState::Live, ""));
+        health.report(&gateways, mk_part("gateways", SourceState::Forbidden, "list of gateways: 403"));
+        let status = health.status(Vec::new());
         assert_eq!((status.state, &*status.reason), (SourceState::Live, "list of gateways: 403"));
-        standing.say(&gateways, mk_part("gateways", SourceState::Live, "not served"));
-        assert_eq!(&*standing.status(Vec::new()).reason, "", "that it is not served is no trouble");
+        health.report(&gateways, mk_part("gateways", SourceState::Live, "not served"));
+        assert_eq!(&*health.status(Vec::new()).reason, "", "an unserved kind is no failure");
     }
 
     #[test]
-    fn the_worst_namespace_speaks_for_its_kind_and_is_named() {
+    fn worst_namespace_of_a_kind_is_named() {
         let of = |name: &str| WatchScope { kind: Kind::Pod, namespace: Some(Namespace::new(name).unwrap()) };
-        let mut standing = mk_standing(&[(of("a"), false)]);
+        let mut health = mk_health(&[(of("a"), false)]);
         for (name, state) in
             [("a", SourceState::Live), ("b", SourceState::Forbidden), ("c", SourceState::Live)]
         {
-            standing.say(&of(name), mk_part("pods", state, "403"));
+            health.report(&of(name), mk_part("pods", state, "403"));
         }
-        let status = standing.status(Vec::new());
+        let status = health.status(Vec::new());
         assert_eq!((status.parts.len(), &*status.reason), (1, "403 (in b)"));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_part_grows_older_although_others_speak() {
+    async fn part_ages_when_another_watch_reports() {
         let secs = std::time::Duration::from_secs;
         let (pods, services) = (WatchScope::all(Kind::Pod), WatchScope::all(Kind::Service));
-        let mut standing = mk_standing(&[(pods.clone(), false), (services.clone(), false)]);
+        let mut health = mk_health(&[(pods.clone(), false), (services.clone(), false)]);
         let refused = mk_part("pods", SourceState::AuthFailed, "401");
-        standing.say(&pods, SourcePart { lasted: secs(5), retry_in: Some(secs(12)), ..refused });
-        let said = standing.status(Vec::new());
+        health.report(&pods, SourcePart { lasted: secs(5), retry_in: Some(secs(12)), ..refused });
+        let before = health.status(Vec::new());
         tokio::time::advance(secs(10)).await;
-        assert_eq!(standing.status(Vec::new()), said, "that time passes is nothing to tell");
-        standing.say(&services, mk_part("services", SourceState::Live, ""));
-        let now = standing.now(Vec::new());
+        assert_eq!(health.status(Vec::new()), before, "passed time alone changes nothing");
+        health.report(&services, mk_part("services", SourceState::Live, ""));
+        let now = health.now(Vec::new());
         let part = now.parts.iter().find(|part| &*part.name == "pods").unwrap();
         assert_eq!((part.lasted, part.retry_in), (secs(15), Some(secs(2))));
         assert_eq!((now.state, now.retry_in), (SourceState::AuthFailed, Some(secs(2))));
     }
 
     #[test]
-    fn what_an_audit_healed_is_told() {
-        let mut standing = mk_standing(&[]);
-        standing.healed(2);
-        standing.healed(1);
-        assert!(standing.status(Vec::new()).details.contains(&("healed".into(), "3".into())));
+    fn recovered_events_are_counted() {
+        let mut health = mk_health(&[]);
+        health.recovered(2);
+        health.recovered(1);
+        assert!(health.status(Vec::new()).details.contains(&("healed".into(), "3".into())));
     }
 }

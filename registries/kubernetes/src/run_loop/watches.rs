@@ -1,4 +1,4 @@
-//! The watches of a run: one per planned feed, each speaking in inputs.
+//! Watches of a run: one per planned watch, each of which emits inputs.
 
 use async_trait::async_trait;
 use tributary_kube_client::{ClusterIdentity, Connection, Event, Projection, Timing, Watch, WatchSpec};
@@ -10,41 +10,41 @@ use crate::options::Options;
 use crate::plan::{Planned, watch_plan};
 use crate::project::{Export, Gateway, Import, MeshConfig, Namespace, Node, Pod, Service, Slice};
 
-/// What a watch says: to the index, or of itself.
+/// Output of a watch: an input of the index, or its own state.
 pub(crate) enum WatchOutput {
     Input(Input),
     Status(SourcePart),
-    Healed(u64),
+    Recovered(u64),
 }
 
-/// A watch of any kind.
+/// Watch of any kind.
 #[async_trait]
 pub(crate) trait Source: Send {
     fn feed(&self) -> &WatchScope;
-    /// Facts that the kind decides over are held from earlier runs.
+    /// Marks that facts that depend on the kind are held from earlier runs.
     fn hold(&mut self);
     async fn next(&mut self) -> Vec<WatchOutput>;
 }
 
-/// The watches of a run.
+/// Watches of a run.
 pub(crate) struct WatchSet {
     pub(crate) sources: Vec<Box<dyn Source>>,
     pub(crate) planned: Vec<Planned>,
-    /// Confirms which cluster answers all of them.
+    /// Identity that all of them confirm.
     pub(crate) cluster: ClusterIdentity,
-    /// What is told of the source beside how it fares.
+    /// Description of the credential, for the status.
     pub(crate) credential: String,
     pub(crate) server: String,
 }
 
 impl WatchSet {
-    /// A watch for each feed that the options ask for; none has begun.
+    /// Creates a watch for each planned one; none has started.
     pub(crate) fn new(connection: &Connection, options: &Options, timing: Timing, seed: u64) -> Self {
         let planned = watch_plan(options);
         let cluster = ClusterIdentity::new(connection.client());
-        let confirms = Asks { client: connection.client(), cluster: cluster.clone(), timing, seed };
+        let builder = WatchBuilder { client: connection.client(), cluster: cluster.clone(), timing, seed };
         Self {
-            sources: planned.iter().map(|planned| confirms.source(planned)).collect(),
+            sources: planned.iter().map(|planned| builder.source(planned)).collect(),
             cluster,
             credential: connection.described().to_owned(),
             server: connection.server().to_owned(),
@@ -53,15 +53,15 @@ impl WatchSet {
     }
 }
 
-/// What the watches of a run have in common.
-struct Asks {
+/// Parameters that the watches of a run share.
+struct WatchBuilder {
     client: kube::Client,
     cluster: ClusterIdentity,
     timing: Timing,
     seed: u64,
 }
 
-impl Asks {
+impl WatchBuilder {
     fn source(&self, planned: &Planned) -> Box<dyn Source> {
         match planned.feed.kind {
             Kind::Namespace => self.watch::<Namespace>(planned),
@@ -84,10 +84,10 @@ impl Asks {
             field_selector: planned.field_selector.clone(),
             ..WatchSpec::all(planned.resource.clone(), self.timing)
         };
-        // watches of one seed do not pause in step
+        // different seeds, so that watches do not pause in step
         let own = format!("{}/{}", planned.resource.plural, spec.namespace.as_deref().unwrap_or_default());
-        let chance = SplitMix::seeded(self.seed ^ Version::of(own.as_bytes()).0);
-        let watch = Watch::new(self.client.clone(), spec, chance).of(self.cluster.clone());
+        let random = SplitMix::seeded(self.seed ^ Version::of(own.as_bytes()).0);
+        let watch = Watch::new(self.client.clone(), spec, random).of(self.cluster.clone());
         Box::new(Typed::<P> { watch, feed })
     }
 }
@@ -107,11 +107,11 @@ impl<P: Projection + Into<Object>> Source for Typed<P> {
     }
     async fn next(&mut self) -> Vec<WatchOutput> {
         let events = self.watch.next().await;
-        let word = |event: Event<P>| match event {
+        let output = |event: Event<P>| match event {
             Event::Status(part) => Some(WatchOutput::Status(part)),
-            Event::Recovered(lost) => Some(WatchOutput::Healed(lost)),
+            Event::Recovered(lost) => Some(WatchOutput::Recovered(lost)),
             event => Input::of(&self.feed, event).map(WatchOutput::Input),
         };
-        events.into_iter().filter_map(word).collect()
+        events.into_iter().filter_map(output).collect()
     }
 }

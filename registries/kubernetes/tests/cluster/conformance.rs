@@ -32,7 +32,7 @@ struct ClusterHarness {
     named: bool,
 }
 
-/// What each kind adds, and what is still seen to change while it cannot be read.
+/// Effect of each kind, and the change that stays visible while the kind is unreadable.
 const REFUSABLES: [Refusable; 9] = [
     refusable("configmaps", true, Rest::Removal),
     refusable("endpointslices", true, Rest::Removal),
@@ -49,7 +49,7 @@ const fn refusable(name: &'static str, goes_stale: bool, rest: Rest) -> Refusabl
     Refusable { name, goes_stale, rest }
 }
 
-/// The service that is always there, of which every kind has an object.
+/// Service that always exists, with an object of every kind.
 const EVERY: &str = "every";
 const EVERY_IPS: [&str; 2] = ["10.40.0.1", "10.40.0.2"];
 
@@ -57,7 +57,7 @@ const EVERY_IPS: [&str; 2] = ["10.40.0.1", "10.40.0.2"];
 impl Harness for ClusterHarness {
     async fn script(&self) -> Box<dyn Script> {
         let server = serve_every_kind(EVERY, EVERY_IPS);
-        // pages, so that a list can be torn apart from a watch
+        // pages, so that a list can be torn without its watch
         server.streams(false);
         server.put("namespaces", json!({"metadata": {"name": "far"}}));
         let namespaces = if self.named { vec!["shop", "far"] } else { Vec::new() };
@@ -71,7 +71,7 @@ impl Harness for ClusterHarness {
             Ability::Shorten => {
                 Some("scopes are configured; a kind that is not installed has tests of its own")
             }
-            Ability::End => Some("nothing proves that a cluster is no more"),
+            Ability::End => Some("nothing proves that a cluster no longer exists"),
             Ability::Narrow if !self.named => {
                 Some("every namespace is read; the named ones have a test below")
             }
@@ -88,7 +88,7 @@ impl Harness for ClusterHarness {
 
 struct ClusterScript {
     server: ApiServer,
-    /// The namespaces that are configured; all where there are none.
+    /// Configured namespaces; empty means all.
     namespaces: Vec<&'static str>,
     memory: Arc<Memory>,
     twice: bool,
@@ -98,7 +98,7 @@ struct ClusterScript {
 const LISTS: [&str; 2] = ["/services", "/endpointslices"];
 
 impl ClusterScript {
-    /// The namespace of a service.
+    /// Returns the namespace of a service.
     fn home(&self, service: &str) -> &'static str {
         if service == "far" && !self.namespaces.is_empty() { "far" } else { "shop" }
     }
@@ -122,15 +122,17 @@ impl Script for ClusterScript {
         let hosts = [self.host(EVERY), Hostname::new(format!("{EVERY}.shop.svc.clusterset.local")).unwrap()];
         hosts.into_iter().map(|host| (host, ips.clone())).collect()
     }
-    async fn set(&mut self, _: usize, said: &Service) {
-        let ips: Vec<String> = said.endpoints.iter().map(ToString::to_string).collect();
-        let mut objects =
-            [("services", service(&said.name)), ("endpointslices", slice(&said.name, &said.name, &ips))];
+    async fn set(&mut self, _: usize, wanted: &Service) {
+        let ips: Vec<String> = wanted.endpoints.iter().map(ToString::to_string).collect();
+        let mut objects = [
+            ("services", service(&wanted.name)),
+            ("endpointslices", slice(&wanted.name, &wanted.name, &ips)),
+        ];
         if self.reversed {
             objects.reverse();
         }
         for (plural, mut object) in objects {
-            object["metadata"]["namespace"] = self.home(&said.name).into();
+            object["metadata"]["namespace"] = self.home(&wanted.name).into();
             for _ in 0..=usize::from(self.twice) {
                 self.server.put(plural, object.clone());
             }

@@ -1,4 +1,4 @@
-//! Services that are exported by themselves: who writes, what, and when not.
+//! Generated exports: their writer, their content, and when none is written.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn exported(run: &RunOf, name: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn services_are_exported_while_leading_and_only_then() {
+async fn services_are_exported_only_while_leading() {
     let (leads, _) = watch::channel(false);
     let mut run = start(&shop(), &leads);
     run.live().await;
@@ -52,47 +52,47 @@ async fn services_are_exported_while_leading_and_only_then() {
     leads.send_replace(false);
     run.server.put("services", service("cart"));
     run.pass(Duration::from_secs(60)).await;
-    assert!(!exported(&run, "cart"), "it leads no more");
+    assert!(!exported(&run, "cart"), "it no longer leads");
     run.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_export_that_cannot_be_written_is_told_and_tried_again() {
+async fn failed_export_is_reported_and_retried() {
     let server = shop();
     server.answer("/serviceexports", Some(Verb::Write), 2, Answer::Status(403, "no create"));
     let (leads, _) = watch::channel(true);
     let mut run = start(&server, &leads);
-    let told = |run: &RunOf| run.problems.values().any(|problem| problem.code == Code::NOT_WRITTEN);
-    run.until("it is told", told).await;
+    let reported = |run: &RunOf| run.problems.values().any(|problem| problem.code == Code::NOT_WRITTEN);
+    run.until("it is reported", reported).await;
     run.until("pay is exported", |run| exported(run, "pay")).await;
-    run.until("it is right again", |run| !told(run)).await;
+    run.until("it is resolved", |run| !reported(run)).await;
     run.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_could_not_be_exported_is_forgotten_with_its_service() {
+async fn failed_export_is_dropped_with_its_service() {
     let server = shop();
     server.answer("/serviceexports", Some(Verb::Write), usize::MAX, Answer::Status(403, "no create"));
     let (leads, _) = watch::channel(true);
     let mut run = start(&server, &leads);
-    let told = |run: &RunOf| run.problems.values().any(|problem| problem.code == Code::NOT_WRITTEN);
-    run.until("it is told", told).await;
+    let reported = |run: &RunOf| run.problems.values().any(|problem| problem.code == Code::NOT_WRITTEN);
+    run.until("it is reported", reported).await;
     for name in run.services() {
         server.delete("services", "shop", &name);
     }
-    run.until("nothing is wrong with what is not there", |run| !told(run)).await;
+    run.until("a deleted service has no problem", |run| !reported(run)).await;
     run.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_the_server_does_not_know_is_not_written() {
+async fn unserved_export_kind_is_not_written() {
     let server = shop();
     server.uninstall("serviceexports");
     let (leads, _) = watch::channel(true);
     let mut run = start(&server, &leads);
     run.live().await;
     run.pass(Duration::from_secs(120)).await;
-    let creates = |run: &RunOf| run.server.asked().iter().filter(|asked| asked.verb == Verb::Write).count();
+    let creates = |run: &RunOf| run.server.requests().iter().filter(|r| r.verb == Verb::Write).count();
     assert_eq!((creates(&run), run.problems.len()), (0, 0));
     run.server.install(EXPORTS);
     run.until("pay is exported", |run| exported(run, "pay")).await;

@@ -1,4 +1,4 @@
-//! A cluster with what the registry reads, and one run over it whose words are kept.
+//! Cluster with the kinds that the registry reads, and a run over it with its updates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const fn of(group: &'static str, plural: &'static str, kind: &'static str) -> Ki
     Kind { group, version: "v1", plural, kind, namespaced: true }
 }
 
-/// What every cluster serves.
+/// Kinds of every cluster.
 pub(crate) const KINDS: [Kind; 6] = [
     core("namespaces", "Namespace", false),
     core("services", "Service", true),
@@ -35,10 +35,10 @@ pub(crate) const KINDS: [Kind; 6] = [
     core("configmaps", "ConfigMap", true),
     of("discovery.k8s.io", "endpointslices", "EndpointSlice"),
 ];
-/// What only some serve.
+/// Optional kind.
 pub(crate) const GATEWAYS: Kind = of("gateway.networking.k8s.io", "gateways", "Gateway");
 
-/// A server with the namespace `shop`.
+/// Serves the namespace `shop`.
 pub(crate) fn serve() -> ApiServer {
     let server = ApiServer::new(&KINDS);
     server.put("namespaces", json!({"metadata": {"name": "shop"}}));
@@ -70,8 +70,8 @@ const fn mcs(plural: &'static str, kind: &'static str) -> Kind {
     Kind { group: Mcs::GROUP, version: "v1beta1", plural, kind, namespaced: true }
 }
 
-/// A server with the namespace `shop` and an object of every kind: a service with two endpoints, one of them a pod on
-/// a node, which is exported and imported; a gateway; and mesh configuration.
+/// Serves the namespace `shop` and an object of every kind: a service with two endpoints, one of them a pod on a node,
+/// which is exported and imported; a gateway; and mesh configuration.
 pub(crate) fn serve_every_kind(name: &str, ips: [&str; 2]) -> ApiServer {
     let server = serve();
     let kinds = [GATEWAYS, mcs("serviceexports", "ServiceExport"), mcs("serviceimports", "ServiceImport")];
@@ -94,7 +94,7 @@ pub(crate) fn serve_every_kind(name: &str, ips: [&str; 2]) -> ApiServer {
     server
 }
 
-/// A way into another network.
+/// Builds a gateway into another network.
 pub(crate) fn gateway() -> Value {
     let mut gateway = json!({"metadata": meta("shop", "gw")});
     gateway["metadata"]["labels"] = json!({"topology.istio.io/network": "n2"});
@@ -104,7 +104,7 @@ pub(crate) fn gateway() -> Value {
     gateway
 }
 
-/// With multi-cluster services, so that every kind is read.
+/// Returns options with multi-cluster services, so that every kind is read.
 pub(crate) fn options_for_every_kind() -> Options {
     let options = Options::new(ClusterId::new("Kubernetes").unwrap()).unwrap();
     Options { mcs: Mcs { discovery: true, host: true, ..Mcs::default() }, ..options }
@@ -119,16 +119,16 @@ pub(crate) fn factory_with(server: &ApiServer, options: Options) -> KubernetesFa
     KubernetesFactory::new(RegistryName::new("kubernetes").unwrap(), connection, options).seed(7)
 }
 
-/// A collection as `scope/Kind`.
+/// Formats a collection as `scope/Kind`.
 fn named(collection: &Collection) -> String {
     format!("{}/{:?}", collection.scope, collection.kind)
 }
 
-/// A run, and what it has said.
+/// Run with its published updates.
 pub(crate) struct RunOf {
     pub(crate) server: ApiServer,
     receiver: UpdateReceiver,
-    _asks: ConfirmSender,
+    _confirms: ConfirmSender,
     stop: CancellationToken,
     pub(crate) task: JoinHandle<Result<(), RegistryError>>,
     pub(crate) facts: BTreeMap<FactKey, Fact>,
@@ -136,7 +136,7 @@ pub(crate) struct RunOf {
     pub(crate) synced: BTreeMap<String, Completeness>,
     pub(crate) withheld: BTreeMap<String, Withheld>,
     required: Vec<Collection>,
-    /// Facts that were dropped or are served in part, as `scope item`.
+    /// Removed facts, as `scope item`.
     pub(crate) dropped: Vec<String>,
     /// Confirmations by `scope/Kind`.
     pub(crate) confirmed: BTreeMap<String, usize>,
@@ -146,31 +146,31 @@ pub(crate) struct RunOf {
     /// Statuses of the scopes of optional kinds.
     pub(crate) beside: BTreeMap<String, SourceStatus>,
     pub(crate) progress: usize,
-    pub(crate) words: usize,
+    pub(crate) updates: usize,
 }
 
 impl RunOf {
     pub(crate) fn start(server: &ApiServer) -> Self {
         Self::of(server, &factory(server))
     }
-    /// A run that this factory builds.
+    /// Starts a run of this factory.
     pub(crate) fn of(server: &ApiServer, factory: &KubernetesFactory) -> Self {
         Self::holding(server, factory, &[])
     }
-    /// A run that this factory builds, with facts of these scopes held from an earlier one.
+    /// Starts a run of this factory, with facts of these scopes held from an earlier run.
     pub(crate) fn holding(server: &ApiServer, factory: &KubernetesFactory, held: &[&str]) -> Self {
         let held = held.iter().map(|scope| Scope::new(scope).unwrap()).collect();
         let run = Run { registry: RegistryName::new("kubernetes").unwrap(), generation: Generation(1) };
         let clock = Arc::new(ProcessClock::starting_now());
         let (out, receiver) = update_channel(run, clock, Arc::new(Notify::new()));
-        let (asker, asked) = confirm_channel();
+        let (sender, confirms) = confirm_channel();
         let registry = factory.build().unwrap();
         let stop = CancellationToken::new();
-        let task = tokio::spawn(registry.run(RegistryIo { out, confirms: asked, held }, stop.clone()));
+        let task = tokio::spawn(registry.run(RegistryIo { out, confirms, held }, stop.clone()));
         Self {
             server: server.clone(),
             receiver,
-            _asks: asker,
+            _confirms: sender,
             stop,
             task,
             facts: BTreeMap::new(),
@@ -184,15 +184,15 @@ impl RunOf {
             statuses: Vec::new(),
             beside: BTreeMap::new(),
             progress: 0,
-            words: 0,
+            updates: 0,
         }
     }
-    /// Lets so much time pass, and takes what was said.
+    /// Waits for this long, then applies the published updates.
     pub(crate) async fn pass(&mut self, time: Duration) {
         tokio::time::sleep(time).await;
-        for word in self.receiver.take() {
-            self.words += 1;
-            self.apply(word.value);
+        for update in self.receiver.take() {
+            self.updates += 1;
+            self.apply(update.value);
         }
     }
     pub(crate) async fn until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) {
@@ -202,7 +202,7 @@ impl RunOf {
             }
             self.pass(Duration::from_millis(100)).await;
         }
-        panic!("never {what}; said {:?}", self.statuses);
+        panic!("never {what}; statuses {:?}", self.statuses);
     }
     pub(crate) async fn live(&mut self) {
         self.until("live", |run| run.state() == SourceState::Live).await;
@@ -221,11 +221,11 @@ impl RunOf {
         let status = self.status();
         status.parts.iter().find(|part| &*part.name == name).expect("a part of that name").state
     }
-    /// Whether everything that was said to be required is synced.
+    /// Whether every required collection is synced.
     pub(crate) fn is_synced(&self) -> bool {
         !self.required.is_empty() && self.required.iter().map(named).all(|one| self.synced.contains_key(&one))
     }
-    /// The names of the objects that declare services.
+    /// Returns the names of the objects that declare services.
     pub(crate) fn services(&self) -> Vec<String> {
         let name = |key: &FactKey| match &key.item {
             FactId::Service(key) => Some(key.object.name.to_string()),
@@ -233,7 +233,7 @@ impl RunOf {
         };
         self.facts.keys().filter_map(name).collect()
     }
-    /// How many addresses the groups have together.
+    /// Returns the number of addresses in all groups.
     pub(crate) fn addresses(&self) -> usize {
         let count = |fact: &Fact| match fact {
             Fact::Group(_, group) => group.addresses.len(),
@@ -241,8 +241,8 @@ impl RunOf {
         };
         self.facts.values().map(count).sum()
     }
-    fn apply(&mut self, delta: RegistryUpdate) {
-        match delta {
+    fn apply(&mut self, update: RegistryUpdate) {
+        match update {
             RegistryUpdate::Follows { required: all, .. } => self.required = all,
             RegistryUpdate::Put(scope, fact, _) => {
                 drop(self.facts.insert(FactKey { scope, item: fact.item() }, fact));

@@ -1,4 +1,4 @@
-//! Another cluster that answers at the address of the one that is followed.
+//! Another cluster that answers at the address of the followed one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const HELD: [&str; 5] = ["cluster", "configmaps", "gateways", "serviceexports", 
 fn first() -> ApiServer {
     serve_every_kind("pay", ["10.0.0.1", "10.0.0.2"])
 }
-/// An empty cluster, whose versions are lower.
+/// Serves an empty cluster with lower versions.
 fn other() -> ApiServer {
     let server = crate::fixture::serve();
     server.put("namespaces", json!({"metadata": {"name": "kube-system", "uid": "uid-2"}}));
@@ -32,7 +32,7 @@ async fn synced(mut run: RunOf) -> RunOf {
     run
 }
 
-/// Waits until the run has ended by itself; returns why, and what it reported.
+/// Waits until the run ends by itself; returns the reason and the run.
 async fn ended(mut run: RunOf) -> (String, RunOf) {
     run.until("ended", |run| run.task.is_finished()).await;
     run.pass(Duration::ZERO).await;
@@ -56,7 +56,7 @@ async fn another_cluster_ends_the_run_and_changes_no_fact() {
 
     let mut next = RunOf::holding(&server, &factory, &HELD);
     next.until("known", |run| !run.identities.is_empty()).await;
-    assert_eq!(next.identities, [("uid-2".to_owned(), 0)], "it comes first");
+    assert_eq!(next.identities, [("uid-2".to_owned(), 0)], "it precedes the facts");
 
     server.swap(&other);
     let (why, _) = ended(next).await;
@@ -67,13 +67,13 @@ async fn another_cluster_ends_the_run_and_changes_no_fact() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cluster_that_has_not_made_its_namespaces_yet_changes_nothing() {
+async fn cluster_without_its_namespaces_so_far_changes_nothing() {
     let (server, other) = (first(), other());
     other.delete("namespaces", "", "kube-system");
     let mut run = synced(RunOf::of(&server, &factory(&server))).await;
     let before = run.facts.clone();
     server.swap(&other);
-    run.until("told", |run| run.state() == SourceState::Unreachable).await;
+    run.until("reported", |run| run.state() == SourceState::Unreachable).await;
     run.pass(Duration::from_secs(2_000)).await;
     assert!(run.facts == before && run.dropped.is_empty() && !run.task.is_finished());
     server.swap(&other);

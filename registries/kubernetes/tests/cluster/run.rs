@@ -1,4 +1,4 @@
-//! One run: when it is synced, how it degrades, what it says of itself.
+//! One run: when it is synced, how it degrades, and its status.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn shop() -> ApiServer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_says_what_the_cluster_holds_and_follows_it() {
+async fn run_publishes_the_cluster_and_follows_it() {
     let mut run = RunOf::start(&shop());
     run.live().await;
     assert_eq!((run.services(), run.addresses()), (vec!["cart".to_owned(), "pay".to_owned()], 4));
@@ -30,14 +30,14 @@ async fn a_run_says_what_the_cluster_holds_and_follows_it() {
     run.server.put("endpointslices", slice("pay", "pay", &["10.0.0.3".to_owned()]));
     run.until("one address fewer", |run| run.addresses() == 3).await;
     run.server.delete("services", "shop", "cart");
-    run.until("cart is gone", |run| run.services() == ["pay"]).await;
+    run.until("cart is removed", |run| run.services() == ["pay"]).await;
     let details = run.status().details;
     assert!(details.contains(&("credential".into(), "a script".into())), "{details:?}");
     run.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_said_of_a_collection_before_all_that_it_joins_has_listed() {
+async fn collection_waits_for_all_kinds_that_it_joins() {
     let server = shop();
     server.answer("/pods", None, 1, Answer::Busy(secs(20)));
     let mut run = RunOf::start(&server);
@@ -50,15 +50,15 @@ async fn nothing_is_said_of_a_collection_before_all_that_it_joins_has_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_while_another_kind_has_not_listed_holds_nobody_up() {
+async fn change_before_another_kinds_list_delays_nothing() {
     let server = shop();
     server.answer("/pods", None, 1, Answer::Busy(secs(20)));
     let mut run = RunOf::start(&server);
     run.pass(secs(5)).await;
-    // marked, and not to be said before the pods have listed
+    // marked, and not publishable before the pods have listed
     server.put("endpointslices", slice("pay", "pay", &["10.0.0.3".to_owned()]));
     server.put("services", service("late"));
-    // a run that waits on itself never rests, so that the paused time stands still: a thread's does not
+    // a run that waits for itself never rests, so that the paused clock stops; a thread's clock does not
     let (late, is_late) = tokio::sync::oneshot::channel();
     let (at_work, ended) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || {
@@ -67,14 +67,14 @@ async fn what_changes_while_another_kind_has_not_listed_holds_nobody_up() {
     });
     tokio::select! {
         () = run.live() => {}
-        _ = is_late => panic!("the run waits on itself"),
+        _ = is_late => panic!("the run waits for itself"),
     }
     drop(at_work);
     assert_eq!((run.services().len(), run.addresses()), (3, 3), "{:?}", run.services());
 }
 
 #[tokio::test(start_paused = true)]
-async fn forbidden_required_kind_is_withheld_and_the_others_are_confirmed() {
+async fn forbidden_required_kind_leaves_the_others_confirmed() {
     let server = shop();
     server.answer("/endpointslices", None, usize::MAX, Answer::Status(403, "no list"));
     let mut run = RunOf::start(&server);
@@ -85,12 +85,12 @@ async fn forbidden_required_kind_is_withheld_and_the_others_are_confirmed() {
     assert!(run.status().reason.contains("endpointslices"), "{}", run.status().reason);
     assert!(!run.synced.contains_key("cluster/Groups"));
     let withheld: Vec<&String> = run.withheld.keys().collect();
-    assert_eq!(withheld, ["cluster/Groups"], "only what slices become");
+    assert_eq!(withheld, ["cluster/Groups"], "only the facts of slices");
     assert!(run.withheld["cluster/Groups"].why.contains("no list"));
     assert!(run.confirmed["cluster/Services"] > 1, "{:?}", run.confirmed);
     assert!(!run.confirmed.contains_key("cluster/Groups"), "{:?}", run.confirmed);
     run.server.delete("services", "shop", "cart");
-    run.until("cart is gone", |run| run.services() == ["pay"]).await;
+    run.until("cart is removed", |run| run.services() == ["pay"]).await;
     server.heal();
     run.live().await;
     assert!(run.is_synced() && run.addresses() == 4);
@@ -104,10 +104,10 @@ async fn forbidden_optional_kind_degrades_alone_and_recovers() {
     let mut run = RunOf::start(&server);
     run.live().await;
     assert_eq!(run.part("gateways"), SourceState::Forbidden);
-    assert_eq!(run.withheld.keys().collect::<Vec<_>>(), ["gateways/Gateways"], "nothing is known to be gone");
+    assert_eq!(run.withheld.keys().collect::<Vec<_>>(), ["gateways/Gateways"], "withheld, not removed");
     assert_eq!(run.synced["cluster/Groups"], Completeness::Complete);
-    assert!(run.status().reason.contains("gateways"), "it is shown beside: {}", run.status().reason);
-    assert_eq!(run.beside["gateways"].state, SourceState::Live, "no trouble of the whole source");
+    assert!(run.status().reason.contains("gateways"), "the reason names it: {}", run.status().reason);
+    assert_eq!(run.beside["gateways"].state, SourceState::Live, "the source itself is live");
     server.heal();
     run.until("restored", |run| run.part("gateways") == SourceState::Live).await;
     assert_eq!(&*run.status().reason, "");
@@ -116,17 +116,17 @@ async fn forbidden_optional_kind_degrades_alone_and_recovers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_credential_is_told_within_a_minute_and_nothing_is_withdrawn() {
+async fn lost_credential_shows_within_a_minute_and_removes_nothing() {
     let mut run = RunOf::start(&shop());
     run.live().await;
     run.pass(secs(45)).await;
-    let said = run.statuses.len();
+    let before = run.statuses.len();
     run.server.answer("", Some(Verb::Probe), usize::MAX, Answer::Status(401, "revoked"));
     run.pass(secs(60)).await;
-    assert!(run.statuses.len() > said && run.state() == SourceState::AuthFailed, "{:?}", run.status());
+    assert!(run.statuses.len() > before && run.state() == SourceState::AuthFailed, "{:?}", run.status());
     let progress = run.progress;
     run.pass(secs(130)).await;
-    assert_eq!(run.progress, progress, "bookmarks do not make up for a lost credential");
+    assert_eq!(run.progress, progress, "bookmarks do not compensate for a lost credential");
     assert_eq!((run.services().len(), run.addresses()), (2, 4));
     run.server.put("services", service("late"));
     run.until("late", |run| run.services().len() == 3).await;
@@ -136,19 +136,19 @@ async fn a_lost_credential_is_told_within_a_minute_and_nothing_is_withdrawn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_credential_that_stays_refused_ends_no_run_and_is_tried_again() {
+async fn refused_credential_ends_no_run_and_is_retried() {
     let mut run = RunOf::start(&shop());
     run.live().await;
     run.server.answer("", None, usize::MAX, Answer::Status(401, "revoked"));
     run.pass(secs(600)).await;
-    assert!(!run.task.is_finished(), "whoever opened the connection knows when there is another credential");
+    assert!(!run.task.is_finished(), "the owner of the connection replaces the credential");
     assert_eq!((run.state(), run.services().len()), (SourceState::AuthFailed, 2));
     run.server.heal();
     run.live().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_goes_away_and_comes_back_changes_no_fact() {
+async fn server_outage_changes_no_fact() {
     let mut run = RunOf::start(&shop());
     run.live().await;
     let before = run.facts.clone();
@@ -159,48 +159,48 @@ async fn a_server_that_goes_away_and_comes_back_changes_no_fact() {
     run.pass(secs(300)).await;
     assert_eq!((run.state(), &run.facts), (SourceState::Unreachable, &before));
     run.server.heal();
-    let words = run.words;
+    let updates = run.updates;
     run.live().await;
     assert_eq!(run.facts, before);
-    assert!(run.words - words < 40, "statuses and progress only: {}", run.words - words);
+    assert!(run.updates - updates < 40, "statuses and progress only: {}", run.updates - updates);
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_object_that_cannot_be_read_is_a_problem_and_keeps_its_last_word() {
+async fn invalid_object_is_a_problem_and_keeps_its_last_version() {
     let mut run = RunOf::start(&shop());
     run.live().await;
     let mut bad = service("pay");
     bad["spec"]["ports"] = json!([{"port": "eighty"}]);
     run.server.put("services", bad);
-    run.until("told", |run| run.problems.len() == 1).await;
+    run.until("reported", |run| run.problems.len() == 1).await;
     assert_eq!(run.services(), ["cart", "pay"]);
     run.server.put("services", service("pay"));
-    run.until("well again", |run| run.problems.is_empty()).await;
+    run.until("resolved", |run| run.problems.is_empty()).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_event_is_healed_and_counted() {
+async fn lost_event_is_recovered_and_counted() {
     let mut run = RunOf::start(&shop());
     run.live().await;
-    run.server.delete_untold("endpointslices", "shop", "pay");
-    run.until("healed", |run| run.addresses() == 2).await;
+    run.server.delete_silently("endpointslices", "shop", "pay");
+    run.until("recovered", |run| run.addresses() == 2).await;
     let details = run.status().details;
     assert!(details.contains(&("healed".into(), "1".into())), "{details:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quiet_cluster_is_confirmed_again_and_again() {
+async fn quiet_cluster_is_confirmed_repeatedly() {
     let mut run = RunOf::start(&shop());
     run.live().await;
-    let (said, progress, puts) = (run.statuses.len(), run.progress, run.facts.clone());
+    let (before, progress, puts) = (run.statuses.len(), run.progress, run.facts.clone());
     run.pass(secs(60)).await;
     run.pass(secs(240)).await;
-    assert_eq!((run.statuses.len(), &run.facts), (said, &puts), "{:?}", run.status());
+    assert_eq!((run.statuses.len(), &run.facts), (before, &puts), "{:?}", run.status());
     assert!(run.progress > progress, "bookmarks confirm every collection");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_ends_leaves_no_watch_behind() {
+async fn ended_run_leaves_no_watch_behind() {
     let server = shop();
     let mut run = RunOf::start(&server);
     run.live().await;

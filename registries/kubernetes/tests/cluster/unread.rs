@@ -1,4 +1,4 @@
-//! Kinds that cannot be read: refused while running, failing, refused to the next run, uninstalled and installed.
+//! Unreadable kinds: refused while running, failing, refused to the next run, uninstalled and installed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A cluster with an object of every kind.
+/// Serves a cluster with an object of every kind.
 fn shop() -> ApiServer {
     let server = serve_every_kind("pay", ["10.0.0.1", "10.0.0.2"]);
     server.put("services", service("cart"));
@@ -28,7 +28,7 @@ fn factory(server: &ApiServer) -> KubernetesFactory {
     factory_with(server, options_for_every_kind()).memory(Arc::new(Memory::default()))
 }
 
-/// Every kind, and the collections that its objects become.
+/// Every kind, and the collections of its facts.
 const KINDS: [(&str, &[&str]); 9] = [
     ("configmaps", &["configmaps/Gateways", "configmaps/Settings"]),
     ("endpointslices", &["cluster/Groups", "serviceexports/Groups"]),
@@ -45,7 +45,7 @@ fn withheld(run: &RunOf) -> Vec<&str> {
     run.withheld.keys().map(String::as_str).collect()
 }
 
-/// The path of a namespace stands within the paths of others.
+/// Refuses a kind; the suffix match excludes the paths of namespaced kinds.
 fn refuse(server: &ApiServer, plural: &str, code: u16) {
     server.answer(&format!("/{plural}$"), None, usize::MAX, Answer::Status(code, "not for you"));
 }
@@ -56,7 +56,7 @@ fn in_trouble(run: &RunOf, plural: &str) -> bool {
     run.status().parts.iter().any(|part| &*part.name == plural && !well.contains(&part.state))
 }
 
-async fn turns_and_returns(code: u16, ends: bool) {
+async fn refused_and_restored(code: u16, ends: bool) {
     for (plural, collections) in KINDS {
         let server = shop();
         let mut run = RunOf::of(&server, &factory(&server));
@@ -84,18 +84,18 @@ async fn turns_and_returns(code: u16, ends: bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn right_taken_while_the_watch_goes_on_withholds_one_kind_and_returns_without_a_flap() {
-    turns_and_returns(403, false).await;
+async fn right_lost_beside_a_watch_withholds_one_kind_only() {
+    refused_and_restored(403, false).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn right_taken_with_the_watch_withholds_one_kind_and_returns_without_a_flap() {
-    turns_and_returns(403, true).await;
+async fn right_lost_with_the_watch_withholds_one_kind_only() {
+    refused_and_restored(403, true).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn kind_that_fails_thrice_is_withheld_and_returns_without_a_flap() {
-    turns_and_returns(500, true).await;
+async fn kind_failing_thrice_is_withheld_and_restored_unchanged() {
+    refused_and_restored(500, true).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,13 +113,13 @@ async fn removals_of_other_kinds_apply_while_one_is_refused() {
     }
 }
 
-/// A fact, without what may not be known: who reaches it and where it runs.
+/// Formats a fact without its visibility and topology, which may be unknown.
 fn named(key: &FactKey) -> String {
     format!("{} {:?}", key.scope, key.item)
 }
 
 #[tokio::test(start_paused = true)]
-async fn next_run_with_a_narrower_right_ends_nothing_by_silence() {
+async fn next_run_with_a_narrower_right_removes_nothing() {
     for (plural, collections) in KINDS {
         let server = shop();
         let factory = factory(&server);
@@ -136,7 +136,7 @@ async fn next_run_with_a_narrower_right_ends_nothing_by_silence() {
             let collection = key.collection();
             let closed = next.synced.contains_key(&format!("{}/{:?}", collection.scope, collection.kind));
             assert!(next.facts.contains_key(key) || !closed, "{plural} ends {}", named(key));
-            // what decides over others is known from the first run
+            // kinds that affect others are known from the first run
             if matches!(plural, "configmaps" | "namespaces" | "nodes" | "serviceexports") {
                 assert_eq!(next.facts.get(key), Some(fact), "{plural} changes {}", named(key));
             }
@@ -161,24 +161,24 @@ async fn unreadable_mesh_configuration_opens_nothing_at_start() {
     for code in [403, 500] {
         let server = shop();
         refuse(&server, "configmaps", code);
-        let (send, mut surroundings) = tributary_registry_api::cluster_context_channel();
+        let (send, mut context) = tributary_registry_api::cluster_context_channel();
         let factory = factory(&server).cluster_context(Arc::new(send));
         let mut run = RunOf::of(&server, &factory);
         run.until("withheld", |run| run.withheld.len() == 10).await;
         assert!(run.withheld.values().all(|why| why.why.contains("meshConfig: none")), "{:?}", run.withheld);
         run.pass(secs(120)).await;
         assert!(run.facts.is_empty() && run.synced.is_empty(), "{code}: {:?}", run.synced);
-        assert!(surroundings.borrow_and_update().as_ref().unwrap().withheld.is_some());
+        assert!(context.borrow_and_update().as_ref().unwrap().withheld.is_some());
         server.heal();
         run.until("reported", RunOf::is_synced).await;
         assert_eq!(settings(&run), Some((Some(Visibility::Own), Some(true))), "{code}");
-        assert!(surroundings.borrow_and_update().as_ref().unwrap().withheld.is_none());
+        assert!(context.borrow_and_update().as_ref().unwrap().withheld.is_none());
         run.stop().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn mesh_configuration_is_not_asked_for_where_the_configuration_says_none() {
+async fn mesh_configuration_is_not_read_where_the_option_is_none() {
     let server = shop();
     refuse(&server, "configmaps", 403);
     let mut options = options_for_every_kind();
@@ -186,11 +186,11 @@ async fn mesh_configuration_is_not_asked_for_where_the_configuration_says_none()
     let mut run = RunOf::of(&server, &factory_with(&server, options));
     run.until("synced", RunOf::is_synced).await;
     assert_eq!(settings(&run), Some((None, None)));
-    assert!(server.asked().iter().all(|asked| !asked.path.contains("configmaps")));
+    assert!(server.requests().iter().all(|request| !request.path.contains("configmaps")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn server_that_fails_as_a_whole_withholds_nothing() {
+async fn failing_server_withholds_nothing() {
     let server = shop();
     let mut run = RunOf::of(&server, &factory(&server));
     run.until("synced", RunOf::is_synced).await;
@@ -204,7 +204,7 @@ async fn server_that_fails_as_a_whole_withholds_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn uninstalled_kind_ends_after_two_equal_answers_and_returns_when_installed() {
+async fn uninstalled_kind_ends_after_two_answers_and_returns() {
     let server = shop();
     let mut run = RunOf::of(&server, &factory(&server));
     run.until("synced", RunOf::is_synced).await;
@@ -214,7 +214,7 @@ async fn uninstalled_kind_ends_after_two_equal_answers_and_returns_when_installe
     server.end("gateways");
     run.until("withheld", |run| withheld(run) == ["gateways/Gateways"]).await;
     run.pass(secs(25)).await;
-    assert_eq!(run.facts, facts, "one answer is no proof");
+    assert_eq!(run.facts, facts, "one answer proves nothing");
     run.until("ended", |run| run.withheld.is_empty()).await;
     assert_eq!((run.facts.len(), run.dropped.len()), (facts.len() - 1, 1));
     server.install(GATEWAYS);
@@ -223,7 +223,7 @@ async fn uninstalled_kind_ends_after_two_equal_answers_and_returns_when_installe
 }
 
 #[tokio::test(start_paused = true)]
-async fn kind_of_held_facts_that_is_not_installed_ends_after_the_second_answer() {
+async fn uninstalled_kind_of_held_facts_needs_a_second_answer() {
     let server = shop();
     server.uninstall("gateways");
     let mut run = RunOf::holding(&server, &factory(&server), &["gateways"]);
@@ -235,7 +235,7 @@ async fn kind_of_held_facts_that_is_not_installed_ends_after_the_second_answer()
 }
 
 #[tokio::test(start_paused = true)]
-async fn identity_is_reported_before_any_fact_and_not_at_all_where_it_cannot_be_read() {
+async fn identity_precedes_facts_and_is_omitted_where_unreadable() {
     let server = shop();
     let mut run = RunOf::of(&server, &factory(&server));
     run.until("synced", RunOf::is_synced).await;
@@ -247,7 +247,7 @@ async fn identity_is_reported_before_any_fact_and_not_at_all_where_it_cannot_be_
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_exported_while_it_is_unknown_what_is() {
+async fn nothing_is_exported_while_exports_are_unknown() {
     let server = shop();
     refuse(&server, "serviceexports", 403);
     let mut options = options_for_every_kind();
@@ -255,7 +255,7 @@ async fn nothing_is_exported_while_it_is_unknown_what_is() {
     let (_leads, leads) = tokio::sync::watch::channel(true);
     let mut run = RunOf::of(&server, &factory_with(&server, options).exports(leads));
     run.pass(secs(120)).await;
-    let writes = server.asked().iter().filter(|asked| asked.verb == Verb::Write).count();
+    let writes = server.requests().iter().filter(|request| request.verb == Verb::Write).count();
     assert_eq!(writes, 0);
 }
 

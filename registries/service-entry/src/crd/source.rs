@@ -112,7 +112,7 @@ impl CrdSource {
     /// that the context names.
     fn identify(&mut self) -> Vec<SourceEvent> {
         let identity = match self.cluster.found() {
-            Found::Unasked => None,
+            Found::Unknown => None,
             Found::Unreadable => self.named.clone(),
             Found::Is(identity) | Found::Replaced { was: identity, .. } => Some(identity),
         };
@@ -126,7 +126,7 @@ impl CrdSource {
     /// Applies a new context once it is known to belong to the cluster that answers.
     fn set_context(&mut self) -> Vec<SourceEvent> {
         let is_own = match (self.cluster.found(), &self.named) {
-            (Found::Unasked, _) => false,
+            (Found::Unknown, _) => false,
             (Found::Unreadable, _) | (_, None) => true,
             (Found::Is(own) | Found::Replaced { was: own, .. }, Some(named)) => own == *named,
         };

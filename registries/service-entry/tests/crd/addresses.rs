@@ -20,7 +20,7 @@ fn status(server: &ApiServer, name: &str) -> Value {
 }
 
 fn writes(server: &ApiServer) -> usize {
-    server.asked().iter().filter(|asked| asked.verb == Verb::Write).count()
+    server.requests().iter().filter(|asked| asked.verb == Verb::Write).count()
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,7 +102,7 @@ async fn overtaken_write_changes_nothing_and_is_replanned() {
     // A different client changes it, and the watch has not delivered the change.
     let mut theirs = entry("pay", "pay.example.com");
     theirs["spec"]["addresses"] = json!(["10.9.0.1"]);
-    fixture.server.put_untold(ENTRIES, theirs.clone());
+    fixture.server.put_silently(ENTRIES, theirs.clone());
     leading.send_replace(true);
     fixture.pass(secs(5)).await;
     assert!(writes(&fixture.server) >= 1, "it was tried");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tributary_model::{Evidence, Fingerprint, Namespace, SourceState};
 use tributary_registry_api::{ClusterContext, cluster_context_channel};
-use tributary_scripted_api::{Answer, ApiServer, Asked};
+use tributary_scripted_api::{Answer, ApiServer, ReceivedRequest};
 use tributary_service_entry::{CrdOptions, Kinds};
 
 use crate::fixture::{ENTRIES, Fixture, GROUPS, WORKLOADS, entry, kind, secs, served, server, workload};
@@ -99,7 +99,7 @@ async fn only_workload_entries_of_a_remote_cluster_are_requested() {
     fixture.until_listed(&[WORKLOADS]).await;
     fixture.pass(secs(120)).await;
     assert_eq!(fixture.shown(), "w");
-    let asked = fixture.server.asked();
+    let asked = fixture.server.requests();
     assert!(asked.iter().all(|asked| asked.path.contains(WORKLOADS) || asked.path == IDENTITY), "{asked:?}");
 }
 
@@ -117,8 +117,8 @@ async fn configured_namespaces_are_read_and_fail_separately() {
     fixture.until_listed(&["serviceentries/shop", "workloadentries/shop"]).await;
     fixture.until("given up", |f| f.withheld.contains("serviceentries/closed")).await;
     assert_eq!(fixture.shown(), "pay.example.com");
-    let asked = fixture.server.asked();
-    let of_a_role = |asked: &&Asked| asked.path != IDENTITY;
+    let asked = fixture.server.requests();
+    let of_a_role = |asked: &&ReceivedRequest| asked.path != IDENTITY;
     let all = asked.iter().filter(of_a_role).all(|asked| asked.path.contains("/namespaces/"));
     assert!(all, "a Role is enough: {asked:?}");
 }
@@ -141,7 +141,7 @@ async fn kind_that_fails_three_times_is_withheld_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn server_that_fails_as_a_whole_withholds_nothing() {
+async fn failing_server_withholds_nothing() {
     let mut fixture = Fixture::all(server());
     fixture.until_listed(&ALL).await;
     fixture.server.answer("", None, usize::MAX, Answer::Status(503, "down"));

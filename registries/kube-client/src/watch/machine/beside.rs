@@ -1,25 +1,25 @@
-//! What runs beside the watch: the small authenticated list, and the audit.
+//! Requests beside the watch: the probe and the audit.
 
 use tributary_model::Mono;
 
 use super::super::api_failure::ApiFailure;
 use super::super::audit::{Audit, Verdict};
 use super::super::head::Head;
-use super::super::protocol::{Action, Say, WatchRequest};
+use super::super::protocol::{Action, Report, WatchRequest};
 use super::{Machine, Phase};
 
-/// Pages of an audit hold names and versions only.
+/// Page size of an audit; its items hold names and versions only.
 const AUDIT_PAGE: u32 = 500;
 
 impl Machine {
-    /// After a list: when the first probe and the next audit are due.
+    /// Schedules the first probe and the next audit after a list.
     pub(super) fn schedule_beside(&mut self, now: Mono) {
         let audit = self.spread(self.timing.audit);
         self.audit_due = now.plus(audit);
         self.probe = super::Probe { due: now.plus(self.timing.probe), ..super::Probe::default() };
     }
 
-    /// Ends whatever runs beside the watch.
+    /// Stops the probe and the audit.
     pub(super) fn stop_beside(&mut self, out: &mut Vec<Action>) {
         if self.probe.asked.take().is_some() {
             out.push(Action::StopProbe);
@@ -51,7 +51,7 @@ impl Machine {
         }
     }
 
-    /// So short that a loss shows within two intervals.
+    /// Returns the time limit of a probe, short enough to show a loss within two intervals.
     fn probe_patience(&self) -> std::time::Duration {
         self.timing.answer.min(self.timing.probe / 2)
     }
@@ -71,7 +71,7 @@ impl Machine {
         }
     }
 
-    /// The small list was answered.
+    /// Handles the result of a probe.
     pub(super) fn probed(&mut self, result: Result<(), ApiFailure>, now: Mono, out: &mut Vec<Action>) {
         if self.probe.asked.take().is_none() {
             return;
@@ -83,7 +83,7 @@ impl Machine {
                 self.health.probed(None);
             }
             Err(failure @ ApiFailure::NotFound(_)) => self.vanished(failure, now, out),
-            // too busy to answer says nothing of credential and right
+            // an overloaded server gives no information about credential and right
             Err(ApiFailure::TooMany(pause, _)) => {
                 self.probe.due = now.plus(pause.unwrap_or_default().max(self.timing.probe));
             }
@@ -100,7 +100,7 @@ impl Machine {
         match &self.audit {
             None if now >= self.audit_due => {
                 self.audit = Some(Audit::begin(&mut self.table, now));
-                out.push(Action::Audit(self.audit_ask(None)));
+                out.push(Action::Audit(self.audit_request(None)));
             }
             Some(audit) if audit.asked.is_some_and(|at| now.since(at) >= self.timing.answer) => {
                 out.push(Action::StopAudit);
@@ -111,11 +111,11 @@ impl Machine {
         }
     }
 
-    fn audit_ask(&self, next: Option<String>) -> WatchRequest {
+    fn audit_request(&self, next: Option<String>) -> WatchRequest {
         WatchRequest::Audit { version: self.served_version(), limit: AUDIT_PAGE, next }
     }
 
-    /// The audit's list holds this object.
+    /// Compares an object of the audit's list.
     pub(super) fn audited(&mut self, head: &Head<'_>, now: Mono) {
         if let Some(audit) = &mut self.audit {
             audit.asked = Some(now);
@@ -130,7 +130,7 @@ impl Machine {
         now: Mono,
         out: &mut Vec<Action>,
     ) {
-        let ask = next.map(|next| self.audit_ask(Some(next)));
+        let ask = next.map(|next| self.audit_request(Some(next)));
         let Some(audit) = &mut self.audit else { return };
         if let Some(ask) = ask {
             audit.asked = Some(now);
@@ -140,20 +140,20 @@ impl Machine {
         self.judge_audit(now, out);
     }
 
-    /// Tried again soon, and without a word: whether the server answers is the probe's to say.
+    /// Reschedules the audit soon and reports nothing: the probe reports whether the server answers.
     pub(super) fn audit_failed(&mut self, now: Mono) {
         self.audit = None;
         self.audit_due = now.plus(self.timing.probe);
     }
 
-    /// The watch spoke of a name.
+    /// Notes an event of the watch for a name.
     pub(super) fn touch(&mut self, key: u64) {
         if let Some(audit) = &mut self.audit {
             audit.touch(key);
         }
     }
 
-    /// Says what came of the audit, once that can be told.
+    /// Acts on the audit's result, once it is known.
     pub(super) fn judge_audit(&mut self, now: Mono, out: &mut Vec<Action>) {
         let Some(audit) = &self.audit else { return };
         let verdict = audit.verdict(&self.table, &self.at, now);
@@ -166,19 +166,19 @@ impl Machine {
         match verdict {
             Verdict::Clean => self.audit_was_clean(now, out),
             Verdict::Lost(lost) => {
-                out.push(Action::Say(Say::Recovered(lost)));
+                out.push(Action::Report(Report::Recovered(lost)));
                 self.relist(now, out);
             }
             Verdict::Open | Verdict::Moot => {}
         }
     }
 
-    /// What is held is what the server holds, whether or not the watch says anything.
+    /// Confirms that the held objects equal the server's, even if the watch delivers nothing.
     fn audit_was_clean(&mut self, now: Mono, out: &mut Vec<Action>) {
-        if self.health.waits_to_hear() && matches!(self.phase, Phase::Following { .. }) {
-            self.heard = now;
-            self.health.heard();
+        if self.health.awaits_event() && matches!(self.phase, Phase::Following { .. }) {
+            self.last_event = now;
+            self.health.event_came();
         }
-        out.push(Action::Say(Say::Confirmed));
+        out.push(Action::Report(Report::Confirmed));
     }
 }

@@ -1,49 +1,49 @@
-//! The main line: list, watch, resume, and what to do when one of them fails.
+//! Main request: list, watch, resume, and recovery from their failures.
 
 use tributary_model::{Mono, Withheld, WithheldCause};
 
 use super::super::api_failure::ApiFailure;
 use super::super::head::Head;
-use super::super::protocol::{Action, Say, WatchRequest};
+use super::super::protocol::{Action, Report, WatchRequest};
 use super::{Machine, Phase, Then};
 
-/// Pages grow up to this when lists take longer than the server keeps their version.
+/// Largest page size; pages grow when a list outlives its version on the server.
 const LARGEST_PAGE: u32 = 5_000;
 
-/// A kind that failed this often in a row, in other ways than by a refusal, is withheld.
+/// Consecutive failures, other than refusals, after which a kind counts as unavailable.
 const PATIENCE: u32 = 3;
 
 impl Machine {
-    /// Reads the list from its beginning.
+    /// Starts the list from its beginning.
     pub(super) fn list(&mut self, now: Mono, out: &mut Vec<Action>) {
         self.stop_beside(out);
         self.phase = Phase::Listing { streamed: self.streams, begun: false, at: now };
-        let ask = if self.streams { self.watch_ask(None) } else { self.page_ask(None) };
+        let ask = if self.streams { self.watch_request(None) } else { self.page_request(None) };
         out.push(Action::Main(ask));
     }
 
-    /// Watches from where events are known.
+    /// Opens a watch from the last known version.
     pub(super) fn watch(&mut self, now: Mono, out: &mut Vec<Action>) {
         self.phase = Phase::Opening { at: now };
-        let ask = self.watch_ask(Some(self.at.clone()));
+        let ask = self.watch_request(Some(self.at.clone()));
         out.push(Action::Main(ask));
     }
 
-    pub(super) fn ask_versions(&mut self, now: Mono, out: &mut Vec<Action>) {
-        self.phase = Phase::Asking { at: now };
+    pub(super) fn discover(&mut self, now: Mono, out: &mut Vec<Action>) {
+        self.phase = Phase::Discovering { at: now };
         out.push(Action::Main(WatchRequest::Served));
     }
 
-    fn watch_ask(&mut self, from: Option<String>) -> WatchRequest {
+    fn watch_request(&mut self, from: Option<String>) -> WatchRequest {
         let lasting = self.spread(self.timing.session);
         WatchRequest::Watch { version: self.served_version(), from, lasting }
     }
 
-    fn page_ask(&self, next: Option<String>) -> WatchRequest {
+    fn page_request(&self, next: Option<String>) -> WatchRequest {
         WatchRequest::Page { version: self.served_version(), limit: self.page, next }
     }
 
-    /// The server answered a watch.
+    /// Handles the server's answer to a watch.
     pub(super) fn opened(&mut self, now: Mono, out: &mut Vec<Action>) {
         match &mut self.phase {
             Phase::Listing { begun, at, .. } => {
@@ -65,17 +65,17 @@ impl Machine {
         self.absent = false;
         self.missing = None;
         self.table.open();
-        out.push(Action::Say(Say::Init));
+        out.push(Action::Report(Report::Init));
     }
 
-    /// An object stands in a page.
+    /// Handles an object in a page.
     pub(super) fn listed_item(&mut self, head: &Head<'_>, now: Mono, out: &mut Vec<Action>) {
         if let Phase::Listing { begun, at, .. } = &mut self.phase {
             *at = now;
             if !std::mem::replace(begun, true) {
                 self.list_begins(out);
             }
-            Self::say_mark(head, &mut self.table, out);
+            Self::report_mark(head, &mut self.table, out);
         }
     }
 
@@ -92,7 +92,7 @@ impl Machine {
             self.list_begins(out);
         }
         match next {
-            Some(next) => out.push(Action::Main(self.page_ask(Some(next)))),
+            Some(next) => out.push(Action::Main(self.page_request(Some(next)))),
             None => {
                 self.list_ends(version, now, out);
                 self.watch(now, out);
@@ -103,30 +103,30 @@ impl Machine {
     fn list_ends(&mut self, version: String, now: Mono, out: &mut Vec<Action>) {
         self.table.close();
         self.at = version;
-        self.heard = now;
+        self.last_event = now;
         self.withheld = None;
         self.page = self.timing.page.max(1);
         self.health.listed();
         self.schedule_beside(now);
-        out.push(Action::Say(Say::InitDone));
+        out.push(Action::Report(Report::InitDone));
     }
 
     pub(super) fn object(&mut self, head: &Head<'_>, now: Mono, out: &mut Vec<Action>) {
-        self.note_heard(now);
+        self.note_event(now);
         if self.lists() {
-            return Self::say_mark(head, &mut self.table, out);
+            return Self::report_mark(head, &mut self.table, out);
         }
         self.at = head.version.to_string();
         self.touch(head.key());
         self.table.put(head.key(), head.stamp());
-        out.push(Action::Say(Say::Apply));
+        out.push(Action::Report(Report::Apply));
         self.judge_audit(now, out);
     }
 
     pub(super) fn deleted(&mut self, head: &Head<'_>, now: Mono, out: &mut Vec<Action>) {
-        self.note_heard(now);
+        self.note_event(now);
         self.table.remove(head.key());
-        out.push(Action::Say(Say::Delete));
+        out.push(Action::Report(Report::Delete));
         if !self.lists() {
             self.at = head.version.to_string();
             self.touch(head.key());
@@ -135,23 +135,23 @@ impl Machine {
     }
 
     pub(super) fn bookmark(&mut self, version: String, complete: bool, now: Mono, out: &mut Vec<Action>) {
-        self.note_heard(now);
+        self.note_event(now);
         match (self.lists(), complete) {
             (true, true) => {
                 self.list_ends(version, now, out);
                 self.phase = Phase::Following { since: now };
             }
-            // the version of an incomplete list is no place to resume from
+            // the version of an incomplete list cannot be resumed from
             (true, false) => {}
             (false, _) => {
                 self.at = version;
-                out.push(Action::Say(Say::Confirmed));
+                out.push(Action::Report(Report::Confirmed));
                 self.judge_audit(now, out);
             }
         }
     }
 
-    /// A stream ended without an error.
+    /// Handles the regular end of a stream.
     pub(super) fn ended(&mut self, now: Mono, out: &mut Vec<Action>) {
         match self.phase {
             Phase::Following { since } if now.since(since).as_secs() >= 1 => self.watch(now, out),
@@ -159,7 +159,7 @@ impl Machine {
         }
     }
 
-    /// The main request failed.
+    /// Handles a failure of the main request.
     pub(super) fn failed(&mut self, failure: ApiFailure, now: Mono, out: &mut Vec<Action>) {
         match (&self.phase, &failure) {
             (Phase::Pause { .. }, _) => {}
@@ -167,7 +167,7 @@ impl Machine {
                 self.streams = false;
                 self.list(now, out);
             }
-            (Phase::Asking { .. }, _) => self.retry("discovery", failure, Then::Ask, now, out),
+            (Phase::Discovering { .. }, _) => self.retry("discovery", failure, Then::Discover, now, out),
             (_, ApiFailure::NotFound(_)) => self.not_found(failure, now, out),
             (Phase::Listing { streamed, begun, .. }, _) => {
                 if *streamed && *begun && matches!(failure, ApiFailure::Unreachable(_)) {
@@ -185,8 +185,8 @@ impl Machine {
         }
     }
 
-    /// A watch is resumed, except where its version cannot be followed: it is lost, it cannot be read past, or
-    /// the server fails over it again and again, as one does that was restored to an older state.
+    /// Returns the step after a failed watch: resume, or list again when the version cannot be followed because it is lost,
+    /// it is unreadable, or the server fails at it repeatedly (as a server does that was restored to an older state).
     fn after_a_watch(&self, failure: &ApiFailure) -> Then {
         match failure {
             ApiFailure::Gone(_) | ApiFailure::Invalid(..) | ApiFailure::Garbled(_) => Then::List,
@@ -200,23 +200,23 @@ impl Machine {
             Phase::Following { since } => now.since(since),
             _ => std::time::Duration::ZERO,
         };
-        let pause = self.backoff.next_after(lasted, &mut self.chance);
+        let pause = self.backoff.next_after(lasted, &mut self.random);
         let until = now.plus(failure.pause().map_or(pause, |asked| asked + pause.mul_f64(0.1)));
         let broke_off = matches!(failure, ApiFailure::Torn(_) | ApiFailure::Gone(_));
-        // that a version is lost once, or a watch broken off once, is how watches end
+        // a single lost version or broken watch is a regular end
         let ordinary = broke_off && !(self.lists() && matches!(failure, ApiFailure::Torn(_)));
         if !ordinary || self.backoff.failures() > 1 {
             self.health.failed(self.trouble(asked, &failure, until, broke_off));
         }
-        if matches!(self.phase, Phase::Asking { .. }) {
+        if matches!(self.phase, Phase::Discovering { .. }) {
             self.missing = None;
         }
         self.withhold(asked, &failure, self.backoff.failures(), out);
         self.phase = Phase::Pause { until, then };
     }
 
-    /// Reports a kind that is refused, or that fails again and again. Whether the server fails as a whole is the
-    /// consumer's to judge, which sees all kinds.
+    /// Reports a kind that is refused or that fails repeatedly. The consumer, which sees all kinds, judges whether the
+    /// whole server fails.
     pub(super) fn withhold(
         &mut self,
         asked: &str,
@@ -243,11 +243,11 @@ impl Machine {
 
     fn report_withheld(&mut self, withheld: Withheld, out: &mut Vec<Action>) {
         if self.withheld.replace(withheld.cause) != Some(withheld.cause) {
-            out.push(Action::Say(Say::Unavailable(withheld)));
+            out.push(Action::Report(Report::Unavailable(withheld)));
         }
     }
 
-    /// The version that is read is not served: the next one may be, and else the server says what is.
+    /// Handles an unserved version: tries the next one, then discovers the served ones.
     fn not_found(&mut self, failure: ApiFailure, now: Mono, out: &mut Vec<Action>) {
         if self.version + 1 < self.resource.versions.len() {
             self.version += 1;
@@ -255,23 +255,23 @@ impl Machine {
         }
         if self.claimed {
             self.version = 0;
-            return self.retry("list", failure, Then::Ask, now, out);
+            return self.retry("list", failure, Then::Discover, now, out);
         }
         self.stop_beside(out);
-        self.ask_versions(now, out);
+        self.discover(now, out);
     }
 
-    /// The server said in which version the kind is served.
+    /// Handles the result of discovery.
     pub(super) fn served(&mut self, version: Option<usize>, now: Mono, out: &mut Vec<Action>) {
-        if !matches!(self.phase, Phase::Asking { .. }) {
+        if !matches!(self.phase, Phase::Discovering { .. }) {
             return;
         }
         if let Some(version) = version {
             self.version = version;
             self.missing = None;
             self.claimed = true;
-            // a path that is not found although it is served is tried with pauses
-            self.backoff.next(&mut self.chance);
+            // a path that is not found although it is served is retried with pauses
+            self.backoff.next(&mut self.random);
             return self.list(now, out);
         }
         self.not_served(now, out);
@@ -282,7 +282,7 @@ impl Machine {
         self.claimed = false;
         self.backoff.reset();
         let until = now.plus(self.timing.probe);
-        self.phase = Phase::Pause { until, then: Then::Ask };
+        self.phase = Phase::Pause { until, then: Then::Discover };
         let known = self.resource.versions.join(", ");
         let what = if self.resource.group.is_empty() { "the core group" } else { &*self.resource.group };
         let reason = format!("not served: {what} has no {} in {known}", self.resource.plural);
@@ -298,14 +298,14 @@ impl Machine {
         self.health.absent(format!("{reason}; looked for every {every} s").into());
         let was_withheld = self.withheld.take().is_some();
         if std::mem::replace(&mut self.absent, true) {
-            return out.push(Action::Say(if was_withheld { Say::Resumed } else { Say::Confirmed }));
+            return out.push(Action::Report(if was_withheld { Report::Resumed } else { Report::Confirmed }));
         }
         self.missing = None;
         self.table.clear();
-        out.push(Action::Say(Say::NotServed));
+        out.push(Action::Report(Report::NotServed));
     }
 
-    /// Whether the answer that the kind is not installed needs no second one, or has been given twice.
+    /// Whether one answer is enough to prove that the kind is not installed, or the second one arrived.
     fn is_confirmed(&self, now: Mono) -> bool {
         let is_held = self.held || !self.table.is_empty();
         !is_held || self.missing.is_some_and(|since| now.since(since) >= self.timing.uninstalled)
@@ -314,26 +314,26 @@ impl Machine {
     fn await_second_answer(&mut self, reason: &str, now: Mono, out: &mut Vec<Action>) {
         let since = *self.missing.get_or_insert(now);
         let until = since.plus(self.timing.uninstalled);
-        self.phase = Phase::Pause { until, then: Then::Ask };
-        let failure = ApiFailure::NotFound(format!("{reason}; asked again before that counts"));
+        self.phase = Phase::Pause { until, then: Then::Discover };
+        let failure = ApiFailure::NotFound(format!("{reason}; a second answer has to confirm it"));
         self.withhold("discovery", &failure, PATIENCE, out);
         self.health.failed(self.trouble("discovery", &failure, until, false));
     }
 
-    /// The watch has brought nothing for too long: it is opened again, and an audit says what it kept back.
+    /// Handles a silent watch: opens it again and audits what it missed.
     pub(super) fn fell_silent(&mut self, now: Mono, out: &mut Vec<Action>) {
         self.health.silent(self.timing.live, now.plus(self.timing.live));
         self.watch(now, out);
         self.audit_due = now;
     }
 
-    /// Reads everything again: events were lost.
+    /// Lists again after lost events.
     pub(super) fn relist(&mut self, now: Mono, out: &mut Vec<Action>) {
         out.push(Action::StopMain);
         self.list(now, out);
     }
 
-    /// The kind is gone while its watch runs.
+    /// Handles a kind that disappears while its watch runs.
     pub(super) fn vanished(&mut self, failure: ApiFailure, now: Mono, out: &mut Vec<Action>) {
         out.push(Action::StopMain);
         self.failed(failure, now, out);

@@ -1,4 +1,4 @@
-//! Every rule and every trap of gateways (`registries.md` 3.6), on an index that follows changes.
+//! Rules and known faults of gateways (docs/reference/kubernetes.md), on an index that applies changes.
 
 use std::collections::BTreeSet;
 
@@ -60,14 +60,14 @@ pub(crate) fn mk_mesh(mesh: &str, networks: &str) -> Object {
     MeshConfig::parse(&object.to_string()).unwrap().into()
 }
 
-/// The gateways that the deltas leave, in words.
+/// Gateways after the updates, as texts.
 #[derive(Default)]
 struct Follower(BTreeSet<(GatewayKey, String)>);
 
 impl Follower {
-    fn hear(&mut self, deltas: Vec<RegistryUpdate>) -> Vec<String> {
-        for delta in deltas {
-            match delta {
+    fn apply(&mut self, updates: Vec<RegistryUpdate>) -> Vec<String> {
+        for update in updates {
+            match update {
                 RegistryUpdate::Put(_, Fact::Gateway(key, gateway), _) => {
                     self.0.retain(|(known, _)| *known != key);
                     let port =
@@ -85,20 +85,20 @@ impl Follower {
                 _ => {}
             }
         }
-        let words: BTreeSet<&String> = self.0.iter().map(|(_, words)| words).collect();
-        words.into_iter().cloned().collect()
+        let gateways: BTreeSet<&String> = self.0.iter().map(|(_, gateway)| gateway).collect();
+        gateways.into_iter().cloned().collect()
     }
 }
 
-/// What an index of these objects says, from nothing.
-fn said(options: Options, objects: Vec<Object>) -> Vec<String> {
+/// Returns the gateways that a new index of these objects publishes.
+fn published(options: Options, objects: Vec<Object>) -> Vec<String> {
     let mut index = Index::new(options);
     objects.into_iter().for_each(|object| index.apply(Input::Put(object)));
     list_all(&mut index);
-    Follower::default().hear(index.flush())
+    Follower::default().apply(index.flush())
 }
 fn of(objects: Vec<Object>) -> Vec<String> {
-    said(mk_options(), objects)
+    published(mk_options(), objects)
 }
 fn no(name: &str) -> [&str; 0] {
     assert!(!name.is_empty());
@@ -106,7 +106,7 @@ fn no(name: &str) -> [&str; 0] {
 }
 
 #[test]
-fn a_service_leads_into_the_network_of_its_label_at_its_external_addresses() {
+fn labelled_service_leads_into_its_network() {
     assert_eq!(of(vec![mk_east_west(json!({}))]), ["n2 203.0.113.9 15443/15008"]);
     let more = json!({
         "spec": {"externalIPs": ["198.51.100.7"]},
@@ -119,7 +119,7 @@ fn a_service_leads_into_the_network_of_its_label_at_its_external_addresses() {
 }
 
 #[test]
-fn only_ports_that_the_service_exposes_lead_in() {
+fn only_exposed_ports_lead_into_a_network() {
     let ports = |ports: Value, label: Option<&str>| {
         let mut over = json!({"spec": {"ports": ports}});
         if let Some(label) = label {
@@ -128,7 +128,7 @@ fn only_ports_that_the_service_exposes_lead_in() {
         of(vec![mk_east_west(over)])
     };
     let web = json!([{"name": "web", "port": 80}, {"name": "tls", "port": 443}]);
-    assert_eq!(ports(web.clone(), None), no("neither port is there"));
+    assert_eq!(ports(web.clone(), None), no("neither port is exposed"));
     assert_eq!(ports(web.clone(), Some("443")), ["n2 203.0.113.9 443/-"]);
     assert_eq!(ports(web, Some("444")), no("the labelled port is not exposed"));
     let usual = json!([{"name": "tls", "port": 15443}]);
@@ -136,14 +136,14 @@ fn only_ports_that_the_service_exposes_lead_in() {
         assert_eq!(
             ports(usual.clone(), Some(bad)),
             ["n2 203.0.113.9 15443/-"],
-            "{bad:?} means the usual port"
+            "{bad:?} means the default port"
         );
     }
     assert_eq!(ports(json!([{"name": "hbone", "port": 15008}]), None), ["n2 203.0.113.9 -/15008"]);
 }
 
 #[test]
-fn a_node_port_gateway_is_at_the_external_addresses_of_its_nodes() {
+fn node_port_gateway_has_the_external_addresses_of_its_nodes() {
     let nodes = || {
         vec![
             mk_outer_node("a", "edge", &["198.51.100.1", "2001:db8::1"]),
@@ -166,55 +166,52 @@ fn a_node_port_gateway_is_at_the_external_addresses_of_its_nodes() {
 }
 
 #[test]
-fn nodes_that_come_change_and_go_move_their_gateways() {
+fn gateways_follow_their_nodes() {
     let mut index = mk_synced(vec![mk_on_nodes(r#"{"role":"edge"}"#)]);
-    let mut heard = Follower::default();
-    assert_eq!(heard.hear(index.flush()), no("no node yet"));
+    let mut follower = Follower::default();
+    assert_eq!(follower.apply(index.flush()), no("no node yet"));
     let mut put = |index: &mut Index, node: Object| {
         index.apply(Input::Put(node));
-        heard.hear(index.flush())
+        follower.apply(index.flush())
     };
     assert_eq!(put(&mut index, mk_outer_node("a", "edge", &["198.51.100.1"])), ["n2 198.51.100.1 31443/-"]);
     let both = put(&mut index, mk_outer_node("b", "edge", &["198.51.100.2"]));
     assert_eq!(both, ["n2 198.51.100.1 31443/-", "n2 198.51.100.2 31443/-"]);
-    // trap (a): the address must go with the node's word, not with the next other event
+    // trap (a): the address must disappear with the node's event, not with a later one
     assert_eq!(put(&mut index, mk_outer_node("a", "edge", &[])), ["n2 198.51.100.2 31443/-"]);
-    assert_eq!(
-        put(&mut index, mk_outer_node("b", "inner", &["198.51.100.2"])),
-        no("it is not selected any more")
-    );
+    assert_eq!(put(&mut index, mk_outer_node("b", "inner", &["198.51.100.2"])), no("it is not selected"));
     put(&mut index, mk_outer_node("a", "edge", &["198.51.100.1"]));
-    // trap (b): what is computed from nodes survives another reading of the networks
+    // trap (b): gateways at nodes survive a new reading of the networks
     assert_eq!(put(&mut index, mk_mesh("", "networks: {n9: {}}")), ["n2 198.51.100.1 31443/-"]);
     index.apply(Input::Gone(Kind::Node, Name::new("", "a")));
-    assert_eq!(heard.hear(index.flush()), no("the node is gone"));
+    assert_eq!(follower.apply(index.flush()), no("the node is deleted"));
 }
 
 #[test]
-fn a_label_that_goes_takes_the_gateway_along() {
+fn gateway_without_its_label_is_removed() {
     let unlabelled = json!({"metadata": {"labels": null}});
     for (labelled, unlabelled) in [
         (mk_east_west(json!({})), mk_east_west(unlabelled.clone())),
         (mk_gateway(json!({})), mk_gateway(unlabelled)),
     ] {
         let mut index = Index::new(mk_options());
-        let mut heard = Follower::default();
+        let mut follower = Follower::default();
         list_all(&mut index);
         index.apply(Input::Put(labelled));
-        assert!(!heard.hear(index.flush()).is_empty());
+        assert!(!follower.apply(index.flush()).is_empty());
         index.apply(Input::Put(unlabelled));
-        assert_eq!(heard.hear(index.flush()), no("trap (c)"));
+        assert_eq!(follower.apply(index.flush()), no("trap (c)"));
     }
 }
 
 #[test]
-fn a_gateway_object_leads_in_by_each_address_and_each_fitting_listener() {
+fn gateway_object_combines_addresses_and_listeners() {
     let want = ["n2 203.0.113.9 15443/15008", "n2 gw.test 15443/15008"];
     assert_eq!(of(vec![mk_gateway(json!({}))]), want);
     let by_port = json!([{"name": "a", "port": 15443, "protocol": "TLS"}, {"name": "b", "port": 443, "protocol": "TLS"}]);
     let by_port =
         mk_gateway(json!({"spec": {"addresses": [{"value": "203.0.113.9"}], "listeners": by_port}}));
-    assert_eq!(of(vec![by_port]), ["n2 203.0.113.9 15443/-"], "the usual port passes without saying so");
+    assert_eq!(of(vec![by_port]), ["n2 203.0.113.9 15443/-"], "the default port passes without the option");
     let labelled = json!({"metadata": {"labels": {"networking.istio.io/gatewayPort": "443"}}, "spec": {"addresses": [{"value": "203.0.113.9"}], "listeners": [{"name": "b", "port": 443, "protocol": "TLS"}]}});
     assert_eq!(of(vec![mk_gateway(labelled)]), ["n2 203.0.113.9 443/-"]);
     let none = json!({"spec": {"listeners": [{"name": "web", "port": 80, "protocol": "HTTP"}]}});
@@ -222,7 +219,7 @@ fn a_gateway_object_leads_in_by_each_address_and_each_fitting_listener() {
 }
 
 #[test]
-fn a_waypoint_leads_into_no_network() {
+fn waypoint_is_no_gateway() {
     // trap (d)
     let class = mk_gateway(json!({"spec": {"gatewayClassName": "istio-waypoint"}}));
     let label = mk_gateway(json!({"metadata": {"labels": {"istio.io/waypoint-for": "all"}}}));
@@ -231,11 +228,11 @@ fn a_waypoint_leads_into_no_network() {
 }
 
 #[test]
-fn a_stand_in_for_another_cluster_is_read_in_the_config_cluster_only() {
+fn remote_gateway_is_read_in_the_config_cluster_only() {
     let remote = Options { is_config: false, ..mk_options() };
-    assert_eq!(said(remote.clone(), vec![mk_gateway(json!({}))]), no("a remote"));
+    assert_eq!(published(remote.clone(), vec![mk_gateway(json!({}))]), no("a remote"));
     let own = mk_gateway(json!({"spec": {"gatewayClassName": "istio"}}));
-    assert_eq!(said(remote, vec![own]).len(), 2, "its own gateways are read everywhere");
+    assert_eq!(published(remote, vec![own]).len(), 2, "its own gateways are read everywhere");
 }
 
 #[test]
@@ -263,27 +260,27 @@ networks:
     assert_eq!(of(vec![web(443), mk_mesh("", networks)]), all, "n4 does not claim this cluster");
     assert_eq!(of(vec![web(80), mk_mesh("", networks)]), addresses, "the port is not exposed");
     let mut index = mk_synced(vec![web(443)]);
-    let mut heard = Follower::default();
+    let mut follower = Follower::default();
     index.apply(Input::Put(mk_mesh("", networks)));
-    assert_eq!(heard.hear(index.flush()), all, "the configuration may come last");
+    assert_eq!(follower.apply(index.flush()), all, "the configuration may arrive last");
     index.apply(Input::Put(mk_mesh("", "networks: []")));
-    assert_eq!(heard.hear(index.flush()), all, "what is not valid changes nothing");
+    assert_eq!(follower.apply(index.flush()), all, "an invalid value changes nothing");
     index.apply(Input::Gone(Kind::MeshConfig, Name::new("tributary-system", "istio")));
-    assert_eq!(heard.hear(index.flush()), no("nothing names any"));
+    assert_eq!(follower.apply(index.flush()), no("no network names one"));
 }
 
 #[test]
-fn gateways_of_a_namespace_that_is_not_selected_are_none() {
+fn gateways_follow_the_selection_of_their_namespace() {
     let mesh = mk_mesh("discoverySelectors: [{matchLabels: {team: shop}}]", "");
     let objects = || {
         vec![mk_east_west(json!({})), mk_gateway(json!({})), mesh.clone(), mk_namespace("shop", json!({}))]
     };
     assert_eq!(of(objects()), no("not selected"));
     let mut index = mk_synced(objects());
-    let mut heard = Follower::default();
+    let mut follower = Follower::default();
     index.apply(Input::Put(mk_namespace("shop", json!({"metadata": {"labels": {"team": "shop"}}}))));
-    assert_eq!(heard.hear(index.flush()).len(), 2, "they come with their namespace");
+    assert_eq!(follower.apply(index.flush()).len(), 2, "they appear with their namespace");
     index.apply(Input::Restart(WatchScope::all(Kind::Namespace)));
     index.apply(Input::Listed(WatchScope::all(Kind::Namespace)));
-    assert_eq!(heard.hear(index.flush()), no("a namespace that is gone is not selected"));
+    assert_eq!(follower.apply(index.flush()), no("a deleted namespace is not selected"));
 }

@@ -1,11 +1,11 @@
-//! The endpoint join, rule by rule (`registries.md` 3.3); the names of tests of [T] rows say the trap.
+//! Rules of the endpoint join (docs/reference/kubernetes.md); tests of [T] rows are named after the fault.
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::fixtures::*;
 
-/// `10.0.0.1 HEALTHY spiffe… locality node` for each address.
+/// Formats each address as `10.0.0.1 HEALTHY of pod`.
 fn shown(group: &EndpointGroup) -> Vec<String> {
     let one = |address: &Address| {
         let mut text = format!("{} {}", address.ip().unwrap(), address.health.as_str());
@@ -28,7 +28,7 @@ fn health(service: Value, conditions: Value) -> Health {
 }
 
 #[test]
-fn a_slice_without_pods_gives_endpoints_with_nothing_guessed() {
+fn slice_without_pods_gives_endpoints_without_guesses() {
     let group = grouped("pay-1", vec![mk_slice("pay-1", "pay", json!([at("10.0.0.1")]), json!({}))]);
     let address = only(&group);
     assert_eq!((address.identity.clone(), address.mtls, address.origin.clone()), (None, false, None));
@@ -39,23 +39,23 @@ fn a_slice_without_pods_gives_endpoints_with_nothing_guessed() {
 }
 
 #[test]
-fn the_group_is_the_slices_behind_its_service() {
+fn group_belongs_to_its_slice_and_service() {
     let inputs = mk_inputs(vec![mk_slice("pay-1", "pay", json!([]), json!({}))]);
     let derived = derive(&inputs, &mut Interner::default(), &shop("pay-1"));
     let [Fact::Group(key, group)] = &derived.facts[..] else { panic!("{derived:?}") };
     assert_eq!(key.service.to_string(), "shop/pay.shop.svc.cluster.local");
     assert_eq!(key.declaration.to_string(), "Service shop/pay");
     assert_eq!(key.object.to_string(), "EndpointSlice shop/pay-1");
-    assert!(group.addresses.is_empty(), "no endpoints is not no service");
+    assert!(group.addresses.is_empty(), "a service without endpoints still exists");
 }
 
 #[test]
-fn a_slice_that_says_only_not_ready_is_unhealthy_and_not_terminating() {
+fn slice_with_only_not_ready_is_unhealthy_and_not_terminating() {
     assert_eq!(health(json!({}), json!({"ready": false})), Health::Unhealthy);
 }
 
 #[test]
-fn an_endpoint_that_leaves_drains_for_cookie_and_for_header_sessions() {
+fn terminating_endpoint_drains_for_cookie_and_header_sessions() {
     let leaving = || json!({"ready": false, "serving": true, "terminating": true});
     let bound = |label: &str| json!({"metadata": {"labels": {label: "x"}}});
     assert_eq!(health(json!({}), leaving()), Health::Terminating);
@@ -72,7 +72,7 @@ fn an_endpoint_that_leaves_drains_for_cookie_and_for_header_sessions() {
 }
 
 #[test]
-fn a_pod_gives_identity_place_labels_and_origin() {
+fn pod_supplies_identity_topology_labels_and_origin() {
     let pod = mk_pod(
         "web",
         "10.0.0.1",
@@ -97,7 +97,7 @@ fn a_pod_gives_identity_place_labels_and_origin() {
 }
 
 #[test]
-fn an_endpoint_whose_pod_is_not_seen_is_withheld() {
+fn endpoint_of_an_unseen_pod_is_withheld() {
     let slice = || mk_slice("pay-1", "pay", json!([of("10.0.0.1", "web"), at("10.0.0.2")]), json!({}));
     assert_eq!(shown(&grouped("pay-1", vec![slice()])), ["10.0.0.2 HEALTHY"]);
     let elsewhere = mk_pod("other", "10.0.0.1", json!({}));
@@ -109,8 +109,8 @@ fn an_endpoint_whose_pod_is_not_seen_is_withheld() {
 }
 
 #[test]
-fn a_ready_endpoint_whose_pod_is_not_seen_is_told_until_it_is() {
-    let told = |endpoints: Value, pods: &[&str]| {
+fn ready_endpoint_of_an_unseen_pod_is_reported() {
+    let problem = |endpoints: Value, pods: &[&str]| {
         let mut objects = vec![mk_slice("pay-1", "pay", endpoints, json!({}))];
         objects.extend(pods.iter().map(|pod| mk_pod(pod, "10.0.0.1", json!({}))));
         let derived = derive(&mk_inputs(objects), &mut Interner::default(), &shop("pay-1"));
@@ -118,23 +118,23 @@ fn a_ready_endpoint_whose_pod_is_not_seen_is_told_until_it_is() {
     };
     let two = || json!([of("10.0.0.1", "web"), of("10.0.0.2", "api")]);
     let waits = "TRB0324 endpoint 10.0.0.1 waits for Pod shop/web, which has not been seen";
-    assert_eq!(told(two(), &["api"]).as_deref(), Some(waits));
-    assert_eq!(told(two(), &[]), Some(format!("{waits}; 1 more wait so")));
-    assert_eq!(told(two(), &["api", "web"]), None);
+    assert_eq!(problem(two(), &["api"]).as_deref(), Some(waits));
+    assert_eq!(problem(two(), &[]), Some(format!("{waits}; 1 more wait so")));
+    assert_eq!(problem(two(), &["api", "web"]), None);
     let mut leaving = of("10.0.0.1", "web");
     leaving["conditions"] = json!({"ready": false, "terminating": true});
-    assert_eq!(told(json!([leaving]), &[]), None, "its pod may go before it");
+    assert_eq!(problem(json!([leaving]), &[]), None, "its pod may be deleted first");
 }
 
 #[test]
-fn a_pod_that_is_not_ready_is_seen() {
+fn unready_pod_counts_as_seen() {
     let slice = mk_slice("pay-1", "pay", json!([of("10.0.0.1", "web")]), json!({}));
     let pod = mk_pod("web", "10.0.0.1", json!({"status": {"phase": "Pending", "conditions": []}}));
     assert_eq!(shown(&grouped("pay-1", vec![slice, pod])), ["10.0.0.1 HEALTHY of web"]);
 }
 
 #[test]
-fn an_address_without_a_target_is_its_pods_where_that_is_certain() {
+fn address_without_a_target_is_its_pods_where_unambiguous() {
     let slice = || mk_slice("pay-1", "pay", json!([at("10.0.0.1")]), json!({}));
     let pod = |name: &str, over: Value| mk_pod(name, "10.0.0.1", over);
     let lone = |pods: Vec<crate::Object>| {
@@ -156,7 +156,7 @@ fn an_address_without_a_target_is_its_pods_where_that_is_certain() {
 }
 
 #[test]
-fn pods_on_the_hosts_network_share_an_address_and_keep_their_identities() {
+fn host_network_pods_share_an_address_and_keep_identities() {
     let slice = |name: &str, service: &str, pod: &str| {
         mk_slice(name, service, json!([of("10.9.0.1", pod)]), json!({}))
     };
@@ -171,7 +171,7 @@ fn pods_on_the_hosts_network_share_an_address_and_keep_their_identities() {
 }
 
 #[test]
-fn an_address_without_a_pod_stands_where_its_node_or_else_its_zone_is() {
+fn address_without_a_pod_has_its_nodes_or_slices_locality() {
     let locality = |endpoint: Value, nodes: Vec<crate::Object>| {
         let slice = mk_slice("pay-1", "pay", json!([endpoint]), json!({}));
         let group = grouped("pay-1", nodes.into_iter().chain([slice]).collect());
@@ -190,18 +190,22 @@ fn an_address_without_a_pod_stands_where_its_node_or_else_its_zone_is() {
 }
 
 #[test]
-fn a_pod_on_a_node_that_is_not_known_stands_in_the_slices_zone() {
+fn pod_on_an_unknown_node_has_its_slices_zone() {
     let mut endpoint = of("10.0.0.1", "web");
     endpoint["zone"] = json!("z");
     let slice = mk_slice("pay-1", "pay", json!([endpoint]), json!({}));
     let objects = vec![slice, mk_pod("web", "10.0.0.1", json!({}))];
     assert_eq!(only(&grouped("pay-1", objects.clone())).topology.locality.to_string(), "/z");
     let known = objects.into_iter().chain([mk_node("n1", "b")]).collect();
-    assert_eq!(only(&grouped("pay-1", known)).topology.locality.to_string(), "eu/b", "the node goes first");
+    assert_eq!(
+        only(&grouped("pay-1", known)).topology.locality.to_string(),
+        "eu/b",
+        "the node has precedence"
+    );
 }
 
 #[test]
-fn a_slice_of_names_is_skipped_and_shown() {
+fn slice_of_names_is_skipped_and_reported() {
     let slice =
         mk_slice("pay-1", "pay", json!([{"addresses": ["a.example"]}]), json!({"addressType": "FQDN"}));
     let derived = derive(&mk_inputs(vec![slice]), &mut Interner::default(), &shop("pay-1"));
@@ -210,7 +214,7 @@ fn a_slice_of_names_is_skipped_and_shown() {
 }
 
 #[test]
-fn slices_of_mcs_controllers_and_of_no_service_give_nothing() {
+fn slice_of_mcs_or_without_a_service_gives_nothing() {
     for label in
         [json!({"multicluster.kubernetes.io/service-name": "pay"}), json!({"kubernetes.io/service-name": ""})]
     {
@@ -223,7 +227,7 @@ fn slices_of_mcs_controllers_and_of_no_service_give_nothing() {
 }
 
 #[test]
-fn all_ports_of_a_slice_stand_behind_every_address() {
+fn all_ports_of_a_slice_apply_to_every_address() {
     let ports = json!([{"name": "http", "port": 8080}, {"name": "admin", "port": 9090}, {"name": "dns", "port": 53, "protocol": "UDP"}]);
     let group = grouped(
         "pay-1",
@@ -251,7 +255,7 @@ fn each_family_of_a_pod_is_an_endpoint_of_its_slice() {
 }
 
 #[test]
-fn what_pods_have_in_common_is_held_once() {
+fn common_values_of_pods_are_shared() {
     let pods = (1..=3).map(|i| {
         mk_pod(&format!("web-{i}"), &format!("10.0.0.{i}"), json!({"metadata": {"labels": {"app": "web"}}}))
     });

@@ -1,4 +1,4 @@
-//! Exports, imports and the two hosts of a Service, on an index that follows changes.
+//! Exports, imports and the two hosts of a Service, on an index that applies changes.
 
 use std::collections::BTreeMap;
 
@@ -20,10 +20,10 @@ fn mk_import(name: &str, ips: &[&str]) -> Object {
     Import::parse(&object.to_string()).unwrap().into()
 }
 
-/// What a core that hears the index holds.
+/// Index, and the facts of a core that applies its updates.
 struct Stage {
     index: Index,
-    heard: BTreeMap<FactId, Fact>,
+    facts: BTreeMap<FactId, Fact>,
 }
 
 impl Stage {
@@ -31,7 +31,7 @@ impl Stage {
         let mut index = Index::new(Options { mcs, ..mk_options() });
         objects.into_iter().for_each(|object| index.apply(Input::Put(object)));
         list_all(&mut index);
-        let mut stage = Self { index, heard: BTreeMap::new() };
+        let mut stage = Self { index, facts: BTreeMap::new() };
         stage.flush();
         stage
     }
@@ -44,18 +44,18 @@ impl Stage {
         self.flush();
     }
     fn flush(&mut self) {
-        for delta in self.index.flush() {
-            match delta {
-                RegistryUpdate::Put(_, fact, _) => drop(self.heard.insert(fact.item(), fact)),
-                RegistryUpdate::Remove(key, _) => drop(self.heard.remove(&key.item)),
+        for update in self.index.flush() {
+            match update {
+                RegistryUpdate::Put(_, fact, _) => drop(self.facts.insert(fact.item(), fact)),
+                RegistryUpdate::Remove(key, _) => drop(self.facts.remove(&key.item)),
                 _ => {}
             }
         }
     }
-    /// Declarations and groups as `what host (part, whether for the own cluster only) addresses`.
-    fn words(&self) -> Vec<String> {
+    /// Formats declarations and groups as `host role[ own cluster] addresses`.
+    fn texts(&self) -> Vec<String> {
         let host = |host: &Hostname| host.as_str().replace("pay.shop.svc.", "");
-        let word = |fact: &Fact| match fact {
+        let text = |fact: &Fact| match fact {
             Fact::Service(key, declaration) => {
                 let attributes = &declaration.attributes;
                 let own = if attributes.own_cluster_only { " own cluster" } else { "" };
@@ -67,10 +67,10 @@ impl Stage {
             }
             _ => None,
         };
-        let mut words: Vec<String> =
-            self.heard.values().filter_map(word).map(|w| w.trim_end().to_owned()).collect();
-        words.sort();
-        words
+        let mut texts: Vec<String> =
+            self.facts.values().filter_map(text).map(|w| w.trim_end().to_owned()).collect();
+        texts.sort();
+        texts
     }
 }
 
@@ -82,91 +82,91 @@ fn discovery() -> Mcs {
 }
 
 #[test]
-fn nothing_changes_where_no_flag_is_on() {
+fn nothing_changes_without_an_option() {
     let mut stage = Stage::new(Mcs::default(), mk_objects());
     let plain = ["cluster.local Whole 10.1.0.1", "cluster.local group 1"];
-    assert_eq!(stage.words(), plain);
+    assert_eq!(stage.texts(), plain);
     stage.put(mk_export("pay"));
     stage.put(mk_import("pay", &["10.9.0.1"]));
-    assert_eq!(stage.words(), plain);
+    assert_eq!(stage.texts(), plain);
 }
 
 #[test]
-fn an_export_decides_whether_other_clusters_find_a_service() {
+fn export_decides_visibility_in_other_clusters() {
     let mut stage = Stage::new(discovery(), mk_objects());
-    assert_eq!(stage.words()[0], "cluster.local Whole own cluster 10.1.0.1");
+    assert_eq!(stage.texts()[0], "cluster.local Whole own cluster 10.1.0.1");
     stage.put(mk_export("pay"));
-    assert_eq!(stage.words()[0], "cluster.local Whole 10.1.0.1");
+    assert_eq!(stage.texts()[0], "cluster.local Whole 10.1.0.1");
     stage.put(mk_export("other"));
     stage.gone(Kind::Export, "pay");
     assert_eq!(
-        stage.words()[0],
+        stage.texts()[0],
         "cluster.local Whole own cluster 10.1.0.1",
-        "another's export is not its own"
+        "the export of another Service does not count"
     );
 }
 
 #[test]
-fn the_own_host_may_be_for_its_cluster_whatever_is_exported() {
+fn own_host_can_be_cluster_local_although_exported() {
     let local = Mcs { cluster_local: true, ..discovery() };
     let stage = Stage::new(local, mk_objects().into_iter().chain([mk_export("pay")]).collect());
-    assert_eq!(stage.words()[0], "cluster.local Whole own cluster 10.1.0.1");
+    assert_eq!(stage.texts()[0], "cluster.local Whole own cluster 10.1.0.1");
 }
 
 #[test]
-fn an_exported_service_is_offered_with_its_endpoints_to_the_set() {
+fn exported_service_is_offered_with_its_endpoints() {
     let mcs = Mcs { host: true, cluster_local: true, ..discovery() };
     let mut stage = Stage::new(mcs, mk_objects());
     let own = ["cluster.local Whole own cluster 10.1.0.1", "cluster.local group 1"];
-    assert_eq!(stage.words(), own, "not exported");
+    assert_eq!(stage.texts(), own, "not exported");
     stage.put(mk_export("pay"));
     let offered = [own[0], own[1], "clusterset.local Offer", "clusterset.local group 1"];
-    assert_eq!(stage.words(), offered, "found by every cluster, by no address yet");
+    assert_eq!(stage.texts(), offered, "visible in every cluster, without an address so far");
     stage.gone(Kind::Slice, "s1");
     stage.gone(Kind::Service, "pay");
-    assert_eq!(stage.words(), [""; 0]);
+    assert_eq!(stage.texts(), [""; 0]);
     stage.put(mk_service("pay", json!({"spec": {"type": "ExternalName", "externalName": "pay.test"}})));
-    assert_eq!(stage.words(), ["cluster.local Whole own cluster"], "a name for another host is not offered");
+    assert_eq!(stage.texts(), ["cluster.local Whole own cluster"], "an alias is not offered");
 }
 
 #[test]
-fn all_services_are_offered_where_discovery_asks_for_no_export() {
+fn all_services_are_offered_without_discovery_by_exports() {
     let stage = Stage::new(Mcs { host: true, ..Mcs::default() }, mk_objects());
-    assert_eq!(stage.words()[2..], ["clusterset.local Offer", "clusterset.local group 1"]);
+    assert_eq!(stage.texts()[2..], ["clusterset.local Offer", "clusterset.local group 1"]);
 }
 
 #[test]
-fn an_import_says_by_which_addresses_its_own_cluster_reaches_the_host() {
+fn import_declares_the_addresses_of_its_own_cluster() {
     let mcs = || Mcs { host: true, ..discovery() };
     let mut stage = Stage::new(mcs(), vec![mk_import("pay", &["10.9.0.2", "10.9.0.1"])]);
-    assert_eq!(stage.words(), ["clusterset.local Import 10.9.0.1,10.9.0.2"]);
-    let Some(Fact::Service(_, import)) = stage.heard.values().find(|f| matches!(f, Fact::Service(..))) else {
+    assert_eq!(stage.texts(), ["clusterset.local Import 10.9.0.1,10.9.0.2"]);
+    let Some(Fact::Service(_, import)) = stage.facts.values().find(|f| matches!(f, Fact::Service(..))) else {
         panic!()
     };
     assert!(import.addresses.iter().all(|a| a.cluster == ClusterId::new("c1").ok()));
     stage.put(mk_import("pay", &[]));
-    assert_eq!(stage.words(), [""; 0], "a headless import is none");
+    assert_eq!(stage.texts(), [""; 0], "a headless import declares nothing");
     stage.put(mk_import("pay", &["10.9.0.3"]));
-    assert_eq!(stage.words(), ["clusterset.local Import 10.9.0.3"]);
+    assert_eq!(stage.texts(), ["clusterset.local Import 10.9.0.3"]);
     stage.gone(Kind::Import, "pay");
-    assert_eq!(stage.words(), [""; 0]);
+    assert_eq!(stage.texts(), [""; 0]);
 }
 
 #[test]
-fn kinds_that_are_absent_hold_nothing_up_and_export_nothing() {
+fn absent_mcs_kinds_delay_nothing_and_export_nothing() {
     let mut index = Index::new(Options { mcs: Mcs { host: true, ..discovery() }, ..mk_options() });
     index.apply(Input::Put(mk_service("pay", json!({}))));
     for feed in index.inputs().options.feeds() {
         let absent = matches!(feed.kind, Kind::Export | Kind::Import);
         index.apply(if absent { Input::Absent(feed) } else { Input::Listed(feed) });
     }
-    let mut stage = Stage { index, heard: BTreeMap::new() };
+    let mut stage = Stage { index, facts: BTreeMap::new() };
     stage.flush();
-    assert_eq!(stage.words(), ["cluster.local Whole own cluster 10.1.0.1"]);
-    // the kinds are installed while running
+    assert_eq!(stage.texts(), ["cluster.local Whole own cluster 10.1.0.1"]);
+    // the kinds are installed while the run continues
     stage.index.apply(Input::Restart(WatchScope::all(Kind::Export)));
     stage.index.apply(Input::Put(mk_export("pay")));
     stage.index.apply(Input::Listed(WatchScope::all(Kind::Export)));
     stage.flush();
-    assert_eq!(stage.words(), ["cluster.local Whole 10.1.0.1", "clusterset.local Offer"]);
+    assert_eq!(stage.texts(), ["cluster.local Whole 10.1.0.1", "clusterset.local Offer"]);
 }

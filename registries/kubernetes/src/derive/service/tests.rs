@@ -1,4 +1,4 @@
-//! `registries.md` 3.2, rule by rule.
+//! Rules of Services (docs/reference/kubernetes.md).
 
 use serde_json::{Value, json};
 use tributary_model::{Labels, Namespace, Target, TrafficDistribution, Visibility};
@@ -15,7 +15,7 @@ fn ips(declaration: &Declaration) -> Vec<String> {
 }
 
 #[test]
-fn a_service_is_a_host_of_its_namespace_and_domain() {
+fn service_is_a_host_of_its_namespace_and_domain() {
     let object = mk_service("pay", json!({}));
     let mut options = mk_options();
     options.domain = "corp.local".into();
@@ -33,7 +33,11 @@ fn a_service_is_a_host_of_its_namespace_and_domain() {
 fn each_type_has_its_resolution_and_addresses() {
     let own = pay(json!({}));
     assert_eq!((own.resolution.clone(), ips(&own)), (Resolution::ClientSide, vec!["10.1.0.1/32".to_owned()]));
-    assert_eq!(own.addresses[0].cluster.as_ref().unwrap().as_str(), "c1", "a ClusterIP is its cluster's");
+    assert_eq!(
+        own.addresses[0].cluster.as_ref().unwrap().as_str(),
+        "c1",
+        "a ClusterIP belongs to its cluster"
+    );
     let dual = pay(json!({"spec": {"clusterIP": "10.1.0.1", "clusterIPs": ["10.1.0.1", "fd00::1"]}}));
     assert_eq!(ips(&dual), ["10.1.0.1/32", "fd00::1/128"]);
     let none = pay(json!({"spec": {"clusterIP": ""}}));
@@ -44,7 +48,7 @@ fn each_type_has_its_resolution_and_addresses() {
     assert!(headless.attributes.headless && headless.addresses.is_empty());
     let both =
         pay(json!({"spec": {"type": "ExternalName", "clusterIP": "None", "externalName": "a.example"}}));
-    assert_eq!(both.resolution, Resolution::Passthrough, "headless whatever its type");
+    assert_eq!(both.resolution, Resolution::Passthrough, "headless for any type");
 
     let other =
         pay(json!({"spec": {"type": "ExternalName", "clusterIP": "", "externalName": "Api.Example.com."}}));
@@ -53,7 +57,7 @@ fn each_type_has_its_resolution_and_addresses() {
 }
 
 #[test]
-fn a_copy_from_a_consul_that_is_read_declares_nothing() {
+fn copy_of_a_directly_read_consul_declares_nothing() {
     let copy = || mk_service("pay", json!({"metadata": {"labels": {"consul": "true"}}}));
     assert_eq!(derive(&mk_inputs(vec![copy()]), &mut Interner::default(), &shop("pay")).facts.len(), 1);
     let mut inputs =
@@ -63,7 +67,7 @@ fn a_copy_from_a_consul_that_is_read_declares_nothing() {
 }
 
 #[test]
-fn an_external_name_that_is_no_host_is_a_problem_of_that_object() {
+fn invalid_external_name_is_a_problem_of_its_object() {
     let inputs = mk_inputs(vec![mk_service(
         "pay",
         json!({"spec": {"type": "ExternalName", "clusterIP": "", "externalName": "a b"}}),
@@ -112,7 +116,7 @@ fn ports_have_protocols_and_targets() {
 }
 
 #[test]
-fn of_a_tcp_and_a_udp_port_with_one_number_the_tcp_port_is_declared() {
+fn tcp_port_wins_over_a_udp_port_with_the_same_number() {
     let dns = |first: &str, second: &str| {
         let ports = json!([{"port": 53, "name": first, "protocol": first}, {"port": 53, "name": second, "protocol": second}]);
         pay(json!({"spec": {"ports": ports}}))
@@ -126,7 +130,7 @@ fn of_a_tcp_and_a_udp_port_with_one_number_the_tcp_port_is_declared() {
 }
 
 #[test]
-fn internal_traffic_policy_local_keeps_to_the_node() {
+fn internal_traffic_policy_local_is_node_local() {
     assert!(pay(json!({"spec": {"internalTrafficPolicy": "Local"}})).attributes.node_local);
     assert!(
         !pay(json!({"spec": {"internalTrafficPolicy": "Cluster", "externalTrafficPolicy": "Local"}}))
@@ -136,7 +140,7 @@ fn internal_traffic_policy_local_keeps_to_the_node() {
 }
 
 #[test]
-fn traffic_distribution_is_the_specs_then_the_services_then_the_namespaces() {
+fn traffic_distribution_order_is_spec_service_namespace() {
     use TrafficDistribution::{Any, SameNode, SameZone};
     let by = |spec: Value, service: Value, namespace: Value| {
         let annotation =
@@ -157,15 +161,14 @@ fn traffic_distribution_is_the_specs_then_the_services_then_the_namespaces() {
     assert_eq!(by(json!("PreferClose"), none.clone(), none.clone()), SameZone);
     assert_eq!(by(none.clone(), json!("prefersamenode"), zone.clone()), SameNode);
     assert_eq!(by(none.clone(), none.clone(), zone.clone()), SameZone);
-    assert_eq!(by(none, json!("nonsense"), zone), Any, "a word that is not known ends the search");
+    assert_eq!(by(none, json!("nonsense"), zone), Any, "an unknown value counts as set");
 }
 
 #[test]
-fn export_to_is_the_annotations_list() {
-    let export = |words: &str| {
-        pay(json!({"metadata": {"annotations": {"networking.istio.io/exportTo": words}}})).export
-    };
-    assert_eq!(pay(json!({})).export, ExportTo::Default, "the mesh decides");
+fn export_to_is_read_from_the_annotation() {
+    let export =
+        |list: &str| pay(json!({"metadata": {"annotations": {"networking.istio.io/exportTo": list}}})).export;
+    assert_eq!(pay(json!({})).export, ExportTo::Default, "the mesh default applies");
     assert_eq!(export(" , "), ExportTo::Default);
     assert_eq!(export("~"), ExportTo::Set(Visibility::Hidden));
     assert_eq!(export("web, *"), ExportTo::Set(Visibility::Public));
@@ -174,20 +177,20 @@ fn export_to_is_the_annotations_list() {
 }
 
 #[test]
-fn an_annotation_that_is_not_understood_counts_for_nothing_and_is_told() {
-    let told = |key: &str, value: &str| -> Vec<String> {
+fn invalid_annotation_is_ignored_and_reported() {
+    let reported = |key: &str, value: &str| -> Vec<String> {
         let declaration = pay(json!({"metadata": {"annotations": {key: value}}}));
         declaration.attributes.remarks.iter().map(|remark| remark.message.to_string()).collect()
     };
     assert_eq!(
-        told("networking.istio.io/exportTo", ".,Not A Namespace,web"),
+        reported("networking.istio.io/exportTo", ".,Not A Namespace,web"),
         [
-            "annotation networking.istio.io/exportTo: \"Not A Namespace\" is not a namespace, `.`, `*` or `~`, and counts for nothing"
+            "annotation networking.istio.io/exportTo: \"Not A Namespace\" is not a namespace, `.`, `*` or `~`; it is ignored"
         ]
     );
-    assert_eq!(told("traffic.istio.io/nodeSelector", "zone=a").len(), 1);
-    assert_eq!(told("networking.istio.io/traffic-distribution", "nonsense").len(), 1);
-    assert_eq!(told("networking.istio.io/exportTo", &"?,".repeat(100)).len(), 8, "and it is bounded");
+    assert_eq!(reported("traffic.istio.io/nodeSelector", "zone=a").len(), 1);
+    assert_eq!(reported("networking.istio.io/traffic-distribution", "nonsense").len(), 1);
+    assert_eq!(reported("networking.istio.io/exportTo", &"?,".repeat(100)).len(), 8, "the number is bounded");
     for (key, value) in [
         ("networking.istio.io/exportTo", "*, ~ ,shop"),
         ("traffic.istio.io/nodeSelector", "{\"zone\": \"a\"}"),
@@ -195,12 +198,12 @@ fn an_annotation_that_is_not_understood_counts_for_nothing_and_is_told() {
         ("alpha.istio.io/canonical-serviceaccounts", "spiffe://other.test/ns/a/sa/b, sa@example.com"),
         ("example.com/other", "?"),
     ] {
-        assert_eq!(told(key, value), [""; 0], "{key}: {value}");
+        assert_eq!(reported(key, value), [""; 0], "{key}: {value}");
     }
 }
 
 #[test]
-fn annotated_accounts_are_identities_as_they_are_or_of_the_clusters_domain() {
+fn annotated_accounts_become_identities() {
     let object = || {
         mk_service(
             "pay",
@@ -225,7 +228,7 @@ fn annotated_accounts_are_identities_as_they_are_or_of_the_clusters_domain() {
 }
 
 #[test]
-fn a_service_with_virtual_addresses_selects_the_entries_of_its_cluster() {
+fn service_with_virtual_addresses_selects_its_clusters_entries() {
     let selector = |over: Value| {
         pay(json!({"spec": {"selector": {"app": "pay"}}}))
             .selector
@@ -248,7 +251,7 @@ fn a_service_with_virtual_addresses_selects_the_entries_of_its_cluster() {
 use tributary_model::ClusterId;
 
 #[test]
-fn sessions_are_kept_for_both_labels() {
+fn both_labels_enable_persistent_sessions() {
     for label in ["istio.io/persistent-session", "istio.io/persistent-session-header"] {
         assert!(pay(json!({"metadata": {"labels": {label: "x"}}})).attributes.persistent_sessions, "{label}");
     }
@@ -261,7 +264,7 @@ fn sessions_are_kept_for_both_labels() {
 }
 
 #[test]
-fn what_is_outside_is_read_for_gateways_and_is_no_virtual_address() {
+fn external_addresses_serve_gateways_and_are_not_virtual() {
     let balanced = mk_service(
         "pay",
         json!({
@@ -274,7 +277,7 @@ fn what_is_outside_is_read_for_gateways_and_is_no_virtual_address() {
     let external: Vec<&str> = service.external.iter().map(|text| &**text).collect();
     assert_eq!(external, ["34.0.0.1", "lb.example", "34.0.0.9"], "external IPs are appended");
     assert_eq!(service.ports[0].node.map(|n| n.get()), Some(30080));
-    assert_eq!(service.node_selector, None, "a balanced Service is not reached through nodes");
+    assert_eq!(service.node_selector, None, "a LoadBalancer is not reached through nodes");
     assert_eq!(ips(&declared(balanced)), ["10.1.0.1/32"]);
     let not = mk_service(
         "pay",
@@ -286,7 +289,7 @@ fn what_is_outside_is_read_for_gateways_and_is_no_virtual_address() {
 }
 
 #[test]
-fn impossible_values_are_refused_with_the_field() {
+fn impossible_value_is_rejected_with_its_field() {
     for (spec, field) in [
         (json!({"ports": [{"port": 0}]}), "spec.ports"),
         (json!({"ports": [{"port": 80, "targetPort": 99999}]}), "spec.ports.targetPort"),
@@ -299,7 +302,7 @@ fn impossible_values_are_refused_with_the_field() {
 }
 
 #[test]
-fn what_is_ignored_changes_nothing() {
+fn ignored_fields_change_nothing() {
     let plain = pay(json!({}));
     let ignored = json!({"spec": {"sessionAffinity": "ClientIP", "externalTrafficPolicy": "Local", "loadBalancerClass": "x", "ipFamilyPolicy": "PreferDualStack"}});
     assert_eq!(pay(ignored), plain);

@@ -1,4 +1,4 @@
-//! Pods as workloads (`registries.md` 3.4, 3.5, 1.4).
+//! Rules of workloads (docs/reference/kubernetes.md, docs/explanation/model.md).
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn among(over: Value, others: Vec<crate::Object>) -> Option<Arc<Workload>> {
 }
 
 #[test]
-fn a_pod_that_has_ended_or_has_no_address_is_no_workload() {
+fn ended_pod_or_pod_without_address_is_no_workload() {
     for over in [
         json!({"status": {"phase": "Succeeded"}}),
         json!({"status": {"phase": "Failed"}}),
@@ -33,7 +33,7 @@ fn a_pod_that_has_ended_or_has_no_address_is_no_workload() {
 }
 
 #[test]
-fn a_pod_that_is_not_ready_or_leaves_is_known_and_takes_no_traffic() {
+fn unready_or_terminating_pod_is_a_workload_without_traffic() {
     let health = |over: Value| workload(over).unwrap().health;
     assert_eq!(health(json!({})), Health::Healthy);
     assert_eq!(health(json!({"status": {"conditions": []}})), Health::Unhealthy);
@@ -44,13 +44,13 @@ fn a_pod_that_is_not_ready_or_leaves_is_known_and_takes_no_traffic() {
 }
 
 #[test]
-fn identity_and_mesh_tls_are_the_accounts_and_the_labels() {
+fn identity_comes_from_the_account_and_mesh_tls_from_the_label() {
     let plain = workload(json!({})).unwrap();
     assert_eq!(
         plain.identity.as_ref().map(ToString::to_string).as_deref(),
         Some("spiffe://cluster.local/ns/shop/sa/pay")
     );
-    assert!(!plain.mtls, "a pod says so itself");
+    assert!(!plain.mtls, "only the label enables it");
     assert!(workload(json!({"metadata": {"labels": {"security.istio.io/tlsMode": "istio"}}})).unwrap().mtls);
     assert!(
         !workload(json!({"metadata": {"labels": {"security.istio.io/tlsMode": "disabled"}}})).unwrap().mtls
@@ -63,7 +63,7 @@ fn locality_is_the_pods_label_then_the_nodes() {
     let locality = |over: Value, nodes| among(over, nodes).unwrap().topology.locality.to_string();
     let node = || vec![mk_node("n1", "b")];
     assert_eq!(locality(json!({}), node()), "eu/b");
-    assert_eq!(locality(json!({}), Vec::new()), "", "a node that is not known");
+    assert_eq!(locality(json!({}), Vec::new()), "", "an unknown node");
     let label = |key: &str, value: &str| json!({"metadata": {"labels": {key: value}}});
     assert_eq!(locality(label("topology.istio.io/locality", "us.1.r"), node()), "us/1/r");
     assert_eq!(locality(label("istio-locality", "us/1.a"), node()), "us/1.a");
@@ -85,7 +85,7 @@ fn labels_are_augmented_with_topology() {
     assert_eq!(get("topology.istio.io/cluster"), Some("c1"));
     assert_eq!(get("kubernetes.io/hostname"), Some("n1"));
     assert_eq!(get("topology.istio.io/network"), Some("net"));
-    assert_eq!(with.labels.pairs().count(), 2, "its own labels stay its own");
+    assert_eq!(with.labels.pairs().count(), 2, "its own labels are unchanged");
     assert_eq!(with.topology.network.as_ref().map(ToString::to_string).as_deref(), Some("net"));
 }
 
@@ -96,7 +96,7 @@ fn both_families_are_addresses_of_one_workload() {
 }
 
 #[test]
-fn a_pod_knows_the_services_that_list_it() {
+fn workload_lists_the_services_of_its_pod() {
     let slices = |of_pod: Value| {
         vec![
             mk_slice("pay-1", "pay", json!([of_pod]), json!({})),

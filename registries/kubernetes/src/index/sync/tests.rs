@@ -1,4 +1,4 @@
-//! What is reported of each collection as feeds are listed, refused and confirmed.
+//! Results of each collection as watches list, are refused and are confirmed.
 
 use tributary_model::{CollectionKind, Withheld};
 
@@ -6,11 +6,11 @@ use super::*;
 use crate::fixtures::mk_options;
 use crate::options::Mcs;
 
-/// Results and confirmations, as `scope/Kind result`.
+/// Formats results and confirmations as `scope/Kind result`.
 fn ended(sync: &mut Sync) -> Vec<String> {
     sync.begun();
     let name = |c: &Collection| format!("{}/{:?}", c.scope, c.kind);
-    let word = |delta: &RegistryUpdate| match delta {
+    let text = |update: &RegistryUpdate| match update {
         RegistryUpdate::ListEnded(collection, how) => format!("{} {how:?}", name(collection)),
         RegistryUpdate::Withheld(collection, why) => {
             format!("{} {:?}: {}", name(collection), why.cause, why.why)
@@ -21,15 +21,15 @@ fn ended(sync: &mut Sync) -> Vec<String> {
         }
         other => panic!("{other:?}"),
     };
-    sync.end().iter().map(word).collect()
+    sync.end().iter().map(text).collect()
 }
 fn results(sync: &mut Sync) -> Vec<String> {
-    let mut words = ended(sync);
-    words.retain(|word| !word.ends_with("confirmed") && !word.starts_with("optional"));
-    words
+    let mut texts = ended(sync);
+    texts.retain(|text| !text.ends_with("confirmed") && !text.starts_with("optional"));
+    texts
 }
 fn confirmed(sync: &mut Sync) -> usize {
-    ended(sync).iter().filter(|word| word.ends_with("confirmed")).count()
+    ended(sync).iter().filter(|text| text.ends_with("confirmed")).count()
 }
 fn mk_listed(options: &Options, but: Kind) -> Sync {
     let mut sync = Sync::new(options);
@@ -41,7 +41,7 @@ fn feed(options: &Options, kind: Kind) -> WatchScope {
 }
 
 #[test]
-fn withheld_kind_withholds_what_it_becomes_and_nothing_else() {
+fn withheld_kind_withholds_only_its_own_collections() {
     let mcs = Mcs { discovery: true, host: true, ..Mcs::default() };
     let options = Options { mcs, ..mk_options() };
     let table: [(Kind, &[&str]); 9] = [
@@ -58,11 +58,11 @@ fn withheld_kind_withholds_what_it_becomes_and_nothing_else() {
     for (kind, collections) in table {
         let mut sync = mk_listed(&options, kind);
         sync.withheld(&feed(&options, kind), Withheld::forbidden("403"));
-        let words = results(&mut sync);
+        let texts = results(&mut sync);
         let withheld: Vec<&str> =
-            words.iter().filter_map(|word| word.strip_suffix(" Forbidden: 403")).collect();
+            texts.iter().filter_map(|text| text.strip_suffix(" Forbidden: 403")).collect();
         assert_eq!(withheld, collections, "{kind:?}");
-        assert_eq!(words.len(), Listing::ALL.len(), "{kind:?}: every collection has a result: {words:?}");
+        assert_eq!(texts.len(), Listing::ALL.len(), "{kind:?}: every collection has a result: {texts:?}");
         assert_eq!(results(&mut sync), [""; 0], "{kind:?} is reported once");
         sync.listed(&feed(&options, kind));
         let back: Vec<String> = collections.iter().map(|one| format!("{one} Complete")).collect();
@@ -71,7 +71,7 @@ fn withheld_kind_withholds_what_it_becomes_and_nothing_else() {
 }
 
 #[test]
-fn kind_withheld_while_running_is_resumed_without_a_list() {
+fn withheld_kind_resumes_without_a_list() {
     let options = mk_options();
     let mut sync = mk_listed(&options, Kind::Gateway);
     let gateways = feed(&options, Kind::Gateway);
@@ -80,42 +80,42 @@ fn kind_withheld_while_running_is_resumed_without_a_list() {
     sync.withheld(&gateways, Withheld::failing("500"));
     assert_eq!(results(&mut sync), ["gateways/Gateways Failing: 500"]);
     sync.withheld(&gateways, Withheld::forbidden("403"));
-    assert_eq!(results(&mut sync), ["gateways/Gateways Forbidden: 403"], "another reason is reported");
+    assert_eq!(results(&mut sync), ["gateways/Gateways Forbidden: 403"], "a changed reason is reported");
     sync.resumed(&gateways);
     assert_eq!(results(&mut sync), ["gateways/Gateways Complete"]);
 }
 
 #[test]
-fn withheld_kind_keeps_no_other_collection_from_being_confirmed() {
+fn withheld_kind_delays_no_confirmation_of_others() {
     let options = mk_options();
     let mut sync = mk_listed(&options, Kind::Pod);
     sync.withheld(&feed(&options, Kind::Pod), Withheld::forbidden("403"));
     ended(&mut sync);
     let others: Vec<WatchScope> = options.feeds().into_iter().filter(|feed| feed.kind != Kind::Pod).collect();
     others.iter().for_each(|feed| sync.confirmed(feed));
-    let words = ended(&mut sync);
-    assert_eq!(words.len(), options.listings().count() - 1, "{words:?}");
-    assert!(!words.contains(&"cluster/Workloads confirmed".to_owned()), "{words:?}");
-    assert_eq!(confirmed(&mut sync), 0, "once for each time");
+    let texts = ended(&mut sync);
+    assert_eq!(texts.len(), options.listings().count() - 1, "{texts:?}");
+    assert!(!texts.contains(&"cluster/Workloads confirmed".to_owned()), "{texts:?}");
+    assert_eq!(confirmed(&mut sync), 0, "one confirmation per round");
 }
 
 #[test]
-fn whole_is_held_back_and_released() {
+fn everything_is_held_back_and_released() {
     let options = mk_options();
     let mut sync = mk_listed(&options, Kind::MeshConfig);
     sync.withheld(&feed(&options, Kind::MeshConfig), Withheld::forbidden("403"));
     sync.hold_back(Some(Withheld::forbidden("configmaps")));
-    let words = results(&mut sync);
-    assert_eq!(words.len(), options.listings().count());
-    assert!(words.iter().all(|word| word.ends_with("Forbidden: configmaps")), "{words:?}");
+    let texts = results(&mut sync);
+    assert_eq!(texts.len(), options.listings().count());
+    assert!(texts.iter().all(|text| text.ends_with("Forbidden: configmaps")), "{texts:?}");
     assert!(!sync.is_ready(Listing::SERVICES) && !sync.has_begun());
     sync.listed(&feed(&options, Kind::MeshConfig));
     sync.hold_back(None);
-    assert!(results(&mut sync).iter().all(|word| word.ends_with("Complete")));
+    assert!(results(&mut sync).iter().all(|text| text.ends_with("Complete")));
 }
 
 #[test]
-fn outputs_are_doubted_while_what_decides_their_addresses_is_withheld() {
+fn outputs_are_in_doubt_while_a_deciding_kind_is_withheld() {
     let options = Options { mcs: Mcs { discovery: true, ..Mcs::default() }, ..mk_options() };
     let name = || Name::new("shop", "pay");
     let of = |kind: Kind, is_known: bool, output: &DerivedKey, lacks: Option<Kind>| {
@@ -135,22 +135,22 @@ fn outputs_are_doubted_while_what_decides_their_addresses_is_withheld() {
     assert!(of(Kind::Export, false, &service, Some(Kind::Export)));
     assert!(!of(Kind::Export, false, &service, None));
     assert!(of(Kind::Slice, false, &workload, None) && !of(Kind::Slice, true, &workload, None));
-    assert!(!of(Kind::Gateway, false, &group, Some(Kind::Pod)), "a pod that is gone is gone");
+    assert!(!of(Kind::Gateway, false, &group, Some(Kind::Pod)), "a deleted pod is known to be deleted");
 }
 
 #[test]
-fn collection_kinds_are_reported_by_every_part() {
+fn collection_kinds_are_reported_by_some_part() {
     let kinds: BTreeSet<CollectionKind> = Listing::ALL.into_iter().map(|listing| listing.kind).collect();
     assert_eq!(kinds.len(), 5);
 }
 
 #[test]
-fn withheld_optional_collections_are_not_waited_for_and_required_ones_are() {
+fn withheld_optional_collections_are_not_waited_for() {
     let options = mk_options();
     let mut sync = mk_listed(&options, Kind::Gateway);
     let gateways = feed(&options, Kind::Gateway);
     sync.withheld(&gateways, Withheld::forbidden("403"));
-    let follows = |words: Vec<String>| words.into_iter().find(|word| word.starts_with("optional"));
+    let follows = |texts: Vec<String>| texts.into_iter().find(|text| text.starts_with("optional"));
     assert_eq!(follows(ended(&mut sync)).as_deref(), Some("optional gateways/Gateways"));
     sync.withheld(&feed(&options, Kind::Slice), Withheld::forbidden("403"));
     assert_eq!(follows(ended(&mut sync)), None, "slices are required");

@@ -1,4 +1,4 @@
-//! What surrounds all objects: scope, networks, mesh values; alone, and in any order with all else.
+//! Context of all objects: namespace selection, networks, mesh values; alone, and in any order with other objects.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tributary_model::*;
 
-use super::words;
+use super::texts;
 use crate::Index;
 use crate::fixtures::*;
 use crate::input::{Input, Kind, Name, Object, WatchScope};
@@ -25,10 +25,10 @@ fn team(name: &str) -> Object {
 }
 const SHOP_ONLY: &str = "discoverySelectors: [{matchLabels: {team: shop}}]";
 
-fn said(index: &mut Index) -> Vec<String> {
-    let mut words = words(&index.flush());
-    words.retain(|word| !word.starts_with("progress") && word != "put Settings");
-    words
+fn updates(index: &mut Index) -> Vec<String> {
+    let mut texts = texts(&index.flush());
+    texts.retain(|text| !text.starts_with("progress") && text != "put Settings");
+    texts
 }
 fn mk_shop() -> Vec<Object> {
     let slice = mk_slice("s1", "pay", json!([of("10.0.0.1", "p1")]), json!({}));
@@ -36,10 +36,10 @@ fn mk_shop() -> Vec<Object> {
 }
 
 #[test]
-fn a_namespace_is_deselected_and_selected_while_running() {
+fn namespace_is_deselected_and_selected_while_running() {
     let mut index = mk_synced(mk_shop());
     index.apply(Input::Put(mk_mesh(SHOP_ONLY, "")));
-    assert_eq!(said(&mut index), [""; 0], "it is selected, and the rest of the cluster is empty");
+    assert_eq!(updates(&mut index), [""; 0], "it is selected, and the rest of the cluster is empty");
     index.apply(Input::Put(team("web")));
     let by = "changed Namespace shop";
     let gone = [
@@ -48,51 +48,51 @@ fn a_namespace_is_deselected_and_selected_while_running() {
         format!("drop EndpointSlice shop/s1: {by}"),
         "left out 1".to_owned(),
     ];
-    assert_eq!(said(&mut index), gone);
-    // what changes meanwhile is what it is when it comes back
+    assert_eq!(updates(&mut index), gone);
+    // objects that change meanwhile return with their current values
     index.apply(Input::Put(mk_service("cart", json!({}))));
     index.apply(Input::Gone(Kind::Slice, shop("s1")));
-    assert_eq!(said(&mut index), [""; 0]);
+    assert_eq!(updates(&mut index), [""; 0]);
     index.apply(Input::Put(team("shop")));
     let back = ["put Service shop/cart", "put Service shop/pay", "put Workload p1", "left out 0"];
-    assert_eq!(said(&mut index), back);
+    assert_eq!(updates(&mut index), back);
 }
 
 #[test]
-fn selectors_that_change_move_only_what_they_select_otherwise() {
+fn changed_selectors_move_only_what_they_select_otherwise() {
     let mut index = mk_synced(mk_shop());
     index.apply(Input::Put(mk_mesh("discoverySelectors: [{matchLabels: {team: web}}]", "")));
-    let words = said(&mut index);
+    let texts = updates(&mut index);
     assert_eq!(
-        words.iter().filter(|word| word.contains("changed ConfigMap tributary-system/istio")).count(),
+        texts.iter().filter(|text| text.contains("changed ConfigMap tributary-system/istio")).count(),
         3
     );
     index.apply(Input::Put(mk_mesh("discoverySelectors: [{matchLabels: {team: [web]}}]", "")));
-    let words = said(&mut index);
-    assert_eq!(words.len(), 1, "an invalid selector keeps what was selected: {words:?}");
-    assert!(words[0].starts_with("problem ConfigMap tributary-system/istio: TRB0319"), "{words:?}");
+    let texts = updates(&mut index);
+    assert_eq!(texts.len(), 1, "an invalid selector keeps what was selected: {texts:?}");
+    assert!(texts[0].starts_with("problem ConfigMap tributary-system/istio: TRB0319"), "{texts:?}");
     index.apply(Input::Gone(Kind::MeshConfig, Name::new("tributary-system", "istio")));
-    assert_eq!(said(&mut index).iter().filter(|word| word.starts_with("put")).count(), 3);
+    assert_eq!(updates(&mut index).iter().filter(|text| text.starts_with("put")).count(), 3);
 }
 
 #[test]
-fn a_namespace_that_is_gone_takes_its_objects_out_of_scope() {
+fn deleted_namespace_takes_its_objects_out_of_scope() {
     let objects = mk_shop().into_iter().chain([mk_mesh(SHOP_ONLY, "")]).collect();
     let mut index = mk_synced(objects);
     index.apply(Input::Gone(Kind::Namespace, Name::new("", "shop")));
-    let words = said(&mut index);
-    assert_eq!(words.len(), 3, "{words:?}");
-    assert!(words.iter().all(|word| word.ends_with("deleted Namespace shop")), "{words:?}");
+    let texts = updates(&mut index);
+    assert_eq!(texts.len(), 3, "{texts:?}");
+    assert!(texts.iter().all(|text| text.ends_with("deleted Namespace shop")), "{texts:?}");
 }
 
 #[test]
-fn namespaces_that_are_not_named_are_left_out_with_the_reason() {
+fn unnamed_namespaces_are_excluded_with_the_reason() {
     let options = Options { namespaces: vec![Namespace::new("web").unwrap()], ..mk_options() };
     let mut index = Index::new(options);
     mk_shop().into_iter().for_each(|object| index.apply(Input::Put(object)));
     index.apply(Input::Put(labelled("web", json!({}))));
     list_all(&mut index);
-    let left_out = index.flush().into_iter().find_map(|delta| match delta {
+    let left_out = index.flush().into_iter().find_map(|update| match update {
         RegistryUpdate::Excluded(_, list) => Some(list),
         _ => None,
     });
@@ -105,11 +105,11 @@ fn namespaces_that_are_not_named_are_left_out_with_the_reason() {
 
 fn network(index: &Index) -> (String, String) {
     let own = index.inputs().networks().own();
-    own.map(|said| (said.network.to_string(), said.place.to_string())).unwrap_or_default()
+    own.map(|own| (own.network.to_string(), own.place.to_string())).unwrap_or_default()
 }
 
 #[test]
-fn the_clusters_network_is_read_where_it_is_said_first() {
+fn network_of_the_cluster_comes_from_the_first_source() {
     let mut index = mk_synced(Vec::new());
     let net = |name: &str| json!({"topology.istio.io/network": name});
     assert_eq!(network(&index).0, "");
@@ -126,13 +126,13 @@ fn the_clusters_network_is_read_where_it_is_said_first() {
     let details = index.details();
     assert_eq!(details, [("network".into(), format!("of-own ({place})").into())]);
     index.apply(Input::Put(labelled("tributary-system", net(""))));
-    assert_eq!(network(&index).0, "of-istio", "an empty label says nothing");
+    assert_eq!(network(&index).0, "of-istio", "an empty label names no network");
 }
 
-/// The networks of all endpoints and workloads that the deltas put.
-fn networks(deltas: &[RegistryUpdate]) -> Vec<String> {
+/// Returns the networks of all published endpoints and workloads.
+fn networks(updates: &[RegistryUpdate]) -> Vec<String> {
     let place = |place: &Topology| place.network.as_ref().map_or("-", |n| n.as_str()).to_owned();
-    let of = |delta: &RegistryUpdate| match delta {
+    let of = |update: &RegistryUpdate| match update {
         RegistryUpdate::Put(_, Fact::Group(_, group), _) => {
             group.addresses.iter().map(|a| place(&a.topology)).collect()
         }
@@ -141,17 +141,17 @@ fn networks(deltas: &[RegistryUpdate]) -> Vec<String> {
         }
         _ => Vec::new(),
     };
-    deltas.iter().flat_map(of).collect()
+    updates.iter().flat_map(of).collect()
 }
 
 #[test]
-fn a_network_that_changes_changes_everything_in_one_flush() {
+fn changed_network_changes_everything_in_one_flush() {
     let bare = mk_slice("s2", "pay", json!([at("10.7.0.1")]), json!({}));
     let own =
         mk_pod("p2", "10.0.0.2", json!({"metadata": {"labels": {"topology.istio.io/network": "of-pod"}}}));
     let mut index = mk_synced(mk_shop().into_iter().chain([bare, own]).collect());
     index.apply(Input::Put(labelled("istio-system", json!({"topology.istio.io/network": "n1"}))));
-    assert_eq!(networks(&index.flush()), ["w n1", "n1", "n1"], "what has a label of its own stays");
+    assert_eq!(networks(&index.flush()), ["w n1", "n1", "n1"], "an own label takes precedence");
     index.apply(Input::Gone(Kind::Namespace, Name::new("", "istio-system")));
     assert_eq!(networks(&index.flush()), ["w -", "-", "-"]);
     index.apply(Input::Put(mk_mesh(
@@ -162,7 +162,7 @@ fn a_network_that_changes_changes_everything_in_one_flush() {
 }
 
 #[test]
-fn ranges_of_the_configuration_file_count_and_go_first() {
+fn ranges_of_the_configuration_file_take_precedence() {
     let range = |text: &str| text.parse().unwrap();
     let named = |name: &str, text: &str| (NetworkId::new(name).unwrap(), [range(text)].into());
     let options = Options { networks: [named("file", "10.7.0.0/16")].into(), ..mk_options() };
@@ -175,36 +175,36 @@ fn ranges_of_the_configuration_file_count_and_go_first() {
         index.inputs().network(&Labels::default(), ip.parse().ok()).map(|n| n.to_string())
     };
     assert_eq!(at(&index, "10.7.0.1").as_deref(), Some("file"));
-    assert_eq!(at(&index, "10.7.1.1").as_deref(), Some("mesh"), "a longer prefix is a longer prefix");
+    assert_eq!(at(&index, "10.7.1.1").as_deref(), Some("mesh"), "the longer prefix wins");
 }
 
 #[test]
-fn claims_on_one_registry_are_told_and_hold_nothing_back() {
+fn contested_claims_are_reported_and_withhold_nothing() {
     let mut index = mk_synced(Vec::new());
     index.apply(Input::Put(mk_mesh(
         "",
         "networks: {b: {endpoints: [{fromRegistry: c1}]}, a: {endpoints: [{fromRegistry: c1}]}}",
     )));
     assert_eq!(network(&index).0, "a");
-    let words = said(&mut index);
+    let texts = updates(&mut index);
     assert!(
-        words[0].starts_with("problem ConfigMap tributary-system/istio#meshNetworks: TRB0320 registry c1"),
-        "{words:?}"
+        texts[0].starts_with("problem ConfigMap tributary-system/istio#meshNetworks: TRB0320 registry c1"),
+        "{texts:?}"
     );
     index.apply(Input::Put(mk_mesh("", "networks: {b: {endpoints: [{fromRegistry: c1}]}}")));
-    assert_eq!(said(&mut index), ["good ConfigMap tributary-system/istio#meshNetworks"]);
+    assert_eq!(updates(&mut index), ["good ConfigMap tributary-system/istio#meshNetworks"]);
     assert_eq!(network(&index).0, "b");
 }
 
 fn settings(index: &mut Index) -> Option<Settings> {
-    index.flush().into_iter().find_map(|delta| match delta {
+    index.flush().into_iter().find_map(|update| match update {
         RegistryUpdate::Put(_, Fact::Settings(settings), _) => Some(Settings::clone(&settings)),
         _ => None,
     })
 }
 
 #[test]
-fn mesh_values_become_settings_with_the_usual_local_hosts_under_them() {
+fn mesh_values_become_settings_with_default_local_hosts() {
     let mut index = Index::new(mk_options());
     list_all(&mut index);
     let local = |settings: &Settings, host: &str| settings.is_cluster_local(&Hostname::new(host).unwrap());
@@ -224,15 +224,11 @@ serviceEntryVisibility:
   policies: [{visibility: PUBLIC, matchingRules: [{namespaceSelector: {matchLabels: {team: shop}}}]}]
 ";
     index.apply(Input::Put(mk_mesh(mesh, "")));
-    let said = settings(&mut index).unwrap();
-    assert_eq!((said.trust_domain(), said.connect_timeout().as_secs()), ("a.test", 3));
-    assert_eq!(
-        local(&said, "dns.kube-system.svc.cluster.local"),
-        Some(false),
-        "the mesh's word on a pattern stands"
-    );
-    assert_eq!(local(&said, "pay.shop.svc.cluster.local"), Some(true));
-    assert_eq!(said.entry_visibility.as_ref().unwrap().default, Visibility::Own);
+    let set = settings(&mut index).unwrap();
+    assert_eq!((set.trust_domain(), set.connect_timeout().as_secs()), ("a.test", 3));
+    assert_eq!(local(&set, "dns.kube-system.svc.cluster.local"), Some(false), "the mesh's own pattern wins");
+    assert_eq!(local(&set, "pay.shop.svc.cluster.local"), Some(true));
+    assert_eq!(set.entry_visibility.as_ref().unwrap().default, Visibility::Own);
     index.apply(Input::Put(team("shop")));
     let caps = settings(&mut index).unwrap().entry_visibility.unwrap();
     assert_eq!(
@@ -241,11 +237,11 @@ serviceEntryVisibility:
         "by the labels of the namespace"
     );
     index.apply(Input::Put(labelled("other", json!({}))));
-    assert_eq!(settings(&mut index), None, "equal values are not said again");
+    assert_eq!(settings(&mut index), None, "equal values are not published again");
 }
 
 #[test]
-fn identities_follow_the_meshs_trust_domain_unless_the_file_names_one() {
+fn identities_use_the_files_trust_domain_then_the_meshs() {
     for (file, want) in [
         (None, "spiffe://mesh.test/ns/shop/sa/pay"),
         (Some("file.test"), "spiffe://file.test/ns/shop/sa/pay"),
@@ -256,7 +252,7 @@ fn identities_follow_the_meshs_trust_domain_unless_the_file_names_one() {
         index.flush();
         index.apply(Input::Put(mk_mesh("trustDomain: mesh.test", "")));
         let identity = index.inputs().trust_domain().to_owned();
-        let put = index.flush().into_iter().find_map(|delta| match delta {
+        let put = index.flush().into_iter().find_map(|update| match update {
             RegistryUpdate::Put(_, Fact::Group(_, group), _) => group.addresses[0].identity.clone(),
             _ => None,
         });
@@ -272,8 +268,8 @@ enum Op {
     Flush,
 }
 
-fn any_of(words: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
-    prop::sample::select(words.to_vec())
+fn any_of(texts: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
+    prop::sample::select(texts.to_vec())
 }
 fn any_namespace() -> impl Strategy<Value = Object> {
     let name = any_of(&["shop", "tributary-system", "istio-system"]);
@@ -361,7 +357,7 @@ fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Facts, what is left out and problems, as a core that hears an index holds them.
+/// Facts, excluded objects and problems of a core that applies the updates of an index.
 #[derive(Default, Debug, PartialEq)]
 struct Held {
     facts: BTreeMap<FactId, Fact>,
@@ -370,15 +366,15 @@ struct Held {
 }
 
 impl Held {
-    fn hear(&mut self, deltas: Vec<RegistryUpdate>) {
-        for delta in deltas {
-            match delta {
+    fn apply(&mut self, updates: Vec<RegistryUpdate>) {
+        for update in updates {
+            match update {
                 RegistryUpdate::Put(_, fact, _) => {
                     let known = self.facts.insert(fact.item(), fact.clone());
-                    assert_ne!(known.as_ref(), Some(&fact), "said again");
+                    assert_ne!(known.as_ref(), Some(&fact), "published again");
                 }
                 RegistryUpdate::Remove(key, _) => {
-                    assert!(self.facts.remove(&key.item).is_some(), "never said: {key:?}")
+                    assert!(self.facts.remove(&key.item).is_some(), "never published: {key:?}")
                 }
                 RegistryUpdate::Excluded(_, list) => self.left_out = list.to_vec(),
                 RegistryUpdate::Problem(_, object, Some(problem)) => {
@@ -399,7 +395,7 @@ fn mk_index() -> Index {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn any_order_of_events_ends_in_the_facts_of_a_fresh_build(before in prop::collection::vec(any_op(), 0..10), after in prop::collection::vec(any_op(), 0..25)) {
+    fn any_event_order_gives_the_facts_of_a_fresh_build(before in prop::collection::vec(any_op(), 0..10), after in prop::collection::vec(any_op(), 0..25)) {
         let (mut index, mut held) = (mk_index(), Held::default());
         let mut world: BTreeMap<(Kind, Name), Object> = BTreeMap::new();
         let mut run = |index: &mut Index, held: &mut Held, op: &Op| match op {
@@ -411,23 +407,23 @@ proptest! {
                 index.apply(Input::Gone(*kind, name.clone()));
                 world.remove(&(*kind, name.clone()));
             }
-            Op::Flush => held.hear(index.flush()),
+            Op::Flush => held.apply(index.flush()),
         };
         before.iter().for_each(|op| run(&mut index, &mut held, op));
         list_all(&mut index);
         after.iter().for_each(|op| run(&mut index, &mut held, op));
-        held.hear(index.flush());
+        held.apply(index.flush());
 
         let (mut fresh, mut want) = (mk_index(), Held::default());
         world.values().rev().for_each(|object| fresh.apply(Input::Put(object.clone())));
         list_all(&mut fresh);
-        want.hear(fresh.flush());
+        want.apply(fresh.flush());
         prop_assert_eq!(held, want);
     }
 }
 
 #[test]
-fn a_list_without_the_configuration_ends_what_it_said() {
+fn list_without_the_configuration_ends_its_values() {
     let mut index = mk_synced(vec![mk_mesh("connectTimeout: 2s", "")]);
     let feed = WatchScope { kind: Kind::MeshConfig, namespace: Namespace::new("tributary-system").ok() };
     index.apply(Input::Restart(feed.clone()));
@@ -436,14 +432,14 @@ fn a_list_without_the_configuration_ends_what_it_said() {
 }
 
 #[test]
-fn other_registries_learn_what_surrounds_the_objects_once_it_is_known_and_when_it_changes() {
+fn cluster_context_is_published_once_known_and_on_change() {
     let range = |text: &str| -> tributary_model::settings::Cidrs { [text.parse().unwrap()].into() };
     let networks = [(NetworkId::new("file").unwrap(), range("10.7.0.0/16"))].into();
     let mut index = Index::new(Options { networks, ..mk_options() });
     let near = json!({"metadata": {"labels": {"team": "shop"}, "annotations": {"networking.istio.io/traffic-distribution": "PreferClose"}}});
     index.apply(Input::Put(mk_namespace("shop", near)));
     index.apply(Input::Put(labelled("web", json!({}))));
-    assert_eq!(index.cluster_context(), None, "namespaces are not all known");
+    assert_eq!(index.cluster_context(), None, "not all namespaces are known");
     list_all(&mut index);
     let around = index.cluster_context().unwrap();
     let shop = Namespace::new("shop").unwrap();
@@ -463,6 +459,6 @@ fn other_registries_learn_what_surrounds_the_objects_once_it_is_known_and_when_i
     assert_eq!(
         ranges,
         ["file 10.7.0.0/16", "mesh 10.8.0.0/16"],
-        "the file's range is not the mesh's to give"
+        "a range of the file cannot be reassigned by the mesh"
     );
 }

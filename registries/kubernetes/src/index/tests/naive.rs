@@ -1,5 +1,5 @@
-//! What a cluster comes to, computed the slow way from the raw objects: a second opinion that shares no
-//! join, link or derivation with the product. Facts are compared as texts.
+//! Naive computation of a cluster's facts from the raw objects, which shares no join, reference or derivation with the
+//! product. Facts are compared as texts.
 
 use std::collections::BTreeMap;
 
@@ -105,7 +105,7 @@ fn group(world: &World, slice: &Value) -> String {
     }
     out.join("; ")
 }
-/// Addresses whose pod is not there.
+/// Returns the addresses whose pod does not exist.
 fn waiting(world: &World, slice: &Value) -> String {
     let endpoints = slice["endpoints"].as_array().unwrap().iter();
     let unseen = endpoints.filter_map(|endpoint| {
@@ -166,7 +166,7 @@ fn workload(world: &World, pod: &Value) -> String {
     )
 }
 
-/// A fact that the index said, in the same words.
+/// Formats a published fact in the same way.
 pub(super) fn shown(fact: &Fact) -> (String, String) {
     let account = |identity: Option<&tributary_model::Identity>| {
         identity.map(|i| i.as_str().rsplit('/').next().unwrap_or_default().to_owned()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Any order of events ends in the facts of a fresh build, and these are what a naive reading gives.
+//! Any order of events ends in the facts of a fresh build, which equal those of a naive computation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,10 +21,10 @@ enum Op {
     Put(Kind, &'static str, Value),
     Gone(Kind, &'static str),
     Bad(Kind, &'static str),
-    /// A list of a kind; events that fell into a gap of the watch are found by it.
+    /// A list of a kind, after changes that the watch missed.
     Relist(Kind, Vec<(&'static str, Option<Value>)>),
     Interrupted(Kind),
-    /// The kind cannot be read from here on, whether or not its watch goes on.
+    /// The kind becomes unreadable, whether or not its watch continues.
     Withhold(Kind),
     Resume(Kind),
     Flush,
@@ -40,7 +40,7 @@ fn names(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-/// Slices and pods are where the join is.
+/// Slices and pods occur more often, because they are joined.
 fn any_kind() -> impl Strategy<Value = Kind> {
     let joined = [Kind::Slice, Kind::Slice, Kind::Pod, Kind::Pod];
     prop::sample::select([&KINDS[..], &joined[..]].concat())
@@ -48,32 +48,32 @@ fn any_kind() -> impl Strategy<Value = Kind> {
 fn any_name(kind: Kind) -> impl Strategy<Value = &'static str> {
     prop::sample::select(names(kind).to_vec())
 }
-fn any_word(words: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
-    prop::sample::select(words.to_vec())
+fn any_text(texts: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
+    prop::sample::select(texts.to_vec())
 }
 
 fn any_body(kind: Kind) -> BoxedStrategy<Value> {
-    let annotation = |word: &str| {
-        if word.is_empty() { json!({}) } else { json!({"networking.istio.io/traffic-distribution": word}) }
+    let annotation = |text: &str| {
+        if text.is_empty() { json!({}) } else { json!({"networking.istio.io/traffic-distribution": text}) }
     };
     match kind {
-        Kind::Namespace => any_word(&["", "PreferClose"])
-            .prop_map(move |word| json!({"metadata": {"annotations": annotation(word)}}))
+        Kind::Namespace => any_text(&["", "PreferClose"])
+            .prop_map(move |text| json!({"metadata": {"annotations": annotation(text)}}))
             .boxed(),
-        Kind::Service => (any_word(&["", "PreferClose", "odd"]), any_word(&["", "c"]))
-            .prop_map(move |(word, session)| {
-                json!({"metadata": {"annotations": annotation(word), "labels": {"istio.io/persistent-session": session}}, "spec": {"clusterIP": "10.1.0.1"}})
+        Kind::Service => (any_text(&["", "PreferClose", "odd"]), any_text(&["", "c"]))
+            .prop_map(move |(text, session)| {
+                json!({"metadata": {"annotations": annotation(text), "labels": {"istio.io/persistent-session": session}}, "spec": {"clusterIP": "10.1.0.1"}})
             })
             .boxed(),
         Kind::Slice => any_slice().boxed(),
         Kind::Pod => any_pod().boxed(),
-        _ => any_word(&["a", "b"]).prop_map(|zone| json!({"metadata": {"labels": {"topology.kubernetes.io/zone": zone}}})).boxed(),
+        _ => any_text(&["a", "b"]).prop_map(|zone| json!({"metadata": {"labels": {"topology.kubernetes.io/zone": zone}}})).boxed(),
     }
 }
 
 fn any_slice() -> impl Strategy<Value = Value> {
-    let service = any_word(&["pay", "pay", "cart", ""]);
-    let kind = any_word(&["IPv4", "IPv4", "IPv4", "FQDN"]);
+    let service = any_text(&["pay", "pay", "cart", ""]);
+    let kind = any_text(&["IPv4", "IPv4", "IPv4", "FQDN"]);
     (service, kind, prop::collection::vec(any_endpoint(), 0..3)).prop_map(|(service, kind, endpoints)| {
         let endpoints = if kind == "FQDN" { Vec::new() } else { endpoints };
         json!({
@@ -84,8 +84,8 @@ fn any_slice() -> impl Strategy<Value = Value> {
 }
 fn any_endpoint() -> impl Strategy<Value = Value> {
     let condition = || prop::option::of(any::<bool>());
-    let target = any_word(&["", "p0", "p1", "p2"]);
-    let spot = (any_word(&["", "n0", "n1"]), any_word(&["", "z"]));
+    let target = any_text(&["", "p0", "p1", "p2"]);
+    let spot = (any_text(&["", "n0", "n1"]), any_text(&["", "z"]));
     (prop::sample::select(IPS.to_vec()), target, spot, (condition(), condition(), condition())).prop_map(
         |(ip, target, (node, zone), (ready, serving, terminating))| {
             let mut endpoint = json!({
@@ -100,18 +100,18 @@ fn any_endpoint() -> impl Strategy<Value = Value> {
     )
 }
 fn any_pod() -> impl Strategy<Value = Value> {
-    let ip = any_word(&["10.0.0.1", "10.0.0.2", "10.0.0.3", ""]);
+    let ip = any_text(&["10.0.0.1", "10.0.0.2", "10.0.0.3", ""]);
     let life = (
-        any_word(&["Running", "Running", "Failed"]),
-        any_word(&["True", "False"]),
+        any_text(&["Running", "Running", "Failed"]),
+        any_text(&["True", "False"]),
         prop::option::weighted(0.2, Just("2026-01-01T00:00:00Z")),
     );
     (
         ip,
         life,
-        any_word(&["n0", "n1", ""]),
-        any_word(&["a", "b"]),
-        any_word(&["x", "y"]),
+        any_text(&["n0", "n1", ""]),
+        any_text(&["a", "b"]),
+        any_text(&["x", "y"]),
         prop::bool::weighted(0.2),
     )
         .prop_map(|(ip, (phase, ready, deleted), node, account, app, host)| {
@@ -168,12 +168,12 @@ fn name_of(kind: Kind, name: &str) -> Name {
     Name::new(if kind.is_namespaced() { "shop" } else { "" }, name)
 }
 
-/// An index, the cluster that it follows, and what a core that hears it holds.
+/// Index, the cluster that it follows, and the facts of a core that applies its updates.
 struct Stage {
     index: Index,
     world: World,
-    heard: BTreeMap<FactId, Fact>,
-    /// Facts that were said in doubt.
+    facts: BTreeMap<FactId, Fact>,
+    /// Facts that were published in doubt.
     doubted: BTreeSet<FactId>,
 }
 
@@ -182,7 +182,7 @@ impl Stage {
         Self {
             index: Index::new(mk_options()),
             world: World::new(),
-            heard: BTreeMap::new(),
+            facts: BTreeMap::new(),
             doubted: BTreeSet::new(),
         }
     }
@@ -210,7 +210,7 @@ impl Stage {
             Op::Flush => self.flush(),
         }
     }
-    /// Changes that no watch told, then a list that holds them.
+    /// Applies changes that the watch missed, then a list with them.
     fn relist(&mut self, kind: Kind, lost: &[(&'static str, Option<Value>)]) {
         for (name, body) in lost {
             let key = (kind.as_str(), (*name).to_owned());
@@ -228,15 +228,15 @@ impl Stage {
         }
         self.index.apply(Input::Listed(WatchScope::all(kind)));
     }
-    /// The other kinds are not served by this cluster.
+    /// Marks the other kinds as not served by this cluster.
     fn finish(&mut self) {
         let others =
             self.index.inputs().options.feeds().into_iter().filter(|feed| !KINDS.contains(&feed.kind));
         others.for_each(|feed| self.index.apply(Input::Absent(feed)));
     }
     fn flush(&mut self) {
-        for delta in self.index.flush() {
-            match delta {
+        for update in self.index.flush() {
+            match update {
                 RegistryUpdate::Put(_, fact, basis) => {
                     let item = fact.item();
                     let was_doubted = self.doubted.remove(&item);
@@ -244,20 +244,20 @@ impl Stage {
                         self.doubted.insert(item.clone());
                     }
                     let is_settled = was_doubted && basis == Basis::Authoritative;
-                    let known = self.heard.insert(item, fact.clone());
-                    assert!(known.as_ref() != Some(&fact) || is_settled, "said again: {fact:?}");
+                    let known = self.facts.insert(item, fact.clone());
+                    assert!(known.as_ref() != Some(&fact) || is_settled, "published again: {fact:?}");
                 }
                 RegistryUpdate::Remove(key, _) => {
                     self.doubted.remove(&key.item);
-                    assert!(self.heard.remove(&key.item).is_some(), "never said: {key:?}");
+                    assert!(self.facts.remove(&key.item).is_some(), "never published: {key:?}");
                 }
                 _ => {}
             }
         }
     }
     fn texts(&self) -> Texts {
-        // what is mesh-wide has its own property
-        let facts = self.heard.values().filter(|fact| !matches!(fact, Fact::Settings(_)));
+        // settings have their own property test
+        let facts = self.facts.values().filter(|fact| !matches!(fact, Fact::Settings(_)));
         facts.map(shown).collect()
     }
 }
@@ -265,7 +265,7 @@ impl Stage {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
     #[test]
-    fn any_order_of_events_ends_in_the_facts_of_a_fresh_build(before in prop::collection::vec(any_op(), 0..12), after in prop::collection::vec(any_op(), 0..25)) {
+    fn any_event_order_gives_the_facts_of_a_fresh_build(before in prop::collection::vec(any_op(), 0..12), after in prop::collection::vec(any_op(), 0..25)) {
         let mut stage = Stage::new();
         before.iter().for_each(|op| stage.run(op));
         KINDS.into_iter().for_each(|kind| stage.list(kind));
@@ -281,6 +281,6 @@ proptest! {
         KINDS.into_iter().rev().for_each(|kind| fresh.list(kind));
         fresh.finish();
         fresh.flush();
-        prop_assert_eq!(&fresh.heard, &stage.heard);
+        prop_assert_eq!(&fresh.facts, &stage.facts);
     }
 }

@@ -1,20 +1,20 @@
-//! Kinds that cannot be read: from the start, while running, and in a run that follows another one.
+//! Unreadable kinds: from the start, while running, and in a run that follows another one.
 
 use serde_json::json;
 use tributary_model::*;
 
-use super::{put, words};
+use super::{put, texts};
 use crate::fixtures::*;
 use crate::index::Index;
 use crate::input::{Input, Kind, Name, Object, WatchScope};
 use crate::options::{Mcs, Options};
 use crate::project::{Export, Gateway as GatewayObject, Import, MeshConfig};
 
-/// What is reported, but for what is followed and confirmed.
-fn said(index: &mut Index) -> Vec<String> {
-    let mut words = super::said(index);
-    words.retain(|word| !word.starts_with("required"));
-    words
+/// Returns the published updates without followed collections and confirmations.
+fn updates(index: &mut Index) -> Vec<String> {
+    let mut texts = super::updates(index);
+    texts.retain(|text| !text.starts_with("required"));
+    texts
 }
 fn mk_mesh(mesh: &str) -> Object {
     let object =
@@ -48,7 +48,7 @@ fn withhold(index: &mut Index, kind: Kind) {
 fn mcs() -> Options {
     Options { mcs: Mcs { discovery: true, host: true, ..Mcs::default() }, ..mk_options() }
 }
-/// A run that reads all of these but one kind.
+/// Builds a run that reads all of these objects but those of one kind.
 fn mk_without(kind: Kind, objects: &[Object]) -> Index {
     let mut index = Index::new(mcs());
     objects.iter().filter(|object| object.kind() != kind).for_each(|o| index.apply(Input::Put(o.clone())));
@@ -74,35 +74,35 @@ fn world() -> Vec<Object> {
 const KINDS: [Kind; 9] = Kind::ALL;
 
 #[test]
-fn kind_that_is_refused_while_running_drops_nothing_and_returns_without_a_flap() {
+fn refused_kind_drops_nothing_and_returns_without_a_change() {
     for kind in KINDS {
         let mut index = mk_without(Kind::Node, &[]);
         world().into_iter().for_each(|object| index.apply(Input::Put(object)));
         list_all(&mut index);
         index.flush();
         withhold(&mut index, kind);
-        let refused = said(&mut index);
-        assert!(refused.iter().all(|word| word.starts_with("withheld")), "{kind:?}: {refused:?}");
+        let refused = updates(&mut index);
+        assert!(refused.iter().all(|text| text.starts_with("withheld")), "{kind:?}: {refused:?}");
         let feed = feed(&index, kind);
         index.apply(Input::Resumed(feed.clone()));
-        let back = said(&mut index);
-        assert!(back.iter().all(|word| word.starts_with("synced")), "{kind:?}: {back:?}");
+        let back = updates(&mut index);
+        assert!(back.iter().all(|text| text.starts_with("synced")), "{kind:?}: {back:?}");
         assert_eq!(back.len(), refused.len(), "{kind:?}");
-        // as a list instead
+        // recovery by a list
         withhold(&mut index, kind);
-        said(&mut index);
+        updates(&mut index);
         index.apply(Input::Restart(feed.clone()));
         world()
             .into_iter()
             .filter(|o| o.kind() == kind)
             .for_each(|o| index.apply(Input::Seen(kind, o.name().clone())));
         index.apply(Input::Listed(feed));
-        assert_eq!(said(&mut index), back, "{kind:?}");
+        assert_eq!(updates(&mut index), back, "{kind:?}");
     }
 }
 
 #[test]
-fn kind_that_a_run_never_reads_ends_no_fact_of_it_by_silence() {
+fn unread_kind_ends_none_of_its_facts() {
     for kind in KINDS.into_iter().filter(|kind| !matches!(kind, Kind::MeshConfig | Kind::Namespace)) {
         let mut index = mk_without(kind, &world());
         withhold(&mut index, kind);
@@ -110,22 +110,22 @@ fn kind_that_a_run_never_reads_ends_no_fact_of_it_by_silence() {
         world().into_iter().for_each(|object| full.apply(Input::Put(object)));
         list_all(&mut full);
         let (part, whole) = (index.flush(), full.flush());
-        let closed = |deltas: &[RegistryUpdate]| -> Vec<Collection> {
-            let of = |delta: &RegistryUpdate| match delta {
+        let closed = |updates: &[RegistryUpdate]| -> Vec<Collection> {
+            let of = |update: &RegistryUpdate| match update {
                 RegistryUpdate::ListEnded(collection, Completeness::Complete) => Some(collection.clone()),
                 _ => None,
             };
-            deltas.iter().filter_map(of).collect()
+            updates.iter().filter_map(of).collect()
         };
         let closed = closed(&part);
-        for delta in &whole {
-            let RegistryUpdate::Put(scope, fact, _) = delta else { continue };
+        for update in &whole {
+            let RegistryUpdate::Put(scope, fact, _) = update else { continue };
             if matches!(fact, Fact::Waiting(..)) {
                 continue;
             }
             let key = FactKey { scope: scope.clone(), item: fact.item() };
             let is_kept = part.iter().any(
-                |delta| matches!(delta, RegistryUpdate::Put(s, f, _) if s == scope && f.item() == key.item),
+                |update| matches!(update, RegistryUpdate::Put(s, f, _) if s == scope && f.item() == key.item),
             );
             assert!(is_kept || !closed.contains(&key.collection()), "{kind:?} ends {key:?}");
         }
@@ -133,61 +133,61 @@ fn kind_that_a_run_never_reads_ends_no_fact_of_it_by_silence() {
 }
 
 #[test]
-fn endpoints_without_their_pods_are_reported_in_doubt_until_pods_are_read() {
+fn endpoints_of_unread_pods_are_in_doubt_until_pods_are_read() {
     let mut index = mk_without(Kind::Pod, &world());
     withhold(&mut index, Kind::Pod);
-    let words = said(&mut index);
-    assert!(words.contains(&"put EndpointSlice shop/pay-1 in doubt".to_owned()), "{words:?}");
-    assert!(words.contains(&"put EndpointSlice shop/cart-1".to_owned()), "it names no pod: {words:?}");
-    assert!(words.contains(&"withheld Workloads".to_owned()) && words.contains(&"synced Groups".to_owned()));
+    let texts = updates(&mut index);
+    assert!(texts.contains(&"put EndpointSlice shop/pay-1 in doubt".to_owned()), "{texts:?}");
+    assert!(texts.contains(&"put EndpointSlice shop/cart-1".to_owned()), "it names no pod: {texts:?}");
+    assert!(texts.contains(&"withheld Workloads".to_owned()) && texts.contains(&"synced Groups".to_owned()));
     index.apply(Input::Put(mk_pod("p1", "10.0.0.1", json!({}))));
     let pods = feed(&index, Kind::Pod);
     index.apply(Input::Listed(pods));
-    let words = said(&mut index);
-    assert!(words.contains(&"put EndpointSlice shop/pay-1".to_owned()), "{words:?}");
-    assert!(words.contains(&"synced Workloads".to_owned()), "{words:?}");
+    let texts = updates(&mut index);
+    assert!(texts.contains(&"put EndpointSlice shop/pay-1".to_owned()), "{texts:?}");
+    assert!(texts.contains(&"synced Workloads".to_owned()), "{texts:?}");
 }
 
 #[test]
-fn endpoints_whose_pod_is_gone_are_confirmed_by_the_list_of_pods() {
+fn endpoints_of_a_deleted_pod_are_confirmed_by_the_list_of_pods() {
     let mut index = mk_without(Kind::Pod, &world());
     withhold(&mut index, Kind::Pod);
-    said(&mut index);
+    updates(&mut index);
     let pods = feed(&index, Kind::Pod);
     index.apply(Input::Listed(pods));
-    let words = said(&mut index);
+    let texts = updates(&mut index);
     assert!(
-        words.contains(&"put EndpointSlice shop/pay-1".to_owned()),
-        "equal, and no longer in doubt: {words:?}"
+        texts.contains(&"put EndpointSlice shop/pay-1".to_owned()),
+        "equal, and no longer in doubt: {texts:?}"
     );
 }
 
 #[test]
-fn slices_that_are_refused_leave_endpoints_in_doubt() {
+fn refused_slices_leave_endpoints_in_doubt() {
     let mut index = mk_without(Kind::Slice, &[]);
     world().into_iter().for_each(|object| index.apply(Input::Put(object)));
     list_all(&mut index);
     index.flush();
     withhold(&mut index, Kind::Slice);
-    said(&mut index);
+    updates(&mut index);
     index.apply(Input::Gone(Kind::Pod, shop("p1")));
-    let words = said(&mut index);
-    assert!(words.contains(&"put EndpointSlice shop/pay-1 in doubt".to_owned()), "{words:?}");
-    assert!(words.contains(&"drop Workload p1: deleted Pod shop/p1".to_owned()), "{words:?}");
+    let texts = updates(&mut index);
+    assert!(texts.contains(&"put EndpointSlice shop/pay-1 in doubt".to_owned()), "{texts:?}");
+    assert!(texts.contains(&"drop Workload p1: deleted Pod shop/p1".to_owned()), "{texts:?}");
 }
 
 #[test]
-fn services_without_their_exports_are_reported_in_doubt_and_offers_stay() {
+fn services_without_exports_are_in_doubt_and_offers_stay() {
     let mut index = mk_without(Kind::Export, &world());
     withhold(&mut index, Kind::Export);
-    let words = said(&mut index);
-    assert!(words.contains(&"put Service shop/pay in doubt".to_owned()), "{words:?}");
+    let texts = updates(&mut index);
+    assert!(texts.contains(&"put Service shop/pay in doubt".to_owned()), "{texts:?}");
     let withheld = ["withheld serviceexports Services", "withheld serviceexports Groups"];
-    assert!(withheld.iter().all(|word| words.contains(&(*word).to_owned())), "{words:?}");
+    assert!(withheld.iter().all(|text| texts.contains(&(*text).to_owned())), "{texts:?}");
 }
 
 #[test]
-fn exports_of_an_earlier_run_keep_what_was_exported() {
+fn exports_of_an_earlier_run_keep_services_exported() {
     let mut index = mk_without(Kind::Export, &world());
     let exports = feed(&index, Kind::Export);
     index.apply(Input::Recall(exports, vec![mk_export("pay")]));
@@ -195,7 +195,7 @@ fn exports_of_an_earlier_run_keep_what_was_exported() {
     let declared: Vec<(String, bool)> = index
         .flush()
         .iter()
-        .filter_map(|delta| match delta {
+        .filter_map(|update| match update {
             RegistryUpdate::Put(scope, Fact::Service(key, declaration), _) => {
                 Some((format!("{scope} {}", key.service.host), declaration.attributes.own_cluster_only))
             }
@@ -208,53 +208,53 @@ fn exports_of_an_earlier_run_keep_what_was_exported() {
 }
 
 #[test]
-fn nodes_that_are_refused_hold_nothing_up() {
+fn refused_nodes_delay_nothing() {
     let mut index = mk_without(Kind::Node, &world());
-    assert!(said(&mut index).iter().all(|word| word != "synced Groups"), "waited for at first");
+    assert!(updates(&mut index).iter().all(|text| text != "synced Groups"), "groups wait at first");
     withhold(&mut index, Kind::Node);
-    let words = said(&mut index);
-    assert!(words.contains(&"synced Groups".to_owned()) && words.contains(&"synced Workloads".to_owned()));
+    let texts = updates(&mut index);
+    assert!(texts.contains(&"synced Groups".to_owned()) && texts.contains(&"synced Workloads".to_owned()));
     assert!(
-        words.iter().all(|word| !word.ends_with("in doubt") && !word.starts_with("withheld")),
-        "{words:?}"
+        texts.iter().all(|text| !text.ends_with("in doubt") && !text.starts_with("withheld")),
+        "{texts:?}"
     );
     index.apply(Input::Gone(Kind::Slice, shop("cart-1")));
     let gone = "drop EndpointSlice shop/cart-1: deleted EndpointSlice shop/cart-1".to_owned();
-    assert!(said(&mut index).contains(&gone));
+    assert!(updates(&mut index).contains(&gone));
 }
 
-fn reported(words: &[String]) -> bool {
-    words.iter().any(|word| word.starts_with("put") || word.starts_with("synced"))
+fn reported(texts: &[String]) -> bool {
+    texts.iter().any(|text| text.starts_with("put") || text.starts_with("synced"))
 }
 
 #[test]
-fn nothing_is_reported_while_the_mesh_configuration_is_unknown() {
+fn nothing_is_published_while_the_mesh_configuration_is_unknown() {
     let mut index = mk_without(Kind::MeshConfig, &world());
     withhold(&mut index, Kind::MeshConfig);
-    let deltas = index.flush();
-    let all = words(&deltas);
+    let flushed = index.flush();
+    let all = texts(&flushed);
     assert!(!reported(&all), "{all:?}");
-    let why = deltas.iter().find_map(|delta| match delta {
+    let why = flushed.iter().find_map(|update| match update {
         RegistryUpdate::Withheld(_, why) => Some(why.why.to_string()),
         _ => None,
     });
     let why = why.unwrap();
     assert!(why.contains("meshConfig: none") && why.ends_with("list: 403"), "{why}");
-    assert_eq!(all.iter().filter(|word| word.starts_with("withheld")).count(), 10, "{all:?}");
-    assert!(!index.is_behind(), "nothing is to be done before it is known");
+    assert_eq!(all.iter().filter(|text| text.starts_with("withheld")).count(), 10, "{all:?}");
+    assert!(!index.is_behind(), "nothing can be derived before it is known");
     assert_eq!(index.cluster_context().unwrap().withheld.map(|w| w.cause), Some(WithheldCause::Forbidden));
     put(&mut index, mk_service("late", json!({})));
     index.apply(Input::Put(mk_mesh("defaultServiceExportTo: [\".\"]")));
     let mesh = feed(&index, Kind::MeshConfig);
     index.apply(Input::Listed(mesh));
-    let words = said(&mut index);
-    assert!(words.contains(&"put Service shop/late".to_owned()), "{words:?}");
-    assert_eq!(words.iter().filter(|word| word.starts_with("synced")).count(), 10, "{words:?}");
+    let texts = updates(&mut index);
+    assert!(texts.contains(&"put Service shop/late".to_owned()), "{texts:?}");
+    assert_eq!(texts.iter().filter(|text| text.starts_with("synced")).count(), 10, "{texts:?}");
     assert_eq!(index.cluster_context().unwrap().withheld, None);
 }
 
-fn settings(deltas: Vec<RegistryUpdate>) -> Option<Settings> {
-    deltas.into_iter().find_map(|delta| match delta {
+fn settings(updates: Vec<RegistryUpdate>) -> Option<Settings> {
+    updates.into_iter().find_map(|update| match update {
         RegistryUpdate::Put(_, Fact::Settings(settings), _) => Some(Settings::clone(&settings)),
         _ => None,
     })
@@ -269,23 +269,23 @@ fn mesh_configuration_of_an_earlier_run_stays_in_force() {
     let mesh = feed(&index, Kind::MeshConfig);
     index.apply(Input::Recall(mesh, vec![closed]));
     withhold(&mut index, Kind::MeshConfig);
-    let deltas = index.flush();
-    let words = words(&deltas);
-    assert!(!words.contains(&"put Service shop/pay".to_owned()), "shop is not selected: {words:?}");
-    assert!(words.contains(&"withheld configmaps Settings".to_owned()), "{words:?}");
-    assert!(words.contains(&"synced Services".to_owned()), "{words:?}");
-    let settings = settings(deltas).unwrap();
+    let updates = index.flush();
+    let texts = texts(&updates);
+    assert!(!texts.contains(&"put Service shop/pay".to_owned()), "shop is not selected: {texts:?}");
+    assert!(texts.contains(&"withheld configmaps Settings".to_owned()), "{texts:?}");
+    assert!(texts.contains(&"synced Services".to_owned()), "{texts:?}");
+    let settings = settings(updates).unwrap();
     assert_eq!((settings.block_unknown, settings.default_export), (Some(true), Some(Visibility::Own)));
 }
 
 #[test]
-fn invalid_part_keeps_what_an_earlier_run_knew() {
+fn invalid_field_keeps_the_value_of_an_earlier_run() {
     let mut index = Index::new(mk_options());
     index.remember_mesh(vec![mk_mesh("connectTimeout: 3s")]);
     index.apply(Input::Put(mk_mesh("connectTimeout: soon")));
     list_all(&mut index);
     assert_eq!(settings(index.flush()).unwrap().connect_timeout.map(|t| t.as_secs()), Some(3));
-    // what was read once is not remembered beyond its object
+    // a value of an earlier run is dropped once the object was read
     index.apply(Input::Gone(Kind::MeshConfig, Name::new("tributary-system", "istio")));
     index.flush();
     index.apply(Input::Put(mk_mesh("connectTimeout: soon")));
@@ -293,45 +293,45 @@ fn invalid_part_keeps_what_an_earlier_run_knew() {
 }
 
 #[test]
-fn absent_mesh_configuration_is_none() {
+fn absent_mesh_configuration_counts_as_empty() {
     let mut index = mk_without(Kind::MeshConfig, &world());
     let mesh = feed(&index, Kind::MeshConfig);
     index.apply(Input::Listed(mesh));
-    assert!(reported(&said(&mut index)));
+    assert!(reported(&updates(&mut index)));
 }
 
 #[test]
-fn selection_by_unknown_labels_holds_everything_back() {
+fn selection_by_unknown_labels_withholds_everything() {
     let mut index = mk_without(Kind::Namespace, &world());
     withhold(&mut index, Kind::Namespace);
-    assert!(reported(&said(&mut index)), "without selectors every namespace counts");
+    assert!(reported(&updates(&mut index)), "without selectors every namespace is in scope");
     index.apply(Input::Put(mk_mesh("discoverySelectors: [{matchLabels: {team: web}}]")));
-    let words = said(&mut index);
-    assert!(words.iter().all(|word| word.starts_with("withheld")) && !words.is_empty(), "{words:?}");
+    let texts = updates(&mut index);
+    assert!(texts.iter().all(|text| text.starts_with("withheld")) && !texts.is_empty(), "{texts:?}");
     let namespaces = feed(&index, Kind::Namespace);
     index.apply(Input::Put(mk_namespace("shop", json!({"metadata": {"labels": {"team": "shop"}}}))));
     index.apply(Input::Listed(namespaces));
-    let words = said(&mut index);
-    assert!(words.iter().any(|word| word.starts_with("drop Service shop/pay")), "{words:?}");
+    let texts = updates(&mut index);
+    assert!(texts.iter().any(|text| text.starts_with("drop Service shop/pay")), "{texts:?}");
 }
 
 #[test]
-fn identity_of_the_cluster_goes_before_every_fact() {
+fn identity_of_the_cluster_precedes_every_fact() {
     let mut index = mk_without(Kind::Namespace, &world());
-    said(&mut index);
+    updates(&mut index);
     index.learn(mk_identity("uid-1"));
     let namespaces = feed(&index, Kind::Namespace);
     index.apply(Input::Listed(namespaces.clone()));
-    let words = said(&mut index);
-    assert_eq!(words[0], "identity uid-1", "{words:?}");
+    let texts = updates(&mut index);
+    assert_eq!(texts[0], "identity uid-1", "{texts:?}");
     assert_eq!(index.cluster_context().unwrap().identity, Some(mk_identity("uid-1")));
     index.learn(mk_identity("uid-2"));
-    assert_eq!(said(&mut index)[0], "identity uid-2");
-    // a run that learns it late keeps it to itself
+    assert_eq!(updates(&mut index)[0], "identity uid-2");
+    // a run that learns it late does not publish it
     let mut late = mk_without(Kind::Namespace, &world());
     withhold(&mut late, Kind::Namespace);
-    said(&mut late);
+    updates(&mut late);
     late.learn(mk_identity("uid-1"));
     late.apply(Input::Listed(namespaces));
-    assert!(said(&mut late).iter().all(|word| !word.starts_with("identity")));
+    assert!(updates(&mut late).iter().all(|text| !text.starts_with("identity")));
 }

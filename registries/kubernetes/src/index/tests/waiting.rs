@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 use tributary_model::*;
 
-use super::{put, said};
+use super::{put, updates};
 use crate::fixtures::*;
 use crate::index::{DerivedKey, Index};
 use crate::input::{Input, Kind, Name, Object};
 use crate::project::Pod;
 
 fn waiting(index: &mut Index) -> Vec<String> {
-    let of = |delta: RegistryUpdate| match delta {
+    let of = |update: RegistryUpdate| match update {
         RegistryUpdate::Put(_, Fact::Waiting(_, all), _) => {
             Some(all.iter().map(|one| format!("{} {}", one.ip, one.waits_for)).collect::<Vec<_>>().join(", "))
         }
@@ -35,7 +35,7 @@ fn addresses_wait_until_their_pod_is_seen() {
 }
 
 #[test]
-fn more_waiting_addresses_than_are_listed_are_counted() {
+fn waiting_addresses_beyond_the_limit_are_counted() {
     let mut index = mk_synced(Vec::new());
     let slice = |number: usize, count: usize| {
         let one = |at: usize| of(&format!("10.{number}.{}.{}", at / 250, at % 250 + 1), "web");
@@ -55,7 +55,7 @@ fn more_waiting_addresses_than_are_listed_are_counted() {
     assert_eq!((waiting(&mut index).len(), counted(&index).as_deref()), (0, Some("9000")));
     index.apply(Input::Gone(Kind::Slice, shop("pay-0")));
     index.apply(Input::Put(slice(7, 8_999)));
-    assert_eq!((waiting(&mut index).len(), counted(&index)), (2, None), "one goes, another has room");
+    assert_eq!((waiting(&mut index).len(), counted(&index)), (2, None), "a removed one makes room");
 }
 
 fn elsewhere(name: &str, ip: &str, account: &str) -> Object {
@@ -75,14 +75,14 @@ fn across(ip: &str, namespace: &str, pod: &str) -> Value {
 #[test]
 fn target_of_another_namespace_is_looked_up_there() {
     let slice = mk_slice("pay-1", "pay", json!([across("10.0.0.1", "web", "api")]), json!({}));
-    // a pod of that name in the slice's own namespace is another pod
+    // the pod of that name in the slice's own namespace is a different one
     let mut index = mk_synced(vec![slice, mk_pod("api", "10.0.0.9", json!({}))]);
     let released = ["put Workload api", "put EndpointSlice shop/pay-1", "drop Waiting(EndpointGroupKey"]
         .map(str::to_owned);
-    let mut words = put(&mut index, elsewhere("api", "10.0.0.1", "of-web"));
-    words.retain(|word| !word.starts_with("good"));
-    assert_eq!(words.len(), 3, "{words:?}");
-    assert!(words.iter().zip(&released).all(|(word, want)| word.starts_with(want.as_str())), "{words:?}");
+    let mut texts = put(&mut index, elsewhere("api", "10.0.0.1", "of-web"));
+    texts.retain(|text| !text.starts_with("good"));
+    assert_eq!(texts.len(), 3, "{texts:?}");
+    assert!(texts.iter().zip(&released).all(|(text, want)| text.starts_with(want.as_str())), "{texts:?}");
     let listed = index.inputs().listing(index.inputs().pods.get(&Name::new("web", "api")).unwrap());
     assert_eq!(listed.iter().map(ToString::to_string).collect::<Vec<_>>(), ["shop/pay"]);
     let own = index.inputs().listing(index.inputs().pods.get(&shop("api")).unwrap());
@@ -96,11 +96,11 @@ fn target_of_another_namespace_is_looked_up_there() {
     let identity = group.addresses[0].identity.as_ref().unwrap().to_string();
     assert_eq!(identity, "spiffe://cluster.local/ns/web/sa/of-web");
     index.apply(Input::Gone(Kind::Pod, Name::new("web", "api")));
-    assert!(said(&mut index).iter().any(|word| word.starts_with("put EndpointSlice shop/pay-1")));
+    assert!(updates(&mut index).iter().any(|text| text.starts_with("put EndpointSlice shop/pay-1")));
 }
 
 #[test]
-fn target_that_names_its_own_namespace_is_as_one_that_names_none() {
+fn target_with_its_own_namespace_equals_one_without() {
     let parse = |endpoint: Value| match mk_slice("pay-1", "pay", json!([endpoint]), json!({})) {
         Object::Slice(slice) => slice,
         other => panic!("{other:?}"),

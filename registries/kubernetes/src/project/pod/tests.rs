@@ -1,4 +1,4 @@
-//! What is read of a pod.
+//! Decoding of pods.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn named(name: &str, over: Value) -> Pod {
 }
 
 #[test]
-fn a_pods_workload_is_named_by_label_or_by_what_made_its_owner() {
+fn workload_name_is_the_label_or_the_owners_creator() {
     let owned = |kind: &str, owner: &str, labels: Value| {
         let owners =
             json!([{"kind": "Other", "name": "o"}, {"kind": kind, "name": owner, "controller": true}]);
@@ -39,11 +39,11 @@ fn a_pods_workload_is_named_by_label_or_by_what_made_its_owner() {
     for (kind, owner, labels, want) in cases {
         assert_eq!(owned(kind, owner, labels.clone()), want, "{kind} {owner} {labels}");
     }
-    assert_eq!(&*pod(json!({})).workload, "web-7f-x", "an owner that is none");
+    assert_eq!(&*pod(json!({})).workload, "web-7f-x", "without an owner");
 }
 
 #[test]
-fn named_tcp_ports_of_containers_and_of_init_containers_that_stay() {
+fn named_tcp_ports_include_restartable_init_containers() {
     let spec = json!({
         "containers": [
             {"ports": [{"name": "web", "containerPort": 8080}, {"name": "dns", "containerPort": 53, "protocol": "UDP"}, {"containerPort": 9}]},
@@ -61,7 +61,7 @@ fn named_tcp_ports_of_containers_and_of_init_containers_that_stay() {
 }
 
 #[test]
-fn the_phase_is_what_ended_then_what_leaves_then_what_is_ready() {
+fn phase_prefers_ended_then_leaving_then_ready() {
     let phase = |over: Value| pod(over).phase;
     assert_eq!(phase(json!({})), Phase::Ready);
     assert_eq!(phase(json!({"status": {"conditions": null}})), Phase::NotReady);
@@ -78,7 +78,7 @@ fn the_phase_is_what_ended_then_what_leaves_then_what_is_ready() {
 }
 
 #[test]
-fn the_canonical_address_comes_first_and_once() {
+fn canonical_address_comes_first_and_once() {
     let status =
         json!({"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "2001:db8::1"}]}});
     let ips: Vec<String> = pod(status).ips.iter().map(ToString::to_string).collect();

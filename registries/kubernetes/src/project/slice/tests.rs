@@ -1,4 +1,4 @@
-//! What is read of a slice.
+//! Decoding of slices.
 
 use serde_json::{Value, json};
 
@@ -20,12 +20,12 @@ fn read(json: &Value) -> Result<Slice, String> {
 }
 
 #[test]
-fn an_entry_fits_its_budget() {
+fn entry_fits_its_memory_budget() {
     assert!(size_of::<Entry>() <= 40, "{} bytes", size_of::<Entry>());
 }
 
 #[test]
-fn conditions_that_are_not_said_count_as_kubernetes_says() {
+fn missing_conditions_have_kubernetes_defaults() {
     let state = |conditions: Value| {
         slice(json!([{"addresses": ["10.0.0.1"], "conditions": conditions}]), json!({})).entries[0].state
     };
@@ -46,21 +46,21 @@ fn conditions_that_are_not_said_count_as_kubernetes_says() {
 }
 
 #[test]
-fn every_address_of_an_endpoint_is_an_entry_and_lists_may_be_null() {
+fn each_address_is_an_entry_and_lists_may_be_null() {
     let two = slice(json!([{"addresses": ["10.0.0.1", "10.0.0.2"]}, {"addresses": null}]), json!({}));
     assert_eq!(two.entries.len(), 2);
     assert!(slice(json!(null), json!({"ports": null})).entries.is_empty());
 }
 
 #[test]
-fn ports_without_a_number_are_left_out_and_names_may_be_missing() {
+fn ports_without_a_number_are_excluded_and_names_are_optional() {
     let ports = slice(json!([]), json!({"ports": [{"name": "a"}, {"name": "b", "port": 0}, {"port": 53, "protocol": "UDP"}, {"name": "c", "port": 9}]})).ports;
     let ports: Vec<_> = ports.iter().map(|p| (p.name.as_str(), p.number.map(PortNumber::get))).collect();
     assert_eq!(ports, [("", Some(53)), ("c", Some(9))]);
 }
 
 #[test]
-fn only_a_target_that_is_a_pod_names_one() {
+fn only_a_pod_target_names_a_pod() {
     let pod = |target: Value| {
         slice(json!([{"addresses": ["10.0.0.1"], "targetRef": target}]), json!({})).entries[0].pod.clone()
     };
@@ -73,7 +73,7 @@ fn only_a_target_that_is_a_pod_names_one() {
 }
 
 #[test]
-fn slices_of_no_service_or_of_an_mcs_controller_name_none() {
+fn slice_without_a_service_or_of_mcs_names_no_service() {
     let labels = |labels: Value| slice(json!([]), json!({"metadata": {"labels": labels}})).service;
     assert_eq!(labels(json!({})).as_deref(), Some("pay"));
     assert_eq!(labels(json!({"kubernetes.io/service-name": ""})), None);
@@ -81,7 +81,7 @@ fn slices_of_no_service_or_of_an_mcs_controller_name_none() {
 }
 
 #[test]
-fn what_no_server_should_let_in_is_refused_with_the_field() {
+fn impossible_value_is_rejected_with_its_field() {
     for (bad, field) in [
         (json!({"endpoints": [{"addresses": ["pay.example"]}]}), "endpoints.addresses"),
         (json!({"ports": [{"port": 70000}]}), "ports"),
@@ -101,7 +101,7 @@ fn what_no_server_should_let_in_is_refused_with_the_field() {
 }
 
 #[test]
-fn escapes_and_unknown_fields_are_read_over() {
+fn escapes_are_decoded_and_unknown_fields_are_skipped() {
     let json = r#"{"kind":"EndpointSlice","x":{"y":[1,{}]},"metadata":{"name":"pay\u002d1","namespace":"shop","labels":{"kubernetes.io\/service-name":"p\u0061y"}},"endpoints":[{"addresses":["10.0.0.1"],"zone":"\u0062","hints":{"forZones":[{"name":"z"}]}}]}"#;
     let slice = Slice::parse(json).unwrap();
     assert_eq!((&*slice.meta.name.name, slice.service.as_deref()), ("pay-1", Some("pay")));

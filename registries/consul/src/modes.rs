@@ -105,8 +105,8 @@ pub enum Answer {
     Checks(Headers, Option<CheckStates>),
     /// Instances.
     Service(Headers, Option<Instances>),
-    /// Hash of the token's identity and policies.
-    Token(u64),
+    /// Hash of the token's identity and policies; `None` if requests are anonymous.
+    Token(Option<u64>),
 }
 
 /// Input of a scope.
@@ -198,8 +198,11 @@ pub struct Machine {
     limiter: RequestLimiter,
     notify: NotifyAndFetch,
     server: usize,
-    /// Hash of the token's identity and policies when first seen.
+    /// Hash of the token's identity and policies when first seen. Without an own token it is the agent's default token;
+    /// `None` while requests are anonymous.
     token: Option<u64>,
+    /// Time from which the agent's token may be read again.
+    agent_token_at: Option<Mono>,
     next_names: Option<Mono>,
     listing: Option<Listing>,
     last_success: Option<Mono>,
@@ -234,6 +237,7 @@ impl Machine {
             notify: NotifyAndFetch::default(),
             server: 0,
             token: None,
+            agent_token_at: None,
             next_names: None,
             listing: None,
             last_success: None,
@@ -298,10 +302,10 @@ impl Machine {
         match (begun.id, reply) {
             (LoopId::Names, reply) => self.names_replied(begun.ticket, reply, cx),
             (LoopId::Token, Ok(Answer::Token(token))) => {
-                self.token.get_or_insert(token);
+                self.token = self.token.or(token);
             }
             (LoopId::Token, _) => {}
-            (id, Ok(Answer::Token(token))) => self.token_checked(id, begun.ticket, Some(token), cx),
+            (id, Ok(Answer::Token(token))) => self.token_checked(id, begun.ticket, token, cx),
             (LoopId::Checks, Ok(Answer::Checks(headers, marks))) => {
                 self.drive_checks(Event::Answered(begun.ticket, headers, marks), cx);
             }
@@ -363,9 +367,19 @@ impl Machine {
         cx.out.push(Output::Send(self.request(number, What::Token, self.settings.timing.grace)));
     }
 
-    /// Checks the token. Without a token nothing can confirm what is hidden.
+    /// Reads the identity of the agent's default token, which requests without an own token use. Only with it can an
+    /// answer under a default policy of deny be confirmed, because Consul masks the filter of anonymous requests.
+    fn learn_agent_token(&mut self, headers: &Headers, cx: &mut StepContext) {
+        let is_due = self.agent_token_at.is_none_or(|at| at <= cx.now);
+        if headers.default_deny && !self.settings.has_token && self.token.is_none() && is_due {
+            self.agent_token_at = Some(cx.now.plus(self.settings.timing.poll));
+            self.read_token(cx);
+        }
+    }
+
+    /// Checks the token. Without one nothing can confirm what is hidden.
     fn check_token(&mut self, id: LoopId, ticket: Ticket, cx: &mut StepContext) {
-        if self.settings.has_token {
+        if self.settings.has_token || self.token.is_some() {
             let number = self.limiter.begin(id, ticket, false);
             cx.out.push(Output::Send(self.request(number, What::Token, self.settings.timing.grace)));
         } else {
@@ -389,8 +403,10 @@ impl Machine {
     /// Restarts every loop without an index, because the server or the token changed.
     fn switched(&mut self, token: bool, cx: &mut StepContext) {
         if token {
-            self.token = None;
-            self.read_token(cx);
+            (self.token, self.agent_token_at) = (None, None);
+            if self.settings.has_token {
+                self.read_token(cx);
+            }
             self.drive_names(Event::Switched { token }, cx);
         }
         self.drive_checks(Event::Switched { token }, cx);

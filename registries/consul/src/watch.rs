@@ -220,6 +220,8 @@ pub struct Watch<C> {
     /// Highest index since the last reset.
     floor: Option<u64>,
     always_filtered: Option<bool>,
+    /// Whether the first answer for this token carried the mark of a filter, which masked answers never do.
+    always_marked: Option<bool>,
     /// Whether the last answer without another doubt was filtered.
     filtered: bool,
     /// What the token hides.
@@ -264,6 +266,7 @@ impl<C: Content> Watch<C> {
             index: None,
             floor: None,
             always_filtered: None,
+            always_marked: None,
             filtered: false,
             hides: Hides::Nothing,
             confirm_open: false,
@@ -405,7 +408,7 @@ impl<C: Content> Watch<C> {
     fn switched(&mut self, now: Mono, chance: f64, token: bool, out: &mut Actions<C>) {
         (self.index, self.floor) = (None, None);
         if token {
-            self.always_filtered = None;
+            (self.always_filtered, self.always_marked) = (None, None);
         }
         if matches!(self.pending, Pending::Nothing) {
             return;

@@ -27,6 +27,7 @@ impl Machine {
             Ok(Answer::Names(headers, names)) => {
                 let before = self.names.last_index();
                 self.lag = headers.last_contact;
+                self.learn_agent_token(&headers, cx);
                 self.drive_names(Event::Answered(ticket, headers, names), cx);
                 if !matches!(self.names.state(), State::Failing(_)) {
                     self.reach = Reach::Up;
@@ -36,7 +37,7 @@ impl Machine {
                     self.notify.catalog_moved(cx.now);
                 }
             }
-            Ok(Answer::Token(token)) => self.token_checked(LoopId::Names, ticket, Some(token), cx),
+            Ok(Answer::Token(token)) => self.token_checked(LoopId::Names, ticket, token, cx),
             Ok(_) => self.names_failed(ticket, RequestFailure::Broken, cx),
             Err(failure) => self.names_failed(ticket, failure, cx),
         }

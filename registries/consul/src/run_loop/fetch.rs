@@ -7,7 +7,7 @@ use tributary_registry_api::Reason;
 
 use crate::answer::{Headers, RequestFailure};
 use crate::client::{Client, Fault, Get, Raw};
-use crate::config::ConsulConfig;
+use crate::config::{ConsulConfig, TokenSource};
 use crate::content::{CheckStates, Instances, Names};
 use crate::map::name::Tenancy;
 use crate::modes::{Answer, Request, What};
@@ -55,6 +55,7 @@ impl Fetch {
                 let headers = Headers { index: Some(1), known_leader: Some(true), ..Headers::default() };
                 return Ok(Answer::Names(headers, Some(Names::of_nothing())));
             }
+            Err(fault) if what == What::Token && self.is_anonymous(&fault) => return Ok(Answer::Token(None)),
             other => other?,
         };
         let large = raw.body.as_ref().is_some_and(|body| body.len() > LARGE);
@@ -69,6 +70,11 @@ impl Fetch {
             failure: RequestFailure::Broken,
             reason: Reason::new(format!("{}: {error}", self.client.address(server))),
         })
+    }
+
+    /// Returns whether a token check failed because requests carry no token and the agent has no default one.
+    fn is_anonymous(&self, fault: &Fault) -> bool {
+        fault.failure == RequestFailure::Auth && matches!(self.config.auth.token, TokenSource::None)
     }
 
     fn path(&self, what: &What) -> Vec<String> {
@@ -138,7 +144,7 @@ impl Fetch {
             }
             What::Token => {
                 let token = lists::token_self(kind, content.unwrap_or_default())?;
-                Answer::Token(key_of(&token))
+                Answer::Token((token.accessor != lists::ANONYMOUS).then(|| key_of(&token)))
             }
         })
     }

@@ -38,6 +38,7 @@ impl<C: Content> Watch<C> {
         }
         let digest = content.as_ref().map(Content::digest);
         let loses = digest.as_ref().is_some_and(|digest| self.loses(digest));
+        self.note_mark(headers);
         let doubt = headers.doubt(&self.known(loses));
         let filtered = headers.may_be_filtered(self.policy.has_token);
         let hides = self.note_filter(filtered, loses, confirming);

@@ -5,7 +5,7 @@
 //! on: what such a token no longer shows may be gone, and a leader read can confirm it.
 
 use super::{Content, Watch};
-use crate::answer::Doubt;
+use crate::answer::{Doubt, Headers};
 
 /// How much a token shows of one query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +47,14 @@ impl<C: Content> Watch<C> {
     #[must_use]
     pub fn is_filtered(&self) -> bool {
         self.filtered || self.doubt == Some(Doubt::Filtered)
+    }
+    /// Records the mark of a filter. If marks begin after an answer without one, the token has lost rights, even if its
+    /// answers counted as filtered before because they may have been masked.
+    pub(super) fn note_mark(&mut self, headers: &Headers) {
+        let first = *self.always_marked.get_or_insert(headers.filtered);
+        if headers.filtered && !first && self.always_filtered.is_some() {
+            self.always_filtered = Some(false);
+        }
     }
     /// Records the filter of an answer. Returns whether it hides something. That ends with an answer that lacks
     /// nothing known, or that is not filtered.

@@ -79,6 +79,9 @@ pub fn imported(content_type: Option<&str>, body: &[u8]) -> Result<Vec<String>, 
     Ok(peering.stream_status.imported_services)
 }
 
+/// Accessor id of the token that anonymous requests have.
+pub const ANONYMOUS: &str = "00000000-0000-0000-0000-000000000002";
+
 /// Identity and policies of a token, from the answer of `/v1/acl/token/self`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "PascalCase")]

@@ -105,6 +105,8 @@ pub(crate) struct State {
     pub(crate) seen: Vec<Seen>,
     /// Accepted tokens with their identity; empty accepts all requests.
     pub(crate) tokens: BTreeMap<String, &'static str>,
+    /// Identity of the agent's default token, which requests without a token use.
+    pub(crate) agent_token: Option<&'static str>,
     pub(crate) logins: Logins,
     pub(crate) shuffled: bool,
     pub(crate) twice: bool,

@@ -315,3 +315,21 @@ async fn always_filtered_token_is_shown_and_trusted_while_unchanged() {
     assert_eq!(addresses(&stage, "web"), FOUR[..2], "a changed token removes nothing");
     stage.drop_now().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn removals_apply_under_default_deny_with_the_agents_token() {
+    let fake = Fake::start(&["dc1"]).await;
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
+    fake.spoil("/v1/", usize::MAX, Spoil::Header("x-consul-default-acl-policy", "deny"));
+    fake.change(|state| state.agent_token = Some("agent"));
+    let stage = following(&fake).await;
+    until_served(&stage, "web", &FOUR).await;
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=1));
+    until_served(&stage, "web", &FOUR[..1]).await;
+    fake.change(|state| state.agent_token = None);
+    fake.set("dc1", "web", mk_entries("web", 1, 2..=2));
+    until_served(&stage, "web", &FOUR[..2]).await;
+    settle().await;
+    assert_eq!(addresses(&stage, "web"), FOUR[..2], "an anonymous view removes nothing");
+    stage.drop_now().await;
+}

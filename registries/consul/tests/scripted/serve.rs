@@ -76,7 +76,10 @@ async fn answer(state: &Shared, moved: &watch::Sender<u64>, request: &Parts) -> 
         }
         let query = in_peer(&path, &query);
         let plain = plain(&state.lock(), &path, &query, token.as_deref());
-        let Some(plain) = plain else { return status(404, "no such path") };
+        let Some(plain) = plain else {
+            let of_token = path == "/v1/acl/token/self";
+            return if of_token { status(403, "ACL not found") } else { status(404, "no such path") };
+        };
         let late = Instant::now() >= until;
         if index.is_none_or(|index| plain.index != index) || late {
             return spoilt(state, &path, &query, plain).await;
@@ -186,7 +189,10 @@ fn plain(state: &State, path: &str, query: &BTreeMap<String, String>, token: Opt
         "/v1/catalog/datacenters" => Plain { index: 1, body: json!(names) },
         "/v1/agent/self" => Plain { index: 1, body: json!({"Config": {"Datacenter": state.own}}) },
         "/v1/acl/token/self" => {
-            let who = token.and_then(|token| state.tokens.get(token)).copied().unwrap_or("anonymous");
+            let who = match token {
+                Some(token) => state.tokens.get(token).copied().unwrap_or("unlisted"),
+                None => state.agent_token?,
+            };
             Plain { index: 1, body: json!({"AccessorID": who, "Policies": []}) }
         }
         "/v1/catalog/services" if dc.nameless => return None,

@@ -9,12 +9,13 @@ use super::world::mk_settings;
 use crate::answer::{Doubt, Headers};
 use crate::config::{ModeChoice, Select};
 use crate::content::{Instances, Names};
-use crate::modes::{Answer, Input, Machine, Output, Request, What};
+use crate::modes::{Answer, Input, Machine, Output, Request, Settings, What};
 use crate::watch::{Confidence, Mode};
 use crate::wire::HealthEntry;
 
 const FILTERED: Headers = mk_headers(true);
 const WHOLE: Headers = mk_headers(false);
+const DENY: Headers = Headers { default_deny: true, ..mk_headers(false) };
 
 const fn mk_headers(filtered: bool) -> Headers {
     Headers {
@@ -38,12 +39,14 @@ struct Hand {
 
 impl Hand {
     fn new(peer: bool) -> Self {
-        let mut settings = mk_settings(ModeChoice::PerService);
-        settings.peer = peer;
+        let mut this = Self::over(Settings { peer, ..mk_settings(ModeChoice::PerService) });
+        this.token(1);
+        this
+    }
+    fn over(settings: Settings) -> Self {
         let machine = Machine::new(settings);
         let mut this = Self { machine, now: Mono(0), open: Vec::new(), out: Vec::new() };
         this.step(Input::Started);
-        this.token(1);
         this
     }
     /// Creates a scope that has read `web` and `pay`.
@@ -84,7 +87,7 @@ impl Hand {
         self.waits(1);
     }
     fn token(&mut self, token: u64) {
-        self.answer(&What::Token, Answer::Token(token));
+        self.answer(&What::Token, Answer::Token(Some(token)));
     }
     fn names(&mut self, headers: &Headers, names: &[&str]) -> Mode {
         let listed = names.iter().map(|name| ((*name).to_owned(), Vec::new())).collect();
@@ -92,9 +95,12 @@ impl Hand {
         self.answer(&What::Names, Answer::Names(headers.clone(), Some(names)))
     }
     fn service(&mut self, name: &str, headers: &Headers, count: usize) -> Mode {
-        let mut entry = HealthEntry::default();
-        entry.service.service = name.to_owned();
-        let instances = Instances::new(vec![entry; count], false, &Select::default());
+        let entry = |id: usize| {
+            let mut entry = HealthEntry::default();
+            (entry.service.service, entry.service.id) = (name.to_owned(), id.to_string());
+            entry
+        };
+        let instances = Instances::new((0..count).map(entry).collect(), false, &Select::default());
         self.answer(&What::Service(name.into()), Answer::Service(headers.clone(), Some(instances)))
     }
     fn confirm(&mut self, name: &str) {
@@ -193,7 +199,7 @@ fn absence_from_a_filtered_list_needs_the_services_own_answer() {
         assert_eq!(hand.listings(), [Output::Synced(Completeness::Filtered)]);
         hand.names(&FILTERED, &["web"]);
         assert_eq!(hand.names(&FILTERED, &["web"]), Mode::Leader);
-        hand.answer(&What::Token, Answer::Token(1));
+        hand.answer(&What::Token, Answer::Token(Some(1)));
         assert!(!hand.reports_gone() && hand.is_asked_of_leader("pay"), "the token is the same");
         hand.service("pay", if hidden { &FILTERED } else { &WHOLE }, 0);
         let services = hand.machine.report(hand.now).services;
@@ -233,4 +239,46 @@ fn wider_token_completes_the_list_when_all_was_read_with_it() {
     assert!(hand.listings().is_empty());
     hand.service("pay", &WHOLE, 1);
     assert_eq!(hand.listings(), [Output::Synced(Completeness::Complete)]);
+}
+
+/// Follows `web` and `pay` without an own token, under a default policy of deny.
+fn without_token(agent: Option<u64>) -> Hand {
+    let mut hand = Hand::over(Settings { has_token: false, ..mk_settings(ModeChoice::PerService) });
+    hand.names(&DENY, &["web", "pay"]);
+    hand.answer(&What::Token, Answer::Token(agent));
+    hand.service("web", &DENY, 2);
+    hand.service("pay", &DENY, 1);
+    hand
+}
+
+#[test]
+fn agent_token_confirms_removals_under_default_deny() {
+    let mut hand = without_token(Some(1));
+    hand.service("web", &DENY, 1);
+    hand.service("web", &DENY, 1);
+    hand.answer(&What::Token, Answer::Token(Some(1)));
+    assert_eq!(hand.confidence(), Some(Confidence::Confirmed));
+}
+
+#[test]
+fn anonymous_or_changed_agent_token_confirms_nothing_under_default_deny() {
+    for (first, then) in [(None, None), (Some(1), None), (Some(1), Some(2))] {
+        let mut hand = without_token(first);
+        hand.service("web", &DENY, 1);
+        hand.service("web", &DENY, 1);
+        if first.is_some() {
+            hand.answer(&What::Token, Answer::Token(then));
+        }
+        assert_ne!(hand.confidence(), Some(Confidence::Confirmed), "{first:?} {then:?}");
+    }
+}
+
+#[test]
+fn agent_token_that_begins_to_be_filtered_confirms_nothing() {
+    let mut hand = without_token(Some(1));
+    let filtered = Headers { default_deny: true, ..FILTERED };
+    hand.service("web", &filtered, 1);
+    hand.service("web", &filtered, 1);
+    assert!(hand.open.iter().all(|request| request.what != What::Token), "{:?}", hand.open);
+    assert_ne!(hand.confidence(), Some(Confidence::Confirmed));
 }

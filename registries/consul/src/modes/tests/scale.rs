@@ -161,7 +161,7 @@ impl Scale {
         let headers = Headers { index, known_leader: Some(true), ..Headers::default() };
         let known = request.skip.is_some() && request.skip == index;
         let answer = match &request.what {
-            What::Token => Answer::Token(1),
+            What::Token => Answer::Token(Some(1)),
             What::Names => Answer::Names(headers, (!known).then(|| self.names.clone())),
             What::Checks => Answer::Checks(headers, (!known).then(|| self.marks())),
             What::Service(name) => Answer::Service(headers, (!known).then(|| self.instances(name))),

@@ -265,7 +265,7 @@ impl World {
         }
         let known = request.skip.is_some() && request.skip == headers.index;
         Ok(match &request.what {
-            What::Token => Answer::Token(1),
+            What::Token => Answer::Token(Some(1)),
             What::Names => {
                 let names = self.truth.keys().take(most).map(|name| (name.to_string(), vec![])).collect();
                 Answer::Names(headers, (!known).then(|| Names::new(names, &Select::default())))

@@ -1,4 +1,4 @@
-//! gRPC's frames and status codes: a five-byte prefix before each message, a code in the trailers.
+//! gRPC frames and status codes: a five-byte prefix before each message, a code in the trailers.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -7,14 +7,14 @@ use crate::error::ProtoError;
 /// The length of the prefix before each message.
 pub const PREFIX: usize = 5;
 
-/// The prefix of an uncompressed message of this length.
+/// Returns the prefix of an uncompressed message of this length.
 #[must_use]
 pub fn prefix(len: usize) -> [u8; PREFIX] {
     let len = u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes();
     [0, len[0], len[1], len[2], len[3]]
 }
 
-/// Cuts a stream of bytes into messages. Holds at most one message and what came with its end.
+/// Cuts a byte stream into messages. Holds at most one message and the bytes received with its end.
 #[derive(Debug)]
 pub struct FrameDecoder {
     buffer: BytesMut,
@@ -22,16 +22,16 @@ pub struct FrameDecoder {
 }
 
 impl FrameDecoder {
-    /// Takes messages up to this length.
+    /// Creates a decoder for messages up to this length.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { buffer: BytesMut::new(), limit }
     }
-    /// Takes what was received.
+    /// Appends received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
-    /// The next whole message. A length beyond the limit is refused before its bytes arrive.
+    /// Returns the next whole message. Rejects a length beyond the limit before its bytes arrive.
     pub fn message(&mut self) -> Result<Option<Bytes>, ProtoError> {
         let Some(prefix) = self.buffer.first_chunk::<PREFIX>() else { return Ok(None) };
         let [flag, len @ ..] = *prefix;
@@ -48,44 +48,44 @@ impl FrameDecoder {
         self.buffer.advance(PREFIX);
         let message = self.buffer.split_to(len).freeze();
         if self.buffer.is_empty() {
-            // The message keeps the old allocation; a reconnect's 7 MB must not stay with the stream.
+            // The message keeps the old allocation; otherwise the stream would keep the 7 MB of a reconnect.
             self.buffer = BytesMut::new();
         }
         Ok(Some(message))
     }
-    /// Whether bytes of an unfinished message are held.
+    /// Whether the buffer holds an incomplete message.
     #[must_use]
     pub fn is_mid_message(&self) -> bool {
         !self.buffer.is_empty()
     }
 }
 
-/// The codes that this server ends streams with.
+/// gRPC status codes that this server sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GrpcCode {
-    /// All is well.
+    /// Success.
     Ok = 0,
-    /// What was sent cannot be understood.
+    /// The request cannot be decoded or lacks a required value.
     InvalidArgument = 3,
-    /// Nothing was sent in time.
+    /// No request arrived in time.
     DeadlineExceeded = 4,
-    /// There is no such thing.
+    /// The requested object does not exist.
     NotFound = 5,
-    /// The peer may not do this.
+    /// The peer is not permitted to do this.
     PermissionDenied = 7,
     /// A bound was exceeded.
     ResourceExhausted = 8,
-    /// There is no such method, or no such feature.
+    /// The method or feature does not exist.
     Unimplemented = 12,
-    /// Something here is wrong.
+    /// A fault of the server.
     Internal = 13,
-    /// Come back later.
+    /// Temporarily unavailable: retry later.
     Unavailable = 14,
-    /// The peer has not proved who it is.
+    /// The peer has not proved its identity.
     Unauthenticated = 16,
 }
 
-/// How a stream ends.
+/// Status that ends a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrpcStatus {
     /// The code.
@@ -95,11 +95,11 @@ pub struct GrpcStatus {
 }
 
 impl GrpcStatus {
-    /// From its parts.
+    /// Creates a status.
     pub fn new(code: GrpcCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
-    /// The message as the trailer `grpc-message` carries it: visible ASCII as it is, the rest
+    /// Encodes the message for the trailer `grpc-message`: visible ASCII unchanged, other bytes
     /// percent-encoded.
     #[must_use]
     pub fn encoded_message(&self) -> String {
@@ -146,14 +146,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_message_is_refused_by_its_prefix() {
+    fn long_message_is_rejected_by_its_prefix() {
         let mut decoder = FrameDecoder::new(16);
         decoder.push(&prefix(17));
         assert!(matches!(decoder.message(), Err(ProtoError::TooLarge { limit: 16, .. })));
     }
 
     #[test]
-    fn compressed_messages_are_refused() {
+    fn compressed_messages_are_rejected() {
         let mut decoder = FrameDecoder::new(16);
         decoder.push(&[1, 0, 0, 0, 0]);
         assert_eq!(decoder.message(), Err(ProtoError::Compressed));

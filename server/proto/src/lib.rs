@@ -1,9 +1,9 @@
-//! The small messages around xDS resources, and the frames they travel in.
+//! xDS requests and responses, and the gRPC frames that carry them.
 //!
-//! Requests are parsed in place: names and versions stay ranges of the received buffer, because one
-//! reconnect may carry a hundred thousand of them. Responses are ropes: a head per stream, then
-//! bytes that all streams share. Nothing here panics on what a peer sends, and everything that a
-//! peer can make large has a bound in [`limits`].
+//! The transport and the sessions use it. Requests are parsed in place: names and versions stay ranges of the
+//! received buffer, because one reconnect may list a hundred thousand of them. Responses are ropes: a
+//! head per stream, then bytes that all streams share. No input from a peer causes a panic, and
+//! every value that a peer can make large has a bound in [`limits`].
 
 pub mod error;
 pub mod grpc;

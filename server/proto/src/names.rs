@@ -10,7 +10,7 @@ use crate::limits::{MAX_NAME, MAX_NAMES, MAX_TEXT};
 pub struct Text(Bytes);
 
 impl Text {
-    /// Checks that a field's bytes are text of a bounded length.
+    /// Checks that a field's bytes are UTF-8 of a bounded length.
     pub fn new(field: u32, what: &'static str, bytes: Bytes) -> Result<Self, ProtoError> {
         Self::bounded(field, what, bytes, MAX_TEXT)
     }
@@ -23,7 +23,7 @@ impl Text {
         }
         Ok(Self(bytes))
     }
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
@@ -56,7 +56,7 @@ impl std::fmt::Display for Text {
 pub struct Names(Vec<Text>);
 
 impl Names {
-    /// Adds a name, as long as the list stays within its bounds.
+    /// Adds a name; an error if the list or the name exceeds its bound.
     pub fn push(&mut self, field: u32, bytes: Bytes) -> Result<(), ProtoError> {
         if self.0.len() >= MAX_NAMES {
             return Err(ProtoError::TooLarge { what: "the list of resource names", limit: MAX_NAMES });
@@ -64,16 +64,16 @@ impl Names {
         self.0.push(Text::bounded(field, "a resource name", bytes, MAX_NAME)?);
         Ok(())
     }
-    /// The names, in the order in which they were sent.
+    /// Returns the names, in order of arrival.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
         self.0.iter().map(Text::as_str)
     }
-    /// How many there are.
+    /// Returns the number of names.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
-    /// Whether there are none.
+    /// Whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -86,12 +86,12 @@ impl<'a> FromIterator<&'a str> for Names {
     }
 }
 
-/// What a client says it holds: names with their versions, views of one received buffer.
+/// Resources that a client holds: names with versions, views of one received buffer.
 #[derive(Debug, Clone, Default)]
 pub struct Pairs(Vec<(Text, Text)>);
 
 impl Pairs {
-    /// Adds a pair, as long as the list stays within its bounds.
+    /// Adds a pair; an error if the list or the name exceeds its bound.
     pub fn push(&mut self, name: Text, version: Text) -> Result<(), ProtoError> {
         if self.0.len() >= MAX_NAMES {
             return Err(ProtoError::TooLarge { what: "initial_resource_versions", limit: MAX_NAMES });
@@ -102,16 +102,16 @@ impl Pairs {
         self.0.push((name, version));
         Ok(())
     }
-    /// Names and versions, in the order in which they were sent.
+    /// Returns names and versions, in order of arrival.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> + Clone {
         self.0.iter().map(|(name, version)| (name.as_str(), version.as_str()))
     }
-    /// How many there are.
+    /// Returns the number of pairs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
-    /// Whether there are none.
+    /// Whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

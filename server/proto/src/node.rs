@@ -1,4 +1,4 @@
-//! Who a client says it is: `node` with the parts that matter here.
+//! The `node` of a request: the fields that this server reads.
 
 use bytes::Bytes;
 
@@ -7,25 +7,25 @@ use crate::limits::{MAX_DEPTH, MAX_METADATA};
 use crate::names::Text;
 use crate::wire::Reader;
 
-/// A client's word about itself.
+/// Self-description of a client.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Node {
-    /// Its id; what it means depends on its form.
+    /// Id; its form determines its meaning.
     pub id: Text,
-    /// The service cluster that it belongs to.
+    /// Envoy's service cluster.
     pub cluster: Text,
-    /// What else it says.
+    /// Metadata.
     pub metadata: Metadata,
-    /// Where it runs: region, zone, subzone.
+    /// Locality: region, zone, subzone.
     pub locality: Option<[Text; 3]>,
-    /// The program, `envoy` or `gRPC C-core …`.
+    /// Program, `envoy` or `gRPC C-core …`.
     pub user_agent: Text,
-    /// The program's version, when it is given as text.
+    /// Version of the program, if it is given as text.
     pub user_agent_version: Text,
 }
 
 impl Node {
-    /// From its message.
+    /// Decodes the message.
     pub fn decode(bytes: Bytes) -> Result<Self, ProtoError> {
         let mut out = Self::default();
         let mut reader = Reader::new(bytes);
@@ -55,25 +55,25 @@ fn locality(bytes: Bytes) -> Result<[Text; 3], ProtoError> {
     Ok(out)
 }
 
-/// One value of a client's metadata. Lists keep what is text in them.
+/// A metadata value. Lists keep only their text values.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Nothing.
+    /// Null.
     Null,
     /// A number.
     Number(f64),
     /// Text.
     Text(Text),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
-    /// Named values.
+    /// A struct.
     Struct(Metadata),
-    /// Values.
+    /// A list.
     List(Vec<Value>),
 }
 
 impl Value {
-    /// The value as the text that people write for it: numbers and truth values may arrive as such
+    /// Returns the value as text: numbers and booleans may arrive as such
     /// or as text.
     #[must_use]
     pub fn text(&self) -> Option<String> {
@@ -86,29 +86,29 @@ impl Value {
     }
 }
 
-/// Named values; the last of a name wins.
+/// A struct of metadata; the last value of a name wins.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metadata(Vec<(Text, Value)>);
 
 impl Metadata {
-    /// From a `google.protobuf.Struct` of a bounded size.
+    /// Decodes a `google.protobuf.Struct` of a bounded size.
     pub fn decode(bytes: Bytes) -> Result<Self, ProtoError> {
         if bytes.len() > MAX_METADATA {
             return Err(ProtoError::TooLarge { what: "node.metadata", limit: MAX_METADATA });
         }
         Self::nested(bytes, 0)
     }
-    /// A value by its name.
+    /// Returns a value by name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.iter().rev().find(|(n, _)| n.as_str() == name).map(|(_, v)| v)
     }
-    /// A value as text, `None` when it is missing, empty or no scalar.
+    /// Returns a value as text; `None` if it is missing, empty or not a scalar.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {
         self.get(name)?.text().filter(|text| !text.is_empty())
     }
-    /// The named values.
+    /// Returns all names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(n, v)| (n.as_str(), v))
     }
@@ -165,7 +165,7 @@ fn one(bytes: Bytes, depth: usize) -> Result<Value, ProtoError> {
     Ok(out)
 }
 
-/// Metadata as a whole is bounded, so one text in it may be long.
+/// Decodes a text without its own bound, because metadata is bounded as a whole.
 fn whole_text(bytes: Bytes) -> Result<Text, ProtoError> {
     match std::str::from_utf8(&bytes) {
         Ok(text) => Ok(Text::from(text)),

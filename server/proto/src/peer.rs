@@ -1,4 +1,4 @@
-//! The client's half of the messages: what tests, benches and tools speak to a server with.
+//! Client side of the messages, for tests, benches and tools.
 
 use bytes::{Bytes, BytesMut};
 
@@ -9,7 +9,7 @@ use crate::node::{Metadata, Node, Value};
 use crate::request::{DeltaRequest, ErrorDetail, SotwRequest};
 use crate::wire::{Reader, put_bytes, put_head, put_text, put_varint};
 
-/// A message with its gRPC prefix.
+/// Prepends the gRPC prefix to a message.
 #[must_use]
 pub fn frame(message: &[u8]) -> Bytes {
     let mut out = BytesMut::with_capacity(grpc::PREFIX + message.len());
@@ -19,7 +19,7 @@ pub fn frame(message: &[u8]) -> Bytes {
 }
 
 impl SotwRequest {
-    /// The message.
+    /// Encodes the message.
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::new();
@@ -38,7 +38,7 @@ impl SotwRequest {
 }
 
 impl DeltaRequest {
-    /// The message.
+    /// Encodes the message.
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::new();
@@ -73,7 +73,7 @@ impl ErrorDetail {
 }
 
 impl Node {
-    /// The message.
+    /// Encodes the message.
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::new();
@@ -129,36 +129,36 @@ impl Value {
     }
 }
 
-/// A resource as a client receives it; a state-of-the-world response gives no name and version.
+/// A resource as a client receives it; a state-of-the-world response has no name and version.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Its name.
+    /// Name.
     pub name: Text,
-    /// Its version.
+    /// Version.
     pub version: Text,
-    /// The type of its message.
+    /// Type URL of the body.
     pub type_url: Text,
-    /// Its message.
+    /// Encoded resource.
     pub body: Bytes,
 }
 
 /// A response of either variant as a client receives it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Response {
-    /// The version of the whole.
+    /// Version of the response.
     pub version: Text,
-    /// Its type.
+    /// Type URL.
     pub type_url: Text,
-    /// Its nonce.
+    /// Nonce.
     pub nonce: Text,
-    /// Its resources.
+    /// Resources.
     pub resources: Vec<Received>,
-    /// Names that are gone.
+    /// Removed names.
     pub removed: Vec<Text>,
 }
 
 impl Response {
-    /// From a state-of-the-world message.
+    /// Decodes a state-of-the-world response.
     pub fn decode_sotw(bytes: Bytes) -> Result<Self, ProtoError> {
         Self::decode(bytes, |any| {
             let mut out = Received::default();
@@ -166,7 +166,7 @@ impl Response {
             Ok(out)
         })
     }
-    /// From a delta message.
+    /// Decodes a delta response.
     pub fn decode_delta(bytes: Bytes) -> Result<Self, ProtoError> {
         Self::decode(bytes, resource)
     }

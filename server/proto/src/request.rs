@@ -1,4 +1,4 @@
-//! What clients ask, in both variants of the protocol.
+//! Requests of both protocol variants.
 
 use bytes::Bytes;
 
@@ -8,12 +8,12 @@ use crate::names::{Names, Pairs, Text};
 use crate::node::Node;
 use crate::wire::Reader;
 
-/// Why a client refused a response.
+/// Error with which a client rejects a response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ErrorDetail {
-    /// The gRPC code that it gives.
+    /// gRPC code.
     pub code: i32,
-    /// Its words, cut to 4 KiB.
+    /// Error text, truncated to 4 KiB.
     pub message: String,
 }
 
@@ -32,7 +32,7 @@ impl ErrorDetail {
     }
 }
 
-/// A refusal's words are shown to people: what is not text in them is replaced, not refused.
+/// Truncates error text. It is shown to operators, so invalid UTF-8 is replaced instead of rejected.
 fn cut(bytes: &[u8]) -> String {
     let bytes = bytes.get(..MAX_ERROR_TEXT).unwrap_or(bytes);
     let mut text = String::from_utf8_lossy(bytes).into_owned();
@@ -45,22 +45,22 @@ fn cut(bytes: &[u8]) -> String {
 /// A state-of-the-world request.
 #[derive(Debug, Clone, Default)]
 pub struct SotwRequest {
-    /// The version that the client holds.
+    /// Version that the client holds.
     pub version: Text,
-    /// Who asks; only the first request of a stream must say.
+    /// Node of the client; required only in the first request of a stream.
     pub node: Option<Node>,
-    /// All names that the client wants.
+    /// All subscribed names.
     pub names: Names,
-    /// The type.
+    /// Type URL.
     pub type_url: Text,
-    /// Which response this answers.
+    /// Nonce of the response that this request answers.
     pub nonce: Text,
-    /// That response was refused, and why.
+    /// Error, if the client rejected that response.
     pub error: Option<ErrorDetail>,
 }
 
 impl SotwRequest {
-    /// From a message; names stay where they are.
+    /// Decodes the message; names share its buffer.
     pub fn decode(bytes: Bytes) -> Result<Self, ProtoError> {
         let mut out = Self::default();
         let mut reader = Reader::new(bytes);
@@ -82,24 +82,24 @@ impl SotwRequest {
 /// A delta request.
 #[derive(Debug, Clone, Default)]
 pub struct DeltaRequest {
-    /// Who asks; only the first request of a stream must say.
+    /// Node of the client; required only in the first request of a stream.
     pub node: Option<Node>,
-    /// The type.
+    /// Type URL.
     pub type_url: Text,
-    /// Names wanted from now on.
+    /// Names to subscribe to.
     pub subscribe: Names,
-    /// Names wanted no more.
+    /// Names to unsubscribe from.
     pub unsubscribe: Names,
-    /// What the client holds from an earlier stream.
+    /// Resources that the client holds from an earlier stream.
     pub initial: Pairs,
-    /// Which response this answers.
+    /// Nonce of the response that this request answers.
     pub nonce: Text,
-    /// That response was refused, and why.
+    /// Error, if the client rejected that response.
     pub error: Option<ErrorDetail>,
 }
 
 impl DeltaRequest {
-    /// From a message; names stay where they are.
+    /// Decodes the message; names share its buffer.
     pub fn decode(bytes: Bytes) -> Result<Self, ProtoError> {
         let mut out = Self::default();
         let mut reader = Reader::new(bytes);
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusals_words_are_cut_at_a_character() {
+    fn error_text_is_truncated_at_a_character() {
         let text = cut("\u{e9}".repeat(4000).as_bytes());
         assert!(text.len() <= MAX_ERROR_TEXT);
         assert!(text.starts_with('\u{e9}'));

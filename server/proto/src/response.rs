@@ -1,26 +1,26 @@
-//! What the server says: the head of a response, and the records of its resources.
+//! Encodes responses: the head of a response, and the records of its resources.
 //!
-//! Protobuf fields may come in any order, so a response is its stream's own head (version, type,
-//! nonce) followed by records that all streams share.
+//! Protobuf fields may come in any order, so a response is the stream's own head (version, type, nonce)
+//! followed by records that all streams share.
 
 use bytes::{Bytes, BytesMut};
 
 use crate::rope::RopeBuilder;
 use crate::wire::{field_len, put_bytes, put_head, put_text};
 
-/// The fields of a state-of-the-world response that are not resources.
+/// Fields of a state-of-the-world response other than resources.
 #[derive(Debug, Clone, Copy)]
 pub struct SotwHead<'a> {
-    /// The version of the whole.
+    /// Version of the response.
     pub version: &'a str,
-    /// The type of the resources.
+    /// Type URL of the resources.
     pub type_url: &'a str,
-    /// What the client's answer will name.
+    /// Nonce that the client's answer repeats.
     pub nonce: &'a str,
 }
 
 impl SotwHead<'_> {
-    /// The fields, encoded.
+    /// Encodes the fields.
     #[must_use]
     pub fn encode(&self) -> BytesMut {
         let mut out = BytesMut::with_capacity(128);
@@ -31,19 +31,19 @@ impl SotwHead<'_> {
     }
 }
 
-/// The fields of a delta response that are not resources.
+/// Fields of a delta response other than resources.
 #[derive(Debug, Clone, Copy)]
 pub struct DeltaHead<'a> {
-    /// The version of the whole, for people.
+    /// Version of the response, for information only.
     pub version: &'a str,
-    /// The type of the resources.
+    /// Type URL of the resources.
     pub type_url: &'a str,
-    /// What the client's answer will name.
+    /// Nonce that the client's answer repeats.
     pub nonce: &'a str,
 }
 
 impl DeltaHead<'_> {
-    /// The fields with the names of what is gone, encoded.
+    /// Encodes the fields, with the removed names.
     #[must_use]
     pub fn encode<'n>(&self, removed: impl Iterator<Item = &'n str>) -> BytesMut {
         let mut out = BytesMut::with_capacity(128);
@@ -57,23 +57,23 @@ impl DeltaHead<'_> {
     }
 }
 
-/// One resource on its way into a response.
+/// One resource of a response.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
-    /// Its type.
+    /// Type URL.
     pub type_url: &'a str,
-    /// Its name.
+    /// Name.
     pub name: &'a str,
-    /// Its version.
+    /// Version.
     pub version: &'a str,
-    /// Its message.
+    /// Encoded resource.
     pub body: &'a Bytes,
 }
 
 impl Record<'_> {
     const FIELD: u8 = 2;
 
-    /// Adds it as `resources` of a state-of-the-world response: an `Any`.
+    /// Appends a `resources` field of a state-of-the-world response: an `Any`.
     pub fn push_sotw(&self, out: &mut RopeBuilder) {
         out.write(|open| {
             put_head(open, Self::FIELD, self.any_len());
@@ -81,7 +81,7 @@ impl Record<'_> {
         });
         out.push(self.body);
     }
-    /// Adds it as `resources` of a delta response: a `Resource` around an `Any`.
+    /// Appends a `resources` field of a delta response: a `Resource` with an `Any`.
     pub fn push_delta(&self, out: &mut RopeBuilder) {
         let any = self.any_len();
         let len = field_len(self.version.len()) + field_len(self.name.len()) + field_len(any);

@@ -1,7 +1,7 @@
-//! Messages as lists of chunks that are shared, not copied.
+//! Messages as lists of shared chunks.
 //!
-//! Small pieces are copied together, because every chunk costs a frame on the wire; large ones go
-//! by reference, because every copy costs memory per stream.
+//! Small pieces are copied together, because every chunk costs an HTTP/2 frame; large ones are
+//! shared, because every copy costs memory per stream.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use bytes::{Bytes, BytesMut};
 
 use crate::grpc;
 
-/// Pieces from this size go by reference.
+/// Smallest piece that is shared instead of copied, in bytes.
 pub const BY_REFERENCE: usize = 16 << 10;
-/// A larger chunk is handed over in pieces, so that a transport that takes one piece more than it
-/// can send has not taken the whole message.
+/// Largest piece that is passed to the transport, in bytes: a transport that takes one piece more than it can
+/// send must not take the whole message.
 pub const PIECE: usize = 256 << 10;
-/// Copied pieces are gathered into chunks of about this size.
+/// Typical size of a chunk of copied pieces, in bytes.
 const GATHER: usize = 256 << 10;
 
-/// Builds a body out of pieces.
+/// Builds a body from pieces.
 #[derive(Debug, Default)]
 pub struct RopeBuilder {
     done: Vec<Bytes>,
@@ -26,12 +26,12 @@ pub struct RopeBuilder {
 }
 
 impl RopeBuilder {
-    /// With room for so many copied bytes.
+    /// Creates a builder with capacity for this many copied bytes.
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
         Self { open: BytesMut::with_capacity(bytes.min(GATHER)), ..Self::default() }
     }
-    /// Adds bytes by writing them.
+    /// Appends bytes by writing them.
     pub fn write(&mut self, write: impl FnOnce(&mut BytesMut)) {
         let before = self.open.len();
         write(&mut self.open);
@@ -40,7 +40,7 @@ impl RopeBuilder {
             self.close();
         }
     }
-    /// Adds bytes: by reference when they are many.
+    /// Appends bytes; shares them if they are many.
     pub fn push(&mut self, bytes: &Bytes) {
         if bytes.len() < BY_REFERENCE {
             return self.write(|open| open.extend_from_slice(bytes));
@@ -49,7 +49,7 @@ impl RopeBuilder {
         self.len += bytes.len();
         self.done.push(bytes.clone());
     }
-    /// The body.
+    /// Returns the body.
     #[must_use]
     pub fn finish(mut self) -> Body {
         self.close();
@@ -70,17 +70,17 @@ pub struct Body {
 }
 
 impl Body {
-    /// Its chunks, in order.
+    /// Returns its chunks, in order.
     #[must_use]
     pub fn chunks(&self) -> &[Bytes] {
         &self.chunks
     }
-    /// How many bytes it has.
+    /// Returns the number of bytes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
-    /// Whether it has none.
+    /// Whether it is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -93,7 +93,7 @@ impl Default for Body {
     }
 }
 
-/// One framed message, ready for the wire: a head of its own stream, then bodies.
+/// One framed message: a head of its own stream, then shared bodies.
 #[derive(Debug, Clone)]
 pub struct Rope {
     chunks: std::collections::VecDeque<Bytes>,
@@ -101,8 +101,8 @@ pub struct Rope {
 }
 
 impl Rope {
-    /// Frames a head and the chunks that follow it. Chunks below the size of a reference are
-    /// copied behind the head, so that a small message is one chunk.
+    /// Frames a head and the chunks after it. Small chunks are copied behind the head, so a small
+    /// message is one chunk.
     #[must_use]
     pub fn framed(head: &[u8], parts: &[&[Bytes]]) -> Self {
         let chunks = || parts.iter().flat_map(|part| part.iter());
@@ -116,7 +116,7 @@ impl Rope {
         let body = out.finish();
         Self { chunks: body.chunks.iter().cloned().collect(), len: body.len }
     }
-    /// The next piece, of at most [`PIECE`] bytes.
+    /// Removes and returns the next piece, of at most [`PIECE`] bytes.
     pub fn pop(&mut self) -> Option<Bytes> {
         let mut chunk = self.chunks.pop_front()?;
         if chunk.len() > PIECE {
@@ -125,17 +125,17 @@ impl Rope {
         self.len -= chunk.len();
         Some(chunk)
     }
-    /// How many bytes are left, the prefix included.
+    /// Returns the number of remaining bytes, including the prefix.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
-    /// Whether nothing is left.
+    /// Whether no bytes remain.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// All that is left as one buffer, without the prefix; for tests and tools.
+    /// Returns the remaining bytes as one buffer, without the prefix; for tests and tools.
     #[must_use]
     pub fn message(mut self) -> Bytes {
         let mut out = BytesMut::with_capacity(self.len);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_chunk_is_handed_over_in_pieces_of_itself() {
+    fn large_chunk_is_passed_on_in_pieces() {
         let large = Bytes::from(vec![7; 2 * PIECE + 1]);
         let mut rope = Rope::framed(b"", &[std::slice::from_ref(&large)]);
         rope.pop();

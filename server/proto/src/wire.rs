@@ -1,14 +1,14 @@
-//! Protobuf's wire format: a reader that never panics and a few writers.
+//! Protobuf's wire format: a reader that never panics, and writers.
 //!
-//! The reader yields fields in the order in which they stand; what a field means is the caller's
-//! business. Unknown fields are skipped, groups included, as the format asks for.
+//! The reader yields fields in message order; the caller interprets them. It skips unknown fields,
+//! including groups, as the format requires.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::error::ProtoError;
 use crate::limits::MAX_DEPTH;
 
-/// One field's value.
+/// Value of one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Field {
     /// A varint.
@@ -22,14 +22,14 @@ pub enum Field {
 }
 
 impl Field {
-    /// The bytes of a length-delimited field.
+    /// Returns the bytes of a length-delimited field.
     pub fn bytes(self, field: u32) -> Result<Bytes, ProtoError> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
             _ => Err(ProtoError::WireType { field }),
         }
     }
-    /// The number of a varint field.
+    /// Returns the number of a varint field.
     pub const fn varint(&self, field: u32) -> Result<u64, ProtoError> {
         match self {
             Self::Varint(v) => Ok(*v),
@@ -46,12 +46,12 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// At the start of a message.
+    /// Creates a reader at the start of a message.
     #[must_use]
     pub const fn new(buffer: Bytes) -> Self {
         Self { buffer, at: 0 }
     }
-    /// The next field with its number, or `None` at the end.
+    /// Returns the next field with its number, or `None` at the end.
     pub fn field(&mut self) -> Result<Option<(u32, Field)>, ProtoError> {
         loop {
             if self.at >= self.buffer.len() {
@@ -129,7 +129,7 @@ impl Reader {
     }
 }
 
-/// How many bytes a varint takes.
+/// Returns the length of a varint.
 #[must_use]
 pub const fn varint_len(value: u64) -> usize {
     let bits = 64 - (value | 1).leading_zeros() as usize;
@@ -145,7 +145,7 @@ pub fn put_varint(out: &mut BytesMut, mut value: u64) {
     out.put_u8(value as u8);
 }
 
-/// How many bytes a length-delimited field with a number below 16 takes.
+/// Returns the length of a length-delimited field with a number below 16.
 #[must_use]
 pub const fn field_len(len: usize) -> usize {
     1 + varint_len(len as u64) + len
@@ -163,7 +163,7 @@ pub fn put_bytes(out: &mut BytesMut, field: u8, bytes: &[u8]) {
     out.put_slice(bytes);
 }
 
-/// Writes a text field, or nothing when it is empty.
+/// Writes a text field; omits an empty one.
 pub fn put_text(out: &mut BytesMut, field: u8, text: &str) {
     if !text.is_empty() {
         put_bytes(out, field, text.as_bytes());
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_protobuf_is_an_error() {
+    fn invalid_protobuf_is_an_error() {
         for (bytes, error) in [
             (&[0x0a, 0x05, b'x'][..], ProtoError::Truncated),
             (&[0x00][..], ProtoError::Malformed),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_of_groups_is_refused() {
+    fn deeply_nested_groups_are_rejected() {
         let bytes = vec![0x0b; 100_000];
         assert_eq!(Reader::new(bytes.into()).field(), Err(ProtoError::Malformed));
     }

@@ -1,6 +1,6 @@
-//! Structure-aware hostility: valid messages with fields dropped, doubled, retyped, reordered,
-//! nested or enlarged, and random bytes. Decoders answer or refuse; they never panic, and what they
-//! accept is within its bounds.
+//! Malformed input: valid messages with fields removed, doubled, retyped, reordered, nested or
+//! enlarged, and random bytes. Decoders never panic, and accepted messages are within their
+//! bounds.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use proptest::prelude::*;
@@ -217,7 +217,7 @@ fn names_stay_in_the_received_buffer() {
 }
 
 #[test]
-fn bounds_are_named_when_they_are_exceeded() {
+fn error_names_the_exceeded_bound() {
     let mut names = BytesMut::new();
     for _ in 0..=limits::MAX_NAMES {
         put_bytes(&mut names, 3, b"x");
@@ -233,7 +233,7 @@ fn bounds_are_named_when_they_are_exceeded() {
 }
 
 #[test]
-fn deep_metadata_is_refused() {
+fn deep_metadata_is_rejected() {
     let deep =
         (0..100).fold(Value::Bool(true), |inner, _| Value::Struct([("x", inner)].into_iter().collect()));
     let node = Node { metadata: [("deep", deep)].into_iter().collect(), ..mk_node() };

@@ -1,7 +1,7 @@
 //! Measures the journal: what an address and a workload cost on disk, and how long a restore takes.
 //!
-//! Run by people: `cargo run --release -p tributary-journal --example restore -- 200000`. The number is that of
-//! addresses; each has two ports and a pod.
+//! Run it by hand: `cargo run --release -p tributary-journal --example restore -- 200000`. The argument is the number
+//! of addresses; each has two ports and a pod.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,13 +9,13 @@ use std::time::Instant;
 use tributary_journal::{Journal, JournalOptions, Now, StateDirectory};
 use tributary_model::*;
 
-/// As in the server: pieces are made by one thread and freed by another.
+/// Same allocator as the server: one thread allocates pieces and another frees them.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// Addresses of one slice, as Kubernetes cuts them.
+/// Addresses of one slice, as in Kubernetes.
 const SLICE: usize = 100;
 
 fn main() -> Fallible<()> {
@@ -82,7 +82,7 @@ fn lists(count: usize, workloads: bool) -> Fallible<Vec<Record>> {
     kinds.into_iter().map(of).collect()
 }
 
-/// One slice of a service, with its pods.
+/// Builds one slice of a service, with its pods.
 fn slice_of(slice: usize, workloads: bool) -> Fallible<Vec<Record>> {
     let namespace = Namespace::new(format!("shop-{}", slice % 50))?;
     let (name, cluster) = (format!("checkout-{slice}"), ClusterId::new("east")?);

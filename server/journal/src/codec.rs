@@ -1,10 +1,10 @@
-//! Facts and what is kept beside them, as bytes that later releases can read, and back.
+//! Encodes facts and their state to bytes that later releases can read, and decodes them.
 //!
-//! Called by the writer, the restore and the inspection. Fields are tagged, unknown ones skipped;
-//! texts, label sets and places stand in a table per record. Decoding is total: hostile lengths, names
-//! and indexes are faults. A checksum covers key and value: the content hash of the model, which is
-//! pinned by a test there and costs a tenth of what decoding costs. Against accident that is enough;
-//! against somebody who may write the file nothing would be.
+//! The writer, the restore and the inspection call it. Fields are tagged, unknown ones skipped; texts,
+//! label sets and topologies are in a table per record. Decoding is total: hostile lengths, names and
+//! indexes are faults. A checksum covers key and value: the content hash of the model, which a test
+//! there pins; it costs a tenth of decoding. It detects accidental damage; it does not protect
+//! against an attacker who may write the file.
 
 mod alias;
 mod codes;
@@ -36,28 +36,28 @@ use entry::{EntryKey, EntryValue};
 pub use member::{Member, MemberOrigin};
 pub use time::Now;
 
-/// Why a record cannot be read.
+/// Reason why a record cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// Key and value do not match their checksum.
     #[error("its checksum does not match")]
     Checksum,
-    /// It ends too early.
+    /// The record ends too early.
     #[error("it ends too early")]
     Truncated,
-    /// It breaks a rule of the format.
+    /// The record violates the format.
     #[error("{0}")]
     Malformed(&'static str),
     /// A field is absent.
     #[error("{0} is missing")]
     Missing(&'static str),
-    /// An index lies outside its table.
-    #[error("index of a {0} lies outside its table")]
+    /// An index is outside its table.
+    #[error("index of a {0} is outside its table")]
     Index(&'static str),
-    /// A number that this release does not know.
-    #[error("{0} is not known to this release")]
+    /// A number that this release does not support.
+    #[error("{0} is not supported by this release")]
     Unknown(&'static str),
-    /// A name is not valid.
+    /// An invalid name.
     #[error(transparent)]
     Name(#[from] InvalidName),
 }
@@ -65,7 +65,7 @@ pub enum Fault {
 /// Length of a checksum.
 const CHECKSUM: usize = 8;
 
-/// Bytes of a value with the checksum of it and its key before it.
+/// Prepends the checksum of key and value to a value.
 pub(crate) fn seal(key: &[u8], record: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(CHECKSUM + record.len());
     out.extend_from_slice(&checksum(key, record).to_le_bytes());
@@ -73,7 +73,7 @@ pub(crate) fn seal(key: &[u8], record: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The record of a value whose checksum is right.
+/// Returns the record of a value; an error if its checksum is wrong.
 pub(crate) fn unseal<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Fault> {
     let (sum, record) = value.split_first_chunk::<CHECKSUM>().ok_or(Fault::Truncated)?;
     if u64::from_le_bytes(*sum) != checksum(key, record) {
@@ -89,7 +89,7 @@ fn checksum(key: &[u8], record: &[u8]) -> u64 {
     Version::of(&both).0
 }
 
-/// Writes a value; its key decides what it need not repeat.
+/// Encodes a value; omits parts that its key contains.
 pub(crate) fn encode(enc: &mut Encoder, value: &EntryValue) -> Vec<u8> {
     enc.body(|enc| match value {
         EntryValue::Header(header) => state::put_header(enc, header),
@@ -113,7 +113,7 @@ fn put_fact(enc: &mut Encoder, fact: &Fact) {
     }
 }
 
-/// Reads a value whose key and checksum were read before.
+/// Decodes a value whose key and checksum were read before.
 pub(crate) fn decode(d: &mut Decoder, key: &EntryKey, record: &[u8]) -> Result<EntryValue, Fault> {
     let fields = d.open(record)?;
     Ok(match key {
@@ -137,12 +137,12 @@ pub(crate) fn decode(d: &mut Decoder, key: &EntryKey, record: &[u8]) -> Result<E
     })
 }
 
-/// Writes a member.
+/// Encodes a member.
 pub(crate) fn encode_member(enc: &mut Encoder, member: &Member) -> Vec<u8> {
     enc.body(|enc| member::put(enc, member))
 }
 
-/// Reads a member.
+/// Decodes a member.
 pub(crate) fn decode_member(d: &mut Decoder, record: &[u8]) -> Result<Member, Fault> {
     d.begin();
     member::read(d, record)

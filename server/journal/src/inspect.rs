@@ -1,7 +1,7 @@
-//! What the commands of `tributary state` do with a directory that no process holds.
+//! Implements the commands of `tributary state` on a directory that no process holds.
 //!
-//! Called by the command line. A directory that is held is refused with the holder's number: then the
-//! process itself is to be asked.
+//! The command line calls it. A directory in use is rejected with its process id: then the command must be
+//! sent to that process.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::store::directory::{DirectoryError, StateDirectory};
 use crate::store::{Files, JOURNAL, Meta, Store, StoreError, guarded, open_existing};
 use crate::writer::pending::Pending;
 
-/// Why a command cannot do its work.
+/// Reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
     /// The directory.
@@ -24,12 +24,12 @@ pub enum InspectError {
     /// The journal in it.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is no journal.
-    #[error("there is no journal in it; nothing was kept there yet")]
+    /// The directory contains no journal.
+    #[error("no journal found in the state directory")]
     Empty,
 }
 
-/// What a journal holds.
+/// Content of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateReport {
     /// Values of the journal itself.
@@ -38,48 +38,48 @@ pub struct StateReport {
     pub bytes: u64,
     /// Bytes of keys and values in it.
     pub live_bytes: u64,
-    /// Registries that were configured.
+    /// Configured registries.
     pub members: Vec<Member>,
-    /// What is kept of each registry.
+    /// Content by registry.
     pub registries: Vec<RegistryReport>,
     /// Other files: journals that were set aside.
     pub set_aside: Vec<String>,
 }
 
-/// What is kept of a registry.
+/// Content of a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryReport {
-    /// Its name.
+    /// Name.
     pub name: RegistryName,
-    /// The identity that was pinned.
+    /// Pinned identity.
     pub identity: Option<Fingerprint>,
     /// Bytes of its keys and values.
     pub bytes: u64,
-    /// Lists and how many facts are there, by scope and kind.
+    /// Lists and number of facts, by scope and kind.
     pub lists: BTreeMap<(Scope, CollectionKind), ListReport>,
-    /// How many objects are bad.
+    /// Number of invalid objects.
     pub problems: usize,
-    /// How many removals are held.
+    /// Number of held removals.
     pub holds: usize,
-    /// Scopes that ended.
+    /// Ended scopes.
     pub ended: Vec<Scope>,
     /// Scopes that a restart would not restore, with the reason.
     pub refused: Vec<(Scope, Arc<str>)>,
-    /// Why nothing of it would be restored, where that is so.
+    /// Reason why a restart would restore nothing of it, if so.
     pub absent: Option<Arc<str>>,
 }
 
 /// A collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListReport {
-    /// Its last list, with times of `now`.
+    /// Last list, with times relative to `now`.
     pub list: ListRecord,
-    /// How many facts are there.
+    /// Number of facts.
     pub found: u64,
 }
 
 impl InspectError {
-    /// Whether the journal is there and cannot be read, so that a restart would find nothing.
+    /// Whether the journal exists but cannot be read, so a restart would restore nothing.
     #[must_use]
     pub const fn is_damage(&self) -> bool {
         matches!(self, Self::Store(StoreError::Unreadable(_) | StoreError::Newer(_)))
@@ -87,26 +87,26 @@ impl InspectError {
 }
 
 impl StateReport {
-    /// Whether a restart would find everything.
+    /// Whether a restart would restore everything.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.registries.iter().all(|registry| registry.absent.is_none() && registry.refused.is_empty())
     }
 }
 
-/// What the journal of a directory holds. Reads every record, so it verifies as well.
+/// Returns the content of a directory's journal. Reads every record, so it also verifies them.
 pub fn show(path: &Path, now: Now) -> Result<StateReport, InspectError> {
     let directory = StateDirectory::open_existing(path)?;
-    // closing a damaged database may panic as well
+    // Closing a damaged database may panic too.
     guarded(|| Ok(open(&directory).and_then(|(store, meta)| report(&directory, &store, meta, now))))?
 }
 
-/// Checks every record; the report names what a restart would not restore.
+/// Checks every record; the report lists what a restart would not restore.
 pub fn verify(path: &Path, now: Now) -> Result<StateReport, InspectError> {
     show(path, now)
 }
 
-/// Removes the journal and what was set aside; gives the names of the files.
+/// Removes the journal and files that were set aside; returns the names of the files.
 pub fn clear(path: &Path) -> Result<Vec<String>, InspectError> {
     let files = StateDirectory::open_existing(path)?;
     let held = files.files();
@@ -118,8 +118,8 @@ pub fn clear(path: &Path) -> Result<Vec<String>, InspectError> {
     Ok(ours)
 }
 
-/// Removes a registry, one of its scopes, or one collection of a scope from the journal. Without `really` nothing is
-/// changed. Gives how many facts go.
+/// Removes a registry, one of its scopes, or one collection of a scope from the journal. Changes nothing unless
+/// `really` is set. Returns the number of removed facts.
 pub fn end(
     path: &Path,
     registry: &RegistryName,
@@ -159,7 +159,7 @@ pub fn end(
     Ok(going)
 }
 
-/// Forgets the pinned identity of a registry, so that the next one is taken; gives the one that was pinned.
+/// Forgets the pinned identity of a registry, so that the next one is accepted; returns the previous one.
 pub fn accept(path: &Path, registry: &RegistryName, now: Now) -> Result<Option<Fingerprint>, InspectError> {
     let directory = StateDirectory::open_existing(path)?;
     let (mut store, _) = open(&directory)?;
@@ -273,7 +273,7 @@ fn kind_of(record: &Record) -> Option<CollectionKind> {
     }
 }
 
-/// The record that removes another record.
+/// Returns the record that removes another record.
 fn removal(record: Record) -> Option<Record> {
     match record {
         Record::Put(name, scope, fact) => {
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_that_is_held_is_refused() {
+    fn directory_in_use_is_rejected() {
         let base = tempfile::tempdir().unwrap();
         filled(base.path());
         let _held = StateDirectory::open(base.path()).unwrap();
@@ -334,13 +334,13 @@ mod tests {
     }
 
     #[test]
-    fn end_takes_one_scope_or_kind_and_first_shows_what_goes() {
+    fn end_removes_one_scope_or_kind_after_a_dry_run() {
         let base = tempfile::tempdir().unwrap();
         filled(base.path());
         let (name, of) = (registry("east"), scope("a"));
         let part = Some((&of, Some(CollectionKind::Workloads)));
         assert_eq!(end(base.path(), &name, part, now(), false).unwrap(), 1);
-        assert_eq!(counts(&show(base.path(), now()).unwrap()).len(), 2, "nothing was changed");
+        assert_eq!(counts(&show(base.path(), now()).unwrap()).len(), 2, "nothing changed");
         assert_eq!(end(base.path(), &name, part, now(), true).unwrap(), 1);
         let report = show(base.path(), now()).unwrap();
         assert!(report.is_sound());
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn accept_forgets_the_identity_and_nothing_else() {
+    fn accept_clears_only_the_identity() {
         let base = tempfile::tempdir().unwrap();
         filled(base.path());
         let pinned = accept(base.path(), &registry("east"), now()).unwrap();

@@ -1,7 +1,6 @@
-//! The journal as its owner sees it.
+//! Public interface of the journal.
 //!
-//! Used by the runtime, next to the core. Nothing here waits for the disk but [`Journal::flush`] and
-//! [`Journal::close`].
+//! The runtime uses it beside the core. Only [`Journal::flush`] and [`Journal::close`] wait for the disk.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -19,7 +18,7 @@ use crate::writer::{JournalOptions, Writer};
 /// Reads both clocks.
 pub type Clock = Arc<dyn Fn() -> Now + Send + Sync>;
 
-/// An open journal. Dropping it ends its thread after a last commit, as [`Journal::close`] does.
+/// An open journal. Dropping it ends its thread after a last commit, like [`Journal::close`].
 #[derive(Debug)]
 pub struct Journal {
     shared: Arc<Shared>,
@@ -28,8 +27,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal of a directory and starts its thread, which first decodes what the journal holds. Only a
-    /// disk that refuses is an error; a file that cannot be read is set aside and noted.
+    /// Opens the journal of a directory and starts its thread, which first decodes the existing content. Returns an error
+    /// only if the disk fails; an unreadable file is set aside, with a notice.
     pub fn open(
         directory: StateDirectory,
         options: JournalOptions,
@@ -39,7 +38,7 @@ impl Journal {
         let mut members = Vec::new();
         let mut decoder = Decoder::new(clock());
         store.members(|name, sealed| {
-            // A member that cannot be read is as one that was never configured: its registry is not restored either.
+            // An unreadable member counts as never configured: its registry is not restored either.
             let record = unseal(name.as_bytes(), sealed);
             members.extend(record.and_then(|record| decode_member(&mut decoder, record)));
         })?;
@@ -52,9 +51,9 @@ impl Journal {
             writer.restore(clock(), |piece| ending.pieces.send(piece));
             ending.pieces.end();
             loop {
-                let (turn, last) = ending.shared.wait(options.interval);
-                writer.turn(clock());
-                ending.shared.done(turn);
+                let (pass, last) = ending.shared.wait(options.interval);
+                writer.pass(clock());
+                ending.shared.done(pass);
                 if last {
                     return;
                 }
@@ -67,23 +66,23 @@ impl Journal {
             Restoring { meta, members, notice, pieces },
         ))
     }
-    /// Records what was accepted in one turn of the owner; all of it is in one commit. Never waits.
+    /// Records the changes of one batch of the core; one commit contains all of them. Never waits.
     pub fn record(&self, records: Vec<Record>) {
         if !records.is_empty() {
             self.shared.record(records);
         }
     }
-    /// What the journal needs of a registry that it lost track of; asked between turns. Cheap.
+    /// Returns the facts of a registry that the journal lost and needs again; call it between batches. Cheap.
     #[must_use]
     pub fn wanted(&self) -> Option<SnapshotRequest> {
         self.shared.wanted()
     }
-    /// Answers [`Journal::wanted`]: all records of the registry after the named fact, at most so many. With `end`
-    /// the registry is whole again. The state must be that of the moment of the call.
+    /// Answers [`Journal::wanted`]: all records of the registry after the given fact, up to the limit. With `end` the
+    /// registry is whole again. The records must be current at the time of the call.
     pub fn slice(&self, registry: &RegistryName, records: Vec<Record>, end: bool) {
         self.shared.slice(registry, records, end);
     }
-    /// Records a registry that joined, or whose configuration changed. One that leaves is a record.
+    /// Records a registry that was added or whose configuration changed. A removed registry is an ordinary record.
     pub fn member(&self, member: Member) {
         self.shared.member(member);
     }
@@ -91,26 +90,26 @@ impl Journal {
     pub fn ready(&self) {
         self.shared.ready();
     }
-    /// Records that the set of registries was complete.
+    /// Records that all registries were known.
     pub fn membership_synced(&self) {
         self.shared.membership_synced();
     }
-    /// How the journal is doing.
+    /// Returns the state of the journal.
     #[must_use]
     pub fn stats(&self) -> JournalStats {
         self.shared.stats()
     }
-    /// Commits what was recorded, and waits for it.
+    /// Commits all recorded changes, and waits for it.
     pub fn flush(&self) {
         self.shared.flush();
     }
-    /// Commits what was recorded, closes the file and frees the directory.
+    /// Commits all recorded changes, closes the file and unlocks the directory.
     pub fn close(self) {
         drop(self);
     }
 }
 
-/// Held by the journal's thread: whatever ends it, nothing waits for it afterwards.
+/// Held by the journal's thread: when it ends for any reason, waiting callers return.
 struct Ending {
     shared: Arc<Shared>,
     pieces: Arc<Handover>,
@@ -118,7 +117,7 @@ struct Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        // the end is shown before whatever waits goes on
+        // Publish the end before waiting callers continue.
         self.shared.with_stats(|stats| {
             stats.open = false;
             if std::thread::panicking() {
@@ -151,13 +150,13 @@ mod tests {
 
     use super::*;
 
-    /// A journal whose clock panics after so many readings.
+    /// Returns a journal whose clock panics after this many readings.
     fn mk_journal(readings: usize) -> (tempfile::TempDir, Journal, Restoring) {
         let base = tempfile::tempdir().unwrap();
         let left = AtomicUsize::new(readings);
         let clock = move || {
             let spent = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-            spent.expect("the test wants a panic here");
+            spent.expect("the test requests a panic here");
             Now { mono: Mono(1), wall: Timestamp::UNIX_EPOCH }
         };
         let directory = StateDirectory::open(base.path()).unwrap();
@@ -166,7 +165,7 @@ mod tests {
         (base, journal, restoring)
     }
 
-    /// Whether this ends.
+    /// Whether the function returns.
     fn ends(run: impl FnOnce() + Send + 'static) -> bool {
         let (done, is_done) = mpsc::channel();
         std::thread::spawn(move || {
@@ -178,7 +177,7 @@ mod tests {
 
     #[test]
     fn panicked_thread_ends_every_wait_and_is_shown() {
-        // the owner takes the first reading, the restore the second
+        // The core reads the clock first, the restore second.
         for readings in [1, 2] {
             let (_base, journal, mut restoring) = mk_journal(readings);
             let journal = Arc::new(journal);

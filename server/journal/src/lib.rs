@@ -1,9 +1,9 @@
-//! The journal: what the process served, kept on disk, so that a restart serves it again.
+//! The journal: facts that the process served, kept on disk, so that a restart serves them again.
 //!
-//! Owned by the runtime. [`StateDirectory`] holds the directory, [`Journal`] takes the core's records
-//! and [`Restoring`] gives back what the process before had recorded. Knows only the model; decides
-//! nothing about what is served. Nothing that is read is trusted: lengths, names, counts and times are
-//! checked, and nothing in it is opened or dialled.
+//! The runtime owns it. [`StateDirectory`] holds the directory, [`Journal`] accepts the core's records
+//! and [`Restoring`] returns the records of the previous process. Depends only on the model; does not
+//! decide what is served. Content of the file is not trusted: lengths, names, counts and times are
+//! checked, and no path or address in it is opened or dialled.
 
 mod codec;
 pub mod inspect;

@@ -1,8 +1,8 @@
-//! What a journal held, decoded on one thread and handed over in pieces while decoding goes on.
+//! Restores a journal: decodes on one thread and passes on pieces meanwhile.
 //!
-//! Run by the writer's thread before its first commit; received by the task that starts the core. Only
-//! what is provably a state that was served comes back: a registry whose records are all there, a
-//! scope whose checksums hold and whose collections count as many facts as were recorded.
+//! The writer's thread runs it before its first commit; the task that starts the core receives the pieces.
+//! It restores only what is provably a state that was served: a registry with all its records, a
+//! scope with valid checksums and as many facts per collection as were recorded.
 
 pub(crate) mod handover;
 mod reader;
@@ -18,23 +18,23 @@ use crate::store::Meta;
 use handover::Handover;
 pub(crate) use reader::{Outcome, Reader};
 
-/// How many records a piece holds at most, about.
+/// Approximate bound on the records of a piece.
 pub(crate) const PIECE: usize = 4096;
-/// How many pieces wait for the owner.
+/// Most pieces that wait for the receiver.
 pub(crate) const WAITING: usize = 8;
 
 /// A piece of a registry, as it was served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoredRegistry {
-    /// Its name.
+    /// Name of the registry.
     pub name: RegistryName,
-    /// The identity that was pinned.
+    /// Pinned identity.
     pub identity: Option<Fingerprint>,
-    /// Records in an order in which they can be applied: that a scope ended, its lists, facts, problems, holds.
+    /// Records in an order in which they can be applied: the end of a scope, its lists, facts, problems, held removals.
     pub records: Vec<Record>,
-    /// Scopes that are not restored, with the reason. Earlier pieces may hold records of them, which must not be used.
+    /// Scopes that are not restored, with the reason. Earlier pieces may contain records of them; ignore those.
     pub refused: Vec<(Scope, Arc<str>)>,
-    /// Why nothing of the registry is restored, where that is so.
+    /// Reason why nothing of the registry is restored, if so.
     pub absent: Option<Arc<str>>,
 }
 
@@ -47,27 +47,27 @@ impl RestoredRegistry {
     }
 }
 
-/// All that a journal held.
+/// Content of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     /// Values of the journal itself.
     pub meta: Meta,
-    /// Registries that were configured.
+    /// Configured registries.
     pub members: Vec<Member>,
-    /// What they served, without scopes that were refused.
+    /// Their facts, without rejected scopes.
     pub registries: Vec<RestoredRegistry>,
-    /// What is wrong with the journal as a whole, for people.
+    /// Fault of the journal as a whole, for operators.
     pub notice: Option<String>,
 }
 
-/// A journal that is being restored. Dropping it ends the restore; the journal itself goes on.
+/// A journal that is being restored. Dropping it ends the restore; the journal itself continues.
 #[derive(Debug)]
 pub struct Restoring {
     /// Values of the journal itself.
     pub meta: Meta,
-    /// Registries that were configured.
+    /// Configured registries.
     pub members: Vec<Member>,
-    /// What happened to a file that could not be used, for people.
+    /// Fate of an unusable file, for operators.
     pub notice: Option<String>,
     pub(crate) pieces: Arc<Handover>,
 }
@@ -75,14 +75,14 @@ pub struct Restoring {
 impl Iterator for Restoring {
     type Item = RestoredRegistry;
 
-    /// The next piece; waits for it. `None` once everything was handed over.
+    /// Waits for the next piece and returns it; `None` at the end.
     fn next(&mut self) -> Option<RestoredRegistry> {
         self.pieces.receive()
     }
 }
 
 impl Restoring {
-    /// Waits for all of it, and joins the pieces of each registry.
+    /// Waits for the end, and joins the pieces of each registry.
     #[must_use]
     pub fn all(mut self) -> Restored {
         let mut registries: Vec<RestoredRegistry> = Vec::new();
@@ -119,7 +119,7 @@ impl RestoredRegistry {
     }
 }
 
-/// The scope that a record is about, where it is about one.
+/// Returns the scope of a record, if any.
 pub(crate) const fn scope_of(record: &Record) -> Option<&Scope> {
     match record {
         Record::Put(_, scope, _) | Record::Problem(_, scope, ..) | Record::Ended(_, scope, ..) => Some(scope),

@@ -253,7 +253,7 @@ fn workload() -> BoxedStrategy<Fact> {
                 (addresses, ports, labels, more, place),
                 (identity, account, health, mtls, weight, name, listed),
             )| {
-                // As adapters make it, or with nothing in common.
+                // As adapters build it, or with nothing in common.
                 let augmented = if over { more.over(&labels).with([("app", "x")]) } else { more };
                 let value = Workload {
                     source,

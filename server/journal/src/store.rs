@@ -1,7 +1,7 @@
-//! The journal's files: one database, what was set aside, and the lock.
+//! The journal's files: one database, files that were set aside, and the lock.
 //!
-//! Used by the writer's thread, which alone holds a [`Store`], and by the inspection. Every commit is
-//! synced and whole: after a crash at any moment the file holds the last commit or the one before it.
+//! The writer's thread, which alone holds a [`Store`], and the inspection use it. Every commit is synced and
+//! atomic: after a crash at any moment the file holds the last commit or the one before it.
 
 mod backend;
 pub(crate) mod choose;
@@ -26,16 +26,16 @@ pub(crate) use format::set_format;
 pub(crate) use format::{Opened, open_existing, open_or_start, set_aside};
 pub(crate) use scan::Piece;
 
-/// Why the journal's file cannot be used.
+/// Reason why the journal's file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The disk refuses; another try may succeed.
+    /// The disk failed; a retry may succeed.
     #[error("{0}")]
     Disk(String),
-    /// Its content cannot be read; another try will fail as well.
+    /// The content cannot be read; a retry will fail too.
     #[error("the journal cannot be read: {0}")]
     Unreadable(String),
-    /// A record is beyond what the format can hold.
+    /// A record exceeds the format's limits.
     #[error("a record of registry {} is too large", .0.as_ref().map_or("", RegistryName::as_str))]
     TooLarge(Option<RegistryName>),
     /// A later release wrote it.
@@ -77,8 +77,8 @@ thread_local! {
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs what reads the file. The database asserts what a damaged file breaks, so a panic is one of its errors, and is
-/// not reported as one of the program.
+/// Runs a function that reads the file. The database panics on some damage, so a panic counts as one of its errors
+/// and is not reported as a fault of the program.
 pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     keep_quiet_where_guarded();
     let outer = IS_GUARDED.replace(true);
@@ -88,14 +88,11 @@ pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T, StoreError>) -> Result<
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text =
             text.or_else(|| panic.downcast_ref::<&str>().copied()).and_then(|text| text.lines().next());
-        Err(StoreError::Unreadable(format!(
-            "its structure is damaged: {}",
-            text.unwrap_or("no detail is known")
-        )))
+        Err(StoreError::Unreadable(format!("its structure is damaged: {}", text.unwrap_or("no detail"))))
     })
 }
 
-/// Lets the panics of guarded threads through to no report of panics; done once, over the one that is set.
+/// Installs a panic hook, once, that suppresses reports of panics in guarded threads.
 fn keep_quiet_where_guarded() {
     static ONCE: Once = Once::new();
     if std::thread::panicking() {

@@ -1,4 +1,4 @@
-//! A small owner with a known state, and a journal on a disk that fails, for the tests of this crate.
+//! A small owner with a known state, and a journal on a failing disk, for the tests of this crate.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::store::{Meta, Opened, StoreError, open_or_start};
 use crate::writer::shared::Shared;
 use crate::writer::{JournalOptions, Writer};
 
-/// What is served, by registry, scope and name: a fact with its weight, a list with its count.
+/// Served state by registry, scope and name: a fact with its weight, a list with its count.
 pub(crate) type Served = BTreeMap<(String, String, String), u64>;
 
-/// A journal whose turns the test makes.
+/// A journal whose writer passes are run by the test.
 #[derive(Debug)]
 pub(crate) struct Bench {
     pub(crate) shared: Arc<Shared>,
@@ -43,14 +43,14 @@ impl Bench {
         writer.restore(now(), |piece| pieces.push(piece));
         Ok(Self { shared, writer, now: now(), meta, notice, pieces })
     }
-    /// One turn, an interval later; whether it committed something.
-    pub(crate) fn turn(&mut self) -> bool {
+    /// Runs one writer pass, an interval later; returns whether it committed something.
+    pub(crate) fn pass(&mut self) -> bool {
         self.now = self.now.plus(Duration::from_millis(500));
         let before = self.shared.stats().commits;
-        self.writer.turn(self.now);
+        self.writer.pass(self.now);
         self.shared.stats().commits > before
     }
-    /// What was restored, without what was refused.
+    /// Returns the restored state, without rejected scopes.
     pub(crate) fn served(&self) -> Served {
         let mut served = Served::new();
         for piece in &self.pieces {
@@ -99,7 +99,7 @@ pub(crate) fn list(name: &str, of: &str, count: u64) -> Record {
     Record::List(registry(name), collection, ListRecord { required: true, result, count, confirmed: None })
 }
 
-/// Applies a record to what is served.
+/// Applies a record to the served state.
 pub(crate) fn note(served: &mut Served, record: &Record) {
     let id = |name: &RegistryName, scope: &Scope, item: String| {
         (name.as_str().to_owned(), scope.as_str().to_owned(), item)
@@ -127,7 +127,7 @@ pub(crate) fn note(served: &mut Served, record: &Record) {
     }
 }
 
-/// One turn of an owner: some changes of one scope and its list, or the end of a scope or registry.
+/// Runs one batch of an owner: some changes of one scope and its list, or the end of a scope or registry.
 pub(crate) fn batch(numbers: &mut Numbers, served: &mut Served) -> Vec<Record> {
     let name = ["east", "west"][numbers.below(2) as usize];
     let of = ["a", "b"][numbers.below(2) as usize];

@@ -1,8 +1,8 @@
-//! The thread that owns the database: one synced commit of everything that was recorded, every interval.
+//! The thread that owns the database: at every interval one synced commit of all recorded changes.
 //!
-//! Started by [`crate::Journal`]. It takes the recorded changes between two calls of the owner, so each
-//! commit is a state that the owner had. A commit that fails is kept and tried again; what would exceed
-//! the bound in memory is dropped and asked for again in slices.
+//! [`crate::Journal`] starts it. It takes the recorded changes between two calls of the core task, so each
+//! commit is a state that the core had. A failed commit is kept and retried; changes beyond the memory
+//! bound are dropped and requested again in slices.
 
 pub(crate) mod pending;
 pub(crate) mod shared;
@@ -27,9 +27,9 @@ use shared::Shared;
 pub struct JournalOptions {
     /// Time between two commits.
     pub interval: Duration,
-    /// How many changed keys are held in memory. Beyond it they are dropped and asked for again.
+    /// Most changed keys in memory. Beyond it they are dropped and requested again.
     pub most_keys: usize,
-    /// How many bytes are kept on disk. Beyond it the largest registry is left out.
+    /// Most bytes on disk. Beyond it the largest registry is excluded.
     pub most_bytes: u64,
 }
 
@@ -39,14 +39,14 @@ impl Default for JournalOptions {
     }
 }
 
-/// The file may exceed twice what is live by this much, so that a small journal is not copied all the time.
+/// Bytes by which the file may exceed twice its live content, so that a small journal is not compacted all the time.
 pub(crate) const SLACK: u64 = 4 << 20;
-/// Waits between tries after a failure.
+/// Delay before the first retry after a failure.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const BETWEEN_COPIES: Duration = Duration::from_secs(300);
 
-/// The state of the writer's thread.
+/// State of the writer's thread.
 #[derive(Debug)]
 pub(crate) struct Writer {
     shared: Arc<Shared>,
@@ -55,16 +55,16 @@ pub(crate) struct Writer {
     store: Option<Store>,
     wait: Duration,
     retry_at: Mono,
-    /// Not before then is the file copied again, after a copy that failed.
+    /// Earliest time of the next compaction, after a failed one.
     compact_at: Mono,
-    /// Length of the file after it was compacted: what lies below a half more is not worth another copy.
+    /// Length of the file after compaction: growth below a half is not worth another one.
     compacted: u64,
-    /// Whether the file holds entries that belong to nothing.
+    /// Whether the file contains entries that belong to no registry.
     stray: bool,
 }
 
 impl Writer {
-    /// A writer of an open journal.
+    /// Creates a writer of an open journal.
     pub(crate) fn new(
         shared: Arc<Shared>,
         directory: StateDirectory,
@@ -76,7 +76,7 @@ impl Writer {
         let store = Some(store);
         Self { shared, directory, options, store, wait, retry_at, compact_at, compacted: 0, stray: false }
     }
-    /// Decodes what the journal holds; called once, before the first turn.
+    /// Decodes the content of the journal; call it once, before the first pass.
     pub(crate) fn restore(&mut self, now: Now, send: impl FnMut(RestoredRegistry)) {
         let Some(store) = &mut self.store else { return };
         let mut reader = Reader::new(now, send);
@@ -92,8 +92,8 @@ impl Writer {
             Err(error) => self.fail(error, now.mono),
         }
     }
-    /// Commits what was recorded, and tidies up.
-    pub(crate) fn turn(&mut self, now: Now) {
+    /// Commits the recorded changes, and compacts the file if needed.
+    pub(crate) fn pass(&mut self, now: Now) {
         if self.store.is_none() && now.mono >= self.retry_at {
             self.reopen(now.mono);
         }
@@ -127,16 +127,16 @@ impl Writer {
             }
         }
     }
-    /// Leaves the largest registry out where all of them exceed the bound.
+    /// Excludes the largest registry if all of them exceed the bound.
     fn bound(&mut self) {
         let Some(store) = &self.store else { return };
         if store.live() <= self.options.most_bytes {
             return;
         }
         if let Some((name, _)) = store.known().iter().max_by_key(|(_, known)| known.bytes) {
-            self.shared.leave_out(
+            self.shared.exclude(
                 name.clone(),
-                "the journal is larger than its bound, and this registry is the largest",
+                "the journal exceeds its size limit, and this registry is the largest",
             );
         }
     }
@@ -161,14 +161,14 @@ impl Writer {
             }
         }
     }
-    /// Gives the file up for now. A file that cannot be read is set aside, and all of it asked for again.
+    /// Closes the file for now. An unreadable file is set aside, and its content requested again.
     fn fail(&mut self, error: StoreError, now: Mono) {
         let known: BTreeSet<RegistryName> = self.known();
         if let StoreError::TooLarge(Some(name)) = &error {
-            self.shared.leave_out(name.clone(), "one of its records is too large");
+            self.shared.exclude(name.clone(), "one of its records is too large");
             return self.shared.with_stats(|stats| stats.last_error = Some(error.to_string()));
         }
-        // Closing a damaged database may panic as well; its file is not needed any more.
+        // Closing a damaged database may panic too; its file is no longer needed.
         let store = self.store.take();
         let _ = guarded(|| {
             drop(store);
@@ -206,7 +206,7 @@ impl Writer {
             Err(error) => self.fail(error, now),
         }
     }
-    /// Names of all registries of which something was ever recorded.
+    /// Returns the names of all registries that were ever recorded.
     fn known(&self) -> BTreeSet<RegistryName> {
         let mut names = self.shared.names();
         if let Some(store) = &self.store {
@@ -225,7 +225,7 @@ impl Writer {
     }
 }
 
-/// What the owner does not have must not stay on disk either.
+/// Builds the removal of facts that the core does not have.
 fn clearing(outcome: &Outcome) -> Pending {
     let mut changes = Pending::default();
     for (name, scope) in &outcome.refused {

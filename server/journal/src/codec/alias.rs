@@ -1,6 +1,6 @@
-//! Joined names on disk.
+//! Federated services on disk.
 //!
-//! Called by the codec.
+//! The codec calls it.
 
 use std::sync::Arc;
 

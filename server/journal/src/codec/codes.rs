@@ -1,7 +1,7 @@
-//! Numbers of the variants of plain enums: part of the format.
+//! Numbers of the variants of plain enums: part of the file format.
 //!
-//! Called by the codecs of the kinds. A number is never given another meaning; a variant that an older
-//! release does not know is a fault there, never a guess.
+//! The codecs of the kinds call it. The meaning of a number never changes; a variant that an older release
+//! does not know is a fault there.
 
 use tributary_model::{
     CollectionKind, DeclarationRole, Health, ListResult, MergeByName, Protocol, TrafficDistribution,
@@ -12,11 +12,11 @@ use super::Fault;
 
 macro_rules! codes {
     ($($write:ident $read:ident $type:ident $what:literal { $($code:literal $variant:ident)* })*) => {$(
-        /// The number of a variant.
+        /// Returns the number of a variant.
         pub(crate) const fn $write(value: $type) -> u64 {
             match value { $($type::$variant => $code,)* }
         }
-        /// The variant of a number.
+        /// Returns the variant of a number.
         pub(crate) const fn $read(code: u64) -> Result<$type, Fault> {
             match code { $($code => Ok($type::$variant),)* _ => Err(Fault::Unknown($what)) }
         }

@@ -1,6 +1,6 @@
-//! Parts that several kinds of facts have: objects, sources, services, visibility, durations.
+//! Codecs of parts that several kinds of facts have: objects, sources, services, visibility, durations.
 //!
-//! Called by the codecs of the kinds. What a value repeats of its key is left out.
+//! The codecs of the kinds call it. Parts of a value that equal its key are omitted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::decode::{self, Decoder};
 use super::encode::Encoder;
 use super::wire::{Fields, Value, unzigzag, zigzag};
 
-/// A port's name, and its number where it has one.
+/// Reads a port's name and its optional number.
 pub(crate) fn read_named_port(
     d: &mut Decoder,
     value: Value<'_>,
@@ -32,29 +32,29 @@ pub(crate) fn read_named_port(
     Ok((name.map_or_else(|| d.no_port_name(), Ok)?, number))
 }
 
-/// The object that a value is likely to be of, as its key shows.
+/// Expected object of a value, derived from its key.
 #[derive(Debug, Clone)]
 pub(crate) struct Like {
-    /// Its kind.
+    /// Kind.
     pub(crate) kind: &'static str,
-    /// Its namespace.
+    /// Namespace.
     pub(crate) namespace: Arc<str>,
-    /// Its name.
+    /// Name.
     pub(crate) name: Arc<str>,
 }
 
 impl Like {
-    /// Nothing is likely.
+    /// Expects no object.
     pub(crate) fn nothing() -> Self {
         Self { kind: "", namespace: Arc::default(), name: Arc::default() }
     }
-    /// This object.
+    /// Expects this object.
     pub(crate) fn of(object: &ObjectId) -> Self {
         Self { kind: object.kind, namespace: object.namespace.clone(), name: object.name.clone() }
     }
 }
 
-/// Writes what an object has that the likely one has not.
+/// Writes the parts of an object that differ from the expected one.
 pub(crate) fn put_object(enc: &mut Encoder, field: u32, object: &ObjectId, like: &Like) {
     let same = object.kind == like.kind && object.namespace == like.namespace && object.name == like.name;
     if !same {
@@ -72,7 +72,7 @@ pub(crate) fn put_object_fields(enc: &mut Encoder, object: &ObjectId, like: &Lik
     }
 }
 
-/// Reads one field of an object into what is likely.
+/// Reads one field of an object over the expected one.
 pub(crate) fn read_object_field(
     d: &mut Decoder,
     object: &mut Like,
@@ -87,7 +87,7 @@ pub(crate) fn read_object_field(
     Ok(())
 }
 
-/// What was read as an object; its kind must be known by then.
+/// Returns the object that was read; an error if its kind is missing.
 pub(crate) fn whole(object: Like) -> Result<ObjectId, Fault> {
     if object.kind.is_empty() {
         return Err(Fault::Missing("kind of an object"));

@@ -1,7 +1,7 @@
-//! Reads one record: its tables first, then its fields by what the tables hold.
+//! Decodes one record: its tables first, then the fields that refer to them.
 //!
-//! Called by the codecs of the kinds. Indexes, names and lengths of the input are checked where they
-//! are used; whatever is wrong is a [`Fault`].
+//! The codecs of the kinds call it. Indexes, names and lengths of the input are checked where they are
+//! used; every error is a [`Fault`].
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::preset::PRESET;
 use super::time::Now;
 use super::wire::{Fields, Value, take, take_varint, unzigzag};
 
-/// Reads records one after the other, with what they have in common kept.
+/// Decodes records one after another and shares their common values.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     now: Now,
@@ -32,7 +32,7 @@ pub(crate) struct Decoder {
     recent: Vec<Arc<str>>,
 }
 
-/// A text of the record: where it ends, and what was made of it, so that a text that is named often costs once.
+/// A text of the record: its end, and its interned value, so a text that is used often is interned once.
 #[derive(Debug)]
 struct Text {
     end: usize,
@@ -40,11 +40,11 @@ struct Text {
     kept: Option<Arc<str>>,
 }
 
-/// How many texts of a key are compared with those of its value.
+/// Most texts of a key that are compared with those of its value.
 const MOST_RECENT: usize = 8;
 
 impl Decoder {
-    /// A decoder for a process whose time is `now`.
+    /// Creates a decoder for a process whose time is `now`.
     pub(crate) fn new(now: Now) -> Self {
         Self {
             now,
@@ -56,12 +56,12 @@ impl Decoder {
             recent: Vec::new(),
         }
     }
-    /// Forgets the previous record; called before its key is read.
+    /// Forgets the previous record; call it before reading the next key.
     pub(crate) fn begin(&mut self) {
         self.interner.begin();
         self.recent.clear();
     }
-    /// Reads the tables of a record; gives the fields of its value.
+    /// Reads the tables of a record; returns the fields of its value.
     pub(crate) fn open<'a>(&mut self, record: &'a [u8]) -> Result<Fields<'a>, Fault> {
         self.text.clear();
         self.texts.clear();
@@ -80,7 +80,7 @@ impl Decoder {
         }
         Ok(Fields(body))
     }
-    /// A text that is new with this record, as names of objects are.
+    /// Returns a text that is specific to this record, such as the name of an object.
     pub(crate) fn fresh(&mut self, value: Value<'_>) -> Result<Arc<str>, Fault> {
         let (text, at) = self.slice(value.int()?)?;
         if let Some(kept) = self.texts.get(at).and_then(|text| text.kept.as_ref()) {
@@ -93,51 +93,51 @@ impl Decoder {
         }
         Ok(made)
     }
-    /// A text that other records have as well.
+    /// Returns a text that other records also contain.
     pub(crate) fn shared(&mut self, value: Value<'_>) -> Result<Arc<str>, Fault> {
         let id = self.id(value.int()?)?;
         Ok(self.interner.text(id))
     }
-    /// The kind of an object.
+    /// Returns the kind of an object.
     pub(crate) fn kind(&mut self, value: Value<'_>) -> Result<&'static str, Fault> {
         Ok(intern_kind(self.slice(value.int()?)?.0)?)
     }
-    /// A namespace.
+    /// Returns a namespace.
     pub(crate) fn namespace(&mut self, value: Value<'_>) -> Result<Namespace, Fault> {
         let id = self.id(value.int()?)?;
         self.interner.namespace(id)
     }
-    /// A cluster.
+    /// Returns a cluster.
     pub(crate) fn cluster(&mut self, value: Value<'_>) -> Result<ClusterId, Fault> {
         let id = self.id(value.int()?)?;
         self.interner.cluster(id)
     }
-    /// A network.
+    /// Returns a network.
     pub(crate) fn network(&mut self, value: Value<'_>) -> Result<NetworkId, Fault> {
         let id = self.id(value.int()?)?;
         self.interner.network(id)
     }
-    /// A port's name.
+    /// Returns a port's name.
     pub(crate) fn port_name(&mut self, value: Value<'_>) -> Result<PortName, Fault> {
         let id = self.id(value.int()?)?;
         self.interner.port_name(id)
     }
-    /// The empty name of a port, which is left out.
+    /// Returns the empty port name, which is not stored.
     pub(crate) fn no_port_name(&mut self) -> Result<PortName, Fault> {
         let id = self.interner.id("");
         self.interner.port_name(id)
     }
-    /// A host.
+    /// Returns a host.
     pub(crate) fn host(&mut self, value: Value<'_>) -> Result<Hostname, Fault> {
         let id = self.id(value.int()?)?;
         self.interner.host(id)
     }
-    /// An identity.
+    /// Returns an identity.
     pub(crate) fn identity(&mut self, value: Value<'_>) -> Result<Identity, Fault> {
         let id = self.id(value.int()?)?;
         self.interner.identity(id)
     }
-    /// A name of a type that is rare.
+    /// Returns a name of a rare type.
     pub(crate) fn name<T>(
         &mut self,
         value: Value<'_>,
@@ -145,22 +145,22 @@ impl Decoder {
     ) -> Result<T, Fault> {
         Ok(new(self.slice(value.int()?)?.0)?)
     }
-    /// A label set.
+    /// Returns a label set.
     pub(crate) fn labels(&mut self, value: Value<'_>) -> Result<Labels, Fault> {
         let at = usize::try_from(value.int()?).map_err(|_| Fault::Index("label set"))?;
         let index = self.labels.get(at).ok_or(Fault::Index("label set"))?;
         Ok(self.interner.labels(*index))
     }
-    /// A place.
+    /// Returns a topology.
     pub(crate) fn place(&mut self, value: Value<'_>) -> Result<Arc<Topology>, Fault> {
         let at = usize::try_from(value.int()?).map_err(|_| Fault::Index("place"))?;
         self.places.get(at).cloned().ok_or(Fault::Index("place"))
     }
-    /// The place of which nothing is known.
+    /// Returns the empty topology.
     pub(crate) fn unknown_place(&mut self) -> Result<Arc<Topology>, Fault> {
         self.interner.place([None; 6])
     }
-    /// A time.
+    /// Returns a time.
     pub(crate) fn time(&self, value: Value<'_>) -> Result<Mono, Fault> {
         let (mut wall, mut age) = (None, 0);
         let mut fields = value.fields()?;
@@ -173,7 +173,7 @@ impl Decoder {
         }
         Ok(self.now.restore(wall.ok_or(Fault::Missing("wall time"))?, age))
     }
-    /// Remembers a text of the key.
+    /// Records a text of the key.
     pub(super) fn remember(&mut self, text: &Arc<str>) {
         if self.recent.len() < MOST_RECENT {
             self.recent.push(text.clone());
@@ -268,7 +268,7 @@ impl Decoder {
     }
 }
 
-/// An IP address.
+/// Returns an IP address.
 pub(crate) fn ip(value: Value<'_>) -> Result<IpAddr, Fault> {
     let bytes = value.bytes()?;
     if let Ok(v4) = <[u8; 4]>::try_from(bytes) {
@@ -280,7 +280,7 @@ pub(crate) fn ip(value: Value<'_>) -> Result<IpAddr, Fault> {
     }
 }
 
-/// A port's number.
+/// Returns a port's number.
 pub(crate) fn port(value: Value<'_>) -> Result<PortNumber, Fault> {
     Ok(PortNumber::new(value.narrow()?)?)
 }

@@ -1,7 +1,7 @@
-//! Builds one record: its fields, and the tables of texts, label sets and places that they name by index.
+//! Builds one record: its fields, and the tables of texts, label sets and topologies that they refer to by index.
 //!
-//! Called by the codecs of the kinds. Each text is stored once a record, without the start that it shares
-//! with a text before it; texts that every mesh has are not stored at all. Equal values give equal
+//! The codecs of the kinds call it. Each text is stored once a record, without the prefix that it shares
+//! with an earlier text; texts that every mesh has are not stored at all. Equal values give equal
 //! bytes.
 
 use std::net::IpAddr;
@@ -14,10 +14,9 @@ use super::preset;
 use super::time::Now;
 use super::wire::{close_nested, put_bytes, put_int, put_varint, zigzag};
 
-/// How many texts before it a text may share its start with: names of pods and of nodes take turns.
+/// Number of earlier texts that a text may share its prefix with: names of pods and of nodes alternate.
 pub(crate) const LOOK_BACK: usize = 4;
-/// The longest start that a text shares with one before it: bounds what a reader has to write
-/// for a byte that it reads.
+/// The longest shared prefix: bounds the bytes that a reader writes for a byte that it reads.
 pub(crate) const MOST_SHARED: usize = 120;
 
 /// Fields of a record's outermost message.
@@ -26,7 +25,7 @@ pub(crate) mod part {
     pub(crate) const TEXTS: u32 = 1;
     /// Label sets.
     pub(crate) const LABELS: u32 = 2;
-    /// Places.
+    /// Topologies.
     pub(crate) const PLACES: u32 = 3;
     /// The value.
     pub(crate) const BODY: u32 = 4;
@@ -49,7 +48,7 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// An empty record, whose times are as seen at `now`.
+    /// Creates an empty record, whose times are relative to `now`.
     pub(crate) fn new(now: Now) -> Self {
         Self {
             now,
@@ -65,12 +64,12 @@ impl Encoder {
             place_bytes: Vec::new(),
         }
     }
-    /// The bytes of a record that is written so.
+    /// Encodes a record with this function.
     pub(crate) fn body(&mut self, write: impl FnOnce(&mut Self)) -> Vec<u8> {
         write(self);
         self.finish()
     }
-    /// The record's bytes; the encoder is empty again.
+    /// Returns the record's bytes and empties the encoder.
     fn finish(&mut self) -> Vec<u8> {
         let parts = [&self.text_bytes, &self.label_bytes, &self.place_bytes, &self.body];
         let mut out = Vec::with_capacity(parts.iter().map(|part| part.len() + 4).sum());
@@ -89,64 +88,64 @@ impl Encoder {
         }
         out
     }
-    /// A number.
+    /// Writes a number.
     pub(crate) fn int(&mut self, field: u32, value: impl Into<u64>) {
         put_int(&mut self.body, field, value.into());
     }
-    /// A number; one value is left out, which a reader takes for granted.
+    /// Writes a number; omits the default, which a reader assumes.
     pub(crate) fn int_but(&mut self, field: u32, value: impl Into<u64>, left_out: u64) {
         let value = value.into();
         if value != left_out {
             self.int(field, value);
         }
     }
-    /// A number that may be left out.
+    /// Writes an optional number.
     pub(crate) fn opt_int(&mut self, field: u32, value: Option<impl Into<u64>>) {
         if let Some(value) = value {
             self.int(field, value);
         }
     }
-    /// A truth value; false is left out.
+    /// Writes a boolean; omits false.
     pub(crate) fn flag(&mut self, field: u32, value: bool) {
         if value {
             self.int(field, 1u64);
         }
     }
-    /// A text; the empty one is left out.
+    /// Writes a text; omits an empty one.
     pub(crate) fn text(&mut self, field: u32, text: &str) {
         if !text.is_empty() {
             let index = self.text_index(text);
             self.int(field, index);
         }
     }
-    /// A text that may be absent and is not empty.
+    /// Writes an optional text that is not empty.
     pub(crate) fn opt_text(&mut self, field: u32, text: Option<&str>) {
         if let Some(text) = text {
             self.text(field, text);
         }
     }
-    /// Texts in their order, the empty one among them.
+    /// Writes texts in their order, including empty ones.
     pub(crate) fn texts<'t>(&mut self, field: u32, texts: impl IntoIterator<Item = &'t str>) {
         for text in texts {
             let index = self.text_index(text);
             self.int(field, index);
         }
     }
-    /// Nested fields.
+    /// Writes nested fields.
     pub(crate) fn nest(&mut self, field: u32, write: impl FnOnce(&mut Self)) {
         put_varint(&mut self.body, u64::from(field) << 1 | 1);
         let start = self.body.len();
         write(self);
         close_nested(&mut self.body, start);
     }
-    /// An IP address.
+    /// Writes an IP address.
     pub(crate) fn ip(&mut self, field: u32, ip: IpAddr) {
         match ip {
             IpAddr::V4(ip) => put_bytes(&mut self.body, field, &ip.octets()),
             IpAddr::V6(ip) => put_bytes(&mut self.body, field, &ip.octets()),
         }
     }
-    /// A time of this process, as wall time and age.
+    /// Writes a time of this process, as wall time and age.
     pub(crate) fn time(&mut self, field: u32, at: Mono) {
         let (wall, age) = self.now.store(at);
         self.nest(field, |enc| {
@@ -154,14 +153,14 @@ impl Encoder {
             enc.int(2, age);
         });
     }
-    /// Labels; none are left out.
+    /// Writes labels; omits an empty set.
     pub(crate) fn labels(&mut self, field: u32, labels: &Labels) {
         if !labels.is_empty() {
             let index = self.label_index(labels);
             self.int(field, index);
         }
     }
-    /// Labels most of which are those of `lower`, so that only what differs is stored.
+    /// Writes labels as their difference to `lower`.
     pub(crate) fn labels_over(&mut self, field: u32, labels: &Labels, lower: &Labels) {
         if labels.split().is_some() || lower.is_empty() || labels == lower {
             return self.labels(field, labels);
@@ -173,7 +172,7 @@ impl Encoder {
         let upper: Labels = labels.pairs().filter(differs).map(|(k, v)| (k.clone(), v.clone())).collect();
         self.labels(field, &upper.over(lower));
     }
-    /// A place; one of which nothing is known is left out.
+    /// Writes a topology; omits an empty one.
     pub(crate) fn place(&mut self, field: u32, place: &Arc<Topology>) {
         if **place != Topology::default() {
             let index = self.place_index(place);
@@ -181,7 +180,7 @@ impl Encoder {
         }
     }
 
-    /// Own texts have even numbers, preset ones odd numbers: either list may grow.
+    /// Own texts have even numbers, preset ones odd numbers, so either list may grow.
     fn text_index(&mut self, text: &str) -> u64 {
         if let Some(index) = preset::index(text) {
             return u64::from(index) << 1 | 1;
@@ -204,9 +203,9 @@ impl Encoder {
         self.texts.insert(text.into(), index);
         u64::from(index) << 1
     }
-    /// A plain set is its number of pairs, not 0, and the pairs; a layered one is 0 and two sets.
+    /// Encodes a plain set as its number of pairs, which is not 0, and the pairs; a layered one as 0 and two sets.
     fn label_index(&mut self, labels: &Labels) -> u64 {
-        // The addresses of one workload follow each other, so the last set is asked first.
+        // The addresses of one workload are adjacent, so the last set is compared first.
         if let Some((_, index)) = self.last_labels.as_ref().filter(|(known, _)| known.is_same(labels)) {
             return u64::from(*index);
         }
@@ -220,7 +219,7 @@ impl Encoder {
                 let index = self.label_index(set);
                 put_varint(&mut entry, index);
             }
-            // A layer may hold all pairs of both: then its index is that of the whole.
+            // A layer may contain all pairs of both sets: then its index is that of the whole.
             if let Some(&index) = self.labels.get(labels) {
                 return u64::from(index);
             }
@@ -239,7 +238,7 @@ impl Encoder {
         self.last_labels = Some((labels.clone(), index));
         u64::from(index)
     }
-    /// Six texts; 0 is none, else one more than the text's index.
+    /// Encodes six texts; 0 is absent, else one more than the text's index.
     fn place_index(&mut self, place: &Arc<Topology>) -> u64 {
         if let Some((_, index)) = self.last_place.as_ref().filter(|(known, _)| Arc::ptr_eq(known, place)) {
             return u64::from(*index);

@@ -1,8 +1,8 @@
-//! What one record of the journal is about, and its key on disk.
+//! Keys and values of the journal's records.
 //!
-//! Called by the writer and by the restore. On disk a key is the registry, the scope, the kind of record
-//! and the item, in this order: all of a registry, and all of a scope, is one range. Keys are
-//! registry-independent and canonical: one thing has one key.
+//! The writer and the restore call it. On disk a key is the registry, the scope, the kind of record and
+//! the item, in this order: a registry, and a scope, is one range. Keys are independent of the registry
+//! and canonical: an item has exactly one key.
 
 use tributary_model::object::intern_kind;
 use tributary_model::{
@@ -16,46 +16,46 @@ use super::decode::Decoder;
 use super::preset::{self, PRESET};
 use super::wire::{Fields, Value, put_bytes, put_int};
 
-/// What is stored within a scope, or (the header) once a registry.
+/// Key within a scope, or (the header) of a registry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum EntryKey {
     /// The registry itself; its scope is empty on disk.
     Header,
-    /// That the scope ended.
+    /// End of the scope.
     Ended,
     /// State of a collection.
     List(CollectionKind),
     /// A fact.
     Fact(FactId),
-    /// A bad object.
+    /// An invalid object.
     Problem(ObjectId),
     /// A held removal.
     Hold(FactId),
 }
 
-/// The value beside an [`EntryKey`].
+/// Value of an [`EntryKey`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EntryValue {
     /// The registry itself.
     Header(Header),
-    /// Why and when the scope ended.
+    /// Reason and time of the scope's end.
     Ended(Evidence, Mono),
     /// State of a collection.
     List(ListRecord),
     /// A fact.
     Fact(Fact),
-    /// A bad object.
+    /// An invalid object.
     Problem(ProblemRecord),
     /// A held removal.
     Hold(HoldRecord),
 }
 
-/// What is stored once a registry.
+/// Record of a registry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Header {
-    /// Whether all that the owner holds of the registry is in the journal.
+    /// Whether the journal contains all facts of the registry.
     pub(crate) whole: bool,
-    /// The pinned identity of the source.
+    /// Pinned identity of the source.
     pub(crate) identity: Option<Fingerprint>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) mod kind {
     pub(crate) const GATEWAY: u8 = 13;
     /// Mesh-wide values.
     pub(crate) const SETTINGS: u8 = 14;
-    /// Joined names.
+    /// Federated services.
     pub(crate) const ALIAS: u8 = 15;
     /// See [`super::EntryKey::Problem`].
     pub(crate) const PROBLEM: u8 = 30;
@@ -85,14 +85,14 @@ pub(crate) mod kind {
     pub(crate) const HOLD: u8 = 31;
 }
 
-/// Where all keys of a registry start.
+/// Returns the prefix of all keys of a registry.
 pub(crate) fn registry_prefix(registry: &RegistryName) -> Vec<u8> {
     let mut out = registry.as_str().as_bytes().to_vec();
     out.push(0);
     out
 }
 
-/// Where all keys of a scope start.
+/// Returns the prefix of all keys of a scope.
 pub(crate) fn scope_prefix(registry: &RegistryName, scope: Option<&Scope>) -> Vec<u8> {
     let mut out = registry_prefix(registry);
     out.extend_from_slice(scope.map_or("", Scope::as_str).as_bytes());
@@ -100,7 +100,7 @@ pub(crate) fn scope_prefix(registry: &RegistryName, scope: Option<&Scope>) -> Ve
     out
 }
 
-/// Adds what identifies a record within its scope. Nothing is added for waiting addresses, which are not kept.
+/// Appends the key of a record within its scope. Appends nothing for waiting addresses, which are not stored.
 pub(crate) fn put_entry_key(out: &mut Vec<u8>, key: &EntryKey) -> Option<()> {
     match key {
         EntryKey::Header => out.push(kind::HEADER),
@@ -185,7 +185,7 @@ fn put_text(out: &mut Vec<u8>, field: u32, text: &str) {
     }
 }
 
-/// Registry and scope of a key, and the rest of it; no scope for a header.
+/// Splits a key into registry, scope and the rest; the scope of a header is empty.
 pub(crate) fn split_key(key: &[u8]) -> Result<(&str, &str, &[u8]), Fault> {
     let (registry, rest) = split_at_zero(key)?;
     let (scope, rest) = split_at_zero(rest)?;
@@ -198,7 +198,7 @@ fn split_at_zero(bytes: &[u8]) -> Result<(&str, &[u8]), Fault> {
     Ok((text, &bytes[end + 1..]))
 }
 
-/// The collection of facts with that kind of record.
+/// Returns the collection of facts with this kind of record.
 pub(crate) const fn collection_of(kind: u8) -> Option<CollectionKind> {
     match kind {
         kind::SERVICE => Some(CollectionKind::Services),
@@ -210,7 +210,7 @@ pub(crate) const fn collection_of(kind: u8) -> Option<CollectionKind> {
     }
 }
 
-/// Reads what identifies a record within its scope.
+/// Reads the key of a record within its scope.
 pub(crate) fn read_entry_key(d: &mut Decoder, bytes: &[u8]) -> Result<EntryKey, Fault> {
     let (&kind, rest) = bytes.split_first().ok_or(Fault::Truncated)?;
     Ok(match kind {
@@ -272,7 +272,7 @@ fn read_item(d: &mut Decoder, bytes: &[u8]) -> Result<FactId, Fault> {
     })
 }
 
-/// Fields of a key by their number. Keys hold their texts themselves.
+/// Fields of a key by number. Keys contain their texts themselves.
 struct Texts<'a>([Option<Value<'a>>; 10]);
 
 impl<'a> Texts<'a> {

@@ -1,6 +1,6 @@
 //! Gateway addresses on disk.
 //!
-//! Called by the codec.
+//! The codec calls it.
 
 use tributary_model::{Gateway, GatewayAddress, GatewayKey};
 

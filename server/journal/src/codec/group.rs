@@ -1,7 +1,7 @@
-//! Endpoints on disk: the kind of which there are most.
+//! Endpoints on disk: the most frequent kind of fact.
 //!
-//! Called by the codec. An address costs its IP, a few indexes and what its pod's name does not share
-//! with the one before; places, labels and identities stand in the record's tables.
+//! The codec calls it. An address takes its IP, a few indexes and the suffix of its pod's name that differs from
+//! the previous one; topologies, labels and identities are in the record's tables.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Values that many records name, kept once while a journal is read.
+//! Interns values that many records share, while a journal is read.
 //!
-//! Owned by the thread that restores. Names of namespaces, nodes and clusters, label sets and places
-//! repeat in most records; a restored process must not hold more copies of them than the one before
-//! it did. Bounded: beyond its bound the table starts over, which costs copies and nothing else.
+//! The restoring thread owns it. Names of namespaces, nodes and clusters, label sets and topologies repeat in
+//! most records; a restored process must not hold more copies of them than the previous one did.
+//! Bounded: beyond its bound the table starts over, which only costs copies.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tributary_model::{
 
 use super::Fault;
 
-/// How many texts are kept.
+/// Most interned texts.
 const MOST_TEXTS: usize = 1 << 20;
 
 /// Index of a text in the table.
@@ -44,7 +44,7 @@ type Names<T> = RapidHashMap<TextId, T>;
 
 macro_rules! names {
     ($($method:ident $table:ident $type:ident;)*) => {$(
-        /// The name of that text, checked.
+        /// Returns the name with this text, validated.
         pub(crate) fn $method(&mut self, id: TextId) -> Result<$type, Fault> {
             let text = self.texts.get(id as usize).ok_or(Fault::Index("text"))?;
             kept(&mut self.$table, id, || $type::new(text))
@@ -53,13 +53,13 @@ macro_rules! names {
 }
 
 impl Interner {
-    /// Starts over where the table has outgrown its bound. Indexes are valid until the next call.
+    /// Starts over if the table exceeds its bound. Indexes are valid until the next call.
     pub(crate) fn begin(&mut self) {
         if self.texts.len() > MOST_TEXTS || self.labels.len() > MOST_TEXTS {
             *self = Self::default();
         }
     }
-    /// The index of a text.
+    /// Returns the index of a text.
     pub(crate) fn id(&mut self, text: &str) -> TextId {
         if let Some(&id) = self.ids.get(text) {
             return id;
@@ -70,7 +70,7 @@ impl Interner {
         self.ids.insert(kept, id);
         id
     }
-    /// The text of an index.
+    /// Returns the text of an index.
     pub(crate) fn text(&self, id: TextId) -> Arc<str> {
         self.texts.get(id as usize).cloned().unwrap_or_default()
     }
@@ -83,7 +83,7 @@ impl Interner {
         host hosts Hostname;
         identity identities Identity;
     }
-    /// The place of these texts: cluster, network, node, region, zone, subzone.
+    /// Returns the topology of these texts: cluster, network, node, region, zone, subzone.
     pub(crate) fn place(&mut self, texts: [Option<TextId>; 6]) -> Result<Arc<Topology>, Fault> {
         let key = texts.map(|id| id.unwrap_or(TextId::MAX));
         if let Some(known) = self.places.get(&key) {
@@ -105,7 +105,7 @@ impl Interner {
         self.places.insert(key, place.clone());
         Ok(place)
     }
-    /// The index of a label set, from keys and values in turn.
+    /// Returns the index of a label set, given alternating keys and values.
     pub(crate) fn plain_labels(&mut self, texts: &[TextId]) -> u32 {
         if let Some(&known) = self.plain.get(texts) {
             return known;
@@ -115,7 +115,7 @@ impl Interner {
         self.plain.insert(texts.into(), index);
         index
     }
-    /// The index of one label set over another.
+    /// Returns the index of one label set over another.
     pub(crate) fn layered_labels(&mut self, upper: u32, lower: u32) -> u32 {
         if let Some(&known) = self.layered.get(&(upper, lower)) {
             return known;
@@ -125,7 +125,7 @@ impl Interner {
         self.layered.insert((upper, lower), index);
         index
     }
-    /// The label set of an index.
+    /// Returns the label set of an index.
     pub(crate) fn labels(&self, index: u32) -> Labels {
         self.labels.get(index as usize).cloned().unwrap_or_default()
     }

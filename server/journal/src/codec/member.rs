@@ -1,6 +1,6 @@
-//! Members of the mesh on disk: which registries there were, and where each was configured.
+//! Members of the mesh on disk: the registries and where each was configured.
 //!
-//! Called by the writer and the restore. A credential is never part of it, only where it comes from.
+//! The writer and the restore call it. A member contains the location of its credential, never the credential.
 
 use std::collections::BTreeSet;
 
@@ -18,43 +18,43 @@ use super::wire::Value;
 pub struct Member {
     /// Name, provider and cluster.
     pub id: RegistryId,
-    /// The kind of registry in the configuration.
+    /// Kind of registry in the configuration.
     pub kind: String,
-    /// Its place among registries of one provider.
+    /// Precedence among registries of one provider.
     pub rank: u16,
     /// Scopes that the configuration allows.
     pub scopes: Scopes,
-    /// Its network, where the configuration names one.
+    /// Network, if the configuration sets one.
     pub network: Option<NetworkId>,
-    /// The pinned identity of its source.
+    /// Pinned identity of its source.
     pub identity: Option<Fingerprint>,
-    /// What configured it.
+    /// Where it was configured.
     pub origin: MemberOrigin,
-    /// Digest of the configuration; where it differs, the first run fills a shadow.
+    /// Digest of the configuration; if it changed, the first run fills a shadow.
     pub source_digest: Version,
-    /// Where the credential comes from, for people; never the credential.
+    /// Location of the credential, for operators; never the credential.
     pub credential_from: String,
 }
 
-/// What configured a registry.
+/// Where a registry was configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemberOrigin {
     /// A configuration file.
     File(String),
     /// A key of a Secret.
     Secret {
-        /// Its namespace.
+        /// Namespace.
         namespace: String,
-        /// Its name.
+        /// Name.
         name: String,
-        /// The key.
+        /// Key.
         key: String,
     },
     /// The command line.
     Flag,
 }
 
-/// The longest text of a member that is kept.
+/// Most bytes of a member's text.
 const LONGEST: usize = 4096;
 
 pub(crate) fn put(enc: &mut Encoder, member: &Member) {

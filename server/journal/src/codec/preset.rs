@@ -1,7 +1,7 @@
-//! Texts that are not stored, since every mesh has them.
+//! Texts that are not stored, because every mesh has them.
 //!
-//! Read by both directions of the codec. The list is part of the format: entries are only ever
-//! appended, never moved or taken away.
+//! Both directions of the codec read it. The list is part of the format: entries are only appended,
+//! never moved or removed.
 
 use tributary_model::labels;
 
@@ -41,9 +41,9 @@ pub(crate) const PRESET: [&str; 32] = [
     "istio",
 ];
 
-/// The index of a text in the list.
+/// Returns the index of a text in the list.
 pub(crate) fn index(text: &str) -> Option<u32> {
-    // Most texts of a record are names, so length and first byte decide before a comparison of texts.
+    // Most texts of a record are names, so length and first byte decide before texts are compared.
     PRESET.iter().position(|known| known.len() == text.len() && *known == text).map(|at| at as u32)
 }
 
@@ -52,13 +52,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn list_is_without_doubles_and_keeps_its_order() {
+    fn preset_list_has_no_duplicates_and_a_fixed_order() {
         for (at, text) in PRESET.iter().enumerate() {
             assert_eq!(index(text), Some(at as u32), "{text}");
         }
         let all = PRESET.join("\n");
         assert_eq!(tributary_model::Version::of(all.as_bytes()).to_string(), PINNED);
     }
-    /// A change here means that journals on disk are read wrongly: append, and pin again.
+    /// A mismatch means that journals on disk are read incorrectly: append instead, and pin again.
     const PINNED: &str = "5317e9c0321309c8";
 }

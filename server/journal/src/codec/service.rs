@@ -1,7 +1,7 @@
 //! Declarations of services on disk.
 //!
-//! Called by the codec. Fields have defaults, so that what most declarations have in common takes no
-//! room; a field that a later release adds is skipped.
+//! The codec calls it. Fields have defaults, so common values take no space; a field that a later release
+//! adds is skipped.
 
 use std::sync::Arc;
 

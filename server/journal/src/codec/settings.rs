@@ -1,7 +1,7 @@
 //! Mesh-wide values on disk.
 //!
-//! Called by the codec. Each value is a field of its own; one that nothing sets is absent. A list that
-//! is set and empty differs from one that is not set.
+//! The codec calls it. Each value is a field of its own; an unset one is absent. A list that is set and
+//! empty differs from an unset one.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::encode::Encoder;
 use super::wire::{Fields, Value};
 use super::{Fault, codes};
 
-/// Networks with the CIDRs that lie in them.
+/// Networks and their CIDRs.
 type Network = (NetworkId, tributary_model::settings::Cidrs);
 
 pub(crate) fn put(enc: &mut Encoder, value: &Settings) {
@@ -67,7 +67,7 @@ pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Settings, 
     Ok(out)
 }
 
-/// Entries of a list that is nested as field 1, each.
+/// Reads the entries of a list, each nested as field 1.
 fn list<T>(value: Value<'_>, mut read: impl FnMut(Value<'_>) -> Result<T, Fault>) -> Result<Arc<[T]>, Fault> {
     let mut out = Vec::new();
     let mut fields = value.fields()?;

@@ -1,6 +1,6 @@
-//! What is kept beside facts: lists, problems, holds, ended scopes and the registry's own record.
+//! State beside facts: lists, problems, held removals, ended scopes and the registry's own record.
 //!
-//! Called by the codec.
+//! The codec calls it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What holds of the codec for any record.
+//! Properties of the codec for any record.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn key_bytes(key: &EntryKey) -> Vec<u8> {
     out
 }
 
-/// Key and sealed value as they stand on disk.
+/// Returns key and sealed value as on disk.
 fn written(key: &EntryKey, value: &EntryValue) -> (Vec<u8>, Vec<u8>) {
     let key = key_bytes(key);
     let record = encode(&mut Encoder::new(now()), value);
@@ -38,7 +38,7 @@ fn unchecked(key: &[u8], record: &[u8]) -> Result<(EntryKey, EntryValue), Fault>
     Ok((key, value))
 }
 
-/// The places and versions of sources, which comparisons of facts leave out.
+/// Returns locations and versions of sources, which comparisons of facts ignore.
 fn for_people(value: &EntryValue) -> Vec<Arc<str>> {
     let EntryValue::Fact(fact) = value else { return Vec::new() };
     let source = match fact {
@@ -51,7 +51,7 @@ fn for_people(value: &EntryValue) -> Vec<Arc<str>> {
     vec![source.place.0.clone(), source.version.0.clone()]
 }
 
-/// The same record with a field that no release knows in every message that is read as fields.
+/// Returns the same record with an unknown field in every message with fields.
 fn with_unknown_fields(record: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     put_int(&mut out, 200, 7);
@@ -72,7 +72,7 @@ fn with_unknown_fields(record: &[u8]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn record_returns_as_it_was_written((key, value) in entry()) {
+    fn record_round_trips((key, value) in entry()) {
         let (on_disk, sealed) = written(&key, &value);
         let (read_key, read_value) = read(&on_disk, &sealed).unwrap();
         prop_assert_eq!(&read_key, &key);
@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn records_read_in_one_go_are_those_that_were_written(entries in proptest::collection::vec(entry(), 1..8)) {
+    fn records_read_by_one_decoder_round_trip(entries in proptest::collection::vec(entry(), 1..8)) {
         let (mut enc, mut d) = (Encoder::new(now()), Decoder::new(now()));
         for (key, value) in entries {
             let (bytes, record) = (key_bytes(&key), encode(&mut enc, &value));
@@ -94,14 +94,14 @@ proptest! {
     }
 
     #[test]
-    fn truncated_record_is_refused((key, value) in entry(), cut: prop::sample::Index) {
+    fn truncated_record_is_rejected((key, value) in entry(), cut: prop::sample::Index) {
         let (key, sealed) = written(&key, &value);
         let at = cut.index(sealed.len());
         prop_assert!(read(&key, &sealed[..at]).is_err());
     }
 
     #[test]
-    fn flipped_bit_of_key_or_value_is_refused((key, value) in entry(), bit: prop::sample::Index) {
+    fn flipped_bit_of_key_or_value_is_rejected((key, value) in entry(), bit: prop::sample::Index) {
         let (mut key, mut sealed) = written(&key, &value);
         let bit = bit.index((key.len() + sealed.len()) * 8);
         let both = key.iter_mut().chain(&mut sealed);
@@ -156,7 +156,7 @@ fn waiting_addresses_have_no_key() {
 }
 
 #[test]
-fn text_that_is_named_often_is_kept_once() {
+fn repeated_text_is_stored_once() {
     let long: Arc<str> = "x".repeat(10_000).as_str().into();
     let address = |_| WorkloadAddress::Name(long.clone());
     let key = WorkloadKey::from(WorkloadName {

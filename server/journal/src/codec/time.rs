@@ -1,8 +1,8 @@
-//! Times of a process as times on disk, and back.
+//! Converts times of a process to times on disk, and back.
 //!
-//! Called by the codecs of lists, problems, holds and ended scopes. A process counts milliseconds from
-//! its own start, so a time is stored as wall time with the age that it had. A restored time is never
-//! in the future, and never younger than it was when it was stored.
+//! The codecs of lists, problems, held removals and ended scopes call it. A process counts milliseconds from its
+//! own start, so a time is stored as wall time and its age then. A restored time is never in the
+//! future, and never younger than it was when it was stored.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use tributary_model::{Mono, Timestamp};
 /// One moment, on both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// Time of this process. It starts far above 0, so that what happened before the process started
-    /// has a time too.
+    /// Time of this process. It starts far above 0, so that times before the start of the process can be
+    /// represented.
     pub mono: Mono,
     /// Wall time.
     pub wall: Timestamp,
 }
 
 impl Now {
-    /// For readers that look at no times.
+    /// For readers that ignore times.
     pub(crate) const EPOCH: Self = Self { mono: Mono(0), wall: Timestamp::UNIX_EPOCH };
 
-    /// Wall time in milliseconds, and the age in milliseconds, of a time of this process.
+    /// Returns wall time and age, in milliseconds, of a time of this process.
     pub(crate) fn store(self, at: Mono) -> (i64, u64) {
         let age = u64::try_from(self.mono.since(at).as_millis()).unwrap_or(u64::MAX);
         (self.wall.as_millisecond().saturating_sub(i64::try_from(age).unwrap_or(i64::MAX)), age)
     }
-    /// The time of this process that was stored so.
+    /// Returns the time of this process for a stored time.
     pub(crate) fn restore(self, wall: i64, age: u64) -> Mono {
         let passed = u64::try_from(self.wall.as_millisecond().saturating_sub(wall)).unwrap_or(0);
         Mono(self.mono.0.saturating_sub(passed.max(age)))
     }
-    /// This moment and a duration more; the wall clock stays where it has no later time.
+    /// Returns this moment plus a duration; the wall clock saturates.
     #[must_use]
     pub fn plus(self, more: Duration) -> Self {
         let wall = self.wall.checked_add(more).unwrap_or(self.wall);
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn wall_clock_that_was_set_back_makes_nothing_younger() {
+    fn wall_clock_set_back_does_not_reduce_ages() {
         let (wall, age) = now(5_000, 1_000_000).store(Mono(3_000));
         assert_eq!(now(1 << 40, 10).restore(wall, age), Mono((1 << 40) - 2_000));
     }

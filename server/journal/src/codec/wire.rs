@@ -1,8 +1,8 @@
-//! Tagged fields as bytes: the lowest layer of the codec, which knows no fact.
+//! Tagged fields as bytes: the lowest layer of the codec, independent of facts.
 //!
-//! Called by the rest of the codec. A field is a number, a type and a value; a reader skips numbers
-//! that it does not know, so that a later release may add fields. Reading never panics, and what it
-//! allocates is in proportion to its input.
+//! The rest of the codec calls it. A field is a number, a type and a value; a reader skips unknown numbers,
+//! so a later release may add fields. Reading never panics, and allocates in proportion to its
+//! input.
 
 use super::Fault;
 
@@ -15,7 +15,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Takes an unsigned number from the front.
+/// Removes an unsigned number from the front.
 pub(crate) fn take_varint(from: &mut &[u8]) -> Result<u64, Fault> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
@@ -32,7 +32,7 @@ pub(crate) fn take_varint(from: &mut &[u8]) -> Result<u64, Fault> {
     Err(Fault::Malformed("a number exceeds 64 bits"))
 }
 
-/// Takes so many bytes from the front.
+/// Removes this many bytes from the front.
 pub(crate) fn take<'a>(from: &mut &'a [u8], length: u64) -> Result<&'a [u8], Fault> {
     let length = usize::try_from(length).map_err(|_| Fault::Truncated)?;
     let (taken, rest) = from.split_at_checked(length).ok_or(Fault::Truncated)?;
@@ -40,12 +40,12 @@ pub(crate) fn take<'a>(from: &mut &'a [u8], length: u64) -> Result<&'a [u8], Fau
     Ok(taken)
 }
 
-/// A signed number as an unsigned one, small where its magnitude is.
+/// Maps a signed number to an unsigned one that is small if its magnitude is.
 pub(crate) const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// The opposite of [`zigzag`].
+/// Inverts [`zigzag`].
 pub(crate) const fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
@@ -63,7 +63,7 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Puts the length before what was appended since `start`.
+/// Inserts the length before the bytes appended since `start`.
 pub(crate) fn close_nested(out: &mut Vec<u8>, start: usize) {
     let mut length = Vec::with_capacity(4);
     put_varint(&mut length, (out.len() - start) as u64);
@@ -83,18 +83,18 @@ pub(crate) enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The number.
+    /// Returns the number.
     pub(crate) fn int(self) -> Result<u64, Fault> {
         match self {
             Self::Int(value) => Ok(value),
             Self::Bytes(_) => Err(Fault::Malformed("a number is bytes")),
         }
     }
-    /// The number, where it fits a narrower type.
+    /// Returns the number in a narrower type.
     pub(crate) fn narrow<T: TryFrom<u64>>(self) -> Result<T, Fault> {
         T::try_from(self.int()?).map_err(|_| Fault::Malformed("a number exceeds its type"))
     }
-    /// The number as a truth value.
+    /// Returns the number as a boolean.
     pub(crate) fn flag(self) -> Result<bool, Fault> {
         match self.int()? {
             0 => Ok(false),
@@ -102,25 +102,25 @@ impl<'a> Value<'a> {
             _ => Err(Fault::Malformed("a truth value is neither 0 nor 1")),
         }
     }
-    /// The bytes.
+    /// Returns the bytes.
     pub(crate) fn bytes(self) -> Result<&'a [u8], Fault> {
         match self {
             Self::Bytes(value) => Ok(value),
             Self::Int(_) => Err(Fault::Malformed("bytes are a number")),
         }
     }
-    /// The nested fields.
+    /// Returns the nested fields.
     pub(crate) fn fields(self) -> Result<Fields<'a>, Fault> {
         self.bytes().map(Fields)
     }
 }
 
-/// Fields of a message, in their order.
+/// Fields of a message, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// The next field, `None` at the end. Number 0 is never written: it would hide a continuation key.
+    /// Returns the next field, `None` at the end. Number 0 is never written: it would hide a continuation key.
     pub(crate) fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, Fault> {
         if self.0.is_empty() {
             return Ok(None);
@@ -142,7 +142,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn numbers_return_as_they_were_written(value: u64, signed: i64) {
+        fn numbers_round_trip(value: u64, signed: i64) {
             let mut out = Vec::new();
             put_varint(&mut out, value);
             let mut rest = &out[..];
@@ -158,7 +158,7 @@ mod tests {
         }
 
         #[test]
-        fn nested_fields_return_whatever_their_length(inner in proptest::collection::vec(0u8.., 0..300)) {
+        fn nested_fields_of_any_length_round_trip(inner in proptest::collection::vec(0u8.., 0..300)) {
             let mut out = Vec::new();
             put_varint(&mut out, 7 << 1 | 1);
             let start = out.len();

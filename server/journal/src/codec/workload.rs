@@ -1,7 +1,7 @@
 //! Workloads on disk.
 //!
-//! Called by the codec. The name is that of the key, and the labels with topology are stored as what
-//! they have beyond the workload's own.
+//! The codec calls it. The name is that of the key, and the labels with topology are stored as their
+//! difference to the workload's own.
 
 use std::sync::Arc;
 

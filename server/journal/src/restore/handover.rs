@@ -1,7 +1,7 @@
-//! A bounded queue of restored pieces, from the thread that decodes to the owner.
+//! A bounded queue of restored pieces, from the decoding thread to the receiver.
 //!
-//! Either side may go away at any time: a journal that is closed while no piece is taken must not wait
-//! for somebody who does.
+//! Either side may end at any time: closing a journal must not wait for a receiver that takes no
+//! piece.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ struct State {
     pieces: VecDeque<RestoredRegistry>,
     /// No piece will follow.
     ended: bool,
-    /// No piece is wanted.
+    /// The receiver wants no further piece.
     unwanted: bool,
 }
 
@@ -27,11 +27,11 @@ pub(crate) struct Handover {
 }
 
 impl Handover {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub(crate) fn new() -> Arc<Self> {
         Arc::default()
     }
-    /// Adds a piece, once there is room; drops it where none is wanted.
+    /// Adds a piece, once there is room; drops it if the receiver has ended.
     pub(crate) fn send(&self, piece: RestoredRegistry) {
         let mut state = self.state.lock();
         while state.pieces.len() >= WAITING && !state.unwanted {
@@ -43,7 +43,7 @@ impl Handover {
         drop(state);
         self.changed.notify_all();
     }
-    /// The next piece; `None` once no other follows.
+    /// Waits for the next piece; `None` at the end.
     pub(crate) fn receive(&self) -> Option<RestoredRegistry> {
         let mut state = self.state.lock();
         while state.pieces.is_empty() && !state.ended {
@@ -54,12 +54,12 @@ impl Handover {
         self.changed.notify_all();
         piece
     }
-    /// No piece will follow.
+    /// Ends the queue: no piece will follow.
     pub(crate) fn end(&self) {
         self.state.lock().ended = true;
         self.changed.notify_all();
     }
-    /// No piece is wanted any more.
+    /// Ends the receiver: further pieces are dropped.
     pub(crate) fn refuse(&self) {
         self.state.lock().unwanted = true;
         self.changed.notify_all();

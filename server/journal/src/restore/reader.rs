@@ -1,7 +1,7 @@
-//! Reads the records of a journal one by one and decides what comes back.
+//! Reads the records of a journal one by one and decides what is restored.
 //!
-//! Owned by the thread that restores. A fault ends its scope and nothing else. What is refused is named
-//! for the writer too, which removes it: what the owner does not have must not stay on disk.
+//! The restoring thread owns it. A fault affects only its scope. The writer gets the list of rejected
+//! scopes and removes them: facts that the core does not have must not stay on disk.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use crate::codec::entry::{EntryKey, EntryValue, collection_of, kind, read_entry_
 use crate::codec::{Decoder, Fault, Now, decode, unseal};
 use crate::store::{Known, Piece, StoreError, named};
 
-/// How many collections a scope has.
+/// Number of collections of a scope.
 const KINDS: usize = 6;
 
-/// What was learned on the way.
+/// Result of a restore.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// What the journal holds of each registry.
+    /// Content of the journal by registry.
     pub(crate) known: BTreeMap<RegistryName, Known>,
     /// Registries and scopes that were not restored.
     pub(crate) refused: Vec<(RegistryName, Option<Scope>)>,
-    /// Whether there are entries that belong to nothing.
+    /// Whether some entries belong to no registry.
     pub(crate) stray: bool,
 }
 
-/// The state of a restore.
+/// State of a restore.
 #[derive(Debug)]
 pub(crate) struct Reader<S> {
     decoder: Decoder,
@@ -38,12 +38,12 @@ pub(crate) struct Reader<S> {
     piece: Option<RestoredRegistry>,
 }
 
-/// Where the restore is.
+/// Current registry and scope of the restore.
 #[derive(Debug)]
 struct Position {
     name: RegistryName,
     scope: Option<Scope>,
-    /// Records of the piece before this scope's.
+    /// Number of records in the piece before this scope's.
     start: usize,
     fault: Option<Arc<str>>,
     listed: [Option<u64>; KINDS],
@@ -51,12 +51,12 @@ struct Position {
 }
 
 impl<S: FnMut(RestoredRegistry)> Reader<S> {
-    /// A restore at `now` that hands pieces to `send`.
+    /// Creates a restore at `now` that passes pieces to `send`.
     pub(crate) fn new(now: Now, send: S) -> Self {
         let (outcome, prefix) = (Outcome::default(), Vec::new());
         Self { decoder: Decoder::new(now), send, outcome, prefix, at: None, piece: None }
     }
-    /// Takes one record.
+    /// Reads one record.
     pub(crate) fn take(&mut self, piece: Piece<'_>) -> Result<bool, StoreError> {
         let same = !self.prefix.is_empty() && piece.key.starts_with(&self.prefix);
         if !same && !self.move_to(piece.key) {
@@ -87,13 +87,13 @@ impl<S: FnMut(RestoredRegistry)> Reader<S> {
         }
         Ok(true)
     }
-    /// Hands over what is left.
+    /// Passes on the rest.
     pub(crate) fn finish(mut self) -> Outcome {
         self.end_scope();
         self.flush();
         self.outcome
     }
-    /// Hands over what is left after the file turned out to be unreadable: the scope that was being read is refused.
+    /// Passes on the rest after the file proved unreadable: rejects the current scope.
     pub(crate) fn abort(mut self, why: &str) -> Outcome {
         if let Some(at) = &mut self.at {
             at.fault = Some(why.into());
@@ -108,7 +108,7 @@ impl<S: FnMut(RestoredRegistry)> Reader<S> {
             self.flush();
         }
     }
-    /// Begins the registry or scope of a key; false for a key of neither.
+    /// Begins the registry or scope of a key; false if the key has neither.
     fn move_to(&mut self, key: &[u8]) -> bool {
         let Some((name, scope, rest)) = named(key) else { return false };
         self.end_scope();
@@ -123,14 +123,14 @@ impl<S: FnMut(RestoredRegistry)> Reader<S> {
         self.at = Some(Position { name, scope, start, fault: None, listed, found });
         true
     }
-    /// Judges the scope that was read.
+    /// Checks the scope that was read.
     fn end_scope(&mut self) {
         let (Some(at), Some(piece)) = (self.at.take(), &mut self.piece) else { return };
         let known = self.outcome.known.entry(at.name.clone()).or_default();
         piece.identity.clone_from(&known.header.identity);
         if !known.header.whole {
             if self.outcome.refused.last() != Some(&(at.name.clone(), None)) {
-                let why = at.fault.unwrap_or_else(|| "the journal had not caught up with it".into());
+                let why = at.fault.unwrap_or_else(|| "the journal was behind".into());
                 piece.absent = Some(why);
                 self.outcome.refused.push((at.name, None));
             }
@@ -163,8 +163,8 @@ impl<S: FnMut(RestoredRegistry)> Reader<S> {
 
 fn miscount(listed: Option<u64>, found: u64) -> Arc<str> {
     match listed {
-        Some(listed) => format!("{found} facts of a collection are there, {listed} were recorded").into(),
-        None => "facts of a collection are there, but not its list".into(),
+        Some(listed) => format!("a collection has {found} facts; {listed} were recorded").into(),
+        None => "a collection has facts but no list".into(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What comes back after a crash, a damaged file or another release.
+//! Restores after a crash, of a damaged file, or of another release's file.
 
 use crate::store::JOURNAL;
 use crate::store::faulty::{FaultyDisk, Numbers};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tributary_model::*;
 
-/// Runs an owner until the disk stops; gives the states that it had, and the number of the last one that was committed.
+/// Runs a writer until the disk stops; returns its states, and the number of the last committed one.
 fn run_until_stopped(disk: &FaultyDisk, numbers: &mut Numbers) -> (Vec<Served>, usize) {
     let mut states = vec![Served::new()];
     let mut committed = 0;
@@ -16,7 +16,7 @@ fn run_until_stopped(disk: &FaultyDisk, numbers: &mut Numbers) -> (Vec<Served>, 
         let mut served = states.last().cloned().unwrap_or_default();
         bench.shared.record(batch(numbers, &mut served));
         states.push(served);
-        if numbers.below(2) == 0 && bench.turn() {
+        if numbers.below(2) == 0 && bench.pass() {
             committed = states.len() - 1;
         }
     }
@@ -24,7 +24,7 @@ fn run_until_stopped(disk: &FaultyDisk, numbers: &mut Numbers) -> (Vec<Served>, 
 }
 
 #[test]
-fn journal_killed_at_any_moment_reopens_as_a_state_that_the_owner_had() {
+fn journal_killed_at_any_moment_reopens_in_a_recorded_state() {
     let (mut restored, mut behind) = (0, 0);
     for seed in 0..1_000 {
         let mut numbers = Numbers(seed);
@@ -50,7 +50,7 @@ fn journal_killed_at_any_moment_reopens_as_a_state_that_the_owner_had() {
     assert!(restored > 300 && behind > 300, "{restored} restored something, {behind} lost a tail");
 }
 
-/// A journal with two registries of two scopes each.
+/// Returns a journal with two registries of two scopes each.
 fn filled() -> (FaultyDisk, Served) {
     let disk = FaultyDisk::default();
     let mut bench = Bench::open(&disk, options()).unwrap();
@@ -60,13 +60,13 @@ fn filled() -> (FaultyDisk, Served) {
         records.push(list(name, of, 20));
         records.iter().for_each(|record| note(&mut served, record));
         bench.shared.record(records);
-        assert!(bench.turn());
+        assert!(bench.pass());
     }
     (disk, served)
 }
 
 #[test]
-fn journal_torn_at_any_byte_gives_what_was_served_or_less_and_says_so() {
+fn journal_torn_at_any_byte_restores_only_served_facts() {
     let (disk, served) = filled();
     let whole = disk.bytes(JOURNAL);
     let mut numbers = Numbers(7);
@@ -75,7 +75,10 @@ fn journal_torn_at_any_byte_gives_what_was_served_or_less_and_says_so() {
         disk.put(JOURNAL, whole[..numbers.below(whole.len() as u64) as usize].to_vec());
         let mut bench = Bench::open(&disk, options()).unwrap();
         let found = bench.served();
-        assert!(found.iter().all(|(key, value)| served.get(key) == Some(value)), "something that never was");
+        assert!(
+            found.iter().all(|(key, value)| served.get(key) == Some(value)),
+            "a fact that was never served"
+        );
         let shown = bench.notice.is_some() || bench.shared.stats().last_error.is_some();
         assert!(
             found == served
@@ -83,9 +86,9 @@ fn journal_torn_at_any_byte_gives_what_was_served_or_less_and_says_so() {
                 || bench.pieces.iter().any(|p| !p.refused.is_empty() || p.absent.is_some())
         );
         bench.shared.record(vec![put("north", "a", "pod-1", 1), list("north", "a", 1)]);
-        bench.turn();
+        bench.pass();
         assert!(
-            bench.turn() || bench.shared.stats().commits > 0,
+            bench.pass() || bench.shared.stats().commits > 0,
             "it is written again: {:?}",
             bench.shared.stats()
         );
@@ -93,14 +96,14 @@ fn journal_torn_at_any_byte_gives_what_was_served_or_less_and_says_so() {
 }
 
 #[test]
-fn flipped_byte_never_gives_what_was_not_served() {
+fn flipped_byte_never_restores_an_unserved_fact() {
     let (disk, served) = filled();
     let whole = disk.bytes(JOURNAL);
     let mut numbers = Numbers(11);
     let mut refused = 0;
     for _ in 0..150 {
         let mut bytes = whole.clone();
-        // Most of the file is free space, in which nothing is written.
+        // Most of the file is free space without content.
         let used = bytes.iter().rposition(|&byte| byte != 0).unwrap() as u64;
         let at = (4096 + numbers.below(used - 4096)) as usize;
         bytes[at] ^= 1 << numbers.below(8);
@@ -115,19 +118,19 @@ fn flipped_byte_never_gives_what_was_not_served() {
 }
 
 #[test]
-fn scope_with_a_bad_checksum_or_count_is_absent_and_others_return() {
+fn scope_with_a_bad_checksum_or_count_is_not_restored() {
     let (disk, mut served) = filled();
     let mut bench = Bench::open(&disk, options()).unwrap();
     bench.shared.record(vec![list("east", "a", 21)]);
-    assert!(bench.turn());
+    assert!(bench.pass());
     drop(bench);
     let mut bench = Bench::open(&disk, options()).unwrap();
     served.retain(|(name, of, _), _| name != "east" || of != "a");
     assert_eq!(bench.served(), served);
     let refused: Vec<_> = bench.pieces.iter().flat_map(|piece| &piece.refused).cloned().collect();
-    let why: Arc<str> = "20 facts of a collection are there, 21 were recorded".into();
+    let why: Arc<str> = "a collection has 20 facts; 21 were recorded".into();
     assert_eq!(refused, [(scope("a"), why)]);
-    assert!(bench.turn(), "what was refused goes from disk too");
+    assert!(bench.pass(), "rejected scopes are removed from disk");
     drop(bench);
     let bench = Bench::open(&disk, options()).unwrap();
     assert_eq!(bench.served(), served);
@@ -139,7 +142,7 @@ fn facts_without_a_list_are_absent() {
     let disk = FaultyDisk::default();
     let mut bench = Bench::open(&disk, options()).unwrap();
     bench.shared.record(vec![put("east", "a", "pod-1", 1)]);
-    assert!(bench.turn());
+    assert!(bench.pass());
     drop(bench);
     let bench = Bench::open(&disk, options()).unwrap();
     assert!(bench.served().is_empty());
@@ -147,7 +150,7 @@ fn facts_without_a_list_are_absent() {
 }
 
 #[test]
-fn times_ids_and_everything_beside_facts_return() {
+fn times_ids_and_state_beside_facts_are_restored() {
     let disk = FaultyDisk::default();
     let mut bench = Bench::open(&disk, options()).unwrap();
     let at = bench.now.mono;
@@ -167,24 +170,24 @@ fn times_ids_and_everything_beside_facts_return() {
         list("east", "a", 1),
         Record::Problem(name.clone(), of.clone(), object.clone(), Some(problem.clone())),
         Record::Hold(name.clone(), key.clone(), Some(hold.clone())),
-        Record::Ended(name.clone(), scope("gone"), Evidence::Operator, at),
+        Record::Ended(name.clone(), scope("removed"), Evidence::Operator, at),
     ]);
     bench.shared.ready();
-    assert!(bench.turn());
+    assert!(bench.pass());
     drop(bench);
     let bench = Bench::open(&disk, options()).unwrap();
     assert!(bench.meta.ready_once && !bench.meta.membership_synced);
     assert_eq!(bench.pieces.len(), 1);
     let piece = &bench.pieces[0];
     assert_eq!(piece.identity, Some(identity));
-    // Half a second passed between record and commit, on a clock that stands still at the restart.
+    // Half a second passed between record and commit, on a clock that is equal at the restart.
     let since = Mono(at.0 - 500);
     let want = [
         list("east", "a", 1),
         put("east", "a", "pod-1", 1),
         Record::Problem(name.clone(), of, object, Some(ProblemRecord { since, ..problem })),
         Record::Hold(name.clone(), key, Some(HoldRecord { since, ..hold })),
-        Record::Ended(name, scope("gone"), Evidence::Operator, since),
+        Record::Ended(name, scope("removed"), Evidence::Operator, since),
     ];
     assert_eq!(piece.records, want);
 }
@@ -198,24 +201,24 @@ fn journal_of_a_later_release_stays_beside_a_new_one() {
     assert!(bench.served().is_empty());
     assert!(bench.notice.as_ref().unwrap().contains("format 9"), "{:?}", bench.notice);
     bench.shared.record(vec![put("east", "a", "pod-1", 1), list("east", "a", 1)]);
-    assert!(bench.turn());
+    assert!(bench.pass());
     assert_eq!(disk.bytes("journal.redb.format-9").len(), before.len());
     drop(bench);
     let kept = FaultyDisk::default();
     kept.put(JOURNAL, disk.bytes("journal.redb.format-9"));
     crate::store::set_format(&kept, 1, 1);
-    assert_eq!(Bench::open(&kept, options()).unwrap().served(), served, "it was not touched");
+    assert_eq!(Bench::open(&kept, options()).unwrap().served(), served, "the file is unchanged");
 }
 
 #[test]
-fn format_before_this_one_and_later_ones_that_allow_it_are_read() {
+fn previous_and_compatible_later_formats_are_read() {
     for (format, reader) in [(0, 0), (5, 1)] {
         let (disk, served) = filled();
         crate::store::set_format(&disk, format, reader);
         let mut bench = Bench::open(&disk, options()).unwrap();
         assert_eq!((bench.served(), &bench.notice), (served, &None), "format {format}");
         bench.shared.ready();
-        assert!(bench.turn());
+        assert!(bench.pass());
         drop(bench);
         assert_eq!(Bench::open(&disk, options()).unwrap().meta.format, 1);
     }

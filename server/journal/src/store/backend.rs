@@ -1,7 +1,7 @@
-//! The database's view of one file.
+//! File access for the database.
 //!
-//! Called by the database. Locks are not offered: the directory is locked as a whole before any file
-//! of it is opened.
+//! The database calls it. It offers no locks: the directory is locked as a whole before any file of it
+//! is opened.
 
 use std::fs::File;
 use std::io;
@@ -38,7 +38,7 @@ impl StorageBackend for FileBackend {
     }
 }
 
-/// A file of whatever kind, as the database takes it.
+/// A file of any kind, as the database needs it.
 #[derive(Debug)]
 pub(crate) struct AnyBackend(pub(crate) Box<dyn StorageBackend>);
 

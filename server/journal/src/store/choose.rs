@@ -1,12 +1,12 @@
-//! Which directory the journal is kept in, and what a directory that cannot be used comes to.
+//! Chooses the journal's directory, and decides what happens if it cannot be used.
 //!
-//! Called once, at start; pure, so that the order is a table in a test.
+//! Called once, at start; pure, so a table test covers the order.
 
 use std::path::{Path, PathBuf};
 
 use super::directory::DirectoryError;
 
-/// What names a directory.
+/// Settings that name a directory.
 #[derive(Debug, Clone, Default)]
 pub struct StateEnvironment {
     /// `--state-dir`.
@@ -19,27 +19,27 @@ pub struct StateEnvironment {
     pub home: Option<String>,
 }
 
-/// A directory that was chosen.
+/// A chosen directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateChoice {
     /// The directory.
     pub path: PathBuf,
-    /// Whether flag or `$STATE_DIRECTORY` named this very directory: then another holder is an error.
+    /// Whether flag or `$STATE_DIRECTORY` named this very directory: then a second process is an error.
     pub named: bool,
 }
 
-/// What becomes of a directory that cannot be used.
+/// Consequence of a directory that cannot be used.
 #[derive(Debug)]
 pub enum StateRefusal {
     /// The process does not start.
     Refuse(DirectoryError),
-    /// It starts without a journal, with a warning.
+    /// The process starts without a journal, with a warning.
     Without(DirectoryError),
 }
 
 /// Chooses the directory: the flag, then `$STATE_DIRECTORY`, then `$XDG_STATE_HOME/tributary`, then
-/// `~/.local/state/tributary` where `can_make` finds that it can be made, then `/var/lib/tributary`. Relative paths
-/// of variables are ignored, as their specification asks.
+/// `~/.local/state/tributary` if `can_make` reports that it can be created, then `/var/lib/tributary`. Ignores relative
+/// paths of variables, as their specification requires.
 #[must_use]
 pub fn choose_directory(from: &StateEnvironment, can_make: impl Fn(&Path) -> bool) -> StateChoice {
     if let Some(flag) = &from.flag {
@@ -59,8 +59,8 @@ pub fn choose_directory(from: &StateEnvironment, can_make: impl Fn(&Path) -> boo
     StateChoice { path, named: false }
 }
 
-/// What a directory that cannot be used comes to. Another holder of a named directory is a mistake that would leave
-/// one of two processes without memory; anything else leaves this one without, which is shown.
+/// Decides about a directory that cannot be used. A named directory that another process holds is a mistake that would
+/// leave one process without a journal; any other error leaves this one without, which it reports.
 #[must_use]
 pub fn refusal(choice: &StateChoice, error: DirectoryError) -> StateRefusal {
     match error {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn other_holder_is_refused_only_where_the_directory_was_named() {
+    fn second_holder_of_a_named_directory_is_an_error() {
         let held = || DirectoryError::Held { path: "/d".into(), pid: Some(7) };
         let choice = |named| StateChoice { path: "/d".into(), named };
         assert!(matches!(refusal(&choice(true), held()), StateRefusal::Refuse(_)));

@@ -1,7 +1,7 @@
-//! The database: its tables, one commit, and the copy that compacts it.
+//! The database: its tables, commits, and compaction.
 //!
-//! Owned by the writer's thread. A commit is all or nothing and synced; what is counted in memory
-//! changes only with it.
+//! The writer's thread owns it. A commit is atomic and synced; counters in memory change only with
+//! it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use crate::codec::entry::{
 use crate::codec::{Encoder, Now, encode, encode_member, seal};
 use crate::writer::pending::{Pending, RegistryChanges, ScopeChanges};
 
-/// Facts and what is kept beside them.
+/// Facts and the state beside them.
 pub(crate) const RECORDS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("records");
 /// Values of the journal itself.
 pub(crate) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 /// Members by their name.
 pub(crate) const MEMBERS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("members");
 
-/// How many bytes of a value stand in one entry. The database gives a value beyond a page a power of two of pages;
-/// parts of this size fill pages instead.
+/// Most bytes of a value in one entry. The database rounds a value beyond a page up to a power of two of pages; parts of
+/// this size fill pages instead.
 pub(crate) const PART: usize = 1200;
-/// How many ended scopes are kept of a registry.
+/// Most ended scopes kept for a registry.
 const MOST_ENDED: usize = 256;
 
 type Records<'txn> = Table<'txn, &'static [u8], &'static [u8]>;
 
-/// Key of a later part of a value. No field has number 0, so no other key looks like it.
+/// Returns the key of a later part of a value. No field has number 0, so no other key has this form.
 pub(crate) fn part_key(key: &[u8], number: u16) -> Vec<u8> {
     let mut out = Vec::with_capacity(key.len() + 3);
     out.extend_from_slice(key);
@@ -43,14 +43,14 @@ pub(crate) fn part_key(key: &[u8], number: u16) -> Vec<u8> {
     out
 }
 
-/// What is known of a registry's records without reading them.
+/// Summary of a registry's records.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
     /// The registry's own record.
     pub(crate) header: Header,
     /// Bytes of its keys and values.
     pub(crate) bytes: u64,
-    /// Scopes that are recorded as ended, the oldest first as far as known.
+    /// Ended scopes, the oldest first as far as known.
     pub(crate) ended: VecDeque<Scope>,
 }
 
@@ -63,19 +63,19 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Takes an open database; nothing is known of its registries before [`Store::learn`].
+    /// Wraps an open database; call [`Store::learn`] for its registries.
     pub(crate) fn new(files: Arc<dyn Files>, db: Database) -> Result<Self, StoreError> {
         Ok(Self { files, db, known: BTreeMap::new() })
     }
-    /// What is known of the registries.
+    /// Returns the summaries of the registries.
     pub(crate) const fn known(&self) -> &BTreeMap<RegistryName, Known> {
         &self.known
     }
-    /// Sets what a scan found.
+    /// Sets the result of a scan.
     pub(crate) fn learn(&mut self, known: BTreeMap<RegistryName, Known>) {
         self.known = known;
     }
-    /// Finds out about all registries, where nothing else has to be read.
+    /// Scans all registries, if nothing else has to be read.
     pub(crate) fn survey(&mut self) -> Result<(), StoreError> {
         let mut known: BTreeMap<RegistryName, Known> = BTreeMap::new();
         let mut decoder = crate::codec::Decoder::new(Now::EPOCH);
@@ -89,7 +89,7 @@ impl Store {
         self.known = known;
         Ok(())
     }
-    /// Shows every record to `visit`, until it returns false.
+    /// Calls `visit` for every record, until it returns false.
     pub(crate) fn scan(
         &self,
         visit: impl FnMut(Piece<'_>) -> Result<bool, StoreError>,
@@ -97,7 +97,7 @@ impl Store {
         let txn = self.db.begin_read().map_err(redb::Error::from)?;
         scan(&txn.open_table(RECORDS).map_err(redb::Error::from)?, visit)
     }
-    /// Shows every member to `visit`.
+    /// Calls `visit` for every member.
     pub(crate) fn members(&self, mut visit: impl FnMut(&str, &[u8])) -> Result<(), StoreError> {
         guarded(|| {
             let txn = self.db.begin_read().map_err(redb::Error::from)?;
@@ -109,11 +109,11 @@ impl Store {
             Ok(())
         })
     }
-    /// Bytes of keys and values.
+    /// Returns the bytes of keys and values.
     pub(crate) fn live(&self) -> u64 {
         self.known.values().map(|known| known.bytes).sum()
     }
-    /// Bytes of the file.
+    /// Returns the length of the file, in bytes.
     pub(crate) fn length(&self) -> Result<u64, StoreError> {
         Ok(self.files.length(JOURNAL)?)
     }
@@ -122,7 +122,7 @@ impl Store {
         let mut known = self.known.clone();
         guarded(|| {
             let mut txn = self.db.begin_write().map_err(redb::Error::from)?;
-            // The state of the allocator is part of each commit: a crash costs no walk over the file at start.
+            // Each commit contains the state of the allocator: a crash costs no scan of the file at start.
             txn.set_quick_repair(true);
             write(&txn, changes, now, &mut known)?;
             Ok(txn.commit().map_err(redb::Error::from)?)
@@ -130,7 +130,7 @@ impl Store {
         self.known = known;
         Ok(())
     }
-    /// Copies what is live into a new file that takes this one's place.
+    /// Copies live entries into a new file that replaces this one.
     pub(crate) fn compact(self) -> Result<Self, StoreError> {
         let Self { files, db, known } = self;
         guarded(|| {
@@ -146,14 +146,14 @@ impl Store {
     }
 }
 
-/// Registry, scope and the rest of a key, where its names are names.
+/// Splits a key into registry, scope and the rest; `None` if a name is invalid.
 pub(crate) fn named(key: &[u8]) -> Option<(RegistryName, Option<Scope>, &[u8])> {
     let (name, scope, rest) = split_key(key).ok()?;
     let scope = if scope.is_empty() { None } else { Some(Scope::new(scope).ok()?) };
     Some((RegistryName::new(name).ok()?, scope, rest))
 }
 
-/// Remembers what a header or an ended scope states.
+/// Records a header or an ended scope in a summary.
 pub(crate) fn note(
     decoder: &mut crate::codec::Decoder,
     known: &mut Known,
@@ -205,7 +205,7 @@ fn copy(files: &Arc<dyn Files>, from: &Database) -> Result<(), StoreError> {
     Ok(txn.commit().map_err(redb::Error::from)?)
 }
 
-/// Number and digest of all entries of records and members.
+/// Returns number and digest of all entries of records and members.
 fn digest(db: &Database) -> Result<(u64, u64), StoreError> {
     use tributary_model::Version;
     let txn = db.begin_read().map_err(redb::Error::from)?;
@@ -238,7 +238,7 @@ fn write(
     for (name, _) in values.into_iter().filter(|(_, set)| *set) {
         meta.insert(name, 1).map_err(redb::Error::from)?;
     }
-    // An older file that was read has the format of this release once something is written to it.
+    // An older file gets the format of this release with the first write.
     meta.insert(key::FORMAT, FORMAT).map_err(redb::Error::from)?;
     meta.insert(key::READER, LOWEST_READER).map_err(redb::Error::from)?;
     let mut members = txn.open_table(MEMBERS).map_err(redb::Error::from)?;
@@ -362,7 +362,7 @@ fn write_scope(
     Ok(())
 }
 
-/// Removes all keys with a prefix, which ends with 0; gives the change of the bytes that records take.
+/// Removes all keys with a prefix, which ends with 0; returns the change in bytes of records.
 fn clear(records: &mut Records<'_>, prefix: Vec<u8>) -> Result<i64, StoreError> {
     let mut end = prefix.clone();
     if let Some(last) = end.last_mut() {

@@ -1,8 +1,8 @@
-//! The directory of the journal: made, checked and locked.
+//! The directory of the journal: created, checked and locked.
 //!
-//! Called at the start of the process and by the inspection. One process holds it at a time; another
-//! one learns the holder's number. What is not ours, or is a symbolic link, is refused: somebody else
-//! could read or replace what is written there.
+//! The start of the process and the inspection call it. One process holds it at a time; a second one gets the
+//! holder's process id. A directory of another user, or a symbolic link, is rejected, because other users
+//! could read or replace its files.
 
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io::{self, Read, Seek, Write};
@@ -12,35 +12,33 @@ use std::sync::Arc;
 
 use super::files::{Files, Folder, open_own};
 
-/// Name of the lock file, which holds the number of the process that has the lock.
+/// Name of the lock file, which contains the process id of the holder.
 const LOCK: &str = "lock";
 
-/// Why a directory is not used.
+/// Reason why a directory is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// Another process has it.
-    #[error("state directory {path} is held by {}; stop it or name another directory", holder(*.pid))]
+    /// Another process holds it.
+    #[error("state directory {path} is held by {}; stop it or use another directory", holder(*.pid))]
     Held {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// The process, where it could be read.
+        /// Process id, if it could be read.
         pid: Option<u32>,
     },
     /// It is a symbolic link.
-    #[error("{0} is a symbolic link; name what it leads to")]
+    #[error("{0} is a symbolic link; use its target")]
     Link(PathBuf),
-    /// Others may enter it, and it holds files of somebody's: it is not closed over their heads.
-    #[error(
-        "{0} is open to others and holds other files; name a directory of its own, or set its mode to 700"
-    )]
+    /// Other users may enter it and it contains other files, so its mode is not changed.
+    #[error("{0} is open to others and holds other files; use an empty directory, or set its mode to 700")]
     Open(PathBuf),
-    /// It is no directory.
-    #[error("{0} is not a directory; name one")]
+    /// It is not a directory.
+    #[error("{0} is not a directory; use a directory")]
     NotDirectory(PathBuf),
-    /// Somebody else owns it.
-    #[error("{0} belongs to another user; name a directory of your own")]
+    /// Another user owns it.
+    #[error("{0} belongs to another user; use a directory of your own")]
     Foreign(PathBuf),
-    /// The system refuses it.
+    /// A system call failed.
     #[error("state directory {0} cannot be used: {1}; check its permissions or choose another directory")]
     Io(PathBuf, io::Error),
 }
@@ -54,12 +52,12 @@ fn holder(pid: Option<u32>) -> String {
 pub struct StateDirectory {
     path: PathBuf,
     files: Arc<dyn Files>,
-    /// Dropping it frees the directory.
+    /// Dropping it unlocks the directory.
     _lock: Option<File>,
 }
 
 impl StateDirectory {
-    /// Makes the directory where it is absent, checks it and locks it.
+    /// Creates the directory if it is absent, checks it and locks it.
     pub fn open(path: &Path) -> Result<Self, DirectoryError> {
         let fault = |error| DirectoryError::Io(path.to_owned(), error);
         match std::fs::symlink_metadata(path) {
@@ -71,7 +69,7 @@ impl StateDirectory {
         }
         Self::open_existing(path)
     }
-    /// Checks and locks a directory that is there.
+    /// Checks and locks an existing directory.
     pub fn open_existing(path: &Path) -> Result<Self, DirectoryError> {
         let fault = |error| DirectoryError::Io(path.to_owned(), error);
         let about = std::fs::symlink_metadata(path).map_err(fault)?;
@@ -88,23 +86,23 @@ impl StateDirectory {
         let lock = lock(path)?;
         Ok(Self { path: path.to_owned(), files: Arc::new(Folder(path.to_owned())), _lock: Some(lock) })
     }
-    /// The directory.
+    /// Returns the path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
-    /// Its files.
+    /// Returns its files.
     pub(crate) fn files(&self) -> Arc<dyn Files> {
         self.files.clone()
     }
-    /// A directory of files that fail when a test asks for it.
+    /// Returns a directory of files that fail on a test's request.
     #[cfg(test)]
     pub(crate) fn of(files: Arc<dyn Files>) -> Self {
         Self { path: PathBuf::from("test"), files, _lock: None }
     }
 }
 
-/// Closes a directory to others, where nothing is in it or it is known to be a state directory.
+/// Denies access to other users, if the directory is empty or known to be a state directory.
 fn close(path: &Path) -> Result<(), DirectoryError> {
     let fault = |error| DirectoryError::Io(path.to_owned(), error);
     let empty = std::fs::read_dir(path).map_err(fault)?.next().is_none();
@@ -114,7 +112,7 @@ fn close(path: &Path) -> Result<(), DirectoryError> {
     std::fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(fault)
 }
 
-/// Refuses what another user owns.
+/// Rejects a file of another user.
 pub(crate) fn check_owner(path: &Path, about: &Metadata) -> Result<(), DirectoryError> {
     owned_by(path, about.uid(), rustix::process::geteuid().as_raw())
 }
@@ -130,7 +128,7 @@ fn lock(path: &Path) -> Result<File, DirectoryError> {
         Ok(()) => {}
         Err(std::fs::TryLockError::WouldBlock) => {
             let mut text = String::new();
-            // What is there need not be a number: it may be about to be written.
+            // The content may not be a number yet: the holder may be about to write it.
             let _ = (&mut file).take(16).read_to_string(&mut text);
             return Err(DirectoryError::Held { path: path.to_owned(), pid: text.trim().parse().ok() });
         }
@@ -160,11 +158,11 @@ mod tests {
         drop(held);
         std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
         StateDirectory::open(&path).unwrap();
-        assert_eq!(mode(&path), 0o700, "an open directory is closed");
+        assert_eq!(mode(&path), 0o700, "access of other users is removed");
     }
 
     #[test]
-    fn second_process_is_refused_and_learns_the_holder() {
+    fn second_process_is_rejected_with_the_holders_id() {
         let base = tempfile::tempdir().unwrap();
         let held = StateDirectory::open(base.path()).unwrap();
         let error = StateDirectory::open(base.path()).unwrap_err();
@@ -174,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn symbolic_links_are_refused() {
+    fn symbolic_links_are_rejected() {
         let base = tempfile::tempdir().unwrap();
         let (real, link) = (base.path().join("real"), base.path().join("link"));
         let held = StateDirectory::open(&real).unwrap();
@@ -186,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_of_other_files_is_not_closed_over_their_heads() {
+    fn mode_of_a_directory_with_other_files_is_not_changed() {
         let base = tempfile::tempdir().unwrap();
         std::fs::write(base.path().join("letter"), "").unwrap();
         std::fs::set_permissions(base.path(), Permissions::from_mode(0o755)).unwrap();
@@ -195,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn what_another_user_owns_is_refused() {
+    fn directory_of_another_user_is_rejected() {
         assert!(matches!(owned_by(Path::new("d"), 1, 2), Err(DirectoryError::Foreign(_))));
         assert!(owned_by(Path::new("d"), 2, 2).is_ok());
     }
 
     #[test]
-    fn file_in_place_of_the_directory_is_refused() {
+    fn file_in_place_of_the_directory_is_rejected() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("file");
         std::fs::write(&path, "").unwrap();

@@ -1,5 +1,5 @@
-//! A disk that fails on demand, for tests: it loses what was not synced, tears writes at any byte, fills
-//! up, and stops at any operation.
+//! A disk for tests that fails on demand: it loses unsynced writes, tears writes at any byte, fills up, and
+//! stops at any operation.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use redb::StorageBackend;
 
 use super::files::Files;
 
-/// One operation on a file that was not synced yet.
+/// One operation on a file that is not synced yet.
 #[derive(Debug, Clone)]
 enum Change {
     Write(u64, Vec<u8>),
@@ -19,9 +19,9 @@ enum Change {
 
 #[derive(Debug, Clone, Default)]
 struct Content {
-    /// As reads see it.
+    /// Content as reads return it.
     now: Vec<u8>,
-    /// As the disk has it for sure.
+    /// Content that is certainly on disk.
     synced: Vec<u8>,
     unsynced: Vec<Change>,
 }
@@ -29,16 +29,16 @@ struct Content {
 #[derive(Debug, Default)]
 struct State {
     files: BTreeMap<String, Arc<Mutex<Content>>>,
-    /// Operations left before everything fails.
+    /// Operations left before every operation fails.
     left: Option<u64>,
-    /// The first operation that failed so was seen.
+    /// Whether an operation failed for this reason.
     dead: bool,
     operations: u64,
     capacity: Option<u64>,
     failing_sync: bool,
 }
 
-/// The disk; clones are the same disk.
+/// The disk; clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FaultyDisk(Arc<Mutex<State>>);
 
@@ -48,12 +48,12 @@ struct FaultyFile {
     content: Arc<Mutex<Content>>,
 }
 
-/// A stream of numbers from a seed.
+/// A pseudorandom sequence of numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -64,23 +64,23 @@ impl Numbers {
 }
 
 impl FaultyDisk {
-    /// Everything fails after so many more operations.
+    /// Fails every operation after this many more.
     pub(crate) fn stop_after(&self, operations: u64) {
         self.0.lock().left = Some(operations);
     }
-    /// How many operations there were.
+    /// Returns the number of operations.
     pub(crate) fn operations(&self) -> u64 {
         self.0.lock().operations
     }
-    /// No file may grow beyond so many bytes in all.
+    /// Limits the total size of all files, in bytes.
     pub(crate) fn set_capacity(&self, bytes: Option<u64>) {
         self.0.lock().capacity = bytes;
     }
-    /// Syncs fail, or no longer fail.
+    /// Sets whether syncs fail.
     pub(crate) fn fail_sync(&self, fail: bool) {
         self.0.lock().failing_sync = fail;
     }
-    /// The bytes of a file.
+    /// Returns the bytes of a file.
     pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
         self.0.lock().files.get(name).map(|file| file.lock().now.clone()).unwrap_or_default()
     }
@@ -89,7 +89,7 @@ impl FaultyDisk {
         let content = Content { now: bytes.clone(), synced: bytes, unsynced: Vec::new() };
         self.0.lock().files.insert(name.to_owned(), Arc::new(Mutex::new(content)));
     }
-    /// The disk as the next start finds it: of what was not synced, each write is there, is not, or is torn.
+    /// Returns the disk as the next start finds it: each unsynced write is present, absent or torn.
     pub(crate) fn after_power_loss(&self, numbers: &mut Numbers) -> Self {
         let next = Self::default();
         for (name, content) in &self.0.lock().files {
@@ -124,7 +124,7 @@ impl FaultyDisk {
     }
 }
 
-/// Applies a change, of a write no more than so many bytes.
+/// Applies a change; of a write, at most this many bytes.
 fn apply(bytes: &mut Vec<u8>, change: &Change, most: usize) {
     match change {
         Change::Resize(length) => bytes.resize(*length as usize, 0),
@@ -174,7 +174,7 @@ impl StorageBackend for FaultyFile {
         let killed = self.disk.step();
         let mut content = self.content.lock();
         if killed.is_err() {
-            // The write that a process is killed in may be on its way already; later ones are not.
+            // The write during which a process is killed may reach the disk; later ones do not.
             if !std::mem::replace(&mut self.disk.0.lock().dead, true) {
                 content.unsynced.push(Change::Write(offset, data.to_vec()));
             }

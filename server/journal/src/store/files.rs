@@ -1,6 +1,6 @@
-//! The few operations on files that the journal needs, behind a trait, so that tests fail them at will.
+//! File operations of the journal, behind a trait, so that tests can make them fail.
 //!
-//! Called by the store. Names are plain file names within one directory. A rename is durable when it
+//! The store calls it. Names are plain file names within one directory. A rename is durable when it
 //! returns.
 
 use std::fmt::Debug;
@@ -15,23 +15,23 @@ use super::backend::FileBackend;
 
 /// Name of the journal's file.
 pub(crate) const JOURNAL: &str = "journal.redb";
-/// Name of a file that becomes the journal when it is complete.
+/// Name of a file that becomes the journal once it is complete.
 pub(crate) const NEXT: &str = "journal.redb.new";
 
-/// What the system counts the blocks of a file in.
+/// Unit in which the system counts the blocks of a file, in bytes.
 const BLOCK: u64 = 512;
 
 /// A directory's files.
 pub(crate) trait Files: Debug + Send + Sync {
-    /// Opens a file for reading and writing; makes it where it is absent.
+    /// Opens a file for reading and writing; creates it if absent.
     fn open(&self, name: &str) -> io::Result<Box<dyn StorageBackend>>;
-    /// Gives a file another name, in place of what had that name.
+    /// Renames a file; replaces an existing one.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Removes a file; one that is absent is no error.
+    /// Removes a file; succeeds if it is absent.
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// Names of all files, sorted.
+    /// Returns the names of all files, sorted.
     fn names(&self) -> io::Result<Vec<String>>;
-    /// Bytes that a file takes on the disk; holes take none.
+    /// Returns the bytes that a file takes on disk; holes take none.
     fn length(&self, name: &str) -> io::Result<u64>;
 }
 
@@ -39,7 +39,7 @@ pub(crate) trait Files: Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Folder(pub(crate) PathBuf);
 
-/// Opens a file of ours: readable for its owner only, and never through a symbolic link.
+/// Opens an own file: readable only for its owner, and never through a symbolic link.
 pub(crate) fn open_own(path: &Path) -> io::Result<File> {
     let links = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
     let mut options = OpenOptions::new();

@@ -1,8 +1,8 @@
-//! Opening the journal's file: its format, and what happens to a file that cannot be used.
+//! Opens the journal's file: checks its format, and sets unusable files aside.
 //!
-//! Called at start, after a failed commit, and by the inspection. A file that cannot be read is set
-//! aside, never deleted at once and never written to; at most two such files are kept. A later
-//! release's file stays as it is, beside a new one.
+//! The start, the retry after a failed commit, and the inspection call it. An unreadable file is set aside,
+//! never deleted at once and never written to; at most two such files are kept. A file of a later
+//! release stays as it is, beside a new one.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::store::backend::AnyBackend;
 
 /// The format that this release writes.
 pub(crate) const FORMAT: u64 = 1;
-/// The oldest format whose readers can read what this release writes.
+/// The oldest format whose readers can read this release's files.
 pub(crate) const LOWEST_READER: u64 = 1;
 
-/// Keys of the table of the journal's own values.
+/// Keys of the table of metadata.
 pub(crate) mod key {
     /// Format of the file.
     pub(crate) const FORMAT: &str = "format";
-    /// The lowest format whose readers can read it.
+    /// Lowest format whose readers can read the file.
     pub(crate) const READER: &str = "lowest_reader";
     /// Whether the process was ready once.
     pub(crate) const READY: &str = "ready_once";
@@ -30,39 +30,39 @@ pub(crate) mod key {
     pub(crate) const MEMBERSHIP: &str = "membership_synced";
 }
 
-/// Values of the journal itself.
+/// Metadata of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Meta {
     /// Format of the file.
     pub format: u64,
-    /// The lowest format whose readers can read it.
+    /// Lowest format whose readers can read it.
     pub lowest_reader: u64,
-    /// Whether a process was ready with this journal: then the next one is ready once it serves what it restored.
+    /// Whether a process was ready with this journal: then the next one is ready once it serves the restored facts.
     pub ready_once: bool,
-    /// Whether the set of registries was complete.
+    /// Whether all registries were known.
     pub membership_synced: bool,
 }
 
-/// A journal that was opened, and what happened to the one that was there.
+/// An opened journal, and the fate of the previous file.
 #[derive(Debug)]
 pub(crate) struct Opened {
     /// The journal.
     pub(crate) store: Store,
-    /// Its own values, as found.
+    /// Its metadata, as found.
     pub(crate) meta: Meta,
-    /// What happened to a file that could not be used, for people.
+    /// Fate of an unusable file, for operators.
     pub(crate) notice: Option<String>,
     /// Whether the file is new.
     pub(crate) fresh: bool,
 }
 
-/// How many unreadable files are kept.
+/// Most unreadable files that are kept.
 const KEPT: usize = 2;
 const UNREADABLE: &str = "journal.redb.unreadable-";
-/// Memory that the database may use for pages.
+/// Memory of the database's page cache, in bytes.
 const CACHE: usize = 32 << 20;
 
-/// Opens the journal, or begins one beside what cannot be used.
+/// Opens the journal, or creates one beside an unusable file.
 pub(crate) fn open_or_start(files: &Arc<dyn Files>) -> Result<Opened, StoreError> {
     files.remove(NEXT)?;
     if !files.names()?.iter().any(|name| name == JOURNAL) {
@@ -74,16 +74,16 @@ pub(crate) fn open_or_start(files: &Arc<dyn Files>) -> Result<Opened, StoreError
         Err(error @ StoreError::Newer(format)) => {
             let kept = format!("journal.redb.format-{format}");
             files.rename(JOURNAL, &kept)?;
-            start(files, Some(format!("{error}; it stays as {kept}, and a new one was begun")))
+            start(files, Some(format!("{error}; it was kept as {kept}, and a new journal was created")))
         }
         Err(error) => {
             let kept = set_aside(files)?;
-            start(files, Some(format!("{error}; it was set aside as {kept}, and a new one was begun")))
+            start(files, Some(format!("{error}; it was set aside as {kept}, and a new journal was created")))
         }
     }
 }
 
-/// Opens the journal that is there.
+/// Opens an existing journal.
 pub(crate) fn open_existing(files: &Arc<dyn Files>) -> Result<(Store, Meta), StoreError> {
     guarded(|| {
         let db = open_database(files, JOURNAL)?;
@@ -93,7 +93,7 @@ pub(crate) fn open_existing(files: &Arc<dyn Files>) -> Result<(Store, Meta), Sto
     })
 }
 
-/// Gives the journal a name under which nothing reads it; the oldest such file goes where there are too many.
+/// Renames the journal so that nothing reads it; removes the oldest such file beyond the limit.
 pub(crate) fn set_aside(files: &Arc<dyn Files>) -> Result<String, StoreError> {
     let number = |name: &String| name.strip_prefix(UNREADABLE)?.parse::<u64>().ok();
     let mut taken: Vec<u64> = files.names()?.iter().filter_map(number).collect();
@@ -107,14 +107,14 @@ pub(crate) fn set_aside(files: &Arc<dyn Files>) -> Result<String, StoreError> {
 }
 
 fn start(files: &Arc<dyn Files>, notice: Option<String>) -> Result<Opened, StoreError> {
-    // Under another name until it is whole: a crash on the way leaves nothing that could be mistaken for a journal.
+    // Under a temporary name until it is complete: a crash leaves nothing that looks like a journal.
     drop(guarded(|| create_database(files, NEXT))?);
     files.rename(NEXT, JOURNAL)?;
     let (store, meta) = open_existing(files)?;
     Ok(Opened { store, meta, notice, fresh: true })
 }
 
-/// A new database with nothing but its format.
+/// Creates a database with only its format.
 pub(crate) fn create_database(files: &Arc<dyn Files>, name: &str) -> Result<Database, StoreError> {
     let db = open_database(files, name)?;
     let txn = db.begin_write().map_err(redb::Error::from)?;
@@ -167,7 +167,7 @@ fn check_format(meta: Meta) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Makes a journal one of another release.
+/// Marks a journal as written by another release.
 #[cfg(test)]
 pub(crate) fn set_format(disk: &super::faulty::FaultyDisk, format: u64, reader: u64) {
     let files: Arc<dyn Files> = Arc::new(disk.clone());

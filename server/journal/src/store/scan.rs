@@ -1,6 +1,6 @@
-//! All records of a database, in order, with their parts joined.
+//! Scans all records of a database, in order, with their parts joined.
 //!
-//! Called when a journal is opened, restored, copied or inspected.
+//! Opening, restore, compaction and inspection of a journal call it.
 
 use redb::{ReadableTable, Table};
 
@@ -11,24 +11,24 @@ use crate::codec::Fault;
 /// One record as it is stored.
 #[derive(Debug)]
 pub(crate) struct Piece<'a> {
-    /// Its key.
+    /// Key.
     pub(crate) key: &'a [u8],
-    /// Its sealed value, or why its parts do not make one.
+    /// Sealed value, or the fault of its parts.
     pub(crate) value: Result<&'a [u8], Fault>,
-    /// Bytes of keys and values that it takes.
+    /// Bytes of its keys and values.
     pub(crate) bytes: u64,
 }
 
-/// Number of bytes before the first part of a value: how many parts follow.
+/// Length of the prefix of a value's first part: the number of further parts.
 pub(crate) const COUNT: usize = 2;
 
-/// How many parts follow the first one.
+/// Returns the number of parts after the first one.
 pub(crate) fn more_parts(first: &[u8]) -> Result<(u16, &[u8]), Fault> {
     let (count, rest) = first.split_first_chunk::<COUNT>().ok_or(Fault::Truncated)?;
     Ok((u16::from_le_bytes(*count), rest))
 }
 
-/// Shows every record to `visit`, until it returns false.
+/// Calls `visit` for every record, until it returns false.
 pub(crate) fn scan(
     table: &impl ReadableTable<&'static [u8], &'static [u8]>,
     mut visit: impl FnMut(Piece<'_>) -> Result<bool, StoreError>,
@@ -70,7 +70,7 @@ pub(crate) fn scan(
     }
 }
 
-/// Writes a value in parts that fill pages well; gives the change of the bytes that the record takes.
+/// Writes a value in parts that fill pages well; returns the change in bytes of the record.
 pub(crate) fn insert(
     table: &mut Table<'_, &'static [u8], &'static [u8]>,
     key: &[u8],
@@ -96,7 +96,7 @@ pub(crate) fn insert(
     Ok(change + remove_parts(table, key, more, old.unwrap_or(0))?)
 }
 
-/// Removes a record; gives the change of the bytes that records take.
+/// Removes a record; returns the change in bytes of records.
 pub(crate) fn remove(
     table: &mut Table<'_, &'static [u8], &'static [u8]>,
     key: &[u8],

@@ -1,8 +1,8 @@
-//! What the owner recorded since the last commit, one value a key.
+//! Changes recorded since the last commit, one value a key.
 //!
-//! Filled by the owner, emptied whole by the writer between two calls of the owner: so each commit is a
-//! state that the owner had. Ending a scope or leaving a registry costs the same however much was
-//! recorded of it.
+//! The core task fills it, the writer empties it as a whole between two calls: so each commit is a state that
+//! the core had. Ending a scope or removing a registry costs the same however much was recorded of
+//! it.
 
 use rapidhash::RapidHashMap;
 use tributary_model::{CollectionKind, Evidence, FactId, Fingerprint, Mono, Record, RegistryName, Scope};
@@ -13,9 +13,9 @@ use crate::codec::entry::{EntryKey, EntryValue};
 /// Changes since the last commit.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    /// Registries that joined or changed, or (with `None`) left.
+    /// Registries that were added or changed, or (with `None`) removed.
     pub(crate) members: RapidHashMap<RegistryName, Option<Box<Member>>>,
-    /// Changes of facts and what is kept beside them.
+    /// Changes of facts and of the state beside them.
     pub(crate) registries: RapidHashMap<RegistryName, RegistryChanges>,
     /// Whether the process has become ready.
     pub(crate) ready: bool,
@@ -27,15 +27,15 @@ pub(crate) struct Pending {
 /// Changes of one registry.
 #[derive(Debug, Default)]
 pub(crate) struct RegistryChanges {
-    /// Everything that was there goes first.
+    /// Whether existing content is removed first.
     pub(crate) cleared: bool,
-    /// Nothing but the clearing is left: the registry is gone.
+    /// Whether the registry was removed, so that only the clearing remains.
     pub(crate) left: bool,
-    /// The identity that was pinned before goes too: the registry left, whatever joined under its name since.
+    /// Whether the previous pinned identity is removed too: the registry was removed, even if a new one has its name.
     pub(crate) forget: bool,
-    /// Whether all of it is in the journal after this commit, where that changes.
+    /// Whether the journal is complete after this commit, if that changes.
     pub(crate) whole: Option<bool>,
-    /// The pinned identity.
+    /// Pinned identity.
     pub(crate) identity: Option<Fingerprint>,
     /// Changes by scope.
     pub(crate) scopes: RapidHashMap<Scope, ScopeChanges>,
@@ -44,9 +44,9 @@ pub(crate) struct RegistryChanges {
 /// Changes of one scope.
 #[derive(Debug, Default)]
 pub(crate) struct ScopeChanges {
-    /// Everything that was there goes first.
+    /// Whether existing content is removed first.
     pub(crate) cleared: bool,
-    /// That the scope ended.
+    /// End of the scope.
     pub(crate) ended: Option<(Evidence, Mono)>,
     /// Values by key; `None` removes.
     pub(crate) entries: RapidHashMap<EntryKey, Option<EntryValue>>,
@@ -57,15 +57,15 @@ impl Pending {
     pub(crate) fn is_empty(&self) -> bool {
         self.members.is_empty() && self.registries.is_empty() && !self.ready && !self.membership_synced
     }
-    /// How many keys changed.
+    /// Returns the number of changed keys.
     pub(crate) const fn keys(&self) -> usize {
         self.keys
     }
-    /// How many values a commit would write: keys, members, and what is noted of the process.
+    /// Returns the number of values that a commit would write: keys, members, and process state.
     pub(crate) fn values(&self) -> usize {
         self.keys + self.members.len() + usize::from(self.ready) + usize::from(self.membership_synced)
     }
-    /// The registries that changed.
+    /// Returns the registries that changed.
     pub(crate) fn names(&self) -> impl Iterator<Item = &RegistryName> {
         self.registries.keys().chain(self.members.keys())
     }
@@ -98,7 +98,7 @@ impl Pending {
             }
         }
     }
-    /// Forgets what was recorded of a registry; what is on disk of it goes with the next commit.
+    /// Drops recorded changes of a registry; the next commit removes its content on disk.
     pub(crate) fn clear(&mut self, name: RegistryName) -> &mut RegistryChanges {
         self.keys = self.keys.saturating_sub(self.registries.get(&name).map_or(0, RegistryChanges::len));
         let changes = self.registries.entry(name).or_default();
@@ -106,18 +106,18 @@ impl Pending {
         *changes = RegistryChanges { cleared: true, identity, forget, ..RegistryChanges::default() };
         changes
     }
-    /// What is on disk of a scope goes with the next commit.
+    /// Makes the next commit remove a scope's content on disk.
     pub(crate) fn clear_scope(&mut self, name: RegistryName, scope: Scope) {
         let changes = self.of(name).scopes.entry(scope).or_default();
-        let gone = changes.entries.len();
+        let removed = changes.entries.len();
         *changes = ScopeChanges { cleared: true, ..ScopeChanges::default() };
-        self.keys -= gone;
+        self.keys -= removed;
     }
-    /// The list of a collection goes.
+    /// Removes the list of a collection.
     pub(crate) fn forget_list(&mut self, name: RegistryName, scope: Scope, kind: CollectionKind) {
         self.set(name, scope, EntryKey::List(kind), None);
     }
-    /// Changes of a registry.
+    /// Returns the changes of a registry.
     pub(crate) fn of(&mut self, name: RegistryName) -> &mut RegistryChanges {
         let changes = self.registries.entry(name).or_default();
         changes.left = false;
@@ -126,7 +126,7 @@ impl Pending {
     fn set(&mut self, name: RegistryName, scope: Scope, key: EntryKey, value: Option<EntryValue>) {
         let changes = self.of(name).scopes.entry(scope).or_default();
         if matches!(value, Some(EntryValue::Fact(_))) {
-            // The scope is there again.
+            // The scope exists again.
             changes.ended = None;
         }
         let added = changes.entries.insert(key, value).is_none();
@@ -134,11 +134,11 @@ impl Pending {
     }
     fn end(&mut self, name: RegistryName, scope: Scope, evidence: Evidence, at: Mono) {
         let changes = self.of(name).scopes.entry(scope).or_default();
-        let gone = changes.entries.len();
+        let removed = changes.entries.len();
         *changes = ScopeChanges { cleared: true, ended: Some((evidence, at)), ..ScopeChanges::default() };
-        self.keys -= gone;
+        self.keys -= removed;
     }
-    /// These changes, and `later` ones after them.
+    /// Returns these changes followed by `later` ones.
     pub(crate) fn then(mut self, later: Self) -> Self {
         self.members.extend(later.members);
         self.ready |= later.ready;

@@ -1,7 +1,7 @@
-//! What the owner and the writer's thread share: recorded changes, slices that are missing, counters.
+//! State shared by core task and writer: recorded changes, missing slices, counters.
 //!
-//! The owner only ever adds to a map under a lock that the thread holds for as long as it takes to
-//! swap the map; it never waits for the disk.
+//! The core task only adds to a map under a lock that the thread holds while it swaps the map; it never
+//! waits for the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use super::pending::Pending;
 use crate::codec::Member;
 use crate::store::Meta;
 
-/// What the writer needs of a registry that it lost track of.
+/// Facts of a registry that the writer lost and needs again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotRequest {
-    /// The registry.
+    /// Name of the registry.
     pub registry: RegistryName,
-    /// The last fact of the previous slice; the first slice has none.
+    /// Last fact of the previous slice; `None` for the first one.
     pub after: Option<FactKey>,
-    /// How many records the slice may hold.
+    /// Most records of the slice.
     pub most: usize,
 }
 
-/// How the journal is doing.
+/// State of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JournalStats {
     /// Whether the file is open; if not, `last_error` has the reason.
@@ -38,29 +38,29 @@ pub struct JournalStats {
     pub bytes: u64,
     /// Bytes of keys and values in it.
     pub live_bytes: u64,
-    /// Values that changed and are not on disk yet, those of a commit that is under way included.
+    /// Changed values that are not on disk yet, including those of a commit in progress.
     pub pending_keys: usize,
-    /// When the last commit was.
+    /// Time of the last commit.
     pub last_commit: Option<Mono>,
-    /// What went wrong last; cleared by a commit.
+    /// Last error; cleared by a commit.
     pub last_error: Option<String>,
-    /// Registries that are not kept, with the reason.
+    /// Excluded registries, with the reason.
     pub dropped: Vec<(RegistryName, Arc<str>)>,
-    /// Registries of which not everything is in the journal, other than the last changes of a journal that works.
+    /// Registries with missing content in the journal, apart from the last changes of a working journal.
     pub incomplete: Vec<RegistryName>,
     /// Registries with changes that are not on disk yet.
     pub unwritten: Vec<RegistryName>,
 }
 
 impl JournalStats {
-    /// Whether a restart now would find every registry.
+    /// Whether a restart now would restore every registry.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.open && self.dropped.is_empty() && self.incomplete.is_empty()
     }
 }
 
-/// How many records a slice may hold.
+/// Most records of a slice.
 const SLICE: usize = 16_384;
 
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ struct Refill {
 #[derive(Debug, Default)]
 struct State {
     pending: Pending,
-    /// How many values the commit that is under way writes, and of which registries.
+    /// Number of values and registries that the commit in progress writes.
     writing: (usize, BTreeSet<RegistryName>),
     refill: BTreeMap<RegistryName, Refill>,
     left_out: BTreeMap<RegistryName, Arc<str>>,
@@ -85,7 +85,7 @@ struct State {
     done: u64,
 }
 
-/// See the module.
+/// State shared by core task and writer.
 #[derive(Debug)]
 pub(crate) struct Shared {
     most_keys: usize,
@@ -96,7 +96,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Nothing is recorded yet.
+    /// Creates an empty state.
     pub(crate) fn new(most_keys: usize) -> Self {
         Self {
             most_keys,
@@ -106,7 +106,7 @@ impl Shared {
             finished: Condvar::new(),
         }
     }
-    /// Takes note of what a journal holds, in case that its file turns out to be unreadable.
+    /// Stores the content of a journal, in case its file proves unreadable.
     pub(crate) fn remember(&self, meta: Meta, members: &[Member]) {
         let mut state = self.state.lock();
         (state.ready, state.membership_synced) = (meta.ready_once, meta.membership_synced);
@@ -118,17 +118,17 @@ impl Shared {
         state.pending.members.insert(member.id.name.clone(), Some(Box::new(member.clone())));
         state.members.insert(member.id.name.clone(), member);
     }
-    /// The process was ready.
+    /// Records that the process was ready.
     pub(crate) fn ready(&self) {
         let mut state = self.state.lock();
         (state.ready, state.pending.ready) = (true, true);
     }
-    /// The membership was complete.
+    /// Records that all registries were known.
     pub(crate) fn membership_synced(&self) {
         let mut state = self.state.lock();
         (state.membership_synced, state.pending.membership_synced) = (true, true);
     }
-    /// Adds records; all of them are in one commit.
+    /// Adds records; one commit contains all of them.
     pub(crate) fn record(&self, records: Vec<Record>) {
         let mut state = self.state.lock();
         for record in records {
@@ -138,7 +138,7 @@ impl Shared {
         drop(state);
         drop(dropped);
     }
-    /// The next slice that is missing, where there is room for one.
+    /// Returns the next missing slice, if there is room for one.
     pub(crate) fn wanted(&self) -> Option<SnapshotRequest> {
         let mut state = self.state.lock();
         if state.pending.keys() + SLICE > self.most_keys.max(SLICE * 2) / 2 {
@@ -149,7 +149,7 @@ impl Shared {
         refill.asked = true;
         Some(SnapshotRequest { registry: registry.clone(), after: refill.after.clone(), most })
     }
-    /// Adds a slice that was asked for. One that was asked for before the registry had to begin again is not used.
+    /// Adds a requested slice. Ignores one that was requested before the registry started over.
     pub(crate) fn slice(&self, registry: &RegistryName, records: Vec<Record>, end: bool) {
         let mut state = self.state.lock();
         let Some(refill) = state.refill.get_mut(registry).filter(|refill| refill.asked) else { return };
@@ -170,17 +170,17 @@ impl Shared {
         drop(state);
         drop(dropped);
     }
-    /// Takes everything that was recorded, to be committed.
+    /// Takes all recorded changes, for a commit.
     pub(crate) fn take(&self) -> Pending {
         let mut state = self.state.lock();
         state.writing = (state.pending.values(), state.pending.names().cloned().collect());
         std::mem::take(&mut state.pending)
     }
-    /// What was taken is on disk.
+    /// Records that the taken changes are on disk.
     pub(crate) fn written(&self) {
         self.state.lock().writing = Default::default();
     }
-    /// Puts changes back before those that were recorded since.
+    /// Returns changes to the front of those recorded since.
     pub(crate) fn put_back(&self, changes: Pending) {
         let mut state = self.state.lock();
         let later = std::mem::take(&mut state.pending);
@@ -190,13 +190,13 @@ impl Shared {
         drop(state);
         drop(dropped);
     }
-    /// Puts changes before everything that was recorded so far.
+    /// Inserts changes before all that were recorded so far.
     pub(crate) fn begin_with(&self, changes: Pending) {
         if !changes.is_empty() {
             self.put_back(changes);
         }
     }
-    /// The file is new: everything has to be recorded from the start.
+    /// Requests everything again, because the file is new.
     pub(crate) fn refill(&self, names: BTreeSet<RegistryName>) {
         let mut state = self.state.lock();
         (state.pending.ready, state.pending.membership_synced) = (state.ready, state.membership_synced);
@@ -207,23 +207,23 @@ impl Shared {
             state.begin_again(name);
         }
     }
-    /// Keeps a registry no longer, until it leaves.
-    pub(crate) fn leave_out(&self, name: RegistryName, why: &str) {
+    /// Excludes a registry until it is removed.
+    pub(crate) fn exclude(&self, name: RegistryName, why: &str) {
         let mut state = self.state.lock();
         state.refill.remove(&name);
         state.pending.clear(name.clone()).whole = Some(false);
         state.left_out.insert(name, why.into());
     }
-    /// Names of the registries of which something was recorded.
+    /// Returns the names of the registries with recorded changes.
     pub(crate) fn names(&self) -> BTreeSet<RegistryName> {
         let state = self.state.lock();
         state.names.iter().chain(state.pending.registries.keys()).cloned().collect()
     }
-    /// Remembers the names of what is on disk.
+    /// Records the names of registries on disk.
     pub(crate) fn know<'n>(&self, names: impl Iterator<Item = &'n RegistryName>) {
         self.state.lock().names = names.cloned().collect();
     }
-    /// Counters.
+    /// Returns the counters.
     pub(crate) fn stats(&self) -> JournalStats {
         let mut stats = self.stats.lock().clone();
         let state = self.state.lock();
@@ -237,24 +237,24 @@ impl Shared {
     pub(crate) fn with_stats(&self, change: impl FnOnce(&mut JournalStats)) {
         change(&mut self.stats.lock());
     }
-    /// Asks for a turn now and waits until it is over.
+    /// Requests a pass now and waits until it ends.
     pub(crate) fn flush(&self) {
         let mut state = self.state.lock();
         state.asked += 1;
-        let turn = state.asked;
+        let pass = state.asked;
         self.wake.notify_one();
-        while state.done < turn && !state.closing {
+        while state.done < pass && !state.closing {
             self.finished.wait(&mut state);
         }
     }
-    /// Asks the thread to end after one more turn.
+    /// Requests the end of the thread after one more pass.
     pub(crate) fn close(&self) {
         self.state.lock().closing = true;
         self.wake.notify_one();
         self.finished.notify_all();
     }
-    /// Waits until the interval is over, a turn is asked for or the thread is to end. Gives the number of the turn
-    /// that was asked for, and whether it is the last one.
+    /// Waits until the interval ends, a pass is requested or the thread is to end. Returns the number of the requested
+    /// pass, and whether it is the last one.
     pub(crate) fn wait(&self, interval: Duration) -> (u64, bool) {
         let mut state = self.state.lock();
         if state.asked == state.done && !state.closing {
@@ -262,19 +262,19 @@ impl Shared {
         }
         (state.asked, state.closing)
     }
-    /// The turn with that number is over.
-    pub(crate) fn done(&self, turn: u64) {
-        self.state.lock().done = turn;
+    /// Records that the pass with this number has ended.
+    pub(crate) fn done(&self, pass: u64) {
+        self.state.lock().done = pass;
         self.finished.notify_all();
     }
 }
 
 impl State {
-    /// Registries with changes that are not on disk yet.
+    /// Returns the registries with changes that are not on disk yet.
     fn unwritten(&self) -> BTreeSet<RegistryName> {
         self.pending.names().chain(&self.writing.1).cloned().collect()
     }
-    /// Registries of which more is missing on disk than what the next commit brings.
+    /// Returns the registries that miss more on disk than the next commit adds.
     fn incomplete(&self, stats: &JournalStats) -> BTreeSet<RegistryName> {
         let mut names: BTreeSet<RegistryName> = self.refill.keys().cloned().collect();
         if !stats.open || stats.last_error.is_some() {
@@ -296,7 +296,7 @@ impl State {
         }
         self.pending.add(record);
     }
-    /// Drops everything where it exceeds the bound: the registries concerned begin again.
+    /// Drops everything if it exceeds the bound: the registries concerned start over.
     fn overflow(&mut self, most: usize) -> Option<Pending> {
         if self.pending.keys() <= most {
             return None;

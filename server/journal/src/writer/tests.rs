@@ -1,4 +1,4 @@
-//! What the writer does when the disk fails, fills up or falls behind.
+//! The writer when the disk fails, fills up or is slow.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn reopened(disk: &FaultyDisk) -> Served {
 }
 
 #[test]
-fn full_disk_is_tried_again_and_nothing_is_lost() {
+fn commit_on_a_full_disk_is_retried_without_loss() {
     let disk = FaultyDisk::default();
     let mut bench = Bench::open(&disk, options()).unwrap();
     let mut served = Served::new();
@@ -26,10 +26,10 @@ fn full_disk_is_tried_again_and_nothing_is_lost() {
         bench.shared.record(records);
     };
     record(&bench, 0, 10);
-    assert!(bench.turn());
+    assert!(bench.pass());
     disk.set_capacity(Some(disk.bytes(JOURNAL).len() as u64));
     record(&bench, 10, 2_000);
-    assert!(!bench.turn());
+    assert!(!bench.pass());
     let stats = bench.shared.stats();
     assert!(stats.last_error.is_some() && !stats.is_whole(), "{stats:?}");
     assert_eq!(stats.pending_keys, 2_001);
@@ -41,18 +41,18 @@ fn full_disk_is_tried_again_and_nothing_is_lost() {
     );
     record(&bench, 2_010, 5);
     let tries = disk.operations();
-    assert!(!bench.turn());
+    assert!(!bench.pass());
     assert_eq!(disk.operations(), tries, "not before the wait is over");
     disk.set_capacity(None);
     bench.now = bench.now.plus(Duration::from_secs(60));
-    assert!(bench.turn());
+    assert!(bench.pass());
     assert!(bench.shared.stats().is_whole() && bench.shared.stats().last_error.is_none());
     drop(bench);
     assert_eq!(reopened(&disk), served);
 }
 
 #[test]
-fn what_is_being_committed_still_counts_as_not_written() {
+fn values_of_a_commit_in_progress_count_as_pending() {
     let bench = Bench::open(&FaultyDisk::default(), options()).unwrap();
     bench.shared.record(vec![put("east", "a", "pod-1", 1), list("east", "a", 1)]);
     bench.shared.ready();
@@ -60,38 +60,38 @@ fn what_is_being_committed_still_counts_as_not_written() {
     let unwritten = |bench: &Bench| bench.shared.stats().unwritten;
     assert_eq!(unwritten(&bench), [registry("east")]);
     let taken = bench.shared.take();
-    assert_eq!(bench.shared.stats().pending_keys, 3, "a crash now would lose it");
+    assert_eq!(bench.shared.stats().pending_keys, 3, "a crash now would lose these values");
     assert_eq!(unwritten(&bench), [registry("east")], "a crash now would lose it");
-    assert!(bench.shared.stats().incomplete.is_empty(), "the next commit brings it");
+    assert!(bench.shared.stats().incomplete.is_empty(), "the next commit writes it");
     bench.shared.put_back(taken);
     assert_eq!(bench.shared.stats().pending_keys, 3);
     let mut bench = bench;
-    assert!(bench.turn());
+    assert!(bench.pass());
     assert_eq!(bench.shared.stats().pending_keys, 0);
     assert!(unwritten(&bench).is_empty());
 }
 
 #[test]
-fn failed_sync_is_tried_again_on_a_file_opened_anew() {
+fn failed_sync_is_retried_on_a_reopened_file() {
     let disk = FaultyDisk::default();
     let mut bench = Bench::open(&disk, options()).unwrap();
     let mut served = Served::new();
     let mut numbers = Numbers(3);
-    for turn in 0..12 {
+    for pass in 0..12 {
         bench.shared.record(batch(&mut numbers, &mut served));
-        disk.fail_sync(turn % 3 == 1);
+        disk.fail_sync(pass % 3 == 1);
         bench.now = bench.now.plus(Duration::from_secs(60));
-        bench.turn();
+        bench.pass();
     }
     assert!(bench.shared.stats().commits > 3);
     disk.fail_sync(false);
     bench.now = bench.now.plus(Duration::from_secs(60));
-    bench.turn();
+    bench.pass();
     drop(bench);
     assert_eq!(reopened(&disk), served);
 }
 
-/// Answers every slice that the journal asks for, as an owner of that state does.
+/// Answers every slice that the journal requests, as the owner of that state.
 fn answer(bench: &Bench, served: &Served) -> usize {
     let mut slices = 0;
     while let Some(wanted) = bench.shared.wanted() {
@@ -118,31 +118,34 @@ fn answer(bench: &Bench, served: &Served) -> usize {
 }
 
 #[test]
-fn journal_that_falls_behind_asks_for_slices_and_is_whole_again() {
+fn journal_that_falls_behind_refills_from_slices() {
     let disk = FaultyDisk::default();
     let mut bench = Bench::open(&disk, JournalOptions { most_keys: 50, ..options() }).unwrap();
     let mut served = Served::new();
     let first = vec![put("west", "a", "pod-1", 1), list("west", "a", 1)];
     first.iter().for_each(|record| note(&mut served, record));
     bench.shared.record(first);
-    assert!(bench.turn());
+    assert!(bench.pass());
     let mut many: Vec<Record> = (0..60).map(|n| put("east", "a", &format!("pod-{n:02}"), 1)).collect();
     many.push(list("east", "a", 60));
     many.iter().for_each(|record| note(&mut served, record));
     bench.shared.record(many);
     let stats = bench.shared.stats();
     assert_eq!((stats.incomplete, stats.pending_keys), (vec![registry("east")], 0));
-    bench.turn();
+    bench.pass();
     let restored = Bench::open(&disk.after_power_loss(&mut Numbers(0)), options()).unwrap();
     assert!(restored.pieces.iter().any(|piece| piece.name == registry("east") && piece.absent.is_some()));
-    assert!(restored.served().keys().all(|(name, ..)| name == "west"), "half of a registry never returns");
-    for turn in 0..20 {
+    assert!(
+        restored.served().keys().all(|(name, ..)| name == "west"),
+        "part of a registry is never restored"
+    );
+    for pass in 0..20 {
         answer(&bench, &served);
-        // What changes between slices is recorded as ever.
-        let change = vec![put("east", "a", &format!("pod-{:02}", turn % 60), 7 + turn)];
+        // Changes between slices are recorded as usual.
+        let change = vec![put("east", "a", &format!("pod-{:02}", pass % 60), 7 + pass)];
         change.iter().for_each(|record| note(&mut served, record));
         bench.shared.record(change);
-        bench.turn();
+        bench.pass();
     }
     assert!(bench.shared.stats().is_whole(), "{:?}", bench.shared.stats());
     drop(bench);
@@ -150,23 +153,23 @@ fn journal_that_falls_behind_asks_for_slices_and_is_whole_again() {
 }
 
 #[test]
-fn file_that_turns_unreadable_is_replaced_and_asked_for_again() {
+fn unreadable_file_is_replaced_and_refilled() {
     let disk = FaultyDisk::default();
     let mut bench = Bench::open(&disk, options()).unwrap();
     let mut served = Served::new();
     let first = vec![put("east", "a", "pod-1", 1), list("east", "a", 1)];
     first.iter().for_each(|record| note(&mut served, record));
     bench.shared.record(first);
-    assert!(bench.turn());
-    // A failed commit makes the writer open the file again, which by then is damaged.
+    assert!(bench.pass());
+    // A failed commit makes the writer open the file again, which is damaged by then.
     disk.fail_sync(true);
     bench.shared.ready();
-    assert!(!bench.turn());
+    assert!(!bench.pass());
     disk.fail_sync(false);
     disk.put(JOURNAL, vec![1; 9_000]);
     for _ in 0..3 {
         bench.now = bench.now.plus(Duration::from_secs(60));
-        bench.turn();
+        bench.pass();
         answer(&bench, &served);
     }
     assert!(bench.shared.stats().is_whole(), "{:?}", bench.shared.stats());
@@ -176,7 +179,7 @@ fn file_that_turns_unreadable_is_replaced_and_asked_for_again() {
 }
 
 #[test]
-fn largest_registry_is_left_out_of_a_journal_that_grows_too_large() {
+fn largest_registry_is_excluded_beyond_the_size_limit() {
     let disk = FaultyDisk::default();
     let mut bench = Bench::open(&disk, JournalOptions { most_bytes: 100_000, ..options() }).unwrap();
     let mut served = Served::new();
@@ -184,47 +187,47 @@ fn largest_registry_is_left_out_of_a_journal_that_grows_too_large() {
     small.iter().for_each(|record| note(&mut served, record));
     bench.shared.record(small);
     bench.shared.record((0..100).map(|n| put("east", "a", &format!("pod-{n}"), 6)).collect());
-    bench.turn();
+    bench.pass();
     bench.shared.record(vec![put("east", "a", "pod-1", 9)]);
-    bench.turn();
+    bench.pass();
     let stats = bench.shared.stats();
     assert_eq!(stats.dropped.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["east"]);
     assert!(stats.live_bytes < 1_000, "{stats:?}");
     bench.shared.record(vec![Record::Left(registry("east"))]);
-    assert!(bench.turn() && bench.shared.stats().dropped.is_empty());
+    assert!(bench.pass() && bench.shared.stats().dropped.is_empty());
     drop(bench);
     assert_eq!(reopened(&disk), served);
 }
 
 #[test]
-fn thousand_changes_a_second_keep_the_file_below_twice_what_is_live() {
+fn file_stays_below_twice_its_live_content_under_churn() {
     let disk = FaultyDisk::default();
     let mut bench = Bench::open(&disk, options()).unwrap();
     let facts = 20_000;
     let mut records: Vec<Record> = (0..facts).map(|n| put("east", "a", &format!("pod-{n}"), 1)).collect();
     records.push(list("east", "a", facts));
     bench.shared.record(records);
-    assert!(bench.turn());
+    assert!(bench.pass());
     let mut numbers = Numbers(1);
     for _ in 0..60 {
         let change = |numbers: &mut Numbers| {
             put("east", "a", &format!("pod-{}", numbers.below(facts)), 1 + numbers.below(3) * 7)
         };
         bench.shared.record((0..500).map(|_| change(&mut numbers)).collect());
-        assert!(bench.turn());
+        assert!(bench.pass());
         let stats = bench.shared.stats();
         assert!(stats.bytes <= stats.live_bytes * 2 + SLACK, "{stats:?}");
     }
-    // Most of it goes: the file follows.
-    let gone = (0..facts - 100).map(|n| {
+    // Most facts are removed: the file shrinks.
+    let removed = (0..facts - 100).map(|n| {
         let key = FactKey {
             scope: crate::testing::scope("a"),
             item: crate::testing::fact(&format!("pod-{n}"), 1).item(),
         };
         Record::Drop(registry("east"), key, Evidence::Confirmed)
     });
-    bench.shared.record(gone.chain([list("east", "a", 100)]).collect());
-    assert!(bench.turn());
+    bench.shared.record(removed.chain([list("east", "a", 100)]).collect());
+    assert!(bench.pass());
     let stats = bench.shared.stats();
     assert!(stats.compactions > 0 && stats.bytes <= stats.live_bytes * 2 + SLACK, "{stats:?}");
     drop(bench);
@@ -239,19 +242,19 @@ fn ended_scopes_are_bounded_and_leave_nothing_else() {
         let of = format!("scope-{n}");
         bench.shared.record(vec![put("east", &of, "pod-1", 1), list("east", &of, 1)]);
         if n % 2 == 0 {
-            bench.turn();
+            bench.pass();
         }
         let scope = crate::testing::scope(&of);
         bench.shared.record(vec![Record::Ended(registry("east"), scope, Evidence::Operator, bench.now.mono)]);
     }
-    bench.turn();
+    bench.pass();
     drop(bench);
     let served = reopened(&disk);
     assert_eq!((served.len(), served.keys().filter(|(_, _, item)| item == "ended").count()), (256, 256));
 }
 
 #[test]
-fn owner_records_while_the_thread_writes_and_close_commits_the_rest() {
+fn records_during_a_commit_are_committed_by_close() {
     use crate::store::directory::StateDirectory;
     let base = tempfile::tempdir().unwrap();
     let open = || {

@@ -1,9 +1,9 @@
-//! The task that owns the core: drains the inlets, applies what they hold, publishes.
+//! The task that owns the core: drains the update channels, applies the updates, publishes.
 //!
-//! Spawned once by the runtime. It waits for no lock and for no client. Updates of one run are applied
-//! in the order of its inlet, one run's take a turn, with publication between turns, so that a large
-//! list of one registry does not delay a removal in another. Orders (a run begins or ends, an operator
-//! inspects) are carried out between turns, in the order in which they were sent; one that concerns a
+//! The runtime spawns it once. It waits for no lock and for no client. Updates of one run are applied in
+//! the order of its channel, one run's take per batch, with publication between batches, so a large
+//! list of one registry does not delay a removal in another. Commands (a run begins or ends, an
+//! operator inspects) run between batches, in the order in which they were sent; one that concerns a
 //! registry waits for the end of its take.
 
 mod command;
@@ -29,21 +29,21 @@ pub(crate) use command::CoreCommand;
 use pace::Pace;
 use receivers::{RunReceivers, Slice};
 
-/// The longest nap, when nothing at all is due.
+/// The longest sleep, when nothing is due.
 const IDLE: Duration = Duration::from_secs(3600);
-/// How often a fan-out that is still being written is looked at.
-const GLANCE: Duration = Duration::from_millis(2);
+/// Interval at which an unfinished fan-out is checked.
+const FANOUT_CHECK: Duration = Duration::from_millis(2);
 
-/// What the pump is made of.
+/// State of the core task.
 pub(crate) struct CoreTask {
     pub(crate) core: Core,
-    pub(crate) feeds: RunReceivers,
+    pub(crate) receivers: RunReceivers,
     pub(crate) pace: Pace,
-    pub(crate) board: Arc<PublishedCatalog>,
+    pub(crate) published: Arc<PublishedCatalog>,
     pub(crate) fanout: Arc<dyn Fanout>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) wake: Wake,
-    pub(crate) orders: mpsc::Receiver<CoreCommand>,
+    pub(crate) commands: mpsc::Receiver<CoreCommand>,
     pub(crate) journal: Box<dyn JournalSink>,
     pub(crate) counters: Arc<RuntimeCounters>,
     pub(crate) rule: StartRule,
@@ -60,11 +60,11 @@ impl CoreTask {
         self.judge_start();
         while self.wait(&stop).await {
             let mut idle = true;
-            while let Some(slice) = self.feeds.next() {
+            while let Some(slice) = self.receivers.next() {
                 idle = false;
-                self.turn(slice);
+                self.apply_batch(slice);
                 self.publish_if_due();
-                self.carry_out_waiting();
+                self.execute_waiting();
                 tokio::task::yield_now().await;
             }
             if idle {
@@ -75,43 +75,43 @@ impl CoreTask {
         }
     }
 
-    /// Waits for something to do, and carries orders out; false when the server stops.
+    /// Waits for work, and executes commands. Returns false when the server stops.
     async fn wait(&mut self, stop: &CancellationToken) -> bool {
-        let nap = self.nap();
+        let sleep = self.sleep();
         tokio::select! {
             biased;
             () = stop.cancelled() => return false,
-            order = self.orders.recv() => {
-                let Some(order) = order else { return false };
-                self.carry_out(order);
-                self.carry_out_waiting();
+            command = self.commands.recv() => {
+                let Some(command) = command else { return false };
+                self.execute(command);
+                self.execute_waiting();
             }
             () = self.wake.notified() => {}
-            () = tokio::time::sleep(nap) => {}
+            () = tokio::time::sleep(sleep) => {}
         }
         true
     }
 
-    /// How long there is nothing to do if nothing comes in.
-    fn nap(&self) -> Duration {
+    /// Returns how long to sleep if no update or command arrives.
+    fn sleep(&self) -> Duration {
         let now = self.clock.now();
         let until = |at: Mono| at.since(now).max(Duration::from_millis(1));
-        let mut nap = self.core.next_tick().map_or(IDLE, until).min(IDLE);
-        if let Some(due) = self.pace.due(self.board.cost(), self.is_busy()) {
-            let glance = if self.fanout.is_writing() { GLANCE } else { IDLE };
-            nap = nap.min(until(due)).min(glance);
+        let mut sleep = self.core.next_tick().map_or(IDLE, until).min(IDLE);
+        if let Some(due) = self.pace.due(self.published.cost(), self.is_busy()) {
+            let check = if self.fanout.is_writing() { FANOUT_CHECK } else { IDLE };
+            sleep = sleep.min(until(due)).min(check);
         }
         match self.rule.deadline(&self.start) {
-            Some(deadline) if deadline > now => nap.min(until(deadline)),
-            _ => nap,
+            Some(deadline) if deadline > now => sleep.min(until(deadline)),
+            _ => sleep,
         }
     }
 
     fn is_busy(&self) -> bool {
-        self.board.is_busy() || self.fanout.is_writing()
+        self.published.is_busy() || self.fanout.is_writing()
     }
 
-    /// Gives the journal one slice of what it has lost, so that other work comes between.
+    /// Gives the journal one slice of the facts that it lost, so that other work runs in between.
     fn refill_journal(&mut self) {
         if let Some(SnapshotRequest { registry, after, most }) = self.journal.wanted() {
             let (records, last) = self.core.snapshot(&registry, after.as_ref(), most);
@@ -120,47 +120,51 @@ impl CoreTask {
         }
     }
 
-    fn carry_out_waiting(&mut self) {
-        while let Ok(order) = self.orders.try_recv() {
-            self.carry_out(order);
+    fn execute_waiting(&mut self) {
+        while let Ok(command) = self.commands.try_recv() {
+            self.execute(command);
         }
     }
 
-    /// One turn of one run's updates.
-    fn turn(&mut self, slice: Slice) {
+    /// Applies one batch of one run's updates.
+    fn apply_batch(&mut self, slice: Slice) {
         if slice.updates.is_empty() {
             return;
         }
         let now = self.clock.now();
         let oldest = slice.updates.iter().map(|update| update.at).min().unwrap_or(now);
-        RuntimeCounters::add(&self.counters.turns, 1);
-        RuntimeCounters::add(&self.counters.words, slice.updates.len());
-        let turn = if slice.last {
+        RuntimeCounters::add(&self.counters.batches, 1);
+        RuntimeCounters::add(&self.counters.updates, slice.updates.len());
+        let outcome = if slice.last {
             self.core.apply(now, slice.updates)
         } else {
             self.core.apply_part(now, slice.updates)
         };
-        self.take_heard(turn, now, oldest);
+        self.take_outcome(outcome, now, oldest);
     }
 
-    /// Time alone may be something that the core acts on.
+    /// Runs the core's timers that are due.
     fn pass_time(&mut self) {
         let now = self.clock.now();
         if self.core.next_tick().is_some_and(|tick| tick <= now) {
-            let turn = self.core.tick(now);
-            self.take(turn, now);
+            let outcome = self.core.tick(now);
+            self.take(outcome, now);
         }
     }
 
-    fn take(&mut self, turn: ApplyOutcome, now: Mono) {
-        self.take_heard(turn, now, now);
+    fn take(&mut self, outcome: ApplyOutcome, now: Mono) {
+        self.take_outcome(outcome, now, now);
     }
 
-    /// Takes a turn whose oldest word was heard at `oldest`.
-    fn take_heard(&mut self, turn: ApplyOutcome, now: Mono, oldest: Mono) {
-        let ApplyOutcome { confirms, records, changed, urgent } = turn;
-        for ask in confirms {
-            let counter = if self.feeds.ask(&ask) { &self.counters.asked } else { &self.counters.unasked };
+    /// Handles the outcome of a batch whose oldest update was received at `oldest`.
+    fn take_outcome(&mut self, outcome: ApplyOutcome, now: Mono, oldest: Mono) {
+        let ApplyOutcome { confirms, records, changed, urgent } = outcome;
+        for request in confirms {
+            let counter = if self.receivers.confirm(&request) {
+                &self.counters.confirms
+            } else {
+                &self.counters.unsent_confirms
+            };
             RuntimeCounters::add(counter, 1);
         }
         if !records.is_empty() {
@@ -179,19 +183,19 @@ impl CoreTask {
         }
     }
 
-    /// Lets shadows that the core has adopted take the place of what they replace.
+    /// Makes adopted shadows the served runs.
     fn adopt(&mut self) {
-        let shadows = self.feeds.shadows();
+        let shadows = self.receivers.shadows();
         if shadows.is_empty() {
             return;
         }
         let status = self.core.status();
         for (name, generation) in shadows {
             if status.iter().any(|one| one.id.name == name && one.generation == generation) {
-                self.feeds.adopt(&name);
+                self.receivers.adopt(&name);
                 RuntimeCounters::add(&self.counters.adoptions, 1);
-                if let Some(told) = self.adoptions.get(&name) {
-                    told.send_replace(generation);
+                if let Some(adopted) = self.adoptions.get(&name) {
+                    adopted.send_replace(generation);
                 }
             }
         }
@@ -199,11 +203,11 @@ impl CoreTask {
 
     fn publish_if_due(&mut self) {
         let now = self.clock.now();
-        let cost = self.board.cost();
+        let cost = self.published.cost();
         if self.pace.due(cost, self.is_busy()).is_some_and(|due| due <= now) {
             let catalog = self.core.publish();
             let observed = std::mem::take(&mut self.observed);
-            self.board.post(catalog, std::mem::take(&mut self.unpublished), observed);
+            self.published.post(catalog, std::mem::take(&mut self.unpublished), observed);
             RuntimeCounters::add(&self.counters.publications, 1);
             if self.pace.published(now, cost) {
                 RuntimeCounters::add(&self.counters.urgent, 1);
@@ -212,7 +216,7 @@ impl CoreTask {
         self.judge_start();
     }
 
-    /// After publication, so that whoever is told "ready" finds what made it so.
+    /// Judges the start rule after publication, so that a reader of "ready" finds the catalog that made it so.
     fn judge_start(&mut self) {
         if !self.unpublished.is_empty() {
             return;

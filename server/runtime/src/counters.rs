@@ -1,19 +1,19 @@
-//! What the runtime has done, as numbers. Tests assert on them, telemetry shows them.
+//! Counters of the runtime. Tests assert on them, telemetry exports them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// Counters that only grow; written by the pump, the fan-out and the supervisor.
+        /// Counters that only grow; written by the core task, the fan-out and the supervisor.
         #[derive(Debug, Default)]
         pub struct RuntimeCounters { $(pub(crate) $name: AtomicU64),* }
 
-        /// What the counters say at one moment.
+        /// Snapshot of the counters.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct RuntimeStats { $($(#[$doc])* pub $name: u64),* }
 
         impl RuntimeCounters {
-            /// What they say now.
+            /// Returns a snapshot.
             #[must_use]
             pub fn read(&self) -> RuntimeStats {
                 RuntimeStats { $($name: self.$name.load(Ordering::Relaxed)),* }
@@ -23,27 +23,27 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Turns applied that held at least one word.
-    turns,
-    /// Words applied.
-    words,
+    /// Batches with at least one update.
+    batches,
+    /// Updates applied.
+    updates,
     /// Generations published.
     publications,
-    /// Of these, with a removal or a health change.
+    /// Of these, those with a removal or a health change.
     urgent,
     /// Passes of the fan-out.
     passes,
-    /// Questions handed to runs.
-    asked,
-    /// Questions that found no run or no room.
-    unasked,
+    /// Confirm requests sent to runs.
+    confirms,
+    /// Confirm requests dropped because the run was unknown or its queue was full.
+    unsent_confirms,
     /// Accepted changes handed to the journal.
     records,
     /// Runs begun.
     runs,
-    /// Runs that ended without having been told to.
+    /// Runs that ended without a stop request.
     failures,
-    /// Of these, by a panic.
+    /// Of these, those that panicked.
     panics,
     /// Shadows adopted.
     adoptions,

@@ -1,7 +1,7 @@
-//! Tells whoever serves clients that there is a new catalog.
+//! Notifies the servers of clients that there is a new catalog.
 //!
-//! One task, so that the owner of the core never waits for clients. Each pass gets the union of
-//! what changed since the last one; passes never overlap and never go back in generation.
+//! One task, so that the core task never waits for clients. Each pass gets the union of the changes
+//! since the last one; passes never overlap and never go back in generation.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use tributary_registry_api::{Clock, Wake};
 use crate::counters::RuntimeCounters;
 use crate::published_catalog::PublishedCatalog;
 
-/// Wakes the clients that a change is for. Implemented by the binary over xds's interest index.
+/// Wakes the clients that a change concerns. The binary implements it over the interest index of xds.
 pub trait Fanout: Send + Sync + 'static {
-    /// A catalog, at least as fresh as the changes, all that changed since the last call, and since
-    /// when it was known.
+    /// Passes on a catalog, at least as new as the changes, all changes since the last call, and when
+    /// they were first known.
     fn published(&self, catalog: &Arc<Catalog>, changed: &CatalogChanges, observed: ObservedSince);
     /// Whether clients are still being written to. Additions alone may wait for it, up to a bound.
     fn is_writing(&self) -> bool {
@@ -29,7 +29,7 @@ impl Fanout for () {
 }
 
 pub(crate) struct FanoutTask {
-    pub(crate) board: Arc<PublishedCatalog>,
+    pub(crate) published: Arc<PublishedCatalog>,
     pub(crate) fanout: Arc<dyn Fanout>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) wake: Wake,
@@ -41,25 +41,25 @@ impl FanoutTask {
         loop {
             tokio::select! {
                 biased;
-                () = self.board.posted.notified() => self.pass(),
+                () = self.published.posted.notified() => self.pass(),
                 () = stop.cancelled() => return,
             }
         }
     }
     fn pass(&self) {
-        let (changed, observed) = self.board.take_unsaid();
-        let catalog = self.board.catalog.load_full();
+        let (changed, observed) = self.published.take_unsent();
+        let catalog = self.published.catalog.load_full();
         let began = self.clock.now();
-        let told = catch_unwind(AssertUnwindSafe(|| self.fanout.published(&catalog, &changed, observed)));
-        if told.is_err() {
-            // the next pass must happen: a fan-out that stays dead would freeze every client
+        let result = catch_unwind(AssertUnwindSafe(|| self.fanout.published(&catalog, &changed, observed)));
+        if result.is_err() {
+            // Later passes must run: without them no client would get another update.
             tracing::error!(
                 generation = catalog.generation,
-                "a fan-out panicked; its clients hear of the next one"
+                "fan-out panicked; clients receive the change with the next publication"
             );
         }
         RuntimeCounters::add(&self.counters.passes, 1);
-        if self.board.passed(self.clock.now().since(began)) {
+        if self.published.passed(self.clock.now().since(began)) {
             self.wake.notify_one();
         }
     }

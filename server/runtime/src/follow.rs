@@ -1,7 +1,7 @@
-//! Following what one cluster contributes: a base that its owner pulls the difference from.
+//! Subscriptions to the facts of one cluster: a base from which the subscriber computes differences.
 //!
-//! Nothing is queued for a follower; one that is slow skips generations. It hangs on the catalog
-//! and not on a registry, so it survives rotations, and dropping it ends it.
+//! Nothing is queued for a subscriber; a slow one skips generations. It reads the catalog and not a
+//! registry, so it survives rotations. Dropping it ends the subscription.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use tributary_model::{
 
 use crate::published_catalog::Catalogs;
 
-/// What a follower hears of.
+/// The part of the catalog that a follower receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClusterScope {
     /// Everything.
     All,
-    /// What registries of this cluster declare.
+    /// Objects that registries of this cluster declare.
     Cluster(ClusterId),
 }
 
-/// What has changed for a follower: the new value, or `None` for what is gone.
+/// Changes for a follower: the new value, or `None` for a removed object.
 #[derive(Debug, Clone, Default)]
 pub struct ScopeChange {
-    /// The generation that it leads to.
+    /// Generation after the changes.
     pub generation: u64,
     /// Services with a declaration of the cluster.
     pub services: Vec<(ServiceKey, Option<Arc<ServiceView>>)>,
@@ -38,14 +38,14 @@ pub struct ScopeChange {
 }
 
 impl ScopeChange {
-    /// Whether nothing has.
+    /// Whether nothing changed.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.services.is_empty() && self.workloads.is_empty() && self.gateways.is_empty()
     }
 }
 
-/// Follows a scope from an empty base, so that the first difference is everything.
+/// Follows a scope from an empty base, so the first change contains everything.
 #[derive(Debug)]
 pub struct Follower {
     scope: ClusterScope,
@@ -58,8 +58,7 @@ impl Follower {
     pub(crate) fn new(scope: ClusterScope, catalogs: Catalogs, generation: watch::Receiver<u64>) -> Self {
         Self { scope, base: Arc::default(), catalogs, generation }
     }
-    /// The next change of the scope; `None` when the server stops. May be dropped while it waits
-    /// without losing anything.
+    /// Returns the next change of the scope; `None` when the server stops. Cancel-safe.
     pub async fn next(&mut self) -> Option<ScopeChange> {
         loop {
             let base = self.base.generation;
@@ -70,7 +69,7 @@ impl Follower {
             }
         }
     }
-    /// Moves the base to the current catalog and returns what differs, possibly nothing.
+    /// Moves the base to the current catalog and returns the difference, which may be empty.
     pub fn catch_up(&mut self) -> ScopeChange {
         let next = self.catalogs.load_full();
         let change = ScopeChange {

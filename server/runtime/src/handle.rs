@@ -1,4 +1,4 @@
-//! What the rest of the server holds: reads the catalog, asks the owner, changes the membership.
+//! Interface of a running server: reads the catalog, commands the core task, changes the membership.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::readiness::Readiness;
 use crate::report::{Reports, RunReport};
 use crate::supervisor::{MemberOrder, RegistryFactories, SupervisorError};
 
-/// The server has stopped; nobody is there to answer.
+/// The server has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the server is stopping; ask a running one")]
+#[error("the server is stopping; retry on a running server")]
 pub struct Stopped;
 
-/// A way to a running server.
+/// Interface of a running server. Clones share the server.
 #[derive(Clone)]
 pub struct Handle {
-    pub(crate) board: Arc<PublishedCatalog>,
-    pub(crate) orders: mpsc::Sender<CoreCommand>,
+    pub(crate) published: Arc<PublishedCatalog>,
+    pub(crate) commands: mpsc::Sender<CoreCommand>,
     pub(crate) members: mpsc::Sender<MemberOrder>,
     pub(crate) readiness: watch::Receiver<Readiness>,
     pub(crate) counters: Arc<RuntimeCounters>,
@@ -38,50 +38,50 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The current catalog.
+    /// Returns the current catalog.
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.board.catalog.load_full()
+        self.published.catalog.load_full()
     }
-    /// Where the current catalog hangs.
+    /// Returns the shared reference to the current catalog.
     #[must_use]
     pub fn catalogs(&self) -> Catalogs {
-        Arc::clone(&self.board.catalog)
+        Arc::clone(&self.published.catalog)
     }
-    /// Counts generations; changes after the catalog of that generation has been pinned.
+    /// Returns the current generation's number; it changes after the catalog is published.
     #[must_use]
     pub fn generation(&self) -> watch::Receiver<u64> {
-        self.board.generation.subscribe()
+        self.published.generation.subscribe()
     }
-    /// Follows what a cluster contributes.
+    /// Subscribes to the facts of a cluster.
     #[must_use]
     pub fn subscribe(&self, scope: ClusterScope) -> Follower {
         Follower::new(scope, self.catalogs(), self.generation())
     }
-    /// Whether the server may answer, by the start rule.
+    /// Returns whether the server may answer, by the start rule.
     #[must_use]
     pub fn readiness(&self) -> watch::Receiver<Readiness> {
         self.readiness.clone()
     }
-    /// How every registry's runs are doing.
+    /// Returns the state of every registry's runs.
     #[must_use]
     pub fn runs(&self) -> BTreeMap<RegistryName, RunReport> {
         self.reports.all()
     }
-    /// What has been done so far.
+    /// Returns the counters.
     #[must_use]
     pub fn stats(&self) -> RuntimeStats {
         self.counters.read()
     }
-    /// Looks into the core, between two turns.
+    /// Reads the core, between two batches.
     pub async fn inspect<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Core) -> T + Send + 'static,
     ) -> Result<T, Stopped> {
         self.command(move |core| (look(core), ApplyOutcome::default())).await
     }
-    /// An operator's command: does something to the core between two turns; what came of it is
-    /// published as any other change.
+    /// Executes an operator's command on the core between two batches; its effects are published like any
+    /// other change.
     pub async fn command<T: Send + 'static>(
         &self,
         act: impl FnOnce(&mut Core) -> (T, ApplyOutcome) + Send + 'static,
@@ -92,11 +92,11 @@ impl Handle {
             let _ = reply.send(value);
             turn
         };
-        self.orders.send(CoreCommand::Visit(Box::new(visit))).await.map_err(|_| Stopped)?;
+        self.commands.send(CoreCommand::Visit(Box::new(visit))).await.map_err(|_| Stopped)?;
         answer.await.map_err(|_| Stopped)
     }
-    /// Gives back a part of what a journal kept of a registry, before its first run. The registry becomes known to
-    /// the core; it joins with [`Handle::add_registry`] as always. `changed`: its source is configured otherwise now.
+    /// Restores a part of the facts that a journal kept of a registry, before its first run. The registry becomes
+    /// known to the core; [`Handle::add_registry`] adds it as always. `changed`: its source is configured differently now.
     pub async fn restore(
         &self,
         spec: RegistrySpec,
@@ -111,22 +111,22 @@ impl Handle {
         });
         Ok(restored.await??)
     }
-    /// Takes back what was restored of a scope, as if the journal had not had it.
+    /// Drops the restored facts of a scope, as if the journal had not contained it.
     pub async fn forget(&self, registry: RegistryName, scope: Scope) -> Result<(), Stopped> {
         self.command(move |core| ((), core.forget(&registry, &scope))).await
     }
-    /// Everything that a journal kept has been given back. A server that had been ready is ready once that is
+    /// Ends the restore of a journal. A server that had been ready becomes ready once the restored facts are
     /// published.
     pub async fn restored(&self, was_ready: bool) -> Result<(), Stopped> {
-        self.orders.send(CoreCommand::Restored { was_ready }).await.map_err(|_| Stopped)
+        self.commands.send(CoreCommand::Restored { was_ready }).await.map_err(|_| Stopped)
     }
-    /// Takes a run that may read less, or whose source's identity changed, at an operator's request.
+    /// Accepts, as the operator, a run that may read less or whose source's identity changed.
     pub async fn accept(&self, registry: RegistryName) -> Result<bool, Stopped> {
         let now = self.clock.now();
         self.command(move |core| core.accept(now, &registry)).await
     }
-    /// Ends a registry's facts, those of a scope, or those of a kind in it; what ended. Where the run confirms some of
-    /// these facts now, a new run lists the source again: what it still has comes back.
+    /// Ends the facts of a registry, of a scope, or of a kind in it; returns what ended. If the run confirms some of
+    /// these facts now, a new run lists the source again, which restores what still exists.
     pub async fn end(
         &self,
         registry: RegistryName,
@@ -140,12 +140,12 @@ impl Handle {
         });
         let ended = ended.await?;
         if ended.iter().any(|part| part.live) {
-            // a source without a supervisor lists again when its holder makes it
+            // A source without a supervisor lists again when its holder restarts it.
             let _ = self.restart(name).await;
         }
         Ok(ended)
     }
-    /// What [`Handle::end`] would end.
+    /// Returns what [`Handle::end`] would end.
     pub async fn end_plan(
         &self,
         registry: RegistryName,
@@ -154,11 +154,11 @@ impl Handle {
     ) -> Result<Vec<EndPlan>, Stopped> {
         self.inspect(move |core| core.end_plan(&registry, scope.as_ref(), kind)).await
     }
-    /// Whether it is known which registries there are; until then no catalog is complete.
+    /// Sets whether all registries are known; until then no catalog is complete.
     pub async fn set_membership_known(&self, known: bool) -> Result<(), Stopped> {
         self.command(move |core| ((), core.set_membership_known(known))).await
     }
-    /// Lets a held removal happen, because a person says so. False where nothing is held there.
+    /// Releases a held removal, as the operator. Returns false if no removal is held for this fact.
     pub async fn release(&self, registry: RegistryName, key: FactKey) -> Result<bool, Stopped> {
         let now = self.clock.now();
         self.command(move |core| {
@@ -171,19 +171,19 @@ impl Handle {
     pub async fn add_registry(&self, factory: Arc<dyn RegistryFactory>) -> Result<(), SupervisorError> {
         self.member(|reply| MemberOrder::Join(factory, reply)).await
     }
-    /// Replaces a registry's factory: the new run fills a shadow while the old one serves.
+    /// Replaces a registry's factory: the previous run serves until the new run syncs in a shadow.
     pub async fn rotate(&self, factory: Arc<dyn RegistryFactory>) -> Result<(), SupervisorError> {
         self.member(|reply| MemberOrder::Rotate(factory, reply)).await
     }
-    /// Begins a new run of a registry, which lists its source again; in a shadow, where the registry restarts so.
+    /// Begins a new run of a registry, which lists its source again; in a shadow if the registry restarts so.
     pub async fn restart(&self, name: RegistryName) -> Result<(), SupervisorError> {
         self.member(|reply| MemberOrder::Restart(name, reply)).await
     }
-    /// Stops a registry and withdraws what it said.
+    /// Stops a registry and removes its facts.
     pub async fn remove_registry(&self, name: RegistryName) -> Result<(), SupervisorError> {
         self.member(|reply| MemberOrder::Leave(name, reply)).await
     }
-    /// Carries out what a list of registries says; `kinds` knows the adapters.
+    /// Applies the changes of a list of registries; `kinds` builds the adapters.
     pub async fn change(
         &self,
         change: Membership,
@@ -199,23 +199,25 @@ impl Handle {
             Membership::Leave(name) => self.remove_registry(name).await,
         }
     }
-    /// A source that the caller runs itself, with one generation for the life of the server: the
-    /// configuration file, clients' reports. It is asked nothing.
+    /// Adds a source that the caller runs itself, with one generation for the life of the server: the
+    /// configuration file, clients' reports. It gets no confirm requests.
     pub async fn source(&self, spec: RegistrySpec) -> Result<Source, SupervisorError> {
         let name = spec.id.name.clone();
         let (reply, answer) = oneshot::channel();
         let run_order = RunOrder::first(spec.clone());
         let join = CoreCommand::Join { spec, adopted: watch::Sender::new(Generation(0)), reply };
-        self.orders.send(join).await?;
+        self.commands.send(join).await?;
         answer.await??;
         let run = Run { registry: name, generation: Generation(1) };
         let (updates, receiver) = update_channel(run, Arc::clone(&self.clock), Arc::clone(&self.wake));
-        let feed = RunReceiver::new(receiver, None);
+        let receiver = RunReceiver::new(receiver, None);
         let (reply, answer) = oneshot::channel();
-        self.orders.send(CoreCommand::Begin { run: run_order, which: Which::Served, feed, reply }).await?;
-        // only a run that a supervisor begins can compete with an adoption
+        self.commands
+            .send(CoreCommand::Begin { run: run_order, which: Which::Served, receiver, reply })
+            .await?;
+        // Only a run that a supervisor begins can compete with an adoption.
         let _ = answer.await?;
-        Ok(Source { updates, orders: self.orders.clone() })
+        Ok(Source { updates, commands: self.commands.clone() })
     }
     async fn member(
         &self,
@@ -232,25 +234,25 @@ impl Handle {
 
 impl std::fmt::Debug for Handle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Handle(generation {})", *self.board.generation.borrow())
+        write!(f, "Handle(generation {})", *self.published.generation.borrow())
     }
 }
 
 /// A source that its holder runs.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// Takes what the source says.
+    /// Sends updates of the source.
     pub updates: UpdateSender,
-    orders: mpsc::Sender<CoreCommand>,
+    commands: mpsc::Sender<CoreCommand>,
 }
 
 impl Source {
-    /// Ends the source and withdraws what it said.
+    /// Ends the source and removes its facts.
     pub async fn leave(self) -> Result<(), Stopped> {
         let (reply, answer) = oneshot::channel();
         let name = self.updates.run().registry.clone();
         let leave = CoreCommand::Leave { name, evidence: Evidence::Operator, reply };
-        self.orders.send(leave).await.map_err(|_| Stopped)?;
+        self.commands.send(leave).await.map_err(|_| Stopped)?;
         answer.await.map_err(|_| Stopped)
     }
 }

@@ -1,37 +1,37 @@
-//! What the core task needs of a journal. The binary implements it over a database; tests need none.
+//! Interface of a journal. The binary implements it over a database; tests need none.
 //!
-//! Called by the core task alone, between turns and never blocking it.
+//! The core task calls it between batches; no call blocks.
 
 use tributary_model::{FactKey, Record, RegistryName};
 
-/// Facts that a journal lost track of and needs again.
+/// Facts that a journal lost and needs again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotRequest {
-    /// The registry.
+    /// Name of the registry.
     pub registry: RegistryName,
-    /// The last key that the slices before brought.
+    /// Last key of the previous slices.
     pub after: Option<FactKey>,
-    /// How many facts a slice may have.
+    /// Most facts of a slice.
     pub most: usize,
 }
 
-/// Keeps what is served. No method may block.
+/// Stores the served facts. No method may block.
 pub trait JournalSink: Send + 'static {
-    /// Takes the records of one turn, in order: they are kept together or not at all.
+    /// Accepts the records of one batch, in order: it stores all of them or none.
     fn record(&mut self, records: Vec<Record>);
-    /// What it needs again; asked between turns.
+    /// Returns the facts that it needs again; called between batches.
     fn wanted(&mut self) -> Option<SnapshotRequest> {
         None
     }
-    /// Takes a slice that it asked for.
+    /// Accepts a slice that it requested.
     fn slice(&mut self, registry: &RegistryName, records: Vec<Record>, last: bool) {
         let _ = (registry, records, last);
     }
-    /// The server has become ready, once.
+    /// Records that the server has become ready, once.
     fn ready(&mut self) {}
 }
 
-/// Keeps no journal.
+/// Stores nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoJournal;
 

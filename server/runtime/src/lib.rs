@@ -1,8 +1,8 @@
-//! What makes the pieces run: the supervisor of registries, the pump that owns the core, the
-//! fan-out of what it publishes, and the rule for when a server may begin to serve.
+//! Runs the server: the supervisor of registries, the core task, the fan-out of published catalogs,
+//! and the start rule.
 //!
-//! Knows neither xDS nor HTTP; the binary and the simulation drive it. [`Runtime::start`] spawns one
-//! task tree; dropping the [`Runtime`] ends all of it. Everything else goes through a [`Handle`].
+//! Contains neither xDS nor HTTP; the binary and the simulation use it. [`Runtime::start`] spawns one
+//! task tree; dropping the [`Runtime`] ends all of it. All other calls go through a [`Handle`].
 
 mod core_task;
 mod counters;

@@ -1,26 +1,26 @@
-//! The start rule: from when on a server answers, so that unknown is never served as empty.
+//! The start rule: when a server begins to answer, so that unknown facts are never served as empty.
 //!
-//! A pure function of the rule and of what is known; the pump calls it after each publication and
-//! at the rule's deadline. Once ready, ready: no registry that joins or goes stale later undoes it.
+//! A pure function of the rule and of the known facts; the core task calls it after each publication and
+//! at the rule's deadline. Once ready, a server stays ready: no registry added or stale later changes that.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tributary_model::{Mono, RegistryName};
 
-/// What a start waits for.
+/// Conditions of a start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartRule {
-    /// The registries that are known at start.
+    /// Registries that are known at start.
     pub known: BTreeSet<RegistryName>,
-    /// The registry of the config cluster, where there is one: it has no timeout.
+    /// Registry of the config cluster, if any: it has no timeout.
     pub config_cluster: Option<RegistryName>,
-    /// How long registries other than the config cluster are waited for; `None` waits for ever.
+    /// How long to wait for registries other than the config cluster; `None` waits without limit.
     pub first_sync_timeout: Option<Duration>,
 }
 
 impl Default for StartRule {
-    /// Waits 30 seconds for nobody in particular.
+    /// Waits at most 30 seconds, for no particular registry.
     fn default() -> Self {
         Self {
             known: BTreeSet::new(),
@@ -30,41 +30,41 @@ impl Default for StartRule {
     }
 }
 
-/// What is known of a start.
+/// Facts about a start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StartFacts {
-    /// A journal of a server that had been ready was restored.
+    /// Whether a journal of a server that had been ready was restored.
     pub restored: bool,
     /// Registries whose required collections have all been listed once.
     pub synced: BTreeSet<RegistryName>,
-    /// Registries that were known at start and have left since.
+    /// Registries that were known at start and have been removed since.
     pub left: BTreeSet<RegistryName>,
-    /// When the config cluster had synced.
+    /// When the config cluster synced.
     pub config_synced: Option<Mono>,
 }
 
-/// Why a server is ready.
+/// Reason for readiness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadyBecause {
     /// A journal of a server that had been ready was restored.
     Restored,
     /// Every registry that was known at start has synced.
     Synced,
-    /// The first sync was waited for long enough.
+    /// The first sync timed out.
     TimedOut,
 }
 
 /// Whether a server may answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Readiness {
-    /// Why it is ready; `None` while it is not.
+    /// Reason for readiness; `None` if not ready.
     pub ready: Option<ReadyBecause>,
-    /// The registries of the start that have not synced yet.
+    /// Registries of the start that have not synced yet.
     pub unknown: BTreeSet<RegistryName>,
 }
 
 impl Readiness {
-    /// Whether it is ready.
+    /// Whether the server is ready.
     #[must_use]
     pub const fn is_ready(&self) -> bool {
         self.ready.is_some()
@@ -72,7 +72,7 @@ impl Readiness {
 }
 
 impl StartRule {
-    /// Judges a start at a time since the process began; `before` is what was judged last.
+    /// Judges a start at a time since the process began; `before` is the previous result.
     #[must_use]
     pub fn judge(&self, facts: &StartFacts, now: Mono, before: &Readiness) -> Readiness {
         let waits = |name: &&RegistryName| !facts.synced.contains(*name) && !facts.left.contains(*name);
@@ -91,7 +91,7 @@ impl StartRule {
         });
         Readiness { ready, unknown }
     }
-    /// When the first sync has been waited for long enough; `None` while no end is in sight.
+    /// Returns when the first sync times out; `None` if no timeout applies yet.
     #[must_use]
     pub fn deadline(&self, facts: &StartFacts) -> Option<Mono> {
         let from = match &self.config_cluster {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_timeout_names_whom_it_gave_up() {
+    fn timeout_lists_registries_that_did_not_sync() {
         let rule = mk_rule(&["a", "b"], None);
         assert!(!judged(&rule, &mk_facts(&["a"]), 29).is_ready());
         let late = judged(&rule, &mk_facts(&["a"]), 30);
@@ -148,13 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn zero_means_for_ever() {
+    fn zero_timeout_waits_without_limit() {
         let rule = StartRule { first_sync_timeout: None, ..mk_rule(&["a"], None) };
         assert!(!judged(&rule, &mk_facts(&[]), 1_000_000).is_ready());
     }
 
     #[test]
-    fn the_config_cluster_has_no_timeout_and_starts_that_of_the_others() {
+    fn sync_of_the_config_cluster_starts_the_timeout_of_others() {
         let rule = mk_rule(&["config", "b"], Some("config"));
         assert!(!judged(&rule, &mk_facts(&[]), 1_000_000).is_ready());
         let facts = StartFacts { config_synced: Some(at(100_000)), ..mk_facts(&["config"]) };
@@ -163,13 +163,13 @@ mod tests {
     }
 
     #[test]
-    fn a_restored_journal_of_a_ready_server_waits_for_nobody() {
+    fn restored_journal_of_a_ready_server_is_ready_at_once() {
         let facts = StartFacts { restored: true, ..StartFacts::default() };
         assert_eq!(judged(&mk_rule(&["a"], Some("a")), &facts, 0).ready, Some(ReadyBecause::Restored));
     }
 
     #[test]
-    fn whoever_leaves_is_not_waited_for() {
+    fn removed_registry_does_not_delay_readiness() {
         let facts = StartFacts { left: BTreeSet::from([name("b")]), ..mk_facts(&["a"]) };
         assert!(judged(&mk_rule(&["a", "b"], None), &facts, 1).is_ready());
     }
@@ -179,6 +179,6 @@ mod tests {
         let before = Readiness { ready: Some(ReadyBecause::Synced), unknown: BTreeSet::new() };
         let after = mk_rule(&["a"], None).judge(&mk_facts(&[]), Mono(1), &before);
         assert_eq!(after.ready, Some(ReadyBecause::Synced));
-        assert_eq!(after.unknown, BTreeSet::from([name("a")]), "and still named");
+        assert_eq!(after.unknown, BTreeSet::from([name("a")]), "still listed");
     }
 }

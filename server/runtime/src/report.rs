@@ -1,4 +1,4 @@
-//! How each registry's runs are doing, for people.
+//! State of each registry's runs, for operators.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,44 +7,44 @@ use parking_lot::Mutex;
 use tributary_model::{Code, Generation, Mono, RegistryName};
 use tributary_registry_api::{Reason, UpdateSender, UpdateStats};
 
-/// What a registry's run is doing.
+/// State of a registry's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RunState {
-    /// Has not been started.
+    /// Not started.
     #[default]
     New,
-    /// Runs.
+    /// Running.
     Running,
-    /// Failed, and is started again then.
+    /// Failed; it is retried later.
     Waiting {
-        /// When.
+        /// Time of the retry.
         until: Mono,
     },
-    /// Failed for good, until its configuration or credential changes.
+    /// Failed permanently, until its configuration or credential changes.
     Parked,
-    /// Is being stopped.
+    /// Stopping.
     Stopping,
 }
 
 /// A registry's runs, as its supervisor sees them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunReport {
-    /// What the run that is served is doing.
+    /// State of the served run.
     pub state: RunState,
-    /// Its generation.
+    /// Generation of the served run.
     pub generation: Generation,
-    /// The generation of the run that is to replace it, and what that is doing.
+    /// Generation and state of the shadow.
     pub shadow: Option<(Generation, RunState)>,
-    /// How many runs have failed in a row.
+    /// Number of consecutive failed runs.
     pub failures: u32,
-    /// Why the last one failed, and when; kept until the registry leaves.
+    /// Reason and time of the last failure; kept until the registry is removed.
     pub last_error: Option<(Code, Reason, Mono)>,
-    /// What the inlet of the served run has counted.
+    /// Counters of the served run's update channel.
     pub updates: UpdateStats,
 }
 
-/// Every registry's report; written by their supervisors. Inlets count by themselves, so the one of
-/// the served run is kept and read when somebody asks.
+/// Reports of all registries; their supervisors write them. Update channels count by themselves, so
+/// the sender of the served run is kept and read on request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reports(Arc<Mutex<BTreeMap<RegistryName, Entry>>>);
 

@@ -1,4 +1,4 @@
-//! Starts the task tree and ends it.
+//! Starts and ends the task tree.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,23 +22,23 @@ use crate::readiness::{Readiness, StartFacts, StartRule};
 use crate::report::Reports;
 use crate::supervisor::{Supervisor, SupervisorConfig};
 
-/// Orders that may wait for the pump.
-const MOST_ORDERS: usize = 1024;
+/// Most commands that may wait for the core task.
+const MAX_COMMANDS: usize = 1024;
 
-/// What a runtime is started with.
+/// Configuration of a runtime.
 #[derive(Debug, Clone)]
 pub struct RuntimeConfig {
-    /// The core's.
+    /// Configuration of the core.
     pub core: CoreConfig,
-    /// How publications are paced.
+    /// Rate of publications.
     pub pace: PacePolicy,
-    /// How long a registry waits before its next run.
+    /// Delays before a registry's next run.
     pub backoff: BackoffPolicy,
-    /// How long a run may take to stop before it is dropped.
+    /// Time that a run may take to stop before it is dropped.
     pub stop_grace: Duration,
     /// When the server may begin to serve.
     pub start: StartRule,
-    /// Seeds the chance in backoffs.
+    /// Seed of the jitter in backoffs.
     pub seed: u64,
 }
 
@@ -55,7 +55,7 @@ impl Default for RuntimeConfig {
     }
 }
 
-/// The running task tree. Dropping it ends every task in it, whatever that task is doing.
+/// The running task tree. Dropping it ends every task in it.
 #[derive(Debug)]
 pub struct Runtime {
     handle: Handle,
@@ -66,7 +66,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Spawns the pump, the fan-out and the supervisor on the current tokio runtime.
+    /// Spawns the core task, the fan-out and the supervisor on the current tokio runtime.
     #[must_use]
     pub fn start(
         config: RuntimeConfig,
@@ -74,22 +74,22 @@ impl Runtime {
         fanout: Arc<dyn Fanout>,
         journal: Box<dyn JournalSink>,
     ) -> Self {
-        let (board, wake, counters) =
+        let (published, wake, counters) =
             (Arc::new(PublishedCatalog::new()), Wake::default(), Arc::<RuntimeCounters>::default());
-        let (orders, orders_end) = mpsc::channel(MOST_ORDERS);
+        let (commands, command_receiver) = mpsc::channel(MAX_COMMANDS);
         let readiness = watch::Sender::new(Readiness { ready: None, unknown: config.start.known.clone() });
         let (stop_registries, stop_rest) = (CancellationToken::new(), CancellationToken::new());
         let mut tasks = JoinSet::new();
         let seen = readiness.subscribe();
-        let pump = CoreTask {
+        let core_task = CoreTask {
             core: Core::new(config.core),
-            feeds: RunReceivers::default(),
+            receivers: RunReceivers::default(),
             pace: Pace::new(config.pace),
-            board: Arc::clone(&board),
+            published: Arc::clone(&published),
             fanout: Arc::clone(&fanout),
             clock: Arc::clone(&clock),
             wake: Arc::clone(&wake),
-            orders: orders_end,
+            commands: command_receiver,
             journal,
             counters: Arc::clone(&counters),
             rule: config.start,
@@ -99,9 +99,9 @@ impl Runtime {
             unpublished: CatalogChanges::default(),
             observed: ObservedSince::default(),
         };
-        tasks.spawn(pump.run(stop_rest.clone()));
+        tasks.spawn(core_task.run(stop_rest.clone()));
         let fanout = FanoutTask {
-            board: Arc::clone(&board),
+            published: Arc::clone(&published),
             fanout,
             clock: Arc::clone(&clock),
             wake: Arc::clone(&wake),
@@ -113,24 +113,24 @@ impl Runtime {
         let reports = Reports::default();
         let (supervisor, members) = Supervisor::new(
             supervisor,
-            orders.clone(),
+            commands.clone(),
             Arc::clone(&clock),
             Arc::clone(&wake),
             Arc::clone(&counters),
             reports.clone(),
         );
         tasks.spawn(supervisor.run(stop_registries.clone()));
-        let handle = Handle { board, orders, members, readiness: seen, counters, reports, clock, wake };
+        let handle = Handle { published, commands, members, readiness: seen, counters, reports, clock, wake };
         let guards = [stop_registries.clone().drop_guard(), stop_rest.clone().drop_guard()];
         Self { handle, tasks, stop_registries, stop_rest, _guards: guards }
     }
-    /// A way to everything that runs here; may be cloned, and outlives the runtime harmlessly.
+    /// Returns an interface to the server; clones are cheap, and calls after the end return errors.
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
-    /// Ends when one of the tasks does, which none does unless it is told to: a server whose pump
-    /// has died must not go on as if it lived.
+    /// Completes when one of the tasks ends, which happens only by a fault: a server without its core task
+    /// must stop.
     pub async fn failed(&mut self) {
         while let Some(ended) = self.tasks.join_next().await {
             if ended.is_err() {

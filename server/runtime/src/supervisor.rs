@@ -1,7 +1,7 @@
-//! Keeps every registry running: one task tree each, contained, restarted, rotated, drained.
+//! Keeps every registry running: one isolated task tree each, restarted, rotated, drained.
 //!
-//! The supervisor is one task that owns a member task per registry; a member owns its runs. So
-//! dropping the supervisor drops every run in it, and what happens to one member touches no other.
+//! The supervisor is one task that owns a member task per registry; a member owns its runs. So dropping
+//! the supervisor drops every run, and a failure of one member affects no other.
 
 mod member;
 mod run_sequence;
@@ -25,9 +25,9 @@ use crate::handle::Stopped;
 use crate::report::Reports;
 use member::{Member, ToMember};
 
-/// Knows the adapters. Implemented by the binary.
+/// Builds factories of registries. The binary implements it.
 pub trait RegistryFactories: Send + Sync {
-    /// The factory of a registry of this kind with this credential.
+    /// Returns the factory of a registry of this kind with this credential.
     fn factory(
         &self,
         id: RegistryId,
@@ -36,25 +36,25 @@ pub trait RegistryFactories: Send + Sync {
     ) -> Result<Arc<dyn RegistryFactory>, RegistryError>;
 }
 
-/// Why the membership was not changed.
+/// Reason why the membership was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SupervisorError {
     /// The name is taken.
-    #[error("{code}: a registry named {0} runs already; give one of them another name", code = Code::REGISTRY_NAME_TAKEN)]
+    #[error("{code}: registry {0} already exists; use another name", code = Code::REGISTRY_NAME_TAKEN)]
     Taken(RegistryName),
-    /// There is none of that name.
-    #[error("{code}: no registry is named {0}; list them with `tributary get registries`", code = Code::NOT_FOUND)]
+    /// The name is unknown.
+    #[error("{code}: registry {0} not found; list registries with `tributary get registries`", code = Code::NOT_FOUND)]
     Unknown(RegistryName),
-    /// The name belongs to another provider or cluster: data of two must never mix.
-    #[error("{code}: registry {0} is {1}; remove it before its name is used for another", code = Code::REGISTRY_NAME_TAKEN)]
+    /// The name belongs to another provider or cluster: facts of two sources must never mix.
+    #[error("{code}: registry {0} is {1}; remove it before you reuse its name", code = Code::REGISTRY_NAME_TAKEN)]
     Identity(RegistryName, String),
-    /// The core refused it.
+    /// The core rejected the registry.
     #[error(transparent)]
     Join(#[from] AddRegistryError),
-    /// It cannot be built.
+    /// The factory failed.
     #[error("the registry cannot be built: {0}")]
     Build(Reason),
-    /// Nobody is there.
+    /// The server has stopped.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
@@ -92,31 +92,31 @@ pub(crate) struct SupervisorConfig {
     pub(crate) seed: u64,
 }
 
-/// What every member needs.
+/// State that all members share.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) config: SupervisorConfig,
-    pub(crate) orders: mpsc::Sender<CoreCommand>,
+    pub(crate) commands: mpsc::Sender<CoreCommand>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) wake: Wake,
     pub(crate) counters: Arc<RuntimeCounters>,
     pub(crate) reports: Reports,
 }
 
-/// A registry's place. It stays taken until the core has let go of what the registry said.
+/// A registered name. It stays in use until the core has removed the registry's facts.
 struct MemberEntry {
     id: Arc<RegistryId>,
-    orders: mpsc::Sender<ToMember>,
+    commands: mpsc::Sender<ToMember>,
     leaving: bool,
-    /// Joins once the place is free.
+    /// Added once the name is free.
     next: Option<(Arc<dyn RegistryFactory>, Reply)>,
 }
 
 /// The supervisor's task.
 pub(crate) struct Supervisor {
     shared: Shared,
-    orders: mpsc::Receiver<MemberOrder>,
-    seats: BTreeMap<RegistryName, MemberEntry>,
+    commands: mpsc::Receiver<MemberOrder>,
+    members: BTreeMap<RegistryName, MemberEntry>,
     tasks: JoinSet<()>,
     names: HashMap<task::Id, RegistryName>,
 }
@@ -124,16 +124,16 @@ pub(crate) struct Supervisor {
 impl Supervisor {
     pub(crate) fn new(
         config: SupervisorConfig,
-        orders: mpsc::Sender<CoreCommand>,
+        commands: mpsc::Sender<CoreCommand>,
         clock: Arc<dyn Clock>,
         wake: Wake,
         counters: Arc<RuntimeCounters>,
         reports: Reports,
     ) -> (Self, mpsc::Sender<MemberOrder>) {
-        let shared = Shared { config, orders, clock, wake, counters, reports };
-        let (sender, orders) = mpsc::channel(256);
-        let (seats, tasks, names) = (BTreeMap::new(), JoinSet::new(), HashMap::new());
-        (Self { shared, orders, seats, tasks, names }, sender)
+        let shared = Shared { config, commands, clock, wake, counters, reports };
+        let (sender, commands) = mpsc::channel(256);
+        let (members, tasks, names) = (BTreeMap::new(), JoinSet::new(), HashMap::new());
+        (Self { shared, commands, members, tasks, names }, sender)
     }
 
     pub(crate) async fn run(mut self, stop: CancellationToken) {
@@ -142,39 +142,39 @@ impl Supervisor {
                 biased;
                 () = stop.cancelled() => break,
                 Some(ended) = self.tasks.join_next_with_id() => self.member_ended(ended, &stop).await,
-                order = self.orders.recv() => match order {
-                    Some(order) => self.carry_out(order, &stop).await,
+                order = self.commands.recv() => match order {
+                    Some(order) => self.execute(order, &stop).await,
                     None => break,
                 },
             }
         }
-        // members see the token too; each has its own grace
+        // Members see the token too; each has its own grace.
         while self.tasks.join_next().await.is_some() {}
     }
 
-    async fn carry_out(&mut self, order: MemberOrder, stop: &CancellationToken) {
+    async fn execute(&mut self, order: MemberOrder, stop: &CancellationToken) {
         match order {
-            MemberOrder::Join(factory, reply) => self.join(factory, reply, stop).await,
+            MemberOrder::Join(factory, reply) => self.add(factory, reply, stop).await,
             MemberOrder::Rotate(factory, reply) => {
                 let _ = reply.send(self.rotate(factory).await);
             }
             MemberOrder::Restart(name, reply) => {
                 let _ = reply.send(self.restart(&name).await);
             }
-            MemberOrder::Leave(name, reply) => self.leave(&name, reply).await,
+            MemberOrder::Leave(name, reply) => self.remove(&name, reply).await,
         }
     }
 
-    async fn join(&mut self, factory: Arc<dyn RegistryFactory>, reply: Reply, stop: &CancellationToken) {
+    async fn add(&mut self, factory: Arc<dyn RegistryFactory>, reply: Reply, stop: &CancellationToken) {
         let name = factory.spec().id.name.clone();
-        match self.seats.get_mut(&name) {
-            Some(seat) if seat.leaving && seat.next.is_none() => seat.next = Some((factory, reply)),
+        match self.members.get_mut(&name) {
+            Some(entry) if entry.leaving && entry.next.is_none() => entry.next = Some((factory, reply)),
             Some(_) => drop(reply.send(Err(SupervisorError::Taken(name)))),
-            None => drop(reply.send(self.seat(factory, stop).await)),
+            None => drop(reply.send(self.start_member(factory, stop).await)),
         }
     }
 
-    async fn seat(
+    async fn start_member(
         &mut self,
         factory: Arc<dyn RegistryFactory>,
         stop: &CancellationToken,
@@ -183,46 +183,46 @@ impl Supervisor {
         let (id, name) = (Arc::clone(&spec.id), spec.id.name.clone());
         let (adopted, adoptions) = watch::channel(Generation(0));
         let (reply, answer) = oneshot::channel();
-        self.shared.orders.send(CoreCommand::Join { spec, adopted, reply }).await?;
+        self.shared.commands.send(CoreCommand::Join { spec, adopted, reply }).await?;
         answer.await??;
-        let (orders, receiver) = mpsc::channel(16);
+        let (commands, receiver) = mpsc::channel(16);
         let member = Member::new(name.clone(), factory, self.shared.clone(), receiver, adoptions);
         let task = self.tasks.spawn(member.run(stop.child_token()));
         self.names.insert(task.id(), name.clone());
-        self.seats.insert(name, MemberEntry { id, orders, leaving: false, next: None });
+        self.members.insert(name, MemberEntry { id, commands, leaving: false, next: None });
         Ok(())
     }
 
     async fn rotate(&self, factory: Arc<dyn RegistryFactory>) -> Result<(), SupervisorError> {
         let id = factory.spec().id;
         let unknown = || SupervisorError::Unknown(id.name.clone());
-        let seat = self.seats.get(&id.name).filter(|seat| !seat.leaving).ok_or_else(unknown)?;
-        if seat.id != id {
-            return Err(SupervisorError::Identity(id.name.clone(), seat.id.to_string()));
+        let entry = self.members.get(&id.name).filter(|entry| !entry.leaving).ok_or_else(unknown)?;
+        if entry.id != id {
+            return Err(SupervisorError::Identity(id.name.clone(), entry.id.to_string()));
         }
-        seat.orders.send(ToMember::Rotate(factory)).await.map_err(|_| unknown())
+        entry.commands.send(ToMember::Rotate(factory)).await.map_err(|_| unknown())
     }
 
     async fn restart(&self, name: &RegistryName) -> Result<(), SupervisorError> {
         let unknown = || SupervisorError::Unknown(name.clone());
-        let seat = self.seats.get(name).filter(|seat| !seat.leaving).ok_or_else(unknown)?;
-        seat.orders.send(ToMember::Restart).await.map_err(|_| unknown())
+        let entry = self.members.get(name).filter(|entry| !entry.leaving).ok_or_else(unknown)?;
+        entry.commands.send(ToMember::Restart).await.map_err(|_| unknown())
     }
 
-    /// The reply comes when the core has let go of what the registry said.
-    async fn leave(&mut self, name: &RegistryName, reply: Reply) {
-        let Some(seat) = self.seats.get_mut(name) else {
+    /// The reply comes when the core has removed the registry's facts.
+    async fn remove(&mut self, name: &RegistryName, reply: Reply) {
+        let Some(entry) = self.members.get_mut(name) else {
             let _ = reply.send(Err(SupervisorError::Unknown(name.clone())));
             return;
         };
-        if let Some((_, joining)) = seat.next.take() {
+        if let Some((_, joining)) = entry.next.take() {
             let _ = joining.send(Err(SupervisorError::Unknown(name.clone())));
         }
-        if std::mem::replace(&mut seat.leaving, true) {
+        if std::mem::replace(&mut entry.leaving, true) {
             let _ = reply.send(Ok(()));
-        } else if let Err(refused) = seat.orders.send(ToMember::Leave(reply)).await {
-            // its task failed before; only the core still knows of it
-            self.seats.remove(name);
+        } else if let Err(refused) = entry.commands.send(ToMember::Leave(reply)).await {
+            // The member's task failed before; only the core still knows the registry.
+            self.members.remove(name);
             self.withdraw(name).await;
             if let ToMember::Leave(reply) = refused.0 {
                 let _ = reply.send(Ok(()));
@@ -233,7 +233,7 @@ impl Supervisor {
     async fn withdraw(&self, name: &RegistryName) {
         let (reply, done) = oneshot::channel();
         let leave = CoreCommand::Leave { name: name.clone(), evidence: Evidence::Operator, reply };
-        if self.shared.orders.send(leave).await.is_ok() {
+        if self.shared.commands.send(leave).await.is_ok() {
             let _ = done.await;
         }
     }
@@ -246,16 +246,16 @@ impl Supervisor {
         let id = ended.as_ref().map_or_else(task::JoinError::id, |(id, ())| *id);
         let Some(name) = self.names.remove(&id) else { return };
         if let Err(error) = &ended {
-            tracing::error!(registry = %name, %error, "its supervision failed; what it said stays served");
+            tracing::error!(registry = %name, %error, "registry supervision failed; serving its last known facts");
         }
-        if !self.seats.get(&name).is_some_and(|seat| seat.leaving) {
+        if !self.members.get(&name).is_some_and(|entry| entry.leaving) {
             return;
         }
         if ended.is_err() {
             self.withdraw(&name).await;
         }
-        if let Some((factory, reply)) = self.seats.remove(&name).and_then(|seat| seat.next) {
-            let _ = reply.send(self.seat(factory, stop).await);
+        if let Some((factory, reply)) = self.members.remove(&name).and_then(|entry| entry.next) {
+            let _ = reply.send(self.start_member(factory, stop).await);
         }
     }
 }

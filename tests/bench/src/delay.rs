@@ -159,8 +159,8 @@ impl Bench {
 
     async fn counts(&self) -> Result<Counts> {
         let counters = self.handle.inspect(|core| core.counters()).await?;
-        let turns = self.handle.stats().turns;
-        Ok(Counts { views: counters.views, unchanged: counters.unchanged, turns })
+        let batches = self.handle.stats().batches;
+        Ok(Counts { views: counters.views, unchanged: counters.unchanged, turns: batches })
     }
 }
 

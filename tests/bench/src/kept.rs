@@ -43,7 +43,7 @@ pub(crate) async fn applied(handle: &Handle, sources: &[&Source]) -> Result<()> 
 pub(crate) fn is_taken(handle: &Handle, sources: &[&Source]) -> bool {
     let stats = sources.iter().map(|source| source.updates.stats());
     let sent: u64 = stats.map(|stats| stats.received - stats.conflated).sum();
-    handle.stats().words >= sent
+    handle.stats().updates >= sent
 }
 
 /// The runtime's way to a journal, which counts the time that its owner spends with it.

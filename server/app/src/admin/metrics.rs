@@ -71,14 +71,14 @@ metrics! {
     XDS_PUSH_SECONDS Histogram "xds_push_duration_seconds" ["type"] "How long a response took from when it was begun to be made until the transport had taken all of it";
     CONVERGENCE Histogram "convergence_seconds" ["type", "lane"] "How long it took from when a source told of a change until a response that tells it was made; lane `removal` is of turns that took an endpoint away or changed its health";
     UNEXPLAINED_EMPTY Counter "unexplained_empty" [] "Hosts that lost their last endpoint although nothing said so: no evidence, no word of the source; anything but 0 is a bug";
-    CORE_EVENTS Counter "core_events" ["event"] "What the owner of the catalog has done: views and facets built, words that said what was known, words refused because a bound was reached";
+    CORE_EVENTS Counter "core_events" ["event"] "Events of the core: views and resource inputs built, updates without a change, updates refused at a bound";
     XDS_BYTES Histogram "xds_response_bytes" ["type"] "Sizes of responses";
     XDS_TRIGGERS Counter "xds_push_triggers" ["reason"] "Generations that were pushed, by what was another in them (one may count under several)";
     XDS_REJECTED Counter "xds_rejected" ["reason"] "Connections and streams that were refused or ended from this side";
-    XDS_NOOP Counter "xds_noop_suppressed" [] "Wake-ups of streams for which nothing was to be sent";
+    XDS_NOOP Counter "xds_noop_wakeups" [] "Wake-ups of streams after which no response was due";
     XDS_CACHED Gauge "xds_cached_bytes" [] "Bytes of encoded resources that are held";
-    XDS_EVENTS Counter "xds_events" ["event"] "What sessions and the transport have done: requests, acks, nacks, sends, bytes_sent, …";
-    RUNTIME_EVENTS Counter "runtime_events" ["event"] "What the owner of the catalog and the supervisor have done: turns, publications, runs, …";
+    XDS_EVENTS Counter "xds_events" ["event"] "Events of sessions and the transport: requests, acks, nacks, sends, bytes_sent, …";
+    RUNTIME_EVENTS Counter "runtime_events" ["event"] "Events of the core task and the supervisor: batches, updates, publications, runs, …";
     STATE_OPEN Gauge "state_open" [] "Whether what is served is remembered over a restart";
     STATE_COMMITS Counter "state_commits" [] "How often the journal was written";
     STATE_BYTES Gauge "state_bytes" [] "Length of the journal's file";

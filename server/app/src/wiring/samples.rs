@@ -63,8 +63,8 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
     out.extend(state.core.into_iter().flat_map(of_core));
     of_clients(state.clients, &mut out);
     let runtime = [
-        ("turns", state.runtime.turns),
-        ("words", state.runtime.words),
+        ("batches", state.runtime.batches),
+        ("updates", state.runtime.updates),
         ("publications", state.runtime.publications),
         ("runs", state.runtime.runs),
         ("failures", state.runtime.failures),
@@ -96,7 +96,7 @@ fn of_journal(stats: Option<&JournalStats>, now: Mono, out: &mut Vec<Sample>) {
 fn of_core(counts: Counters) -> impl Iterator<Item = Sample> {
     let events = [
         ("views", counts.views),
-        ("facets", counts.resource_inputs),
+        ("resource_inputs", counts.resource_inputs),
         ("unchanged", counts.unchanged),
         ("refused", counts.refused),
     ];

@@ -1,7 +1,7 @@
-//! What the pump can be told to do between two turns.
+//! Commands that the core task executes between two batches.
 //!
-//! Sent by the supervisor and by handles through one bounded queue, so that "the run ended" comes
-//! after all that the run said and before the next one begins.
+//! The supervisor and handles send them through one bounded queue, so "the run ended" comes after all
+//! updates of the run and before the next run begins.
 
 use std::sync::Arc;
 
@@ -12,40 +12,40 @@ use tributary_model::{Evidence, Generation, RegistryName, RegistrySpec};
 use super::CoreTask;
 use super::receivers::{RunReceiver, Slice, Which};
 
-/// An order.
+/// A command for the core task.
 pub(crate) enum CoreCommand {
-    /// A registry becomes a member; its adoptions are told to `adopted`.
+    /// Adds a registry; `adopted` receives the generation of each adopted run.
     Join {
         spec: RegistrySpec,
         adopted: watch::Sender<Generation>,
         reply: oneshot::Sender<Result<(), AddRegistryError>>,
     },
-    /// A run begins: on the served facts, or in a shadow.
+    /// Begins a run: on the served facts, or in a shadow.
     Begin {
         run: RunOrder,
         which: Which,
-        feed: RunReceiver,
+        receiver: RunReceiver,
         reply: oneshot::Sender<Result<Begun, OrderRefused>>,
     },
-    /// A run ended; what it said stays, stale.
+    /// Ends a run; its facts stay served as stale.
     Ended { name: RegistryName, generation: Generation, why: Arc<str> },
-    /// A registry is no member any more.
+    /// Removes a registry.
     Leave { name: RegistryName, evidence: Evidence, reply: oneshot::Sender<()> },
-    /// What a journal kept was given back; whether that server had been ready.
+    /// Ends the restore of a journal; `was_ready`: whether that server had been ready.
     Restored { was_ready: bool },
-    /// Somebody looks, or an operator's command.
+    /// Inspects the core, or executes an operator's command.
     Visit(Box<dyn FnOnce(&mut Core) -> ApplyOutcome + Send>),
 }
 
 impl CoreTask {
-    pub(super) fn carry_out(&mut self, order: CoreCommand) {
-        match order {
+    pub(super) fn execute(&mut self, command: CoreCommand) {
+        match command {
             CoreCommand::Join { spec, adopted, reply } => {
                 let joined = self.join(&spec, adopted);
                 let _ = reply.send(joined);
             }
-            CoreCommand::Begin { run, which, feed, reply } => {
-                let _ = reply.send(self.begin_run(&run, which, feed));
+            CoreCommand::Begin { run, which, receiver, reply } => {
+                let _ = reply.send(self.begin_run(&run, which, receiver));
             }
             CoreCommand::Ended { name, generation, why } => self.ended(&name, generation, &why),
             CoreCommand::Leave { name, evidence, reply } => {
@@ -54,8 +54,8 @@ impl CoreTask {
             }
             CoreCommand::Restored { was_ready } => self.start.restored |= was_ready,
             CoreCommand::Visit(visit) => {
-                let turn = visit(&mut self.core);
-                self.take(turn, self.clock.now());
+                let outcome = visit(&mut self.core);
+                self.take(outcome, self.clock.now());
             }
         }
     }
@@ -67,58 +67,63 @@ impl CoreTask {
     ) -> Result<(), AddRegistryError> {
         let name = &spec.id.name;
         if self.adoptions.contains_key(name) {
-            // the core takes the same identity twice, for what a journal restored
+            // The core accepts an equal identity twice, for registries that a journal restored.
             return Err(AddRegistryError { name: name.clone(), known: spec.id.to_string() });
         }
-        let turn = self.core.add_registry(spec)?;
+        let outcome = self.core.add_registry(spec)?;
         self.start.left.remove(name);
         self.adoptions.insert(name.clone(), adopted);
-        self.take(turn, self.clock.now());
+        self.take(outcome, self.clock.now());
         Ok(())
     }
 
-    fn begin_run(&mut self, run: &RunOrder, which: Which, feed: RunReceiver) -> Result<Begun, OrderRefused> {
+    fn begin_run(
+        &mut self,
+        run: &RunOrder,
+        which: Which,
+        receiver: RunReceiver,
+    ) -> Result<Begun, OrderRefused> {
         let now = self.clock.now();
         let name = &run.spec.id.name;
         self.finish_take(name);
-        let (turn, begun) = match which {
+        let (outcome, begun) = match which {
             Which::Served => self.core.serve(now, run)?,
             Which::Shadow => {
-                let (turn, begun) = self.core.begin_shadows(now, std::slice::from_ref(run))?;
-                (turn, begun.into_iter().next().unwrap_or_default())
+                let (outcome, begun) = self.core.begin_shadows(now, std::slice::from_ref(run))?;
+                (outcome, begun.into_iter().next().unwrap_or_default())
             }
         };
         if begun.in_shadow {
-            self.feeds.shadow(name, feed);
+            self.receivers.shadow(name, receiver);
         } else {
-            self.feeds.serve(name, feed);
+            self.receivers.serve(name, receiver);
         }
-        self.take(turn, now);
+        self.take(outcome, now);
         Ok(begun)
     }
 
-    /// Applies what is left of a take that is passed on in slices.
+    /// Applies the rest of a take that is processed in slices.
     fn finish_take(&mut self, name: &RegistryName) {
-        while let Some(slice) = self.feeds.rest_of(name) {
-            self.turn(slice);
+        while let Some(slice) = self.receivers.rest_of(name) {
+            self.apply_batch(slice);
         }
     }
 
-    /// The last updates of a run count; they may even be what makes a shadow complete. One that did
-    /// not come to serve is forgotten whole.
+    /// Applies the last updates of a run, which may complete a shadow. Drops all facts of a shadow that was
+    /// not adopted.
     fn ended(&mut self, name: &RegistryName, generation: Generation, why: &Arc<str>) {
         self.finish_take(name);
-        let last = self.feeds.last_words(name, generation);
-        self.turn(Slice { updates: last, last: true });
+        let last = self.receivers.close(name, generation);
+        self.apply_batch(Slice { updates: last, last: true });
         let now = self.clock.now();
-        match self.feeds.end(name, generation) {
+        match self.receivers.end(name, generation) {
             Some(Which::Served) => {
-                let turn = self.core.fail(now, name, why);
-                self.take(turn, now);
+                let outcome = self.core.fail(now, name, why);
+                self.take(outcome, now);
             }
             Some(Which::Shadow) => {
-                let turn = self.core.drop_shadow(name);
-                self.take(turn, now);
+                let outcome = self.core.drop_shadow(name);
+                self.take(outcome, now);
             }
             None => {}
         }
@@ -126,10 +131,10 @@ impl CoreTask {
 
     fn leave(&mut self, name: &RegistryName, evidence: &Evidence) {
         self.finish_take(name);
-        self.feeds.forget(name);
+        self.receivers.forget(name);
         self.adoptions.remove(name);
         self.start.left.insert(name.clone());
-        let turn = self.core.remove_registry(name, evidence);
-        self.take(turn, self.clock.now());
+        let outcome = self.core.remove_registry(name, evidence);
+        self.take(outcome, self.clock.now());
     }
 }

@@ -1,25 +1,25 @@
-//! When a turn ends: two deadlines for publishing one state, never two queues.
+//! Decides when a batch is published: two deadlines for one state, instead of two queues.
 //!
-//! Pure; the pump asks it after every change and sleeps until the answer. A lone event is published
-//! at once. Under sustained churn publications are paced, by 20 ms or by what a fan-out costs. With
-//! a removal or a health change pending the turn ends as soon as the pace allows; additions alone
-//! wait while the last fan-out is still being written, up to a bound.
+//! Pure; the core task calls it after every change and sleeps until the deadline. A single event is
+//! published at once. Under sustained churn publications are paced, by 20 ms or by the cost of a
+//! fan-out. A pending removal or health change is published as soon as the pace allows; additions alone
+//! also wait for an unfinished fan-out, up to a bound.
 
 use std::time::Duration;
 
 use tributary_model::Mono;
 
-/// How publications are paced.
+/// Limits on the rate of publications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacePolicy {
     /// The shortest time between two publications under sustained churn.
     pub pace: Duration,
-    /// The longest that a costly fan-out may stretch the pace to: every removal must be told within
-    /// 100 ms, and telling it takes time too.
+    /// Upper bound of the pace with a costly fan-out: every removal must reach clients within 100 ms, and
+    /// sending it takes time too.
     pub longest: Duration,
-    /// How long additions alone may wait for a busy fan-out.
+    /// Longest time that additions alone wait for a busy fan-out.
     pub additions: Duration,
-    /// How many publications may follow each other without a pace before churn counts as sustained.
+    /// Number of publications without a pace before churn counts as sustained.
     pub burst: u32,
 }
 
@@ -34,11 +34,11 @@ impl Default for PacePolicy {
     }
 }
 
-/// The pace of one pump.
+/// Pace of one core task.
 #[derive(Debug)]
 pub(crate) struct Pace {
     policy: PacePolicy,
-    /// When the allowance of publications would be whole again.
+    /// When the allowance of publications is full again.
     whole_at: Mono,
     urgent: bool,
     dirty_since: Option<Mono>,
@@ -48,12 +48,12 @@ impl Pace {
     pub(crate) const fn new(policy: PacePolicy) -> Self {
         Self { policy, whole_at: Mono(0), urgent: false, dirty_since: None }
     }
-    /// The core has something that is not published.
+    /// Records an unpublished change.
     pub(crate) fn changed(&mut self, now: Mono, urgent: bool) {
         self.dirty_since.get_or_insert(now);
         self.urgent |= urgent;
     }
-    /// When the turn ends, as things stand; `None` where there is nothing to publish.
+    /// Returns when to publish; `None` if there is no unpublished change.
     pub(crate) fn due(&self, cost: Duration, busy: bool) -> Option<Mono> {
         let since = self.dirty_since?;
         let allowance = self.step(cost) * self.policy.burst;
@@ -63,7 +63,7 @@ impl Pace {
         }
         Some(paced.max(since.plus(self.policy.additions)))
     }
-    /// Counts a publication; whether something urgent was in it.
+    /// Records a publication. Returns whether it contained an urgent change.
     pub(crate) fn published(&mut self, now: Mono, cost: Duration) -> bool {
         self.whole_at = self.whole_at.max(now).plus(self.step(cost));
         self.dirty_since = None;
@@ -85,7 +85,7 @@ mod tests {
         Pace::new(PacePolicy::default())
     }
 
-    /// Publishes whatever is due while changes arrive at the given times; returns when.
+    /// Publishes changes that arrive at the given times; returns the times of publication.
     fn publications(pace: &mut Pace, changes: &[u64], urgent: bool, cost: Duration) -> Vec<u64> {
         let mut at = Vec::new();
         for now in 0..=changes.last().copied().unwrap_or(0) + 1000 {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_event_waits_for_nothing() {
+    fn single_event_is_due_at_once() {
         assert_eq!(publications(&mut mk_pace(), &[5000], false, CHEAP), [5000]);
         assert_eq!(publications(&mut mk_pace(), &[5000, 5007], true, CHEAP), [5000, 5007]);
     }
@@ -109,16 +109,19 @@ mod tests {
     #[test]
     fn sustained_churn_is_paced() {
         let churn: Vec<u64> = (0..200).map(|i| 5000 + i * 5).collect();
-        let told = publications(&mut mk_pace(), &churn, true, CHEAP);
-        assert!((48..=56).contains(&told.len()), "{} publications in a second", told.len());
-        assert!(told.iter().skip(4).zip(told.iter().skip(5)).all(|(a, b)| b - a >= 20));
+        let published = publications(&mut mk_pace(), &churn, true, CHEAP);
+        assert!((48..=56).contains(&published.len()), "{} publications in a second", published.len());
+        assert!(published.iter().skip(4).zip(published.iter().skip(5)).all(|(a, b)| b - a >= 20));
     }
 
     #[test]
     fn a_costly_fan_out_stretches_the_pace_up_to_its_bound() {
         let churn: Vec<u64> = (0..1000).map(|i| 5000 + i).collect();
-        let told = publications(&mut mk_pace(), &churn, true, Duration::from_secs(3));
-        assert!(told.iter().skip(4).zip(told.iter().skip(5)).all(|(a, b)| b - a == 60), "{told:?}");
+        let published = publications(&mut mk_pace(), &churn, true, Duration::from_secs(3));
+        assert!(
+            published.iter().skip(4).zip(published.iter().skip(5)).all(|(a, b)| b - a == 60),
+            "{published:?}"
+        );
     }
 
     #[test]
@@ -126,11 +129,11 @@ mod tests {
         let mut pace = mk_pace();
         pace.changed(Mono(1000), false);
         assert_eq!(pace.due(CHEAP, true), Some(Mono(1200)), "up to the bound");
-        assert_eq!(pace.due(CHEAP, false), Some(Mono(1000)), "it has become free");
+        assert_eq!(pace.due(CHEAP, false), Some(Mono(1000)), "the fan-out is idle");
         pace.changed(Mono(1050), true);
-        assert_eq!(pace.due(CHEAP, true), Some(Mono(1000)), "a removal takes the additions along");
+        assert_eq!(pace.due(CHEAP, true), Some(Mono(1000)), "a removal publishes the additions too");
         assert!(pace.published(Mono(1050), CHEAP));
-        assert_eq!(pace.due(CHEAP, false), None, "nothing is left");
+        assert_eq!(pace.due(CHEAP, false), None, "no change is left");
     }
 
     proptest! {
@@ -140,10 +143,10 @@ mod tests {
             cost in 0..500_u64,
         ) {
             changes.sort_unstable();
-            let told = publications(&mut mk_pace(), &changes, true, Duration::from_millis(cost));
+            let published = publications(&mut mk_pace(), &changes, true, Duration::from_millis(cost));
             for change in changes {
-                let when = told.iter().find(|t| **t >= change);
-                prop_assert!(when.is_some_and(|t| t - change <= 60), "{change} was told at {when:?}");
+                let when = published.iter().find(|t| **t >= change);
+                prop_assert!(when.is_some_and(|t| t - change <= 60), "{change} was published at {when:?}");
             }
         }
     }

@@ -1,7 +1,7 @@
-//! The ends of all inlets that the pump drains, and the way back for questions.
+//! Receiving ends of all update channels, and the way back for confirm requests.
 //!
-//! Owned by the pump. A registry has one served feed and, while it rotates, a shadow's beside it. Feeds
-//! are served round-robin, one take or a slice of a large one at a time.
+//! The core task owns them. A registry has one served run and, while it rotates, a shadow. Runs are
+//! drained round-robin, one take or a slice of a large one at a time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -9,34 +9,34 @@ use std::ops::Bound;
 use tributary_model::{ConfirmRequest, Generation, RegistryName, RegistryUpdate, Stamped};
 use tributary_registry_api::{ConfirmSender, UpdateReceiver};
 
-/// One run's ends.
+/// Channel ends of one run.
 #[derive(Debug)]
 pub(crate) struct RunReceiver {
     pub(crate) receiver: UpdateReceiver,
-    /// `None` for a source that the binary itself runs: it is never asked.
+    /// `None` for a source that the binary itself runs: it gets no confirm requests.
     pub(crate) confirms: Option<ConfirmSender>,
-    /// What is left of a take that is passed on in slices.
+    /// Rest of a take that is processed in slices.
     rest: VecDeque<Stamped<RegistryUpdate>>,
 }
 
-/// A part of what one run has reported.
+/// A part of the updates of one run.
 #[derive(Debug)]
 pub(crate) struct Slice {
     /// The updates, in order.
     pub(crate) updates: Vec<Stamped<RegistryUpdate>>,
-    /// Whether the take ends with it: only then do its effects reach the state.
+    /// Whether it ends the take: only then do its effects reach the state.
     pub(crate) last: bool,
 }
 
 impl RunReceiver {
-    /// How many updates are taken in one slice.
+    /// Most updates of one slice.
     const SLICE: usize = 4096;
 
-    /// A run's ends.
+    /// Combines the channel ends of a run.
     pub(crate) fn new(receiver: UpdateReceiver, confirms: Option<ConfirmSender>) -> Self {
         Self { receiver, confirms, rest: VecDeque::new() }
     }
-    /// The next slice: of a take that was begun, else of what is pending.
+    /// Returns the next slice: of an unfinished take, else of pending updates.
     fn next(&mut self) -> Option<Slice> {
         if self.rest.is_empty() {
             let take = self.receiver.take();
@@ -58,7 +58,7 @@ impl RunReceiver {
     }
 }
 
-/// One of a registry's two feeds, or of its runs.
+/// Selects the served run or the shadow of a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
     Served,
@@ -71,46 +71,48 @@ struct Pair {
     shadow: Option<RunReceiver>,
 }
 
-/// All feeds, by registry.
+/// Receivers of all runs, by registry.
 #[derive(Debug, Default)]
 pub(crate) struct RunReceivers {
     pairs: BTreeMap<RegistryName, Pair>,
-    /// The feed that was served last.
+    /// The run that was drained last.
     last: Option<(RegistryName, Which)>,
 }
 
 impl RunReceivers {
-    /// Sets the served feed; the one before it is closed.
-    pub(crate) fn serve(&mut self, name: &RegistryName, feed: RunReceiver) {
-        self.pairs.entry(name.clone()).or_default().served = Some(feed);
+    /// Sets the served run; closes the previous one.
+    pub(crate) fn serve(&mut self, name: &RegistryName, receiver: RunReceiver) {
+        self.pairs.entry(name.clone()).or_default().served = Some(receiver);
     }
-    /// Sets the shadow's feed; the one before it is closed.
-    pub(crate) fn shadow(&mut self, name: &RegistryName, feed: RunReceiver) {
-        self.pairs.entry(name.clone()).or_default().shadow = Some(feed);
+    /// Sets the shadow; closes the previous one.
+    pub(crate) fn shadow(&mut self, name: &RegistryName, receiver: RunReceiver) {
+        self.pairs.entry(name.clone()).or_default().shadow = Some(receiver);
     }
-    /// Closes the inlet of one run and returns what it had said; empty where there is no such run.
-    pub(crate) fn last_words(
+    /// Closes the channel of one run and returns its pending updates; empty if the run is unknown.
+    pub(crate) fn close(
         &mut self,
         name: &RegistryName,
         generation: Generation,
     ) -> Vec<Stamped<RegistryUpdate>> {
         let Some(pair) = self.pairs.get_mut(name) else { return Vec::new() };
-        let mut feeds = [&mut pair.served, &mut pair.shadow].into_iter().flatten();
-        feeds.find(|feed| feed.generation() == generation).map_or_else(Vec::new, |feed| feed.receiver.close())
+        let mut receivers = [&mut pair.served, &mut pair.shadow].into_iter().flatten();
+        receivers
+            .find(|receiver| receiver.generation() == generation)
+            .map_or_else(Vec::new, |receiver| receiver.receiver.close())
     }
-    /// Removes the feed of one run and says which it was.
+    /// Removes one run and returns which it was.
     pub(crate) fn end(&mut self, name: &RegistryName, generation: Generation) -> Option<Which> {
         let pair = self.pairs.get_mut(name)?;
-        let ends = |feed: &mut RunReceiver| feed.generation() == generation;
+        let ends = |receiver: &mut RunReceiver| receiver.generation() == generation;
         let served = pair.served.take_if(ends).map(|_| Which::Served);
         served.or_else(|| pair.shadow.take_if(ends).map(|_| Which::Shadow))
     }
-    /// Closes all feeds of a registry.
+    /// Closes all runs of a registry.
     pub(crate) fn forget(&mut self, name: &RegistryName) {
         self.pairs.remove(name);
     }
-    /// The next slice of updates, from the feed after the one that was served last; `None` when
-    /// nothing is pending.
+    /// Returns the next slice of updates, from the run after the one that was drained last; `None` if no
+    /// update is pending.
     pub(crate) fn next(&mut self) -> Option<Slice> {
         let after = self.last.take();
         let start = after.as_ref().map_or(Bound::Unbounded, |last| Bound::Excluded(&last.0));
@@ -125,43 +127,44 @@ impl RunReceivers {
         let round = until.map(|until| names((Bound::Unbounded, Bound::Included(until)))).unwrap_or_default();
         let order: Vec<_> = again.into_iter().chain(rest).chain(round).collect();
         for (name, which) in order {
-            if let Some(slice) = self.feed_mut(&name, which).and_then(RunReceiver::next) {
+            if let Some(slice) = self.receiver_mut(&name, which).and_then(RunReceiver::next) {
                 self.last = Some((name, which));
                 return Some(slice);
             }
         }
         None
     }
-    /// The next slice of a take of this registry that was begun; `None` when it is finished.
+    /// Returns the next slice of an unfinished take of this registry; `None` if no take is unfinished.
     pub(crate) fn rest_of(&mut self, name: &RegistryName) -> Option<Slice> {
         let pair = self.pairs.get_mut(name)?;
         [&mut pair.served, &mut pair.shadow].into_iter().flatten().find_map(RunReceiver::rest)
     }
-    fn feed_mut(&mut self, name: &RegistryName, which: Which) -> Option<&mut RunReceiver> {
+    fn receiver_mut(&mut self, name: &RegistryName, which: Which) -> Option<&mut RunReceiver> {
         let pair = self.pairs.get_mut(name)?;
         match which {
             Which::Served => pair.served.as_mut(),
             Which::Shadow => pair.shadow.as_mut(),
         }
     }
-    /// The registries that have a shadow, with its generation.
+    /// Returns the registries with a shadow, and its generation.
     pub(crate) fn shadows(&self) -> Vec<(RegistryName, Generation)> {
         let shadow =
             |(name, pair): (&RegistryName, &Pair)| Some((name.clone(), pair.shadow.as_ref()?.generation()));
         self.pairs.iter().filter_map(shadow).collect()
     }
-    /// The shadow is served now; the feed that it replaces is closed.
+    /// Makes the shadow the served run; closes the run that it replaces.
     pub(crate) fn adopt(&mut self, name: &RegistryName) {
         if let Some(pair) = self.pairs.get_mut(name) {
             pair.served = pair.shadow.take();
         }
     }
-    /// Hands a question to the run that it is for; false where there is none or it has no room.
-    pub(crate) fn ask(&self, ask: &ConfirmRequest) -> bool {
-        let Some(pair) = self.pairs.get(&ask.registry) else { return false };
-        let feeds = [&pair.served, &pair.shadow].into_iter().flatten();
-        let asked =
-            feeds.filter(|feed| feed.generation() == ask.generation).find_map(|feed| feed.confirms.as_ref());
-        asked.is_some_and(|confirms| confirms.send(ask.confirm.clone()))
+    /// Sends a confirm request to its run; false if the run is unknown or its queue is full.
+    pub(crate) fn confirm(&self, request: &ConfirmRequest) -> bool {
+        let Some(pair) = self.pairs.get(&request.registry) else { return false };
+        let receivers = [&pair.served, &pair.shadow].into_iter().flatten();
+        let target = receivers
+            .filter(|receiver| receiver.generation() == request.generation)
+            .find_map(|receiver| receiver.confirms.as_ref());
+        target.is_some_and(|confirms| confirms.send(request.confirm.clone()))
     }
 }

@@ -1,6 +1,6 @@
-//! One registry's life: its served lane, the shadow while it rotates, and how it leaves.
+//! One registry: its served runs, the shadow while it rotates, and its removal.
 //!
-//! Generations only grow, over both lanes, so that a late word of any run that is over is fenced.
+//! Generations only grow, over both sequences, so late updates of any ended run are rejected.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::core_task::receivers::{RunReceiver, Which};
 use crate::counters::RuntimeCounters;
 use crate::report::RunState;
 
-/// What a member is told.
+/// A command for a member.
 pub(super) enum ToMember {
     Rotate(Arc<dyn RegistryFactory>),
-    /// A new run of the same factory lists the source again.
+    /// Begins a new run of the same factory, which lists the source again.
     Restart,
     Leave(Reply),
 }
@@ -29,15 +29,15 @@ pub(super) enum ToMember {
 pub(super) struct Member {
     name: RegistryName,
     shared: Shared,
-    orders: mpsc::Receiver<ToMember>,
+    commands: mpsc::Receiver<ToMember>,
     adoptions: watch::Receiver<Generation>,
     served: RunSequence,
     shadow: Option<RunSequence>,
     closing: JoinSet<bool>,
     last: Generation,
-    /// The run that the core serves, as far as is known here.
+    /// Generation of the run that the core serves, as far as this member knows.
     in_force: Generation,
-    chance: SplitMix,
+    random: SplitMix,
 }
 
 impl Member {
@@ -45,7 +45,7 @@ impl Member {
         name: RegistryName,
         factory: Arc<dyn RegistryFactory>,
         shared: Shared,
-        orders: mpsc::Receiver<ToMember>,
+        commands: mpsc::Receiver<ToMember>,
         adoptions: watch::Receiver<Generation>,
     ) -> Self {
         let seed = name.as_str().bytes().fold(shared.config.seed, |s, b| s.rotate_left(7) ^ u64::from(b));
@@ -55,10 +55,10 @@ impl Member {
             closing: JoinSet::new(),
             last: Generation(0),
             in_force: Generation(0),
-            chance: SplitMix::seeded(seed),
+            random: SplitMix::seeded(seed),
             name,
             shared,
-            orders,
+            commands,
             adoptions,
         }
     }
@@ -69,14 +69,14 @@ impl Member {
         self.end(leaving).await;
     }
 
-    /// Until it stops or leaves; returns whom to tell of the latter.
+    /// Runs until it stops or is removed; returns the reply channel of the removal.
     async fn live(&mut self, stop: &CancellationToken) -> Option<Reply> {
         loop {
             self.report();
             let (which, event) = tokio::select! {
                 biased;
                 () = stop.cancelled() => return None,
-                order = self.orders.recv() => match order {
+                order = self.commands.recv() => match order {
                     None => return None,
                     Some(ToMember::Leave(reply)) => return Some(reply),
                     Some(ToMember::Rotate(factory)) => {
@@ -107,14 +107,14 @@ impl Member {
     }
 
     fn rotate(&mut self, factory: Arc<dyn RegistryFactory>) {
-        tracing::info!(registry = %self.name, "a new run fills a shadow while the old one serves");
-        let lane = RunSequence::new(factory, self.shared.config.backoff);
-        if let Some(replaced) = self.shadow.replace(lane) {
+        tracing::info!(registry = %self.name, "rotation started; the previous run serves until the new run syncs");
+        let sequence = RunSequence::new(factory, self.shared.config.backoff);
+        if let Some(replaced) = self.shadow.replace(sequence) {
             self.close(replaced);
         }
     }
 
-    /// The served run is replaced by one that lists its source from the start. A run in a shadow does that anyway.
+    /// Replaces the served run by one that lists its source from the start. A run in a shadow does that anyway.
     fn restart(&mut self) {
         let factory = self.served.factory();
         if self.served.is_parked() || self.is_superseded() {
@@ -123,42 +123,42 @@ impl Member {
         if factory.spec().restart == RestartMode::Shadow {
             return self.rotate(factory);
         }
-        tracing::info!(registry = %self.name, "a new run lists the source again");
-        let lane = RunSequence::new(factory, self.shared.config.backoff);
-        let replaced = std::mem::replace(&mut self.served, lane);
+        tracing::info!(registry = %self.name, "registry run restarted; it lists the source again");
+        let sequence = RunSequence::new(factory, self.shared.config.backoff);
+        let replaced = std::mem::replace(&mut self.served, sequence);
         self.close(replaced);
     }
 
     fn adopted(&mut self) {
         let generation = *self.adoptions.borrow_and_update();
-        // a served run may have begun after the shadow that now replaces it, so that this is not the highest
+        // A served run may have begun after the shadow that now replaces it, so this may not be the highest.
         self.in_force = generation;
-        if let Some(lane) = self.shadow.take_if(|lane| lane.generation == generation) {
-            tracing::info!(registry = %self.name, %generation, "the new run is served");
-            let replaced = std::mem::replace(&mut self.served, lane);
+        if let Some(sequence) = self.shadow.take_if(|sequence| sequence.generation == generation) {
+            tracing::info!(registry = %self.name, %generation, "rotation finished; the new run serves");
+            let replaced = std::mem::replace(&mut self.served, sequence);
             self.close(replaced);
         }
     }
 
-    fn close(&mut self, lane: RunSequence) {
+    fn close(&mut self, sequence: RunSequence) {
         let grace = self.shared.config.stop_grace;
-        self.closing.spawn(lane.stop(grace));
+        self.closing.spawn(sequence.stop(grace));
     }
 
-    /// Begins the next run of a lane, where the core lets it.
+    /// Begins the next run of a sequence, if the core permits it.
     async fn begin(&mut self, which: Which) {
         if which == Which::Served && self.is_superseded() {
             return self.served.park();
         }
-        let (run, feed, io) = self.prepare(which);
+        let (run, receiver, io) = self.prepare(which);
         let (generation, in_force) = (run.generation, run.replaces);
         let (reply, answer) = oneshot::channel();
-        // the pump is gone only when the server stops, which the loop sees next
-        let _ = self.shared.orders.send(CoreCommand::Begin { run, which, feed, reply }).await;
+        // The core task ends only when the server stops, which the loop sees next.
+        let _ = self.shared.commands.send(CoreCommand::Begin { run, which, receiver, reply }).await;
         let begun = match answer.await {
             Ok(Ok(begun)) => begun,
             Ok(Err(refused)) => {
-                tracing::debug!(registry = %self.name, %in_force, %refused, "the run is begun again");
+                tracing::debug!(registry = %self.name, %in_force, %refused, "run rejected because another run is in force; retrying");
                 self.adopted();
                 self.in_force = refused.in_force;
                 return;
@@ -173,7 +173,7 @@ impl Member {
         }
         let now = self.shared.clock.now();
         match (begun.in_shadow, &mut self.shadow) {
-            (true, Some(lane)) => lane.begin(generation, io, now),
+            (true, Some(sequence)) => sequence.begin(generation, io, now),
             (true, None) => {}
             (false, _) => {
                 self.in_force = generation;
@@ -182,7 +182,7 @@ impl Member {
         }
     }
 
-    /// Whether a run in a shadow is to replace what is served, so that a run of the old factory has no place.
+    /// Whether a shadow is to replace the served run, so that the old factory must not begin another run.
     fn is_superseded(&self) -> bool {
         self.shadow.is_some() && self.served.factory().spec().restart == RestartMode::Shadow
     }
@@ -194,49 +194,49 @@ impl Member {
         let (out, receiver) =
             update_channel(run, Arc::clone(&self.shared.clock), Arc::clone(&self.shared.wake));
         let (confirm, confirms) = confirm_channel();
-        let lane = self.shadow.as_ref().filter(|_| which == Which::Shadow).unwrap_or(&self.served);
-        let order = RunOrder { spec: lane.factory().spec(), generation, replaces: self.in_force };
+        let sequence = self.shadow.as_ref().filter(|_| which == Which::Shadow).unwrap_or(&self.served);
+        let order = RunOrder { spec: sequence.factory().spec(), generation, replaces: self.in_force };
         (order, RunReceiver::new(receiver, Some(confirm)), RegistryIo { out, confirms, held: Arc::from([]) })
     }
 
     async fn ended(&mut self, which: Which, end: &End) {
         let now = self.shared.clock.now();
-        let lane = match (which, &mut self.shadow) {
-            (Which::Shadow, Some(lane)) => lane,
+        let sequence = match (which, &mut self.shadow) {
+            (Which::Shadow, Some(sequence)) => sequence,
             (Which::Shadow, None) => return,
             (Which::Served, _) => &mut self.served,
         };
-        let wait = lane.retreat(end, now, &mut self.chance);
-        let failures = lane.failures();
+        let wait = sequence.schedule_retry(end, now, &mut self.random);
+        let failures = sequence.failures();
         tracing::warn!(
             registry = %self.name, generation = %end.generation, code = %Code::REGISTRY_FAILED,
-            reason = %end.reason, retry_in = wait.map(tracing::field::debug), "a run failed; what it said stays served"
+            reason = %end.reason, retry_in = wait.map(tracing::field::debug), "registry run failed; serving its last known facts"
         );
         RuntimeCounters::add(&self.shared.counters.failures, 1);
         RuntimeCounters::add(&self.shared.counters.panics, usize::from(end.panicked));
         let (name, why) = (self.name.clone(), end.reason.shared());
-        let _ = self.shared.orders.send(CoreCommand::Ended { name, generation: end.generation, why }).await;
+        let _ = self.shared.commands.send(CoreCommand::Ended { name, generation: end.generation, why }).await;
         self.shared.reports.update(&self.name, |report, _| {
             report.failures = failures;
             report.last_error = Some((Code::REGISTRY_FAILED, end.reason.clone(), now));
         });
         if which == Which::Shadow && end.final_ {
-            self.give_up_shadow();
+            self.abandon_shadow();
         }
     }
 
-    /// A rotation failed for good: the factory that served before it runs again.
-    fn give_up_shadow(&mut self) {
-        let other = |lane: &RunSequence| !Arc::ptr_eq(&lane.factory(), &self.served.factory());
-        if self.served.is_parked() && self.shadow.as_ref().is_some_and(other) {
+    /// Resumes the previous factory after a rotation failed permanently.
+    fn abandon_shadow(&mut self) {
+        let differs = |sequence: &RunSequence| !Arc::ptr_eq(&sequence.factory(), &self.served.factory());
+        if self.served.is_parked() && self.shadow.as_ref().is_some_and(differs) {
             self.shadow = None;
             self.served.resume();
         }
     }
 
     fn report(&self) {
-        let shadow = self.shadow.as_ref().map(|lane| (lane.generation, lane.shown()));
-        // while what serves has no run of its own, the run that is to replace it is the registry's run
+        let shadow = self.shadow.as_ref().map(|sequence| (sequence.generation, sequence.shown()));
+        // While the served sequence has no run of its own, the shadow is the registry's run.
         let current = self.shadow.as_ref().filter(|_| self.served.is_parked()).unwrap_or(&self.served);
         self.shared.reports.update(&self.name, |report, updates| {
             report.state = current.shown();
@@ -253,7 +253,7 @@ impl Member {
         RuntimeCounters::add(&self.shared.counters.dropped, usize::from(dropped));
     }
 
-    /// Stops everything, each lane with its grace, then lets go.
+    /// Stops everything, each run with its grace, then removes the registry if requested.
     async fn end(mut self, leaving: Option<Reply>) {
         if let Some(shadow) = self.shadow.take() {
             self.close(shadow);
@@ -268,7 +268,7 @@ impl Member {
         let Some(reply) = leaving else { return };
         let (done, answer) = oneshot::channel();
         let leave = CoreCommand::Leave { name: self.name, evidence: Evidence::Operator, reply: done };
-        let _ = self.shared.orders.send(leave).await;
+        let _ = self.shared.commands.send(leave).await;
         let _ = answer.await;
         let _ = reply.send(Ok(()));
     }
@@ -276,7 +276,7 @@ impl Member {
 
 async fn shadow_event(shadow: &mut Option<RunSequence>) -> RunSequenceEvent {
     match shadow {
-        Some(lane) => lane.event().await,
+        Some(sequence) => sequence.event().await,
         None => std::future::pending().await,
     }
 }

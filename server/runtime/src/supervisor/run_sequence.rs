@@ -1,6 +1,6 @@
-//! One succession of runs of one factory: the served one, or the shadow that may replace it.
+//! Successive runs of one factory: the served sequence, or the shadow that may replace it.
 //!
-//! Owned by a member. A lane that is dropped drops its run, wherever that is.
+//! A member owns it. Dropping a sequence drops its run.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tributary_registry_api::{
 
 use crate::report::RunState;
 
-/// A run that is on its way.
+/// A run in progress.
 struct Running {
     generation: Generation,
     task: JoinSet<Result<(), RegistryError>>,
@@ -31,7 +31,7 @@ enum State {
     Parked,
 }
 
-/// Why a run ended.
+/// How a run ended.
 pub(super) struct End {
     pub(super) generation: Generation,
     pub(super) reason: Reason,
@@ -40,11 +40,11 @@ pub(super) struct End {
     began: Mono,
 }
 
-/// What a lane wants its member to do.
+/// Next action of the member for a sequence.
 pub(super) enum RunSequenceEvent {
     /// Begin the next run.
     Due,
-    /// A run ended without having been told to.
+    /// A run ended without a stop request.
     Ended(End),
 }
 
@@ -56,7 +56,7 @@ pub(super) struct RunSequence {
 }
 
 impl RunSequence {
-    /// It has no run, and none is due.
+    /// Creates a sequence without a run and without a due run.
     pub(super) fn parked(factory: Arc<dyn RegistryFactory>, policy: BackoffPolicy) -> Self {
         let state = State::Parked;
         Self { factory, backoff: Backoff::new(policy), state, generation: Generation(0) }
@@ -65,24 +65,24 @@ impl RunSequence {
     pub(super) fn park(&mut self) {
         self.state = State::Parked;
     }
-    /// Whether no run is under way or due.
+    /// Whether no run is in progress or due.
     pub(super) const fn is_parked(&self) -> bool {
         matches!(self.state, State::Parked)
     }
-    /// Its next run is due at once.
+    /// Makes the next run due at once.
     pub(super) fn resume(&mut self) {
         self.state = State::Waiting { until: Instant::now(), shown: Mono(0) };
     }
-    /// What builds its runs.
+    /// Returns the factory of its runs.
     pub(super) fn factory(&self) -> Arc<dyn RegistryFactory> {
         Arc::clone(&self.factory)
     }
-    /// Its first run is due at once.
+    /// Creates a sequence whose first run is due at once.
     pub(super) fn new(factory: Arc<dyn RegistryFactory>, policy: BackoffPolicy) -> Self {
         let state = State::Waiting { until: Instant::now(), shown: Mono(0) };
         Self { factory, backoff: Backoff::new(policy), state, generation: Generation(0) }
     }
-    /// The next event. Dropping the future loses nothing.
+    /// Returns the next event. Cancel-safe.
     pub(super) async fn event(&mut self) -> RunSequenceEvent {
         match &mut self.state {
             State::Parked => std::future::pending().await,
@@ -97,7 +97,7 @@ impl RunSequence {
             }
         }
     }
-    /// Spawns the next run. Building it is part of the run: a factory that panics is contained too.
+    /// Spawns the next run. The run builds the registry itself, so a panic of the factory is contained too.
     pub(super) fn begin(&mut self, generation: Generation, io: RegistryIo, now: Mono) {
         let (factory, stop) = (Arc::clone(&self.factory), CancellationToken::new());
         let (updates, stopped) = (io.out.clone(), stop.clone());
@@ -106,14 +106,14 @@ impl RunSequence {
         self.generation = generation;
         self.state = State::Running(Running { generation, task, stop, began: now, updates });
     }
-    /// After an end: waits, or parks when no run can fare better. Returns how long it waits.
-    pub(super) fn retreat(
+    /// Schedules the next run after an end, or parks after a permanent failure. Returns the delay.
+    pub(super) fn schedule_retry(
         &mut self,
         end: &End,
         now: Mono,
-        chance: &mut dyn RandomSource,
+        random: &mut dyn RandomSource,
     ) -> Option<Duration> {
-        let delay = self.backoff.next_after(now.since(end.began), chance);
+        let delay = self.backoff.next_after(now.since(end.began), random);
         self.state = if end.final_ {
             State::Parked
         } else {
@@ -137,7 +137,7 @@ impl RunSequence {
             State::Waiting { .. } | State::Parked => None,
         }
     }
-    /// Tells the run to stop and waits for it; false when it had to be dropped.
+    /// Stops the run and waits for it; false if it had to be dropped.
     pub(super) async fn stop(self, grace: Duration) -> bool {
         let State::Running(mut running) = self.state else { return true };
         running.stop.cancel();
@@ -155,16 +155,16 @@ fn end_of(
     let (reason, panicked, final_) = match ended {
         Some(Ok(Err(RegistryError::Final(reason)))) => (reason, false, true),
         Some(Ok(Err(RegistryError::Retryable(reason)))) => (reason, false, false),
-        Some(Err(error)) if error.is_panic() => (what_panicked(&*error.into_panic()), true, false),
+        Some(Err(error)) if error.is_panic() => (panic_reason(&*error.into_panic()), true, false),
         Some(Ok(Ok(()))) | Some(Err(_)) | None => {
-            (Reason::new("the run ended without being told to"), false, false)
+            (Reason::new("the run ended without a stop request"), false, false)
         }
     };
     End { generation, reason, panicked, final_, began }
 }
 
-fn what_panicked(payload: &(dyn Any + Send)) -> Reason {
-    let said = payload.downcast_ref::<&str>().copied();
-    let said = said.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    Reason::new(format_args!("the adapter panicked: {}", said.unwrap_or("it did not say why")))
+fn panic_reason(payload: &(dyn Any + Send)) -> Reason {
+    let message = payload.downcast_ref::<&str>().copied();
+    let message = message.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    Reason::new(format_args!("the adapter panicked: {}", message.unwrap_or("no message")))
 }

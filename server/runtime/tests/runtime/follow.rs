@@ -1,4 +1,4 @@
-//! Followers: pull what differs, by cluster, across rotations.
+//! Followers: compute differences by cluster, across rotations.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn named(change: &ScopeChange) -> Vec<(String, bool)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_follower_hears_of_its_cluster_only() {
+async fn follower_receives_changes_of_its_cluster_only() {
     let (server, east) = Server::with_pay(0..4).await;
     let west = MemorySource::default();
     west.set(0, "cart", [ip(50)]);
@@ -24,11 +24,15 @@ async fn a_follower_hears_of_its_cluster_only() {
     let scope = ClusterScope::Cluster(ClusterId::new("west").unwrap());
     let mut follower = server.handle.subscribe(scope);
     let first = follower.next().await.unwrap();
-    assert_eq!(named(&first), [(memory_host("cart").to_string(), true)], "first everything there is");
+    assert_eq!(
+        named(&first),
+        [(memory_host("cart").to_string(), true)],
+        "the first change contains everything"
+    );
 
     east.set(0, "pay", [ip(9)]);
     sleep(Duration::from_secs(1)).await;
-    assert!(follower.catch_up().is_empty(), "another cluster's change");
+    assert!(follower.catch_up().is_empty(), "a change of another cluster");
 
     west.delete("cart");
     let gone = follower.next().await.unwrap();
@@ -51,7 +55,7 @@ async fn a_slow_follower_skips_generations() {
     server.runtime.stop().await;
 }
 
-/// istio#60920: handlers are not wired again after a swap.
+/// istio#60920: handlers were not registered again after a swap.
 #[tokio::test(start_paused = true)]
 async fn rotation_preserves_subscribers() {
     let (server, _source) = Server::with_pay(0..4).await;
@@ -62,7 +66,7 @@ async fn rotation_preserves_subscribers() {
     server.handle.rotate(mk_memory("memory", &other)).await.unwrap();
     sleep(Duration::from_secs(1)).await;
     assert_eq!(server.generation(&name("memory")), 2);
-    assert!(follower.catch_up().is_empty(), "the same content is no change");
+    assert!(follower.catch_up().is_empty(), "equal content is not a change");
     other.set(0, "cart", [ip(5)]);
     let change = follower.next().await.unwrap();
     assert_eq!(named(&change), [(memory_host("cart").to_string(), true)]);

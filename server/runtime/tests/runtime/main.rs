@@ -1,4 +1,4 @@
-//! The runtime as a whole, on a clock that stands still until nobody has anything to do.
+//! Tests of the whole runtime, on a paused clock that advances when all tasks are idle.
 
 #![allow(
     clippy::unwrap_used,

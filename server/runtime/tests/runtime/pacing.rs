@@ -1,4 +1,4 @@
-//! When changes are told: lone ones at once, removals soon, additions when there is time.
+//! When changes are published: single ones at once, removals soon, additions when the fan-out is idle.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tributary_registry_api::Clock;
 use crate::support::{Server, ip, pay};
 
 fn millis(from: Mono, to: Option<Mono>) -> u64 {
-    to.expect("it was told").0 - from.0
+    to.expect("it was published").0 - from.0
 }
 
 #[tokio::test(start_paused = true)]
@@ -24,14 +24,14 @@ async fn a_lone_event_is_published_without_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn under_churn_of_100_a_second_every_removal_is_told_within_100_ms() {
+async fn removals_are_published_within_100_ms_under_churn() {
     let (server, source) = Server::with_pay(0..500).await;
     sleep(Duration::from_secs(5)).await;
     server.log.forget();
     let publications = server.handle.stats().publications;
     let mut removed = Vec::new();
     for i in 0..500_u16 {
-        // a rolling replacement: one comes, one goes
+        // A rolling replacement: one address is added, one is removed.
         source.set(0, "pay", (i + 1..=i + 500).map(ip));
         removed.push((ip(i), server.clock.now()));
         sleep(Duration::from_millis(10)).await;
@@ -57,11 +57,11 @@ async fn a_busy_fan_out_coalesces_additions() {
         sleep(Duration::from_millis(5)).await;
     }
     sleep(Duration::from_secs(1)).await;
-    let told = server.log.told();
-    assert_eq!(told.len(), 1, "ten additions, one pass");
-    assert_eq!(told[0].observed, ObservedSince::batch(before, false), "the oldest of them counts");
+    let published = server.log.publications();
+    assert_eq!(published.len(), 1, "ten additions, one pass");
+    assert_eq!(published[0].observed, ObservedSince::batch(before, false), "the oldest update counts");
     let waited = millis(before, server.log.when(&pay(), ip(13), true, before));
-    assert!((120..=125).contains(&waited), "told after {waited} ms, when the fan-out had become free");
+    assert!((120..=125).contains(&waited), "published after {waited} ms, when the fan-out was idle");
     server.runtime.stop().await;
 }
 
@@ -74,7 +74,7 @@ async fn additions_wait_for_a_stuck_fan_out_no_longer_than_the_bound() {
     source.set(0, "pay", (0..5).map(ip));
     sleep(Duration::from_secs(1)).await;
     let waited = millis(before, server.log.when(&pay(), ip(4), true, before));
-    assert!((199..=202).contains(&waited), "told after {waited} ms");
+    assert!((199..=202).contains(&waited), "published after {waited} ms");
     server.runtime.stop().await;
 }
 
@@ -92,7 +92,7 @@ async fn a_removal_does_not_wait_for_a_busy_fan_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fan_out_is_told_the_union_of_what_changed() {
+async fn fan_out_receives_the_union_of_changes() {
     let (server, source) = Server::with_pay(0..4).await;
     source.set(0, "cart", [ip(100)]);
     server.until(|catalog| catalog.hosts.len() == 2).await;
@@ -103,9 +103,9 @@ async fn a_fan_out_is_told_the_union_of_what_changed() {
     sleep(Duration::from_millis(10)).await;
     source.set(0, "cart", [ip(100), ip(101)]);
     sleep(Duration::from_secs(1)).await;
-    let told = server.log.told();
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0].changed.hosts.len(), 2, "{:?}", told[0].changed);
+    let published = server.log.publications();
+    assert_eq!(published.len(), 1);
+    assert_eq!(published[0].changed.hosts.len(), 2, "{:?}", published[0].changed);
     server.runtime.stop().await;
 }
 
@@ -124,11 +124,11 @@ async fn a_fan_out_that_panics_is_called_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_published_when_nothing_happens() {
+async fn idle_server_publishes_nothing() {
     let (server, _source) = Server::with_pay(0..4).await;
     sleep(Duration::from_secs(60)).await;
     let before = server.handle.stats();
     sleep(Duration::from_secs(30 * 86_400)).await;
-    assert_eq!(server.handle.stats(), before, "a quiet month costs nothing");
+    assert_eq!(server.handle.stats(), before, "an idle month costs nothing");
     server.runtime.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Runs that end, begin again and replace each other at once: one of them is in force, and everybody names the same.
+//! Runs that end, begin again and replace each other at once: exactly one is in force, and all components agree on it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,13 +38,13 @@ fn assert_agreed(server: &Server) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rotation_during_a_restart_in_a_shadow_is_what_serves() {
+async fn rotation_during_a_shadow_restart_is_served() {
     let (source, other, tamper) = (mk_source(0..4), mk_source(5..8), Tamper::new());
     let server = with_run(tamper.around(mk_shadowing(&source))).await;
     source.act(Act::Fail(None));
     tamper.crash(Crash::Error);
     sleep(Duration::from_secs(60)).await;
-    assert_eq!(server.serves("pay"), (0..4).map(ip).collect(), "the run in the shadow has listed nothing");
+    assert_eq!(server.serves("pay"), (0..4).map(ip).collect(), "the shadow has listed nothing");
     server.handle.rotate(mk_shadowing(&other)).await.unwrap();
     sleep(Duration::from_secs(60)).await;
     assert_eq!(server.serves("pay"), (5..8).map(ip).collect());
@@ -55,13 +55,13 @@ async fn rotation_during_a_restart_in_a_shadow_is_what_serves() {
     sleep(Duration::from_secs(60)).await;
     other.set(0, "pay", (6..9).map(ip));
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(server.serves("pay"), (6..9).map(ip).collect(), "the replaced run is over");
+    assert_eq!(server.serves("pay"), (6..9).map(ip).collect(), "the replaced run has ended");
     assert_agreed(&server);
     server.runtime.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn shadow_that_fails_begins_again_and_serves_once_it_has_listed() {
+async fn failed_shadow_restarts_and_serves_once_it_has_listed() {
     let (source, other, tamper) = (mk_source(0..4), mk_source(5..8), Tamper::new());
     let server = with_run(mk_memory("memory", &source)).await;
     tamper.pace(Pace::Cut(6));
@@ -70,7 +70,7 @@ async fn shadow_that_fails_begins_again_and_serves_once_it_has_listed() {
     assert!(tamper.cuts() >= 5, "it began {} times in ten minutes", tamper.cuts());
     source.set(0, "pay", (1..5).map(ip));
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(server.serves("pay"), (1..5).map(ip).collect(), "the served run is followed on");
+    assert_eq!(server.serves("pay"), (1..5).map(ip).collect(), "updates of the served run are still applied");
     assert_eq!(server.handle.stats().adoptions, 0);
     tamper.pace(Pace::Direct);
     sleep(Duration::from_secs(600)).await;
@@ -81,7 +81,7 @@ async fn shadow_that_fails_begins_again_and_serves_once_it_has_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn served_run_that_ends_with_any_update_of_its_shadow_leaves_one_run_in_force() {
+async fn one_run_is_in_force_whenever_the_served_run_ends() {
     for restarts_in_shadow in [false, true] {
         let mk = |source: &MemorySource| {
             if restarts_in_shadow { mk_shadowing(source) } else { mk_memory("memory", source) }
@@ -102,8 +102,8 @@ async fn served_run_that_ends_with_any_update_of_its_shadow_leaves_one_run_in_fo
     }
 }
 
-/// The shadow is held back until the served run, which a hand of its own ends, has begun again: the run that is
-/// adopted has the lower generation.
+/// The shadow is held back until the served run, which the test ends, has begun again: the adopted run has
+/// the lower generation.
 #[tokio::test(start_paused = true)]
 async fn older_shadow_that_is_adopted_is_the_run_in_force() {
     let mut served = Tamper::new();

@@ -17,7 +17,7 @@ async fn rotation_to_bad_token_serves_previous_forever() {
     sleep(Duration::from_secs(30 * 86_400)).await;
     source.set(0, "pay", (1..5).map(ip));
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(server.serves("pay"), (1..5).map(ip).collect(), "the old run is followed on");
+    assert_eq!(server.serves("pay"), (1..5).map(ip).collect(), "updates of the old run are still applied");
     let run = &server.handle.runs()[&name("memory")];
     assert_eq!((run.state, run.shadow.map(|(_, state)| state)), (RunState::Running, Some(RunState::Parked)));
     assert_eq!(server.handle.stats().adoptions, 0);
@@ -38,7 +38,7 @@ async fn rotation_never_syncs_keeps_old_and_reports() {
     down.set(0, "pay", (7..9).map(ip));
     down.act(Act::Recover);
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(server.serves("pay"), (7..9).map(ip).collect(), "adopted a day later, in one turn");
+    assert_eq!(server.serves("pay"), (7..9).map(ip).collect(), "adopted a day later, in one batch");
     assert_eq!(server.handle.stats().adoptions, 1);
     server.runtime.stop().await;
 }
@@ -55,16 +55,16 @@ async fn an_adoption_is_one_step() {
     }
     server.handle.rotate(mk_memory("memory", &other)).await.unwrap();
     sleep(Duration::from_secs(1)).await;
-    let told = server.log.told();
-    let steps: Vec<usize> = told.iter().map(|told| told.served.len()).collect();
+    let published = server.log.publications();
+    let steps: Vec<usize> = published.iter().map(|one| one.served.len()).collect();
     assert!(steps.iter().all(|hosts| *hosts == 1 || *hosts == 51), "half a rotation was served: {steps:?}");
     assert_eq!(server.serves("pay"), (2..6).map(ip).collect());
-    let lost = told.iter().any(|told| !told.served.get(&pay()).is_some_and(|ips| ips.contains(&ip(2))));
-    assert!(!lost, "what both have was never away");
+    let lost = published.iter().any(|one| !one.served.get(&pay()).is_some_and(|ips| ips.contains(&ip(2))));
+    assert!(!lost, "addresses of both runs were always served");
     server.runtime.stop().await;
 }
 
-/// istio#61043: the old instance's close wipes what the new one has filled.
+/// istio#61043: the old instance's close wiped the facts of the new one.
 #[tokio::test(start_paused = true)]
 async fn rotation_old_close_after_new_sync() {
     let (server, _source) = Server::with_pay(0..4).await;
@@ -80,7 +80,7 @@ async fn rotation_old_close_after_new_sync() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_rotation_replaces_one_that_is_under_way() {
+async fn second_rotation_replaces_the_one_in_progress() {
     let (server, _source) = Server::with_pay(0..4).await;
     let (down, good) = (MemorySource::default(), MemorySource::default());
     down.act(Act::Fail(None));
@@ -97,9 +97,9 @@ async fn a_second_rotation_replaces_one_that_is_under_way() {
     server.runtime.stop().await;
 }
 
-/// The served run ended and began again after the shadow had begun, so that its generation is the higher one.
+/// The served run ended and began again after the shadow began, so its generation is the higher one.
 #[tokio::test(start_paused = true)]
-async fn shadow_that_began_before_the_served_run_is_the_one_in_force_once_adopted() {
+async fn shadow_with_the_lower_generation_is_in_force_once_adopted() {
     let (server, source, down) =
         (mk_server(RuntimeConfig::default()), MemorySource::default(), MemorySource::default());
     source.set(0, "pay", (0..4).map(ip));
@@ -121,6 +121,6 @@ async fn shadow_that_began_before_the_served_run_is_the_one_in_force_once_adopte
     assert_eq!((run.generation.0, server.generation(&name("memory")), run.shadow), (2, 2, None));
     down.set(0, "pay", (8..12).map(ip));
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(server.serves("pay"), (8..12).map(ip).collect(), "the adopted run is followed on");
+    assert_eq!(server.serves("pay"), (8..12).map(ip).collect(), "updates of the adopted run are applied");
     server.runtime.stop().await;
 }

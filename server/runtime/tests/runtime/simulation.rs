@@ -1,6 +1,6 @@
-//! Many small worlds, each from a seed: three sources that change, fail, lie still, tear their lists
-//! and are rotated, under a runtime whose runs crash. Nothing may vanish without a reason at any
-//! time, and in the end exactly what the sources hold is served.
+//! Many small scenarios, each from a seed: three sources that change, fail, stall, tear their lists and
+//! are rotated, under a runtime whose runs crash. No fact may vanish without a reason at any time, and
+//! in the end exactly the facts of the sources are served.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ type Truth = BTreeMap<Hostname, BTreeSet<IpAddr>>;
 struct World {
     chance: SplitMix,
     sources: Vec<MemorySource>,
-    /// Per source and service, what it holds.
+    /// Facts by source and service.
     held: BTreeMap<(usize, usize), BTreeSet<IpAddr>>,
     tamper: Arc<Tamper>,
     witness: Arc<Witness>,
@@ -43,7 +43,7 @@ impl World {
         }
         truth
     }
-    /// What vanishes from the truth may vanish from what is served; what is in it may not.
+    /// Facts that vanish from the truth may vanish from the served catalog; facts in it must not.
     fn explain(&self, before: &Truth) {
         let now = self.truth();
         for (host, ips) in before {
@@ -68,7 +68,7 @@ impl World {
     }
     fn set(&mut self, source: usize, service: usize) {
         let before = self.truth();
-        // addresses are a source's own: with a shared one nobody could tell whose word it rests on
+        // Addresses belong to one source: a shared one would not show which source serves it.
         let count = 1 + self.below(6);
         let ips: BTreeSet<IpAddr> = (0..count).map(|_| self.address(source, service)).collect();
         self.held.insert((source, service), ips.clone());
@@ -122,7 +122,7 @@ async fn play(seed: u64) {
         world.truth()
     );
     sleep(Duration::from_secs(120)).await;
-    assert_eq!(served(&world.handle.catalog()), world.truth(), "seed {seed}: it did not stay so");
+    assert_eq!(served(&world.handle.catalog()), world.truth(), "seed {seed}: the catalog changed afterwards");
     let held = world.handle.inspect(|core| core.held().count()).await.unwrap();
     assert_eq!(held, 0, "seed {seed}: a removal is held although every source can answer");
     world.witness.assert_nothing_unexplained();
@@ -130,7 +130,7 @@ async fn play(seed: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_trouble_ends_in_what_the_sources_hold() {
+async fn any_fault_sequence_ends_with_the_facts_of_the_sources() {
     for seed in 0..60 {
         play(seed).await;
     }

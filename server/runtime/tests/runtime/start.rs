@@ -31,7 +31,7 @@ fn mk_source(down: bool) -> MemorySource {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ready_is_told_after_what_made_it_so_is_published() {
+async fn readiness_follows_the_publication_that_caused_it() {
     let server = mk_server(waiting_for(&["memory"]));
     let mut readiness = server.handle.readiness();
     assert!(!readiness.borrow().is_ready());
@@ -44,7 +44,7 @@ async fn ready_is_told_after_what_made_it_so_is_published() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_is_down_delays_the_start_by_the_timeout_and_is_named() {
+async fn unreachable_source_delays_start_by_the_timeout_and_is_listed() {
     let server = mk_server(waiting_for(&["good", "down"]));
     let down = mk_source(true);
     server.handle.add_registry(mk_memory("good", &mk_source(false))).await.unwrap();
@@ -55,7 +55,7 @@ async fn a_source_that_is_down_delays_the_start_by_the_timeout_and_is_named() {
     sleep(Duration::from_millis(200)).await;
     assert_eq!(readiness.borrow().ready, Some(ReadyBecause::TimedOut));
     assert_eq!(readiness.borrow().unknown, BTreeSet::from([name("down")]));
-    assert!(!server.handle.catalog().complete, "ready is not complete");
+    assert!(!server.handle.catalog().complete, "a ready server may be incomplete");
     down.act(Act::Recover);
     readiness.wait_for(|r| r.unknown.is_empty()).await.unwrap();
     assert!(server.handle.catalog().complete);
@@ -63,7 +63,7 @@ async fn a_source_that_is_down_delays_the_start_by_the_timeout_and_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_joins_later_or_goes_stale_does_not_touch_readiness() {
+async fn added_or_stale_registry_does_not_change_readiness() {
     let server = mk_server(waiting_for(&["memory"]));
     let source = mk_source(false);
     server.handle.add_registry(mk_memory("memory", &source)).await.unwrap();
@@ -86,7 +86,7 @@ async fn a_server_without_registries_is_ready_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_binarys_own_source_is_heard_and_can_leave() {
+async fn source_of_the_binary_is_served_until_it_leaves() {
     let (server, _source) = Server::with_pay(0..4).await;
     let cluster = ClusterId::new("config").unwrap();
     let id = RegistryId { name: name("config"), provider: Provider::Config, cluster };

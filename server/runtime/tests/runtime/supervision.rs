@@ -1,4 +1,4 @@
-//! Failure is local: one registry's run ends, and nothing else notices.
+//! Failures are local: when one registry's run ends, no other registry is affected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tributary_runtime::{RunState, RuntimeConfig, SupervisorError};
 use crate::support::{Fault, Server, ip, mk_faulty, mk_identity, mk_memory, mk_server, name, pay};
 
 #[tokio::test(start_paused = true)]
-async fn a_registry_that_fails_in_any_way_does_not_hurt_another() {
+async fn failing_registry_does_not_affect_others() {
     let (server, source) = Server::with_pay(0..4).await;
     let faults = [
         Fault::CannotBeBuilt,
@@ -46,7 +46,7 @@ async fn a_registry_that_fails_in_any_way_does_not_hurt_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_for_good_is_not_tried_again() {
+async fn final_error_is_not_retried() {
     let server = mk_server(RuntimeConfig::default());
     server.handle.add_registry(mk_faulty("faulty", Fault::RefusedForGood)).await.unwrap();
     sleep(Duration::from_secs(86_400)).await;
@@ -73,13 +73,13 @@ async fn a_run_that_ignores_its_stop_is_dropped_after_its_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_is_taken_once_and_free_after_leaving() {
+async fn registry_name_is_unique_and_free_after_removal() {
     let (server, source) = Server::with_pay(0..4).await;
     let again = server.handle.add_registry(mk_memory("memory", &source)).await;
     assert_eq!(again, Err(SupervisorError::Taken(name("memory"))));
     assert_eq!(
-        server.handle.remove_registry(name("nobody")).await,
-        Err(SupervisorError::Unknown(name("nobody")))
+        server.handle.remove_registry(name("unknown")).await,
+        Err(SupervisorError::Unknown(name("unknown")))
     );
 
     server.handle.remove_registry(name("memory")).await.unwrap();
@@ -92,7 +92,7 @@ async fn a_name_is_taken_once_and_free_after_leaving() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_registry_that_comes_back_while_it_leaves_waits_for_its_name() {
+async fn registry_added_during_its_removal_waits_for_the_name() {
     let (server, source) = Server::with_pay(0..4).await;
     server.handle.add_registry(mk_faulty("slow", Fault::IgnoresStop)).await.unwrap();
     sleep(Duration::from_secs(1)).await;
@@ -102,7 +102,7 @@ async fn a_registry_that_comes_back_while_it_leaves_waits_for_its_name() {
     source.set(0, "cart", [ip(77)]);
     let began = tokio::time::Instant::now();
     server.handle.add_registry(mk_memory("slow", &source)).await.unwrap();
-    assert!(began.elapsed() >= Duration::from_secs(4), "the old run still had its grace");
+    assert!(began.elapsed() >= Duration::from_secs(4), "the old run had its grace");
     assert_eq!(leaving.await.unwrap(), Ok(()));
     server.until(|catalog| catalog.complete && catalog.registries.contains_key(&name("slow"))).await;
     assert_eq!(server.handle.runs()[&name("slow")].state, RunState::Running);
@@ -113,7 +113,7 @@ async fn a_registry_that_comes_back_while_it_leaves_waits_for_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_does_not_change_hands_by_rotation() {
+async fn rotation_cannot_change_the_identity_of_a_name() {
     let (server, _source) = Server::with_pay(0..4).await;
     let other = mk_identity("memory", "another-cluster");
     let refused = server.handle.rotate(other).await;
@@ -136,7 +136,7 @@ async fn an_outage_of_a_month_removes_nothing() {
     server.runtime.stop().await;
 }
 
-/// istio#60033, #48224: what belongs to a cluster outlives it.
+/// istio#60033, #48224: objects of a cluster outlived it.
 #[tokio::test(start_paused = true)]
 async fn add_rotate_remove_many_times_returns_to_baseline() {
     let server = mk_server(RuntimeConfig::default());
@@ -159,14 +159,14 @@ async fn add_rotate_remove_many_times_returns_to_baseline() {
     }
     server.until(|catalog| catalog.hosts.is_empty() && catalog.registries.is_empty()).await;
     sleep(Duration::from_secs(10)).await;
-    assert_eq!(tasks(), before, "tasks are left behind");
+    assert_eq!(tasks(), before, "tasks are leaked");
     assert!(server.handle.runs().is_empty());
     assert_eq!(server.handle.stats().dropped, 0);
     server.runtime.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn live_facts_that_were_ended_come_back_with_a_new_run() {
+async fn ended_facts_that_are_live_return_with_a_new_run() {
     for shadowing in [false, true] {
         let (server, source) = (mk_server(RuntimeConfig::default()), MemorySource::default());
         source.set(0, "pay", (0..4).map(ip));
@@ -184,10 +184,10 @@ async fn live_facts_that_were_ended_come_back_with_a_new_run() {
         assert!(server.generation(&name("memory")) > before, "shadowing: {shadowing}");
         source.set(0, "pay", (1..5).map(ip));
         sleep(Duration::from_secs(1)).await;
-        assert_eq!(server.serves("pay"), (1..5).map(ip).collect(), "the new run is followed");
+        assert_eq!(server.serves("pay"), (1..5).map(ip).collect(), "updates of the new run are applied");
         assert_eq!(
-            server.handle.restart(name("nobody")).await,
-            Err(SupervisorError::Unknown(name("nobody")))
+            server.handle.restart(name("unknown")).await,
+            Err(SupervisorError::Unknown(name("unknown")))
         );
         server.runtime.stop().await;
     }

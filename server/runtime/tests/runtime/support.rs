@@ -1,4 +1,4 @@
-//! A runtime over registries in memory, and a fan-out that writes down when it was told what.
+//! A runtime over in-memory registries, and a fan-out that records its calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -18,29 +18,29 @@ use tributary_registry_api::{
 };
 use tributary_runtime::{Fanout, Handle, NoJournal, Runtime, RuntimeConfig};
 
-/// What a fan-out was told, and when.
+/// A recorded call of the fan-out.
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct Publication {
     pub(crate) at: Mono,
     pub(crate) served: BTreeMap<Hostname, BTreeSet<IpAddr>>,
     pub(crate) changed: CatalogChanges,
     pub(crate) observed: ObservedSince,
 }
 
-/// A fan-out that remembers, and that can be made to look busy until a time.
+/// A fan-out that records its calls, and that can appear busy until a time.
 pub(crate) struct Log {
     clock: ProcessClock,
-    told: Mutex<Vec<Told>>,
+    publications: Mutex<Vec<Publication>>,
     writing_until: Mutex<Mono>,
     panics: Mutex<u32>,
 }
 
 impl Log {
-    pub(crate) fn told(&self) -> Vec<Told> {
-        self.told.lock().clone()
+    pub(crate) fn publications(&self) -> Vec<Publication> {
+        self.publications.lock().clone()
     }
     pub(crate) fn forget(&self) {
-        self.told.lock().clear();
+        self.publications.lock().clear();
     }
     pub(crate) fn write_for(&self, time: Duration) {
         *self.writing_until.lock() = self.clock.now().plus(time);
@@ -48,22 +48,26 @@ impl Log {
     pub(crate) fn panic_once(&self) {
         *self.panics.lock() = 1;
     }
-    /// When an address was first told to be there, or to be gone.
+    /// Returns when an address was first published as present, or as removed.
     pub(crate) fn when(&self, host: &Hostname, ip: IpAddr, there: bool, not_before: Mono) -> Option<Mono> {
-        let has = |told: &Told| told.served.get(host).is_some_and(|ips| ips.contains(&ip));
-        self.told.lock().iter().find(|told| told.at >= not_before && has(told) == there).map(|told| told.at)
+        let has = |one: &Publication| one.served.get(host).is_some_and(|ips| ips.contains(&ip));
+        self.publications
+            .lock()
+            .iter()
+            .find(|one| one.at >= not_before && has(one) == there)
+            .map(|one| one.at)
     }
 }
 
 impl Fanout for Log {
     fn published(&self, catalog: &Arc<Catalog>, changed: &CatalogChanges, observed: ObservedSince) {
         let (served, changed) = (served(catalog), changed.clone());
-        let told = Told { at: self.clock.now(), served, changed, observed };
-        self.told.lock().push(told);
+        let published = Publication { at: self.clock.now(), served, changed, observed };
+        self.publications.lock().push(published);
         let mut panics = self.panics.lock();
         if *panics > 0 {
             *panics -= 1;
-            panic!("the test wants a fan-out that panics");
+            panic!("the test requests a panic of the fan-out");
         }
     }
     fn is_writing(&self) -> bool {
@@ -83,7 +87,7 @@ pub(crate) fn mk_server(config: RuntimeConfig) -> Server {
     let clock = ProcessClock::starting_now();
     let log = Arc::new(Log {
         clock,
-        told: Mutex::default(),
+        publications: Mutex::default(),
         writing_until: Mutex::new(Mono(0)),
         panics: Mutex::new(0),
     });
@@ -108,7 +112,7 @@ impl Server {
             }
         };
         let came = tokio::time::timeout(Duration::from_secs(3600), waiting).await;
-        assert!(came.is_ok(), "it did not come; served: {:?}", self.served());
+        assert!(came.is_ok(), "timed out; served: {:?}", self.served());
     }
     pub(crate) fn served(&self) -> BTreeMap<Hostname, BTreeSet<IpAddr>> {
         served(&self.handle.catalog())
@@ -138,7 +142,7 @@ pub(crate) fn mk_memory(registry: &str, source: &MemorySource) -> Arc<dyn Regist
     Arc::new(MemoryFactory::new(registry, source.clone()))
 }
 
-/// What a registry that is no good does.
+/// Fault of a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     CannotBeBuilt,
@@ -155,7 +159,7 @@ pub(crate) fn mk_faulty(registry: &str, fault: Fault) -> Arc<dyn RegistryFactory
     Arc::new(Faulty { name: name(registry), cluster: ClusterId::new(registry).unwrap(), fault })
 }
 
-/// A registry of that name that speaks for that cluster.
+/// A registry with this name and cluster.
 pub(crate) fn mk_identity(registry: &str, cluster: &str) -> Arc<dyn RegistryFactory> {
     let (name, cluster) = (name(registry), ClusterId::new(cluster).unwrap());
     Arc::new(Faulty { name, cluster, fault: Fault::IgnoresStop })
@@ -176,7 +180,7 @@ impl RegistryFactory for Faulty {
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         match self.fault {
             Fault::CannotBeBuilt => Err(RegistryError::retryable("no such token=hunter2")),
-            Fault::BuildPanics => panic!("the test wants a factory that panics"),
+            Fault::BuildPanics => panic!("the test requests a panic of the factory"),
             fault => Ok(Box::new(FaultyRun(fault))),
         }
     }
@@ -188,8 +192,8 @@ struct FaultyRun(Fault);
 impl Registry for FaultyRun {
     async fn run(self: Box<Self>, _io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
         match self.0 {
-            Fault::RunPanics => panic!("the test wants a run that panics"),
-            Fault::FailsAtOnce => Err(RegistryError::retryable("the test wants an error")),
+            Fault::RunPanics => panic!("the test requests a panic of the run"),
+            Fault::FailsAtOnce => Err(RegistryError::retryable("the test requests an error")),
             Fault::RefusedForGood => Err(RegistryError::final_("the credential is refused")),
             Fault::IgnoresStop => std::future::pending().await,
             Fault::EndsByItself => Ok(()),

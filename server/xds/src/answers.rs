@@ -1,8 +1,8 @@
-//! The seam between sessions and resources: what a session may ask of the answers.
+//! The interface between sessions and resources.
 //!
-//! Owns the words that both sides use (kinds, classes, sets, changes) and the trait [`ResourceProvider`].
-//! Sessions call it off the owner; [`CatalogAnswers`] implements it.
-//! Every list that leaves here is sorted by resource name, so that equal facts give equal bytes.
+//! Owns the shared types (resource types, classes, sets, changes) and the trait [`ResourceProvider`].
+//! Sessions call it on their own tasks; [`CatalogAnswers`] implements it. Every returned list is
+//! sorted by resource name, so equal facts give equal bytes.
 
 use std::sync::Arc;
 
@@ -36,15 +36,15 @@ pub use resource_type::ResourceType;
 pub use rope::{Form, Rope};
 pub use set::{ChangedSet, ResourceSet, Subscription, Subscriptions};
 
-/// What sessions ask. Every method is a pure function of its arguments; what differs between two
-/// calls is only whether somebody has paid for the answer before.
+/// Provides resources to sessions. Every method is a pure function of its arguments; caches change
+/// only the cost of a call.
 pub trait ResourceProvider: Send + Sync {
-    /// Every member of a wildcard type (CDS, LDS) for this class in this generation; shared by all
-    /// classes that agree on what the set uses. EDS and RDS have no wildcard: their sets are empty.
+    /// Returns every member of a wildcard type (CDS, LDS) for this class in this generation. Classes that agree
+    /// on everything the set reads share it. EDS and RDS have no wildcard: their sets are empty.
     fn all(&self, catalog: &Arc<Catalog>, class: &ClientClassKey, kind: ResourceType) -> Arc<ResourceSet>;
 
-    /// The resources of these names, in order of name. Names that do not exist are absent, but an
-    /// EDS set has an empty assignment for each. Shared by all followers of the same subscription.
+    /// Returns the resources of these names, in order of name. Unknown names are absent, but an EDS set
+    /// has an empty assignment for each. Clients with the same subscription share the set.
     fn many(
         &self,
         catalog: &Arc<Catalog>,
@@ -53,9 +53,9 @@ pub trait ResourceProvider: Send + Sync {
         names: &Arc<Subscription>,
     ) -> Arc<ResourceSet>;
 
-    /// One resource by the name that a client uses; `None` where it does not exist. An absent
-    /// assignment is the session's business: [`empty_assignment`]. The answer's name is the name
-    /// asked for. Names are looked up and never kept.
+    /// Returns one resource by the name that a client uses; `None` if it does not exist. The session
+    /// itself builds an absent assignment: [`empty_assignment`]. The resource has the requested name.
+    /// Requested names are not stored.
     fn one(
         &self,
         catalog: &Arc<Catalog>,
@@ -64,8 +64,8 @@ pub trait ResourceProvider: Send + Sync {
         name: &str,
     ) -> Option<Arc<EncodedResource>>;
 
-    /// What differs between two generations for a class, over all names of the kind. Cost follows
-    /// what changed. For EDS, `removed` names assignments whose service or port is gone.
+    /// Returns the difference between two generations for a class, over all names of the type. The cost
+    /// follows the change. For EDS, `removed` lists assignments without a service or port.
     fn changed(
         &self,
         from: &Arc<Catalog>,
@@ -74,13 +74,13 @@ pub trait ResourceProvider: Send + Sync {
         kind: ResourceType,
     ) -> Arc<ChangedSet>;
 
-    /// The host that a resource's name is about, for the interest index. `None` for names that are
-    /// about many hosts (a port's routes) or none: whoever holds one of those must look at every
+    /// Returns the host that a resource name is about, for the interest index. `None` for names about
+    /// many hosts (a port's routes) or no host: a client that holds such a name must look at every
     /// generation.
     fn host_of(&self, class: &ClientClassKey, kind: ResourceType, name: &str) -> Option<Hostname>;
 
-    /// The body of a resource, encoded again if it had been dropped to save memory. `None` only
-    /// where it was dropped and `catalog` is not the generation that it came from.
+    /// Returns the body of a resource, encoded again if it was evicted. `None` only if it was evicted
+    /// and `catalog` is not the generation that it came from.
     fn bytes(
         &self,
         catalog: &Arc<Catalog>,
@@ -89,7 +89,7 @@ pub trait ResourceProvider: Send + Sync {
         resource: &Arc<EncodedResource>,
     ) -> Option<Bytes>;
 
-    /// The `resources` fields of a response that carries the whole set, made once and shared.
+    /// Returns the `resources` fields of a response that carries the whole set, built once and shared.
     fn rope(
         &self,
         catalog: &Arc<Catalog>,
@@ -99,8 +99,8 @@ pub trait ResourceProvider: Send + Sync {
         form: Form,
     ) -> Arc<Rope>;
 
-    /// What only a client that is one of these workloads sees beside its class's set: its inbound
-    /// xDS clusters and listener. Sorted by name; replaces members of the same name.
+    /// Returns the resources that only a client running these workloads receives: its inbound xDS clusters and
+    /// listener. Sorted by name; they replace members of the same name.
     fn private(
         &self,
         catalog: &Arc<Catalog>,
@@ -110,7 +110,7 @@ pub trait ResourceProvider: Send + Sync {
     ) -> Vec<Arc<EncodedResource>>;
 }
 
-/// The assignment of a name that has no endpoints or does not exist (`xds.md` 4.6).
+/// Builds the assignment of a name that has no endpoints or does not exist.
 #[must_use]
 pub fn empty_assignment(name: &str) -> Arc<EncodedResource> {
     let mut body = Vec::with_capacity(name.len() + 6);
@@ -127,7 +127,7 @@ mod tests {
     use prost::Message;
 
     #[test]
-    fn an_empty_assignment_has_its_name_and_nothing_else() {
+    fn empty_assignment_has_only_its_name() {
         let long = "n".repeat(300);
         for name in ["outbound|80||pay.shop", "", &long] {
             let encoded = empty_assignment(name);

@@ -1,8 +1,8 @@
-//! Who a client is: its node parsed into what answers may depend on (`xds.md` 1.3).
+//! Parses a client's node into the attributes that resources may depend on.
 //!
-//! The transport calls [`ClientNode::parse`] with the first request; sessions call
-//! [`ClientNode::at`] at the start of each round, because a client's own workload may say more of
-//! it than its metadata. What cannot be parsed is absent: nothing is guessed.
+//! The transport calls [`ClientNode::parse`] with the first request. Sessions call [`ClientNode::at`] at
+//! the start of each round, because the client's workload may have attributes that its metadata lacks. Values
+//! that cannot be parsed are absent; there are no guesses.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,25 +16,25 @@ use tributary_proto::{GrpcCode, Metadata, Node, Value};
 use crate::answers::ClientClass;
 use crate::session::Refusal;
 
-/// How many addresses of its own a client may name.
+/// Most addresses that a client may list.
 const MAX_IPS: usize = 64;
 
-/// A client as it says that it is.
+/// A client as its node describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientNode {
-    /// Its node id.
+    /// Node id.
     pub id: Arc<str>,
-    /// What its metadata says, before its own workload is looked up.
+    /// Attributes from metadata, before the client's workload is looked up.
     pub class: ClientClass,
-    /// Its own addresses.
+    /// Addresses of the client.
     pub ips: Arc<[IpAddr]>,
-    /// The name of its workload: part 3 of a four-part id without the namespace.
+    /// Name of its workload: part 3 of a four-part id without the namespace.
     pub workload: Option<Arc<str>>,
-    /// Its labels.
+    /// Labels.
     pub labels: Labels,
-    /// Its service account.
+    /// Service account.
     pub account: Option<Arc<str>>,
-    /// The program, with its version where it gives one as text.
+    /// Program, with its version if the node gives one as text.
     pub agent: Arc<str>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Parts<'a> {
 }
 
 impl ClientNode {
-    /// From the node of a first request. Only a missing node and an empty id are refused.
+    /// Parses the node of a first request. Rejects only a missing node and an empty id.
     pub fn parse(node: Option<&Node>) -> Result<Self, Refusal> {
         let Some(node) = node.filter(|node| !node.id.is_empty()) else {
             let message = "missing node information: set node.id in the client's bootstrap";
@@ -88,7 +88,7 @@ impl ClientNode {
             agent: format!("{} {}", node.user_agent, node.user_agent_version).trim().into(),
         })
     }
-    /// Its class in a generation, overlaid by its own workload, and the workloads that it is.
+    /// Returns its class in a generation, completed from its workloads, and the keys of those workloads.
     #[must_use]
     pub fn at(&self, catalog: &Catalog) -> (ClientClass, Vec<WorkloadKey>) {
         let mut class = self.class.clone();
@@ -98,7 +98,7 @@ impl ClientNode {
         }
         (class, own.into_iter().map(|(key, _)| key.clone()).collect())
     }
-    /// Only a sidecar is looked up: another client that names an address is not the workload there.
+    /// Only a sidecar is looked up: any other client with the same address is not the workload.
     fn own<'c>(&self, catalog: &'c Catalog) -> Vec<(&'c WorkloadKey, &'c WorkloadView)> {
         if self.workload.is_none() {
             return Vec::new();
@@ -117,8 +117,8 @@ impl ClientNode {
         let cluster = self.class.cluster.as_ref().is_none_or(|cluster| *cluster == key.cluster);
         cluster && self.class.namespace.as_ref() == Some(&key.namespace)
     }
-    /// Whether one of a peer's proven identities may speak for this client: the namespace must
-    /// match, and the service account where the client names one (`xds.md` 1.2).
+    /// Checks that one of a peer's identities matches this client: the namespace must be equal, and
+    /// the service account too if the node has one.
     pub fn authorize(&self, identities: &[Identity]) -> Result<(), Refusal> {
         if identities.iter().any(|identity| self.is_proven_by(identity.as_str())) {
             return Ok(());
@@ -136,7 +136,7 @@ impl ClientNode {
         self.class.namespace.as_ref().is_some_and(|own| own.as_str() == namespace)
             && self.account.as_deref().is_none_or(|own| own == account)
     }
-    /// What `get clients` remarks on.
+    /// Returns the code of the note that `get clients` shows.
     #[must_use]
     pub fn remark(&self, wants_listeners: bool) -> Option<Code> {
         match self.class.kind {
@@ -147,7 +147,7 @@ impl ClientNode {
     }
 }
 
-/// Namespace and account of `spiffe://<trust domain>/ns/<namespace>/sa/<account>`.
+/// Parses namespace and account of `spiffe://<trust domain>/ns/<namespace>/sa/<account>`.
 fn spiffe(identity: &str) -> Option<(&str, &str)> {
     let (_, path) = identity.strip_prefix("spiffe://")?.split_once("/ns/")?;
     let (namespace, account) = path.split_once("/sa/")?;
@@ -172,7 +172,7 @@ fn addresses(meta: &Metadata, part: Option<&str>) -> Arc<[IpAddr]> {
     text.split(',').filter_map(|ip| ip.trim().parse().ok()).take(MAX_IPS).collect()
 }
 
-/// Both, unless it says which addresses it has.
+/// Both families, unless the client lists its addresses.
 fn families(ips: &[IpAddr]) -> (bool, bool) {
     if ips.is_empty() {
         return (true, true);
@@ -206,7 +206,7 @@ fn is_true(meta: &Metadata, name: &str) -> bool {
     meta.text(name).is_some_and(|text| matches!(text.as_str(), "true" | "1" | "True" | "TRUE"))
 }
 
-/// What a registry knows of where a workload runs is better than what the client says.
+/// Completes a class from a workload: the registry's locality wins over the client's.
 fn overlay(class: &mut ClientClass, view: &WorkloadView) {
     let place = &view.workload.topology;
     if !place.locality.is_empty() {
@@ -233,7 +233,7 @@ mod tests {
     const SIDECAR: &str = "sidecar~10.0.0.1~pay-1.shop~shop.svc.cluster.local";
 
     #[test]
-    fn only_a_missing_node_or_an_empty_id_is_refused() {
+    fn only_a_missing_node_or_an_empty_id_is_rejected() {
         for node in [None, Some(&mk_node("", &[]))] {
             let refusal = ClientNode::parse(node).unwrap_err();
             assert_eq!((refusal.status, refusal.code), (GrpcCode::InvalidArgument, Code::CLIENT_NO_NODE));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_four_part_id_says_what_a_sidecar_is() {
+    fn four_part_id_describes_a_sidecar() {
         let client =
             parse(SIDECAR, &[("CLUSTER_ID", "east"), ("NETWORK", "n1"), ("INTERCEPTION_MODE", "NONE")]);
         assert_eq!(client.class.kind, ClientKind::Sidecar);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn grpc_is_known_by_its_generator_or_its_name() {
+    fn grpc_is_detected_by_generator_or_user_agent() {
         assert_eq!(parse("x", &[("GENERATOR", "grpc")]).class.kind, ClientKind::Grpc);
         let node = Node { user_agent: "gRPC C-core linux".into(), ..mk_node(SIDECAR, &[]) };
         assert_eq!(ClientNode::parse(Some(&node)).unwrap().class.kind, ClientKind::Grpc);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_remarked_on() {
+    fn note_follows_the_client_kind() {
         assert_eq!(parse(SIDECAR, &[]).remark(true), Some(Code::CLIENT_PARTIAL_MTLS));
         assert_eq!(parse("x", &[]).remark(true), Some(Code::CLIENT_NO_PROFILE));
         assert_eq!(parse("x", &[]).remark(false), None);

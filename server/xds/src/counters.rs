@@ -1,4 +1,4 @@
-//! What was done, counted: tests assert on these, never on time. Read by metrics at scrape.
+//! Counters of sessions and transport. Tests assert on them instead of on time; the scrape reads them.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -10,12 +10,12 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         pub struct Counters {
             $($(#[$doc])* pub $name: Count,)*
-            /// What was pushed, by type.
+            /// Push statistics by type.
             pub pushes: Pushes,
         }
 
         impl Counters {
-            /// Every count with its name.
+            /// Returns every count with its name.
             pub fn all(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name.get())),*]
             }
@@ -28,7 +28,7 @@ counters! {
     connections,
     /// Connections refused because there were too many.
     connections_refused,
-    /// Connections that failed before they could ask (handshakes, deadlines).
+    /// Connections that failed before their first request (handshakes, deadlines).
     handshakes_failed,
     /// Streams opened.
     streams,
@@ -38,56 +38,56 @@ counters! {
     streams_refused,
     /// Streams closed because the client stopped reading.
     streams_stuck,
-    /// Requests taken.
+    /// Requests received.
     requests,
-    /// Requests that had to wait because there were too many.
+    /// Requests that were delayed by the rate limit.
     requests_delayed,
     /// Requests for types that are not served.
     unknown_types,
-    /// Requests that named a response other than the last.
+    /// Requests with a nonce other than that of the last response.
     stale_nonces,
-    /// Responses taken by clients.
+    /// Responses that clients acknowledged.
     acks,
-    /// Responses refused by clients.
+    /// Responses that clients rejected.
     nacks,
     /// Responses sent.
     sends,
-    /// Resources in them, unless a shared set was sent whole.
+    /// Resources in those responses, unless a shared set was sent whole.
     resources_sent,
     /// Shared sets sent whole.
     sets_sent,
-    /// Names told to be gone.
+    /// Removed names sent.
     removals_sent,
     /// Bytes sent.
     bytes_sent,
     /// Rounds begun.
     rounds,
-    /// Times that a session was woken by a generation.
+    /// Wake-ups of a session by a generation.
     wakeups,
-    /// Of these, how often nothing was to be sent.
+    /// Wake-ups after which nothing had to be sent.
     wakeups_for_nothing,
-    /// Assignments sent because their xDS cluster was.
+    /// Assignments sent because their xDS cluster was sent.
     endpoints_forced,
-    /// Bases given up for hashes because a client stopped reading.
+    /// Bases replaced by hashes because a client stopped reading.
     bases_dropped,
     /// Comparisons of whole sets: new or changed classes, and clients that stopped reading.
     full_comparisons,
 }
 
-/// One count.
+/// A counter.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// One more.
+    /// Increments the counter.
     pub fn inc(&self) {
         self.add(1);
     }
-    /// So many more.
+    /// Adds to the counter.
     pub fn add(&self, n: usize) {
         self.0.fetch_add(n as u64, Relaxed);
     }
-    /// How many.
+    /// Returns the count.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)

@@ -1,8 +1,8 @@
-//! From plain plans to bytes: deterministic, total, and pure.
+//! Encodes plans to bytes: deterministic, total, and pure.
 //!
-//! Called by `answers` to fill slots. Equal plans give equal bytes in every process: the hot path
-//! (assignments) and every map are written by our own [`wire`] writer in order of key; cold bodies
-//! come from envoy-types, in which no map field with more than one key may be used.
+//! `answers` calls it to fill its caches. Equal plans give equal bytes in every process: the [`wire`] writer
+//! encodes the hot path (assignments) and every map in order of key; other bodies come from
+//! envoy-types, in which no map field with more than one key may be used.
 
 pub mod assignment;
 pub mod cluster;
@@ -15,12 +15,12 @@ use std::time::Duration;
 use envoy_types::pb::google::protobuf;
 use prost::{Message, Name};
 
-/// A message in an `Any`.
+/// Wraps a message in an `Any`.
 pub(crate) fn any<M: Message + Name>(message: &M) -> protobuf::Any {
     protobuf::Any { type_url: M::type_url(), value: message.encode_to_vec() }
 }
 
-/// A duration; what does not fit is the longest that does.
+/// Converts a duration; saturates.
 pub(crate) fn duration(value: Duration) -> protobuf::Duration {
     protobuf::Duration {
         seconds: i64::try_from(value.as_secs()).unwrap_or(i64::MAX),

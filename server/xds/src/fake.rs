@@ -1,4 +1,4 @@
-//! A table of answers for tests: worlds by generation, without a core behind them.
+//! A resource provider for tests: a table of resources by generation, without a core.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,38 +13,38 @@ use crate::answers::{
     empty_assignment,
 };
 
-/// Resources of every kind by name; the text is the body.
+/// Resources of every type by name; the text is the body.
 pub(crate) type World = BTreeMap<(ResourceType, String), String>;
 
-/// Worlds by generation.
+/// Resources by generation.
 #[derive(Default)]
 pub(crate) struct Fake {
     worlds: Mutex<HashMap<u64, Arc<World>>>,
     encoded: Mutex<HashMap<(ResourceType, String, String), Arc<EncodedResource>>>,
-    asked: AtomicU64,
-    made_private: AtomicU64,
+    lookups: AtomicU64,
+    private_builds: AtomicU64,
 }
 
-/// Under this name a world keeps what only the client's own workload sees.
+/// Name of the resource that only the client's own workload receives.
 pub(crate) const INBOUND: &str = "*inbound";
 
 impl Fake {
-    /// Publishes a world as a generation.
+    /// Publishes resources as a generation.
     pub(crate) fn publish(&self, generation: u64, complete: bool, world: &World) -> Arc<Catalog> {
         self.publish_with(world, Catalog { generation, complete, ..Catalog::default() })
     }
-    /// Publishes a world as a generation of this catalog.
+    /// Publishes resources as a generation of this catalog.
     pub(crate) fn publish_with(&self, world: &World, catalog: Catalog) -> Arc<Catalog> {
         self.worlds.lock().insert(catalog.generation, Arc::new(world.clone()));
         Arc::new(catalog)
     }
-    /// How often one resource was asked for.
-    pub(crate) fn asked(&self) -> u64 {
-        self.asked.load(Ordering::Relaxed)
+    /// Returns the number of look-ups of single resources.
+    pub(crate) fn lookups(&self) -> u64 {
+        self.lookups.load(Ordering::Relaxed)
     }
-    /// How often what only one client sees was made.
-    pub(crate) fn made_private(&self) -> u64 {
-        self.made_private.load(Ordering::Relaxed)
+    /// Returns how often private resources were built.
+    pub(crate) fn private_builds(&self) -> u64 {
+        self.private_builds.load(Ordering::Relaxed)
     }
     fn world(&self, catalog: &Catalog) -> Arc<World> {
         self.worlds.lock().get(&catalog.generation).cloned().unwrap_or_default()
@@ -89,7 +89,7 @@ impl ResourceProvider for Fake {
         kind: ResourceType,
         name: &str,
     ) -> Option<Arc<EncodedResource>> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.lookups.fetch_add(1, Ordering::Relaxed);
         let world = self.world(catalog);
         world.get(&(kind, name.to_owned())).map(|body| self.encode(kind, name, body))
     }
@@ -137,7 +137,7 @@ impl ResourceProvider for Fake {
         kind: ResourceType,
         own: &[WorkloadKey],
     ) -> Vec<Arc<EncodedResource>> {
-        self.made_private.fetch_add(1, Ordering::Relaxed);
+        self.private_builds.fetch_add(1, Ordering::Relaxed);
         let world = self.world(catalog);
         let inbound = world.get(&(kind, INBOUND.into())).filter(|_| !own.is_empty());
         inbound.map(|body| self.encode(kind, "inbound", body)).into_iter().collect()

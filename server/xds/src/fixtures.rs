@@ -1,5 +1,5 @@
-//! Catalogs for the tests of this crate, built as the core builds them: what is equal is shared with
-//! the generation before.
+//! Catalogs for the tests of this crate, built as the core builds them: equal parts are shared with
+//! the previous generation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tributary_model::*;
 
 use crate::answers::{ClientClass, ClientClassKey};
 
-/// One service of a test catalog. What is not said is the plainest.
+/// One service of a test catalog, with the simplest defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Svc {
     pub(crate) host: String,
@@ -24,11 +24,11 @@ pub(crate) struct Svc {
     pub(crate) resolution: Resolution,
     pub(crate) traffic: TrafficDistribution,
     pub(crate) created: Option<i64>,
-    /// Its endpoints are workloads of the mesh: mTLS, an origin, labels.
+    /// Whether its endpoints are mesh workloads: mTLS, an origin, labels.
     pub(crate) mtls: bool,
 }
 
-/// A public service with an HTTP port 80 and one endpoint.
+/// Returns a public service with an HTTP port 80 and one endpoint.
 pub(crate) fn mk_svc(host: &str) -> Svc {
     Svc {
         host: host.into(),
@@ -73,7 +73,7 @@ impl Svc {
     }
 }
 
-/// Builds generations one after another, sharing what is equal.
+/// Builds successive generations that share equal parts.
 #[derive(Debug, Default)]
 pub(crate) struct World {
     generation: u64,
@@ -82,7 +82,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// The next generation: exactly these services.
+    /// Builds the next generation with exactly these services.
     pub(crate) fn next(&mut self, services: &[Svc]) -> Arc<Catalog> {
         self.generation += 1;
         let mut built = BTreeMap::new();
@@ -126,8 +126,7 @@ impl World {
     }
 }
 
-/// The map before with what differs put in and what is gone taken out, so that a difference is as
-/// small as the change.
+/// Patches the previous map with the changes, so a difference is as small as the change.
 fn patched<K: Ord + Clone, V: Clone + PartialEq>(
     before: &OrdMap<K, V>,
     now: impl Iterator<Item = (K, V)>,
@@ -154,7 +153,7 @@ fn mk_entry(mut claimants: Vec<Arc<ServiceView>>) -> Shared<HostEntry> {
     Shared::new(HostEntry { claimants: claimants.into() })
 }
 
-/// The services that lead to one, in one step.
+/// Returns the aliases of a service, in one step.
 fn leading_to(services: &[Svc], svc: &Svc) -> Arc<[AliasHost]> {
     let leads = |other: &&Svc| matches!(&other.resolution, Resolution::Alias(to) if to.as_str() == svc.host);
     let alias = |other: &Svc| AliasHost { service: other.key(), visibility: other.visibility.clone() };
@@ -193,8 +192,8 @@ fn mk_view(svc: &Svc, aliases: Arc<[AliasHost]>, old: Option<&ServiceView>) -> S
     }
 }
 
-/// A facet, kept where its facts are equal.
-fn mk_facet<T: PartialEq>(
+/// Returns resource inputs; keeps the old allocation if they are equal.
+fn mk_inputs<T: PartialEq>(
     facts: T,
     dims: ClientDimensions,
     old: Option<&Shared<ResourceInputs<T>>>,
@@ -217,7 +216,7 @@ fn mk_port(
     let facts = mk_endpoints(svc, service, port, view);
     let dims =
         if near { ClientDimensions::KIND | ClientDimensions::LOCALITY } else { ClientDimensions::KIND };
-    let endpoints = mk_facet(facts, dims, old.map(|o| &o.endpoints));
+    let endpoints = mk_inputs(facts, dims, old.map(|o| &o.endpoints));
     let headless = svc.resolution == Resolution::Passthrough;
     let cluster = ClusterInputs {
         service: service.clone(),
@@ -255,13 +254,13 @@ fn mk_port(
         number: port,
         name: PortName::new("p").unwrap(),
         protocol,
-        cluster: mk_facet(cluster, ClientDimensions::KIND, old.map(|o| &o.cluster)),
-        listener: mk_facet(
+        cluster: mk_inputs(cluster, ClientDimensions::KIND, old.map(|o| &o.cluster)),
+        listener: mk_inputs(
             listener,
             ClientDimensions::KIND | ClientDimensions::BINDS,
             old.map(|o| &o.listener),
         ),
-        route: mk_facet(route, route_dims, old.map(|o| &o.route)),
+        route: mk_inputs(route, route_dims, old.map(|o| &o.route)),
         endpoints,
     }
 }
@@ -336,7 +335,7 @@ fn mk_declaration(svc: &Svc) -> Declaration {
     }
 }
 
-/// A class of which only its kind and namespace are known.
+/// Returns a class with only a kind and a namespace.
 pub(crate) fn mk_class(kind: ClientKind, namespace: &str) -> ClientClassKey {
     ClientClassKey::alone(ClientClass { namespace: Namespace::new(namespace).ok(), ..ClientClass::new(kind) })
 }
@@ -344,7 +343,7 @@ pub(crate) fn mk_envoy() -> ClientClassKey {
     mk_class(ClientKind::Envoy, "")
 }
 
-/// The catalog with a workload at this address, selected by these services of namespace `shop`.
+/// Adds a workload at this address, selected by these services of namespace `shop`.
 pub(crate) fn mk_with_workload(
     catalog: &Catalog,
     ip: &str,

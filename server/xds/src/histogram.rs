@@ -1,31 +1,31 @@
 //! A histogram with fixed bounds: one atomic addition to a bucket and one to the sum.
 //!
-//! Written by sessions and streams, read at scrape. Values are whole numbers of a small unit, so
-//! that no lock and no float is needed to add them; the reader says what the unit is.
+//! Sessions and streams write it, the scrape reads it. Values are whole numbers of a small unit, so adding
+//! needs no lock and no float; the reader passes the unit.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How many values fell under each bound.
+/// Counts of values by upper bound.
 #[derive(Debug)]
 pub struct Histogram {
     bounds: &'static [u64],
-    /// One for each bound, and one for all that is above the last.
+    /// One for each bound, and one for values above the last.
     buckets: Box<[AtomicU64]>,
     sum: AtomicU64,
 }
 
-/// What a histogram says at one moment.
+/// Snapshot of a histogram.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distribution {
-    /// The upper bound of each bucket, and how many values are in it and in none before it. The
+    /// Upper bound of each bucket, and the number of values in it that exceed the previous bound. The
     /// last has no bound.
     pub buckets: Vec<(Option<f64>, u64)>,
-    /// The sum of all values.
+    /// Sum of all values.
     pub sum: f64,
 }
 
 impl Distribution {
-    /// How many values there are.
+    /// Returns the number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|(_, count)| count).sum()
@@ -33,13 +33,13 @@ impl Distribution {
 }
 
 impl Histogram {
-    /// Over these bounds, which ascend; a value that equals a bound is under it.
+    /// Creates a histogram with these ascending bounds, which are inclusive.
     #[must_use]
     pub fn new(bounds: &'static [u64]) -> Self {
         let buckets = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         Self { bounds, buckets, sum: AtomicU64::new(0) }
     }
-    /// One more value.
+    /// Adds a value.
     pub fn observe(&self, value: u64) {
         let at = self.bounds.partition_point(|bound| *bound < value);
         if let Some(bucket) = self.buckets.get(at) {
@@ -47,7 +47,7 @@ impl Histogram {
             self.sum.fetch_add(value, Relaxed);
         }
     }
-    /// What it says now, in a unit that is this many of its own.
+    /// Returns a snapshot, with values divided by `unit`.
     #[must_use]
     pub fn read(&self, unit: f64) -> Distribution {
         let bounds = self.bounds.iter().map(|bound| Some(*bound as f64 / unit)).chain([None]);
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_in_the_first_bucket_whose_bound_it_does_not_pass() {
+    fn value_is_in_the_first_bucket_that_includes_it() {
         let histogram = Histogram::new(&[10, 1_000]);
         [0, 10, 11, 1_000, 1_001, 5_000].into_iter().for_each(|value| histogram.observe(value));
         let read = histogram.read(1_000.0);

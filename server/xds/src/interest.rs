@@ -1,9 +1,10 @@
-//! Who is woken by a generation: followers by every one, pickers by the hosts that they name.
+//! Index of streams by the changes that wake them: bulk streams (wildcard or many names) by every
+//! generation, streams with few names by the hosts of those names.
 //!
 //! Streams register here before they load a catalog; the fan-out task calls
-//! [`Interest::published`] after the owner has published. So no wake is lost: a stream that
-//! registered too late to be found loads a catalog that holds the change.
-//! Nothing is queued: a wake is a flag, with the few hosts that it was about.
+//! [`InterestIndex::published`] after the core task has published. So no wake-up is lost: a stream that
+//! registers too late to be found loads a catalog that contains the change. Nothing is queued: a
+//! wake-up is a flag and a short list of hosts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,21 +21,21 @@ use crate::session::{ChangedHosts, Interest};
 pub struct Wake {
     state: Mutex<State>,
     notify: Notify,
-    /// How many streams wait to be seen to.
+    /// Number of streams of the index with an unhandled wake-up.
     waiting: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     touched: ChangedHosts,
-    /// Since when what it was woken for is known.
+    /// When the changes behind the wake-up were first known.
     observed: ObservedSince,
-    /// Woken, and not seen to since.
-    waits: bool,
+    /// Whether the stream was woken and has not handled it yet.
+    unhandled: bool,
 }
 
 impl Wake {
-    /// Wakes the stream for anything.
+    /// Wakes the stream for any change.
     pub fn wake(&self, observed: ObservedSince) {
         self.note(observed, |touched| *touched = ChangedHosts::Everything);
     }
@@ -42,7 +43,7 @@ impl Wake {
     pub fn wake_for(&self, host: &Hostname, observed: ObservedSince) {
         self.note(observed, |touched| touched.add(host));
     }
-    /// Waits for a wake and takes what it was about and since when that is known. Dropping the future loses none.
+    /// Waits for a wake-up. Returns its hosts and when the change was first known. Cancel-safe.
     pub async fn woken(&self) -> (ChangedHosts, ObservedSince) {
         loop {
             if let Some(woken) = self.take() {
@@ -51,10 +52,10 @@ impl Wake {
             self.notify.notified().await;
         }
     }
-    /// The stream has done what it can about all wakes that it took.
-    pub fn seen_to(&self) {
+    /// Records that the stream has handled every wake-up that it took.
+    pub fn handled(&self) {
         let mut state = self.state.lock();
-        if state.touched == ChangedHosts::Nothing && std::mem::take(&mut state.waits) {
+        if state.touched == ChangedHosts::Nothing && std::mem::take(&mut state.unhandled) {
             self.waiting.fetch_sub(1, Ordering::AcqRel);
         }
     }
@@ -68,7 +69,7 @@ impl Wake {
         let sleeps = state.touched == ChangedHosts::Nothing;
         note(&mut state.touched);
         state.observed.merge(observed);
-        if !std::mem::replace(&mut state.waits, true) {
+        if !std::mem::replace(&mut state.unhandled, true) {
             self.waiting.fetch_add(1, Ordering::AcqRel);
         }
         drop(state);
@@ -80,7 +81,7 @@ impl Wake {
 
 impl Drop for Wake {
     fn drop(&mut self) {
-        if self.state.get_mut().waits {
+        if self.state.get_mut().unhandled {
             self.waiting.fetch_sub(1, Ordering::AcqRel);
         }
     }
@@ -88,30 +89,30 @@ impl Drop for Wake {
 
 type Waiters = Vec<(u64, Arc<Wake>)>;
 
-/// The index. Host names in it need not exist.
+/// Index of streams. Its host names need not exist.
 #[derive(Debug, Default)]
 pub struct InterestIndex {
     hosts: DashMap<Hostname, Waiters>,
-    followers: DashMap<u64, Arc<Wake>>,
-    pickers: DashMap<u64, Arc<Wake>>,
+    bulk: DashMap<u64, Arc<Wake>>,
+    named: DashMap<u64, Arc<Wake>>,
     workloads: DashMap<Namespace, Waiters>,
     next: AtomicU64,
     waiting: Arc<AtomicUsize>,
 }
 
 impl InterestIndex {
-    /// What wakes a stream that is to be registered here.
+    /// Creates the waker of a stream that is to be registered here.
     #[must_use]
     pub fn wake(&self) -> Arc<Wake> {
         Arc::new(Wake { state: Mutex::default(), notify: Notify::new(), waiting: Arc::clone(&self.waiting) })
     }
-    /// How many streams were woken and have not been seen to since.
+    /// Returns the number of streams with an unhandled wake-up.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Acquire)
     }
-    /// Registers a stream; it wakes for nothing until [`Registration::update`]. A client that is a
-    /// workload wakes also for workloads of its namespace, since its class may change with them.
+    /// Registers a stream; nothing wakes it until [`Registration::update`]. A client with a workload also wakes
+    /// for workloads of its namespace, because its class may change with them.
     #[must_use]
     pub fn register(self: &Arc<Self>, wake: Arc<Wake>, workload: Option<Namespace>) -> Registration {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
@@ -120,15 +121,15 @@ impl InterestIndex {
         }
         Registration { index: Arc::clone(self), id, wake, workload, interest: Interest::Hosts(Vec::new()) }
     }
-    /// Wakes whom a generation may concern; tells how many. A change of settings, gateways or
-    /// registries may concern every name.
+    /// Wakes the streams that a generation may concern, and returns their number. A change of settings,
+    /// gateways or registries may concern every name.
     pub fn published(&self, _: &Arc<Catalog>, changed: &CatalogChanges, observed: ObservedSince) -> usize {
         if !changed.concerns_clients() {
             return 0;
         }
-        let mut woken = wake_all(&self.followers, observed);
+        let mut woken = wake_all(&self.bulk, observed);
         if changed.settings || changed.gateways || changed.registries {
-            return woken + wake_all(&self.pickers, observed);
+            return woken + wake_all(&self.named, observed);
         }
         for host in &changed.hosts {
             woken += self
@@ -146,12 +147,12 @@ impl InterestIndex {
         }
         woken
     }
-    /// How many hosts are named, and how many streams are registered.
+    /// Returns the number of indexed hosts and of registered streams.
     #[must_use]
     pub fn len(&self) -> (usize, usize) {
-        (self.hosts.len(), self.followers.len() + self.pickers.len())
+        (self.hosts.len(), self.bulk.len() + self.named.len())
     }
-    /// Whether nothing is registered.
+    /// Whether no stream is registered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == (0, 0)
@@ -174,7 +175,7 @@ fn wake_each(waiters: &Waiters, how: impl Fn(&Wake)) -> usize {
     waiters.len()
 }
 
-/// One stream's place in the index; leaves it when dropped.
+/// Registration of one stream; dropping it unregisters the stream.
 #[derive(Debug)]
 pub struct Registration {
     index: Arc<InterestIndex>,
@@ -185,7 +186,7 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Wakes for this from now on.
+    /// Replaces the changes that wake the stream.
     pub fn update(&mut self, interest: Interest) {
         let old = std::mem::replace(&mut self.interest, interest);
         let before: &[Hostname] = if let Interest::Hosts(hosts) = &old { hosts } else { &[] };
@@ -198,8 +199,8 @@ impl Registration {
             self.index.leave(host, self.id);
         }
         let (to, from) = match self.interest {
-            Interest::Every => (&self.index.followers, &self.index.pickers),
-            Interest::Hosts(_) => (&self.index.pickers, &self.index.followers),
+            Interest::Every => (&self.index.bulk, &self.index.named),
+            Interest::Hosts(_) => (&self.index.named, &self.index.bulk),
         };
         to.insert(self.id, Arc::clone(&self.wake));
         from.remove(&self.id);
@@ -209,7 +210,7 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         self.update(Interest::Hosts(Vec::new()));
-        self.index.pickers.remove(&self.id);
+        self.index.named.remove(&self.id);
         if let Some(namespace) = &self.workload {
             if let Some(mut waiters) = self.index.workloads.get_mut(namespace) {
                 waiters.retain(|(waiter, _)| *waiter != self.id);
@@ -237,45 +238,45 @@ mod tests {
     }
     struct Stream {
         wake: Arc<Wake>,
-        place: Registration,
+        registration: Registration,
     }
     fn mk_stream(index: &Arc<InterestIndex>, interest: Interest) -> Stream {
         let wake = index.wake();
-        let mut place = index.register(Arc::clone(&wake), None);
-        place.update(interest);
-        Stream { wake, place }
+        let mut registration = index.register(Arc::clone(&wake), None);
+        registration.update(interest);
+        Stream { wake, registration }
     }
     fn mk_hosts(names: &[&str]) -> Interest {
         Interest::Hosts(names.iter().map(|h| host(h)).collect())
     }
 
     #[test]
-    fn exactly_the_interested_are_woken() {
+    fn only_interested_streams_are_woken() {
         let index = Arc::new(InterestIndex::default());
-        let follower = mk_stream(&index, Interest::Every);
+        let bulk = mk_stream(&index, Interest::Every);
         let a = mk_stream(&index, mk_hosts(&["a.x", "b.x"]));
         let b = mk_stream(&index, mk_hosts(&["b.x"]));
         assert_eq!(publish(&index, &changed(&["a.x", "unknown.x"])), 2);
-        assert!(is_woken(&follower.wake) && is_woken(&a.wake) && !is_woken(&b.wake));
+        assert!(is_woken(&bulk.wake) && is_woken(&a.wake) && !is_woken(&b.wake));
         let registries = CatalogChanges { registries: true, ..CatalogChanges::default() };
         assert_eq!(publish(&index, &registries), 3);
         let pending = CatalogChanges { pending: true, ..CatalogChanges::default() };
-        assert_eq!(publish(&index, &pending), 0, "what is pending is served to nobody");
+        assert_eq!(publish(&index, &pending), 0, "pending services are not served");
     }
 
     #[test]
     fn a_changed_interest_replaces_the_old_one() {
         let index = Arc::new(InterestIndex::default());
         let mut stream = mk_stream(&index, mk_hosts(&["a.x", "b.x"]));
-        stream.place.update(mk_hosts(&["b.x", "c.x"]));
+        stream.registration.update(mk_hosts(&["b.x", "c.x"]));
         assert_eq!(publish(&index, &changed(&["a.x"])), 0);
         assert_eq!(publish(&index, &changed(&["b.x", "c.x"])), 2);
-        stream.place.update(Interest::Every);
+        stream.registration.update(Interest::Every);
         assert_eq!((index.len(), publish(&index, &changed(&["c.x"]))), ((0, 1), 1));
     }
 
     #[test]
-    fn nothing_stays_behind() {
+    fn dropped_registrations_leave_the_index_empty() {
         let index = Arc::new(InterestIndex::default());
         let streams: Vec<_> =
             (0..50).map(|n| mk_stream(&index, mk_hosts(&[&format!("h{n}.x"), "all.x"]))).collect();
@@ -285,26 +286,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_woken_stream_waits_until_it_is_seen_to_or_gone() {
+    async fn woken_stream_counts_as_waiting_until_handled_or_closed() {
         let index = Arc::new(InterestIndex::default());
         let (a, b) = (mk_stream(&index, mk_hosts(&["a.x"])), mk_stream(&index, mk_hosts(&["a.x"])));
-        assert_eq!(index.waiting(), 0, "nobody was woken");
+        assert_eq!(index.waiting(), 0, "no stream was woken");
         for _ in 0..2 {
             assert_eq!(publish(&index, &changed(&["a.x"])), 2);
         }
-        a.wake.seen_to();
-        assert_eq!(index.waiting(), 2, "a wake that was not taken cannot have been seen to");
+        a.wake.handled();
+        assert_eq!(index.waiting(), 2, "a wake-up that was not taken cannot be handled");
         a.wake.woken().await;
-        assert_eq!(index.waiting(), 2, "it was taken, no more");
-        a.wake.seen_to();
-        a.wake.seen_to();
+        assert_eq!(index.waiting(), 2, "it was taken but not handled");
+        a.wake.handled();
+        a.wake.handled();
         assert_eq!(index.waiting(), 1);
         drop((a, b));
-        assert_eq!(index.waiting(), 0, "a stream that is gone waits for nothing");
+        assert_eq!(index.waiting(), 0, "a closed stream is not waiting");
     }
 
     #[tokio::test]
-    async fn many_wakes_are_one_and_none_is_lost() {
+    async fn wake_ups_are_merged_without_loss() {
         let wake = Wake::default();
         let at = |ms| ObservedSince::batch(tributary_model::Mono(ms), true);
         wake.wake_for(&host("a.x"), at(7));

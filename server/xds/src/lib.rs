@@ -1,7 +1,7 @@
-//! xDS: sessions, the answers that they send, and the transport that carries them.
+//! xDS server: sessions, resources, and the HTTP/2 transport.
 //!
-//! `encode` turns plans into bytes; `answers` fills the catalog's slots with them; `session` and
-//! `transport` bring them to clients.
+//! `encode` turns plans into bytes; `answers` caches them as resources; `session` and `transport` send
+//! them to clients.
 
 pub mod answers;
 pub mod client;

@@ -1,4 +1,4 @@
-//! What was pushed, by type: sizes, times and refusals, and what set pushes off.
+//! Push statistics by type: sizes, times and rejections, and the causes of pushes.
 //!
 //! Part of [`Counters`](crate::counters::Counters). Sessions and streams write it, one or two
 //! atomic additions a message; metrics read it at scrape.
@@ -11,7 +11,7 @@ use crate::answers::ResourceType;
 use crate::counters::Count;
 use crate::histogram::{Distribution, Histogram};
 
-/// As Istio's `pilot_xds_config_size_bytes`, so that its alerts can be taken over.
+/// Equal to the buckets of Istio's `pilot_xds_config_size_bytes`, so that its alerts keep working.
 const BYTES: &[u64] = &[10_000, 1_000_000, 4_000_000, 10_000_000, 40_000_000];
 /// From 100 µs to 30 s, in microseconds.
 const MICROS: &[u64] =
@@ -20,9 +20,9 @@ const MICROS: &[u64] =
 /// From 1 ms, the clock's tick, to 60 s.
 const MILLIS: &[u64] = &[1, 5, 10, 25, 50, 100, 250, 500, 1_000, 3_000, 10_000, 30_000, 60_000];
 
-/// What was pushed of one type.
+/// Push statistics of one type.
 #[derive(Debug)]
-struct OfKind {
+struct TypePushes {
     bytes: Histogram,
     micros: Histogram,
     /// By lane, in milliseconds.
@@ -31,7 +31,7 @@ struct OfKind {
     nacks: Count,
 }
 
-impl Default for OfKind {
+impl Default for TypePushes {
     fn default() -> Self {
         Self {
             bytes: Histogram::new(BYTES),
@@ -43,7 +43,7 @@ impl Default for OfKind {
     }
 }
 
-/// Passes of the fan-out, by what was another in them.
+/// Published generations, by what changed.
 #[derive(Debug, Default)]
 struct Triggers {
     hosts: Count,
@@ -53,37 +53,37 @@ struct Triggers {
     registries: Count,
 }
 
-/// What was pushed.
+/// Push statistics.
 #[derive(Debug, Default)]
 pub struct Pushes {
-    kinds: [OfKind; 4],
+    kinds: [TypePushes; 4],
     triggers: Triggers,
 }
 
-/// What was pushed of one type, at one moment.
+/// Snapshot of one type's push statistics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KindPushes {
-    /// Which.
+    /// Resource type.
     pub kind: ResourceType,
-    /// The sizes of its responses, in bytes.
+    /// Sizes of its responses, in bytes.
     pub bytes: Distribution,
-    /// How long each took from when it was begun to be made until the transport had taken all of
-    /// it, in seconds.
+    /// Time from the start of building a response until the transport has taken all of it, in
+    /// seconds.
     pub seconds: Distribution,
-    /// By lane: how long it took from when a source told of what is another until a response of the
-    /// round that tells it was made, in seconds.
+    /// By lane: time from when a source reported a change until a response of the round with that change
+    /// was built, in seconds.
     pub convergence: [(&'static str, Distribution); 2],
-    /// Responses that clients refused.
+    /// Responses that clients rejected.
     pub nacks: u64,
 }
 
 impl Pushes {
-    /// A response of so many bytes was made.
-    pub(crate) fn made(&self, kind: ResourceType, bytes: usize) {
+    /// Records a response of this many bytes.
+    pub(crate) fn built(&self, kind: ResourceType, bytes: usize) {
         self.of(kind).bytes.observe(bytes as u64);
     }
-    /// A response was made in a round that tells what has been known since then.
-    pub(crate) fn told(&self, kind: ResourceType, observed: ObservedSince, now: Mono) {
+    /// Records the age of the changes that a response carries.
+    pub(crate) fn converged(&self, kind: ResourceType, observed: ObservedSince, now: Mono) {
         let of = self.of(kind);
         for (lane, at) in [(&of.removals, observed.removal), (&of.additions, observed.addition)] {
             if let Some(at) = at {
@@ -91,15 +91,15 @@ impl Pushes {
             }
         }
     }
-    /// The transport has taken a response whole, this long after it was begun to be made.
-    pub(crate) fn taken(&self, kind: ResourceType, after: Duration) {
+    /// Records that the transport took a whole response, this long after building it began.
+    pub(crate) fn delivered(&self, kind: ResourceType, after: Duration) {
         self.of(kind).micros.observe(micros(after));
     }
-    /// A client refused a response.
+    /// Records a rejected response.
     pub(crate) fn refused(&self, kind: ResourceType) {
         self.of(kind).nacks.inc();
     }
-    /// A generation was published that differs in this.
+    /// Records the changes of a published generation.
     pub(crate) fn triggered(&self, changed: &CatalogChanges) {
         let triggers = &self.triggers;
         let each = [
@@ -111,7 +111,7 @@ impl Pushes {
         ];
         each.into_iter().filter(|(_, is)| *is).for_each(|(count, _)| count.inc());
     }
-    /// What was pushed, by type.
+    /// Returns a snapshot of each type.
     pub fn kinds(&self) -> impl Iterator<Item = KindPushes> {
         ResourceType::ALL.into_iter().zip(&self.kinds).map(|(kind, of)| KindPushes {
             kind,
@@ -121,7 +121,7 @@ impl Pushes {
             nacks: of.nacks.get(),
         })
     }
-    /// How many generations were pushed, by what was another in them; one may count twice.
+    /// Returns the number of published generations by what changed; one generation may count twice.
     #[must_use]
     pub fn triggers(&self) -> [(&'static str, u64); 5] {
         let Triggers { hosts, workloads, gateways, settings, registries } = &self.triggers;
@@ -133,7 +133,7 @@ impl Pushes {
             ("registries", registries.get()),
         ]
     }
-    fn of(&self, kind: ResourceType) -> &OfKind {
+    fn of(&self, kind: ResourceType) -> &TypePushes {
         let [clusters, endpoints, listeners, routes] = &self.kinds;
         match kind {
             ResourceType::Cluster => clusters,
@@ -157,15 +157,15 @@ mod tests {
         let pushes = Pushes::default();
         for (n, kind) in ResourceType::ALL.into_iter().enumerate() {
             (0..=n).for_each(|_| pushes.refused(kind));
-            pushes.made(kind, 20_000 + n);
-            pushes.taken(kind, Duration::from_millis(2));
-            pushes.told(kind, ObservedSince::batch(Mono(500), n % 2 == 0), Mono(1_750));
+            pushes.built(kind, 20_000 + n);
+            pushes.delivered(kind, Duration::from_millis(2));
+            pushes.converged(kind, ObservedSince::batch(Mono(500), n % 2 == 0), Mono(1_750));
         }
         for (n, of) in pushes.kinds().enumerate() {
             assert_eq!((of.kind, of.nacks), (ResourceType::ALL[n], n as u64 + 1));
             assert_eq!((of.bytes.count(), of.bytes.sum), (1, 20_000.0 + n as f64));
             assert_eq!((of.seconds.count(), of.seconds.sum), (1, 0.002));
-            let lanes = of.convergence.map(|(lane, told)| (lane, told.count(), told.sum));
+            let lanes = of.convergence.map(|(lane, times)| (lane, times.count(), times.sum));
             let (removal, addition) = if n % 2 == 0 { (1, 0) } else { (0, 1) };
             assert_eq!(lanes[0], ("removal", removal, 1.25 * removal as f64));
             assert_eq!(lanes[1], ("addition", addition, 1.25 * addition as f64));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generation_counts_for_all_that_is_another_in_it() {
+    fn generation_counts_for_every_cause_in_it() {
         let pushes = Pushes::default();
         pushes.triggered(&CatalogChanges { settings: true, registries: true, ..CatalogChanges::default() });
         pushes.triggered(&CatalogChanges { registries: true, ..CatalogChanges::default() });

@@ -1,13 +1,13 @@
 //! One stream's session: a state machine without I/O and without a clock.
 //!
-//! The transport tells it what arrived ([`Session::on_sotw`], [`Session::on_delta`]), that a
-//! generation was published ([`Session::on_generation`]) and that a message can be taken
-//! ([`Session::on_writable`], the only call that returns one). Nothing is queued: a session holds
-//! what the client was last told and pulls the difference when the transport can take it.
+//! The transport reports requests ([`Session::on_sotw`], [`Session::on_delta`]), published generations
+//! ([`Session::on_generation`]) and that it can take a message ([`Session::on_writable`], the only
+//! call that returns one). Nothing is queued: a session holds what the client last received and
+//! computes the difference when the transport can take it.
 //!
-//! Promises: answers come in rounds, each from one generation, in the order CDS, EDS, LDS, RDS,
+//! Guarantees: responses come in rounds, each from one generation, in the order CDS, EDS, LDS, RDS,
 //! then removals of LDS, RDS, CDS, then empty assignments; an xDS cluster that was sent is
-//! followed by its assignment; no resource goes back to an older generation.
+//! followed by its assignment; no resource returns to an older generation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,9 +45,9 @@ use client_snapshot::ClientSnapshot;
 use held_versions::{HeldVersions, Holding};
 use pace::Pace;
 use round::Round;
-use subscription::{Asked, Forced, TypeSubscription};
+use subscription::{Forced, Requested, TypeSubscription};
 
-/// Which variant of the protocol a stream speaks.
+/// Protocol variant of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Variant {
@@ -57,46 +57,46 @@ pub enum Variant {
     Delta,
 }
 
-/// Why a stream is ended from this side.
+/// Reason why the server ends a stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct Refusal {
-    /// What the client's gRPC library sees.
+    /// gRPC status of the stream.
     pub status: GrpcCode,
-    /// What people look up.
+    /// Tributary code of the reason.
     pub code: Code,
     /// What happened and what to do next.
     pub message: String,
 }
 
 impl Refusal {
-    /// From its parts.
+    /// Creates a refusal.
     pub fn new(status: GrpcCode, code: Code, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into() }
     }
 }
 
-/// A session with more names than this follows generations; with fewer it is woken by host.
-pub const PICKER_NAMES: usize = 1024;
+/// Most names of a session that is woken by host; one with more looks at every generation.
+pub const MAX_NAMED: usize = 1024;
 
-/// What a session knows of one type.
+/// State of one type.
 #[derive(Debug, Default)]
 pub(crate) struct KindState {
-    /// The subscription, once there is one.
+    /// The subscription, if any.
     watch: Option<TypeSubscription>,
-    /// Names that must be answered.
-    asked: Asked,
-    /// An answer is owed even if it is empty.
-    owed: bool,
-    /// Subscribed since the last answer: the client holds nothing that it has not claimed.
-    fresh: bool,
-    /// What the client holds, where no base says it.
+    /// Names that must be sent even if unchanged.
+    requested: Requested,
+    /// Whether a response must be sent even if it is empty.
+    must_reply: bool,
+    /// Subscribed since the last response: the client holds only what it has claimed.
+    just_subscribed: bool,
+    /// Versions that the client holds, unless the base records them.
     known: Option<HeldVersions>,
-    /// Names that only the client has known, while the catalog is incomplete (law 1).
+    /// Names that only the client knows, while the catalog is incomplete (law 1).
     held: BTreeMap<Box<str>, Holding>,
-    /// A hash over the names as the client last listed them (SotW).
+    /// Hash over the names that the client listed last (SotW).
     listed: Version,
-    /// The client said on subscribing that it holds a version (SotW).
+    /// Whether the client sent a version when it subscribed (SotW).
     reconnected: bool,
     acks: Acks,
 }
@@ -106,17 +106,17 @@ impl KindState {
         self.watch.as_ref().map_or(0, |watch| watch.names.names().len())
     }
     fn is_due(&self) -> bool {
-        self.watch.is_some() && (self.owed || self.fresh || !self.asked.is_nothing())
+        self.watch.is_some() && (self.must_reply || self.just_subscribed || !self.requested.is_nothing())
     }
-    /// Ends the subscription; what was sent stays on record.
+    /// Ends the subscription; keeps the record of responses.
     fn forget(&mut self) {
         *self = Self { acks: std::mem::take(&mut self.acks), ..Self::default() };
     }
-    fn start(&mut self, watch: TypeSubscription, asked: Asked) {
+    fn start(&mut self, watch: TypeSubscription, requested: Requested) {
         self.forget();
         self.watch = Some(watch);
-        self.asked = asked;
-        self.fresh = true;
+        self.requested = requested;
+        self.just_subscribed = true;
     }
 }
 
@@ -128,19 +128,19 @@ pub struct Session {
     client: ClientNode,
     class: ClientClassKey,
     kinds: [KindState; 4],
-    /// What a follower was last told all of.
+    /// What a bulk client last received in full.
     base: Option<Arc<ClientSnapshot>>,
     round: Option<Round>,
     forced: Forced,
-    /// What was published that no round has looked at.
+    /// Published changes that no round has handled.
     stale: ChangedHosts,
-    /// Since when that is known.
+    /// When those changes were first known.
     observed: ObservedSince,
-    /// Since when what the round tells is known.
-    telling: ObservedSince,
-    /// Which names are about which hosts.
+    /// When the changes of the current round were first known.
+    round_observed: ObservedSince,
+    /// Subscribed names by host.
     by_host: HostIndex,
-    /// An answer to CDS has been sent on this stream.
+    /// Whether this stream has sent a CDS response.
     clusters_answered: bool,
     interest_moved: bool,
     in_flight: Option<Mono>,
@@ -149,7 +149,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// For a client that has said who it is.
+    /// Creates the session of an admitted client.
     pub fn new(env: Arc<Env>, variant: Variant, client: ClientNode, now: Mono) -> Self {
         let class = env.class(client.class.clone());
         Self {
@@ -163,7 +163,7 @@ impl Session {
             forced: Forced::Nothing,
             stale: ChangedHosts::Nothing,
             observed: ObservedSince::default(),
-            telling: ObservedSince::default(),
+            round_observed: ObservedSince::default(),
             by_host: HostIndex::default(),
             clusters_answered: false,
             interest_moved: true,
@@ -172,56 +172,56 @@ impl Session {
             unknown_type: None,
         }
     }
-    /// A generation was published that may concern this session, in these hosts.
+    /// Records that a generation was published that may concern this session, in these hosts.
     pub fn on_generation(&mut self, touched: ChangedHosts) {
         self.stale.merge(touched);
     }
-    /// The same, of a generation that tells what has been known since then.
+    /// Like [`Session::on_generation`], with the time when its changes were first known.
     pub fn on_generation_of(&mut self, touched: ChangedHosts, observed: ObservedSince) {
         self.on_generation(touched);
         self.observed.merge(observed);
     }
-    /// The transport can take a message: the next one, or `None` when the client has all of the
-    /// current generation. `current` is called at the start of a round.
+    /// Returns the next message for the transport, or `None` when the client has all of the current
+    /// generation. Calls `current` at the start of a round.
     pub fn on_writable(&mut self, now: Mono, current: impl FnMut() -> Arc<Catalog>) -> Option<Outgoing> {
         self.in_flight = None;
         let out = self.next_message(now, current);
         self.in_flight = out.as_ref().map(|_| now);
         out
     }
-    /// Whether [`Session::on_writable`] may have something to say.
+    /// Whether [`Session::on_writable`] may return a message.
     #[must_use]
     pub fn has_work(&self) -> bool {
         self.round.is_some()
             || self.stale != ChangedHosts::Nothing
             || self.kinds.iter().any(KindState::is_due)
     }
-    /// Which hosts wake this session; said once after each change of its subscriptions.
+    /// Returns the changes that wake this session, once after each change of its subscriptions.
     pub fn take_interest(&mut self) -> Option<Interest> {
         std::mem::take(&mut self.interest_moved).then(|| self.interest())
     }
-    /// Whether [`Session::take_interest`] has something to say.
+    /// Whether [`Session::take_interest`] returns a value.
     #[must_use]
     pub const fn interest_is_due(&self) -> bool {
         self.interest_moved
     }
-    /// Which variant the stream speaks.
+    /// Returns the stream's variant.
     #[must_use]
     pub const fn variant(&self) -> Variant {
         self.variant
     }
-    /// Who the client is.
+    /// Returns the client.
     #[must_use]
     pub const fn client(&self) -> &ClientNode {
         &self.client
     }
-    /// Whether the session holds a base and looks at every generation.
+    /// Whether the session holds a base and looks at every generation: wildcard or many names.
     #[must_use]
-    pub fn follows(&self) -> bool {
+    pub fn is_bulk(&self) -> bool {
         let wildcard = |state: &KindState| state.watch.as_ref().is_some_and(TypeSubscription::is_wildcard);
-        self.kinds.iter().any(wildcard) || self.names() > PICKER_NAMES
+        self.kinds.iter().any(wildcard) || self.names() > MAX_NAMED
     }
-    /// How many names are subscribed.
+    /// Returns the number of subscribed names.
     #[must_use]
     pub fn names(&self) -> usize {
         self.kinds.iter().map(KindState::names).sum()
@@ -233,10 +233,10 @@ impl Session {
     fn watches(&self, kind: ResourceType) -> bool {
         self.kinds[kind as usize].watch.is_some()
     }
-    /// A subscription is another: the round must look at the type again, the index too.
-    fn subscribed(&mut self, kind: ResourceType, anew: bool) -> Result<(), Refusal> {
+    /// Records a changed subscription for the round and the interest index.
+    fn subscribed(&mut self, kind: ResourceType, restarted: bool) -> Result<(), Refusal> {
         self.interest_moved = true;
-        if anew && let Some(round) = &mut self.round {
+        if restarted && let Some(round) = &mut self.round {
             round.forget(kind);
         }
         let limit = tributary_proto::limits::MAX_NAMES;
@@ -247,8 +247,8 @@ impl Session {
             format!("the stream subscribes to more than {limit} names; use a wildcard or more streams");
         Err(Refusal::new(GrpcCode::ResourceExhausted, Code::CLIENT_LIMIT, message))
     }
-    /// Takes the client's answer to a response.
-    fn answered(&mut self, kind: ResourceType, nonce: &str, error: Option<&ErrorDetail>, now: Mono) {
+    /// Handles the client's acknowledgement or rejection of a response.
+    fn take_ack(&mut self, kind: ResourceType, nonce: &str, error: Option<&ErrorDetail>, now: Mono) {
         let counters = Arc::clone(&self.env.counters);
         match error {
             Some(error) => {
@@ -256,13 +256,13 @@ impl Session {
                 counters.pushes.refused(kind);
                 self.pace.refused();
                 self.state(kind).acks.refuse(nonce, &error.message, now);
-                // Escaped: the words are the client's. How often it may say them is bounded by its pace.
+                // Escaped, because the client controls the text; its request pace bounds how often it is logged.
                 tracing::warn!(
                     code = %Code::CLIENT_NACK,
                     client = %self.client.id.escape_debug(),
                     kind = kind.as_str(),
                     error = %error.message.escape_debug(),
-                    "a client refuses what it was sent"
+                    "client rejected a response"
                 );
             }
             None if !nonce.is_empty() && self.state(kind).acks.ack(nonce, now) => {
@@ -272,7 +272,7 @@ impl Session {
             None => {}
         }
     }
-    /// Counts a request in; tells how long the next one must wait.
+    /// Counts a request. Returns how long the next one must wait.
     fn paced(&mut self, now: Mono) -> Duration {
         self.env.counters.requests.inc();
         let wait = self.pace.request(now);
@@ -281,14 +281,14 @@ impl Session {
         }
         wait
     }
-    /// Types that are not served are not answered: an agent may ask for its own.
+    /// Records a type that is not served. It gets no response: an agent may request its own types.
     fn unknown(&mut self, type_url: &str) {
         self.env.counters.unknown_types.inc();
         self.unknown_type = Some(type_url.into());
     }
     fn interest(&mut self) -> Interest {
         self.by_host = HostIndex::default();
-        if self.follows() {
+        if self.is_bulk() {
             return Interest::Every;
         }
         let mut hosts = BTreeSet::new();

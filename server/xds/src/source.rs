@@ -1,5 +1,5 @@
-//! What the server needs of the rest of the house: a catalog, readiness, and somebody who wants to
-//! hear of clients. `app` implements both over the runtime.
+//! Interfaces to the rest of the server: a catalog, readiness, and a receiver of client facts. `app` implements
+//! them over the runtime.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use tributary_model::Catalog;
 
 use crate::client::ClientNode;
 
-/// Where sessions get the current generation.
+/// Source of the current generation.
 pub trait CatalogSource: Send + Sync {
-    /// The current generation. Never older than one returned before, and at least as fresh as the
+    /// Returns the current generation. Never older than one returned before, and at least as new as the
     /// last one that was announced.
     fn current(&self) -> Arc<Catalog>;
     /// Whether clients may be served (the start rule).
     fn ready(&self) -> bool;
 }
 
-/// Who hears of clients: they are a source of facts too.
+/// Receiver of client connections: connected clients are a source of facts too.
 pub trait ClientFacts: Send + Sync {
-    /// A client has opened a stream and said who it is.
+    /// Reports a client that opened a stream and sent its node.
     fn connected(&self, id: u64, client: &ClientNode, peer: SocketAddr);
-    /// Its stream has ended.
+    /// Reports that the stream ended.
     fn disconnected(&self, id: u64);
 }
 
-/// Nobody wants to hear of clients.
+/// Ignores client connections.
 impl ClientFacts for () {
     fn connected(&self, _: u64, _: &ClientNode, _: SocketAddr) {}
     fn disconnected(&self, _: u64) {}

@@ -1,7 +1,7 @@
 //! Connected clients, for `get clients` and `explain --for-client`.
 //!
-//! A row is made from the session when it is asked for, so that it is never stale and costs
-//! nothing until then.
+//! A row is built from the session on request, so it is always current and costs nothing
+//! otherwise.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,87 +18,87 @@ use crate::session::{Delivery, KindStatus, Session, SyncStatus};
 pub struct Connected {
     /// Unique while the server runs.
     pub id: u64,
-    /// Where it connects from.
+    /// Remote address.
     pub peer: SocketAddr,
-    /// Who it has proved to be.
+    /// Identity in its certificate.
     pub identity: Option<Identity>,
-    /// Since when.
+    /// Time of connection.
     pub since: Mono,
     pub(crate) session: Mutex<Session>,
 }
 
-/// Something to know about a client.
+/// Note about a client.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Note {
-    /// What it is.
+    /// Code of the note.
     pub code: Code,
-    /// It, in words.
+    /// Text of the note.
     pub text: String,
 }
 
-/// One client, as shown.
+/// One client, as `get clients` shows it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct ClientRow {
     /// `<node id>-<number>`, unique while the server runs.
     pub connection: String,
-    /// The node id as the client said it.
+    /// Node id that the client sent.
     pub node: Arc<str>,
-    /// What kind of client it is.
+    /// Client kind.
     pub kind: ClientKind,
     /// `sotw` or `delta`.
     pub variant: &'static str,
-    /// The program.
+    /// Program and version.
     pub agent: Arc<str>,
-    /// Where it connects from.
+    /// Remote address.
     pub peer: SocketAddr,
-    /// Who it has proved to be.
+    /// Identity in its certificate.
     pub identity: Option<Identity>,
-    /// Its namespace.
+    /// Namespace.
     pub namespace: Option<Arc<str>>,
-    /// Its cluster.
+    /// Cluster.
     pub cluster: Option<Arc<str>>,
-    /// Its network.
+    /// Network.
     pub network: Option<Arc<str>>,
-    /// Where it runs.
+    /// Locality.
     pub locality: Locality,
-    /// How long it has been connected, in milliseconds.
+    /// Time since connection, in milliseconds.
     pub age_ms: u64,
-    /// `follower` or `picker`.
+    /// `bulk` (wildcard or many names) or `named`.
     pub mode: &'static str,
-    /// The generation that a follower has been told all of.
+    /// Generation that a bulk client has received in full.
     pub generation: Option<u64>,
-    /// How many names it subscribes to.
+    /// Number of subscribed names.
     pub names: usize,
-    /// The worst of its types.
+    /// The worst state of its types.
     pub status: SyncStatus,
-    /// What is to be known about it: `partial: mtls`, refused resources, …
+    /// Notes: `partial: mtls`, rejected resources, …
     pub notes: Vec<Note>,
-    /// Its types.
+    /// State of its types.
     pub types: Vec<KindStatus>,
 }
 
 impl Connected {
-    /// What the client has been told of one resource.
+    /// Returns what the client was sent of one resource.
     #[must_use]
     pub fn delivery(&self, kind: ResourceType, name: &str) -> Delivery {
         self.session.lock().delivery(kind, name)
     }
-    /// The node id as the client said it.
+    /// Returns the node id that the client sent.
     #[must_use]
     pub fn node(&self) -> Arc<str> {
         Arc::clone(&self.session.lock().client().id)
     }
-    /// `<node id>-<number>`.
+    /// Returns `<node id>-<number>`.
     #[must_use]
     pub fn connection(&self) -> String {
         format!("{}-{}", self.node(), self.id)
     }
-    /// What answers to it depend on, in this generation.
+    /// Returns the client's class in this generation.
     #[must_use]
     pub fn class(&self, catalog: &Catalog) -> ClientClass {
         self.session.lock().client().at(catalog).0
     }
-    /// The client as shown.
+    /// Returns the client's row.
     #[must_use]
     pub fn row(&self, catalog: &Catalog, now: Mono) -> ClientRow {
         let class = self.class(catalog);
@@ -117,7 +117,7 @@ impl Connected {
             cluster: text(class.cluster.as_ref().map(|n| n.as_str())),
             network: text(class.network.as_ref().map(|n| n.as_str())),
             age_ms: u64::try_from(now.since(self.since).as_millis()).unwrap_or(u64::MAX),
-            mode: if session.follows() { "follower" } else { "picker" },
+            mode: if session.is_bulk() { "bulk" } else { "named" },
             generation: session.base_generation(),
             names: session.names(),
             status: worst(&types),
@@ -146,7 +146,7 @@ fn notes(session: &Session, class: &ClientClass, catalog: &Catalog, types: &[Kin
     }
     let speaks = |cluster: &_| catalog.registries.values().any(|registry| registry.id.cluster == *cluster);
     if let Some(cluster) = class.cluster.as_ref().filter(|cluster| !speaks(cluster)) {
-        note(Code::CLIENT_UNKNOWN_CLUSTER, format!("no registry speaks for cluster {cluster}"));
+        note(Code::CLIENT_UNKNOWN_CLUSTER, format!("no registry has cluster {cluster}"));
     }
     if let Some(type_url) = session.unknown_type() {
         note(Code::CLIENT_TYPE, format!("type {type_url} is not served"));
@@ -157,21 +157,21 @@ fn notes(session: &Session, class: &ClientClass, catalog: &Catalog, types: &[Kin
     out
 }
 
-/// All clients with an open stream; bounded by the transport's limits.
+/// All clients with an open stream; the transport's limits bound it.
 #[derive(Debug, Default)]
 pub struct ClientTable {
     clients: DashMap<u64, Arc<Connected>>,
 }
 
 impl ClientTable {
-    /// All rows, by node and connection.
+    /// Returns all rows, by node and connection.
     #[must_use]
     pub fn rows(&self, catalog: &Catalog, now: Mono) -> Vec<ClientRow> {
         let mut rows: Vec<ClientRow> = self.all().iter().map(|client| client.row(catalog, now)).collect();
         rows.sort_by(|a, b| (&a.node, &a.connection).cmp(&(&b.node, &b.connection)));
         rows
     }
-    /// The clients of this node or connection id, the newest first.
+    /// Returns the clients of this node or connection id, the newest first.
     #[must_use]
     pub fn find(&self, id: &str) -> Vec<Arc<Connected>> {
         let mut found = self.all();
@@ -179,17 +179,17 @@ impl ClientTable {
         found.sort_by_key(|client| std::cmp::Reverse(client.id));
         found
     }
-    /// All clients, in no order.
+    /// Returns all clients, in no particular order.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Connected>> {
         self.clients.iter().map(|entry| Arc::clone(entry.value())).collect()
     }
-    /// How many there are.
+    /// Returns the number of clients.
     #[must_use]
     pub fn len(&self) -> usize {
         self.clients.len()
     }
-    /// Whether there are none.
+    /// Whether no client is connected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.clients.is_empty()
@@ -201,7 +201,7 @@ impl ClientTable {
     }
 }
 
-/// A client's place in the table; leaves it when dropped.
+/// Entry of a client in the table; removes it when dropped.
 #[derive(Debug)]
 pub(crate) struct ClientEntryGuard {
     table: Arc<ClientTable>,

@@ -1,8 +1,8 @@
-//! HTTP/2 under the sessions: connections, TLS, streams, health, drain.
+//! HTTP/2 transport for sessions: connections, TLS, streams, health, drain.
 //!
-//! `app` builds one [`XdsServer`], gives it bound listeners and calls [`XdsServer::published`] from
-//! its fan-out. One task per connection, one per stream. Every deadline and bound is in
-//! [`Limits`]. Whether plaintext may listen on an address is the caller's to decide.
+//! `app` builds one [`XdsServer`], gives it bound listeners and calls [`XdsServer::published`] for
+//! each generation. One task per connection, one per stream. Every deadline and bound is in
+//! [`Limits`]. The caller decides whether plaintext may listen on an address.
 
 mod body;
 mod connection;

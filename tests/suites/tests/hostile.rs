@@ -102,7 +102,7 @@ async fn unknown_types_are_passed_over() -> Result<()> {
 
 /// A million names are more than one session may have: the stream ends and says which bound it broke.
 #[tokio::test]
-async fn a_million_names_are_refused() -> Result<()> {
+async fn million_names_are_rejected() -> Result<()> {
     let mut world = World::start().await?;
     let before = world.server.resident()?;
     for variant in Variant::BOTH {

@@ -1,10 +1,10 @@
-//! One byte budget over all encoded bodies (`core.md` 5).
+//! One byte budget over all encoded bodies.
 //!
-//! Every body that is encoded is filed here. When their sum exceeds the budget, a hand goes round
-//! and drops the bodies that nobody has asked for since it last passed (clock). Versions stay;
-//! whoever needs the bytes encodes again. Bytes in the chunks of ropes count too, though only
-//! bodies are dropped: a chunk holds a copy of them. Resources whose view is gone leave by themselves: each
-//! filing looks at two entries more, so that the dead are never more than the living.
+//! Every encoded body is registered here. When their sum exceeds the budget, a clock hand evicts the
+//! bodies that were not read since its last pass. Versions stay; a later reader encodes the body
+//! again. Bytes in the chunks of ropes count too, though only bodies are evicted: a chunk holds
+//! copies of them. Entries of dropped resources are removed lazily: each registration checks two
+//! entries, so dead entries never outnumber live ones.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -14,7 +14,7 @@ use tributary_model::EncodedResource;
 
 use super::counters::Counters;
 
-/// The budget and what is held under it.
+/// The budget and the bodies that count against it.
 #[derive(Debug)]
 pub struct Budget {
     limit: u64,
@@ -22,7 +22,7 @@ pub struct Budget {
     copies: Arc<Copies>,
 }
 
-/// How many bytes the chunks of ropes have.
+/// Number of bytes in the chunks of ropes.
 #[derive(Debug, Default)]
 pub struct Copies(AtomicU64);
 
@@ -51,51 +51,51 @@ struct Entry {
     len: u32,
 }
 
-/// What the hand does at an entry.
-enum Step {
-    Leave,
-    Gone,
-    Drop,
+/// Action of the hand at an entry.
+enum HandAction {
+    Keep,
+    Remove,
+    Evict,
 }
 
 impl Budget {
-    /// What is held unless somebody says otherwise.
+    /// Default limit, in bytes.
     pub const DEFAULT: u64 = 1 << 30;
 
-    /// A budget of this many bytes.
+    /// Creates a budget of this many bytes.
     #[must_use]
     pub fn new(limit: u64) -> Self {
         Self { limit, ring: Mutex::default(), copies: Arc::default() }
     }
-    /// Files a body, and drops others where there are too many.
-    pub fn file(&self, resource: &Arc<EncodedResource>, counters: &Counters) {
+    /// Registers a body, and evicts others if the budget is exceeded.
+    pub fn register(&self, resource: &Arc<EncodedResource>, counters: &Counters) {
         let mut ring = self.ring.lock();
-        // Before the new one comes: were it looked at, it would be found alive.
+        // Before the new entry is added: the check would find it alive.
         for _ in 0..2 {
             ring.step(false, counters);
         }
         ring.held += u64::from(resource.len);
         ring.entries.push(Entry { resource: Arc::downgrade(resource), len: resource.len });
-        // Two rounds: the first may find everything in use.
+        // Two passes: the first may find every body in use.
         let mut left = ring.entries.len() * 2;
         while ring.held + self.copies.get() > self.limit && left > 0 {
             ring.step(true, counters);
             left -= 1;
         }
     }
-    /// How many bytes are held, those of resources not yet found gone included.
+    /// Returns the number of bytes held, including dropped resources that were not yet removed.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.ring.lock().held + self.copies.get()
     }
-    /// Where the bytes of chunks are counted.
+    /// Returns the counter of chunk bytes.
     #[must_use]
     pub fn copies(&self) -> Arc<Copies> {
         Arc::clone(&self.copies)
     }
-    /// How many bodies are filed.
+    /// Returns the number of registered bodies.
     #[must_use]
-    pub fn filed(&self) -> usize {
+    pub fn registered(&self) -> usize {
         self.ring.lock().entries.len()
     }
 }
@@ -107,9 +107,9 @@ impl Ring {
         }
         let Some(entry) = self.entries.get(self.hand) else { return };
         match entry.look(evict) {
-            Step::Leave => self.hand += 1,
-            Step::Gone => self.remove(),
-            Step::Drop => {
+            HandAction::Keep => self.hand += 1,
+            HandAction::Remove => self.remove(),
+            HandAction::Evict => {
                 counters.evictions.one();
                 self.remove();
             }
@@ -122,13 +122,13 @@ impl Ring {
 }
 
 impl Entry {
-    fn look(&self, evict: bool) -> Step {
-        let Some(resource) = self.resource.upgrade() else { return Step::Gone };
+    fn look(&self, evict: bool) -> HandAction {
+        let Some(resource) = self.resource.upgrade() else { return HandAction::Remove };
         if !evict || resource.take_used() {
-            return Step::Leave;
+            return HandAction::Keep;
         }
         resource.evict();
-        Step::Drop
+        HandAction::Evict
     }
 }
 
@@ -141,32 +141,32 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_holds_and_what_is_used_stays() {
+    fn budget_evicts_only_unused_bodies() {
         let (budget, counters) = (Budget::new(1_000), Counters::default());
         let hot = mk_resource(100);
-        budget.file(&hot, &counters);
+        budget.register(&hot, &counters);
         let mut cold = Vec::new();
         for _ in 0..50 {
             cold.push(mk_resource(100));
             let _ = hot.body();
-            budget.file(cold.last().unwrap(), &counters);
+            budget.register(cold.last().unwrap(), &counters);
             assert!(budget.held() <= 1_000, "{} held", budget.held());
         }
-        assert!(hot.body().is_some(), "what was asked for all the time was dropped");
+        assert!(hot.body().is_some(), "a body in constant use was evicted");
         let dropped = cold.iter().filter(|r| r.body().is_none()).count();
         assert_eq!(u64::try_from(dropped).unwrap(), counters.evictions.get());
         assert!(dropped >= 40);
     }
 
     #[test]
-    fn resources_that_are_gone_leave_no_trace() {
+    fn dropped_resources_leave_the_budget() {
         let (budget, counters) = (Budget::new(Budget::DEFAULT), Counters::default());
         let held: Vec<_> = (0..10).map(|_| mk_resource(10)).collect();
-        held.iter().for_each(|r| budget.file(r, &counters));
+        held.iter().for_each(|r| budget.register(r, &counters));
         for _ in 0..10_000 {
-            budget.file(&mk_resource(10), &counters);
+            budget.register(&mk_resource(10), &counters);
         }
-        assert!(budget.filed() <= 40, "{} filed", budget.filed());
+        assert!(budget.registered() <= 40, "{} registered", budget.registered());
         assert_eq!(counters.evictions.get(), 0);
     }
 }

@@ -1,8 +1,8 @@
-//! The answers of a catalog: [`CatalogAnswers`], which sessions hold.
+//! Resources built from a catalog. Sessions hold [`CatalogAnswers`].
 //!
-//! Every method first looks for what somebody else has paid for, in three places: the slots of
-//! facets (resources), what is known of a generation (sets), the steps between generations
-//! (differences). Nothing here is ever invalidated: all of it is keyed by immutable generations.
+//! Every method first looks in three caches: encoded resources in the catalog's resource inputs, the
+//! sets of a generation, and the differences between generations. Entries are never invalidated: all
+//! of them are keyed by immutable generations.
 
 use std::sync::Arc;
 
@@ -30,14 +30,14 @@ use super::{
     empty_assignment,
 };
 
-/// Answers from catalogs. One per process; shared by all sessions.
+/// Resource provider over catalogs. One per process; all sessions share it.
 #[derive(Debug)]
 pub struct CatalogAnswers {
     store: Store,
     chunks: Chunks,
     fixed: Fixed,
     generations: Generations<FoldedSet>,
-    steps: DiffCache,
+    diffs: DiffCache,
 }
 
 impl Default for CatalogAnswers {
@@ -47,7 +47,7 @@ impl Default for CatalogAnswers {
 }
 
 impl CatalogAnswers {
-    /// Answers that hold at most this many bytes of encoded resources.
+    /// Creates a provider that holds at most this many bytes of encoded resources.
     #[must_use]
     pub fn new(budget: u64) -> Self {
         let store = Store::new(budget);
@@ -56,15 +56,15 @@ impl CatalogAnswers {
             store,
             fixed: Fixed::default(),
             generations: Generations::default(),
-            steps: DiffCache::default(),
+            diffs: DiffCache::default(),
         }
     }
-    /// What has been done so far.
+    /// Returns the counters of this provider.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.store.counters
     }
-    /// How many bytes of encoded resources are held.
+    /// Returns the number of bytes of encoded resources held.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.store.budget.held()
@@ -73,44 +73,44 @@ impl CatalogAnswers {
 
 /// The sets of a generation.
 impl CatalogAnswers {
-    /// The whole set of a kind, made from the nearest generation that has it, else from everything.
-    fn made(&self, catalog: &Arc<Catalog>, class: &ClientClassKey, kind: ResourceType) -> FoldedSet {
-        let known = self.generations.known(catalog);
-        let key = self.generations.key(&known, class, kind);
-        self.generations.set(&known, &key, || self.make(&known, &key, class, kind))
+    /// Returns the whole set of a type, built from the nearest generation that has it, else from scratch.
+    fn folded(&self, catalog: &Arc<Catalog>, class: &ClientClassKey, kind: ResourceType) -> FoldedSet {
+        let cached = self.generations.cached(catalog);
+        let key = self.generations.key(&cached, class, kind);
+        self.generations.set(&cached, &key, || self.make(&cached, &key, class, kind))
     }
-    /// The set of a generation if it is still known.
+    /// Returns the set of a generation if it is still cached.
     fn held(
         &self,
         catalog: &Arc<Catalog>,
         class: &ClientClassKey,
         kind: ResourceType,
     ) -> Option<Arc<ResourceSet>> {
-        let known = self.generations.find(catalog)?;
-        let key = self.generations.key(&known, class, kind);
-        known.sets.get(&key).map(|made| made.set)
+        let cached = self.generations.find(catalog)?;
+        let key = self.generations.key(&cached, class, kind);
+        cached.sets.get(&key).map(|folded| folded.set)
     }
     fn make(
         &self,
-        known: &CachedGeneration<FoldedSet>,
+        cached: &CachedGeneration<FoldedSet>,
         key: &SetKey,
         class: &ClientClassKey,
         kind: ResourceType,
     ) -> FoldedSet {
-        let base = self.generations.nearest(known, key);
+        let base = self.generations.nearest(cached, key);
         if base.is_none() {
-            let first = self.generations.others(known).is_empty();
+            let first = self.generations.others(cached).is_empty();
             self.store.counters.pass(if first { Cause::FirstAnswer } else { Cause::NewClass });
         }
-        let fold = self.fold(&known.catalog, class);
-        let from = base.as_ref().map(|(catalog, made)| (&**catalog, made));
+        let fold = self.fold(&cached.catalog, class);
+        let from = base.as_ref().map(|(catalog, folded)| (&**catalog, folded));
         match SetStrategy::of(kind, class) {
-            SetStrategy::Clusters => self.single_set::<Clusters>(known, base, class),
-            SetStrategy::Assignments => self.single_set::<Assignments>(known, base, class),
-            SetStrategy::Targets => self.single_set::<Targets>(known, base, class),
-            SetStrategy::TargetRoutes => self.single_set::<TargetRoutes>(known, base, class),
+            SetStrategy::Clusters => self.single_set::<Clusters>(cached, base, class),
+            SetStrategy::Assignments => self.single_set::<Assignments>(cached, base, class),
+            SetStrategy::Targets => self.single_set::<Targets>(cached, base, class),
+            SetStrategy::TargetRoutes => self.single_set::<TargetRoutes>(cached, base, class),
             SetStrategy::Listeners => {
-                FoldedSet::listeners(fold, from, self.fixed.listener(&known.catalog, class))
+                FoldedSet::listeners(fold, from, self.fixed.listener(&cached.catalog, class))
             }
             SetStrategy::Routes => FoldedSet::routes(fold, from),
             SetStrategy::Nothing => FoldedSet::new(Tables::None, Vec::new()),
@@ -118,17 +118,17 @@ impl CatalogAnswers {
     }
     fn single_set<S: ResourceFamily>(
         &self,
-        known: &CachedGeneration<FoldedSet>,
+        cached: &CachedGeneration<FoldedSet>,
         base: Option<(Arc<Catalog>, FoldedSet)>,
         class: &ClientClassKey,
     ) -> FoldedSet {
-        let Some((from, made)) = base else {
-            let mut all = singles::all::<S>(&self.store, &known.catalog, class);
-            all.extend(self.fixed.of(S::KIND, &known.catalog, class).iter().cloned());
+        let Some((from, folded)) = base else {
+            let mut all = singles::all::<S>(&self.store, &cached.catalog, class);
+            all.extend(self.fixed.of(S::KIND, &cached.catalog, class).iter().cloned());
             return FoldedSet::new(Tables::None, all);
         };
-        let changed = self.changed(&from, &known.catalog, class, S::KIND);
-        if changed.is_empty() { made } else { FoldedSet::new(Tables::None, applied(&made.set, &changed)) }
+        let changed = self.changed(&from, &cached.catalog, class, S::KIND);
+        if changed.is_empty() { folded } else { FoldedSet::new(Tables::None, applied(&folded.set, &changed)) }
     }
     fn fold<'a>(&'a self, catalog: &'a Catalog, class: &'a ClientClassKey) -> Fold<'a> {
         Fold { store: &self.store, class, catalog }
@@ -166,9 +166,9 @@ impl CatalogAnswers {
         class: &ClientClassKey,
         kind: ResourceType,
     ) -> ChangedSet {
-        let now = self.made(to, class, kind).set;
+        let now = self.folded(to, class, kind).set;
         if unclaimed(from) != unclaimed(to) {
-            return difference(&self.made(from, class, kind).set, &now);
+            return difference(&self.folded(from, class, kind).set, &now);
         }
         let held = self.held(from, class, kind);
         let fold = self.fold(to, class);
@@ -179,20 +179,21 @@ impl CatalogAnswers {
             }
         }
     }
-    /// Whether this class has composites of its own, which hold its namespace's parts beside those that differ.
-    fn is_apart(
+    /// Whether this class has its own composites, which hold parts of its namespace beside those that changed.
+    fn has_own_composites(
         &self,
         from: &Arc<Catalog>,
         to: &Arc<Catalog>,
         class: &ClientClassKey,
         kind: ResourceType,
     ) -> bool {
-        let own = |known: &CachedGeneration<FoldedSet>| {
-            self.generations.key(known, class, kind).namespace.is_some()
+        let own = |cached: &CachedGeneration<FoldedSet>| {
+            self.generations.key(cached, class, kind).namespace.is_some()
         };
         matches!(SetStrategy::of(kind, class), SetStrategy::Listeners | SetStrategy::Routes)
             && class.namespace.is_some()
-            && (own(&self.generations.known(to)) || self.generations.find(from).is_none_or(|from| own(&from)))
+            && (own(&self.generations.cached(to))
+                || self.generations.find(from).is_none_or(|from| own(&from)))
     }
     fn single<S: ResourceFamily>(
         &self,
@@ -210,7 +211,7 @@ impl CatalogAnswers {
         name: &str,
     ) -> Option<Arc<EncodedResource>> {
         port_of_table(name)?;
-        let found = self.made(catalog, class, ResourceType::Route).set.get(name).cloned();
+        let found = self.folded(catalog, class, ResourceType::Route).set.get(name).cloned();
         Some(found.unwrap_or_else(|| no_routes(self.fold(catalog, class), name)))
     }
     fn subscribed(
@@ -226,7 +227,7 @@ impl CatalogAnswers {
             ResourceType::Cluster | ResourceType::Listener | ResourceType::Route => found,
         }
     }
-    /// The body of a resource, made once more from the catalog.
+    /// Encodes the body of a resource again from the catalog.
     fn encode_again(
         &self,
         catalog: &Arc<Catalog>,
@@ -241,9 +242,9 @@ impl CatalogAnswers {
             SetStrategy::Targets => Targets::body(grpc::port_of(catalog, class, name)?, class)?,
             SetStrategy::TargetRoutes => TargetRoutes::body(port_of(catalog, class, name)?, class)?,
             SetStrategy::Listeners | SetStrategy::Routes => {
-                let made = self.made(catalog, class, kind);
-                let same = made.set.get(name).is_some_and(|now| now.version == resource.version);
-                return same.then(|| made.body(self.fold(catalog, class), name)).flatten();
+                let folded = self.folded(catalog, class, kind);
+                let same = folded.set.get(name).is_some_and(|now| now.version == resource.version);
+                return same.then(|| folded.body(self.fold(catalog, class), name)).flatten();
             }
             SetStrategy::Nothing => return None,
         };
@@ -253,7 +254,7 @@ impl CatalogAnswers {
 
 impl ResourceProvider for CatalogAnswers {
     fn all(&self, catalog: &Arc<Catalog>, class: &ClientClassKey, kind: ResourceType) -> Arc<ResourceSet> {
-        if kind.has_wildcard() { self.made(catalog, class, kind).set } else { Arc::default() }
+        if kind.has_wildcard() { self.folded(catalog, class, kind).set } else { Arc::default() }
     }
 
     fn many(
@@ -263,13 +264,13 @@ impl ResourceProvider for CatalogAnswers {
         kind: ResourceType,
         names: &Arc<Subscription>,
     ) -> Arc<ResourceSet> {
-        let known = self.generations.known(catalog);
-        let key = (Arc::as_ptr(names) as usize, self.generations.key(&known, class, kind));
+        let cached = self.generations.cached(catalog);
+        let key = (Arc::as_ptr(names) as usize, self.generations.key(&cached, class, kind));
         let make = || {
             let found = names.names().iter().filter_map(|name| self.subscribed(catalog, class, kind, name));
             (Arc::clone(names), Arc::new(ResourceSet::new(found.collect())))
         };
-        known.subscribed.get_or_make(&key, make).1
+        cached.subscribed.get_or_make(&key, make).1
     }
 
     fn one(
@@ -286,7 +287,7 @@ impl ResourceProvider for CatalogAnswers {
             SetStrategy::Assignments => self.single::<Assignments>(catalog, class, name),
             SetStrategy::Targets => grpc::target(&self.store, catalog, class, name),
             SetStrategy::TargetRoutes => self.single::<TargetRoutes>(catalog, class, name),
-            SetStrategy::Listeners => self.made(catalog, class, kind).set.get(name).cloned(),
+            SetStrategy::Listeners => self.folded(catalog, class, kind).set.get(name).cloned(),
             SetStrategy::Routes => self.route_table(catalog, class, name),
             SetStrategy::Nothing => None,
         }
@@ -302,9 +303,9 @@ impl ResourceProvider for CatalogAnswers {
         if Arc::ptr_eq(from, to) {
             return Arc::default();
         }
-        let step = self.steps.step(from, to);
-        let key = step.key(from, to, class, kind, self.is_apart(from, to, class, kind));
-        step.results.get_or_make(&key, || Arc::new(self.difference((from, to), class, kind)))
+        let diff = self.diffs.diff(from, to);
+        let key = diff.key(from, to, class, kind, self.has_own_composites(from, to, class, kind));
+        diff.results.get_or_make(&key, || Arc::new(self.difference((from, to), class, kind)))
     }
 
     fn host_of(&self, class: &ClientClassKey, kind: ResourceType, name: &str) -> Option<Hostname> {

@@ -1,9 +1,9 @@
 //! Chunks of ropes, shared by sets that agree on a run of members.
 //!
-//! Two generations of a set, or two namespaces', differ in few members. Where a run ends follows from
-//! the members in it alone, so that both cut at the same places again soon after a difference, and
-//! all chunks but those around it are the same bytes in memory. So clients that stand at different
-//! generations do not cost a whole body each.
+//! Two generations of a set, or the sets of two namespaces, differ in few members. Only the members of a run
+//! decide where it ends, so both sets cut at the same positions again soon after a difference, and all
+//! other chunks are the same bytes in memory. So clients at different generations do not cost a whole
+//! body each.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -16,10 +16,10 @@ use super::budget::Copies;
 use super::rope::{RopeWriter, field_size};
 use super::{Form, ResourceType, Rope};
 
-/// What a chunk holds: the versions of its members tell all of its bytes but the frame.
+/// Identity of a chunk: the versions of its members determine all bytes except the frame.
 type Key = (Form, ResourceType, usize, Version);
 
-/// The chunks that somebody holds.
+/// Chunks in use.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
     table: Mutex<Table>,
@@ -29,10 +29,10 @@ pub(crate) struct Chunks {
 #[derive(Debug, Default)]
 struct Table {
     live: HashMap<Key, Weak<Shared>>,
-    sweep_at: usize,
+    cleanup_at: usize,
 }
 
-/// The owner of a chunk's bytes, which are counted while somebody holds it.
+/// Owner of a chunk's bytes, which count against the budget while they are referenced.
 #[derive(Debug)]
 struct Shared {
     bytes: Vec<u8>,
@@ -55,17 +55,17 @@ impl AsRef<[u8]> for Handle {
 }
 
 impl Chunks {
-    const FIRST_SWEEP: usize = 256;
-    /// One member in so many ends a run that is long enough.
+    const FIRST_CLEANUP: usize = 256;
+    /// One member in this many ends a run that is long enough.
     const ENDS: u64 = 16;
-    /// A run that is this long ends whatever comes.
+    /// A run of this many bytes always ends.
     const LONGEST: usize = 4 * Rope::CHUNK;
 
-    /// No chunks yet; their bytes are counted there.
+    /// Creates an empty table that counts bytes in `copies`.
     pub(crate) fn new(copies: Arc<Copies>) -> Self {
         Self { table: Mutex::default(), copies }
     }
-    /// The rope of these members. `body` is asked for members of chunks that nobody holds.
+    /// Builds the rope of these members. Calls `body` for members of chunks that are not in use.
     pub(crate) fn rope(
         &self,
         form: Form,
@@ -94,19 +94,19 @@ impl Chunks {
         self.copies.add(bytes.len());
         let chunk = Arc::new(Shared { bytes, copies: Arc::clone(&self.copies) });
         let mut table = self.table.lock();
-        table.sweep();
+        table.remove_unused();
         table.live.insert(key, Arc::downgrade(&chunk));
         Handle(chunk)
     }
 }
 
 impl Table {
-    fn sweep(&mut self) {
-        if self.live.len() < self.sweep_at.max(Chunks::FIRST_SWEEP) {
+    fn remove_unused(&mut self) {
+        if self.live.len() < self.cleanup_at.max(Chunks::FIRST_CLEANUP) {
             return;
         }
         self.live.retain(|_, chunk| chunk.strong_count() > 0);
-        self.sweep_at = self.live.len() * 2;
+        self.cleanup_at = self.live.len() * 2;
     }
 }
 
@@ -125,7 +125,7 @@ fn written(
     writer.finish().chunks.concat()
 }
 
-/// The members in runs of at least a chunk's size, but for the last.
+/// Splits the members into runs of at least a chunk's size, except for the last.
 fn runs(form: Form, kind: ResourceType, members: &[Arc<EncodedResource>]) -> Vec<&[Arc<EncodedResource>]> {
     let mut out = Vec::new();
     let mut rest = members;
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_hold_what_one_writer_would_write() {
+    fn chunks_equal_the_output_of_one_writer() {
         let members = mk_members(3_000);
         for form in [Form::Sotw, Form::Delta] {
             let (rope, copied) = Chunks::default().rope(form, ResourceType::Cluster, &members, |m| m.body());
@@ -194,17 +194,17 @@ mod tests {
     }
 
     #[test]
-    fn chunks_that_nobody_holds_are_swept() {
+    fn unused_chunks_are_removed() {
         let chunks = Chunks::default();
         for n in 0..2_000 {
             mk_rope(&chunks, &[mk_member(n, n)]);
         }
         let live = chunks.table.lock().live.len();
-        assert!(live <= Chunks::FIRST_SWEEP, "{live} are kept");
+        assert!(live <= Chunks::FIRST_CLEANUP, "{live} are kept");
     }
 
     #[test]
-    fn bytes_count_while_somebody_holds_them() {
+    fn chunk_bytes_count_while_in_use() {
         let budget = Budget::new(0);
         let chunks = Chunks::new(budget.copies());
         let (rope, copied) = mk_rope(&chunks, &mk_members(10));

@@ -1,7 +1,7 @@
-//! Interned client classes: what of a client answers may depend on.
+//! Interned client classes: the client attributes that resources may depend on.
 //!
-//! Sessions intern a class when a stream opens and hold its key; equal classes are one allocation,
-//! so that caches compare pointers. The table holds at most one entry per live class.
+//! Sessions intern a class when a stream opens and hold its key; equal classes share one allocation,
+//! so caches compare pointers. The table holds at most one entry per class in use.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -16,7 +16,7 @@ pub use tributary_answer::ClientClass;
 pub struct ClientClassKey(Arc<ClientClass>);
 
 impl ClientClassKey {
-    /// A key outside any table; equal to an interned one by value.
+    /// Creates a key outside any table; equal to an interned one by value.
     #[must_use]
     pub fn alone(class: ClientClass) -> Self {
         Self(Arc::new(class))
@@ -40,8 +40,8 @@ impl Hash for ClientClassKey {
     }
 }
 
-/// The table of live classes. Entries whose last key is gone are swept when the table doubles, so
-/// that it is bounded by twice the classes in use.
+/// Classes in use. Entries without a live key are removed when the table doubles, which bounds it to
+/// twice the classes in use.
 #[derive(Debug, Default)]
 pub struct ClientClasses {
     table: Mutex<Table>,
@@ -50,29 +50,29 @@ pub struct ClientClasses {
 #[derive(Debug, Default)]
 struct Table {
     live: HashMap<ClientClass, Weak<ClientClass>>,
-    sweep_at: usize,
+    cleanup_at: usize,
 }
 
 impl ClientClasses {
-    const FIRST_SWEEP: usize = 64;
+    const FIRST_CLEANUP: usize = 64;
 
-    /// The key of this class.
+    /// Returns the key of this class.
     pub fn intern(&self, class: ClientClass) -> ClientClassKey {
         let mut table = self.table.lock();
         if let Some(found) = table.live.get(&class).and_then(Weak::upgrade) {
             return ClientClassKey(found);
         }
-        table.sweep();
+        table.remove_unused();
         let fresh = Arc::new(class.clone());
         table.live.insert(class, Arc::downgrade(&fresh));
         ClientClassKey(fresh)
     }
-    /// How many classes the table holds, swept or not.
+    /// Returns the number of entries, including those without a live key.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.lock().live.len()
     }
-    /// Whether it holds none.
+    /// Whether the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -80,12 +80,12 @@ impl ClientClasses {
 }
 
 impl Table {
-    fn sweep(&mut self) {
-        if self.live.len() < self.sweep_at.max(ClientClasses::FIRST_SWEEP) {
+    fn remove_unused(&mut self) {
+        if self.live.len() < self.cleanup_at.max(ClientClasses::FIRST_CLEANUP) {
             return;
         }
         self.live.retain(|_, class| class.strong_count() > 0);
-        self.sweep_at = self.live.len() * 2;
+        self.cleanup_at = self.live.len() * 2;
     }
 }
 
@@ -107,13 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn classes_that_nobody_holds_are_swept() {
+    fn unused_classes_are_removed() {
         let classes = ClientClasses::default();
         let held = classes.intern(mk_class("held"));
         for n in 0..10_000 {
             classes.intern(mk_class(&format!("ns-{n}")));
         }
-        assert!(classes.len() <= 2 * ClientClasses::FIRST_SWEEP, "{} classes held", classes.len());
+        assert!(classes.len() <= 2 * ClientClasses::FIRST_CLEANUP, "{} classes held", classes.len());
         assert!(Arc::ptr_eq(&held.0, &classes.intern(mk_class("held")).0));
     }
 }

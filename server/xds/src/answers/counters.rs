@@ -1,43 +1,43 @@
-//! Counters that prove that cost follows change (`core.md` 12). Tests assert on them, never on time.
+//! Counters which show that cost follows change. Tests assert on them instead of on time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::ResourceType;
 
-/// One number that only grows.
+/// A number that only grows.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds.
+    /// Adds to the number.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
-    /// Adds one.
+    /// Increments the number.
     pub fn one(&self) {
         self.add(1);
     }
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Why work over everything was done (law 7 allows exactly these).
+/// Causes of work over everything (law 7 allows exactly these).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// The first full answer of this process, or the first after a long silence.
+    /// The first full response of this process, or the first after a long silence.
     FirstAnswer,
-    /// A class that nobody had asked for.
+    /// A class without a cached set.
     NewClass,
 }
 
 impl Cause {
-    /// All of them.
+    /// All causes.
     pub const ALL: [Self; 2] = [Self::FirstAnswer, Self::NewClass];
 
-    /// A short name for metrics.
+    /// Returns a short name for metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -47,22 +47,22 @@ impl Cause {
     }
 }
 
-/// What the answers have done since the process started.
+/// Work done since the process started.
 #[derive(Debug, Default)]
 pub struct Counters {
     encodes: [Counter; ResourceType::ALL.len()],
     encoded_bytes: [Counter; ResourceType::ALL.len()],
-    /// Bytes handed out that somebody else had paid for.
+    /// Bytes sent from shared encodings.
     pub bytes_shared: Counter,
-    /// Resources that were found encoded.
+    /// Resources that were already encoded.
     pub hits: Counter,
-    /// Bodies dropped to stay within the budget.
+    /// Bodies evicted to stay within the budget.
     pub evictions: Counter,
-    /// Bodies encoded again after they had been dropped.
+    /// Bodies encoded again after eviction.
     pub refills: Counter,
-    /// Bodies that could not be encoded again: asked of another generation than their own.
+    /// Bodies that could not be encoded again because the catalog was of another generation.
     pub lost: Counter,
-    /// Ropes made.
+    /// Ropes built.
     pub ropes: Counter,
     /// Bytes copied into ropes.
     pub rope_bytes: Counter,
@@ -70,27 +70,27 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Notes a first encoding.
+    /// Counts a first encoding.
     pub fn encoded(&self, kind: ResourceType, bytes: usize) {
         self.encodes[kind as usize].one();
         self.encoded_bytes[kind as usize].add(bytes as u64);
     }
-    /// Notes an answer that was there.
+    /// Counts a resource that was already encoded.
     pub fn hit(&self, bytes: u32) {
         self.hits.one();
         self.bytes_shared.add(bytes.into());
     }
-    /// Notes a rope, of whose bytes so many were copied; the rest is shared with other ropes.
+    /// Counts a rope of which this many bytes were copied; other ropes share the rest.
     pub fn rope_made(&self, copied: usize, len: usize) {
         self.ropes.one();
         self.rope_bytes.add(copied as u64);
         self.bytes_shared.add(len.saturating_sub(copied) as u64);
     }
-    /// Notes work over everything.
+    /// Counts work over everything.
     pub fn pass(&self, cause: Cause) {
         self.passes[cause as usize].one();
     }
-    /// Every count with its name, for metrics.
+    /// Returns every count with its name, for metrics.
     #[must_use]
     pub fn all(&self) -> Vec<(String, u64)> {
         let own = [
@@ -110,17 +110,17 @@ impl Counters {
         let passes = Cause::ALL.map(|cause| (format!("passes_{}", cause.as_str()), self.passes(cause)));
         own.into_iter().chain(encodes).chain(bytes).chain(passes).collect()
     }
-    /// How many resources (or parts of composites) of this kind were encoded.
+    /// Returns the number of encoded resources (or parts of composites) of this type.
     #[must_use]
     pub fn encodes(&self, kind: ResourceType) -> u64 {
         self.encodes[kind as usize].get()
     }
-    /// How many bytes that came to.
+    /// Returns the number of encoded bytes of this type.
     #[must_use]
     pub fn encoded_bytes(&self, kind: ResourceType) -> u64 {
         self.encoded_bytes[kind as usize].get()
     }
-    /// How often work over everything was done for this cause.
+    /// Returns the number of passes over everything for this cause.
     #[must_use]
     pub fn passes(&self, cause: Cause) -> u64 {
         self.passes[cause as usize].get()

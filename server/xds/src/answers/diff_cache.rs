@@ -1,8 +1,8 @@
-//! Steps from one generation to another: who shares the difference between them.
+//! Caches differences between generations, which sessions with the same base share.
 //!
-//! A step is what all sessions need that go from one base to the same generation. It knows the hosts
-//! that differ, so that a namespace counts only where it matters to them, and keeps the difference per
-//! class. When a step is forgotten, the bodies that it has superseded are dropped.
+//! A difference records the changed hosts, so a namespace is part of its key only if it affects them, and keeps
+//! the changes per class. When a difference leaves the cache, the bodies that it superseded are
+//! evicted.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -14,17 +14,17 @@ use tributary_model::{Catalog, HostEntry, Hostname, PortView, ServiceView, Share
 use super::generations::{Cells, KindDims, SetKey, changed_dims, set_key};
 use super::{ChangedSet, ClientClassKey, ResourceType};
 
-/// From one generation to another.
+/// The difference between two generations, by class.
 #[derive(Debug)]
 pub(crate) struct GenerationDiff {
     from: Weak<Catalog>,
     to: Weak<Catalog>,
-    facts: OnceLock<Facts>,
+    changes: OnceLock<HostChanges>,
     pub(crate) results: Cells<SetKey, Arc<ChangedSet>>,
 }
 
 #[derive(Debug)]
-struct Facts {
+struct HostChanges {
     hosts: Vec<Hostname>,
     dims: KindDims,
     superseded: Vec<Weak<ServiceView>>,
@@ -35,44 +35,44 @@ impl GenerationDiff {
         Self {
             from: Arc::downgrade(from),
             to: Arc::downgrade(to),
-            facts: OnceLock::new(),
+            changes: OnceLock::new(),
             results: Cells::default(),
         }
     }
     fn is(&self, from: &Arc<Catalog>, to: &Arc<Catalog>) -> bool {
         self.from.as_ptr() == Arc::as_ptr(from) && self.to.as_ptr() == Arc::as_ptr(to)
     }
-    /// Under what the difference for a class is kept. `is_apart`: whether the class's namespace counts whatever host
-    /// differs.
+    /// Returns the cache key of a class. `has_own_composites`: whether the class's namespace is part of the key whichever
+    /// host differs.
     pub(crate) fn key(
         &self,
         from: &Catalog,
         to: &Catalog,
         class: &ClientClassKey,
         kind: ResourceType,
-        is_apart: bool,
+        has_own_composites: bool,
     ) -> SetKey {
-        let facts = self.facts.get_or_init(|| Facts::of(from, to));
+        let changes = self.changes.get_or_init(|| HostChanges::of(from, to));
         let namespace = class.namespace.as_ref().filter(|ns| {
             let scoped = |catalog| overlay(catalog, ns);
             let (before, after) = (scoped(from), scoped(to));
             let holds = |host| [before, after].into_iter().flatten().any(|hosts| hosts.contains(host));
-            is_apart || facts.hosts.iter().any(holds)
+            has_own_composites || changes.hosts.iter().any(holds)
         });
-        set_key(to, class, kind, namespace, facts.dims[kind as usize])
+        set_key(to, class, kind, namespace, changes.dims[kind as usize])
     }
 }
 
 impl Drop for GenerationDiff {
-    /// By now every session has long gone on; whoever has not encodes again.
+    /// By now every session has usually moved on; a slower session encodes again.
     fn drop(&mut self) {
-        let Some(facts) = self.facts.get() else { return };
-        let alive = facts.superseded.iter().filter_map(Weak::upgrade);
+        let Some(changes) = self.changes.get() else { return };
+        let alive = changes.superseded.iter().filter_map(Weak::upgrade);
         alive.for_each(|view| view.ports.iter().for_each(drop_bodies));
     }
 }
 
-impl Facts {
+impl HostChanges {
     fn of(from: &Catalog, to: &Catalog) -> Self {
         let mut hosts = Vec::new();
         let mut superseded = Vec::new();
@@ -85,14 +85,14 @@ impl Facts {
                 }
             };
             hosts.push(host.clone());
-            superseded.extend(gone(before, after).map(Arc::downgrade));
+            superseded.extend(superseded_views(before, after).map(Arc::downgrade));
         }
         Self { hosts, dims: changed_dims(from, to), superseded }
     }
 }
 
-/// The views of one entry that another has not.
-fn gone<'a>(
+/// Returns the views of the earlier entry that the later one lacks.
+fn superseded_views<'a>(
     before: Option<&'a Shared<HostEntry>>,
     after: Option<&'a Shared<HostEntry>>,
 ) -> impl Iterator<Item = &'a Arc<ServiceView>> {
@@ -102,7 +102,7 @@ fn gone<'a>(
     before.into_iter().flat_map(|entry| entry.claimants.iter()).filter(move |view| !kept(view))
 }
 
-/// Drops the bodies of facets that only this view still holds: no newer view has taken them over.
+/// Evicts the bodies of inputs that only this view still holds: a newer view has not taken them over.
 fn drop_bodies(port: &PortView) {
     let only = |count: usize| count == 1;
     let slots = [
@@ -117,27 +117,27 @@ fn drop_bodies(port: &PortView) {
     });
 }
 
-/// The steps that were asked for last.
+/// The differences that were requested last.
 #[derive(Debug, Default)]
 pub(crate) struct DiffCache {
     ring: Mutex<Vec<Arc<GenerationDiff>>>,
 }
 
 impl DiffCache {
-    /// Enough for sessions that lag behind each other; a step holds no catalog.
+    /// Enough for sessions that lag behind each other; a difference does not pin a catalog.
     const KEPT: usize = 32;
 
-    /// The step between two generations.
-    pub(crate) fn step(&self, from: &Arc<Catalog>, to: &Arc<Catalog>) -> Arc<GenerationDiff> {
+    /// Returns the difference between two generations.
+    pub(crate) fn diff(&self, from: &Arc<Catalog>, to: &Arc<Catalog>) -> Arc<GenerationDiff> {
         let mut ring = self.ring.lock();
-        if let Some(at) = ring.iter().position(|step| step.is(from, to)) {
+        if let Some(at) = ring.iter().position(|diff| diff.is(from, to)) {
             return Arc::clone(&ring[at]);
         }
-        let fresh = Arc::new(GenerationDiff::new(from, to));
+        let added = Arc::new(GenerationDiff::new(from, to));
         let forgotten = (ring.len() >= Self::KEPT).then(|| ring.remove(0));
-        ring.push(Arc::clone(&fresh));
+        ring.push(Arc::clone(&added));
         drop(ring);
         drop(forgotten);
-        fresh
+        added
     }
 }

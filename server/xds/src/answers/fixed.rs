@@ -1,4 +1,4 @@
-//! Resources that are not about any service: where traffic goes that none claims.
+//! Resources that are not about any service: they handle traffic that matches no service.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,33 +13,33 @@ use crate::encode;
 
 type Members = Arc<[Arc<EncodedResource>]>;
 
-/// The fixed xDS clusters, kept for the settings that were seen last.
+/// The fixed xDS clusters, cached for the last settings.
 #[derive(Debug, Default)]
 pub(crate) struct Fixed {
     last: Mutex<Option<(Duration, Members)>>,
 }
 
 impl Fixed {
-    /// The fixed xDS clusters of a class, by name. Only a proxy beside a workload, whose traffic is
-    /// captured whole, needs them.
+    /// Returns the fixed xDS clusters of a class, by name. Only a sidecar, which captures all traffic of a
+    /// workload, needs them.
     pub(crate) fn clusters(&self, catalog: &Catalog, class: &ClientClassKey) -> Members {
         if class.kind != ClientKind::Sidecar {
             return Arc::from([]);
         }
         let timeout = catalog.settings.connect_timeout();
         let mut last = self.last.lock();
-        if let Some((_, made)) = last.as_ref().filter(|(seen, _)| *seen == timeout) {
-            return Arc::clone(made);
+        if let Some((_, built)) = last.as_ref().filter(|(key, _)| *key == timeout) {
+            return Arc::clone(built);
         }
-        let made = clusters(timeout);
-        *last = Some((timeout, Arc::clone(&made)));
-        made
+        let built = clusters(timeout);
+        *last = Some((timeout, Arc::clone(&built)));
+        built
     }
-    /// The fixed resources of a kind, beside those that are made of one service port each.
+    /// Returns the fixed resources of a type, beside those of service ports.
     pub(crate) fn of(&self, kind: ResourceType, catalog: &Catalog, class: &ClientClassKey) -> Members {
         if kind == ResourceType::Cluster { self.clusters(catalog, class) } else { Arc::from([]) }
     }
-    /// The listener that catches everything that leaves; none where listeners bind their ports.
+    /// Builds the listener that captures all outbound traffic; `None` if listeners bind their ports.
     pub(crate) fn listener(&self, catalog: &Catalog, class: &ClientClassKey) -> Option<Arc<EncodedResource>> {
         if class.kind != ClientKind::Sidecar || class.binds {
             return None;
@@ -47,7 +47,7 @@ impl Fixed {
         let body = encode::listener::virtual_outbound(any_address(class), unclaimed(catalog));
         Some(Arc::new(EncodedResource::new(encode::listener::VIRTUAL_OUTBOUND.into(), body.into())))
     }
-    /// A fixed xDS cluster by name.
+    /// Returns a fixed xDS cluster by name.
     pub(crate) fn cluster(
         &self,
         catalog: &Catalog,
@@ -67,7 +67,7 @@ fn clusters(timeout: Duration) -> Members {
     ])
 }
 
-/// The address that means every address of the client's host.
+/// Returns the wildcard address of the client's address families.
 pub(crate) fn any_address(class: &ClientClassKey) -> std::net::IpAddr {
     vip::any_address(&class.project(ClientDimensions::FAMILIES))
 }

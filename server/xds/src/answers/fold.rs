@@ -1,7 +1,7 @@
-//! What folds of composites share: whose claims count, and what has changed.
+//! Functions that folds of composites share: precedence of claims, and changes.
 //!
-//! A fold leads the tables of one generation to those of another, for one class. It reads nothing
-//! but the two catalogs, so that its outcome does not depend on the way.
+//! A fold advances the tables of one generation to another, for one class. It reads only the two
+//! catalogs, so the result does not depend on the generations in between.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::ClientClassKey;
 use super::store::Store;
 use crate::encode::route::Unclaimed;
 
-/// What a fold reads beside the tables: where to keep what is encoded, and who asks of what.
+/// Inputs of a fold beside the tables: the store of encoded resources, the class and the catalog.
 #[derive(Clone, Copy)]
 pub(crate) struct Fold<'a> {
     pub(crate) store: &'a Store,
@@ -23,36 +23,36 @@ pub(crate) struct Fold<'a> {
 }
 
 impl<'a> Fold<'a> {
-    /// The service that the class means by a host.
+    /// Returns the service that a host means to the class.
     pub(crate) fn view(&self, host: &Hostname) -> Option<&'a Arc<ServiceView>> {
         resolve(self.catalog, host.as_str(), self.class.namespace.as_ref(), &mut ())
     }
-    /// A port of that service.
+    /// Returns a port of that service.
     pub(crate) fn port(&self, host: &Hostname, number: PortNumber) -> Option<&'a PortView> {
         self.view(host)?.port(number)
     }
-    /// Whether a host is another name for what the class means by `end`.
+    /// Whether a host is an alias of the service that `end` means to the class.
     pub(crate) fn leads(&self, host: &Hostname, end: &Hostname) -> bool {
         let namespace = self.class.namespace.as_ref();
         self.view(end).is_some_and(|end| leading(self.catalog, host.as_str(), namespace, end).is_some())
     }
-    /// The order in which two hosts' claims count.
+    /// Compares the precedence of two hosts' claims.
     pub(crate) fn order(&self, a: &Hostname, b: &Hostname) -> Ordering {
         order(a, self.view(a), b, self.view(b))
     }
-    /// What becomes of traffic that no service claims.
+    /// Returns the handling of traffic that matches no service.
     pub(crate) fn unclaimed(&self) -> Unclaimed {
         unclaimed(self.catalog)
     }
 }
 
-/// What becomes of traffic that no service claims.
+/// Returns the handling of traffic that matches no service.
 pub(crate) fn unclaimed(catalog: &Catalog) -> Unclaimed {
     if catalog.settings.block_unknown == Some(true) { Unclaimed::Block } else { Unclaimed::Pass }
 }
 
-/// The order in which two hosts' claims count. Only a host of the generation claims anything; the
-/// order is total all the same.
+/// Compares the precedence of two hosts' claims. Only a host of the generation claims anything; the
+/// order is total in every case.
 pub(crate) fn order(
     a: &Hostname,
     view_a: Option<&Arc<ServiceView>>,
@@ -66,7 +66,7 @@ pub(crate) fn order(
     by_view.then_with(|| a.cmp(b))
 }
 
-/// Whether a service's claims count otherwise than before, though its ports may be the same.
+/// Whether the precedence of a service's claims changed, though its ports may be unchanged.
 pub(crate) fn moved(difference: &Difference<'_>) -> bool {
     match (difference.before.and_then(|v| v.first()), difference.after.and_then(|v| v.first())) {
         (Some(before), Some(after)) => before.precedence_key().order(&after.precedence_key()).is_ne(),

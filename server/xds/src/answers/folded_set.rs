@@ -1,4 +1,4 @@
-//! The sets of one generation: what they are folded from, and how they differ from another's.
+//! The sets of one generation, the tables that they are folded from, and differences between sets.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::routes::{self, Routes};
 use super::{ChangedSet, ClientClassKey, ResourceSet, ResourceType};
 use crate::encode::route::empty_table;
 
-/// How a kind is answered to a class.
+/// How a type is built for a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SetStrategy {
     /// One xDS cluster per service port.
@@ -25,7 +25,7 @@ pub(crate) enum SetStrategy {
     Listeners,
     /// Route tables joined from the parts of services (sidecars).
     Routes,
-    /// Not at all: a plain Envoy brings its own listeners and routes.
+    /// No resources: a plain Envoy has its own listeners and routes.
     Nothing,
 }
 
@@ -43,7 +43,7 @@ impl SetStrategy {
     }
 }
 
-/// What a set was folded from, where the next generation goes on from it.
+/// Tables of a set, from which the next generation continues.
 #[derive(Debug, Clone)]
 pub(crate) enum Tables {
     /// Each member comes from one service port.
@@ -52,7 +52,7 @@ pub(crate) enum Tables {
     Routes(Routes),
 }
 
-/// A set and what it was folded from.
+/// A set and its tables.
 #[derive(Debug, Clone)]
 pub(crate) struct FoldedSet {
     pub(crate) set: Arc<ResourceSet>,
@@ -60,22 +60,22 @@ pub(crate) struct FoldedSet {
 }
 
 impl FoldedSet {
-    /// From members in any order.
+    /// Builds a set from members in any order.
     pub(crate) fn new(tables: Tables, mut members: Vec<Arc<EncodedResource>>) -> Self {
         members.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Self { set: Arc::new(ResourceSet::new(members)), tables }
     }
-    /// The same set as before where it has come to the same, so that its ropes are shared on.
+    /// Keeps the previous set if the result is equal, so that its ropes stay shared.
     fn after(base: Option<(&Catalog, &Self)>, tables: Tables, members: Vec<Arc<EncodedResource>>) -> Self {
-        let made = Self::new(tables, members);
+        let folded = Self::new(tables, members);
         match base {
-            Some((_, before)) if before.set.version() == made.set.version() => {
-                Self { set: Arc::clone(&before.set), ..made }
+            Some((_, before)) if before.set.version() == folded.set.version() => {
+                Self { set: Arc::clone(&before.set), ..folded }
             }
-            _ => made,
+            _ => folded,
         }
     }
-    /// A sidecar's listeners, from those of another generation.
+    /// Builds a sidecar's listeners from those of another generation.
     pub(crate) fn listeners(
         fold: Fold<'_>,
         base: Option<(&Catalog, &Self)>,
@@ -95,7 +95,7 @@ impl FoldedSet {
         let members = tables.resources().cloned().chain(fixed).collect();
         Self::after(base, Tables::Listeners(tables), members)
     }
-    /// A sidecar's route tables, from those of another generation.
+    /// Builds a sidecar's route tables from those of another generation.
     pub(crate) fn routes(fold: Fold<'_>, base: Option<(&Catalog, &Self)>) -> Self {
         let (nothing, none) = (Catalog::default(), Routes::default());
         let (from, before) = match base {
@@ -108,7 +108,7 @@ impl FoldedSet {
         let members = tables.resources().cloned().collect();
         Self::after(base, Tables::Routes(tables), members)
     }
-    /// The body of a member, made once more.
+    /// Encodes the body of a member again.
     pub(crate) fn body(&self, fold: Fold<'_>, name: &str) -> Option<bytes::Bytes> {
         match &self.tables {
             Tables::None => None,
@@ -118,8 +118,8 @@ impl FoldedSet {
     }
 }
 
-/// How the listeners of a generation differ from those of another. What the older one held is
-/// compared where it is still known; otherwise every listener that a change touched is sent.
+/// Returns the difference between the listeners of two generations. Compares with the older set if it
+/// is still cached; otherwise returns every listener that a change affects.
 pub(crate) fn changed_listeners(
     fold: Fold<'_>,
     from: &Catalog,
@@ -137,7 +137,7 @@ pub(crate) fn changed_listeners(
     super::singles::sort(out)
 }
 
-/// The same of route tables. A port without services still has a table: an empty one.
+/// Returns the difference between route tables. A port without services still has an empty table.
 pub(crate) fn changed_routes(
     fold: Fold<'_>,
     from: &Catalog,
@@ -156,7 +156,7 @@ pub(crate) fn changed_routes(
     super::singles::sort(out)
 }
 
-/// The table of a port on which no service is.
+/// Builds the table of a port without services.
 pub(crate) fn no_routes(fold: Fold<'_>, name: &str) -> Arc<EncodedResource> {
     Arc::new(EncodedResource::new(name.into(), empty_table(name, fold.unclaimed()).into()))
 }
@@ -165,10 +165,10 @@ fn differs(held: Option<&ResourceSet>, now: &EncodedResource) -> bool {
     held.and_then(|held| held.get(&now.name)).is_none_or(|before| before.version != now.version)
 }
 
-/// The difference of two whole sets, for when everything may differ.
+/// Compares two whole sets, for changes that may affect every member.
 pub(crate) fn difference(held: &ResourceSet, now: &ResourceSet) -> ChangedSet {
     let upserted = now.members().iter().filter(|member| differs(Some(held), member)).cloned().collect();
-    let gone = |member: &&Arc<EncodedResource>| now.get(&member.name).is_none();
-    let removed = held.members().iter().filter(gone).map(|member| member.name.clone()).collect();
+    let is_removed = |member: &&Arc<EncodedResource>| now.get(&member.name).is_none();
+    let removed = held.members().iter().filter(is_removed).map(|member| member.name.clone()).collect();
     ChangedSet { upserted, removed }
 }

@@ -1,8 +1,8 @@
-//! What is known of the newest generations: their sets, and which dimensions their answers use.
+//! Caches the newest generations: their sets, and the dimensions that their resources read.
 //!
-//! A class's set is cached under the projection of the class onto the dimensions that the kind's
-//! facets use, and under its namespace only where that makes a difference. So two clients share a
-//! set exactly when nothing that they are told could differ.
+//! A class's set is cached under the projection of the class onto the dimensions that the type's
+//! resource inputs read, and under its namespace only if that makes a difference. So two clients share
+//! a set exactly when no resource could differ between them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -21,7 +21,7 @@ use crate::encode::route::Unclaimed;
 /// Dimensions per kind.
 pub(crate) type KindDims = [ClientDimensions; ResourceType::ALL.len()];
 
-/// What a set depends on.
+/// Everything that a set depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SetKey {
     pub(crate) kind: ResourceType,
@@ -31,7 +31,7 @@ pub(crate) struct SetKey {
     pub(crate) unclaimed: Unclaimed,
 }
 
-/// Values made once per key. Bounded by the number of classes that differ; see [`Cells::MAX`].
+/// Values built once per key. Bounded by the number of distinct classes; see [`Cells::MAX`].
 #[derive(Debug)]
 pub(crate) struct Cells<K, T>(Mutex<HashMap<K, Arc<OnceLock<T>>>>);
 
@@ -42,14 +42,14 @@ impl<K, T> Default for Cells<K, T> {
 }
 
 impl<K: Clone + Eq + std::hash::Hash, T: Clone> Cells<K, T> {
-    /// More classes than this share nothing; their values are made for each call.
+    /// Most cached keys; values of further keys are built for each call.
     const MAX: usize = 1_024;
 
-    /// The value of a key, made by whoever asks first. No lock is held while it is made.
+    /// Returns the value of a key; the first caller builds it. No lock is held meanwhile.
     pub(crate) fn get_or_make(&self, key: &K, make: impl FnOnce() -> T) -> T {
         self.cell(key).get_or_init(make).clone()
     }
-    /// The value of a key, if it has been made.
+    /// Returns the value of a key, if it was built.
     pub(crate) fn get(&self, key: &K) -> Option<T> {
         self.0.lock().get(key)?.get().cloned()
     }
@@ -66,15 +66,15 @@ impl<K: Clone + Eq + std::hash::Hash, T: Clone> Cells<K, T> {
     }
 }
 
-/// One generation, and what has been made from it.
+/// One generation, and the sets built from it.
 #[derive(Debug)]
 pub(crate) struct CachedGeneration<T> {
     pub(crate) catalog: Arc<Catalog>,
     dims: OnceLock<KindDims>,
     overlays: Cells<Namespace, bool>,
     pub(crate) sets: Cells<SetKey, T>,
-    /// What followers of one subscription get, by the subscription's address; the value holds the
-    /// subscription, so that no other can have that address.
+    /// Sets by subscription. The key holds the subscription's address; the value holds the subscription,
+    /// so the address is not reused.
     pub(crate) subscribed: Cells<(usize, SetKey), (Arc<Subscription>, Arc<ResourceSet>)>,
 }
 
@@ -88,7 +88,7 @@ impl<T: Clone> CachedGeneration<T> {
             subscribed: Cells::default(),
         }
     }
-    /// Whether clients of this namespace are told anything else than clients without one.
+    /// Whether clients of this namespace get different resources from clients without one.
     fn is_overlaid(&self, namespace: &Namespace) -> bool {
         let hosts = overlay(&self.catalog, namespace);
         hosts.into_iter().flatten().any(|host| {
@@ -96,7 +96,7 @@ impl<T: Clone> CachedGeneration<T> {
             seen(Some(namespace)) != seen(None)
         })
     }
-    /// The same, as it was in another generation, where nothing of the namespace has changed since.
+    /// Returns the same as computed for another generation, if nothing of the namespace changed since.
     fn as_in(&self, other: &Self, namespace: &Namespace) -> Option<bool> {
         let before = other.overlays.get(namespace)?;
         let (old, new) = (&other.catalog, &self.catalog);
@@ -116,8 +116,8 @@ fn host_of<'a, V>(item: &DiffItem<'a, 'a, Hostname, V>) -> &'a Hostname {
     }
 }
 
-/// The newest generations that were asked for, and the newest set of each sort, which may be older:
-/// a class that asks seldom goes on from its own last set.
+/// The newest generations that were requested, and the newest set of each key, which may be older:
+/// a class with few requests continues from its own last set.
 #[derive(Debug)]
 pub(crate) struct Generations<T> {
     ring: Mutex<Vec<Arc<CachedGeneration<T>>>>,
@@ -131,95 +131,96 @@ impl<T> Default for Generations<T> {
 }
 
 impl<T: Clone> Generations<T> {
-    /// Each pins a catalog, so that there are few.
+    /// Most cached generations. Each pins a catalog.
     const KEPT: usize = 3;
-    /// A set that lags further behind is forgotten: it pins the catalog that it was made from.
+    /// A set that lags further behind is dropped, because it pins the catalog that it was built from.
     const LAG: u64 = 512;
-    /// How many sorts of sets are remembered.
+    /// Most keys with a newest set.
     const LATEST: usize = 256;
 
-    /// What is known of a generation; it is kept while it is among the newest.
-    pub(crate) fn known(&self, catalog: &Arc<Catalog>) -> Arc<CachedGeneration<T>> {
+    /// Returns the cache of a generation; it is kept while it is among the newest.
+    pub(crate) fn cached(&self, catalog: &Arc<Catalog>) -> Arc<CachedGeneration<T>> {
         let mut ring = self.ring.lock();
-        if let Some(found) = ring.iter().find(|known| Arc::ptr_eq(&known.catalog, catalog)) {
+        if let Some(found) = ring.iter().find(|cached| Arc::ptr_eq(&cached.catalog, catalog)) {
             return Arc::clone(found);
         }
-        let fresh = Arc::new(CachedGeneration::new(catalog));
-        ring.push(Arc::clone(&fresh));
-        ring.sort_by_key(|known| std::cmp::Reverse(known.catalog.generation));
+        let added = Arc::new(CachedGeneration::new(catalog));
+        ring.push(Arc::clone(&added));
+        ring.sort_by_key(|cached| std::cmp::Reverse(cached.catalog.generation));
         ring.truncate(Self::KEPT);
         drop(ring);
         self.forget_older_than(catalog.generation.saturating_sub(Self::LAG));
-        fresh
+        added
     }
     fn forget_older_than(&self, generation: u64) {
         self.latest.lock().retain(|_, (catalog, _)| catalog.generation >= generation);
     }
-    /// The set of this sort in a generation, made by whoever asks first.
-    pub(crate) fn set(&self, known: &CachedGeneration<T>, key: &SetKey, make: impl FnOnce() -> T) -> T {
-        let mut made = false;
-        let set = known.sets.get_or_make(key, || {
-            made = true;
+    /// Returns the set of this key in a generation; the first caller builds it.
+    pub(crate) fn set(&self, cached: &CachedGeneration<T>, key: &SetKey, make: impl FnOnce() -> T) -> T {
+        let mut built = false;
+        let set = cached.sets.get_or_make(key, || {
+            built = true;
             make()
         });
-        if made {
-            self.remember(known, key, &set);
+        if built {
+            self.remember(cached, key, &set);
         }
         set
     }
-    fn remember(&self, known: &CachedGeneration<T>, key: &SetKey, set: &T) {
+    fn remember(&self, cached: &CachedGeneration<T>, key: &SetKey, set: &T) {
         let mut latest = self.latest.lock();
-        let newer = latest.get(key).is_none_or(|(at, _)| at.generation < known.catalog.generation);
+        let newer = latest.get(key).is_none_or(|(at, _)| at.generation < cached.catalog.generation);
         if newer && (latest.len() < Self::LATEST || latest.contains_key(key)) {
-            latest.insert(key.clone(), (Arc::clone(&known.catalog), set.clone()));
+            latest.insert(key.clone(), (Arc::clone(&cached.catalog), set.clone()));
         }
     }
-    /// What is known of a generation, if it is kept.
+    /// Returns the cache of a generation, if it is kept.
     pub(crate) fn find(&self, catalog: &Arc<Catalog>) -> Option<Arc<CachedGeneration<T>>> {
-        self.ring.lock().iter().find(|known| Arc::ptr_eq(&known.catalog, catalog)).cloned()
+        self.ring.lock().iter().find(|cached| Arc::ptr_eq(&cached.catalog, catalog)).cloned()
     }
-    /// The other generations kept, the newest first.
+    /// Returns the other generations kept, the newest first.
     pub(crate) fn others(&self, than: &CachedGeneration<T>) -> Vec<Arc<CachedGeneration<T>>> {
         let ring = self.ring.lock();
-        ring.iter().filter(|known| !Arc::ptr_eq(&known.catalog, &than.catalog)).cloned().collect()
+        ring.iter().filter(|cached| !Arc::ptr_eq(&cached.catalog, &than.catalog)).cloned().collect()
     }
-    /// Which dimensions the answers of a generation use: those of the last one and of what has
-    /// changed since. May be more than they use now, which costs sharing and nothing else.
-    pub(crate) fn dims(&self, known: &CachedGeneration<T>) -> KindDims {
-        *known.dims.get_or_init(|| {
-            let base = self.others(known).into_iter().find_map(|o| Some((o.dims.get().copied()?, o)));
+    /// Returns the dimensions that the resources of a generation read: those of the last generation and of
+    /// all changes since. They may exceed the minimum, which only reduces sharing.
+    pub(crate) fn dims(&self, cached: &CachedGeneration<T>) -> KindDims {
+        *cached.dims.get_or_init(|| {
+            let base = self.others(cached).into_iter().find_map(|o| Some((o.dims.get().copied()?, o)));
             match base {
-                Some((dims, base)) => union(dims, changed_dims(&base.catalog, &known.catalog)),
-                None => all_dims(&known.catalog),
+                Some((dims, base)) => union(dims, changed_dims(&base.catalog, &cached.catalog)),
+                None => all_dims(&cached.catalog),
             }
         })
     }
-    fn is_overlaid(&self, known: &CachedGeneration<T>, namespace: &Namespace) -> bool {
-        known.overlays.get_or_make(namespace, || {
-            let inherited = self.others(known).iter().find_map(|other| known.as_in(other, namespace));
-            inherited.unwrap_or_else(|| known.is_overlaid(namespace))
+    fn is_overlaid(&self, cached: &CachedGeneration<T>, namespace: &Namespace) -> bool {
+        cached.overlays.get_or_make(namespace, || {
+            let inherited = self.others(cached).iter().find_map(|other| cached.as_in(other, namespace));
+            inherited.unwrap_or_else(|| cached.is_overlaid(namespace))
         })
     }
-    /// Under what a class's set of this kind is cached.
+    /// Returns the cache key of a class's set of this type.
     pub(crate) fn key(
         &self,
-        known: &CachedGeneration<T>,
+        cached: &CachedGeneration<T>,
         class: &ClientClassKey,
         kind: ResourceType,
     ) -> SetKey {
-        let namespace = class.namespace.as_ref().filter(|ns| self.is_overlaid(known, ns));
-        let dims = self.dims(known)[kind as usize];
-        set_key(&known.catalog, class, kind, namespace, dims)
+        let namespace = class.namespace.as_ref().filter(|ns| self.is_overlaid(cached, ns));
+        let dims = self.dims(cached)[kind as usize];
+        set_key(&cached.catalog, class, kind, namespace, dims)
     }
-    /// The nearest generation in which this set has been made, and the set.
-    pub(crate) fn nearest(&self, known: &CachedGeneration<T>, key: &SetKey) -> Option<(Arc<Catalog>, T)> {
-        let made = |other: Arc<CachedGeneration<T>>| Some((Arc::clone(&other.catalog), other.sets.get(key)?));
-        let near = self.others(known).into_iter().find_map(made);
+    /// Returns the nearest generation in which this set was built, and the set.
+    pub(crate) fn nearest(&self, cached: &CachedGeneration<T>, key: &SetKey) -> Option<(Arc<Catalog>, T)> {
+        let built =
+            |other: Arc<CachedGeneration<T>>| Some((Arc::clone(&other.catalog), other.sets.get(key)?));
+        let near = self.others(cached).into_iter().find_map(built);
         near.or_else(|| self.latest.lock().get(key).cloned())
     }
 }
 
-/// What a set of this class depends on.
+/// Returns everything that a set of this class depends on.
 pub(crate) fn set_key(
     catalog: &Catalog,
     class: &ClientClassKey,
@@ -227,7 +228,7 @@ pub(crate) fn set_key(
     namespace: Option<&Namespace>,
     dims: ClientDimensions,
 ) -> SetKey {
-    // Fixed listeners read these whatever the services are.
+    // Fixed listeners read these dimensions for any services.
     let fixed = if kind == ResourceType::Listener {
         ClientDimensions::BINDS | ClientDimensions::FAMILIES
     } else {
@@ -235,7 +236,7 @@ pub(crate) fn set_key(
     };
     SetKey {
         kind,
-        // Whom assignments are for, their facets' dimensions say alone.
+        // For assignments, the dimensions of their resource inputs already separate clients.
         client: (kind != ResourceType::Endpoints).then_some(class.kind),
         namespace: namespace.cloned(),
         projection: class.project(dims | fixed),
@@ -243,7 +244,7 @@ pub(crate) fn set_key(
     }
 }
 
-/// The dimensions of all views that one generation has and the other has not.
+/// Returns the dimensions of all views that only one of the generations has.
 pub(crate) fn changed_dims(from: &Catalog, to: &Catalog) -> KindDims {
     let mut out = KindDims::default();
     for item in from.hosts.diff(&to.hosts) {

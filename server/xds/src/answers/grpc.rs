@@ -1,8 +1,8 @@
-//! LDS and RDS for proxyless gRPC clients (`xds.md` 5.4): one listener per target, one table per
-//! xDS cluster.
+//! LDS and RDS for proxyless gRPC clients (gRFC A27): one listener per target, one table per xDS
+//! cluster.
 //!
-//! A target is `host:port`, possibly in a short form. The listener bears the name that was asked
-//! for, letter by letter; its canonical form is shared, any other is made for the one who asks.
+//! A target is `host:port`, possibly in a short form. The listener has exactly the requested name. The listener
+//! of the canonical form is shared; any other is built for each request.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use tributary_model::{
     Resolution, ResourceInputs, RouteInputs,
 };
 
-use super::store::{Fresh, ResourceFamily, Store};
+use super::store::{NamedBody, ResourceFamily, Store};
 use super::{ClientClassKey, ResourceType};
 use crate::encode;
 
@@ -24,18 +24,18 @@ pub(crate) struct Targets;
 pub(crate) struct TargetRoutes;
 
 impl ResourceFamily for Targets {
-    type Facts = ListenerInputs;
+    type Inputs = ListenerInputs;
     const KIND: ResourceType = ResourceType::Listener;
 
-    fn facet(port: &PortView) -> &Arc<ResourceInputs<ListenerInputs>> {
+    fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<ListenerInputs>> {
         &port.listener.0
     }
     fn name(port: PortNumber, host: &Hostname) -> String {
         format!("{host}:{port}")
     }
-    fn encode(facts: &ListenerInputs, _: &Projection) -> Option<Fresh> {
-        let name = Self::name(facts.port, &facts.service.host);
-        serves(facts).then(|| (name.clone(), api_listener(&name, facts)))
+    fn encode(inputs: &ListenerInputs, _: &Projection) -> Option<NamedBody> {
+        let name = Self::name(inputs.port, &inputs.service.host);
+        serves(inputs).then(|| (name.clone(), api_listener(&name, inputs)))
     }
     fn plans(port: &PortView, _: &ClientClass) -> bool {
         serves(&port.listener.inputs)
@@ -43,17 +43,17 @@ impl ResourceFamily for Targets {
 }
 
 impl ResourceFamily for TargetRoutes {
-    type Facts = RouteInputs;
+    type Inputs = RouteInputs;
     const KIND: ResourceType = ResourceType::Route;
 
-    fn facet(port: &PortView) -> &Arc<ResourceInputs<RouteInputs>> {
+    fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<RouteInputs>> {
         &port.route.0
     }
     fn name(port: PortNumber, host: &Hostname) -> String {
         names::cluster_name(port, host)
     }
-    fn encode(facts: &RouteInputs, projection: &Projection) -> Option<Fresh> {
-        let plan = grpc_route(facts, projection)?;
+    fn encode(inputs: &RouteInputs, projection: &Projection) -> Option<NamedBody> {
+        let plan = grpc_route(inputs, projection)?;
         let body = encode::route::grpc_table(&plan.cluster, &plan);
         Some((plan.cluster, body))
     }
@@ -62,16 +62,17 @@ impl ResourceFamily for TargetRoutes {
     }
 }
 
-/// Whether there is a table that the listener can lead to.
-fn serves(facts: &ListenerInputs) -> bool {
-    facts.protocol != Protocol::Udp && !matches!(facts.resolution, Resolution::Alias(_) | Resolution::Dynamic)
+/// Whether the listener has a route table.
+fn serves(inputs: &ListenerInputs) -> bool {
+    inputs.protocol != Protocol::Udp
+        && !matches!(inputs.resolution, Resolution::Alias(_) | Resolution::Dynamic)
 }
 
-fn api_listener(name: &str, facts: &ListenerInputs) -> Vec<u8> {
-    encode::listener::api_listener(name, &names::cluster_name(facts.port, &facts.service.host))
+fn api_listener(name: &str, inputs: &ListenerInputs) -> Vec<u8> {
+    encode::listener::api_listener(name, &names::cluster_name(inputs.port, &inputs.service.host))
 }
 
-/// The listener of a target, under the name that the client gave it.
+/// Returns the listener of a target, under the requested name.
 pub(crate) fn target(
     store: &Store,
     catalog: &Catalog,
@@ -87,7 +88,7 @@ pub(crate) fn target(
     Some(Arc::new(EncodedResource::new(name.into(), body.into())))
 }
 
-/// The port that a target means: the host itself, else the first of its long forms that exists.
+/// Returns the port that a target means: of the host itself, else of its first existing long form.
 pub(crate) fn port_of<'c>(
     catalog: &'c Catalog,
     class: &ClientClassKey,
@@ -100,8 +101,8 @@ pub(crate) fn port_of<'c>(
     found.port(port)
 }
 
-/// The host that a target is about, where it can be only one: short forms may come to mean another
-/// with every generation.
+/// Returns the host that a target is about, if only one is possible: a short form may mean a different
+/// host in each generation.
 pub(crate) fn host_of(class: &ClientClassKey, target: &str) -> Option<Hostname> {
     let (host, _) = split(target)?;
     let full = class.domain.as_deref().and_then(|domain| domain.split_once(".svc."));

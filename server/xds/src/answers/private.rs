@@ -1,4 +1,4 @@
-//! What only one client sees: the ways into its own workload.
+//! Resources that only one client receives: the inbound side of its own workload.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::fixed::any_address;
 use super::{ClientClassKey, ResourceType};
 use crate::encode;
 
-/// The inbound resources of a sidecar, by name. A client whose listeners bind their own ports gets
-/// none: nothing hands it what comes in.
+/// Returns the inbound resources of a sidecar, by name. A client whose listeners bind their own ports
+/// gets none, because its inbound traffic is not captured.
 pub(crate) fn resources(
     catalog: &Catalog,
     class: &ClientClassKey,

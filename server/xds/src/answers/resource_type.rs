@@ -1,6 +1,6 @@
 //! The resource types that are served from the catalog.
 
-/// A type of resource. The order is that of a round (`core.md` 7).
+/// A resource type. The order is that of a round (docs/reference/xds.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ResourceType {
     /// CDS.
@@ -14,10 +14,10 @@ pub enum ResourceType {
 }
 
 impl ResourceType {
-    /// All of them, in the order of a round.
+    /// All types, in the order of a round.
     pub const ALL: [Self; 4] = [Self::Cluster, Self::Endpoints, Self::Listener, Self::Route];
 
-    /// The type's URL.
+    /// Returns the type's URL.
     #[must_use]
     pub const fn type_url(self) -> &'static str {
         match self {
@@ -27,17 +27,17 @@ impl ResourceType {
             Self::Route => "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
         }
     }
-    /// The kind of a type's URL.
+    /// Returns the type of a URL.
     #[must_use]
     pub fn parse(type_url: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.type_url() == type_url)
     }
-    /// Whether a first request without names asks for all of them.
+    /// Whether a first request without names subscribes to all of them.
     #[must_use]
     pub const fn has_wildcard(self) -> bool {
         matches!(self, Self::Cluster | Self::Listener)
     }
-    /// A short name for metrics and people.
+    /// Returns a short name for metrics and output.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,18 +1,18 @@
 //! The `resources` fields of a response as shared chunks.
 //!
-//! Protobuf lets fields come in any order and repeated fields come in pieces, so a response is a
-//! head that is the session's own, then these chunks, which all clients of a set share. Field 2
-//! is `resources` in both protocols; what differs is what stands in it.
+//! Protobuf lets fields come in any order and repeated fields in pieces, so a response is the
+//! session's own head and then these chunks, which all clients of a set share. Field 2 is `resources`
+//! in both variants; only its contents differ.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use tributary_model::EncodedResource;
 
 use super::ResourceType;
 
-/// A version is shown as so many hex digits.
+/// Number of hex digits of a version.
 const VERSION_LEN: usize = 16;
 
-/// Which protocol a response is for.
+/// Protocol variant of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Form {
     /// `DiscoveryResponse.resources`: each an `Any`.
@@ -26,12 +26,12 @@ pub enum Form {
 pub struct Rope {
     /// The chunks, in order.
     pub chunks: Vec<Bytes>,
-    /// How many bytes they have together.
+    /// Total number of bytes.
     pub len: usize,
 }
 
 impl Rope {
-    /// Chunks below this size cost more in frames than their copy (`rust.md` 2).
+    /// Smaller chunks cost more in HTTP/2 frames than copying them.
     pub const CHUNK: usize = 64 * 1024;
 
     /// Writes the members, in order, each with its body.
@@ -48,7 +48,7 @@ impl Rope {
     }
 }
 
-/// Writes resources into a rope one by one; for sessions whose set is their own.
+/// Writes resources into a rope one by one; for sessions with a set of their own.
 #[derive(Debug)]
 pub struct RopeWriter {
     form: Form,
@@ -58,7 +58,7 @@ pub struct RopeWriter {
 }
 
 impl RopeWriter {
-    /// An empty rope to come.
+    /// Creates an empty writer.
     #[must_use]
     pub fn new(form: Form, kind: ResourceType) -> Self {
         Self { form, kind, buffer: BytesMut::new(), rope: Rope::default() }
@@ -80,7 +80,7 @@ impl RopeWriter {
             self.cut();
         }
     }
-    /// The rope.
+    /// Returns the rope.
     #[must_use]
     pub fn finish(mut self) -> Rope {
         if !self.buffer.is_empty() {
@@ -102,7 +102,7 @@ impl RopeWriter {
     }
 }
 
-/// How many bytes [`RopeWriter::push`] writes for a resource.
+/// Returns the number of bytes that [`RopeWriter::push`] writes for a resource.
 pub(crate) fn field_size(form: Form, kind: ResourceType, resource: &EncodedResource) -> usize {
     field_len(inner_len(form, any_len(kind, resource.len as usize), &resource.name))
 }
@@ -135,12 +135,12 @@ fn put_head(out: &mut impl BufMut, tag: u8, len: usize) {
     put_len(out, len);
 }
 
-/// The size of a field of one tag byte, its length and its contents.
+/// Returns the size of a field: one tag byte, its length and its contents.
 fn field_len(len: usize) -> usize {
     1 + prost::length_delimiter_len(len) + len
 }
 
-/// A length as a varint.
+/// Writes a length as a varint.
 pub(crate) fn put_len(out: &mut impl BufMut, len: usize) {
     prost::encoding::encode_varint(len as u64, out);
 }

@@ -1,10 +1,10 @@
 //! RDS for sidecars: a port's route table, joined from the virtual hosts of all its services.
 //!
-//! A table is a persistent map of parts, so that the next generation re-joins only the ports whose
-//! services changed and shares the rest. Every domain keeps all its claimants in order of
-//! precedence; the first has it. A host that leads to another service claims its domains itself, for
-//! that service's part. The table's version is the hash over its parts' versions; its
-//! bytes are put together when somebody needs them.
+//! A table is a persistent map of parts, so the next generation joins only the ports whose services
+//! changed again and shares the rest. Every domain keeps all its claimants in order of precedence;
+//! the first owns it. A host that is an alias of another service claims its domains itself, for that
+//! service's part. The table's version is the hash over its parts' versions; its bytes are joined
+//! when they are needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,32 +32,32 @@ pub(crate) struct Routes {
 #[derive(Debug, Clone, Default)]
 struct Table {
     parts: OrdMap<Hostname, Arc<EncodedResource>>,
-    /// The hosts that claim a domain, the first in precedence first.
+    /// The hosts that claim a domain, in order of precedence.
     owners: OrdMap<Arc<str>, SmallVec<[Hostname; 1]>>,
-    /// Claiming hosts that lead to another host's part.
+    /// Claiming hosts that are aliases, with the host whose part they use.
     led: OrdMap<Hostname, Hostname>,
     resource: Option<Arc<EncodedResource>>,
 }
 
-/// What a host had on a port and has now.
-struct Touch<'c> {
+/// Inputs of a host on a port, before and after.
+struct InputChange<'c> {
     host: &'c Hostname,
     before: Option<&'c ResourceInputs<RouteInputs>>,
     after: Option<&'c ResourceInputs<RouteInputs>>,
 }
 
 impl Routes {
-    /// The tables of a generation, from those of another; `None` where nothing touched them.
+    /// Computes the tables of a generation from those of another; `None` if they are unchanged.
     pub(crate) fn advance(&self, fold: Fold<'_>, from: &Catalog) -> Option<Self> {
         let touched = touched(from, fold);
         if touched.is_empty() {
             return None;
         }
         let mut tables = self.tables.clone();
-        for (number, touches) in touched {
+        for (number, changes) in touched {
             let mut table = tables.get(&number).map_or_else(Table::default, |table| (**table).clone());
-            let touches: Vec<Touch<'_>> = touches.into_values().collect();
-            table.apply(fold, number, &touches);
+            let changes: Vec<InputChange<'_>> = changes.into_values().collect();
+            table.apply(fold, number, &changes);
             if table.parts.is_empty() {
                 tables.remove(&number);
             } else {
@@ -66,59 +66,63 @@ impl Routes {
         }
         Some(Self { tables })
     }
-    /// Every table, by port.
+    /// Returns every table, by port.
     pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<EncodedResource>> {
         self.tables.values().filter_map(|table| table.resource.as_ref())
     }
-    /// The body of a port's table, joined from its parts.
+    /// Joins the body of a port's table from its parts.
     pub(crate) fn body(&self, fold: Fold<'_>, name: &str) -> Option<Bytes> {
         let number = port_of_table(name)?;
         self.tables.get(&number)?.join(fold, number)
     }
 }
 
-/// The port that a table's name means, in its one spelling.
+/// Parses a table's name; rejects all but its canonical spelling.
 pub(crate) fn port_of_table(name: &str) -> Option<PortNumber> {
     let number = PortNumber::new(name.parse().ok()?).ok()?;
     (route_table_name(number) == name).then_some(number)
 }
 
-/// The ports whose tables may differ between two generations.
+/// Returns the ports whose tables may differ between two generations.
 pub(crate) fn touched_ports(from: &Catalog, fold: Fold<'_>) -> BTreeSet<PortNumber> {
     touched(from, fold).into_keys().collect()
 }
 
-fn touched<'c>(from: &'c Catalog, fold: Fold<'c>) -> Touches<'c> {
-    let mut out = Touches::new();
-    let mut ends = BTreeSet::new();
+fn touched<'c>(from: &'c Catalog, fold: Fold<'c>) -> InputChanges<'c> {
+    let mut out = InputChanges::new();
+    let mut targets = BTreeSet::new();
     for difference in differing(from, fold.catalog, fold.class.namespace.as_ref()) {
-        ends.extend(ends_of(from, fold, &difference));
-        touch(&difference, moved(&difference), &mut out);
+        targets.extend(alias_targets(from, fold, &difference));
+        change(&difference, moved(&difference), &mut out);
     }
     let namespace = fold.class.namespace.as_ref();
-    for host in ends {
+    for host in targets {
         let view = |catalog: &'c Catalog| resolve(catalog, host.as_str(), namespace, &mut ());
-        touch(&Difference { host, before: view(from), after: view(fold.catalog) }, true, &mut out);
+        change(&Difference { host, before: view(from), after: view(fold.catalog) }, true, &mut out);
     }
     out
 }
 
-/// By port and host.
-type Touches<'c> = BTreeMap<PortNumber, BTreeMap<&'c Hostname, Touch<'c>>>;
+/// Changed inputs by port and host.
+type InputChanges<'c> = BTreeMap<PortNumber, BTreeMap<&'c Hostname, InputChange<'c>>>;
 
-fn touch<'c>(difference: &Difference<'c>, all: bool, out: &mut Touches<'c>) {
+fn change<'c>(difference: &Difference<'c>, all: bool, out: &mut InputChanges<'c>) {
     for (number, before, after) in ports(difference) {
         let same = before.zip(after).is_some_and(|(a, b)| a.route == b.route);
         if all || !same {
-            let facet = |port: Option<&'c PortView>| port.map(|port| &*port.route);
-            let touch = Touch { host: difference.host, before: facet(before), after: facet(after) };
-            out.entry(number).or_default().insert(difference.host, touch);
+            let node = |port: Option<&'c PortView>| port.map(|port| &*port.route);
+            let change = InputChange { host: difference.host, before: node(before), after: node(after) };
+            out.entry(number).or_default().insert(difference.host, change);
         }
     }
 }
 
-/// The hosts to which a host led and leads: whether it may claim a domain for them may be otherwise now.
-fn ends_of<'c>(from: &'c Catalog, fold: Fold<'c>, of: &Difference<'c>) -> impl Iterator<Item = &'c Hostname> {
+/// Returns the hosts of which this host was or is an alias: its claims for them may have changed.
+fn alias_targets<'c>(
+    from: &'c Catalog,
+    fold: Fold<'c>,
+    of: &Difference<'c>,
+) -> impl Iterator<Item = &'c Hostname> {
     let namespace = fold.class.namespace.as_ref();
     let end = move |catalog: &'c Catalog, view: &'c Arc<ServiceView>| {
         let end = concrete(catalog, view, namespace, &mut ())?;
@@ -128,33 +132,34 @@ fn ends_of<'c>(from: &'c Catalog, fold: Fold<'c>, of: &Difference<'c>) -> impl I
     before.into_iter().chain(of.after.and_then(|view| end(fold.catalog, view)))
 }
 
-fn plan(fold: Fold<'_>, facet: &ResourceInputs<RouteInputs>) -> Option<VirtualHostPlan> {
-    route(&facet.inputs, &fold.class.project(facet.dimensions))
+fn plan(fold: Fold<'_>, node: &ResourceInputs<RouteInputs>) -> Option<VirtualHostPlan> {
+    route(&node.inputs, &fold.class.project(node.dimensions))
 }
 
 impl Table {
-    fn apply(&mut self, fold: Fold<'_>, number: PortNumber, touches: &[Touch<'_>]) {
+    fn apply(&mut self, fold: Fold<'_>, number: PortNumber, changes: &[InputChange<'_>]) {
         let mut contested = BTreeSet::new();
-        for touch in touches {
-            self.parts.remove(touch.host);
-            let plan = touch.before.and_then(|facet| plan(fold, facet));
-            plan.iter().for_each(|plan| self.release_all(plan, touch.host, &mut contested));
+        for change in changes {
+            self.parts.remove(change.host);
+            let plan = change.before.and_then(|node| plan(fold, node));
+            plan.iter().for_each(|plan| self.release_all(plan, change.host, &mut contested));
         }
-        for touch in touches {
-            let plan = touch.after.and_then(|facet| plan(fold, facet));
-            plan.iter().for_each(|plan| self.claim_all(fold, plan, touch.host, &mut contested));
+        for change in changes {
+            let plan = change.after.and_then(|node| plan(fold, node));
+            plan.iter().for_each(|plan| self.claim_all(fold, plan, change.host, &mut contested));
         }
-        let losers_and_winners = contested.iter().filter_map(|d| self.owners.get(d)).flatten();
-        let parts = losers_and_winners.map(|host| self.part_of(host).clone());
-        let hosts: BTreeSet<Hostname> = touches.iter().map(|touch| touch.host.clone()).chain(parts).collect();
-        hosts.iter().for_each(|host| self.settle(fold, number, host));
-        self.name(fold, number);
+        let claimants = contested.iter().filter_map(|d| self.owners.get(d)).flatten();
+        let parts = claimants.map(|host| self.part_of(host).clone());
+        let hosts: BTreeSet<Hostname> =
+            changes.iter().map(|change| change.host.clone()).chain(parts).collect();
+        hosts.iter().for_each(|host| self.encode_part(fold, number, host));
+        self.update_resource(fold, number);
     }
-    /// The host whose part has the domains that a host claims.
+    /// Returns the host whose part has the domains that a host claims.
     fn part_of<'a>(&'a self, host: &'a Hostname) -> &'a Hostname {
         self.led.get(host).unwrap_or(host)
     }
-    /// Who claims a domain for a host's part; `None` where a host that leads to it means something else to the class.
+    /// Returns the host that claims a domain for a part; `None` if an alias means a different service to the class.
     fn claimant<'a>(
         &self,
         plan: &'a VirtualHostPlan,
@@ -215,17 +220,17 @@ impl Table {
         contested.insert(Arc::clone(&name));
         self.owners.insert(name, owners);
     }
-    /// Encodes the part of a host with the domains that it has won.
-    fn settle(&mut self, fold: Fold<'_>, number: PortNumber, host: &Hostname) {
+    /// Encodes the part of a host with the domains that it owns.
+    fn encode_part(&mut self, fold: Fold<'_>, number: PortNumber, host: &Hostname) {
         match self.part(fold, number, host) {
             Some(part) => drop(self.parts.insert(host.clone(), part)),
             None => drop(self.parts.remove(host)),
         }
     }
-    /// Shared with every class that agrees on it, unless a domain is lost to another service.
+    /// Shared with every class that agrees on it, unless another service owns one of its domains.
     fn part(&self, fold: Fold<'_>, number: PortNumber, host: &Hostname) -> Option<Arc<EncodedResource>> {
-        let facet = &*fold.port(host, number)?.route;
-        let full = plan(fold, facet)?;
+        let node = &*fold.port(host, number)?.route;
+        let full = plan(fold, node)?;
         let won = self.won(host, &full);
         if won.domains.is_empty() {
             return None;
@@ -233,10 +238,10 @@ impl Table {
         if won.domains.len() < full.domains.len() {
             return Some(fold.store.keep(ResourceType::Route, (won.name.clone(), virtual_host(&won))));
         }
-        let encode = |facts: &RouteInputs, projection: &_| {
-            route(facts, projection).map(|p| (p.name.clone(), virtual_host(&p))).into_iter().collect()
+        let encode = |inputs: &RouteInputs, projection: &_| {
+            route(inputs, projection).map(|p| (p.name.clone(), virtual_host(&p))).into_iter().collect()
         };
-        fold.store.fill(ResourceType::Route, facet, fold.class, encode).first().cloned()
+        fold.store.fill(ResourceType::Route, node, fold.class, encode).first().cloned()
     }
     fn won(&self, host: &Hostname, plan: &VirtualHostPlan) -> VirtualHostPlan {
         let has = |domain: &&String| {
@@ -245,8 +250,8 @@ impl Table {
         };
         VirtualHostPlan { domains: plan.domains.iter().filter(has).cloned().collect(), ..plan.clone() }
     }
-    /// The table as a resource; the one before where nothing differs.
-    fn name(&mut self, fold: Fold<'_>, number: PortNumber) {
+    /// Updates the table as a resource; keeps the previous one if the version is unchanged.
+    fn update_resource(&mut self, fold: Fold<'_>, number: PortNumber) {
         let name = route_table_name(number);
         let (head, tail) = (table_head(&name), table_tail(fold.unclaimed()));
         let own = [Version::of(&head), Version::of(&tail)];
@@ -267,7 +272,7 @@ impl Table {
         out.extend_from_slice(&table_tail(fold.unclaimed()));
         Some(out.into())
     }
-    /// A part's body, encoded again where it had been dropped.
+    /// Returns a part's body, encoded again if it was evicted.
     fn part_body(
         &self,
         fold: Fold<'_>,

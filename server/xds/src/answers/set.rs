@@ -1,4 +1,4 @@
-//! Sets of resources and differences between them, as sessions get them.
+//! Sets of resources and differences between them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
@@ -8,7 +8,7 @@ use tributary_model::{EncodedResource, Version};
 
 use super::{Form, Rope};
 
-/// Resources in order of name, with what all clients that get them share.
+/// Resources in order of name, with the encodings that all their clients share.
 #[derive(Debug, Default)]
 pub struct ResourceSet {
     members: Box<[Arc<EncodedResource>]>,
@@ -18,29 +18,29 @@ pub struct ResourceSet {
 }
 
 impl ResourceSet {
-    /// From resources in order of name. The version is the hash over the members' versions.
+    /// Builds a set from resources in order of name. The version is the hash over the members' versions.
     #[must_use]
     pub fn new(members: Vec<Arc<EncodedResource>>) -> Self {
         debug_assert!(members.is_sorted_by(|a, b| a.name < b.name), "members are not in order");
         let version = Version::of_all(members.iter().map(|m| m.version));
         Self { members: members.into(), version, ..Self::default() }
     }
-    /// The resources, by name.
+    /// Returns the resources, by name.
     #[must_use]
     pub fn members(&self) -> &[Arc<EncodedResource>] {
         &self.members
     }
-    /// The hash over the members' versions.
+    /// Returns the hash over the members' versions.
     #[must_use]
     pub const fn version(&self) -> Version {
         self.version
     }
-    /// A member by name.
+    /// Returns a member by name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<EncodedResource>> {
         self.members.binary_search_by(|m| (*m.name).cmp(name)).ok().map(|i| &self.members[i])
     }
-    /// The rope of this form, made by whoever asks first.
+    /// Returns the rope of this form; the first caller builds it.
     pub fn rope_or_make(&self, form: Form, make: impl FnOnce() -> Rope) -> Arc<Rope> {
         let cell = match form {
             Form::Sotw => &self.sotw,
@@ -50,31 +50,31 @@ impl ResourceSet {
     }
 }
 
-/// What differs between two generations for one class and kind.
+/// The difference between two generations for one class and type.
 #[derive(Debug, Default)]
 pub struct ChangedSet {
-    /// Resources that are new or have another version, by name.
+    /// Resources that are new or changed, by name.
     pub upserted: Vec<Arc<EncodedResource>>,
-    /// Names that are gone, sorted.
+    /// Removed names, sorted.
     pub removed: Vec<Arc<str>>,
 }
 
 impl ChangedSet {
-    /// Whether nothing differs.
+    /// Whether the generations are equal.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.upserted.is_empty() && self.removed.is_empty()
     }
 }
 
-/// The names that a follower has subscribed to; equal subscriptions are one allocation.
+/// The names that a client subscribes to; equal subscriptions share one allocation.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Subscription {
     names: Box<[Box<str>]>,
 }
 
 impl Subscription {
-    /// From names in any order.
+    /// Builds a subscription from names in any order.
     #[must_use]
     pub fn new(names: impl IntoIterator<Item = Box<str>>) -> Self {
         let mut names: Vec<Box<str>> = names.into_iter().collect();
@@ -82,7 +82,7 @@ impl Subscription {
         names.dedup();
         Self { names: names.into() }
     }
-    /// The names, sorted.
+    /// Returns the names, sorted.
     #[must_use]
     pub fn names(&self) -> &[Box<str>] {
         &self.names
@@ -94,15 +94,15 @@ impl Subscription {
     }
 }
 
-/// The table of live subscriptions, by hash of their names. Holds no subscription alive.
+/// Subscriptions in use, by hash of their names. Holds only weak references.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     table: Mutex<HashMap<u64, Vec<Weak<Subscription>>>>,
 }
 
 impl Subscriptions {
-    /// The one allocation of these names, given in any order. Nothing is allocated per name where
-    /// somebody holds the same list.
+    /// Returns the shared allocation of these names, given in any order. Allocates nothing per name if the
+    /// same list is in use.
     pub fn named<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Arc<Subscription> {
         let mut names: Vec<&str> = names.into_iter().collect();
         if !names.is_sorted_by(|a, b| a < b) {
@@ -124,12 +124,12 @@ impl Subscriptions {
         }
         fresh
     }
-    /// How many distinct hashes of names the table holds.
+    /// Returns the number of distinct hashes of names in the table.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.lock().len()
     }
-    /// Whether it holds none.
+    /// Whether the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_subscriptions_are_one_allocation_while_somebody_holds_them() {
+    fn equal_subscriptions_share_one_allocation_while_in_use() {
         let table = Subscriptions::default();
         let a = table.named(["b", "a"]);
         assert!(Arc::ptr_eq(&a, &table.named(["a", "b", "a"])));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn subscriptions_that_nobody_holds_are_swept() {
+    fn unused_subscriptions_are_removed() {
         let table = Subscriptions::default();
         for n in 0..5_000 {
             table.named([n.to_string().as_str()]);

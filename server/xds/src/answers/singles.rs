@@ -10,13 +10,13 @@ use tributary_model::{Catalog, EncodedResource, Hostname, PortNumber, PortView, 
 use super::store::{ResourceFamily, Store};
 use super::{ChangedSet, ClientClassKey, ResourceSet};
 
-/// The port that a resource name means to this class.
+/// Returns the port that a resource name means to this class.
 pub(crate) fn port_of<'c>(catalog: &'c Catalog, class: &ClientClassKey, name: &str) -> Option<&'c PortView> {
     let (port, host) = names::parse_cluster_name(name)?;
     resolve(catalog, host.as_str(), class.namespace.as_ref(), &mut ())?.port(port)
 }
 
-/// Every resource of the kind for this class, by name.
+/// Returns every resource of the type for this class, by name.
 pub(crate) fn all<S: ResourceFamily>(
     store: &Store,
     catalog: &Catalog,
@@ -29,8 +29,8 @@ pub(crate) fn all<S: ResourceFamily>(
     out
 }
 
-/// What differs between two generations. A resource that nobody of the class has asked for in the
-/// older one counts as changed: nobody holds it.
+/// Returns the difference between two generations. A resource that the class never requested in the
+/// older one counts as changed: no client holds it.
 pub(crate) fn changed<S: ResourceFamily>(
     store: &Store,
     (from, to): (&Catalog, &Catalog),
@@ -45,7 +45,7 @@ pub(crate) fn changed<S: ResourceFamily>(
     sort(out)
 }
 
-/// The ports of either view, by number.
+/// Returns the ports of either view, by number.
 pub(crate) fn ports<'c>(
     difference: &Difference<'c>,
 ) -> impl Iterator<Item = (PortNumber, Option<&'c PortView>, Option<&'c PortView>)> {
@@ -69,7 +69,7 @@ fn one_port<S: ResourceFamily>(
     }
     match after.and_then(|port| S::fill(store, port, class)) {
         Some(now) => {
-            let held = before.and_then(|port| S::made(port, class)).flatten();
+            let held = before.and_then(|port| S::cached(port, class)).flatten();
             if held.is_none_or(|held| held.version != now.version) {
                 out.upserted.push(now);
             }
@@ -81,30 +81,30 @@ fn one_port<S: ResourceFamily>(
     }
 }
 
-/// In order of name: the order of hosts is not that of names.
+/// Sorts by name: the order of hosts is not that of names.
 pub(crate) fn sort(mut set: ChangedSet) -> ChangedSet {
     set.upserted.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     set.removed.sort_unstable();
     set
 }
 
-/// A set with a difference applied; costs a pointer per member.
+/// Applies a difference to a set; costs a pointer per member.
 pub(crate) fn applied(base: &ResourceSet, changed: &ChangedSet) -> Vec<Arc<EncodedResource>> {
-    let mut fresh = changed.upserted.iter().peekable();
-    let mut gone = changed.removed.iter().peekable();
+    let mut upserted = changed.upserted.iter().peekable();
+    let mut removed = changed.removed.iter().peekable();
     let mut out = Vec::with_capacity(base.members().len() + changed.upserted.len());
     for member in base.members() {
-        while let Some(next) = fresh.next_if(|next| next.name < member.name) {
+        while let Some(next) = upserted.next_if(|next| next.name < member.name) {
             out.push(Arc::clone(next));
         }
-        while gone.next_if(|name| **name < member.name).is_some() {}
-        if let Some(next) = fresh.next_if(|next| next.name == member.name) {
+        while removed.next_if(|name| **name < member.name).is_some() {}
+        if let Some(next) = upserted.next_if(|next| next.name == member.name) {
             out.push(Arc::clone(next));
-        } else if gone.next_if(|name| **name == member.name).is_none() {
+        } else if removed.next_if(|name| **name == member.name).is_none() {
             out.push(Arc::clone(member));
         }
     }
-    out.extend(fresh.cloned());
+    out.extend(upserted.cloned());
     out
 }
 
@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_difference_leads_from_one_set_to_the_other(
+        fn applied_difference_gives_the_later_set(
             from in prop::collection::btree_map(any::<u8>(), 0u8..3, 0..40),
             to in prop::collection::btree_map(any::<u8>(), 0u8..3, 0..40),
         ) {

@@ -1,6 +1,6 @@
-//! `ClusterLoadAssignment` (`xds.md` 4): the hot path.
+//! `ClusterLoadAssignment`: the hot path.
 //!
-//! The locality message and all weights are always present: gRPC refuses or drops what lacks them.
+//! The locality message and all weights are always present, because gRPC rejects or ignores entries without them.
 
 use tributary_answer::endpoints::Destination;
 use tributary_answer::{Assignment, Endpoint, LocalityEndpoints};
@@ -8,10 +8,10 @@ use tributary_model::{Health, Locality};
 
 use super::wire::Wire;
 
-/// About what one endpoint takes, so that a buffer seldom grows.
+/// Typical size of an endpoint in bytes, for the buffer.
 const ENDPOINT: usize = 56;
 
-/// The body of the assignment of this name.
+/// Encodes the assignment of this name.
 #[must_use]
 pub fn assignment(name: &str, plan: &Assignment<'_>) -> Vec<u8> {
     let count: usize = plan.localities.iter().map(|l| l.endpoints.len() * ENDPOINT + 64).sum();
@@ -20,7 +20,7 @@ pub fn assignment(name: &str, plan: &Assignment<'_>) -> Vec<u8> {
     wire.finish()
 }
 
-/// The same, into a message that carries it inside.
+/// Encodes an assignment inside another message.
 pub(crate) fn write(wire: &mut Wire, name: &str, plan: &Assignment<'_>) {
     wire.string(1, name);
     for group in &plan.localities {
@@ -73,12 +73,12 @@ const fn health(health: Health) -> u64 {
     match health {
         Health::Healthy => 1,
         Health::Unhealthy => 2,
-        // Terminating is never sent; should it be, nobody uses what drains.
+        // Terminating endpoints are excluded earlier; if one arrives here, it counts as draining.
         Health::Draining | Health::Terminating => 3,
     }
 }
 
-/// `xds.md` 4.3, in order of key.
+/// Encodes the metadata that selects the transport socket and names the workload, in order of key.
 fn metadata(wire: &mut Wire, mtls: bool, workload: Option<&str>) {
     if mtls {
         wire.entry(1, "envoy.transport_socket_match", |w| w.struct_string("tlsMode", "istio"));

@@ -1,7 +1,7 @@
-//! `Cluster`: what CDS serves (`xds.md` 5.1).
+//! `Cluster`: the resources of CDS.
 //!
-//! Bodies come from envoy-types; what would need a map of several keys (`metadata`) or is written
-//! by us anyway (`load_assignment`) is appended as the last fields, in order of number.
+//! Bodies come from envoy-types. Fields that need a map of several keys (`metadata`) or that the [`Wire`]
+//! writer encodes (`load_assignment`) are appended as the last fields, in order of number.
 
 use std::time::Duration;
 
@@ -27,12 +27,12 @@ use super::{any, assignment, duration};
 
 const METADATA: u32 = 25;
 const LOAD_ASSIGNMENT: u32 = 33;
-/// The DNS cache that forward-proxy xDS clusters and their HTTP filter share.
+/// Name of the DNS cache that forward-proxy xDS clusters share with their HTTP filter.
 const DNS_CACHE: &str = "tributary";
-/// Where inbound connections come from, so that an intercepting proxy lets them pass.
+/// Source address of inbound connections, which an intercepting proxy lets pass.
 const INBOUND_SOURCE: &str = "127.0.0.6";
 
-/// The body of an xDS cluster.
+/// Encodes an xDS cluster.
 #[must_use]
 pub fn cluster(plan: &ClusterPlan<'_>) -> Vec<u8> {
     let mut body = base(&plan.name, plan.connect_timeout);
@@ -50,26 +50,26 @@ pub fn cluster(plan: &ClusterPlan<'_>) -> Vec<u8> {
     appended(&body, wire)
 }
 
-/// Where traffic goes that is refused: no endpoints at all.
+/// Encodes the xDS cluster of blocked traffic, which has no endpoints.
 #[must_use]
 pub fn black_hole(connect_timeout: Duration) -> Vec<u8> {
     typed(base(names::BLACK_HOLE, connect_timeout), DiscoveryType::Static).encode_to_vec()
 }
 
-/// Where traffic goes that no service claims: on to where it was going.
+/// Encodes the xDS cluster of traffic that matches no service, which keeps its original destination.
 #[must_use]
 pub fn passthrough(connect_timeout: Duration) -> Vec<u8> {
     original_destination(base(names::PASSTHROUGH, connect_timeout)).encode_to_vec()
 }
 
-/// Where inbound traffic goes that no service claims.
+/// Encodes the xDS cluster of inbound traffic that matches no service port.
 #[must_use]
 pub fn inbound_passthrough(connect_timeout: Duration) -> Vec<u8> {
     let body = original_destination(base(names::INBOUND_PASSTHROUGH, connect_timeout));
     from_inbound(body).encode_to_vec()
 }
 
-/// The client's own workload behind one of its ports, at the address that was connected to.
+/// Encodes the xDS cluster of the client's own workload port, at the original destination address.
 #[must_use]
 pub fn inbound(port: PortNumber, http2: bool, connect_timeout: Duration) -> Vec<u8> {
     let mut body = base(&names::inbound_name(port), connect_timeout);
@@ -85,7 +85,7 @@ fn appended(body: &Cluster, tail: Wire) -> Vec<u8> {
     out
 }
 
-/// What every xDS cluster has: its name, a timeout, and no limits but the client's own.
+/// Returns the common fields: a name, a timeout, and no limits except the client's own.
 fn base(name: &str, connect_timeout: Duration) -> Cluster {
     let all = Some(UInt32Value { value: u32::MAX });
     let thresholds = Thresholds {
@@ -124,20 +124,20 @@ fn discover(body: &mut Cluster, plan: &ClusterPlan<'_>) {
     body.cluster_discovery_type = Some(ClusterDiscoveryType::Type(kind.into()));
 }
 
-/// Names may have addresses of either family; which of them work is the client's to find out.
+/// Resolves a name that may have addresses of either family; the client chooses a working one.
 fn by_dns(body: &mut Cluster, race: bool, kind: DiscoveryType) -> DiscoveryType {
     let family = if race { DnsLookupFamily::All } else { DnsLookupFamily::V4Preferred };
     body.dns_lookup_family = family.into();
     kind
 }
 
-/// EDS over the same stream. No timeout for the first answer: an xDS cluster without its endpoints
-/// would fail requests, and the server always answers (`xds.md` 5.1).
+/// EDS over the same stream, without a timeout for the first assignment: an xDS cluster without its
+/// endpoints would fail requests, and the server always sends one.
 fn eds(name: &str) -> cluster::EdsClusterConfig {
     cluster::EdsClusterConfig { eds_config: Some(ads()), service_name: name.into() }
 }
 
-/// This stream, as a source of configuration.
+/// Returns this stream as a configuration source.
 pub(crate) fn ads() -> ConfigSource {
     ConfigSource {
         config_source_specifier: Some(ConfigSourceSpecifier::Ads(AggregatedConfigSource {})),
@@ -155,7 +155,7 @@ const fn balancing(balancing: LoadBalancing) -> LbPolicy {
     }
 }
 
-/// Unhealthy endpoints are told as such; without this a client would use them when most are.
+/// Disables panic mode, in which a client would use unhealthy endpoints when most are unhealthy.
 fn no_panic() -> cluster::CommonLbConfig {
     cluster::CommonLbConfig {
         healthy_panic_threshold: Some(Percent { value: 0.0 }),
@@ -175,7 +175,7 @@ fn http2() -> (String, envoy_types::pb::google::protobuf::Any) {
     ("envoy.extensions.upstreams.http.v3.HttpProtocolOptions".into(), any(&options))
 }
 
-/// The cache of names that the HTTP filter fills and the xDS cluster reads.
+/// Returns the DNS cache that the HTTP filter fills and the xDS cluster reads.
 pub(crate) fn dns_cache() -> DnsCacheConfig {
     DnsCacheConfig {
         name: DNS_CACHE.into(),
@@ -187,7 +187,7 @@ pub(crate) fn dns_cache() -> DnsCacheConfig {
 fn forward_proxy() -> cluster::CustomClusterType {
     use forward_cluster::cluster_config::ClusterImplementationSpecifier as How;
     let config = forward_cluster::ClusterConfig {
-        // Upstream TLS is not ours to offer, so there is no certificate to check.
+        // Upstream TLS is not configured here, so there is no certificate to check.
         allow_insecure_cluster_options: true,
         cluster_implementation_specifier: Some(How::DnsCacheConfig(dns_cache())),
         ..forward_cluster::ClusterConfig::default()
@@ -217,7 +217,7 @@ fn from_inbound(body: Cluster) -> Cluster {
     Cluster { upstream_bind_config: Some(bind), ..body }
 }
 
-/// `{istio: {services: [{host, name, namespace}]}}`: statistics and access logs read it.
+/// Encodes `{istio: {services: [{host, name, namespace}]}}`, which statistics and access logs read.
 fn metadata(wire: &mut Wire, service: &ServiceKey) {
     wire.entry(1, "istio", |w| {
         w.entry(1, "services", |w| {
@@ -232,7 +232,7 @@ fn described(wire: &mut Wire, service: &ServiceKey) {
     wire.struct_string("namespace", service.namespace.as_str());
 }
 
-/// A Kubernetes service is called by its first label, any other by its host.
+/// Returns the first label of a Kubernetes service's host, else the whole host.
 fn short_name(service: &ServiceKey) -> &str {
     let host = service.host.as_str();
     let Some((name, rest)) = host.split_once('.') else { return host };

@@ -1,4 +1,4 @@
-//! `Listener`: what LDS serves (`xds.md` 5.2), and the API listener of gRPC clients (5.4).
+//! `Listener`: the resources of LDS, including the API listeners of gRPC clients.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -22,18 +22,18 @@ use super::any;
 use super::cluster::{ads, dns_cache};
 use super::route::{Unclaimed, append_host, table_head, virtual_host};
 
-/// Where an interceptor sends what leaves a workload.
+/// Port to which an interceptor redirects outbound traffic.
 const OUTBOUND_PORT: u16 = 15_001;
-/// Where it sends what comes in.
+/// Port to which an interceptor redirects inbound traffic.
 const INBOUND_PORT: u16 = 15_006;
 
-/// What catches everything that leaves.
+/// Name of the listener for all outbound traffic.
 pub const VIRTUAL_OUTBOUND: &str = "virtualOutbound";
-/// What catches everything that comes in.
+/// Name of the listener for all inbound traffic.
 pub const VIRTUAL_INBOUND: &str = "virtualInbound";
 
-/// The body of a listener that is made of services' parts. `forwards` names the matches behind which
-/// the proxy itself resolves the hosts of requests.
+/// Encodes a listener that joins parts of services. `forwards` lists the matches for which the proxy
+/// itself resolves the hosts of requests.
 #[must_use]
 pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, unclaimed: Unclaimed) -> Vec<u8> {
     let mut chains = Vec::new();
@@ -42,7 +42,7 @@ pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, unclaimed: Unclaime
         let chain = chain(plan, matches, serves, forwards.contains(matches));
         if *matches == Match::default() { rest = Some(chain) } else { chains.push(chain) }
     }
-    // What a listener that shares its port with the rest of the world does not match goes on.
+    // A listener that does not bind its port passes unmatched connections on.
     if rest.is_none() && !plan.binds {
         rest = Some(tcp_chain(&plan.name, fallback(unclaimed)));
     }
@@ -61,8 +61,8 @@ pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, unclaimed: Unclaime
     body.encode_to_vec()
 }
 
-/// The listener that gets everything that leaves a workload, and hands it to the listener of its
-/// destination; what has none goes on, or is refused.
+/// Encodes the listener that receives all outbound traffic of a workload and passes it to the listener of its
+/// destination; without one, traffic passes through or is blocked.
 #[must_use]
 pub fn virtual_outbound(bind: IpAddr, unclaimed: Unclaimed) -> Vec<u8> {
     let mut body = base(VIRTUAL_OUTBOUND, bind, OUTBOUND_PORT, TrafficDirection::Outbound);
@@ -72,7 +72,7 @@ pub fn virtual_outbound(bind: IpAddr, unclaimed: Unclaimed) -> Vec<u8> {
     body.encode_to_vec()
 }
 
-/// The listener that gets everything that comes into a workload.
+/// Encodes the listener that receives all inbound traffic of a workload.
 #[must_use]
 pub fn virtual_inbound(bind: IpAddr, ports: &[InboundPort]) -> Vec<u8> {
     let mut body = base(VIRTUAL_INBOUND, bind, INBOUND_PORT, TrafficDirection::Inbound);
@@ -83,7 +83,7 @@ pub fn virtual_inbound(bind: IpAddr, ports: &[InboundPort]) -> Vec<u8> {
     body.encode_to_vec()
 }
 
-/// The listener of a gRPC client's target, under the very name that it asked for.
+/// Encodes the listener of a gRPC client's target, under exactly the requested name.
 #[must_use]
 pub fn api_listener(name: &str, route_name: &str) -> Vec<u8> {
     let manager = manager(name, RouteSpecifier::Rds(rds(route_name)), vec![router()]);
@@ -140,7 +140,7 @@ const fn fallback(unclaimed: Unclaimed) -> &'static str {
     }
 }
 
-/// Connections to the interceptor's own port would come back for ever.
+/// Blocks connections to the interceptor's own port, which would loop.
 fn loop_guard(name: &str, port: u16) -> pb::FilterChain {
     pb::FilterChain { filter_chain_match: Some(to_port(port)), ..tcp_chain(name, names::BLACK_HOLE) }
 }
@@ -172,7 +172,7 @@ fn inbound_routes(name: &str) -> RouteConfiguration {
     };
     let mut body = table_head(name);
     append_host(&mut body, &virtual_host(&plan));
-    // Our own bytes always decode; were they not to, a table without hosts answers 404.
+    // Bytes that this encoder wrote always decode; a table without hosts would answer 404.
     let table = RouteConfiguration::decode(&body[..]).unwrap_or_default();
     RouteConfiguration { validate_clusters: Some(BoolValue { value: false }), ..table }
 }
@@ -221,7 +221,7 @@ fn forward_proxy() -> hcm::HttpFilter {
     http_filter("envoy.filters.http.dynamic_forward_proxy", any(&config))
 }
 
-/// Resolves the host that a TLS greeting names.
+/// Resolves the server name of a TLS client hello.
 fn sni_forward_proxy(port: u16) -> pb::Filter {
     let config = sni_filter::FilterConfig {
         dns_cache_config: Some(dns_cache()),

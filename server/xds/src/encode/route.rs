@@ -1,7 +1,7 @@
-//! `RouteConfiguration` (`xds.md` 5.2, 5.4): virtual hosts, and the frame around them.
+//! `RouteConfiguration`: virtual hosts, and the table around them.
 //!
-//! A port's table is a composite: each virtual host is encoded once and shared, and the table is
-//! their concatenation. So the table's own fields and its virtual hosts are written apart.
+//! A port's table is a composite: each virtual host is encoded once and shared, and the table is their
+//! concatenation. So the table's own fields and its virtual hosts are written separately.
 
 use tributary_answer::VirtualHostPlan;
 use tributary_answer::names::PASSTHROUGH;
@@ -11,16 +11,16 @@ use super::wire::Wire;
 const NAME: u32 = 1;
 const VIRTUAL_HOSTS: u32 = 2;
 
-/// What becomes of requests for hosts that no service claims.
+/// Handling of requests for hosts that match no service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unclaimed {
-    /// On to where they were going.
+    /// Passes them on to their original destination.
     Pass,
-    /// Refused.
+    /// Blocks them.
     Block,
 }
 
-/// The body of one virtual host.
+/// Encodes one virtual host.
 #[must_use]
 pub fn virtual_host(plan: &VirtualHostPlan) -> Vec<u8> {
     let mut wire = Wire::with_capacity(256);
@@ -28,7 +28,7 @@ pub fn virtual_host(plan: &VirtualHostPlan) -> Vec<u8> {
     wire.finish()
 }
 
-/// The fields of a port's table before its virtual hosts.
+/// Encodes the fields of a port's table before its virtual hosts.
 #[must_use]
 pub fn table_head(name: &str) -> Vec<u8> {
     let mut wire = Wire::default();
@@ -36,32 +36,32 @@ pub fn table_head(name: &str) -> Vec<u8> {
     wire.finish()
 }
 
-/// A virtual host as a field of a table.
+/// Appends a virtual host as a field of a table.
 pub fn append_host(out: &mut Vec<u8>, body: &[u8]) {
     out.push(0x12);
     prost::encoding::encode_varint(body.len() as u64, out);
     out.extend_from_slice(body);
 }
 
-/// How many bytes [`append_host`] appends.
+/// Returns the number of bytes that [`append_host`] appends.
 #[must_use]
 pub fn host_len(body: usize) -> usize {
     1 + prost::length_delimiter_len(body) + body
 }
 
-/// The fields of a port's table after its virtual hosts: where everything else goes.
+/// Encodes the fields of a port's table after its virtual hosts, with the catch-all host.
 #[must_use]
 pub fn table_tail(unclaimed: Unclaimed) -> Vec<u8> {
     let mut wire = Wire::default();
     wire.message(VIRTUAL_HOSTS, |w| catch_all(w, unclaimed));
-    // The xDS clusters come in another answer of the same round; routes need not wait for them.
+    // xDS clusters arrive in a separate response of the same round; routes need not wait for them.
     wire.message(7, |_| ());
     // `pay.shop:80` means the same as `pay.shop`.
     wire.number(14, 1);
     wire.finish()
 }
 
-/// The table of a port on which no service is.
+/// Encodes the table of a port without services.
 #[must_use]
 pub fn empty_table(name: &str, unclaimed: Unclaimed) -> Vec<u8> {
     let mut out = table_head(name);
@@ -69,12 +69,12 @@ pub fn empty_table(name: &str, unclaimed: Unclaimed) -> Vec<u8> {
     out
 }
 
-/// The whole table of a gRPC client's target.
+/// Encodes the whole table of a gRPC client's target.
 #[must_use]
 pub fn grpc_table(name: &str, plan: &VirtualHostPlan) -> Vec<u8> {
     let mut wire = Wire::with_capacity(256);
     wire.string(NAME, name);
-    // gRPC matches a path by the empty prefix; others need a slash.
+    // gRPC matches any path by the empty prefix; Envoy needs a slash.
     wire.message(VIRTUAL_HOSTS, |w| write_host(w, plan, ""));
     wire.finish()
 }
@@ -108,7 +108,7 @@ fn catch_all(wire: &mut Wire, unclaimed: Unclaimed) {
     });
 }
 
-/// Without a timeout: how long a request may take is not for discovery to say.
+/// Encodes a route without a timeout: request timeouts are not part of discovery.
 fn to_cluster(wire: &mut Wire, cluster: &str) {
     wire.string(1, cluster);
     wire.message(8, |_| ());
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_its_parts_in_a_row() {
+    fn table_is_the_concatenation_of_its_parts() {
         let body = virtual_host(&mk_plan(&["pay.shop", "10.0.0.1"]));
         let mut table = table_head("80");
         append_host(&mut table, &body);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_service_claims_can_be_refused() {
+    fn unmatched_traffic_can_be_blocked() {
         let table = pb::RouteConfiguration::decode(&empty_table("80", Unclaimed::Block)[..]).unwrap();
         let Some(Action::DirectResponse(answer)) = &table.virtual_hosts[0].routes[0].action else { panic!() };
         assert_eq!((answer.status, table.virtual_hosts.len()), (502, 1));

@@ -1,4 +1,4 @@
-//! Encoders are total: whatever the facts, bytes come out that decode to what the plan says.
+//! Properties of the encoders: any inputs give bytes that decode to the plan.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tributary_model::*;
 use super::route::{Unclaimed, append_host, table_head, table_tail};
 use super::{assignment, cluster, listener, route};
 
-/// Texts that a source could hold, the odd ones as often as the plain.
+/// Texts that a source may contain, with unusual ones as frequent as usual ones.
 fn some_text() -> impl Strategy<Value = String> {
     let odd = ["", "a", "eu-west-1", "\u{e9}\u{0}\n;", "\u{10ffff}"].map(str::to_owned);
     let long = [127, 128, 16_384].map(|n| "x".repeat(n));
@@ -135,7 +135,7 @@ fn mk_cluster_facts(facts: EndpointInputs, protocol: Protocol) -> ClusterInputs 
 fn some_kind() -> impl Strategy<Value = ClientKind> {
     prop_oneof![Just(ClientKind::Envoy), Just(ClientKind::Sidecar), Just(ClientKind::Grpc)]
 }
-/// As many localities, endpoints and as much weight as the plan has.
+/// Checks that localities, endpoints and weights are those of the plan.
 fn agrees(plan: &Assignment<'_>, body: &ClusterLoadAssignment) -> Result<(), TestCaseError> {
     prop_assert_eq!(plan.localities.len(), body.endpoints.len());
     for (group, shown) in plan.localities.iter().zip(&body.endpoints) {
@@ -147,7 +147,7 @@ fn agrees(plan: &Assignment<'_>, body: &ClusterLoadAssignment) -> Result<(), Tes
         );
         let weights = shown.lb_endpoints.iter().map(|e| e.load_balancing_weight.map_or(0, |w| w.value));
         prop_assert!(group.endpoints.iter().map(|e| e.weight).eq(weights));
-        prop_assert!(group.endpoints.iter().all(|e| e.weight >= 1), "Envoy refuses a weight of 0");
+        prop_assert!(group.endpoints.iter().all(|e| e.weight >= 1), "Envoy rejects a weight of 0");
     }
     Ok(())
 }
@@ -204,7 +204,7 @@ proptest! {
         let chains = message.filter_chains.len() + usize::from(message.default_filter_chain.is_some());
         prop_assert!(chains >= plan.parts.len() && !message.filter_chains.is_empty());
         let unmatched = message.filter_chains.iter().filter(|c| c.filter_chain_match.is_none()).count();
-        prop_assert!(unmatched == 0 || chains == 1, "Envoy refuses a chain that hides the others");
+        prop_assert!(unmatched == 0 || chains == 1, "Envoy rejects a chain that hides the others");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Protobuf, written field by field into one buffer.
+//! Writes protobuf, field by field, into one buffer.
 //!
-//! For what must be fast (assignments) or in a fixed order (maps). Callers write fields in order
-//! of number. A nested message is written in place: one byte is kept for its length, and the
-//! contents move up where it needs more.
+//! The encoders use it for messages that must be fast (assignments) or in a fixed order (maps). Callers write
+//! fields in order of number. A nested message is written in place: one byte is reserved for its
+//! length, and the contents move if the length needs more.
 
 use prost::encoding::{encode_varint, encoded_len_varint};
 
@@ -16,17 +16,17 @@ const VARINT: u8 = 0;
 const BYTES: u8 = 2;
 
 impl Wire {
-    /// An empty message, for which this many bytes are set aside.
+    /// Creates an empty message with a reserved capacity.
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
         Self { out: Vec::with_capacity(bytes) }
     }
-    /// What has been written.
+    /// Returns the message.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
         self.out
     }
-    /// A string or bytes, left out where empty.
+    /// Writes a string or bytes; omits an empty value.
     pub fn bytes(&mut self, field: u32, value: &[u8]) {
         if !value.is_empty() {
             self.key(field, BYTES);
@@ -34,22 +34,22 @@ impl Wire {
             self.out.extend_from_slice(value);
         }
     }
-    /// A string, left out where empty.
+    /// Writes a string; omits an empty one.
     pub fn string(&mut self, field: u32, value: &str) {
         self.bytes(field, value.as_bytes());
     }
-    /// A number, left out where 0.
+    /// Writes a number; omits 0.
     pub fn number(&mut self, field: u32, value: u64) {
         if value != 0 {
             self.key(field, VARINT);
             encode_varint(value, &mut self.out);
         }
     }
-    /// A wrapped number (`google.protobuf.UInt32Value`): present also where 0.
+    /// Writes a wrapped number (`google.protobuf.UInt32Value`), including 0.
     pub fn wrapped(&mut self, field: u32, value: u32) {
         self.message(field, |w| w.number(1, value.into()));
     }
-    /// A nested message: present also where it is empty.
+    /// Writes a nested message, even if it is empty.
     pub fn message(&mut self, field: u32, write: impl FnOnce(&mut Self)) {
         self.key(field, BYTES);
         let at = self.out.len();
@@ -57,19 +57,19 @@ impl Wire {
         write(self);
         self.close(at);
     }
-    /// One entry of a `map<string, Message>`.
+    /// Writes one entry of a `map<string, Message>`.
     pub fn entry(&mut self, field: u32, key: &str, write: impl FnOnce(&mut Self)) {
         self.message(field, |w| {
             w.string(1, key);
             w.message(2, write);
         });
     }
-    /// One field of a `google.protobuf.Struct` that is a string. Call in order of key.
+    /// Writes a string field of a `google.protobuf.Struct`. Call it in order of key.
     pub fn struct_string(&mut self, key: &str, value: &str) {
-        // The oneof must be present even where the string is empty.
+        // The oneof must be present even if the string is empty.
         self.entry(1, key, |w| w.present(3, value));
     }
-    /// A string that is present also where it is empty (one of several alternatives).
+    /// Writes a string even if it is empty (one of several alternatives).
     pub fn present(&mut self, field: u32, value: &str) {
         self.key(field, BYTES);
         encode_varint(value.len() as u64, &mut self.out);
@@ -78,7 +78,7 @@ impl Wire {
     fn key(&mut self, field: u32, kind: u8) {
         encode_varint(u64::from(field) << 3 | u64::from(kind), &mut self.out);
     }
-    /// Writes the length of what follows `at`, for which one byte was kept.
+    /// Writes the length of the bytes after `at`, for which one byte was reserved.
     fn close(&mut self, at: usize) {
         let len = self.out.len() - at - 1;
         let extra = encoded_len_varint(len as u64) - 1;

@@ -1,4 +1,4 @@
-//! What was sent, taken and refused of one type, for people and for `explain`.
+//! Responses sent, acknowledged and rejected for one type. `get clients` and `explain` read them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,54 +10,54 @@ use super::env::Nonce;
 /// A response that was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
-    /// Its nonce.
+    /// Nonce of the response.
     pub nonce: Nonce,
-    /// Its version.
+    /// Version of the response.
     pub version: Arc<str>,
-    /// The generation that it was made from.
+    /// Generation that the response was built from.
     pub generation: u64,
-    /// When it was handed to the transport.
+    /// When the transport received it.
     pub at: Mono,
-    /// The names in it, unless they were more than [`Sent::MAX_NAMES`].
+    /// Names in the response, unless there were more than [`Sent::MAX_NAMES`].
     pub names: Option<Arc<[Arc<str>]>>,
 }
 
 impl Sent {
-    /// How many names of a response are remembered.
+    /// Most names of one response that are recorded.
     pub const MAX_NAMES: usize = 64;
 }
 
-/// A refusal.
+/// A rejected response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nack {
-    /// The response that was refused, where it is remembered.
+    /// The rejected response, if it is still recorded.
     pub sent: Option<Sent>,
-    /// The nonce that the client gave.
+    /// Nonce that the client gave.
     pub nonce: Arc<str>,
-    /// The client's words.
+    /// Error text of the client.
     pub text: Arc<str>,
-    /// When it arrived.
+    /// When the rejection arrived.
     pub at: Mono,
 }
 
-/// How a type stands with a client.
+/// Synchronization state of one type at one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 pub enum SyncStatus {
-    /// Nothing was sent.
+    /// No response was sent.
     #[serde(rename = "NOT SENT")]
     NotSent,
-    /// The last response was taken.
+    /// The client acknowledged the last response.
     #[serde(rename = "SYNCED")]
     Synced,
-    /// The last response has not been answered.
+    /// The client has not acknowledged the last response.
     #[serde(rename = "STALE")]
     Stale,
-    /// A response was refused, and none was taken since.
+    /// The client rejected a response and has not acknowledged one since.
     #[serde(rename = "ERROR")]
     Error,
 }
 
-/// What was sent, taken and refused of one type.
+/// Responses sent, acknowledged and rejected for one type.
 #[derive(Debug, Clone, Default)]
 pub struct Acks {
     in_flight: VecDeque<Sent>,
@@ -67,7 +67,7 @@ pub struct Acks {
 }
 
 impl Acks {
-    /// How many unanswered responses are remembered by name.
+    /// Most unacknowledged responses that are recorded.
     const IN_FLIGHT: usize = 8;
 
     /// The last response.
@@ -75,17 +75,17 @@ impl Acks {
     pub fn last(&self) -> Option<&Sent> {
         self.last.as_ref()
     }
-    /// The last response that was taken, and when.
+    /// The last acknowledged response, and when it was acknowledged.
     #[must_use]
     pub fn acked(&self) -> Option<&(Sent, Mono)> {
         self.acked.as_ref()
     }
-    /// The refusal that stands.
+    /// The rejection that no acknowledgement has followed.
     #[must_use]
     pub fn nack(&self) -> Option<&Nack> {
         self.nack.as_ref()
     }
-    /// How the type stands.
+    /// The state that the last response implies.
     #[must_use]
     pub fn status(&self) -> SyncStatus {
         match (&self.last, &self.nack, &self.acked) {
@@ -102,7 +102,7 @@ impl Acks {
         self.in_flight.push_back(sent.clone());
         self.last = Some(sent);
     }
-    /// Notes that a response was taken; false when its nonce is not one that is waited for.
+    /// Records an acknowledgement. Returns false if no recorded response has this nonce.
     pub(crate) fn ack(&mut self, nonce: &str, now: Mono) -> bool {
         let Some(sent) = self.take(nonce) else { return false };
         self.acked = Some((sent, now));
@@ -118,7 +118,7 @@ impl Acks {
         let parsed = Nonce::parse(nonce);
         parsed.is_some() && parsed == self.last.as_ref().map(|sent| sent.nonce)
     }
-    /// Clients answer in order: whatever was sent before is answered too.
+    /// Clients answer in order: an answer also covers every earlier response.
     fn take(&mut self, nonce: &str) -> Option<Sent> {
         let nonce = Nonce::parse(nonce)?;
         let at = self.in_flight.iter().position(|sent| sent.nonce == nonce)?;
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strange_nonce_acknowledges_nothing() {
+    fn unknown_nonce_acknowledges_nothing() {
         let mut acks = Acks::default();
         acks.sent(mk_sent(1));
         assert!(!acks.ack("2", Mono(2)) && !acks.ack("", Mono(2)) && !acks.is_last("2"));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn recorded_responses_are_bounded() {
         let mut acks = Acks::default();
         (1..1000).for_each(|n| acks.sent(mk_sent(n)));
         assert_eq!(acks.in_flight.len(), Acks::IN_FLIGHT);

@@ -1,4 +1,4 @@
-//! What wakes a session, and what a wake was about.
+//! Which changes wake a session, and which hosts changed since it last ran.
 
 use std::collections::BTreeSet;
 
@@ -6,32 +6,32 @@ use tributary_model::{Hostname, Version};
 
 use crate::answers::ResourceType;
 
-/// What wakes a session.
+/// Changes that wake a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Interest {
     /// Every generation.
     Every,
-    /// A change of one of these hosts, sorted; they need not exist yet.
+    /// A change of one of these hosts, sorted; a host need not exist yet.
     Hosts(Vec<Hostname>),
 }
 
-/// What has been published since a session last looked.
+/// Changes published since the last round of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ChangedHosts {
-    /// Nothing that concerns it.
+    /// No relevant change.
     #[default]
     Nothing,
     /// These hosts.
     Hosts(BTreeSet<Hostname>),
-    /// Anything.
+    /// Any host may have changed.
     Everything,
 }
 
 impl ChangedHosts {
-    /// More hosts than this are "anything".
+    /// Most hosts that are listed; more become `Everything`.
     const MAX: usize = 64;
 
-    /// One more host.
+    /// Adds a host.
     pub fn add(&mut self, host: &Hostname) {
         match self {
             Self::Nothing => *self = Self::Hosts(BTreeSet::from([host.clone()])),
@@ -51,8 +51,8 @@ impl ChangedHosts {
     }
 }
 
-/// Which of a picker's names are about a host: eight bytes a name. Two hosts of one hash only make
-/// it look at a name too many.
+/// Maps a host to the subscribed names about it, with eight bytes a name. Two hosts with equal hashes
+/// only cost an extra comparison.
 #[derive(Debug, Default)]
 pub(crate) struct HostIndex(Vec<(u32, u32)>);
 
@@ -67,7 +67,7 @@ impl HostIndex {
         self.0.sort_unstable();
         self.0.shrink_to_fit();
     }
-    /// The positions of a kind's names that are about these hosts.
+    /// Returns the positions of a type's names that are about these hosts.
     pub(crate) fn find(&self, hosts: &BTreeSet<Hostname>, kind: ResourceType) -> Vec<usize> {
         let mut out = Vec::new();
         for hash in hosts.iter().map(Self::hash) {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn many_hosts_are_anything() {
+    fn hosts_beyond_the_limit_become_everything() {
         let mut touched = ChangedHosts::default();
         (0..ChangedHosts::MAX).for_each(|n| touched.add(&host(&format!("h{n}.x"))));
         assert!(matches!(&touched, ChangedHosts::Hosts(hosts) if hosts.len() == ChangedHosts::MAX));

@@ -1,7 +1,8 @@
-//! What a client must be told of one type: the difference between what it holds and a generation.
+//! Computes what a response must carry for one type: the difference between what the client holds
+//! and a generation.
 //!
-//! Where the session has a base, the difference is the answers' (shared, cost follows change).
-//! Where it has not, or the class changed, names are compared one by one.
+//! Rounds call it. With a base, the provider computes the difference (shared, at the cost of the change). Without a
+//! base, or after a change of class, names are compared one by one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,23 +16,23 @@ use super::held_versions::{HeldVersions, Holding};
 use super::subscription::TypeSubscription;
 use crate::answers::{ResourceType, empty_assignment};
 
-/// What must be told: resources by name, and names that are gone.
+/// Difference for one type: resources by name, and removed names.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) upserted: BTreeMap<Arc<str>, Arc<EncodedResource>>,
-    pub(crate) gone: Vec<Arc<str>>,
+    pub(crate) removed: Vec<Arc<str>>,
 }
 
 impl Changes {
     pub(crate) fn is_empty(&self) -> bool {
-        self.upserted.is_empty() && self.gone.is_empty()
+        self.upserted.is_empty() && self.removed.is_empty()
     }
     pub(crate) fn upsert(&mut self, resource: Arc<EncodedResource>) {
         self.upserted.insert(Arc::clone(&resource.name), resource);
     }
 }
 
-/// What a client holds when it has been told all of a generation.
+/// Returns what a client holds after it received all of a generation.
 pub(crate) fn known_at(
     env: &Env,
     at: &ClientSnapshot,
@@ -39,7 +40,7 @@ pub(crate) fn known_at(
     watch: &TypeSubscription,
 ) -> HeldVersions {
     if !watch.is_wildcard() {
-        let mut known = HeldVersions::untold(Arc::clone(&watch.names));
+        let mut known = HeldVersions::none_sent(Arc::clone(&watch.names));
         for name in watch.names.names() {
             known.set(name, holding(kind, name, at.one(env, kind, name).as_deref()));
         }
@@ -47,12 +48,12 @@ pub(crate) fn known_at(
     }
     let whole = at.all(env, kind, &watch.names);
     let names = env.intern(whole.iter().map(|e| &*e.name));
-    let mut known = HeldVersions::untold(names);
+    let mut known = HeldVersions::none_sent(names);
     whole.iter().for_each(|e| known.set(&e.name, Holding::Version(e.version)));
     known
 }
 
-/// What a client holds of a name after it has been told: an absent assignment is an empty one.
+/// Returns what a client holds after it was sent a name: an absent assignment is an empty one.
 fn holding(kind: ResourceType, name: &str, resource: Option<&EncodedResource>) -> Holding {
     match resource {
         Some(resource) => Holding::Version(resource.version),
@@ -61,7 +62,7 @@ fn holding(kind: ResourceType, name: &str, resource: Option<&EncodedResource>) -
     }
 }
 
-/// The difference between two generations for one class.
+/// Returns the difference between two generations for one class.
 pub(crate) fn between(
     env: &Env,
     from: &ClientSnapshot,
@@ -77,8 +78,8 @@ pub(crate) fn between(
     let hidden = |name: &str| to.private(kind).iter().any(|e| *e.name == *name);
     let shared = changed.upserted.iter().filter(|e| watch.wants(&e.name) && !hidden(&e.name));
     shared.for_each(|e| out.upsert(Arc::clone(e)));
-    let gone = changed.removed.iter().filter(|name| watch.wants(name) && !hidden(name));
-    out.gone.extend(gone.cloned());
+    let removed = changed.removed.iter().filter(|name| watch.wants(name) && !hidden(name));
+    out.removed.extend(removed.cloned());
     private_between(env, from, to, kind, watch, &mut out);
     out
 }
@@ -101,13 +102,13 @@ fn private_between(
         if !to.private(kind).iter().any(|new| new.name == old.name) {
             match to.one(env, kind, &old.name) {
                 Some(shared) => out.upsert(shared),
-                None => out.gone.push(Arc::clone(&old.name)),
+                None => out.removed.push(Arc::clone(&old.name)),
             }
         }
     }
 }
 
-/// The difference between what a client holds by name and a generation.
+/// Returns the difference between held versions and a generation.
 pub(crate) fn against(
     env: &Env,
     known: &HeldVersions,
@@ -119,11 +120,12 @@ pub(crate) fn against(
     if watch.is_wildcard() {
         env.counters.full_comparisons.inc();
         let whole = to.all(env, kind, &watch.names);
-        let mut told = known.walk();
-        let new = whole.iter().filter(|e| told(&e.name) != Holding::Version(e.version));
+        let mut held = known.walk();
+        let new = whole.iter().filter(|e| held(&e.name) != Holding::Version(e.version));
         new.for_each(|e| out.upsert(Arc::clone(e)));
-        let told = known.iter().filter(|(_, holding)| matches!(holding, Holding::Version(_)));
-        out.gone.extend(told.filter(|(name, _)| whole.get(name).is_none()).map(|(name, _)| Arc::from(name)));
+        let held = known.iter().filter(|(_, holding)| matches!(holding, Holding::Version(_)));
+        out.removed
+            .extend(held.filter(|(name, _)| whole.get(name).is_none()).map(|(name, _)| Arc::from(name)));
         return out;
     }
     if kind == ResourceType::Endpoints && watch.names.names().len() > FEW {
@@ -132,26 +134,26 @@ pub(crate) fn against(
     of(env, known, to, kind, watch.names.names().iter().map(|name| &**name))
 }
 
-/// So many names are looked up one by one; more are found in the set that equal subscriptions
-/// share.
+/// Most names that are looked up one by one; a longer list is compared with the set that equal
+/// subscriptions share.
 const FEW: usize = 64;
 
-/// Assignments, compared with a shared set: it has one for each name, in their order.
+/// Compares assignments with a shared set, which has one for each name in the same order.
 fn shared(env: &Env, known: &HeldVersions, to: &ClientSnapshot, watch: &TypeSubscription) -> Changes {
     let mut out = Changes::default();
     let whole = to.many(env, ResourceType::Endpoints, &watch.names);
-    let mut told = known.walk();
-    for new in whole.iter().filter(|new| told(&new.name) != Holding::Version(new.version)) {
+    let mut held = known.walk();
+    for new in whole.iter().filter(|new| held(&new.name) != Holding::Version(new.version)) {
         if to.one(env, ResourceType::Endpoints, &new.name).is_some() {
             out.upsert(Arc::clone(new));
         } else {
-            out.gone.push(Arc::clone(&new.name));
+            out.removed.push(Arc::clone(&new.name));
         }
     }
     out
 }
 
-/// The same for some names.
+/// Returns the difference for some names.
 pub(crate) fn of<'n>(
     env: &Env,
     known: &HeldVersions,
@@ -161,11 +163,11 @@ pub(crate) fn of<'n>(
 ) -> Changes {
     let mut out = Changes::default();
     for name in names {
-        let told = known.get(name);
+        let held = known.get(name);
         match to.one(env, kind, name) {
-            Some(new) if told != Holding::Version(new.version) => out.upsert(new),
-            None if told != holding(kind, name, None) && told != Holding::Absent => {
-                out.gone.push(name.into())
+            Some(new) if held != Holding::Version(new.version) => out.upsert(new),
+            None if held != holding(kind, name, None) && held != Holding::Absent => {
+                out.removed.push(name.into())
             }
             _ => {}
         }
@@ -173,8 +175,8 @@ pub(crate) fn of<'n>(
     out
 }
 
-/// Law 1: while the catalog is incomplete, names that only the client has ever known are held out
-/// of what is gone, and settled when it is complete. What turns up as the client holds it is not
+/// Holds back removals of names that only the client knows while the catalog is incomplete (law 1),
+/// and resolves them when it is complete. A held name that appears as the client holds it is not
 /// sent again.
 pub(crate) fn hold(
     env: &Env,
@@ -189,9 +191,9 @@ pub(crate) fn hold(
     }
     let (known, held) = (state.known.as_ref(), &mut state.held);
     let claimed = known.is_some_and(|known| known.claimed);
-    changes.gone.retain(|name| {
-        let holding = known.map_or(Holding::Untold, |k| k.get(name));
-        let theirs = if holding == Holding::Untold { state.reconnected } else { claimed };
+    changes.removed.retain(|name| {
+        let holding = known.map_or(Holding::NotSent, |k| k.get(name));
+        let theirs = if holding == Holding::NotSent { state.reconnected } else { claimed };
         if theirs {
             held.entry((&**name).into()).or_insert(holding);
         }
@@ -199,15 +201,15 @@ pub(crate) fn hold(
     });
 }
 
-/// Held names that exist by now, or that are known to be gone, are held no more.
+/// Releases held names that exist by now or that are known to be removed.
 fn settle(env: &Env, state: &mut KindState, to: &ClientSnapshot, kind: ResourceType, changes: &mut Changes) {
     for (name, holding) in std::mem::take(&mut state.held) {
         match to.one(env, kind, &name) {
             Some(new) if holding == Holding::Version(new.version) => drop(changes.upserted.remove(&*name)),
             Some(new) => changes.upsert(new),
             None if !to.catalog.complete => drop(state.held.insert(name, holding)),
-            None if changes.gone.iter().any(|gone| **gone == *name) => {}
-            None => changes.gone.push(name.into()),
+            None if changes.removed.iter().any(|removed| **removed == *name) => {}
+            None => changes.removed.push(name.into()),
         }
     }
 }

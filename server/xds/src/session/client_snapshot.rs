@@ -1,4 +1,4 @@
-//! One generation as one client sees it: what a base and a round stand on.
+//! One generation as one client sees it. Bases and rounds hold it.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use tributary_model::{Catalog, ClientKind, EncodedResource, Version, WorkloadKey
 use super::env::Env;
 use crate::answers::{ClientClassKey, ResourceSet, ResourceType, Subscription};
 
-/// A generation with the client's class in it. What only this client sees lies over the shared
-/// sets.
+/// A generation with the client's class. The client's private resources replace members of the
+/// shared sets.
 #[derive(Debug)]
 pub(crate) struct ClientSnapshot {
     pub(crate) catalog: Arc<Catalog>,
@@ -21,8 +21,8 @@ pub(crate) struct ClientSnapshot {
 type Private = [Arc<[Arc<EncodedResource>]>; 4];
 
 impl ClientSnapshot {
-    /// What only this client sees is taken over from an earlier position where nothing that it is
-    /// made from is another.
+    /// Builds the snapshot. Reuses the private resources of an earlier snapshot if their inputs are
+    /// unchanged.
     pub(crate) fn after(
         earlier: Option<&Self>,
         env: &Env,
@@ -44,7 +44,7 @@ impl ClientSnapshot {
     pub(crate) fn private(&self, kind: ResourceType) -> &[Arc<EncodedResource>] {
         &self.private[kind as usize]
     }
-    /// One resource by name.
+    /// Returns one resource by name.
     pub(crate) fn one(&self, env: &Env, kind: ResourceType, name: &str) -> Option<Arc<EncodedResource>> {
         let private = self.private(kind);
         if let Ok(at) = private.binary_search_by(|e| (*e.name).cmp(name)) {
@@ -52,7 +52,7 @@ impl ClientSnapshot {
         }
         env.answers.one(&self.catalog, &self.class, kind, name)
     }
-    /// All members of a wildcard type, and the named ones beside them.
+    /// Returns all members of a wildcard type, and the resources subscribed by name.
     pub(crate) fn all(&self, env: &Env, kind: ResourceType, names: &Subscription) -> Whole {
         let set = env.answers.all(&self.catalog, &self.class, kind);
         let mut over = self.private(kind).to_vec();
@@ -63,13 +63,13 @@ impl ClientSnapshot {
         }
         Whole { set, over }
     }
-    /// The resources of these names; EDS has an empty assignment for each that does not exist.
+    /// Returns the resources of these names; EDS has an empty assignment for each unknown name.
     pub(crate) fn many(&self, env: &Env, kind: ResourceType, names: &Arc<Subscription>) -> Whole {
         let set = env.answers.many(&self.catalog, &self.class, kind, names);
         let over = self.private(kind).iter().filter(|e| names.contains(&e.name)).cloned().collect();
         Whole { set, over }
     }
-    /// The body of a resource of this generation.
+    /// Returns the body of a resource of this generation.
     pub(crate) fn body(
         &self,
         env: &Env,
@@ -82,7 +82,7 @@ impl ClientSnapshot {
     }
 }
 
-/// Whether all that the inbound side of these workloads is made from is the same.
+/// Whether every input of these workloads' inbound resources is unchanged.
 fn same_inbound(old: &Catalog, new: &Catalog, own: &[WorkloadKey]) -> bool {
     let same_workload = |key| match (old.workloads.get(key), new.workloads.get(key)) {
         (Some(a), Some(b)) => {
@@ -93,7 +93,7 @@ fn same_inbound(old: &Catalog, new: &Catalog, own: &[WorkloadKey]) -> bool {
     *old.settings == *new.settings && own.iter().all(same_workload)
 }
 
-/// A shared set with what only one session has over it.
+/// A shared set, and one session's own resources that replace or extend it.
 #[derive(Debug)]
 pub(crate) struct Whole {
     pub(crate) set: Arc<ResourceSet>,
@@ -111,7 +111,7 @@ impl Whole {
     pub(crate) fn len(&self) -> usize {
         if self.over.is_empty() { self.set.members().len() } else { self.iter().count() }
     }
-    /// Whether the shared set hides nothing, so that its rope can be sent as it is.
+    /// Whether no own resource replaces a shared one, which allows sending the shared rope unchanged.
     pub(crate) fn is_disjoint(&self) -> bool {
         self.over.iter().all(|e| self.set.get(&e.name).is_none())
     }

@@ -1,5 +1,5 @@
-//! Requests of the delta variant (`xds.md` 2): subscriptions are differences, honoured whatever
-//! response they ride on.
+//! Handles requests of the delta variant (docs/reference/xds.md). Every request may change the
+//! subscription, whichever nonce it carries.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use tributary_model::Mono;
 use tributary_proto::DeltaRequest;
 
 use super::held_versions::HeldVersions;
-use super::subscription::{Asked, TypeSubscription, Wildcard};
+use super::subscription::{Requested, TypeSubscription, Wildcard};
 use super::{Refusal, Session};
 use crate::answers::ResourceType;
 
 const STAR: &str = "*";
 
 impl Session {
-    /// Takes a request; tells how long the next one must wait.
+    /// Handles a request. Returns how long the next one must wait.
     pub fn on_delta(&mut self, request: &DeltaRequest, now: Mono) -> Result<Duration, Refusal> {
         let wait = self.paced(now);
         let Some(kind) = ResourceType::parse(request.type_url.as_str()) else {
@@ -26,7 +26,7 @@ impl Session {
         if !nonce.is_empty() && !self.kinds[kind as usize].acks.is_last(nonce) {
             self.env.counters.stale_nonces.inc();
         }
-        self.answered(kind, nonce, request.error.as_ref(), now);
+        self.take_ack(kind, nonce, request.error.as_ref(), now);
         if self.watches(kind) {
             self.change_delta(kind, request)?;
         } else {
@@ -34,25 +34,30 @@ impl Session {
         }
         Ok(wait)
     }
-    /// The first request for a type: it may tell what the client holds from an earlier stream, and
-    /// then only what differs is sent.
+    /// Handles the first request for a type. It may list what the client holds from an earlier stream;
+    /// then only the difference is sent.
     fn start_delta(&mut self, kind: ResourceType, request: &DeltaRequest) -> Result<(), Refusal> {
         let watch = self.first_watch(kind, request);
         let claims: Vec<(&str, &str)> =
             request.initial.iter().filter(|(name, _)| watch.wants(name)).collect();
         let mut known = None;
-        let mut asked = if watch.is_empty() { Asked::Nothing } else { Asked::Everything };
+        let mut requested = if watch.is_empty() { Requested::Nothing } else { Requested::Everything };
         if !claims.is_empty() {
             let names = self.env.intern(claims.iter().map(|&(name, _)| name));
-            asked = Asked::Nothing;
-            watch.names.names().iter().filter(|name| !names.contains(name)).for_each(|name| asked.add(name));
+            requested = Requested::Nothing;
+            watch
+                .names
+                .names()
+                .iter()
+                .filter(|name| !names.contains(name))
+                .for_each(|name| requested.add(name));
             known = Some(HeldVersions::claims(names, claims.into_iter()));
         }
-        let owed = kind.has_wildcard() && !watch.is_empty();
+        let must_reply = kind.has_wildcard() && !watch.is_empty();
         let state = self.state(kind);
-        state.start(watch, asked);
+        state.start(watch, requested);
         state.known = known;
-        state.owed = owed;
+        state.must_reply = must_reply;
         self.subscribed(kind, true)
     }
     fn first_watch(&self, kind: ResourceType, request: &DeltaRequest) -> TypeSubscription {
@@ -67,8 +72,10 @@ impl Session {
             }
         }
         let claimed = request.initial.iter().map(|(name, _)| name).filter(|_| all == Wildcard::No);
-        let gone: BTreeSet<&str> = unsubscribe.iter().chain(kind.has_wildcard().then_some(STAR)).collect();
-        let names = subscribe.iter().chain(claimed).filter(|name| gone.is_empty() || !gone.contains(name));
+        let excluded: BTreeSet<&str> =
+            unsubscribe.iter().chain(kind.has_wildcard().then_some(STAR)).collect();
+        let names =
+            subscribe.iter().chain(claimed).filter(|name| excluded.is_empty() || !excluded.contains(name));
         TypeSubscription { all, names: self.env.intern(names) }
     }
     fn change_delta(&mut self, kind: ResourceType, request: &DeltaRequest) -> Result<(), Refusal> {
@@ -87,7 +94,7 @@ impl Session {
         self.state(kind).watch = Some(watch);
         self.subscribed(kind, false)
     }
-    /// Subscribing again says "I have lost it", so it is always answered.
+    /// Subscribing again means that the client dropped the resource, so it always gets a response.
     fn subscribe(
         &mut self,
         kind: ResourceType,
@@ -98,17 +105,17 @@ impl Session {
         let state = self.state(kind);
         if name == STAR && kind.has_wildcard() {
             *all = Wildcard::Star;
-            state.asked = Asked::Everything;
-            state.owed = true;
+            state.requested = Requested::Everything;
+            state.must_reply = true;
             return;
         }
         if *all == Wildcard::Legacy {
             *all = Wildcard::No;
         }
         names.insert(name.into());
-        state.asked.add(name);
+        state.requested.add(name);
     }
-    /// A wildcard client that gives up a name must be told what the wildcard says of it.
+    /// A wildcard client that unsubscribes from a name still gets the name's wildcard resource.
     fn unsubscribe(
         &mut self,
         kind: ResourceType,
@@ -125,10 +132,10 @@ impl Session {
             return;
         }
         if *all == Wildcard::No {
-            state.asked.forget(name);
+            state.requested.forget(name);
             state.held.remove(name);
         } else {
-            state.asked.add(name);
+            state.requested.add(name);
         }
     }
 }

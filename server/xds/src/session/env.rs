@@ -1,4 +1,4 @@
-//! What all sessions of a server share: answers, interned values, the nonce and the counters.
+//! State that all sessions of a server share: resource provider, interned values, nonces, counters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,21 +6,21 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::answers::{ClientClassKey, ClientClasses, ResourceProvider, Subscription, Subscriptions};
 use crate::counters::Counters;
 
-/// Shared by all sessions of a server.
+/// State that all sessions of a server share.
 pub struct Env {
-    /// What sessions ask.
+    /// Provider of resources.
     pub answers: Arc<dyn ResourceProvider>,
-    /// Live classes.
+    /// Classes in use.
     pub classes: ClientClasses,
-    /// Live subscriptions.
+    /// Subscriptions in use.
     pub subscriptions: Subscriptions,
-    /// What was done.
+    /// Counters of the server.
     pub counters: Arc<Counters>,
     nonces: AtomicU64,
 }
 
 impl Env {
-    /// Over these answers.
+    /// Creates the state for one server.
     pub fn new(answers: Arc<dyn ResourceProvider>, counters: Arc<Counters>) -> Self {
         Self {
             answers,
@@ -30,15 +30,15 @@ impl Env {
             nonces: AtomicU64::new(0),
         }
     }
-    /// The next nonce: a count over all streams.
+    /// Returns the next nonce: a count over all streams.
     pub fn nonce(&self) -> Nonce {
         Nonce(self.nonces.fetch_add(1, Relaxed) + 1)
     }
-    /// The one allocation of these names.
+    /// Returns the shared allocation of these names.
     pub fn intern<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Arc<Subscription> {
         self.subscriptions.named(names)
     }
-    /// The key of a class.
+    /// Returns the shared key of a class.
     pub fn class(&self, class: crate::answers::ClientClass) -> ClientClassKey {
         self.classes.intern(class)
     }
@@ -50,12 +50,12 @@ impl std::fmt::Debug for Env {
     }
 }
 
-/// What ties a client's answer to a response: a count, written in base 36.
+/// Identifier of a response, which the client's answer repeats: a count, written in base 36.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nonce(pub u64);
 
 impl Nonce {
-    /// Reads what [`std::fmt::Display`] writes, and nothing else.
+    /// Parses what [`std::fmt::Display`] writes; rejects everything else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.is_empty() || text.len() > 13 || text.starts_with('+') {

@@ -1,8 +1,8 @@
-//! What a client holds, name by name, where no base says it.
+//! Versions that a client holds, by name, where no base records them.
 //!
-//! Pickers live on this alone; followers use it for what a reconnecting client claims to hold, and
-//! while a client does not read, so that it pins no catalog. Eight bytes a name beside the names,
-//! which are shared by all clients with the same subscription.
+//! Sessions with few names use only this. Other sessions use it for the versions that a reconnecting client
+//! claims, and while a client does not read, so as not to pin a catalog. It takes eight bytes a name beside the
+//! names, which all clients with the same subscription share.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::answers::Subscription;
 /// What a client holds of one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holding {
-    /// It has not been told anything.
-    Untold,
-    /// It has been told that there is no such resource.
+    /// Nothing was sent.
+    NotSent,
+    /// The resource was reported as absent.
     Absent,
-    /// This version.
+    /// The resource in this version.
     Version(Version),
 }
 
@@ -26,34 +26,34 @@ pub(crate) enum Holding {
 pub(crate) struct HeldVersions {
     names: Arc<Subscription>,
     versions: Box<[u64]>,
-    /// The client's own word, not ours: a name that the server has never had may be in it.
+    /// The client claimed these versions; names may be unknown to the server.
     pub(crate) claimed: bool,
 }
 
 impl Holding {
-    /// Something that no generation has.
-    pub(crate) const OTHER: Self = Self::Version(Version(OTHER));
+    /// A version that differs from every resource.
+    pub(crate) const FOREIGN: Self = Self::Version(Version(FOREIGN));
 }
 
-const UNTOLD: u64 = 0;
+const NOT_SENT: u64 = 0;
 const ABSENT: u64 = 1;
-/// A version that no resource has: 0 and 1 are taken, and hashes that hit them are moved here.
-const OTHER: u64 = 2;
+/// A version that no resource has: 0 and 1 are reserved, and hashes that equal them are moved here.
+const FOREIGN: u64 = 2;
 
 impl HeldVersions {
-    /// Nothing is known of these names.
-    pub(crate) fn untold(names: Arc<Subscription>) -> Self {
-        let versions = vec![UNTOLD; names.names().len()].into();
+    /// Creates a list in which nothing was sent.
+    pub(crate) fn none_sent(names: Arc<Subscription>) -> Self {
+        let versions = vec![NOT_SENT; names.names().len()].into();
         Self { names, versions, claimed: false }
     }
-    /// What a client claims to hold. Versions that are not ours differ from every version.
+    /// Parses what a client claims to hold. A version of a foreign format differs from every version.
     pub(crate) fn claims<'a>(
         names: Arc<Subscription>,
         pairs: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Self {
-        let mut out = Self { claimed: true, ..Self::untold(names) };
+        let mut out = Self { claimed: true, ..Self::none_sent(names) };
         for (name, version) in pairs {
-            out.set(name, Version::parse(version).map_or(Holding::OTHER, Holding::Version));
+            out.set(name, Version::parse(version).map_or(Holding::FOREIGN, Holding::Version));
         }
         out
     }
@@ -61,41 +61,41 @@ impl HeldVersions {
         &self.names
     }
     pub(crate) fn get(&self, name: &str) -> Holding {
-        self.find(name).map_or(Holding::Untold, |at| unpack(self.versions[at]))
+        self.find(name).map_or(Holding::NotSent, |at| unpack(self.versions[at]))
     }
-    /// Looks names up that come in about the order of the list: the next one is tried first.
+    /// Looks up names that come roughly in list order: tries the next position first.
     pub(crate) fn walk(&self) -> impl FnMut(&str) -> Holding + '_ {
         let mut next = 0;
         move |name| {
             let guess = self.names.names().get(next).is_some_and(|n| **n == *name).then_some(next);
             let found = guess.or_else(|| self.find(name));
             next = found.map_or(next, |at| at + 1);
-            found.map_or(Holding::Untold, |at| unpack(self.versions[at]))
+            found.map_or(Holding::NotSent, |at| unpack(self.versions[at]))
         }
     }
-    /// Notes what a client was told; names outside the list are not kept.
+    /// Records what a client holds; ignores names outside the list.
     pub(crate) fn set(&mut self, name: &str, holding: Holding) {
         if let Some(at) = self.find(name) {
             self.versions[at] = pack(holding);
         }
     }
-    /// Of all names the client has been told that there is no such resource.
+    /// Records all names as absent.
     pub(crate) fn all_absent(&mut self) {
         self.versions.fill(ABSENT);
     }
-    /// Names with what is held of them, in order.
+    /// Returns names with their holdings, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Holding)> {
         self.names.names().iter().zip(&self.versions).map(|(name, &v)| (&**name, unpack(v)))
     }
-    /// The version of all that the client holds: that of a set of the same resources.
+    /// Returns the version of all held resources, equal to that of a set of the same resources.
     pub(crate) fn version(&self) -> Version {
         Version::of_all(self.versions.iter().filter(|v| **v > ABSENT).map(|v| Version(*v)))
     }
-    /// The same knowledge over another list of names.
+    /// Returns the same holdings over another list of names.
     pub(crate) fn over(&self, names: &Arc<Subscription>) -> Self {
-        let mut out = Self { claimed: self.claimed, ..Self::untold(Arc::clone(names)) };
+        let mut out = Self { claimed: self.claimed, ..Self::none_sent(Arc::clone(names)) };
         for (at, name) in names.names().iter().enumerate() {
-            out.versions[at] = self.find(name).map_or(UNTOLD, |found| self.versions[found]);
+            out.versions[at] = self.find(name).map_or(NOT_SENT, |found| self.versions[found]);
         }
         out
     }
@@ -106,15 +106,15 @@ impl HeldVersions {
 
 fn pack(holding: Holding) -> u64 {
     match holding {
-        Holding::Untold => UNTOLD,
+        Holding::NotSent => NOT_SENT,
         Holding::Absent => ABSENT,
-        Holding::Version(version) => version.0.max(OTHER),
+        Holding::Version(version) => version.0.max(FOREIGN),
     }
 }
 
 fn unpack(value: u64) -> Holding {
     match value {
-        UNTOLD => Holding::Untold,
+        NOT_SENT => Holding::NotSent,
         ABSENT => Holding::Absent,
         version => Holding::Version(Version(version)),
     }
@@ -135,15 +135,15 @@ mod tests {
         assert_eq!(known.get("a"), Holding::Version(Version(255)));
         assert_eq!(
             known.get("b"),
-            Holding::Version(Version(OTHER)),
-            "a foreign version differs from all of ours"
+            Holding::Version(Version(FOREIGN)),
+            "a foreign version differs from every resource"
         );
-        assert_eq!(known.get("c"), Holding::Untold);
+        assert_eq!(known.get("c"), Holding::NotSent);
     }
 
     #[test]
-    fn a_walk_finds_what_a_look_up_finds_in_any_order() {
-        let mut known = HeldVersions::untold(mk_names(&["a", "b", "c", "d"]));
+    fn walk_equals_look_up_in_any_order() {
+        let mut known = HeldVersions::none_sent(mk_names(&["a", "b", "c", "d"]));
         ["a", "b", "c", "d"].iter().zip(10..).for_each(|(n, v)| known.set(n, Holding::Version(Version(v))));
         let mut walk = known.walk();
         for name in ["a", "b", "x", "c", "a", "d", "d", "y"] {
@@ -152,12 +152,12 @@ mod tests {
     }
 
     #[test]
-    fn knowledge_follows_a_changed_subscription() {
-        let mut known = HeldVersions::untold(mk_names(&["a", "b"]));
+    fn held_versions_follow_a_changed_subscription() {
+        let mut known = HeldVersions::none_sent(mk_names(&["a", "b"]));
         known.set("b", Holding::Absent);
         known.set("c", Holding::Absent);
         let over = known.over(&mk_names(&["b", "c"]));
         let all: Vec<_> = over.iter().collect();
-        assert_eq!(all, [("b", Holding::Absent), ("c", Holding::Untold)]);
+        assert_eq!(all, [("b", Holding::Absent), ("c", Holding::NotSent)]);
     }
 }

@@ -1,4 +1,4 @@
-//! A response: its own head, then bytes that are shared where the set is.
+//! Builds responses: an own head for each stream, then bytes that streams with equal sets share.
 
 use std::sync::Arc;
 
@@ -12,26 +12,26 @@ use super::held_versions::Holding;
 use super::{KindState, Nonce, Session, Variant};
 use crate::answers::{Form, ResourceType};
 
-/// A response on its way to the transport.
+/// A response for the transport.
 #[derive(Debug)]
 pub struct Outgoing {
-    /// Its type.
+    /// Resource type.
     pub kind: ResourceType,
-    /// What the client's answer will name.
+    /// Nonce that the client's answer repeats.
     pub nonce: Nonce,
-    /// Its frame.
+    /// gRPC frame.
     pub rope: Rope,
 }
 
-/// What a response carries.
+/// Content of a response.
 #[derive(Debug)]
 pub(crate) enum Payload {
-    /// All that is subscribed.
+    /// All subscribed resources.
     Whole(Whole),
     /// These resources.
     Some(Vec<Arc<EncodedResource>>),
-    /// Names that are gone.
-    Gone(Vec<Arc<str>>),
+    /// Removed names.
+    Removed(Vec<Arc<str>>),
 }
 
 impl Payload {
@@ -39,18 +39,18 @@ impl Payload {
         match self {
             Self::Whole(whole) => whole.len(),
             Self::Some(resources) => resources.len(),
-            Self::Gone(names) => names.len(),
+            Self::Removed(names) => names.len(),
         }
     }
     fn names(&self) -> Option<Arc<[Arc<str>]>> {
         (self.len() <= Sent::MAX_NAMES).then(|| match self {
             Self::Whole(whole) => whole.iter().map(|e| Arc::clone(&e.name)).collect(),
             Self::Some(resources) => resources.iter().map(|e| Arc::clone(&e.name)).collect(),
-            Self::Gone(names) => names.iter().cloned().collect(),
+            Self::Removed(names) => names.iter().cloned().collect(),
         })
     }
-    fn gone(&self) -> &[Arc<str>] {
-        if let Self::Gone(names) = self { names } else { &[] }
+    fn removed(&self) -> &[Arc<str>] {
+        if let Self::Removed(names) = self { names } else { &[] }
     }
 }
 
@@ -63,11 +63,11 @@ impl Session {
         now: Mono,
     ) -> Outgoing {
         let nonce = self.env.nonce();
-        self.learn(kind, &payload);
+        self.record_sent(kind, &payload);
         let version = self.version(kind, to, &payload);
         let rope = self.frame(kind, to, &payload, &version, nonce);
         self.count(kind, &payload, rope.len());
-        self.env.counters.pushes.told(kind, self.telling, now);
+        self.env.counters.pushes.converged(kind, self.round_observed, now);
         let sent = Sent {
             nonce,
             version: version.into(),
@@ -78,8 +78,8 @@ impl Session {
         self.state(kind).acks.sent(sent);
         Outgoing { kind, nonce, rope }
     }
-    /// State of the world: a hash over all that is subscribed, equal on every replica. Delta has a
-    /// version per resource; the whole's is for people.
+    /// State of the world: a hash over all subscribed resources, equal on every replica. Delta versions
+    /// each resource; the version of the response is informational.
     fn version(&self, kind: ResourceType, to: &ClientSnapshot, payload: &Payload) -> String {
         match (self.variant, payload) {
             (Variant::Delta, _) => to.catalog.generation.to_string(),
@@ -106,16 +106,16 @@ impl Session {
         let head = match self.variant {
             Variant::Sotw => SotwHead { version, type_url, nonce }.encode(),
             Variant::Delta => {
-                DeltaHead { version, type_url, nonce }.encode(payload.gone().iter().map(|n| &**n))
+                DeltaHead { version, type_url, nonce }.encode(payload.removed().iter().map(|n| &**n))
             }
         };
         let (shared, own) = self.bodies(kind, to, payload);
         Rope::framed(&head, &[&shared, own.chunks()])
     }
-    /// The chunks that others send too, and those that are this session's own.
+    /// Returns the chunks shared with other streams, and the chunks of this session.
     fn bodies(&self, kind: ResourceType, to: &ClientSnapshot, payload: &Payload) -> (Vec<Bytes>, Body) {
         match payload {
-            Payload::Gone(_) => (Vec::new(), Body::default()),
+            Payload::Removed(_) => (Vec::new(), Body::default()),
             Payload::Some(resources) => (Vec::new(), self.records(kind, to, resources.iter())),
             Payload::Whole(whole) if whole.is_disjoint() => {
                 let answers = &self.env.answers;
@@ -134,7 +134,7 @@ impl Session {
         let mut out = RopeBuilder::default();
         for resource in all {
             let Some(body) = to.body(&self.env, kind, resource) else {
-                tracing::error!(name = %resource.name, "the body of a resource cannot be made again");
+                tracing::error!(name = %resource.name, "resource omitted: its body cannot be encoded again");
                 continue;
             };
             let version = resource.version.to_string();
@@ -153,8 +153,8 @@ impl Session {
             Variant::Delta => Form::Delta,
         }
     }
-    /// A picker remembers what it has told, name by name.
-    fn learn(&mut self, kind: ResourceType, payload: &Payload) {
+    /// Records what a response carries, by name, if the session tracks held versions.
+    fn record_sent(&mut self, kind: ResourceType, payload: &Payload) {
         let full_state = self.variant == Variant::Sotw && kind != ResourceType::Endpoints;
         let Some(known) = &mut self.state(kind).known else { return };
         match payload {
@@ -167,18 +167,18 @@ impl Session {
             Payload::Some(resources) => {
                 resources.iter().for_each(|e| known.set(&e.name, Holding::Version(e.version)));
             }
-            Payload::Gone(names) => names.iter().for_each(|name| known.set(name, Holding::Absent)),
+            Payload::Removed(names) => names.iter().for_each(|name| known.set(name, Holding::Absent)),
         }
     }
     fn count(&self, kind: ResourceType, payload: &Payload, bytes: usize) {
         let counters = &self.env.counters;
-        counters.pushes.made(kind, bytes);
+        counters.pushes.built(kind, bytes);
         counters.sends.inc();
         counters.bytes_sent.add(bytes);
         match payload {
             Payload::Whole(_) => counters.sets_sent.inc(),
             Payload::Some(resources) => counters.resources_sent.add(resources.len()),
-            Payload::Gone(names) => counters.removals_sent.add(names.len()),
+            Payload::Removed(names) => counters.removals_sent.add(names.len()),
         }
     }
 }

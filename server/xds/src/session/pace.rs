@@ -1,19 +1,19 @@
-//! How fast a client may ask: a bucket of requests, and a pause after refusals in a row.
+//! Limits the request rate of a client: a bucket of requests, and a pause after repeated rejections.
 
 use std::time::Duration;
 
 use tributary_model::Mono;
 
-/// Requests that may come at once.
+/// Requests that may arrive at once.
 const BURST: u64 = 2_000;
-/// Requests a second that may come for ever.
+/// Sustained requests a second.
 const RATE: u64 = 1_000;
-/// Refusals in a row before a client is slowed down.
+/// Consecutive rejections before a client is slowed down.
 const PATIENCE: u32 = 5;
-/// The longest pause after refusals.
+/// The longest pause after rejections.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// One stream's pace. Backpressure is all that it asks for: nothing is dropped.
+/// Request pace of one stream. It delays reading; no request is dropped.
 #[derive(Debug)]
 pub(crate) struct Pace {
     /// Thousandths of requests.
@@ -26,7 +26,7 @@ impl Pace {
     pub(crate) const fn new(now: Mono) -> Self {
         Self { tokens: BURST * 1000, at: now, refusals: 0 }
     }
-    /// Counts a request; tells how long the next one has to wait.
+    /// Counts a request. Returns how long the next one must wait.
     pub(crate) fn request(&mut self, now: Mono) -> Duration {
         let gained = u64::try_from(now.since(self.at).as_millis()).unwrap_or(u64::MAX).saturating_mul(RATE);
         self.tokens = self.tokens.saturating_add(gained).min(BURST * 1000).saturating_sub(1000);
@@ -53,15 +53,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_passes_and_a_flood_waits() {
+    fn burst_passes_and_sustained_flood_waits() {
         let mut pace = Pace::new(Mono(0));
         assert!((0..BURST - 1).all(|_| pace.request(Mono(0)).is_zero()));
         assert!(!pace.request(Mono(0)).is_zero());
-        assert!(pace.request(Mono(1000)).is_zero(), "a second later there is room again");
+        assert!(pace.request(Mono(1000)).is_zero(), "a second refills the bucket");
     }
 
     #[test]
-    fn endless_refusals_slow_a_client_down_until_it_takes_something() {
+    fn repeated_rejections_delay_a_client_until_it_accepts() {
         let mut pace = Pace::new(Mono(0));
         let waits: Vec<Duration> = (0..100)
             .map(|_| {

@@ -1,8 +1,8 @@
-//! A round: one pass over all subscribed types from one generation, never moved to another.
+//! A round: one ordered push over all subscribed types from one generation.
 //!
-//! CDS, EDS, LDS and RDS in this order; then what is gone of LDS, RDS and CDS; then empty
-//! assignments for names whose xDS cluster is gone. A request that arrives during a round is
-//! answered from the round's generation. When nothing is left the round is the new base.
+//! It sends CDS, EDS, LDS and RDS in this order, then removals of LDS, RDS and CDS, then empty
+//! assignments for names whose xDS cluster was removed. A request that arrives during a round is answered from the
+//! round's generation. When nothing is left, the round's generation becomes the base.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,27 +14,27 @@ use super::client_snapshot::ClientSnapshot;
 use super::env::Env;
 use super::held_versions::{HeldVersions, Holding};
 use super::message::{Outgoing, Payload};
-use super::subscription::{Asked, Forced, TypeSubscription};
+use super::subscription::{Forced, Requested, TypeSubscription};
 use super::{ChangedHosts, KindState, Session, Variant};
 use crate::answers::{ResourceType, empty_assignment};
 
-/// What is under way.
+/// A push in progress.
 #[derive(Debug)]
 pub(crate) struct Round {
     pub(crate) to: Arc<ClientSnapshot>,
     moved: [bool; 4],
-    gone: [BTreeSet<Arc<str>>; 4],
+    removed: [BTreeSet<Arc<str>>; 4],
     emptied: BTreeSet<Arc<str>>,
-    /// What woke it; other names of a picker are as they were.
+    /// Hosts whose change started the round; other names of a session with few names are unchanged.
     touched: ChangedHosts,
     sent: bool,
 }
 
 impl Round {
-    /// The type was subscribed anew, or not at all any more.
+    /// Forgets the type, because its subscription started again or ended.
     pub(crate) fn forget(&mut self, kind: ResourceType) {
         self.moved[kind as usize] = false;
-        self.gone[kind as usize].clear();
+        self.removed[kind as usize].clear();
         if kind == ResourceType::Endpoints {
             self.emptied.clear();
         }
@@ -42,14 +42,14 @@ impl Round {
     pub(crate) const fn has_moved(&self, kind: ResourceType) -> bool {
         self.moved[kind as usize]
     }
-    /// Names that the client still holds although the round's generation lacks them.
-    pub(crate) fn untold(&self, kind: ResourceType) -> impl Iterator<Item = &Arc<str>> {
+    /// Returns names that the client still holds although the round's generation lacks them.
+    pub(crate) fn unsent(&self, kind: ResourceType) -> impl Iterator<Item = &Arc<str>> {
         let emptied = (kind == ResourceType::Endpoints).then_some(&self.emptied);
-        self.gone[kind as usize].iter().chain(emptied.into_iter().flatten())
+        self.removed[kind as usize].iter().chain(emptied.into_iter().flatten())
     }
 }
 
-/// In which order types lose what is gone: whoever refers goes before what is referred to.
+/// Order of removals: a resource goes before the resources that it refers to.
 const REMOVALS: [ResourceType; 3] = [ResourceType::Listener, ResourceType::Route, ResourceType::Cluster];
 
 impl Session {
@@ -75,7 +75,7 @@ impl Session {
     }
     fn begin(&mut self, catalog: Arc<Catalog>) -> Round {
         let mut touched = std::mem::take(&mut self.stale);
-        self.telling = std::mem::take(&mut self.observed);
+        self.round_observed = std::mem::take(&mut self.observed);
         self.env.counters.rounds.inc();
         if touched != ChangedHosts::Nothing {
             self.env.counters.wakeups.inc();
@@ -91,7 +91,7 @@ impl Session {
         Round {
             to,
             moved: [false; 4],
-            gone: Default::default(),
+            removed: Default::default(),
             emptied: BTreeSet::new(),
             touched,
             sent: false,
@@ -105,65 +105,66 @@ impl Session {
             let due = self.kinds[kind as usize].is_due() || !round.has_moved(kind);
             if due
                 && self.watches(kind)
-                && let Some(out) = self.tell(round, kind, now)
+                && let Some(out) = self.respond(round, kind, now)
             {
                 return Some(out);
             }
         }
         REMOVALS.into_iter().find_map(|kind| self.remove(round, kind, now)).or_else(|| self.empty(round, now))
     }
-    /// Assignments follow their xDS clusters, also when their own turn is over.
+    /// Requests assignments for the xDS clusters that were sent, also after the EDS step.
     fn force(&mut self, round: &Round) {
         if self.forced.is_nothing() || !self.watches(ResourceType::Endpoints) {
             return;
         }
-        let fresh = !round.has_moved(ResourceType::Endpoints);
+        let not_yet_handled = !round.has_moved(ResourceType::Endpoints);
         let forced = self.forced.take();
         let counters = Arc::clone(&self.env.counters);
         let state = self.state(ResourceType::Endpoints);
         match forced {
             Forced::Nothing => {}
             Forced::Everything => {
-                counters.endpoints_forced.add(if fresh { 0 } else { state.names() });
-                state.asked = Asked::Everything;
+                counters.endpoints_forced.add(if not_yet_handled { 0 } else { state.names() });
+                state.requested = Requested::Everything;
             }
             Forced::Names(names) => {
                 let wanted = state.watch.as_ref().map(|watch| Arc::clone(&watch.names));
                 for name in names.iter().filter(|name| wanted.as_ref().is_some_and(|w| w.contains(name))) {
                     counters.endpoints_forced.inc();
-                    state.asked.add(name);
+                    state.requested.add(name);
                 }
             }
         }
     }
-    /// One type's turn: what differs, what was asked for, what is owed.
-    fn tell(&mut self, round: &mut Round, kind: ResourceType, now: Mono) -> Option<Outgoing> {
+    /// Builds the response of one type: what changed, what was requested, and any reply that is due.
+    fn respond(&mut self, round: &mut Round, kind: ResourceType, now: Mono) -> Option<Outgoing> {
         let to = Arc::clone(&round.to);
         let first = !std::mem::replace(&mut round.moved[kind as usize], true);
         self.align(kind);
         let mut changes = if first { self.changes(round, kind) } else { Changes::default() };
         let env = Arc::clone(&self.env);
         let state = self.state(kind);
-        let (asked, owed) = (state.asked.take(), std::mem::take(&mut state.owed));
+        let (requested, must_reply) = (state.requested.take(), std::mem::take(&mut state.must_reply));
         changes::hold(&env, state, &to, kind, &mut changes);
-        state.fresh = false;
-        let whole = self.resolve(kind, &to, &asked, &mut changes);
-        self.settle_gone(round, kind, &mut changes);
+        state.just_subscribed = false;
+        let whole = self.resolve(kind, &to, &requested, &mut changes);
+        self.defer_removals(round, kind, &mut changes);
         if kind == ResourceType::Cluster {
-            self.note_forced(&asked, &changes);
+            self.note_forced(&requested, &changes);
         }
-        let payload = self.payload(kind, &to, whole, owed || !asked.is_nothing(), owed, changes)?;
+        let payload =
+            self.payload(kind, &to, whole, must_reply || !requested.is_nothing(), must_reply, changes)?;
         Some(self.emit(kind, &to, payload, now))
     }
-    /// Knowledge by name is kept over the names that are subscribed now.
+    /// Maps held versions to the names that are subscribed now.
     fn align(&mut self, kind: ResourceType) {
-        let picks = self.base.is_none() && !self.follows();
+        let is_named = self.base.is_none() && !self.is_bulk();
         let state = self.state(kind);
         let Some(watch) = state.watch.as_ref().filter(|watch| !watch.is_wildcard()) else { return };
         match &state.known {
             Some(known) if Arc::ptr_eq(known.names(), &watch.names) => {}
             Some(known) => state.known = Some(known.over(&watch.names)),
-            None if picks => state.known = Some(HeldVersions::untold(Arc::clone(&watch.names))),
+            None if is_named => state.known = Some(HeldVersions::none_sent(Arc::clone(&watch.names))),
             None => {}
         }
     }
@@ -171,8 +172,8 @@ impl Session {
         let to = &*round.to;
         let state = &self.kinds[kind as usize];
         let Some(watch) = &state.watch else { return Changes::default() };
-        let untold = !state.known.as_ref().is_some_and(|known| known.claimed);
-        if state.fresh && untold {
+        let unclaimed = !state.known.as_ref().is_some_and(|known| known.claimed);
+        if state.just_subscribed && unclaimed {
             return Changes::default();
         }
         match (&state.known, &self.base) {
@@ -190,7 +191,7 @@ impl Session {
             (None, None) => Changes::default(),
         }
     }
-    /// The names that a picker has to look at; `None`: all of them.
+    /// Returns the names of a session with few names to compare; `None` for all of them.
     fn touched_names<'w>(
         &self,
         round: &Round,
@@ -210,12 +211,12 @@ impl Session {
             }
         }
     }
-    /// Adds what was asked for. True: all that is subscribed is to be sent.
+    /// Adds what was requested. Returns true if all subscribed resources must be sent.
     fn resolve(
         &mut self,
         kind: ResourceType,
         to: &ClientSnapshot,
-        asked: &Asked,
+        requested: &Requested,
         changes: &mut Changes,
     ) -> bool {
         let env = Arc::clone(&self.env);
@@ -223,44 +224,44 @@ impl Session {
         let Some(watch) = state.watch.clone() else { return false };
         let all = || watch.names.names().iter().map(|name| &**name);
         let holds = !to.catalog.complete && (state.reconnected || !state.held.is_empty());
-        match asked {
-            Asked::Nothing => {}
-            Asked::Names(names) => {
+        match requested {
+            Requested::Nothing => {}
+            Requested::Names(names) => {
                 names.iter().for_each(|name| resolve_one(&env, state, kind, to, name, changes));
             }
-            Asked::Everything if kind != ResourceType::Endpoints => {
+            Requested::Everything if kind != ResourceType::Endpoints => {
                 let missing = all().filter(|name| to.one(&env, kind, name).is_none());
-                changes.gone.extend(missing.map(Arc::from));
+                changes.removed.extend(missing.map(Arc::from));
                 return true;
             }
-            Asked::Everything if holds => {
+            Requested::Everything if holds => {
                 all().for_each(|name| resolve_one(&env, state, kind, to, name, changes));
             }
-            Asked::Everything => return true,
+            Requested::Everything => return true,
         }
         false
     }
-    /// What is gone is told last, and an assignment only after its xDS cluster.
-    fn settle_gone(&mut self, round: &mut Round, kind: ResourceType, changes: &mut Changes) {
+    /// Defers removals to the end of the round: an assignment is emptied only after its xDS cluster.
+    fn defer_removals(&mut self, round: &mut Round, kind: ResourceType, changes: &mut Changes) {
         if kind != ResourceType::Endpoints {
             if self.variant == Variant::Delta {
-                round.gone[kind as usize].extend(changes.gone.drain(..));
+                round.removed[kind as usize].extend(changes.removed.drain(..));
             }
             return;
         }
-        let gone = std::mem::take(&mut changes.gone);
+        let removed = std::mem::take(&mut changes.removed);
         if self.watches(ResourceType::Cluster) {
-            round.emptied.extend(gone);
+            round.emptied.extend(removed);
         } else {
-            gone.iter().for_each(|name| changes.upsert(empty_assignment(name)));
+            removed.iter().for_each(|name| changes.upsert(empty_assignment(name)));
         }
     }
-    /// An xDS cluster that is sent as changed or new waits for its assignment.
-    fn note_forced(&mut self, asked: &Asked, changes: &Changes) {
+    /// Requires an assignment for each new or changed xDS cluster.
+    fn note_forced(&mut self, requested: &Requested, changes: &Changes) {
         let first = !std::mem::replace(&mut self.clusters_answered, true);
         let all = match self.variant {
             Variant::Sotw => first,
-            Variant::Delta => *asked == Asked::Everything,
+            Variant::Delta => *requested == Requested::Everything,
         };
         if all {
             self.forced = Forced::Everything;
@@ -274,7 +275,7 @@ impl Session {
         to: &ClientSnapshot,
         whole: bool,
         due: bool,
-        owed: bool,
+        must_reply: bool,
         changes: Changes,
     ) -> Option<Payload> {
         let watch = self.kinds[kind as usize].watch.as_ref()?;
@@ -288,17 +289,17 @@ impl Session {
             } else {
                 to.many(&self.env, kind, &watch.names)
             };
-            return (owed || full_state || all.len() > 0).then_some(Payload::Whole(all));
+            return (must_reply || full_state || all.len() > 0).then_some(Payload::Whole(all));
         }
         let resources: Vec<_> = changes.upserted.into_values().collect();
-        (owed || !resources.is_empty()).then_some(Payload::Some(resources))
+        (must_reply || !resources.is_empty()).then_some(Payload::Some(resources))
     }
     fn remove(&mut self, round: &mut Round, kind: ResourceType, now: Mono) -> Option<Outgoing> {
-        let gone = std::mem::take(&mut round.gone[kind as usize]);
+        let removed = std::mem::take(&mut round.removed[kind as usize]);
         let watch = self.kinds[kind as usize].watch.clone()?;
-        let names: Vec<Arc<str>> = gone.into_iter().filter(|name| watch.wants(name)).collect();
+        let names: Vec<Arc<str>> = removed.into_iter().filter(|name| watch.wants(name)).collect();
         let to = Arc::clone(&round.to);
-        (!names.is_empty()).then(|| self.emit(kind, &to, Payload::Gone(names), now))
+        (!names.is_empty()).then(|| self.emit(kind, &to, Payload::Removed(names), now))
     }
     fn empty(&mut self, round: &mut Round, now: Mono) -> Option<Outgoing> {
         let kind = ResourceType::Endpoints;
@@ -309,12 +310,12 @@ impl Session {
         let to = Arc::clone(&round.to);
         (!resources.is_empty()).then(|| self.emit(kind, &to, Payload::Some(resources), now))
     }
-    /// The round's generation is what the client has been told all of.
+    /// Makes the round's generation the base: the client has received all of it.
     fn end(&mut self, round: &Round) {
         if round.touched != ChangedHosts::Nothing && !round.sent {
             self.env.counters.wakeups_for_nothing.inc();
         }
-        if self.follows() {
+        if self.is_bulk() {
             self.base = Some(Arc::clone(&round.to));
             self.kinds.iter_mut().for_each(|state| state.known = None);
             return;
@@ -331,7 +332,7 @@ impl Session {
     }
 }
 
-/// Adds one name that was asked for: as it is, as gone, or not at all while it is held.
+/// Adds one requested name: the resource, its removal, or nothing while the name is held.
 fn resolve_one(
     env: &Env,
     state: &mut KindState,
@@ -345,10 +346,10 @@ fn resolve_one(
         Some(resource) => changes.upsert(resource),
         None if state.held.contains_key(name) => {}
         None if endpoints && state.reconnected && !to.catalog.complete => {
-            state.held.insert(name.into(), Holding::Untold);
+            state.held.insert(name.into(), Holding::NotSent);
         }
-        None if changes.gone.iter().any(|gone| **gone == *name) => {}
+        None if changes.removed.iter().any(|removed| **removed == *name) => {}
         None if endpoints => changes.upsert(empty_assignment(name)),
-        None => changes.gone.push(name.into()),
+        None => changes.removed.push(name.into()),
     }
 }

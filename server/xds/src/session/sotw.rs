@@ -1,4 +1,4 @@
-//! Requests of the state-of-the-world variant: the decision table of `xds.md` 1.5 as amended.
+//! Handles requests of the state-of-the-world variant (docs/reference/xds.md).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use tributary_model::{Mono, Version};
 use tributary_proto::SotwRequest;
 
-use super::subscription::{Asked, Forced, TypeSubscription, Wildcard};
+use super::subscription::{Forced, Requested, TypeSubscription, Wildcard};
 use super::{Refusal, Session};
 use crate::answers::ResourceType;
 
 impl Session {
-    /// Takes a request; tells how long the next one must wait.
+    /// Handles a request. Returns how long the next one must wait.
     pub fn on_sotw(&mut self, request: &SotwRequest, now: Mono) -> Result<Duration, Refusal> {
         let wait = self.paced(now);
         let Some(kind) = ResourceType::parse(request.type_url.as_str()) else {
@@ -20,7 +20,7 @@ impl Session {
         };
         let nonce = request.nonce.as_str();
         let is_last = self.kinds[kind as usize].acks.is_last(nonce);
-        self.answered(kind, nonce, request.error.as_ref(), now);
+        self.take_ack(kind, nonce, request.error.as_ref(), now);
         if request.names.is_empty() && !kind.has_wildcard() {
             return self.unsubscribe_all(kind).map(|()| wait);
         }
@@ -37,18 +37,18 @@ impl Session {
         self.state(kind).forget();
         self.subscribed(kind, true)
     }
-    /// A first request, or the first after a reconnect: always answered with everything.
+    /// Handles a first request, or the first after a reconnect: the response carries everything.
     fn start_sotw(&mut self, kind: ResourceType, request: &SotwRequest) -> Result<(), Refusal> {
         let all = wildcard_of(kind, request, None);
         let watch = self.sotw_watch(all, request);
         let state = self.state(kind);
-        state.start(watch, Asked::Everything);
+        state.start(watch, Requested::Everything);
         state.listed = list_hash(request);
-        state.owed = true;
+        state.must_reply = true;
         state.reconnected = !request.version.is_empty();
         self.subscribed(kind, true)
     }
-    /// An answer to the last response: only a changed subscription is answered.
+    /// Handles an answer to the last response: only a changed subscription gets a response.
     fn change_sotw(&mut self, kind: ResourceType, request: &SotwRequest) -> Result<(), Refusal> {
         let listed = list_hash(request);
         if std::mem::replace(&mut self.state(kind).listed, listed) == listed {
@@ -64,19 +64,19 @@ impl Session {
         }
         let state = self.state(kind);
         if kind.has_wildcard() && !new.is_empty() {
-            state.asked = Asked::Everything;
-            state.owed = true;
+            state.requested = Requested::Everything;
+            state.must_reply = true;
         } else {
-            added(&old, &new).for_each(|name| state.asked.add(name));
+            added(&old, &new).for_each(|name| state.requested.add(name));
         }
         for gone in added(&new, &old) {
-            state.asked.forget(gone);
+            state.requested.forget(gone);
             state.held.remove(gone);
         }
         state.watch = Some(new);
         self.subscribed(kind, false)
     }
-    /// A cluster that the client did not have waits for its assignment.
+    /// Requires an assignment for each xDS cluster that the client did not subscribe to before.
     fn force_added(&mut self, old: &TypeSubscription, new: &TypeSubscription) {
         self.forced.add(added(old, new).map(Arc::from));
         if new.is_wildcard() && !old.is_wildcard() {
@@ -90,12 +90,12 @@ impl Session {
     }
 }
 
-/// Every acknowledgement lists all names again: that they are the same list must cost little.
+/// Hashes the listed names: every acknowledgement repeats the list, and comparing must stay cheap.
 fn list_hash(request: &SotwRequest) -> Version {
     Version::of_all(request.names.iter().map(|name| Version::of(name.as_bytes())))
 }
 
-/// No names from the start are all names; no names after some are none.
+/// An empty list is a wildcard in the first request; after names it means no names.
 fn wildcard_of(kind: ResourceType, request: &SotwRequest, old: Option<&TypeSubscription>) -> Wildcard {
     if !kind.has_wildcard() {
         return Wildcard::No;
@@ -107,7 +107,7 @@ fn wildcard_of(kind: ResourceType, request: &SotwRequest, old: Option<&TypeSubsc
     if request.names.is_empty() && still { Wildcard::Legacy } else { Wildcard::No }
 }
 
-/// Names that the later watch has and the earlier has not.
+/// Returns the names of the later subscription that the earlier one lacks.
 fn added<'w>(earlier: &'w TypeSubscription, later: &'w TypeSubscription) -> impl Iterator<Item = &'w str> {
     later.names.names().iter().map(|name| &**name).filter(|name| !earlier.names.contains(name))
 }

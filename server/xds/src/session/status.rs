@@ -1,4 +1,4 @@
-//! What people and `explain` may ask of a session.
+//! State of a session as `get clients` and `explain` read it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,61 +11,61 @@ use super::subscription::TypeSubscription;
 use super::{Session, Variant};
 use crate::answers::ResourceType;
 
-/// How one type stands with a client.
+/// State of one type at a client.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct KindStatus {
     /// `cds`, `eds`, `lds`, `rds`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// In one word.
+    /// Summary of acknowledgements.
     pub status: SyncStatus,
-    /// Whether all names are subscribed.
+    /// Whether the client subscribes to all names.
     pub wildcard: bool,
-    /// How many names are subscribed beside.
+    /// Number of names subscribed beside a wildcard.
     pub names: usize,
-    /// Names that are held until the catalog is complete.
+    /// Number of names held back until the catalog is complete.
     pub held: usize,
-    /// The last response's version.
+    /// Version of the last response.
     pub sent_version: Option<Arc<str>>,
-    /// The generation that it was made from.
+    /// Generation of the last response.
     pub sent_generation: Option<u64>,
-    /// How long ago, in milliseconds.
+    /// Age of the last response, in milliseconds.
     pub sent_age_ms: Option<u64>,
-    /// The version that was last taken.
+    /// Version of the last acknowledged response.
     pub acked_version: Option<Arc<str>>,
-    /// The generation that it was made from.
+    /// Generation of the last acknowledged response.
     pub acked_generation: Option<u64>,
-    /// How long ago, in milliseconds.
+    /// Age of the last acknowledgement, in milliseconds.
     pub acked_age_ms: Option<u64>,
-    /// The refusal that stands.
+    /// The rejection that no acknowledgement has followed.
     pub nack: Option<NackStatus>,
 }
 
-/// A refusal that stands.
+/// A rejection that no acknowledgement has followed.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct NackStatus {
-    /// The client's words.
+    /// Error text of the client.
     pub text: Arc<str>,
-    /// The nonce that it refused.
+    /// Nonce of the rejected response.
     pub nonce: Arc<str>,
-    /// The generation of that response, where it is remembered.
+    /// Generation of the rejected response, if it is still recorded.
     pub generation: Option<u64>,
-    /// The names in that response, where they were few.
+    /// Names in the rejected response, if there were few.
     pub names: Vec<Arc<str>>,
-    /// How long ago, in milliseconds.
+    /// Age, in milliseconds.
     pub age_ms: u64,
 }
 
-/// What a client has been told of one resource.
+/// What a client was sent of one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// Whether it subscribes to the name.
+    /// Whether the client subscribes to the name.
     pub subscribed: bool,
-    /// The version that it was last sent; `None` where it was told of none.
+    /// Version that was last sent; `None` if it was not sent or reported as absent.
     pub version: Option<Version>,
-    /// Whether the last response of the type was taken.
+    /// State of the resource's type.
     pub status: SyncStatus,
-    /// Its words, where a response with this name was refused.
+    /// Error text of the client, if it rejected a response with this name.
     pub refused: Option<Arc<str>>,
 }
 
@@ -74,7 +74,7 @@ fn ms(age: Duration) -> u64 {
 }
 
 impl Session {
-    /// How the subscribed types stand.
+    /// Returns the state of every subscribed type.
     #[must_use]
     pub fn statuses(&self, now: Mono) -> Vec<KindStatus> {
         let known = ResourceType::ALL.into_iter().zip(&self.kinds);
@@ -83,7 +83,7 @@ impl Session {
             .map(|(kind, state)| status(kind, state, now))
             .collect()
     }
-    /// What the client has been told of one resource.
+    /// Returns what the client was sent of one resource.
     #[must_use]
     pub fn delivery(&self, kind: ResourceType, name: &str) -> Delivery {
         let state = &self.kinds[kind as usize];
@@ -93,31 +93,31 @@ impl Session {
             _ if !subscribed => None,
             (Some(known), _) => match known.get(name) {
                 Holding::Version(version) => Some(version),
-                Holding::Untold | Holding::Absent => None,
+                Holding::NotSent | Holding::Absent => None,
             },
             (None, Some(at)) => at.one(&self.env, kind, name).map(|e| e.version),
             (None, None) => None,
         };
         Delivery { subscribed, version, status: state.acks.status(), refused: refused(&state.acks, name) }
     }
-    /// The generation that the client has been told all of; `None` where it is not kept as one.
+    /// Returns the generation that the client has received in full; `None` if the session has no base.
     #[must_use]
     pub fn base_generation(&self) -> Option<u64> {
         self.base.as_ref().map(|base| base.catalog.generation)
     }
-    /// A type that was asked for and is not served.
+    /// Returns the last requested type that is not served.
     #[must_use]
     pub fn unknown_type(&self) -> Option<&Arc<str>> {
         self.unknown_type.as_ref()
     }
-    /// Whether it asks for listeners or routes.
+    /// Whether the client subscribes to listeners or routes.
     #[must_use]
     pub fn wants_listeners(&self) -> bool {
         self.watches(ResourceType::Listener) || self.watches(ResourceType::Route)
     }
-    /// How many bytes of knowledge by name the session keeps, for tests of its footprint.
+    /// Returns the number of names with a recorded version, for tests of memory use.
     #[must_use]
-    pub fn known_names(&self) -> usize {
+    pub fn recorded_names(&self) -> usize {
         self.kinds.iter().filter_map(|state| Some(state.known.as_ref()?.iter().count())).sum()
     }
     /// `sotw` or `delta`.

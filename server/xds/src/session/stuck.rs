@@ -1,4 +1,4 @@
-//! Clients that stop reading: after 30 s the session gives up its base, so that it pins no
+//! Handles clients that stop reading: after 30 s the session releases its base, so as not to pin a
 //! generation; after 5 min the stream ends.
 
 use std::sync::Arc;
@@ -13,35 +13,35 @@ use super::held_versions::{HeldVersions, Holding};
 use super::{ChangedHosts, Refusal, Session};
 use crate::answers::ResourceType;
 
-/// A write that takes longer costs the session its base.
+/// A write that takes longer makes the session release its base.
 pub(crate) const SLOW: Duration = Duration::from_secs(30);
-/// A write that takes longer costs the client its stream.
+/// A write that takes longer ends the stream.
 pub(crate) const STUCK: Duration = Duration::from_secs(300);
 
 impl Session {
-    /// When [`Session::on_tick`] wants to be called.
+    /// When [`Session::on_tick`] must be called next.
     #[must_use]
     pub fn deadline(&self) -> Option<Mono> {
         let since = self.in_flight?;
         let slow = self.base.is_some() || self.round.is_some();
         Some(since.plus(if slow { SLOW } else { STUCK }))
     }
-    /// Time has passed.
+    /// Applies the time limits of a write. Returns the status that ends the stream, if any.
     pub fn on_tick(&mut self, now: Mono) -> Result<(), Refusal> {
         let Some(since) = self.in_flight else { return Ok(()) };
         if now.since(since) >= STUCK {
             self.env.counters.streams_stuck.inc();
-            let message = "the client has not read for 5 minutes; let it connect again";
+            let message = "the client has not read for 5 minutes; reconnect";
             return Err(Refusal::new(GrpcCode::Unavailable, Code::CLIENT_SLOW, message));
         }
         if now.since(since) >= SLOW {
-            self.let_go();
+            self.release_base();
         }
         Ok(())
     }
-    /// Swaps base and round for hashes of what the client holds. What is still to be told is told
-    /// in a later round, from the generation of then.
-    fn let_go(&mut self) {
+    /// Replaces base and round by hashes of what the client holds. A later round sends what is still
+    /// due, from the generation of that time.
+    fn release_base(&mut self) {
         if self.base.is_none() && self.round.is_none() {
             return;
         }
@@ -65,10 +65,10 @@ impl Session {
                 Some(known) if !known.claimed && !watch.is_wildcard() => known.clone(),
                 _ => known_at(&self.env, &round.to, kind, watch),
             };
-            return Some(known.with_others(&self.env, round.untold(kind)));
+            return Some(known.with_foreign(&self.env, round.unsent(kind)));
         }
         match (&state.known, &self.base) {
-            (None, Some(base)) if !state.fresh => Some(self.known_of(base, kind)?),
+            (None, Some(base)) if !state.just_subscribed => Some(self.known_of(base, kind)?),
             _ => None,
         }
     }
@@ -79,15 +79,15 @@ impl Session {
 }
 
 impl HeldVersions {
-    /// The same knowledge, but of these names the client holds something that no generation has.
-    fn with_others<'a>(mut self, env: &super::Env, others: impl Iterator<Item = &'a Arc<str>>) -> Self {
-        let others: Vec<&Arc<str>> = others.collect();
-        if others.iter().any(|name| !self.names().contains(name)) {
+    /// Marks these names as held in a version that no generation has.
+    fn with_foreign<'a>(mut self, env: &super::Env, foreign: impl Iterator<Item = &'a Arc<str>>) -> Self {
+        let foreign: Vec<&Arc<str>> = foreign.collect();
+        if foreign.iter().any(|name| !self.names().contains(name)) {
             let held = self.iter().map(|(name, _)| name);
-            let names = env.intern(held.chain(others.iter().map(|name| &***name)));
+            let names = env.intern(held.chain(foreign.iter().map(|name| &***name)));
             self = self.over(&names);
         }
-        others.iter().for_each(|name| self.set(name, Holding::OTHER));
+        foreign.iter().for_each(|name| self.set(name, Holding::FOREIGN));
         self
     }
 }

@@ -1,27 +1,27 @@
-//! What a client has subscribed to, of one type, and what it is owed beyond what changes.
+//! A client's subscription to one type, and names that must be sent even if unchanged.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::answers::Subscription;
 
-/// Whether a client wants all names of a type.
+/// Whether a client subscribes to all names of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wildcard {
-    /// Only the names that it gives.
+    /// Only to listed names.
     No,
-    /// All, because its first request named none; ends as soon as it names one.
+    /// To all, because its first request listed no name; ends as soon as it lists one.
     Legacy,
-    /// All, because it said `*`.
+    /// To all, because it listed `*`.
     Star,
 }
 
 /// A client's subscription to one type.
 #[derive(Debug, Clone)]
 pub(crate) struct TypeSubscription {
-    /// Whether it wants all names.
+    /// Whether it covers all names.
     pub(crate) all: Wildcard,
-    /// The names that it gives; equal lists are one allocation.
+    /// Listed names; equal lists share one allocation.
     pub(crate) names: Arc<Subscription>,
 }
 
@@ -37,19 +37,19 @@ impl TypeSubscription {
     }
 }
 
-/// Names that must be answered whether or not they have changed.
+/// Names that must be sent even if unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) enum Asked {
+pub(crate) enum Requested {
     /// None.
     #[default]
     Nothing,
     /// These.
     Names(BTreeSet<Box<str>>),
-    /// All that is subscribed.
+    /// All subscribed names.
     Everything,
 }
 
-impl Asked {
+impl Requested {
     pub(crate) fn is_nothing(&self) -> bool {
         *self == Self::Nothing
     }
@@ -60,7 +60,7 @@ impl Asked {
             Self::Everything => {}
         }
     }
-    /// Takes back a name that is wanted no more.
+    /// Withdraws a name that is no longer subscribed.
     pub(crate) fn forget(&mut self, name: &str) {
         if let Self::Names(names) = self {
             names.remove(name);
@@ -87,7 +87,7 @@ pub(crate) enum Forced {
 }
 
 impl Forced {
-    /// More than so many names are remembered as "all".
+    /// Most names that are listed; more become `Everything`.
     const MAX: usize = 1024;
 
     pub(crate) fn add(&mut self, names: impl Iterator<Item = Arc<str>>) {

@@ -1,4 +1,4 @@
-//! What sessions do, told as conversations with a client that keeps what it was told.
+//! Session tests: exchanges with a client that records what it receives.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ mod sotw;
 
 pub(super) use ResourceType::{Cluster as C, Endpoints as E, Listener as L, Route as R};
 
-/// One stream with the world behind it.
-pub(super) struct Talk {
+/// A stream and the resources behind it.
+pub(super) struct TestStream {
     pub(super) fake: Arc<Fake>,
     pub(super) env: Arc<Env>,
     pub(super) session: Session,
@@ -34,9 +34,9 @@ pub(super) struct Talk {
     complete: bool,
 }
 
-/// A response, told as text.
+/// A response, decoded to text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct TestResponse {
     pub(super) kind: ResourceType,
     pub(super) nonce: String,
     pub(super) version: String,
@@ -53,7 +53,7 @@ pub(super) fn mk_node() -> ClientNode {
     ClientNode::parse(Some(&Node { id: "test-id".into(), ..Node::default() })).unwrap()
 }
 
-impl Talk {
+impl TestStream {
     pub(super) fn new(variant: Variant, world: &[(ResourceType, &str, &str)]) -> Self {
         let fake = Arc::new(Fake::default());
         let env = Arc::new(Env::new(Arc::clone(&fake) as _, Arc::new(Counters::default())));
@@ -70,7 +70,7 @@ impl Talk {
     pub(super) fn delta(world: &[(ResourceType, &str, &str)]) -> Self {
         Self::new(Variant::Delta, world)
     }
-    /// Another stream to the same server.
+    /// Opens another stream to the same server.
     pub(super) fn reconnect(&self) -> Self {
         let (fake, env) = (Arc::clone(&self.fake), Arc::clone(&self.env));
         let mut again =
@@ -79,13 +79,13 @@ impl Talk {
         again.complete = self.complete;
         again
     }
-    /// Publishes the world after a change, and wakes the session.
+    /// Publishes the resources after a change, and wakes the session.
     pub(super) fn change(&mut self, change: impl FnOnce(&mut World)) {
         change(&mut self.world);
         self.catalog = self.fake.publish(self.catalog.generation + 1, self.complete, &self.world);
         self.session.on_generation(ChangedHosts::Everything);
     }
-    /// The same, as the interest index wakes a picker.
+    /// Publishes a change of some hosts, as the interest index reports it.
     pub(super) fn touch(&mut self, hosts: &[&str], change: impl FnOnce(&mut World)) {
         change(&mut self.world);
         self.catalog = self.fake.publish(self.catalog.generation + 1, self.complete, &self.world);
@@ -104,36 +104,36 @@ impl Talk {
             all.iter().for_each(|&(kind, name)| drop(world.remove(&(kind, name.to_owned()))))
         });
     }
-    /// The next response.
-    pub(super) fn next(&mut self) -> Option<Told> {
+    /// Returns the next response.
+    pub(super) fn next(&mut self) -> Option<TestResponse> {
         let catalog = Arc::clone(&self.catalog);
         let out = self.session.on_writable(self.now, move || Arc::clone(&catalog))?;
-        Some(told(self.session.variant(), out))
+        Some(decode(self.session.variant(), out))
     }
-    /// All responses until there is nothing to say.
-    pub(super) fn all(&mut self) -> Vec<Told> {
+    /// Returns all responses that are due.
+    pub(super) fn all(&mut self) -> Vec<TestResponse> {
         std::iter::from_fn(|| self.next()).collect()
     }
-    /// The same, without version and nonce.
-    pub(super) fn says(&mut self) -> Vec<String> {
-        self.all().iter().map(Told::text).collect()
+    /// Returns all responses that are due, without version and nonce.
+    pub(super) fn responses(&mut self) -> Vec<String> {
+        self.all().iter().map(TestResponse::text).collect()
     }
     pub(super) fn count(&self, name: &str) -> u64 {
         self.env.counters.all().into_iter().find(|(n, _)| *n == name).unwrap().1
     }
 
-    pub(super) fn ask(&mut self, kind: ResourceType, names: &[&str], nonce: &str) {
-        self.ask_with(SotwRequest { nonce: nonce.into(), names: list(names), ..mk_sotw(kind) });
+    pub(super) fn request(&mut self, kind: ResourceType, names: &[&str], nonce: &str) {
+        self.send_sotw(SotwRequest { nonce: nonce.into(), names: list(names), ..mk_sotw(kind) });
     }
-    pub(super) fn ask_with(&mut self, request: SotwRequest) {
+    pub(super) fn send_sotw(&mut self, request: SotwRequest) {
         self.session.on_sotw(&request, self.now).unwrap();
     }
     pub(super) fn refuse(&mut self, kind: ResourceType, names: &[&str], nonce: &str, text: &str) {
         let error = Some(ErrorDetail { code: 3, message: text.into() });
-        self.ask_with(SotwRequest { nonce: nonce.into(), names: list(names), error, ..mk_sotw(kind) });
+        self.send_sotw(SotwRequest { nonce: nonce.into(), names: list(names), error, ..mk_sotw(kind) });
     }
     pub(super) fn sub(&mut self, kind: ResourceType, subscribe: &[&str], unsubscribe: &[&str], nonce: &str) {
-        self.tell(DeltaRequest {
+        self.send_delta(DeltaRequest {
             subscribe: list(subscribe),
             unsubscribe: list(unsubscribe),
             nonce: nonce.into(),
@@ -142,12 +142,12 @@ impl Talk {
     }
     pub(super) fn claim(&mut self, kind: ResourceType, subscribe: &[&str], held: &[(&str, &str)]) {
         let initial = held.iter().copied().collect();
-        self.tell(DeltaRequest { subscribe: list(subscribe), initial, ..mk_delta(kind) });
+        self.send_delta(DeltaRequest { subscribe: list(subscribe), initial, ..mk_delta(kind) });
     }
-    pub(super) fn tell(&mut self, request: DeltaRequest) {
+    pub(super) fn send_delta(&mut self, request: DeltaRequest) {
         self.session.on_delta(&request, self.now).unwrap();
     }
-    /// The version that a delta client would remember of a resource as it is now.
+    /// Returns the current version of a resource, as a delta client records it.
     pub(super) fn version(&self, kind: ResourceType, name: &str) -> String {
         let class = self.env.class(mk_node().class);
         let found = self.env.answers.one(&self.catalog, &class, kind, name);
@@ -167,7 +167,7 @@ pub(super) fn list(names: &[&str]) -> Names {
     names.iter().copied().collect()
 }
 
-impl Told {
+impl TestResponse {
     /// `cds a=1 b=2 -c`.
     pub(super) fn text(&self) -> String {
         let mut out = self.kind.as_str().to_owned();
@@ -177,7 +177,7 @@ impl Told {
     }
 }
 
-fn told(variant: Variant, out: Outgoing) -> Told {
+fn decode(variant: Variant, out: Outgoing) -> TestResponse {
     let (kind, nonce) = (out.kind, out.nonce.to_string());
     let message = out.rope.message();
     let response = match variant {
@@ -197,7 +197,7 @@ fn told(variant: Variant, out: Outgoing) -> Told {
         }
         assert!(names.insert(name, text).is_none(), "a name twice in one response");
     }
-    Told {
+    TestResponse {
         kind,
         nonce,
         version: response.version.to_string(),
@@ -206,7 +206,7 @@ fn told(variant: Variant, out: Outgoing) -> Told {
     }
 }
 
-/// An empty assignment is a message with field 1 only.
+/// Formats a body; an empty assignment is a message with field 1 only.
 fn body_text(body: &[u8]) -> String {
     match body {
         [0x0a, _, name @ ..] => format!("{}=", std::str::from_utf8(name).unwrap()),

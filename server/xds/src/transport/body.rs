@@ -1,4 +1,4 @@
-//! Response bodies: shared chunks as they are, then the trailers of gRPC.
+//! Response bodies: shared chunks without copying, then the gRPC trailers.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,11 +15,11 @@ use super::outbox::{BodyEnd, Chunk, Outbox};
 /// A response body.
 #[derive(Debug)]
 pub(crate) enum ResponseBody {
-    /// A stream's, fed by its task.
+    /// Body of a stream; the stream's task supplies its messages.
     Stream(BodyEnd),
     /// One message, then its status.
     Once(Option<Bytes>, GrpcStatus),
-    /// Nothing more.
+    /// Finished.
     Done,
 }
 
@@ -59,7 +59,7 @@ impl Body for ResponseBody {
     }
 }
 
-/// `grpc-status` and, where there is something to say, `grpc-message`.
+/// Builds the trailers: `grpc-status` and, if not empty, `grpc-message`.
 pub(crate) fn trailers(status: &GrpcStatus) -> HeaderMap {
     let mut out = HeaderMap::with_capacity(2);
     out.insert("grpc-status", HeaderValue::from(status.code as u16));

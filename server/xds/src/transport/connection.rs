@@ -1,4 +1,4 @@
-//! One connection: its handshakes, its age, its end.
+//! One connection: handshakes, age limit, shutdown.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,18 +22,18 @@ use super::route;
 use super::server::{Limits, Shared};
 use super::tls::{self, Tls};
 
-/// Who is at the other end of a connection.
+/// The remote side of a connection.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
-    /// What its certificate proves; `None` where none was asked for.
+    /// Identities in its certificate; `None` if the listener requests no certificate.
     pub(crate) identities: Option<Vec<Identity>>,
-    /// The connection is to end: its streams end themselves.
+    /// Cancelled when the connection must end: its streams then end themselves.
     pub(crate) ending: CancellationToken,
     pub(crate) streams: AtomicU64,
 }
 
-/// Serves a connection to its end.
+/// Serves a connection until it ends.
 pub(crate) async fn run(shared: Arc<Shared>, tcp: TcpStream, address: SocketAddr, tls: Option<Arc<Tls>>) {
     let _ = tcp.set_nodelay(true);
     let ending = shared.stop.child_token();
@@ -50,7 +50,7 @@ pub(crate) async fn run(shared: Arc<Shared>, tcp: TcpStream, address: SocketAddr
     serve(shared, stream, peer(identities)).await;
 }
 
-/// Ends gracefully on drain and age, at once when nothing is asked for in time.
+/// Ends gracefully on drain and age, and immediately if no request arrives in time.
 async fn serve<I>(shared: Arc<Shared>, io: I, peer: Arc<Peer>)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -65,7 +65,7 @@ where
     let mut connection = pin!(builder(limits).serve_connection(TokioIo::new(io), service));
     tokio::select! {
         _ = connection.as_mut() => return,
-        () = silence(&shared, &peer) => return,
+        () = no_request_in_time(&shared, &peer) => return,
         () = age(&shared) => {}
         () = peer.ending.cancelled() => {}
     }
@@ -74,8 +74,8 @@ where
     let _ = timeout(limits.spread + limits.grace, connection).await;
 }
 
-/// Ends when nothing has been asked for in time.
-async fn silence(shared: &Shared, peer: &Peer) {
+/// Completes if no request arrives in time.
+async fn no_request_in_time(shared: &Shared, peer: &Peer) {
     sleep(shared.limits.handshake).await;
     if peer.streams.load(Ordering::Relaxed) > 0 {
         std::future::pending::<()>().await;
@@ -83,7 +83,7 @@ async fn silence(shared: &Shared, peer: &Peer) {
     shared.env.counters.handshakes_failed.inc();
 }
 
-/// Ends when a connection is old enough.
+/// Completes when a connection reaches its maximum age.
 async fn age(shared: &Shared) {
     match shared.limits.max_age {
         Some(age) => sleep(shared.jittered(age)).await,

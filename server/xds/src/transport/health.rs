@@ -1,4 +1,4 @@
-//! `grpc.health.v1.Health`: whether clients are served. Content-free, and for anybody.
+//! `grpc.health.v1.Health`: whether clients are served. It needs no authorization.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::outbox::Outbox;
 use super::route::ADS_SERVICE;
 use super::server::Shared;
 
-/// The service's name.
+/// Name of the service.
 pub(crate) const SERVICE: &str = "grpc.health.v1.Health";
 const MAX_REQUEST: usize = 4096;
 
@@ -29,29 +29,29 @@ impl Serving {
     }
 }
 
-/// One question, one answer.
+/// Answers one health request.
 pub(crate) async fn check(shared: &Shared, body: Incoming) -> (Option<Bytes>, GrpcStatus) {
-    match asked(body).await {
+    match requested_service(body).await {
         Err(status) => (None, status),
         Ok(service) => match serving(shared, &service) {
-            Serving::Unknown => (None, GrpcStatus::new(GrpcCode::NotFound, "there is no such service here")),
+            Serving::Unknown => (None, GrpcStatus::new(GrpcCode::NotFound, "unknown service")),
             serving => (Some(peer::frame(&serving.message())), ok()),
         },
     }
 }
 
-/// One question, and an answer whenever it changes.
+/// Answers one health request, and again whenever the answer changes.
 pub(crate) async fn watch(shared: &Arc<Shared>, body: Incoming, outbox: &Outbox) -> GrpcStatus {
-    let service = match asked(body).await {
+    let service = match requested_service(body).await {
         Err(status) => return status,
         Ok(service) => service,
     };
-    let mut told = None;
+    let mut reported = None;
     let mut tick = tokio::time::interval(shared.limits.health_interval);
     while !outbox.is_closed() {
         let now = serving(shared, &service);
-        if told != Some(now) && outbox.is_idle() {
-            told = Some(now);
+        if reported != Some(now) && outbox.is_idle() {
+            reported = Some(now);
             let mut body = RopeBuilder::default();
             body.push(&now.message());
             outbox.put(Rope::framed(&[], &[body.finish().chunks()]));
@@ -76,7 +76,7 @@ fn serving(shared: &Shared, service: &str) -> Serving {
     if shared.source.ready() && !shared.stop.is_cancelled() { Serving::Yes } else { Serving::No }
 }
 
-async fn asked(mut body: Incoming) -> Result<String, GrpcStatus> {
+async fn requested_service(mut body: Incoming) -> Result<String, GrpcStatus> {
     let bad = |what: &str| GrpcStatus::new(GrpcCode::InvalidArgument, what);
     let mut decoder = FrameDecoder::new(MAX_REQUEST);
     loop {

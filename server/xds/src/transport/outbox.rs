@@ -1,7 +1,7 @@
-//! The one message that is in flight on a stream, between its task and its HTTP/2 body.
+//! The one message in flight on a stream, between its task and its HTTP/2 body.
 //!
-//! The task puts a message when the transport has taken the last one; the body hands it over chunk
-//! by chunk. There is no queue: this is all the flow control there is.
+//! The task puts a message when the transport has taken the last one; the body passes it on chunk by
+//! chunk. There is no queue: this is the only flow control.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -15,9 +15,9 @@ use tributary_proto::{GrpcStatus, Rope};
 struct State {
     rope: Option<Rope>,
     end: Option<GrpcStatus>,
-    /// The transport has asked for more than there is.
+    /// Whether the transport has polled for more data than there is.
     idle: bool,
-    /// The transport is gone.
+    /// Whether the transport has ended.
     closed: bool,
     waker: Option<Waker>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Outbox {
     moved: Notify,
 }
 
-/// What the body has to do next.
+/// The next step of the body.
 pub(crate) enum Chunk {
     Data(Bytes),
     End(GrpcStatus),
@@ -44,7 +44,7 @@ impl Outbox {
     pub(crate) fn is_closed(&self) -> bool {
         self.state.lock().closed
     }
-    /// Waits until the transport can take a message or is gone. Dropping the future loses nothing.
+    /// Waits until the transport can take a message or has ended. Cancel-safe.
     pub(crate) async fn moved(&self) {
         self.moved.notified().await;
     }
@@ -54,7 +54,7 @@ impl Outbox {
             state.idle = false;
         });
     }
-    /// Ends the stream after what is in flight.
+    /// Ends the stream after the message in flight.
     pub(crate) fn finish(&self, status: GrpcStatus) {
         self.change(|state| state.end = Some(status));
     }
@@ -89,7 +89,7 @@ impl Outbox {
     }
 }
 
-/// Tells the task that the transport is gone, whichever way it went.
+/// Notifies the task when the transport drops the body.
 #[derive(Debug)]
 pub(crate) struct BodyEnd(pub(crate) Arc<Outbox>);
 

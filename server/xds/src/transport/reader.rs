@@ -1,4 +1,4 @@
-//! Requests of a stream, cut out of its HTTP/2 data as it arrives, within their limits.
+//! Decodes the requests of a stream from its HTTP/2 data, within their limits.
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -46,8 +46,7 @@ impl Reader {
         };
         Self { body, decoder: FrameDecoder::new(limit), variant }
     }
-    /// The next request; `None` when the client has ended its half. Dropping the future loses
-    /// nothing that was received.
+    /// Returns the next request; `None` when the client has ended its half. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<Option<Request>, GrpcStatus> {
         loop {
             if let Some(message) = self.decoder.message().map_err(refuse)? {
@@ -59,7 +58,7 @@ impl Reader {
             }
             match self.body.frame().await {
                 None if self.decoder.is_mid_message() => {
-                    return Err(GrpcStatus::new(GrpcCode::InvalidArgument, "the last message is cut short"));
+                    return Err(GrpcStatus::new(GrpcCode::InvalidArgument, "the last message is truncated"));
                 }
                 None => return Ok(None),
                 Some(Ok(frame)) => {
@@ -67,7 +66,9 @@ impl Reader {
                         self.decoder.push(data);
                     }
                 }
-                Some(Err(_)) => return Err(GrpcStatus::new(GrpcCode::Unavailable, "the client is gone")),
+                Some(Err(_)) => {
+                    return Err(GrpcStatus::new(GrpcCode::Unavailable, "the client disconnected"));
+                }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Which method a request is for, and what is refused before there is a stream.
+//! Maps requests to methods, and rejects requests before a stream opens.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use super::server::Shared;
 use super::stream;
 use crate::session::Variant;
 
-/// The discovery service's name.
+/// Name of the discovery service.
 pub(crate) const ADS_SERVICE: &str = "envoy.service.discovery.v3.AggregatedDiscoveryService";
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 
-/// Answers one request; streams go on in tasks of their own.
+/// Handles one request; streams continue in tasks of their own.
 pub(crate) async fn handle(
     shared: Arc<Shared>,
     peer: Arc<Peer>,
@@ -93,7 +93,7 @@ fn once(message: Option<Bytes>, status: GrpcStatus) -> Response<ResponseBody> {
     }
 }
 
-/// A status without a body stands in the headers.
+/// Puts the status in the headers, because the response has no body.
 fn refuse(status: &GrpcStatus) -> Response<ResponseBody> {
     let mut response = with_type(Response::new(ResponseBody::Done));
     response.headers_mut().extend(trailers(status));
@@ -113,5 +113,5 @@ fn with_type(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
 
 fn unknown(path: &str) -> GrpcStatus {
     let path: String = path.chars().take(200).collect();
-    GrpcStatus::new(GrpcCode::Unimplemented, format!("there is no method {path} here"))
+    GrpcStatus::new(GrpcCode::Unimplemented, format!("unknown method {path}"))
 }

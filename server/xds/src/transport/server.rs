@@ -1,4 +1,4 @@
-//! The server: what its parts share, its listeners, its end.
+//! The server: shared state, listeners and shutdown.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,25 +23,25 @@ use crate::table::ClientTable;
 /// Bounds and deadlines of the transport.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections at once; more are closed as they come.
+    /// Most connections at once; more are closed on accept.
     pub connections: usize,
-    /// Streams at once on one connection.
+    /// Most streams at once on one connection.
     pub streams_per_connection: u32,
-    /// How long TLS, and then the first stream, may take.
+    /// Time limit of the TLS handshake, and then of the first stream.
     pub handshake: Duration,
-    /// How long a stream's first request may take.
+    /// Time limit of a stream's first request.
     pub first_message: Duration,
-    /// How often an idle connection is asked whether it is alive.
+    /// Interval of HTTP/2 pings on an idle connection.
     pub keepalive: Duration,
-    /// How long it may take to answer.
+    /// Time limit of a ping's answer.
     pub keepalive_timeout: Duration,
-    /// How long a connection lives, give or take a tenth; `None` for no limit.
+    /// Maximum age of a connection, plus or minus a tenth; `None` for no limit.
     pub max_age: Option<Duration>,
-    /// Over how long the streams of an ending connection or server end.
+    /// Period over which the streams of an ending connection or server end.
     pub spread: Duration,
-    /// How long an ending connection has beyond that.
+    /// Additional time for an ending connection.
     pub grace: Duration,
-    /// How often a health watch looks again.
+    /// Interval at which a health watch checks readiness.
     pub health_interval: Duration,
 }
 
@@ -63,7 +63,7 @@ impl Default for Limits {
     }
 }
 
-/// What all connections and streams of a server share.
+/// State that all connections and streams of a server share.
 pub(crate) struct Shared {
     pub(crate) env: Arc<Env>,
     pub(crate) source: Arc<dyn CatalogSource>,
@@ -76,7 +76,7 @@ pub(crate) struct Shared {
     pub(crate) next_client: AtomicU64,
     connections: Arc<Semaphore>,
     epoch: Instant,
-    chance: AtomicU64,
+    random: AtomicU64,
 }
 
 impl Shared {
@@ -86,16 +86,16 @@ impl Shared {
     pub(crate) fn instant(&self, at: Mono) -> Instant {
         self.epoch + at.since(Mono::START)
     }
-    /// Up to this long, by chance.
+    /// Returns a random duration up to this long.
     pub(crate) fn jitter(&self, up_to: Duration) -> Duration {
-        // SplitMix64: the seed was passed in, so that a run can be repeated.
+        // SplitMix64: the caller passes the seed, so a run can be repeated.
         let step = 0x9e37_79b9_7f4a_7c15u64;
-        let mut z = self.chance.fetch_add(step, Ordering::Relaxed).wrapping_add(step);
+        let mut z = self.random.fetch_add(step, Ordering::Relaxed).wrapping_add(step);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         up_to.mul_f64(((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64)
     }
-    /// This long, give or take a tenth.
+    /// Returns this duration, plus or minus a tenth.
     pub(crate) fn jittered(&self, about: Duration) -> Duration {
         about.mul_f64(0.9) + self.jitter(about.mul_f64(0.2))
     }
@@ -112,27 +112,27 @@ pub struct XdsServerBuilder {
 }
 
 impl XdsServerBuilder {
-    /// Hears of clients.
+    /// Sets the receiver of client facts.
     #[must_use]
     pub fn facts(self, facts: Arc<dyn ClientFacts>) -> Self {
         Self { facts, ..self }
     }
-    /// Keeps to these bounds.
+    /// Sets bounds and deadlines.
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
-    /// Counts time from here, as the rest of the process does.
+    /// Sets the start of running time, which the whole process shares.
     #[must_use]
     pub fn epoch(self, epoch: Instant) -> Self {
         Self { epoch, ..self }
     }
-    /// Takes its chances from this seed.
+    /// Seeds the jitter.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
-    /// The server; it listens nowhere yet.
+    /// Builds the server; it does not listen yet.
     #[must_use]
     pub fn build(self) -> XdsServer {
         let env = Arc::new(Env::new(self.answers, Arc::new(Counters::default())));
@@ -148,12 +148,12 @@ impl XdsServerBuilder {
             connections: Arc::new(Semaphore::new(self.limits.connections)),
             limits: self.limits,
             epoch: self.epoch,
-            chance: AtomicU64::new(self.seed),
+            random: AtomicU64::new(self.seed),
         }))
     }
 }
 
-/// Serves xDS. Cheap to clone: clones are the same server.
+/// Serves xDS. Cheap to clone: clones share the server.
 #[derive(Clone)]
 pub struct XdsServer(Arc<Shared>);
 
@@ -164,7 +164,7 @@ impl std::fmt::Debug for XdsServer {
 }
 
 impl XdsServer {
-    /// Over these answers and this source.
+    /// Creates a builder over a resource provider and a catalog source.
     #[must_use]
     pub fn builder(answers: Arc<dyn ResourceProvider>, source: Arc<dyn CatalogSource>) -> XdsServerBuilder {
         XdsServerBuilder {
@@ -182,8 +182,8 @@ impl XdsServer {
         let task = self.0.tasks.spawn(accept(shared, listener, tls));
         Listening { task }
     }
-    /// A generation was published, of what has been known since `observed`: wakes whom it may
-    /// concern. Call it after the source returns the generation, from one task.
+    /// Wakes the streams that a published generation may concern, and returns their number. `observed` is
+    /// when its changes were first known. Call it after the source returns the generation, from one task.
     pub fn published(
         &self,
         catalog: &Arc<Catalog>,
@@ -193,34 +193,34 @@ impl XdsServer {
         self.0.env.counters.pushes.triggered(changed);
         self.0.interest.published(catalog, changed, observed)
     }
-    /// Whether streams were woken that have not been seen to since. A client that does not read
-    /// counts only until its stream has looked, so that it holds nobody up.
+    /// Whether streams were woken that have not handled the wake-up yet. A client that does not read
+    /// counts only until its stream has looked at the generation, so it delays nothing else.
     #[must_use]
     pub fn is_writing(&self) -> bool {
         self.0.interest.waiting() > 0
     }
-    /// Connected clients.
+    /// Returns the connected clients.
     #[must_use]
     pub fn clients(&self) -> &Arc<ClientTable> {
         &self.0.clients
     }
-    /// What was done.
+    /// Returns the counters.
     #[must_use]
     pub fn counters(&self) -> &Arc<Counters> {
         &self.0.env.counters
     }
-    /// Who is woken by what.
+    /// Returns the index of streams by the changes that wake them.
     #[must_use]
     pub fn interest(&self) -> &Arc<InterestIndex> {
         &self.0.interest
     }
-    /// Running time, as sessions see it.
+    /// Returns running time, as sessions use it.
     #[must_use]
     pub fn now(&self) -> Mono {
         self.0.now()
     }
-    /// Stops accepting, ends all streams over [`Limits::spread`] and waits for them for at most
-    /// this long. True: all have ended. What has not ends when the runtime does.
+    /// Stops accepting, ends all streams over [`Limits::spread`] and waits for them for at most this long.
+    /// Returns whether all have ended; the remaining ones end with the runtime.
     pub async fn drain(&self, deadline: Duration) -> bool {
         self.0.stop.cancel();
         self.0.tasks.close();
@@ -228,7 +228,7 @@ impl XdsServer {
     }
 }
 
-/// A listener that is served.
+/// A listener that is being served.
 #[derive(Debug)]
 pub struct Listening {
     task: tokio::task::JoinHandle<()>,
@@ -248,7 +248,7 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener, tls: Option<Arc<Tls>
             () = shared.stop.cancelled() => return,
         };
         let Ok((tcp, address)) = accepted else {
-            // Out of descriptors, most likely: try again when some may have been given back.
+            // Most likely out of file descriptors: retry later.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };

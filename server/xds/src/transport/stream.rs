@@ -1,4 +1,4 @@
-//! One stream: its session between what arrives, what is published and what can be written.
+//! One stream: connects its session to requests, wake-ups and the transport.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,10 +19,10 @@ use crate::interest::{Registration, Wake};
 use crate::session::{ChangedHosts, Refusal, Session, Variant};
 use crate::table::{ClientEntryGuard, Connected};
 
-/// A message that an agent may send before it says who it is.
+/// Type of a message that an agent may send before its node.
 const HEALTH_INFORMATION: &str = "type.googleapis.com/istio.v1.HealthInformation";
 
-/// Runs a stream to its end.
+/// Runs a stream until it ends.
 pub(crate) async fn run(
     shared: Arc<Shared>,
     peer: Arc<Peer>,
@@ -53,7 +53,7 @@ async fn open(
     let first = timeout(shared.limits.first_message, first(reader)).await.map_err(|_| {
         GrpcStatus::new(
             GrpcCode::DeadlineExceeded,
-            "no request came in time; send one after opening a stream",
+            "no request arrived in time; send one after opening a stream",
         )
     })??;
     let client = ClientNode::parse(first.node()).map_err(refusal)?;
@@ -78,7 +78,7 @@ async fn first(reader: &mut Reader) -> Result<Request, GrpcStatus> {
 }
 
 fn refusal(refusal: Refusal) -> GrpcStatus {
-    tracing::warn!(code = %refusal.code, error = %refusal.message, "a stream is refused or ended");
+    tracing::warn!(code = %refusal.code, error = %refusal.message, "stream rejected or ended");
     GrpcStatus::new(refusal.status, refusal.to_string())
 }
 
@@ -88,14 +88,14 @@ struct Stream {
     client: Arc<Connected>,
     outbox: Arc<Outbox>,
     wake: Arc<Wake>,
-    place: Registration,
-    /// The message that the transport is taking, and when it was begun to be made.
+    registration: Registration,
+    /// The message that the transport is taking, and when building it began.
     pushing: Option<(ResourceType, Instant)>,
-    /// Requests wait until then.
+    /// Earliest time to read the next request.
     read_at: Option<Instant>,
-    /// The stream ends then.
+    /// Time at which the stream ends.
     end_at: Option<Instant>,
-    _seat: ClientEntryGuard,
+    _entry: ClientEntryGuard,
 }
 
 impl Stream {
@@ -115,8 +115,8 @@ impl Stream {
         let client = Arc::new(Connected { id, peer: peer.address, identity, since: now, session });
         let wake = shared.interest.wake();
         Self {
-            place: shared.interest.register(Arc::clone(&wake), workload),
-            _seat: shared.clients.insert(Arc::clone(&client)),
+            registration: shared.interest.register(Arc::clone(&wake), workload),
+            _entry: shared.clients.insert(Arc::clone(&client)),
             shared: Arc::clone(shared),
             peer: Arc::clone(peer),
             client,
@@ -139,13 +139,13 @@ impl Stream {
         self.read_at = (!wait.is_zero()).then(|| Instant::now() + wait);
         Ok(())
     }
-    /// Gives the transport what it can take. The interest is registered before a catalog is
-    /// loaded, and looked at again when loading it has changed the class.
+    /// Passes messages to the transport while it can take them. Registers the interest before it loads a
+    /// catalog, and again if loading changed the class.
     fn send(&mut self) {
         loop {
             let interest = self.client.session.lock().take_interest();
             if let Some(interest) = interest {
-                self.place.update(interest);
+                self.registration.update(interest);
                 self.client.session.lock().on_generation(ChangedHosts::Everything);
             }
             if !self.outbox.is_idle() {
@@ -153,7 +153,7 @@ impl Stream {
             }
             let began = Instant::now();
             if let Some((kind, since)) = self.pushing.take() {
-                self.shared.env.counters.pushes.taken(kind, began.duration_since(since));
+                self.shared.env.counters.pushes.delivered(kind, began.duration_since(since));
             }
             let (out, settled) = {
                 let mut session = self.client.session.lock();
@@ -173,9 +173,9 @@ impl Stream {
     async fn drive(&mut self, reader: &mut Reader) -> GrpcStatus {
         loop {
             self.send();
-            self.wake.seen_to();
+            self.wake.handled();
             if self.outbox.is_closed() {
-                return GrpcStatus::new(GrpcCode::Unavailable, "the client is gone");
+                return GrpcStatus::new(GrpcCode::Unavailable, "the client disconnected");
             }
             match self.wait(reader).await {
                 Ok(Event::Again) => {}
@@ -205,7 +205,7 @@ impl Stream {
         tokio::select! {
             biased;
             () = until(self.end_at), if self.end_at.is_some() => {
-                Err(GrpcStatus::new(GrpcCode::Ok, "the server closes this connection; connect again"))
+                Err(GrpcStatus::new(GrpcCode::Ok, "the server closes this connection; reconnect"))
             }
             () = self.peer.ending.cancelled(), if self.end_at.is_none() => Ok(Event::Ending),
             () = self.outbox.moved() => Ok(Event::Again),
@@ -214,7 +214,7 @@ impl Stream {
             () = until(tick), if tick.is_some() => Ok(Event::Tick),
         }
     }
-    /// The next request, when it may come. Dropping the future loses nothing.
+    /// Reads the next request, once it may be read. Cancel-safe.
     async fn read(&self, reader: &mut Reader) -> Result<Event, GrpcStatus> {
         if self.read_at.is_some() {
             until(self.read_at).await;

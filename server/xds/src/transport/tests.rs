@@ -1,4 +1,4 @@
-//! The transport over loopback, with a real HTTP/2 client.
+//! Transport tests over loopback, with a real HTTP/2 client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tributary_model::{Catalog, CatalogChanges, Hostname, ObservedSince};
-use tributary_proto::peer::{Response as Told, frame};
+use tributary_proto::peer::{Response as Received, frame};
 use tributary_proto::{DeltaRequest, FrameDecoder, Node, SotwRequest};
 
 use super::{Limits, XdsServer};
@@ -30,10 +30,10 @@ mod hostile;
 mod secure;
 mod streams;
 
-/// Long enough for anything that is to happen on loopback; nothing waits for it to pass.
+/// Longer than any event on loopback takes; no test waits for it to pass.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A server with a world behind it.
+/// A server with a catalog.
 struct Served {
     server: XdsServer,
     source: Arc<Source>,
@@ -46,15 +46,15 @@ struct Source {
     current: Mutex<Arc<Catalog>>,
     ready: AtomicBool,
     generation: AtomicU64,
-    heard: Mutex<Vec<String>>,
+    events: Mutex<Vec<String>>,
 }
 
 impl ClientFacts for Source {
     fn connected(&self, _: u64, client: &ClientNode, _: std::net::SocketAddr) {
-        self.heard.lock().push(format!("+{}", client.id));
+        self.events.lock().push(format!("+{}", client.id));
     }
     fn disconnected(&self, _: u64) {
-        self.heard.lock().push("-".into());
+        self.events.lock().push("-".into());
     }
 }
 
@@ -76,7 +76,7 @@ impl Served {
             world: Mutex::default(),
             ready: AtomicBool::new(true),
             generation: AtomicU64::new(0),
-            heard: Mutex::default(),
+            events: Mutex::default(),
         });
         let facts = Arc::clone(&source) as _;
         let server = XdsServer::builder(fake, Arc::clone(&source) as _).facts(facts).limits(limits).build();
@@ -162,7 +162,7 @@ impl Connection {
             .unwrap();
         Self { send, driver: tokio::spawn(driver) }
     }
-    /// Opens a method; the sender is the request's stream.
+    /// Calls a method; the sender is the request's stream.
     async fn open(&mut self, path: &str) -> (mpsc::Sender<Bytes>, Response<Incoming>) {
         let (tx, rx) = mpsc::channel(64);
         let request = Request::post(format!("http://xds{path}"))
@@ -205,29 +205,30 @@ impl Stream {
     async fn send(&self, message: Bytes) {
         self.tx.send(frame(&message)).await.unwrap();
     }
-    async fn ask(&self, request: SotwRequest) {
+    async fn send_sotw(&self, request: SotwRequest) {
         self.send(request.encode()).await;
     }
-    async fn tell(&self, request: DeltaRequest) {
+    async fn send_delta(&self, request: DeltaRequest) {
         self.send(request.encode()).await;
     }
-    /// Subscribes as a client that has said nothing yet.
+    /// Subscribes with the first request of a stream.
     async fn subscribe(&self, kind: ResourceType, names: &[&str]) {
         let (node, type_url) = (mk_node("test-id"), kind.type_url().into());
         let names = names.iter().copied().collect();
         if self.delta {
-            self.tell(DeltaRequest { node, type_url, subscribe: names, ..DeltaRequest::default() }).await;
+            self.send_delta(DeltaRequest { node, type_url, subscribe: names, ..DeltaRequest::default() })
+                .await;
         } else {
-            self.ask(SotwRequest { node, type_url, names, ..SotwRequest::default() }).await;
+            self.send_sotw(SotwRequest { node, type_url, names, ..SotwRequest::default() }).await;
         }
     }
-    /// The next message's bytes; `None` at the end of the stream.
+    /// Returns the next message; `None` at the end of the stream.
     async fn message(&mut self) -> Option<Bytes> {
         loop {
             if let Some(message) = self.decoder.message().unwrap() {
                 return Some(message);
             }
-            match timeout(SOON, self.body.frame()).await.expect("nothing comes")? {
+            match timeout(SOON, self.body.frame()).await.expect("no message arrives")? {
                 Ok(frame) => match frame.into_data() {
                     Ok(data) => self.decoder.push(&data),
                     Err(frame) => self.trailers = frame.into_trailers().ok(),
@@ -236,15 +237,19 @@ impl Stream {
             }
         }
     }
-    async fn next(&mut self) -> Told {
-        let message = self.message().await.expect("the stream has ended");
-        if self.delta { Told::decode_delta(message).unwrap() } else { Told::decode_sotw(message).unwrap() }
+    async fn next(&mut self) -> Received {
+        let message = self.message().await.expect("the stream ended");
+        if self.delta {
+            Received::decode_delta(message).unwrap()
+        } else {
+            Received::decode_sotw(message).unwrap()
+        }
     }
-    /// The bodies of the next response.
-    async fn says(&mut self) -> Vec<String> {
+    /// Returns the bodies of the next response.
+    async fn bodies(&mut self) -> Vec<String> {
         self.next().await.resources.iter().map(|r| String::from_utf8_lossy(&r.body).into_owned()).collect()
     }
-    /// Reads to the end; code and message of the status.
+    /// Reads to the end; returns code and message of the status.
     async fn end(&mut self) -> (u16, String) {
         while self.message().await.is_some() {}
         let all = self.trailers.as_ref().unwrap_or(&self.headers);

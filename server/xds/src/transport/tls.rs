@@ -1,5 +1,5 @@
-//! TLS for listeners: certificates that are reloaded between connections, and who a peer proves to
-//! be.
+//! TLS for listeners: certificates that are reloaded between connections, and the identities that
+//! peers prove.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tributary_model::{Code, Identity};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// What a listener needs, as PEM.
+/// TLS files of a listener, as PEM.
 #[derive(Clone)]
 pub struct TlsMaterial {
-    /// The certificate with what leads to its root.
+    /// The certificate chain.
     pub certificates: Vec<u8>,
-    /// Its key.
+    /// The private key.
     pub key: Vec<u8>,
-    /// Whom clients must be certified by; `None` asks no client for a certificate.
+    /// CA that signs client certificates; `None` requests no client certificate.
     pub client_ca: Option<Vec<u8>>,
 }
 
@@ -29,7 +29,7 @@ impl std::fmt::Debug for TlsMaterial {
     }
 }
 
-/// Why certificates cannot be used. Never tells what is in them.
+/// Reason why TLS files cannot be used. Never contains their content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} cannot be used: {why}")]
 pub struct TlsError {
@@ -40,7 +40,7 @@ pub struct TlsError {
 }
 
 impl TlsError {
-    /// The code that people look up.
+    /// Code of this error.
     pub const CODE: Code = Code::TLS_FILES;
 
     fn new(what: &'static str, why: impl ToString) -> Self {
@@ -48,19 +48,18 @@ impl TlsError {
     }
 }
 
-/// A listener's TLS. New connections get what was set last; open ones keep what they have.
+/// TLS configuration of a listener. New connections use the last one; open ones keep theirs.
 #[derive(Debug)]
 pub struct Tls {
     current: ArcSwap<ServerConfig>,
 }
 
 impl Tls {
-    /// From certificates.
+    /// Loads the files.
     pub fn new(material: &TlsMaterial) -> Result<Self, TlsError> {
         Ok(Self { current: ArcSwap::new(server_config(material)?) })
     }
-    /// Uses other certificates from the next connection on. What is running stays when they are
-    /// not usable.
+    /// Uses new files from the next connection on. Keeps the current ones on error.
     pub fn reload(&self, material: &TlsMaterial) -> Result<(), TlsError> {
         self.current.store(server_config(material)?);
         Ok(())
@@ -100,12 +99,12 @@ fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'st
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let all = all.map_err(|e| TlsError::new(what, e))?;
     if all.is_empty() {
-        return Err(TlsError::new(what, "it holds no certificate; give it as PEM"));
+        return Err(TlsError::new(what, "no certificate found; use PEM"));
     }
     Ok(all)
 }
 
-/// The SPIFFE URIs of a verified peer's certificate.
+/// Returns the SPIFFE URIs of a verified peer's certificate.
 pub(crate) fn identities(certificate: &CertificateDer<'_>) -> Vec<Identity> {
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return Vec::new() };
     let Ok(Some(names)) = certificate.subject_alternative_name() else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! What [`CatalogAnswers`] promises, told over small worlds.
+//! Tests of [`CatalogAnswers`] over small catalogs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,18 +38,18 @@ fn clients_with_equal_projections_get_the_same_allocation() {
     let name = "outbound|80||pay.shop";
     for kind in [ResourceType::Cluster, ResourceType::Endpoints] {
         let one = |class| answers.one(&catalog, class, kind, name).unwrap();
-        assert!(Arc::ptr_eq(&one(&a), &one(&b)), "{kind:?} was made twice");
+        assert!(Arc::ptr_eq(&one(&a), &one(&b)), "{kind:?} was built twice");
     }
     let all = |class| answers.all(&catalog, class, ResourceType::Cluster);
-    assert!(Arc::ptr_eq(&all(&a), &all(&b)), "the set was made twice");
+    assert!(Arc::ptr_eq(&all(&a), &all(&b)), "the set was built twice");
     let rope = |class| answers.rope(&catalog, class, ResourceType::Cluster, &all(class), Form::Sotw);
-    assert!(Arc::ptr_eq(&rope(&a), &rope(&b)), "the rope was made twice");
+    assert!(Arc::ptr_eq(&rope(&a), &rope(&b)), "the rope was built twice");
     assert_eq!(answers.counters().ropes.get(), 1);
     assert_eq!(names_of(&all(&a)), ["outbound|80||cart.shop", name]);
 }
 
 #[test]
-fn one_endpoint_change_is_one_encoding_per_asking_class() {
+fn one_endpoint_change_is_one_encoding_per_class() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
     let (pay, cart) = (mk_svc("pay.shop"), mk_svc("cart.shop"));
     let first = world.next(&[pay.clone(), cart.clone()]);
@@ -94,15 +94,11 @@ fn an_unchanged_generation_encodes_nothing() {
     assert_eq!(versions(&old), versions(&new));
     answers.many(&second, &mk_envoy(), ResourceType::Endpoints, &names);
     assert_eq!(ResourceType::ALL.map(|kind| answers.counters().encodes(kind)), encodes);
-    assert_eq!(
-        Cause::ALL.map(|cause| answers.counters().passes(cause)),
-        passes,
-        "everything was walked again"
-    );
+    assert_eq!(Cause::ALL.map(|cause| answers.counters().passes(cause)), passes, "a full pass was repeated");
 }
 
 #[test]
-fn clients_that_come_at_once_pay_once() {
+fn concurrent_clients_encode_once() {
     let services: Vec<Svc> = (0..200).map(|n| mk_svc(&format!("s{n:03}.shop"))).collect();
     let (catalog, answers) = (World::default().next(&services), CatalogAnswers::default());
     let ask = || {
@@ -119,7 +115,7 @@ fn clients_that_come_at_once_pay_once() {
 }
 
 #[test]
-fn a_class_that_asks_seldom_goes_on_from_its_own_last_set() {
+fn rarely_used_class_continues_from_its_own_last_set() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
     let services = |n: u8| [mk_svc("pay.shop").at(&[&format!("10.0.0.{n}")]), mk_svc(&format!("s{n}.shop"))];
     let (seldom, often) = (mk_class(ClientKind::Sidecar, "shop"), mk_envoy());
@@ -135,7 +131,7 @@ fn a_class_that_asks_seldom_goes_on_from_its_own_last_set() {
         versions(&set),
         versions(&CatalogAnswers::default().all(&catalog, &seldom, ResourceType::Cluster))
     );
-    assert_eq!(passes(&answers), before, "everything was walked for a few changes");
+    assert_eq!(passes(&answers), before, "a few changes caused a full pass");
     assert_eq!(before.iter().sum::<u64>(), 2);
 }
 
@@ -170,7 +166,7 @@ fn a_namespace_sees_its_own_services_and_shares_the_rest() {
         ["outbound|80||blog.web", "outbound|80||pay.shop", "outbound|80||secret.shop"]
     );
     assert_eq!(names_of(&all("")).len(), 2);
-    assert!(Arc::ptr_eq(&all(""), &all("web")), "what is scoped but not different was not shared");
+    assert!(Arc::ptr_eq(&all(""), &all("web")), "an equal scoped set was not shared");
     let one = |namespace| {
         answers.one(
             &catalog,
@@ -223,7 +219,7 @@ fn eviction_keeps_versions_and_the_same_bytes_come_back() {
 }
 
 #[test]
-fn a_sidecar_has_somewhere_to_send_what_no_service_claims() {
+fn sidecar_has_clusters_for_unmatched_traffic() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
     let catalog = world.next(&[mk_svc("pay.shop")]);
     let sidecar = mk_class(ClientKind::Sidecar, "shop");
@@ -240,7 +236,7 @@ fn a_sidecar_has_somewhere_to_send_what_no_service_claims() {
 }
 
 #[test]
-fn what_has_gone_is_removed_and_its_cluster_named() {
+fn removed_service_is_listed_by_its_cluster_names() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
     let (pay, cart) =
         (mk_svc("pay.shop").on(&[(80, Protocol::Http), (81, Protocol::Tcp)]), mk_svc("cart.shop"));
@@ -267,7 +263,7 @@ fn a_service_by_dns_carries_its_endpoints_in_its_cluster() {
 }
 
 #[test]
-fn names_tell_their_host() {
+fn host_is_derived_from_the_resource_name() {
     let answers = CatalogAnswers::default();
     let host = |kind, name| answers.host_of(&mk_envoy(), kind, name).map(|h| h.to_string());
     assert_eq!(host(ResourceType::Endpoints, "outbound|80||pay.shop").as_deref(), Some("pay.shop"));

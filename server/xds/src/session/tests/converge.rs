@@ -1,6 +1,6 @@
-//! Any interleaving of changes, requests, responses, refusals, stalls and reconnects ends in a
-//! client that holds the catalog; on the way it never goes back in time and no xDS cluster is left
-//! without its assignment.
+//! Any interleaving of changes, requests, responses, rejections, stalls and reconnects ends with a
+//! client that holds the catalog; meanwhile no resource returns to an older version, and each xDS cluster gets
+//! its assignment.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,15 +8,15 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a client of a real kind does: applies responses, acknowledges them, subscribes to the
-/// assignments of the clusters that it holds.
+/// A client that applies and acknowledges responses, and subscribes to the assignments of the
+/// clusters that it holds.
 #[derive(Default)]
 struct Client {
     delta: bool,
-    /// It knows its assignments and routes by name and asks for nothing else.
-    picks: bool,
+    /// Whether it subscribes only to assignments and routes, by name.
+    named: bool,
     held: BTreeMap<(ResourceType, String), (u64, String)>,
-    /// Clusters that wait for an assignment after them.
+    /// Clusters that wait for an assignment.
     warming: BTreeSet<String>,
     wanted: BTreeSet<String>,
     nonces: BTreeMap<ResourceType, String>,
@@ -32,12 +32,12 @@ enum Request {
 const ROUTES: [&str; 4] = ["n0", "n1", "n2", "n3"];
 
 impl Client {
-    /// Opens a stream. A delta client tells what it holds.
+    /// Opens a stream. A delta client lists what it holds.
     fn open(&mut self) {
         self.outbox.clear();
         self.nonces.clear();
         self.warming.clear();
-        if self.picks {
+        if self.named {
             self.wanted = ROUTES.map(String::from).into();
             self.first(E, &ROUTES);
             self.first(R, &ROUTES);
@@ -65,23 +65,28 @@ impl Client {
             self.outbox.push_back(Request::Sotw(SotwRequest { names: list(names), ..mk_sotw(kind) }));
         }
     }
-    fn receive(&mut self, told: &Told, versions: &BTreeMap<String, String>) -> Result<(), TestCaseError> {
-        self.nonces.insert(told.kind, told.nonce.clone());
+    fn receive(
+        &mut self,
+        response: &TestResponse,
+        versions: &BTreeMap<String, String>,
+    ) -> Result<(), TestCaseError> {
+        self.nonces.insert(response.kind, response.nonce.clone());
         let mut listed = BTreeSet::new();
-        for resource in &told.resources {
+        for resource in &response.resources {
             let (name, body) = resource.split_once('=').unwrap();
-            if told.kind == E && !self.wanted.contains(name) {
-                continue; // it was given up while this was on its way
+            if response.kind == E && !self.wanted.contains(name) {
+                continue; // unsubscribed while the response was in flight
             }
             listed.insert(name.to_owned());
             let value = body.parse().unwrap_or(0);
-            let before = self
-                .held
-                .insert((told.kind, name.into()), (value, versions.get(name).cloned().unwrap_or_default()));
+            let before = self.held.insert(
+                (response.kind, name.into()),
+                (value, versions.get(name).cloned().unwrap_or_default()),
+            );
             if let Some((old, _)) = before.as_ref().filter(|_| value != 0) {
-                prop_assert!(*old <= value, "{:?} {name} went back from {old} to {value}", told.kind);
+                prop_assert!(*old <= value, "{:?} {name} returned from {old} to {value}", response.kind);
             }
-            match told.kind {
+            match response.kind {
                 ResourceType::Cluster if before.is_none_or(|(old, _)| old != value) => {
                     self.warming.insert(name.into());
                 }
@@ -91,29 +96,34 @@ impl Client {
                 _ => {}
             }
         }
-        let full = !self.delta && told.kind.has_wildcard();
-        self.held.retain(|(kind, name), _| *kind != told.kind || !full || listed.contains(name));
-        for name in &told.removed {
-            self.held.remove(&(told.kind, name.clone()));
+        let full = !self.delta && response.kind.has_wildcard();
+        self.held.retain(|(kind, name), _| *kind != response.kind || !full || listed.contains(name));
+        for name in &response.removed {
+            self.held.remove(&(response.kind, name.clone()));
         }
-        self.acknowledge(told);
-        if told.kind == C {
-            self.follow_clusters();
+        self.acknowledge(response);
+        if response.kind == C {
+            self.subscribe_to_assignments();
         }
         Ok(())
     }
     fn clusters(&self) -> BTreeSet<String> {
         self.held.keys().filter(|(kind, _)| *kind == C).map(|(_, name)| name.clone()).collect()
     }
-    fn acknowledge(&mut self, told: &Told) {
+    fn acknowledge(&mut self, response: &TestResponse) {
         let refused = std::mem::take(&mut self.refuses);
         let error = refused.then(|| ErrorDetail { code: 3, message: "no".into() });
-        let nonce = told.nonce.as_str().into();
+        let nonce = response.nonce.as_str().into();
         if self.delta {
-            self.outbox.push_back(Request::Delta(DeltaRequest { nonce, error, ..mk_delta(told.kind) }));
+            self.outbox.push_back(Request::Delta(DeltaRequest { nonce, error, ..mk_delta(response.kind) }));
         } else {
-            let names = self.names(told.kind);
-            self.outbox.push_back(Request::Sotw(SotwRequest { nonce, error, names, ..mk_sotw(told.kind) }));
+            let names = self.names(response.kind);
+            self.outbox.push_back(Request::Sotw(SotwRequest {
+                nonce,
+                error,
+                names,
+                ..mk_sotw(response.kind)
+            }));
         }
     }
     fn names(&self, kind: ResourceType) -> Names {
@@ -123,7 +133,7 @@ impl Client {
             ResourceType::Cluster | ResourceType::Listener => Names::default(),
         }
     }
-    fn follow_clusters(&mut self) {
+    fn subscribe_to_assignments(&mut self) {
         let clusters = self.clusters();
         if clusters == self.wanted {
             return;
@@ -186,49 +196,49 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 struct Run {
-    talk: Talk,
+    stream: TestStream,
     client: Client,
-    wire: VecDeque<(Told, BTreeMap<String, String>)>,
+    wire: VecDeque<(TestResponse, BTreeMap<String, String>)>,
 }
 
 impl Run {
-    fn new(variant: Variant, picks: bool) -> Self {
-        let mut client = Client { delta: variant == Variant::Delta, picks, ..Client::default() };
+    fn new(variant: Variant, named: bool) -> Self {
+        let mut client = Client { delta: variant == Variant::Delta, named, ..Client::default() };
         client.open();
-        Self { talk: Talk::new(variant, &[]), client, wire: VecDeque::new() }
+        Self { stream: TestStream::new(variant, &[]), client, wire: VecDeque::new() }
     }
     fn change(&mut self, host: &str, change: impl FnOnce(&mut World, String)) {
-        let value = (self.talk.catalog.generation + 1).to_string();
-        if self.client.picks {
-            self.talk.touch(&[host], |world| change(world, value));
+        let value = (self.stream.catalog.generation + 1).to_string();
+        if self.client.named {
+            self.stream.touch(&[host], |world| change(world, value));
         } else {
-            self.talk.change(|world| change(world, value));
+            self.stream.change(|world| change(world, value));
         }
     }
     fn write(&mut self) -> bool {
-        let catalog = Arc::clone(&self.talk.catalog);
-        if self.talk.session.take_interest().is_some() {
-            self.talk.session.on_generation(ChangedHosts::Everything);
+        let catalog = Arc::clone(&self.stream.catalog);
+        if self.stream.session.take_interest().is_some() {
+            self.stream.session.on_generation(ChangedHosts::Everything);
         }
-        let Some(out) = self.talk.session.on_writable(self.talk.now, move || Arc::clone(&catalog)) else {
+        let Some(out) = self.stream.session.on_writable(self.stream.now, move || Arc::clone(&catalog)) else {
             return false;
         };
-        let versions = match self.talk.session.variant() {
+        let versions = match self.stream.session.variant() {
             Variant::Sotw => BTreeMap::new(),
             Variant::Delta => versions_of(&out),
         };
-        self.wire.push_back((told(self.talk.session.variant(), out), versions));
+        self.wire.push_back((decode(self.stream.session.variant(), out), versions));
         true
     }
     fn deliver(&mut self) -> Result<bool, TestCaseError> {
-        let Some((told, versions)) = self.wire.pop_front() else { return Ok(false) };
-        self.client.receive(&told, &versions)?;
+        let Some((response, versions)) = self.wire.pop_front() else { return Ok(false) };
+        self.client.receive(&response, &versions)?;
         Ok(true)
     }
     fn request(&mut self) -> bool {
         match self.client.outbox.pop_front() {
-            Some(Request::Sotw(request)) => self.talk.ask_with(request),
-            Some(Request::Delta(request)) => self.talk.tell(request),
+            Some(Request::Sotw(request)) => self.stream.send_sotw(request),
+            Some(Request::Delta(request)) => self.stream.send_delta(request),
             None => return false,
         }
         true
@@ -260,32 +270,32 @@ impl Run {
             Op::Request => drop(self.request()),
             Op::Refuse => self.client.refuses = true,
             Op::Stall => {
-                self.talk.now = self.talk.now.plus(crate::session::stuck::SLOW);
-                self.talk.session.on_tick(self.talk.now).unwrap();
+                self.stream.now = self.stream.now.plus(crate::session::stuck::SLOW);
+                self.stream.session.on_tick(self.stream.now).unwrap();
             }
             Op::Reconnect => {
                 self.wire.clear();
                 self.client.open();
-                self.talk = self.talk.reconnect();
+                self.stream = self.stream.reconnect();
             }
-            Op::Incomplete => self.talk.complete(false),
-            Op::Complete => self.talk.complete(true),
+            Op::Incomplete => self.stream.complete(false),
+            Op::Complete => self.stream.complete(true),
         }
         Ok(())
     }
-    /// Everything that is under way arrives.
+    /// Delivers everything in flight.
     fn settle(&mut self) -> Result<(), TestCaseError> {
-        self.talk.complete(true);
+        self.stream.complete(true);
         for _ in 0..1_000 {
             let (request, write, deliver) = (self.request(), self.write(), self.deliver()?);
             if !(request || write || deliver) {
                 return Ok(());
             }
         }
-        Err(TestCaseError::fail("server and client never come to rest"))
+        Err(TestCaseError::fail("server and client never settle"))
     }
     fn holds_the_catalog(&self) -> Result<(), TestCaseError> {
-        let world = &self.talk.world;
+        let world = &self.stream.world;
         let values = |kind: ResourceType| -> BTreeMap<&str, u64> {
             let of_kind = world.iter().filter(move |((k, _), _)| *k == kind);
             of_kind.map(|((_, name), value)| (name.as_str(), value.parse().unwrap())).collect()
@@ -294,7 +304,7 @@ impl Run {
             let of_kind = self.client.held.iter().filter(move |((k, _), _)| *k == kind);
             of_kind.map(|((_, name), (value, _))| (name.as_str(), *value)).collect()
         };
-        if self.client.picks {
+        if self.client.named {
             for name in ROUTES {
                 prop_assert_eq!(held(E).get(name).copied(), Some(values(E).get(name).copied().unwrap_or(0)));
             }
@@ -307,7 +317,7 @@ impl Run {
             prop_assert_eq!(held(R).get(name).copied(), Some(value));
         }
         if self.client.delta {
-            prop_assert_eq!(held(R), values(R), "a route that is gone was not told");
+            prop_assert_eq!(held(R), values(R), "a removed route was not sent");
         }
         prop_assert!(
             self.client.warming.is_empty(),
@@ -323,8 +333,8 @@ fn versions_of(out: &Outgoing) -> BTreeMap<String, String> {
     response.resources.iter().map(|r| (r.name.to_string(), r.version.to_string())).collect()
 }
 
-fn run(variant: Variant, picks: bool, ops: &[Op]) -> Result<(), TestCaseError> {
-    let mut run = Run::new(variant, picks);
+fn run(variant: Variant, named: bool, ops: &[Op]) -> Result<(), TestCaseError> {
+    let mut run = Run::new(variant, named);
     for op in ops {
         run.step(op)?;
     }
@@ -346,7 +356,7 @@ proptest! {
     }
 
     #[test]
-    fn a_picker_converges(ops in ops(), delta in any::<bool>()) {
+    fn client_with_few_names_converges(ops in ops(), delta in any::<bool>()) {
         run(if delta { Variant::Delta } else { Variant::Sotw }, true, &ops)?;
     }
 }

@@ -1,4 +1,4 @@
-//! Delta conversations (`xds.md` 2, 10.1 scenarios 6 to 9).
+//! Delta exchanges (docs/reference/xds.md).
 
 use super::*;
 use crate::session::SyncStatus;
@@ -6,203 +6,203 @@ use crate::session::SyncStatus;
 const WORLD: &[(ResourceType, &str, &str)] =
     &[(C, "a", "1"), (C, "b", "1"), (E, "a", "1"), (E, "b", "1"), (R, "r", "1")];
 
-fn mk_synced() -> Talk {
-    let mut talk = Talk::delta(WORLD);
-    talk.sub(C, &[], &[], "");
-    talk.sub(E, &["a", "b"], &[], "");
-    assert_eq!(talk.says(), ["cds a=1 b=1", "eds a=1 b=1"]);
-    talk
+fn mk_synced() -> TestStream {
+    let mut stream = TestStream::delta(WORLD);
+    stream.sub(C, &[], &[], "");
+    stream.sub(E, &["a", "b"], &[], "");
+    assert_eq!(stream.responses(), ["cds a=1 b=1", "eds a=1 b=1"]);
+    stream
 }
 
 #[test]
 fn only_what_changes_is_sent() {
-    let mut talk = mk_synced();
-    talk.set(E, "b", "2");
-    assert_eq!(talk.says(), ["eds b=2"]);
-    talk.set(C, "new", "1");
-    assert_eq!(talk.says(), ["cds new=1"]);
-    talk.set(L, "unwanted", "1");
-    assert_eq!(talk.says(), Vec::<String>::new());
-    assert_eq!(talk.count("wakeups_for_nothing"), 1);
+    let mut stream = mk_synced();
+    stream.set(E, "b", "2");
+    assert_eq!(stream.responses(), ["eds b=2"]);
+    stream.set(C, "new", "1");
+    assert_eq!(stream.responses(), ["cds new=1"]);
+    stream.set(L, "unwanted", "1");
+    assert_eq!(stream.responses(), Vec::<String>::new());
+    assert_eq!(stream.count("wakeups_for_nothing"), 1);
 }
 
 #[test]
-fn a_wildcard_is_answered_even_when_there_is_nothing() {
-    let mut talk = Talk::delta(&[]);
-    talk.sub(C, &["*"], &[], "");
-    talk.sub(L, &[], &[], "");
-    assert_eq!(talk.says(), ["cds", "lds"]);
+fn wildcard_is_answered_even_without_resources() {
+    let mut stream = TestStream::delta(&[]);
+    stream.sub(C, &["*"], &[], "");
+    stream.sub(L, &[], &[], "");
+    assert_eq!(stream.responses(), ["cds", "lds"]);
 }
 
 #[test]
 fn a_reconnect_with_equal_versions_costs_nothing() {
-    let talk = mk_synced();
-    let (a, b) = (talk.version(C, "a"), talk.version(C, "b"));
-    let (ea, eb) = (talk.version(E, "a"), talk.version(E, "b"));
-    let mut again = talk.reconnect();
+    let stream = mk_synced();
+    let (a, b) = (stream.version(C, "a"), stream.version(C, "b"));
+    let (ea, eb) = (stream.version(E, "a"), stream.version(E, "b"));
+    let mut again = stream.reconnect();
     again.claim(C, &[], &[("a", &a), ("b", &b)]);
     again.claim(E, &["a", "b"], &[("a", &ea), ("b", &eb)]);
-    assert_eq!(again.says(), ["cds"], "zero clusters, and silence on endpoints");
+    assert_eq!(again.responses(), ["cds"], "an empty CDS response, and no EDS response");
 }
 
 #[test]
-fn a_reconnect_gets_what_differs_and_what_is_gone() {
-    let mut talk = mk_synced();
-    let (a, b) = (talk.version(C, "a"), talk.version(C, "b"));
-    let (ea, eb) = (talk.version(E, "a"), talk.version(E, "b"));
-    talk.set(C, "a", "2");
-    talk.drop(&[(C, "b"), (E, "b")]);
-    let mut again = talk.reconnect();
+fn reconnect_gets_changes_and_removals() {
+    let mut stream = mk_synced();
+    let (a, b) = (stream.version(C, "a"), stream.version(C, "b"));
+    let (ea, eb) = (stream.version(E, "a"), stream.version(E, "b"));
+    stream.set(C, "a", "2");
+    stream.drop(&[(C, "b"), (E, "b")]);
+    let mut again = stream.reconnect();
     again.claim(C, &[], &[("a", &a), ("b", &b)]);
     again.claim(E, &["a", "b"], &[("a", &ea), ("b", &eb)]);
     assert_eq!(
-        again.says(),
+        again.responses(),
         ["cds a=2", "eds a=1", "cds -b", "eds b="],
         "the changed cluster forces its endpoints"
     );
 }
 
 #[test]
-fn a_cluster_that_changed_while_away_forces_endpoints_that_are_asked_for_later() {
-    let mut talk = mk_synced();
-    let (a, b, ea) = (talk.version(C, "a"), talk.version(C, "b"), talk.version(E, "a"));
-    talk.set(C, "a", "2");
-    let mut again = talk.reconnect();
+fn cluster_changed_while_away_forces_later_endpoints() {
+    let mut stream = mk_synced();
+    let (a, b, ea) = (stream.version(C, "a"), stream.version(C, "b"), stream.version(E, "a"));
+    stream.set(C, "a", "2");
+    let mut again = stream.reconnect();
     again.claim(C, &["*"], &[("a", &a), ("b", &b)]);
-    assert_eq!(again.says(), ["cds a=2"]);
+    assert_eq!(again.responses(), ["cds a=2"]);
     again.claim(E, &["a"], &[("a", &ea)]);
-    assert_eq!(again.says(), ["eds a=1"]);
+    assert_eq!(again.responses(), ["eds a=1"]);
 }
 
 #[test]
 fn versions_of_another_server_are_not_trusted() {
-    let talk = mk_synced();
-    let mut again = talk.reconnect();
+    let stream = mk_synced();
+    let mut again = stream.reconnect();
     again.claim(C, &["*"], &[("a", "2026-11-21T09:00:00Z/7"), ("b", "")]);
-    assert_eq!(again.says(), ["cds a=1 b=1"]);
+    assert_eq!(again.responses(), ["cds a=1 b=1"]);
 }
 
 #[test]
-fn subscriptions_are_honoured_on_a_stale_nonce() {
-    let mut talk = mk_synced();
-    talk.sub(E, &["c"], &[], "not a nonce");
-    assert_eq!(talk.says(), ["eds c="]);
-    talk.sub(E, &[], &["a"], "not a nonce");
-    talk.set(E, "a", "2");
-    assert_eq!(talk.says(), Vec::<String>::new());
-    assert_eq!(talk.count("stale_nonces"), 2);
+fn stale_nonce_may_change_the_subscription() {
+    let mut stream = mk_synced();
+    stream.sub(E, &["c"], &[], "not a nonce");
+    assert_eq!(stream.responses(), ["eds c="]);
+    stream.sub(E, &[], &["a"], "not a nonce");
+    stream.set(E, "a", "2");
+    assert_eq!(stream.responses(), Vec::<String>::new());
+    assert_eq!(stream.count("stale_nonces"), 2);
 }
 
 #[test]
-fn subscribing_again_sends_again() {
-    let mut talk = mk_synced();
-    talk.sub(E, &["a"], &[], "");
-    assert_eq!(talk.says(), ["eds a=1"]);
-    talk.sub(C, &["*"], &[], "");
-    assert_eq!(talk.says(), ["cds a=1 b=1", "eds a=1 b=1"]);
+fn resubscription_sends_the_resource_again() {
+    let mut stream = mk_synced();
+    stream.sub(E, &["a"], &[], "");
+    assert_eq!(stream.responses(), ["eds a=1"]);
+    stream.sub(C, &["*"], &[], "");
+    assert_eq!(stream.responses(), ["cds a=1 b=1", "eds a=1 b=1"]);
 }
 
 #[test]
-fn a_name_that_does_not_exist_is_told_gone_or_empty() {
-    let mut talk = Talk::delta(&[]);
-    talk.sub(C, &["x"], &[], "");
-    talk.sub(L, &["x"], &[], "");
-    talk.sub(R, &["x"], &[], "");
-    talk.sub(E, &["x"], &[], "");
-    let says = talk.says();
-    for told in ["eds x=", "lds -x", "rds -x", "cds -x"] {
-        assert_eq!(says.iter().filter(|s| *s == told).count(), 1, "{told} in {says:?}");
+fn unknown_name_is_removed_or_empty() {
+    let mut stream = TestStream::delta(&[]);
+    stream.sub(C, &["x"], &[], "");
+    stream.sub(L, &["x"], &[], "");
+    stream.sub(R, &["x"], &[], "");
+    stream.sub(E, &["x"], &[], "");
+    let responses = stream.responses();
+    for response in ["eds x=", "lds -x", "rds -x", "cds -x"] {
+        assert_eq!(responses.iter().filter(|s| *s == response).count(), 1, "{response} in {responses:?}");
     }
-    talk.sub(R, &["x"], &[], "");
-    assert_eq!(talk.says(), ["rds -x"], "asking again is answered again");
-    talk.set(R, "x", "1");
-    assert_eq!(talk.says(), ["rds x=1"], "a name that does not exist stays subscribed");
+    stream.sub(R, &["x"], &[], "");
+    assert_eq!(stream.responses(), ["rds -x"], "a repeated request gets a response");
+    stream.set(R, "x", "1");
+    assert_eq!(stream.responses(), ["rds x=1"], "an unknown name stays subscribed");
 }
 
 #[test]
-fn a_wildcard_client_that_gives_up_a_name_is_told_what_the_wildcard_says() {
-    let mut talk = Talk::delta(WORLD);
-    talk.sub(C, &["*", "a", "x"], &[], "");
-    assert_eq!(talk.says(), ["cds a=1 b=1", "cds -x"]);
-    talk.sub(C, &[], &["a", "x", "never"], "");
-    assert_eq!(talk.says(), ["cds a=1", "cds -x"]);
+fn name_unsubscribed_under_a_wildcard_is_sent_again() {
+    let mut stream = TestStream::delta(WORLD);
+    stream.sub(C, &["*", "a", "x"], &[], "");
+    assert_eq!(stream.responses(), ["cds a=1 b=1", "cds -x"]);
+    stream.sub(C, &[], &["a", "x", "never"], "");
+    assert_eq!(stream.responses(), ["cds a=1", "cds -x"]);
 }
 
 #[test]
-fn giving_up_the_star_keeps_the_names() {
-    let mut talk = Talk::delta(WORLD);
-    talk.sub(C, &["*", "a"], &[], "");
-    talk.says();
-    talk.sub(C, &[], &["*"], "");
-    talk.set(C, "b", "2");
-    assert_eq!(talk.says(), Vec::<String>::new());
-    talk.set(C, "a", "2");
-    assert_eq!(talk.says(), ["cds a=2"]);
+fn unsubscribing_from_the_wildcard_keeps_names() {
+    let mut stream = TestStream::delta(WORLD);
+    stream.sub(C, &["*", "a"], &[], "");
+    stream.responses();
+    stream.sub(C, &[], &["*"], "");
+    stream.set(C, "b", "2");
+    assert_eq!(stream.responses(), Vec::<String>::new());
+    stream.set(C, "a", "2");
+    assert_eq!(stream.responses(), ["cds a=2"]);
 }
 
 #[test]
 fn a_legacy_wildcard_ends_with_the_first_name() {
-    let mut talk = mk_synced();
-    talk.sub(C, &["a"], &[], "");
-    assert_eq!(talk.says(), ["cds a=1", "eds a=1"]);
-    talk.set(C, "b", "2");
-    assert_eq!(talk.says(), Vec::<String>::new());
+    let mut stream = mk_synced();
+    stream.sub(C, &["a"], &[], "");
+    assert_eq!(stream.responses(), ["cds a=1", "eds a=1"]);
+    stream.set(C, "b", "2");
+    assert_eq!(stream.responses(), Vec::<String>::new());
 }
 
 #[test]
-fn on_demand_begins_with_nothing() {
-    let mut talk = Talk::delta(WORLD);
-    talk.sub(C, &["*"], &["*"], "");
-    assert_eq!(talk.says(), Vec::<String>::new());
-    talk.sub(C, &["b"], &[], "");
-    assert_eq!(talk.says(), ["cds b=1"]);
+fn on_demand_subscription_starts_empty() {
+    let mut stream = TestStream::delta(WORLD);
+    stream.sub(C, &["*"], &["*"], "");
+    assert_eq!(stream.responses(), Vec::<String>::new());
+    stream.sub(C, &["b"], &[], "");
+    assert_eq!(stream.responses(), ["cds b=1"]);
 }
 
 #[test]
 fn unsubscribed_names_are_forgotten() {
-    let mut talk = mk_synced();
-    talk.sub(E, &[], &["a", "unknown"], "");
-    talk.set(E, "a", "2");
-    assert_eq!(talk.says(), Vec::<String>::new());
-    talk.sub(E, &["a"], &[], "");
-    assert_eq!(talk.says(), ["eds a=2"]);
+    let mut stream = mk_synced();
+    stream.sub(E, &[], &["a", "unknown"], "");
+    stream.set(E, "a", "2");
+    assert_eq!(stream.responses(), Vec::<String>::new());
+    stream.sub(E, &["a"], &[], "");
+    assert_eq!(stream.responses(), ["eds a=2"]);
 }
 
 #[test]
-fn endpoints_are_never_told_gone() {
-    let mut talk = Talk::delta(WORLD);
-    talk.sub(E, &["a"], &[], "");
-    talk.says();
-    talk.drop(&[(E, "a")]);
-    assert_eq!(talk.says(), ["eds a="]);
-    talk.set(E, "a", "3");
-    assert_eq!(talk.says(), ["eds a=3"]);
+fn endpoints_are_emptied_instead_of_removed() {
+    let mut stream = TestStream::delta(WORLD);
+    stream.sub(E, &["a"], &[], "");
+    stream.responses();
+    stream.drop(&[(E, "a")]);
+    assert_eq!(stream.responses(), ["eds a="]);
+    stream.set(E, "a", "3");
+    assert_eq!(stream.responses(), ["eds a=3"]);
 }
 
 #[test]
-fn a_refused_response_is_shown_with_its_names_until_something_is_taken() {
-    let mut talk = mk_synced();
-    talk.set(C, "a", "2");
-    let sent = talk.all();
+fn rejected_response_is_shown_until_one_is_accepted() {
+    let mut stream = mk_synced();
+    stream.set(C, "a", "2");
+    let sent = stream.all();
     let error = Some(ErrorDetail { code: 13, message: "no".into() });
-    talk.tell(DeltaRequest { nonce: sent[0].nonce.as_str().into(), error, ..mk_delta(C) });
-    assert_eq!(talk.says(), Vec::<String>::new());
-    let status = &talk.session.statuses(talk.now)[0];
+    stream.send_delta(DeltaRequest { nonce: sent[0].nonce.as_str().into(), error, ..mk_delta(C) });
+    assert_eq!(stream.responses(), Vec::<String>::new());
+    let status = &stream.session.statuses(stream.now)[0];
     assert_eq!(status.nack.as_ref().unwrap().names, ["a".into()]);
-    assert_eq!(&*talk.session.delivery(C, "a").refused.unwrap(), "no");
-    assert_eq!(talk.session.delivery(C, "b").refused, None);
-    talk.set(C, "b", "2");
-    let sent = talk.all();
-    assert_eq!(sent[0].text(), "cds b=2", "the refused one is not sent again");
-    talk.sub(C, &[], &[], &sent[0].nonce);
-    assert_eq!(talk.session.statuses(talk.now)[0].status, SyncStatus::Synced);
+    assert_eq!(&*stream.session.delivery(C, "a").refused.unwrap(), "no");
+    assert_eq!(stream.session.delivery(C, "b").refused, None);
+    stream.set(C, "b", "2");
+    let sent = stream.all();
+    assert_eq!(sent[0].text(), "cds b=2", "the rejected resource is not sent again");
+    stream.sub(C, &[], &[], &sent[0].nonce);
+    assert_eq!(stream.session.statuses(stream.now)[0].status, SyncStatus::Synced);
 }
 
 #[test]
-fn what_a_client_holds_can_be_asked_for() {
-    let talk = mk_synced();
-    let a = talk.session.delivery(E, "a");
-    assert_eq!(a.version.map(|v| v.to_string()), Some(talk.version(E, "a")));
-    assert!(!talk.session.delivery(E, "zz").subscribed);
-    assert_eq!(talk.session.delivery(R, "r").status, SyncStatus::NotSent);
+fn delivery_reports_the_held_version() {
+    let stream = mk_synced();
+    let a = stream.session.delivery(E, "a");
+    assert_eq!(a.version.map(|v| v.to_string()), Some(stream.version(E, "a")));
+    assert!(!stream.session.delivery(E, "zz").subscribed);
+    assert_eq!(stream.session.delivery(R, "r").status, SyncStatus::NotSent);
 }

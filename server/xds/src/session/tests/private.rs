@@ -1,4 +1,4 @@
-//! What only one client sees, and a class that changes under a stream.
+//! Resources that only one client receives, and a class that changes during a stream.
 
 use super::*;
 use crate::fake::INBOUND;
@@ -38,73 +38,73 @@ fn mk_workload(zone: &str) -> Shared<WorkloadView> {
     })
 }
 
-struct Sidecar(Talk);
+struct Sidecar(TestStream);
 
 impl Sidecar {
     fn new() -> Self {
-        let mut talk = Talk::delta(WORLD);
+        let mut stream = TestStream::delta(WORLD);
         let node =
             Node { id: "sidecar~10.0.0.1~pay-1.shop~shop.svc.cluster.local".into(), ..Node::default() };
         let client = ClientNode::parse(Some(&node)).unwrap();
-        talk.session = Session::new(Arc::clone(&talk.env), Variant::Delta, client, Mono(0));
-        Self(talk)
+        stream.session = Session::new(Arc::clone(&stream.env), Variant::Delta, client, Mono(0));
+        Self(stream)
     }
-    /// Publishes the world with the client's own workload in it.
+    /// Publishes the resources, with the client's own workload.
     fn publish(&mut self, own: Option<Shared<WorkloadView>>) {
-        let talk = &mut self.0;
+        let stream = &mut self.0;
         let mut catalog =
-            Catalog { generation: talk.catalog.generation + 1, complete: true, ..Catalog::default() };
+            Catalog { generation: stream.catalog.generation + 1, complete: true, ..Catalog::default() };
         if let Some(view) = own {
             catalog.workload_ips.insert([10, 0, 0, 1].into(), Shared::new(Box::from([mk_key()])));
             catalog.workloads.insert(mk_key(), view);
         }
-        talk.catalog = talk.fake.publish_with(&talk.world, catalog);
-        talk.session.on_generation(ChangedHosts::Everything);
+        stream.catalog = stream.fake.publish_with(&stream.world, catalog);
+        stream.session.on_generation(ChangedHosts::Everything);
     }
 }
 
 #[test]
-fn what_only_one_client_sees_lies_over_what_all_see() {
+fn private_resources_replace_shared_ones() {
     let mut sidecar = Sidecar::new();
     sidecar.publish(Some(mk_workload("eu/1")));
     sidecar.0.sub(C, &[], &[], "");
     sidecar.0.sub(L, &[], &[], "");
-    assert_eq!(sidecar.0.says(), ["cds a=1 inbound=1", "lds inbound=mine l=1"]);
+    assert_eq!(sidecar.0.responses(), ["cds a=1 inbound=1", "lds inbound=mine l=1"]);
 }
 
 #[test]
-fn it_comes_and_goes_with_the_clients_own_workload() {
+fn private_resources_follow_the_clients_workload() {
     let mut sidecar = Sidecar::new();
     sidecar.publish(None);
     sidecar.0.sub(C, &[], &[], "");
     sidecar.0.sub(L, &[], &[], "");
-    assert_eq!(sidecar.0.says(), ["cds a=1", "lds inbound=shared l=1"]);
+    assert_eq!(sidecar.0.responses(), ["cds a=1", "lds inbound=shared l=1"]);
     sidecar.publish(Some(mk_workload("eu/1")));
-    assert_eq!(sidecar.0.says(), ["cds inbound=1", "lds inbound=mine"]);
+    assert_eq!(sidecar.0.responses(), ["cds inbound=1", "lds inbound=mine"]);
     sidecar.0.world.insert((C, INBOUND.into()), "2".into());
     sidecar.publish(Some(mk_workload("eu/1")));
-    assert_eq!(sidecar.0.says(), ["cds inbound=2"]);
+    assert_eq!(sidecar.0.responses(), ["cds inbound=2"]);
     sidecar.publish(None);
-    assert_eq!(sidecar.0.says(), ["lds inbound=shared", "cds -inbound"]);
+    assert_eq!(sidecar.0.responses(), ["lds inbound=shared", "cds -inbound"]);
 }
 
 #[test]
-fn it_is_made_once_while_nothing_that_it_is_made_from_changes() {
+fn private_resources_are_reused_while_inputs_are_unchanged() {
     let mut sidecar = Sidecar::new();
     let own = mk_workload("eu/1");
     sidecar.publish(Some(own.clone()));
     sidecar.0.sub(C, &[], &[], "");
-    sidecar.0.says();
-    let made = sidecar.0.fake.made_private();
+    sidecar.0.responses();
+    let made = sidecar.0.fake.private_builds();
     for n in 0..10 {
         sidecar.0.world.insert((C, "a".into()), n.to_string());
         sidecar.publish(Some(own.clone()));
-        assert_eq!(sidecar.0.says().len(), 1);
+        assert_eq!(sidecar.0.responses().len(), 1);
     }
-    assert_eq!(sidecar.0.fake.made_private(), made);
+    assert_eq!(sidecar.0.fake.private_builds(), made);
     sidecar.publish(Some(mk_workload("eu/1")));
-    sidecar.0.says();
-    assert!(sidecar.0.fake.made_private() > made);
+    sidecar.0.responses();
+    assert!(sidecar.0.fake.private_builds() > made);
 }
 
 #[test]
@@ -112,11 +112,11 @@ fn a_changed_class_compares_and_sends_only_what_differs() {
     let mut sidecar = Sidecar::new();
     sidecar.publish(Some(mk_workload("eu/1")));
     sidecar.0.sub(C, &[], &[], "");
-    sidecar.0.says();
+    sidecar.0.responses();
     let before = sidecar.0.count("full_comparisons");
     sidecar.0.world.insert((C, "b".into()), "1".into());
     sidecar.publish(Some(mk_workload("eu/2")));
-    assert_eq!(sidecar.0.says(), ["cds b=1"]);
+    assert_eq!(sidecar.0.responses(), ["cds b=1"]);
     assert_eq!(sidecar.0.count("full_comparisons"), before + 1);
     assert_eq!(sidecar.0.session.base_generation(), Some(3));
 }

@@ -1,4 +1,4 @@
-//! Ends: drain and age.
+//! Drain and age limit.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn mk_quick() -> Limits {
 }
 
 #[tokio::test]
-async fn a_drain_ends_every_stream_and_accepts_no_more() {
+async fn drain_ends_every_stream_and_stops_accepting() {
     let served = Served::start(mk_quick()).await;
     let mut streams = Vec::new();
     let mut connection = served.connect().await;
@@ -19,7 +19,7 @@ async fn a_drain_ends_every_stream_and_accepts_no_more() {
     }
     let (ended, _) = tokio::join!(served.server.drain(SOON), async {
         for stream in &mut streams {
-            assert_eq!(stream.end().await.0, 0, "a drain is no error");
+            assert_eq!(stream.end().await.0, 0, "a drain is not an error");
         }
     });
     assert!(ended);
@@ -58,6 +58,6 @@ async fn a_message_in_flight_is_not_cut_by_the_end() {
     let mut stream = served.connect().await.delta().await;
     stream.subscribe(ResourceType::Cluster, &[]).await;
     served.reaches("sends", 1).await;
-    let (_, told) = tokio::join!(served.server.drain(SOON), stream.next());
-    assert_eq!(told.resources[0].body.len(), big.len() + 6);
+    let (_, response) = tokio::join!(served.server.drain(SOON), stream.next());
+    assert_eq!(response.resources[0].body.len(), big.len() + 6);
 }

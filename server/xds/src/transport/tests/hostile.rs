@@ -1,10 +1,10 @@
-//! Clients that do not read, do not speak, or speak nonsense.
+//! Clients that do not read, do not send, or send garbage.
 
 use super::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
-async fn a_slow_reader_does_not_hold_up_others() {
+async fn slow_reader_does_not_delay_others() {
     let big = "x".repeat(3 << 20);
     let served = Served::with(&[(ResourceType::Cluster, "big.x", &big)]).await;
     let mut slow_connection =
@@ -17,13 +17,13 @@ async fn a_slow_reader_does_not_hold_up_others() {
     assert_eq!(fast.next().await.resources.len(), 1);
     for n in 0..20 {
         served.set(ResourceType::Cluster, "small.x", &n.to_string());
-        assert_eq!(fast.says().await, [format!("small.x={n}")]);
+        assert_eq!(fast.bodies().await, [format!("small.x={n}")]);
     }
     let sends = served.count("sends");
-    assert_eq!(sends, 22, "the slow stream has one message in flight and nothing queued");
+    assert_eq!(sends, 22, "the slow stream has one message in flight and none queued");
     let mut slow = slow;
     assert_eq!(slow.next().await.resources.len(), 1);
-    assert_eq!(slow.says().await, ["small.x=19"], "it skips generations");
+    assert_eq!(slow.bodies().await, ["small.x=19"], "it skips generations");
 }
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn a_stream_without_a_request_ends_in_time() {
 }
 
 #[tokio::test]
-async fn a_connection_that_asks_for_nothing_ends_in_time() {
+async fn connection_without_a_request_ends_in_time() {
     let served = Served::start(Limits { handshake: Duration::from_millis(20), ..Limits::default() }).await;
     let mut silent = TcpStream::connect(served.address).await.unwrap();
     let mut rest = Vec::new();
@@ -44,7 +44,7 @@ async fn a_connection_that_asks_for_nothing_ends_in_time() {
 }
 
 #[tokio::test]
-async fn a_half_open_socket_is_found_out() {
+async fn half_open_socket_is_detected() {
     let limits = Limits {
         keepalive: Duration::from_millis(30),
         keepalive_timeout: Duration::from_millis(30),
@@ -53,7 +53,7 @@ async fn a_half_open_socket_is_found_out() {
     let served = Served::start(limits).await;
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let mut tcp = TcpStream::connect(served.address).await.unwrap();
-    // A client whose network goes silent after its first request.
+    // A client whose network fails after its first request.
     let relay = tokio::spawn(async move {
         let mut theirs = theirs;
         let _ =
@@ -71,7 +71,7 @@ async fn a_half_open_socket_is_found_out() {
 }
 
 #[tokio::test]
-async fn garbage_is_refused_and_others_are_served() {
+async fn garbage_is_rejected_and_others_are_served() {
     let served = Served::with(&[(ResourceType::Cluster, "a.x", "1")]).await;
     let mut raw = TcpStream::connect(served.address).await.unwrap();
     raw.write_all(&[0xff; 4096]).await.unwrap();
@@ -90,17 +90,19 @@ async fn garbage_is_refused_and_others_are_served() {
     }
     let mut stream = connection.delta().await;
     stream.subscribe(ResourceType::Cluster, &[]).await;
-    assert_eq!(stream.says().await, ["a.x=1"]);
+    assert_eq!(stream.bodies().await, ["a.x=1"]);
 }
 
 #[tokio::test]
-async fn a_million_names_are_refused() {
+async fn million_names_are_rejected() {
     let served = Served::with(&[]).await;
     let mut stream = served.connect().await.delta().await;
     let names: Vec<String> = (0..1_000_000).map(|n| format!("s{n}")).collect();
     let subscribe = names.iter().map(String::as_str).collect();
     let type_url = ResourceType::Endpoints.type_url().into();
-    stream.tell(DeltaRequest { node: mk_node("x"), type_url, subscribe, ..DeltaRequest::default() }).await;
+    stream
+        .send_delta(DeltaRequest { node: mk_node("x"), type_url, subscribe, ..DeltaRequest::default() })
+        .await;
     let (code, message) = stream.end().await;
     assert_eq!(code, 8);
     assert!(message.contains("262144"), "{message}");
@@ -127,11 +129,11 @@ async fn more_connections_than_the_bound_are_closed() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(SOON, again).await.expect("the place is not given back");
+    timeout(SOON, again).await.expect("the connection slot is not released");
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_leaves_nothing() {
+async fn disconnected_client_leaves_no_state() {
     let served = Served::with(&[(ResourceType::Cluster, "a.x", "1")]).await;
     for _ in 0..20 {
         let mut connection = served.connect().await;
@@ -145,7 +147,7 @@ async fn a_client_that_goes_away_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_not_grpc_is_told_so() {
+async fn non_grpc_requests_get_an_http_status() {
     let served = Served::with(&[]).await;
     let mut connection = served.connect().await;
     let mk = |method: &str, kind: &str| {

@@ -17,7 +17,7 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
-    /// Certificate and key, as PEM.
+    /// Issues certificate and key, as PEM.
     fn issue(&self, names: Vec<SanType>) -> (String, String) {
         let mut params = CertificateParams::default();
         params.subject_alt_names = names;
@@ -46,7 +46,7 @@ async fn secured(material: &TlsMaterial) -> (Served, Arc<Tls>) {
     (Served { server, source, address }, tls)
 }
 
-/// A connection, when both sides take each other's certificate.
+/// Connects; `None` if either side rejects the other's certificate.
 async fn dial(served: &Served, ca: &Authority, own: Option<&(String, String)>) -> Option<Connection> {
     let mut roots = RootCertStore::empty();
     roots.add(ca.0.der().clone()).unwrap();
@@ -83,7 +83,7 @@ async fn streams_are_served_over_tls() {
     served.set(ResourceType::Cluster, "a.x", &"1".repeat(100_000));
     let mut stream = dial(&served, &ca, None).await.unwrap().delta().await;
     stream.subscribe(ResourceType::Cluster, &[]).await;
-    assert_eq!(stream.says().await[0].len(), 100_004);
+    assert_eq!(stream.bodies().await[0].len(), 100_004);
 }
 
 #[tokio::test]
@@ -94,20 +94,20 @@ async fn a_certificate_must_prove_the_namespace() {
     let mut connection = dial(&served, &ca, Some(&own)).await.unwrap();
 
     let mut right = connection.sotw().await;
-    right.ask(mk_request("shop")).await;
+    right.send_sotw(mk_request("shop")).await;
     right.next().await;
     let rows = served.server.clients().rows(&served.source.current(), served.server.now());
     assert_eq!(rows[0].identity.as_ref().unwrap().as_str(), "spiffe://cluster.local/ns/shop/sa/pay");
 
     let mut wrong = connection.sotw().await;
-    wrong.ask(mk_request("web")).await;
+    wrong.send_sotw(mk_request("web")).await;
     let (code, message) = wrong.end().await;
     assert_eq!(code, 7);
     assert!(message.contains("TRB0603") && message.contains("web"), "{message}");
 
-    let mut nobody = connection.sotw().await;
-    nobody.subscribe(ResourceType::Cluster, &[]).await;
-    assert_eq!(nobody.end().await.0, 7, "a client without a namespace has proved none");
+    let mut anonymous = connection.sotw().await;
+    anonymous.subscribe(ResourceType::Cluster, &[]).await;
+    assert_eq!(anonymous.end().await.0, 7, "a client without a namespace matches no certificate");
 }
 
 #[tokio::test]
@@ -116,17 +116,17 @@ async fn a_certificate_without_an_identity_proves_nothing() {
     let (served, _) = secured(&ca.server(Some(&ca))).await;
     let own = ca.client("https://example.com/shop");
     let mut stream = dial(&served, &ca, Some(&own)).await.unwrap().sotw().await;
-    stream.ask(mk_request("shop")).await;
+    stream.send_sotw(mk_request("shop")).await;
     assert_eq!(stream.end().await.0, 7);
 }
 
 #[tokio::test]
-async fn a_client_without_a_certificate_is_not_let_in() {
+async fn client_without_a_certificate_is_rejected() {
     let ca = Authority::new();
     let (served, _) = secured(&ca.server(Some(&ca))).await;
     let stranger = Authority::new().client("spiffe://cluster.local/ns/shop/sa/pay");
     for own in [None, Some(&stranger)] {
-        // In TLS 1.3 a client learns of its refusal after its own handshake has ended.
+        // In TLS 1.3 a client learns of the rejection only after its own handshake.
         if let Some(mut connection) = dial(&served, &ca, own).await {
             let request = Request::post("http://xds/")
                 .body(StreamBody::new(ReceiverStream(mpsc::channel(1).1)))
@@ -150,11 +150,11 @@ async fn certificates_are_replaced_without_a_restart() {
     fresh.subscribe(ResourceType::Cluster, &[]).await;
     fresh.next().await;
     served.set(ResourceType::Cluster, "a.x", "1");
-    assert_eq!(open.says().await, ["a.x=1"], "an open stream is not cut");
+    assert_eq!(open.bodies().await, ["a.x=1"], "an open stream continues");
 }
 
 #[tokio::test]
-async fn bad_certificates_change_nothing_and_tell_what_is_wrong() {
+async fn invalid_certificates_change_nothing_and_give_the_reason() {
     let ca = Authority::new();
     let (served, tls) = secured(&ca.server(None)).await;
     let good = ca.server(None);

@@ -1,4 +1,4 @@
-//! Streams that go well, and the health service.
+//! Regular streams, and the health service.
 
 use super::*;
 use tributary_proto::Names;
@@ -11,33 +11,33 @@ async fn both_variants_are_served_on_one_connection() {
     for mut stream in [connection.sotw().await, connection.delta().await] {
         assert_eq!(stream.headers["content-type"], "application/grpc");
         stream.subscribe(ResourceType::Cluster, &[]).await;
-        assert_eq!(stream.says().await, ["a.x=1"]);
+        assert_eq!(stream.bodies().await, ["a.x=1"]);
         stream.subscribe(ResourceType::Endpoints, &["a.x"]).await;
-        assert_eq!(stream.says().await, ["a.x=1"]);
+        assert_eq!(stream.bodies().await, ["a.x=1"]);
     }
     assert_eq!(served.count("connections"), 1);
 }
 
 #[tokio::test]
-async fn a_change_reaches_exactly_whom_it_concerns() {
+async fn change_wakes_only_subscribed_streams() {
     let served =
         Served::with(&[(ResourceType::Endpoints, "a.x", "1"), (ResourceType::Endpoints, "b.x", "1")]).await;
     let mut connection = served.connect().await;
     let (mut a, mut b) = (connection.delta().await, connection.delta().await);
     a.subscribe(ResourceType::Endpoints, &["a.x", "later.x"]).await;
     b.subscribe(ResourceType::Endpoints, &["b.x"]).await;
-    assert_eq!((a.next().await.resources.len(), b.says().await), (2, vec!["b.x=1".to_owned()]));
+    assert_eq!((a.next().await.resources.len(), b.bodies().await), (2, vec!["b.x=1".to_owned()]));
     let wakeups = served.count("wakeups");
     served.set(ResourceType::Endpoints, "later.x", "1");
-    assert_eq!(a.says().await, ["later.x=1"]);
+    assert_eq!(a.bodies().await, ["later.x=1"]);
     served.set(ResourceType::Endpoints, "a.x", "2");
-    assert_eq!(a.says().await, ["a.x=2"]);
-    assert_eq!(served.count("wakeups"), wakeups + 2, "the other stream slept");
+    assert_eq!(a.bodies().await, ["a.x=2"]);
+    assert_eq!(served.count("wakeups"), wakeups + 2, "the other stream was not woken");
     assert_eq!(served.count("wakeups_for_nothing"), 0);
 }
 
 #[tokio::test]
-async fn pushes_are_counted_by_type_and_by_what_set_them_off() {
+async fn pushes_are_counted_by_type_and_cause() {
     let served =
         Served::with(&[(ResourceType::Cluster, "a.x", "1"), (ResourceType::Endpoints, "a.x", "1")]).await;
     let mut connection = served.connect().await;
@@ -55,22 +55,22 @@ async fn pushes_are_counted_by_type_and_by_what_set_them_off() {
     timeout(SOON, taken).await.unwrap();
     let (sent, bytes) = (of(ResourceType::Endpoints), served.count("bytes_sent"));
     assert_eq!((sent.bytes.count(), sent.bytes.sum), (2, bytes as f64));
-    assert_eq!(of(ResourceType::Cluster).bytes.count(), 0, "nobody asked for it");
-    let lanes = sent.convergence.map(|(lane, told)| (lane, told.count()));
-    assert_eq!(lanes, [("removal", 0), ("addition", 1)], "the first answer was asked for");
+    assert_eq!(of(ResourceType::Cluster).bytes.count(), 0, "no client requested it");
+    let lanes = sent.convergence.map(|(lane, times)| (lane, times.count()));
+    assert_eq!(lanes, [("removal", 0), ("addition", 1)], "the first response is not a push");
     assert_eq!(served.server.counters().pushes.triggers()[0], ("hosts", 3));
 }
 
 #[tokio::test]
-async fn the_server_is_writing_until_all_woken_streams_were_seen_to() {
+async fn server_is_writing_until_woken_streams_are_handled() {
     let served = Served::with(&[(ResourceType::Endpoints, "a.x", "1")]).await;
     let mut connection = served.connect().await;
     let mut stream = connection.delta().await;
     stream.subscribe(ResourceType::Endpoints, &["a.x"]).await;
     stream.next().await;
     served.set(ResourceType::Endpoints, "a.x", "2");
-    assert!(served.server.is_writing(), "its task has not run since");
-    assert_eq!(stream.says().await, ["a.x=2"]);
+    assert!(served.server.is_writing(), "its task has not run yet");
+    assert_eq!(stream.bodies().await, ["a.x=2"]);
     let written = async {
         while served.server.is_writing() {
             tokio::task::yield_now().await;
@@ -88,9 +88,9 @@ async fn no_wake_is_lost_between_subscribing_and_publishing() {
         let mut stream = connection.delta().await;
         stream.subscribe(ResourceType::Endpoints, &[&name]).await;
         served.set(ResourceType::Endpoints, &name, "1");
-        let mut told = stream.next().await;
-        while told.resources[0].body != format!("{name}=1").as_bytes() {
-            told = stream.next().await;
+        let mut response = stream.next().await;
+        while response.resources[0].body != format!("{name}=1").as_bytes() {
+            response = stream.next().await;
         }
     }
 }
@@ -101,35 +101,32 @@ async fn a_client_is_in_the_table_while_its_stream_lasts() {
     let mut connection = served.connect().await;
     let mut stream = connection.sotw().await;
     stream.subscribe(ResourceType::Listener, &[]).await;
-    let told = stream.next().await;
+    let response = stream.next().await;
     let (catalog, now) = (served.source.current(), served.server.now());
     let rows = served.server.clients().rows(&catalog, now);
-    assert_eq!(
-        (rows.len(), &*rows[0].node, rows[0].variant, rows[0].mode),
-        (1, "test-id", "sotw", "follower")
-    );
+    assert_eq!((rows.len(), &*rows[0].node, rows[0].variant, rows[0].mode), (1, "test-id", "sotw", "bulk"));
     assert_eq!(rows[0].notes[0].code, tributary_model::Code::CLIENT_NO_PROFILE);
-    assert_eq!(rows[0].types[0].sent_version.as_deref(), Some(told.version.as_str()));
+    assert_eq!(rows[0].types[0].sent_version.as_deref(), Some(response.version.as_str()));
     let found = served.server.clients().find("test-id");
     assert!(found[0].delivery(ResourceType::Listener, "l.x").version.is_some());
     drop((stream, connection));
     served.reaches("streams_ended", 1).await;
-    let gone = async {
+    let removed = async {
         while !served.server.clients().is_empty() || !served.server.interest().is_empty() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(SOON, gone).await.unwrap();
+    timeout(SOON, removed).await.unwrap();
 }
 
 #[tokio::test]
-async fn the_first_request_must_say_who_asks() {
+async fn first_request_requires_a_node() {
     let served = Served::with(&[]).await;
     let mut connection = served.connect().await;
     for node in [None, mk_node("")] {
         let mut stream = connection.sotw().await;
         let type_url = ResourceType::Cluster.type_url().into();
-        stream.ask(SotwRequest { node, type_url, ..SotwRequest::default() }).await;
+        stream.send_sotw(SotwRequest { node, type_url, ..SotwRequest::default() }).await;
         let (code, message) = stream.end().await;
         assert_eq!(code, 3);
         assert!(message.contains("missing node information"), "{message}");
@@ -137,16 +134,20 @@ async fn the_first_request_must_say_who_asks() {
 }
 
 #[tokio::test]
-async fn only_the_first_request_must_say_who_asks() {
+async fn later_requests_need_no_node() {
     let served = Served::with(&[(ResourceType::Route, "r", "1")]).await;
     let mut stream = served.connect().await.sotw().await;
     stream.subscribe(ResourceType::Cluster, &[]).await;
     stream.next().await;
     let names: Names = ["r"].into_iter().collect();
     stream
-        .ask(SotwRequest { names, type_url: ResourceType::Route.type_url().into(), ..SotwRequest::default() })
+        .send_sotw(SotwRequest {
+            names,
+            type_url: ResourceType::Route.type_url().into(),
+            ..SotwRequest::default()
+        })
         .await;
-    assert_eq!(stream.says().await, ["r=1"]);
+    assert_eq!(stream.bodies().await, ["r=1"]);
 }
 
 #[tokio::test]
@@ -192,7 +193,7 @@ async fn check(connection: &mut Connection, service: &str) -> (Option<Bytes>, u1
 }
 
 #[tokio::test]
-async fn health_tells_whether_clients_are_served() {
+async fn health_follows_readiness() {
     let served = Served::with(&[]).await;
     let mut connection = served.connect().await;
     assert_eq!(check(&mut connection, "").await, (Some(Bytes::from_static(&[8, 1])), 0));
@@ -216,26 +217,26 @@ async fn a_health_watch_follows_readiness() {
 }
 
 #[tokio::test]
-async fn clients_that_come_and_go_are_told_of() {
+async fn client_connections_are_reported() {
     let served = Served::with(&[]).await;
     let mut connection = served.connect().await;
     let mut stream = connection.sotw().await;
     stream.subscribe(ResourceType::Cluster, &[]).await;
     stream.next().await;
-    assert_eq!(*served.source.heard.lock(), ["+test-id"]);
+    assert_eq!(*served.source.events.lock(), ["+test-id"]);
     drop((stream, connection));
-    let gone = async {
-        while served.source.heard.lock().len() < 2 {
+    let removed = async {
+        while served.source.events.lock().len() < 2 {
             tokio::task::yield_now().await;
         }
     };
-    timeout(SOON, gone).await.unwrap();
-    assert_eq!(*served.source.heard.lock(), ["+test-id", "-"]);
+    timeout(SOON, removed).await.unwrap();
+    assert_eq!(*served.source.events.lock(), ["+test-id", "-"]);
 }
 
-/// Many readers while a writer publishes: no reader sees a resource go back, all see the last.
+/// Many readers while a writer publishes: no reader sees an older version, all see the last.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_reader_ever_goes_back() {
+async fn readers_never_see_an_older_version() {
     const LAST: u64 = 300;
     let served = Arc::new(
         Served::with(&[(ResourceType::Cluster, "a.x", "0"), (ResourceType::Endpoints, "a.x", "0")]).await,
@@ -251,9 +252,9 @@ async fn no_reader_ever_goes_back() {
             stream.subscribe(ResourceType::Endpoints, &["a.x"]).await;
             let mut seen = 0;
             while seen < LAST {
-                let told = stream.next().await;
-                if told.type_url.as_str() == ResourceType::Endpoints.type_url() {
-                    let body = String::from_utf8(told.resources[0].body.to_vec()).unwrap();
+                let response = stream.next().await;
+                if response.type_url.as_str() == ResourceType::Endpoints.type_url() {
+                    let body = String::from_utf8(response.resources[0].body.to_vec()).unwrap();
                     let value: u64 = body.strip_prefix("a.x=").unwrap().parse().unwrap();
                     assert!(value >= seen, "{value} after {seen}");
                     seen = value;

@@ -27,7 +27,7 @@ fn mk_table(answers: &CatalogAnswers, catalog: &Arc<Catalog>, name: &str) -> Rou
     let found = answers.one(catalog, &class, kind, name).unwrap();
     RouteConfiguration::decode(answers.bytes(catalog, &class, kind, &found).unwrap()).unwrap()
 }
-/// Where a chain leads: `cluster x` or `routes x`.
+/// Returns the target of a chain: `cluster x` or `routes x`.
 fn leads_to(chain: &FilterChain) -> String {
     let Some(filter::ConfigType::TypedConfig(config)) = &chain.filters[0].config_type else { panic!() };
     if config.type_url == TcpProxy::type_url() {
@@ -63,7 +63,7 @@ fn http_services_share_a_listener_and_tcp_ones_have_their_own() {
 }
 
 #[test]
-fn a_contested_domain_goes_to_the_first_and_then_to_the_next() {
+fn contested_domain_belongs_to_the_first_claimant() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
     let old = Svc { created: Some(1), ..mk_svc("z.shop").virtual_at(&["10.9.0.1"]) };
     let young = Svc { created: Some(2), ..mk_svc("a.shop").virtual_at(&["10.9.0.1"]) };
@@ -83,7 +83,7 @@ fn a_contested_domain_goes_to_the_first_and_then_to_the_next() {
 fn mk_leading(host: &str, to: &str) -> Svc {
     mk_svc(host).at(&[]).resolved(Resolution::Alias(tributary_model::Hostname::new(to).unwrap()))
 }
-/// The domains of a namespace's table for port 80, by virtual host.
+/// Returns the domains of a namespace's table for port 80, by virtual host.
 fn table_of(answers: &CatalogAnswers, catalog: &Arc<Catalog>, namespace: &str) -> Vec<String> {
     let (class, kind) = (mk_class(ClientKind::Sidecar, namespace), ResourceType::Route);
     let found = answers.one(catalog, &class, kind, "80").unwrap();
@@ -94,22 +94,22 @@ fn table_of(answers: &CatalogAnswers, catalog: &Arc<Catalog>, namespace: &str) -
 }
 
 #[test]
-fn another_name_is_seen_by_whom_it_is_exported_to_and_claims_its_domain_itself() {
+fn alias_claims_its_domain_where_it_is_exported() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
-    // The target is older than what another namespace declares under the name, the name is younger.
+    // The target is older than the other namespace's declaration of the name; the alias is younger.
     let target = Svc { created: Some(1), ..mk_svc("pay.shop") };
     let own = Svc { created: Some(2), ..mk_svc("old.shop").in_namespace("web") };
     let name = Svc { created: Some(3), ..mk_leading("old.shop", "pay.shop").seen_by(&["shop"]) };
     let catalog = world.next(&[name.clone(), own.clone(), target.clone()]);
     let plain = ["old.shop:80: old.shop old.shop.", "pay.shop:80: pay.shop pay.shop."];
-    assert_eq!(table_of(&answers, &catalog, "web"), plain, "its own declaration has the domain");
-    assert_eq!(table_of(&answers, &catalog, ""), plain, "the name is exported to one namespace");
+    assert_eq!(table_of(&answers, &catalog, "web"), plain, "its own declaration owns the domain");
+    assert_eq!(table_of(&answers, &catalog, ""), plain, "the alias is exported to one namespace");
     let led = ["pay.shop:80: pay.shop pay.shop. old.shop old.shop."];
-    assert_eq!(table_of(&answers, &catalog, "shop"), led, "the namespace's own service is the name");
+    assert_eq!(table_of(&answers, &catalog, "shop"), led, "the alias is the namespace's own service");
     let first = Svc { created: Some(1), visibility: Visibility::Public, ..name };
     let catalog = world.next(&[first, own, target]);
-    assert_eq!(table_of(&answers, &catalog, ""), led, "the elder claims first");
-    assert_eq!(table_of(&answers, &catalog, "web"), plain, "what a namespace declares precedes there");
+    assert_eq!(table_of(&answers, &catalog, ""), led, "the older host has precedence");
+    assert_eq!(table_of(&answers, &catalog, "web"), plain, "a namespace's own declaration has precedence");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_public_change_reaches_a_namespace_in_its_own_composites() {
     for class in &classes {
         [ResourceType::Listener, ResourceType::Route]
             .iter()
-            .for_each(|&kind| drop(answers.made(&first, class, kind)));
+            .for_each(|&kind| drop(answers.folded(&first, class, kind)));
     }
     for class in &classes {
         for kind in [ResourceType::Listener, ResourceType::Route] {
@@ -138,7 +138,7 @@ fn a_public_change_reaches_a_namespace_in_its_own_composites() {
 }
 
 #[test]
-fn a_service_change_encodes_its_own_part_and_an_endpoint_change_none() {
+fn endpoint_change_encodes_no_listener_or_route_part() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
     let mut services: Vec<Svc> = (0..100).map(|n| mk_svc(&format!("s{n:02}.shop"))).collect();
     let first = world.next(&services);
@@ -152,7 +152,7 @@ fn a_service_change_encodes_its_own_part_and_an_endpoint_change_none() {
     for kind in [ResourceType::Listener, ResourceType::Route] {
         assert!(answers.changed(&first, &second, &mk_sidecar(), kind).is_empty(), "{kind:?}");
     }
-    assert_eq!(encodes(), [1, 100], "an endpoint has no part in listeners and routes");
+    assert_eq!(encodes(), [1, 100], "endpoints are not part of listeners and routes");
     services.push(mk_svc("new.shop"));
     let third = world.next(&services);
     let upserted = |kind| {
@@ -163,13 +163,13 @@ fn a_service_change_encodes_its_own_part_and_an_endpoint_change_none() {
         (upserted(ResourceType::Listener), upserted(ResourceType::Route)),
         (vec![], vec!["80".to_owned()])
     );
-    assert_eq!(encodes(), [1, 101], "the listener of the port is the same as before");
+    assert_eq!(encodes(), [1, 101], "the port's listener is unchanged");
     let passes: u64 = Cause::ALL.iter().map(|&cause| answers.counters().passes(cause)).sum();
-    assert_eq!(passes, 2, "one fold of everything per kind");
+    assert_eq!(passes, 2, "one full fold per type");
 }
 
 #[test]
-fn a_port_without_services_has_a_table_that_passes_everything_on() {
+fn port_without_services_has_a_pass_through_table() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
     let first = world.next(&[mk_svc("pay.shop")]);
     assert_eq!(domains(&mk_table(&answers, &first, "9999")), [["*"]]);
@@ -180,12 +180,12 @@ fn a_port_without_services_has_a_table_that_passes_everything_on() {
     let second = world.next(&[]);
     let changed = answers.changed(&first, &second, &mk_sidecar(), ResourceType::Route);
     assert_eq!(changed.upserted.iter().map(|e| &*e.name).collect::<Vec<_>>(), ["80"]);
-    assert!(changed.removed.is_empty(), "a client that still confirms would wait for ever");
+    assert!(changed.removed.is_empty(), "a client that subscribes to a removed table would wait forever");
     assert_eq!(domains(&mk_table(&answers, &second, "80")), [["*"]]);
 }
 
 #[test]
-fn a_change_of_the_outbound_policy_reaches_everything() {
+fn outbound_policy_change_updates_every_resource() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
     let first = world.next(&[mk_svc("pay.shop")]);
     let settings = Shared::new(Settings { block_unknown: Some(true), ..Settings::default() });
@@ -216,7 +216,7 @@ fn a_client_whose_listeners_bind_has_no_interceptor() {
 }
 
 #[test]
-fn a_sidecar_is_reached_on_the_ports_of_its_own_workload() {
+fn sidecar_has_inbound_resources_for_its_workloads_ports() {
     let answers = CatalogAnswers::default();
     let catalog = World::default().next(&[mk_svc("pay.shop"), mk_svc("db.shop").on(&[(81, Protocol::Tcp)])]);
     let (catalog, own) = mk_with_workload(&catalog, "10.0.0.1", &["pay.shop"]);
@@ -235,11 +235,11 @@ fn a_sidecar_is_reached_on_the_ports_of_its_own_workload() {
     assert_eq!(ports, [15006, 8080]);
     assert_eq!(leads_to(&body.default_filter_chain.unwrap()), "cluster InboundPassthroughCluster");
     let none = answers.private(&catalog, &mk_envoy(), ResourceType::Listener, &[]);
-    assert!(none.is_empty(), "nothing is intercepted for a plain Envoy");
+    assert!(none.is_empty(), "a plain Envoy has no interceptor");
 }
 
 #[test]
-fn a_grpc_target_leads_to_its_cluster_under_the_name_asked_for() {
+fn grpc_target_is_served_under_the_requested_name() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
     let host = "pay.shop.svc.cluster.local";
     let catalog = world.next(&[mk_svc(host).on(&[(80, Protocol::Grpc), (53, Protocol::Udp)])]);
@@ -265,12 +265,12 @@ fn a_grpc_target_leads_to_its_cluster_under_the_name_asked_for() {
 }
 
 #[test]
-fn only_a_target_with_one_meaning_tells_its_host() {
+fn only_an_unambiguous_target_has_a_host() {
     let answers = CatalogAnswers::default();
     let class = mk_grpc("shop.svc.cluster.local");
     let host = |name| answers.host_of(&class, ResourceType::Listener, name).map(|h| h.to_string());
     assert_eq!(host("pay.shop.svc.cluster.local:80").as_deref(), Some("pay.shop.svc.cluster.local"));
-    assert_eq!(host("pay:80"), None, "it may mean another host in the next generation");
+    assert_eq!(host("pay:80"), None, "it may mean a different host in the next generation");
     let plain = mk_class(ClientKind::Grpc, "");
     assert_eq!(
         answers.host_of(&plain, ResourceType::Listener, "pay:80").map(|h| h.to_string()).as_deref(),

@@ -1,4 +1,4 @@
-//! Bytes that must not change unawares: the same in every process, and those of the last release.
+//! Golden bytes: equal in every process, and equal to those of the last release.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use envoy_types::pb::google::protobuf::value::Kind as Is;
 
 use super::*;
 
-/// A service of every sort.
+/// Returns a service of every kind.
 fn mk_services() -> Vec<Svc> {
     let dns = |host: &str, resolution| Svc {
         names: vec!["db.example.com".into(), "db2.example.com".into()],
@@ -33,13 +33,13 @@ fn mk_services() -> Vec<Svc> {
 fn mk_classes() -> [ClientClassKey; 3] {
     [ClientKind::Envoy, ClientKind::Sidecar, ClientKind::Grpc].map(|kind| mk_class(kind, "shop"))
 }
-/// Everything that these services come to, for every kind of client.
+/// Encodes all resources of these services, for every kind of client.
 fn goldens() -> Vec<(String, Bytes)> {
     let (catalog, answers) = (World::default().next(&mk_services()), CatalogAnswers::default());
     let mut out = Vec::new();
     for class in mk_classes() {
         for kind in ResourceType::ALL {
-            for member in answers.made(&catalog, &class, kind).set.members() {
+            for member in answers.folded(&catalog, &class, kind).set.members() {
                 let body = answers.bytes(&catalog, &class, kind, member).unwrap();
                 out.push((format!("{:?} {} {}", class.kind, kind.as_str(), member.name), body));
             }
@@ -81,13 +81,13 @@ fn two_processes_encode_the_same_bytes() {
         .unwrap();
     assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
     let other = std::fs::read_to_string(file.path()).unwrap();
-    assert!(own.lines().count() > 60, "there are too few goldens to tell anything");
+    assert!(own.lines().count() > 60, "too few goldens");
     assert_eq!(own, other);
 }
 
 #[test]
-fn bytes_change_only_knowingly() {
-    // A difference here makes every client reload what it is about, once.
+fn encoded_bytes_equal_the_goldens() {
+    // A difference makes every client reload the resource once.
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/answers/catalog/tests/goldens.txt");
     let versions: String =
         goldens().iter().map(|(name, body)| format!("{} {name}\n", Version::of(body))).collect();
@@ -96,13 +96,13 @@ fn bytes_change_only_knowingly() {
     }
     let pinned = std::fs::read_to_string(path).unwrap();
     for (now, then) in versions.lines().zip(pinned.lines()) {
-        assert_eq!(now, then, "bless with TRIBUTARY_BLESS=1 if it is meant");
+        assert_eq!(now, then, "run with TRIBUTARY_BLESS=1 if the change is intended");
     }
     assert_eq!(versions.lines().count(), pinned.lines().count());
 }
 
 #[test]
-fn an_assignment_says_all_that_the_facts_say() {
+fn assignment_contains_every_endpoint_attribute() {
     let (catalog, answers) = (World::default().next(&mk_services()), CatalogAnswers::default());
     let body = mk_decoded(&answers, &catalog, "outbound|80||pay.shop.svc.cluster.local");
     let shown: Vec<_> = body
@@ -119,9 +119,9 @@ fn an_assignment_says_all_that_the_facts_say() {
     let Some(HostIdentifier::Endpoint(at)) = &endpoint.host_identifier else { panic!() };
     let Some(At::SocketAddress(at)) = &at.address.as_ref().unwrap().address else { panic!() };
     assert_eq!((at.address.as_str(), endpoint.health_status()), ("fd00::3", HealthStatus::Healthy));
-    let said = |key, field| metadata(&endpoint.metadata, key, field);
-    assert_eq!(said("envoy.transport_socket_match", "tlsMode").as_deref(), Some("istio"));
-    assert_eq!(said("istio", "workload").as_deref(), Some("web-v1;shop;web;v1"));
+    let field_of = |key, field| metadata(&endpoint.metadata, key, field);
+    assert_eq!(field_of("envoy.transport_socket_match", "tlsMode").as_deref(), Some("istio"));
+    assert_eq!(field_of("istio", "workload").as_deref(), Some("web-v1;shop;web;v1"));
     let unix = mk_decoded(&answers, &catalog, "outbound|80||unix.shop");
     let Some(HostIdentifier::Endpoint(at)) = &unix.endpoints[0].lb_endpoints[0].host_identifier else {
         panic!()
@@ -132,7 +132,7 @@ fn an_assignment_says_all_that_the_facts_say() {
 }
 
 #[test]
-fn a_cluster_finds_its_endpoints_as_its_service_says() {
+fn cluster_discovery_follows_the_services_resolution() {
     let kind = |name| mk_cluster(ClientKind::Sidecar, name).cluster_discovery_type.unwrap();
     let by = |kind: DiscoveryType| ClusterDiscoveryType::Type(kind.into());
     assert_eq!(kind("outbound|5432||tcp.shop"), by(DiscoveryType::Eds));
@@ -174,7 +174,7 @@ fn an_eds_cluster_asks_this_stream_without_a_timeout() {
 }
 
 #[test]
-fn grpc_gets_only_what_its_c_core_takes() {
+fn grpc_clusters_are_accepted_by_c_core() {
     let all = goldens();
     let clusters = all.iter().filter(|(name, _)| name.starts_with("Grpc cds"));
     let mut kinds = Vec::new();
@@ -182,7 +182,7 @@ fn grpc_gets_only_what_its_c_core_takes() {
         let cluster = Cluster::decode(&body[..]).unwrap();
         assert_eq!(cluster.lb_policy(), LbPolicy::RoundRobin, "{name}");
         let Some(ClusterDiscoveryType::Type(kind)) = cluster.cluster_discovery_type else {
-            panic!("{name} has a type that gRPC does not know")
+            panic!("{name} has a type that gRPC does not support")
         };
         kinds.push(kind);
         match DiscoveryType::try_from(kind).unwrap() {
@@ -200,5 +200,5 @@ fn grpc_gets_only_what_its_c_core_takes() {
     }
     kinds.sort_unstable();
     kinds.dedup();
-    assert_eq!(kinds.len(), 2, "both types were meant to be tried");
+    assert_eq!(kinds.len(), 2, "both types must occur");
 }

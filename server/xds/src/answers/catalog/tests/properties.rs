@@ -1,5 +1,5 @@
-//! For any two worlds: differences are exact, answers do not depend on history, and the encoded
-//! output is in the strict set that every client takes.
+//! Properties for any two sets of services: differences are exact, resources do not depend on
+//! history, and clients of every kind accept the encoded output.
 
 use std::collections::HashSet;
 
@@ -85,14 +85,18 @@ pub(super) fn some_class() -> impl Strategy<Value = ClientClassKey> {
     })
 }
 
-/// Every name that could exist in these worlds.
+/// Every name that could exist in these catalogs.
 fn all_names() -> Arc<Subscription> {
     let names = ["a", "b", "c", "d"].iter().flat_map(|h| [80, 81].map(|p| format!("outbound|{p}||{h}.shop")));
     let tables = ["80", "81", "82"].map(str::to_owned);
     Arc::new(Subscription::new(names.chain(tables).map(String::into_boxed_str)))
 }
-/// What a class is told, with nothing shared and nothing remembered.
-fn told(services: &[Svc], class: &ClientClassKey, kind: ResourceType) -> BTreeMap<Arc<str>, Version> {
+/// Returns the versions of a class without sharing or caches.
+fn versions_without_caches(
+    services: &[Svc],
+    class: &ClientClassKey,
+    kind: ResourceType,
+) -> BTreeMap<Arc<str>, Version> {
     let catalog = World::default().next(services);
     full(&CatalogAnswers::default(), &catalog, class, kind)
 }
@@ -132,10 +136,10 @@ proptest! {
                 let changed = answers.changed(&step[0], &step[1], &class, kind);
                 for upserted in &changed.upserted {
                     let before = held.insert(upserted.name.clone(), upserted.version);
-                    prop_assert_ne!(before, Some(upserted.version), "{} was sent again", upserted.name);
+                    prop_assert_ne!(before, Some(upserted.version), "{} was sent although unchanged", upserted.name);
                 }
                 for name in &changed.removed {
-                    prop_assert!(held.remove(name).is_some(), "{} was removed and never there", name);
+                    prop_assert!(held.remove(name).is_some(), "{} was removed but never existed", name);
                 }
                 prop_assert_eq!(&*held, &full(&answers, &step[1], &class, kind));
             }
@@ -172,13 +176,13 @@ proptest! {
         for at in order {
             for kind in ResourceType::ALL {
                 let got = full(&answers, &generations[at], &class, kind);
-                prop_assert_eq!(got, told(&worlds[at], &class, kind));
+                prop_assert_eq!(got, versions_without_caches(&worlds[at], &class, kind));
             }
         }
     }
 
     #[test]
-    fn what_is_encoded_is_in_the_strict_set(services in some_services(), class in some_class()) {
+    fn encoded_assignments_satisfy_the_strict_rules(services in some_services(), class in some_class()) {
         let (catalog, answers) = (World::default().next(&services), CatalogAnswers::default());
         for name in all_names().names() {
             let Some(found) = answers.one(&catalog, &class, ResourceType::Endpoints, name) else { continue };
@@ -193,15 +197,15 @@ proptest! {
         class in some_class(),
         by in 0usize..7,
     ) {
-        let mut turned = services.clone();
-        turned.rotate_left(if services.is_empty() { 0 } else { by % services.len() });
+        let mut permuted = services.clone();
+        permuted.rotate_left(if services.is_empty() { 0 } else { by % services.len() });
         for kind in ResourceType::ALL {
-            prop_assert_eq!(told(&services, &class, kind), told(&turned, &class, kind));
+            prop_assert_eq!(versions_without_caches(&services, &class, kind), versions_without_caches(&permuted, &class, kind));
         }
     }
 }
 
-/// The parts of all services, put together by the function that owns that rule, from nothing.
+/// Composes the tables of all services from scratch, with the reference function.
 fn composed_tables(catalog: &Catalog, class: &ClientClassKey) -> BTreeMap<String, Vec<u8>> {
     let mut ports: BTreeMap<PortNumber, Vec<_>> = BTreeMap::new();
     for (_, view) in members(catalog, class.namespace.as_ref()) {
@@ -242,7 +246,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn folded_composites_are_those_of_the_one_rule(
+    fn folded_composites_equal_those_of_the_reference(
         worlds in prop::collection::vec(some_services(), 1..5),
         namespace in prop_oneof![Just(""), Just("shop"), Just("web")],
     ) {
@@ -250,7 +254,7 @@ proptest! {
         let class = mk_class(ClientKind::Sidecar, namespace);
         for catalog in &generations {
             let bodies = |kind| {
-                let set = answers.made(catalog, &class, kind).set;
+                let set = answers.folded(catalog, &class, kind).set;
                 let body = |m: &Arc<EncodedResource>| answers.bytes(catalog, &class, kind, m).unwrap().to_vec();
                 set.members().iter().map(|m| (m.name.to_string(), body(m))).collect::<BTreeMap<_, _>>()
             };
@@ -266,11 +270,11 @@ proptest! {
         let (catalog, answers) = (World::default().next(&services), CatalogAnswers::new(0));
         for kind in ResourceType::ALL {
             let one = |name: &str| answers.one(&catalog, &class, kind, name);
-            let (named, all) = (all_names(), answers.made(&catalog, &class, kind).set);
+            let (named, all) = (all_names(), answers.folded(&catalog, &class, kind).set);
             let named = named.names().iter().filter_map(|name| one(name));
             for member in named.chain(all.members().iter().cloned()).filter(|m| is_of_services(m)) {
                 let first = answers.bytes(&catalog, &class, kind, &member);
-                prop_assert!(first.is_some(), "{} is lost", member.name);
+                prop_assert!(first.is_some(), "{} is missing", member.name);
                 member.evict();
                 prop_assert_eq!(answers.bytes(&catalog, &class, kind, &member), first, "{}", member.name);
             }
@@ -279,14 +283,14 @@ proptest! {
     }
 }
 
-/// Not one of those that are not held under the budget, because they are few or one request's own.
+/// Whether the budget holds the resource; resources that are few or built per request are exempt.
 fn is_of_services(resource: &EncodedResource) -> bool {
     let name = &*resource.name;
     let empty_table = resource.body().is_some_and(|b| b == empty_table(name, Unclaimed::Pass));
     !name.ends_with("Cluster") && name != "virtualOutbound" && !empty_table
 }
 
-/// `xds.md` 4.7: what gRPC's C core refuses, nobody is sent.
+/// Checks the rules of gRPC's C core for assignments (docs/reference/xds.md).
 fn strict(body: &ClusterLoadAssignment) -> Result<(), TestCaseError> {
     let mut addresses = HashSet::new();
     let mut localities = HashSet::new();
@@ -294,13 +298,13 @@ fn strict(body: &ClusterLoadAssignment) -> Result<(), TestCaseError> {
     for group in &body.endpoints {
         let locality = group.locality.as_ref();
         prop_assert!(locality.is_some(), "a locality is missing");
-        prop_assert!(localities.insert((group.priority, format!("{locality:?}"))), "a locality stands twice");
+        prop_assert!(localities.insert((group.priority, format!("{locality:?}"))), "duplicate locality");
         prop_assert!(group.load_balancing_weight.is_some_and(|w| w.value >= 1));
         priorities.push(group.priority);
         for endpoint in &group.lb_endpoints {
             prop_assert!(endpoint.load_balancing_weight.is_some_and(|w| w.value >= 1));
             let text = format!("{:?}", endpoint.host_identifier);
-            prop_assert!(addresses.insert(text), "an address stands twice");
+            prop_assert!(addresses.insert(text), "duplicate address");
         }
     }
     priorities.dedup();

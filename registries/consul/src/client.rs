@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use tributary_registry_api::Reason;
 
 use crate::answer::{Headers, RequestFailure, failure};
-use crate::config::{Address, ConsulConfig, Tls};
+use crate::config::{Address, Auth, ConsulConfig, Tls};
 use crate::wire::MAX_BODY;
 use pool::Pool;
 pub use tls::TlsError;
@@ -72,7 +72,25 @@ struct Inner {
 
 struct Server {
     address: Address,
+    /// Whether it gets the token, and the header of basic authentication.
+    gets: Gets,
     pool: Mutex<Arc<Pool>>,
+}
+
+/// Credentials that an address gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Gets {
+    token: bool,
+    basic: bool,
+}
+
+impl Gets {
+    fn of(address: &Address, auth: &Auth) -> Self {
+        let is_for = |addresses: &Option<Vec<Address>>| {
+            addresses.as_ref().is_none_or(|addresses| addresses.contains(address))
+        };
+        Self { token: is_for(&auth.token_addresses), basic: is_for(&auth.basic_addresses) }
+    }
 }
 
 impl Client {
@@ -81,7 +99,8 @@ impl Client {
         let files = tls::Files::read(&config.tls)?;
         let server = |address: &Address| {
             let pool = Arc::new(Pool::new(address, &config.tls, &files, config, false)?);
-            Ok(Server { address: address.clone(), pool: Mutex::new(pool) })
+            let gets = Gets::of(address, &config.auth);
+            Ok(Server { address: address.clone(), gets, pool: Mutex::new(pool) })
         };
         let servers = addresses.iter().map(server).collect::<Result<_, TlsError>>()?;
         let basic = config.auth.basic.as_ref();
@@ -123,6 +142,11 @@ impl Client {
     pub fn addresses(&self) -> usize {
         self.0.servers.len()
     }
+    /// Returns whether every address gets the token.
+    #[must_use]
+    pub fn gives_token(&self) -> bool {
+        self.0.servers.iter().all(|server| server.gets.token)
+    }
     /// Returns whether requests to this address share connections.
     #[must_use]
     pub fn shares(&self, server: usize) -> bool {
@@ -154,7 +178,7 @@ impl Client {
         };
         let pool = Arc::clone(&server.pool.lock());
         let url = pool.url(&server.address, std::iter::once("v1").chain(get.path.iter().copied()));
-        let headers = self.headers();
+        let headers = self.headers(server.gets);
         let exchange = exchange(&pool, method, url, headers, get, body, self.0.longest);
         match timeout(get.timeout, exchange).await {
             Ok(done) => done.map_err(|fault| at(&server.address, fault)),
@@ -165,12 +189,12 @@ impl Client {
         }
     }
 
-    fn headers(&self) -> HeaderMap {
+    fn headers(&self, gets: Gets) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        if let Some(token) = &*self.0.token.lock() {
+        if let Some(token) = self.0.token.lock().as_ref().filter(|_| gets.token) {
             headers.insert("x-consul-token", token.clone());
         }
-        if let Some(basic) = &self.0.basic {
+        if let Some(basic) = self.0.basic.as_ref().filter(|_| gets.basic) {
             headers.insert(AUTHORIZATION, basic.clone());
         }
         headers

@@ -153,8 +153,20 @@ impl Discover {
 pub struct Auth {
     /// Source of the ACL token.
     pub token: TokenSource,
+    /// Addresses that get the token; `None` for all.
+    pub token_addresses: Option<Vec<Address>>,
     /// User and password for a proxy in front of Consul.
     pub basic: Option<Basic>,
+    /// Addresses that get user and password; `None` for all.
+    pub basic_addresses: Option<Vec<Address>>,
+}
+
+impl Auth {
+    /// Returns whether a token is configured.
+    #[must_use]
+    pub const fn has_token(&self) -> bool {
+        !matches!(self.token, TokenSource::None)
+    }
 }
 
 /// User and password.

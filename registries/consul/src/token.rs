@@ -30,11 +30,6 @@ impl Token {
     pub const fn new(source: TokenSource) -> Self {
         Self { source, current: None, renew_at: None }
     }
-    /// Returns whether a token is configured.
-    #[must_use]
-    pub const fn is_wanted(&self) -> bool {
-        !matches!(self.source, TokenSource::None)
-    }
     /// Reads the source. `refused` means that the current token was refused; a login is repeated only then, or before
     /// the token expires. Returns whether the token changed.
     pub async fn refresh(&mut self, client: &Client, now: Timestamp, refused: bool) -> Result<bool, Fault> {

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use secrecy::SecretString;
 
-use super::{Address, Basic, ConfigError, ConsulConfig, TokenSource};
+use super::{Address, Basic, ConfigError, ConsulConfig, InvalidAddress, TokenSource};
 
 type Vars = BTreeMap<String, String>;
 
 impl ConsulConfig {
-    /// Builds a configuration from the variables. `address` takes precedence over `CONSUL_HTTP_ADDR`; without both,
+    /// Builds a configuration from the variables. Their credentials go to the addresses in `CONSUL_HTTP_ADDR` only, if it
+    /// is set. `address` takes precedence over `CONSUL_HTTP_ADDR`; without both,
     /// the agent of this machine is used.
     pub fn from_env(address: Option<&str>, vars: &Vars) -> Result<Self, ConfigError> {
         let ssl = flag(vars, "CONSUL_HTTP_SSL")?.unwrap_or(false);
@@ -23,11 +24,19 @@ impl ConsulConfig {
                 .join(","),
             false => text.to_owned(),
         };
-        let text = address.map(str::to_owned).or_else(|| get(vars, "CONSUL_HTTP_ADDR").map(secure));
-        let text = text.unwrap_or_else(|| "127.0.0.1:8500".to_owned());
-        let addresses = text.split(',').map(|one| Address::with_default_scheme(one, ssl));
-        let mut config = Self::new(addresses.collect::<Result<_, _>>()?)?;
+        let parse = |text: &str| -> Result<Vec<Address>, InvalidAddress> {
+            text.split(',').map(|one| Address::with_default_scheme(one, ssl)).collect()
+        };
+        let own = get(vars, "CONSUL_HTTP_ADDR").map(|text| parse(&secure(text))).transpose()?;
+        let given = address.map(parse).transpose()?;
+        let addresses = match (given, &own) {
+            (Some(given), _) => given,
+            (None, Some(own)) => own.clone(),
+            (None, None) => parse("127.0.0.1:8500")?,
+        };
+        let mut config = Self::new(addresses)?;
         config.apply_env(vars)?;
+        (config.auth.token_addresses, config.auth.basic_addresses) = (own.clone(), own);
         Ok(config)
     }
     /// Applies all variables except the address; absent variables change nothing.
@@ -67,10 +76,10 @@ impl ConsulConfig {
     }
 }
 
-/// Returns the token source; a token takes precedence over a token file.
+/// Returns the token source; a token file takes precedence over a token, as in Consul's own client.
 fn token(vars: &Vars) -> Option<TokenSource> {
-    let value = get(vars, "CONSUL_HTTP_TOKEN").map(|token| TokenSource::Value(SecretString::from(token)));
-    value.or_else(|| get(vars, "CONSUL_HTTP_TOKEN_FILE").map(|path| TokenSource::File(path.into())))
+    let file = get(vars, "CONSUL_HTTP_TOKEN_FILE").map(|path| TokenSource::File(path.into()));
+    file.or_else(|| get(vars, "CONSUL_HTTP_TOKEN").map(|token| TokenSource::Value(SecretString::from(token))))
 }
 
 fn get<'a>(vars: &'a Vars, name: &str) -> Option<&'a str> {
@@ -88,6 +97,8 @@ fn flag(vars: &Vars, name: &'static str) -> Result<Option<bool>, ConfigError> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use secrecy::ExposeSecret;
 
     use super::*;
@@ -118,8 +129,7 @@ mod tests {
             config.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
             ["https://a:8501", "https://b:8501"]
         );
-        let TokenSource::Value(token) = &config.auth.token else { panic!("{:?}", config.auth.token) };
-        assert_eq!(token.expose_secret(), "t");
+        assert!(matches!(&config.auth.token, TokenSource::File(path) if path == Path::new("token")));
         let basic = config.auth.basic.as_ref().unwrap();
         assert_eq!((basic.user.as_str(), basic.password.expose_secret()), ("me", "hunter2:x"));
         let tls = &config.tls;
@@ -143,6 +153,27 @@ mod tests {
         let bare = ConsulConfig::from_env(None, &Vars::new()).unwrap();
         assert_eq!(bare.addresses[0].to_string(), "http://127.0.0.1:8500");
         assert!(matches!(bare.auth.token, TokenSource::None) && bare.tls.verify);
+    }
+
+    #[test]
+    fn token_file_precedes_token() {
+        let vars = mk_vars(&[("CONSUL_HTTP_TOKEN", "t"), ("CONSUL_HTTP_TOKEN_FILE", "f")]);
+        let config = ConsulConfig::from_env(None, &vars).unwrap();
+        assert!(matches!(config.auth.token, TokenSource::File(_)), "{:?}", config.auth.token);
+    }
+
+    #[test]
+    fn environment_credentials_go_to_the_environments_address_only() {
+        let addresses = |given: Option<&str>, own: Option<&str>| {
+            let mut vars = mk_vars(&[("CONSUL_HTTP_TOKEN", "t"), ("CONSUL_HTTP_AUTH", "me:hunter2")]);
+            vars.extend(own.map(|own| ("CONSUL_HTTP_ADDR".to_owned(), own.to_owned())));
+            let auth = ConsulConfig::from_env(given, &vars).unwrap().auth;
+            assert_eq!(auth.token_addresses, auth.basic_addresses);
+            auth.token_addresses.map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(addresses(Some("b:2"), None), None, "they were given for any address");
+        assert_eq!(addresses(Some("b:2"), Some("a:1,b:2")).unwrap(), ["http://a:1", "http://b:2"]);
+        assert_eq!(addresses(None, Some("a:1")).unwrap(), ["http://a:1"]);
     }
 
     #[test]

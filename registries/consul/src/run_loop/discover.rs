@@ -209,7 +209,11 @@ impl RunLoop {
         scopes: usize,
     ) -> Result<ScopeRun, RegistryError> {
         let client = match self.config.datacenter_addresses.get(&part.datacenter) {
-            Some(addresses) => Client::new(&self.config, addresses).map_err(RegistryError::retryable)?,
+            Some(addresses) => {
+                let client = Client::new(&self.config, addresses).map_err(RegistryError::retryable)?;
+                client.take_token(&self.client);
+                client
+            }
             None => self.client.clone(),
         };
         let fetch = Fetch::new(client, part.clone(), own, Arc::clone(&self.config));
@@ -229,7 +233,7 @@ impl RunLoop {
             limits,
             polls: share.saturating_sub(limits.concurrency + 4),
             mode: self.config.mode,
-            has_token: !matches!(self.config.auth.token, crate::config::TokenSource::None),
+            has_token: self.config.auth.has_token() && client.gives_token(),
             servers: client.addresses(),
             peer,
         }

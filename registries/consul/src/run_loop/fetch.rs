@@ -7,7 +7,7 @@ use tributary_registry_api::Reason;
 
 use crate::answer::{Headers, RequestFailure};
 use crate::client::{Client, Fault, Get, Raw};
-use crate::config::{ConsulConfig, TokenSource};
+use crate::config::ConsulConfig;
 use crate::content::{CheckStates, Instances, Names};
 use crate::map::name::Tenancy;
 use crate::modes::{Answer, Request, What};
@@ -74,7 +74,8 @@ impl Fetch {
 
     /// Returns whether a token check failed because requests carry no token and the agent has no default one.
     fn is_anonymous(&self, fault: &Fault) -> bool {
-        fault.failure == RequestFailure::Auth && matches!(self.config.auth.token, TokenSource::None)
+        let has_token = self.config.auth.has_token() && self.client.gives_token();
+        fault.failure == RequestFailure::Auth && !has_token
     }
 
     fn path(&self, what: &What) -> Vec<String> {

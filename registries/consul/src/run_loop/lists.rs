@@ -10,7 +10,7 @@ use tributary_registry_api::Reason;
 use super::parts;
 use crate::answer::RequestFailure;
 use crate::client::{Client, Fault, Get};
-use crate::config::{ConsulConfig, TokenSource};
+use crate::config::ConsulConfig;
 use crate::map::name::Tenancy;
 use crate::wire::lists::named;
 
@@ -107,7 +107,7 @@ impl Walk<'_> {
             let reason = Reason::new(format!("{}: {what}: {error}", client.address(server)));
             Fault { failure: RequestFailure::Broken, reason }
         })?;
-        let has_token = !matches!(config.auth.token, TokenSource::None);
+        let has_token = config.auth.has_token() && client.gives_token();
         // a default namespace and partition always exist, so an empty list is a fault
         let explained = !names.is_empty() || what == "peerings";
         let seen = !raw.headers.may_be_filtered(has_token) && raw.headers.known_leader != Some(false);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tributary_consul::config::{ModeChoice, TokenSource};
+use tributary_consul::config::{Datacenters, ModeChoice, TokenSource};
 
 use crate::fake::{Fake, Seen, Spoil, mk_entries, mk_entry};
 use crate::stage::{addresses, detail, eventually, following, mk_config, open, until_served};
@@ -331,5 +331,42 @@ async fn removals_apply_under_default_deny_with_the_agents_token() {
     until_served(&stage, "web", &FOUR[..2]).await;
     settle().await;
     assert_eq!(addresses(&stage, "web"), FOUR[..2], "an anonymous view removes nothing");
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn token_goes_only_to_the_addresses_that_it_was_given_for() {
+    let (one, two) = (Fake::start(&["dc1"]).await, Fake::start(&["dc1"]).await);
+    for fake in [&one, &two] {
+        fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
+    }
+    let mut config = mk_config(&[&one.url, &two.url]);
+    config.auth.token = TokenSource::Value("hunter2".into());
+    config.auth.token_addresses = Some(vec![one.url.parse().unwrap()]);
+    let stage = open(config).await;
+    until_served(&stage, "web", &FOUR).await;
+    assert!(one.take_seen().iter().all(|seen| seen.token.as_deref() == Some("hunter2")));
+    one.change(|state| state.datacenters.get_mut("dc1").unwrap().fails = Some((500, "rpc error")));
+    two.until_requested("/v1/health/service/web", 1).await;
+    assert!(two.take_seen().iter().all(|seen| seen.token.is_none()), "the token went to another agent");
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses_of_a_datacenter_get_the_token() {
+    let (here, there) = (Fake::start(&["dc1"]).await, Fake::start(&["dc2"]).await);
+    for fake in [&here, &there] {
+        fake.know("hunter2", "me");
+    }
+    here.set("dc1", "web", mk_entries("web", 1, 1..=4));
+    there.set("dc2", "web", mk_entries("web", 2, 1..=1));
+    let mut config = mk_config(&[&here.url]);
+    config.auth.token = TokenSource::Value("hunter2".into());
+    config.datacenters = Datacenters::Listed(vec!["dc1".to_owned(), "dc2".to_owned()]);
+    config.datacenter_addresses = [("dc2".to_owned(), vec![there.url.parse().unwrap()])].into();
+    let stage = open(config).await;
+    until_served(&stage, "web", &FOUR).await;
+    there.until_requested("/v1/health/service/web", 1).await;
+    stage.until_live().await;
     stage.drop_now().await;
 }

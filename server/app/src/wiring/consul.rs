@@ -63,10 +63,12 @@ fn scopes(registry: &RegistryConfig, out: &mut ConsulConfig) {
 fn secrets(registry: &RegistryConfig, out: &mut ConsulConfig) {
     if let Some(path) = &registry.token_file {
         out.auth.token = TokenSource::File(path.clone());
+        out.auth.token_addresses = None;
     }
     if let Some(login) = &registry.login {
         out.auth.token =
             TokenSource::Login { method: login.method.clone(), bearer: login.token_file.clone() };
+        out.auth.token_addresses = None;
     }
     let Some(tls) = &registry.tls else { return };
     for (own, at) in [

@@ -76,7 +76,9 @@ pub fn listener<R: Recorder>(facts: &ListenerInputs, client: &Projection, r: &mu
     let cluster = || Serves::Cluster(cluster_name(facts.port, &facts.service.host));
     let places = places(facts, client, binds, r);
     if places.is_empty() {
-        return vec![plan(wide, port, by_name(facts), cluster())];
+        // Envoy refuses a whole listener for a partial wildcard as a server name.
+        let unnamed = facts.protocol.is_tls() && facts.service.host.is_partial_wildcard();
+        return if unnamed { Vec::new() } else { vec![plan(wide, port, by_name(facts), cluster())] };
     }
     let one = |place| match place {
         Place::At(ip, port) => plan(ip, port, Match::default(), cluster()),
@@ -176,6 +178,15 @@ mod tests {
         assert_eq!(shown_for(&tls, &sidecar()), ["0.0.0.0_80 sni pay.shop cluster"]);
         let six = Projection { families: Some((false, true)), ..sidecar() };
         assert_eq!(shown_for(&http, &six), ["::_80 routes"]);
+    }
+
+    #[test]
+    fn partial_wildcard_has_no_server_name() {
+        let mut tls = mk_facts_of(Protocol::Tls, &[]);
+        tls.service = mk_key("*-docker.pkg.dev", "shop");
+        assert!(shown_for(&tls, &sidecar()).is_empty(), "Envoy refuses a listener with such a server name");
+        tls.service = mk_key("*.pkg.dev", "shop");
+        assert_eq!(shown_for(&tls, &sidecar()), ["0.0.0.0_80 sni *.pkg.dev cluster"]);
     }
 
     #[test]

@@ -65,7 +65,7 @@ codes! {
     304 UNKNOWN_FIELD "a field is not known" => "remove it or correct its spelling";
     305 WRONG_TYPE "a field has the wrong type" => "write it as the message says";
     306 MISSING_FIELD "a required field is missing" => "add it";
-    307 INVALID_HOST "a host is not valid" => "write a DNS name, possibly with a leading `*.`";
+    307 INVALID_HOST "a host is not valid" => "write a DNS name, optionally with a wildcard in front (`*.` or `*-`)";
     308 INVALID_ADDRESS "an address is not valid" => "write an IP address, a CIDR, or what the message names";
     309 INVALID_PORT "a port is not valid" => "use 1 to 65535, and unique names and numbers";
     310 SELECTOR_AND_ENDPOINTS "both a selector and endpoints are given" => "keep one of them";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::id::InvalidName;
 
-/// A lower-case DNS name of up to 253 bytes, possibly with a leading `*.` label.
+/// A lower-case DNS name of up to 253 bytes, optionally with a wildcard as or at the start of the first label.
 ///
 /// Equality is by lower-cased text without a trailing dot (RFC 4343).
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -28,7 +28,8 @@ impl Hostname {
         if name == "*" {
             return Err(InvalidName::new(WHAT, text, "would claim every name; give it a domain"));
         }
-        let labels = name.strip_prefix("*.").unwrap_or(name);
+        // A wildcard is `*`, or the start of the first label: `*-docker.pkg.dev`, `*docker.pkg.dev`.
+        let labels = ["*.", "*-", "*"].iter().find_map(|start| name.strip_prefix(start)).unwrap_or(name);
         if !labels.split('.').all(label_ok) {
             return Err(InvalidName::new(WHAT, text, "is not a DNS name"));
         }
@@ -39,15 +40,16 @@ impl Hostname {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-    /// Whether the first label is `*`.
+    /// Whether the first label is or begins with `*`.
     #[must_use]
     pub fn is_wildcard(&self) -> bool {
-        self.0.starts_with("*.")
+        self.0.starts_with('*')
     }
-    /// Whether the name has at least two labels and no wildcard, so that a resolver can look it up.
+    /// Whether a part of the first label follows its `*`, as in `*-docker.pkg.dev`. Envoy matches such a name in
+    /// routes, and refuses it as a TLS server name.
     #[must_use]
-    pub fn is_fully_qualified(&self) -> bool {
-        !self.is_wildcard() && self.0.contains('.')
+    pub fn is_partial_wildcard(&self) -> bool {
+        self.is_wildcard() && !self.0.starts_with("*.")
     }
 }
 
@@ -160,7 +162,21 @@ mod tests {
     #[test]
     fn what_is_not_a_name_is_refused() {
         let long = format!("{}.com", "a".repeat(64));
-        for bad in ["", ".", "*", "a..b", "-a.b", "a-.b", "a b", "*a.com", "a.*.com", "\u{e9}.com", &long] {
+        for bad in [
+            "",
+            ".",
+            "*",
+            "a..b",
+            "-a.b",
+            "a-.b",
+            "a b",
+            "a*.com",
+            "*-.com",
+            "*--a.com",
+            "a.*.com",
+            "\u{e9}.com",
+            &long,
+        ] {
             assert!(Hostname::new(bad).is_err(), "{bad:?} was taken");
         }
     }
@@ -168,8 +184,18 @@ mod tests {
     #[test]
     fn wildcards_know_themselves() {
         assert!(Hostname::new("*.example.com").unwrap().is_wildcard());
-        assert!(!Hostname::new("*.example.com").unwrap().is_fully_qualified());
-        assert!(Hostname::new("a.b").unwrap().is_fully_qualified());
-        assert!(!Hostname::new("local").unwrap().is_fully_qualified());
+        assert!(!Hostname::new("local").unwrap().is_wildcard());
+    }
+
+    #[test]
+    fn partial_wildcards_are_taken_as_istio_takes_them() {
+        for text in ["*-docker.pkg.dev", "*docker.pkg.dev", "*-docker"] {
+            let host = Hostname::new(text).unwrap();
+            assert!(host.is_wildcard() && host.is_partial_wildcard(), "{text}");
+        }
+        assert!(!Hostname::new("*.pkg.dev").unwrap().is_partial_wildcard());
+        let pattern = HostPattern::new("*-docker.pkg.dev").unwrap();
+        assert!(pattern.matches(&Hostname::new("eu-docker.pkg.dev").unwrap()));
+        assert!(!pattern.matches(&Hostname::new("docker.pkg.dev").unwrap()));
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn hosts_are_names(entry: &ServiceEntry, faults: &mut Faults) {
     for (i, host) in entry.hosts.iter().enumerate() {
         if let Err(error) = Hostname::new(&host.value) {
             let message = format!(
-                "spec.hosts[{i}] {:?} {}; write a DNS name, possibly with a leading `*.`",
+                "spec.hosts[{i}] {:?} {}; write a DNS name, optionally with a wildcard such as `*.` or `*-` in front",
                 clip(&host.value),
                 error.why
             );

@@ -2,6 +2,7 @@
 
 use tributary_model::{Code, Hostname, Protocol};
 
+use crate::address;
 use crate::document::{Resolution, ServiceEntry, Text, WorkloadSpec};
 use crate::read::fault::{Faults, clip};
 
@@ -18,7 +19,7 @@ pub(super) fn static_endpoints_are_ips_or_unix(entry: &ServiceEntry, faults: &mu
         return;
     }
     for (i, address) in addresses(entry) {
-        if crate::address::name(&address.value).is_some() {
+        if address::name(&address.value).is_some() {
             let message = format!(
                 "spec.endpoints[{i}].address {:?} is a name, which resolution STATIC does not look up; write an IP address, or use DNS",
                 clip(&address.value)
@@ -46,15 +47,15 @@ pub(super) fn unix_takes_one_port(entry: &ServiceEntry, faults: &mut Faults) {
     }
 }
 
-pub(super) fn dns_without_endpoints_needs_full_names(entry: &ServiceEntry, faults: &mut Faults) {
+pub(super) fn dns_without_endpoints_needs_names(entry: &ServiceEntry, faults: &mut Faults) {
     let resolution = entry.resolution.value;
     if !resolution.is_dns() || !entry.endpoints.is_empty() || entry.selector.is_some() {
         return;
     }
     for (i, host) in entry.hosts.iter().enumerate() {
-        if Hostname::new(&host.value).is_ok_and(|host| !host.is_fully_qualified()) {
+        if Hostname::new(&host.value).is_ok() && address::name(&host.value).is_none() {
             let message = format!(
-                "spec.hosts[{i}] {:?} cannot be looked up by resolution {}; write a full name such as pay.example.com, or list endpoints",
+                "spec.hosts[{i}] {:?} cannot be looked up by resolution {}; write a name such as pay.example.com, or list endpoints",
                 clip(&host.value),
                 resolution.as_str()
             );
@@ -90,6 +91,22 @@ pub(super) fn dynamic_dns_takes_wildcards_alone(entry: &ServiceEntry, faults: &m
     if let Some(endpoint) = entry.endpoints.first() {
         let message = "spec.endpoints is set, and resolution DYNAMIC_DNS allows none; remove them";
         faults.refuse(Code::RESOLUTION_MISMATCH, endpoint.at.at, message);
+    }
+}
+
+/// A warning, as in Istio: Envoy refuses a partial wildcard as a TLS server name, so it is not used as one.
+pub(super) fn partial_wildcards_suit_dynamic_dns(entry: &ServiceEntry, faults: &mut Faults) {
+    if entry.resolution.value == Resolution::DynamicDns {
+        return;
+    }
+    for (i, host) in entry.hosts.iter().enumerate() {
+        if Hostname::new(&host.value).is_ok_and(|host| host.is_partial_wildcard()) {
+            let message = format!(
+                "spec.hosts[{i}] {:?} is a partial wildcard, which TLS cannot match by server name; use DYNAMIC_DNS, or write `*.` and a domain",
+                clip(&host.value)
+            );
+            faults.warn(Code::INVALID_HOST, host.at, message);
+        }
     }
 }
 

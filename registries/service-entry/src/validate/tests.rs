@@ -210,18 +210,31 @@ fn unix_takes_one_port() {
 }
 
 #[test]
-fn dns_without_endpoints_needs_full_names() {
+fn dns_without_endpoints_needs_names() {
     for resolution in ["DNS", "DNS_ROUND_ROBIN"] {
         let entry = |host: &str, more: &str| {
             mk_entry(&format!("  hosts: [\"{host}\"]\n{HTTP}  resolution: {resolution}\n{more}"))
         };
-        for host in ["*.example.com", "pay"] {
-            refused(&entry(host, ""), &[(Code::RESOLUTION_MISMATCH, 7, 11, "write a full name")]);
+        for host in ["*.example.com", "10.0.0.1"] {
+            refused(&entry(host, ""), &[(Code::RESOLUTION_MISMATCH, 7, 11, "write a name such as")]);
             taken(&entry(host, "  endpoints: [{address: real.example.com}]\n"));
             taken(&entry(host, "  workloadSelector: {labels: {app: pay}}\n"));
         }
-        taken(&entry("pay.example.com", ""));
+        for host in ["pay.example.com", "pay", "localhost"] {
+            taken(&entry(host, ""));
+        }
     }
+}
+
+#[test]
+fn partial_wildcards_suit_dynamic_dns() {
+    let entry = |resolution: &str| {
+        mk_entry(&format!("  hosts: [\"*-docker.pkg.dev\"]\n{HTTP}  resolution: {resolution}\n"))
+    };
+    for resolution in ["NONE", "STATIC"] {
+        warned(&entry(resolution), &[(Code::INVALID_HOST, 7, 11, "use DYNAMIC_DNS, or write `*.`")]);
+    }
+    taken(&entry("DYNAMIC_DNS"));
 }
 
 #[test]

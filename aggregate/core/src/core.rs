@@ -39,6 +39,9 @@ pub struct ApplyOutcome {
     pub changed: CatalogChanges,
     /// True if clients lose endpoints or are redirected, so publication must not be delayed.
     pub urgent: bool,
+    /// Registries whose status may have changed: freshness, sources, conditions, priorities or the
+    /// obstacle of a shadow. Counts of facts, holds and problems are not included.
+    pub statuses: BTreeSet<RegistryName>,
 }
 
 /// Error of [`Core::add_registry`]: a different registry has the name.
@@ -234,6 +237,7 @@ impl Core {
             confirms: state.take_confirms(&self.config, &self.registries),
             records: std::mem::take(&mut state.dirty.records),
             urgent: std::mem::take(&mut state.dirty.urgent),
+            statuses: std::mem::take(&mut state.dirty.statuses),
             changed,
         }
     }

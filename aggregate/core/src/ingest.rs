@@ -43,7 +43,7 @@ pub(crate) fn take(
         if served {
             known.take(state, at, value);
         } else if let Some(shadow) = &mut known.shadow {
-            shadow.ledger.apply(at, value, &mut ());
+            shadow.ledger.apply(at, value, &mut ShadowOutput(&registry, state));
         }
         if served && !touched.served.contains(&registry) {
             touched.served.insert(registry.clone());
@@ -63,7 +63,8 @@ pub(crate) fn end_batches(registries: &mut Registries, state: &mut State, touche
             registry.end_batch(state);
         }
         if let Some(shadow) = &mut registry.shadow {
-            shadow.ledger.end_batch(&registry.scopes, state.now, &mut ());
+            let now = state.now;
+            shadow.ledger.end_batch(&registry.scopes, now, &mut ShadowOutput(name, state));
         }
     }
 }
@@ -231,6 +232,24 @@ impl Registry {
     }
 }
 
+/// Output of a shadow's ledger: only notes that the registry's status may have changed.
+struct ShadowOutput<'a>(&'a RegistryName, &'a mut State);
+
+impl Output for ShadowOutput<'_> {
+    fn put(&mut self, _: &Scope, _: Fact, _: BasisKind, _: Mono, _: Change) {}
+    fn remove(&mut self, _: &FactKey, _: &Evidence) {}
+    fn confirm(&mut self, _: &Collection, _: Mono) {}
+    fn free(&mut self, _: &Scope, _: &Evidence, _: Mono) {}
+    fn problem(&mut self, _: &Scope, _: &ObjectId, _: Option<&ProblemRecord>) {}
+    fn refuse(&mut self) {}
+    fn note(&mut self) {
+        self.note_status();
+    }
+    fn note_status(&mut self) {
+        self.1.note_status(self.0);
+    }
+}
+
 /// Applies what one registry's served ledger accepts to the state.
 pub(crate) struct Writer<'a> {
     state: &'a mut State,
@@ -328,5 +347,8 @@ impl Output for Writer<'_> {
         if !self.state.dirty.registries.contains(name) {
             self.state.dirty.registries.insert(name.clone());
         }
+    }
+    fn note_status(&mut self) {
+        self.state.note_status(&self.registry.id.name);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Pure; depends only on the model. It contains the only rules for what a list, a refusal, a failure,
 //! an ended scope, a restart and a rotation do to facts. The served run and a shadow are both
-//! ledgers: a shadow has no output, and adoption applies the difference of two ledgers ([`adopt`]).
+//! ledgers: a shadow's output changes no fact, and adoption applies the difference of two ledgers ([`adopt`]).
 //! [`ingest`](crate::ingest) calls it for each update in order, with an [`Output`] that applies the
 //! effects. The lack of updates never removes a fact: only a [`Remove`](RegistryUpdate::Remove), a
 //! complete list or the end of a scope does.
@@ -35,7 +35,7 @@ pub(crate) use registry::{Registries, Registry, RegistryInfo, Shadow};
 pub(crate) use slices::{Deferred, SlicedBatch};
 pub(crate) use tables::{BasisKind, Change, Mark, Tables};
 
-/// Receives the effects that a ledger accepts. A shadow's output does nothing.
+/// Receives the effects that a ledger accepts. A shadow's output only notes status changes.
 pub(crate) trait Output {
     /// Sets a fact. It equals the previous one if `change` is [`Change::Same`].
     fn put(&mut self, scope: &Scope, fact: Fact, basis: BasisKind, at: Mono, change: Change);
@@ -53,18 +53,10 @@ pub(crate) trait Output {
     fn problem(&mut self, scope: &Scope, object: &ObjectId, problem: Option<&ProblemRecord>);
     /// Counts an update that was refused because a bound was reached.
     fn refuse(&mut self);
-    /// Notes a change of freshness, conditions or statuses.
+    /// Notes a change of freshness or conditions.
     fn note(&mut self);
-}
-
-impl Output for () {
-    fn put(&mut self, _: &Scope, _: Fact, _: BasisKind, _: Mono, _: Change) {}
-    fn remove(&mut self, _: &FactKey, _: &Evidence) {}
-    fn confirm(&mut self, _: &Collection, _: Mono) {}
-    fn free(&mut self, _: &Scope, _: &Evidence, _: Mono) {}
-    fn problem(&mut self, _: &Scope, _: &ObjectId, _: Option<&ProblemRecord>) {}
-    fn refuse(&mut self) {}
-    fn note(&mut self) {}
+    /// Notes a changed status of a source.
+    fn note_status(&mut self);
 }
 
 /// Status that a source reported, and when.
@@ -315,7 +307,11 @@ impl Ledger {
                 Live => list.revive(),
             };
         }
-        scoped.status = Some((status.bounded(), at));
+        let status = status.bounded();
+        if scoped.status.as_ref().is_none_or(|(known, _)| *known != status) {
+            out.note_status();
+        }
+        scoped.status = Some((status, at));
         if changed {
             out.note();
         }

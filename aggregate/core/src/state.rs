@@ -78,6 +78,8 @@ pub(crate) struct Dirty {
     pub(crate) gateways: BTreeSet<GatewayKey>,
     /// Registries whose status or priority may have changed.
     pub(crate) registries: BTreeSet<RegistryName>,
+    /// Registries whose reported status may have changed, in addition to `registries`.
+    pub(crate) statuses: BTreeSet<RegistryName>,
     /// Whether mesh-wide values may have changed.
     pub(crate) settings: bool,
     /// True if clients lose endpoints or are redirected, so publication must not be delayed.
@@ -130,6 +132,13 @@ impl State {
     pub(crate) fn source_of(&self, shard: ShardId) -> Option<(RegistryName, Scope)> {
         let info = self.context.shards.get(shard)?;
         Some((info.shard.registry.name.clone(), info.shard.scope.clone()))
+    }
+
+    /// Marks a registry whose reported status may have changed.
+    pub(crate) fn note_status(&mut self, name: &RegistryName) {
+        if !self.dirty.statuses.contains(name) {
+            self.dirty.statuses.insert(name.clone());
+        }
     }
 
     /// Frees the numbers of empty shards, after no built view refers to them.

@@ -19,5 +19,6 @@ mod properties;
 mod rotation;
 mod selection;
 mod stale_sets;
+mod statuses;
 mod storms;
 mod visibility;

@@ -38,6 +38,7 @@ impl State {
     ) {
         for name in std::mem::take(&mut self.dirty.registries) {
             let now = registries.get(&name).map(|registry| self.registry_view(registry));
+            self.dirty.statuses.insert(name.clone());
             if self.draft.registries.get(&name).map(|old| &**old) == now.as_ref() {
                 continue;
             }

@@ -72,6 +72,7 @@ impl Output for Deferred<'_> {
     fn refuse(&mut self) {
         *self.refused += 1;
     }
-    // the registry is built again when the batch ends
+    // the registry is noted when the batch ends
     fn note(&mut self) {}
+    fn note_status(&mut self) {}
 }

@@ -40,6 +40,18 @@ impl Output for Applied {
     fn problem(&mut self, _: &Scope, _: &ObjectId, _: Option<&ProblemRecord>) {}
     fn refuse(&mut self) {}
     fn note(&mut self) {}
+    fn note_status(&mut self) {}
+}
+
+impl Output for () {
+    fn put(&mut self, _: &Scope, _: Fact, _: BasisKind, _: Mono, _: Change) {}
+    fn remove(&mut self, _: &FactKey, _: &Evidence) {}
+    fn confirm(&mut self, _: &Collection, _: Mono) {}
+    fn free(&mut self, _: &Scope, _: &Evidence, _: Mono) {}
+    fn problem(&mut self, _: &Scope, _: &ObjectId, _: Option<&ProblemRecord>) {}
+    fn refuse(&mut self) {}
+    fn note(&mut self) {}
+    fn note_status(&mut self) {}
 }
 
 const WORKLOADS: CollectionKind = CollectionKind::Workloads;

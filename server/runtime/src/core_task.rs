@@ -25,6 +25,7 @@ use crate::fanout::Fanout;
 use crate::journal::{JournalSink, SnapshotRequest};
 use crate::published_catalog::PublishedCatalog;
 use crate::readiness::{Readiness, StartFacts, StartRule};
+use crate::status_changes::StatusFeed;
 pub(crate) use command::CoreCommand;
 use pace::Pace;
 use receivers::{RunReceivers, Slice};
@@ -46,6 +47,7 @@ pub(crate) struct CoreTask {
     pub(crate) commands: mpsc::Receiver<CoreCommand>,
     pub(crate) journal: Box<dyn JournalSink>,
     pub(crate) counters: Arc<RuntimeCounters>,
+    pub(crate) statuses: StatusFeed,
     pub(crate) rule: StartRule,
     pub(crate) start: StartFacts,
     pub(crate) readiness: watch::Sender<Readiness>,
@@ -158,7 +160,7 @@ impl CoreTask {
 
     /// Handles the outcome of a batch whose oldest update was received at `oldest`.
     fn take_outcome(&mut self, outcome: ApplyOutcome, now: Mono, oldest: Mono) {
-        let ApplyOutcome { confirms, records, changed, urgent } = outcome;
+        let ApplyOutcome { confirms, records, changed, urgent, statuses } = outcome;
         for request in confirms {
             let counter = if self.receivers.confirm(&request) {
                 &self.counters.confirms
@@ -174,6 +176,7 @@ impl CoreTask {
         if changed.registries {
             self.adopt();
         }
+        self.statuses.add(statuses);
         if !changed.is_empty() {
             if changed.concerns_clients() {
                 self.observed.merge(ObservedSince::batch(oldest, urgent));

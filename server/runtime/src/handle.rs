@@ -17,6 +17,7 @@ use crate::follow::{ClusterScope, Follower};
 use crate::published_catalog::{Catalogs, PublishedCatalog};
 use crate::readiness::Readiness;
 use crate::report::{Reports, RunReport};
+use crate::status_changes::{StatusChanges, StatusFeed};
 use crate::supervisor::{MemberOrder, RegistryFactories, SupervisorError};
 
 /// The server has stopped.
@@ -33,6 +34,7 @@ pub struct Handle {
     pub(crate) readiness: watch::Receiver<Readiness>,
     pub(crate) counters: Arc<RuntimeCounters>,
     pub(crate) reports: Reports,
+    pub(crate) statuses: StatusFeed,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) wake: Wake,
 }
@@ -67,6 +69,11 @@ impl Handle {
     #[must_use]
     pub fn runs(&self) -> BTreeMap<RegistryName, RunReport> {
         self.reports.all()
+    }
+    /// Returns a reader of the registries whose status, in the core or of their runs, changed.
+    #[must_use]
+    pub fn status_changes(&self) -> StatusChanges {
+        self.statuses.subscribe()
     }
     /// Returns the counters.
     #[must_use]

@@ -14,6 +14,7 @@ mod published_catalog;
 mod readiness;
 mod report;
 mod runtime;
+mod status_changes;
 mod supervisor;
 
 pub use core_task::pace::PacePolicy;
@@ -26,4 +27,5 @@ pub use published_catalog::Catalogs;
 pub use readiness::{Readiness, ReadyBecause, StartFacts, StartRule};
 pub use report::{RunReport, RunState};
 pub use runtime::{Runtime, RuntimeConfig};
+pub use status_changes::StatusChanges;
 pub use supervisor::{RegistryFactories, SupervisorError};

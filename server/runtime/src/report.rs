@@ -7,6 +7,8 @@ use parking_lot::Mutex;
 use tributary_model::{Code, Generation, Mono, RegistryName};
 use tributary_registry_api::{Reason, UpdateSender, UpdateStats};
 
+use crate::status_changes::StatusFeed;
+
 /// State of a registry's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RunState {
@@ -45,26 +47,38 @@ pub struct RunReport {
 
 /// Reports of all registries; their supervisors write them. Update channels count by themselves, so
 /// the sender of the served run is kept and read on request.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Reports(Arc<Mutex<BTreeMap<RegistryName, Entry>>>);
+#[derive(Debug, Clone)]
+pub(crate) struct Reports {
+    entries: Arc<Mutex<BTreeMap<RegistryName, Entry>>>,
+    changed: StatusFeed,
+}
 
 type Entry = (RunReport, Option<UpdateSender>);
 
 impl Reports {
+    /// Creates an empty table, which adds the names of changed reports to `changed`.
+    pub(crate) fn new(changed: StatusFeed) -> Self {
+        Self { entries: Arc::default(), changed }
+    }
     pub(crate) fn update(
         &self,
         name: &RegistryName,
         change: impl FnOnce(&mut RunReport, &mut Option<UpdateSender>),
     ) {
-        let mut all = self.0.lock();
+        let mut all = self.entries.lock();
         let (report, updates) = all.entry(name.clone()).or_default();
+        let before = report.clone();
         change(report, updates);
+        let is_changed = *report != before;
+        drop(all);
+        self.changed.add(is_changed.then(|| name.clone()));
     }
     pub(crate) fn forget(&self, name: &RegistryName) {
-        self.0.lock().remove(name);
+        self.entries.lock().remove(name);
+        self.changed.add([name.clone()]);
     }
     pub(crate) fn all(&self) -> BTreeMap<RegistryName, RunReport> {
-        let all = self.0.lock();
+        let all = self.entries.lock();
         let current = |(name, (report, updates)): (&RegistryName, &Entry)| {
             let counted = updates.as_ref().map_or(report.updates, UpdateSender::stats);
             (name.clone(), RunReport { updates: counted, ..report.clone() })

@@ -20,6 +20,7 @@ use crate::journal::JournalSink;
 use crate::published_catalog::PublishedCatalog;
 use crate::readiness::{Readiness, StartFacts, StartRule};
 use crate::report::Reports;
+use crate::status_changes::StatusFeed;
 use crate::supervisor::{Supervisor, SupervisorConfig};
 
 /// Most commands that may wait for the core task.
@@ -79,6 +80,7 @@ impl Runtime {
         let (commands, command_receiver) = mpsc::channel(MAX_COMMANDS);
         let readiness = watch::Sender::new(Readiness { ready: None, unknown: config.start.known.clone() });
         let (stop_registries, stop_rest) = (CancellationToken::new(), CancellationToken::new());
+        let statuses = StatusFeed::default();
         let mut tasks = JoinSet::new();
         let seen = readiness.subscribe();
         let core_task = CoreTask {
@@ -92,6 +94,7 @@ impl Runtime {
             commands: command_receiver,
             journal,
             counters: Arc::clone(&counters),
+            statuses: statuses.clone(),
             rule: config.start,
             start: StartFacts::default(),
             readiness,
@@ -110,7 +113,7 @@ impl Runtime {
         tasks.spawn(fanout.run(stop_rest.clone()));
         let supervisor =
             SupervisorConfig { backoff: config.backoff, stop_grace: config.stop_grace, seed: config.seed };
-        let reports = Reports::default();
+        let reports = Reports::new(statuses.clone());
         let (supervisor, members) = Supervisor::new(
             supervisor,
             commands.clone(),
@@ -120,7 +123,17 @@ impl Runtime {
             reports.clone(),
         );
         tasks.spawn(supervisor.run(stop_registries.clone()));
-        let handle = Handle { published, commands, members, readiness: seen, counters, reports, clock, wake };
+        let handle = Handle {
+            published,
+            commands,
+            members,
+            readiness: seen,
+            counters,
+            reports,
+            statuses,
+            clock,
+            wake,
+        };
         let guards = [stop_registries.clone().drop_guard(), stop_rest.clone().drop_guard()];
         Self { handle, tasks, stop_registries, stop_rest, _guards: guards }
     }

@@ -13,5 +13,6 @@ mod races;
 mod rotation;
 mod simulation;
 mod start;
+mod statuses;
 mod supervision;
 mod support;

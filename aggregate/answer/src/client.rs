@@ -1,7 +1,7 @@
-//! A client, and its reduction to what an answer reads.
+//! Clients and their projections.
 //!
-//! Built by xds from a node and the client's own workload; read here by nothing but [`project`]:
-//! the other functions get the projection.
+//! xds builds a client from its node and its own workload. In this crate only [`project`] reads
+//! clients; the serving functions get the projection.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,33 +10,33 @@ use tributary_model::{
     ClientDimensions, ClientKind, ClusterId, Labels, Locality, Namespace, NetworkId, NodeName, Projection,
 };
 
-/// All that an answer may depend on. Clients of one class get the same bytes for everything.
+/// Client attributes that answers may depend on. Clients of one class get equal bytes for every resource.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientClass {
-    /// What kind of client it is.
+    /// Kind of client.
     pub kind: ClientKind,
-    /// Its namespace; without one it sees only what is exported to all.
+    /// Namespace; a client without one sees public declarations only.
     pub namespace: Option<Namespace>,
-    /// Its cluster.
+    /// Cluster.
     pub cluster: Option<ClusterId>,
-    /// Its network.
+    /// Network.
     pub network: Option<NetworkId>,
-    /// Where it runs.
+    /// Location.
     pub locality: Locality,
-    /// Its node.
+    /// Node.
     pub node: Option<NodeName>,
-    /// Whether it uses IPv4 and IPv6.
+    /// Whether it uses IPv4, and whether it uses IPv6.
     pub families: (bool, bool),
     /// Whether its listeners bind their ports (INTERCEPTION_MODE=NONE).
     pub binds: bool,
-    /// The DNS domain of its short names.
+    /// DNS domain that completes short names.
     pub domain: Option<Arc<str>>,
-    /// Whether it captures DNS, so that it uses allocated addresses.
+    /// Whether it captures DNS and therefore uses allocated addresses.
     pub dns_capture: bool,
 }
 
 impl ClientClass {
-    /// A client of this kind of which nothing else is known.
+    /// Creates a class of this kind with default values.
     #[must_use]
     pub fn new(kind: ClientKind) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl ClientClass {
             dns_capture: false,
         }
     }
-    /// The client reduced to these dimensions.
+    /// Reduces the client to these dimensions.
     #[must_use]
     pub fn project(&self, dims: ClientDimensions) -> Projection {
         let has = |dim: ClientDimensions| dims.contains(dim);
@@ -71,28 +71,28 @@ impl ClientClass {
     }
 }
 
-/// One client: its class, and what only its own session reads.
+/// Client: its class, and attributes that only its own session reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
-    /// The node id as the client said it.
+    /// Node id, as the client sent it.
     pub id: Arc<str>,
-    /// Its own addresses, by which its workload is found.
+    /// Own addresses, which identify its workload.
     pub ips: Arc<[IpAddr]>,
-    /// Its labels.
+    /// Labels.
     pub labels: Labels,
-    /// Everything that answers may depend on.
+    /// Attributes that answers may depend on.
     pub class: ClientClass,
 }
 
 impl Client {
-    /// A client of this kind that has said nothing but its id.
+    /// Creates a client with this id and kind, and default values.
     #[must_use]
     pub fn new(id: &str, kind: ClientKind) -> Self {
         Self { id: id.into(), ips: Arc::from([]), labels: Labels::default(), class: ClientClass::new(kind) }
     }
 }
 
-/// The client reduced to these dimensions.
+/// Reduces the client to these dimensions.
 #[must_use]
 pub fn project(client: &Client, dims: ClientDimensions) -> Projection {
     client.class.project(dims)
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_projection_has_exactly_its_dimensions() {
+    fn projection_has_exactly_its_dimensions() {
         let class = ClientClass { locality: Locality::parse("eu/1b"), ..ClientClass::new(ClientKind::Grpc) };
         for dims in [
             ClientDimensions::NONE,
@@ -115,6 +115,6 @@ mod tests {
         }
         let all = class.project(ClientDimensions::LOCALITY);
         assert_eq!(all.locality, Some(Locality::parse("eu/1b")));
-        assert_eq!(all.kind, None, "an undeclared dimension could be read");
+        assert_eq!(all.kind, None, "an undeclared dimension is readable");
     }
 }

@@ -1,4 +1,4 @@
-//! What CDS serves for one port of one service (`xds.md` 5.1).
+//! Plans the xDS cluster of one service port (CDS; `docs/reference/xds.md`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,59 +10,59 @@ use tributary_model::{
 
 use crate::endpoints::{Assignment, inline};
 use crate::names::cluster_name;
-use crate::note::about;
+use crate::steps::about;
 
 /// How a client finds the endpoints of an xDS cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Discovery<'a> {
-    /// By EDS, under the xDS cluster's own name.
+    /// EDS, under the xDS cluster's own name.
     Eds,
-    /// By resolving every name within.
+    /// DNS resolution of every name in the assignment.
     StrictDns(Assignment<'a>),
-    /// By resolving the one name within; exactly one endpoint.
+    /// DNS resolution of the single endpoint in the assignment.
     LogicalDns(Assignment<'a>),
-    /// Where the connection was going anyway.
+    /// The original destination of the connection.
     OriginalDestination,
-    /// By resolving the name of each request.
+    /// DNS resolution of each request's host.
     ForwardProxy,
 }
 
-/// How a client spreads requests.
+/// Load balancing policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadBalancing {
-    /// To whoever has the fewest (Envoy).
+    /// Least request (Envoy).
     LeastRequest,
-    /// In turn (gRPC, whose C core refuses the other).
+    /// Round robin (gRPC: its C core rejects least request).
     RoundRobin,
-    /// As the xDS cluster's type demands (original destination, forward proxy).
+    /// As the xDS cluster's type requires (original destination, forward proxy).
     ByType,
 }
 
-/// An xDS cluster, before it is encoded.
+/// Plan of an xDS cluster, before encoding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClusterPlan<'a> {
-    /// `outbound|80||pay.shop`.
+    /// Name: `outbound|80||pay.shop`.
     pub name: String,
-    /// The service.
+    /// Service.
     pub service: &'a ServiceKey,
-    /// The port.
+    /// Port.
     pub port: PortNumber,
-    /// How endpoints are found.
+    /// How clients find the endpoints.
     pub discovery: Discovery<'a>,
-    /// How requests are spread.
+    /// Load balancing policy.
     pub balancing: LoadBalancing,
-    /// Whether connections to endpoints speak HTTP/2.
+    /// Whether connections to endpoints use HTTP/2.
     pub http2: bool,
-    /// How long a connection attempt may take.
+    /// Maximum duration of a connection attempt.
     pub connect_timeout: Duration,
-    /// Who its endpoints may prove to be, sorted.
+    /// Identities that its endpoints may prove, sorted.
     pub identities: &'a Arc<[Identity]>,
-    /// Whether all addresses of a DNS answer are tried at once.
+    /// Whether clients try all addresses of a DNS answer at once.
     pub race_connect: bool,
 }
 
-/// The xDS cluster of a port; none for UDP, for an alias, and for what this client could not
-/// resolve.
+/// Plans the xDS cluster of a port. Returns `None` for UDP, for an alias, and for a resolution that
+/// the client does not support.
 pub fn cluster<'a, R: Recorder>(
     facts: &'a ClusterInputs,
     client: &Projection,
@@ -88,8 +88,8 @@ fn discovery<'a, R: Recorder>(
     r: &mut R,
 ) -> Option<Discovery<'a>> {
     let grpc = client.kind == Some(ClientKind::Grpc);
-    let none = |r: &mut R, code, words: &str| {
-        about(r, (Stage::Merge, Verdict::Drop, code), &facts.service, words);
+    let none = |r: &mut R, code, detail: &str| {
+        about(r, (Stage::Merge, Verdict::Drop, code), &facts.service, detail);
         None
     };
     if facts.protocol == Protocol::Udp {
@@ -97,14 +97,14 @@ fn discovery<'a, R: Recorder>(
     }
     match &facts.resolution {
         Resolution::ClientSide => Some(Discovery::Eds),
-        // gRPC cannot pass a connection on; it is told the endpoints that are known.
+        // gRPC cannot pass a connection through; it gets the known endpoints.
         Resolution::Passthrough if grpc => Some(Discovery::Eds),
         Resolution::Passthrough => Some(Discovery::OriginalDestination),
         Resolution::Dynamic if grpc => none(r, Code::DNS_RESOLVED, "gRPC has no forward proxy"),
         Resolution::Dynamic => Some(Discovery::ForwardProxy),
         Resolution::Alias(_) => none(r, Code::SHADOWED_SERVICE, "an alias has no xDS cluster of its own"),
         Resolution::DnsStrict | Resolution::DnsLogical => {
-            let found = facts.inline.as_ref().map(|facet| resolved(&facet.inputs, client, grpc, r));
+            let found = facts.inline.as_ref().map(|inline| resolved(&inline.inputs, client, grpc, r));
             match found.flatten() {
                 Some(discovery) => Some(discovery),
                 None => none(r, Code::NO_SUCH_ENDPOINT, "a DNS service without endpoints has no xDS cluster"),
@@ -113,7 +113,7 @@ fn discovery<'a, R: Recorder>(
     }
 }
 
-/// gRPC knows LOGICAL_DNS only (gRFC A37).
+/// Returns the DNS discovery of a client. gRPC supports LOGICAL_DNS only (gRFC A37).
 fn resolved<'a, R: Recorder>(
     facts: &'a EndpointInputs,
     client: &Projection,
@@ -160,7 +160,7 @@ mod tests {
                 "STRICT_DNS"
             }
             Discovery::LogicalDns(a) => {
-                assert_eq!(a.endpoints().count(), 1, "a logical name is one");
+                assert_eq!(a.endpoints().count(), 1, "LOGICAL_DNS has one endpoint");
                 "LOGICAL_DNS"
             }
             Discovery::OriginalDestination => "ORIGINAL_DST",
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_follows_resolution_and_kind() {
+    fn discovery_depends_on_resolution_and_client_kind() {
         let alias = Resolution::Alias(mk_host("b.shop"));
         let cases = [
             (Resolution::ClientSide, Some("EDS"), Some("EDS")),
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_cluster_says_why() {
+    fn missing_xds_cluster_records_a_reason() {
         let mut udp = mk_cluster(Resolution::ClientSide, None);
         udp.protocol = Protocol::Udp;
         let empty = mk_cluster(Resolution::DnsStrict, Some(mk_named(&[])));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn balancing_and_http2_are_what_the_client_takes() {
+    fn balancing_and_http2_match_the_client_kind() {
         let mut facts = mk_cluster(Resolution::ClientSide, None);
         facts.protocol = Protocol::Grpc;
         let plan = |facts, kind| {

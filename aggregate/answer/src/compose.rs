@@ -1,9 +1,8 @@
-//! Resources made of many services: a port's listeners and its route table.
+//! Composes resources from many services: the listeners of a port and its route table.
 //!
-//! Names within them may be claimed by several services. All claimants are kept in order of
-//! precedence; the first serves, the rest are conditions, and step in when it goes (law 11), unless
-//! they are the first under another of its hosts. The outcome does not depend on the order in which
-//! the parts come.
+//! Several services may claim one name in such a resource. The first claimant in order of precedence
+//! serves the name; the others become conditions and replace it when it is removed (law 11). Two hosts of
+//! the same service do not conflict. The result does not depend on the order of the parts.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -15,27 +14,27 @@ use tributary_model::{Code, Condition, Hostname, ObjectRef, PortView, ServiceKey
 use crate::listener::{ListenerPlan, Match, Serves, listener_name};
 use crate::route::VirtualHostPlan;
 
-/// The order of services of different hosts: their first declarations', then the services' own.
+/// Compares services of different hosts by their first declarations, then by their keys.
 #[must_use]
 pub fn precedence(a: &ServiceView, b: &ServiceView) -> Ordering {
-    let by_claim = match (a.first(), b.first()) {
+    let by_declaration = match (a.first(), b.first()) {
         (Some(a), Some(b)) => a.precedence_key().order(&b.precedence_key()),
-        // A view without declarations is built by no core; it has nothing to claim with.
+        // The core builds no view without declarations; such a view sorts last.
         (first, second) => second.is_some().cmp(&first.is_some()),
     };
-    by_claim.then_with(|| a.key.cmp(&b.key))
+    by_declaration.then_with(|| a.key.cmp(&b.key))
 }
 
-/// A name that several services claim.
+/// Name that several services claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// What is contested: an address, a domain or a listener.
+    /// Kind of name: an address, a domain or a listener.
     pub code: Code,
-    /// The contested name.
+    /// Contested name.
     pub name: String,
-    /// The claimants, the one that serves first.
+    /// Claimants, the serving one first.
     pub claimants: Vec<ServiceKey>,
-    /// Their first declarations' objects, in the same order.
+    /// Objects of their first declarations, in the same order.
     pub objects: Vec<ObjectRef>,
 }
 
@@ -49,7 +48,7 @@ impl Conflict {
             objects: objects.map(|d| d.declaration.source.reference()).collect(),
         }
     }
-    /// It as a condition of each of its claimants.
+    /// Returns the condition to show for each claimant.
     #[must_use]
     pub fn condition(&self) -> Condition {
         let mut names = self.claimants.iter().map(ServiceKey::to_string);
@@ -60,10 +59,10 @@ impl Conflict {
     }
 }
 
-/// Whether two services are one object's word under two hosts (of a Consul service: the short one and the one with
-/// its datacenter) and lead to the same endpoints: then it is all one which of them serves a name. Of hosts without
-/// endpoints each may lead to wherever it resolves to.
-fn same_place(a: &ServiceView, b: &ServiceView) -> bool {
+/// Whether one object declares both services under different hosts (for Consul the short host and the one with the
+/// datacenter) and both have the same endpoints. Then either may serve a name without a conflict. Hosts without
+/// endpoints count as different, because each may resolve differently.
+fn is_same_backend(a: &ServiceView, b: &ServiceView) -> bool {
     let (Some(first), Some(other)) = (a.first(), b.first()) else { return false };
     let same_port = |(a, b): (&PortView, &PortView)| {
         let (a_sources, b_sources) = (&a.endpoints.inputs.sources, &b.endpoints.inputs.sources);
@@ -76,43 +75,43 @@ fn same_place(a: &ServiceView, b: &ServiceView) -> bool {
         && a.ports.iter().zip(b.ports.iter()).all(same_port)
 }
 
-/// Whether the second is an alias that has its addresses from the first, a member of it: by address the member is asked
-/// for, as that would be without the alias.
-fn lends(member: &ServiceView, alias: &ServiceView) -> bool {
-    let (Some(first), Some(other)) = (member.first(), alias.first()) else { return false };
+/// Whether `federated` is a federated service whose addresses come from its member `member`. The member keeps its own
+/// addresses, as without the federated service.
+fn is_member_of(member: &ServiceView, federated: &ServiceView) -> bool {
+    let (Some(first), Some(other)) = (member.first(), federated.first()) else { return false };
     let same =
         first.shard == other.shard && first.declaration.source.object == other.declaration.source.object;
     same && other.federated && !first.federated
 }
 
-/// A listener with all its parts.
+/// Listener with all its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listener {
-    /// `0.0.0.0_80`.
+    /// Name: `0.0.0.0_80`.
     pub name: String,
-    /// Its address.
+    /// Address.
     pub bind: IpAddr,
-    /// Its port.
+    /// Port.
     pub port: u16,
     /// Whether it opens a socket.
     pub binds: bool,
-    /// Which connections go where, in the order of [`Match`]: at most one part has an empty match.
+    /// Matches and their targets, sorted by [`Match`]; at most one part has an empty match.
     pub parts: Vec<(Match, Serves)>,
 }
 
-/// Listeners in order of address and port, and what was contested.
+/// Composes listeners, sorted by address and port; also returns the conflicts.
 #[must_use]
 pub fn compose_listeners<'a>(
     parts: impl IntoIterator<Item = (&'a Arc<ServiceView>, ListenerPlan)>,
 ) -> (Vec<Listener>, Vec<Conflict>) {
-    type Claims<'a> = Vec<(&'a ServiceView, Serves)>;
-    let mut contests: BTreeMap<(IpAddr, u16, bool), BTreeMap<Match, Claims<'a>>> = BTreeMap::new();
+    type Claimants<'a> = Vec<(&'a ServiceView, Serves)>;
+    let mut contests: BTreeMap<(IpAddr, u16, bool), BTreeMap<Match, Claimants<'a>>> = BTreeMap::new();
     for (view, plan) in parts {
         let listener = contests.entry((plan.bind, plan.port, plan.binds)).or_default();
         listener.entry(plan.matches).or_default().push((view, plan.serves));
     }
     let mut conflicts = Vec::new();
-    let listener = |((bind, port, binds), matches): (_, BTreeMap<Match, Claims<'a>>)| {
+    let listener = |((bind, port, binds), matches): (_, BTreeMap<Match, Claimants<'a>>)| {
         let name = listener_name(bind, port);
         let decide = |(m, claims)| {
             let serves = settle(&name, !bind.is_unspecified(), claims, &mut conflicts)?;
@@ -125,7 +124,7 @@ pub fn compose_listeners<'a>(
     (listeners, conflicts)
 }
 
-/// Who serves one match of a listener. Those who want the port's route table want the same thing.
+/// Decides the target of one match of a listener and records a conflict. Services that use the port's route table agree.
 fn settle(
     name: &str,
     has_address: bool,
@@ -135,7 +134,8 @@ fn settle(
     claims.sort_by(|(a, _), (b, _)| precedence(a, b));
     let first = claims.first()?.1.clone();
     let winner = claims.first()?.0;
-    let agrees = |view: &ServiceView| same_place(winner, view) || has_address && lends(winner, view);
+    let agrees =
+        |view: &ServiceView| is_same_backend(winner, view) || has_address && is_member_of(winner, view);
     let loses = |(view, serves): &&(&ServiceView, Serves)| *serves != first && !agrees(view);
     let others = claims.iter().skip(1).filter(loses);
     let losers: Vec<&ServiceView> = others.clone().map(|(view, _)| *view).collect();
@@ -148,17 +148,18 @@ fn settle(
     Some(first)
 }
 
-/// The virtual hosts of a route table in order of name, each with the domains that it won, and what
-/// was contested. A virtual host that won none is left out. `leading` returns which service leads from
-/// another host to a service, which then claims that host's domains ([`leading`](crate::leading)).
+/// Composes the virtual hosts of a route table, sorted by name, each with the domains that it serves; also
+/// returns the conflicts. Removes virtual hosts without domains. `find_alias` returns the alias through
+/// which a host resolves to a service; the alias then claims the host's domains
+/// ([`find_alias`](crate::find_alias)).
 #[must_use]
 pub fn compose_routes<'a>(
     parts: impl IntoIterator<Item = (&'a Arc<ServiceView>, VirtualHostPlan)>,
-    leading: impl Fn(&Hostname, &ServiceView) -> Option<&'a Arc<ServiceView>>,
+    find_alias: impl Fn(&Hostname, &ServiceView) -> Option<&'a Arc<ServiceView>>,
 ) -> (Vec<VirtualHostPlan>, Vec<Conflict>) {
     let parts: Vec<(&ServiceView, VirtualHostPlan)> =
         parts.into_iter().map(|(view, plan)| (&**view, plan)).collect();
-    let claims = claims(&parts, leading);
+    let claims = claims(&parts, find_alias);
     let conflicts: Vec<Conflict> =
         claims.iter().filter_map(|(domain, claims)| contest(domain, claims)).collect();
     let won = |view: &ServiceView, domain: &str| {
@@ -177,22 +178,22 @@ pub fn compose_routes<'a>(
     (hosts, conflicts)
 }
 
-/// A claim on a domain: by whom, and which virtual host gets it.
+/// Claim on a domain: the claiming service, and the service whose virtual host gets the domain.
 struct DomainClaim<'a> {
     by: &'a ServiceView,
     to: &'a ServiceView,
 }
 
-/// All claims by domain, the first in precedence first.
+/// Returns all claims by domain, in order of precedence.
 fn claims<'p, 'a: 'p>(
     parts: &'p [(&'a ServiceView, VirtualHostPlan)],
-    leading: impl Fn(&Hostname, &ServiceView) -> Option<&'a Arc<ServiceView>>,
+    find_alias: impl Fn(&Hostname, &ServiceView) -> Option<&'a Arc<ServiceView>>,
 ) -> BTreeMap<&'p str, Vec<DomainClaim<'a>>> {
     let mut out: BTreeMap<&str, Vec<DomainClaim<'_>>> = BTreeMap::new();
     for (view, plan) in parts {
         for domain in &plan.domains {
-            let by = match plan.led.get(domain) {
-                Some(host) => leading(host, view).map(|alias| &**alias),
+            let by = match plan.alias_domains.get(domain) {
+                Some(host) => find_alias(host, view).map(|alias| &**alias),
                 None => Some(*view),
             };
             let claim = by.map(|by| DomainClaim { by, to: view });
@@ -205,7 +206,7 @@ fn claims<'p, 'a: 'p>(
 
 fn contest(domain: &str, claims: &[DomainClaim<'_>]) -> Option<Conflict> {
     let (winner, rest) = claims.split_first()?;
-    let agrees = |by: &ServiceView| same_place(winner.by, by) || lends(winner.by, by);
+    let agrees = |by: &ServiceView| is_same_backend(winner.by, by) || is_member_of(winner.by, by);
     let losers = rest.iter().map(|claim| claim.by).filter(|by| !agrees(by));
     let claimants: Vec<&ServiceView> = std::iter::once(winner.by).chain(losers).collect();
     (claimants.len() > 1).then(|| Conflict::new(Code::DOMAIN_CONFLICT, domain.to_owned(), &claimants))
@@ -223,7 +224,7 @@ mod tests {
         let plan = VirtualHostPlan {
             name: format!("{host}:80"),
             domains: domains.iter().map(|d| (*d).to_owned()).collect(),
-            led: BTreeMap::new(),
+            alias_domains: BTreeMap::new(),
             cluster: format!("outbound|80||{host}"),
             dynamic: false,
         };
@@ -237,7 +238,7 @@ mod tests {
     fn to(host: &str) -> Serves {
         Serves::Cluster(format!("outbound|80||{host}"))
     }
-    /// Where no host leads to another.
+    /// Composes routes without aliases.
     fn composed<'a>(
         parts: impl IntoIterator<Item = (&'a Arc<ServiceView>, VirtualHostPlan)>,
     ) -> (Vec<VirtualHostPlan>, Vec<Conflict>) {
@@ -248,8 +249,8 @@ mod tests {
     }
 
     #[test]
-    fn a_contested_domain_serves_the_first_and_names_the_rest() {
-        // All declarations are of one age: the host decides.
+    fn contested_domain_is_served_by_the_first_claimant() {
+        // All declarations have the same age, so the host decides.
         let parts = [
             mk_vhost("b.shop", &["b.shop", "10.0.0.1"]),
             mk_vhost("a.shop", &["a.shop", "10.0.0.1"]),
@@ -268,14 +269,14 @@ mod tests {
     }
 
     #[test]
-    fn the_next_claimant_steps_in() {
+    fn next_claimant_serves_after_the_first_is_removed() {
         let parts = [mk_vhost("b.shop", &["10.0.0.1"])];
         let (hosts, conflicts) = composed(refs(&parts));
         assert_eq!((hosts[0].domains[0].as_str(), conflicts.len()), ("10.0.0.1", 0));
     }
 
     #[test]
-    fn another_name_claims_its_domain_by_its_own_age() {
+    fn alias_claims_its_domain_by_its_own_age() {
         let aged = |host: &str, created: i64| {
             let view = Arc::into_inner(mk_view(host, "shop", &[Visibility::Public])).unwrap();
             let mut first = view.declarations[0].clone();
@@ -284,11 +285,11 @@ mod tests {
             Arc::new(ServiceView { declarations: [first].into(), ..view })
         };
         let (target, other, name) = (aged("pay.shop", 1), aged("a.shop", 2), aged("b.shop", 3));
-        let (_, mut led) = mk_vhost("pay.shop", &["pay.shop", "10.0.0.1"]);
-        led.led.insert("10.0.0.1".to_owned(), mk_host("b.shop"));
-        let parts = [(target, led), (other, mk_vhost("a.shop", &["10.0.0.1"]).1)];
-        let domains = |leads: bool| {
-            let (hosts, conflicts) = compose_routes(refs(&parts), |_, _| leads.then_some(&name));
+        let (_, mut aliased) = mk_vhost("pay.shop", &["pay.shop", "10.0.0.1"]);
+        aliased.alias_domains.insert("10.0.0.1".to_owned(), mk_host("b.shop"));
+        let parts = [(target, aliased), (other, mk_vhost("a.shop", &["10.0.0.1"]).1)];
+        let domains = |is_alias: bool| {
+            let (hosts, conflicts) = compose_routes(refs(&parts), |_, _| is_alias.then_some(&name));
             let names = conflicts.iter().flat_map(|c| c.claimants.iter().map(|k| k.host.to_string()));
             (hosts.iter().map(|h| h.domains.join(" ")).collect::<Vec<_>>(), names.collect::<Vec<_>>())
         };
@@ -296,12 +297,12 @@ mod tests {
             vec!["10.0.0.1".to_owned(), "pay.shop".to_owned()],
             vec!["a.shop".to_owned(), "b.shop".to_owned()],
         );
-        assert_eq!(domains(true), got, "the age of what it leads to does not count");
-        assert_eq!(domains(false), (got.0, vec![]), "a host that means something else claims nothing");
+        assert_eq!(domains(true), got, "the age of the target does not count");
+        assert_eq!(domains(false), (got.0, vec![]), "a host that resolves elsewhere claims nothing");
     }
 
     #[test]
-    fn http_services_share_a_listener_and_tcp_ones_contest_it() {
+    fn http_services_share_a_listener_and_tcp_services_conflict() {
         let shared = [
             mk_part("a.shop", "0.0.0.0", Serves::Routes),
             mk_part("b.shop", "0.0.0.0", Serves::Routes),
@@ -321,7 +322,7 @@ mod tests {
         assert_eq!(conflicts[0].code, Code::ADDRESS_CONFLICT);
     }
 
-    /// A service of the object `d0` with port 80, as one of its hosts has it.
+    /// A service that object `d0` declares under `host`, with port 80.
     fn mk_hosted(host: &str, ips: &[&str]) -> Arc<ServiceView> {
         let facts = mk_one(ips.iter().map(|ip| mk_address(ip)).collect());
         let view = Arc::into_inner(mk_view(host, "consul", &[Visibility::Public])).unwrap();
@@ -329,13 +330,13 @@ mod tests {
     }
 
     #[test]
-    fn two_hosts_of_one_object_contest_nothing_unless_they_lead_elsewhere() {
+    fn two_hosts_of_one_object_conflict_only_with_other_endpoints() {
         let (short, long) = ("pay.service.consul", "pay.service.dc1.dc.consul");
         let codes = |views: [(Arc<ServiceView>, &str); 2]| {
             let plan = |host: &str| mk_part(host, "0.0.0.0", to(host)).1;
             let parts: Vec<_> = views.iter().map(|(view, host)| (view, plan(host))).collect();
             let (listeners, mut conflicts) = compose_listeners(parts);
-            assert_eq!(listeners[0].parts.len(), 1, "one of them serves all the same");
+            assert_eq!(listeners[0].parts.len(), 1, "one of them serves");
             let vhosts = views.iter().map(|(view, host)| (view, mk_vhost(host, &["10.9.0.1"]).1));
             conflicts.extend(composed(vhosts).1);
             conflicts.iter().map(|c| c.code).collect::<Vec<_>>()
@@ -351,11 +352,15 @@ mod tests {
             let view = Arc::into_inner(at(host)).unwrap();
             Arc::new(ServiceView { ports: [mk_port_view(mk_facts(vec![]))].into(), ..view })
         };
-        assert_eq!(codes([(none(long), long), (none(short), short)]), both, "each resolves to its own");
+        assert_eq!(
+            codes([(none(long), long), (none(short), short)]),
+            both,
+            "each host may resolve differently"
+        );
     }
 
     #[test]
-    fn an_alias_leaves_its_members_addresses_to_the_member() {
+    fn federated_service_leaves_addresses_to_its_member() {
         let member = mk_hosted("pay.shop", &["10.0.0.1"]);
         let alias = Arc::into_inner(mk_hosted("all.mesh", &["10.0.0.1", "10.0.0.2"])).unwrap();
         let joined = alias.declarations.iter().cloned().map(|d| DeclarationView { federated: true, ..d });
@@ -365,9 +370,17 @@ mod tests {
             compose_listeners([(&alias, plan("all.mesh", bind)), (&member, plan("pay.shop", bind))])
         };
         let (own, conflicts) = listeners("10.96.0.1");
-        assert_eq!((&own[0].parts[0].1, conflicts), (&to("pay.shop"), vec![]), "whatever the names' order");
+        assert_eq!(
+            (&own[0].parts[0].1, conflicts),
+            (&to("pay.shop"), vec![]),
+            "independent of the order of names"
+        );
         let (_, conflicts) = listeners("0.0.0.0");
-        assert_eq!(conflicts[0].code, Code::ADDRESS_CONFLICT, "without an address the alias is not reached");
+        assert_eq!(
+            conflicts[0].code,
+            Code::ADDRESS_CONFLICT,
+            "without an address the federated service is unreachable"
+        );
         let vhosts = [
             (&alias, mk_vhost("all.mesh", &["10.96.0.1"]).1),
             (&member, mk_vhost("pay.shop", &["10.96.0.1"]).1),
@@ -391,17 +404,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_domain_stands_twice_and_none_is_lost(parts in some_parts(), by in 0..6_usize) {
+        fn each_claimed_domain_appears_exactly_once(parts in some_parts(), by in 0..6_usize) {
             let (hosts, conflicts) = composed(refs(&parts));
             let mut won: Vec<&String> = hosts.iter().flat_map(|h| &h.domains).collect();
             won.sort();
-            let mut asked: Vec<&String> = parts.iter().flat_map(|(_, p)| &p.domains).collect();
-            asked.sort();
-            asked.dedup();
-            prop_assert_eq!(won, asked);
-            let mut turned = parts.clone();
-            turned.rotate_left(if parts.is_empty() { 0 } else { by % parts.len() });
-            prop_assert_eq!(composed(refs(&turned)), (hosts, conflicts));
+            let mut claimed: Vec<&String> = parts.iter().flat_map(|(_, p)| &p.domains).collect();
+            claimed.sort();
+            claimed.dedup();
+            prop_assert_eq!(won, claimed);
+            let mut rotated = parts.clone();
+            rotated.rotate_left(if parts.is_empty() { 0 } else { by % parts.len() });
+            prop_assert_eq!(composed(refs(&rotated)), (hosts, conflicts));
         }
     }
 }

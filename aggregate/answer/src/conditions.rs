@@ -1,5 +1,5 @@
-//! What is odd about services that only shows when answers are made: addresses that several shards
-//! list, and names that services of different hosts claim. For people's questions, made when asked.
+//! Conditions that only become visible when answers are built: addresses that several shards list, and
+//! names that services of different hosts claim. Computed on request, for diagnosis.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use crate::compose::{Conflict, compose_listeners, compose_routes};
 use crate::endpoints::Destination;
 use crate::listener::listener;
 use crate::members::members;
-use crate::resolve::leading;
+use crate::resolve::find_alias;
 use crate::route::{VirtualHostPlan, route};
 
-/// How many endpoints a condition names.
+/// Maximum number of endpoints in a condition's message.
 const MAX_NAMED: usize = 8;
-/// How many objects a condition names.
+/// Maximum number of objects of a condition.
 const MAX_OBJECTS: usize = 16;
 
-/// A service's conditions: those that the core has found, and the endpoints that several of its
-/// shards list. A walk over its addresses where it has several shards.
+/// Returns the conditions of a service: those of the core, and the endpoints that several of its
+/// shards list. Walks all addresses of a service with several shards.
 #[must_use]
 pub fn conditions(view: &ServiceView) -> Vec<Condition> {
     let duplicates = view.ports.iter().filter_map(|port| duplicates(&port.endpoints.inputs));
@@ -74,29 +74,30 @@ fn targets(source: &EndpointSource) -> impl Iterator<Item = (Destination<'_>, Op
     })
 }
 
-/// Every name that services of different hosts contest before a client of this class: addresses,
-/// listeners, domains. A walk over all services.
+/// Returns every name that services of different hosts claim for clients of this class: addresses,
+/// listeners and domains. Walks all services.
 #[must_use]
 pub fn contested(catalog: &Catalog, class: &ClientClass) -> Vec<Conflict> {
     let mut listeners = Vec::new();
     let mut tables: BTreeMap<u16, Vec<(&Arc<ServiceView>, VirtualHostPlan)>> = BTreeMap::new();
     for (_, view) in members(catalog, class.namespace.as_ref()) {
         for port in view.ports.iter() {
-            let (facet, own) = (&port.listener, &mut ());
-            let plans = listener(&facet.inputs, &class.project(facet.dimensions), own);
+            let inputs = &port.listener;
+            let plans = listener(&inputs.inputs, &class.project(inputs.dimensions), &mut ());
             listeners.extend(plans.into_iter().map(|plan| (view, plan)));
             let plan = route(&port.route.inputs, &class.project(port.route.dimensions));
             tables.entry(port.number.get()).or_default().extend(plan.map(|plan| (view, plan)));
         }
     }
     let (_, mut conflicts) = compose_listeners(listeners);
-    let leads =
-        |host: &Hostname, end: &ServiceView| leading(catalog, host.as_str(), class.namespace.as_ref(), end);
-    conflicts.extend(tables.into_values().flat_map(|parts| compose_routes(parts, leads).1));
+    let alias = |host: &Hostname, end: &ServiceView| {
+        find_alias(catalog, host.as_str(), class.namespace.as_ref(), end)
+    };
+    conflicts.extend(tables.into_values().flat_map(|parts| compose_routes(parts, alias).1));
     conflicts
 }
 
-/// [`contested`] as conditions of each claimant.
+/// Returns the conflicts of [`contested`] as conditions of each claimant.
 #[must_use]
 pub fn contested_by_service(catalog: &Catalog, class: &ClientClass) -> BTreeMap<ServiceKey, Vec<Condition>> {
     let mut out: BTreeMap<ServiceKey, Vec<Condition>> = BTreeMap::new();
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_of_two_shards_is_a_condition_and_one_of_two_groups_is_none() {
+    fn endpoint_of_two_shards_gives_a_condition() {
         let group = |name| mk_group(name, &[], vec![mk_address("10.0.0.1"), mk_address("10.0.0.2")]);
         let one = mk_facts(vec![mk_source("east", group("a")), mk_source("east", group("b"))]);
         assert_eq!(conditions(&mk_on("pay.shop", one, &[])), []);
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn services_of_one_address_contest_it_and_both_say_so() {
+    fn services_with_the_same_address_both_get_a_condition() {
         let facts = |ip| mk_one(vec![mk_address(ip)]);
         let on = |host, ip, address| mk_on(host, facts(ip), &[address]);
         let (a, b) = (on("a.shop", "10.0.0.1", "10.9.0.1"), on("b.shop", "10.0.0.2", "10.9.0.1"));

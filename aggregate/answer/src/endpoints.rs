@@ -1,16 +1,17 @@
-//! The assignment that a client gets for one port of one service (`xds.md` 4).
+//! Builds the endpoint assignment of one service port for one client (EDS; `docs/reference/xds.md`).
 //!
-//! Whatever the facts, the outcome is in the strict set of `xds.md` 4.7, which every known client
-//! takes: unique addresses, unique localities per priority, priorities 0..n without a gap, weights
-//! of at least 1 whose sums fit 32 bits, IP addresses only (and unix paths for Envoy). Everything
-//! is sorted, so that equal facts give equal assignments.
+//! For any inputs the result stays in the strict set that every known client accepts: unique
+//! addresses, unique localities per priority, priorities 0..n without a gap, weights of at least 1
+//! whose sums fit 32 bits, IP addresses only (and unix paths for Envoy). Everything is sorted, so equal
+//! inputs give equal assignments.
 //!
-//! The way of a candidate: `select` (may this client have it?), `dedup` (is it the same as another?),
-//! health, `joined` (what an alias says), `priority`, `assemble` (localities and weights). Each refusal and each passing is a step.
+//! A candidate passes `select` (may this client have it?), `dedup` (is it a duplicate?), health,
+//! `federation` (role of its member), `priority` and `assemble` (localities and weights). Each
+//! rejection and each pass is a step.
 
 mod assemble;
 mod dedup;
-mod joined;
+mod federation;
 mod priority;
 mod select;
 
@@ -22,22 +23,22 @@ use tributary_model::{
     PortNumber, Projection, Recorder, Stage, Verdict, labels,
 };
 
-use crate::note::{about, endpoint_step};
+use crate::steps::{about, endpoint_step};
 use select::{Candidate, Refusal};
 
-/// Where an endpoint is, as a client connects to it.
+/// Destination that a client connects to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Destination<'a> {
-    /// An IP address and port.
+    /// IP address and port.
     Ip(IpAddr, u16),
-    /// A DNS name and port; only inside an xDS cluster of a DNS type.
+    /// DNS name and port; only inside an xDS cluster of a DNS type.
     Name(&'a str, u16),
-    /// A unix path.
+    /// Unix socket path.
     Pipe(&'a str),
 }
 
 impl<'a> Destination<'a> {
-    /// Where an address of a group is with this port; `None` for an IP or a name without a port.
+    /// Builds the destination of an address with this port; `None` for an IP or a name without a port.
     #[must_use]
     pub fn of(group: &'a EndpointGroup, address: &Address, port: Option<PortNumber>) -> Option<Self> {
         let name = group.name(address);
@@ -50,7 +51,7 @@ impl<'a> Destination<'a> {
 }
 
 impl fmt::Display for Destination<'_> {
-    /// As people and explain write it: `10.0.0.1:80`, `[::1]:80`, `name:80`, `unix:/x`.
+    /// Formats as explain shows it: `10.0.0.1:80`, `[::1]:80`, `name:80`, `unix:/x`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ip(ip, port) => std::net::SocketAddr::new(*ip, *port).fmt(f),
@@ -60,30 +61,30 @@ impl fmt::Display for Destination<'_> {
     }
 }
 
-/// One endpoint of an assignment.
+/// Endpoint of an assignment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Endpoint<'a> {
-    /// Where.
+    /// Destination.
     pub target: Destination<'a>,
-    /// As the client is told: never [`Health::Terminating`].
+    /// Health that the client receives: never [`Health::Terminating`].
     pub health: Health,
-    /// Its share of its locality's traffic, at least 1.
+    /// Weight within its locality, at least 1.
     pub weight: u32,
-    /// The address, for its labels, place, identity and mesh TLS.
+    /// Address, for its labels, topology, identity and mesh TLS.
     pub address: &'a Address,
-    /// Whose word it is.
+    /// Source of the endpoint.
     pub source: &'a EndpointSource,
 }
 
 impl Endpoint<'_> {
-    /// A label of it: its own, or what its alias labels it with.
+    /// Returns a label of the endpoint; labels of the federated service precede its own.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
-        let joined = self.source.federation.as_ref().and_then(|joined| joined.labels.get(key));
-        joined.or_else(|| self.address.labels.get(key))
+        let federated = self.source.federation.as_ref().and_then(|federation| federation.labels.get(key));
+        federated.or_else(|| self.address.labels.get(key))
     }
-    /// `name;namespace;canonical name;canonical revision;cluster` (`xds.md` 4.3), where the
-    /// workload is known. The revision "latest" is left out, and so are empty ends.
+    /// Formats the workload as Istio does: `name;namespace;canonical name;canonical revision;cluster`; `None` if
+    /// it is unknown. Omits the revision "latest" and empty trailing parts.
     #[must_use]
     pub fn workload(&self) -> Option<String> {
         let origin = self.address.origin.as_ref()?;
@@ -102,55 +103,55 @@ impl Endpoint<'_> {
     }
 }
 
-/// The endpoints of one locality at one priority.
+/// Endpoints of one locality at one priority.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LocalityEndpoints<'a> {
-    /// 0 is used first.
+    /// Priority; clients use 0 first.
     pub priority: u32,
-    /// Where they run.
+    /// Locality.
     pub locality: Locality,
-    /// The sum of their weights.
+    /// Sum of their weights.
     pub weight: u32,
-    /// The endpoints, sorted by target. Never empty.
+    /// Endpoints, sorted by destination. Never empty.
     pub endpoints: Vec<Endpoint<'a>>,
 }
 
-/// What EDS serves for one port; sorted by priority, then locality.
+/// Endpoint assignment of one port, sorted by priority, then locality.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Assignment<'a> {
-    /// The localities.
+    /// Localities.
     pub localities: Vec<LocalityEndpoints<'a>>,
 }
 
 impl<'a> Assignment<'a> {
-    /// Whether there is no endpoint.
+    /// Whether the assignment has no endpoints.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.localities.is_empty()
     }
-    /// All endpoints, in order.
+    /// Iterates over all endpoints, in order.
     pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint<'a>> {
         self.localities.iter().flat_map(|l| l.endpoints.iter())
     }
 }
 
-/// What EDS serves. A service that clients resolve by DNS has its endpoints inside its xDS cluster
-/// ([`inline`]) and none here.
+/// Builds the EDS assignment. It is empty for a service that clients resolve by DNS, whose endpoints are
+/// inside its xDS cluster ([`inline`]).
 pub fn endpoints<'a, R: Recorder>(
     facts: &'a EndpointInputs,
     client: &Projection,
     r: &mut R,
 ) -> Assignment<'a> {
     if facts.resolution.is_dns() {
-        let said = (Stage::Merge, Verdict::Drop, Code::DNS_RESOLVED);
-        about(r, said, &facts.service, "its endpoints stand inside its xDS cluster, not in EDS");
+        let step = (Stage::Merge, Verdict::Drop, Code::DNS_RESOLVED);
+        about(r, step, &facts.service, "its endpoints stand inside its xDS cluster, not in EDS");
         return Assignment::default();
     }
     assign(facts, client, Names::Refused, r)
 }
 
-/// What an xDS cluster of a DNS type carries inside: names are taken, and where only one endpoint
-/// is allowed (DNS round robin, and every DNS type for gRPC) the first healthy one in precedence is.
+/// Builds the assignment inside an xDS cluster of a DNS type. It may contain names. Where only one endpoint
+/// is allowed (LOGICAL_DNS, and every DNS type for gRPC) it contains the first healthy one in precedence.
 pub fn inline<'a, R: Recorder>(facts: &'a EndpointInputs, client: &Projection, r: &mut R) -> Assignment<'a> {
     assign(facts, client, Names::Taken, r)
 }
@@ -158,9 +159,9 @@ pub fn inline<'a, R: Recorder>(facts: &'a EndpointInputs, client: &Projection, r
 /// Whether endpoints may be DNS names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Names {
-    /// In EDS they may not.
+    /// Not allowed, in EDS.
     Refused,
-    /// Inside an xDS cluster that resolves names.
+    /// Allowed, inside an xDS cluster that resolves names.
     Taken,
 }
 
@@ -173,14 +174,14 @@ fn assign<'a, R: Recorder>(
     let mut candidates = select::select(facts, client, names, r);
     dedup::dedup(facts, &mut candidates, client, r);
     candidates.retain(|c| admit_health(c, r));
-    joined::admit(&mut candidates, r);
+    federation::admit(&mut candidates, r);
     if names == Names::Taken && takes_one(facts, client) {
         keep_first(&mut candidates, r);
     }
     assemble::assemble(facts, client, candidates, r)
 }
 
-/// LOGICAL_DNS has exactly one endpoint, and gRPC knows no other DNS type.
+/// Whether the client accepts exactly one endpoint: for LOGICAL_DNS, which is the only DNS type of gRPC.
 fn takes_one(facts: &EndpointInputs, client: &Projection) -> bool {
     facts.resolution == tributary_model::Resolution::DnsLogical || client.kind == Some(ClientKind::Grpc)
 }
@@ -196,12 +197,12 @@ fn keep_first<R: Recorder>(candidates: &mut Vec<Candidate<'_>>, r: &mut R) {
     });
 }
 
-/// Terminating endpoints are never sent; draining ones only where sessions are bound to them;
-/// unhealthy ones are sent as such, so that a client that finds no healthy one can say why, and its
-/// xDS cluster turns panic off so that it does not use them (`xds.md` 4.1.4).
+/// Decides by health. Terminating endpoints are never sent, draining ones only if sessions are bound to
+/// them. Unhealthy ones are sent as unhealthy, so a client without healthy endpoints can report the reason;
+/// its xDS cluster disables panic mode, so it does not use them (`docs/reference/xds.md`).
 fn admit_health<R: Recorder>(candidate: &Candidate<'_>, r: &mut R) -> bool {
     let persistent = candidate.source.declaration.attributes.persistent_sessions;
-    let (verdict, code, words) = match candidate.health {
+    let (verdict, code, detail) = match candidate.health {
         Health::Healthy => (Verdict::Pass, Code::HEALTHY, "healthy"),
         Health::Unhealthy => (Verdict::Warn, Code::UNHEALTHY, "sent as unhealthy: clients do not use it"),
         Health::Draining if persistent => {
@@ -210,16 +211,16 @@ fn admit_health<R: Recorder>(candidate: &Candidate<'_>, r: &mut R) -> bool {
         Health::Draining => (Verdict::Drop, Code::DRAINING, "draining, and its service binds no sessions"),
         Health::Terminating => (Verdict::Drop, Code::TERMINATING, "going away"),
     };
-    candidate.say((Stage::Health, verdict, code), || words.to_owned(), r);
+    candidate.record((Stage::Health, verdict, code), || detail.to_owned(), r);
     verdict != Verdict::Drop
 }
 
 impl Candidate<'_> {
-    fn say<R: Recorder>(&self, said: (Stage, Verdict, Code), detail: impl FnOnce() -> String, r: &mut R) {
-        r.step(|| endpoint_step(said, self.source, self.target.to_string(), detail()));
+    fn record<R: Recorder>(&self, step: (Stage, Verdict, Code), detail: impl FnOnce() -> String, r: &mut R) {
+        r.step(|| endpoint_step(step, self.source, self.target.to_string(), detail()));
     }
     fn refuse<R: Recorder>(&self, why: &Refusal<'_>, r: &mut R) {
-        self.say((why.stage(), Verdict::Drop, why.code()), || why.detail(self), r);
+        self.record((why.stage(), Verdict::Drop, why.code()), || why.detail(self), r);
     }
 }
 

@@ -1,9 +1,8 @@
-//! Why an endpoint is, or is not, what a client gets (`operators.md` 2.2).
+//! Explains why a client receives an endpoint or not (`docs/guides/why.md`).
 //!
-//! Composes the very functions that serve, run with a trace, with what the view itself says of its
-//! sources. The session's part (stage deliver) and what only the core knows (quarantined objects,
-//! groups without a declaration, times) are added by the app: [`Explanation::add`]. The documents
-//! are the stable contract of `-o json`.
+//! Runs the serving functions with a trace and adds the sources that the view lists. The application
+//! adds the session's steps (stage deliver) and the core's steps (quarantined objects, groups without a
+//! declaration, times) through [`Explanation::add`]. The documents are the stable contract of `-o json`.
 
 mod document;
 mod freshness;
@@ -29,21 +28,21 @@ pub use freshness::endpoint_freshness;
 pub use query::Query;
 pub use why_not::why_not;
 
-/// Most services that one address is explained for; more share it only by mistake.
-const MAX_PLACES: usize = 64;
+/// Maximum number of service ports that one query explains.
+const MAX_EXPLANATIONS: usize = 64;
 
-/// Why this endpoint is or is not served to this client, once for each service port that it stands
-/// behind and each service for which it waits; never empty. Without a client, what depends on one is left open.
+/// Explains why this endpoint is or is not served to this client, once for each service port that it
+/// serves and each service for which it waits; never empty. Without a client, decisions that need one are left open.
 ///
-/// The stages source and merge are told from the views; a caller that can ask the core uses
+/// Derives the stages source and merge from the views; callers with access to the core use
 /// [`explain_with`].
 #[must_use]
 pub fn explain(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Vec<Explanation> {
     explain_with(catalog, query, client, &|_| Vec::new())
 }
 
-/// As [`explain`], with the stages source and merge as the core traces them: `history` gives a
-/// service's steps, or none where it is not known.
+/// Explains as [`explain`] does, with the stages source and merge as the core traces them: `history` returns the
+/// steps of a service, or an empty list if the core does not know it.
 #[must_use]
 pub fn explain_with(
     catalog: &Catalog,
@@ -51,10 +50,10 @@ pub fn explain_with(
     client: Option<&Client>,
     history: &dyn Fn(&ServiceKey) -> Vec<TraceStep>,
 ) -> Vec<Explanation> {
-    let places = query.places(catalog, MAX_PLACES);
-    let of = |place: &ServingPort<'_>| place_of(catalog, place, client, history(&place.view.key));
-    let mut out: Vec<Explanation> = places.iter().map(of).collect();
-    out.extend(pending::explanations(catalog, query, client, MAX_PLACES));
+    let ports = query.serving_ports(catalog, MAX_EXPLANATIONS);
+    let of = |port: &ServingPort<'_>| explain_port(catalog, port, client, history(&port.view.key));
+    let mut out: Vec<Explanation> = ports.iter().map(of).collect();
+    out.extend(pending::explanations(catalog, query, client, MAX_EXPLANATIONS));
     if out.is_empty() {
         out.extend(unselected(catalog, query, client));
     }
@@ -73,7 +72,7 @@ fn unknown(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Explana
     out
 }
 
-/// Workloads that have the address, where no service selects or lists them.
+/// Explains workloads that have the address but no service that selects or lists them.
 fn unselected(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Vec<Explanation> {
     let keys =
         query.ip().and_then(|ip| catalog.workload_ips.get(&ip)).into_iter().flat_map(|keys| keys.iter());
@@ -93,23 +92,23 @@ fn unselected(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Vec<
         }]);
         out
     };
-    views.take(MAX_PLACES).map(explain).collect()
+    views.take(MAX_EXPLANATIONS).map(explain).collect()
 }
 
-/// One service port behind which the endpoint stands.
+/// Service port that an endpoint serves.
 pub(crate) struct ServingPort<'c> {
     pub(crate) view: &'c Arc<ServiceView>,
     pub(crate) port: &'c PortView,
     pub(crate) endpoint: String,
 }
 
-fn place_of(
+fn explain_port(
     catalog: &Catalog,
-    place: &ServingPort<'_>,
+    serving: &ServingPort<'_>,
     client: Option<&Client>,
     history: Vec<TraceStep>,
 ) -> Explanation {
-    let ServingPort { view, port, endpoint } = place;
+    let ServingPort { view, port, endpoint } = serving;
     let mut out = Explanation::new(catalog, endpoint.clone(), client);
     out.service = Some(format!("{}:{}", view.key.host, port.number));
     let mut trace = Trace { steps: history };
@@ -119,17 +118,17 @@ fn place_of(
     let mut within = Trace::default();
     let facts = open_to_all(&port.endpoints.inputs, client);
     let assignment = assigned(&facts, client, port, &mut within);
-    let told = assignment.endpoints().any(|e| e.target.to_string() == *endpoint);
-    // What the core has traced of the source is not said twice.
+    let sent = assignment.endpoints().any(|e| e.target.to_string() == *endpoint);
+    // The core's trace already contains the source steps.
     trace.steps.extend(within.steps.into_iter().filter(|s| !(traced && s.stage == Stage::Source)));
     trace.steps.retain(|step| step.endpoint.is_empty() || step.endpoint == *endpoint);
     out.add(trace.steps);
     out.add(pending::held(catalog, &view.key.host, port, endpoint));
-    out.verdict = if reached && told { Outcome::Served } else { Outcome::Dropped };
+    out.verdict = if reached && sent { Outcome::Served } else { Outcome::Dropped };
     out
 }
 
-/// Without a client no network is another one.
+/// Removes network gates if there is no client: every network then counts as the client's own.
 fn open_to_all<'a>(facts: &'a EndpointInputs, client: Option<&Client>) -> Cow<'a, EndpointInputs> {
     match client {
         Some(_) => Cow::Borrowed(facts),
@@ -137,7 +136,7 @@ fn open_to_all<'a>(facts: &'a EndpointInputs, client: Option<&Client>) -> Cow<'a
     }
 }
 
-/// Whether this service is the one that the client means by its host.
+/// Whether the client resolves the host to this service.
 fn serves<R: Recorder>(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, r: &mut R) -> bool {
     let mut trace = Trace::default();
     let namespace = client.class.namespace.as_ref();
@@ -150,21 +149,21 @@ fn serves<R: Recorder>(catalog: &Catalog, view: &Arc<ServiceView>, client: &Clie
     chosen.is_some_and(|chosen| Arc::ptr_eq(chosen, view))
 }
 
-/// What a client is told of a port, by whichever way it is told: EDS, or inside the xDS cluster.
+/// Returns the endpoints that a client gets for a port, by EDS or inside the xDS cluster.
 pub(crate) fn assigned<'a, R: Recorder>(
     facts: &'a EndpointInputs,
     client: Option<&Client>,
     port: &PortView,
     r: &mut R,
 ) -> Assignment<'a> {
-    // Without a client every dimension is undeclared, which leaves open what depends on it.
+    // Without a client no dimension is declared, and decisions that need one are left open.
     let projection = client.map_or_else(Projection::default, |c| c.class.project(port.endpoints.dimensions));
     let projection = with_kind(projection, client.map(|c| c.class.kind));
     if facts.resolution.is_dns() { inline(facts, &projection, r) } else { endpoints(facts, &projection, r) }
 }
 
-/// How many endpoints a DNS type may have depends on the kind alone, which is a dimension of the
-/// xDS cluster's facet and not always of this one.
+/// Adds the client kind, which decides how many endpoints a DNS type may have. It is a dimension of the
+/// xDS cluster's inputs and not always of these.
 fn with_kind(projection: Projection, kind: Option<ClientKind>) -> Projection {
     Projection { kind: projection.kind.or(kind), ..projection }
 }

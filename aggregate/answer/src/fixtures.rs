@@ -1,4 +1,4 @@
-//! Small builders for the tests of this crate: everything that is not said is the plainest.
+//! Builders for the tests of this crate. Unspecified fields have the simplest valid value.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) fn mk_declaration(name: &str) -> Declaration {
 }
 
 /// `network region/zone/subzone node`, each possibly empty.
-pub(crate) fn mk_place(network: &str, locality: &str, node: &str) -> Arc<Topology> {
+pub(crate) fn mk_topology(network: &str, locality: &str, node: &str) -> Arc<Topology> {
     Arc::new(Topology {
         cluster: None,
         network: NetworkId::new(network).ok(),
@@ -39,11 +39,11 @@ pub(crate) fn mk_place(network: &str, locality: &str, node: &str) -> Arc<Topolog
 pub(crate) fn mk_address(ip: &str) -> Address {
     Address::new(AddressRef::Ip(ip.parse().unwrap()), Arc::default())
 }
-pub(crate) fn mk_address_at(ip: &str, place: Arc<Topology>) -> Address {
-    Address::new(AddressRef::Ip(ip.parse().unwrap()), place)
+pub(crate) fn mk_address_at(ip: &str, topology: Arc<Topology>) -> Address {
+    Address::new(AddressRef::Ip(ip.parse().unwrap()), topology)
 }
 
-/// A group whose addresses all have port 8080, of the names given.
+/// A group with this name table whose addresses all have port 8080.
 pub(crate) fn mk_group(name: &str, names: &[&str], addresses: Vec<Address>) -> Arc<EndpointGroup> {
     let port = GroupPort { name: PortName::new("http").unwrap(), number: Some(mk_port(8080)) };
     let names = names.iter().map(|n| Arc::from(*n)).collect();
@@ -88,7 +88,7 @@ pub(crate) fn mk_cluster(resolution: Resolution, inline: Option<EndpointInputs>)
     }
 }
 
-/// A service with one HTTP port 80, declared once per (visibility).
+/// A service without ports, declared once per visibility.
 pub(crate) fn mk_view(host: &str, namespace: &str, visibilities: &[Visibility]) -> Arc<ServiceView> {
     let declarations = visibilities.iter().enumerate().map(|(i, visibility)| DeclarationView {
         shard: mk_shard("east"),
@@ -117,13 +117,13 @@ pub(crate) fn mk_catalog(views: Vec<Arc<ServiceView>>) -> Catalog {
 pub(crate) fn mk_projection(kind: ClientKind) -> Projection {
     Projection { kind: Some(kind), ..Projection::default() }
 }
-/// The targets of an assignment as `priority target weight`.
+/// Formats the endpoints of an assignment as `priority destination weight`.
 pub(crate) fn shown(assignment: &crate::Assignment<'_>) -> Vec<String> {
     let all = assignment.localities.iter();
     all.flat_map(|l| l.endpoints.iter().map(|e| format!("{} {} {}", l.priority, e.target, e.weight)))
         .collect()
 }
-/// A service that is another name for `target`.
+/// An alias of `target`.
 pub(crate) fn mk_alias(host: &str, target: &str) -> Arc<ServiceView> {
     let resolution = Resolution::Alias(mk_host(target));
     let declaration = Declaration { resolution, ..mk_declaration("alias") };
@@ -143,7 +143,7 @@ pub(crate) fn mk_alias(host: &str, target: &str) -> Arc<ServiceView> {
 pub(crate) fn mk_alias_host(host: &str, visibility: Visibility) -> AliasHost {
     AliasHost { service: mk_key(host, "shop"), visibility }
 }
-/// Port 80 over HTTP, with these endpoints.
+/// HTTP port 80 with these endpoints.
 pub(crate) fn mk_port_view(facts: EndpointInputs) -> PortView {
     let (service, port) = (facts.service.clone(), facts.port);
     let protocol = Protocol::Http;

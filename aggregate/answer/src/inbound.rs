@@ -1,4 +1,4 @@
-//! What a client is itself: its own workload, and the ports on which services reach it.
+//! Finds a client's own workload, and the ports on which services reach it.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,19 +9,19 @@ use tributary_model::{
 
 use crate::client::Client;
 
-/// A port on which a client's own workload is reached.
+/// Port on which services reach a client's own workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InboundPort {
-    /// Where the workload listens.
+    /// Port on which the workload listens.
     pub target: PortNumber,
-    /// What is spoken there, by the first service.
+    /// Protocol, from the first service.
     pub protocol: Protocol,
-    /// The services behind whose ports it stands, sorted.
+    /// Services that use the port, sorted.
     pub services: Vec<ServiceKey>,
 }
 
-/// The workload that a client is: by its addresses; of several, the one named like the client, then
-/// one of its namespace and cluster, then the first (`registries.md` 1.5).
+/// Returns the client's own workload, by its addresses. Of several workloads it prefers the one with the client's
+/// name, then one of its namespace and cluster, then the first (`docs/explanation/model.md`).
 #[must_use]
 pub fn own_workload<'c>(catalog: &'c Catalog, client: &Client) -> Option<&'c WorkloadKey> {
     let name = client.id.split('~').nth(2).unwrap_or_default();
@@ -35,12 +35,12 @@ pub fn own_workload<'c>(catalog: &'c Catalog, client: &Client) -> Option<&'c Wor
     })
 }
 
-/// A workload of another namespace than the client's is somebody else with the same address.
+/// Whether the workload may be the client. A workload of a different namespace only shares the address.
 fn may_be(key: &WorkloadKey, client: &Client) -> bool {
     client.class.namespace.as_ref().is_none_or(|ns| *ns == key.namespace)
 }
 
-/// The ports on which services reach these workloads, by number.
+/// Returns the ports on which services reach these workloads, sorted by number.
 #[must_use]
 pub fn inbound(catalog: &Catalog, own: &[WorkloadKey]) -> Vec<InboundPort> {
     let mut out: BTreeMap<PortNumber, InboundPort> = BTreeMap::new();
@@ -72,7 +72,7 @@ fn ips(workload: &WorkloadView) -> Vec<IpAddr> {
     workload.workload.addresses.iter().filter_map(ip).collect()
 }
 
-/// The ports that addresses of the workload have behind a service port.
+/// Returns the ports that addresses of the workload have for a service port.
 fn targets(facts: &EndpointInputs, ips: &[IpAddr]) -> Vec<PortNumber> {
     let mut out = Vec::new();
     for source in facts.sources.iter() {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_the_workload_of_its_name_then_of_its_namespace() {
+    fn client_matches_workload_by_name_then_by_namespace() {
         let keys =
             [mk_workload("a", "cart", "c1"), mk_workload("b", "shop", "c1"), mk_workload("c", "shop", "c1")];
         let catalog = mk_catalog_at("10.0.0.1", &keys);
@@ -126,14 +126,14 @@ mod tests {
             |id, namespace| own_workload(&catalog, &mk_sidecar(id, namespace)).map(|k| k.name.to_string());
         assert_eq!(own("sidecar~10.0.0.1~c.shop~x", Some("shop")).as_deref(), Some("c"));
         assert_eq!(own("sidecar~10.0.0.1~z.shop~x", Some("shop")).as_deref(), Some("b"));
-        assert_eq!(own("sidecar~10.0.0.1~z.web~x", Some("web")), None, "a stranger with its address");
+        assert_eq!(own("sidecar~10.0.0.1~z.web~x", Some("web")), None, "another workload with its address");
         assert_eq!(own("plain", None).as_deref(), Some("a"));
         let elsewhere = mk_catalog_at("10.0.0.2", &keys);
         assert_eq!(own_workload(&elsewhere, &mk_sidecar("x", None)), None);
     }
 
     #[test]
-    fn inbound_ports_are_where_the_workload_listens() {
+    fn inbound_ports_are_the_ports_of_the_workload() {
         let key = mk_workload("b", "shop", "c1");
         let mut catalog = mk_catalog_at("10.0.0.1", std::slice::from_ref(&key));
         let facts = mk_one(vec![mk_address("10.0.0.1"), mk_address("10.0.0.2")]);

@@ -1,10 +1,10 @@
-//! What one client may see: pure functions from immutable views to plain plans.
+//! Computes what one client may see: pure functions from immutable views to plain plans.
 //!
-//! Depends on the model alone. xds encodes what comes out, and core's trace goes before what is
-//! recorded here. Every function reads a client only through its [`Projection`]: an attribute
-//! outside a facet's dimensions cannot be read, so that equal projections give equal answers.
-//! Every function that decides takes a [`Recorder`]: explain and why-not call these very
-//! functions with a trace.
+//! Depends on the model only. xds encodes the plans; explain puts the core's trace before the steps
+//! recorded here. Every function reads a client only through its [`Projection`]: it cannot read an
+//! attribute outside the declared dimensions, so equal projections give equal answers.
+//! Every function that decides takes a [`Recorder`]: explain and why-not call the same functions
+//! with a trace.
 //!
 //! [`Projection`]: tributary_model::Projection
 //! [`Recorder`]: tributary_model::Recorder
@@ -23,7 +23,7 @@ pub mod resolve;
 pub mod route;
 pub mod vip;
 
-mod note;
+mod steps;
 
 pub use client::{Client, ClientClass, project};
 pub use cluster::{ClusterPlan, Discovery, LoadBalancing, cluster};
@@ -35,7 +35,7 @@ pub use inbound::{InboundPort, inbound, own_workload};
 pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_table_name};
 pub use members::{Difference, differing, members, overlay};
 pub use names::{cluster_name, parse_cluster_name};
-pub use resolve::{concrete, leading, resolve, visible};
+pub use resolve::{concrete, find_alias, resolve, visible};
 pub use route::{VirtualHostPlan, grpc_route, route};
 
 #[cfg(test)]

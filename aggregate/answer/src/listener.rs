@@ -1,7 +1,7 @@
-//! What one port of a service contributes to a sidecar's listeners (`xds.md` 5.2).
+//! Plans the parts of a sidecar's listeners that one service port needs (LDS; `docs/reference/xds.md`).
 //!
-//! A contribution is a match within a listener of some name; several services may ask for the same,
-//! and [`compose`](crate::compose) decides between them.
+//! A part is a match within a listener. Several services may need the same match;
+//! [`compose`](crate::compose) decides between them.
 
 use std::net::IpAddr;
 
@@ -11,55 +11,55 @@ use crate::endpoints::{Destination, inline};
 use crate::names::cluster_name;
 use crate::vip::{any_address, loopback, vips};
 
-/// Which connections of a listener are meant; empty means all that nothing else takes.
+/// Connections of a listener that a part handles; an empty match handles all connections without another match.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Match {
-    /// Only those that were going to this range of addresses.
+    /// Only connections whose original destination is in this range of addresses.
     pub range: Option<(IpAddr, u8)>,
-    /// Only those whose TLS greeting names this host.
+    /// Only TLS connections with this host as SNI.
     pub sni: Option<String>,
 }
 
-/// Where connections go.
+/// Target of connections.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Serves {
-    /// HTTP, by the route table of the port (`"80"`); all services of the port share it.
+    /// HTTP, through the route table of the port (`"80"`), which all services of the port share.
     Routes,
-    /// Bytes, to the xDS cluster of this name.
+    /// TCP, to the xDS cluster of this name.
     Cluster(String),
 }
 
-/// A part of a listener that a port of a service asks for.
+/// Part of a listener that a service port needs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListenerPlan {
-    /// The listener's address; `<address>_<port>` is its name.
+    /// Address of the listener. Its name is `<address>_<port>`.
     pub bind: IpAddr,
-    /// The listener's port.
+    /// Port of the listener.
     pub port: u16,
-    /// Whether it opens a socket, or gets its connections from the interceptor's.
+    /// Whether it opens a socket; otherwise the interceptor's listener hands its connections over.
     pub binds: bool,
-    /// Which connections.
+    /// Connections that the part handles.
     pub matches: Match,
-    /// Where they go.
+    /// Target of the connections.
     pub serves: Serves,
 }
 
 impl ListenerPlan {
-    /// The listener's name.
+    /// Returns the name of the listener.
     #[must_use]
     pub fn name(&self) -> String {
         listener_name(self.bind, self.port)
     }
 }
 
-/// `10.0.0.1_80`.
+/// Formats the name of a listener: `10.0.0.1_80`.
 #[must_use]
 pub fn listener_name(bind: IpAddr, port: u16) -> String {
     format!("{bind}_{port}")
 }
 
-/// The parts of listeners that this port asks for; none for UDP, for an alias, and for clients that
-/// are no sidecars.
+/// Plans the parts of listeners for this port. Empty for UDP, for an alias, and for clients other than
+/// sidecars.
 pub fn listener<R: Recorder>(facts: &ListenerInputs, client: &Projection, r: &mut R) -> Vec<ListenerPlan> {
     let no_sidecar = matches!(client.kind, Some(ClientKind::Envoy | ClientKind::Grpc));
     let nothing = facts.protocol == Protocol::Udp || matches!(facts.resolution, Resolution::Alias(_));
@@ -74,54 +74,54 @@ pub fn listener<R: Recorder>(facts: &ListenerInputs, client: &Projection, r: &mu
         return vec![plan(wide, port, Match::default(), Serves::Routes)];
     }
     let cluster = || Serves::Cluster(cluster_name(facts.port, &facts.service.host));
-    let places = places(facts, client, binds, r);
-    if places.is_empty() {
-        // Envoy refuses a whole listener for a partial wildcard as a server name.
-        let unnamed = facts.protocol.is_tls() && facts.service.host.is_partial_wildcard();
-        return if unnamed { Vec::new() } else { vec![plan(wide, port, by_name(facts), cluster())] };
+    let targets = targets(facts, client, binds, r);
+    if targets.is_empty() {
+        // Envoy rejects a whole listener for a partial wildcard as a server name.
+        let has_no_name = facts.protocol.is_tls() && facts.service.host.is_partial_wildcard();
+        return if has_no_name { Vec::new() } else { vec![plan(wide, port, by_name(facts), cluster())] };
     }
-    let one = |place| match place {
-        Place::At(ip, port) => plan(ip, port, Match::default(), cluster()),
-        Place::Range(ip, prefix) => {
+    let one = |target| match target {
+        Target::Socket(ip, port) => plan(ip, port, Match::default(), cluster()),
+        Target::Range(ip, prefix) => {
             plan(wide, port, Match { range: Some((ip, prefix)), sni: None }, cluster())
         }
     };
-    places.into_iter().map(one).collect()
+    targets.into_iter().map(one).collect()
 }
 
-enum Place {
-    At(IpAddr, u16),
+enum Target {
+    Socket(IpAddr, u16),
     Range(IpAddr, u8),
 }
 
-/// The addresses to which connections for this port go: its virtual ones, or each endpoint of a
-/// headless service. A listener that binds can only have addresses of the client's own machine.
-fn places<R: Recorder>(facts: &ListenerInputs, client: &Projection, binds: bool, r: &mut R) -> Vec<Place> {
+/// Returns the original destinations of connections for this port: virtual addresses, or each endpoint of a
+/// headless service. A listener that binds can only use loopback addresses.
+fn targets<R: Recorder>(facts: &ListenerInputs, client: &Projection, binds: bool, r: &mut R) -> Vec<Target> {
     let port = facts.port.get();
-    let mut out: Vec<Place> = vips(&facts.addresses, client)
+    let mut out: Vec<Target> = vips(&facts.addresses, client)
         .into_iter()
-        .map(|a| if a.is_host() { Place::At(a.ip, port) } else { Place::Range(a.ip, a.prefix) })
+        .map(|a| if a.is_host() { Target::Socket(a.ip, port) } else { Target::Range(a.ip, a.prefix) })
         .collect();
-    if let (true, Some(facet)) = (out.is_empty(), &facts.inline) {
-        let assignment = inline(&facet.inputs, client, r);
+    if let (true, Some(headless)) = (out.is_empty(), &facts.inline) {
+        let assignment = inline(&headless.inputs, client, r);
         out.extend(assignment.endpoints().filter_map(|e| match e.target {
-            Destination::Ip(ip, port) => Some(Place::At(ip, port)),
+            Destination::Ip(ip, port) => Some(Target::Socket(ip, port)),
             Destination::Name(..) | Destination::Pipe(_) => None,
         }));
     }
     if binds {
-        out.retain(|place| matches!(place, Place::At(ip, _) if ip.is_loopback()));
+        out.retain(|target| matches!(target, Target::Socket(ip, _) if ip.is_loopback()));
     }
     out
 }
 
-/// Without an address of its own, TLS is told apart by the host that its greeting names.
+/// Returns the match of a service without an address: the SNI for TLS, else an empty match.
 fn by_name(facts: &ListenerInputs) -> Match {
     let sni = facts.protocol.is_tls().then(|| facts.service.host.as_str().to_owned());
     Match { range: None, sni }
 }
 
-/// The name of the route table that HTTP listeners of a port share.
+/// Returns the name of the route table that HTTP listeners of a port share.
 #[must_use]
 pub fn route_table_name(port: PortNumber) -> String {
     port.to_string()
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn http_shares_a_listener_and_tcp_has_its_own_per_address() {
+    fn http_shares_a_listener_and_tcp_has_one_per_address() {
         let http = mk_facts_of(Protocol::Http, &[("10.0.0.1", 32)]);
         assert_eq!(shown_for(&http, &sidecar()), ["0.0.0.0_80 routes"]);
         let tcp = mk_facts_of(Protocol::Tcp, &[("10.0.0.1", 32), ("10.1.0.0", 16)]);
@@ -184,13 +184,13 @@ mod tests {
     fn partial_wildcard_has_no_server_name() {
         let mut tls = mk_facts_of(Protocol::Tls, &[]);
         tls.service = mk_key("*-docker.pkg.dev", "shop");
-        assert!(shown_for(&tls, &sidecar()).is_empty(), "Envoy refuses a listener with such a server name");
+        assert!(shown_for(&tls, &sidecar()).is_empty(), "Envoy rejects a listener with such a server name");
         tls.service = mk_key("*.pkg.dev", "shop");
         assert_eq!(shown_for(&tls, &sidecar()), ["0.0.0.0_80 sni *.pkg.dev cluster"]);
     }
 
     #[test]
-    fn a_headless_service_has_a_listener_per_endpoint() {
+    fn headless_service_has_a_listener_per_endpoint() {
         let mut facts = mk_facts_of(Protocol::Tcp, &[]);
         facts.resolution = Resolution::Passthrough;
         let endpoints = mk_one(vec![mk_address("10.0.0.7"), mk_address("10.0.0.8")]);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_that_binds_stays_on_this_machine() {
+    fn binding_listener_uses_loopback_addresses_only() {
         let http = mk_facts_of(Protocol::Http, &[("10.0.0.1", 32)]);
         assert_eq!(shown_for(&http, &binding()), ["127.0.0.1_80 routes"]);
         let tcp = mk_facts_of(Protocol::Tcp, &[("10.0.0.1", 32), ("127.0.9.1", 32), ("127.8.0.0", 16)]);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn udp_aliases_and_other_clients_have_none() {
+    fn udp_aliases_and_other_clients_have_no_listeners() {
         let mut alias = mk_facts_of(Protocol::Http, &[]);
         alias.resolution = Resolution::Alias(mk_host("b.shop"));
         assert_eq!(shown_for(&alias, &sidecar()), [""; 0]);

@@ -1,8 +1,8 @@
-//! Which services are in a client's sets, and what differs between two generations.
+//! Lists the services in a client's sets, and the differences between two generations.
 //!
-//! CDS and LDS are sets: what is exported to all (the base), with what a namespace sees otherwise
-//! laid over it. `Catalog.scoped` names the hosts of each overlay, so that a fold of the base is
-//! shared by all namespaces. Both walks go in order of host; a difference costs what has changed.
+//! CDS and LDS are sets: the public services (the base) plus an overlay of what a namespace sees
+//! differently. `Catalog.scoped` lists the hosts of each overlay, so all namespaces share the fold of the
+//! base. Both walks go in order of host; the cost of a difference is proportional to the changes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tributary_model::{Catalog, Hostname, Namespace, ServiceView};
 
 use crate::resolve::resolve;
 
-/// The services that a client of this namespace is told of, by host. The base for `None`.
+/// Iterates over the services that a client of this namespace receives, by host. `None` gives the base.
 pub fn members<'c>(
     catalog: &'c Catalog,
     namespace: Option<&'c Namespace>,
@@ -23,25 +23,25 @@ pub fn members<'c>(
         .filter_map(move |host| resolve(catalog, host.as_str(), namespace, &mut ()).map(|view| (host, view)))
 }
 
-/// The hosts that clients of this namespace may see differently from the base.
+/// Returns the hosts that clients of this namespace may see differently from the base.
 #[must_use]
 pub fn overlay<'c>(catalog: &'c Catalog, namespace: &Namespace) -> Option<&'c OrdSet<Hostname>> {
     catalog.scoped.get(namespace).map(|hosts| &**hosts)
 }
 
-/// A host that is served otherwise in one generation than in another.
+/// Host whose serving view differs between two generations.
 #[derive(Debug, Clone)]
 pub struct Difference<'c> {
-    /// The host.
+    /// Host.
     pub host: &'c Hostname,
-    /// What served it before.
+    /// View in the old generation.
     pub before: Option<&'c Arc<ServiceView>>,
-    /// What serves it now.
+    /// View in the new generation.
     pub after: Option<&'c Arc<ServiceView>>,
 }
 
-/// The hosts whose serving view is another for clients of this namespace, in order of host. Two
-/// views that share a facet differ elsewhere: compare facets by pointer before encoding.
+/// Iterates over the hosts whose serving view differs for clients of this namespace, in order of host. Views
+/// may share unchanged resource inputs: compare those by pointer before encoding.
 pub fn differing<'c>(
     old: &'c Catalog,
     new: &'c Catalog,
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_adds_and_overrides() {
+    fn namespace_overlay_adds_and_overrides_services() {
         let catalog = mk_two_namespaces();
         assert_eq!(listed(&catalog, None), ["shop/cart.shop"]);
         assert_eq!(listed(&catalog, Some("web")), ["web/cart.shop", "shop/pay.shop"]);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_what_this_namespace_sees_of_it() {
+    fn differences_depend_on_the_namespace() {
         let old = mk_two_namespaces();
         let mut new = old.clone();
         let entry = HostEntry { claimants: [mk_view("pay.shop", "shop", &[only("web")])].into() };
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claimant_that_nobody_here_sees_makes_no_difference() {
+    fn invisible_claimant_makes_no_difference() {
         let old = mk_two_namespaces();
         let mut new = old.clone();
         let mut claimants = old.hosts.get("cart.shop").unwrap().claimants.to_vec();

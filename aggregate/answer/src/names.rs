@@ -1,28 +1,28 @@
-//! The names of resources (`xds.md` 5.1): how an xDS cluster is called, and what a name means.
+//! Names of xDS resources: formatting and parsing (`docs/reference/xds.md`).
 
 use tributary_model::{Hostname, PortNumber};
 
-/// Where traffic goes that no service claims.
+/// xDS cluster for outbound traffic without a service.
 pub const PASSTHROUGH: &str = "PassthroughCluster";
-/// Where traffic goes that is refused.
+/// xDS cluster for rejected traffic.
 pub const BLACK_HOLE: &str = "BlackHoleCluster";
-/// Where inbound traffic goes that no service claims.
+/// xDS cluster for inbound traffic without a service.
 pub const INBOUND_PASSTHROUGH: &str = "InboundPassthroughCluster";
 
-/// `outbound|80||pay.shop`.
+/// Formats the name of an outbound xDS cluster: `outbound|80||pay.shop`.
 #[must_use]
 pub fn cluster_name(port: PortNumber, host: &Hostname) -> String {
     format!("outbound|{port}||{host}")
 }
 
-/// `inbound|80||`.
+/// Formats the name of an inbound xDS cluster: `inbound|80||`.
 #[must_use]
 pub fn inbound_name(port: PortNumber) -> String {
     format!("inbound|{port}||")
 }
 
-/// The port and host of `outbound|80||pay.shop`. A subset is refused: subsets are another
-/// resource, and no rule of this server makes one.
+/// Parses the port and host of `outbound|80||pay.shop`. Rejects names with a subset, because this server
+/// has no subsets.
 #[must_use]
 pub fn parse_cluster_name(name: &str) -> Option<(PortNumber, Hostname)> {
     let rest = name.strip_prefix("outbound|")?;
@@ -31,13 +31,13 @@ pub fn parse_cluster_name(name: &str) -> Option<(PortNumber, Hostname)> {
     Some((parse_port(port)?, canonical_host(host)?))
 }
 
-/// A port in its one spelling: `080` is another name, and names are compared as text.
+/// Parses a port in its canonical spelling only: names compare as text, so `080` is a different name.
 fn parse_port(text: &str) -> Option<PortNumber> {
     let number = PortNumber::new(text.parse().ok()?).ok()?;
     (number.to_string() == text).then_some(number)
 }
 
-/// A host in its one spelling, for the same reason.
+/// Parses a host in its canonical spelling only, for the same reason.
 fn canonical_host(text: &str) -> Option<Hostname> {
     Hostname::new(text).ok().filter(|host| host.as_str() == text)
 }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_round_trips() {
+    fn xds_cluster_name_round_trips() {
         let (port, host) = (PortNumber::new(80).unwrap(), Hostname::new("*.pay.shop").unwrap());
         let name = cluster_name(port, &host);
         assert_eq!(name, "outbound|80||*.pay.shop");
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings_are_other_names() {
+    fn other_spellings_are_rejected() {
         for bad in [
             "",
             "outbound|80||",

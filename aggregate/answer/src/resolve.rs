@@ -1,8 +1,8 @@
-//! Which service a client means by a host.
+//! Resolves a host to the service that a client gets.
 //!
-//! Hosts are named without a namespace, and several services may claim one: the client's own
-//! namespace first, else the first claimant that it may see, in the catalog's one precedence. Lists,
-//! look-ups and explain all come here (law 11).
+//! Clients name hosts without a namespace, and several services may claim one. The service of the
+//! client's own namespace comes first, then the first visible claimant in order of precedence. Lists,
+//! look-ups and explain all use this module (law 11).
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use tributary_model::{
     Catalog, Code, DeclarationView, Namespace, Recorder, Resolution, ServiceView, Stage, TraceStep, Verdict,
 };
 
-use crate::note::about;
+use crate::steps::about;
 
-/// Follows at most this many aliases; core flattens chains and drops loops, so more is a loop.
+/// Maximum length of an alias chain. The core flattens chains and removes loops, so a longer chain is a loop.
 const MAX_ALIASES: usize = 16;
 
 /// Whether a client of this namespace sees any declaration of the service.
@@ -25,7 +25,7 @@ fn admits(view: &ServiceView, declaration: &DeclarationView, namespace: Option<&
     declaration.visibility.admits(&view.key.namespace, namespace)
 }
 
-/// The service that serves `host` to a client of this namespace.
+/// Returns the service that serves `host` to a client of this namespace.
 pub fn resolve<'c, R: Recorder>(
     catalog: &'c Catalog,
     host: &str,
@@ -46,8 +46,8 @@ pub fn resolve<'c, R: Recorder>(
     chosen
 }
 
-/// The service that an alias leads to for this client, through as many aliases as there are; the
-/// service itself where it is none.
+/// Returns the service that an alias, or a chain of aliases, resolves to for this client; a service that is
+/// not an alias resolves to itself.
 pub fn concrete<'c, R: Recorder>(
     catalog: &'c Catalog,
     view: &'c Arc<ServiceView>,
@@ -61,27 +61,27 @@ pub fn concrete<'c, R: Recorder>(
         };
         at = resolve(catalog, target.as_str(), namespace, r)?;
     }
-    about(r, (Stage::Merge, Verdict::Drop, Code::ALIAS_LOOP), &view.key, "its aliases lead back to it");
+    about(r, (Stage::Merge, Verdict::Drop, Code::ALIAS_LOOP), &view.key, "its aliases form a loop");
     None
 }
 
-/// The service by which a client of this namespace is led from another host to `end`; none where the host means
-/// something else to it. That service's declarations, not those of `end`, claim the host's domains.
+/// Returns the alias through which a client of this namespace resolves `host` to `end`; `None` if the host resolves
+/// differently. The declarations of the alias, not those of `end`, claim the host's domains.
 #[must_use]
-pub fn leading<'c>(
+pub fn find_alias<'c>(
     catalog: &'c Catalog,
     host: &str,
     namespace: Option<&Namespace>,
     end: &ServiceView,
 ) -> Option<&'c Arc<ServiceView>> {
     let view = resolve(catalog, host, namespace, &mut ())?;
-    let led = concrete(catalog, view, namespace, &mut ())?;
-    (led.key == end.key && led.key != view.key).then_some(view)
+    let target = concrete(catalog, view, namespace, &mut ())?;
+    (target.key == end.key && target.key != view.key).then_some(view)
 }
 
 fn no_such_host(host: &str) -> TraceStep {
     let detail = format!("no source declares {host}");
-    crate::note::service_step(Stage::Merge, Verdict::Drop, Code::NO_SUCH_HOST, None, detail)
+    crate::steps::service_step(Stage::Merge, Verdict::Drop, Code::NO_SUCH_HOST, None, detail)
 }
 
 fn record<R: Recorder>(
@@ -93,11 +93,11 @@ fn record<R: Recorder>(
     let is_chosen = chosen.is_some_and(|c| Arc::ptr_eq(c, view));
     for declaration in view.declarations.iter() {
         let sees = admits(view, declaration, namespace);
-        r.step(|| ruling(view, declaration, namespace, sees, is_chosen));
+        r.step(|| decision(view, declaration, namespace, sees, is_chosen));
     }
 }
 
-fn ruling(
+fn decision(
     view: &ServiceView,
     declaration: &DeclarationView,
     namespace: Option<&Namespace>,
@@ -126,7 +126,7 @@ fn ruling(
     let source = &declaration.declaration.source;
     TraceStep {
         object: Some(source.reference()),
-        ..crate::note::service_step(stage, verdict, code, Some(&declaration.shard), detail)
+        ..crate::steps::service_step(stage, verdict, code, Some(&declaration.shard), detail)
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_namespace_comes_first_then_the_first_that_is_visible() {
+    fn own_namespace_precedes_the_first_visible_claimant() {
         let catalog = mk_catalog(vec![
             mk_view("pay.shop", "hidden", &[Visibility::Hidden]),
             mk_view("pay.shop", "old", &[only("web")]),
@@ -158,18 +158,18 @@ mod tests {
         assert_eq!(named(&catalog, Some("web")).as_deref(), Some("old"));
         assert_eq!(named(&catalog, Some("cart")).as_deref(), Some("shop"));
         assert_eq!(named(&catalog, None).as_deref(), Some("shop"));
-        assert_eq!(named(&catalog, Some("hidden")).as_deref(), Some("shop"), "its own is exported to nobody");
+        assert_eq!(named(&catalog, Some("hidden")).as_deref(), Some("shop"), "its own service is hidden");
     }
 
     #[test]
-    fn one_visible_declaration_makes_a_service_visible() {
+    fn one_visible_declaration_makes_the_service_visible() {
         let catalog = mk_catalog(vec![mk_view("pay.shop", "shop", &[Visibility::Hidden, only("web")])]);
         assert_eq!(named(&catalog, Some("web")).as_deref(), Some("shop"));
         assert_eq!(named(&catalog, Some("cart")), None);
     }
 
     #[test]
-    fn every_claimant_gets_its_reason() {
+    fn every_claimant_gets_a_step() {
         let catalog = mk_catalog(vec![
             mk_view("pay.shop", "shop", &[Visibility::Public]),
             mk_view("pay.shop", "old", &[only("web")]),
@@ -180,12 +180,12 @@ mod tests {
         let codes: Vec<u16> = trace.steps.iter().map(|s| s.code.number()).collect();
         assert_eq!(codes, [505, 506, 504]);
         let mut trace = Trace::default();
-        assert!(resolve(&catalog, "nobody.shop", None, &mut trace).is_none());
+        assert!(resolve(&catalog, "unknown.shop", None, &mut trace).is_none());
         assert_eq!(trace.steps[0].code, Code::NO_SUCH_HOST);
     }
 
     #[test]
-    fn aliases_lead_to_what_the_client_may_see() {
+    fn aliases_resolve_to_visible_services() {
         let catalog = mk_catalog(vec![
             mk_alias("a.shop", "b.shop"),
             mk_alias("b.shop", "pay.shop"),
@@ -201,6 +201,6 @@ mod tests {
         assert_eq!(end("a.shop", "web").as_deref(), Some("pay.shop"));
         assert_eq!(end("pay.shop", "web").as_deref(), Some("pay.shop"));
         assert_eq!(end("a.shop", "cart"), None);
-        assert_eq!(end("x.shop", "web"), None, "a loop must end");
+        assert_eq!(end("x.shop", "web"), None, "a loop resolves to nothing");
     }
 }

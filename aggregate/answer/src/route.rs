@@ -1,5 +1,5 @@
-//! What one port of a service contributes to route tables (`xds.md` 5.2), and the whole table of a
-//! gRPC client's (5.4).
+//! Plans the virtual host of one service port in sidecars' route tables, and the whole route table of a
+//! gRPC client (RDS; `docs/reference/xds.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -9,22 +9,22 @@ use tributary_model::{AliasHost, ClientKind, Hostname, Projection, Protocol, Res
 use crate::names::cluster_name;
 use crate::vip::{short_forms, vips};
 
-/// A virtual host: requests for these domains go to this xDS cluster.
+/// Virtual host: requests for its domains go to its xDS cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct VirtualHostPlan {
-    /// `pay.shop:80`.
+    /// Name: `pay.shop:80`.
     pub name: String,
-    /// The domains, lower case, each once, in the order of how exactly they name the service.
+    /// Domains in lower case, each once, the most exact name of the service first.
     pub domains: Vec<String>,
-    /// Those of them that another host claims, which leads here, with that host.
-    pub led: BTreeMap<String, Hostname>,
-    /// The xDS cluster.
+    /// Domains that belong to an alias of the service, with the alias's host.
+    pub alias_domains: BTreeMap<String, Hostname>,
+    /// Name of the xDS cluster.
     pub cluster: String,
     /// Whether the proxy resolves each request's host itself (wildcard hosts).
     pub dynamic: bool,
 }
 
-/// The virtual host of a port in its port's route table; only HTTP has one.
+/// Plans the virtual host of a service port in the port's route table; `None` unless the protocol is HTTP.
 #[must_use]
 pub fn route(facts: &RouteInputs, client: &Projection) -> Option<VirtualHostPlan> {
     let no_sidecar = matches!(client.kind, Some(ClientKind::Envoy | ClientKind::Grpc));
@@ -36,8 +36,8 @@ pub fn route(facts: &RouteInputs, client: &Projection) -> Option<VirtualHostPlan
     Some(plan)
 }
 
-/// The one virtual host of the route table `outbound|80||pay.shop` that a gRPC client asks for.
-/// gRPC matches the authority of its target, port included where the target has one.
+/// Plans the single virtual host of the route table `outbound|80||pay.shop` that a gRPC client requests.
+/// gRPC matches the authority of its target, including the port if the target has one.
 #[must_use]
 pub fn grpc_route(facts: &RouteInputs, client: &Projection) -> Option<VirtualHostPlan> {
     let unroutable = matches!(facts.resolution, Resolution::Alias(_) | Resolution::Dynamic);
@@ -55,13 +55,13 @@ fn plan(facts: &RouteInputs) -> VirtualHostPlan {
     VirtualHostPlan {
         name: format!("{}:{}", facts.service.host, facts.port),
         domains: Vec::new(),
-        led: BTreeMap::new(),
+        alias_domains: BTreeMap::new(),
         cluster: cluster_name(facts.port, &facts.service.host),
         dynamic: facts.resolution == Resolution::Dynamic,
     }
 }
 
-/// Adds the domains, each once: a table with the same domain twice is refused whole.
+/// Adds the domains, each once: clients reject a route table with a duplicate domain.
 fn add_domains(facts: &RouteInputs, client: &Projection, plan: &mut VirtualHostPlan) {
     let domain = client.domain.as_ref().and_then(|d| d.as_deref());
     let mut seen = BTreeSet::new();
@@ -72,7 +72,7 @@ fn add_domains(facts: &RouteInputs, client: &Projection, plan: &mut VirtualHostP
         let mut names = Vec::new();
         names_of(&alias.service.host, domain, facts.headless, &mut names);
         for name in names.into_iter().filter(|name| seen.insert(name.clone())) {
-            plan.led.insert(name.clone(), alias.service.host.clone());
+            plan.alias_domains.insert(name.clone(), alias.service.host.clone());
             plan.domains.push(name);
         }
     }
@@ -80,7 +80,7 @@ fn add_domains(facts: &RouteInputs, client: &Projection, plan: &mut VirtualHostP
     plan.domains.extend(addresses.map(|a| authority(a.ip)).filter(|name| seen.insert(name.clone())));
 }
 
-/// Whether this client sees another name. Without a namespace in the projection all names are public.
+/// Whether this client sees an alias. Without a namespace in the projection all aliases are public.
 fn sees(alias: &AliasHost, client: &Projection) -> bool {
     let namespace = client.namespace.as_ref().and_then(Option::as_ref);
     alias.visibility.admits(&alias.service.namespace, namespace)
@@ -88,7 +88,7 @@ fn sees(alias: &AliasHost, client: &Projection) -> bool {
 
 fn names_of(host: &Hostname, domain: Option<&str>, headless: bool, out: &mut Vec<String>) {
     out.push(host.to_string());
-    // A wildcard already has all that end in it, and Envoy takes no dot after one.
+    // A wildcard matches all names that end in it, and Envoy rejects a trailing dot after one.
     if host.is_wildcard() {
         return;
     }
@@ -99,7 +99,7 @@ fn names_of(host: &Hostname, domain: Option<&str>, headless: bool, out: &mut Vec
     }
 }
 
-/// An address as a request's host names it.
+/// Formats an address as a request's host.
 fn authority(ip: IpAddr) -> String {
     if ip.is_ipv4() { ip.to_string() } else { format!("[{ip}]") }
 }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_host_answers_to_every_name_of_its_service() {
+    fn virtual_host_has_every_name_of_its_service() {
         let mut facts = mk_route("pay.shop.svc.cluster.local", Protocol::Http);
         facts.aliases = [mk_alias_host("checkout.example.com", Visibility::Public)].into();
         let plan = route(&facts, &client(ClientKind::Sidecar)).unwrap();
@@ -151,12 +151,12 @@ mod tests {
             "[fd00::1]",
         ];
         assert_eq!(plan.domains, want);
-        let led: Vec<&str> = plan.led.keys().map(String::as_str).collect();
-        assert_eq!(led, ["checkout.example.com", "checkout.example.com."]);
+        let aliased: Vec<&str> = plan.alias_domains.keys().map(String::as_str).collect();
+        assert_eq!(aliased, ["checkout.example.com", "checkout.example.com."]);
     }
 
     #[test]
-    fn another_name_is_a_domain_for_clients_that_see_it() {
+    fn alias_is_a_domain_for_clients_that_see_it() {
         let mut facts = mk_route("pay.shop.svc.cluster.local", Protocol::Grpc);
         let web = Visibility::Namespaces([mk_ns("web")].into());
         facts.aliases = [mk_alias_host("checkout.example.com", web)].into();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn headless_and_wildcard_hosts_have_their_own_forms() {
+    fn headless_and_wildcard_hosts_have_special_domains() {
         let mut facts = mk_route("db.example.com", Protocol::Http2);
         (facts.addresses, facts.headless) = (Arc::from([]), true);
         let plan = route(&facts, &client(ClientKind::Sidecar)).unwrap();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn only_http_is_routed_for_sidecars_and_everything_but_udp_for_grpc() {
+    fn sidecars_route_http_only_and_grpc_all_but_udp() {
         let cases =
             [(Protocol::Http, true, true), (Protocol::Tcp, false, true), (Protocol::Udp, false, false)];
         for (protocol, sidecar, grpc) in cases {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grpc_target_is_matched_with_its_port() {
+    fn grpc_target_matches_with_its_port() {
         let facts = mk_route("pay.shop.svc.cluster.local", Protocol::Grpc);
         let domains = grpc_route(&facts, &client(ClientKind::Grpc)).unwrap().domains;
         for target in ["pay", "pay:80", "pay.shop.svc.cluster.local:80", "10.0.0.1:80", "[fd00::1]:80"] {

@@ -1,15 +1,15 @@
-//! By which virtual addresses a client reaches a service (`registries.md` 1.1), and by which names.
+//! Selects the virtual addresses and the names by which a client reaches a service (`docs/explanation/model.md`).
 //!
-//! One choice for listeners, routes and name tables, so that a name never resolves to an address
-//! that nothing listens on.
+//! Listeners, routes and name tables use the same selection, so a name never resolves to an address
+//! without a listener.
 
 use std::net::IpAddr;
 
 use tributary_model::{Projection, ServiceAddress};
 
-/// The addresses that this client uses, in the facts' order: those of its own cluster or of every
-/// cluster; where there are none, allocated ones if it captures DNS; else those of another cluster,
-/// which its network may still reach.
+/// Returns the addresses that this client uses, in the given order: those of its own cluster or of all
+/// clusters; without such addresses, allocated ones if it captures DNS; else those of another cluster,
+/// which its network may reach.
 #[must_use]
 pub fn vips<'a>(addresses: &'a [ServiceAddress], client: &Projection) -> Vec<&'a ServiceAddress> {
     let own = client.cluster.as_ref().and_then(Option::as_ref);
@@ -26,7 +26,7 @@ pub fn vips<'a>(addresses: &'a [ServiceAddress], client: &Projection) -> Vec<&'a
         .unwrap_or_default()
 }
 
-/// The address that means every address of the host, in the family that the client uses.
+/// Returns the unspecified address of the IP family that the client uses.
 #[must_use]
 pub fn any_address(client: &Projection) -> IpAddr {
     match client.families {
@@ -35,7 +35,7 @@ pub fn any_address(client: &Projection) -> IpAddr {
     }
 }
 
-/// The loopback address in the family that the client uses.
+/// Returns the loopback address of the IP family that the client uses.
 #[must_use]
 pub fn loopback(client: &Projection) -> IpAddr {
     match client.families {
@@ -44,9 +44,9 @@ pub fn loopback(client: &Projection) -> IpAddr {
     }
 }
 
-/// The short forms by which a client of this DNS domain may name a host: `pay`, `pay.shop.svc`,
-/// `pay.shop` in its own namespace, the latter two elsewhere. Only where both are names of one
-/// Kubernetes domain: elsewhere a search list cannot be guessed.
+/// Returns the short forms of a host for a client of this DNS domain: `pay`, `pay.shop` and
+/// `pay.shop.svc` in the client's own namespace, the latter two in other namespaces. Empty unless both are
+/// names of one Kubernetes domain, because other search lists are unknown.
 #[must_use]
 pub fn short_forms<'h>(host: &'h str, domain: Option<&str>) -> Vec<&'h str> {
     let Some((own, suffix)) = domain.and_then(|d| d.split_once(".svc.")) else { return Vec::new() };
@@ -59,7 +59,7 @@ pub fn short_forms<'h>(host: &'h str, domain: Option<&str>) -> Vec<&'h str> {
     if namespace == own { vec![service, name, with_svc] } else { vec![name, with_svc] }
 }
 
-/// The hosts that a short name may mean to a client of this DNS domain, the likeliest first.
+/// Returns the hosts that a short name may mean for a client of this DNS domain, the most likely first.
 #[must_use]
 pub fn long_forms(name: &str, domain: Option<&str>) -> Vec<String> {
     let mut out = vec![name.to_owned()];
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn own_cluster_then_allocated_then_foreign() {
+    fn own_cluster_precedes_allocated_and_foreign_addresses() {
         let of_clusters = [
             mk_vip("c1", "10.1.0.1", false),
             mk_vip("c1", "fd00::1", false),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn every_short_form_leads_back_to_its_host() {
+    fn every_short_form_expands_to_its_host() {
         let host = "pay.shop.svc.cluster.local";
         for domain in ["shop.svc.cluster.local", "web.svc.cluster.local"] {
             for short in short_forms(host, Some(domain)) {

@@ -305,7 +305,7 @@ impl State {
         if let Some(info) = self.context.shards.get(shard) {
             let key = FactKey { scope: info.shard.scope.clone(), item: item.clone() };
             let name = info.shard.registry.name.clone();
-            self.dirty.records.push(Record::Drop(name, key, evidence));
+            self.dirty.records.push(Record::Remove(name, key, evidence));
         }
         true
     }

@@ -1,4 +1,4 @@
-//! One address at which endpoints stand, with the facts that hold for all its ports.
+//! One address of an endpoint group, with the facts that hold for all its ports.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,79 +9,79 @@ use crate::labels::Labels;
 use crate::locality::Locality;
 use crate::object::ObjectId;
 
-/// Where an address is: an IP, or an index into its group's table of names.
+/// IP address, or index into the name table of the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AddressRef {
-    /// An IP address.
+    /// IP address.
     Ip(IpAddr),
-    /// A DNS name: `group.names[i]`.
+    /// DNS name: `group.names[i]`.
     Name(u16),
-    /// A unix path: `group.names[i]`.
+    /// Unix socket path: `group.names[i]`.
     Unix(u16),
 }
 
-/// Where workloads run; shared by all that run there.
+/// Location of workloads; shared by all workloads at that location.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, serde::Serialize)]
 pub struct Topology {
-    /// The cluster, where known.
+    /// Cluster, if known.
     pub cluster: Option<ClusterId>,
-    /// The network, where known.
+    /// Network, if known.
     pub network: Option<NetworkId>,
     /// Region, zone, subzone.
     pub locality: Locality,
-    /// The node, where known.
+    /// Node, if known.
     pub node: Option<NodeName>,
 }
 
-/// The workload behind an address, where the group's own object is not it.
+/// Workload behind an address, if it differs from the group's own object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Origin {
-    /// The pod, WorkloadEntry or instance.
+    /// Pod, WorkloadEntry or instance.
     pub object: ObjectId,
-    /// The workload's name as people know it (a Deployment's, say).
+    /// Display name of the workload (such as the name of its Deployment).
     pub workload: Arc<str>,
 }
 
-/// One address of a group. At most 64 bytes: there may be a million.
+/// One address of a group. At most 64 bytes, because a catalog may hold a million.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// Where.
+    /// IP, or name by index.
     pub at: AddressRef,
-    /// Which of the group's port sets it has.
+    /// Index of its port set in the group.
     pub port_set: u16,
-    /// What the source says of it.
+    /// Health that the source reports.
     pub health: Health,
-    /// Whether it speaks mesh TLS.
+    /// Whether it accepts mesh TLS.
     pub mtls: bool,
-    /// Its share of traffic; 0 counts as 1.
+    /// Weight; 0 counts as 1.
     pub weight: u32,
-    /// Where it runs.
+    /// Location.
     pub topology: Arc<Topology>,
-    /// The workload's labels.
+    /// Labels of the workload.
     pub labels: Labels,
-    /// Who it proves to be.
+    /// Identity that its certificate proves.
     pub identity: Option<Identity>,
-    /// The workload, where it is not the group's own object.
+    /// Workload, if it differs from the group's own object.
     pub origin: Option<Arc<Origin>>,
 }
 
 impl Address {
-    /// A healthy address with nothing else known of it.
+    /// Creates a healthy address with default values.
     #[must_use]
-    pub fn new(at: AddressRef, place: Arc<Topology>) -> Self {
+    pub fn new(at: AddressRef, topology: Arc<Topology>) -> Self {
         Self {
             at,
             port_set: 0,
             health: Health::Healthy,
             mtls: false,
             weight: 1,
-            topology: place,
+            topology,
             labels: Labels::default(),
             identity: None,
             origin: None,
         }
     }
-    /// The IP, where it is one.
+    /// Returns the IP address; `None` for a name or a path.
     #[must_use]
     pub const fn ip(&self) -> Option<IpAddr> {
         match self.at {
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_fits_its_budget() {
+    fn address_fits_its_memory_budget() {
         assert!(size_of::<Address>() <= 64, "{} bytes", size_of::<Address>());
     }
 }

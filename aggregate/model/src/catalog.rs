@@ -1,7 +1,7 @@
-//! What the core publishes: one immutable generation of everything.
+//! The catalog: the immutable snapshot that the core publishes.
 //!
-//! Persistent maps share structure between generations; values are compared by pointer, so a diff
-//! of two generations costs what has changed.
+//! Persistent maps share structure between generations, and values compare by pointer, so the cost of
+//! a diff is proportional to the changes.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -24,113 +24,112 @@ use crate::update::Collection;
 use crate::view::{Condition, ServiceView, ShardRef};
 use crate::workload::{Workload, WorkloadKey};
 
-/// One generation.
+/// One catalog generation.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
-    /// Counts publications; 0 is the empty catalog before the first.
+    /// Number of publications; 0 is the empty catalog before the first publication.
     pub generation: u64,
-    /// No configured registry is unknown, and the membership itself is synced.
+    /// Whether every configured registry is known and the list of registries itself is synced.
     pub complete: bool,
     /// Every host with its claimants.
     pub hosts: OrdMap<Hostname, Shared<HostEntry>>,
-    /// For each namespace, the hosts that its clients may see differently from a client without a
-    /// namespace: declared there, or exported to it and not to all. The overlay of that namespace.
+    /// Overlay of each namespace: the hosts that its clients may see differently from a client without
+    /// a namespace, because they are declared there, or exported to it and not to all.
     pub scoped: OrdMap<Namespace, Shared<OrdSet<Hostname>>>,
-    /// Everything that can be selected.
+    /// All workloads.
     pub workloads: OrdMap<WorkloadKey, Shared<WorkloadView>>,
     /// Workloads by address.
     pub workload_ips: OrdMap<IpAddr, Shared<Box<[WorkloadKey]>>>,
-    /// The ways into networks.
+    /// Gateways into networks.
     pub gateways: OrdMap<GatewayKey, Shared<Gateway>>,
-    /// The registries, and how fresh each is.
+    /// Registries with their freshness.
     pub registries: OrdMap<RegistryName, Shared<RegistryView>>,
-    /// Services of one name in a cluster and in a Consul, where the settings ask for them.
+    /// Services of the same name in a cluster and in Consul, if the settings enable the search.
     pub same_names: OrdMap<Arc<str>, Shared<SameName>>,
-    /// Mesh-wide values, with the config file's over the rest.
+    /// Mesh-wide values; the config file overrides other sources.
     pub settings: Shared<Settings>,
-    /// What is not served yet, and removals that are held, by host: for people, read by no view.
+    /// Endpoints not served yet, and held removals, by host; for diagnosis only.
     pub pending: OrdMap<Hostname, Shared<[Pending]>>,
 }
 
-/// The services that claim one host, in order of precedence: the first that a client may see
+/// Services that claim one host, in order of precedence. The first that a client may see
 /// serves it. Never empty in a catalog.
 #[derive(Debug, Clone)]
 pub struct HostEntry {
-    /// The claimants.
+    /// Claimants.
     pub claimants: Arc<[Arc<ServiceView>]>,
 }
 
-/// A workload and what selects it.
+/// Workload and the services that select it.
 #[derive(Debug, Clone)]
 pub struct WorkloadView {
-    /// Whose word.
+    /// Shard that reports it.
     pub shard: Arc<ShardRef>,
-    /// The workload.
+    /// Workload.
     pub workload: Arc<Workload>,
-    /// The services that select it, sorted.
+    /// Services that select it, sorted.
     pub services: Arc<[ServiceKey]>,
 }
 
-/// A registry as published: its standing and the freshness of its collections.
+/// Published state of a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryView {
-    /// The registry.
+    /// Registry.
     pub id: Arc<RegistryId>,
-    /// The run that is served.
+    /// Served run.
     pub generation: Generation,
-    /// Per collection, sorted.
+    /// Freshness per collection, sorted.
     pub collections: Arc<[(Collection, Freshness)]>,
-    /// Normal, or demoted by policy.
-    pub standing: ShardPriority,
-    /// Conditions that are the registry's own (groups that wait for a declaration, …).
+    /// Priority of its shards, as the staleness policy sets it.
+    pub priority: ShardPriority,
+    /// Conditions of the registry itself (such as groups that wait for a declaration).
     pub conditions: Arc<[Condition]>,
-    /// What its sources have and it leaves out on purpose, by scope.
+    /// Excluded objects, by scope.
     pub excluded: Arc<[Arc<[ExcludedObject]>]>,
 }
 
 impl Catalog {
-    /// The service of this key.
+    /// Returns the service of this key.
     #[must_use]
     pub fn service(&self, key: &ServiceKey) -> Option<&Arc<ServiceView>> {
         self.hosts.get(&key.host)?.claimants.iter().find(|view| view.key == *key)
     }
-    /// Every service, by host and precedence.
+    /// Iterates over every service, by host and precedence.
     pub fn services(&self) -> impl Iterator<Item = &Arc<ServiceView>> {
         self.hosts.values().flat_map(|entry| entry.claimants.iter())
     }
 }
 
-/// What a turn changed, for whoever must be woken. Sets of small things; a union of several turns
-/// is again one.
+/// Changes of one or more batches. The server uses them to wake the sessions concerned.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CatalogChanges {
-    /// Hosts whose entry is another.
+    /// Hosts whose entry changed.
     pub hosts: BTreeSet<Hostname>,
-    /// Workloads whose view is another.
+    /// Workloads whose view changed.
     pub workloads: BTreeSet<WorkloadKey>,
-    /// Whether a gateway is another.
+    /// Whether any gateway changed.
     pub gateways: bool,
-    /// Whether a setting is another.
+    /// Whether any setting changed.
     pub settings: bool,
-    /// Whether a registry's freshness or standing, or `complete`, is another.
+    /// Whether `complete`, or a registry's freshness or priority, changed.
     pub registries: bool,
-    /// Whether [`Catalog::pending`] changed; that alone concerns no client.
+    /// Whether [`Catalog::pending`] changed; clients do not depend on it.
     pub pending: bool,
 }
 
 impl CatalogChanges {
-    /// Whether nothing is.
+    /// Whether nothing changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
-    /// Whether a client may be served something else.
+    /// Whether the answers of any client may have changed.
     #[must_use]
     pub fn concerns_clients(&self) -> bool {
         let Self { hosts, workloads, gateways, settings, registries, pending: _ } = self;
         !hosts.is_empty() || !workloads.is_empty() || *gateways || *settings || *registries
     }
-    /// Adds another turn's changes.
+    /// Adds the changes of another batch.
     pub fn merge(&mut self, more: Self) {
         self.hosts.extend(more.hosts);
         self.workloads.extend(more.workloads);
@@ -141,18 +140,18 @@ impl CatalogChanges {
     }
 }
 
-/// Since when what a generation says otherwise has been known: when the oldest word of each lane
-/// was heard from its source.
+/// Observation times of the changes in a generation: the time when the oldest update of each lane
+/// was received from its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ObservedSince {
-    /// Of turns in which an endpoint went or changed its health.
+    /// Oldest update of batches that remove an endpoint or change its health.
     pub removal: Option<Mono>,
-    /// Of all others.
+    /// Oldest update of all other batches.
     pub addition: Option<Mono>,
 }
 
 impl ObservedSince {
-    /// A turn whose oldest word was heard then.
+    /// Creates the value for a batch whose oldest update was received at `at`.
     #[must_use]
     pub const fn batch(at: Mono, urgent: bool) -> Self {
         if urgent {
@@ -161,7 +160,7 @@ impl ObservedSince {
             Self { removal: None, addition: Some(at) }
         }
     }
-    /// Adds another: the oldest of each lane stays.
+    /// Merges another value: the oldest time of each lane stays.
     pub fn merge(&mut self, more: Self) {
         let older = |a: Option<Mono>, b: Option<Mono>| a.into_iter().chain(b).min();
         self.removal = older(self.removal, more.removal);

@@ -1,22 +1,22 @@
-//! The one table of `TRBnnnn` codes: errors, conditions and refusals.
+//! Table of all `TRBnnnn` codes: errors, conditions and reasons.
 //!
-//! A code is part of the interface: it is never given another meaning. `docs/reference/codes.md`
-//! is made from this table and a test compares the two.
+//! Codes are part of the interface: a number never changes its meaning. `docs/reference/codes.md`
+//! is generated from this table, and a test compares the two.
 
 use std::fmt;
 
-/// A row of the table.
+/// Row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodeInfo {
-    /// Its number.
+    /// Number.
     pub number: u16,
-    /// What it means, in a few words.
+    /// Short meaning.
     pub title: &'static str,
-    /// What a person does about it.
+    /// What an operator does about it.
     pub next: &'static str,
 }
 
-/// A code of the table; cannot be made from a number that is not there.
+/// Code of the table. Constructors accept only numbers of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Code(u16);
 
@@ -24,7 +24,7 @@ macro_rules! codes {
     ($($number:literal $name:ident $title:literal => $next:literal;)*) => {
         impl Code {
             $(#[doc = $title] pub const $name: Self = Self($number);)*
-            /// Every code, in order.
+            /// Every code, sorted by number.
             pub const TABLE: &'static [CodeInfo] =
                 &[$(CodeInfo { number: $number, title: $title, next: $next }),*];
         }
@@ -33,56 +33,56 @@ macro_rules! codes {
 
 codes! {
     // 01xx: command line and configuration
-    101 NO_REGISTRY "no registry is configured" => "name one, for example `--registry file=DIR`";
+    101 NO_REGISTRY "no registry is configured" => "configure one, for example `--registry file=DIR`";
     102 CONFIG_INVALID "the configuration file is not valid" => "correct the named line; `tributary config schema` prints what is allowed";
     103 ADDRESS_IN_USE "a listening address is in use" => "choose another port or stop the other process";
     104 PLAINTEXT_NOT_LOOPBACK "plaintext xDS is offered on a non-loopback address" => "configure TLS or listen on 127.0.0.1";
-    105 CONFIG_RELOAD_FAILED "a changed configuration file is not valid; the running one stays" => "correct the named line";
-    106 UNKNOWN_REGISTRY_KIND "there is no registry of this kind" => "use one of the kinds that `tributary serve --help` lists";
+    105 CONFIG_RELOAD_FAILED "the changed configuration file is not valid; the previous configuration stays active" => "correct the named line";
+    106 UNKNOWN_REGISTRY_KIND "unknown kind of registry" => "use one of the kinds that `tributary serve --help` lists";
     107 TLS_FILES "certificate, key or CA cannot be read" => "check the named file";
     108 SERVER_UNREACHABLE "no server answers at this address" => "start one with `tributary serve` or pass `--server`";
-    109 NOT_FOUND "the server knows nothing of this name" => "list what it knows with `tributary get`";
+    109 NOT_FOUND "name not found" => "list the known names with `tributary get`";
     110 REGISTRY_NAME_TAKEN "two registries have the same name" => "give one of them another `name`";
     111 FLAG_INVALID "a flag's value is not valid" => "see `tributary serve --help`";
     112 STATE_UNUSABLE "the state directory cannot be used" => "see the message; choose another directory with `--state-dir`, or serve without one: `--state-dir none`";
 
     // 02xx: sources
-    201 SOURCE_UNREACHABLE "a source cannot be reached" => "check that it runs and that its address is right; what it last said stays served";
-    202 SOURCE_FORBIDDEN "a source refuses access" => "check its permissions; what it last said stays served";
+    201 SOURCE_UNREACHABLE "a source cannot be reached" => "check that it runs and that its address is right; its last known facts stay served";
+    202 SOURCE_FORBIDDEN "a source refuses access" => "check its permissions; its last known facts stay served";
     203 REMOVAL_HELD "a removal is held until the source confirms it" => "see `tributary get registries -o wide`";
-    204 SOURCE_LIMIT "a source is larger than its bound" => "split it or remove what is not needed";
+    204 SOURCE_LIMIT "a source is larger than its bound" => "split it or remove unneeded objects";
     205 REGISTRY_UNKNOWN "a registry has not synced yet" => "see its reason with `tributary get registries -o wide`";
-    206 REGISTRY_STALE "a registry has not been confirmed for a while" => "see its reason with `tributary get registries -o wide`";
+    206 REGISTRY_STALE "a registry's facts are stale" => "see its reason with `tributary get registries -o wide`";
     207 REGISTRY_FAILED "a registry's run failed and is being restarted" => "see its reason with `tributary get registries -o wide`";
-    208 NAMESPACE_NOT_SELECTED "a namespace is not selected for discovery" => "label it as `meshConfig.discoverySelectors` confirms, or add it to `namespaces`";
-    209 OTHER_REVISION "an object is meant for another revision" => "correct its `istio.io/rev` label or `--revision`";
-    210 ANSWER_UNREADABLE "a source's answer about one object cannot be read" => "correct the object at its source; what it last said stays served";
+    208 NAMESPACE_NOT_SELECTED "a namespace is not selected for discovery" => "label it as `meshConfig.discoverySelectors` requires, or add it to `namespaces`";
+    209 OTHER_REVISION "an object belongs to another revision" => "correct its `istio.io/rev` label or `--revision`";
+    210 ANSWER_UNREADABLE "a source's answer about one object cannot be read" => "correct the object at its source; its last known facts stay served";
 
     // 03xx: documents
     301 YAML_SYNTAX "the document is not YAML" => "correct the named line";
     302 DOCUMENT_TOO_LARGE "the document is larger than its bound" => "split it";
-    303 UNKNOWN_KIND "the document's kind is not one that is read" => "use ServiceEntry, WorkloadEntry or WorkloadGroup of networking.istio.io";
-    304 UNKNOWN_FIELD "a field is not known" => "remove it or correct its spelling";
-    305 WRONG_TYPE "a field has the wrong type" => "write it as the message says";
+    303 UNKNOWN_KIND "the document's kind is not supported" => "use ServiceEntry, WorkloadEntry or WorkloadGroup of networking.istio.io";
+    304 UNKNOWN_FIELD "unknown field" => "remove it or correct its spelling";
+    305 WRONG_TYPE "a field has the wrong type" => "write it as the message describes";
     306 MISSING_FIELD "a required field is missing" => "add it";
     307 INVALID_HOST "a host is not valid" => "write a DNS name, optionally with a wildcard in front (`*.` or `*-`)";
-    308 INVALID_ADDRESS "an address is not valid" => "write an IP address, a CIDR, or what the message names";
+    308 INVALID_ADDRESS "an address is not valid" => "write an IP address, a CIDR, or the form that the message names";
     309 INVALID_PORT "a port is not valid" => "use 1 to 65535, and unique names and numbers";
     310 SELECTOR_AND_ENDPOINTS "both a selector and endpoints are given" => "keep one of them";
-    311 RESOLUTION_MISMATCH "the resolution does not allow this" => "change the resolution or what the message names";
+    311 RESOLUTION_MISMATCH "the resolution does not allow this" => "change the resolution or the field that the message names";
     312 DUPLICATE_OBJECT "two documents declare the same object" => "rename or remove one; the first in file order is served";
     313 INVALID_NAME "a name is not valid" => "use letters, digits, `-` and `.`";
     314 EMPTY_SELECTOR "a selector without labels selects nothing" => "give it at least one label";
     315 UNKNOWN_ENDPOINT_PORT "an endpoint names a port that the entry does not declare" => "declare it or remove it";
     316 ADDRESS_MISSING "a workload has neither address nor network" => "give it one";
-    317 FILE_UNREADABLE "a file cannot be read" => "check its permissions, size and encoding; what it last said stays served";
-    318 OBJECT_KEPT "an object stays served because its file holds a document that does not say which object it is" => "correct that document, or remove it";
-    319 MESH_CONFIG_INVALID "the mesh configuration is not valid in full" => "correct what the message names; what was last good stays in force";
-    320 NETWORK_CLAIMED_TWICE "several networks claim one registry or address range" => "give it to one of them; the first by name has it";
+    317 FILE_UNREADABLE "a file cannot be read" => "check its permissions, size and encoding; its last known facts stay served";
+    318 OBJECT_KEPT "an object stays served because its file contains a document that does not identify its object" => "correct that document, or remove it";
+    319 MESH_CONFIG_INVALID "the mesh configuration is not valid in full" => "correct the field that the message names; the last valid value stays active";
+    320 NETWORK_CLAIMED_TWICE "several networks claim one registry or address range" => "assign it to one of them; the first by name gets it";
     321 OBJECT_UNREADABLE "an object cannot be read" => "correct the named field; its last good version stays served";
-    322 ADDRESSES_EXHAUSTED "no address is left to give to a host" => "configure a larger range, or delete entries that are not needed";
-    323 NOT_WRITTEN "what was to be written into an object could not be" => "see the message; it is tried again";
-    324 POD_NOT_SEEN "an endpoint waits for its pod, which has not been seen" => "see whether the pod is there, and whether its namespace is read: `tributary get registries -o wide`";
+    322 ADDRESSES_EXHAUSTED "no free address is left for a host" => "configure a larger range, or delete unneeded entries";
+    323 NOT_WRITTEN "a write to an object failed" => "see the message; the server tries again";
+    324 POD_NOT_SEEN "an endpoint waits for its pod, which has not been received" => "check that the pod exists and that its namespace is selected: `tributary get registries -o wide`";
 
     // 04xx: conditions of a service
     401 PORT_CONFLICT "shards declare a port number with different names or protocols" => "make the declarations agree; the first in precedence is served";
@@ -91,33 +91,33 @@ codes! {
     404 GROUP_WITHOUT_DECLARATION "endpoints wait for their declaration" => "declare the service";
     405 UNMATCHED_PORT "endpoints have no port for a declared one" => "make the port names agree";
     406 RESOLUTION_CONFLICT "declarations disagree on the resolution" => "make them agree; the first in precedence is served";
-    407 ALIAS_LOOP "an alias leads back to itself" => "break the loop";
+    407 ALIAS_LOOP "an alias resolves to itself" => "break the loop";
     408 ALIAS_DANGLING "an alias names a host that does not exist" => "declare that host or remove the alias";
     409 ADDRESS_CONFLICT "two services claim the same virtual address and port" => "change one; the first in precedence is served";
     410 DOMAIN_CONFLICT "two services claim the same domain on one port" => "change one; the first in precedence is served";
     411 NO_TARGET_PORT "a selected workload lacks the target port" => "name the port on the workload or use a number";
     412 LISTENER_CONFLICT "HTTP and TCP services need the same listener" => "use different ports; the first in precedence is served";
     413 IMPORT_CONFLICT "the clusters that export a service disagree on it" => "make the Services agree; the first in precedence is imported";
-    414 ANNOTATION_NOT_UNDERSTOOD "an annotation is not understood" => "correct the value that the message names; the object is served without it";
+    414 ANNOTATION_NOT_UNDERSTOOD "an annotation is not valid" => "correct the value that the message names; the object is served without it";
     415 WORKLOAD_NOT_SELECTED "a workload has the address and no service selects it" => "declare a service whose selector matches its labels, in its namespace";
     421 DYNAMIC_PORTS "instances use more port numbers than are served" => "give the service one number: Meta `service-port` (`service-port-NAME` for a named port) or the registry's `servicePort`";
-    422 PROTOCOL_DISAGREES "instances disagree on what a port speaks" => "give all the same Meta `protocol`; the majority's is served";
-    423 LABELS_DROPPED "labels of instances are not kept" => "make their keys differ beyond the characters that labels do not have";
-    424 META_NOT_UNDERSTOOD "an instance's Meta is not understood" => "correct the value that the message names";
-    425 MIRRORED "instances are copies of those of a cluster that is watched directly" => "nothing; the originals are served";
-    426 UNKNOWN_CHECK "a check says what is not known and counts as critical" => "see the check at its source";
-    427 NAMED_INSTANCES "instances have DNS names for addresses, so that clients resolve the service" => "give all instances IP addresses where clients are to be told of each";
+    422 PROTOCOL_DISAGREES "instances disagree on the protocol of a port" => "set the same Meta `protocol` on all; the protocol of the majority is served";
+    423 LABELS_DROPPED "labels of instances are not kept" => "make their keys differ in characters that labels allow";
+    424 META_NOT_UNDERSTOOD "an instance's Meta is not valid" => "correct the value that the message names";
+    425 MIRRORED "instances are copies from a cluster that is watched directly" => "nothing; the originals are served";
+    426 UNKNOWN_CHECK "a check has an unknown status and counts as critical" => "see the check at its source";
+    427 NAMED_INSTANCES "instances have DNS names for addresses, so clients resolve the service" => "give all instances IP addresses if clients need every instance";
     431 ALIAS_MEMBER_MISSING "a member of an alias is not declared" => "declare it, or remove the member";
     432 ALIAS_MEMBER_REFUSED "a member of an alias, or some endpoints of it, cannot be joined" => "join services whose endpoints are addresses (no host names, no alias)";
     433 ALIAS_PORT "a port is not served by all members of an alias" => "add the port to the member's `ports` map";
     434 ALIAS_PROTOCOL "members of an alias disagree on a port's protocol" => "make them agree; the first owner's is served";
-    435 ALIAS_STANDBY "a standby member of an alias is in use" => "see to the active members";
+    435 ALIAS_STANDBY "a standby member of an alias is in use" => "check the active members";
     436 ALIAS_SHADOWED "a source declares the host of an alias" => "rename one of them; the alias is served";
     437 SAME_NAME "a service of a cluster and one of Consul have one name" => "see `tributary get merges`; join them with an alias or `merge.byName: on`, or rename one";
 
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";
-    502 NO_SUCH_ENDPOINT "no source lists this endpoint" => "check the source object, and what its registry says of it: `tributary get registries -o wide`";
+    502 NO_SUCH_ENDPOINT "no source lists this endpoint" => "check the source object and the status of its registry: `tributary get registries -o wide`";
     503 MERGED "the shard takes part in the service" => "nothing";
     504 SHADOWED_SERVICE "another declaration of this host is served to this client" => "see the claimants with `tributary get services -o wide`";
     505 VISIBLE "the declaration is visible to this client" => "nothing";
@@ -125,52 +125,52 @@ codes! {
     507 OTHER_NODE "only endpoints on the client's own node are served" => "see internalTrafficPolicy";
     508 OTHER_CLUSTER "only endpoints of the client's own cluster are served" => "export the service or make it global";
     509 SAME_NETWORK "the client reaches the address directly" => "nothing";
-    510 OTHER_NETWORK "the address lies in another network behind gateways" => "use a client in that network, or `crossNetwork: direct` where networks are flat";
+    510 OTHER_NETWORK "the address is in another network behind gateways" => "use a client in that network, or `crossNetwork: direct` if networks are flat";
     511 HEALTHY "the endpoint is healthy" => "nothing";
     512 UNHEALTHY "the endpoint is not healthy" => "see its source";
-    513 TERMINATING "the endpoint is going away" => "nothing";
+    513 TERMINATING "the endpoint is shutting down" => "nothing";
     514 DRAINING "the endpoint is draining" => "nothing";
     515 WEIGHT "the endpoint's weight and priority" => "nothing";
-    516 NOT_AN_IP "the client cannot take an address that is not an IP" => "use an IP address or a DNS resolution";
-    517 UNIX_NOT_FOR_GRPC "gRPC clients are not given unix paths" => "give the endpoint an IP address";
+    516 NOT_AN_IP "the client accepts only IP addresses" => "use an IP address or a DNS resolution";
+    517 UNIX_NOT_FOR_GRPC "gRPC clients do not receive unix paths" => "give the endpoint an IP address";
     518 DUPLICATE_ADDRESS "the address and port are already served" => "remove one of the duplicates";
     519 DEMOTED "the shard is served one priority lower" => "see the registry's staleness policy";
-    520 DELIVERED "the client was sent this and took it" => "nothing";
-    521 NOT_DELIVERED "the client has not been sent this" => "see `tributary get clients`";
-    522 NACKED "the client refused what it was sent" => "see the client's error text";
-    523 NOT_ACKED "the client has been sent this and has not answered yet" => "wait, or look at the client";
+    520 DELIVERED "the client received and accepted this" => "nothing";
+    521 NOT_DELIVERED "the server has not sent this to the client" => "see `tributary get clients`";
+    522 NACKED "the client rejected the resource" => "see the client's error text";
+    523 NOT_ACKED "the server has sent this and the client has not answered yet" => "wait, or check the client";
     524 NO_SUCH_HOST "no source declares this host" => "check the host's spelling and its source";
     525 NO_SUCH_PORT "the service has no such port" => "check the port";
     526 DNS_RESOLVED "the client resolves this service by DNS" => "nothing";
-    527 HELD_ENDPOINT "the endpoint is served although its removal was announced without proof" => "see `tributary get registries -o wide`";
+    527 HELD_ENDPOINT "the endpoint is served because its removal is not confirmed" => "see `tributary get registries -o wide`";
     528 ALIASED "the endpoint is served through an alias" => "nothing";
     529 STANDBY "the endpoint waits as a standby of its alias" => "nothing";
 
     // 06xx: clients
-    601 CLIENT_NO_NODE "a client did not say who it is" => "set `node.id` in its bootstrap";
+    601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";
     602 CLIENT_LIMIT "a client exceeded a bound" => "see the message for the bound";
     603 CLIENT_IDENTITY "a client's node does not match its certificate" => "correct `metadata.NAMESPACE` or the certificate";
-    604 CLIENT_NACK "a client refused a resource" => "see its text with `tributary get clients -o wide`";
-    605 CLIENT_NO_PROFILE "a client asked for listeners or routes that its profile does not have" => "use a four-part `sidecar~` node id, or gRPC";
-    606 CLIENT_PARTIAL_MTLS "a sidecar is served without mesh TLS in its xDS clusters" => "see the guide to what an Istio data plane does not get";
-    607 CLIENT_SLOW "a client's stream was closed because it stopped reading" => "look at the client";
-    608 CLIENT_UNKNOWN_CLUSTER "a client names a cluster that no registry speaks for" => "correct its CLUSTER_ID";
-    609 CLIENT_TYPE "a client asked for a type that is not served" => "nothing; the request is ignored";
+    604 CLIENT_NACK "a client rejected a resource" => "see its text with `tributary get clients -o wide`";
+    605 CLIENT_NO_PROFILE "a client requested listeners or routes that its profile does not have" => "use a four-part `sidecar~` node id, or gRPC";
+    606 CLIENT_PARTIAL_MTLS "a sidecar is served without mesh TLS in its xDS clusters" => "see the guide on limits for an Istio data plane";
+    607 CLIENT_SLOW "a client's stream was closed because it stopped reading" => "check the client";
+    608 CLIENT_UNKNOWN_CLUSTER "a client names a cluster that no registry serves" => "correct its CLUSTER_ID";
+    609 CLIENT_TYPE "a client requested a type that is not served" => "nothing; the request is ignored";
 }
 
 impl Code {
-    /// Its row.
+    /// Returns its row.
     #[must_use]
     pub fn info(self) -> CodeInfo {
         let at = Self::TABLE.partition_point(|row| row.number < self.0);
         Self::TABLE[at]
     }
-    /// The code of that number, for numbers that come from a file; `None` where the table has none.
+    /// Returns the code of a number read from a file; `None` for a number that is not in the table.
     #[must_use]
     pub fn from_number(number: u16) -> Option<Self> {
         Self::TABLE.binary_search_by_key(&number, |row| row.number).ok().map(|_| Self(number))
     }
-    /// Its number.
+    /// Number.
     #[must_use]
     pub const fn number(self) -> u16 {
         self.0
@@ -197,20 +197,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_sorted_and_without_doubles() {
+    fn code_table_is_sorted_without_duplicates() {
         assert!(Code::TABLE.windows(2).all(|w| w[0].number < w[1].number));
         assert!(Code::TABLE.iter().all(|row| !row.title.is_empty() && !row.next.is_empty()));
     }
 
     #[test]
-    fn number_outside_the_table_is_no_code() {
+    fn number_outside_the_table_gives_no_code() {
         assert_eq!(Code::from_number(401), Some(Code::PORT_CONFLICT));
         assert_eq!(Code::from_number(0), None);
         assert_eq!(Code::from_number(9999), None);
     }
 
     #[test]
-    fn a_code_finds_its_row() {
+    fn code_finds_its_row() {
         assert_eq!(Code::PORT_CONFLICT.info().number, 401);
         assert_eq!(Code::NO_REGISTRY.to_string(), "TRB0101");
     }

@@ -1,4 +1,6 @@
-//! One source object's word that a service exists, and how.
+//! Declarations: how one source object declares a service.
+//!
+//! Adapters report declarations; the core merges those of one service into a view.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,12 +15,12 @@ use crate::port::ServicePort;
 use crate::time::Timestamp;
 use crate::workload::WorkloadKind;
 
-/// What a service is: its host and the namespace that declares it.
+/// Identity of a service: its host and the namespace that declares it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct ServiceKey {
-    /// The host that clients name.
+    /// Host that clients request.
     pub host: Hostname,
-    /// The namespace of its declarations.
+    /// Namespace of its declarations.
     pub namespace: Namespace,
 }
 
@@ -28,30 +30,30 @@ impl std::fmt::Display for ServiceKey {
     }
 }
 
-/// Which declaration: the service and the object that declares it. One object may declare several
-/// services, and several objects one service.
+/// Identity of a declaration: the service and the declaring object. One object may declare several
+/// services, and several objects may declare one service.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct DeclKey {
-    /// The service.
+    /// Service.
     pub service: ServiceKey,
-    /// The declaring object.
+    /// Declaring object.
     pub object: ObjectId,
 }
 
-/// How a client finds the endpoints (`registries.md` 1.2).
+/// How a client finds the endpoints (`docs/explanation/model.md`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub enum Resolution {
-    /// The control plane tells them (EDS).
+    /// The server sends them (EDS).
     ClientSide,
-    /// Every address that DNS answers (STRICT_DNS).
+    /// Every address that DNS returns (STRICT_DNS).
     DnsStrict,
     /// One logical endpoint behind a DNS name (LOGICAL_DNS).
     DnsLogical,
-    /// Where the connection was going anyway.
+    /// The original destination of the connection.
     Passthrough,
     /// Resolved by the proxy per request (wildcard hosts).
     Dynamic,
-    /// Another name for that host.
+    /// Another name for this host.
     Alias(Hostname),
 }
 
@@ -63,16 +65,16 @@ impl Resolution {
     }
 }
 
-/// A virtual address of a service, valid in one cluster or, where `cluster` is `None`, everywhere.
+/// Virtual address of a service, valid in one cluster, or in all clusters if `cluster` is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct ServiceAddress {
-    /// The cluster in which clients use it.
+    /// Cluster whose clients use it.
     pub cluster: Option<ClusterId>,
-    /// The address.
+    /// Address.
     pub ip: IpAddr,
-    /// Its prefix length: 32 or 128 for one address.
+    /// Prefix length: 32 or 128 for a single address.
     pub prefix: u8,
-    /// Whether an allocator chose it, so that only clients with DNS capture use it.
+    /// Whether an allocator chose it. Only clients with DNS capture use allocated addresses.
     pub allocated: bool,
 }
 
@@ -84,20 +86,20 @@ impl ServiceAddress {
     }
 }
 
-/// How traffic prefers what is near.
+/// Preference for nearby endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize)]
 pub enum TrafficDistribution {
-    /// All endpoints alike.
+    /// No preference.
     #[default]
     Any,
-    /// The client's zone, then its region, then the rest (PreferClose, PreferSameZone).
+    /// The client's zone, then its region, then other regions (PreferClose, PreferSameZone).
     SameZone,
-    /// The client's node, then as `SameZone` with the subzone between.
+    /// The client's node, then its subzone, then as `SameZone`.
     SameNode,
 }
 
 impl TrafficDistribution {
-    /// An annotation's or field's value, whatever its case; what is not known is `Any`.
+    /// Parses the value of an annotation or field in any case; unknown values are `Any`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let is = |name: &str| text.eq_ignore_ascii_case(name);
@@ -111,99 +113,99 @@ impl TrafficDistribution {
     }
 }
 
-/// Selects workloads as endpoints. No pairs select nothing, never everything.
+/// Selector of workloads as endpoints. A selector without labels selects nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Selector {
-    /// All of these must be on the workload.
+    /// Labels that the workload must have.
     pub labels: Labels,
-    /// Which kinds of workload it takes, sorted.
+    /// Kinds of workload that it selects, sorted.
     pub kinds: Arc<[WorkloadKind]>,
-    /// Only workloads of this cluster; `None` takes every cluster's.
+    /// Cluster of the workloads; `None` selects from all clusters.
     pub cluster: Option<ClusterId>,
-    /// Whether workloads whose address is a name or a unix path are taken (DNS types only).
+    /// Whether it selects workloads whose address is a name or a unix path (DNS resolutions only).
     pub names: bool,
-    /// Whether it is matched against the labels as augmented with topology (ServiceEntry) or the
-    /// workload's own (Kubernetes Services and pods).
+    /// Whether it matches the labels augmented with topology (ServiceEntry) instead of the
+    /// workload's own labels (Kubernetes Services).
     pub augmented: bool,
 }
 
-/// What else a declaration says; equal attributes make equal answers.
+/// Other attributes of a declaration. Equal attributes give equal answers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize)]
 pub struct Attributes {
-    /// The object's labels.
+    /// Labels of the object.
     pub labels: Labels,
-    /// Outside the mesh.
+    /// Whether the service is outside the mesh.
     pub mesh_external: bool,
-    /// Only endpoints on the client's own node (internalTrafficPolicy: Local).
+    /// Whether clients use only endpoints on their own node (internalTrafficPolicy: Local).
     pub node_local: bool,
-    /// Endpoints of other clusters are left out.
+    /// Whether clients never use endpoints of other clusters.
     pub cluster_local: bool,
-    /// Only endpoints of the client's own cluster are discoverable (MCS without export).
+    /// Whether clients discover only endpoints of their own cluster (MCS without export).
     pub own_cluster_only: bool,
-    /// What is near first.
+    /// Preference for nearby endpoints.
     pub traffic: TrafficDistribution,
-    /// Endpoints that are not ready stand in DNS tables.
+    /// Whether DNS tables contain endpoints that are not ready.
     pub publish_not_ready: bool,
-    /// Draining endpoints keep their sessions.
+    /// Whether draining endpoints keep their sessions.
     pub persistent_sessions: bool,
-    /// Identities that the object itself names.
+    /// Identities that the object itself lists.
     pub identities: Arc<[Identity]>,
-    /// Connect to all addresses of a DNS answer at once, first wins.
+    /// Whether clients connect to all addresses of a DNS answer at once and use the first that succeeds.
     pub race_connect: bool,
-    /// Headless: no virtual address by design; DNS answers the endpoints.
+    /// Whether the service is headless: it has no virtual address, and DNS returns its endpoints.
     pub headless: bool,
-    /// What its adapter has to say of it to people, sorted; each becomes a condition of the service.
-    pub remarks: Arc<[DeclarationWarning]>,
-    /// How much of a service it is.
-    pub part: DeclarationRole,
+    /// Warnings of its adapter, sorted; each becomes a condition of the service.
+    pub warnings: Arc<[DeclarationWarning]>,
+    /// Which part of a service it declares.
+    pub role: DeclarationRole,
 }
 
-/// How much of a service a declaration is. A multi-cluster service is declared in two parts, by different
-/// clusters as a rule: it is there while each part has somebody who declares it.
+/// Which part of a service a declaration covers. Two parts, usually in different clusters, declare a
+/// multi-cluster service; it exists while each part has at least one declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize)]
 pub enum DeclarationRole {
-    /// All of it.
+    /// The whole service.
     #[default]
     Whole,
-    /// What is offered: ports and endpoints. Nobody reaches it before somebody imports it.
+    /// The exported part: ports and endpoints. Clients reach it only after a cluster imports it.
     Offer,
-    /// What is imported: virtual addresses. It has no ports of its own; those that it names are only
-    /// compared with what is offered.
+    /// The imported part: virtual addresses. It has no ports of its own; the core only compares its ports
+    /// with the exported ones.
     Import,
 }
 
-/// Something that an adapter noticed about a declaration that stands all the same.
+/// Warning of an adapter about a declaration that is served nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct DeclarationWarning {
-    /// What it is.
+    /// Code.
     pub code: Code,
-    /// It, in one line, without times or counts that change by themselves.
+    /// Text, one line, without times or counts that change by themselves.
     pub message: Arc<str>,
 }
 
-/// One source object's declaration of a service.
+/// Declaration of a service by one source object.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Declaration {
     /// Provenance.
     pub source: Source,
-    /// When the object was created; none sorts last.
+    /// Creation time of the object; `None` sorts last.
     pub created: Option<Timestamp>,
-    /// Its ports, in the object's order; numbers are unique.
+    /// Ports, in the object's order; numbers are unique.
     pub ports: Arc<[ServicePort]>,
-    /// Its virtual addresses, sorted.
+    /// Virtual addresses, sorted.
     pub addresses: Arc<[ServiceAddress]>,
-    /// How endpoints are found.
+    /// Resolution.
     pub resolution: Resolution,
-    /// Selects workloads as its endpoints.
+    /// Selector of workloads as endpoints.
     pub selector: Option<Selector>,
-    /// Who sees it.
+    /// Declared visibility.
     pub export: ExportTo,
-    /// Everything else.
+    /// Other attributes.
     pub attributes: Attributes,
 }
 
 impl Declaration {
-    /// A declaration without ports, of which nothing else is known.
+    /// Creates a declaration without ports, with default values.
     #[must_use]
     pub fn new(source: Source) -> Self {
         Self {
@@ -224,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traffic_distribution_knows_its_names() {
+    fn traffic_distribution_parses_known_names() {
         assert_eq!(TrafficDistribution::parse("preferclose"), TrafficDistribution::SameZone);
         assert_eq!(TrafficDistribution::parse("PreferSameNode"), TrafficDistribution::SameNode);
         assert_eq!(TrafficDistribution::parse("Nearest"), TrafficDistribution::Any);

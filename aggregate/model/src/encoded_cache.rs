@@ -1,7 +1,7 @@
-//! Where encoded answers hang: off the facet that they were made from (law 5).
+//! Cache of encoded answers, stored with the inputs that they were built from (law 5).
 //!
-//! The model defines slots and fills none: core makes them empty, xds fills them. A slot is filled
-//! once per projection, off the owner, by whoever asks first; others wait for that one.
+//! The core creates empty caches; xds fills them. The first session that needs an answer of a projection
+//! encodes it, outside the core task; concurrent sessions wait for that result.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,48 +15,48 @@ use crate::id::{ClusterId, Namespace, NetworkId, NodeName};
 use crate::locality::Locality;
 use crate::resource_inputs::ClientDimensions;
 
-/// What kind of client asks.
+/// Kind of client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientKind {
-    /// Any Envoy that is not a sidecar: EDS and CDS as asked.
+    /// Envoy that is not a sidecar: EDS and CDS on request.
     Envoy,
-    /// An Envoy beside a workload, by its four-part node id.
+    /// Envoy sidecar of a workload, recognised by its four-part node id.
     Sidecar,
-    /// A proxyless gRPC client.
+    /// Proxyless gRPC client.
     Grpc,
 }
 
-/// A client reduced to the dimensions that an answer declares; the rest is absent. Two clients
-/// with equal projections get equal bytes.
+/// Client reduced to the dimensions that an answer declares. Clients with equal projections get
+/// equal bytes.
 ///
-/// An outer `None` is "not declared, cannot be read"; an inner `None` is "the client has none".
+/// An outer `None` means "not declared, cannot be read"; an inner `None` means "the client has no value".
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Projection {
-    /// Its kind.
+    /// Kind.
     pub kind: Option<ClientKind>,
-    /// Its network.
+    /// Network.
     pub network: Option<Option<NetworkId>>,
-    /// Its cluster.
+    /// Cluster.
     pub cluster: Option<Option<ClusterId>>,
-    /// Where it runs.
+    /// Location.
     pub locality: Option<Locality>,
-    /// Its node.
+    /// Node.
     pub node: Option<Option<NodeName>>,
-    /// Its namespace.
+    /// Namespace.
     pub namespace: Option<Option<Namespace>>,
-    /// Whether it uses IPv4 and IPv6.
+    /// Whether it uses IPv4, and whether it uses IPv6.
     pub families: Option<(bool, bool)>,
     /// Whether its listeners bind their ports (INTERCEPTION_MODE=NONE).
     pub binds: Option<bool>,
-    /// The DNS domain of its short names.
+    /// DNS domain that completes short names.
     pub domain: Option<Option<Arc<str>>>,
-    /// Whether it captures DNS, so that it uses allocated addresses.
+    /// Whether it captures DNS and therefore uses allocated addresses.
     pub dns_capture: Option<bool>,
 }
 
 impl Projection {
-    /// Which dimensions are present.
+    /// Returns the dimensions that are present.
     #[must_use]
     pub fn dims(&self) -> ClientDimensions {
         let mut out = ClientDimensions::NONE;
@@ -77,7 +77,7 @@ impl Projection {
         note(self.dns_capture.is_some(), ClientDimensions::DNS_CAPTURE);
         out
     }
-    /// Whether a client that declares its families can use this address.
+    /// Whether the client can use this address; true if its IP families are not declared.
     #[must_use]
     pub fn takes(&self, ip: IpAddr) -> bool {
         match self.families {
@@ -93,67 +93,66 @@ impl Projection {
     }
 }
 
-/// One resource, encoded once. The version stays when the bytes are dropped to save memory.
+/// One encoded resource. The version stays available when the bytes are evicted to save memory.
 #[derive(Debug)]
 pub struct EncodedResource {
-    /// The resource's name.
+    /// Name of the resource.
     pub name: Arc<str>,
-    /// The hash of its bytes; of a resource joined from parts, the hash over theirs.
+    /// Hash of the bytes; for a composite resource, hash of the versions of its parts.
     pub version: Version,
-    /// How many bytes it has.
+    /// Length in bytes.
     pub len: u32,
     body: Mutex<Option<Bytes>>,
     used: AtomicBool,
 }
 
 impl EncodedResource {
-    /// Keeps an encoded resource; its version is the hash of the bytes.
+    /// Creates a resource whose version is the hash of its bytes.
     #[must_use]
     pub fn new(name: Arc<str>, body: Bytes) -> Self {
         Self::joined(name, Version::of(&body), body)
     }
-    /// Keeps a resource made of many parts, whose version is the hash over the parts' versions.
+    /// Creates a composite resource whose version is the hash of the parts' versions.
     #[must_use]
     pub fn joined(name: Arc<str>, version: Version, body: Bytes) -> Self {
         let len = u32::try_from(body.len()).unwrap_or(u32::MAX);
         Self { name, version, len, body: Mutex::new(Some(body)), used: AtomicBool::new(true) }
     }
-    /// A resource made of many parts whose bytes nobody has needed yet.
+    /// Creates a composite resource without its bytes.
     #[must_use]
     pub fn unfilled(name: Arc<str>, version: Version, len: usize) -> Self {
         let len = u32::try_from(len).unwrap_or(u32::MAX);
         Self { name, version, len, body: Mutex::new(None), used: AtomicBool::new(false) }
     }
-    /// The bytes, unless they were dropped.
+    /// Returns the bytes and marks them as used; `None` after eviction.
     #[must_use]
     pub fn body(&self) -> Option<Bytes> {
         self.used.store(true, Ordering::Relaxed);
         self.body.lock().clone()
     }
-    /// Whether the bytes were asked for since this was last called; for whoever decides which to
-    /// drop.
+    /// Whether the bytes were used since the last call. The memory limit evicts unused bytes.
     pub fn take_used(&self) -> bool {
         self.used.swap(false, Ordering::Relaxed)
     }
-    /// Drops the bytes; whoever needs them encodes again.
+    /// Evicts and returns the bytes. The next reader encodes the resource again.
     pub fn evict(&self) -> Option<Bytes> {
         self.body.lock().take()
     }
-    /// Puts back bytes that were encoded again.
+    /// Restores bytes that were encoded again.
     pub fn refill(&self, body: Bytes) {
-        debug_assert_eq!(u32::try_from(body.len()).ok(), Some(self.len), "an encoding is not deterministic");
+        debug_assert_eq!(u32::try_from(body.len()).ok(), Some(self.len), "encoding is not deterministic");
         *self.body.lock() = Some(body);
     }
 }
 
-/// What one projection gets from a facet: no resource, one, or several (listeners).
+/// Resources of one projection: none, one, or several (listeners).
 pub type Answers = Arc<[Arc<EncodedResource>]>;
 
 type Cell = Arc<OnceLock<Answers>>;
 type Cells = Mutex<Vec<(Projection, Cell)>>;
 
-/// The answers made from one facet. That of the empty projection is inline, others lie behind a
-/// small lock that is released before anything is encoded.
+/// Answers built from one set of inputs. The answer of the empty projection is stored inline; the
+/// others are behind a lock that is released before encoding starts.
 #[derive(Debug, Default)]
 pub struct EncodedCache {
     common: OnceLock<Answers>,
@@ -161,14 +160,14 @@ pub struct EncodedCache {
 }
 
 impl EncodedCache {
-    /// The answer for a projection, made by `make` when nobody has asked before.
+    /// Returns the answer for a projection; calls `make` on the first request.
     pub fn get_or_make(&self, projection: &Projection, make: impl FnOnce() -> Answers) -> Answers {
         if projection.dims() == ClientDimensions::NONE {
             return self.common.get_or_init(make).clone();
         }
         self.cell(projection).get_or_init(make).clone()
     }
-    /// The answer for a projection, if somebody has asked before.
+    /// Returns the answer for a projection if it was built before.
     #[must_use]
     pub fn get(&self, projection: &Projection) -> Option<Answers> {
         if projection.dims() == ClientDimensions::NONE {
@@ -177,7 +176,7 @@ impl EncodedCache {
         let others = self.others.get()?.lock();
         others.iter().find(|(p, _)| p == projection).and_then(|(_, cell)| cell.get().cloned())
     }
-    /// All answers made so far.
+    /// Returns all answers built so far.
     #[must_use]
     pub fn made(&self) -> Vec<Answers> {
         let others =
@@ -205,19 +204,19 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_filled_once_per_projection() {
-        let slots = EncodedCache::default();
+    fn answers_are_encoded_once_per_projection() {
+        let cache = EncodedCache::default();
         let grpc = Projection { kind: Some(ClientKind::Grpc), ..Projection::default() };
-        let first = slots.get_or_make(&grpc, || answer(b"a"));
-        let again = slots.get_or_make(&grpc, || unreachable!("made twice"));
+        let first = cache.get_or_make(&grpc, || answer(b"a"));
+        let again = cache.get_or_make(&grpc, || unreachable!("encoded twice"));
         assert!(Arc::ptr_eq(&first, &again));
-        let common = slots.get_or_make(&Projection::default(), || answer(b"b"));
+        let common = cache.get_or_make(&Projection::default(), || answer(b"b"));
         assert_ne!(common[0].version, first[0].version);
-        assert_eq!(slots.made().len(), 2);
+        assert_eq!(cache.made().len(), 2);
     }
 
     #[test]
-    fn a_version_outlives_its_bytes() {
+    fn version_survives_eviction_of_the_bytes() {
         let encoded = EncodedResource::new("x".into(), Bytes::from_static(b"abc"));
         let version = encoded.version;
         encoded.evict();
@@ -227,9 +226,9 @@ mod tests {
     }
 
     #[test]
-    fn use_is_told_once() {
+    fn use_is_reported_once() {
         let encoded = EncodedResource::new("x".into(), Bytes::from_static(b"abc"));
-        assert!(encoded.take_used(), "what is new is in use");
+        assert!(encoded.take_used(), "new resources count as used");
         assert!(!encoded.take_used());
         let _ = encoded.body();
         assert!(encoded.take_used());

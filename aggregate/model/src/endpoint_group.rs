@@ -1,4 +1,6 @@
-//! The endpoints that one source object gives one declaration: the unit of truth.
+//! Endpoint groups: the endpoints that one source object lists for one declaration.
+//!
+//! Adapters report groups; the core keeps, merges and removes them as a unit.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,79 +11,78 @@ use crate::id::{Identity, NetworkId};
 use crate::object::{ObjectId, Source};
 use crate::port::{PortName, PortNumber};
 
-/// Which group. A group of more than [`EndpointGroup::BUCKET`] addresses that was made by selection is
-/// split into buckets, so that one workload's change copies one bucket.
+/// Identity of a group. The core splits a selected group of more than [`EndpointGroup::BUCKET`]
+/// addresses into buckets, so a change of one workload copies one bucket only.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct EndpointGroupKey {
-    /// The service whose endpoints these are.
+    /// Service of the endpoints.
     pub service: ServiceKey,
-    /// The declaration behind whose ports they stand.
+    /// Declaration whose ports the endpoints serve.
     pub declaration: ObjectId,
-    /// The object that lists them.
+    /// Object that lists them.
     pub object: ObjectId,
-    /// Which bucket.
+    /// Number of the bucket.
     pub bucket: u16,
 }
 
-/// One port of an address: the name by which a declaration's port finds it, and its number.
-/// `None` where the address is a unix path.
+/// One port of an address: its number, and the name that a declaration's port matches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct GroupPort {
-    /// Matches the declaration's port name.
+    /// Name, equal to that of the declaration's port.
     pub name: PortName,
-    /// What to connect to.
+    /// Number to connect to; `None` if the address is a unix path.
     pub number: Option<PortNumber>,
 }
 
-/// The ports that an address has; shared by all addresses that have the same.
+/// Ports of an address; shared by all addresses with the same ports.
 pub type PortSet = Arc<[GroupPort]>;
 
-/// An address that a group's object lists and that is not served yet.
+/// Address that a group's object lists and the server does not serve yet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct WaitingAddress {
-    /// The address.
+    /// Address.
     pub ip: IpAddr,
-    /// The object that has to be seen first.
+    /// Object that the adapter must read first.
     pub waits_for: Arc<ObjectId>,
 }
 
-/// What a view needs to know of a group without walking its addresses.
+/// Properties of a group that views read without walking its addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
-    /// The identities of all addresses, whatever their health, sorted.
+    /// Identities of all addresses in any state of health, sorted.
     pub identities: Arc<[Identity]>,
-    /// The networks of all addresses, sorted.
+    /// Networks of all addresses, sorted.
     pub networks: Arc<[NetworkId]>,
-    /// Whether an address is IPv4.
+    /// Whether any address is IPv4.
     pub v4: bool,
-    /// Whether an address is IPv6.
+    /// Whether any address is IPv6.
     pub v6: bool,
-    /// Whether an address is a DNS name.
+    /// Whether any address is a DNS name.
     pub names: bool,
-    /// Whether an address is a unix path.
+    /// Whether any address is a unix path.
     pub unix: bool,
 }
 
-/// Addresses and their ports.
+/// Addresses and their ports, from one source object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointGroup {
     /// Provenance.
     pub source: Source,
-    /// The distinct port sets; an address names one by index.
+    /// Distinct port sets; addresses refer to them by index.
     pub port_sets: Arc<[PortSet]>,
-    /// DNS names and unix paths; an address names one by index.
+    /// DNS names and unix paths; addresses refer to them by index.
     pub names: Arc<[Arc<str>]>,
-    /// The addresses, in the source's order.
+    /// Addresses, in the source's order.
     pub addresses: Arc<[Address]>,
     /// Derived from the addresses by [`EndpointGroup::new`].
     pub summary: Summary,
 }
 
 impl EndpointGroup {
-    /// How many addresses one bucket of a selected group holds at most.
+    /// Maximum number of addresses in one bucket of a selected group.
     pub const BUCKET: usize = 512;
 
-    /// Keeps the addresses whose indexes lie within the tables; derives the summary.
+    /// Creates a group and derives its summary. Removes addresses whose indexes are out of range.
     #[must_use]
     pub fn new(
         source: Source,
@@ -100,12 +101,12 @@ impl EndpointGroup {
         let summary = Summary::of(&addresses);
         Self { source, port_sets: port_sets.into(), names: names.into(), addresses, summary }
     }
-    /// The ports of an address of this group.
+    /// Returns the ports of an address of this group.
     #[must_use]
     pub fn ports(&self, address: &Address) -> &[GroupPort] {
         self.port_sets.get(usize::from(address.port_set)).map_or(&[], |set| set)
     }
-    /// The name or path of an address that is not an IP.
+    /// Returns the DNS name or unix path of an address; `None` for an IP.
     #[must_use]
     pub fn name(&self, address: &Address) -> Option<&str> {
         match address.at {
@@ -147,13 +148,13 @@ mod tests {
     use crate::address::Topology;
 
     #[test]
-    fn an_address_outside_the_tables_is_not_kept() {
-        let place = Arc::new(Topology::default());
+    fn address_with_index_out_of_range_is_removed() {
+        let topology = Arc::new(Topology::default());
         let source = Source::new(ObjectId::new("Test", "", "g"));
         let bad =
-            Address { port_set: 3, ..Address::new(AddressRef::Ip([10, 0, 0, 1].into()), place.clone()) };
-        let unnamed = Address::new(AddressRef::Name(0), place.clone());
-        let good = Address::new(AddressRef::Ip([10, 0, 0, 2].into()), place);
+            Address { port_set: 3, ..Address::new(AddressRef::Ip([10, 0, 0, 1].into()), topology.clone()) };
+        let unnamed = Address::new(AddressRef::Name(0), topology.clone());
+        let good = Address::new(AddressRef::Ip([10, 0, 0, 2].into()), topology);
         let group = EndpointGroup::new(source, vec![Arc::from([])], vec![], vec![bad, unnamed, good.clone()]);
         assert_eq!(&*group.addresses, &[good]);
         assert!(group.summary.v4 && !group.summary.names);

@@ -1,35 +1,35 @@
-//! Why something may be taken away. A removal without evidence cannot be written down (law 2).
+//! Evidence for removals. The types do not allow a removal without evidence (law 2).
 
 use std::sync::Arc;
 
 use crate::id::Generation;
 use crate::object::ObjectRef;
 
-/// The proof that a removal carries, kept with the change and shown by explain.
+/// Proof attached to a removal; the journal keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub enum Evidence {
-    /// The source said that the object was deleted.
+    /// The source reported the deletion of this object.
     Deleted(ObjectRef),
-    /// A complete list did not hold it.
+    /// A complete list did not contain it.
     AbsentFromList,
-    /// The source was asked again and confirmed it.
+    /// The source confirmed the removal on request.
     Confirmed,
-    /// A person said so.
+    /// An operator accepted the removal.
     Operator,
-    /// An opted-in policy withdrew it.
+    /// A configured staleness policy withdrew it.
     Withdrawn,
-    /// A newer generation was adopted without it.
+    /// A newer registry generation replaced the served one and does not contain it.
     Superseded(Generation),
-    /// The object no longer says so (its new version was read).
+    /// A new version of this object no longer contains it.
     Changed(ObjectRef),
-    /// The source confirmed that the whole scope is gone; the reason, for people.
+    /// The source confirmed the end of the whole scope; with the reason.
     Ended(Arc<str>),
 }
 
-/// Proof that a whole scope is gone. Absence from a listing of scopes is not.
+/// Proof that a whole scope has ended. Absence from a list of scopes is not a proof.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub enum EndEvidence {
-    /// The source confirmed it; the reason, for people.
+    /// The source confirmed it; with the reason.
     Confirmed(Arc<str>),
     /// An operator ended it.
     Operator,
@@ -45,7 +45,7 @@ impl From<EndEvidence> for Evidence {
 }
 
 impl Evidence {
-    /// Whether it rests on absence only, so that the removal gate may doubt it.
+    /// Whether it rests on absence only. The removal guard may hold such removals.
     #[must_use]
     pub const fn is_absence(&self) -> bool {
         matches!(self, Self::AbsentFromList | Self::Superseded(_))

@@ -1,8 +1,8 @@
-//! What a source has and a registry leaves out on purpose: an object of another revision, a
-//! namespace that is not selected.
+//! Objects that a registry excludes by rule: an object of another revision, a namespace that is
+//! not selected.
 //!
-//! Said by adapters, kept by the core with the registry, read where a person asks why a host is not
-//! there. Nothing that is left out is bad: it holds back no sweep and is no problem.
+//! Adapters report them, the core keeps them with the registry, and why-not shows them for a missing
+//! host. An excluded object is valid: it does not protect stale facts from removal and is not a problem.
 
 use std::sync::Arc;
 
@@ -11,32 +11,32 @@ use crate::hostname::{HostPattern, Hostname};
 use crate::labels::{self, Labels};
 use crate::object::ObjectRef;
 
-/// One object that is left out.
+/// One excluded object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct ExcludedObject {
-    /// The object.
+    /// Object.
     pub object: ObjectRef,
-    /// By which rule.
+    /// Rule that excludes it.
     pub code: Code,
-    /// The rule's word about it, for people.
+    /// Explanation, for operators.
     pub message: Arc<str>,
-    /// The hosts that are not there for it.
+    /// Hosts that are missing because of the exclusion.
     pub hosts: Arc<[HostPattern]>,
 }
 
 impl ExcludedObject {
-    /// How many are kept of one scope.
+    /// Maximum number kept per scope.
     pub const MAX: usize = 4096;
 
-    /// Whether this may be why there is no such host.
+    /// Whether this exclusion can explain that a host is missing.
     #[must_use]
     pub fn explains(&self, host: &Hostname) -> bool {
         self.hosts.iter().any(|pattern| pattern.matches(host))
     }
 }
 
-/// Whether an object with these labels belongs to the revision that is served. An object that names
-/// no revision belongs to all, and where no revision is asked for all are served.
+/// Whether an object with these labels belongs to the served revision. An object without a revision
+/// belongs to all revisions; without a configured revision, all objects are served.
 #[must_use]
 pub fn of_revision(labels: &Labels, revision: Option<&str>) -> bool {
     match (labels.get(labels::REVISION), revision) {
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_revision_takes_what_is_its_own_or_nobodys() {
+    fn revision_selects_its_own_and_unlabelled_objects() {
         let of = |text: &str| [(labels::REVISION, text)].into_iter().collect::<Labels>();
         assert!(of_revision(&of("blue"), Some("blue")) && of_revision(&Labels::default(), Some("blue")));
         assert!(!of_revision(&of("green"), Some("blue")) && !of_revision(&of(""), Some("blue")));

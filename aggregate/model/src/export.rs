@@ -1,35 +1,35 @@
-//! Who may see a declaration.
+//! Visibility of declarations: `exportTo` lists, mesh defaults and administrators' caps.
 
 use std::sync::Arc;
 
 use crate::id::Namespace;
 
-/// What a declaration says of its visibility. `Default` is resolved by the core from the settings.
+/// Declared visibility. The core resolves `Default` from the settings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize)]
 pub enum ExportTo {
-    /// Nothing was said.
+    /// Not declared.
     #[default]
     Default,
-    /// This was said.
+    /// Declared.
     Set(Visibility),
 }
 
 impl ExportTo {
-    /// From the words of an `exportTo` list: `*` wins, `~` hides, `.` is the object's own
-    /// namespace; an empty list says nothing. Words that are no namespace are skipped.
+    /// Parses the entries of an `exportTo` list: `*` wins, `~` hides, `.` is the object's own
+    /// namespace; an empty list is `Default`. Skips entries that are not valid namespaces.
     #[must_use]
-    pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>, own: &Namespace) -> Self {
-        let words: Vec<&str> = words.into_iter().map(str::trim).filter(|w| !w.is_empty()).collect();
-        if words.is_empty() {
+    pub fn parse<'a>(entries: impl IntoIterator<Item = &'a str>, own: &Namespace) -> Self {
+        let entries: Vec<&str> = entries.into_iter().map(str::trim).filter(|w| !w.is_empty()).collect();
+        if entries.is_empty() {
             return Self::Default;
         }
-        if words.contains(&"*") {
+        if entries.contains(&"*") {
             return Self::Set(Visibility::Public);
         }
-        if words.contains(&"~") {
+        if entries.contains(&"~") {
             return Self::Set(Visibility::Hidden);
         }
-        let mut named: Vec<Namespace> = words
+        let mut named: Vec<Namespace> = entries
             .iter()
             .filter_map(|&w| if w == "." { Some(own.clone()) } else { Namespace::new(w).ok() })
             .collect();
@@ -37,7 +37,7 @@ impl ExportTo {
         named.dedup();
         Self::Set(Visibility::Namespaces(named.into()))
     }
-    /// What it comes to, given the mesh's default.
+    /// Returns the declared visibility, else the mesh default.
     #[must_use]
     pub fn resolve(&self, default: &Visibility) -> Visibility {
         match self {
@@ -47,7 +47,7 @@ impl ExportTo {
     }
 }
 
-/// Who sees a declaration, resolved.
+/// Resolved visibility of a declaration.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize)]
 pub enum Visibility {
     /// Every client.
@@ -55,15 +55,15 @@ pub enum Visibility {
     Public,
     /// Clients of these namespaces, sorted.
     Namespaces(Arc<[Namespace]>),
-    /// The declaration's own namespace; only in settings, where no object is at hand.
+    /// The declaration's own namespace; used only in settings, which belong to no namespace.
     Own,
-    /// Nobody.
+    /// No client.
     Hidden,
 }
 
 impl Visibility {
-    /// Whether a client of this namespace sees a declaration made in `own`. A client without a
-    /// namespace sees only what is public.
+    /// Whether a client of this namespace sees a declaration of namespace `own`. A client without a
+    /// namespace sees public declarations only.
     #[must_use]
     pub fn admits(&self, own: &Namespace, client: Option<&Namespace>) -> bool {
         match self {
@@ -73,7 +73,7 @@ impl Visibility {
             Self::Namespaces(list) => client.is_some_and(|ns| list.binary_search(ns).is_ok()),
         }
     }
-    /// Who sees one of several declarations made in `own`.
+    /// Returns the union of the visibilities of several declarations of namespace `own`.
     #[must_use]
     pub fn any_of<'a>(all: impl IntoIterator<Item = &'a Self>, own: &Namespace) -> Self {
         let mut named: Vec<Namespace> = Vec::new();
@@ -89,23 +89,23 @@ impl Visibility {
         named.dedup();
         if named.is_empty() { Self::Hidden } else { Self::Namespaces(named.into()) }
     }
-    /// A mesh's default, from the words of such a list: `*` wins, then `~`, then `.`, which is each
-    /// declaration's own namespace; an empty list says nothing.
+    /// Parses a mesh default from an `exportTo` list: `*` wins, then `~`, then `.`, which is each
+    /// declaration's own namespace. An empty list gives `None`.
     #[must_use]
-    pub fn default_of<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<Self> {
-        let words: Vec<&str> = words.into_iter().map(str::trim).collect();
-        if words.contains(&".") && !words.contains(&"*") && !words.contains(&"~") {
+    pub fn default_of<'a>(entries: impl IntoIterator<Item = &'a str>) -> Option<Self> {
+        let entries: Vec<&str> = entries.into_iter().map(str::trim).collect();
+        if entries.contains(&".") && !entries.contains(&"*") && !entries.contains(&"~") {
             return Some(Self::Own);
         }
-        // No object is at hand whose namespace `.` could be, so any will do.
-        let nobody = Namespace::new("default").ok()?;
-        match ExportTo::parse(words, &nobody) {
+        // The list contains no effective `.`, so the namespace passed here is unused.
+        let unused = Namespace::new("default").ok()?;
+        match ExportTo::parse(entries, &unused) {
             ExportTo::Set(visibility) => Some(visibility),
             ExportTo::Default => None,
         }
     }
-    /// Who of these is left under a cap that an administrator set for declarations made in `own`. A
-    /// cap only ever narrows: who was not meant to see a declaration does not see it by a wide cap.
+    /// Restricts this visibility by an administrator's cap for declarations of namespace `own`. A cap only
+    /// narrows: a wide cap never adds clients.
     #[must_use]
     pub fn under(&self, cap: &Self, own: &Namespace) -> Self {
         match cap {
@@ -124,17 +124,17 @@ impl Visibility {
     }
 }
 
-/// Caps on who sees ServiceEntries, by the namespace that declares them (`registries.md` 4.1).
+/// Caps on the visibility of ServiceEntries, by declaring namespace (`docs/reference/service-entry.md`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize)]
 pub struct EntryVisibility {
-    /// Where nothing else is said.
+    /// Cap of all other namespaces.
     pub default: Visibility,
-    /// Namespaces with another cap, sorted.
+    /// Namespaces with their own cap, sorted.
     pub namespaces: Arc<[(Namespace, Visibility)]>,
 }
 
 impl EntryVisibility {
-    /// The cap of a namespace's entries.
+    /// Returns the cap for ServiceEntries of a namespace.
     #[must_use]
     pub fn of(&self, namespace: &Namespace) -> &Visibility {
         let at = self.namespaces.binary_search_by(|(ns, _)| ns.cmp(namespace));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn words_resolve_in_their_order_of_strength() {
+    fn export_entries_resolve_by_strength() {
         let own = ns("shop");
         assert_eq!(ExportTo::parse([], &own), ExportTo::Default);
         assert_eq!(ExportTo::parse(["~", "*"], &own), ExportTo::Set(Visibility::Public));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_has_no_namespace_of_its_own() {
+    fn mesh_default_dot_means_own_namespace() {
         assert_eq!(Visibility::default_of(["."]), Some(Visibility::Own));
         assert_eq!(Visibility::default_of([".", "*"]), Some(Visibility::Public));
         assert_eq!(Visibility::default_of(["~", "."]), Some(Visibility::Hidden));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_narrows_and_never_widens() {
+    fn cap_narrows_and_never_widens_visibility() {
         let own = ns("shop");
         let only = |name: &str| Visibility::Namespaces([ns(name)].into());
         let (public, hidden) = (Visibility::Public, Visibility::Hidden);
@@ -184,8 +184,8 @@ mod tests {
             (&public, &hidden, hidden.clone()),
             (&hidden, &Visibility::Own, hidden.clone()),
         ];
-        for (said, cap, left) in cases {
-            assert_eq!(said.under(cap, &own), left, "{said:?} under {cap:?}");
+        for (declared, cap, left) in cases {
+            assert_eq!(declared.under(cap, &own), left, "{declared:?} under {cap:?}");
         }
         let caps =
             EntryVisibility { default: Visibility::Own, namespaces: [(ns("web"), public.clone())].into() };
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_declarations_each_adds_who_sees_it() {
+    fn visibilities_of_several_declarations_are_united() {
         let own = ns("shop");
         let only = |names: &[&str]| Visibility::Namespaces(names.iter().map(|name| ns(name)).collect());
         let any = |all: &[Visibility]| Visibility::any_of(all, &own);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_without_a_namespace_sees_what_is_public() {
+    fn client_without_namespace_sees_public_only() {
         let own = ns("shop");
         assert!(Visibility::Public.admits(&own, None));
         assert!(!Visibility::Own.admits(&own, None));

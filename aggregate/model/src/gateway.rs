@@ -1,4 +1,4 @@
-//! Addresses through which a network is reached from others.
+//! Gateways: addresses through which other networks reach a network.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,25 +7,25 @@ use crate::id::{ClusterId, NetworkId};
 use crate::object::{ObjectId, Source};
 use crate::port::PortNumber;
 
-/// Which gateway address.
+/// Identity of a gateway address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct GatewayKey {
-    /// The network behind it.
+    /// Network behind the gateway.
     pub network: NetworkId,
-    /// The cluster that it belongs to.
+    /// Cluster of the gateway.
     pub cluster: ClusterId,
-    /// The object that declares it.
+    /// Object that declares it.
     pub object: ObjectId,
-    /// Tells several addresses of one object apart.
+    /// Index among the addresses of one object.
     pub index: u16,
 }
 
-/// A gateway's address: an IP, or a name that is resolved later.
+/// Address of a gateway: an IP, or a name resolved later.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub enum GatewayAddress {
-    /// An IP address.
+    /// IP address.
     Ip(IpAddr),
-    /// A DNS name.
+    /// DNS name.
     Name(Arc<str>),
 }
 
@@ -34,10 +34,10 @@ pub enum GatewayAddress {
 pub struct Gateway {
     /// Provenance.
     pub source: Source,
-    /// Where it listens.
+    /// Address.
     pub address: GatewayAddress,
-    /// Its auto-passthrough mesh TLS port.
+    /// Port for auto-passthrough mesh TLS.
     pub mtls_port: Option<PortNumber>,
-    /// Its HBONE port.
+    /// HBONE port.
     pub hbone_port: Option<PortNumber>,
 }

@@ -1,19 +1,19 @@
-//! The one hash: content versions and everything that must be equal on every replica.
+//! Content hash for versions and for all values that must be equal on every replica.
 
 use std::fmt;
 
-/// A 64-bit content hash, shown as 16 hex digits. Equal bytes give equal versions in every
+/// 64-bit content hash, displayed as 16 hex digits. Equal bytes give equal versions in every
 /// process and release of the same encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Version(pub u64);
 
 impl Version {
-    /// The hash of these bytes.
+    /// Hashes bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(rapidhash::v3::rapidhash_v3(bytes))
     }
-    /// The hash of a sequence of hashes, in order.
+    /// Hashes a sequence of hashes, in order.
     #[must_use]
     pub fn of_all(parts: impl IntoIterator<Item = Self>) -> Self {
         let mut bytes = Vec::new();
@@ -22,7 +22,7 @@ impl Version {
         }
         Self::of(&bytes)
     }
-    /// Reads what [`fmt::Display`] writes.
+    /// Parses the output of [`fmt::Display`].
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 16 {
@@ -43,15 +43,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_the_same_in_every_process() {
+    fn version_text_round_trips() {
         assert_eq!(Version::of(b"tributary").to_string(), Version::of(b"tributary").to_string());
         assert_eq!(Version::parse(&Version(255).to_string()), Some(Version(255)));
         assert_eq!(Version::parse("zz"), None);
     }
 
     #[test]
-    fn the_hash_is_pinned() {
-        // A change here makes every client reload everything once: do it knowingly.
+    fn hash_is_pinned() {
+        // A change of the hash makes every client reload every resource once.
         assert_eq!(Version::of(b"").to_string(), PINNED_EMPTY);
         assert_eq!(Version::of(b"tributary").to_string(), PINNED_NAME);
     }

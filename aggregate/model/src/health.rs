@@ -1,21 +1,21 @@
-//! What a source says of an endpoint's health.
+//! Health of an endpoint, as its source reports it.
 
-/// Ordered from best to worst, so that the worst of several is their maximum.
+/// Health, ordered from best to worst: the worst of several values is their maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, serde::Serialize)]
 pub enum Health {
-    /// Takes traffic. Also what an endpoint is whose source says nothing.
+    /// Takes traffic. Default for endpoints whose source reports no health.
     #[default]
     Healthy,
-    /// Finishes what it has; new work only for sessions that are bound to it.
+    /// Finishes current work; accepts new requests only from sessions bound to it.
     Draining,
     /// Fails its checks.
     Unhealthy,
-    /// Going away; never sent to clients.
+    /// Shutting down; never sent to clients.
     Terminating,
 }
 
 impl Health {
-    /// The name as people read it.
+    /// Display name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

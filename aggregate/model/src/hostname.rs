@@ -1,13 +1,13 @@
-//! Host names as services declare them and clients ask for them.
+//! Host names and host patterns, as services declare them and clients request them.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::id::InvalidName;
 
-/// A lower-case DNS name of up to 253 bytes, optionally with a wildcard as or at the start of the first label.
+/// Lower-case DNS name of up to 253 bytes, optionally with a wildcard as or at the start of the first label.
 ///
-/// Equality is by lower-cased text without a trailing dot (RFC 4343).
+/// Names compare by lower-case text without a trailing dot (RFC 4343).
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(transparent)]
 pub struct Hostname(Arc<str>);
@@ -15,7 +15,7 @@ pub struct Hostname(Arc<str>);
 const WHAT: &str = "host";
 
 impl Hostname {
-    /// Checks and lower-cases. A bare `*` is refused: it would claim every name.
+    /// Checks and lower-cases the text. Rejects a bare `*`, which would claim every name.
     pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidName> {
         let text = text.as_ref();
         let name = text.strip_suffix('.').unwrap_or(text);
@@ -35,18 +35,18 @@ impl Hostname {
         }
         Ok(Self(name.to_ascii_lowercase().into()))
     }
-    /// The name as text, lower case, without a trailing dot.
+    /// Name as text, in lower case, without a trailing dot.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
-    /// Whether the first label is or begins with `*`.
+    /// Whether the first label is `*` or starts with `*`.
     #[must_use]
     pub fn is_wildcard(&self) -> bool {
         self.0.starts_with('*')
     }
     /// Whether a part of the first label follows its `*`, as in `*-docker.pkg.dev`. Envoy matches such a name in
-    /// routes, and refuses it as a TLS server name.
+    /// routes, and rejects it as a TLS server name.
     #[must_use]
     pub fn is_partial_wildcard(&self) -> bool {
         self.is_wildcard() && !self.0.starts_with("*.")
@@ -83,33 +83,33 @@ impl std::borrow::Borrow<str> for Hostname {
     }
 }
 
-/// Hosts that a rule is about: one host, `*.suffix` for every host under it, or `*` for all.
+/// Hosts that a rule applies to: one host, `*.suffix` for every host below it, or `*` for all.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(transparent)]
 pub struct HostPattern(Arc<str>);
 
 impl HostPattern {
-    /// Checks and lower-cases, as [`Hostname::new`] does, and takes `*` as well.
+    /// Checks and lower-cases the text as [`Hostname::new`] does; also accepts `*`.
     pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidName> {
         match text.as_ref() {
             "*" => Ok(Self("*".into())),
             text => Hostname::new(text).map(|host| Self(host.0)),
         }
     }
-    /// The pattern as text.
+    /// Pattern as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
-    /// Whether it is about this host. `*.suffix` is about every name below the suffix, however deep,
-    /// and about itself.
+    /// Whether the pattern matches a host. `*.suffix` matches names at any depth below the suffix,
+    /// and the host `*.suffix` itself.
     #[must_use]
     pub fn matches(&self, host: &Hostname) -> bool {
         let suffix = self.0.strip_prefix('*');
         *self.0 == *host.0 || suffix.is_some_and(|suffix| host.0.ends_with(suffix))
     }
-    /// Orders patterns that match one host: the greatest is the most specific. A host goes before a
-    /// suffix, a longer suffix before a shorter one.
+    /// Sort key among patterns that match one host; the greatest is the most specific. A host is more
+    /// specific than a suffix, a longer suffix more than a shorter one.
     #[must_use]
     pub fn specificity(&self) -> (bool, usize) {
         (!self.0.starts_with('*'), self.0.len())
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_is_about_what_lies_under_it() {
+    fn suffix_pattern_matches_names_below_it() {
         let cases = [
             ("*", "a.b", true),
             ("*.b", "x.a.b", true),
@@ -155,12 +155,12 @@ mod tests {
     }
 
     #[test]
-    fn case_and_the_final_dot_do_not_matter() {
+    fn case_and_trailing_dot_are_ignored() {
         assert_eq!(Hostname::new("Pay.Shop.").unwrap(), Hostname::new("pay.shop").unwrap());
     }
 
     #[test]
-    fn what_is_not_a_name_is_refused() {
+    fn invalid_host_names_are_rejected() {
         let long = format!("{}.com", "a".repeat(64));
         for bad in [
             "",
@@ -177,18 +177,18 @@ mod tests {
             "\u{e9}.com",
             &long,
         ] {
-            assert!(Hostname::new(bad).is_err(), "{bad:?} was taken");
+            assert!(Hostname::new(bad).is_err(), "{bad:?} was accepted");
         }
     }
 
     #[test]
-    fn wildcards_know_themselves() {
+    fn wildcard_hosts_are_detected() {
         assert!(Hostname::new("*.example.com").unwrap().is_wildcard());
         assert!(!Hostname::new("local").unwrap().is_wildcard());
     }
 
     #[test]
-    fn partial_wildcards_are_taken_as_istio_takes_them() {
+    fn partial_wildcards_are_accepted_as_in_istio() {
         for text in ["*-docker.pkg.dev", "*docker.pkg.dev", "*-docker"] {
             let host = Hostname::new(text).unwrap();
             assert!(host.is_wildcard() && host.is_partial_wildcard(), "{text}");

@@ -1,20 +1,20 @@
-//! Names of things: registries, clusters, namespaces, networks, nodes, identities.
+//! Names of registries, clusters, namespaces, networks, nodes and identities.
 //!
-//! Owned by the model; every crate calls the constructors at its edge and passes the types on.
-//! Ordering is by text, so that sorted output is the same on every replica.
+//! Every crate calls the constructors where input enters and passes the checked types on. Names sort by
+//! text, so sorted output is equal on every replica.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Why a text is not a name of the kind asked for.
+/// Error: a text is not a valid name of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {text:?} {why}")]
 pub struct InvalidName {
-    /// The kind of name, as a person would say it.
+    /// Kind of name, for messages (`registry name`).
     pub what: &'static str,
-    /// The text, cut to 80 characters.
+    /// Text, cut to 80 characters.
     pub text: String,
-    /// What is wrong with it.
+    /// Fault, as the end of a sentence (`is empty`).
     pub why: &'static str,
 }
 
@@ -53,7 +53,7 @@ macro_rules! name {
         pub struct $type(Arc<str>);
 
         impl $type {
-            /// Checks the text and keeps it; the error names the text and the rule.
+            /// Checks the text; the error names the text and the broken rule.
             pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidName> {
                 let text = text.as_ref();
                 check($what, text, $max, $ok)?;
@@ -64,7 +64,7 @@ macro_rules! name {
             pub fn as_str(&self) -> &str {
                 &self.0
             }
-            /// Whether another handle to the same name exists, for tables that forget what only they hold.
+            /// Whether another handle to the same name exists. Intern tables drop names that only they hold.
             #[must_use]
             pub fn is_shared(&self) -> bool {
                 Arc::strong_count(&self.0) > 1
@@ -95,51 +95,51 @@ macro_rules! name {
 }
 
 name!(
-    /// A registry's name, unique in one server (`east`, `file`).
+    /// Name of a registry, unique in one server (`east`, `file`).
     RegistryName, "registry name", 63, name_byte
 );
 name!(
-    /// A Kubernetes cluster, or what plays that part for another provider.
+    /// Kubernetes cluster, or the equivalent of another provider.
     ClusterId, "cluster id", 253, name_byte
 );
 name!(
-    /// A namespace of services and workloads.
+    /// Namespace of services and workloads.
     Namespace, "namespace", 63, name_byte
 );
 name!(
-    /// A network: addresses inside one reach each other without a gateway.
+    /// Network. Addresses inside one network reach each other without a gateway.
     NetworkId, "network", 253, name_byte
 );
 name!(
-    /// The node (machine) that a workload runs on.
+    /// Node (machine) that a workload runs on.
     NodeName, "node name", 253, name_byte
 );
 name!(
-    /// The identity of a source, such as a cluster's UID; another value under the same name means another source.
+    /// Identity of a source, such as a cluster's UID. A different value under the same name means a different source.
     Fingerprint, "source identity", 512, visible_byte
 );
 name!(
-    /// The part of a registry that fails as one: a namespace set, a datacenter, a directory.
+    /// Part of a registry that fails as one: a namespace set, a datacenter, a directory.
     Scope, "scope", 512, visible_byte
 );
 
-/// A workload identity as a SPIFFE URI or another subject alternative name. One pointer wide,
+/// Workload identity: a SPIFFE URI or another subject alternative name. One pointer wide,
 /// because every address carries one.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity(Arc<Box<str>>);
 
 impl Identity {
-    /// Any visible ASCII text of up to 2,048 bytes.
+    /// Accepts visible ASCII text of up to 2,048 bytes.
     pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidName> {
         let text = text.as_ref();
         check("identity", text, 2048, visible_byte)?;
         Ok(Self(Arc::new(text.into())))
     }
-    /// `spiffe://<trust domain>/ns/<namespace>/sa/<account>`.
+    /// Builds `spiffe://<trust domain>/ns/<namespace>/sa/<account>`.
     pub fn spiffe(trust_domain: &str, namespace: &Namespace, account: &str) -> Result<Self, InvalidName> {
         Self::new(format!("spiffe://{trust_domain}/ns/{namespace}/sa/{account}"))
     }
-    /// Whether another handle to the same identity exists, for tables that forget what only they hold.
+    /// Whether another handle to the same identity exists. Intern tables drop identities that only they hold.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
@@ -166,24 +166,24 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// A kind of source. The order is the precedence of their words about one service: Kubernetes
-/// first, so that nothing else can squat a cluster's own names.
+/// Kind of source. The order is the precedence of providers that declare the same host: Kubernetes
+/// first, so another source cannot take over a cluster's own names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub enum Provider {
-    /// A Kubernetes cluster's Services and EndpointSlices.
+    /// Services and EndpointSlices of a Kubernetes cluster.
     Kubernetes,
     /// ServiceEntry, WorkloadEntry and WorkloadGroup, from files or custom resources.
     ServiceEntry,
-    /// A Consul datacenter.
+    /// Consul datacenter.
     Consul,
-    /// The server's own configuration (aliases, settings).
+    /// Configuration of the server itself (federated services, settings).
     Config,
-    /// The in-memory registry of the tests.
+    /// In-memory registry of the tests.
     Memory,
 }
 
 impl Provider {
-    /// The name shown to people and in shard names.
+    /// Display name, also part of shard names.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -201,14 +201,14 @@ impl fmt::Display for Provider {
     }
 }
 
-/// What identifies one registry; shared by everything that it says.
+/// Identity of one registry; shared by all facts that it reports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct RegistryId {
-    /// Unique in one server.
+    /// Name, unique in one server.
     pub name: RegistryName,
-    /// The kind of source.
+    /// Kind of source.
     pub provider: Provider,
-    /// The cluster that it speaks for.
+    /// Cluster whose services it reports.
     pub cluster: ClusterId,
 }
 
@@ -218,13 +218,13 @@ impl fmt::Display for RegistryId {
     }
 }
 
-/// One run of a registry with one credential and configuration. 0 is what a journal restored.
+/// Number of one run of a registry with one credential and configuration. 0 marks facts that a journal restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, serde::Serialize)]
 #[serde(transparent)]
 pub struct Generation(pub u64);
 
 impl Generation {
-    /// The run after this one.
+    /// Number of the next run.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
@@ -241,17 +241,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_checked() {
+    fn invalid_names_are_rejected() {
         assert!(Namespace::new("shop").is_ok());
         for bad in ["", "a b", "a/b", "a\u{e9}", &"x".repeat(64)] {
-            assert!(Namespace::new(bad).is_err(), "{bad:?} was taken");
+            assert!(Namespace::new(bad).is_err(), "{bad:?} was accepted");
         }
-        assert!(Scope::new("dir:/etc/x").is_ok(), "a scope may be a path");
+        assert!(Scope::new("dir:/etc/x").is_ok(), "a path is a valid scope");
         assert!(Scope::new("a\nb").is_err());
     }
 
     #[test]
-    fn an_error_names_the_kind_and_the_text() {
+    fn name_error_shows_the_kind_and_the_text() {
         let e = NetworkId::new("net a").unwrap_err().to_string();
         assert_eq!(e, r#"network "net a" has a character that is not allowed"#);
     }

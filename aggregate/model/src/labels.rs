@@ -1,4 +1,4 @@
-//! Labels, and the well-known ones.
+//! Label sets and well-known label keys.
 
 use std::sync::Arc;
 
@@ -14,31 +14,31 @@ pub const CLUSTER: &str = "topology.istio.io/cluster";
 pub const NETWORK: &str = "topology.istio.io/network";
 /// Node of a workload.
 pub const NODE: &str = "kubernetes.io/hostname";
-/// Whether a workload speaks mesh TLS.
+/// Whether a workload accepts mesh TLS.
 pub const TLS_MODE: &str = "security.istio.io/tlsMode";
 /// Locality of a workload as one value.
 pub const LOCALITY: &str = "topology.istio.io/locality";
-/// The older spelling of [`LOCALITY`].
+/// Older key of [`LOCALITY`].
 pub const LOCALITY_LEGACY: &str = "istio-locality";
-/// The workload's own name.
+/// Name of a workload.
 pub const WORKLOAD_NAME: &str = "service.istio.io/workload-name";
-/// The canonical service's name.
+/// Name of the canonical service.
 pub const CANONICAL_NAME: &str = "service.istio.io/canonical-name";
-/// The canonical service's revision.
+/// Revision of the canonical service.
 pub const CANONICAL_REVISION: &str = "service.istio.io/canonical-revision";
-/// The control plane revision that an object is meant for.
+/// Control plane revision that an object belongs to.
 pub const REVISION: &str = "istio.io/rev";
-/// Whose word an endpoint of an alias is: the registry's name.
+/// Name of the registry that reports an endpoint of a federated service.
 pub const REGISTRY: &str = "tributary.io/registry";
-/// The datacenter of an endpoint, where its source has such.
+/// Datacenter of an endpoint, if its source has datacenters.
 pub const DATACENTER: &str = "tributary.io/datacenter";
-/// Takes an endpoint out of rotation while its sessions last.
+/// Marks an endpoint as draining: it keeps existing sessions only.
 pub const DRAINING: &str = "istio.io/draining";
 
-/// A sorted, shared set of labels; one pointer wide, because every address carries one. At most 256 pairs are kept.
+/// Sorted, shared set of labels; one pointer wide, because every address carries one. At most 256 pairs are kept.
 ///
-/// A set may lie over another one, as the topology of a node lies over the labels of each of its pods: then it
-/// costs two pointers and no copy. What is compared, hashed and shown are the pairs alone.
+/// A set may consist of two layers, such as the topology of a node over the labels of each of its pods; layers
+/// cost two pointers and no copy. Comparison, hash and output use the pairs only.
 #[derive(Debug, Clone, Default)]
 pub struct Labels(Option<Arc<Set>>);
 
@@ -49,15 +49,15 @@ type Pairs = Box<[Pair]>;
 enum Set {
     /// Never empty.
     Plain(Pairs),
-    /// Neither is empty, and both are plain.
+    /// Both are plain and not empty.
     Layers { upper: Labels, lower: Labels },
 }
 
 impl Labels {
-    /// How many pairs are kept; more are dropped, last in order first.
+    /// Maximum number of kept pairs; pairs with the greatest keys are removed first.
     pub const MAX: usize = 256;
 
-    /// The value of a label.
+    /// Returns the value of a label.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         match self.0.as_deref()? {
@@ -65,7 +65,7 @@ impl Labels {
             Set::Layers { upper, lower } => upper.get(key).or_else(|| lower.get(key)),
         }
     }
-    /// The pairs, sorted by key.
+    /// Iterates over the pairs, sorted by key.
     pub fn pairs(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
         let (upper, lower) = self.layers();
         let (mut upper, mut lower) = (upper.iter().peekable(), lower.iter().peekable());
@@ -90,28 +90,28 @@ impl Labels {
             Some(Set::Layers { upper, lower }) => (upper.layers().0, lower.layers().0),
         }
     }
-    /// Whether there are none.
+    /// Whether the set has no pairs.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_none()
     }
-    /// Whether every pair of `self` is in `other`. No pairs are contained in everything: a caller
-    /// that selects must ask [`Labels::is_empty`] first.
+    /// Whether `other` contains every pair of `self`. The empty set is a subset of every set, so a
+    /// selecting caller must check [`Labels::is_empty`] first.
     #[must_use]
     pub fn is_subset_of(&self, other: &Self) -> bool {
         self.pairs().all(|(k, v)| other.get(k) == Some(v))
     }
-    /// Whether another handle to the same labels exists, for tables that forget what only they hold.
+    /// Whether another handle to the same labels exists. Intern tables drop labels that only they hold.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.0.as_ref().is_some_and(|set| Arc::strong_count(set) > 1)
     }
-    /// Whether they lie in layers, so that the texts are those of the layers.
+    /// Whether the set consists of layers.
     #[must_use]
     pub fn is_layered(&self) -> bool {
         matches!(self.0.as_deref(), Some(Set::Layers { .. }))
     }
-    /// The upper and the lower set of labels that lie in layers, so that each can be stored once.
+    /// Returns the upper and the lower layer; `None` for a set without layers.
     #[must_use]
     pub fn split(&self) -> Option<(&Self, &Self)> {
         match self.0.as_deref() {
@@ -119,7 +119,7 @@ impl Labels {
             _ => None,
         }
     }
-    /// Whether both are one set in memory, for those who answer for what is shared.
+    /// Whether both handles point to the same set in memory.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
@@ -127,7 +127,7 @@ impl Labels {
             (one, other) => one.is_none() && other.is_none(),
         }
     }
-    /// These labels with `more` over them.
+    /// Returns these labels, with pairs of `more` added or replaced.
     #[must_use]
     pub fn with<'a>(&'a self, more: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let own = self.pairs().map(|(k, v)| (&**k, &**v));
@@ -175,7 +175,7 @@ impl<'a> FromIterator<(&'a str, &'a str)> for Labels {
 }
 
 impl FromIterator<(Arc<str>, Arc<str>)> for Labels {
-    /// Keeps the handles that it is given. The last value of a key wins.
+    /// Keeps the given handles. The last value of a key wins.
     fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(pairs: I) -> Self {
         let map: std::collections::BTreeMap<Arc<str>, Arc<str>> = pairs.into_iter().collect();
         Self::plain(map.into_iter().take(Self::MAX).collect())
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn subset_is_by_pair() {
+    fn subset_compares_pairs() {
         let all = labels(&[("app", "pay"), ("v", "1")]);
         assert!(labels(&[("app", "pay")]).is_subset_of(&all));
         assert!(!labels(&[("app", "cart")]).is_subset_of(&all));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_shared_texts_equal_labels_of_texts_and_know_who_holds_them() {
+    fn labels_of_shared_texts_equal_labels_of_plain_texts() {
         let shared = |text: &str| -> Arc<str> { text.into() };
         let made: Labels =
             [(shared("b"), shared("2")), (shared("a"), shared("0")), (shared("a"), shared("1"))]
@@ -224,7 +224,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn layers_are_what_their_pairs_would_be_as_one(
+        fn layered_labels_equal_plain_labels(
             upper in proptest::collection::btree_map("[a-d]", "[xy]", 0..4),
             lower in proptest::collection::btree_map("[a-d]", "[xy]", 0..4),
             top in proptest::collection::btree_map("[a-d]", "[xy]", 0..2),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_split_into_the_sets_that_they_were_made_of() {
+    fn split_returns_the_original_layers() {
         let (upper, lower) = (labels(&[("a", "1")]), labels(&[("a", "0"), ("b", "2")]));
         let layered = upper.over(&lower);
         let (above, below) = layered.split().unwrap();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn no_labels_cost_no_allocation() {
+    fn empty_labels_need_no_allocation() {
         assert_eq!(labels(&[]), Labels::default());
         assert_eq!(size_of::<Labels>(), size_of::<usize>());
     }

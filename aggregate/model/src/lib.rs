@@ -1,8 +1,8 @@
-//! Plain, immutable values that every other crate of Tributary speaks in.
+//! Plain, immutable values that every other crate of Tributary exchanges.
 //!
-//! Facts come in as [`RegistryUpdate`]s, leave as a [`Catalog`] of [`ServiceView`]s. Nothing here does I/O,
-//! reads a clock or holds a queue. A value that can be built is valid: names, hosts and ports are
-//! newtypes whose only constructors check them.
+//! Adapters report facts as [`RegistryUpdate`]s; the core publishes a [`Catalog`] of [`ServiceView`]s. No
+//! module does I/O, reads a clock or holds a queue. Constructors check their input, so every value is valid:
+//! names, hosts and ports are newtypes without unchecked constructors.
 
 pub mod address;
 pub mod catalog;

@@ -1,40 +1,40 @@
-//! Region, zone and subzone.
+//! Localities: region, zone and subzone.
 
 use std::sync::Arc;
 
-/// Where something runs. Parts that are not known are empty; all empty is "unknown".
+/// Location of a workload or client. Unknown parts are empty; a locality of empty parts is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, serde::Serialize)]
 pub struct Locality {
-    /// The region.
+    /// Region.
     pub region: Arc<str>,
-    /// The zone within it.
+    /// Zone within the region.
     pub zone: Arc<str>,
-    /// The subzone within that.
+    /// Subzone within the zone.
     pub subzone: Arc<str>,
 }
 
 impl Locality {
-    /// Longest part that is kept; what is longer is cut, since a locality only orders endpoints.
+    /// Maximum length of a part in bytes. Longer parts are cut, because a locality only orders endpoints.
     pub const MAX_PART: usize = 253;
 
-    /// From its three parts.
+    /// Builds a locality from its three parts.
     #[must_use]
     pub fn new(region: &str, zone: &str, subzone: &str) -> Self {
         Self { region: cut(region), zone: cut(zone), subzone: cut(subzone) }
     }
-    /// From `region/zone/subzone`; what is missing is empty, what follows is ignored.
+    /// Parses `region/zone/subzone`. Missing parts are empty; further parts are ignored.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut parts = text.split('/');
         let mut next = || parts.next().unwrap_or_default();
         Self::new(next(), next(), next())
     }
-    /// From a label value, in which `.` stands for `/` unless a `/` is there.
+    /// Parses a label value. `.` separates the parts unless the value contains `/`.
     #[must_use]
     pub fn parse_label(text: &str) -> Self {
         if text.contains('/') { Self::parse(text) } else { Self::parse(&text.replace('.', "/")) }
     }
-    /// Whether nothing is known.
+    /// Whether all parts are unknown.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.region.is_empty() && self.zone.is_empty() && self.subzone.is_empty()
@@ -61,20 +61,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_round_trips() {
+    fn locality_text_round_trips() {
         for text in ["", "eu", "eu/1b", "eu/1b/rack3"] {
             assert_eq!(Locality::parse(text).to_string(), text);
         }
     }
 
     #[test]
-    fn labels_use_dots_unless_they_use_slashes() {
+    fn label_value_uses_dots_unless_it_has_slashes() {
         assert_eq!(Locality::parse_label("eu.1b"), Locality::parse("eu/1b"));
         assert_eq!(Locality::parse_label("eu.west/1b"), Locality::parse("eu.west/1b"));
     }
 
     #[test]
-    fn a_long_part_is_cut_at_a_character() {
+    fn long_part_is_cut_at_a_character_boundary() {
         let part = "\u{e9}".repeat(200);
         assert_eq!(Locality::new(&part, "", "").region.len(), 252);
     }

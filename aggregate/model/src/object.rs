@@ -1,4 +1,6 @@
-//! Which source object a fact came from.
+//! Source objects: the provenance of facts.
+//!
+//! Adapters build these values; messages, problems and explain show them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,20 +10,20 @@ use parking_lot::Mutex;
 
 use crate::id::InvalidName;
 
-/// Names one object of a source: its kind, namespace and name. Built by adapters, which have
-/// checked its parts; ordered for stable output.
+/// Identity of one object of a source: kind, namespace and name. Adapters check the parts
+/// before they build it. Ordered for stable output.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct ObjectId {
-    /// `ServiceEntry`, `EndpointSlice`, `Instance`, …
+    /// Kind: `ServiceEntry`, `EndpointSlice`, `Instance`, …
     pub kind: &'static str,
-    /// Its namespace, empty where the source has none.
+    /// Namespace; empty if the source has no namespaces.
     pub namespace: Arc<str>,
-    /// Its name.
+    /// Name.
     pub name: Arc<str>,
 }
 
-/// Finds the static text of a kind's name, for names that come from a file. A name that is new to the
-/// process is kept for its lifetime; at most [`MOST_KINDS`] are.
+/// Returns the static text of a kind's name, for names read from a file. New names stay allocated until
+/// the process ends. Fails for an invalid name, and for a new name beyond [`MAX_KINDS`].
 pub fn intern_kind(text: &str) -> Result<&'static str, InvalidName> {
     static KINDS: Mutex<BTreeSet<&'static str>> = parking_lot::const_mutex(BTreeSet::new());
     let fault = |why| Err(InvalidName::new("kind", text, why));
@@ -32,19 +34,19 @@ pub fn intern_kind(text: &str) -> Result<&'static str, InvalidName> {
     if let Some(known) = kinds.get(text) {
         return Ok(known);
     }
-    if kinds.len() >= MOST_KINDS {
-        return fault("is one kind too many");
+    if kinds.len() >= MAX_KINDS {
+        return fault("exceeds the number of different kinds");
     }
     let kept: &'static str = Box::leak(text.into());
     kinds.insert(kept);
     Ok(kept)
 }
 
-/// How many kinds of objects [`intern_kind`] keeps.
-pub const MOST_KINDS: usize = 1024;
+/// Maximum number of kinds that [`intern_kind`] keeps.
+pub const MAX_KINDS: usize = 1024;
 
 impl ObjectId {
-    /// From its parts.
+    /// Builds an identity from its parts.
     #[must_use]
     pub fn new(kind: &'static str, namespace: impl AsRef<str>, name: impl AsRef<str>) -> Self {
         Self { kind, namespace: namespace.as_ref().into(), name: name.as_ref().into() }
@@ -60,32 +62,32 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// An object and where a person finds it.
+/// Object and its position in the source.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct ObjectRef {
-    /// The object.
+    /// Object.
     #[serde(flatten)]
     pub id: ObjectId,
-    /// `shop/pay.yaml:12:1`, where the source has places; else empty.
-    pub place: Arc<str>,
+    /// Position, such as `shop/pay.yaml:12:1`; empty if the source has no positions.
+    pub position: Arc<str>,
 }
 
 impl ObjectRef {
-    /// An object without a place.
+    /// Creates a reference without a position.
     #[must_use]
     pub fn new(id: ObjectId) -> Self {
-        Self { id, place: "".into() }
+        Self { id, position: "".into() }
     }
 }
 impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.id.fmt(f)?;
-        if self.place.is_empty() { Ok(()) } else { write!(f, " ({})", self.place) }
+        if self.position.is_empty() { Ok(()) } else { write!(f, " ({})", self.position) }
     }
 }
 
-/// The source's own version of an object, for people. Two versions are always equal in
-/// comparisons: an object that was rewritten with the same content has not changed.
+/// The source's own version of an object, for display. All versions compare equal: an object
+/// rewritten with the same content has not changed.
 #[derive(Debug, Clone, Default, serde::Serialize)]
 #[serde(transparent)]
 pub struct ObjectVersion(pub Arc<str>);
@@ -100,27 +102,27 @@ impl std::hash::Hash for ObjectVersion {
     fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
 }
 
-/// Where a fact comes from: provenance that is kept with it but does not make it different.
+/// Provenance of a fact. Only the object takes part in comparisons.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Source {
-    /// The object.
+    /// Object.
     pub object: ObjectId,
-    /// Its place, for people; not compared.
-    pub place: ObjectVersion,
-    /// Its version, for people; not compared.
+    /// Position, for display; not compared.
+    pub position: ObjectVersion,
+    /// Version, for display; not compared.
     pub version: ObjectVersion,
 }
 
 impl Source {
-    /// An object without place and version.
+    /// Creates a source without position and version.
     #[must_use]
     pub fn new(object: ObjectId) -> Self {
-        Self { object, place: ObjectVersion::default(), version: ObjectVersion::default() }
+        Self { object, position: ObjectVersion::default(), version: ObjectVersion::default() }
     }
-    /// The object with its place.
+    /// Object with its position.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        ObjectRef { id: self.object.clone(), place: self.place.0.clone() }
+        ObjectRef { id: self.object.clone(), position: self.position.0.clone() }
     }
 }
 
@@ -129,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_from_a_file_is_kept_once_and_checked() {
+    fn kinds_are_interned_once_and_checked() {
         let kept = intern_kind("SomeKind").unwrap();
         assert!(std::ptr::eq(kept, intern_kind("SomeKind").unwrap()));
         assert!(
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_does_not_make_a_difference() {
+    fn versions_are_ignored_in_comparisons() {
         let mut a = Source::new(ObjectId::new("Pod", "shop", "web"));
         let b = a.clone();
         a.version = ObjectVersion("7".into());

@@ -1,7 +1,7 @@
-//! Endpoints that are not served yet, and removals that are held: what a person asks about.
+//! Endpoints that are not served yet, and held removals, for diagnosis.
 //!
-//! Published by the core beside the views, by host; read by `explain` and `why-not`. No view reads
-//! it, so that it never changes what a client gets.
+//! The core publishes them by host beside the views; `explain` and `why-not` read them. No view reads
+//! them, so they never change what a client receives.
 
 use std::sync::Arc;
 
@@ -12,34 +12,36 @@ use crate::time::Mono;
 use crate::update::CollectionKind;
 use crate::view::ShardRef;
 
-/// What one source object reports about a host and what is not decided by it alone.
+/// Pending part of one source object's report about a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pending {
-    /// Who reports it.
+    /// Shard that reports it.
     pub shard: Arc<ShardRef>,
-    /// Namespace of the service; its host is the key in the catalog.
+    /// Namespace of the service. Its host is the key in [`Catalog::pending`].
+    ///
+    /// [`Catalog::pending`]: crate::Catalog::pending
     pub namespace: Namespace,
-    /// The source object.
+    /// Source object.
     pub object: ObjectRef,
-    /// What it waits for.
+    /// Cause of the wait.
     pub cause: PendingCause,
-    /// Since when. It stays while addresses of the same object come and go.
+    /// Start of the wait. It stays the same while addresses of the object change.
     pub since: Mono,
 }
 
-/// What an endpoint, or a removal, waits for.
+/// Cause of a pending endpoint or removal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PendingCause {
-    /// These addresses are not served until the objects that they name are seen.
+    /// The server waits for the objects behind these addresses.
     Objects(Arc<[WaitingAddress]>),
-    /// This group is not served until its declaration is there.
+    /// The server waits for the declaration of this group.
     Declaration(ObjectId, Arc<EndpointGroup>),
-    /// A fact of this kind is served although its source no longer lists it; the reason, for people.
+    /// The server still serves a fact of this kind that its source no longer lists; with the reason.
     Held(CollectionKind, &'static str),
 }
 
 impl PendingCause {
-    /// Distinguishes causes of one object: position of the kind of cause, and the declaration.
+    /// Distinguishes causes of one object: index of the kind of cause, and the declaration.
     #[must_use]
     pub const fn rank(&self) -> (usize, Option<&ObjectId>) {
         match self {
@@ -51,7 +53,7 @@ impl PendingCause {
 }
 
 impl Pending {
-    /// What identifies it among those of a host, and orders them.
+    /// Identity and sort key among the pending entries of a host.
     #[must_use]
     pub fn key(&self) -> impl Ord + '_ {
         let ShardRef { registry, scope } = &*self.shard;

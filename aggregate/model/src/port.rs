@@ -1,4 +1,4 @@
-//! Port numbers and names, and what a service port leads to.
+//! Port numbers and names, and the target ports of service ports.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use crate::id::InvalidName;
 use crate::protocol::Protocol;
 
-/// A TCP or UDP port, 1 to 65535.
+/// TCP or UDP port, 1 to 65535.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(transparent)]
 pub struct PortNumber(NonZeroU16);
 
 impl PortNumber {
-    /// Refuses 0 and what does not fit 16 bits.
+    /// Checks the number; fails for 0 and for numbers above 65535.
     pub fn new(number: u32) -> Result<Self, InvalidName> {
         u16::try_from(number)
             .ok()
@@ -20,7 +20,7 @@ impl PortNumber {
             .map(Self)
             .ok_or_else(|| InvalidName::new("port", &number.to_string(), "is not between 1 and 65535"))
     }
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn get(self) -> u16 {
         self.0.get()
@@ -32,7 +32,7 @@ impl std::fmt::Display for PortNumber {
     }
 }
 
-/// A port's name, up to 63 visible characters; may be empty where its source allows that.
+/// Name of a port: up to 63 visible ASCII characters; empty if the source allows unnamed ports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(transparent)]
 pub struct PortName(Arc<str>);
@@ -46,37 +46,37 @@ impl PortName {
         }
         Ok(Self(text.into()))
     }
-    /// The name as text.
+    /// Name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Where a service port leads on the workloads that it selects.
+/// Target port of a service port on the selected workloads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub enum Target {
     /// The service port's own number.
     Same,
-    /// A number.
+    /// This number.
     Number(PortNumber),
-    /// The workload's port of that name.
+    /// The workload's port of this name.
     Name(PortName),
-    /// A workload's port named like the service port, then this number, then the service port's
-    /// own number (ServiceEntry's order, `registries.md` 4.2).
+    /// The workload's port with the service port's name, then this number, then the service port's
+    /// own number: the order of ServiceEntry (`docs/reference/service-entry.md`).
     NamedOr(Option<PortNumber>),
 }
 
 /// One port of a declaration.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct ServicePort {
-    /// What clients connect to.
+    /// Number that clients connect to.
     pub number: PortNumber,
-    /// The declaration's own name for it.
+    /// Name in the declaration.
     pub name: PortName,
-    /// What it speaks.
+    /// Protocol.
     pub protocol: Protocol,
-    /// Where it leads.
+    /// Target port.
     pub target: Target,
 }
 
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zero_and_overflow_are_no_ports() {
+    fn port_numbers_outside_the_range_are_rejected() {
         assert!(PortNumber::new(0).is_err());
         assert!(PortNumber::new(65536).is_err());
         assert_eq!(PortNumber::new(65535).unwrap().get(), 65535);

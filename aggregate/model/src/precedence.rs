@@ -1,8 +1,8 @@
-//! Whose word wins (law 11): the one order of declarations, shards and claimants of a host.
+//! Precedence (law 11): the one order of declarations, shards and claimants of a host.
 //!
 //! Merges, look-ups, selection, gateways, settings and the claims of different hosts on one domain or
-//! listener all compare [`PrecedenceKey`]s; nothing else orders by registry or age. The order is total over
-//! the facts of a catalog.
+//! listener all compare [`PrecedenceKey`]s; no other code orders by registry or age. The order is total
+//! over the facts of a catalog.
 
 use std::cmp::Ordering;
 
@@ -10,36 +10,36 @@ use crate::object::ObjectId;
 use crate::time::Timestamp;
 use crate::view::ShardRef;
 
-/// What decides the precedence of one source object's word.
+/// Values that decide the precedence of one source object.
 #[derive(Debug, Clone, Copy)]
 pub struct PrecedenceKey<'a> {
-    /// Whose word.
+    /// Shard that reports the object.
     pub shard: &'a ShardRef,
-    /// The registry's rank within its provider; 0 is the config cluster.
+    /// Rank of the registry within its provider; 0 is the config cluster.
     pub rank: u16,
-    /// When the object was created; none sorts last.
+    /// Creation time of the object; `None` sorts last.
     pub created: Option<Timestamp>,
-    /// The object.
+    /// Object.
     pub object: &'a ObjectId,
-    /// Whether an alias claims by its member's word: then the member itself goes first.
-    pub joined: bool,
+    /// Whether a federated service claims through its member; the member itself then precedes it.
+    pub federated: bool,
 }
 
 impl PrecedenceKey<'_> {
-    /// Provider, config cluster first, older first, then names, so that every replica agrees.
+    /// Compares by provider, config cluster first, older first, then names, so all replicas agree.
     #[must_use]
     pub fn order(&self, other: &Self) -> Ordering {
-        let place = |c: &Self| (c.shard.registry.provider, c.rank, c.created.is_none(), c.created);
+        let rank_and_age = |c: &Self| (c.shard.registry.provider, c.rank, c.created.is_none(), c.created);
         let (a, b) = (&*self.shard.registry, &*other.shard.registry);
-        place(self)
-            .cmp(&place(other))
+        rank_and_age(self)
+            .cmp(&rank_and_age(other))
             .then_with(|| a.cluster.cmp(&b.cluster))
             .then_with(|| a.name.cmp(&b.name))
             .then_with(|| self.shard.scope.cmp(&other.shard.scope))
             .then_with(|| self.object.namespace.cmp(&other.object.namespace))
             .then_with(|| self.object.name.cmp(&other.object.name))
             .then_with(|| self.object.kind.cmp(other.object.kind))
-            .then_with(|| self.joined.cmp(&other.joined))
+            .then_with(|| self.federated.cmp(&other.federated))
     }
 }
 
@@ -62,13 +62,13 @@ mod tests {
     }
 
     impl Owned {
-        fn claim(&self) -> PrecedenceKey<'_> {
+        fn key(&self) -> PrecedenceKey<'_> {
             let Self { shard, rank, created, object, joined } = self;
-            PrecedenceKey { shard, rank: *rank, created: *created, object, joined: *joined }
+            PrecedenceKey { shard, rank: *rank, created: *created, object, federated: *joined }
         }
     }
 
-    fn mk_claim(provider: Provider, rank: u16, created: Option<i64>, cluster: &str, object: &str) -> Owned {
+    fn mk_owned(provider: Provider, rank: u16, created: Option<i64>, cluster: &str, object: &str) -> Owned {
         let registry = RegistryId {
             name: RegistryName::new(format!("r-{cluster}")).unwrap(),
             provider,
@@ -84,37 +84,37 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_beats_all_that_follow_it() {
+    fn each_rule_outranks_the_later_rules() {
         use Provider::{Kubernetes, ServiceEntry};
         let falling = [
-            mk_claim(Kubernetes, 0, Some(9), "z", "z"),
-            mk_claim(Kubernetes, 1, Some(1), "z", "z"),
-            mk_claim(Kubernetes, 1, Some(2), "a", "z"),
-            mk_claim(Kubernetes, 1, Some(2), "b", "a"),
-            mk_claim(Kubernetes, 1, Some(2), "b", "b"),
-            Owned { joined: true, ..mk_claim(Kubernetes, 1, Some(2), "b", "b") },
-            mk_claim(Kubernetes, 1, None, "a", "a"),
-            mk_claim(ServiceEntry, 0, Some(0), "a", "a"),
+            mk_owned(Kubernetes, 0, Some(9), "z", "z"),
+            mk_owned(Kubernetes, 1, Some(1), "z", "z"),
+            mk_owned(Kubernetes, 1, Some(2), "a", "z"),
+            mk_owned(Kubernetes, 1, Some(2), "b", "a"),
+            mk_owned(Kubernetes, 1, Some(2), "b", "b"),
+            Owned { joined: true, ..mk_owned(Kubernetes, 1, Some(2), "b", "b") },
+            mk_owned(Kubernetes, 1, None, "a", "a"),
+            mk_owned(ServiceEntry, 0, Some(0), "a", "a"),
         ];
         for pair in falling.windows(2) {
-            assert_eq!(pair[0].claim().order(&pair[1].claim()), Ordering::Less, "{pair:?}");
+            assert_eq!(pair[0].key().order(&pair[1].key()), Ordering::Less, "{pair:?}");
         }
     }
 
-    fn any_claim() -> impl Strategy<Value = Owned> {
+    fn any_owned() -> impl Strategy<Value = Owned> {
         let provider = prop_oneof![Just(Provider::Kubernetes), Just(Provider::ServiceEntry)];
         (provider, 0_u16..2, proptest::option::of(0_i64..3), "[ab]", "[ab]", any::<bool>()).prop_map(
             |(p, rank, created, cluster, object, joined)| Owned {
                 joined,
-                ..mk_claim(p, rank, created, &cluster, &object)
+                ..mk_owned(p, rank, created, &cluster, &object)
             },
         )
     }
 
     proptest! {
         #[test]
-        fn the_order_is_total(a in any_claim(), b in any_claim(), c in any_claim()) {
-            let (x, y, z) = (a.claim(), b.claim(), c.claim());
+        fn the_order_is_total(a in any_owned(), b in any_owned(), c in any_owned()) {
+            let (x, y, z) = (a.key(), b.key(), c.key());
             prop_assert_eq!(x.order(&y), y.order(&x).reverse());
             if x.order(&y).is_le() && y.order(&z).is_le() {
                 prop_assert!(x.order(&z).is_le());

@@ -1,6 +1,6 @@
-//! What a port speaks, and how that is found out (`registries.md` 1.3).
+//! Protocols of service ports and their detection (`docs/explanation/model.md`).
 
-/// The protocol of a service port.
+/// Protocol of a service port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub enum Protocol {
     /// HTTP/1.1.
@@ -11,15 +11,15 @@ pub enum Protocol {
     Grpc,
     /// gRPC-Web.
     GrpcWeb,
-    /// An HTTP proxy's port.
+    /// Port of an HTTP proxy.
     HttpProxy,
     /// HTTPS, passed through by SNI.
     Https,
     /// TLS, passed through by SNI.
     Tls,
-    /// Bytes.
+    /// Plain TCP.
     Tcp,
-    /// Datagrams; never in xDS.
+    /// UDP; never served over xDS.
     Udp,
     /// MongoDB, as TCP.
     Mongo,
@@ -27,12 +27,12 @@ pub enum Protocol {
     Redis,
     /// MySQL, as TCP.
     Mysql,
-    /// Nothing was said: the client may sniff.
+    /// Not declared; the client may detect it.
     Unspecified,
 }
 
 impl Protocol {
-    /// Parses a declared name, whatever its case; `None` for one that is not known.
+    /// Parses a protocol name in any case; `None` for an unknown name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         const NAMES: [(&str, Protocol); 12] = [
@@ -52,14 +52,14 @@ impl Protocol {
         NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|&(_, p)| p)
     }
 
-    /// A ServiceEntry port: what it says, whatever its number.
+    /// Detects the protocol of a ServiceEntry port from its declared name alone.
     #[must_use]
     pub fn from_service_entry(text: &str) -> Self {
         Self::parse(text).unwrap_or(Self::Unspecified)
     }
 
-    /// A Kubernetes port: UDP, then `appProtocol`, else the port's name up to its first `-`, then
-    /// the well-known numbers of protocols in which the server speaks first.
+    /// Detects the protocol of a Kubernetes port: UDP, then `appProtocol`, else the port's name up to its
+    /// first `-`, then the well-known port numbers of server-first protocols.
     #[must_use]
     pub fn from_kubernetes(protocol: &str, app_protocol: Option<&str>, name: &str, number: u16) -> Self {
         if protocol.eq_ignore_ascii_case("udp") {
@@ -68,7 +68,7 @@ impl Protocol {
         match app_protocol {
             Some("kubernetes.io/h2c") => return Self::Http2,
             Some("kubernetes.io/ws") => return Self::Http,
-            // The client's own TLS: a proxy sees no request in it.
+            // The client encrypts by itself, so a proxy cannot read requests.
             Some("kubernetes.io/wss") => return Self::Https,
             _ => {}
         }
@@ -87,7 +87,7 @@ impl Protocol {
         }
     }
 
-    /// Whether requests on it can be routed by host.
+    /// Whether requests can be routed by host.
     #[must_use]
     pub const fn is_http(self) -> bool {
         matches!(self, Self::Http | Self::Http2 | Self::Grpc | Self::GrpcWeb | Self::HttpProxy)
@@ -97,12 +97,12 @@ impl Protocol {
     pub const fn is_http2(self) -> bool {
         matches!(self, Self::Http2 | Self::Grpc | Self::GrpcWeb)
     }
-    /// Whether connections carry an SNI to route by.
+    /// Whether connections can be routed by SNI.
     #[must_use]
     pub const fn is_tls(self) -> bool {
         matches!(self, Self::Https | Self::Tls)
     }
-    /// The name as people write it.
+    /// Display name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn service_entry_ports_are_what_they_say() {
+    fn service_entry_ports_use_the_declared_name() {
         assert_eq!(Protocol::from_service_entry("gRPC"), Protocol::Grpc);
         assert_eq!(Protocol::from_service_entry("nonsense"), Protocol::Unspecified);
         assert_eq!(Protocol::from_service_entry(""), Protocol::Unspecified);

@@ -1,8 +1,8 @@
-//! What the core accepts, for the journal: enough to serve after a restart what was served before.
+//! Journal records: the accepted changes that a restart needs to serve the same catalog again.
 //!
-//! Written by the core at the end of every turn, in the order of acceptance; read by the journal,
-//! which keeps the last record per key, and given back to the core in one piece at start. Records
-//! describe what is *served*: a fact whose removal is held is still recorded.
+//! The core writes records at the end of every batch, in order of acceptance. The journal keeps the
+//! last record per key and returns them to the core in one piece at start. Records describe *served*
+//! facts: a fact whose removal is held stays recorded.
 
 use std::sync::Arc;
 
@@ -13,47 +13,47 @@ use crate::status::Problem;
 use crate::time::Mono;
 use crate::update::{Collection, Fact, FactKey};
 
-/// How far a collection was listed; a later variant knows more.
+/// How completely a collection was listed; a later variant covers more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub enum ListResult {
-    /// It could not be read.
+    /// The collection could not be read.
     Withheld,
-    /// What could be read.
+    /// The readable part.
     Partial,
-    /// What the credential may see.
+    /// The part that the credential may see.
     Filtered,
-    /// All of it.
+    /// The whole collection.
     Complete,
 }
 
-/// An accepted change.
+/// Accepted change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
-    /// This fact is served.
+    /// The server serves this fact.
     Put(RegistryName, Scope, Fact),
-    /// This fact is served no longer, with its evidence.
-    Drop(RegistryName, FactKey, Evidence),
-    /// State of a collection.
+    /// The server no longer serves this fact; with the evidence.
+    Remove(RegistryName, FactKey, Evidence),
+    /// The state of a collection.
     List(RegistryName, Collection, ListRecord),
-    /// An object is bad, or (with `None`) good again.
+    /// An object is invalid, or (with `None`) valid again.
     Problem(RegistryName, Scope, ObjectId, Option<ProblemRecord>),
-    /// A removal is held, or (with `None`) held no longer.
+    /// A removal is held, or (with `None`) released.
     Hold(RegistryName, FactKey, Option<HoldRecord>),
-    /// A scope has ended and is freed: its lists, problems and holds go with it.
+    /// A scope has ended; its lists, problems and holds end with it.
     Ended(RegistryName, Scope, Evidence, Mono),
     /// The pinned identity of a source.
     Identity(RegistryName, Fingerprint),
-    /// A registry has left; everything of it goes.
+    /// A registry was removed, with all its state.
     Left(RegistryName),
 }
 
 impl Record {
-    /// The registry concerned.
+    /// Returns the registry concerned.
     #[must_use]
     pub const fn registry(&self) -> &RegistryName {
         match self {
             Self::Put(name, ..)
-            | Self::Drop(name, ..)
+            | Self::Remove(name, ..)
             | Self::List(name, ..)
             | Self::Problem(name, ..)
             | Self::Hold(name, ..)
@@ -67,32 +67,32 @@ impl Record {
 /// State of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListRecord {
-    /// Whether the registry's facts count as all only with it.
+    /// Whether the registry counts as complete only with this collection.
     pub required: bool,
-    /// Result of the last list; `None` where a run has not listed it yet.
+    /// Result of the last list; `None` until a run lists it.
     pub result: Option<ListResult>,
-    /// How many facts of it are served; a restore that finds another number trusts none of them.
+    /// Number of served facts. A restore that finds a different number discards the collection.
     pub count: u64,
-    /// When the source last confirmed it.
+    /// Time of the source's last confirmation.
     pub confirmed: Option<Mono>,
 }
 
-/// A bad object.
+/// Invalid object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProblemRecord {
-    /// The object with its position.
+    /// Object with its position.
     pub object: ObjectRef,
-    /// What is wrong.
+    /// Problem.
     pub problem: Problem,
-    /// Since when.
+    /// Start time.
     pub since: Mono,
 }
 
-/// A held removal.
+/// Held removal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HoldRecord {
-    /// Since when.
+    /// Start time.
     pub since: Mono,
-    /// Why it is doubted.
+    /// Reason for the hold.
     pub reason: Arc<str>,
 }

@@ -1,38 +1,38 @@
-//! A part of a view with its own inputs, dimensions and slots.
+//! One encodable part of a view: its inputs, client dimensions and encoded answers.
 
 use std::ops::BitOr;
 
 use crate::encoded_cache::EncodedCache;
 
-/// Which attributes of a client an answer reads.
+/// Set of client attributes that an answer reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct ClientDimensions(u16);
 
 impl ClientDimensions {
-    /// None: every client gets the same bytes.
+    /// Empty set: every client gets the same bytes.
     pub const NONE: Self = Self(0);
-    /// The client's kind.
+    /// Kind of client.
     pub const KIND: Self = Self(1);
-    /// Its network.
+    /// Network.
     pub const NETWORK: Self = Self(1 << 1);
-    /// Its cluster.
+    /// Cluster.
     pub const CLUSTER: Self = Self(1 << 2);
-    /// Its locality.
+    /// Locality.
     pub const LOCALITY: Self = Self(1 << 3);
-    /// Its node.
+    /// Node.
     pub const NODE: Self = Self(1 << 4);
-    /// Its namespace.
+    /// Namespace.
     pub const NAMESPACE: Self = Self(1 << 5);
-    /// Its IP families.
+    /// IP families.
     pub const FAMILIES: Self = Self(1 << 6);
-    /// Whether its listeners bind.
+    /// Whether listeners bind their ports.
     pub const BINDS: Self = Self(1 << 7);
-    /// Its DNS domain.
+    /// DNS domain.
     pub const DOMAIN: Self = Self(1 << 8);
-    /// Whether it captures DNS.
+    /// Whether the client captures DNS.
     pub const DNS_CAPTURE: Self = Self(1 << 9);
 
-    /// Whether all of `other` is in `self`.
+    /// Whether `self` contains all dimensions of `other`.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -45,21 +45,21 @@ impl BitOr for ClientDimensions {
     }
 }
 
-/// Facts, the dimensions that answers from them read, and the answers made so far. Kept by the
-/// core from one generation to the next while the facts are equal.
+/// Inputs, the client dimensions that their answers read, and the answers encoded so far. The core
+/// keeps the value from one catalog generation to the next while the inputs are equal.
 #[derive(Debug)]
 pub struct ResourceInputs<T> {
-    /// All that an answer reads.
+    /// All inputs of the answer.
     pub inputs: T,
-    /// What an answer reads of a client.
+    /// Client attributes that the answer reads.
     pub dimensions: ClientDimensions,
-    /// The answers.
+    /// Encoded answers.
     pub encoded: EncodedCache,
 }
 
 impl<T> ResourceInputs<T> {
-    /// With no answers yet.
-    pub fn new(facts: T, dims: ClientDimensions) -> Self {
-        Self { inputs: facts, dimensions: dims, encoded: EncodedCache::default() }
+    /// Creates a value without encoded answers.
+    pub fn new(inputs: T, dimensions: ClientDimensions) -> Self {
+        Self { inputs, dimensions, encoded: EncodedCache::default() }
     }
 }

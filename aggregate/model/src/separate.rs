@@ -1,6 +1,6 @@
-//! Services that have one name in a cluster and in a Consul, and what becomes of them.
+//! Services with the same name in a cluster and in Consul, and whether they are merged.
 //!
-//! Found by the core while the settings ask for it, published with the catalog, shown by whoever lists them.
+//! The core finds them if the settings enable it and publishes them with the catalog; `get merges` lists them.
 
 use std::sync::Arc;
 
@@ -9,79 +9,79 @@ use crate::id::RegistryName;
 use crate::port::PortNumber;
 use crate::protocol::Protocol;
 
-/// What is done with services of one name.
+/// What the core does with services of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub enum MergeByName {
-    /// Nothing; they are not even looked for.
+    /// Does not look for them.
     #[default]
     Off,
-    /// They are shown, with what stands against joining them.
+    /// Reports them, with the reason against a merge.
     Report,
-    /// They are joined where nothing stands against it.
+    /// Merges them unless a reason prevents it.
     On,
 }
 
-/// Services of one name: at least one of a cluster and one of a Consul.
+/// Services of the same name: at least one of a cluster and one of Consul.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SameName {
-    /// The name.
+    /// Name.
     pub name: Arc<str>,
-    /// The services, the cluster's first.
+    /// Services, the cluster's first.
     pub services: Arc<[NamedService]>,
-    /// What becomes of them.
+    /// Whether they are merged.
     pub outcome: NameOutcome,
 }
 
-/// One of them.
+/// One service of a [`SameName`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedService {
-    /// The service.
+    /// Service.
     pub key: ServiceKey,
-    /// Who declares it, sorted.
+    /// Registries that declare it, sorted.
     pub registries: Arc<[RegistryName]>,
-    /// Its ports and what they speak, by number.
+    /// Ports and their protocols, sorted by number.
     pub ports: Arc<[(PortNumber, Protocol)]>,
 }
 
-/// What becomes of services of one name.
+/// Whether services of the same name are merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameOutcome {
-    /// They are served as one, under the cluster's host.
+    /// Served as one service, under the cluster's host.
     Merged,
-    /// They could be.
+    /// They could be merged, but the settings only report them.
     Possible,
-    /// They cannot be.
-    Apart {
-        /// The kind of reason.
+    /// They stay separate.
+    Separate {
+        /// Kind of reason.
         why: SeparateReason,
-        /// The reason, in words.
+        /// Reason as text.
         message: Arc<str>,
     },
 }
 
-/// Why services of one name stay apart.
+/// Why services of the same name stay separate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SeparateReason {
-    /// There are several in the cluster, or several in Consul: which is meant only a person knows.
+    /// Several services of the cluster, or of Consul, have the name; an operator must choose.
     Ambiguous,
-    /// An alias names one of them already.
+    /// A configured federated service already contains one of them.
     Aliased,
-    /// Somebody else declares one of the hosts too, and would be served no more.
+    /// Another registry also declares one of the hosts, and a merge would hide it.
     Contested,
-    /// One is resolved through DNS, or cannot be joined for another reason.
+    /// One is resolved through DNS, or cannot be a member for another reason.
     Resolution,
-    /// A port of the cluster's is missing in Consul, and would be served no more.
+    /// Consul lacks a port of the cluster's service, and a merge would hide that port.
     Ports,
-    /// They disagree on what a port speaks.
+    /// They disagree on the protocol of a port.
     Protocol,
-    /// The cluster's declarations disagree on who sees it.
+    /// The cluster's declarations disagree on visibility.
     Visibility,
-    /// A registry has not synced, so that more services of the name may follow.
+    /// A registry has not synced and may still report services of the name.
     Unsynced,
 }
 
 impl SeparateReason {
-    /// In one word.
+    /// Short name, for JSON and columns.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -98,12 +98,12 @@ impl SeparateReason {
 }
 
 impl SameName {
-    /// Whether they are served as one.
+    /// Whether they are served as one service.
     #[must_use]
     pub fn is_merged(&self) -> bool {
         self.outcome == NameOutcome::Merged
     }
-    /// Whether a service is one of them.
+    /// Whether the service is one of them.
     #[must_use]
     pub fn has(&self, key: &ServiceKey) -> bool {
         self.services.iter().any(|service| service.key == *key)

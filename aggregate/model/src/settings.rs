@@ -1,4 +1,4 @@
-//! Mesh-wide values, and names that join services.
+//! Mesh-wide settings and federated services.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,44 +9,43 @@ use crate::id::{Namespace, NetworkId, RegistryName};
 use crate::port::PortNumber;
 use crate::separate::MergeByName;
 
-/// The CIDRs that lie in one network.
+/// CIDRs of one network.
 pub type Cidrs = Arc<[ipnet::IpNet]>;
 
-/// Hosts, and whether each is served only within its own cluster; each pattern once.
+/// Host patterns, each once, and whether their hosts are served only within their own cluster.
 pub type ClusterLocal = Arc<[(HostPattern, bool)]>;
 
-/// Mesh-wide values. A field that nothing sets is `None`; the config file wins per field over the
-/// config cluster.
+/// Mesh-wide values. An unset field is `None`; the config file overrides the config cluster per field.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Settings {
-    /// Who sees a declaration that says nothing.
+    /// Visibility of declarations that do not declare one.
     pub default_export: Option<Visibility>,
-    /// The domain of identities.
+    /// Domain of identities.
     pub trust_domain: Option<Arc<str>>,
-    /// The domain of Kubernetes service names.
+    /// Domain of Kubernetes service names.
     pub domain: Option<Arc<str>>,
-    /// How long a connection attempt may take.
+    /// Maximum duration of a connection attempt.
     pub connect_timeout: Option<Duration>,
-    /// Whether traffic to unknown hosts is refused rather than passed on.
+    /// Whether proxies reject traffic to unknown hosts instead of passing it through.
     pub block_unknown: Option<bool>,
-    /// Hosts that are served only within their own cluster, and their opposite. Each pattern is a
-    /// field of its own: the most specific that matches decides.
+    /// Hosts that are, or are not, served only within their own cluster. Sources override each other per
+    /// pattern; the most specific matching pattern decides.
     pub cluster_local: Option<ClusterLocal>,
-    /// Caps on who sees ServiceEntries.
+    /// Caps on the visibility of ServiceEntries.
     pub entry_visibility: Option<Arc<EntryVisibility>>,
-    /// Whether endpoints of other networks are sent as they are, without a gateway.
+    /// Whether clients reach endpoints of other networks directly, without a gateway.
     pub cross_network_direct: Option<bool>,
-    /// Networks and the CIDRs that lie in them.
+    /// Networks and their CIDRs.
     pub networks: Option<Arc<[(NetworkId, Cidrs)]>>,
-    /// What is done with services that have one name in a cluster and in a Consul.
+    /// Treatment of services with the same name in a cluster and in Consul.
     pub merge_by_name: Option<MergeByName>,
 }
 
 impl Settings {
-    /// How long a connection attempt may take when nothing says otherwise.
+    /// Default maximum duration of a connection attempt.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// These values, with `under` where they say nothing.
+    /// Returns these values, with unset fields taken from `under`.
     #[must_use]
     pub fn over(&self, under: &Self) -> Self {
         Self {
@@ -62,29 +61,29 @@ impl Settings {
             merge_by_name: self.merge_by_name.or(under.merge_by_name),
         }
     }
-    /// Whether a host is served within its own cluster only, where something says so.
+    /// Whether a host is served only within its own cluster; `None` if no pattern matches.
     #[must_use]
     pub fn is_cluster_local(&self, host: &Hostname) -> Option<bool> {
-        let said = self.cluster_local.iter().flat_map(|list| list.iter());
-        let matching = said.filter(|(pattern, _)| pattern.matches(host));
+        let patterns = self.cluster_local.iter().flat_map(|list| list.iter());
+        let matching = patterns.filter(|(pattern, _)| pattern.matches(host));
         matching.max_by_key(|(pattern, _)| pattern.specificity()).map(|(_, local)| *local)
     }
-    /// Who sees a declaration that says nothing.
+    /// Visibility of declarations that do not declare one.
     #[must_use]
     pub fn default_export(&self) -> Visibility {
         self.default_export.clone().unwrap_or_default()
     }
-    /// The domain of identities.
+    /// Domain of identities.
     #[must_use]
     pub fn trust_domain(&self) -> &str {
         self.trust_domain.as_deref().unwrap_or("cluster.local")
     }
-    /// The domain of Kubernetes service names.
+    /// Domain of Kubernetes service names.
     #[must_use]
     pub fn domain(&self) -> &str {
         self.domain.as_deref().unwrap_or("cluster.local")
     }
-    /// How long a connection attempt may take.
+    /// Maximum duration of a connection attempt.
     #[must_use]
     pub fn connect_timeout(&self) -> Duration {
         self.connect_timeout.unwrap_or(Self::CONNECT_TIMEOUT)
@@ -97,50 +96,50 @@ fn both(over: Option<&ClusterLocal>, under: Option<&ClusterLocal>) -> Option<Clu
     Some(over.iter().chain(more).cloned().collect())
 }
 
-/// Joins services of several registries under one host, by explicit configuration or by their name.
+/// Federated service: joins services of several registries under one host, by configuration or by name.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct FederatedService {
-    /// The namespace in which the host is served.
+    /// Namespace in which the host is served.
     pub namespace: Namespace,
-    /// Who sees it.
+    /// Visibility.
     pub export: ExportTo,
-    /// What is joined. At most [`FederatedService::MAX_MEMBERS`] are.
+    /// Members; at most [`FederatedService::MAX_MEMBERS`] are joined.
     pub members: Arc<[FederatedMember]>,
-    /// Standby members take traffic only while fewer active endpoints than this are healthy; when left out
-    /// they stand one priority lower, and clients decide.
+    /// Standby members take traffic only while fewer active endpoints than this are healthy. If absent,
+    /// they have a lower priority and clients decide.
     pub min_healthy_active: Option<u32>,
-    /// Standby members also take traffic while the registries of active ones have been silent for longer than this;
-    /// never for that reason when left out. What a silent registry last said stays served beside them.
+    /// Standby members also take traffic after the registries of active members have been stale for longer than this.
+    /// If absent, staleness has no effect. The last known facts of a stale registry stay served as well.
     pub standby_after_stale: Option<Duration>,
-    /// Whether nobody wrote it down: its members have one name, and the settings join such.
+    /// Whether the core created it because its members have the same name, without explicit configuration.
     pub by_name: bool,
 }
 
 impl FederatedService {
-    /// How many members one alias joins.
+    /// Maximum number of members of one federated service.
     pub const MAX_MEMBERS: usize = 64;
 }
 
-/// One joined service.
+/// Member of a federated service.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct FederatedMember {
-    /// Its host.
+    /// Host.
     pub host: Hostname,
-    /// Whose declarations of it are meant; everybody's when left out.
+    /// Registry whose declarations count; all registries if absent.
     pub registry: Option<RegistryName>,
-    /// Its namespace; the first claimant's when left out.
+    /// Namespace; the first claimant's if absent.
     pub namespace: Option<Namespace>,
-    /// Port numbers of the alias with this member's own for them; others stand for themselves.
+    /// Maps port numbers of the federated service to this member's ports; other numbers stay the same.
     pub ports: Arc<[(PortNumber, PortNumber)]>,
-    /// Its share of traffic beside the other members', however many endpoints it has; by endpoints when
-    /// no member says one, 1 when only others do, and none at all for 0.
+    /// Share of traffic relative to the other members, independent of its number of endpoints. If no member
+    /// sets it, traffic follows endpoints; if only others do, it is 1. A member with 0 gets no traffic.
     pub weight: Option<u32>,
-    /// Whether it waits for the active members to fail.
+    /// Whether it takes traffic only after active members fail.
     pub standby: bool,
 }
 
 impl FederatedMember {
-    /// A host that is joined as it is.
+    /// Creates a member with this host and default values.
     #[must_use]
     pub fn new(host: Hostname) -> Self {
         Self { host, registry: None, namespace: None, ports: Arc::default(), weight: None, standby: false }
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_specific_pattern_decides() {
+    fn most_specific_pattern_decides() {
         let settings = mk_local(&[("*", true), ("*.shop.svc", false), ("pay.shop.svc", true)]);
         let cases = [("a.svc", true), ("a.shop.svc", false), ("pay.shop.svc", true), ("svc.org", true)];
         for (host, want) in cases {
@@ -167,12 +166,12 @@ mod tests {
     }
 
     #[test]
-    fn patterns_of_two_sources_stand_beside_each_other() {
+    fn patterns_of_two_sources_are_combined() {
         let over = mk_local(&[("*.kube-system.svc", false)]);
         let under = mk_local(&[("*.kube-system.svc", true), ("kubernetes.default.svc", true)]);
         let both = over.over(&under);
         let is = |host: &str| both.is_cluster_local(&Hostname::new(host).unwrap());
-        assert_eq!(is("dns.kube-system.svc"), Some(false), "the first source's word stands");
+        assert_eq!(is("dns.kube-system.svc"), Some(false), "the first source decides");
         assert_eq!(is("kubernetes.default.svc"), Some(true));
         assert_eq!(under.over(&Settings::default()), under);
     }

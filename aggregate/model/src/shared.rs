@@ -1,9 +1,9 @@
-//! A shared value that is compared by pointer.
+//! Shared values that compare by pointer.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// An `Arc` whose equality is identity. Persistent maps of these diff without comparing contents.
+/// `Arc` whose equality is pointer identity. Persistent maps of these diff without comparing contents.
 #[derive(Debug, Default)]
 pub struct Shared<T: ?Sized>(pub Arc<T>);
 

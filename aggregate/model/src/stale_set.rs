@@ -1,11 +1,12 @@
-//! The one mark-and-sweep, used by the core for restarted collections and by adapters for relists.
+//! Finds keys that a complete list no longer contains. The core uses it for restarted collections,
+//! adapters for relists.
 //!
-//! A sweep opened over an open one keeps the first one's unseen set: an object deleted between two
-//! interrupted lists is still found missing by the one that completes.
+//! Opening a set that is already open keeps its unseen keys: an object deleted between two
+//! interrupted lists is missing from the list that completes.
 
 use std::collections::BTreeSet;
 
-/// What has not been seen since the sweep was opened.
+/// Keys not seen since the set was opened.
 #[derive(Debug, Clone)]
 pub struct StaleSet<K: Ord> {
     unseen: Option<BTreeSet<K>>,
@@ -18,18 +19,18 @@ impl<K: Ord> Default for StaleSet<K> {
 }
 
 impl<K: Ord> StaleSet<K> {
-    /// No sweep is open.
+    /// Creates a closed set.
     #[must_use]
     pub const fn closed() -> Self {
         Self { unseen: None }
     }
-    /// Whether a sweep is open.
+    /// Whether the set is open.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.unseen.is_some()
     }
-    /// Opens a sweep over `live`, or continues the open one: keys marked before an interruption
-    /// must be seen again by the list that replaces it, so all that lives is unseen again.
+    /// Opens the set with the `live` keys as unseen, or extends an open set. After an interruption the
+    /// next list must contain every live key again, so marks of the interrupted list are discarded.
     pub fn open(&mut self, live: impl IntoIterator<Item = K>) {
         self.unseen.get_or_insert_default().extend(live);
     }
@@ -43,11 +44,11 @@ impl<K: Ord> StaleSet<K> {
             unseen.remove(key);
         }
     }
-    /// Closes the sweep after a complete list: what was not seen is gone.
+    /// Closes the set after a complete list and returns the keys that were not seen.
     pub fn close(&mut self) -> impl Iterator<Item = K> + use<K> {
         self.unseen.take().unwrap_or_default().into_iter()
     }
-    /// Forgets the sweep without a verdict.
+    /// Closes the set without a result.
     pub fn abandon(&mut self) {
         self.unseen = None;
     }
@@ -58,21 +59,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_seen_is_gone() {
-        let mut sweep = StaleSet::closed();
-        sweep.open([1, 2, 3]);
-        sweep.mark_present(&2);
-        assert_eq!(sweep.close().collect::<Vec<_>>(), [1, 3]);
-        assert!(!sweep.is_open());
+    fn close_returns_the_unseen_keys() {
+        let mut set = StaleSet::closed();
+        set.open([1, 2, 3]);
+        set.mark_present(&2);
+        assert_eq!(set.close().collect::<Vec<_>>(), [1, 3]);
+        assert!(!set.is_open());
     }
 
     #[test]
-    fn an_interrupted_list_forgets_nothing() {
-        let mut sweep = StaleSet::closed();
-        sweep.open([1, 2]);
-        sweep.mark_present(&1);
-        sweep.open([1, 2]); // interrupted and begun again; 1 was deleted in between
-        sweep.mark_present(&2);
-        assert_eq!(sweep.close().collect::<Vec<_>>(), [1]);
+    fn interrupted_list_keeps_missing_keys_unseen() {
+        let mut set = StaleSet::closed();
+        set.open([1, 2]);
+        set.mark_present(&1);
+        set.open([1, 2]); // the list was interrupted and restarted; 1 was deleted in between
+        set.mark_present(&2);
+        assert_eq!(set.close().collect::<Vec<_>>(), [1]);
     }
 }

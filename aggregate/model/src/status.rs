@@ -1,4 +1,6 @@
-//! How a source is doing, and which of its objects are bad.
+//! Status of sources, freshness of collections, and problems of objects.
+//!
+//! Adapters report status and problems; the core derives freshness; the server reports all three.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,55 +8,55 @@ use std::time::Duration;
 use crate::code::Code;
 use crate::time::Mono;
 
-/// Whether a collection's facts can be trusted to be all and to be now.
+/// Whether the facts of a collection are complete and current.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize)]
 pub enum Freshness {
-    /// Nothing has been heard: unknown is not empty (law 1).
+    /// No facts received yet: unknown is not empty (law 1).
     #[default]
     Unknown,
-    /// A first list is under way.
+    /// The first list is in progress.
     Syncing,
     /// Complete and followed.
     Live,
-    /// Was complete once; followed no more since then.
+    /// Complete in the past, no longer followed.
     Stale {
-        /// Since when.
+        /// Start time.
         since: SinceMono,
-        /// Why.
+        /// Reason.
         why: Arc<str>,
     },
 }
 
-/// Why a collection cannot be read.
+/// Reason why a collection cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Withheld {
     /// Kind of failure.
     pub cause: WithheldCause,
-    /// The source's answer, for people; never a secret.
+    /// Answer of the source, for operators; never a secret.
     pub why: Arc<str>,
 }
 
-/// Kind of failure that withholds a collection.
+/// Kind of failure that makes a collection unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub enum WithheldCause {
     /// The credential may not read it.
     Forbidden,
-    /// It keeps failing while other collections of the source can be read.
+    /// Reads keep failing while other collections of the source can be read.
     Failing,
 }
 
 impl Withheld {
-    /// A collection that the credential may not read.
+    /// Creates the value for a collection that the credential may not read.
     pub fn forbidden(why: impl Into<Arc<str>>) -> Self {
         Self { cause: WithheldCause::Forbidden, why: why.into() }
     }
-    /// A collection that keeps failing while others can be read.
+    /// Creates the value for a collection that keeps failing while others can be read.
     pub fn failing(why: impl Into<Arc<str>>) -> Self {
         Self { cause: WithheldCause::Failing, why: why.into() }
     }
 }
 
-/// A time that serialises as milliseconds since the process started.
+/// Time that serialises as its number of milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct SinceMono(pub Mono);
 
@@ -64,7 +66,7 @@ impl serde::Serialize for SinceMono {
     }
 }
 
-/// What a source is doing, as its adapter sees it.
+/// State of a source, as its adapter reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize)]
 pub enum SourceState {
     /// Connecting or listing.
@@ -72,56 +74,56 @@ pub enum SourceState {
     Syncing,
     /// Followed.
     Live,
-    /// Cannot be reached.
+    /// The source cannot be reached.
     Unreachable,
-    /// Refuses our credential.
+    /// The source rejects the credential.
     AuthFailed,
-    /// Refuses what we ask for.
+    /// The source denies access to the requested objects.
     Forbidden,
-    /// Answers what cannot be understood.
+    /// The source's answers cannot be read.
     Broken,
 }
 
-/// A source's own word about itself, per scope.
+/// Status of a source, reported per scope.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize)]
 pub struct SourceStatus {
-    /// The state.
+    /// State.
     pub state: SourceState,
-    /// The reason for it, for people; never a secret.
+    /// Reason for the state, for operators; never a secret.
     pub reason: Arc<str>,
-    /// How long until the next try, where one is planned.
+    /// Time until the next attempt, if one is planned.
     pub retry_in: Option<Duration>,
-    /// What fares apart within it: the watched kinds of a cluster. At most 64 are kept.
+    /// Status of its parts, such as the watched kinds of a cluster. At most 64 are kept.
     pub parts: Arc<[SourcePart]>,
-    /// More for people, as name and value in this order: `network`, `mode`, `index`, … At most 64
-    /// are kept; never a secret.
+    /// Further information for operators, as name and value, in display order: `network`, `mode`, `index`, …
+    /// At most 64 are kept; never a secret.
     pub details: Arc<[(Arc<str>, Arc<str>)]>,
 }
 
-/// How one part of a source is doing.
+/// Status of one part of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize)]
 pub struct SourcePart {
-    /// Which: `pods`, `services`, …
+    /// Name: `pods`, `services`, …
     pub name: Arc<str>,
-    /// Its state.
+    /// State.
     pub state: SourceState,
-    /// The reason for it, for people; never a secret.
+    /// Reason for the state, for operators; never a secret.
     pub reason: Arc<str>,
-    /// How long it had been in that state when this was said.
+    /// Time in that state, at the time of the report.
     pub lasted: Duration,
-    /// How long until the next try, where one is planned.
+    /// Time until the next attempt, if one is planned.
     pub retry_in: Option<Duration>,
 }
 
 impl SourceStatus {
-    /// How many parts and how many details are kept of one status.
+    /// Maximum number of parts, and of details, kept of one status.
     pub const MAX_PARTS: usize = 64;
 
-    /// A state and the reason for it.
+    /// Creates a status from a state and its reason.
     pub fn new(state: SourceState, reason: impl Into<Arc<str>>) -> Self {
         Self { state, reason: reason.into(), ..Self::default() }
     }
-    /// With no more parts and details than are kept.
+    /// Removes parts and details beyond the bound.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         if self.parts.len() > Self::MAX_PARTS {
@@ -134,24 +136,24 @@ impl SourceStatus {
     }
 }
 
-/// How a shard is served: as it is, or as an operator's staleness policy asks.
+/// Priority of a shard: normal, or as the staleness policy sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, serde::Serialize)]
 pub enum ShardPriority {
-    /// As it is.
+    /// Normal priority.
     #[default]
     Normal,
     /// One priority lower.
     Demoted,
-    /// Not at all.
+    /// Not served.
     Withdrawn,
 }
 
-/// What is wrong with one object. The object is quarantined alone; its last good version stays.
+/// Fault of one object. Only this object is quarantined; its last valid version stays served.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Problem {
-    /// The code.
+    /// Code.
     pub code: Code,
-    /// What is wrong and what to do, in one line.
+    /// The fault and what to do, in one line.
     pub message: Arc<str>,
 }
 
@@ -160,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_keeps_no_more_than_its_bound() {
+    fn status_is_limited_to_its_bound() {
         let pair = |n: usize| (n.to_string().into(), "".into());
         let part = |n: usize| SourcePart { name: n.to_string().into(), ..SourcePart::default() };
         let status = SourceStatus {
@@ -173,6 +175,6 @@ mod tests {
             (kept.parts.len(), kept.details.len()),
             (SourceStatus::MAX_PARTS, SourceStatus::MAX_PARTS)
         );
-        assert_eq!(&*kept.parts[63].name, "63", "the first are kept, in their order");
+        assert_eq!(&*kept.parts[63].name, "63", "the first entries are kept in order");
     }
 }

@@ -1,72 +1,72 @@
-//! How the serving functions tell why (law 12).
+//! Records why the serving functions decide as they do (law 12).
 //!
 //! Every function that selects, merges, resolves, filters or orders takes a [`Recorder`] as a type
-//! parameter. `()` records nothing and costs nothing; [`Trace`] keeps every step.
+//! parameter. `()` records nothing at no cost; [`Trace`] keeps every step.
 
 use crate::code::Code;
 use crate::id::RegistryName;
 use crate::object::ObjectRef;
 
-/// Which part of the way a step belongs to; the order is the way's.
+/// Stage of a decision, in the order from source to client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// Who says that it exists.
+    /// Which source lists the object.
     Source,
-    /// Which declarations and shards take part.
+    /// Which declarations and shards are merged.
     Merge,
-    /// Who may see it.
+    /// Which clients may see it.
     Visibility,
-    /// How its network is reached.
+    /// How clients reach its network.
     Network,
-    /// Whether its health admits it.
+    /// Whether its health allows serving it.
     Health,
-    /// Its weight and priority.
+    /// Weight and priority.
     Weight,
-    /// What the client was sent.
+    /// What the server sent to the client.
     Deliver,
 }
 
-/// What a step decided.
+/// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It goes on.
+    /// Kept.
     Pass,
-    /// It goes on, with a remark.
+    /// Kept, with a warning.
     Warn,
-    /// It ends here.
+    /// Removed at this stage.
     Drop,
 }
 
 /// One decision.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct TraceStep {
-    /// The part of the way.
+    /// Stage of the decision.
     pub stage: Stage,
-    /// The decision.
+    /// Result.
     pub verdict: Verdict,
-    /// The rule.
+    /// Rule that decided.
     pub code: Code,
-    /// The registry concerned.
+    /// Registry concerned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registry: Option<RegistryName>,
-    /// The source object concerned.
+    /// Source object concerned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<ObjectRef>,
-    /// The endpoint concerned (`10.0.0.1:80`, `[::1]:80`, `unix:/x`, `name:80`); empty where the
-    /// step is about the service.
+    /// Endpoint concerned (`10.0.0.1:80`, `[::1]:80`, `unix:/x`, `name:80`); empty for a step about
+    /// the whole service.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub endpoint: String,
-    /// The decision in words.
+    /// Decision as text.
     pub detail: String,
 }
 
-/// Keeps steps, or not.
+/// Sink for steps.
 pub trait Recorder {
-    /// Takes a step; `make` is called only by recorders that keep it.
+    /// Records a step. Recorders that keep no steps never call `make`.
     fn step(&mut self, make: impl FnOnce() -> TraceStep);
-    /// Whether steps are kept, for callers that would otherwise gather what nobody reads.
+    /// Whether the recorder keeps steps. Callers skip expensive preparation otherwise.
     fn is_on(&self) -> bool;
 }
 
@@ -77,15 +77,15 @@ impl Recorder for () {
     }
 }
 
-/// Keeps every step, up to a bound.
+/// Recorder that keeps every step, up to [`Trace::MAX`].
 #[derive(Debug, Clone, Default, serde::Serialize)]
 pub struct Trace {
-    /// The steps, in the order in which they were taken.
+    /// Steps, in the order of recording.
     pub steps: Vec<TraceStep>,
 }
 
 impl Trace {
-    /// How many steps are kept; what follows is dropped.
+    /// Maximum number of kept steps; later steps are discarded.
     pub const MAX: usize = 100_000;
 }
 

@@ -1,7 +1,7 @@
-//! What adapters say, and what they are asked.
+//! Updates that adapters report, and confirm requests that they receive.
 //!
-//! Deltas are state, not operations: "this fact is now so". They are idempotent, may be conflated
-//! per key and replayed. The inlet stamps them with registry, generation and time.
+//! Updates carry state, not operations: the current value of a fact. They are idempotent, and may be
+//! conflated per key and replayed. The update channel stamps them with registry, generation and time.
 
 use std::sync::Arc;
 
@@ -18,18 +18,18 @@ use crate::status::{Problem, SourceStatus, Withheld};
 use crate::time::Mono;
 use crate::workload::{Workload, WorkloadKey};
 
-/// A class of output facts.
+/// Kind of facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub enum CollectionKind {
     /// Declarations of services.
     Services,
-    /// Their endpoints.
+    /// Endpoint groups.
     Groups,
-    /// What can be selected.
+    /// Workloads.
     Workloads,
-    /// Ways into networks.
+    /// Gateways into networks.
     Gateways,
-    /// Mesh-wide values and aliases.
+    /// Mesh-wide values and federated services.
     Settings,
 }
 
@@ -46,7 +46,7 @@ impl CollectionKind {
 }
 
 impl FactId {
-    /// The kind of facts that it belongs to.
+    /// Returns the kind of facts that it belongs to.
     #[must_use]
     pub const fn kind(&self) -> CollectionKind {
         match self {
@@ -59,73 +59,73 @@ impl FactId {
     }
 }
 
-/// The facts of one kind of one scope; it is synced when every input that its conversion joins has
-/// listed completely.
+/// Facts of one kind and scope. A collection is synced after every input of its conversion
+/// has been listed completely.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct Collection {
-    /// The part of the registry that fails as one.
+    /// Part of the registry that fails as one.
     pub scope: Scope,
-    /// The kind of facts.
+    /// Kind of facts.
     pub kind: CollectionKind,
 }
 
-/// What identifies a fact within its registry and scope.
+/// Identity of a fact within its registry and scope.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub enum FactId {
-    /// A declaration.
+    /// Declaration.
     Service(DeclKey),
-    /// Endpoints.
+    /// Endpoint group.
     Group(EndpointGroupKey),
-    /// A workload.
+    /// Workload.
     Workload(WorkloadKey),
-    /// A gateway address.
+    /// Gateway address.
     Gateway(GatewayKey),
-    /// The mesh-wide values.
+    /// Mesh-wide values.
     Settings,
-    /// A joined name.
+    /// Federated service.
     Alias(Hostname),
     /// Addresses that are not served yet.
     Waiting(EndpointGroupKey),
 }
 
-/// What identifies a fact within its registry.
+/// Identity of a fact within its registry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct FactKey {
-    /// The scope that says it.
+    /// Scope that reports it.
     pub scope: Scope,
-    /// The fact.
+    /// Identity within the scope.
     pub item: FactId,
 }
 
 impl FactKey {
-    /// The collection that holds it.
+    /// Returns the collection that contains it.
     #[must_use]
     pub fn collection(&self) -> Collection {
         Collection { scope: self.scope.clone(), kind: self.item.kind() }
     }
 }
 
-/// A key with its value: a mismatch of the two cannot be written down.
+/// Fact: a key with its value. The types do not allow a mismatch of the two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fact {
-    /// One declaration of a service.
+    /// Declaration of a service.
     Service(DeclKey, Arc<Declaration>),
-    /// The endpoints that one object gives one declaration.
+    /// Endpoints that one object lists for one declaration.
     Group(EndpointGroupKey, Arc<EndpointGroup>),
-    /// What can be selected.
+    /// Workloads.
     Workload(WorkloadKey, Arc<Workload>),
-    /// A way into a network.
+    /// Gateway into a network.
     Gateway(GatewayKey, Arc<Gateway>),
     /// Mesh-wide values.
     Settings(Arc<Settings>),
-    /// A joined name.
+    /// Federated service.
     Alias(Hostname, Arc<FederatedService>),
-    /// Addresses that a group lists and that wait for another object.
+    /// Addresses of a group that wait for another object.
     Waiting(EndpointGroupKey, Arc<[WaitingAddress]>),
 }
 
 impl Fact {
-    /// What identifies it within its scope.
+    /// Returns its identity within its scope.
     #[must_use]
     pub fn item(&self) -> FactId {
         match self {
@@ -138,8 +138,8 @@ impl Fact {
             Self::Waiting(key, _) => FactId::Waiting(key.clone()),
         }
     }
-    /// The source object, where the fact has one: a sweep spares it while that object has an open
-    /// problem.
+    /// Returns the source object, if the fact has one. A complete list does not remove the fact while that
+    /// object has an open problem.
     #[must_use]
     pub fn object(&self) -> Option<&ObjectId> {
         match self {
@@ -152,84 +152,84 @@ impl Fact {
     }
 }
 
-/// Whether what is missing from a value is really gone.
+/// Whether parts missing from a value are really gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Basis {
-    /// The source said exactly this.
+    /// The source reported exactly this value.
     Authoritative,
-    /// Derived from an answer that may be short; the reason, for people.
+    /// Derived from an answer that may be incomplete; with the reason.
     PossiblyPartial(Arc<str>),
-    /// Derived from an answer that is known to be short, or old: what it adds is so, and whatever it
-    /// lacks is held. The reason, for people.
+    /// Derived from an answer that is known to be incomplete or old: additions apply, removals are
+    /// held. With the reason.
     KnownPartial(Arc<str>),
 }
 
-/// How much of a collection a list held.
+/// How much of a collection a list contained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Completeness {
-    /// All of it: what it did not hold is gone.
+    /// All of it: facts missing from the list are removed.
     Complete,
-    /// What the credential may see; sweeps nothing.
+    /// The part that the credential may see; removes nothing.
     Filtered,
-    /// What could be read; sweeps nothing.
+    /// The readable part; removes nothing.
     Partial,
 }
 
-/// What an adapter says.
+/// Update that an adapter reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegistryUpdate {
-    /// The collections that a run follows; replaces the previous value. Sent before any fact.
+    /// Collections that a run follows; replaces the previous value. Sent before any fact.
     Follows {
-        /// Collections that must have a result before the run's facts count as all.
+        /// Collections that need a result before the run's facts count as complete.
         required: Vec<Collection>,
-        /// Collections that nothing waits for.
+        /// Collections that are not waited for.
         optional: Vec<Collection>,
     },
-    /// The collection cannot be read now. Ends the wait for it and proves nothing: its facts stay,
+    /// The collection cannot be read now. Ends the wait for it without evidence: its facts stay,
     /// stale, until a list succeeds.
     Withheld(Collection, Withheld),
-    /// A whole scope is gone. Absence from a listing of scopes never is such a proof.
+    /// A whole scope has ended. Absence from a list of scopes is not sufficient evidence.
     End(Scope, EndEvidence),
-    /// Identity of the source, such as a cluster's UID; sent before any fact, by sources that have one.
+    /// Identity of the source, such as a cluster's UID. Sent before any fact, if the source has one.
     Identity(Fingerprint),
     /// The adapter has no state for this collection and lists it from the start.
     ListStarted(Collection),
-    /// This fact is now so.
+    /// Current value of a fact.
     Put(Scope, Fact, Basis),
-    /// This fact is no more, for this reason.
+    /// Removal of a fact, with evidence.
     Remove(FactKey, Evidence),
-    /// A list of the collection ended.
+    /// The list of the collection ended.
     ListEnded(Collection, Completeness),
-    /// The source confirmed that the collection is followed.
+    /// The source confirmed that the collection is current.
     Progress(Collection),
-    /// An object of a scope is bad, or (with `None`) good again.
+    /// An object of a scope is invalid, or (with `None`) valid again.
     Problem(Scope, ObjectRef, Option<Problem>),
-    /// How the source of a scope is doing.
+    /// Status of the source of a scope.
     Status(Scope, SourceStatus),
-    /// All that a scope's source has and that is left out on purpose; replaces what was said before.
+    /// All objects that the registry excludes from a scope; replaces the previous list.
     Excluded(Scope, Arc<[ExcludedObject]>),
 }
 
-/// A delta with what the inlet knows of it.
+/// Update with its origin and time, as the update channel stamps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamped<T> {
-    /// Who says it.
+    /// Registry that reports it.
     pub registry: RegistryName,
-    /// In which run.
+    /// Run that reports it.
     pub generation: Generation,
-    /// When it was observed.
+    /// Time of observation.
     pub at: Mono,
-    /// What is said.
+    /// Stamped value.
     pub value: T,
 }
 
-/// A question to a source that nobody waits for; its answer comes in as an ordinary fact.
+/// Request to confirm a fact with its source. No task waits; the answer arrives as an ordinary update.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConfirmRequest {
-    /// Whom to ask.
+    /// Registry to request from.
     pub registry: RegistryName,
-    /// In which run.
+    /// Run that reports it.
     pub generation: Generation,
-    /// Whether this is really gone, or really has so few addresses.
+    /// Fact whose removal, or smaller number of addresses, needs confirmation.
     pub confirm: FactKey,
 }

@@ -1,7 +1,7 @@
-//! An immutable picture of one service: what the core has merged, ready to be answered from.
+//! Immutable view of one service: the merged result that answers are built from.
 //!
-//! Built by the core, read by answer and xds. A view holds all that its answers read, so nothing
-//! that was made from it is ever invalidated.
+//! The core builds views; answer and xds read them. A view holds every input of its answers, so an
+//! answer built from a view never becomes invalid.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,171 +24,171 @@ use crate::resource_inputs::ResourceInputs;
 use crate::shared::Shared;
 use crate::status::ShardPriority;
 
-/// Whose word a shard is.
+/// Registry and scope that report a shard.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct ShardRef {
-    /// The registry.
+    /// Registry.
     pub registry: Arc<RegistryId>,
-    /// The scope.
+    /// Scope.
     pub scope: Scope,
 }
 
-/// Something about a service that a person should know.
+/// Visible conflict or fault of a service or registry, for operators.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct Condition {
-    /// What it is.
+    /// Code of the condition.
     pub code: Code,
-    /// The objects that it is about, the one that is served first.
+    /// Objects concerned, the served one first.
     pub objects: Arc<[ObjectRef]>,
-    /// It, in words.
+    /// Description.
     pub message: Arc<str>,
 }
 
-/// A declaration with whose word it is and who sees it.
+/// Declaration with its shard and resolved visibility.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeclarationView {
-    /// Whose word.
+    /// Shard that reports it.
     pub shard: Arc<ShardRef>,
-    /// The declaration.
+    /// Declaration.
     pub declaration: Arc<Declaration>,
-    /// Its registry's rank within its provider.
+    /// Rank of the registry within its provider.
     pub rank: u16,
-    /// Its visibility, resolved.
+    /// Resolved visibility.
     pub visibility: Visibility,
-    /// Whether it is another service's, which an alias joins.
+    /// Whether it belongs to a member of this federated service.
     pub federated: bool,
 }
 
 impl DeclarationView {
-    /// What decides its precedence.
+    /// Key that decides its precedence.
     #[must_use]
     pub fn precedence_key(&self) -> PrecedenceKey<'_> {
         let (created, object) = (self.declaration.created, &self.declaration.source.object);
-        PrecedenceKey { shard: &self.shard, rank: self.rank, created, object, joined: self.federated }
+        PrecedenceKey { shard: &self.shard, rank: self.rank, created, object, federated: self.federated }
     }
 }
 
-/// A service whose host is another name for a service (resolution Alias). Its own declarations decide who sees the name
-/// and how early it claims its domain; those of the service that it leads to do not.
+/// Service whose host is another name for a service (resolution Alias). Its own declarations decide which clients see the
+/// name and in which order it claims its domain; the declarations of its target do not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AliasHost {
-    /// Its host and namespace.
+    /// Host and namespace.
     pub service: ServiceKey,
-    /// Who sees one of its declarations.
+    /// Union of the visibilities of its declarations.
     pub visibility: Visibility,
 }
 
 /// One service, merged from all its declarations.
 #[derive(Debug, Clone)]
 pub struct ServiceView {
-    /// Its host and namespace.
+    /// Host and namespace.
     pub key: ServiceKey,
-    /// Its declarations, in order of precedence. Never empty.
+    /// Declarations in order of precedence. Never empty.
     pub declarations: Arc<[DeclarationView]>,
-    /// Its ports, by number.
+    /// Ports, sorted by number.
     pub ports: Arc<[PortView]>,
-    /// What is odd about it.
+    /// Conditions of the service.
     pub conditions: Arc<[Condition]>,
-    /// Services of other hosts that lead here (resolution Alias), sorted.
+    /// Services of other hosts whose alias resolves to this service, sorted.
     pub aliases: Arc<[AliasHost]>,
-    /// How many addresses all its groups have.
+    /// Number of addresses in all its groups.
     pub addresses: u32,
 }
 
 /// One port of a service.
 #[derive(Debug, Clone)]
 pub struct PortView {
-    /// Its number.
+    /// Number.
     pub number: PortNumber,
-    /// Its name, by the first declaration that has the number.
+    /// Name, from the first declaration that has the number.
     pub name: PortName,
-    /// Its protocol, by the same.
+    /// Protocol, from the same declaration.
     pub protocol: Protocol,
-    /// What CDS serves.
+    /// Inputs of the CDS resource.
     pub cluster: Shared<ResourceInputs<ClusterInputs>>,
-    /// What EDS serves.
+    /// Inputs of the EDS resource.
     pub endpoints: Shared<ResourceInputs<EndpointInputs>>,
-    /// What LDS serves of it.
+    /// Inputs of its part of LDS resources.
     pub listener: Shared<ResourceInputs<ListenerInputs>>,
-    /// What RDS serves of it.
+    /// Inputs of its part of RDS resources.
     pub route: Shared<ResourceInputs<RouteInputs>>,
 }
 
-/// All that an xDS cluster is made from.
+/// Inputs of an xDS cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClusterInputs {
-    /// The service.
+    /// Service.
     pub service: ServiceKey,
-    /// The port.
+    /// Port.
     pub port: PortNumber,
-    /// What it speaks.
+    /// Protocol.
     pub protocol: Protocol,
-    /// How its endpoints are found, by the first declaration.
+    /// Resolution, from the first declaration.
     pub resolution: Resolution,
-    /// The first declaration's attributes.
+    /// Attributes of the first declaration.
     pub attributes: Arc<Attributes>,
     /// Identities of all its endpoints and declarations, sorted.
     pub identities: Arc<[Identity]>,
-    /// How long a connection attempt may take.
+    /// Maximum duration of a connection attempt.
     pub connect_timeout: Duration,
-    /// Its endpoints, where they stand inside the xDS cluster (DNS).
+    /// Endpoints carried inside the xDS cluster (DNS resolutions only).
     pub inline: Option<Shared<ResourceInputs<EndpointInputs>>>,
 }
 
-/// All that an assignment is made from.
+/// Inputs of an endpoint assignment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndpointInputs {
-    /// The service.
+    /// Service.
     pub service: ServiceKey,
-    /// The service port.
+    /// Service port.
     pub port: PortNumber,
-    /// How endpoints are found, by the first declaration.
+    /// Resolution, from the first declaration.
     pub resolution: Resolution,
-    /// What is near first, by the first declaration.
+    /// Traffic distribution, from the first declaration.
     pub traffic: TrafficDistribution,
-    /// The groups behind this port, in order of precedence of their shards.
+    /// Groups behind this port, in order of precedence of their shards.
     pub sources: Arc<[EndpointSource]>,
-    /// Networks that have gateways and are not reached directly, sorted.
+    /// Networks that clients reach only through gateways, sorted.
     pub gated: Arc<[NetworkId]>,
 }
 
-/// One group behind one service port.
+/// One endpoint group behind one service port.
 #[derive(Debug, Clone)]
 pub struct EndpointSource {
-    /// Whose word.
+    /// Shard that reports it.
     pub shard: Arc<ShardRef>,
     /// Normal, or one priority lower.
     pub priority: ShardPriority,
-    /// The declaration that puts the group behind this port.
+    /// Declaration that connects the group to this port.
     pub declaration: Arc<Declaration>,
-    /// Who sees that declaration.
+    /// Visibility of that declaration.
     pub visibility: Visibility,
-    /// The addresses.
+    /// Addresses.
     pub group: Arc<EndpointGroup>,
-    /// For each port set of the group, which of its ports stands behind this service port.
+    /// For each port set of the group, the index of the port behind this service port.
     pub ports: Arc<[Option<u16>]>,
-    /// Addresses of the group whose removal is held, by index, sorted.
+    /// Indexes of addresses whose removal is held, sorted.
     pub held: Arc<[u32]>,
-    /// What the alias says of it, where the service is one.
+    /// Role of the group in a federated service.
     pub federation: Option<Arc<FederationInfo>>,
 }
 
-/// What an alias says of a member's endpoints.
+/// How a federated service uses a member's endpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct FederationInfo {
-    /// The member's place in the alias.
+    /// Index of the member.
     pub member: u16,
-    /// The member's host.
+    /// Host of the member.
     pub host: Hostname,
-    /// Its share of traffic; by endpoints where no member says one.
+    /// Share of traffic; without any shares, traffic follows the number of endpoints.
     pub share: Option<u32>,
-    /// Whether it waits for the active members to fail.
+    /// Whether it takes traffic only after active members fail.
     pub standby: bool,
-    /// How many healthy active endpoints keep standby ones out; without it they stand one priority lower.
+    /// Number of healthy active endpoints that exclude standby endpoints; without it standby endpoints have a lower priority.
     pub min_healthy: Option<u32>,
-    /// Whether its registry has been silent for longer than the alias gives, so that it keeps no standby out.
+    /// Whether its registry has been stale for longer than configured; its endpoints then do not exclude standby endpoints.
     pub stale: bool,
-    /// What its endpoints are labelled with beside their own labels.
+    /// Labels added to those of its endpoints.
     pub labels: Labels,
 }
 
@@ -208,54 +208,54 @@ impl PartialEq for EndpointSource {
     }
 }
 
-/// All that a port's part in listeners is made from.
+/// Inputs of a port's part of listeners.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListenerInputs {
-    /// The service.
+    /// Service.
     pub service: ServiceKey,
-    /// The port.
+    /// Port.
     pub port: PortNumber,
-    /// What it speaks.
+    /// Protocol.
     pub protocol: Protocol,
-    /// How its endpoints are found.
+    /// Resolution.
     pub resolution: Resolution,
-    /// Its virtual addresses over all declarations, sorted.
+    /// Virtual addresses of all declarations, sorted.
     pub addresses: Arc<[ServiceAddress]>,
-    /// Its endpoints, where each has a listener of its own (headless and not HTTP).
+    /// Endpoints that get a listener each (headless and not HTTP).
     pub inline: Option<Shared<ResourceInputs<EndpointInputs>>>,
 }
 
-/// All that a port's part in route tables is made from.
+/// Inputs of a port's part of route tables.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RouteInputs {
-    /// The service.
+    /// Service.
     pub service: ServiceKey,
-    /// The port.
+    /// Port.
     pub port: PortNumber,
-    /// What it speaks.
+    /// Protocol.
     pub protocol: Protocol,
-    /// How its endpoints are found.
+    /// Resolution.
     pub resolution: Resolution,
-    /// Its virtual addresses over all declarations, sorted.
+    /// Virtual addresses of all declarations, sorted.
     pub addresses: Arc<[ServiceAddress]>,
-    /// Services of other hosts that lead here, sorted.
+    /// Services of other hosts whose alias resolves to this service, sorted.
     pub aliases: Arc<[AliasHost]>,
-    /// Headless: `*.host` leads here too.
+    /// Whether the service is headless: `*.host` routes to it too.
     pub headless: bool,
 }
 
 impl ServiceView {
-    /// A port by its number.
+    /// Returns the port with this number.
     #[must_use]
     pub fn port(&self, number: PortNumber) -> Option<&PortView> {
         self.ports.binary_search_by(|p| p.number.cmp(&number)).ok().map(|i| &self.ports[i])
     }
-    /// The other hosts that lead here, sorted.
+    /// Returns the other hosts whose alias resolves to this service, sorted.
     #[must_use]
     pub fn alias_hosts(&self) -> BTreeSet<&Hostname> {
         self.aliases.iter().map(|alias| &alias.service.host).collect()
     }
-    /// The declaration that decides; `None` only for a view that no core has built.
+    /// Returns the declaration with the highest precedence; `None` only for a view that the core did not build.
     #[must_use]
     pub fn first(&self) -> Option<&DeclarationView> {
         self.declarations.first()

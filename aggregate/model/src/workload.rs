@@ -1,4 +1,4 @@
-//! What can be selected as an endpoint, and what a connected client may turn out to be.
+//! Workloads: selectable as endpoints, and matched with connected clients.
 
 use std::net::IpAddr;
 use std::ops::Deref;
@@ -12,19 +12,19 @@ use crate::labels::Labels;
 use crate::object::Source;
 use crate::port::{PortName, PortNumber};
 
-/// A kind of workload. Pods sort before entries (`registries.md` 4.2).
+/// Kind of workload. Pods sort before entries (`docs/reference/service-entry.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub enum WorkloadKind {
-    /// A Kubernetes pod.
+    /// Kubernetes pod.
     Pod,
-    /// A WorkloadEntry.
+    /// WorkloadEntry.
     Entry,
-    /// An instance of another provider.
+    /// Instance of another provider.
     Instance,
 }
 
-/// Identifies a workload. The cluster and the kind are part of it: pods of one name in two clusters,
-/// or a pod and an entry of one name, are different workloads. One pointer wide, because the ledger,
+/// Identity of a workload. It includes cluster and kind: pods with equal names in two clusters, or a
+/// pod and an entry with equal names, are different workloads. One pointer wide, because the ledger,
 /// the state and the catalog each hold it once per workload.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(transparent)]
@@ -45,60 +45,60 @@ impl From<WorkloadName> for WorkloadKey {
 /// Fields of a [`WorkloadKey`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct WorkloadName {
-    /// Its namespace.
+    /// Namespace.
     pub namespace: Namespace,
-    /// Its kind.
+    /// Kind.
     pub kind: WorkloadKind,
-    /// Its name.
+    /// Name.
     pub name: Arc<str>,
-    /// Its cluster.
+    /// Cluster.
     pub cluster: ClusterId,
 }
 
-/// Where a workload listens.
+/// Address of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub enum WorkloadAddress {
-    /// An IP address.
+    /// IP address.
     Ip(IpAddr),
-    /// A DNS name.
+    /// DNS name.
     Name(Arc<str>),
-    /// A unix path.
+    /// Unix socket path.
     Unix(Arc<str>),
 }
 
-/// A pod, WorkloadEntry or instance.
+/// Pod, WorkloadEntry or instance.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Workload {
     /// Provenance.
     pub source: Source,
-    /// Its addresses, the canonical one first.
+    /// Addresses, the canonical one first.
     pub addresses: Arc<[WorkloadAddress]>,
-    /// Its named ports, sorted by name.
+    /// Named ports, sorted by name.
     pub ports: Arc<[(PortName, PortNumber)]>,
-    /// Its own labels.
+    /// Own labels.
     pub labels: Labels,
-    /// Its labels with topology added (`registries.md` 1.4).
+    /// Own labels with topology labels added (`docs/explanation/model.md`).
     pub augmented: Labels,
-    /// Where it runs.
+    /// Location.
     pub topology: Arc<Topology>,
-    /// Who it proves to be.
+    /// Identity that its certificate proves.
     pub identity: Option<Identity>,
-    /// Its service account's name, empty where none is known.
+    /// Name of its service account; empty if unknown.
     pub account: Arc<str>,
-    /// Its health.
+    /// Health.
     pub health: Health,
-    /// Whether it speaks mesh TLS.
+    /// Whether it accepts mesh TLS.
     pub mtls: bool,
-    /// Its share of traffic.
+    /// Weight.
     pub weight: u32,
-    /// The workload's name as people know it (a Deployment's, say).
+    /// Display name (such as the name of its Deployment).
     pub name: Arc<str>,
-    /// Services whose own lists of endpoints name it, sorted; what selects it is the core's to know.
+    /// Services whose own endpoint lists contain it, sorted. The core adds services that select it.
     pub listed: Arc<[ServiceKey]>,
 }
 
 impl Workload {
-    /// A healthy workload of which nothing else is known.
+    /// Creates a healthy workload with default values.
     #[must_use]
     pub fn new(source: Source) -> Self {
         Self {
@@ -117,12 +117,12 @@ impl Workload {
             listed: Arc::default(),
         }
     }
-    /// Whether its address is a name or a unix path, so that only DNS services can select it.
+    /// Whether its address is a name or a unix path. Only DNS services can select such a workload.
     #[must_use]
     pub fn is_named(&self) -> bool {
         !matches!(self.addresses.first(), Some(WorkloadAddress::Ip(_)))
     }
-    /// The number of a named port.
+    /// Returns the number of a named port.
     #[must_use]
     pub fn port(&self, name: &PortName) -> Option<PortNumber> {
         self.ports.binary_search_by(|(n, _)| n.cmp(name)).ok().map(|i| self.ports[i].1)

@@ -1,21 +1,21 @@
-//! The one backoff: how long to wait before the next try, whoever tries.
+//! Exponential backoff with jitter, for all retries.
 //!
-//! Pure: the caller passes chance in and does the waiting.
+//! Pure: the caller passes randomness in and waits by itself.
 
 use std::time::Duration;
 
-/// Chance, as something that is passed in.
+/// Source of randomness.
 pub trait RandomSource: Send {
-    /// A number from 0 up to, not including, 1.
+    /// Returns a number in the range 0 (inclusive) to 1 (exclusive).
     fn unit(&mut self) -> f64;
 }
 
-/// A small generator with a seed (SplitMix64); not for secrets.
+/// Small seeded generator (SplitMix64); not for secrets.
 #[derive(Debug, Clone)]
 pub struct SplitMix(u64);
 
 impl SplitMix {
-    /// The same seed gives the same numbers.
+    /// Creates a generator; equal seeds give equal numbers.
     #[must_use]
     pub const fn seeded(seed: u64) -> Self {
         Self(seed)
@@ -28,26 +28,26 @@ impl RandomSource for SplitMix {
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        // 53 bits are what an f64 holds exactly
+        // an f64 holds 53 bits exactly
         ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
-/// How delays grow.
+/// Parameters of a backoff.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BackoffPolicy {
-    /// The longest that the first delay may be.
+    /// Maximum first delay.
     pub first: Duration,
-    /// The longest that any delay may be.
+    /// Maximum of any delay.
     pub cap: Duration,
-    /// A try that went well for this long makes the next failure a first one.
+    /// An attempt that worked for this long resets the backoff.
     pub reset_after: Duration,
-    /// Which part of a delay is left to chance, 0 to 1. 1 spreads a herd best.
+    /// Random part of a delay, 0 to 1. With 1, simultaneous clients spread most evenly.
     pub jitter: f64,
 }
 
 impl Default for BackoffPolicy {
-    /// One second, doubling up to a minute, half of it chance; forgiven after two minutes.
+    /// One second, doubling up to one minute, half of it random; reset after two minutes.
     fn default() -> Self {
         Self {
             first: Duration::from_secs(1),
@@ -58,7 +58,7 @@ impl Default for BackoffPolicy {
     }
 }
 
-/// Doubles from one failure to the next until it is reset.
+/// Backoff whose delay doubles with each failure until it is reset.
 #[derive(Debug, Clone)]
 pub struct Backoff {
     policy: BackoffPolicy,
@@ -66,30 +66,30 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Has not failed yet.
+    /// Creates a backoff without failures.
     #[must_use]
     pub const fn new(policy: BackoffPolicy) -> Self {
         Self { policy, failures: 0 }
     }
-    /// The delay before the next try, and counts the failure.
-    pub fn next(&mut self, chance: &mut (impl RandomSource + ?Sized)) -> Duration {
+    /// Counts a failure and returns the delay before the next attempt.
+    pub fn next(&mut self, random: &mut (impl RandomSource + ?Sized)) -> Duration {
         let longest = self.policy.first.saturating_mul(1 << self.failures.min(20)).min(self.policy.cap);
         self.failures = self.failures.saturating_add(1);
         let jitter = self.policy.jitter.clamp(0.0, 1.0);
-        longest.mul_f64(1.0 - jitter + jitter * chance.unit().clamp(0.0, 1.0))
+        longest.mul_f64(1.0 - jitter + jitter * random.unit().clamp(0.0, 1.0))
     }
-    /// As [`Backoff::next`], for a try that had gone well for `lasted` before it failed.
-    pub fn next_after(&mut self, lasted: Duration, chance: &mut (impl RandomSource + ?Sized)) -> Duration {
+    /// Does the same as [`Backoff::next`] for an attempt that worked for `lasted` before it failed.
+    pub fn next_after(&mut self, lasted: Duration, random: &mut (impl RandomSource + ?Sized)) -> Duration {
         if lasted >= self.policy.reset_after {
             self.reset();
         }
-        self.next(chance)
+        self.next(random)
     }
-    /// The next failure is a first one again.
+    /// Resets the number of failures.
     pub const fn reset(&mut self) {
         self.failures = 0;
     }
-    /// Failures since the last reset.
+    /// Returns the number of failures since the last reset.
     #[must_use]
     pub const fn failures(&self) -> u32 {
         self.failures
@@ -120,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn chance_takes_from_a_delay_and_never_adds() {
+    fn jitter_only_shortens_a_delay() {
         assert_eq!(mk_backoff(0.5).next(&mut Always(0.0)), Duration::from_millis(500));
         assert_eq!(mk_backoff(1.0).next(&mut Always(0.0)), Duration::ZERO);
     }
 
     #[test]
-    fn a_long_good_run_is_forgiven_and_a_short_one_is_not() {
+    fn only_a_long_successful_attempt_resets_the_backoff() {
         let mut backoff = mk_backoff(0.0);
         backoff.next(&mut Always(0.0));
         let short = backoff.next_after(Duration::from_secs(119), &mut Always(0.0));
@@ -136,19 +136,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chance_stays_within_the_unit(seed: u64) {
-            let mut chance = SplitMix::seeded(seed);
+        fn random_numbers_are_in_the_unit_interval(seed: u64) {
+            let mut random = SplitMix::seeded(seed);
             for _ in 0..64 {
-                let unit = chance.unit();
+                let unit = random.unit();
                 prop_assert!((0.0..1.0).contains(&unit));
             }
         }
 
         #[test]
-        fn no_delay_passes_the_cap(seed: u64, failures in 0..200_usize) {
-            let (mut backoff, mut chance) = (mk_backoff(1.0), SplitMix::seeded(seed));
+        fn delay_never_exceeds_the_cap(seed: u64, failures in 0..200_usize) {
+            let (mut backoff, mut random) = (mk_backoff(1.0), SplitMix::seeded(seed));
             for _ in 0..failures {
-                prop_assert!(backoff.next(&mut chance) <= Duration::from_secs(60));
+                prop_assert!(backoff.next(&mut random) <= Duration::from_secs(60));
             }
         }
     }

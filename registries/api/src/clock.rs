@@ -1,24 +1,24 @@
-//! Where time comes from. Nothing below the rim reads a clock; it is handed one of these.
+//! Clocks. Registries and the runtime get time only from a [`Clock`], so tests control it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tributary_model::Mono;
 
-/// Running monotonic time.
+/// Source of monotonic time.
 pub trait Clock: Send + Sync + 'static {
-    /// The time now.
+    /// Returns the current time.
     fn now(&self) -> Mono;
 }
 
-/// The runtime's own clock; under a paused tokio clock it stands still too.
+/// Clock of the process; a paused tokio clock pauses it too.
 #[derive(Debug, Clone, Copy)]
 pub struct ProcessClock {
     start: tokio::time::Instant,
 }
 
 impl ProcessClock {
-    /// Begins at [`Mono::START`].
+    /// Creates a clock that starts now, at [`Mono::START`].
     #[must_use]
     pub fn starting_now() -> Self {
         Self { start: tokio::time::Instant::now() }
@@ -31,12 +31,12 @@ impl Clock for ProcessClock {
     }
 }
 
-/// A clock that moves when it is told to, for tests and simulations.
+/// Clock that only [`ManualClock::advance`] moves, for tests and simulations.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicU64);
 
 impl ManualClock {
-    /// Moves the time on.
+    /// Advances the time.
     pub fn advance(&self, by: Duration) {
         let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
         self.0.fetch_add(millis, Ordering::Relaxed);

@@ -1,10 +1,9 @@
-//! What registries of one cluster learn from each other: the little that an object's facts need and
-//! the object does not say.
+//! Cluster-wide values that the registries of one cluster share.
 //!
-//! The Kubernetes registry of a cluster reads namespaces and the mesh configuration, and tells here
-//! what they come to; the registry of custom resources beside it reads no second time. The binary
-//! hands the two ends out. Until the first word nothing is known, and whoever listens waits with
-//! what depends on it; the last word stays true while nobody speaks.
+//! The Kubernetes registry of a cluster reads namespaces and the mesh configuration and publishes the result
+//! here; the registry of custom resources in the same cluster does not read them again. The binary connects the
+//! two ends. Until the first value, receivers hold back all facts that depend on it. The last value stays valid
+//! after the sender is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -14,51 +13,53 @@ use tokio::sync::watch;
 use tributary_model::settings::Cidrs;
 use tributary_model::{Fingerprint, Namespace, NetworkId, TrafficDistribution, Withheld};
 
-/// What holds around the objects of a cluster.
+/// Cluster-wide values that conversions of objects need.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClusterContext {
-    /// The identity of the cluster, where it can be read.
+    /// Identity of the cluster, if it can be read.
     pub identity: Option<Fingerprint>,
-    /// Why the rest cannot be read. It is unknown then, so that nothing that depends on it may be reported.
+    /// Reason why the other values cannot be read. They are unknown then, and dependent facts must not be reported.
     pub withheld: Option<Withheld>,
-    /// The namespaces whose objects count; `None` where all do.
+    /// Selected namespaces; `None` selects all.
     pub selected: Option<BTreeSet<Namespace>>,
-    /// The traffic distribution that a namespace asks for its services.
+    /// Traffic distribution that a namespace sets for its services.
     pub traffic: BTreeMap<Namespace, TrafficDistribution>,
-    /// The network of the whole cluster: the label of its system namespace, else the one that names its
+    /// Network of the whole cluster: from the label of its system namespace, else the configured network of its
     /// registry.
     pub network: Option<NetworkId>,
-    /// The networks that are ranges of addresses.
+    /// Networks defined by address ranges.
     pub networks: Arc<[(NetworkId, Cidrs)]>,
-    /// The domain of identities made from service accounts.
+    /// Domain of identities derived from service accounts.
     pub trust_domain: Option<Arc<str>>,
 }
 
 impl ClusterContext {
-    /// Whether objects of this namespace count.
+    /// Whether the namespace is selected.
     #[must_use]
     pub fn selects(&self, namespace: &Namespace) -> bool {
         self.selected.as_ref().is_none_or(|selected| selected.contains(namespace))
     }
-    /// The network of an address of which its object says none: the cluster's, else the narrowest range
-    /// that holds it. Of two equal ranges the one first in order of names counts.
+    /// Returns the network of an address whose object declares none: the cluster's, else the narrowest range
+    /// that contains it. Of equal ranges the first network by name wins.
     #[must_use]
     pub fn network_of(&self, ip: IpAddr) -> Option<NetworkId> {
         self.network.clone().or_else(|| {
             let ranges = self.networks.iter().flat_map(|(id, nets)| nets.iter().map(move |net| (net, id)));
-            let held = ranges.filter(|(net, _)| net.contains(&ip));
-            held.min_by_key(|(net, id)| (std::cmp::Reverse(net.prefix_len()), *id)).map(|(_, id)| id.clone())
+            let containing = ranges.filter(|(net, _)| net.contains(&ip));
+            containing
+                .min_by_key(|(net, id)| (std::cmp::Reverse(net.prefix_len()), *id))
+                .map(|(_, id)| id.clone())
         })
     }
 }
 
-/// The end that speaks.
+/// Sending half.
 pub type ClusterContextSender = watch::Sender<Option<Arc<ClusterContext>>>;
 
-/// The end that listens.
+/// Receiving half.
 pub type ClusterContextReceiver = watch::Receiver<Option<Arc<ClusterContext>>>;
 
-/// The two ends for one cluster; nothing is known yet.
+/// Creates the channel of one cluster, without a value.
 #[must_use]
 pub fn cluster_context_channel() -> (ClusterContextSender, ClusterContextReceiver) {
     watch::channel(None)
@@ -72,25 +73,25 @@ mod tests {
         NetworkId::new(name).unwrap()
     }
 
-    fn of(around: &ClusterContext, ip: &str) -> Option<NetworkId> {
-        around.network_of(ip.parse().unwrap())
+    fn of(context: &ClusterContext, ip: &str) -> Option<NetworkId> {
+        context.network_of(ip.parse().unwrap())
     }
 
     #[test]
-    fn the_clusters_network_comes_before_ranges_and_the_narrowest_range_first() {
+    fn cluster_network_precedes_ranges_narrowest_first() {
         let range = |name: &str, net: &str| (network(name), Cidrs::from([net.parse().unwrap()]));
         let networks =
             [range("wide", "10.0.0.0/8"), range("narrow", "10.1.0.0/16"), range("twin", "10.1.0.0/16")];
-        let mut around = ClusterContext { networks: networks.into(), ..ClusterContext::default() };
-        assert_eq!(of(&around, "10.1.2.3"), Some(network("narrow")));
-        assert_eq!(of(&around, "10.2.2.3"), Some(network("wide")));
-        assert_eq!(of(&around, "2001:db8::1"), None);
-        around.network = Some(network("own"));
-        assert_eq!(of(&around, "10.1.2.3"), Some(network("own")));
+        let mut context = ClusterContext { networks: networks.into(), ..ClusterContext::default() };
+        assert_eq!(of(&context, "10.1.2.3"), Some(network("narrow")));
+        assert_eq!(of(&context, "10.2.2.3"), Some(network("wide")));
+        assert_eq!(of(&context, "2001:db8::1"), None);
+        context.network = Some(network("own"));
+        assert_eq!(of(&context, "10.1.2.3"), Some(network("own")));
     }
 
     #[test]
-    fn all_namespaces_count_where_none_is_selected_and_none_where_the_selection_is_empty() {
+    fn no_selection_selects_all_and_an_empty_one_none() {
         let shop = Namespace::new("shop").unwrap();
         assert!(ClusterContext::default().selects(&shop));
         let none = ClusterContext { selected: Some(BTreeSet::new()), ..ClusterContext::default() };

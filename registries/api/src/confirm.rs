@@ -1,7 +1,7 @@
-//! Questions to a run: conflated per key, bounded, waited for by nobody but the run.
+//! Channel of confirm requests to a run: conflated per key and bounded.
 //!
-//! The pump sends, the run receives in key order. A question that does not fit is dropped: the core
-//! asks again with backoff as long as it has no answer.
+//! The core task sends and never waits; the run receives in key order. A request beyond the bound is
+//! discarded: the core repeats a request with backoff until it is answered.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tributary_model::FactKey;
 
-/// How many questions may be open to one run.
+/// Maximum number of open requests to one run.
 pub const MAX_CONFIRM_REQUESTS: usize = 4096;
 
 #[derive(Debug, Default)]
@@ -25,15 +25,15 @@ struct Channel {
     wake: Notify,
 }
 
-/// The pump's end.
+/// Sending half, owned by the core task.
 #[derive(Debug)]
 pub struct ConfirmSender(Arc<Channel>);
 
-/// The run's end.
+/// Receiving half, owned by the run.
 #[derive(Debug)]
 pub struct ConfirmReceiver(Arc<Channel>);
 
-/// A pair of ends.
+/// Creates a channel.
 #[must_use]
 pub fn confirm_channel() -> (ConfirmSender, ConfirmReceiver) {
     let channel = Arc::new(Channel::default());
@@ -41,7 +41,7 @@ pub fn confirm_channel() -> (ConfirmSender, ConfirmReceiver) {
 }
 
 impl ConfirmSender {
-    /// Asks to confirm a key; false when the run has too many questions open already.
+    /// Requests confirmation of a key. Returns false if the run has too many open requests.
     pub fn send(&self, key: FactKey) -> bool {
         let mut open = self.0.open.lock();
         let fits = open.keys.len() < MAX_CONFIRM_REQUESTS || open.keys.contains(&key);
@@ -62,8 +62,8 @@ impl Drop for ConfirmSender {
 }
 
 impl ConfirmReceiver {
-    /// The next key to confirm. May be dropped while it waits without losing a question. Never
-    /// ready once nobody can ask any more, so that it can stand in a `select!` loop.
+    /// Waits for the next key to confirm. Cancel safe. Stays pending forever after the sender is dropped, so a
+    /// `select!` loop may poll it.
     pub async fn next(&mut self) -> FactKey {
         loop {
             if let Some(key) = self.try_next() {
@@ -72,11 +72,11 @@ impl ConfirmReceiver {
             self.0.wake.notified().await;
         }
     }
-    /// The next key to confirm, if there is one now.
+    /// Returns the next key to confirm, if one is available.
     pub fn try_next(&mut self) -> Option<FactKey> {
         self.0.open.lock().keys.pop_first()
     }
-    /// Whether nobody can ask any more.
+    /// Whether the sender was dropped.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.0.open.lock().closed
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_same_question_is_asked_once() {
+    async fn equal_requests_are_delivered_once() {
         let (sender, mut requests) = confirm_channel();
         assert!(sender.send(mk_key(1)) && sender.send(mk_key(1)) && sender.send(mk_key(2)));
         assert_eq!((requests.next().await, requests.next().await), (mk_key(1), mk_key(2)));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_wakes_the_run() {
+    async fn request_wakes_the_run() {
         let (sender, mut requests) = confirm_channel();
         let waiting = tokio::spawn(async move { requests.next().await });
         tokio::task::yield_now().await;
@@ -111,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn request_beyond_the_bound_is_rejected() {
         let (sender, mut requests) = confirm_channel();
         for i in 0..MAX_CONFIRM_REQUESTS {
             assert!(sender.send(mk_key(i)));
         }
         assert!(!sender.send(mk_key(MAX_CONFIRM_REQUESTS)), "beyond the bound");
-        assert!(sender.send(mk_key(3)), "known already, so it takes no room");
+        assert!(sender.send(mk_key(3)), "an open request takes no extra room");
         assert!(requests.try_next().is_some() && sender.send(mk_key(MAX_CONFIRM_REQUESTS)));
     }
 }

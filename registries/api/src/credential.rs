@@ -1,27 +1,27 @@
-//! A secret that can be handed on but not printed.
+//! Credentials: secrets that can be passed on but not printed.
 
 use std::fmt;
 use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-/// What opens a source: a kubeconfig, a token, a key. It has no `Display` and no serialisation,
+/// Secret for a source: a kubeconfig, a token, a key. It has no `Display` and no serialisation,
 /// its `Debug` shows nothing, and its memory is wiped when the last holder drops it.
 #[derive(Clone)]
 pub struct Credential(Arc<Zeroizing<Vec<u8>>>);
 
 impl Credential {
-    /// Takes the secret over.
+    /// Takes ownership of the secret.
     #[must_use]
     pub fn new(secret: Vec<u8>) -> Self {
         Self(Arc::new(Zeroizing::new(secret)))
     }
-    /// The absence of a secret, for sources that ask for none.
+    /// Creates an empty credential, for sources that need none.
     #[must_use]
     pub fn none() -> Self {
         Self::new(Vec::new())
     }
-    /// The secret itself. Named so that a reader of the calling code stops and looks.
+    /// Returns the secret. The name makes uses easy to find in review.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         &self.0
@@ -29,7 +29,7 @@ impl Credential {
 }
 
 impl PartialEq for Credential {
-    /// Compares the whole of both, wherever they differ: an unchanged Secret must not rotate.
+    /// Compares in constant time for equal lengths. An unchanged Secret must not cause a rotation.
     fn eq(&self, other: &Self) -> bool {
         self.0.len() == other.0.len()
             && self.0.iter().zip(other.0.iter()).fold(0, |different, (a, b)| different | (a ^ b)) == 0
@@ -48,14 +48,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_shows_neither_content_nor_length() {
+    fn debug_output_hides_content_and_length() {
         let shown = format!("{:?}", Credential::new(b"hunter2".to_vec()));
         assert_eq!(shown, format!("{:?}", Credential::new(b"a much longer secret".to_vec())));
         assert!(!shown.contains("hunter2"));
     }
 
     #[test]
-    fn equal_secrets_are_equal() {
+    fn credentials_compare_by_content() {
         let secret = |text: &str| Credential::new(text.as_bytes().to_vec());
         assert_eq!(secret("a"), secret("a"));
         assert_ne!(secret("a"), secret("b"));

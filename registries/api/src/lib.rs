@@ -1,9 +1,9 @@
-//! What a registry is to the rest of Tributary: how it is started, what it says, what it is asked.
+//! Interface between registry adapters and the rest of Tributary: start, updates and confirm requests.
 //!
-//! Owned by nobody and known to every adapter and to the runtime. An adapter implements
-//! [`Registry`] and [`RegistryFactory`]; the supervisor calls [`RegistryFactory::build`] once per
-//! run and hands each run a [`RegistryIo`]. What goes into the [`UpdateSender`] comes out of its
-//! [`UpdateReceiver`] in an order that leads the core to the same state as the raw sequence would have.
+//! Every adapter and the runtime depend on this crate. An adapter implements [`Registry`] and
+//! [`RegistryFactory`]; the supervisor calls [`RegistryFactory::build`] once per run and hands each run a
+//! [`RegistryIo`]. Updates sent to the [`UpdateSender`] leave its [`UpdateReceiver`] conflated, in an order
+//! that gives the core the same state as the raw sequence.
 
 pub mod backoff;
 pub mod clock;

@@ -1,22 +1,22 @@
-//! Which registries there should be, as whoever reads the list of them says it.
+//! Changes of the list of registries.
 //!
-//! A membership never carries a built registry: the supervisor looks the kind up in the map of
-//! factories that the binary gave it, so that who discovers clusters needs to know no adapter.
+//! A membership change carries no built registry: the supervisor looks the kind up in the factories of
+//! the binary, so components that discover clusters do not depend on adapters.
 
 use tributary_model::{InvalidName, RegistryId, RegistryName};
 
 use crate::credential::Credential;
 
-/// The kind of an adapter, as it is written after `--registry`.
+/// Kind of adapter, as written after `--registry`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Kind(RegistryName);
 
 impl Kind {
-    /// Letters, digits, `-`, `.` and `_`, at most 63.
+    /// Checks the text: letters, digits, `-`, `.` and `_`, at most 63 characters.
     pub fn new(text: &str) -> Result<Self, InvalidName> {
         RegistryName::new(text).map(Self)
     }
-    /// The kind as text.
+    /// Kind as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.as_str()
@@ -29,20 +29,20 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// A change of which registries there are.
+/// Change of the list of registries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Membership {
-    /// One more.
+    /// A new registry.
     Join(RegistryId, Kind, Credential),
-    /// The same registry with another credential or configuration: the new run fills a shadow
-    /// while the old one serves.
+    /// The same registry with a changed credential or configuration: the new run fills a shadow
+    /// while the previous run serves.
     Rotate(RegistryId, Kind, Credential),
-    /// One fewer: it is stopped and, since somebody took it off the list, what it said is withdrawn.
+    /// A removed registry: its run stops and its facts are withdrawn.
     Leave(RegistryName),
 }
 
 impl Membership {
-    /// Whom it is about.
+    /// Returns the name of the registry concerned.
     #[must_use]
     pub const fn name(&self) -> &RegistryName {
         match self {

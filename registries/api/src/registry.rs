@@ -1,4 +1,4 @@
-//! The trait that every adapter implements, and what it is handed.
+//! Traits that every adapter implements, and the channels of a run.
 
 use std::sync::Arc;
 
@@ -12,35 +12,35 @@ use crate::update_channel::UpdateSender;
 
 /// One run of an adapter against one source.
 ///
-/// The whole run is one task tree: whatever it spawns must end when `stop` fires or when the
-/// future is dropped, because the supervisor drops what does not stop in time.
+/// The whole run is one task tree: all its tasks must end when `stop` fires or when the future is
+/// dropped, because the supervisor drops a run that does not stop in time.
 #[async_trait]
 pub trait Registry: Send + 'static {
-    /// Runs until `stop` fires or the source fails for good. All that it learns goes into `io.out`:
-    /// first `Required`, then for every collection `Restart`, its facts and `Synced`.
+    /// Runs until `stop` fires or the source fails permanently. Sends every update to `io.out`: first
+    /// `Follows`, then for every collection `ListStarted`, its facts and `ListEnded`.
     ///
-    /// A source that is merely down is not an error of the run: the adapter says so with a
-    /// `Status` and tries again by itself. An error ends the run; the supervisor builds the next
-    /// one, with backoff, while everything said so far stays served and is marked stale.
+    /// An unreachable source is not an error of the run: the adapter reports a `Status` and tries again
+    /// by itself. An error ends the run; the supervisor builds the next one, with backoff, while all reported
+    /// facts stay served and are marked stale.
     async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError>;
 }
 
-/// What a run may touch.
+/// Channels of a run.
 #[derive(Debug)]
 pub struct RegistryIo {
-    /// Takes all that the run learns; never stalls it.
+    /// Takes all updates of the run; sending never blocks.
     pub out: UpdateSender,
-    /// What the core wants to have confirmed; the answers go into `out`.
+    /// Confirm requests of the core; answers go to `out`.
     pub confirms: ConfirmReceiver,
-    /// Scopes of which facts are held from earlier runs. A run that discovers its scopes follows these too,
-    /// whatever the discovery lists.
+    /// Scopes with facts of earlier runs. A run that discovers its scopes follows these as well, even if the
+    /// discovery does not list them.
     pub held: Arc<[Scope]>,
 }
 
-/// Builds runs of one registry.
+/// Factory of the runs of one registry.
 pub trait RegistryFactory: Send + Sync {
-    /// Who the registry is; the same for every run.
+    /// Returns the properties of the registry; equal for every run.
     fn spec(&self) -> RegistrySpec;
-    /// Builds the next run. Called once per run, so that each begins without the last one's state.
+    /// Builds the next run. Called once per run, so each run starts without state of the previous one.
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError>;
 }

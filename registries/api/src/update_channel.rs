@@ -1,9 +1,9 @@
-//! The way in: takes what a run says, conflates it, stamps it, and wakes the pump.
+//! Channel of updates from a run to the core task: conflates, stamps, and wakes the core task.
 //!
-//! Owned per run by the supervisor; the run holds the [`UpdateSender`], the pump the [`UpdateReceiver`]. Sending
-//! is synchronous and never waits for the pump, so a slow core never stalls a watch. What
-//! [`UpdateReceiver::take`] returns leads the core to the state that the raw words would have led to, and
-//! is to be applied whole: lists are never split over turns by the inlet.
+//! The supervisor creates one per run; the run holds the [`UpdateSender`], the core task the [`UpdateReceiver`].
+//! Sending is synchronous and never waits for the core task, so a slow core never blocks a watch. The updates of
+//! one [`UpdateReceiver::take`] give the core the same state as the raw updates. The core task applies them in
+//! one batch, so the channel never splits a list between batches.
 
 mod pending;
 mod pending_update;
@@ -20,26 +20,26 @@ use tributary_model::{
 use crate::clock::Clock;
 use pending::Pending;
 
-/// Wakes the pump. All inlets of one server share one.
+/// Wakes the core task. All update channels of one server share one.
 pub type Wake = Arc<Notify>;
 
-/// Who speaks through an inlet.
+/// Run that owns an update channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// The registry.
+    /// Registry.
     pub registry: RegistryName,
-    /// Which of its runs.
+    /// Number of the run.
     pub generation: Generation,
 }
 
-/// What an inlet has counted.
+/// Counters of an update channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UpdateStats {
-    /// Words sent.
+    /// Updates sent.
     pub received: u64,
-    /// Words that the core never hears because a later one said the same or more.
+    /// Updates that later updates replaced before the core took them.
     pub conflated: u64,
-    /// Words refused because the run was over.
+    /// Updates rejected because the run had ended.
     pub late: u64,
 }
 
@@ -59,14 +59,14 @@ struct Channel {
     counters: Counters,
 }
 
-/// The run's end. Clones speak for the same run.
+/// Sending half of a run's update channel. Clones share the run.
 #[derive(Clone)]
 pub struct UpdateSender(Arc<Channel>);
 
-/// The pump's end. Dropping it closes the inlet: what a run says after its end is refused.
+/// Receiving half, owned by the core task. Dropping it closes the channel: later updates are rejected.
 pub struct UpdateReceiver(Arc<Channel>);
 
-/// A pair of ends for one run.
+/// Creates the channel of one run.
 #[must_use]
 pub fn update_channel(run: Run, clock: Arc<dyn Clock>, wake: Wake) -> (UpdateSender, UpdateReceiver) {
     let channel = Arc::new(Channel {
@@ -81,21 +81,21 @@ pub fn update_channel(run: Run, clock: Arc<dyn Clock>, wake: Wake) -> (UpdateSen
 }
 
 impl UpdateSender {
-    /// Says one thing. False when the run is over and nobody listens.
-    pub fn send(&self, delta: RegistryUpdate) -> bool {
-        self.send_all([delta])
+    /// Sends one update. Returns false if the channel is closed.
+    pub fn send(&self, update: RegistryUpdate) -> bool {
+        self.send_all([update])
     }
-    /// Says several things that belong together: they reach the core in one turn.
-    pub fn send_all(&self, deltas: impl IntoIterator<Item = RegistryUpdate>) -> bool {
+    /// Sends several updates that belong together: they reach the core in one batch.
+    pub fn send_all(&self, updates: impl IntoIterator<Item = RegistryUpdate>) -> bool {
         let at = self.0.clock.now();
         let mut pending = self.0.pending.lock();
         // read under the lock: `close` takes what is pending after it has set the flag
         let open = !self.0.closed.load(Ordering::Acquire);
         let (mut sent, before) = (0, pending.conflated());
-        for delta in deltas {
+        for update in updates {
             sent += 1;
             if open {
-                pending.push(at, delta);
+                pending.push(at, update);
             }
         }
         let conflated = pending.conflated() - before;
@@ -109,25 +109,25 @@ impl UpdateSender {
         }
         open
     }
-    /// This fact is now so, by the source's own word.
+    /// Sends the current value of a fact, as the source reports it.
     pub fn put(&self, scope: Scope, fact: Fact) -> bool {
         self.send(RegistryUpdate::Put(scope, fact, Basis::Authoritative))
     }
-    /// This fact is no more.
+    /// Sends the removal of a fact.
     pub fn remove(&self, key: FactKey, evidence: Evidence) -> bool {
         self.send(RegistryUpdate::Remove(key, evidence))
     }
-    /// Who speaks.
+    /// Returns the run of the channel.
     #[must_use]
     pub fn run(&self) -> &Run {
         &self.0.run
     }
-    /// Whether nobody listens any more.
+    /// Whether the channel is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.0.closed.load(Ordering::Acquire)
     }
-    /// What it has counted.
+    /// Returns the counters.
     #[must_use]
     pub fn stats(&self) -> UpdateStats {
         self.0.stats()
@@ -136,14 +136,14 @@ impl UpdateSender {
 
 impl std::fmt::Debug for UpdateSender {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Inlet({} generation {})", self.0.run.registry, self.0.run.generation)
+        write!(f, "UpdateSender({} generation {})", self.0.run.registry, self.0.run.generation)
     }
 }
 
 impl UpdateReceiver {
-    /// All that is pending, in an order that may be applied; empty when nothing is, or when a
-    /// sender is at it this very moment. In that case the sender wakes the pump when it is done:
-    /// the owner of the core waits for no lock.
+    /// Takes all pending updates, in an order that the core may apply. Returns an empty list if nothing is
+    /// pending or a sender holds the lock. The sender then wakes the core task when it is done, so the core task
+    /// never waits for a lock.
     #[must_use]
     pub fn take(&mut self) -> Vec<Stamped<RegistryUpdate>> {
         let Some(mut guard) = self.0.pending.try_lock() else { return Vec::new() };
@@ -151,20 +151,20 @@ impl UpdateReceiver {
         drop(guard);
         self.stamp(pending)
     }
-    /// Closes the inlet and returns what was said before. Called once a run has ended, so that
-    /// there is hardly a sender left to wait for.
+    /// Closes the channel and returns the pending updates. Called after the run has ended, when senders rarely
+    /// hold the lock.
     #[must_use]
     pub fn close(&mut self) -> Vec<Stamped<RegistryUpdate>> {
         self.0.closed.store(true, Ordering::Release);
         let pending = std::mem::take(&mut *self.0.pending.lock());
         self.stamp(pending)
     }
-    /// Who speaks.
+    /// Returns the run of the channel.
     #[must_use]
     pub fn run(&self) -> &Run {
         &self.0.run
     }
-    /// What it has counted.
+    /// Returns the counters.
     #[must_use]
     pub fn stats(&self) -> UpdateStats {
         self.0.stats()
@@ -173,7 +173,7 @@ impl UpdateReceiver {
         let Run { registry, generation } = &self.0.run;
         let stamped =
             |(at, value)| Stamped { registry: registry.clone(), generation: *generation, at, value };
-        pending.into_words().map(stamped).collect()
+        pending.into_updates().map(stamped).collect()
     }
 }
 
@@ -185,7 +185,7 @@ impl Drop for UpdateReceiver {
 
 impl std::fmt::Debug for UpdateReceiver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Outlet({} generation {})", self.0.run.registry, self.0.run.generation)
+        write!(f, "UpdateReceiver({} generation {})", self.0.run.registry, self.0.run.generation)
     }
 }
 

@@ -150,7 +150,7 @@ impl Object {
     pub fn source(&self) -> Source {
         Source {
             object: self.document.id(),
-            place: ObjectVersion(self.position.clone()),
+            position: ObjectVersion(self.position.clone()),
             version: ObjectVersion(self.version.clone()),
         }
     }

@@ -133,7 +133,7 @@ pub struct ObjectItem {
 impl From<&tributary_model::Source> for ObjectItem {
     fn from(source: &tributary_model::Source) -> Self {
         Self {
-            position: source.place.0.to_string(),
+            position: source.position.0.to_string(),
             resource_version: source.version.0.to_string(),
             ..Self::from(&source.object)
         }
@@ -153,7 +153,7 @@ impl From<&tributary_model::ObjectId> for ObjectItem {
 
 impl From<&tributary_model::ObjectRef> for ObjectItem {
     fn from(object: &tributary_model::ObjectRef) -> Self {
-        Self { position: object.place.to_string(), ..Self::from(&object.id) }
+        Self { position: object.position.to_string(), ..Self::from(&object.id) }
     }
 }
 

@@ -278,7 +278,7 @@ fn removal(record: Record) -> Option<Record> {
     match record {
         Record::Put(name, scope, fact) => {
             let key = tributary_model::FactKey { scope, item: fact.item() };
-            Some(Record::Drop(name, key, tributary_model::Evidence::Operator))
+            Some(Record::Remove(name, key, tributary_model::Evidence::Operator))
         }
         Record::Hold(name, key, _) => Some(Record::Hold(name, key, None)),
         _ => None,

@@ -123,7 +123,7 @@ impl RestoredRegistry {
 pub(crate) const fn scope_of(record: &Record) -> Option<&Scope> {
     match record {
         Record::Put(_, scope, _) | Record::Problem(_, scope, ..) | Record::Ended(_, scope, ..) => Some(scope),
-        Record::Drop(_, key, _) | Record::Hold(_, key, _) => Some(&key.scope),
+        Record::Remove(_, key, _) | Record::Hold(_, key, _) => Some(&key.scope),
         Record::List(_, of, _) => Some(&of.scope),
         Record::Identity(..) | Record::Left(_) => None,
     }

@@ -52,7 +52,7 @@ fn source() -> BoxedStrategy<Source> {
     (object(), text(), text())
         .prop_map(|(object, place, version)| Source {
             object,
-            place: ObjectVersion(place),
+            position: ObjectVersion(place),
             version: ObjectVersion(version),
         })
         .boxed()
@@ -178,8 +178,8 @@ fn attributes() -> BoxedStrategy<Attributes> {
             identities: identities.into(),
             race_connect: f[6],
             headless: f[7],
-            remarks: remarks.into(),
-            part,
+            warnings: remarks.into(),
+            role: part,
         })
         .boxed()
 }
@@ -352,7 +352,7 @@ pub(crate) fn fact() -> BoxedStrategy<Fact> {
 }
 
 fn evidence() -> BoxedStrategy<Evidence> {
-    let reference = || (object(), text()).prop_map(|(id, place)| ObjectRef { id, place });
+    let reference = || (object(), text()).prop_map(|(id, place)| ObjectRef { id, position: place });
     prop_oneof![
         reference().prop_map(Evidence::Deleted),
         Just(Evidence::AbsentFromList),
@@ -377,7 +377,7 @@ pub(crate) fn entry() -> BoxedStrategy<(EntryKey, EntryValue)> {
         },
     );
     let problem = (object(), text(), code(), text(), mono()).prop_map(|(id, place, code, message, since)| {
-        let object = ObjectRef { id: id.clone(), place };
+        let object = ObjectRef { id: id.clone(), position: place };
         let record = ProblemRecord { object, problem: Problem { code, message }, since };
         (EntryKey::Problem(id), EntryValue::Problem(record))
     });

@@ -114,7 +114,7 @@ pub(crate) fn note(served: &mut Served, record: &Record) {
             served.remove(&id(name, scope, "ended".to_owned()));
             served.insert(id(name, scope, name_of(&fact.item())), value.weight.into());
         }
-        Record::Drop(name, key, _) => drop(served.remove(&id(name, &key.scope, name_of(&key.item)))),
+        Record::Remove(name, key, _) => drop(served.remove(&id(name, &key.scope, name_of(&key.item)))),
         Record::List(name, of, list) => {
             served.insert(id(name, &of.scope, "list".to_owned()), list.count);
         }
@@ -139,7 +139,7 @@ pub(crate) fn batch(numbers: &mut Numbers, served: &mut Served) -> Vec<Record> {
     for record in &records {
         note(served, record);
     }
-    if matches!(records[0], Record::Put(..) | Record::Drop(..)) {
+    if matches!(records[0], Record::Put(..) | Record::Remove(..)) {
         let inside = served.keys().filter(|(n, s, item)| n == name && s == of && item.starts_with("pod"));
         records.push(list(name, of, inside.count() as u64));
         if let Some(list) = records.last() {
@@ -153,7 +153,7 @@ fn change(numbers: &mut Numbers, name: &str, of: &str) -> Record {
     let fact_name = format!("pod-{}", numbers.below(12));
     if numbers.below(3) == 0 {
         let item = fact(&fact_name, 0).item();
-        return Record::Drop(registry(name), FactKey { scope: scope(of), item }, Evidence::Confirmed);
+        return Record::Remove(registry(name), FactKey { scope: scope(of), item }, Evidence::Confirmed);
     }
     put(name, of, &fact_name, numbers.below(1000))
 }

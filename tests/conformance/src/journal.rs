@@ -53,7 +53,7 @@ impl Tables {
             Record::Put(name, scope, fact) => {
                 drop(self.facts.insert((name, FactKey { scope, item: fact.item() }), fact));
             }
-            Record::Drop(name, key, _) => drop(self.facts.remove(&(name, key))),
+            Record::Remove(name, key, _) => drop(self.facts.remove(&(name, key))),
             Record::List(name, collection, list) => drop(self.lists.insert((name, collection), list)),
             Record::Hold(name, key, Some(hold)) => drop(self.holds.insert((name, key), hold)),
             Record::Hold(name, key, None) => drop(self.holds.remove(&(name, key))),

@@ -1,18 +1,18 @@
-//! Puts the chosen endpoints into localities and priorities, with weights whose sums fit.
+//! Groups the selected endpoints by priority and locality, with weights whose sums fit 32 bits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_model::{Code, EndpointInputs, Locality, Projection, Recorder, ShardPriority, Stage, Verdict};
 
 use super::select::Candidate;
-use super::{Assignment, Endpoint, LocalityEndpoints, joined, priority};
+use super::{Assignment, Endpoint, LocalityEndpoints, federation, priority};
 
-/// Clients refuse a sum of weights over 32 bits; half of that leaves room for rounding up to 1.
+/// Clients reject a sum of weights over 32 bits; half of that leaves room for rounding up to 1.
 const MAX_SUM: u64 = 1 << 31;
 
 type Bins<'a> = BTreeMap<(u32, &'a Locality), Vec<Candidate<'a>>>;
 
-/// Candidates come sorted by target and keep that order.
+/// Builds the assignment. Candidates are sorted by destination and keep that order.
 pub(super) fn assemble<'a, R: Recorder>(
     facts: &'a EndpointInputs,
     client: &Projection,
@@ -21,7 +21,7 @@ pub(super) fn assemble<'a, R: Recorder>(
 ) -> Assignment<'a> {
     let raw: Vec<u32> = candidates.iter().map(|c| priority::raw(facts, client, c)).collect();
     let distinct: Vec<u32> = raw.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
-    joined::split(&mut candidates, &raw);
+    federation::split(&mut candidates, &raw);
     let mut bins = Bins::new();
     for (candidate, raw) in candidates.into_iter().zip(raw) {
         let compact = distinct.partition_point(|&p| p < raw);
@@ -36,7 +36,7 @@ pub(super) fn assemble<'a, R: Recorder>(
     Assignment { localities: bins.into_iter().map(locality).collect() }
 }
 
-/// What weights of a priority are divided by so that their sum fits.
+/// Returns the divisor per priority that makes the sum of its weights fit.
 fn scales(bins: &Bins<'_>) -> BTreeMap<u32, u64> {
     let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
     for ((priority, _), members) in bins {
@@ -71,12 +71,12 @@ fn locality_endpoints<'a, R: Recorder>(
 
 fn record<R: Recorder>(c: &Candidate<'_>, priority: u32, locality: &Locality, weight: u32, r: &mut R) {
     if c.source.priority == ShardPriority::Demoted {
-        let said = (Stage::Weight, Verdict::Warn, Code::DEMOTED);
-        c.say(said, || "its registry is demoted by its staleness policy: one priority lower".into(), r);
+        let step = (Stage::Weight, Verdict::Warn, Code::DEMOTED);
+        c.record(step, || "its registry is demoted by its staleness policy: one priority lower".into(), r);
     }
-    let words = || {
+    let detail = || {
         let at = if locality.is_empty() { "no locality".to_owned() } else { format!("locality {locality}") };
         format!("weight {weight}, priority {priority}, {at}")
     };
-    c.say((Stage::Weight, Verdict::Pass, Code::WEIGHT), words, r);
+    c.record((Stage::Weight, Verdict::Pass, Code::WEIGHT), detail, r);
 }

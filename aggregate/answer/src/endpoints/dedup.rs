@@ -1,7 +1,7 @@
-//! One address, one endpoint. An address listed twice in a network is one thing said twice: within a
-//! shard the best health stands (a pod that two slices list), across shards the first in precedence
-//! owns it with the worst health. An address that two networks use is two things of which a client
-//! can be given one: where networks are kept apart that of its own, else the first.
+//! Removes duplicate addresses. Two listings of an address in one network are the same endpoint: within a
+//! shard it gets the best health (a pod in two slices); across shards the first in precedence owns it,
+//! with the worst health. An address used in two networks means two endpoints of which a client can have one:
+//! that of its own network if gateways separate networks, else the first.
 
 use std::cmp::Reverse;
 
@@ -9,14 +9,14 @@ use tributary_model::{EndpointInputs, Projection, Recorder};
 
 use super::select::{Candidate, Refusal};
 
-/// Leaves one candidate per target, sorted by target.
+/// Keeps one candidate per destination, sorted by destination.
 pub(super) fn dedup<R: Recorder>(
     facts: &EndpointInputs,
     candidates: &mut Vec<Candidate<'_>>,
     client: &Projection,
     r: &mut R,
 ) {
-    // Without gateways all networks are one to a client, and its own is not asked for.
+    // Without gateways all networks count as one, and the client's own network has no influence.
     let own = client.network.as_ref().and_then(Option::as_ref).filter(|_| !facts.gated.is_empty());
     candidates.sort_by(|a, b| {
         let near = |c: &Candidate<'_>| Reverse(own.is_some() && c.network() == own);
@@ -34,10 +34,10 @@ pub(super) fn dedup<R: Recorder>(
                 kept.push(candidate);
             }
             Some(owner) => {
-                // The first word of each shard is its best; only it counts against the owner.
-                let same_thing = owner.network() == candidate.network();
-                owner.standby &= candidate.standby || !same_thing;
-                if same_thing && candidate.shard != last_shard {
+                // The first candidate of each shard has its best health; only that one affects the owner.
+                let is_same_endpoint = owner.network() == candidate.network();
+                owner.standby &= candidate.standby || !is_same_endpoint;
+                if is_same_endpoint && candidate.shard != last_shard {
                     owner.health = owner.health.max(candidate.health);
                     last_shard = candidate.shard;
                 }

@@ -1,13 +1,13 @@
-//! Which endpoints a client uses first (`xds.md` 4.5): what is near, then what a staleness policy has
-//! not demoted. Traffic distribution is a list of labels, the most important first; the first that
-//! differs decides. A different network counts apart: all of it comes after all of the client's own.
+//! Computes priorities (`docs/reference/xds.md`): near endpoints first, then endpoints of demoted
+//! shards. A traffic distribution is a list of labels, the most important first; the first that differs
+//! decides. All endpoints of other networks follow all endpoints of the client's own network.
 
 use tributary_model::{EndpointInputs, Projection, ShardPriority, Topology, TrafficDistribution};
 
-use super::joined::lowered;
+use super::federation::standby_offset;
 use super::select::Candidate;
 
-/// Where a client is, as far as it is known.
+/// Known location of a client or endpoint.
 struct Position<'p> {
     network: Option<&'p str>,
     region: &'p str,
@@ -18,40 +18,40 @@ struct Position<'p> {
 
 impl<'p> Position<'p> {
     fn of_client(client: &'p Projection) -> Self {
-        let place = client.locality.as_ref();
+        let locality = client.locality.as_ref();
         Self {
             network: client.network.as_ref().and_then(Option::as_ref).map(|n| n.as_str()),
-            region: place.map_or("", |l| &*l.region),
-            zone: place.map_or("", |l| &*l.zone),
-            subzone: place.map_or("", |l| &*l.subzone),
+            region: locality.map_or("", |l| &*l.region),
+            zone: locality.map_or("", |l| &*l.zone),
+            subzone: locality.map_or("", |l| &*l.subzone),
             node: client.node.as_ref().and_then(Option::as_ref).map(|n| n.as_str()),
         }
     }
-    fn of_place(place: &'p Topology) -> Self {
+    fn of_topology(topology: &'p Topology) -> Self {
         Self {
-            network: place.network.as_ref().map(|n| n.as_str()),
-            region: &place.locality.region,
-            zone: &place.locality.zone,
-            subzone: &place.locality.subzone,
-            node: place.node.as_ref().map(|n| n.as_str()),
+            network: topology.network.as_ref().map(|n| n.as_str()),
+            region: &topology.locality.region,
+            zone: &topology.locality.zone,
+            subzone: &topology.locality.subzone,
+            node: topology.node.as_ref().map(|n| n.as_str()),
         }
     }
-    /// Only what the distribution looks at counts as knowing.
+    /// Whether all labels that the distribution compares are unknown.
     fn is_unknown(&self, traffic: TrafficDistribution) -> bool {
         let node = traffic == TrafficDistribution::SameNode && self.node.is_some();
         self.network.is_none() && self.region.is_empty() && !node
     }
 }
 
-/// The priority of a candidate before gaps are closed.
+/// Returns the priority of a candidate before gaps are closed.
 pub(super) fn raw(facts: &EndpointInputs, client: &Projection, candidate: &Candidate<'_>) -> u32 {
     let demoted = u32::from(candidate.source.priority == ShardPriority::Demoted);
-    distance(facts.traffic, client, &candidate.address.topology) + demoted + lowered(candidate)
+    distance(facts.traffic, client, &candidate.address.topology) + demoted + standby_offset(candidate)
 }
 
-fn distance(traffic: TrafficDistribution, client: &Projection, place: &Topology) -> u32 {
-    let (own, their) = (Position::of_client(client), Position::of_place(place));
-    // Nothing known of the client: no endpoint is nearer than another.
+fn distance(traffic: TrafficDistribution, client: &Projection, topology: &Topology) -> u32 {
+    let (own, their) = (Position::of_client(client), Position::of_topology(topology));
+    // For a client without a known location all endpoints are equally near.
     if own.is_unknown(traffic) {
         return 0;
     }
@@ -65,8 +65,8 @@ fn distance(traffic: TrafficDistribution, client: &Projection, place: &Topology)
     }
 }
 
-/// `same` in order of importance, after the network. With n labels in all, the first that differs,
-/// j, gives n - j; a different network adds n and the rest is looked at all the same.
+/// Computes a distance from `same`, which is in order of importance, after the network. With n labels in total,
+/// a first difference at j gives n - j; a different network adds n, and the other labels still count.
 fn ordered(same_network: bool, same: &[bool]) -> u32 {
     let labels = 1 + same.len();
     let near = same.iter().position(|same| !same).map_or(0, |at| labels - (1 + at));

@@ -1,5 +1,5 @@
-//! Which addresses of the facts a client may have at all: visibility, node, cluster, network and
-//! kind of address. Order: the facts' own.
+//! Selects the addresses that a client may have: by visibility, node, cluster, network and kind of
+//! address. Keeps the order of the inputs.
 
 use tributary_model::{
     Address, AddressRef, ClientKind, Code, EndpointInputs, EndpointSource, Health, NetworkId, ObjectId,
@@ -7,44 +7,43 @@ use tributary_model::{
 };
 
 use super::{Destination, Names};
-use crate::note::endpoint_step;
+use crate::steps::endpoint_step;
 
-/// An address that is still in the running.
+/// Address that may become an endpoint.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate<'a> {
     pub(super) target: Destination<'a>,
     pub(super) source: &'a EndpointSource,
     pub(super) address: &'a Address,
-    /// The position of its shard in the order of precedence.
+    /// Position of its shard in the order of precedence.
     pub(super) shard: usize,
-    /// Its position in its group.
+    /// Position in its group.
     pub(super) index: usize,
-    /// Its source's word; after dedup, the worst of all shards'.
+    /// Health that its source reports; after dedup, the worst of all shards.
     pub(super) health: Health,
-    /// Whether it waits in an alias for others to fail; after dedup, whether all who list it do.
+    /// Whether it is a standby of a federated service; after dedup, whether it is one in every listing.
     pub(super) standby: bool,
-    /// Its share of traffic beside the others of its priority, at least 1.
+    /// Weight within its priority, at least 1.
     pub(super) weight: u64,
 }
 
-/// The one order in which candidates precede each other: shard, then the declaration's age and
-/// name, then the listing object, then the position in it. It does not depend on the order in which
-/// sources of one shard stand.
+/// Order of candidates: shard, then age and name of the declaration, then the listing object, then
+/// the position in it. It does not depend on the order of sources within a shard.
 pub(super) type Precedence<'a> =
     (usize, bool, Option<Timestamp>, &'a ObjectId, &'a ObjectId, usize, Destination<'a>);
 
-/// The declaration part of a [`Precedence`].
+/// Declaration part of a [`Precedence`].
 type Declared<'a> = (usize, bool, Option<Timestamp>, &'a ObjectId);
 
-/// How early a candidate comes where a client is given one alone.
+/// Order of candidates if a client accepts only one.
 pub(super) type RankAlone<'a> = (Health, ShardPriority, Declared<'a>, Option<&'a ObjectId>, Precedence<'a>);
 
 impl<'a> Candidate<'a> {
     pub(super) fn network(&self) -> Option<&'a NetworkId> {
         self.address.topology.network.as_ref()
     }
-    /// The order in which an endpoint is taken where a client is given one alone: a healthy one, of a shard that is
-    /// not demoted. Among selected workloads the name decides: their place in a bucket depends on a hash.
+    /// Returns the sort key for clients that accept only one endpoint: healthy ones of normal priority come first.
+    /// Among selected workloads the name decides, because their position in a bucket depends on a hash.
     pub(super) fn rank_alone(&self) -> RankAlone<'a> {
         let (shard, is_ageless, created, declaration, ..) = self.precedence();
         let workload = self.address.origin.as_ref().map(|origin| &origin.object);
@@ -65,7 +64,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Why an address is left out.
+/// Reason for the removal of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Refusal<'a> {
     NoPort,
@@ -78,7 +77,7 @@ pub(super) enum Refusal<'a> {
     Duplicate(&'a EndpointSource),
     OnlyOne,
     NoShare,
-    /// So many are healthy, and so many are enough.
+    /// Number of healthy active endpoints, and the number that is enough.
     Waiting(usize, usize),
 }
 
@@ -109,7 +108,7 @@ impl Refusal<'_> {
         }
     }
     pub(super) fn detail(&self, candidate: &Candidate<'_>) -> String {
-        let place = &candidate.address.topology;
+        let topology = &candidate.address.topology;
         match self {
             Self::NoPort => "it has no port for this port of the service".into(),
             Self::NotVisible => format!(
@@ -117,15 +116,15 @@ impl Refusal<'_> {
                 candidate.source.declaration.source.object
             ),
             Self::OtherNode => {
-                let node = place.node.as_ref().map_or("no known node", |n| n.as_str());
+                let node = topology.node.as_ref().map_or("no known node", |n| n.as_str());
                 format!("only endpoints of the client's own node are served; this one runs on {node}")
             }
             Self::OtherCluster => {
-                let cluster = place.cluster.as_ref().map_or("no known cluster", |c| c.as_str());
+                let cluster = topology.cluster.as_ref().map_or("no known cluster", |c| c.as_str());
                 format!("only endpoints of the client's own cluster are served; this one is of {cluster}")
             }
             Self::OtherNetwork => {
-                let network = place.network.as_ref().map_or("", |n| n.as_str());
+                let network = topology.network.as_ref().map_or("", |n| n.as_str());
                 format!("it lies in network {network}, which is entered through gateways only")
             }
             Self::NotAnIp => "EDS carries IP addresses only".into(),
@@ -142,7 +141,7 @@ impl Refusal<'_> {
     }
 }
 
-/// The addresses behind the port that this client may have.
+/// Selects the addresses of the port that this client may have; records a step for each address.
 pub(super) fn select<'a, R: Recorder>(
     facts: &'a EndpointInputs,
     client: &Projection,
@@ -178,16 +177,16 @@ fn candidate<'a>(
     facts: &EndpointInputs,
 ) -> Candidate<'a> {
     let number = group_port(source, address).and_then(|p| p.number);
-    // What has no port is refused at once, so that the service's number is only ever shown.
+    // `refusal` removes addresses without a port at once, so the service's number only appears in steps.
     let target =
         Destination::of(&source.group, address, number.or(Some(facts.port))).unwrap_or(Destination::Pipe(""));
-    let standby = source.federation.as_ref().is_some_and(|joined| joined.standby);
+    let standby = source.federation.as_ref().is_some_and(|federation| federation.standby);
     let weight = u64::from(address.weight.max(1));
     Candidate { target, source, address, shard, index, health: health(address), standby, weight }
 }
 
-/// The label takes a workload out of rotation, whatever its source says of its health
-/// (`registries.md` 1.4).
+/// Returns the health of an address. The draining label applies to any health that the source reports
+/// (`docs/explanation/model.md`).
 fn health(address: &Address) -> Health {
     let labelled = address.labels.get(labels::DRAINING).is_some_and(|value| !value.is_empty());
     if labelled { address.health.max(Health::Draining) } else { address.health }
@@ -226,8 +225,8 @@ fn refusal<'a>(
     rules.into_iter().find_map(|(holds, why)| holds.then_some(why))
 }
 
-/// A projection without a namespace says that all sources have one visibility, and the service
-/// itself was resolved by it.
+/// Whether the client sees the source. Without a namespace in the projection all sources have the same
+/// visibility, and the resolution of the host already checked it.
 fn is_visible(source: &EndpointSource, facts: &EndpointInputs, client: &Projection) -> bool {
     let Some(namespace) = &client.namespace else { return true };
     source.visibility.admits(&facts.service.namespace, namespace.as_ref())
@@ -238,8 +237,9 @@ fn is_elsewhere(source: &EndpointSource, address: &Address, client: &Projection)
         && client.node.as_ref().is_some_and(|n| *n != address.topology.node)
 }
 
-/// A cluster-local service takes a client that names no cluster for a stranger; the milder
-/// discoverability rule counts an unknown cluster, on either side, as the same (`registries.md` 1.4).
+/// Whether a rule restricts the address to its own cluster. A cluster-local service excludes clients of an
+/// unknown cluster; the discoverability rule treats an unknown cluster, on either side, as equal
+/// (`docs/explanation/model.md`).
 fn is_foreign(source: &EndpointSource, address: &Address, client: &Projection) -> bool {
     let Some(own) = &client.cluster else { return false };
     let theirs = &address.topology.cluster;
@@ -262,17 +262,17 @@ fn record_pass<R: Recorder>(candidate: &Candidate<'_>, r: &mut R) {
     let object = &candidate.source.declaration.source.object;
     let held = u32::try_from(candidate.index).is_ok_and(|i| candidate.source.held.binary_search(&i).is_ok());
     if held {
-        let words = "its removal was announced without proof and waits for it";
-        say(candidate, (Stage::Source, Verdict::Warn, Code::HELD_ENDPOINT), words.into(), r);
+        let detail = "its removal is not confirmed";
+        record(candidate, (Stage::Source, Verdict::Warn, Code::HELD_ENDPOINT), detail.into(), r);
     }
-    say(
+    record(
         candidate,
         (Stage::Visibility, Verdict::Pass, Code::VISIBLE),
         format!("{object} is visible to the client"),
         r,
     );
     let network = candidate.network().map_or("no network named", |n| n.as_str());
-    say(
+    record(
         candidate,
         (Stage::Network, Verdict::Pass, Code::SAME_NETWORK),
         format!("reached directly ({network})"),
@@ -280,6 +280,6 @@ fn record_pass<R: Recorder>(candidate: &Candidate<'_>, r: &mut R) {
     );
 }
 
-fn say<R: Recorder>(candidate: &Candidate<'_>, said: (Stage, Verdict, Code), detail: String, r: &mut R) {
-    r.step(|| endpoint_step(said, candidate.source, candidate.target.to_string(), detail));
+fn record<R: Recorder>(candidate: &Candidate<'_>, step: (Stage, Verdict, Code), detail: String, r: &mut R) {
+    r.step(|| endpoint_step(step, candidate.source, candidate.target.to_string(), detail));
 }

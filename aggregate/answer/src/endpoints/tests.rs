@@ -1,11 +1,11 @@
-//! Tables for each rule, and the properties that hold for any facts.
+//! Tables for each rule, and properties that hold for any inputs.
 
 use tributary_model::*;
 
 use super::*;
 use crate::fixtures::*;
 
-mod joined;
+mod federation;
 mod properties;
 
 fn assign_all(facts: &EndpointInputs) -> Vec<String> {
@@ -33,7 +33,7 @@ fn endpoints_are_sorted_and_weight_zero_counts_as_one() {
 }
 
 #[test]
-fn weights_whose_sum_would_not_fit_are_scaled_together() {
+fn weights_with_a_sum_over_32_bits_are_scaled_together() {
     let heavy = |ip| Address { weight: u32::MAX, ..mk_address(ip) };
     let facts = mk_one(vec![heavy("10.0.0.1"), heavy("10.0.0.2"), mk_address("10.0.0.3")]);
     let assignment = endpoints(&facts, &Projection::default(), &mut ());
@@ -48,7 +48,7 @@ fn weights_whose_sum_would_not_fit_are_scaled_together() {
 }
 
 #[test]
-fn names_are_refused_in_eds_and_taken_inside_a_cluster() {
+fn names_are_allowed_only_inside_an_xds_cluster() {
     let name = Address::new(AddressRef::Name(0), Default::default());
     let group = mk_group("a", &["db.example.com"], vec![name]);
     let mut facts = mk_facts(vec![mk_source("east", group)]);
@@ -62,7 +62,7 @@ fn names_are_refused_in_eds_and_taken_inside_a_cluster() {
 }
 
 #[test]
-fn unix_paths_go_to_envoy_only() {
+fn unix_paths_are_sent_to_envoy_only() {
     let path = Address::new(AddressRef::Unix(0), Default::default());
     let facts = mk_facts(vec![mk_source("east", mk_group("a", &["/run/pay.sock"], vec![path]))]);
     let to = |kind| shown(&endpoints(&facts, &mk_projection(kind), &mut ()));
@@ -72,25 +72,25 @@ fn unix_paths_go_to_envoy_only() {
 }
 
 #[test]
-fn health_decides_who_is_told() {
+fn health_decides_which_endpoints_are_sent() {
     let facts = mk_one(vec![
         with_health("10.0.0.1", Health::Healthy),
         with_health("10.0.0.2", Health::Unhealthy),
         with_health("10.0.0.3", Health::Draining),
         with_health("10.0.0.4", Health::Terminating),
     ]);
-    let told: Vec<(String, Health)> = endpoints(&facts, &Projection::default(), &mut ())
+    let sent: Vec<(String, Health)> = endpoints(&facts, &Projection::default(), &mut ())
         .endpoints()
         .map(|e| (e.target.to_string(), e.health))
         .collect();
     let want = [("10.0.0.1:8080", Health::Healthy), ("10.0.0.2:8080", Health::Unhealthy)];
-    assert_eq!(told, want.map(|(t, h)| (t.to_owned(), h)));
+    assert_eq!(sent, want.map(|(t, h)| (t.to_owned(), h)));
     let dropped = codes(&facts, &Projection::default());
     assert_eq!(dropped.iter().map(|d| d.2).collect::<Vec<_>>(), [514, 513]);
 }
 
 #[test]
-fn draining_endpoints_stay_where_sessions_are_bound_to_them() {
+fn draining_endpoints_stay_for_bound_sessions() {
     let mut source = mk_source("east", mk_group("a", &[], vec![with_health("10.0.0.3", Health::Draining)]));
     let attributes = Attributes { persistent_sessions: true, ..Attributes::default() };
     source.declaration = Declaration { attributes, ..mk_declaration("pay") }.into();
@@ -100,7 +100,7 @@ fn draining_endpoints_stay_where_sessions_are_bound_to_them() {
 }
 
 #[test]
-fn a_draining_label_outweighs_a_good_health_and_not_a_bad_one() {
+fn draining_label_never_improves_health() {
     let labelled = |ip, health| Address {
         labels: [(labels::DRAINING, "true")].into_iter().collect(),
         ..with_health(ip, health)
@@ -122,27 +122,27 @@ fn a_draining_label_outweighs_a_good_health_and_not_a_bad_one() {
 }
 
 #[test]
-fn within_a_shard_the_best_health_stands_and_across_shards_the_worst() {
-    let said = |registry, name, health| {
+fn duplicate_has_best_health_in_shard_worst_across_shards() {
+    let listed = |registry, name, health| {
         mk_source(registry, mk_group(name, &[], vec![with_health("10.0.0.1", health)]))
     };
     let one_shard =
-        mk_facts(vec![said("east", "a", Health::Terminating), said("east", "b", Health::Healthy)]);
+        mk_facts(vec![listed("east", "a", Health::Terminating), listed("east", "b", Health::Healthy)]);
     let health = |facts: &EndpointInputs| {
         let assignment = endpoints(facts, &Projection::default(), &mut ());
         assignment.endpoints().map(|e| e.health).collect::<Vec<_>>()
     };
     assert_eq!(health(&one_shard), [Health::Healthy]);
     let two_shards = mk_facts(vec![
-        said("east", "a", Health::Healthy),
-        said("west", "b", Health::Terminating),
-        said("west", "c", Health::Unhealthy),
+        listed("east", "a", Health::Healthy),
+        listed("west", "b", Health::Terminating),
+        listed("west", "c", Health::Unhealthy),
     ]);
     assert_eq!(health(&two_shards), [Health::Unhealthy]);
 }
 
 #[test]
-fn the_first_shard_owns_an_address_that_two_list() {
+fn first_shard_owns_an_address_of_two_shards() {
     let weighed = |registry, weight| {
         mk_source(registry, mk_group("a", &[], vec![Address { weight, ..mk_address("10.0.0.1") }]))
     };
@@ -152,29 +152,29 @@ fn the_first_shard_owns_an_address_that_two_list() {
 }
 
 #[test]
-fn an_address_of_two_networks_is_that_of_the_clients_own() {
+fn address_of_two_networks_resolves_to_the_clients_own() {
     let at = |registry, network, weight| {
-        let address = Address { weight, ..mk_address_at("10.0.0.1", mk_place(network, "", "")) };
+        let address = Address { weight, ..mk_address_at("10.0.0.1", mk_topology(network, "", "")) };
         mk_source(registry, mk_group("a", &[], vec![address]))
     };
     let mut facts = mk_facts(vec![at("east", "net1", 1), at("west", "net2", 2)]);
-    let told = |facts: &EndpointInputs, network: &str| {
+    let sent = |facts: &EndpointInputs, network: &str| {
         let network = Some(NetworkId::new(network).ok());
         shown(&endpoints(facts, &Projection { network, ..Projection::default() }, &mut ()))
     };
-    assert_eq!(told(&facts, "net2"), ["0 10.0.0.1:8080 1"], "networks that reach each other are one");
+    assert_eq!(sent(&facts, "net2"), ["0 10.0.0.1:8080 1"], "networks that reach each other are one");
     facts.gated = [NetworkId::new("net2").unwrap()].into();
-    let of = |network: &str| told(&facts, network);
+    let of = |network: &str| sent(&facts, network);
     assert_eq!(of("net1"), ["0 10.0.0.1:8080 1"]);
     assert_eq!(of("net2"), ["0 10.0.0.1:8080 2"]);
     assert_eq!(of(""), ["0 10.0.0.1:8080 1"]);
 }
 
 #[test]
-fn a_gated_network_is_left_out_unless_it_is_the_clients_own() {
+fn gated_network_is_removed_unless_it_is_the_clients_own() {
     let mut facts = mk_one(vec![
-        mk_address_at("10.0.0.1", mk_place("net1", "", "")),
-        mk_address_at("10.0.0.2", mk_place("net2", "", "")),
+        mk_address_at("10.0.0.1", mk_topology("net1", "", "")),
+        mk_address_at("10.0.0.2", mk_topology("net2", "", "")),
         mk_address("10.0.0.3"),
     ]);
     facts.gated = [NetworkId::new("net1").unwrap()].into();
@@ -188,14 +188,14 @@ fn a_gated_network_is_left_out_unless_it_is_the_clients_own() {
 }
 
 #[test]
-fn scope_rules_leave_out_what_is_not_for_this_client() {
+fn visibility_rules_remove_endpoints_of_other_clients() {
     let node_local = Attributes { node_local: true, ..Attributes::default() };
     let cluster_local = Attributes { cluster_local: true, ..Attributes::default() };
     let own_only = Attributes { own_cluster_only: true, ..Attributes::default() };
     let c1 = || ClusterId::new("c1").ok();
-    let place = Topology { cluster: c1(), node: NodeName::new("n1").ok(), ..Topology::default() };
+    let topology = Topology { cluster: c1(), node: NodeName::new("n1").ok(), ..Topology::default() };
     let count = |attributes: &Attributes, client: Projection| {
-        let address = mk_address_at("10.0.0.1", place.clone().into());
+        let address = mk_address_at("10.0.0.1", topology.clone().into());
         let mut source = mk_source("east", mk_group("a", &[], vec![address]));
         source.declaration = Declaration { attributes: attributes.clone(), ..mk_declaration("pay") }.into();
         endpoints(&mk_facts(vec![source]), &client, &mut ()).endpoints().count()
@@ -203,15 +203,15 @@ fn scope_rules_leave_out_what_is_not_for_this_client() {
     let node = |n: &str| Projection { node: Some(NodeName::new(n).ok()), ..Projection::default() };
     let cluster = |c: &str| Projection { cluster: Some(ClusterId::new(c).ok()), ..Projection::default() };
     assert_eq!((count(&node_local, node("n1")), count(&node_local, node("n2"))), (1, 0));
-    assert_eq!(count(&node_local, node("")), 0, "a client on no known node is on another");
+    assert_eq!(count(&node_local, node("")), 0, "a client on an unknown node matches no node");
     assert_eq!((count(&cluster_local, cluster("c1")), count(&cluster_local, cluster("c2"))), (1, 0));
     assert_eq!(count(&cluster_local, cluster("")), 0);
     assert_eq!((count(&own_only, cluster("c1")), count(&own_only, cluster("c2"))), (1, 0));
-    assert_eq!(count(&own_only, cluster("")), 1, "an unknown cluster counts as the same here");
+    assert_eq!(count(&own_only, cluster("")), 1, "an unknown cluster counts as the same cluster");
 }
 
 #[test]
-fn endpoints_of_a_declaration_that_the_client_cannot_see_are_left_out() {
+fn endpoints_of_an_invisible_declaration_are_removed() {
     let hidden = EndpointSource {
         visibility: Visibility::Namespaces([mk_ns("web")].into()),
         ..mk_source("east", mk_group("b", &[], vec![mk_address("10.0.0.2")]))
@@ -225,7 +225,7 @@ fn endpoints_of_a_declaration_that_the_client_cannot_see_are_left_out() {
 }
 
 #[test]
-fn a_demoted_shard_is_one_priority_lower_and_gaps_are_closed() {
+fn demoted_shard_is_one_priority_lower_without_gaps() {
     let demoted = |registry, ip| EndpointSource {
         priority: ShardPriority::Demoted,
         ..mk_source(registry, mk_group("a", &[], vec![mk_address(ip)]))
@@ -237,16 +237,16 @@ fn a_demoted_shard_is_one_priority_lower_and_gaps_are_closed() {
 }
 
 #[test]
-fn an_address_without_a_port_for_this_port_is_left_out_with_a_reason() {
+fn address_without_the_port_is_removed_with_a_reason() {
     let mut source = mk_source("east", mk_group("a", &[], vec![mk_address("10.0.0.1")]));
     source.ports = [None].into();
     assert_eq!(codes(&mk_facts(vec![source]), &Projection::default())[0].2, 405);
 }
 
-/// The golden vectors of `xds.md` 4.5 and 4.8: a client in net1, r1/z1/s1 on n1.
+/// Golden vectors of priorities: a client in net1, r1/z1/s1 on n1.
 #[test]
-fn what_is_near_comes_first() {
-    let places = [
+fn near_endpoints_have_the_first_priorities() {
+    let locations = [
         ("net1", "r1/z1/s1", "n1"),
         ("net1", "r1/z1/s1", "n2"),
         ("net1", "r1/z1/s2", "n3"),
@@ -255,8 +255,8 @@ fn what_is_near_comes_first() {
         ("net2", "r1/z1/s1", "n6"),
         ("net2", "r2", "n7"),
     ];
-    let addresses = places.iter().enumerate().map(|(i, (network, locality, node))| {
-        mk_address_at(&format!("10.0.0.{i}"), mk_place(network, locality, node))
+    let addresses = locations.iter().enumerate().map(|(i, (network, locality, node))| {
+        mk_address_at(&format!("10.0.0.{i}"), mk_topology(network, locality, node))
     });
     let mut facts = mk_one(addresses.collect());
     let client = Projection {
@@ -285,9 +285,9 @@ fn what_is_near_comes_first() {
 }
 
 #[test]
-fn a_client_of_which_nothing_is_known_finds_nothing_nearer() {
+fn client_without_location_has_no_nearer_endpoints() {
     let mut facts =
-        mk_one(vec![mk_address_at("10.0.0.1", mk_place("", "r1/z1", "")), mk_address("10.0.0.2")]);
+        mk_one(vec![mk_address_at("10.0.0.1", mk_topology("", "r1/z1", "")), mk_address("10.0.0.2")]);
     facts.traffic = TrafficDistribution::SameZone;
     let priorities: Vec<u32> =
         endpoints(&facts, &Projection::default(), &mut ()).localities.iter().map(|l| l.priority).collect();
@@ -295,10 +295,10 @@ fn a_client_of_which_nothing_is_known_finds_nothing_nearer() {
 }
 
 #[test]
-fn a_node_alone_brings_no_zone_nearer() {
+fn known_node_alone_makes_no_zone_nearer() {
     let mut facts = mk_one(vec![
-        mk_address_at("10.0.0.1", mk_place("", "r1/z1", "n1")),
-        mk_address_at("10.0.0.2", mk_place("", "", "n2")),
+        mk_address_at("10.0.0.1", mk_topology("", "r1/z1", "n1")),
+        mk_address_at("10.0.0.2", mk_topology("", "", "n2")),
     ]);
     let client = Projection { node: Some(NodeName::new("n1").ok()), ..Projection::default() };
     let priorities = |facts: &EndpointInputs| {
@@ -307,7 +307,7 @@ fn a_node_alone_brings_no_zone_nearer() {
     };
     facts.traffic = TrafficDistribution::SameZone;
     assert_eq!(priorities(&facts), [0, 0]);
-    let on = |ip, node| mk_address_at(ip, mk_place("", "", node));
+    let on = |ip, node| mk_address_at(ip, mk_topology("", "", node));
     facts = mk_one(vec![on("10.0.0.1", "n2"), on("10.0.0.2", "n1")]);
     facts.traffic = TrafficDistribution::SameNode;
     let assignment = endpoints(&facts, &client, &mut ());
@@ -315,7 +315,7 @@ fn a_node_alone_brings_no_zone_nearer() {
 }
 
 #[test]
-fn dns_round_robin_and_grpc_get_the_first_endpoint_only() {
+fn logical_dns_and_grpc_get_the_first_endpoint_only() {
     let name = |i| Address::new(AddressRef::Name(i), Default::default());
     let group = mk_group("a", &["b.example.com", "a.example.com"], vec![name(0), name(1)]);
     let mut facts = mk_facts(vec![mk_source("east", group)]);
@@ -328,7 +328,7 @@ fn dns_round_robin_and_grpc_get_the_first_endpoint_only() {
 }
 
 #[test]
-fn a_type_of_one_endpoint_gets_the_first_that_is_healthy() {
+fn single_endpoint_is_the_first_healthy_one() {
     let name = |i, health| Address { health, ..Address::new(AddressRef::Name(i), Default::default()) };
     let chosen = |first, second| {
         let group = mk_group("a", &["b.example.com", "a.example.com"], vec![name(0, first), name(1, second)]);
@@ -338,11 +338,15 @@ fn a_type_of_one_endpoint_gets_the_first_that_is_healthy() {
     };
     assert_eq!(chosen(Health::Unhealthy, Health::Healthy), ["0 a.example.com:8080 1"]);
     assert_eq!(chosen(Health::Healthy, Health::Unhealthy), ["0 b.example.com:8080 1"]);
-    assert_eq!(chosen(Health::Unhealthy, Health::Unhealthy), ["0 b.example.com:8080 1"], "better than none");
+    assert_eq!(
+        chosen(Health::Unhealthy, Health::Unhealthy),
+        ["0 b.example.com:8080 1"],
+        "an unhealthy endpoint is better than an empty assignment"
+    );
 }
 
 #[test]
-fn of_selected_workloads_the_first_by_name_is_the_one_endpoint_and_a_demoted_one_is_the_last() {
+fn single_endpoint_is_first_by_name_and_demoted_last() {
     let selected = |host: &str, workload: &str, standing| {
         let object = ObjectId::new("WorkloadEntry", "shop", workload);
         let origin = Origin { object, workload: workload.into() };
@@ -358,13 +362,13 @@ fn of_selected_workloads_the_first_by_name_is_the_one_endpoint_and_a_demoted_one
         selected("z.example.com", "vm1", ShardPriority::Normal),
         selected("y.example.com", "vm2", ShardPriority::Normal),
     );
-    assert_eq!(chosen(vec![vm2.clone(), vm1]), ["0 z.example.com:8080 1"], "in whichever bucket it is");
+    assert_eq!(chosen(vec![vm2.clone(), vm1]), ["0 z.example.com:8080 1"], "independent of its bucket");
     let away = selected("z.example.com", "vm1", ShardPriority::Demoted);
     assert_eq!(chosen(vec![away, vm2]), ["0 y.example.com:8080 1"]);
 }
 
 #[test]
-fn the_workload_is_told_as_istio_tells_it() {
+fn workload_text_matches_istio() {
     let origin = Origin { object: ObjectId::new("Pod", "shop", "pay-1"), workload: "pay".into() };
     let named = |revision: &str| Address {
         origin: Some(origin.clone().into()),

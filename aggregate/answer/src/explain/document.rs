@@ -1,79 +1,79 @@
-//! The documents that explain and why-not return. Their JSON is a contract: fields are added, never
-//! renamed.
+//! Documents that explain and why-not return. Their JSON is a contract: releases add fields and never
+//! rename them.
 
 use serde::Serialize;
 use tributary_model::{Catalog, Code, RegistryName, Stage, TraceStep, Verdict};
 
 use crate::client::Client;
 
-/// Whether the client gets it.
+/// Whether the client receives the endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// It does.
+    /// The client receives it.
     Served,
-    /// It does not.
+    /// The client does not receive it.
     Dropped,
 }
 
-/// Why an endpoint is or is not served.
+/// Explanation why an endpoint is or is not served.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// The endpoint: `10.0.0.1:80`, `unix:/x`, `name:80`.
+    /// Endpoint: `10.0.0.1:80`, `unix:/x`, `name:80`.
     pub endpoint: String,
-    /// The service port that it stands behind: `pay.shop:80`; `pay.shop` where it waits for something.
+    /// Service port that it serves: `pay.shop:80`; `pay.shop` if it is pending.
     pub service: Option<String>,
-    /// The client's node id.
+    /// Node id of the client.
     pub client: Option<String>,
-    /// The outcome.
+    /// Outcome.
     pub verdict: Outcome,
-    /// The decisions, in the order of the way.
+    /// Decisions, in order of stage.
     pub steps: Vec<StepDocument>,
-    /// The time of the generation that this is about, by the server's clock.
+    /// Time of the explained catalog generation, by the server's clock.
     pub as_of: Option<String>,
-    /// The generation of the catalog that this is about.
+    /// Explained catalog generation.
     pub generation: u64,
-    /// Whether a source has not been heard yet, so that there may be more.
+    /// Whether a registry has not synced, so more endpoints may follow.
     pub partial: bool,
 }
 
-/// A decision.
+/// Decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepDocument {
-    /// The part of the way.
+    /// Stage.
     pub stage: Stage,
-    /// What was decided.
+    /// Result.
     pub verdict: Verdict,
-    /// The rule.
+    /// Rule.
     pub code: Code,
-    /// The source object concerned.
+    /// Source object concerned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<StepObject>,
-    /// When the source last confirmed it, by the server's clock.
+    /// Time of the source's last confirmation, by the server's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirmed_at: Option<String>,
-    /// Since when that is so, where it waits for something, by the server's clock.
+    /// Start of the wait of a pending endpoint or held removal, by the server's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// The decision in words.
+    /// Decision as text.
     pub detail: String,
 }
 
-/// A source object and whose it is.
+/// Source object and its registry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct StepObject {
-    /// The registry.
+    /// Registry.
     pub registry: Option<RegistryName>,
-    /// Its kind.
+    /// Kind.
     pub kind: String,
-    /// Its namespace, possibly empty.
+    /// Namespace, possibly empty.
     pub namespace: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Where a person finds it, possibly empty.
-    pub place: String,
+    /// Position in the source, possibly empty.
+    pub position: String,
 }
 
 impl StepDocument {
@@ -96,7 +96,7 @@ impl StepObject {
             kind: text(object.map(|o| o.id.kind)),
             namespace: text(object.map(|o| &*o.id.namespace)),
             name: text(object.map(|o| &*o.id.name)),
-            place: text(object.map(|o| &*o.place)),
+            position: text(object.map(|o| &*o.position)),
         })
     }
 }
@@ -114,8 +114,8 @@ impl Explanation {
             partial: !catalog.complete,
         }
     }
-    /// Adds decisions made elsewhere and keeps the order of the way. What was served is not when a
-    /// later part of the way (delivery) ended there.
+    /// Adds decisions of other components and keeps the order of stages. A drop at the stage deliver turns the
+    /// outcome into dropped.
     pub fn add(&mut self, steps: impl IntoIterator<Item = TraceStep>) {
         for step in steps {
             if step.stage == Stage::Deliver && step.verdict == Verdict::Drop {
@@ -130,61 +130,61 @@ impl Explanation {
     }
 }
 
-/// All that a client does not get of a host, grouped by rule.
+/// All endpoints of a host that a client does not receive, grouped by rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WhyNot {
-    /// The host asked for.
+    /// Requested host.
     pub host: String,
-    /// The service that serves it to this client.
+    /// Service that serves it to this client.
     pub service: Option<String>,
-    /// The client's node id.
+    /// Node id of the client.
     pub client: String,
-    /// How many endpoints of it the client is told, over all ports.
+    /// Number of endpoints that the client receives, over all ports.
     pub served: usize,
-    /// The rules that left something out, in the order of the way.
+    /// Rules that removed candidates, in order of stage.
     pub reasons: Vec<Reason>,
-    /// What is served although its source no longer lists it, grouped as the reasons are.
+    /// Endpoints served although their source no longer lists them, grouped as the reasons are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Reason>,
-    /// Whether a source has not been heard yet.
+    /// Whether a registry has not synced.
     pub partial: bool,
 }
 
-/// A rule and what it left out.
+/// Rule and the candidates that it removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
-    /// The part of the way.
+    /// Stage.
     pub stage: Stage,
-    /// The rule.
+    /// Rule.
     pub code: Code,
-    /// The rule in words.
+    /// Title of the rule.
     pub title: &'static str,
-    /// What a person does about it.
+    /// What an operator does about it.
     pub next: &'static str,
-    /// How many candidates it left out.
+    /// Number of removed candidates.
     pub count: usize,
-    /// The first of them.
+    /// The first removed candidates.
     pub dropped: Vec<Refused>,
 }
 
-/// A candidate that was left out.
+/// Removed candidate.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Refused {
-    /// The endpoint; empty where the rule is about a service.
+    /// Endpoint; empty if the rule concerns a service.
     pub endpoint: String,
-    /// Its source.
+    /// Source object.
     pub object: Option<StepObject>,
-    /// Since when that is so, where it waits for something, by the server's clock.
+    /// Start of the wait of a pending endpoint or held removal, by the server's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Why, in words.
+    /// Reason as text.
     pub detail: String,
 }
 
 impl WhyNot {
-    /// Most candidates that are named per rule; the rest is counted.
+    /// Maximum number of candidates listed per rule; the others are only counted.
     pub const MAX_NAMED: usize = 100;
 
     pub(super) fn new(catalog: &Catalog, host: &str, client: &Client) -> Self {
@@ -198,7 +198,7 @@ impl WhyNot {
             partial: !catalog.complete,
         }
     }
-    /// Adds what other rules left out, and what is held; other steps are not kept.
+    /// Adds removed candidates and held removals; ignores other steps.
     pub fn add(&mut self, steps: impl IntoIterator<Item = TraceStep>) {
         for step in steps {
             let list = match (step.verdict, step.code) {

@@ -1,14 +1,13 @@
-//! How fresh the report behind an endpoint is.
+//! Finds how fresh the report behind an endpoint is.
 //!
-//! Called by explain and by the list of endpoints. Nothing is decided here; the core keeps the freshness of every
-//! collection.
+//! Explain and the list of endpoints call it. The core keeps the freshness of every collection.
 
 use tributary_model::{
     Address, AddressRef, Catalog, CollectionKind, EndpointSource, Freshness, ShardRef, WorkloadView,
 };
 
-/// The freshness of the collection that an endpoint comes from: that of the workload where its declaration
-/// selects one, else that of the listed endpoints. `None` where the registry is not known.
+/// Returns the freshness of the collection that an endpoint comes from: that of the workload if the declaration
+/// selects it, else that of the listed endpoints. `None` for an unknown registry.
 #[must_use]
 pub fn endpoint_freshness<'c>(
     catalog: &'c Catalog,
@@ -28,7 +27,7 @@ fn of_kind<'c>(catalog: &'c Catalog, shard: &ShardRef, kind: CollectionKind) -> 
     of_kind.or_else(|| of_scope.next()).map(|(_, freshness)| freshness)
 }
 
-/// The workload behind an endpoint of a group that a selector made: such a group has the declaration's object.
+/// Returns the workload behind an endpoint of a selected group. Such a group has the declaration's object.
 fn selected<'c>(
     catalog: &'c Catalog,
     source: &EndpointSource,

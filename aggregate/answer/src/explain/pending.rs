@@ -1,8 +1,8 @@
-//! What the catalog lists as pending, as steps: addresses that wait, groups without a declaration,
-//! and why what is held is still served. Nothing is decided here; the core decided it.
+//! Turns pending entries of the catalog into steps: waiting addresses, groups without a declaration,
+//! and held removals. Only reports decisions of the core.
 //!
 //! Called by explain (by address, a scan) and why-not (by host, a look-up). Details end in
-//! `, since N ms`, by the core's clock; the application turns that into a time.
+//! `, since N ms`, by the core's clock; the application replaces that by a time.
 
 use tributary_model::{
     Address, Catalog, Code, CollectionKind, EndpointGroup, EndpointSource, Hostname, Pending, PendingCause,
@@ -13,7 +13,7 @@ use super::{Explanation, Query};
 use crate::client::Client;
 use crate::endpoints::Destination;
 
-/// One explanation for each pending endpoint that a person may mean, up to a bound.
+/// Returns one explanation for each pending endpoint that matches the query, up to `max`.
 pub(super) fn explanations(
     catalog: &Catalog,
     query: &Query,
@@ -33,17 +33,17 @@ pub(super) fn explanations(
     meant.take(max).map(explain).collect()
 }
 
-/// All that is pending of a host; what is held is a remark, as it is served.
+/// Returns the steps of all pending entries of a host. Held removals are warnings, because they are served.
 pub(super) fn of_host(catalog: &Catalog, host: &str) -> Vec<TraceStep> {
     let Some((host, list)) = catalog.pending.get_key_value(host) else { return Vec::new() };
     list.iter().flat_map(|one| steps(host, one, None)).collect()
 }
 
-/// Why an endpoint of a port is served although its source no longer lists it, or its declaration.
+/// Returns why an endpoint of a port is served although its source no longer lists it or its declaration.
 pub(super) fn held(catalog: &Catalog, host: &Hostname, port: &PortView, endpoint: &str) -> Vec<TraceStep> {
     let mut out = Vec::new();
     for source in port.endpoints.inputs.sources.iter() {
-        let host = source.federation.as_ref().map_or(host, |joined| &joined.host);
+        let host = source.federation.as_ref().map_or(host, |federation| &federation.host);
         if let Some(list) = catalog.pending.get(host) {
             let ours = list.iter().filter(|one| keeps(one, source, endpoint));
             out.extend(ours.flat_map(|one| steps(host, one, None)));
@@ -73,7 +73,7 @@ fn keeps(one: &Pending, source: &EndpointSource, endpoint: &str) -> bool {
     }
 }
 
-/// The steps of one entry; with a query, of the endpoints that it means.
+/// Returns the steps of one entry; with a query, only of the matching endpoints.
 fn steps<'a>(
     host: &Hostname,
     one: &'a Pending,
@@ -119,7 +119,7 @@ fn steps<'a>(
     }
 }
 
-/// The endpoints of a group, each address with each of its ports; with a query, those that it means.
+/// Returns the endpoints of a group, each address with each of its ports; with a query, the matching ones.
 fn endpoints<'a>(group: &'a EndpointGroup, query: Option<&'a Query>) -> impl Iterator<Item = String> + 'a {
     let meant = move |address: &&Address| query.is_none_or(|query| query.means_address(address));
     let targets = group.addresses.iter().filter(meant).flat_map(|address| targets(group, address));

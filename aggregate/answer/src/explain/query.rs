@@ -1,4 +1,4 @@
-//! Which endpoint a person means, and behind which service ports it stands.
+//! Endpoint queries: which endpoint an operator means, and which service ports it serves.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -9,8 +9,8 @@ use tributary_model::{Address, Catalog, EndpointSource, PortView};
 use super::ServingPort;
 use crate::endpoints::Destination;
 
-/// An endpoint as a person writes it: an IP with or without a port, or a name or path as explain
-/// itself shows it.
+/// Endpoint as an operator writes it: an IP with or without a port, or a name or path as explain
+/// shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Query {
     /// Every port of an address.
@@ -23,7 +23,7 @@ pub enum Query {
 
 impl FromStr for Query {
     type Err = std::convert::Infallible;
-    /// Takes anything: what is no address is looked for as it stands.
+    /// Accepts any text; text that is not an address is compared literally.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
         let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
@@ -46,9 +46,9 @@ impl fmt::Display for Query {
 }
 
 impl Query {
-    /// The service ports behind which the endpoint stands, each once per endpoint, up to a bound;
-    /// a walk over all addresses, for a person's question.
-    pub(super) fn places<'c>(&self, catalog: &'c Catalog, max: usize) -> Vec<ServingPort<'c>> {
+    /// Returns the service ports that matching endpoints serve, each once per endpoint, up to `max`.
+    /// Walks all addresses; for operator requests only.
+    pub(super) fn serving_ports<'c>(&self, catalog: &'c Catalog, max: usize) -> Vec<ServingPort<'c>> {
         let mut out: Vec<ServingPort<'c>> = Vec::new();
         for view in catalog.services() {
             for port in view.ports.iter() {
@@ -74,7 +74,7 @@ impl Query {
         }
         out
     }
-    /// The address that it means; `None` for a name or a path.
+    /// Returns the address of the query; `None` for a name or a path.
     pub(super) fn ip(&self) -> Option<IpAddr> {
         match self {
             Self::Ip(ip) => Some(*ip),
@@ -82,11 +82,11 @@ impl Query {
             Self::Text(_) => None,
         }
     }
-    /// Whether it means an address of which no port is known.
+    /// Whether the query matches an address without a known port.
     pub(super) fn means_ip(&self, ip: IpAddr) -> bool {
         self.ip() == Some(ip)
     }
-    /// Cheap, before anything is written out.
+    /// Cheap filter by address, before ports are compared.
     pub(super) fn means_address(&self, address: &Address) -> bool {
         match self {
             Self::Ip(ip) => address.ip() == Some(*ip),

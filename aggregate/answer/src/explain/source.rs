@@ -1,5 +1,5 @@
-//! What a view says of where an endpoint comes from: the stages source and merge. Nothing is decided
-//! here; the core decided it when it built the view.
+//! Records the origin of an endpoint from a view: the stages source and merge. Only reports decisions that
+//! the core made when it built the view.
 
 use tributary_model::{
     Address, Catalog, Code, EndpointSource, Freshness, PortView, Recorder, ServiceView, Stage, TraceStep,
@@ -8,10 +8,10 @@ use tributary_model::{
 
 use super::endpoint_freshness;
 use crate::endpoints::Destination;
-use crate::note::{endpoint_step, service_step};
+use crate::steps::{endpoint_step, service_step};
 
-/// Records who lists the endpoint, how fresh that word is, and what was merged into the service; of
-/// what the core has `traced`, only how fresh it is.
+/// Records which sources list the endpoint, how fresh their reports are, and what was merged into the
+/// service. If the core has `traced` the service, records the freshness only.
 pub(super) fn record<R: Recorder>(
     catalog: &Catalog,
     view: &ServiceView,
@@ -41,7 +41,7 @@ fn listed(source: &EndpointSource, view: &ServiceView, endpoint: &str) -> TraceS
     endpoint_step((Stage::Source, Verdict::Pass, Code::SOURCE_ENDPOINT), source, endpoint.to_owned(), detail)
 }
 
-/// The address of a source that is this endpoint.
+/// Returns the address of a source that is this endpoint.
 fn listed_address<'a>(source: &'a EndpointSource, endpoint: &str) -> Option<&'a Address> {
     let is = |address: &&Address| {
         let at = source.ports.get(usize::from(address.port_set)).copied().flatten()?;

@@ -1,4 +1,4 @@
-//! One test per stage, on the document that people read.
+//! One test per stage, on the returned document.
 
 mod pending;
 mod workloads;
@@ -8,7 +8,7 @@ use tributary_model::*;
 use super::*;
 use crate::fixtures::*;
 
-/// `pay.shop` in `shop` with these endpoints, seen by whom `visibility` says.
+/// `pay.shop` in `shop` with these endpoints and this visibility.
 fn mk_served(facts: EndpointInputs, visibility: Visibility) -> Catalog {
     let view = mk_view("pay.shop", "shop", &[visibility]);
     let view = ServiceView { ports: [mk_port_view(facts)].into(), ..Arc::into_inner(view).unwrap() };
@@ -24,12 +24,12 @@ fn mk_registry_view(name: &str) -> RegistryView {
         id: mk_shard(name).registry.clone(),
         generation: Generation(1),
         collections: Arc::from([]),
-        standing: ShardPriority::Normal,
+        priority: ShardPriority::Normal,
         conditions: Arc::from([]),
         excluded: Arc::from([]),
     }
 }
-fn ask(catalog: &Catalog, text: &str, client: Option<&Client>) -> Explanation {
+fn explain_one(catalog: &Catalog, text: &str, client: Option<&Client>) -> Explanation {
     let mut all = explain(catalog, &text.parse().unwrap(), client);
     assert_eq!(all.len(), 1, "{all:?}");
     all.remove(0)
@@ -39,10 +39,11 @@ fn decided(explanation: &Explanation) -> Vec<(Stage, Verdict, u16)> {
 }
 
 #[test]
-fn a_served_endpoint_shows_its_whole_way_in_order() {
-    let facts = mk_one(vec![Address { weight: 3, ..mk_address_at("10.0.0.1", mk_place("", "eu/1b", "")) }]);
+fn served_endpoint_shows_every_stage_in_order() {
+    let facts =
+        mk_one(vec![Address { weight: 3, ..mk_address_at("10.0.0.1", mk_topology("", "eu/1b", "")) }]);
     let catalog = mk_served(facts, Visibility::Public);
-    let explanation = ask(&catalog, "10.0.0.1:8080", Some(&mk_client("web")));
+    let explanation = explain_one(&catalog, "10.0.0.1:8080", Some(&mk_client("web")));
     assert_eq!(explanation.verdict, Outcome::Served);
     assert_eq!(explanation.service.as_deref(), Some("pay.shop:80"));
     let stages: Vec<Stage> = explanation.steps.iter().map(|s| s.stage).collect();
@@ -54,7 +55,7 @@ fn a_served_endpoint_shows_its_whole_way_in_order() {
 }
 
 #[test]
-fn what_the_core_traced_stands_instead_of_the_views_word() {
+fn core_trace_replaces_the_source_steps_of_the_view() {
     let mut source = mk_source("east", mk_group("a", &[], vec![mk_address("10.0.0.1")]));
     source.held = [0].into();
     let catalog = mk_served(mk_facts(vec![source]), Visibility::Public);
@@ -75,49 +76,57 @@ fn what_the_core_traced_stands_instead_of_the_views_word() {
 }
 
 #[test]
-fn an_unknown_address_ends_at_the_source() {
+fn unknown_address_ends_at_the_stage_source() {
     let catalog = mk_served(mk_one(vec![mk_address("10.0.0.1")]), Visibility::Public);
     for text in ["10.0.0.2", "10.0.0.1:9999", "db.example.com"] {
-        let explanation = ask(&catalog, text, None);
+        let explanation = explain_one(&catalog, text, None);
         assert_eq!(explanation.verdict, Outcome::Dropped);
         assert_eq!(decided(&explanation), [(Stage::Source, Verdict::Drop, 502)], "{text}");
     }
 }
 
 #[test]
-fn what_the_client_may_not_see_ends_at_the_scope() {
+fn invisible_endpoint_ends_at_the_stage_visibility() {
     let catalog = mk_served(mk_one(vec![mk_address("10.0.0.1")]), Visibility::Own);
-    let explanation = ask(&catalog, "10.0.0.1", Some(&mk_client("web")));
+    let explanation = explain_one(&catalog, "10.0.0.1", Some(&mk_client("web")));
     assert_eq!(explanation.verdict, Outcome::Dropped);
     assert!(decided(&explanation).contains(&(Stage::Visibility, Verdict::Drop, 506)));
-    assert_eq!(ask(&catalog, "10.0.0.1", Some(&mk_client("shop"))).verdict, Outcome::Served);
-    assert_eq!(ask(&catalog, "10.0.0.1", None).verdict, Outcome::Served, "without a client it is left open");
+    assert_eq!(explain_one(&catalog, "10.0.0.1", Some(&mk_client("shop"))).verdict, Outcome::Served);
+    assert_eq!(
+        explain_one(&catalog, "10.0.0.1", None).verdict,
+        Outcome::Served,
+        "without a client it is left open"
+    );
 }
 
 #[test]
-fn a_terminating_endpoint_ends_at_its_health() {
+fn terminating_endpoint_ends_at_the_stage_health() {
     let gone = Address { health: Health::Terminating, ..mk_address("10.0.0.1") };
     let catalog = mk_served(mk_one(vec![gone]), Visibility::Public);
-    let explanation = ask(&catalog, "10.0.0.1", None);
+    let explanation = explain_one(&catalog, "10.0.0.1", None);
     assert_eq!(explanation.verdict, Outcome::Dropped);
     assert_eq!(decided(&explanation).last(), Some(&(Stage::Health, Verdict::Drop, 513)));
 }
 
 #[test]
-fn a_gated_network_ends_at_the_network() {
-    let mut facts = mk_one(vec![mk_address_at("10.0.0.1", mk_place("net2", "", ""))]);
+fn endpoint_of_a_gated_network_ends_at_the_stage_network() {
+    let mut facts = mk_one(vec![mk_address_at("10.0.0.1", mk_topology("net2", "", ""))]);
     facts.gated = [NetworkId::new("net2").unwrap()].into();
     let catalog = mk_served(facts, Visibility::Public);
-    let explanation = ask(&catalog, "10.0.0.1", Some(&mk_client("web")));
+    let explanation = explain_one(&catalog, "10.0.0.1", Some(&mk_client("web")));
     assert_eq!(decided(&explanation).last(), Some(&(Stage::Network, Verdict::Drop, 510)));
-    assert_eq!(ask(&catalog, "10.0.0.1", None).verdict, Outcome::Served, "without a client it is left open");
+    assert_eq!(
+        explain_one(&catalog, "10.0.0.1", None).verdict,
+        Outcome::Served,
+        "without a client it is left open"
+    );
 }
 
 #[test]
-fn the_second_lister_of_an_address_is_shown_as_such() {
+fn second_source_of_an_address_is_a_duplicate() {
     let group = |name| mk_group(name, &[], vec![mk_address("10.0.0.1")]);
     let facts = mk_facts(vec![mk_source("east", group("a")), mk_source("west", group("b"))]);
-    let explanation = ask(&mk_served(facts, Visibility::Public), "10.0.0.1", None);
+    let explanation = explain_one(&mk_served(facts, Visibility::Public), "10.0.0.1", None);
     assert_eq!(explanation.verdict, Outcome::Served);
     let drop = explanation.steps.iter().find(|s| s.verdict == Verdict::Drop).unwrap();
     let registry = drop.object.as_ref().and_then(|o| o.registry.clone()).unwrap();
@@ -125,7 +134,7 @@ fn the_second_lister_of_an_address_is_shown_as_such() {
 }
 
 #[test]
-fn stale_sources_and_held_endpoints_are_remarked() {
+fn stale_sources_and_held_endpoints_give_warnings() {
     let mut source = mk_source("east", mk_group("a", &[], vec![mk_address("10.0.0.1")]));
     source.held = [0].into();
     let shard = source.shard.clone();
@@ -134,7 +143,7 @@ fn stale_sources_and_held_endpoints_are_remarked() {
     let stale = Freshness::Stale { since: SinceMono::default(), why: "unreachable".into() };
     let registry = RegistryView { collections: [(collection, stale)].into(), ..mk_registry_view("east") };
     catalog.registries.insert(shard.registry.name.clone(), Shared::new(registry));
-    let explanation = ask(&catalog, "10.0.0.1", None);
+    let explanation = explain_one(&catalog, "10.0.0.1", None);
     let source_codes: Vec<u16> =
         explanation.steps.iter().filter(|s| s.stage == Stage::Source).map(|s| s.code.number()).collect();
     assert_eq!(source_codes, [501, 206, 527]);
@@ -142,9 +151,9 @@ fn stale_sources_and_held_endpoints_are_remarked() {
 }
 
 #[test]
-fn what_delivery_says_is_the_last_word() {
+fn delivery_failure_decides_the_outcome() {
     let catalog = mk_served(mk_one(vec![mk_address("10.0.0.1")]), Visibility::Public);
-    let mut explanation = ask(&catalog, "10.0.0.1", Some(&mk_client("web")));
+    let mut explanation = explain_one(&catalog, "10.0.0.1", Some(&mk_client("web")));
     explanation.add([TraceStep {
         stage: Stage::Deliver,
         verdict: Verdict::Drop,
@@ -159,9 +168,9 @@ fn what_delivery_says_is_the_last_word() {
 }
 
 #[test]
-fn the_document_has_the_fields_of_the_contract() {
+fn explain_document_has_the_contract_fields() {
     let catalog = mk_served(mk_one(vec![mk_address("10.0.0.1")]), Visibility::Public);
-    let document = serde_json::to_value(ask(&catalog, "10.0.0.1", Some(&mk_client("web")))).unwrap();
+    let document = serde_json::to_value(explain_one(&catalog, "10.0.0.1", Some(&mk_client("web")))).unwrap();
     for field in ["endpoint", "service", "client", "verdict", "steps", "asOf", "partial"] {
         assert!(document.get(field).is_some(), "{field} is missing from {document}");
     }
@@ -176,7 +185,7 @@ fn the_document_has_the_fields_of_the_contract() {
 }
 
 #[test]
-fn why_not_groups_what_was_left_out_by_rule() {
+fn why_not_groups_removed_endpoints_by_rule() {
     let with = |ip, health| Address { health, ..mk_address(ip) };
     let facts = mk_one(vec![
         with("10.0.0.1", Health::Terminating),
@@ -194,7 +203,7 @@ fn why_not_groups_what_was_left_out_by_rule() {
 }
 
 #[test]
-fn why_not_tries_the_clients_search_list_and_names_unknown_hosts() {
+fn why_not_uses_the_search_list_and_reports_unknown_hosts() {
     let facts = mk_one(vec![mk_address("10.0.0.1")]);
     let mut client = mk_client("web");
     client.class.domain = Some("shop".into());
@@ -202,11 +211,11 @@ fn why_not_tries_the_clients_search_list_and_names_unknown_hosts() {
     assert_eq!((answer.host.as_str(), answer.served), ("pay.shop", 1));
     let none = why_not(&Catalog::default(), "pay", &client);
     assert_eq!(none.reasons[0].code, Code::NO_SUCH_HOST);
-    assert!(none.partial, "an incomplete catalog must say so");
+    assert!(none.partial, "an incomplete catalog is marked as partial");
 }
 
 #[test]
-fn queries_read_every_form_of_an_endpoint() {
+fn queries_parse_every_form_of_an_endpoint() {
     let read = |text: &str| text.parse::<Query>().unwrap();
     assert_eq!(read("10.0.0.1"), Query::Ip("10.0.0.1".parse().unwrap()));
     assert_eq!(read("[::1]:80"), Query::Socket("[::1]:80".parse().unwrap()));
@@ -215,16 +224,16 @@ fn queries_read_every_form_of_an_endpoint() {
 }
 
 #[test]
-fn what_a_registry_leaves_out_is_why_its_hosts_are_not_there() {
-    let left_out = |name: &str, pattern: &str, code| ExcludedObject {
+fn excluded_objects_explain_missing_hosts() {
+    let mk_excluded = |name: &str, pattern: &str, code| ExcludedObject {
         object: ObjectRef::new(ObjectId::new("Namespace", "", name)),
         code,
-        message: format!("{name} is left out").into(),
+        message: format!("{name} is excluded").into(),
         hosts: [HostPattern::new(pattern).unwrap()].into(),
     };
     let list: Arc<[ExcludedObject]> = [
-        left_out("shop", "*.shop.svc.cluster.local", Code::NAMESPACE_NOT_SELECTED),
-        left_out("web", "*.web.svc.cluster.local", Code::OTHER_REVISION),
+        mk_excluded("shop", "*.shop.svc.cluster.local", Code::NAMESPACE_NOT_SELECTED),
+        mk_excluded("web", "*.web.svc.cluster.local", Code::OTHER_REVISION),
     ]
     .into();
     let mut catalog = mk_served(mk_one(vec![mk_address("10.0.0.1")]), Visibility::Public);
@@ -242,5 +251,5 @@ fn what_a_registry_leaves_out_is_why_its_hosts_are_not_there() {
     assert_eq!(codes("pay.shop.svc.cluster.local"), [because.clone(), gone.clone()]);
     assert_eq!(codes("cart"), [because, gone.clone()], "a short name is looked up as the client means it");
     assert_eq!(codes("pay.other.svc.cluster.local"), [gone]);
-    assert_eq!(codes("pay.shop"), [], "what is there is not left out");
+    assert_eq!(codes("pay.shop"), [], "a served host has no reasons");
 }

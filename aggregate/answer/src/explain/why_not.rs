@@ -1,4 +1,4 @@
-//! Everything that a client does not get of a host.
+//! Finds everything that a client does not receive of a host.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::cluster::cluster;
 use crate::resolve::{concrete, resolve};
 use crate::vip::long_forms;
 
-/// Every candidate that some rule left out on the way to this client, grouped by rule. A short name
-/// is tried with the client's own search list.
+/// Returns every candidate that a rule removed for this client, grouped by rule. Expands a short name with
+/// the client's own search list.
 #[must_use]
 pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     let host = host.trim().trim_end_matches('.').to_ascii_lowercase();
@@ -25,16 +25,16 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     let mut out = WhyNot::new(catalog, host, client);
     let mut trace = Trace::default();
     if known.is_none() {
-        // A full name under the search list is a name that nobody means.
-        let meant = candidates.iter().filter(|name| name.matches(".svc.").count() <= 1);
-        trace.steps.extend(meant.flat_map(|name| left_out(catalog, name)));
+        // Skips full names with a search suffix appended.
+        let plausible = candidates.iter().filter(|name| name.matches(".svc.").count() <= 1);
+        trace.steps.extend(plausible.flat_map(|name| excluded(catalog, name)));
     }
     let namespace = client.class.namespace.as_ref();
     let found = resolve(catalog, host, namespace, &mut trace)
         .and_then(|view| concrete(catalog, view, namespace, &mut trace));
     if let Some(view) = found {
         out.service = Some(view.key.to_string());
-        trace.steps.extend(apart(view));
+        trace.steps.extend(separate(view));
         ports(view, client, &mut out, &mut trace);
     }
     out.add(trace.steps);
@@ -42,7 +42,7 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     out
 }
 
-/// The host that was asked for, and those whose endpoints serve it where it is an alias.
+/// Returns the requested host, and the hosts of its members if it is a federated service.
 fn hosts<'a>(host: &'a str, found: Option<&'a Arc<ServiceView>>) -> BTreeSet<&'a str> {
     let sources = found.into_iter().flat_map(|view| view.ports.iter());
     let sources = sources.flat_map(|port| port.endpoints.inputs.sources.iter());
@@ -50,8 +50,8 @@ fn hosts<'a>(host: &'a str, found: Option<&'a Arc<ServiceView>>) -> BTreeSet<&'a
     std::iter::once(host).chain(found.map(|view| view.key.host.as_str())).chain(members).collect()
 }
 
-/// Endpoints of a service of the same name that are not this service's, and why.
-fn apart(view: &ServiceView) -> impl Iterator<Item = TraceStep> {
+/// Returns why services of the same name are not merged into this one.
+fn separate(view: &ServiceView) -> impl Iterator<Item = TraceStep> {
     let same_name = view.conditions.iter().filter(|condition| condition.code == Code::SAME_NAME);
     same_name.map(|condition| TraceStep {
         stage: Stage::Merge,
@@ -64,34 +64,35 @@ fn apart(view: &ServiceView) -> impl Iterator<Item = TraceStep> {
     })
 }
 
-/// What registries left out on purpose that would have declared this host.
-fn left_out(catalog: &Catalog, host: &str) -> Vec<TraceStep> {
+/// Returns the excluded objects that would have declared this host.
+fn excluded(catalog: &Catalog, host: &str) -> Vec<TraceStep> {
     let Ok(host) = Hostname::new(host) else { return Vec::new() };
-    let said = catalog.registries.values().flat_map(|r| r.excluded.iter().map(move |list| (r, list)));
-    let ours = said.flat_map(|(r, list)| list.iter().map(move |left| (r, left)));
-    let step = |left: &ExcludedObject| TraceStep {
+    let lists = catalog.registries.values().flat_map(|r| r.excluded.iter().map(move |list| (r, list)));
+    let objects = lists.flat_map(|(r, list)| list.iter().map(move |object| (r, object)));
+    let step = |excluded: &ExcludedObject| TraceStep {
         stage: Stage::Source,
         verdict: Verdict::Drop,
-        code: left.code,
+        code: excluded.code,
         registry: None,
-        object: Some(left.object.clone()),
+        object: Some(excluded.object.clone()),
         endpoint: String::new(),
-        detail: left.message.to_string(),
+        detail: excluded.message.to_string(),
     };
-    ours.filter(|(_, left)| left.explains(&host))
-        .map(|(r, left)| TraceStep { registry: Some(r.id.name.clone()), ..step(left) })
+    objects
+        .filter(|(_, excluded)| excluded.explains(&host))
+        .map(|(r, excluded)| TraceStep { registry: Some(r.id.name.clone()), ..step(excluded) })
         .take(WhyNot::MAX_NAMED)
         .collect()
 }
 
 fn ports(view: &Arc<ServiceView>, client: &Client, out: &mut WhyNot, trace: &mut Trace) {
     for port in view.ports.iter() {
-        let told = assigned(&port.endpoints.inputs, Some(client), port, trace);
-        out.served += told.endpoints().count();
-        let facet = &port.cluster;
+        let assignment = assigned(&port.endpoints.inputs, Some(client), port, trace);
+        out.served += assignment.endpoints().count();
+        let inputs = &port.cluster;
         let mut of_cluster = Trace::default();
-        if cluster(&facet.inputs, &client.class.project(facet.dimensions), &mut of_cluster).is_none() {
-            // Its endpoints were asked for above; only why there is no xDS cluster is new.
+        if cluster(&inputs.inputs, &client.class.project(inputs.dimensions), &mut of_cluster).is_none() {
+            // The trace already contains the endpoint steps; add only the reasons for the missing xDS cluster.
             let reasons = of_cluster.steps.into_iter();
             trace.steps.extend(reasons.filter(|s| s.endpoint.is_empty() && s.verdict == Verdict::Drop));
         }

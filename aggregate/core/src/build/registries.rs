@@ -60,7 +60,7 @@ impl State {
             id: Arc::clone(&registry.info.id),
             generation: ledger.generation,
             collections: collections.into(),
-            standing: registry.info.priority,
+            priority: registry.info.priority,
             conditions: self.registry_conditions(&registry.info.id.name).into(),
             excluded: ledger.scopes.values().filter_map(|scoped| scoped.excluded.clone()).collect(),
         }

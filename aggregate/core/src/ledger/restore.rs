@@ -50,7 +50,7 @@ impl Ledger {
             Record::Ended(_, _, evidence, _) if evidence.is_absence() => {}
             Record::Ended(_, scope, evidence, at) => self.ended.push_back(Ended { scope, evidence, at }),
             Record::Identity(_, identity) => self.identity = Some(identity),
-            Record::Drop(..) | Record::Hold(..) | Record::Left(_) => {}
+            Record::Remove(..) | Record::Hold(..) | Record::Left(_) => {}
         }
         out.note();
     }

@@ -66,7 +66,7 @@ impl Conditions {
     }
     /// Adds an adapter's warnings about a declaration.
     pub(crate) fn warnings(&mut self, declaration: &Declaration) {
-        for warning in declaration.attributes.remarks.iter() {
+        for warning in declaration.attributes.warnings.iter() {
             self.add(warning.code, vec![declaration.source.reference()], warning.message.to_string());
         }
     }

@@ -15,9 +15,9 @@ pub(super) fn note<R: Recorder>(context: &MergeContext, key: &ServiceKey, out: &
     let others = others.join(", ");
     let message = match &same.outcome {
         NameOutcome::Merged
-        | NameOutcome::Apart { why: SeparateReason::Aliased | SeparateReason::Unsynced, .. } => return,
+        | NameOutcome::Separate { why: SeparateReason::Aliased | SeparateReason::Unsynced, .. } => return,
         NameOutcome::Possible => format!("could be merged with {others}, which has the same name"),
-        NameOutcome::Apart { message, .. } => {
+        NameOutcome::Separate { message, .. } => {
             format!("is not merged with {others}, which has the same name: {message}")
         }
     };

@@ -14,7 +14,7 @@ use crate::state::services::Decl;
 /// Returns the declaration that defines the service; `None` if the service does not exist.
 pub(crate) fn deciding<'a>(shards: &[Ranked<'a>]) -> Option<&'a Decl> {
     let all = || shards.iter().flat_map(|shard| shard.declarations.iter().copied());
-    let is = |role: DeclarationRole| move |decl: &&Decl| decl.declaration.attributes.part == role;
+    let is = |role: DeclarationRole| move |decl: &&Decl| decl.declaration.attributes.role == role;
     let imported = || all().any(|decl| is(DeclarationRole::Import)(&decl));
     let first = all().find(|decl| !is(DeclarationRole::Import)(decl))?;
     let whole = all().any(|decl| is(DeclarationRole::Whole)(&decl));
@@ -23,7 +23,7 @@ pub(crate) fn deciding<'a>(shards: &[Ranked<'a>]) -> Option<&'a Decl> {
 
 /// Returns whether a declaration is an import.
 pub(crate) fn is_import(decl: &Decl) -> bool {
-    decl.declaration.attributes.part == DeclarationRole::Import
+    decl.declaration.attributes.role == DeclarationRole::Import
 }
 
 /// Adds the imports after the exports. The exports define the visibility; a port of an import that no export offers is

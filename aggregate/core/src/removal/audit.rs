@@ -34,12 +34,12 @@ impl State {
         for record in &self.dirty.records {
             let item = match record {
                 Record::Put(_, _, fact) => fact.item(),
-                Record::Drop(name, key, evidence)
+                Record::Remove(name, key, evidence)
                     if evidence.is_absence() && self.can_confirm_key(name, key) =>
                 {
                     continue;
                 }
-                Record::Drop(_, key, _) => key.item.clone(),
+                Record::Remove(_, key, _) => key.item.clone(),
                 _ => continue,
             };
             match item {

@@ -56,7 +56,7 @@ impl ShardInfo {
         created: Option<Timestamp>,
         object: &'a ObjectId,
     ) -> PrecedenceKey<'a> {
-        PrecedenceKey { shard: &self.shard, rank: self.rank, created, object, joined: false }
+        PrecedenceKey { shard: &self.shard, rank: self.rank, created, object, federated: false }
     }
     /// Adds to the number of facts of a kind.
     pub(crate) fn count(&mut self, kind: CollectionKind, more: i64) {

@@ -359,7 +359,7 @@ pub(crate) fn mk_list(facts: impl IntoIterator<Item = Fact>) -> Vec<RegistryUpda
 
 /// Returns the records of changed facts.
 pub(crate) fn fact_records(outcome: &ApplyOutcome) -> Vec<Record> {
-    let of_facts = |record: &&Record| matches!(record, Record::Put(..) | Record::Drop(..));
+    let of_facts = |record: &&Record| matches!(record, Record::Put(..) | Record::Remove(..));
     outcome.records.iter().filter(of_facts).cloned().collect()
 }
 

@@ -128,7 +128,7 @@ fn shadow_is_adopted_in_one_batch_once_it_is_synced() {
     assert_eq!(outcome.changed.hosts.len(), 2);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.2:80"]);
     assert!(world.view("shop/old.shop").is_none(), "the new run did not list it");
-    let superseded = |r: &Record| matches!(r, Record::Drop(_, _, Evidence::Superseded(g)) if *g == shadow);
+    let superseded = |r: &Record| matches!(r, Record::Remove(_, _, Evidence::Superseded(g)) if *g == shadow);
     assert!(outcome.records.iter().any(superseded));
     let late = world.report_in("file", Generation(1), [mk_deleted(&pay("")[0])]);
     assert!(late.changed.is_empty(), "the old run is fenced");

@@ -29,7 +29,7 @@ impl Journal {
                 Record::Put(_, scope, fact) => {
                     drop(kept.facts.insert(FactKey { scope, item: fact.item() }, fact))
                 }
-                Record::Drop(_, key, _) => drop(kept.facts.remove(&key)),
+                Record::Remove(_, key, _) => drop(kept.facts.remove(&key)),
                 Record::List(_, collection, list) => drop(kept.lists.insert(collection, list)),
                 Record::Hold(_, key, Some(hold)) => drop(kept.holds.insert(key, hold)),
                 Record::Hold(_, key, None) => drop(kept.holds.remove(&key)),

@@ -52,7 +52,7 @@ fn outcome(world: &mut World) -> Option<NameOutcome> {
 /// Returns why the services stay separate, with the message.
 fn separate(world: &mut World) -> (SeparateReason, String) {
     match outcome(world) {
-        Some(NameOutcome::Apart { why, message }) => (why, message.to_string()),
+        Some(NameOutcome::Separate { why, message }) => (why, message.to_string()),
         other => panic!("{other:?}"),
     }
 }

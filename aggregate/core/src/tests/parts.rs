@@ -13,7 +13,7 @@ fn mk_part(part: DeclarationRole, ports: &str) -> Declaration {
     let kind = if part == DeclarationRole::Import { "ServiceImport" } else { "Service" };
     Declaration {
         source: Source::new(ObjectId::new(kind, "shop", "pay")),
-        attributes: Attributes { part, ..Attributes::default() },
+        attributes: Attributes { role: part, ..Attributes::default() },
         ..mk_decl("pay", ports)
     }
 }
@@ -42,7 +42,7 @@ fn service_in_parts_needs_an_export_and_an_import() {
     let view = world.view(HOST).unwrap();
     assert_eq!(view.ports.len(), 1);
     assert_eq!(
-        view.first().unwrap().declaration.attributes.part,
+        view.first().unwrap().declaration.attributes.role,
         DeclarationRole::Offer,
         "the export defines the service"
     );

@@ -276,6 +276,6 @@ fn excluded_scope_ends_once_the_run_has_synced() {
     let synced = RegistryUpdate::ListEnded(collection, Completeness::Complete);
     let outcome = world.report_in("file", order.generation, [synced]);
     assert!(world.view("shop/pay.shop").is_none());
-    let by_operator = |r: &Record| matches!(r, Record::Drop(_, _, Evidence::Operator));
+    let by_operator = |r: &Record| matches!(r, Record::Remove(_, _, Evidence::Operator));
     assert!(outcome.records.iter().any(by_operator), "{:?}", outcome.records);
 }

@@ -30,7 +30,7 @@ fn complete_list_removes_facts_that_it_lacks() {
     let outcome = world.list("file", [decl("b"), decl("c")]);
     assert_eq!(hosts(&mut world), ["b.shop", "c.shop"]);
     assert!(outcome.urgent);
-    assert!(outcome.records.contains(&Record::Drop(
+    assert!(outcome.records.contains(&Record::Remove(
         mk_name("file"),
         mk_fact_key(&decl("a")),
         Evidence::AbsentFromList

@@ -123,7 +123,7 @@ fn declaration(
         resolution: if named { Resolution::DnsStrict } else { Resolution::ClientSide },
         selector: None,
         export: ExportTo::Default,
-        attributes: Attributes { mesh_external, remarks: remarks.into(), ..Attributes::default() },
+        attributes: Attributes { mesh_external, warnings: remarks.into(), ..Attributes::default() },
     })
 }
 

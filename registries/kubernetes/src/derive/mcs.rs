@@ -52,7 +52,7 @@ pub fn offer(inputs: &ClusterObjects, shared: &mut Interner, name: &Name, own: &
     }
     let attributes = Attributes {
         own_cluster_only: false,
-        part: DeclarationRole::Offer,
+        role: DeclarationRole::Offer,
         labels: own.attributes.labels.clone(),
         ..own.attributes.clone()
     };
@@ -95,7 +95,7 @@ pub fn import(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> De
         resolution: Resolution::ClientSide,
         selector: None,
         export: ExportTo::Default,
-        attributes: Attributes { part: DeclarationRole::Import, ..Attributes::default() },
+        attributes: Attributes { role: DeclarationRole::Import, ..Attributes::default() },
     };
     Derived::one(Fact::Service(DeclKey { service, object }, Arc::new(declaration)))
 }

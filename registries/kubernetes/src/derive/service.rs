@@ -133,8 +133,8 @@ fn attributes(inputs: &ClusterObjects, shared: &mut Interner, service: &Service)
         persistent_sessions: keeps_sessions(service),
         identities: identities(inputs, shared, service),
         race_connect: false,
-        remarks: service.doubts.iter().map(remark).collect(),
-        part: DeclarationRole::Whole,
+        warnings: service.doubts.iter().map(remark).collect(),
+        role: DeclarationRole::Whole,
         headless: matches!(service.address, ServiceKind::Headless),
     }
 }

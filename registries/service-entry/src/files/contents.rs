@@ -70,7 +70,7 @@ impl Contents {
     }
     /// The reference of the file, for its own problem.
     pub(crate) fn reference(&self) -> ObjectRef {
-        ObjectRef { id: load::of_file(&self.name), place: self.name.clone() }
+        ObjectRef { id: load::of_file(&self.name), position: self.name.clone() }
     }
     /// The position of a document.
     pub(crate) fn position(&self, placed: &PlacedDocument) -> Arc<str> {

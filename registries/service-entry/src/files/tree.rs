@@ -289,7 +289,7 @@ impl Tree {
             for (index, placed) in contents.documents.iter().enumerate() {
                 if let Some(problem) = contents.problem(placed) {
                     let id = load::named(&placed.read.identity, &contents.name, index);
-                    found.add(ObjectRef { id, place: contents.position(placed) }, problem);
+                    found.add(ObjectRef { id, position: contents.position(placed) }, problem);
                 }
             }
         }
@@ -297,7 +297,7 @@ impl Tree {
             let mut claims = claims.iter();
             let first = claims.next().map(|claim| claim.contents.position(claim.placed)).unwrap_or_default();
             for DocumentClaim { contents, placed, .. } in claims {
-                let object = ObjectRef { id: id.clone(), place: contents.position(placed) };
+                let object = ObjectRef { id: id.clone(), position: contents.position(placed) };
                 found.add(object, duplicate(id, &first, contents, placed));
             }
         }

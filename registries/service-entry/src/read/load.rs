@@ -186,7 +186,7 @@ pub(crate) fn of_file(file: &str) -> ObjectId {
 fn rejected(id: ObjectId, faults: Vec<Fault>, file: &str, first_line: u32, at: Pos) -> Option<Rejected> {
     let problem = fault::problem(&faults, file, first_line)?;
     let placed = |fault: Fault| Fault { at: fault.at.from_line(first_line), ..fault };
-    let object = ObjectRef { id, place: position(file, at, first_line) };
+    let object = ObjectRef { id, position: position(file, at, first_line) };
     Some(Rejected { object, faults: faults.into_iter().map(placed).collect(), problem })
 }
 

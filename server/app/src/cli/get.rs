@@ -196,7 +196,7 @@ fn merges(items: &[MergeItem], wide: bool) -> Table {
         let each = |tell: &dyn Fn(&NamedItem) -> String| -> Cell {
             item.services.iter().map(tell).collect::<Vec<_>>().join("; ").into()
         };
-        let tone = if item.state == "apart" { Tone::Warn } else { Tone::Plain };
+        let tone = if item.state == "separate" { Tone::Warn } else { Tone::Plain };
         table.row(vec![
             item.name.clone().into(),
             Cell(item.state.clone(), tone),

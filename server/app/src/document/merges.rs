@@ -12,14 +12,14 @@ use super::filter::Filter;
 pub struct MergeItem {
     /// The name.
     pub name: String,
-    /// `merged`, `possible` or `apart`.
+    /// `merged`, `possible` or `separate`.
     pub state: String,
     /// The host under which they are, or would be, served as one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
     /// The services, the cluster's first.
     pub services: Vec<NamedItem>,
-    /// The kind of reason why they stay apart: `ambiguous`, `ports`, …
+    /// The kind of reason why they stay separate: `ambiguous`, `ports`, …
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The reason, in words.
@@ -61,9 +61,9 @@ fn item(same: &SameName) -> MergeItem {
     let (state, reason, message) = match &same.outcome {
         NameOutcome::Merged => ("merged", "", ""),
         NameOutcome::Possible => ("possible", "", ""),
-        NameOutcome::Apart { why, message } => ("apart", why.as_str(), &**message),
+        NameOutcome::Separate { why, message } => ("separate", why.as_str(), &**message),
     };
-    let host = same.services.first().filter(|_| state != "apart");
+    let host = same.services.first().filter(|_| state != "separate");
     MergeItem {
         name: same.name.to_string(),
         state: state.to_owned(),

@@ -107,7 +107,7 @@ pub(crate) fn read_object(d: &mut Decoder, value: Value<'_>, like: &Like) -> Res
 pub(crate) fn put_source(enc: &mut Encoder, field: u32, source: &Source, like: &Like) {
     enc.nest(field, |enc| {
         put_object(enc, 1, &source.object, like);
-        enc.text(2, &source.place.0);
+        enc.text(2, &source.position.0);
         enc.text(3, &source.version.0);
     });
 }
@@ -125,13 +125,13 @@ pub(crate) fn read_source(d: &mut Decoder, value: Value<'_>, like: &Like) -> Res
         }
     }
     let object = object.map_or_else(|| whole(like.clone()), Ok)?;
-    Ok(Source { object, place, version })
+    Ok(Source { object, position: place, version })
 }
 
 pub(crate) fn put_reference(enc: &mut Encoder, field: u32, reference: &ObjectRef, like: &Like) {
     enc.nest(field, |enc| {
         put_object(enc, 1, &reference.id, like);
-        enc.text(2, &reference.place);
+        enc.text(2, &reference.position);
     });
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn read_reference(d: &mut Decoder, value: Value<'_>, like: &Like) -> 
             _ => {}
         }
     }
-    Ok(ObjectRef { id: object.map_or_else(|| whole(like.clone()), Ok)?, place })
+    Ok(ObjectRef { id: object.map_or_else(|| whole(like.clone()), Ok)?, position: place })
 }
 
 pub(crate) fn put_service(enc: &mut Encoder, field: u32, service: &ServiceKey) {

@@ -174,10 +174,10 @@ fn put_attributes(enc: &mut Encoder, value: &Attributes) {
     enc.texts(9, value.identities.iter().map(Identity::as_str));
     enc.flag(10, value.race_connect);
     enc.flag(11, value.headless);
-    for remark in &*value.remarks {
+    for remark in &*value.warnings {
         enc.nest(12, |enc| put_note(enc, remark.code, &remark.message));
     }
-    enc.int(13, codes::declared_part(value.part));
+    enc.int(13, codes::declared_part(value.role));
 }
 
 fn read_attributes(d: &mut Decoder, value: Value<'_>) -> Result<Attributes, Fault> {
@@ -201,11 +201,11 @@ fn read_attributes(d: &mut Decoder, value: Value<'_>) -> Result<Attributes, Faul
                 let (code, message) = read_note(d, value)?;
                 remarks.push(DeclarationWarning { code, message });
             }
-            13 => out.part = codes::read_declared_part(value.int()?)?,
+            13 => out.role = codes::read_declared_part(value.int()?)?,
             _ => {}
         }
     }
-    (out.identities, out.remarks) = (identities.into(), remarks.into());
+    (out.identities, out.warnings) = (identities.into(), remarks.into());
     Ok(out)
 }
 

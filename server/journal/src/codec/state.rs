@@ -57,7 +57,7 @@ pub(crate) fn read_list(d: &Decoder, mut fields: Fields<'_>) -> Result<ListRecor
 }
 
 pub(crate) fn put_problem(enc: &mut Encoder, value: &ProblemRecord) {
-    enc.text(1, &value.object.place);
+    enc.text(1, &value.object.position);
     enc.nest(2, |enc| put_note(enc, value.problem.code, &value.problem.message));
     enc.time(3, value.since);
 }
@@ -80,7 +80,7 @@ pub(crate) fn read_problem(
         }
     }
     Ok(ProblemRecord {
-        object: ObjectRef { id: object.clone(), place },
+        object: ObjectRef { id: object.clone(), position: place },
         problem: problem.ok_or(Fault::Missing("problem"))?,
         since: since.ok_or(Fault::Missing("time"))?,
     })

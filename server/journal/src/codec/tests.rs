@@ -48,7 +48,7 @@ fn for_people(value: &EntryValue) -> Vec<Arc<str>> {
         Fact::Gateway(_, value) => &value.source,
         _ => return Vec::new(),
     };
-    vec![source.place.0.clone(), source.version.0.clone()]
+    vec![source.position.0.clone(), source.version.0.clone()]
 }
 
 /// Returns the same record with an unknown field in every message with fields.

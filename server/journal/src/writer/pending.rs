@@ -77,8 +77,8 @@ impl Pending {
                 let key = EntryKey::Fact(fact.item());
                 self.set(name, scope, key, Some(EntryValue::Fact(fact)));
             }
-            Record::Drop(_, key, _) if matches!(key.item, FactId::Waiting(_)) => {}
-            Record::Drop(name, key, _) => self.set(name, key.scope, EntryKey::Fact(key.item), None),
+            Record::Remove(_, key, _) if matches!(key.item, FactId::Waiting(_)) => {}
+            Record::Remove(name, key, _) => self.set(name, key.scope, EntryKey::Fact(key.item), None),
             Record::List(name, of, list) => {
                 self.set(name, of.scope, EntryKey::List(of.kind), Some(EntryValue::List(list)));
             }

@@ -224,7 +224,7 @@ fn file_stays_below_twice_its_live_content_under_churn() {
             scope: crate::testing::scope("a"),
             item: crate::testing::fact(&format!("pod-{n}"), 1).item(),
         };
-        Record::Drop(registry("east"), key, Evidence::Confirmed)
+        Record::Remove(registry("east"), key, Evidence::Confirmed)
     });
     bench.shared.record(removed.chain([list("east", "a", 100)]).collect());
     assert!(bench.pass());

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use tributary_answer::members::Difference;
-use tributary_answer::{leading, precedence, resolve};
+use tributary_answer::{find_alias, precedence, resolve};
 use tributary_model::{Catalog, Hostname, PortNumber, PortView, ServiceView};
 
 use super::ClientClassKey;
@@ -34,7 +34,7 @@ impl<'a> Fold<'a> {
     /// Whether a host is an alias of the service that `end` means to the class.
     pub(crate) fn leads(&self, host: &Hostname, end: &Hostname) -> bool {
         let namespace = self.class.namespace.as_ref();
-        self.view(end).is_some_and(|end| leading(self.catalog, host.as_str(), namespace, end).is_some())
+        self.view(end).is_some_and(|end| find_alias(self.catalog, host.as_str(), namespace, end).is_some())
     }
     /// Compares the precedence of two hosts' claims.
     pub(crate) fn order(&self, a: &Hostname, b: &Hostname) -> Ordering {

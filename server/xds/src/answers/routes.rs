@@ -166,7 +166,7 @@ impl Table {
         domain: &str,
         host: &'a Hostname,
     ) -> Option<&'a Hostname> {
-        let Some(by) = plan.led.get(domain) else { return Some(host) };
+        let Some(by) = plan.alias_domains.get(domain) else { return Some(host) };
         (self.led.get(by) == Some(host)).then_some(by)
     }
     fn release_all(&mut self, plan: &VirtualHostPlan, host: &Hostname, contested: &mut BTreeSet<Arc<str>>) {
@@ -175,7 +175,7 @@ impl Table {
                 self.release(domain, by, contested);
             }
         }
-        for by in plan.led.values() {
+        for by in plan.alias_domains.values() {
             if self.led.get(by) == Some(host) {
                 self.led.remove(by);
             }
@@ -188,7 +188,7 @@ impl Table {
         host: &Hostname,
         contested: &mut BTreeSet<Arc<str>>,
     ) {
-        let hosts: BTreeSet<&Hostname> = plan.led.values().collect();
+        let hosts: BTreeSet<&Hostname> = plan.alias_domains.values().collect();
         for by in hosts.into_iter().filter(|by| fold.leads(by, host)) {
             self.led.insert(by.clone(), host.clone());
         }

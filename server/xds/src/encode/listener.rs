@@ -166,7 +166,7 @@ fn inbound_routes(name: &str) -> RouteConfiguration {
     let plan = VirtualHostPlan {
         name: name.into(),
         domains: vec!["*".into()],
-        led: Default::default(),
+        alias_domains: Default::default(),
         cluster: name.into(),
         dynamic: false,
     };

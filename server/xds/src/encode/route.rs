@@ -127,7 +127,7 @@ mod tests {
         VirtualHostPlan {
             name: "pay.shop:80".into(),
             domains: domains.iter().map(|&d| d.into()).collect(),
-            led: Default::default(),
+            alias_domains: Default::default(),
             cluster: "outbound|80||pay.shop".into(),
             dynamic: false,
         }

@@ -228,7 +228,7 @@ proptest! {
         let mut table = table_head("80");
         for (name, domains, cluster) in &hosts {
             let plan = VirtualHostPlan {
- led: Default::default(),
+ alias_domains: Default::default(),
                 name: name.clone(), domains: domains.clone(), cluster: cluster.clone(), dynamic: false,
             };
             append_host(&mut table, &route::virtual_host(&plan));

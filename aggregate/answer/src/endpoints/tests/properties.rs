@@ -1,4 +1,4 @@
-//! For any facts: the strict set of `xds.md` 4.7, and no dependence on what does not matter.
+//! Properties for any inputs: results in the strict set, independent of irrelevant order.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn an_address() -> impl Strategy<Value = Address> {
             health,
             weight,
             port_set,
-            ..Address::new(at, mk_place(network, locality, node))
+            ..Address::new(at, mk_topology(network, locality, node))
         },
     )
 }
@@ -105,7 +105,7 @@ fn assert_strict(assignment: &Assignment<'_>, names: bool, kind: ClientKind) {
     let mut priorities = BTreeSet::new();
     let mut sums = std::collections::BTreeMap::<u32, u64>::new();
     for locality in &assignment.localities {
-        assert!(localities.insert((locality.priority, &locality.locality)), "a locality stands twice");
+        assert!(localities.insert((locality.priority, &locality.locality)), "duplicate locality");
         assert!(!locality.endpoints.is_empty(), "an empty locality");
         priorities.insert(locality.priority);
         let sum: u64 = locality.endpoints.iter().map(|e| u64::from(e.weight)).sum();
@@ -131,7 +131,7 @@ fn assert_strict(assignment: &Assignment<'_>, names: bool, kind: ClientKind) {
 
 proptest! {
     #[test]
-    fn every_client_can_take_it(facts in some_facts(), class in a_class()) {
+    fn every_client_accepts_the_assignment(facts in some_facts(), class in a_class()) {
         let client = class.project(everything());
         assert_strict(&endpoints(&facts, &client, &mut ()), false, class.kind);
         let within = inline(&facts, &client, &mut ());
@@ -152,12 +152,12 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_sources_within_a_shard_does_not_matter(
+    fn order_of_sources_in_a_shard_is_irrelevant(
         facts in some_facts(), class in a_class(), seed in any::<u64>()
     ) {
         let mut sources: Vec<EndpointSource> = facts.sources.to_vec();
         sources.sort_by_key(|s| s.shard.registry.name.clone());
-        // Two groups of one object are told apart by nothing but their order.
+        // Two groups of one object differ in their order only.
         sources.dedup_by(|a, b| a.shard == b.shard && a.group.source == b.group.source);
         let mut shuffled = sources.clone();
         for run in shuffled.chunk_by_mut(|a, b| a.shard == b.shard) {
@@ -168,12 +168,12 @@ proptest! {
         let client = class.project(everything());
         let (sources, shuffled) = (with(sources), with(shuffled));
         let (one, other) = (endpoints(&sources, &client, &mut ()), endpoints(&shuffled, &client, &mut ()));
-        // Which of two equal sources is named does not matter either; what is told does.
-        prop_assert_eq!(told(&one), told(&other));
+        // Either of two equal sources may be named; the sent endpoints must be equal.
+        prop_assert_eq!(sent(&one), sent(&other));
     }
 
     #[test]
-    fn every_address_is_either_told_or_refused_with_a_reason(facts in some_facts(), class in a_class()) {
+    fn every_address_is_sent_or_removed_with_a_reason(facts in some_facts(), class in a_class()) {
         let mut trace = Trace::default();
         let client = class.project(everything());
         let count = endpoints(&facts, &client, &mut trace).endpoints().count();
@@ -187,7 +187,7 @@ proptest! {
     }
 }
 
-fn told(assignment: &Assignment<'_>) -> Vec<String> {
+fn sent(assignment: &Assignment<'_>) -> Vec<String> {
     let all = assignment.localities.iter().flat_map(|l| {
         let at = format!("{} {} {}", l.priority, l.locality, l.weight);
         l.endpoints.iter().map(move |e| format!("{at}: {} {:?} {}", e.target, e.health, e.weight))

@@ -1,4 +1,4 @@
-//! What is pending is found by address and by host, with its code, source and reason.
+//! Pending entries are found by address and by host, with code, source and reason.
 
 use super::*;
 
@@ -33,10 +33,10 @@ fn only(explanation: &Explanation) -> (&StepDocument, &StepObject) {
 }
 
 #[test]
-fn an_address_that_waits_for_its_pod_is_explained_with_pod_and_slice() {
+fn waiting_address_is_explained_with_pod_and_slice() {
     let catalog = mk_catalog_with_pending();
     for text in ["10.0.0.7", "10.0.0.7:8080"] {
-        let explanation = ask(&catalog, text, Some(&mk_client("web")));
+        let explanation = explain_one(&catalog, text, Some(&mk_client("web")));
         let (step, object) = only(&explanation);
         assert_eq!((step.stage, step.verdict, step.code), (Stage::Source, Verdict::Drop, Code::POD_NOT_SEEN));
         let why = "listed for shop/pay.shop, waits for Pod shop/pay-1, which has not been seen, since 7 ms";
@@ -49,10 +49,10 @@ fn an_address_that_waits_for_its_pod_is_explained_with_pod_and_slice() {
 }
 
 #[test]
-fn an_address_without_its_declaration_is_explained_with_it() {
+fn address_without_declaration_is_explained_with_it() {
     let catalog = mk_catalog_with_pending();
     for text in ["10.0.0.8", "10.0.0.8:8080"] {
-        let explanation = ask(&catalog, text, None);
+        let explanation = explain_one(&catalog, text, None);
         let (step, object) = only(&explanation);
         assert_eq!((step.code, &*object.name), (Code::GROUP_WITHOUT_DECLARATION, "b"));
         let why = "listed for shop/pay.shop, waits for the declaration Service shop/pay2, since 7 ms";
@@ -60,14 +60,14 @@ fn an_address_without_its_declaration_is_explained_with_it() {
         assert_eq!(explanation.endpoint, "10.0.0.8:8080");
     }
     assert_eq!(
-        ask(&catalog, "10.0.0.8:9", None).steps[0].code,
+        explain_one(&catalog, "10.0.0.8:9", None).steps[0].code,
         Code::NO_SUCH_ENDPOINT,
         "it has no such port"
     );
 }
 
 #[test]
-fn an_address_that_is_served_and_waits_elsewhere_is_explained_twice() {
+fn address_served_and_waiting_gets_two_explanations() {
     let catalog = mk_served(mk_one(vec![mk_address("10.0.0.1")]), Visibility::Public);
     let catalog = with(catalog, "cart.shop", vec![mk_pending("a", mk_waiting("10.0.0.1", "pay-1"))]);
     let all = explain(&catalog, &"10.0.0.1".parse().unwrap(), None);
@@ -76,7 +76,7 @@ fn an_address_that_is_served_and_waits_elsewhere_is_explained_twice() {
 }
 
 #[test]
-fn a_held_endpoint_is_explained_with_the_reason_of_the_hold() {
+fn held_endpoint_is_explained_with_the_hold_reason() {
     let held = |kind, object: &str| {
         let mut one = mk_pending("a", PendingCause::Held(kind, "the host would be empty"));
         let (of, name) = object.split_once(' ').unwrap();
@@ -94,8 +94,8 @@ fn a_held_endpoint_is_explained_with_the_reason_of_the_hold() {
     ];
     let catalog = with(mk_served(mk_facts(vec![source]), Visibility::Public), "pay.shop", list);
     let reasons = |endpoint: &str| -> Vec<String> {
-        let explanation = ask(&catalog, endpoint, None);
-        assert_eq!(explanation.verdict, Outcome::Served, "what is held is served");
+        let explanation = explain_one(&catalog, endpoint, None);
+        assert_eq!(explanation.verdict, Outcome::Served, "held endpoints are served");
         let steps = explanation.steps.iter().filter(|step| step.code == Code::REMOVAL_HELD);
         steps.map(|step| format!("{:?} {}", step.verdict, step.detail)).collect()
     };
@@ -108,7 +108,7 @@ fn a_held_endpoint_is_explained_with_the_reason_of_the_hold() {
 }
 
 #[test]
-fn an_endpoint_of_a_held_workload_is_explained_with_it() {
+fn endpoint_of_a_held_workload_is_explained_with_it() {
     let object = ObjectId::new("WorkloadEntry", "shop", "w");
     let origin = Some(Arc::new(Origin { object: object.clone(), workload: "w".into() }));
     let mut source =
@@ -117,12 +117,12 @@ fn an_endpoint_of_a_held_workload_is_explained_with_it() {
     let mut held = mk_pending("a", PendingCause::Held(CollectionKind::Workloads, "too many at once"));
     held.object = ObjectRef::new(object);
     let catalog = with(mk_served(mk_facts(vec![source]), Visibility::Public), "pay.shop", vec![held]);
-    let explanation = ask(&catalog, "10.0.0.1", None);
+    let explanation = explain_one(&catalog, "10.0.0.1", None);
     assert!(explanation.steps.iter().any(|step| step.code == Code::REMOVAL_HELD), "{explanation:?}");
 }
 
 #[test]
-fn why_not_lists_what_waits_and_what_is_held() {
+fn why_not_lists_waiting_and_held_endpoints() {
     let mut catalog = mk_catalog_with_pending();
     let held = mk_pending("c", PendingCause::Held(CollectionKind::Groups, "too many at once"));
     let list = catalog.pending["pay.shop"].iter().cloned().chain([held]).collect();
@@ -141,7 +141,7 @@ fn why_not_lists_what_waits_and_what_is_held() {
 }
 
 #[test]
-fn a_host_that_only_waits_is_found_by_its_short_name() {
+fn host_that_only_waits_is_found_by_its_short_name() {
     let waits = vec![mk_pending("a", mk_waiting("10.0.0.7", "pay-1"))];
     let catalog = with(Catalog::default(), "cart.shop", waits);
     let mut client = mk_client("web");

@@ -1,8 +1,8 @@
-//! Workloads in explain: one that no service selects, and how fresh the report of a selected one is.
+//! Explanations of workloads: one that no service selects, and the freshness of a selected one.
 
 use super::*;
 
-/// A WorkloadEntry of the registry `crd` at 10.0.0.9, behind these services.
+/// A WorkloadEntry of the registry `crd` at 10.0.0.9 that these services select.
 fn with_workload(mut catalog: Catalog, services: &[ServiceKey]) -> Catalog {
     let key = WorkloadKey::from(WorkloadName {
         namespace: mk_ns("shop"),
@@ -23,7 +23,7 @@ fn mk_object() -> ObjectId {
 #[test]
 fn workload_that_no_service_selects_is_explained_with_its_object() {
     for text in ["10.0.0.9", "10.0.0.9:80"] {
-        let explanation = ask(&with_workload(Catalog::default(), &[]), text, None);
+        let explanation = explain_one(&with_workload(Catalog::default(), &[]), text, None);
         let step = &explanation.steps[0];
         assert_eq!((step.code, step.verdict), (Code::WORKLOAD_NOT_SELECTED, Verdict::Drop));
         let object = step.object.as_ref().unwrap();
@@ -32,7 +32,7 @@ fn workload_that_no_service_selects_is_explained_with_its_object() {
         assert_eq!(explanation.verdict, Outcome::Dropped);
     }
     let selected = with_workload(Catalog::default(), &[mk_key("pay.shop", "shop")]);
-    assert_eq!(ask(&selected, "10.0.0.9", None).steps[0].code, Code::NO_SUCH_ENDPOINT);
+    assert_eq!(explain_one(&selected, "10.0.0.9", None).steps[0].code, Code::NO_SUCH_ENDPOINT);
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl State {
             why = Some((SeparateReason::Unsynced, "a registry has not synced yet".to_owned()));
         }
         let outcome = match (why, names.mode) {
-            (Some((why, message)), _) => NameOutcome::Apart { why, message: message.into() },
+            (Some((why, message)), _) => NameOutcome::Separate { why, message: message.into() },
             (None, MergeByName::On) => NameOutcome::Merged,
             (None, _) => NameOutcome::Possible,
         };
@@ -121,7 +121,7 @@ impl<'a> DeclaredService<'a> {
         let refused = |declaration: &&Arc<Declaration>| {
             let one_by_one = declaration.attributes.headless.then_some("is headless");
             let part =
-                (declaration.attributes.part != DeclarationRole::Whole).then_some("is declared in parts");
+                (declaration.attributes.role != DeclarationRole::Whole).then_some("is declared in parts");
             one_by_one.or(part)
         };
         let why = self.refusal.or_else(|| self.declarations.iter().find_map(refused))?;

@@ -72,7 +72,7 @@ impl SameNames {
         }
         if complete && !self.complete {
             let waits = |same: &SameName| {
-                matches!(same.outcome, NameOutcome::Apart { why: SeparateReason::Unsynced, .. })
+                matches!(same.outcome, NameOutcome::Separate { why: SeparateReason::Unsynced, .. })
             };
             again.extend(self.found.iter().filter(|(_, same)| waits(same)).map(|(name, _)| Arc::clone(name)));
         }

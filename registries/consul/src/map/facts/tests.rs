@@ -85,7 +85,7 @@ fn endpoints(mapped: &Mapped) -> Vec<String> {
     out
 }
 fn codes(mapped: &Mapped) -> Vec<Code> {
-    declarations(mapped)[0].1.attributes.remarks.iter().map(|remark| remark.code).collect()
+    declarations(mapped)[0].1.attributes.warnings.iter().map(|remark| remark.code).collect()
 }
 
 #[test]

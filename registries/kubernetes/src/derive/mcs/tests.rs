@@ -60,7 +60,7 @@ impl Stage {
                 let attributes = &declaration.attributes;
                 let own = if attributes.own_cluster_only { " own cluster" } else { "" };
                 let ips: Vec<String> = declaration.addresses.iter().map(|a| a.ip.to_string()).collect();
-                Some(format!("{} {:?}{own} {}", host(&key.service.host), attributes.part, ips.join(",")))
+                Some(format!("{} {:?}{own} {}", host(&key.service.host), attributes.role, ips.join(",")))
             }
             Fact::Group(key, group) => {
                 Some(format!("{} group {}", host(&key.service.host), group.addresses.len()))

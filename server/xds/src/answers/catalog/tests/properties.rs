@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use tributary_answer::{
-    Listener, compose_listeners, compose_routes, leading, listener, members, route, route_table_name,
+    Listener, compose_listeners, compose_routes, find_alias, listener, members, route, route_table_name,
 };
 use tributary_model::{Hostname, PortNumber, ServiceView, TrafficDistribution, Visibility};
 
@@ -216,7 +216,7 @@ fn composed_tables(catalog: &Catalog, class: &ClientClassKey) -> BTreeMap<String
     }
     let table = |(number, parts)| {
         let leads = |host: &Hostname, end: &ServiceView| {
-            leading(catalog, host.as_str(), class.namespace.as_ref(), end)
+            find_alias(catalog, host.as_str(), class.namespace.as_ref(), end)
         };
         let (mut hosts, _) = compose_routes(parts, leads);
         hosts.sort_by(|a, b| a.cluster.cmp(&b.cluster));

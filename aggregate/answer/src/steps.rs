@@ -1,8 +1,8 @@
-//! Short ways to say a step. Nothing here decides anything.
+//! Constructors of trace steps.
 
 use tributary_model::{Code, EndpointSource, Recorder, ServiceKey, ShardRef, Stage, TraceStep, Verdict};
 
-/// A step about a service as a whole.
+/// Creates a step about a whole service.
 pub(crate) fn service_step(
     stage: Stage,
     verdict: Verdict,
@@ -14,7 +14,7 @@ pub(crate) fn service_step(
     TraceStep { stage, verdict, code, registry, object: None, endpoint: String::new(), detail }
 }
 
-/// A step about one endpoint of a source.
+/// Creates a step about one endpoint of a source.
 pub(crate) fn endpoint_step(
     (stage, verdict, code): (Stage, Verdict, Code),
     source: &EndpointSource,
@@ -32,12 +32,12 @@ pub(crate) fn endpoint_step(
     }
 }
 
-/// Says something about a service by its key.
+/// Records a step about a service, identified by its key.
 pub(crate) fn about(
     r: &mut impl Recorder,
     (stage, verdict, code): (Stage, Verdict, Code),
     key: &ServiceKey,
-    words: &str,
+    detail: &str,
 ) {
-    r.step(|| service_step(stage, verdict, code, None, format!("{key}: {words}")));
+    r.step(|| service_step(stage, verdict, code, None, format!("{key}: {detail}")));
 }

@@ -1,4 +1,4 @@
-//! The inlet against a naive listener that hears every word.
+//! The update channel against a naive receiver that gets every update.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap in a test is a failed test")]
 
@@ -19,80 +19,80 @@ fn mk_channel() -> (UpdateSender, UpdateReceiver, Arc<ManualClock>, Wake) {
     (updates, receiver, clock, wake)
 }
 
-/// Sends the words, taking where told, and returns what the naive listener believes.
-fn through_the_channel(words: &[(RegistryUpdate, bool)], can_confirm: bool) -> Naive {
+/// Sends the updates, takes after the marked ones, and returns the state of the naive receiver.
+fn through_the_channel(sequence: &[(RegistryUpdate, bool)], can_confirm: bool) -> Naive {
     let (updates, mut receiver, _, _) = mk_channel();
-    let mut heard = Naive::new(can_confirm);
-    for (word, take) in words {
-        updates.send(word.clone());
+    let mut state = Naive::new(can_confirm);
+    for (update, take) in sequence {
+        updates.send(update.clone());
         if *take {
-            heard.hear_all(receiver.take().into_iter().map(|s| s.value));
+            state.apply_all(receiver.take().into_iter().map(|s| s.value));
         }
     }
-    heard.hear_all(receiver.take().into_iter().map(|s| s.value));
-    heard
+    state.apply_all(receiver.take().into_iter().map(|s| s.value));
+    state
 }
 
-fn raw(words: &[(RegistryUpdate, bool)], can_confirm: bool) -> Naive {
-    let mut heard = Naive::new(can_confirm);
-    heard.hear_all(words.iter().map(|(word, _)| word.clone()));
-    heard
+fn raw(sequence: &[(RegistryUpdate, bool)], can_confirm: bool) -> Naive {
+    let mut state = Naive::new(can_confirm);
+    state.apply_all(sequence.iter().map(|(update, _)| update.clone()));
+    state
 }
 
-fn words(problems: bool) -> impl Strategy<Value = Vec<(RegistryUpdate, bool)>> {
-    let word = (naive::any_delta(problems), prop::bool::weighted(0.05));
-    prop::collection::vec(word, 0..80)
+fn any_updates(problems: bool) -> impl Strategy<Value = Vec<(RegistryUpdate, bool)>> {
+    let update = (naive::any_update(problems), prop::bool::weighted(0.05));
+    prop::collection::vec(update, 0..80)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn what_is_taken_says_what_was_said(words in words(false), can_confirm: bool) {
-        let (taken, said) = (through_the_channel(&words, can_confirm), raw(&words, can_confirm));
-        prop_assert_eq!(taken, said);
+    fn taken_updates_give_the_same_state_as_raw_updates(updates in any_updates(false), can_confirm: bool) {
+        let (taken, sent) = (through_the_channel(&updates, can_confirm), raw(&updates, can_confirm));
+        prop_assert_eq!(taken, sent);
     }
 
     #[test]
-    fn with_bad_objects_nothing_more_is_lost(words in words(true), can_confirm: bool) {
-        let (taken, said) = (through_the_channel(&words, can_confirm), raw(&words, can_confirm));
-        prop_assert_eq!(&taken.problems, &said.problems);
-        prop_assert_eq!(taken.without_problems_ever(), said.without_problems_ever());
-        for (key, believed) in &said.believed {
-            let also = taken.believed.get(key);
-            prop_assert!(also.is_some(), "{key:?} was lost; raw: {believed:?}");
+    fn invalid_objects_lose_no_facts(updates in any_updates(true), can_confirm: bool) {
+        let (taken, sent) = (through_the_channel(&updates, can_confirm), raw(&updates, can_confirm));
+        prop_assert_eq!(&taken.problems, &sent.problems);
+        prop_assert_eq!(taken.without_problems_ever(), sent.without_problems_ever());
+        for (key, known) in &sent.known {
+            let also = taken.known.get(key);
+            prop_assert!(also.is_some(), "{key:?} was lost; raw: {known:?}");
         }
     }
 
     #[test]
-    fn what_is_pending_is_bounded_by_what_it_is_about(words in prop::collection::vec(naive::any_delta(true), 0..300)) {
+    fn pending_updates_are_bounded_by_their_subjects(sent in prop::collection::vec(naive::any_update(true), 0..300)) {
         let (updates, mut receiver, _, _) = mk_channel();
-        for word in &words {
-            updates.send(word.clone());
+                for update in &sent {
+            updates.send(update.clone());
         }
         let taken = receiver.take();
         let world = mk_world();
         let lists = world.collections.len();
         let objects = world.objects.len() * (1 + 4 * lists);
         let bound = 4 * world.keys.len() + 8 * lists + objects + 3 * world.scopes.len() + 2;
-        prop_assert!(taken.len() <= bound, "{} words are pending about {} keys", taken.len(), world.keys.len());
+        prop_assert!(taken.len() <= bound, "{} updates are pending for {} keys", taken.len(), world.keys.len());
         let stats = updates.stats();
-        prop_assert_eq!(stats.received, words.len() as u64);
-        prop_assert_eq!(stats.conflated, (words.len() - taken.len()) as u64);
+        prop_assert_eq!(stats.received, sent.len() as u64);
+        prop_assert_eq!(stats.conflated, (sent.len() - taken.len()) as u64);
     }
 }
 
 #[test]
-fn a_put_does_not_move_before_the_restart_that_precedes_it() {
+fn put_stays_after_the_start_of_its_list() {
     let world = mk_world();
     let key = &world.keys[0];
-    let words = [world.put(key, 1), world.restart(key), world.put(key, 2), world.synced(key)];
-    let taken = through_the_channel(&words.map(|w| (w, false)), false);
-    assert_eq!(taken.believed.len(), 1, "the end of the list must not sweep what the list held");
+    let sequence = [world.put(key, 1), world.restart(key), world.put(key, 2), world.synced(key)];
+    let taken = through_the_channel(&sequence.map(|update| (update, false)), false);
+    assert_eq!(taken.known.len(), 1, "the end of the list keeps the facts of the list");
 }
 
 #[test]
-fn the_end_of_a_list_stays_behind_its_puts() {
+fn list_end_stays_after_its_puts() {
     let world = mk_world();
     let (updates, mut receiver, _, _) = mk_channel();
     updates.send_all([
@@ -108,7 +108,7 @@ fn the_end_of_a_list_stays_behind_its_puts() {
 }
 
 #[test]
-fn an_interrupted_list_leaves_two_words_a_key() {
+fn interrupted_lists_leave_two_updates_per_key() {
     let world = mk_world();
     let (updates, mut receiver, _, _) = mk_channel();
     for round in 0..100 {
@@ -123,7 +123,7 @@ fn an_interrupted_list_leaves_two_words_a_key() {
 }
 
 #[test]
-fn words_are_stamped_with_their_run_and_time() {
+fn updates_are_stamped_with_run_and_time() {
     let (updates, mut receiver, clock, _) = mk_channel();
     let world = mk_world();
     updates.send(world.put(&world.keys[0], 1));
@@ -135,22 +135,22 @@ fn words_are_stamped_with_their_run_and_time() {
 }
 
 #[tokio::test]
-async fn sending_wakes_the_pump_once_for_all() {
+async fn several_updates_wake_the_receiver_once() {
     let (updates, mut receiver, _, wake) = mk_channel();
     let world = mk_world();
     updates.send(world.put(&world.keys[0], 1));
     updates.send(world.put(&world.keys[1], 1));
     wake.notified().await;
     assert_eq!(receiver.take().len(), 2);
-    assert!(receiver.take().is_empty(), "what was taken is gone");
+    assert!(receiver.take().is_empty(), "taken updates are no longer pending");
 }
 
 #[test]
-fn a_run_that_is_over_is_not_heard() {
+fn updates_after_the_end_of_a_run_are_rejected() {
     let (updates, mut receiver, _, _) = mk_channel();
     let world = mk_world();
     assert!(updates.send(world.put(&world.keys[0], 1)));
-    assert_eq!(receiver.close().len(), 1, "what it said before its end counts");
+    assert_eq!(receiver.close().len(), 1, "updates from before the end count");
     assert!(!updates.send(world.put(&world.keys[0], 2)));
     assert!(receiver.take().is_empty());
     assert_eq!(updates.stats().late, 1);
@@ -159,10 +159,10 @@ fn a_run_that_is_over_is_not_heard() {
 }
 
 #[test]
-fn taking_while_others_send_loses_nothing() {
+fn concurrent_take_and_send_lose_no_updates() {
     let (updates, mut receiver, _, _) = mk_channel();
     let world = mk_world();
-    let mut heard = Naive::new(false);
+    let mut state = Naive::new(false);
     std::thread::scope(|scope| {
         let senders: Vec<_> = (0..world.keys.len())
             .map(|i| {
@@ -175,10 +175,10 @@ fn taking_while_others_send_loses_nothing() {
             })
             .collect();
         while senders.iter().any(|sender| !sender.is_finished()) {
-            heard.hear_all(receiver.take().into_iter().map(|s| s.value));
+            state.apply_all(receiver.take().into_iter().map(|s| s.value));
         }
     });
-    heard.hear_all(receiver.take().into_iter().map(|s| s.value));
+    state.apply_all(receiver.take().into_iter().map(|s| s.value));
     let last = raw(&world.keys.iter().map(|key| (world.put(key, 500), false)).collect::<Vec<_>>(), false);
-    assert_eq!(heard.believed, last.believed);
+    assert_eq!(state.known, last.known);
 }

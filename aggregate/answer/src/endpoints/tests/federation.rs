@@ -1,4 +1,4 @@
-//! Members of an alias: shares, standby members, endpoints that two members list.
+//! Members of a federated service: shares, standby members, endpoints of two members.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn mk_member(
         None => mk_address(text),
     };
     let group = mk_group("g", &[], endpoints.split_whitespace().map(address).collect());
-    let mut joined = FederationInfo {
+    let mut info = FederationInfo {
         member: at,
         host: mk_host("pay.shop"),
         share: None,
@@ -25,21 +25,21 @@ fn mk_member(
         stale: false,
         labels: Labels::from_iter([(labels::REGISTRY, registry)]),
     };
-    change(&mut joined);
-    EndpointSource { federation: Some(Arc::new(joined)), ..mk_source(registry, group) }
+    change(&mut info);
+    EndpointSource { federation: Some(Arc::new(info)), ..mk_source(registry, group) }
 }
 fn share(n: u32) -> impl FnOnce(&mut FederationInfo) {
-    move |joined| joined.share = Some(n)
+    move |info| info.share = Some(n)
 }
 fn active(enough: Option<u32>) -> impl FnOnce(&mut FederationInfo) {
-    move |joined| joined.min_healthy = enough
+    move |info| info.min_healthy = enough
 }
 fn standby(enough: Option<u32>) -> impl FnOnce(&mut FederationInfo) {
-    move |joined| (joined.standby, joined.min_healthy) = (true, enough)
+    move |info| (info.standby, info.min_healthy) = (true, enough)
 }
 
 #[test]
-fn without_shares_every_endpoint_counts_alike_whoever_lists_it() {
+fn without_shares_all_endpoints_have_equal_weight() {
     let both = [mk_member(0, "east", "10.0.0.1 10.0.0.2", |_| ()), mk_member(1, "vms", "10.0.1.1", |_| ())];
     let both = mk_facts(both.to_vec());
     assert_eq!(assign_all(&both), ["0 10.0.0.1:8080 1", "0 10.0.0.2:8080 1", "0 10.0.1.1:8080 1"]);
@@ -49,7 +49,7 @@ fn without_shares_every_endpoint_counts_alike_whoever_lists_it() {
 }
 
 #[test]
-fn a_share_is_divided_among_a_members_healthy_endpoints() {
+fn share_is_divided_among_healthy_endpoints_of_a_member() {
     let sums = |east: &str, vms: &str| {
         let facts = mk_facts(vec![mk_member(0, "east", east, share(9)), mk_member(1, "vms", vms, share(1))]);
         let assignment = endpoints(&facts, &Projection::default(), &mut ());
@@ -61,11 +61,15 @@ fn a_share_is_divided_among_a_members_healthy_endpoints() {
     };
     assert_eq!(sums("10.0.0.1", "10.0.1.1"), (90_000, 10_000));
     assert_eq!(sums("10.0.0.1 10.0.0.2", "10.0.1.1 10.0.1.2 10.0.1.3 10.0.1.4"), (90_000, 10_000));
-    assert_eq!(sums("10.0.0.1 10.0.0.2!", "10.0.1.1"), (90_000, 10_000), "its healthy ones take it all");
+    assert_eq!(
+        sums("10.0.0.1 10.0.0.2!", "10.0.1.1"),
+        (90_000, 10_000),
+        "its healthy endpoints take the whole share"
+    );
 }
 
 #[test]
-fn a_share_of_nothing_takes_nothing() {
+fn member_with_share_zero_gets_no_traffic() {
     let facts =
         mk_facts(vec![mk_member(0, "east", "10.0.0.1", share(1)), mk_member(1, "vms", "10.0.1.1", share(0))]);
     assert_eq!(assign_all(&facts), ["0 10.0.0.1:8080 10000"]);
@@ -73,11 +77,11 @@ fn a_share_of_nothing_takes_nothing() {
 }
 
 #[test]
-fn what_is_near_goes_before_shares() {
+fn near_endpoints_precede_shares() {
     let near = |mut source: EndpointSource, region: &str| {
         let mut group = EndpointGroup::clone(&source.group);
-        let place = mk_place("", region, "");
-        let moved = |a: &Address| Address { topology: Arc::clone(&place), ..a.clone() };
+        let topology = mk_topology("", region, "");
+        let moved = |a: &Address| Address { topology: Arc::clone(&topology), ..a.clone() };
         group.addresses = group.addresses.iter().map(moved).collect();
         source.group = Arc::new(group);
         source
@@ -95,7 +99,7 @@ fn what_is_near_goes_before_shares() {
 }
 
 #[test]
-fn standby_endpoints_wait_until_too_few_active_ones_are_healthy() {
+fn standby_serves_when_too_few_active_endpoints_are_healthy() {
     let served = |active_ones: &str| {
         let facts = mk_facts(vec![
             mk_member(0, "east", active_ones, active(Some(2))),
@@ -116,36 +120,36 @@ fn standby_endpoints_wait_until_too_few_active_ones_are_healthy() {
 }
 
 #[test]
-fn without_a_number_clients_decide_by_priority() {
+fn without_a_minimum_standby_has_a_lower_priority() {
     let mut facts =
         vec![mk_member(0, "east", "10.0.0.1!", active(None)), mk_member(1, "vms", "10.0.1.1", standby(None))];
     assert_eq!(assign_all(&mk_facts(facts.clone())), ["0 10.0.0.1:8080 1", "1 10.0.1.1:8080 1"]);
     facts[0].priority = ShardPriority::Demoted;
     let demoted = mk_facts(facts);
-    assert_eq!(assign_all(&demoted), ["0 10.0.0.1:8080 1", "1 10.0.1.1:8080 1"], "still before its standby");
+    assert_eq!(assign_all(&demoted), ["0 10.0.0.1:8080 1", "1 10.0.1.1:8080 1"], "before its standby");
 }
 
 #[test]
-fn what_its_operator_demoted_keeps_no_standby_out() {
+fn demoted_endpoints_do_not_exclude_standby() {
     let mut sources = vec![
         mk_member(0, "east", "10.0.0.1", active(Some(1))),
         mk_member(1, "vms", "10.0.1.1", standby(Some(1))),
     ];
     sources[0].priority = ShardPriority::Demoted;
     let served = ["0 10.0.1.1:8080 1", "1 10.0.0.1:8080 1"];
-    assert_eq!(assign_all(&mk_facts(sources)), served, "the demoted one is last resort");
+    assert_eq!(assign_all(&mk_facts(sources)), served, "the demoted endpoint comes last");
 }
 
 #[test]
-fn what_a_silent_registry_said_is_served_and_keeps_no_standby_out() {
-    let silent = |joined: &mut FederationInfo| (joined.min_healthy, joined.stale) = (Some(1), true);
+fn stale_endpoints_are_served_and_do_not_exclude_standby() {
+    let stale = |info: &mut FederationInfo| (info.min_healthy, info.stale) = (Some(1), true);
     let sources =
-        vec![mk_member(0, "east", "10.0.0.1", silent), mk_member(1, "vms", "10.0.1.1", standby(Some(1)))];
+        vec![mk_member(0, "east", "10.0.0.1", stale), mk_member(1, "vms", "10.0.1.1", standby(Some(1)))];
     assert_eq!(assign_all(&mk_facts(sources)), ["0 10.0.0.1:8080 1", "0 10.0.1.1:8080 1"]);
 }
 
 #[test]
-fn one_endpoint_of_two_members_is_one_and_active_where_either_says_so() {
+fn endpoint_of_two_members_is_active_if_either_is() {
     let facts = mk_facts(vec![
         mk_member(0, "east", "10.0.0.1", standby(Some(1))),
         mk_member(1, "vms", "10.0.0.1!", active(Some(1))),

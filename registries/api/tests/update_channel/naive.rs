@@ -1,4 +1,4 @@
-//! A listener without any cleverness, and a small world for it to hear about.
+//! Receiver without conflation, and a small world of facts for it.
 
 #![allow(unreachable_pub, reason = "shared by the tests of one crate")]
 
@@ -64,7 +64,7 @@ impl World {
     }
 }
 
-pub fn any_delta(problems: bool) -> impl Strategy<Value = RegistryUpdate> {
+pub fn any_update(problems: bool) -> impl Strategy<Value = RegistryUpdate> {
     let kinds = if problems { 0..15_u8 } else { 0..14_u8 };
     (kinds, any::<prop::sample::Index>(), 0..4_u32, any::<prop::sample::Index>()).prop_map(
         |(kind, which, value, other)| {
@@ -89,7 +89,7 @@ pub fn any_delta(problems: bool) -> impl Strategy<Value = RegistryUpdate> {
                 },
                 8 => RegistryUpdate::Progress(key.collection()),
                 9 => RegistryUpdate::Status(key.scope.clone(), mk_status(value)),
-                10 => RegistryUpdate::Excluded(key.scope.clone(), mk_left_out(value)),
+                10 => RegistryUpdate::Excluded(key.scope.clone(), mk_excluded(value)),
                 11 => RegistryUpdate::Withheld(key.collection(), Withheld::forbidden("403")),
                 12 if value == 0 => RegistryUpdate::End(key.scope.clone(), EndEvidence::Operator),
                 12 => RegistryUpdate::Withheld(key.collection(), Withheld::failing("500")),
@@ -110,7 +110,7 @@ fn mk_status(value: u32) -> SourceStatus {
     SourceStatus { state, ..SourceStatus::default() }
 }
 
-fn mk_left_out(count: u32) -> Arc<[ExcludedObject]> {
+fn mk_excluded(count: u32) -> Arc<[ExcludedObject]> {
     let one = |n| ExcludedObject {
         object: ObjectRef::new(ObjectId::new("Namespace", "", format!("ns-{n}"))),
         code: Code::NAMESPACE_NOT_SELECTED,
@@ -126,13 +126,13 @@ fn mk_problem() -> Problem {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Doubt {
-    Says(Fact),
+    Value(Fact),
     Gone,
 }
 
-/// What is believed of a key: the last sure word, and a doubtful one since.
+/// State of a key: the last sure value, and a later doubtful one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Believed {
+pub struct KnownFact {
     pub sure: Option<Fact>,
     pub doubt: Option<Doubt>,
 }
@@ -149,28 +149,28 @@ pub enum Fresh {
 #[derive(Debug, Default)]
 pub struct Naive {
     can_confirm: bool,
-    pub believed: BTreeMap<FactKey, Believed>,
-    sweeps: BTreeMap<Collection, StaleSet<FactKey>>,
+    pub known: BTreeMap<FactKey, KnownFact>,
+    stale_sets: BTreeMap<Collection, StaleSet<FactKey>>,
     pub problems: BTreeMap<(Scope, ObjectId), bool>,
     identity: Option<Fingerprint>,
     fresh: BTreeMap<Collection, Fresh>,
     ended: BTreeMap<Collection, Option<bool>>,
     status: BTreeMap<Scope, SourceState>,
-    left_out: BTreeMap<Scope, Arc<[ExcludedObject]>>,
+    excluded: BTreeMap<Scope, Arc<[ExcludedObject]>>,
     required: Vec<Collection>,
 }
 
 impl PartialEq for Naive {
     fn eq(&self, other: &Self) -> bool {
         let open = |n: &Self| -> BTreeSet<Collection> {
-            n.sweeps.iter().filter(|(_, s)| s.is_open()).map(|(c, _)| c.clone()).collect()
+            n.stale_sets.iter().filter(|(_, s)| s.is_open()).map(|(c, _)| c.clone()).collect()
         };
-        self.believed == other.believed
+        self.known == other.known
             && self.problems == other.problems
             && self.fresh == other.fresh
             && self.ended == other.ended
             && self.status == other.status
-            && self.left_out == other.left_out
+            && self.excluded == other.excluded
             && self.required == other.required
             && self.identity == other.identity
             && open(self) == open(other)
@@ -181,24 +181,24 @@ impl Naive {
     pub fn new(can_confirm: bool) -> Self {
         Self { can_confirm, ..Self::default() }
     }
-    pub fn hear_all(&mut self, words: impl IntoIterator<Item = RegistryUpdate>) {
-        words.into_iter().for_each(|word| self.hear(word));
+    pub fn apply_all(&mut self, updates: impl IntoIterator<Item = RegistryUpdate>) {
+        updates.into_iter().for_each(|update| self.apply(update));
     }
-    /// What is believed of keys whose objects never were bad.
-    pub fn without_problems_ever(&self) -> BTreeMap<FactKey, Believed> {
+    /// State of keys whose objects were never invalid.
+    pub fn without_problems_ever(&self) -> BTreeMap<FactKey, KnownFact> {
         let fine = |key: &FactKey| !self.problems.contains_key(&(key.scope.clone(), object_of(key)));
-        self.believed.iter().filter(|(k, _)| fine(k)).map(|(k, b)| (k.clone(), b.clone())).collect()
+        self.known.iter().filter(|(k, _)| fine(k)).map(|(k, b)| (k.clone(), b.clone())).collect()
     }
-    fn hear(&mut self, word: RegistryUpdate) {
-        match word {
+    fn apply(&mut self, update: RegistryUpdate) {
+        match update {
             RegistryUpdate::Put(scope, fact, basis) => {
                 let key = FactKey { scope, item: fact.item() };
                 self.see(&key);
-                let believed = self.believed.entry(key).or_default();
+                let known = self.known.entry(key).or_default();
                 if basis == Basis::Authoritative || !self.can_confirm {
-                    *believed = Believed { sure: Some(fact), doubt: None };
+                    *known = KnownFact { sure: Some(fact), doubt: None };
                 } else {
-                    believed.doubt = Some(Doubt::Says(fact));
+                    known.doubt = Some(Doubt::Value(fact));
                 }
             }
             RegistryUpdate::Remove(key, evidence) => {
@@ -206,13 +206,12 @@ impl Naive {
                 if evidence.is_absence() {
                     self.absent(&key);
                 } else {
-                    self.believed.remove(&key);
+                    self.known.remove(&key);
                 }
             }
             RegistryUpdate::ListStarted(c) => {
-                let live: Vec<FactKey> =
-                    self.believed.keys().filter(|k| k.collection() == c).cloned().collect();
-                self.sweeps.entry(c.clone()).or_insert_with(StaleSet::closed).open(live);
+                let live: Vec<FactKey> = self.known.keys().filter(|k| k.collection() == c).cloned().collect();
+                self.stale_sets.entry(c.clone()).or_insert_with(StaleSet::closed).open(live);
                 let fresh = self.fresh.entry(c).or_default();
                 *fresh = match *fresh {
                     Fresh::Unknown | Fresh::Syncing => Fresh::Syncing,
@@ -222,7 +221,7 @@ impl Naive {
             RegistryUpdate::ListEnded(c, how) => {
                 if how == Completeness::Complete {
                     let unseen: Vec<FactKey> =
-                        self.sweeps.entry(c.clone()).or_insert_with(StaleSet::closed).close().collect();
+                        self.stale_sets.entry(c.clone()).or_insert_with(StaleSet::closed).close().collect();
                     let object = |key: &FactKey| (key.scope.clone(), object_of(key));
                     let bad = |key: &FactKey| self.problems.get(&object(key)) == Some(&true);
                     let gone: Vec<FactKey> = unseen.into_iter().filter(|k| !bad(k)).collect();
@@ -237,7 +236,7 @@ impl Naive {
                 self.problems.insert((scope, object.id), problem.is_some());
             }
             RegistryUpdate::Status(scope, status) => self.status(scope, status.state),
-            RegistryUpdate::Excluded(scope, list) => drop(self.left_out.insert(scope, list)),
+            RegistryUpdate::Excluded(scope, list) => drop(self.excluded.insert(scope, list)),
             RegistryUpdate::Withheld(c, _) => {
                 self.ended.insert(c.clone(), None);
                 self.fresh.insert(c, Fresh::Stale);
@@ -261,33 +260,33 @@ impl Naive {
         }
         self.status.insert(scope, state);
     }
-    /// What was listed and is not being listed again is followed again.
+    /// Collections that were listed, and are not being listed again, are live again.
     fn recover(&mut self, of: impl Fn(&Collection) -> bool) {
         for (c, fresh) in self.fresh.iter_mut().filter(|(c, f)| of(c) && **f == Fresh::Stale) {
-            let listing = self.sweeps.get(c).is_some_and(StaleSet::is_open);
+            let listing = self.stale_sets.get(c).is_some_and(StaleSet::is_open);
             if self.ended.get(c).is_some_and(Option::is_some) && !listing {
                 *fresh = Fresh::Live;
             }
         }
     }
     fn end(&mut self, scope: &Scope) {
-        self.believed.retain(|key, _| key.scope != *scope);
-        self.sweeps.retain(|c, _| c.scope != *scope);
+        self.known.retain(|key, _| key.scope != *scope);
+        self.stale_sets.retain(|c, _| c.scope != *scope);
         self.fresh.retain(|c, _| c.scope != *scope);
         self.ended.retain(|c, _| c.scope != *scope);
         self.problems.retain(|(of, _), _| of != scope);
         self.status.remove(scope);
-        self.left_out.remove(scope);
+        self.excluded.remove(scope);
     }
     fn see(&mut self, key: &FactKey) {
-        self.sweeps.entry(key.collection()).or_insert_with(StaleSet::closed).mark_present(key);
+        self.stale_sets.entry(key.collection()).or_insert_with(StaleSet::closed).mark_present(key);
     }
     fn absent(&mut self, key: &FactKey) {
-        let Some(believed) = self.believed.get_mut(key) else { return };
-        if self.can_confirm && believed.sure.is_some() {
-            believed.doubt = Some(Doubt::Gone);
+        let Some(known) = self.known.get_mut(key) else { return };
+        if self.can_confirm && known.sure.is_some() {
+            known.doubt = Some(Doubt::Gone);
         } else {
-            self.believed.remove(key);
+            self.known.remove(key);
         }
     }
 }
